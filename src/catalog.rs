@@ -1,0 +1,188 @@
+//! The catalog: all releases in `releases/`, read, verified and held in memory; loaded as a whole, swapped as a whole.
+//!
+//! The one place that knows how `releases/` is laid out: `index.json` names every manifest with its SHA-256, and
+//! `<slug>/<version>.json` are the manifests. The build writes through [`Index`] and [`manifest_path`], the server reads
+//! through [`Catalog::load`]. A manifest leaves only against an [`Entitlement`].
+
+use std::collections::HashMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+
+use crate::model::digest::Digest;
+use crate::model::entitlement::Entitlement;
+use crate::model::slug::Slug;
+use crate::model::version::Version;
+
+/// Where the index stands under `releases/`.
+pub fn index_path(releases: &Path) -> PathBuf {
+    releases.join("index.json")
+}
+
+/// Where a manifest stands under `releases/`. Slugs and versions are safe in a path by construction.
+pub fn manifest_path(releases: &Path, slug: &Slug, version: &Version) -> PathBuf {
+    releases.join(slug.as_str()).join(format!("{version}.json"))
+}
+
+/// The contents of `index.json`, by plugin.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Index {
+    /// The plugins, sorted by slug.
+    pub plugins: std::collections::BTreeMap<Slug, Releases>,
+}
+
+/// The releases of one plugin.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Releases {
+    /// The newest release that is no pre-release; absent where there is none.
+    pub latest: Option<Version>,
+    /// Every release, newest first in the order of PHP's `version_compare`.
+    pub releases: Vec<Release>,
+}
+
+/// One release: a version of a plugin, tied to a tag and a commit.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Release {
+    /// The version.
+    pub version: Version,
+    /// The tag's name.
+    pub tag: String,
+    /// The commit the tag points at, in hex.
+    pub commit: String,
+    /// Digest of the manifest's bytes.
+    pub sha256: Digest,
+}
+
+impl Index {
+    /// Reads `index.json` without looking at the manifests; `None` where there is no such file.
+    pub fn read(releases: &Path) -> Result<Option<Self>, CatalogError> {
+        let path = index_path(releases);
+        match std::fs::read(&path) {
+            Ok(bytes) => {
+                serde_json::from_slice(&bytes).map(Some).map_err(|source| CatalogError::Index { path, source })
+            }
+            Err(source) if source.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(source) => Err(CatalogError::Read { path, source }),
+        }
+    }
+
+    /// The bytes of `index.json`: for people to read in a diff, repeatable, with a final newline.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        // Checked texts, digests and lists of them: nothing in it can fail to serialize.
+        let mut bytes = serde_json::to_vec_pretty(self).unwrap_or_default();
+        bytes.push(b'\n');
+        bytes
+    }
+}
+
+/// All releases in memory.
+#[derive(Debug, Default)]
+pub struct Catalog {
+    plugins: HashMap<Slug, Held>,
+    releases: usize,
+}
+
+/// What is held of one plugin: its latest release, ready to be sent.
+#[derive(Debug)]
+struct Held {
+    version: Version,
+    manifest: Bytes,
+}
+
+/// Why `releases/` could not be taken over. The catalog held before stays in use.
+#[derive(Debug, thiserror::Error)]
+pub enum CatalogError {
+    /// There is no `index.json`: nothing was built yet, or it is just being replaced.
+    #[error("{}: there is no index", path.display())]
+    NoIndex {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A file cannot be read.
+    #[error("{}: cannot be read", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The index is not what `countersign build` writes.
+    #[error("{}:{}:{}: not an index", path.display(), source.line(), source.column())]
+    Index {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, and where.
+        source: serde_json::Error,
+    },
+    /// A manifest is not the one the index names: it was edited, or a build is under way.
+    #[error("{}: its SHA-256 is not the one in the index", path.display())]
+    Differs {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The index names a latest version that is none of its releases.
+    #[error("{}: the latest version of {slug} is not among its releases", path.display())]
+    NoSuchLatest {
+        /// The index.
+        path: PathBuf,
+        /// The plugin.
+        slug: Slug,
+    },
+}
+
+impl Catalog {
+    /// Reads the index and every manifest it names, and verifies every digest.
+    ///
+    /// The folder is resolved once, so that a `releases` which is a symbolic link and is swapped meanwhile is read whole
+    /// from one side.
+    pub fn load(releases: &Path) -> Result<Self, CatalogError> {
+        let read_error = |path: &Path, source| CatalogError::Read { path: path.to_owned(), source };
+        let no_index = || CatalogError::NoIndex { path: index_path(releases) };
+        let root = match releases.canonicalize() {
+            Ok(root) => root,
+            Err(source) if source.kind() == io::ErrorKind::NotFound => return Err(no_index()),
+            Err(source) => return Err(read_error(releases, source)),
+        };
+        let index = Index::read(&root)?.ok_or_else(no_index)?;
+        let mut catalog = Self::default();
+        for (slug, plugin) in index.plugins {
+            let mut latest = None;
+            for release in plugin.releases {
+                let path = manifest_path(&root, &slug, &release.version);
+                let bytes = std::fs::read(&path).map_err(|source| read_error(&path, source))?;
+                if Digest::of(&bytes) != release.sha256 {
+                    return Err(CatalogError::Differs { path });
+                }
+                catalog.releases += 1;
+                if plugin.latest.as_ref() == Some(&release.version) {
+                    latest = Some(Held { version: release.version, manifest: bytes.into() });
+                }
+            }
+            match latest {
+                Some(held) => drop(catalog.plugins.insert(slug, held)),
+                None if plugin.latest.is_none() => {}
+                None => return Err(CatalogError::NoSuchLatest { path: index_path(releases), slug }),
+            }
+        }
+        Ok(catalog)
+    }
+
+    /// The latest manifest, if it is newer than what the caller has; `None` means there is no update.
+    ///
+    /// Without a `current` version the caller wants the full answer. The bytes are the file's, untouched; cloning them
+    /// copies a pointer.
+    pub fn manifest(&self, entitlement: &Entitlement<'_>, current: Option<&Version>) -> Option<Bytes> {
+        let held = self.plugins.get(entitlement.slug())?;
+        let up_to_date = current.is_some_and(|current| current.cmp_php(&held.version).is_ge());
+        (!up_to_date).then(|| held.manifest.clone())
+    }
+
+    /// How many releases were verified.
+    pub fn releases(&self) -> usize {
+        self.releases
+    }
+}

@@ -1,0 +1,53 @@
+//! One file a verb. Each takes what `cli` parsed and the [`Config`](crate::config::Config), does its work and returns an
+//! exit status or a [`Failure`]; `main` prints the failure.
+
+use std::error::Error;
+
+/// What the program's exit code says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Exit {
+    /// Everything asked for was done.
+    Done = 0,
+    /// `--check` found a difference.
+    Differs = 1,
+    /// The command line makes no sense.
+    Usage = 2,
+    /// A file, a repository or another input is wrong.
+    Input = 3,
+    /// The machine failed: a disk, a port, a permission.
+    Environment = 4,
+}
+
+/// A command that ended early: what went wrong, what to do about it, and the exit code.
+#[derive(Debug)]
+pub struct Failure {
+    /// The exit code.
+    pub exit: Exit,
+    /// What went wrong; its sources are printed as causes.
+    pub error: Box<dyn Error + Send + Sync>,
+    /// What to do about it.
+    pub hint: Option<String>,
+}
+
+impl Failure {
+    /// An input is wrong.
+    pub fn input(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self { exit: Exit::Input, error: error.into(), hint: None }
+    }
+
+    /// The machine failed.
+    pub fn environment(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self { exit: Exit::Environment, error: error.into(), hint: None }
+    }
+
+    /// The command line makes no sense.
+    pub fn usage(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self { exit: Exit::Usage, error: error.into(), hint: None }
+    }
+
+    /// Adds what to do about it: one line, an order.
+    pub fn hint(self, hint: impl Into<String>) -> Self {
+        Self { hint: Some(hint.into()), ..self }
+    }
+}

@@ -1,0 +1,235 @@
+//! Configuration: `countersign.toml`, then environment, then flags, merged once into one [`Config`].
+//!
+//! [`PathSettings`] and [`ServeSettings`] are each declared once, as a table of the file, as flags and as environment
+//! variables. `Config` is what the rest of the program sees.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::num::{NonZeroU32, NonZeroUsize};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::ValueEnum;
+use serde::Deserialize;
+
+/// The file's name in an instance's folder.
+pub const FILE: &str = "countersign.toml";
+
+/// Table `[paths]`: where the parts of an instance are. Paths in the file are relative to the file.
+#[derive(clap::Args, Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[command(next_help_heading = "Paths")]
+pub struct PathSettings {
+    /// The vendor's decisions: plugins/ and licenses/ [default: registry]
+    #[arg(long, env = "COUNTERSIGN_REGISTRY", value_name = "DIR", global = true)]
+    pub registry: Option<PathBuf>,
+    /// The manifests that `build` writes [default: releases]
+    #[arg(long, env = "COUNTERSIGN_RELEASES", value_name = "DIR", global = true)]
+    pub releases: Option<PathBuf>,
+    /// Files served to anyone as they are [default: public]
+    #[arg(long, env = "COUNTERSIGN_PUBLIC", value_name = "DIR", global = true)]
+    pub public: Option<PathBuf>,
+    /// What sites report: bindings [default: store]
+    #[arg(long, env = "COUNTERSIGN_STORE", value_name = "DIR", global = true)]
+    pub store: Option<PathBuf>,
+    /// The private signing key, PEM, mode 0600 [default: keys/signing.pem]
+    #[arg(long, env = "COUNTERSIGN_SIGNING_KEY", value_name = "FILE", global = true)]
+    pub signing_key: Option<PathBuf>,
+    /// Public keys that signed in the past, PEM [default: keys/retired]
+    #[arg(long, env = "COUNTERSIGN_RETIRED_KEYS", value_name = "DIR", global = true)]
+    pub retired_keys: Option<PathBuf>,
+}
+
+/// Table `[serve]`: how the server behaves.
+#[derive(clap::Args, Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ServeSettings {
+    /// Address and port to listen on [default: 127.0.0.1:8080]
+    #[arg(long, env = "COUNTERSIGN_LISTEN", value_name = "ADDRESS")]
+    pub listen: Option<SocketAddr>,
+    /// Hours a site may go on without an answer, where its license does not say [default: 72]
+    #[arg(long, env = "COUNTERSIGN_GRACE_PERIOD_HOURS", value_name = "HOURS")]
+    pub grace_period_hours: Option<u32>,
+    /// What a site on localhost or a private network gets [default: bind]
+    #[arg(long, env = "COUNTERSIGN_LOCAL_HOSTS", value_name = "RULE")]
+    pub local_hosts: Option<LocalHosts>,
+    /// Validations and updates one address may ask for in a minute [default: 600]
+    #[arg(long, env = "COUNTERSIGN_REQUESTS_PER_MINUTE", value_name = "N")]
+    pub requests_per_minute: Option<NonZeroU32>,
+    /// Connections held at once; further ones wait to be accepted [default: 4096]
+    #[arg(long, env = "COUNTERSIGN_MAX_CONNECTIONS", value_name = "N")]
+    pub max_connections: Option<NonZeroUsize>,
+    /// Statements that may wait for a signature; further validations are told to come back [default: 256]
+    #[arg(long, env = "COUNTERSIGN_SIGNING_QUEUE", value_name = "N")]
+    pub signing_queue: Option<NonZeroUsize>,
+    /// Seconds a request may take to arrive, headers and body each [default: 10]
+    #[arg(long, env = "COUNTERSIGN_REQUEST_TIMEOUT_SECONDS", value_name = "SECONDS")]
+    pub request_timeout_seconds: Option<NonZeroU32>,
+    /// Seconds that requests under way get to finish after SIGTERM [default: 10]
+    #[arg(long, env = "COUNTERSIGN_DRAIN_SECONDS", value_name = "SECONDS")]
+    pub drain_seconds: Option<u32>,
+    /// Seconds between looks at the files, for changes that no notification told of [default: 30]
+    #[arg(long, env = "COUNTERSIGN_POLL_SECONDS", value_name = "SECONDS")]
+    pub poll_seconds: Option<NonZeroU32>,
+    /// How log lines are written to stderr [default: text]
+    #[arg(long, env = "COUNTERSIGN_LOG_FORMAT", value_name = "FORMAT")]
+    pub log_format: Option<LogFormat>,
+}
+
+/// What a site that only its own network can reach gets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum LocalHosts {
+    /// It is treated like any site.
+    #[default]
+    Bind,
+    /// It gets a valid statement; nothing is stored, and there are no updates.
+    Allow,
+    /// Its address is refused as malformed, with the reason `local_host`.
+    Refuse,
+}
+
+/// How log lines are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// Where the parts of an instance are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "each is the setting of the same name in PathSettings")]
+pub struct Paths {
+    pub registry: PathBuf,
+    pub releases: PathBuf,
+    pub public: PathBuf,
+    pub store: PathBuf,
+    pub signing_key: PathBuf,
+    pub retired_keys: PathBuf,
+}
+
+/// How the server behaves, with every setting decided.
+#[derive(Clone, Debug)]
+#[allow(missing_docs, reason = "each is the setting of the same name in ServeSettings")]
+pub struct ServeConfig {
+    pub listen: SocketAddr,
+    pub grace_period_hours: u32,
+    pub local_hosts: LocalHosts,
+    pub requests_per_minute: NonZeroU32,
+    pub max_connections: NonZeroUsize,
+    pub signing_queue: NonZeroUsize,
+    pub request_timeout: Duration,
+    pub drain: Duration,
+    pub poll: Duration,
+    pub log_format: LogFormat,
+}
+
+/// Everything that can be set, decided.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Where the parts of the instance are.
+    pub paths: Paths,
+    /// How the server behaves.
+    pub serve: ServeConfig,
+}
+
+/// Why there is no configuration.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file cannot be read.
+    #[error("{}: cannot be read", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The file says something it must not.
+    #[error("{}:{line}:{column}: {message}", path.display())]
+    Content {
+        /// The file.
+        path: PathBuf,
+        /// Counted from 1.
+        line: usize,
+        /// Counted from 1, in bytes.
+        column: usize,
+        /// What is wrong.
+        message: String,
+    },
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct File {
+    paths: PathSettings,
+    serve: ServeSettings,
+}
+
+impl Config {
+    /// Merges `countersign.toml` in `instance`, where there is one, with what flags and environment say.
+    pub fn load(instance: &Path, paths: &PathSettings, serve: &ServeSettings) -> Result<Self, ConfigError> {
+        let file = File::read(&instance.join(FILE))?;
+        Ok(Self { paths: merge_paths(instance, paths, file.paths), serve: merge_serve(serve, file.serve) })
+    }
+}
+
+impl File {
+    fn read(path: &Path) -> Result<Self, ConfigError> {
+        let text = match std::fs::read_to_string(path) {
+            Ok(text) => text,
+            Err(source) if source.kind() == std::io::ErrorKind::NotFound => return Ok(Self::default()),
+            Err(source) => return Err(ConfigError::Read { path: path.to_owned(), source }),
+        };
+        toml::from_str(&text).map_err(|error| {
+            let before = &text[..error.span().map_or(0, |span| span.start)];
+            ConfigError::Content {
+                path: path.to_owned(),
+                line: before.matches('\n').count() + 1,
+                column: before.len() - before.rfind('\n').map_or(0, |newline| newline + 1) + 1,
+                message: error.message().to_owned(),
+            }
+        })
+    }
+}
+
+fn merge_paths(instance: &Path, given: &PathSettings, file: PathSettings) -> Paths {
+    // A path on the command line is relative to where the person stands, one in the file to the file.
+    let pick = |given: &Option<PathBuf>, file: Option<PathBuf>, default: &str| match given {
+        Some(path) => path.clone(),
+        None => instance.join(file.unwrap_or_else(|| default.into())),
+    };
+    Paths {
+        registry: pick(&given.registry, file.registry, "registry"),
+        releases: pick(&given.releases, file.releases, "releases"),
+        public: pick(&given.public, file.public, "public"),
+        store: pick(&given.store, file.store, "store"),
+        signing_key: pick(&given.signing_key, file.signing_key, "keys/signing.pem"),
+        retired_keys: pick(&given.retired_keys, file.retired_keys, "keys/retired"),
+    }
+}
+
+fn merge_serve(given: &ServeSettings, file: ServeSettings) -> ServeConfig {
+    let seconds = |value: u32| Duration::from_secs(value.into());
+    let positive = |value: Option<NonZeroU32>, default| seconds(value.map_or(default, NonZeroU32::get));
+    ServeConfig {
+        listen: given.listen.or(file.listen).unwrap_or_else(|| (Ipv4Addr::LOCALHOST, 8080).into()),
+        grace_period_hours: given.grace_period_hours.or(file.grace_period_hours).unwrap_or(72),
+        local_hosts: given.local_hosts.or(file.local_hosts).unwrap_or_default(),
+        requests_per_minute: given
+            .requests_per_minute
+            .or(file.requests_per_minute)
+            .unwrap_or(const { NonZeroU32::new(600).unwrap() }),
+        max_connections: given
+            .max_connections
+            .or(file.max_connections)
+            .unwrap_or(const { NonZeroUsize::new(4096).unwrap() }),
+        signing_queue: given.signing_queue.or(file.signing_queue).unwrap_or(const { NonZeroUsize::new(256).unwrap() }),
+        request_timeout: positive(given.request_timeout_seconds.or(file.request_timeout_seconds), 10),
+        drain: seconds(given.drain_seconds.or(file.drain_seconds).unwrap_or(10)),
+        poll: positive(given.poll_seconds.or(file.poll_seconds), 30),
+        log_format: given.log_format.or(file.log_format).unwrap_or_default(),
+    }
+}

@@ -1,0 +1,71 @@
+//! Bindings: which sites use a license, and what those sites reported.
+
+use std::collections::BTreeMap;
+
+use chrono::{DateTime, Utc};
+use uuid::Uuid;
+
+use super::site_host::SiteHost;
+use super::slug::Slug;
+
+/// One site bound to a license.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Binding {
+    /// The site.
+    pub host: SiteHost,
+    /// When it was bound; an earlier binding of the same host that was released is gone.
+    pub bound_at: DateTime<Utc>,
+}
+
+/// What a bound site reported. Nothing is decided from it: it is telemetry, and may lag behind by a moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Report {
+    /// From validation; neither empty nor `0.0.0` (interface 2.2).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plugin_version: Option<String>,
+    /// The watermark of the archive the site runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub build_id: Option<Uuid>,
+    /// When the site last asked anything.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_seen: Option<DateTime<Utc>>,
+    /// By plugin: the `current_version` of its latest question for updates.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub current_versions: BTreeMap<Slug, String>,
+}
+
+impl Report {
+    /// Takes over what `newer` says and keeps the rest.
+    pub fn merge(&mut self, newer: Report) {
+        self.plugin_version = newer.plugin_version.or(self.plugin_version.take());
+        self.build_id = newer.build_id.or(self.build_id);
+        self.last_seen = newer.last_seen.max(self.last_seen);
+        self.current_versions.extend(newer.current_versions);
+    }
+
+    /// A version worth storing: neither empty nor `0.0.0` (interface 8.1).
+    pub fn meaningful_version(version: &str) -> Option<String> {
+        (!matches!(version, "" | "0.0.0")).then(|| version.to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn merging_keeps_what_the_newer_report_does_not_say() {
+        let id = Uuid::from_u128(7);
+        let mut report = Report { plugin_version: Some("1.0".into()), build_id: Some(id), ..Report::default() };
+        report.merge(Report { plugin_version: Some("1.1".into()), ..Report::default() });
+        assert_eq!(report.plugin_version.as_deref(), Some("1.1"));
+        assert_eq!(report.build_id, Some(id));
+    }
+
+    #[test]
+    fn empty_and_zero_versions_are_not_worth_storing() {
+        assert_eq!(Report::meaningful_version(""), None);
+        assert_eq!(Report::meaningful_version("0.0.0"), None);
+        assert_eq!(Report::meaningful_version("0.0.1").as_deref(), Some("0.0.1"));
+    }
+}

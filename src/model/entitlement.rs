@@ -1,0 +1,86 @@
+//! Entitlements and refusals: the proof that a site may have a plugin's manifest, or the reason it may not.
+
+use chrono::NaiveDate;
+
+use super::binding::Binding;
+use super::license::{License, Seat, Standing};
+use super::plugin::Plugin;
+use super::site_host::SiteHost;
+use super::slug::Slug;
+
+/// Proof that a site may have the manifest of one plugin. Only [`decide`] makes one.
+///
+/// The catalog hands out a manifest only to whoever holds a proof, so serving unchecked does not compile:
+///
+/// ```compile_fail,E0451
+/// use countersign::model::entitlement::Entitlement;
+/// let slug = "acme-forms".parse().unwrap();
+/// let forged = Entitlement { slug: &slug };
+/// ```
+#[derive(Debug)]
+pub struct Entitlement<'a> {
+    slug: &'a Slug,
+}
+
+impl Entitlement<'_> {
+    /// The plugin it is for.
+    pub fn slug(&self) -> &Slug {
+        self.slug
+    }
+}
+
+/// Why a site may not have a manifest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Refusal {
+    /// No license has this key.
+    UnknownLicense,
+    /// The license is past its last day.
+    LicenseExpired,
+    /// The vendor suspended the license.
+    LicenseSuspended,
+    /// The vendor revoked the license.
+    LicenseRevoked,
+    /// The site never validated the license.
+    LicenseNotBound,
+    /// Every site of the license is another one.
+    BoundElsewhere,
+    /// No plugin has this slug.
+    UnknownPlugin,
+    /// The plugin's registry entry names no repository.
+    SourceNotConfigured,
+    /// The license has not the plugin's module.
+    PluginNotCovered,
+}
+
+/// Makes the five entitlement checks of the interface (section 4.2).
+///
+/// The license is judged first, its binding included, so that a stranger learns nothing about which plugins exist.
+/// `stored` are the license's durable bindings in the order of binding; `today` is the day in UTC.
+pub fn decide<'a>(
+    license: Option<&License>,
+    stored: &[Binding],
+    host: &SiteHost,
+    plugin: Option<&'a Plugin>,
+    today: NaiveDate,
+) -> Result<Entitlement<'a>, Refusal> {
+    let license = license.ok_or(Refusal::UnknownLicense)?;
+    match license.standing(today) {
+        Standing::Active => {}
+        Standing::Expired => return Err(Refusal::LicenseExpired),
+        Standing::Suspended => return Err(Refusal::LicenseSuspended),
+        Standing::Revoked => return Err(Refusal::LicenseRevoked),
+    }
+    match license.seat(stored, host) {
+        Seat::Held => {}
+        Seat::Free => return Err(Refusal::LicenseNotBound),
+        Seat::Taken { .. } => return Err(Refusal::BoundElsewhere),
+    }
+    let plugin = plugin.ok_or(Refusal::UnknownPlugin)?;
+    if plugin.source.is_none() {
+        return Err(Refusal::SourceNotConfigured);
+    }
+    if !license.modules.contains_key(&plugin.module) {
+        return Err(Refusal::PluginNotCovered);
+    }
+    Ok(Entitlement { slug: &plugin.slug })
+}

@@ -1,0 +1,258 @@
+//! Licenses: what the vendor grants, and which sites may use it.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+
+use chrono::{DateTime, NaiveDate, Utc};
+
+use super::binding::Binding;
+use super::license_key::LicenseId;
+use super::name::Name;
+use super::site_host::SiteHost;
+
+/// What a license covers: module to its features.
+pub type Modules = BTreeMap<Name, Vec<Name>>;
+
+/// One `[[license]]` of the registry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct License {
+    /// SHA-256 of its key's canonical form.
+    pub id: LicenseId,
+    /// What the vendor decided about it.
+    pub status: Status,
+    /// The last day it is valid, through its end in UTC.
+    pub expires: NaiveDate,
+    /// Modules and their features.
+    pub modules: Modules,
+    /// How many hosts may be bound.
+    pub sites: Sites,
+    /// Hours a site may go on without an answer; `None` for the server's default.
+    pub grace_period_hours: Option<u32>,
+    /// Hosts bound ahead of their first validation, at most as many as `sites`.
+    pub hosts: Vec<SiteHost>,
+    /// Bindings the vendor made void.
+    pub released: Released,
+    /// For the vendor's own use.
+    pub note: String,
+}
+
+/// The vendor's word on a license.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Status {
+    /// In use.
+    Active,
+    /// Withdrawn until resumed.
+    Suspended,
+    /// Withdrawn for good.
+    Revoked,
+}
+
+impl Status {
+    /// As it stands in the registry.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Active => "active",
+            Self::Suspended => "suspended",
+            Self::Revoked => "revoked",
+        }
+    }
+}
+
+/// What a license is worth on a given day.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Standing {
+    /// Valid.
+    Active,
+    /// Past its last day.
+    Expired,
+    /// Suspended by the vendor.
+    Suspended,
+    /// Revoked by the vendor.
+    Revoked,
+}
+
+/// How many hosts may be bound to a license.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Sites {
+    /// At most so many.
+    Limited(NonZeroU32),
+    /// Any number.
+    Unlimited,
+}
+
+impl Sites {
+    /// One site, where the registry says nothing.
+    pub const DEFAULT: Self = Self::Limited(NonZeroU32::MIN);
+
+    /// Whether one more fits beside `taken`.
+    pub fn has_room(self, taken: usize) -> bool {
+        match self {
+            Self::Limited(limit) => taken < limit.get() as usize,
+            Self::Unlimited => true,
+        }
+    }
+}
+
+impl std::fmt::Display for Sites {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Limited(limit) => limit.fmt(f),
+            Self::Unlimited => f.pad("unlimited"),
+        }
+    }
+}
+
+/// Times before which bindings are void: of one host, and of all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Released {
+    /// `host = time`.
+    pub hosts: BTreeMap<SiteHost, DateTime<Utc>>,
+    /// `"*" = time`.
+    pub all: Option<DateTime<Utc>>,
+}
+
+impl Released {
+    /// Whether the vendor made this binding void.
+    pub fn voids(&self, binding: &Binding) -> bool {
+        let released_at = self.hosts.get(&binding.host).copied().max(self.all);
+        released_at.is_some_and(|time| binding.bound_at < time)
+    }
+}
+
+/// A host's place among the sites of a license.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seat<'a> {
+    /// The host is bound.
+    Held,
+    /// The host is not bound, and there is room.
+    Free,
+    /// The host is not bound, and every site is taken; the first that was.
+    Taken {
+        /// The host that was bound first.
+        first: &'a SiteHost,
+    },
+}
+
+impl License {
+    /// What the license is worth on `today` (UTC). The vendor's word goes before the calendar's.
+    pub fn standing(&self, today: NaiveDate) -> Standing {
+        match self.status {
+            Status::Revoked => Standing::Revoked,
+            Status::Suspended => Standing::Suspended,
+            Status::Active if today > self.expires => Standing::Expired,
+            Status::Active => Standing::Active,
+        }
+    }
+
+    /// The hosts bound now, first bound first: those bound ahead in the registry, then `stored` without the void ones.
+    ///
+    /// `stored` is in the order of binding.
+    pub fn bound_hosts<'a>(&'a self, stored: &'a [Binding]) -> impl Iterator<Item = &'a SiteHost> {
+        let valid = stored.iter().filter(|binding| !self.released.voids(binding)).map(|binding| &binding.host);
+        self.hosts.iter().chain(valid.filter(|host| !self.hosts.contains(host)))
+    }
+
+    /// Where `host` stands among the sites of this license. A host that is bound is never counted again, so it keeps its
+    /// seat even where the vendor lowered `sites` since.
+    pub fn seat<'a>(&'a self, stored: &'a [Binding], host: &SiteHost) -> Seat<'a> {
+        let mut first = None;
+        let mut taken = 0;
+        for bound in self.bound_hosts(stored) {
+            if bound == host {
+                return Seat::Held;
+            }
+            first.get_or_insert(bound);
+            taken += 1;
+        }
+        match first {
+            Some(first) if !self.sites.has_room(taken) => Seat::Taken { first },
+            _ => Seat::Free,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn license() -> License {
+        License {
+            id: LicenseId::from_bytes([1; 32]),
+            status: Status::Active,
+            expires: day(2026, 12, 31),
+            modules: Modules::new(),
+            sites: Sites::DEFAULT,
+            grace_period_hours: None,
+            hosts: vec![],
+            released: Released::default(),
+            note: String::new(),
+        }
+    }
+
+    fn day(year: i32, month: u32, day: u32) -> NaiveDate {
+        NaiveDate::from_ymd_opt(year, month, day).unwrap()
+    }
+
+    fn at(seconds: i64) -> DateTime<Utc> {
+        DateTime::from_timestamp(seconds, 0).unwrap()
+    }
+
+    fn host(text: &str) -> SiteHost {
+        text.parse().unwrap()
+    }
+
+    fn binding(text: &str, seconds: i64) -> Binding {
+        Binding { host: host(text), bound_at: at(seconds) }
+    }
+
+    #[test]
+    fn a_license_is_valid_through_the_end_of_its_last_day() {
+        assert_eq!(license().standing(day(2026, 12, 31)), Standing::Active);
+        assert_eq!(license().standing(day(2027, 1, 1)), Standing::Expired);
+    }
+
+    #[test]
+    fn the_vendors_word_goes_before_the_calendar() {
+        let long_past = day(2030, 1, 1);
+        let with = |status| License { status, ..license() };
+        assert_eq!(with(Status::Suspended).standing(long_past), Standing::Suspended);
+        assert_eq!(with(Status::Revoked).standing(long_past), Standing::Revoked);
+    }
+
+    #[test]
+    fn a_full_license_names_the_first_bound_host_and_keeps_those_bound() {
+        let three = License { sites: Sites::Limited(NonZeroU32::new(3).unwrap()), ..license() };
+        let stored = [binding("a.com", 1), binding("b.com", 2), binding("c.com", 3)];
+        assert_eq!(three.seat(&stored[..2], &host("d.com")), Seat::Free);
+        assert_eq!(three.seat(&stored, &host("d.com")), Seat::Taken { first: &host("a.com") });
+        assert_eq!(three.seat(&stored, &host("c.com")), Seat::Held);
+        let one = license();
+        assert_eq!(one.seat(&stored, &host("c.com")), Seat::Held, "sites lowered since");
+    }
+
+    #[test]
+    fn a_release_voids_what_was_bound_before_it_and_nothing_after() {
+        let mut moved = license();
+        moved.released.hosts.insert(host("a.com"), at(10));
+        assert_eq!(moved.seat(&[binding("a.com", 9)], &host("b.com")), Seat::Free);
+        assert_eq!(moved.seat(&[binding("a.com", 10)], &host("b.com")), Seat::Taken { first: &host("a.com") });
+        moved.released = Released { all: Some(at(20)), ..Released::default() };
+        assert_eq!(moved.seat(&[binding("a.com", 19)], &host("b.com")), Seat::Free);
+    }
+
+    #[test]
+    fn hosts_bound_ahead_take_a_seat_once() {
+        let ahead = License { hosts: vec![host("a.com")], ..license() };
+        assert_eq!(ahead.seat(&[], &host("a.com")), Seat::Held);
+        assert_eq!(ahead.seat(&[], &host("b.com")), Seat::Taken { first: &host("a.com") });
+        let two = License { sites: Sites::Limited(NonZeroU32::new(2).unwrap()), ..ahead };
+        assert_eq!(two.seat(&[binding("a.com", 1)], &host("b.com")), Seat::Free);
+    }
+
+    #[test]
+    fn unlimited_is_never_taken() {
+        let unlimited = License { sites: Sites::Unlimited, ..license() };
+        assert_eq!(unlimited.seat(&[binding("a.com", 1)], &host("b.com")), Seat::Free);
+    }
+}

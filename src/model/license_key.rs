@@ -1,0 +1,282 @@
+//! License keys: reading what a person typed, checking it, making new ones.
+//!
+//! Crockford base32, 20 random symbols (100 bits) and 5 Reed-Solomon check symbols. The key is the customer's secret:
+//! it is parsed here, turned into a [`LicenseId`] and dropped; everything behind the edge knows only the id.
+
+use std::fmt;
+use std::str::FromStr;
+
+use zeroize::{Zeroize, ZeroizeOnDrop};
+
+use super::digest::{Digest, NotADigest};
+
+const ALPHABET: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
+const RANDOM_SYMBOLS: usize = 20;
+const CHECK_SYMBOLS: usize = 5;
+const SYMBOLS: usize = RANDOM_SYMBOLS + CHECK_SYMBOLS;
+const GROUP: usize = 5;
+const CANONICAL_LENGTH: usize = SYMBOLS + SYMBOLS / GROUP - 1;
+
+/// What a person typed may be at most this long, in bytes.
+const MAX_INPUT: usize = 128;
+
+/// Product of (x - 2^i) for i = 1..5 over GF(32), without the leading 1; highest coefficient first.
+const GENERATOR: [u8; CHECK_SYMBOLS] = [27, 15, 23, 25, 31];
+
+/// The values of the symbols `KEY01`, XORed onto the check symbols so that a key of zeros is not a key of another system.
+const CHECK_MASK: [u8; CHECK_SYMBOLS] = [19, 14, 30, 0, 1];
+
+/// A well-formed license key whose check symbols are right, in canonical form: `XXXXX-XXXXX-XXXXX-XXXXX-XXXXX`.
+///
+/// It has no `Display`, its `Debug` is redacted, and its memory is wiped when it is dropped.
+#[derive(Clone, PartialEq, Eq, Zeroize, ZeroizeOnDrop)]
+pub struct LicenseKey([u8; CANONICAL_LENGTH]);
+
+/// Why a text is no license key. Neither says what was typed.
+#[derive(Debug, thiserror::Error, PartialEq, Eq, Clone, Copy)]
+pub enum LicenseKeyError {
+    /// Not 25 symbols of the alphabet after the tolerant reading.
+    #[error("a license key has five groups of five letters or digits")]
+    Malformed,
+    /// 25 symbols, but the check symbols do not belong to the others: at least one symbol is wrong.
+    #[error("the license key has a typing error: its check symbols do not match")]
+    Checksum,
+}
+
+impl LicenseKey {
+    /// Makes a key from 20 bytes of randomness, of which the low five bits of each are used (100 bits).
+    ///
+    /// The bytes must come from the operating system's generator: whoever can guess them can guess the key.
+    pub fn from_random(random: [u8; RANDOM_SYMBOLS]) -> Self {
+        let mut symbols = [0; SYMBOLS];
+        for (symbol, byte) in symbols.iter_mut().zip(random) {
+            *symbol = byte & 31;
+        }
+        let check = check_symbols(&symbols[..RANDOM_SYMBOLS]);
+        symbols[RANDOM_SYMBOLS..].copy_from_slice(&check);
+        let key = Self::from_symbols(&symbols);
+        symbols.zeroize();
+        key
+    }
+
+    /// The license this key opens.
+    pub fn id(&self) -> LicenseId {
+        LicenseId(Digest::of(&self.0))
+    }
+
+    /// The secret itself, for the one moment it is handed to its owner.
+    // SECURITY: the only way to the key's text. It may go to a person's terminal, never to a log, a file or an answer.
+    pub fn reveal(&self) -> &str {
+        // The constructor writes ASCII only.
+        std::str::from_utf8(&self.0).unwrap_or_default()
+    }
+
+    fn from_symbols(symbols: &[u8; SYMBOLS]) -> Self {
+        let mut canonical = [b'-'; CANONICAL_LENGTH];
+        for (index, &symbol) in symbols.iter().enumerate() {
+            canonical[index + index / GROUP] = ALPHABET[usize::from(symbol)];
+        }
+        Self(canonical)
+    }
+}
+
+impl FromStr for LicenseKey {
+    type Err = LicenseKeyError;
+
+    /// Reads what a person typed: blanks and dashes of any kind are dropped, case does not matter, `O` is `0`, `I` and
+    /// `L` are `1`. An error is never corrected: a key that was guessed right is somebody else's.
+    fn from_str(text: &str) -> Result<Self, LicenseKeyError> {
+        if text.len() > MAX_INPUT {
+            return Err(LicenseKeyError::Malformed);
+        }
+        let mut symbols = [0; SYMBOLS];
+        let mut count = 0;
+        for typed in text.chars().filter(|&typed| !is_separator(typed)) {
+            let symbol = symbol_value(typed).ok_or(LicenseKeyError::Malformed)?;
+            *symbols.get_mut(count).ok_or(LicenseKeyError::Malformed)? = symbol;
+            count += 1;
+        }
+        if count != SYMBOLS {
+            return Err(LicenseKeyError::Malformed);
+        }
+        let (random, check) = symbols.split_at(RANDOM_SYMBOLS);
+        if check_symbols(random) != check {
+            return Err(LicenseKeyError::Checksum);
+        }
+        let key = Self::from_symbols(&symbols);
+        symbols.zeroize();
+        Ok(key)
+    }
+}
+
+impl fmt::Debug for LicenseKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "LicenseKey(redacted, id {})", self.id().log_tag())
+    }
+}
+
+fn is_separator(typed: char) -> bool {
+    typed.is_ascii_whitespace()
+        || matches!(typed, '-' | '_' | '\u{A0}' | '\u{2010}'..='\u{2015}' | '\u{2212}' | '\u{200B}' | '\u{FEFF}')
+}
+
+fn symbol_value(typed: char) -> Option<u8> {
+    let symbol = match typed.to_ascii_uppercase() {
+        'O' => '0',
+        'I' | 'L' => '1',
+        other => other,
+    };
+    ALPHABET.iter().position(|&letter| char::from(letter) == symbol).map(|index| index as u8)
+}
+
+/// The remainder of the message times x^5 by the generator polynomial, masked: systematic Reed-Solomon encoding.
+fn check_symbols(message: &[u8]) -> [u8; CHECK_SYMBOLS] {
+    let mut remainder = [0; CHECK_SYMBOLS];
+    for &symbol in message {
+        let feedback = symbol ^ remainder[0];
+        remainder.rotate_left(1);
+        remainder[CHECK_SYMBOLS - 1] = 0;
+        for (cell, coefficient) in remainder.iter_mut().zip(GENERATOR) {
+            *cell ^= multiply(feedback, coefficient);
+        }
+    }
+    std::array::from_fn(|index| remainder[index] ^ CHECK_MASK[index])
+}
+
+/// Multiplication in GF(32) with the field polynomial x^5 + x^2 + 1.
+fn multiply(mut a: u8, mut b: u8) -> u8 {
+    let mut product = 0;
+    while b != 0 {
+        if b & 1 == 1 {
+            product ^= a;
+        }
+        a <<= 1;
+        if a & 0x20 != 0 {
+            a ^= 0x25;
+        }
+        b >>= 1;
+    }
+    product
+}
+
+/// The SHA-256 of a license key's canonical form: names the license wherever it is written down.
+///
+/// It is no secret of the customer's, and with 100 random bits in the key it cannot be turned back into one.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(transparent)]
+pub struct LicenseId(Digest);
+
+impl LicenseId {
+    /// An id as it stands in the store's keys.
+    pub fn from_bytes(bytes: [u8; 32]) -> Self {
+        Self(Digest::from_bytes(bytes))
+    }
+
+    /// The 32 bytes of the digest.
+    pub fn as_bytes(&self) -> &[u8; 32] {
+        self.0.as_bytes()
+    }
+
+    /// The first 12 hex digits: how a log line names a license.
+    pub fn log_tag(&self) -> String {
+        let mut tag = self.to_string();
+        tag.truncate(12);
+        tag
+    }
+}
+
+impl FromStr for LicenseId {
+    type Err = NotADigest;
+
+    fn from_str(text: &str) -> Result<Self, NotADigest> {
+        text.parse().map(Self)
+    }
+}
+
+impl fmt::Display for LicenseId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+impl fmt::Debug for LicenseId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(serde::Deserialize)]
+    struct Vector {
+        input: String,
+        result: String,
+        canonical: Option<String>,
+        note: String,
+    }
+
+    #[test]
+    fn every_vector_reads_as_it_says() {
+        let vectors: Vec<Vector> = serde_json::from_str(include_str!("../../tests/vectors/license_keys.json")).unwrap();
+        assert!(vectors.len() > 20);
+        for vector in vectors {
+            let read = vector.input.parse::<LicenseKey>();
+            let expected = match vector.result.as_str() {
+                "malformed" => Err(LicenseKeyError::Malformed),
+                "checksum" => Err(LicenseKeyError::Checksum),
+                _ => Ok(vector.canonical.as_deref().unwrap()),
+            };
+            assert_eq!(read.as_ref().map(LicenseKey::reveal).map_err(|error| *error), expected, "{}", vector.note);
+        }
+    }
+
+    #[test]
+    fn every_error_in_up_to_five_adjacent_symbols_of_a_key_is_detected() {
+        let key = LicenseKey::from_random(std::array::from_fn(|index| index as u8 * 7));
+        let canonical: Vec<char> = key.reveal().chars().filter(|&symbol| symbol != '-').collect();
+        for start in 0..SYMBOLS {
+            for length in 1..=CHECK_SYMBOLS.min(SYMBOLS - start) {
+                for shift in 1..32 {
+                    let mut typed = canonical.clone();
+                    for symbol in &mut typed[start..start + length] {
+                        let value = usize::from(symbol_value(*symbol).unwrap());
+                        *symbol = char::from(ALPHABET[(value + shift) % 32]);
+                    }
+                    let typed: String = typed.into_iter().collect();
+                    assert_eq!(typed.parse::<LicenseKey>(), Err(LicenseKeyError::Checksum));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn debug_shows_the_id_and_never_the_key() {
+        let key = LicenseKey::from_random([9; 20]);
+        let shown = format!("{key:?}");
+        assert!(shown.contains(&key.id().log_tag()));
+        assert!(!shown.contains("99999"));
+    }
+
+    #[test]
+    fn over_128_bytes_are_malformed_even_when_all_of_it_is_blank() {
+        let key = LicenseKey::from_random([3; 20]);
+        let padded = |blanks: usize| format!("{}{}", key.reveal(), " ".repeat(blanks));
+        assert_eq!(padded(MAX_INPUT - CANONICAL_LENGTH).parse(), Ok(key.clone()));
+        assert_eq!(padded(MAX_INPUT - CANONICAL_LENGTH + 1).parse::<LicenseKey>(), Err(LicenseKeyError::Malformed));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn a_new_key_reads_back_as_itself(random: [u8; 20]) {
+            let key = LicenseKey::from_random(random);
+            proptest::prop_assert_eq!(key.reveal().to_lowercase().replace('-', " ").parse(), Ok(key));
+        }
+
+        #[test]
+        fn no_text_panics(text in ".{0,60}") {
+            let _ = text.parse::<LicenseKey>();
+        }
+    }
+}

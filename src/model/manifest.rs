@@ -1,0 +1,61 @@
+//! Update manifests: the JSON of one release, byte for byte as it will be served.
+
+use std::collections::BTreeMap;
+
+use super::slug::Slug;
+
+/// One release as the CMS reads it: the seven fields of the interface (section 2.6), and those that the common updater
+/// clients look for, so that they read the same bytes with no glue.
+///
+/// Fields stand in the order of their names, which makes the bytes repeatable.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "the fields are the interface's, documented there")]
+pub struct Manifest {
+    pub author: String,
+    pub author_homepage: String,
+    pub autoupdate: bool,
+    pub banners: BTreeMap<String, String>,
+    /// Plain text.
+    pub changelog: String,
+    /// Plain text.
+    pub description: String,
+    pub download_link: String,
+    pub download_url: String,
+    pub homepage: String,
+    pub icons: BTreeMap<String, String>,
+    /// The tag's time in UTC, `2026-11-20 10:17:03`.
+    pub last_updated: String,
+    pub name: String,
+    pub new_version: String,
+    pub package: String,
+    pub requires: String,
+    pub requires_php: String,
+    pub sections: Sections,
+    pub slug: Slug,
+    pub tag: String,
+    pub tested: String,
+    pub translations: [(); 0],
+    pub upgrade_notice: String,
+    pub url: String,
+    pub version: String,
+}
+
+/// Sanitized HTML for the CMS's details window.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "the fields are the CMS's")]
+pub struct Sections {
+    pub changelog: String,
+    pub description: String,
+}
+
+impl Manifest {
+    /// The bytes that are stored, hashed and served: compact JSON with sorted keys and a final newline.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        // Strings, maps of strings and a bool: nothing in it can fail to serialize.
+        let mut bytes = serde_json::to_vec(self).unwrap_or_default();
+        bytes.push(b'\n');
+        bytes
+    }
+}

@@ -1,0 +1,19 @@
+//! The values everything else speaks in: parsed once at the edge, valid ever after.
+//!
+//! Nothing here does I/O, asks a clock or knows of async code, and nothing here imports another module
+//! of this crate. Time comes in as an argument.
+
+pub mod binding;
+pub mod digest;
+pub mod entitlement;
+pub mod license;
+pub mod license_key;
+pub mod manifest;
+pub mod name;
+pub mod plugin;
+pub mod site_host;
+pub mod slug;
+pub mod statement;
+pub mod tag_pattern;
+mod text;
+pub mod version;

@@ -1,0 +1,250 @@
+//! Statements: the signed answer to a validation, as RFC 8785 canonical JSON.
+//!
+//! The body a client receives is the canonical JSON *with* the signature, so cutting the text `"signature":"…",` out
+//! of it gives exactly the signed bytes.
+
+use std::collections::BTreeMap;
+
+use chrono::{DateTime, NaiveDate, SecondsFormat, Utc};
+use serde::{Serialize, Serializer};
+
+use super::license::Modules;
+use super::name::Name;
+use super::site_host::SiteHost;
+
+/// What a validation found, as `status`, `code` and `message` of a statement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs, reason = "each is its code")]
+pub enum Verdict {
+    Ok,
+    BoundElsewhere,
+    UnknownLicense,
+    Expired,
+    Suspended,
+    Revoked,
+}
+
+impl Verdict {
+    /// The license status a client acts on.
+    pub fn status(self) -> &'static str {
+        match self {
+            Self::Ok => "active",
+            Self::BoundElsewhere | Self::UnknownLicense => "invalid",
+            Self::Expired => "expired",
+            Self::Suspended => "suspended",
+            Self::Revoked => "revoked",
+        }
+    }
+
+    /// The exact reason.
+    pub fn code(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::BoundElsewhere => "bound_elsewhere",
+            Self::UnknownLicense => "unknown_license",
+            Self::Expired => "expired",
+            Self::Suspended => "suspended",
+            Self::Revoked => "revoked",
+        }
+    }
+
+    /// A short text for a person.
+    pub fn message(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::BoundElsewhere => "This license is in use on another site.",
+            Self::UnknownLicense => "This license key is not known.",
+            Self::Expired => "This license has expired.",
+            Self::Suspended => "This license is suspended.",
+            Self::Revoked => "This license was revoked.",
+        }
+    }
+}
+
+/// What the license grants to the site.
+#[derive(Clone, Copy, Debug)]
+pub struct Grant<'a> {
+    /// Modules with their features.
+    pub modules: &'a Modules,
+    /// Hours the site may go on without an answer.
+    pub grace_period_hours: u32,
+}
+
+/// A statement before it is signed.
+#[derive(Clone, Copy, Debug)]
+pub struct Statement<'a> {
+    /// What was found.
+    pub verdict: Verdict,
+    /// What is granted; only an active license grants anything.
+    pub grant: Option<Grant<'a>>,
+    /// The license's last day; `None` where no license is known.
+    pub expires: Option<NaiveDate>,
+    /// When the statement is made.
+    pub issued_at: DateTime<Utc>,
+    /// The request's nonce, if it sent one.
+    pub nonce: Option<&'a str>,
+    /// The site address exactly as submitted.
+    pub site_url: &'a str,
+    /// What it normalizes to.
+    pub domain: &'a SiteHost,
+    /// The first bound host, where the license is bound elsewhere.
+    pub bound_domain: Option<&'a SiteHost>,
+    /// RFC 7638 thumbprint of the key that will sign.
+    pub key_id: &'a str,
+}
+
+/// The payload on the wire, without its signature.
+#[derive(Serialize)]
+struct Payload<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bound_domain: Option<&'a SiteHost>,
+    code: &'static str,
+    domain: &'a SiteHost,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expires: Option<NaiveDate>,
+    features: BTreeMap<&'a Name, &'a [Name]>,
+    grace_period_hours: u32,
+    #[serde(serialize_with = "milliseconds")]
+    issued_at: DateTime<Utc>,
+    key_id: &'a str,
+    message: &'static str,
+    modules: Vec<&'a Name>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    nonce: Option<&'a str>,
+    site_url: &'a str,
+    status: &'static str,
+}
+
+fn milliseconds<S: Serializer>(time: &DateTime<Utc>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&time.to_rfc3339_opts(SecondsFormat::Millis, true))
+}
+
+impl Statement<'_> {
+    /// The canonical JSON to be signed.
+    pub fn to_unsigned(&self) -> Unsigned {
+        let modules = self.grant.map(|grant| grant.modules);
+        let features = modules.into_iter().flatten().map(|(module, features)| (module, features.as_slice())).collect();
+        let payload = Payload {
+            bound_domain: self.bound_domain,
+            code: self.verdict.code(),
+            domain: self.domain,
+            expires: self.expires,
+            features,
+            grace_period_hours: self.grant.map_or(0, |grant| grant.grace_period_hours),
+            issued_at: self.issued_at,
+            key_id: self.key_id,
+            message: self.verdict.message(),
+            modules: modules.into_iter().flat_map(Modules::keys).collect(),
+            nonce: self.nonce,
+            site_url: self.site_url,
+            status: self.verdict.status(),
+        };
+        // `signature` sorts directly before `site_url`, and these two members end the object.
+        let tail = Tail { site_url: self.site_url, status: self.verdict.status() };
+        let (bytes, tail) = (canonical(&payload), canonical(&tail));
+        Unsigned { signature_at: bytes.len() - (tail.len() - 1), bytes }
+    }
+}
+
+#[derive(Serialize)]
+struct Tail<'a> {
+    site_url: &'a str,
+    status: &'static str,
+}
+
+fn canonical(value: &impl Serialize) -> Vec<u8> {
+    // Only strings, a small integer and maps with string keys: RFC 8785 has a form for each, and a Vec takes any bytes.
+    serde_json_canonicalizer::to_vec(value).unwrap_or_default()
+}
+
+/// Canonical JSON without its signature, and the place where the signature belongs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unsigned {
+    bytes: Vec<u8>,
+    signature_at: usize,
+}
+
+impl Unsigned {
+    /// The bytes a signature is made over.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The body to send: the same canonical JSON with the member `signature`, standard base64 (RFC 4648 section 4), in its place.
+    pub fn with_signature(&self, base64: &str) -> Vec<u8> {
+        let (head, tail) = self.bytes.split_at(self.signature_at);
+        [head, br#""signature":""#, base64.as_bytes(), br#"","#, tail].concat()
+    }
+}
+
+/// Cuts the member `signature` out of a received body.
+///
+/// Returns the signed bytes and the signature's base64 text; `None` where the body has no such member.
+pub fn split_signature(body: &[u8]) -> Option<(Vec<u8>, &str)> {
+    // A quote inside a string is escaped, so this text stands nowhere but at a member of that name.
+    const OPENING: &[u8] = br#""signature":""#;
+    const CLOSING: &[u8] = br#"","#;
+    let start = find(body, OPENING)?;
+    let value = start + OPENING.len();
+    let end = value + find(&body[value..], CLOSING)?;
+    let signed = [&body[..start], &body[end + CLOSING.len()..]].concat();
+    Some((signed, std::str::from_utf8(&body[value..end]).ok()?))
+}
+
+fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
+    haystack.windows(needle.len()).position(|window| window == needle)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with_statement<T>(site_url: &str, nonce: Option<&str>, test: impl FnOnce(&Statement<'_>) -> T) -> T {
+        let features = vec!["pdf".parse().unwrap(), "api".parse().unwrap()];
+        let modules = Modules::from([("forms".parse().unwrap(), features), ("base".parse().unwrap(), vec![])]);
+        let domain = "example.com".parse().unwrap();
+        test(&Statement {
+            verdict: Verdict::Ok,
+            grant: Some(Grant { modules: &modules, grace_period_hours: 72 }),
+            expires: NaiveDate::from_ymd_opt(2027, 1, 31),
+            issued_at: DateTime::from_timestamp_millis(1_795_169_823_123).unwrap(),
+            nonce,
+            site_url,
+            domain: &domain,
+            bound_domain: None,
+            key_id: "kid",
+        })
+    }
+
+    #[test]
+    fn the_payload_is_canonical_json_with_every_field() {
+        let text = with_statement("https://Example.com", Some(""), |statement| statement.to_unsigned().bytes);
+        let expected = concat!(
+            r#"{"code":"ok","domain":"example.com","expires":"2027-01-31","features":{"base":[],"forms":["pdf","api"]},"#,
+            r#""grace_period_hours":72,"issued_at":"2026-11-20T10:17:03.123Z","key_id":"kid","message":"ok","#,
+            r#""modules":["base","forms"],"nonce":"","site_url":"https://Example.com","status":"active"}"#
+        );
+        assert_eq!(String::from_utf8(text).unwrap(), expected);
+    }
+
+    #[test]
+    fn without_a_nonce_in_the_request_there_is_none_in_the_statement() {
+        let text = with_statement("a.com", None, |statement| String::from_utf8(statement.to_unsigned().bytes).unwrap());
+        assert!(!text.contains("nonce"));
+    }
+
+    #[test]
+    fn cutting_the_signature_out_gives_the_signed_bytes_whatever_the_strings_say() {
+        for hostile in ["a.com", r#"","signature":"AAAA","#, "\u{1F600}\"\\\u{7f}", r#"{"status":"active"}"#] {
+            with_statement(hostile, Some(hostile), |statement| {
+                let unsigned = statement.to_unsigned();
+                let body = unsigned.with_signature("c2ln");
+                assert_eq!(split_signature(&body), Some((unsigned.bytes().to_vec(), "c2ln")));
+                let whole: serde_json::Value = serde_json::from_slice(&body).unwrap();
+                assert_eq!(whole["signature"], "c2ln");
+                assert_eq!(whole["site_url"], hostile);
+                assert_eq!(canonical(&whole), body, "the body itself is canonical");
+            });
+        }
+    }
+}

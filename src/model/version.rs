@@ -1,0 +1,263 @@
+//! Versions, and the order the CMS puts them in: PHP's `version_compare`.
+//!
+//! A server that orders differently from the CMS offers updates that never install, or for ever.
+
+use std::cmp::Ordering;
+use std::str::FromStr;
+
+use super::text::checked_text;
+
+/// The longest version accepted, in bytes.
+const MAX_LENGTH: usize = 64;
+
+/// Numeric parts a version may have.
+const MAX_PARTS: usize = 5;
+
+/// One to five numeric parts and an optional suffix that starts with a letter: `1.4`, `2.0.0-beta.1`, `1.2rc1`.
+///
+/// Never starts with `v`, never carries build metadata. Kept as written, compared as PHP compares: two versions can be
+/// [equal in order](Version::cmp_php) without being the same text, so there is no `Ord`.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Version(Box<str>);
+
+checked_text!(Version);
+
+/// The text is no version.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("not a version: expected 1 to 5 numbers joined by '.', then at most a suffix such as -beta.1")]
+pub struct NotAVersion;
+
+impl FromStr for Version {
+    type Err = NotAVersion;
+
+    fn from_str(text: &str) -> Result<Self, NotAVersion> {
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-');
+        let (numbers, suffix) = split_numbers(text);
+        let numbers_hold = numbers.split('.').count() <= MAX_PARTS && numbers.split('.').all(|part| !part.is_empty());
+        let suffix_holds = suffix.is_empty()
+            || suffix.trim_start_matches(['.', '-']).starts_with(|c: char| c.is_ascii_alphabetic())
+                && suffix.split(['.', '-']).skip(1).all(|part| !part.is_empty());
+        if text.len() <= MAX_LENGTH && text.bytes().all(plain) && numbers_hold && suffix_holds {
+            Ok(Self(text.into()))
+        } else {
+            Err(NotAVersion)
+        }
+    }
+}
+
+/// Splits `1.2.0-beta.1` into `1.2.0` and `-beta.1`.
+fn split_numbers(text: &str) -> (&str, &str) {
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let numbers = &text[..end];
+    // In `1.2.beta` the last dot belongs to the suffix.
+    match numbers.strip_suffix('.') {
+        Some(before) if end < text.len() => (before, &text[end - 1..]),
+        _ => (numbers, &text[end..]),
+    }
+}
+
+impl Version {
+    /// The order of PHP's `version_compare`.
+    pub fn cmp_php(&self, other: &Self) -> Ordering {
+        php_version_compare(&self.0, &other.0)
+    }
+
+    /// Whether the CMS takes this for older than the version without its suffix: `1.2-rc1` is, `1.2-p1` is not.
+    pub fn is_prerelease(&self) -> bool {
+        php_version_compare(&self.0, split_numbers(&self.0).0) == Ordering::Less
+    }
+
+    /// Whether the numeric parts meet a requirement such as `>=1.4, <3`.
+    ///
+    /// Missing parts read as 0 and parts behind the third are not looked at. The suffix is left out, so that `<2.0` also
+    /// keeps `2.0-beta` away, which is what somebody who writes it means.
+    pub fn satisfies(&self, requirement: &semver::VersionReq) -> bool {
+        let mut parts = split_numbers(&self.0).0.split('.').map(|part| part.parse().unwrap_or(u64::MAX));
+        let mut next = || parts.next().unwrap_or(0);
+        requirement.matches(&semver::Version::new(next(), next(), next()))
+    }
+}
+
+/// PHP's `version_compare($a, $b)` for any two strings (`ext/standard/versioning.c`).
+pub fn php_version_compare(a: &str, b: &str) -> Ordering {
+    if a.is_empty() || b.is_empty() {
+        return a.len().min(1).cmp(&b.len().min(1));
+    }
+    compare_canonical(&canonicalize(a), &canonicalize(b))
+}
+
+/// Puts a dot for `-`, `_`, `+` and every other sign, and between digits and letters.
+fn canonicalize(version: &str) -> Vec<u8> {
+    if version.starts_with('#') {
+        return version.as_bytes().to_vec();
+    }
+    let mut canonical = Vec::with_capacity(version.len() * 2);
+    let mut previous = 0;
+    for (index, byte) in version.bytes().enumerate() {
+        if index == 0 {
+            canonical.push(byte);
+        } else {
+            let after_dot = canonical.last() == Some(&b'.');
+            let boundary = is_word(previous) && byte.is_ascii_digit() || previous.is_ascii_digit() && is_word(byte);
+            let sign = !byte.is_ascii_alphanumeric();
+            if (boundary || sign) && !after_dot {
+                canonical.push(b'.');
+            }
+            if !sign || boundary && !is_joiner(byte) {
+                canonical.push(byte);
+            }
+        }
+        previous = byte;
+    }
+    canonical
+}
+
+/// What PHP calls a non-digit: anything but digits, dots and the three joining signs.
+fn is_word(byte: u8) -> bool {
+    !byte.is_ascii_digit() && byte != b'.' && !is_joiner(byte)
+}
+
+fn is_joiner(byte: u8) -> bool {
+    matches!(byte, b'-' | b'_' | b'+')
+}
+
+/// Stands for "a number" when a number is compared with a word.
+const NUMBER: &[u8] = b"#N#";
+
+fn compare_canonical(a: &[u8], b: &[u8]) -> Ordering {
+    let mut a_parts = a.split(|&byte| byte == b'.');
+    let mut b_parts = b.split(|&byte| byte == b'.');
+    loop {
+        match (a_parts.next(), b_parts.next()) {
+            (Some(a), Some(b)) => match compare_parts(a, b) {
+                Ordering::Equal => {}
+                decided => return decided,
+            },
+            (Some(extra), None) => return compare_extra(extra),
+            (None, Some(extra)) => return compare_extra(extra).reverse(),
+            (None, None) => return Ordering::Equal,
+        }
+    }
+}
+
+fn compare_parts(a: &[u8], b: &[u8]) -> Ordering {
+    match (starts_with_digit(a), starts_with_digit(b)) {
+        (true, true) => number(a).cmp(&number(b)),
+        (false, false) => word_rank(a).cmp(&word_rank(b)),
+        (true, false) => word_rank(NUMBER).cmp(&word_rank(b)),
+        (false, true) => word_rank(a).cmp(&word_rank(NUMBER)),
+    }
+}
+
+/// One version has a part more: a number makes it the newer one, a word decides by its rank.
+fn compare_extra(extra: &[u8]) -> Ordering {
+    if starts_with_digit(extra) { Ordering::Greater } else { word_rank(extra).cmp(&word_rank(NUMBER)) }
+}
+
+fn starts_with_digit(part: &[u8]) -> bool {
+    part.first().is_some_and(u8::is_ascii_digit)
+}
+
+/// C's `strtol` in base 10: leading digits, saturating.
+fn number(part: &[u8]) -> i64 {
+    part.iter()
+        .take_while(|byte| byte.is_ascii_digit())
+        .fold(0_i64, |value, byte| value.saturating_mul(10).saturating_add(i64::from(byte - b'0')))
+}
+
+/// Unknown words come first, then dev, alpha, beta, RC, a number, and last pl. The first name that is a prefix counts.
+fn word_rank(word: &[u8]) -> i8 {
+    const RANKS: [(&[u8], i8); 10] = [
+        (b"dev", 0),
+        (b"alpha", 1),
+        (b"a", 1),
+        (b"beta", 2),
+        (b"b", 2),
+        (b"RC", 3),
+        (b"rc", 3),
+        (b"#", 4),
+        (b"pl", 5),
+        (b"p", 5),
+    ];
+    RANKS.iter().find(|(name, _)| word.starts_with(name)).map_or(-1, |&(_, rank)| rank)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_have_one_to_five_numbers_and_at_most_a_suffix() {
+        for good in ["1", "1.2", "0.3.01", "3.1.0.1.1", "20210617", "1.2-beta", "1.2.0-RC.1", "1.2b3", "1.2.dev"] {
+            assert!(good.parse::<Version>().is_ok(), "{good}");
+        }
+        let long = format!("1.{}", "0".repeat(MAX_LENGTH));
+        for bad in [
+            "",
+            "v1.2",
+            ".1",
+            "1.",
+            "1..2",
+            "1.2.3.4.5.6",
+            "1.2-",
+            "1.2-1",
+            "1.2+5",
+            "1.2@3",
+            "beta",
+            "1.2-b..1",
+            "1.2/3",
+            "1 .2",
+            "1.2-ß",
+            &long,
+        ] {
+            assert_eq!(bad.parse::<Version>(), Err(NotAVersion), "{bad}");
+        }
+    }
+
+    #[test]
+    fn what_php_ranks_below_the_bare_version_is_a_prerelease() {
+        for (version, expected) in [
+            ("1.2", false),
+            ("1.2-beta", true),
+            ("1.2rc1", true),
+            ("1.2-p1", false),
+            ("1.2-pl2", false),
+            ("1.2-pro", false),
+        ] {
+            let version: Version = version.parse().unwrap();
+            assert_eq!(version.is_prerelease(), expected, "{version}");
+        }
+    }
+
+    #[test]
+    fn requirements_read_missing_parts_as_zero_and_leave_the_suffix_out() {
+        let requirement = semver::VersionReq::parse(">=1.4, <3").unwrap();
+        for (version, expected) in
+            [("1.4", true), ("1.3.9", false), ("2.9.9.9", true), ("3", false), ("3.0-beta", false), ("1.4-rc1", true)]
+        {
+            assert_eq!(version.parse::<Version>().unwrap().satisfies(&requirement), expected, "{version}");
+        }
+    }
+
+    #[test]
+    fn order_is_the_one_php_prints() {
+        use Ordering::*;
+        for (a, b, expected) in [
+            ("1.2", "1.2.0", Less),
+            ("1.10", "1.9", Greater),
+            ("1.0-beta1", "1.0beta1", Equal),
+            ("1.0b", "1.0beta", Equal),
+            ("1.0rc1", "1.0", Less),
+            ("1.0pl1", "1.0", Greater),
+            ("1.0-1", "1.0", Greater),
+            ("1.0-dev", "1.0-alpha", Less),
+            ("1.0-foo", "1.0-dev", Less),
+            ("1.01", "1.1", Equal),
+            ("", "1", Less),
+            ("", "", Equal),
+        ] {
+            assert_eq!(php_version_compare(a, b), expected, "{a} against {b}");
+            assert_eq!(php_version_compare(b, a), expected.reverse(), "{b} against {a}");
+        }
+    }
+}
