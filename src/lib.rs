@@ -1,7 +1,33 @@
 //! License validation and signed, gated updates for vendors of paid CMS plugins.
+//!
+//! What the vendor *decides* lives in files; what the field *reports* lives in the store.
+//!
+//! ```text
+//!  plugin repositories ──┐
+//!                        ├─ build ──> releases/ ──> catalog ─┐
+//!  registry/*.toml ──────┤                                   ├─ serve ──> statements (signed), manifests (gated)
+//!                        └─ registry ────────────────────────┤
+//!                                             store ─────────┘
+//! ```
+//!
+//! - [`model`]: pure values; everything from outside becomes one of them or a clear refusal.
+//! - [`registry`]: the vendor's TOML, from a folder or a git revision.
+//! - [`build`]: plugin repositories and registry in, manifests out.
+//! - [`catalog`]: the manifests, verified and held; handed out only against an [`Entitlement`](model::entitlement::Entitlement).
+//! - [`store`]: which site is bound to which license, durably.
+//! - [`serve`]: the HTTP server; its [`gate`](serve::gate) is the one door.
+//! - [`commands`]: one file a verb; [`cli`] and [`config`] say what they take.
+//!
+//! Arrows run one way: `commands -> build | serve -> registry | catalog | store -> model`. `build` and `serve` never
+//! import each other, and a test holds it.
 #![forbid(unsafe_code)]
 
+pub mod build;
 pub mod catalog;
+pub mod cli;
 pub mod commands;
 pub mod config;
 pub mod model;
+pub mod registry;
+pub mod serve;
+pub mod store;

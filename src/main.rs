@@ -1,1 +1,43 @@
-fn main() {}
+//! Parses the command line, runs the command, prints one error chain, and exits.
+#![forbid(unsafe_code)]
+
+use std::error::Error;
+use std::process::ExitCode;
+
+use clap::Parser;
+use countersign::cli::{Cli, Command};
+use countersign::commands::{self, Exit, Failure};
+use countersign::config::{Config, ServeSettings};
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let exit = run(&cli).unwrap_or_else(|failure| {
+        report(&failure);
+        failure.exit
+    });
+    ExitCode::from(exit as u8)
+}
+
+fn run(cli: &Cli) -> Result<Exit, Failure> {
+    let config = |serve: &ServeSettings| Config::load(&cli.instance, &cli.paths, serve).map_err(Failure::input);
+    let paths = || config(&ServeSettings::default());
+    match &cli.command {
+        Command::Init(args) => commands::init::run(args, &cli.instance),
+        Command::Build(args) => commands::build::run(args, &paths()?),
+        Command::Serve(args) => commands::serve::run(&config(&args.settings)?),
+        Command::License(args) => commands::license::run(args, &paths()?),
+        Command::Keys(args) => commands::keys::run(args, &paths()?),
+        Command::Verify(args) => commands::verify::run(args, &paths()?),
+    }
+}
+
+fn report(failure: &Failure) {
+    eprintln!("error: {}", failure.error);
+    let causes = std::iter::successors(failure.error.source(), |error| Error::source(*error));
+    for cause in causes {
+        eprintln!("caused by: {cause}");
+    }
+    if let Some(hint) = &failure.hint {
+        eprintln!("hint: {hint}");
+    }
+}

@@ -1,0 +1,49 @@
+//! The command line: the verbs and what they share. Each verb's own arguments stand beside its work in `commands`.
+
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand};
+
+use crate::commands::{build, init, keys, license, serve, verify};
+use crate::config::PathSettings;
+
+/// License validation and signed, gated updates for vendors of paid CMS plugins.
+#[derive(Parser, Debug)]
+#[command(name = "countersign", version, propagate_version = true, max_term_width = 100)]
+#[command(after_help = "\
+Examples:
+  countersign init --demo demo                  make an instance to try things in
+  countersign -C demo build                     precompute the manifests
+  countersign -C demo serve                     answer plugins on 127.0.0.1:8080
+  countersign -C demo license list              who may have what
+
+Settings come from countersign.toml, then the environment, then flags.
+Exit codes: 0 done, 1 a check found a difference, 2 usage, 3 the input is wrong, 4 the environment failed.")]
+pub struct Cli {
+    /// The instance's folder, where countersign.toml is
+    #[arg(short = 'C', long, env = "COUNTERSIGN_INSTANCE", value_name = "DIR", default_value = ".", global = true)]
+    pub instance: PathBuf,
+    /// Where the parts of the instance are.
+    #[command(flatten)]
+    pub paths: PathSettings,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The verbs.
+#[derive(Subcommand, Debug)]
+pub enum Command {
+    /// Make an instance in a folder
+    Init(init::Args),
+    /// Precompute the manifests from the plugins' repositories
+    Build(build::Args),
+    /// Answer plugins in the field
+    Serve(Box<serve::Args>),
+    /// Issue, look at and change licenses
+    License(license::Args),
+    /// Make, list and publish signing keys
+    Keys(keys::Args),
+    /// Check a saved statement offline
+    Verify(verify::Args),
+}

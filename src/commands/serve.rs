@@ -1,0 +1,103 @@
+//! `countersign serve`: opens the store, starts the server, and passes the system's signals on to it.
+
+use std::io::{IsTerminal, Write};
+use std::sync::Arc;
+
+use tokio::net::TcpListener;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use super::{Exit, Failure};
+use crate::config::{Config, LogFormat, ServeSettings};
+use crate::serve::{LoadError, Server, StartError};
+use crate::store::{self, StoreError};
+
+/// Answers plugins in the field: validates licenses and serves updates.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Examples:
+  countersign serve                             serve the instance in this folder
+  countersign -C /srv/acme serve --listen 0.0.0.0:8080
+  kill -HUP PID                                 look at the files now, whatever they drop
+  kill -TERM PID                                finish what is under way and stop")]
+pub struct Args {
+    /// How the server behaves.
+    #[command(flatten)]
+    pub settings: ServeSettings,
+}
+
+/// Serves until SIGTERM or SIGINT.
+pub fn run(config: &Config) -> Result<Exit, Failure> {
+    start_log(config.serve.log_format);
+    let bindings = store::open(&config.paths.store).map_err(store_failure)?;
+    let server = Server::start(config, bindings).map_err(start_failure)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Failure::environment)?;
+    runtime.block_on(serve(config, server))
+}
+
+async fn serve(config: &Config, server: Server) -> Result<Exit, Failure> {
+    let address = config.serve.listen;
+    let listener = TcpListener::bind(address).await.map_err(|error| {
+        Failure::environment(format!("{address} cannot be listened on: {error}"))
+            .hint("choose another address with --listen")
+    })?;
+    let address = listener.local_addr().map_err(Failure::environment)?;
+    let mut terminate = on(SignalKind::terminate())?;
+    let mut interrupt = on(SignalKind::interrupt())?;
+    let mut hang_up = on(SignalKind::hangup())?;
+    let reloader = server.reloader();
+    tokio::spawn(async move {
+        while hang_up.recv().await.is_some() {
+            reloader.force();
+        }
+    });
+    // Scripts that start the server with port 0 read the port here.
+    let _ = writeln!(std::io::stdout(), "listening on http://{address}");
+    tracing::info!(%address, "listening");
+    let shutdown = async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        tracing::info!("stopping: finishing what is under way");
+    };
+    server.run(listener, shutdown).await.map_err(store_failure)?;
+    tracing::info!("stopped");
+    Ok(Exit::Done)
+}
+
+fn on(kind: SignalKind) -> Result<Signal, Failure> {
+    signal(kind).map_err(Failure::environment)
+}
+
+fn start_failure(error: StartError) -> Failure {
+    match error {
+        StartError::Load(LoadError::Key(error)) => {
+            let hint = error.hint();
+            Failure::environment(error).hint(hint)
+        }
+        StartError::Load(LoadError::Catalog(error)) => {
+            Failure::input(error).hint("write the releases anew with `countersign build`")
+        }
+        StartError::Load(error) => Failure::input(error),
+        StartError::Thread(_) => Failure::environment(error),
+    }
+}
+
+fn store_failure(error: StoreError) -> Failure {
+    let hint = error.hint();
+    Failure::environment(error).hint(hint)
+}
+
+// SECURITY: only our own events are logged. What hyper and others say at their lowest levels can hold a request's query,
+// and that can hold a license key.
+fn start_log(format: LogFormat) {
+    use tracing_subscriber::{EnvFilter, fmt};
+    let level = std::env::var("COUNTERSIGN_LOG").unwrap_or_else(|_| "info".to_owned());
+    let filter = EnvFilter::try_new(format!("off,countersign={level}"))
+        .unwrap_or_else(|_| EnvFilter::new("off,countersign=info"));
+    let log = fmt().with_env_filter(filter).with_target(false).with_writer(std::io::stderr);
+    match format {
+        LogFormat::Text => log.with_ansi(std::io::stderr().is_terminal()).init(),
+        LogFormat::Json => log.json().flatten_event(true).init(),
+    }
+}

@@ -1,0 +1,121 @@
+//! The gate: the one door to statements and manifests. Who may have what is decided here, and nowhere else.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use bytes::Bytes;
+use chrono::{DateTime, NaiveDate, Utc};
+
+use super::signer::SigningKey;
+use crate::catalog::Catalog;
+use crate::config::LocalHosts;
+use crate::model::binding::Report;
+use crate::model::entitlement::{self, Refusal};
+use crate::model::license::{License, Standing};
+use crate::model::license_key::LicenseId;
+use crate::model::site_host::SiteHost;
+use crate::model::statement::Verdict;
+use crate::model::version::Version;
+use crate::registry::Registry;
+use crate::store::{Bindings, Outcome, StoreError};
+
+/// What the vendor decided and published, as of one moment. Swapped as a whole; a request takes it once.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    /// Plugins and licenses.
+    pub registry: Arc<Registry>,
+    /// Manifests.
+    pub catalog: Arc<Catalog>,
+    /// The key that signs.
+    pub key: Arc<SigningKey>,
+}
+
+/// What decides: the snapshot in force and the store of bindings.
+pub struct Gate {
+    snapshot: ArcSwap<Snapshot>,
+    bindings: Arc<dyn Bindings>,
+    local_hosts: LocalHosts,
+}
+
+/// What a validation found.
+#[derive(Debug)]
+pub struct Finding {
+    /// The answer to "am I licensed?".
+    pub verdict: Verdict,
+    /// The license, where the key is known.
+    pub license: Option<Arc<License>>,
+    /// The first bound host, where the license is bound elsewhere.
+    pub bound_domain: Option<SiteHost>,
+}
+
+impl Gate {
+    /// A gate that judges by `snapshot` and binds in `bindings`.
+    pub fn new(snapshot: Snapshot, bindings: Arc<dyn Bindings>, local_hosts: LocalHosts) -> Self {
+        Self { snapshot: ArcSwap::from_pointee(snapshot), bindings, local_hosts }
+    }
+
+    /// The snapshot in force.
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        self.snapshot.load_full()
+    }
+
+    /// Puts another snapshot in force; requests under way finish with the one they took.
+    pub fn replace(&self, snapshot: Snapshot) {
+        self.snapshot.store(Arc::new(snapshot));
+    }
+
+    /// The store of bindings.
+    pub fn bindings(&self) -> &dyn Bindings {
+        &*self.bindings
+    }
+
+    /// Judges a license for a site and binds it where there is room. The license is judged before the binding, and only an
+    /// active license binds.
+    ///
+    /// # Errors
+    /// The binding could not be made durable; nothing was decided.
+    pub async fn validate(
+        &self,
+        snapshot: &Snapshot,
+        id: &LicenseId,
+        host: &SiteHost,
+        report: Report,
+        now: DateTime<Utc>,
+    ) -> Result<Finding, StoreError> {
+        let Some(license) = snapshot.registry.license(id).cloned() else {
+            return Ok(Finding { verdict: Verdict::UnknownLicense, license: None, bound_domain: None });
+        };
+        let (verdict, bound_domain) = match license.standing(now.date_naive()) {
+            Standing::Expired => (Verdict::Expired, None),
+            Standing::Suspended => (Verdict::Suspended, None),
+            Standing::Revoked => (Verdict::Revoked, None),
+            Standing::Active if self.local_hosts == LocalHosts::Allow && host.is_local() => (Verdict::Ok, None),
+            Standing::Active => match self.bindings.bind(&license, host, now).await? {
+                Outcome::Bound => {
+                    self.bindings.report(id, host, report);
+                    (Verdict::Ok, None)
+                }
+                Outcome::Elsewhere { first } => (Verdict::BoundElsewhere, Some(first)),
+            },
+        };
+        Ok(Finding { verdict, license: Some(license), bound_domain })
+    }
+
+    /// Makes the five entitlement checks and hands out the latest manifest if it is newer than `current`; `None` means
+    /// the site is up to date. The binding is read, never changed.
+    pub fn manifest(
+        &self,
+        snapshot: &Snapshot,
+        id: &LicenseId,
+        host: &SiteHost,
+        slug: &str,
+        current: Option<&Version>,
+        today: NaiveDate,
+    ) -> Result<Option<Bytes>, Refusal> {
+        let license = snapshot.registry.license(id);
+        let stored = self.bindings.of(id);
+        let plugin = snapshot.registry.plugin(slug);
+        let entitlement = entitlement::decide(license.map(|license| &**license), &stored, host, plugin, today)?;
+        Ok(snapshot.catalog.manifest(&entitlement, current))
+    }
+}

@@ -1,0 +1,258 @@
+//! Problems: every answer that is neither a statement, a manifest nor a public file, as RFC 9457 problem documents.
+//!
+//! The one table from refusal or error to HTTP status and code ([`Problem::row`]). Whatever goes wrong behind a route
+//! ends here, and from here goes to the client.
+
+use std::fmt::Display;
+
+use bytes::Bytes;
+use serde::Serialize;
+use uuid::Uuid;
+use warp::http::{HeaderValue, StatusCode, header};
+use warp::reply::Response;
+
+use crate::model::entitlement::Refusal;
+use crate::model::license_key::LicenseKeyError;
+
+/// An answer that means "no answer": a client keeps what it last verified.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Problem {
+    /// Not a JSON object, a wrong type, a field or parameter twice; what exactly.
+    Malformed(String),
+    /// A required field or parameter was not sent.
+    MissingField(&'static str),
+    /// The update operation refuses.
+    Refused(Refusal),
+    /// The text is no license key.
+    LicenseKey(LicenseKeyError),
+    /// The site address names no site; the reason's code and its text.
+    SiteUrl {
+        /// Stable name of the reason.
+        reason: &'static str,
+        /// The reason for a person.
+        text: String,
+    },
+    /// `build_id` is no UUID.
+    BuildId,
+    /// A field is longer than it may be.
+    FieldTooLong {
+        /// The field.
+        field: &'static str,
+        /// Its limit in bytes.
+        limit: usize,
+    },
+    /// Nothing is at this address.
+    NotFound,
+    /// The address does not take this method; those it takes.
+    MethodNotAllowed(&'static str),
+    /// The request did not arrive in time.
+    RequestTimeout,
+    /// The body is larger than this many bytes.
+    PayloadTooLarge(usize),
+    /// The request target is longer than this many bytes.
+    UriTooLong(usize),
+    /// The body is not JSON by its own account.
+    UnsupportedMediaType,
+    /// The header fields are larger than this many bytes together.
+    HeadersTooLarge(usize),
+    /// This client asked too often; seconds until it may ask again.
+    TooManyRequests(u64),
+    /// No signature can be made soon.
+    Overloaded,
+    /// A binding cannot be made durable now.
+    StoreUnavailable,
+    /// Our own fault; the id stands in the log.
+    Internal(Uuid),
+}
+
+/// Seconds after which a client that met an overload may try again.
+const RETRY_AFTER_OVERLOAD: u64 = 5;
+
+/// Seconds after which a client that met a failing store may try again: an operator needs a while.
+const RETRY_AFTER_STORE: u64 = 60;
+
+impl Problem {
+    /// Logs what went wrong inside and makes the answer that does not tell it.
+    pub fn internal(error: &dyn Display) -> Self {
+        let request_id = new_request_id();
+        tracing::error!(%request_id, %error, "a request failed");
+        Self::Internal(request_id)
+    }
+
+    /// The table: HTTP status, code and title.
+    fn row(&self) -> (StatusCode, &'static str, &'static str) {
+        use StatusCode as S;
+        match self {
+            Self::Malformed(_) => (S::BAD_REQUEST, "malformed_request", "The request is malformed"),
+            Self::MissingField(_) => (S::BAD_REQUEST, "missing_field", "A required field is missing"),
+            Self::Refused(refusal) => match refusal {
+                Refusal::UnknownLicense => (S::FORBIDDEN, "unknown_license", "The license is not known"),
+                Refusal::LicenseExpired => (S::FORBIDDEN, "license_expired", "The license has expired"),
+                Refusal::LicenseSuspended => (S::FORBIDDEN, "license_suspended", "The license is suspended"),
+                Refusal::LicenseRevoked => (S::FORBIDDEN, "license_revoked", "The license was revoked"),
+                Refusal::LicenseNotBound => (S::FORBIDDEN, "license_not_bound", "The license is not bound to a site"),
+                Refusal::BoundElsewhere => (S::FORBIDDEN, "bound_elsewhere", "The license is in use on another site"),
+                Refusal::PluginNotCovered => (S::FORBIDDEN, "plugin_not_covered", "The license does not cover it"),
+                Refusal::UnknownPlugin => (S::NOT_FOUND, "unknown_plugin", "The plugin is not known"),
+                Refusal::SourceNotConfigured => (S::NOT_FOUND, "source_not_configured", "The plugin has no source"),
+            },
+            Self::LicenseKey(LicenseKeyError::Malformed) => {
+                (S::UNPROCESSABLE_ENTITY, "malformed_license_key", "The license key is malformed")
+            }
+            Self::LicenseKey(LicenseKeyError::Checksum) => {
+                (S::UNPROCESSABLE_ENTITY, "license_key_checksum", "The license key has a typing error")
+            }
+            Self::SiteUrl { .. } => {
+                (S::UNPROCESSABLE_ENTITY, "malformed_site_url", "The site address does not name a site")
+            }
+            Self::BuildId => (S::UNPROCESSABLE_ENTITY, "malformed_build_id", "The build id is no UUID"),
+            Self::FieldTooLong { .. } => (S::UNPROCESSABLE_ENTITY, "field_too_long", "A field is too long"),
+            Self::NotFound => (S::NOT_FOUND, "not_found", "There is nothing here"),
+            Self::MethodNotAllowed(_) => (S::METHOD_NOT_ALLOWED, "method_not_allowed", "The method is not allowed"),
+            Self::RequestTimeout => (S::REQUEST_TIMEOUT, "request_timeout", "The request took too long"),
+            Self::PayloadTooLarge(_) => (S::PAYLOAD_TOO_LARGE, "payload_too_large", "The body is too large"),
+            Self::UriTooLong(_) => (S::URI_TOO_LONG, "uri_too_long", "The address is too long"),
+            Self::UnsupportedMediaType => {
+                (S::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", "The body's type is not supported")
+            }
+            Self::HeadersTooLarge(_) => {
+                (S::REQUEST_HEADER_FIELDS_TOO_LARGE, "headers_too_large", "The header fields are too large")
+            }
+            Self::TooManyRequests(_) => (S::TOO_MANY_REQUESTS, "too_many_requests", "Too many requests"),
+            Self::Overloaded => (S::SERVICE_UNAVAILABLE, "overloaded", "The server is overloaded"),
+            Self::StoreUnavailable => (S::SERVICE_UNAVAILABLE, "store_unavailable", "The store is not available"),
+            Self::Internal(_) => (S::INTERNAL_SERVER_ERROR, "internal", "The server failed"),
+        }
+    }
+
+    /// What a person should know beyond the title.
+    fn detail(&self) -> String {
+        match self {
+            Self::Malformed(what) => what.clone(),
+            Self::MissingField(field) => format!("'{field}' is required."),
+            Self::Refused(refusal) => refusal_detail(*refusal).to_owned(),
+            Self::LicenseKey(error) => sentence(error),
+            Self::SiteUrl { text, .. } => format!("'site_url' does not name a site: {text}."),
+            Self::BuildId => "'build_id' must be a UUID such as 018f3b2e-7c1a-7000-8000-3f1c2d4e5f60.".to_owned(),
+            Self::FieldTooLong { field, limit } => format!("'{field}' may be at most {limit} bytes long."),
+            Self::NotFound => "No operation and no public file has this address.".to_owned(),
+            Self::MethodNotAllowed(allowed) => format!("This address takes {allowed}."),
+            Self::RequestTimeout => "The request's body did not arrive in time.".to_owned(),
+            Self::PayloadTooLarge(limit) => format!("The body may be at most {limit} bytes long."),
+            Self::UriTooLong(limit) => format!("The path and query may be at most {limit} bytes long."),
+            Self::UnsupportedMediaType => "Send the body as application/json, uncompressed.".to_owned(),
+            Self::HeadersTooLarge(limit) => {
+                format!("The header fields may be at most {limit} bytes long together.")
+            }
+            Self::TooManyRequests(seconds) => format!("Ask again in {seconds} s."),
+            Self::Overloaded => format!("Ask again in {RETRY_AFTER_OVERLOAD} s."),
+            Self::StoreUnavailable => {
+                format!("New sites cannot be bound at the moment; bound ones are not affected. Ask again in {RETRY_AFTER_STORE} s.")
+            }
+            Self::Internal(_) => "The operator finds the reason in the server's log under this request id.".to_owned(),
+        }
+    }
+
+    fn retry_after(&self) -> Option<u64> {
+        match self {
+            Self::TooManyRequests(seconds) => Some(*seconds),
+            Self::Overloaded => Some(RETRY_AFTER_OVERLOAD),
+            Self::StoreUnavailable => Some(RETRY_AFTER_STORE),
+            _ => None,
+        }
+    }
+
+    /// The answer on the wire.
+    pub fn into_response(self) -> Response {
+        let (status, code, title) = self.row();
+        let request_id = match self {
+            Self::Internal(id) => Some(id),
+            _ if status.is_server_error() => {
+                let request_id = new_request_id();
+                // An overload turns away thousands a second: no line each, unless somebody wants them.
+                tracing::debug!(%request_id, code, "a request was turned away");
+                Some(request_id)
+            }
+            _ => None,
+        };
+        let document = Document {
+            kind: "about:blank",
+            title,
+            status: status.as_u16(),
+            detail: self.detail(),
+            code,
+            field: match self {
+                Self::MissingField(field) | Self::FieldTooLong { field, .. } => Some(field),
+                _ => None,
+            },
+            reason: match self {
+                Self::SiteUrl { reason, .. } => Some(reason),
+                _ => None,
+            },
+            request_id,
+        };
+        // Strings and a number: nothing in it can fail to serialize.
+        let body = Bytes::from(serde_json::to_vec(&document).unwrap_or_default());
+        let mut response = Response::new(body.into());
+        *response.status_mut() = status;
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        if let Self::MethodNotAllowed(allowed) = self {
+            headers.insert(header::ALLOW, HeaderValue::from_static(allowed));
+        }
+        if let Some(seconds) = self.retry_after() {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        // The rest of such a request is still on its way and nobody will read it.
+        if matches!(self, Self::RequestTimeout | Self::PayloadTooLarge(_)) {
+            headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+        }
+        response
+    }
+}
+
+/// RFC 9457 section 3.1, with our own members behind.
+#[derive(Serialize)]
+struct Document {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    title: &'static str,
+    status: u16,
+    detail: String,
+    code: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    field: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    request_id: Option<Uuid>,
+}
+
+fn refusal_detail(refusal: Refusal) -> &'static str {
+    match refusal {
+        Refusal::UnknownLicense => "No license has this key.",
+        Refusal::LicenseExpired => "Renew the license to get updates.",
+        Refusal::LicenseSuspended => "Ask the vendor why the license is suspended.",
+        Refusal::LicenseRevoked => "Ask the vendor why the license was revoked.",
+        Refusal::LicenseNotBound => "Validate the license on this site first.",
+        Refusal::BoundElsewhere => "Every site of this license is another one than 'site_url'.",
+        Refusal::PluginNotCovered => "The license has not the module this plugin belongs to.",
+        Refusal::UnknownPlugin => "No plugin has this slug.",
+        Refusal::SourceNotConfigured => "The vendor publishes no releases of this plugin here.",
+    }
+}
+
+fn sentence(error: &dyn Display) -> String {
+    let text = error.to_string();
+    let mut letters = text.chars();
+    let first = letters.next().map(|letter| letter.to_ascii_uppercase());
+    first.into_iter().chain(letters).chain(['.']).collect()
+}
+
+fn new_request_id() -> Uuid {
+    let mut bytes = [0; 16];
+    // Where the system has no randomness to give, the id is nil; no answer is worth failing for it.
+    let _ = getrandom::fill(&mut bytes);
+    uuid::Builder::from_random_bytes(bytes).into_uuid()
+}

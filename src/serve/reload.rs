@@ -1,0 +1,276 @@
+//! Reload: notices what changed on disk, loads it beside what is in force, and swaps it in; keeps the old on any failure.
+//!
+//! One thread of its own. notify wakes it, SIGHUP wakes it, and a slow poll wakes it where notify sees nothing. What it
+//! loads goes to the gate; what it thinks of it goes to `health` and, once, to the log.
+
+use std::error::Error;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant, SystemTime};
+use std::{fs, io, thread};
+
+use chrono::Utc;
+
+use super::Service;
+use super::gate::Snapshot;
+use super::health::{Part, State};
+use super::signer::{KeyError, SigningKey};
+use super::watch::Watch;
+use crate::catalog::{Catalog, CatalogError};
+use crate::config::Paths;
+use crate::registry::{Registry, RegistryError};
+
+/// A change is looked at when the files have been quiet for so long: an editor or a copy is done by then.
+const QUIET: Duration = Duration::from_millis(200);
+
+/// A change is looked at after so long even where the files are never quiet.
+const IMPATIENCE: Duration = Duration::from_millis(1_000);
+
+/// How often a catalog that a build is just replacing is tried at start.
+const START_TRIES: u32 = 10;
+
+/// A reload that drops more than one in so many licenses is refused: it looks like an accident.
+const DROP_AT_MOST_ONE_IN: usize = 5;
+
+/// A part that cannot be loaded.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// The registry is wrong or cannot be read.
+    #[error(transparent)]
+    Registry(#[from] RegistryError),
+    /// The releases are wrong or cannot be read.
+    #[error(transparent)]
+    Catalog(#[from] CatalogError),
+    /// There is no usable signing key.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// The registry is fine, but so much smaller that it looks like an accident.
+    #[error("it drops {dropped} of {held} licenses; if that is meant, send SIGHUP")]
+    DropsLicenses {
+        /// How many of the licenses held are gone.
+        dropped: usize,
+        /// How many are held.
+        held: usize,
+    },
+}
+
+/// Loads everything for a start; where nothing is published yet the catalog is empty.
+pub fn load(paths: &Paths) -> Result<Snapshot, LoadError> {
+    let key = SigningKey::load(&paths.signing_key)?;
+    let registry = Registry::load(&paths.registry)?;
+    Ok(Snapshot { registry: Arc::new(registry), catalog: Arc::new(first_catalog(&paths.releases)?), key: Arc::new(key) })
+}
+
+fn first_catalog(releases: &Path) -> Result<Catalog, CatalogError> {
+    for _ in 1..START_TRIES {
+        match Catalog::load(releases) {
+            // A build replaces manifests before the index.
+            Err(CatalogError::Differs { .. }) => thread::sleep(QUIET),
+            Err(CatalogError::NoIndex { path }) => {
+                tracing::warn!(index = %path.display(), "nothing is published yet: run `countersign build`");
+                return Ok(Catalog::default());
+            }
+            loaded => return loaded,
+        }
+    }
+    Catalog::load(releases)
+}
+
+/// Wakes the thread, which ends with the service it reloads.
+#[derive(Clone, Debug)]
+pub struct Reloader {
+    wake: Sender<Wake>,
+}
+
+#[derive(Debug)]
+enum Wake {
+    Changed,
+    Forced,
+}
+
+impl Reloader {
+    /// Starts the thread that keeps `service` in step with the files under `paths`.
+    pub fn start(service: &Arc<Service>, paths: &Paths, poll: Duration) -> io::Result<Self> {
+        let (wake, woken) = channel();
+        let changed = wake.clone();
+        let files = [
+            File { part: Part::Registry, path: paths.registry.clone(), seen: None, failed: false },
+            File { part: Part::Catalog, path: paths.releases.clone(), seen: None, failed: false },
+            File { part: Part::Key, path: paths.signing_key.clone(), seen: None, failed: false },
+        ];
+        let watch = Watch::new(files.iter().map(|file| file.path.clone()).collect(), move || {
+            let _ = changed.send(Wake::Changed);
+        });
+        let mut worker = Worker { service: Arc::downgrade(service), files, watch, poll };
+        thread::Builder::new().name("reload".to_owned()).spawn(move || worker.run(&woken))?;
+        Ok(Self { wake })
+    }
+
+    /// Looks at the files now and takes over what is good, whatever it drops.
+    pub fn force(&self) {
+        // The thread is gone only when the server is.
+        let _ = self.wake.send(Wake::Forced);
+    }
+}
+
+struct Worker {
+    service: Weak<Service>,
+    files: [File; 3],
+    watch: Watch,
+    poll: Duration,
+}
+
+/// A part and what was last seen of its files.
+struct File {
+    part: Part,
+    path: PathBuf,
+    seen: Option<u64>,
+    failed: bool,
+}
+
+impl Worker {
+    fn run(&mut self, woken: &Receiver<Wake>) {
+        // What changed between the start's load and now was not watched.
+        let mut wait = QUIET;
+        loop {
+            let forced = match woken.recv_timeout(wait) {
+                Ok(Wake::Forced) => true,
+                Ok(Wake::Changed) => settle(woken),
+                Err(RecvTimeoutError::Timeout) => false,
+                Err(RecvTimeoutError::Disconnected) => return,
+            };
+            let Some(service) = self.service.upgrade() else { return };
+            // Watched anew before it is read: a folder may be another one now, and no change may fall between.
+            self.watch.renew();
+            let settled = self.files.iter_mut().fold(true, |settled, file| file.refresh(&service, forced) && settled);
+            wait = if settled { self.poll } else { QUIET };
+        }
+    }
+}
+
+/// Waits until the files are quiet; returns whether somebody insisted meanwhile.
+fn settle(woken: &Receiver<Wake>) -> bool {
+    let deadline = Instant::now() + IMPATIENCE;
+    while Instant::now() < deadline {
+        match woken.recv_timeout(QUIET) {
+            Ok(Wake::Changed) => {}
+            Ok(Wake::Forced) => return true,
+            Err(_) => return false,
+        }
+    }
+    false
+}
+
+impl File {
+    /// Loads the part if its files changed. Returns whether they have come to rest.
+    fn refresh(&mut self, service: &Service, forced: bool) -> bool {
+        let print = Fingerprint::of(&self.path);
+        let unchanged = self.seen == Some(print.value);
+        if unchanged && !self.failed && !forced {
+            return true;
+        }
+        self.seen = print.at_rest.then_some(print.value);
+        let started = Instant::now();
+        let outcome = self.load(service, forced);
+        self.failed = outcome.is_err();
+        let part = self.part.name();
+        match outcome {
+            Ok(()) => {
+                service.health.note(self.part, State::Ok, None, Utc::now());
+                tracing::info!(part, milliseconds = started.elapsed().as_millis(), "reloaded");
+            }
+            Err(error) => {
+                let error = one_line(&error);
+                if service.health.note(self.part, State::Stale, Some(error.clone()), Utc::now()) {
+                    tracing::warn!(part, %error, "not reloaded; the last good state stays in force");
+                }
+            }
+        }
+        print.at_rest
+    }
+
+    fn load(&self, service: &Service, forced: bool) -> Result<(), LoadError> {
+        let held = service.gate.snapshot();
+        let mut next = Snapshot::clone(&held);
+        match self.part {
+            Part::Registry => {
+                next.registry = Arc::new(Registry::load(&self.path)?);
+                if !forced {
+                    refuse_an_accident(&held.registry, &next.registry)?;
+                }
+            }
+            Part::Catalog => match Catalog::load(&self.path) {
+                // Still nothing published.
+                Err(CatalogError::NoIndex { .. }) if held.catalog.releases() == 0 => {}
+                loaded => next.catalog = Arc::new(loaded?),
+            },
+            Part::Key => next.key = Arc::new(SigningKey::load(&self.path)?),
+            Part::Store => {}
+        }
+        // This thread is the only one that replaces the snapshot.
+        service.gate.replace(next);
+        Ok(())
+    }
+}
+
+fn refuse_an_accident(held: &Registry, next: &Registry) -> Result<(), LoadError> {
+    let dropped = held.licenses().filter(|license| next.license(&license.id).is_none()).count();
+    let held = held.licenses().count();
+    if dropped * DROP_AT_MOST_ONE_IN > held { Err(LoadError::DropsLicenses { dropped, held }) } else { Ok(()) }
+}
+
+/// What a look at the files' metadata tells: whether anything changed since another look.
+struct Fingerprint {
+    value: u64,
+    /// Whether nothing changed in the last moments. Timestamps come in ticks of some milliseconds, so a file that was
+    /// changed in this one can change again and look the same.
+    at_rest: bool,
+}
+
+/// Several ticks of any kernel's clock.
+const TICKS: Duration = Duration::from_millis(50);
+
+/// Deeper than any layout of ours; ends a cycle of symbolic links.
+const MAX_DEPTH: usize = 8;
+
+impl Fingerprint {
+    fn of(path: &Path) -> Self {
+        let mut hasher = DefaultHasher::new();
+        let mut newest = (0, 0);
+        walk(path, MAX_DEPTH, &mut |path, metadata| {
+            let changed = (metadata.ctime(), metadata.ctime_nsec());
+            newest = newest.max(changed);
+            (path, metadata.dev(), metadata.ino(), metadata.size(), metadata.mtime(), metadata.mtime_nsec(), changed)
+                .hash(&mut hasher);
+        });
+        let newest = SystemTime::UNIX_EPOCH + Duration::new(newest.0.max(0) as u64, newest.1 as u32);
+        // A time in the future is a clock that was set back: at rest as far as anyone can tell.
+        let at_rest = newest.elapsed().map_or(true, |age| age > TICKS);
+        Self { value: hasher.finish(), at_rest }
+    }
+}
+
+/// Shows every file and folder at and below `path` to `visit`, following symbolic links. What cannot be read is left
+/// out: loading it will say why.
+fn walk(path: &Path, depth: usize, visit: &mut impl FnMut(&Path, &fs::Metadata)) {
+    let Ok(metadata) = fs::metadata(path) else { return };
+    visit(path, &metadata);
+    if depth == 0 || !metadata.is_dir() {
+        return;
+    }
+    let mut below: Vec<_> = fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
+    below.sort();
+    for path in below {
+        walk(&path, depth - 1, visit);
+    }
+}
+
+/// An error and its causes, for one line of the log.
+fn one_line(error: &dyn Error) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    let texts: Vec<String> = causes.map(|error| error.to_string().replace('\n', "; ")).collect();
+    texts.join(": ")
+}

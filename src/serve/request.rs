@@ -1,0 +1,49 @@
+//! What both operations ask for, parsed at the edge: behind this file there are no raw strings.
+
+use uuid::Uuid;
+
+use super::problem::Problem;
+use crate::config::LocalHosts;
+use crate::model::license_key::{LicenseId, LicenseKey};
+use crate::model::site_host::SiteHost;
+
+/// A version a site reports may be at most this long, in bytes.
+pub const MAX_VERSION: usize = 64;
+
+/// Reads the license key and forgets it: only the license's id goes on.
+pub fn license_id(license_key: Option<&str>) -> Result<LicenseId, Problem> {
+    let key: LicenseKey =
+        license_key.ok_or(Problem::MissingField("license_key"))?.parse().map_err(Problem::LicenseKey)?;
+    Ok(key.id())
+}
+
+/// Normalizes the site address; `local_hosts` says whether a host that only its own network can reach is taken.
+pub fn site_host(site_url: &str, local_hosts: LocalHosts) -> Result<SiteHost, Problem> {
+    let host: SiteHost = site_url
+        .parse()
+        .map_err(|error: crate::model::site_host::SiteHostError| Problem::SiteUrl {
+            reason: error.code(),
+            text: error.to_string(),
+        })?;
+    if local_hosts == LocalHosts::Refuse && host.is_local() {
+        let text = "this server takes no sites on localhost or a private network".to_owned();
+        return Err(Problem::SiteUrl { reason: "local_host", text });
+    }
+    Ok(host)
+}
+
+/// Reads a build id; an empty one was not sent.
+pub fn build_id(text: Option<&str>) -> Result<Option<Uuid>, Problem> {
+    match text {
+        None | Some("") => Ok(None),
+        Some(text) => Uuid::try_parse(text).map(Some).map_err(|_| Problem::BuildId),
+    }
+}
+
+/// Refuses a field that is longer than it may be.
+pub fn at_most(limit: usize, field: &'static str, value: Option<&str>) -> Result<(), Problem> {
+    match value {
+        Some(value) if value.len() > limit => Err(Problem::FieldTooLong { field, limit }),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,180 @@
+//! The private key: signs exact bytes, in a bounded pool of threads of its own.
+//!
+//! RSASSA-PKCS1-v1_5 with SHA-256 (RFC 8017 section 8.2) through aws-lc-rs, which is constant-time. The async workers
+//! never wait for an exponentiation; a full queue is an answer of its own.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::{fs, io, thread};
+
+use aws_lc_rs::rand::SystemRandom;
+use aws_lc_rs::rsa::KeyPair;
+use aws_lc_rs::signature::RSA_PKCS1_SHA256;
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use rsa::pkcs1::DecodeRsaPrivateKey;
+use rsa::pkcs8::{DecodePrivateKey, EncodePrivateKey};
+use tokio::sync::oneshot;
+
+use crate::model::public_key::{PublicKey, PublicKeyError};
+
+/// A signing key in memory, and the public half that checks its signatures.
+pub struct SigningKey {
+    pair: KeyPair,
+    public: PublicKey,
+}
+
+/// Why a signing key is not usable. One line each; what to do about it is [`KeyError::hint`].
+#[derive(Debug, thiserror::Error)]
+pub enum KeyError {
+    /// There is no such file.
+    #[error("{}: there is no signing key", .0.display())]
+    Missing(PathBuf),
+    /// The file cannot be read.
+    #[error("{}: the signing key cannot be read: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// Somebody else on the machine can read the file.
+    #[error("{}: others can read the signing key (mode {mode:04o})", path.display())]
+    Exposed {
+        /// The file.
+        path: PathBuf,
+        /// Its permission bits.
+        mode: u32,
+    },
+    /// The file holds no RSA private key.
+    #[error("{}: not an RSA private key in PEM (PKCS #8 or PKCS #1)", .0.display())]
+    NotAKey(PathBuf),
+    /// The key is too short or too long.
+    #[error("{}: {source}", path.display())]
+    Size {
+        /// The file.
+        path: PathBuf,
+        /// Its size, and which are accepted.
+        #[source]
+        source: PublicKeyError,
+    },
+}
+
+impl KeyError {
+    /// What to do about it.
+    pub fn hint(&self) -> String {
+        match self {
+            Self::Missing(_) => "make one with `countersign keys generate`".to_owned(),
+            Self::Read { .. } => "let the user that runs the server own the file".to_owned(),
+            Self::Exposed { path, .. } => format!("chmod 600 {}", path.display()),
+            Self::NotAKey(_) | Self::Size { .. } => {
+                "make a new one with `countersign keys generate --rotate`".to_owned()
+            }
+        }
+    }
+}
+
+impl SigningKey {
+    /// Reads a private key that nobody but its owner can read.
+    pub fn load(path: &Path) -> Result<Self, KeyError> {
+        let read_error = |source: io::Error| match source.kind() {
+            io::ErrorKind::NotFound => KeyError::Missing(path.to_owned()),
+            _ => KeyError::Read { path: path.to_owned(), source },
+        };
+        let mode = fs::metadata(path).map_err(read_error)?.permissions().mode() & 0o7777;
+        if mode & 0o077 != 0 {
+            return Err(KeyError::Exposed { path: path.to_owned(), mode });
+        }
+        let pem = zeroize::Zeroizing::new(fs::read_to_string(path).map_err(read_error)?);
+        let not_a_key = || KeyError::NotAKey(path.to_owned());
+        let private = rsa::RsaPrivateKey::from_pkcs8_pem(&pem)
+            .or_else(|_| rsa::RsaPrivateKey::from_pkcs1_pem(&pem))
+            .map_err(|_| not_a_key())?;
+        let public = PublicKey::new(private.to_public_key())
+            .map_err(|source| KeyError::Size { path: path.to_owned(), source })?;
+        let der = private.to_pkcs8_der().map_err(|_| not_a_key())?;
+        let pair = KeyPair::from_pkcs8(der.as_bytes()).map_err(|_| not_a_key())?;
+        Ok(Self { pair, public })
+    }
+
+    /// The public half.
+    pub fn public(&self) -> &PublicKey {
+        &self.public
+    }
+
+    fn sign(&self, message: &[u8]) -> Result<Vec<u8>, SignError> {
+        let mut signature = vec![0; self.pair.public_modulus_len()];
+        self.pair
+            .sign(&RSA_PKCS1_SHA256, &SystemRandom::new(), message, &mut signature)
+            .map_err(|_| SignError::Failed)?;
+        Ok(signature)
+    }
+}
+
+impl std::fmt::Debug for SigningKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "SigningKey(redacted, {})", self.public.key_id())
+    }
+}
+
+/// Why there is no signature.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum SignError {
+    /// Too many statements wait already.
+    #[error("the signing queue is full")]
+    QueueFull,
+    /// The library refused, or the pool is gone: neither happens with a key that was loaded.
+    #[error("signing failed")]
+    Failed,
+}
+
+/// Threads that sign, one a core, and the bounded queue before them.
+#[derive(Debug)]
+pub struct Signer {
+    queue: SyncSender<Job>,
+}
+
+#[derive(Debug)]
+struct Job {
+    key: Arc<SigningKey>,
+    message: Vec<u8>,
+    answer: oneshot::Sender<Result<Vec<u8>, SignError>>,
+}
+
+impl Signer {
+    /// Starts the threads; they end when the signer is dropped and the queue is empty.
+    pub fn start(queue: usize) -> io::Result<Self> {
+        let (sender, receiver) = sync_channel(queue);
+        let receiver = Arc::new(Mutex::new(receiver));
+        for index in 0..thread::available_parallelism()?.get() {
+            let receiver = Arc::clone(&receiver);
+            thread::Builder::new().name(format!("signer-{index}")).spawn(move || work(&receiver))?;
+        }
+        Ok(Self { queue: sender })
+    }
+
+    /// Signs `message` and returns it with its signature in standard base64.
+    pub async fn sign(&self, key: Arc<SigningKey>, message: Vec<u8>) -> Result<String, SignError> {
+        let (answer, signature) = oneshot::channel();
+        self.queue.try_send(Job { key, message, answer }).map_err(|error| match error {
+            TrySendError::Full(_) => SignError::QueueFull,
+            TrySendError::Disconnected(_) => SignError::Failed,
+        })?;
+        Ok(BASE64_STANDARD.encode(signature.await.map_err(|_| SignError::Failed)??))
+    }
+}
+
+fn work(queue: &Mutex<Receiver<Job>>) {
+    loop {
+        // The lock is held while waiting for a job, never while signing.
+        let job = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let Ok(job) = job else { return };
+        // Nobody waits any more: the client hung up or its deadline passed.
+        if !job.answer.is_closed() {
+            let _ = job.answer.send(job.key.sign(&job.message));
+        }
+    }
+}

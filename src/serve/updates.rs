@@ -1,0 +1,130 @@
+//! `GET /api/v1/updates/<plugin>`: parses the question, lets the gate decide, and sends the manifest untouched.
+
+use std::borrow::Cow;
+use std::net::IpAddr;
+
+use bytes::Bytes;
+use chrono::Utc;
+use warp::http::{HeaderMap, HeaderValue, header};
+use warp::reply::Response;
+
+use super::Service;
+use super::problem::Problem;
+use super::request::{MAX_VERSION, at_most, build_id, license_id, site_host};
+use crate::model::binding::Report;
+use crate::model::version::Version;
+
+/// The parameters of the operation (interface 4.2). Unknown ones are ignored: updater clients add their own.
+#[derive(Default)]
+struct Question<'a> {
+    license_key: Option<Cow<'a, str>>,
+    site_url: Option<Cow<'a, str>>,
+    /// Legacy alias of `site_url`, which wins.
+    domain: Option<Cow<'a, str>>,
+    current_version: Option<Cow<'a, str>>,
+    build_id: Option<Cow<'a, str>>,
+}
+
+/// Answers a question for updates of the plugin `slug`.
+pub fn reply(
+    service: &Service,
+    address: IpAddr,
+    slug: &str,
+    headers: &HeaderMap,
+    query: &str,
+) -> Result<Response, Problem> {
+    let question = parse(headers, query)?;
+    let id = license_id(question.license_key.as_deref())?;
+    let site_url = question.site_url.or(question.domain).ok_or(Problem::MissingField("site_url"))?;
+    let host = site_host(&site_url, service.local_hosts)?;
+    at_most(MAX_VERSION, "current_version", question.current_version.as_deref())?;
+    let build_id = build_id(question.build_id.as_deref())?;
+    service.limits.check(address)?;
+
+    let now = Utc::now();
+    // What is no version counts as absent.
+    let current: Option<Version> = question.current_version.as_deref().and_then(|version| version.parse().ok());
+    let snapshot = service.gate.snapshot();
+    let decided = service.gate.manifest(&snapshot, &id, &host, slug, current.as_ref(), now.date_naive());
+    let code = match &decided {
+        Ok(Some(_)) => "update",
+        Ok(None) => "up_to_date",
+        Err(_) => "refused",
+    };
+    tracing::debug!(license = id.log_tag(), site = %host, code, "asked for updates");
+    let manifest = decided.map_err(Problem::Refused)?;
+    let mut report = Report { build_id, last_seen: Some(now), ..Report::default() };
+    if let (Some(version), Ok(slug)) = (current, slug.parse()) {
+        report.current_versions.extend([(slug, version.to_string())]);
+    }
+    service.gate.bindings().report(&id, &host, report);
+
+    let mut response = Response::new(manifest.unwrap_or(Bytes::from_static(b"{}")).into());
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    Ok(response)
+}
+
+fn parse<'a>(headers: &'a HeaderMap, query: &'a str) -> Result<Question<'a>, Problem> {
+    let mut question = Question::default();
+    for (name, value) in url::form_urlencoded::parse(query.as_bytes()) {
+        let (field, name) = match &*name {
+            "license_key" => (&mut question.license_key, "license_key"),
+            "site_url" => (&mut question.site_url, "site_url"),
+            "domain" => (&mut question.domain, "domain"),
+            "current_version" => (&mut question.current_version, "current_version"),
+            "build_id" => (&mut question.build_id, "build_id"),
+            _ => continue,
+        };
+        put(field, name, value)?;
+    }
+    for value in headers.get_all(header::AUTHORIZATION) {
+        if let Some(key) = license_credentials(value) {
+            put(&mut question.license_key, "license_key", key.into())?;
+        }
+    }
+    Ok(question)
+}
+
+fn put<'a>(field: &mut Option<Cow<'a, str>>, name: &str, value: Cow<'a, str>) -> Result<(), Problem> {
+    match field.replace(value) {
+        None => Ok(()),
+        Some(_) => Err(Problem::Malformed(format!("'{name}' is given twice."))),
+    }
+}
+
+/// The key in `Authorization: License <key>`; schemes are case-insensitive (RFC 9110 section 11.1). Credentials of other
+/// schemes are a proxy's business.
+fn license_credentials(value: &HeaderValue) -> Option<&str> {
+    let (scheme, key) = value.to_str().ok()?.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("License").then(|| key.trim())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(authorization: &[&'static str]) -> HeaderMap {
+        authorization.iter().map(|value| (header::AUTHORIZATION, HeaderValue::from_static(value))).collect()
+    }
+
+    #[test]
+    fn the_key_may_come_in_the_query_or_in_the_header_and_only_once() {
+        let none = headers(&[]);
+        assert_eq!(parse(&none, "license_key=K+1&x=y").unwrap().license_key.as_deref(), Some("K 1"));
+        let one = headers(&["license  K1"]);
+        assert_eq!(parse(&one, "site_url=a.com").unwrap().license_key.as_deref(), Some("K1"));
+        assert!(matches!(parse(&one, "license_key=K1"), Err(Problem::Malformed(_))));
+        assert!(matches!(parse(&headers(&["License a", "License a"]), ""), Err(Problem::Malformed(_))));
+        assert!(parse(&headers(&["Basic a", "Bearer b"]), "").unwrap().license_key.is_none());
+    }
+
+    #[test]
+    fn a_parameter_given_twice_is_malformed_and_an_unknown_one_ignored() {
+        let none = headers(&[]);
+        assert!(parse(&none, "a=1&a=2&site_url=x").is_ok());
+        for name in ["license_key", "site_url", "domain", "current_version", "build_id"] {
+            assert!(matches!(parse(&none, &format!("{name}=1&{name}=1")), Err(Problem::Malformed(_))), "{name}");
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! `POST /api/v1/validate-license`: parses the question, lets the gate decide, and sends a signed statement.
+//!
+//! Every answer to a well-formed question is signed; every unsigned answer means "no answer". Cheap checks come first.
+
+use std::borrow::Cow;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use bytes::{Buf, Bytes};
+use chrono::Utc;
+use futures_util::{Stream, StreamExt, pin_mut};
+use serde::{Deserialize, Deserializer};
+use warp::http::{HeaderMap, HeaderValue, header};
+use warp::reply::Response;
+
+use super::problem::Problem;
+use super::request::{MAX_VERSION, at_most, build_id, license_id, site_host};
+use super::signer::SignError;
+use super::Service;
+use crate::model::binding::Report;
+use crate::model::statement::{Grant, Statement, Verdict};
+use crate::store::StoreError;
+
+/// The largest body that is read, in bytes.
+const MAX_BODY: usize = 8 * 1024;
+
+/// The longest nonce that is echoed, in bytes.
+const MAX_NONCE: usize = 128;
+
+/// The request body (interface 2.3). A field that is sent is a string; unknown fields are ignored.
+#[derive(Deserialize)]
+struct Question<'a> {
+    #[serde(borrow, default, deserialize_with = "text")]
+    license_key: Option<Cow<'a, str>>,
+    #[serde(borrow, default, deserialize_with = "text")]
+    site_url: Option<Cow<'a, str>>,
+    /// Legacy alias of `site_url`, which wins.
+    #[serde(borrow, default, deserialize_with = "text")]
+    domain: Option<Cow<'a, str>>,
+    #[serde(borrow, default, deserialize_with = "text")]
+    plugin_version: Option<Cow<'a, str>>,
+    #[serde(borrow, default, deserialize_with = "text")]
+    build_id: Option<Cow<'a, str>>,
+    #[serde(borrow, default, deserialize_with = "text")]
+    nonce: Option<Cow<'a, str>>,
+}
+
+/// A string and nothing else: serde would take `null` for a field that was not sent.
+fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Cow<'de, str>>, D::Error> {
+    #[derive(Deserialize)]
+    struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+    Text::deserialize(deserializer).map(|text| Some(text.0))
+}
+
+/// Answers a validation.
+pub async fn reply(
+    service: &Service,
+    address: IpAddr,
+    headers: HeaderMap,
+    body: impl Stream<Item = Result<impl Buf, warp::Error>>,
+) -> Result<Response, Problem> {
+    let body = read_body(&headers, body, service.request_timeout).await?;
+    let question = parse(&body)?;
+    let id = license_id(question.license_key.as_deref())?;
+    let site_url = question.site_url.or(question.domain).ok_or(Problem::MissingField("site_url"))?;
+    let host = site_host(&site_url, service.local_hosts)?;
+    at_most(MAX_NONCE, "nonce", question.nonce.as_deref())?;
+    at_most(MAX_VERSION, "plugin_version", question.plugin_version.as_deref())?;
+    let build_id = build_id(question.build_id.as_deref())?;
+    service.limits.check(address)?;
+
+    let now = Utc::now();
+    let snapshot = service.gate.snapshot();
+    let report = Report {
+        plugin_version: question.plugin_version.as_deref().and_then(Report::meaningful_version),
+        build_id,
+        last_seen: Some(now),
+        ..Report::default()
+    };
+    let finding = service.gate.validate(&snapshot, &id, &host, report, now).await.map_err(store_problem)?;
+    tracing::debug!(license = id.log_tag(), site = %host, code = finding.verdict.code(), build_id = build_id.map(tracing::field::display), "validated");
+
+    let license = finding.license.as_deref();
+    let statement = Statement {
+        verdict: finding.verdict,
+        grant: license.filter(|_| finding.verdict == Verdict::Ok).map(|license| Grant {
+            modules: &license.modules,
+            grace_period_hours: license.grace_period_hours.unwrap_or(service.grace_period_hours),
+        }),
+        expires: license.map(|license| license.expires),
+        issued_at: now,
+        nonce: question.nonce.as_deref(),
+        site_url: &site_url,
+        domain: &host,
+        bound_domain: finding.bound_domain.as_ref(),
+        key_id: snapshot.key.public().key_id(),
+    };
+    let unsigned = statement.to_unsigned();
+    let signature =
+        service.signer.sign(snapshot.key.clone(), unsigned.bytes().to_vec()).await.map_err(|error| match error {
+            SignError::QueueFull => Problem::Overloaded,
+            SignError::Failed => Problem::internal(&error),
+        })?;
+    let mut response = Response::new(Bytes::from(unsigned.with_signature(&signature)).into());
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    Ok(response)
+}
+
+fn store_problem(error: StoreError) -> Problem {
+    match error {
+        StoreError::Busy => Problem::Overloaded,
+        // The store logged it where it failed.
+        _ => Problem::StoreUnavailable,
+    }
+}
+
+/// Reads the body up to its limit, within the time a request has.
+async fn read_body(
+    headers: &HeaderMap,
+    body: impl Stream<Item = Result<impl Buf, warp::Error>>,
+    timeout: Duration,
+) -> Result<Vec<u8>, Problem> {
+    if !is_json(headers) || headers.contains_key(header::CONTENT_ENCODING) {
+        return Err(Problem::UnsupportedMediaType);
+    }
+    let announced = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
+    if announced.is_some_and(|length| length > MAX_BODY as u64) {
+        return Err(Problem::PayloadTooLarge(MAX_BODY));
+    }
+    let read = async {
+        pin_mut!(body);
+        let mut bytes = Vec::new();
+        while let Some(chunk) = body.next().await {
+            let chunk = chunk.map_err(|_| Problem::Malformed("The body ended early.".to_owned()))?;
+            if bytes.len() + chunk.remaining() > MAX_BODY {
+                return Err(Problem::PayloadTooLarge(MAX_BODY));
+            }
+            let mut chunk = chunk;
+            bytes.extend_from_slice(&chunk.copy_to_bytes(chunk.remaining()));
+        }
+        Ok(bytes)
+    };
+    tokio::time::timeout(timeout, read).await.unwrap_or(Err(Problem::RequestTimeout))
+}
+
+/// JSON by its media type (RFC 6838 section 4.2.8 for `+json`), or with none at all.
+fn is_json(headers: &HeaderMap) -> bool {
+    let Some(value) = headers.get(header::CONTENT_TYPE) else { return true };
+    let Ok(value) = value.to_str() else { return false };
+    let media_type = value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    media_type == "application/json" || media_type.starts_with("application/") && media_type.ends_with("+json")
+}
+
+fn parse(body: &[u8]) -> Result<Question<'_>, Problem> {
+    // serde would also take an array for a struct, field after field.
+    let is_object = body.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
+    // SECURITY: the parser's own message may quote the body, and the body holds a license key.
+    let malformed = |place: String| Problem::Malformed(format!("The body must be one JSON object in UTF-8 whose fields are strings, each at most once{place}."));
+    if !is_object {
+        return Err(malformed(String::new()));
+    }
+    serde_json::from_slice(body)
+        .map_err(|error| malformed(format!("; see line {}, column {}", error.line(), error.column())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_malformed(body: &[u8]) -> bool {
+        matches!(parse(body), Err(Problem::Malformed(_)))
+    }
+
+    #[test]
+    fn only_an_object_of_strings_each_once_is_a_question() {
+        for bad in [
+            &b""[..], b"null", b"[]", b"[\"K\",\"a.com\"]", b"\"x\"", b"{", b"{}x", b"{\"nonce\":1}", b"{\"nonce\":null}",
+            b"{\"nonce\":[\"a\"]}", b"{\"nonce\":\"a\",\"nonce\":\"b\"}", b"{\"nonce\":\"\xff\"}", b"{\"nonce\":\"\\ud800\"}",
+        ] {
+            assert!(is_malformed(bad), "{}", String::from_utf8_lossy(bad));
+        }
+        assert!(parse(b" {\"extra\":{\"a\":[1]},\"extra\":2,\"nonce\":\"a\\u0062\"}").is_ok_and(|q| q.nonce.as_deref() == Some("ab")));
+    }
+
+    #[test]
+    fn what_was_sent_is_never_quoted() {
+        let Err(problem) = parse(b"{\"license_key\":{\"CANARY\":1}}") else { panic!("it is malformed") };
+        assert!(!format!("{problem:?}").contains("CANARY"));
+    }
+}
