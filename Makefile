@@ -1,0 +1,34 @@
+# One target, one command. What CI runs is what a person runs.
+
+.DEFAULT_GOAL := help
+COUNTERSIGN := target/release/countersign
+
+.PHONY: help
+help: ## Show this list
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
+
+.PHONY: run
+run: ## Build, make the demo instance in demo/ (once), and serve it on 127.0.0.1:8080
+	cargo build --release
+	@test -e demo || $(COUNTERSIGN) init --demo demo
+	$(COUNTERSIGN) -C demo build
+	$(COUNTERSIGN) -C demo serve
+
+.PHONY: test
+test: tools ## Run every test, on a fresh machine too
+	cargo test
+
+.PHONY: tools
+tools: ## Install what the tests need beyond Rust, gcc, git and Python 3
+	tests/tools/install
+
+.PHONY: lint
+lint: ## Check format, lints and documentation
+	cargo fmt --check
+	cargo clippy --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --document-private-items
+
+.PHONY: clean
+clean: ## Remove what was built and the demo instance
+	cargo clean
+	rm -rf demo

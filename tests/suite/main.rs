@@ -1,0 +1,12 @@
+//! Integration tests by behaviour: the program as a whole, over real sockets, files and processes.
+
+mod architecture;
+mod binding;
+mod canary;
+mod problems;
+mod reload;
+mod signature;
+mod start;
+mod statements;
+mod support;
+mod updates;

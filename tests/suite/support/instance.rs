@@ -1,0 +1,162 @@
+//! An instance in a temporary folder, written without the program's help: what the vendor's files say is under test too.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use countersign::model::license_key::LicenseKey;
+use rsa::pkcs8::{EncodePrivateKey, EncodePublicKey, LineEnding};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use tempfile::TempDir;
+
+/// A signing key: the private half as PEM, and the public half as PEM.
+pub struct Keys {
+    pub private: String,
+    pub public: String,
+}
+
+/// Makes a key of `bits`; slow, so tests that need no key of their own share one.
+pub fn new_keys(bits: usize) -> Keys {
+    let private = rsa::RsaPrivateKey::new(&mut rsa::rand_core::OsRng, bits).unwrap();
+    Keys {
+        private: private.to_pkcs8_pem(LineEnding::LF).unwrap().to_string(),
+        public: private.to_public_key().to_public_key_pem(LineEnding::LF).unwrap(),
+    }
+}
+
+pub fn shared_keys() -> &'static Keys {
+    static KEYS: OnceLock<Keys> = OnceLock::new();
+    KEYS.get_or_init(|| new_keys(2048))
+}
+
+/// A license as its customer has it.
+#[derive(Clone, Debug)]
+pub struct License {
+    pub key: String,
+    pub id: String,
+}
+
+impl License {
+    /// A key no other test has.
+    pub fn new() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(1);
+        let mut random = [11; 20];
+        for (byte, digit) in random.iter_mut().zip(NEXT.fetch_add(1, Ordering::Relaxed).to_le_bytes()) {
+            // Five bits of a byte go into the key.
+            *byte = digit & 31;
+            random_shift(byte, digit);
+        }
+        let key = LicenseKey::from_random(random);
+        Self { key: key.reveal().to_owned(), id: key.id().to_string() }
+    }
+
+    /// Its `[[license]]` table: active, one site, module `forms`; `more` lines stand before the modules.
+    pub fn toml(&self, more: &str) -> String {
+        self.toml_with("2099-12-31", more, "forms = [\"pdf\", \"api\"]")
+    }
+
+    pub fn toml_with(&self, expires: &str, more: &str, modules: &str) -> String {
+        format!("[[license]]\nid = \"{}\"\nexpires = {expires}\n{more}\n[license.modules]\n{modules}\n\n", self.id)
+    }
+}
+
+fn random_shift(byte: &mut u8, digit: u8) {
+    *byte ^= digit >> 5;
+}
+
+/// A folder laid out as an instance.
+pub struct Instance {
+    folder: TempDir,
+}
+
+/// What `acme-forms` is published as.
+pub const LATEST: &str = "1.2.0";
+
+impl Instance {
+    /// Plugins `acme-forms` (module `forms`, released), `acme-maps` (module `maps`, nothing released yet) and `acme-bare`
+    /// (no source); the shared signing key; no license.
+    pub fn new() -> Self {
+        let instance = Self { folder: TempDir::new().unwrap() };
+        let plugin = |module: &str, source: &str| format!("module = \"{module}\"\n{source}");
+        let source = "repository = \"../../src\"\ndownload_url = \"https://dl.example/{slug}-{version}.zip\"\n";
+        instance.write("registry/plugins/acme-forms.toml", &plugin("forms", source));
+        instance.write("registry/plugins/acme-maps.toml", &plugin("maps", source));
+        instance.write("registry/plugins/acme-bare.toml", &plugin("forms", ""));
+        instance.write("registry/licenses/licenses.toml", "# none yet\n");
+        instance.write("public/index.html", "<title>hello</title>\n");
+        instance.write_key(&shared_keys().private);
+        instance.publish(LATEST);
+        instance
+    }
+
+    pub fn with_licenses(tables: &[String]) -> Self {
+        let instance = Self::new();
+        instance.write_licenses(tables);
+        instance
+    }
+
+    pub fn write_licenses(&self, tables: &[String]) {
+        self.write("registry/licenses/licenses.toml", &tables.concat());
+    }
+
+    pub fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    pub fn file(&self, relative: &str) -> PathBuf {
+        self.path().join(relative)
+    }
+
+    /// Writes a file as a careful person does: beside, then renamed.
+    pub fn write(&self, relative: &str, content: &str) {
+        let path = self.file(relative);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        let beside = path.with_extension("new~");
+        fs::write(&beside, content).unwrap();
+        fs::rename(beside, path).unwrap();
+    }
+
+    pub fn write_key(&self, pem: &str) {
+        let path = self.file("keys/signing.pem");
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        let beside = path.with_extension("new~");
+        fs::write(&beside, pem).unwrap();
+        fs::set_permissions(&beside, fs::Permissions::from_mode(0o600)).unwrap();
+        fs::rename(beside, path).unwrap();
+    }
+
+    /// Publishes `acme-forms` in one version, manifest first and index last.
+    pub fn publish(&self, version: &str) {
+        self.publish_in("releases", version);
+    }
+
+    pub fn publish_in(&self, releases: &str, version: &str) {
+        let manifest = manifest(version);
+        self.write(&format!("{releases}/acme-forms/{version}.json"), &manifest);
+        let release = json!({
+            "version": version, "tag": format!("v{version}"), "commit": "0".repeat(40), "sha256": sha256(&manifest),
+        });
+        let plugins = json!({
+            "acme-forms": { "latest": version, "releases": [release] },
+            "acme-maps": { "latest": null, "releases": [] },
+        });
+        self.write(&format!("{releases}/index.json"), &json!({ "plugins": plugins }).to_string());
+    }
+}
+
+/// The manifest's bytes; the server must not care what they are.
+pub fn manifest(version: &str) -> String {
+    format!("{{\"version\":\"{version}\", \"note\": \"bytes as  they are ü\"}}\n")
+}
+
+pub fn sha256(text: &str) -> String {
+    Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The question of a plugin on a site.
+pub fn question(license: &License, site_url: &str) -> Value {
+    json!({ "license_key": license.key, "site_url": site_url })
+}

@@ -1,0 +1,141 @@
+//! The program, serving an instance on a port of its own.
+
+use std::io::{BufRead, BufReader, Read};
+use std::net::SocketAddr;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use serde_json::{Value, json};
+
+use super::http::{Response, get, post_json};
+use super::instance::{Instance, License, question};
+
+/// A running server; it is killed when it is dropped.
+pub struct Server {
+    child: Child,
+    pub address: SocketAddr,
+    log: Arc<Mutex<String>>,
+}
+
+/// The program on an instance, without the environment's settings.
+pub fn countersign(instance: &Instance) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_countersign"));
+    command.arg("-C").arg(instance.path()).env("NO_COLOR", "1");
+    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("COUNTERSIGN_")) {
+        command.env_remove(name);
+    }
+    command
+}
+
+impl Server {
+    pub fn start(instance: &Instance) -> Self {
+        Self::start_with(instance, &[])
+    }
+
+    /// Starts with more flags; rate limits are far away unless the flags bring them near.
+    pub fn start_with(instance: &Instance, flags: &[&str]) -> Self {
+        let mut command = countersign(instance);
+        command.args(["serve", "--listen", "127.0.0.1:0"]).args(flags);
+        if !flags.contains(&"--requests-per-minute") {
+            command.args(["--requests-per-minute", "4000000000"]);
+        }
+        let mut child = command
+            .env("COUNTERSIGN_LOG", "debug")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let log = Arc::new(Mutex::new(String::new()));
+        let mut stderr = BufReader::new(child.stderr.take().unwrap());
+        let written = Arc::clone(&log);
+        thread::spawn(move || {
+            let mut line = Vec::new();
+            while stderr.read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
+                written.lock().unwrap().push_str(&String::from_utf8_lossy(&line));
+                line.clear();
+            }
+        });
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        stdout.read_line(&mut line).unwrap();
+        let address = line.trim().strip_prefix("listening on http://").and_then(|address| address.parse().ok());
+        let Some(address) = address else {
+            let _ = child.wait();
+            panic!("the server did not start: {line}{}", log.lock().unwrap());
+        };
+        thread::spawn(move || stdout.read_to_end(&mut Vec::new()));
+        Self { child, address, log }
+    }
+
+    pub fn log(&self) -> String {
+        self.log.lock().unwrap().clone()
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub fn signal(&self, name: &str) {
+        let killed = Command::new("sh").arg("-c").arg(format!("kill -{name} {}", self.pid())).status().unwrap();
+        assert!(killed.success());
+    }
+
+    /// SIGTERM, and the exit status.
+    pub fn stop(mut self) -> ExitStatus {
+        self.signal("TERM");
+        self.child.wait().unwrap()
+    }
+
+    /// SIGKILL.
+    pub fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    pub fn validate(&self, license: &License, site_url: &str) -> Response {
+        self.ask(&question(license, site_url))
+    }
+
+    pub fn ask(&self, question: &Value) -> Response {
+        post_json(self.address, "/api/v1/validate-license", question)
+    }
+
+    pub fn updates(&self, license: &License, site_url: &str, more: &str) -> Response {
+        get(self.address, &updates("acme-forms", license, site_url, more))
+    }
+
+    /// The condition of a part on `/readyz`.
+    pub fn part(&self, part: &str) -> Value {
+        get(self.address, "/readyz").json()["parts"][part].clone()
+    }
+}
+
+/// The target of a question for updates; `more` is appended to the query.
+pub fn updates(slug: &str, license: &License, site_url: &str, more: &str) -> String {
+    let query = url::form_urlencoded::Serializer::new(String::new())
+        .append_pair("license_key", &license.key)
+        .append_pair("site_url", site_url)
+        .finish();
+    format!("/api/v1/updates/{slug}?{query}{more}")
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// An expected statement: what `given` says over the members every statement has.
+pub fn statement_like(response: &Response, given: Value) -> Value {
+    let received = response.json();
+    let mut expected = json!({
+        "issued_at": received["issued_at"], "key_id": received["key_id"], "signature": received["signature"],
+    });
+    for (name, value) in given.as_object().unwrap() {
+        expected[name] = value.clone();
+    }
+    expected
+}
