@@ -115,8 +115,12 @@ pub struct Released {
 impl Released {
     /// Whether the vendor made this binding void.
     pub fn voids(&self, binding: &Binding) -> bool {
-        let released_at = self.hosts.get(&binding.host).copied().max(self.all);
-        released_at.is_some_and(|time| binding.bound_at < time)
+        self.time_of(&binding.host).is_some_and(|time| binding.bound_at < time)
+    }
+
+    /// The time before which bindings of `host` are void.
+    pub fn time_of(&self, host: &SiteHost) -> Option<DateTime<Utc>> {
+        self.hosts.get(host).copied().max(self.all)
     }
 }
 
