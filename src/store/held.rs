@@ -1,0 +1,156 @@
+//! The picture in memory: all durable bindings, and those under way to the disk.
+//!
+//! Asked on every request, so it is sharded, and an answer is a clone of an `Arc`. Seats are given here, under one lock
+//! for a license, and count what is under way; the syncer then says here what became durable and what did not.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use chrono::{DateTime, Utc};
+use tokio::sync::watch;
+
+use crate::model::binding::Binding;
+use crate::model::license::{License, Seat};
+use crate::model::license_key::LicenseId;
+use crate::model::site_host::SiteHost;
+
+use super::syncer::{Job, Stored};
+use super::{Outcome, StoreError};
+
+/// A license id is a digest, so its first byte spreads licenses evenly.
+const SHARDS: usize = 64;
+
+/// All bindings in memory.
+pub(super) struct Held {
+    shards: [RwLock<Shard>; SHARDS],
+    next_sequence: AtomicU64,
+}
+
+#[derive(Default)]
+struct Shard {
+    durable: HashMap<LicenseId, Arc<[Binding]>>,
+    pending: HashMap<LicenseId, Vec<Pending>>,
+}
+
+struct Pending {
+    binding: Binding,
+    ticket: Ticket,
+}
+
+/// What somebody who wants to bind has to do.
+pub(super) enum Decision {
+    /// Nothing: this is the answer.
+    Answer(Outcome),
+    /// Wait until the host's own binding is durable or failed.
+    UnderWay(Ticket),
+    /// Wait until others' bindings, which take every seat, are durable or failed, and ask again.
+    AfterOthers(Ticket),
+}
+
+/// Tells any number of waiters how a binding ended.
+#[derive(Clone)]
+pub(super) struct Ticket(watch::Receiver<Option<Result<(), Arc<str>>>>);
+
+/// The syncer's end of a [`Ticket`].
+pub(super) type Resolve = watch::Sender<Option<Result<(), Arc<str>>>>;
+
+impl Ticket {
+    pub(super) async fn wait(mut self) -> Result<(), StoreError> {
+        match self.0.wait_for(Option::is_some).await.as_deref() {
+            Ok(Some(Err(reason))) => Err(StoreError::NotDurable(reason.clone())),
+            Ok(_) => Ok(()),
+            Err(_) => Err(StoreError::Closed),
+        }
+    }
+}
+
+impl Held {
+    /// Takes over what was read from disk.
+    pub(super) fn new(stored: Stored) -> Self {
+        let mut shards: [Shard; SHARDS] = std::array::from_fn(|_| Shard::default());
+        let next_sequence = stored.next_sequence.into();
+        for (license, bindings) in stored.bindings {
+            shards[shard_of(&license)].durable.insert(license, bindings);
+        }
+        Self { shards: shards.map(RwLock::new), next_sequence }
+    }
+
+    /// The durable bindings of a license in the order of binding.
+    pub(super) fn of(&self, license: &LicenseId) -> Arc<[Binding]> {
+        let shard = self.shards[shard_of(license)].read().unwrap_or_else(PoisonError::into_inner);
+        shard.durable.get(license).cloned().unwrap_or_default()
+    }
+
+    /// Finds `host` a seat. Where there is a free one, it is taken and its binding given to `enqueue`, which must not
+    /// block; where `enqueue` refuses, the seat stays free.
+    pub(super) fn decide(
+        &self,
+        license: &License,
+        host: &SiteHost,
+        now: DateTime<Utc>,
+        enqueue: impl FnOnce(Job) -> Result<(), StoreError>,
+    ) -> Result<Decision, StoreError> {
+        if let Some(outcome) = settled(license, &self.of(&license.id), host) {
+            return Ok(Decision::Answer(outcome));
+        }
+        // From here to the reservation under one lock: two hosts must not find the same seat free.
+        let mut shard = self.shards[shard_of(&license.id)].write().unwrap_or_else(PoisonError::into_inner);
+        let Shard { durable, pending } = &mut *shard;
+        let durable = durable.get(&license.id).map_or(&[][..], |bindings| bindings);
+        if let Some(outcome) = settled(license, durable, host) {
+            return Ok(Decision::Answer(outcome));
+        }
+        if let Some(under_way) = pending.get(&license.id) {
+            if let Some(own) = under_way.iter().find(|pending| pending.binding.host == *host) {
+                return Ok(Decision::UnderWay(own.ticket.clone()));
+            }
+            let all: Vec<_> = durable.iter().chain(under_way.iter().map(|pending| &pending.binding)).cloned().collect();
+            if let (Seat::Taken { .. }, Some(last)) = (license.seat(&all, host), under_way.last()) {
+                return Ok(Decision::AfterOthers(last.ticket.clone()));
+            }
+        }
+        // Every release the license knows came before this binding, whatever the clocks say.
+        let bound_at = license.released.time_of(host).map_or(now, |released_at| released_at.max(now));
+        let binding = Binding { host: host.clone(), bound_at };
+        let (resolve, ticket) = watch::channel(None);
+        let ticket = Ticket(ticket);
+        let sequence = self.next_sequence.fetch_add(1, Ordering::Relaxed);
+        enqueue(Job { license: license.id, binding: binding.clone(), sequence, resolve })?;
+        pending.entry(license.id).or_default().push(Pending { binding, ticket: ticket.clone() });
+        Ok(Decision::UnderWay(ticket))
+    }
+
+    /// A binding ended: it is in force if it became durable, else its seat is free again. Then wakes who waits for it.
+    pub(super) fn settle(&self, job: Job, result: Result<(), Arc<str>>) {
+        let Job { license, binding, resolve, .. } = job;
+        let mut shard = self.shards[shard_of(&license)].write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(under_way) = shard.pending.get_mut(&license) {
+            under_way.retain(|pending| pending.binding.host != binding.host);
+            if under_way.is_empty() {
+                shard.pending.remove(&license);
+            }
+        }
+        if result.is_ok() {
+            let bindings = shard.durable.entry(license).or_default();
+            // A void binding of the same host makes way.
+            let others = bindings.iter().filter(|other| other.host != binding.host);
+            *bindings = others.chain([&binding]).cloned().collect();
+        }
+        drop(shard);
+        resolve.send_replace(Some(result));
+    }
+}
+
+/// The answer, where the durable bindings alone decide it.
+fn settled(license: &License, durable: &[Binding], host: &SiteHost) -> Option<Outcome> {
+    match license.seat(durable, host) {
+        Seat::Held => Some(Outcome::Bound),
+        Seat::Taken { first } => Some(Outcome::Elsewhere { first: first.clone() }),
+        Seat::Free => None,
+    }
+}
+
+fn shard_of(license: &LicenseId) -> usize {
+    usize::from(license.as_bytes()[0]) % SHARDS
+}

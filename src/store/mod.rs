@@ -1,0 +1,204 @@
+//! The store: which sites are bound to which licenses, kept over restarts, and what those sites reported.
+//!
+//! Questions are answered from memory (`held`). What changes goes through one queue to one thread (`syncer`), which makes
+//! it durable on disk (`sled`) before anybody is told; reports wait in `reports` until that thread has time for them.
+
+mod held;
+mod reports;
+mod sled;
+mod syncer;
+#[cfg(test)]
+mod tests;
+
+use std::future::Future;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+
+use crate::model::binding::{Binding, Report};
+use crate::model::license::License;
+use crate::model::license_key::LicenseId;
+use crate::model::site_host::SiteHost;
+
+use held::{Decision, Held};
+use reports::Reports;
+use syncer::{Disk, Key, Syncer};
+
+pub use self::sled::Reader;
+
+/// The answer to [`Bindings::bind`], once it is known.
+pub type BindFuture<'a> = Pin<Box<dyn Future<Output = Result<Outcome, StoreError>> + Send + 'a>>;
+
+/// The bindings of all licenses.
+pub trait Bindings: Send + Sync {
+    /// The durable bindings of a license in the order of binding, void ones included. Costs a look-up in memory.
+    fn of(&self, license: &LicenseId) -> Arc<[Binding]>;
+
+    /// Binds `host` where it is not bound yet and there is room ([`License::seat`]).
+    ///
+    /// [`Outcome::Bound`] means that the binding is durable. Dropping the future early does no harm: a binding under way
+    /// is finished, and the next call finds it. Errors: [`StoreError::Busy`], [`StoreError::NotDurable`],
+    /// [`StoreError::Closed`]; after each the host may try again.
+    fn bind<'a>(&'a self, license: &'a License, host: &'a SiteHost, now: DateTime<Utc>) -> BindFuture<'a>;
+
+    /// Takes over what a bound site reported: never blocks on a disk, never fails, written a few seconds later.
+    ///
+    /// At most 65,536 reports wait; where the disk is slower than the sites, reports of further sites are dropped and
+    /// their number is logged.
+    fn report(&self, license: &LicenseId, host: &SiteHost, report: Report);
+
+    /// What a site reported so far, on disk and waiting. Reads the disk.
+    fn reported(&self, license: &LicenseId, host: &SiteHost) -> Option<Report>;
+
+    /// Whether what was last written became durable.
+    fn health(&self) -> Health;
+
+    /// Writes what waits and lets go of the files; whoever binds afterwards gets [`StoreError::Closed`]. Blocks.
+    fn close(&self) -> Result<(), StoreError>;
+}
+
+/// How a binding ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The host is bound, and it is durable.
+    Bound,
+    /// Every site of the license is another one.
+    Elsewhere {
+        /// The host that was bound first.
+        first: SiteHost,
+    },
+}
+
+/// Whether the store can bind.
+#[derive(Debug)]
+pub struct Health {
+    /// What failed, where something did; the store keeps trying.
+    pub state: Result<(), StoreError>,
+    /// Since when it is so.
+    pub since: DateTime<Utc>,
+}
+
+/// Why the store did not do what was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// Another process has the store open.
+    #[error("{}: in use by another process; is another `countersign serve` running?", .0.display())]
+    InUse(PathBuf),
+    /// There is no store yet: no server has run on this instance.
+    #[error("{}: there is no store", .0.display())]
+    Missing(PathBuf),
+    /// The store cannot be opened or read.
+    #[error("{}: the store cannot be read", path.display())]
+    Read {
+        /// Its folder.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The store was written by another version of this program.
+    #[error("{}: the store has format {found}, this version reads {}", path.display(), sled::FORMAT)]
+    Format {
+        /// Its folder.
+        path: PathBuf,
+        /// What stands in it.
+        found: String,
+    },
+    /// A record is not what this program writes.
+    #[error("{}: the store is damaged: {what}", path.display())]
+    Damaged {
+        /// Its folder.
+        path: PathBuf,
+        /// Which record, and what is wrong with it.
+        what: String,
+    },
+    /// More bindings are waiting than the disk can take; try again in a moment.
+    #[error("too many bindings are waiting to be written")]
+    Busy,
+    /// What was to be written did not become durable, and is not in force.
+    #[error("what was to be written did not become durable: {0}")]
+    NotDurable(Arc<str>),
+    /// The store was closed.
+    #[error("the store is closed")]
+    Closed,
+}
+
+/// Opens the store in the folder `path`, or makes one there, and reads all bindings.
+///
+/// Waits a second for another process to let go of it, as at a restart.
+pub fn open(path: &Path) -> Result<Arc<dyn Bindings>, StoreError> {
+    let (disk, stored) = sled::SledDisk::open(path)?;
+    Ok(Arc::new(Store::new(disk, stored)))
+}
+
+/// Opens an existing store for a look, while no server runs on it; makes nothing.
+pub fn read_only(path: &Path) -> Result<Reader, StoreError> {
+    Reader::open(path)
+}
+
+struct Store<D> {
+    disk: Arc<D>,
+    held: Arc<Held>,
+    reports: Arc<Reports>,
+    syncer: Syncer,
+}
+
+impl<D: Disk> Store<D> {
+    fn new(disk: D, stored: syncer::Stored) -> Self {
+        let (disk, reports) = (Arc::new(disk), Arc::new(Reports::default()));
+        let held = Arc::new(Held::new(stored));
+        let syncer = Syncer::start(disk.clone(), held.clone(), reports.clone());
+        Self { disk, held, reports, syncer }
+    }
+
+    async fn bind(&self, license: &License, host: &SiteHost, now: DateTime<Utc>) -> Result<Outcome, StoreError> {
+        loop {
+            match self.held.decide(license, host, now, |job| self.syncer.enqueue(job))? {
+                Decision::Answer(outcome) => return Ok(outcome),
+                Decision::UnderWay(ticket) => return ticket.wait().await.map(|()| Outcome::Bound),
+                // Only what is durable may turn somebody away: if the others fail, there is room after all.
+                Decision::AfterOthers(ticket) => match ticket.wait().await {
+                    Ok(()) | Err(StoreError::NotDurable(_)) => {}
+                    Err(closed) => return Err(closed),
+                },
+            }
+        }
+    }
+}
+
+impl<D: Disk> Bindings for Store<D> {
+    fn of(&self, license: &LicenseId) -> Arc<[Binding]> {
+        self.held.of(license)
+    }
+
+    fn bind<'a>(&'a self, license: &'a License, host: &'a SiteHost, now: DateTime<Utc>) -> BindFuture<'a> {
+        Box::pin(self.bind(license, host, now))
+    }
+
+    fn report(&self, license: &LicenseId, host: &SiteHost, report: Report) {
+        self.reports.add(Key { license: *license, host: host.clone() }, report);
+    }
+
+    fn reported(&self, license: &LicenseId, host: &SiteHost) -> Option<Report> {
+        let key = Key { license: *license, host: host.clone() };
+        // A disk that cannot be read shows in `health`; here it only means that nothing more is known.
+        let stored = self.disk.report(&key).unwrap_or_default();
+        match (stored, self.reports.waiting(&key)) {
+            (Some(mut stored), Some(waiting)) => {
+                stored.merge(waiting);
+                Some(stored)
+            }
+            (stored, waiting) => stored.or(waiting),
+        }
+    }
+
+    fn health(&self) -> Health {
+        self.syncer.health()
+    }
+
+    fn close(&self) -> Result<(), StoreError> {
+        self.syncer.close()
+    }
+}
