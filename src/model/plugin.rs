@@ -32,10 +32,12 @@ pub struct Plugin {
     pub author: String,
     /// Address of the author; empty where the header shall speak.
     pub author_homepage: String,
-    /// Icon addresses by size (`1x`, `2x`, `svg`).
+    /// Icon addresses by size (`1x`, `2x`, `svg`, `default`).
     pub icons: BTreeMap<String, String>,
     /// Banner addresses by size (`low`, `high`).
     pub banners: BTreeMap<String, String>,
+    /// Whether a stable tag is published although its header carries another version.
+    pub allow_version_mismatch: bool,
 }
 
 /// Where a plugin's files are.
