@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
+use std::sync::Arc;
 
 use chrono::{DateTime, NaiveDate, Utc};
 
@@ -22,8 +23,8 @@ pub struct License {
     pub status: Status,
     /// The last day it is valid, through its end in UTC.
     pub expires: NaiveDate,
-    /// Modules and their features.
-    pub modules: Modules,
+    /// Modules and their features; licenses that grant the same share it.
+    pub modules: Arc<Modules>,
     /// How many hosts may be bound.
     pub sites: Sites,
     /// Hours a site may go on without an answer; `None` for the server's default.
@@ -185,7 +186,7 @@ mod tests {
             id: LicenseId::from_bytes([1; 32]),
             status: Status::Active,
             expires: day(2026, 12, 31),
-            modules: Modules::new(),
+            modules: Arc::default(),
             sites: Sites::DEFAULT,
             grace_period_hours: None,
             hosts: vec![],
