@@ -11,6 +11,7 @@ pub mod license_key;
 pub mod manifest;
 pub mod name;
 pub mod plugin;
+pub mod printable;
 pub mod public_key;
 pub mod site_host;
 pub mod slug;

@@ -1,0 +1,47 @@
+//! Text from outside, made safe for a terminal and a log line.
+
+use std::fmt::{self, Display, Write};
+
+/// Shows what is inside with control characters, line breaks included, and text-direction overrides escaped.
+///
+/// Whatever a repository, a request or a person wrote goes through this before it is printed, so that it can neither
+/// move the cursor nor pretend to be another line.
+#[derive(Clone, Copy, Debug)]
+pub struct Printable<T>(pub T);
+
+impl<T: Display> Display for Printable<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(Escaping(f), "{}", self.0)
+    }
+}
+
+struct Escaping<'a, 'f>(&'a mut fmt::Formatter<'f>);
+
+impl Write for Escaping<'_, '_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        text.chars().try_for_each(|c| {
+            if is_unsafe(c) { write!(self.0, "{}", c.escape_default()) } else { self.0.write_char(c) }
+        })
+    }
+}
+
+fn is_unsafe(c: char) -> bool {
+    // Marks, embeddings, overrides and isolates of the bidirectional algorithm (UAX #9), and the two Unicode line breaks.
+    c.is_control()
+        || matches!(c, '\u{61C}' | '\u{200E}' | '\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2066}'..='\u{2069}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_that_steers_a_terminal_gets_through() {
+        assert_eq!(Printable("a\x1b[2J\r\n\u{9b}\u{202E}b").to_string(), r"a\u{1b}[2J\r\n\u{9b}\u{202e}b");
+    }
+
+    #[test]
+    fn text_of_any_language_stays_as_it_is() {
+        assert_eq!(Printable("Zoë's \"Formulár\" 表单 🦀 C:\\").to_string(), "Zoë's \"Formulár\" 表单 🦀 C:\\");
+    }
+}
