@@ -1,0 +1,249 @@
+//! Registry text as a tree of values that know where they stand; the same tree for TOML and for a line of JSON.
+//!
+//! The reader walks the tree next and makes a plugin or a license of it.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use chrono::{DateTime, NaiveDate, Utc};
+use serde::de::{self, Deserialize, Deserializer, MapAccess};
+use serde_json::value::RawValue;
+use toml::de::{DeTable, DeValue};
+
+/// A registry nests four levels at most; deeper JSON is not followed, so that it cannot exhaust the stack.
+const MAX_DEPTH: usize = 8;
+
+/// A value and the byte where it starts.
+#[derive(Debug)]
+pub struct Node<'a> {
+    pub at: usize,
+    pub value: Value<'a>,
+}
+
+/// What the registry knows of TOML's and JSON's types.
+#[derive(Debug)]
+pub enum Value<'a> {
+    String(Cow<'a, str>),
+    Integer(i64),
+    Boolean(bool),
+    Date(NaiveDate),
+    Time(DateTime<Utc>),
+    Array(Vec<Node<'a>>),
+    Table(Table<'a>),
+    /// Anything else, by what a person would call it.
+    Other(&'static str),
+}
+
+/// Fields by name, and the byte where the table or its header starts.
+#[derive(Debug, Default)]
+pub struct Table<'a> {
+    pub at: usize,
+    pub fields: BTreeMap<Cow<'a, str>, Field<'a>>,
+}
+
+/// The byte where a field's name starts, and its value.
+#[derive(Debug)]
+pub struct Field<'a> {
+    pub at: usize,
+    pub node: Node<'a>,
+}
+
+/// Why a text is no TOML or JSON, and the byte where that shows.
+#[derive(Debug)]
+pub struct Fault {
+    pub at: usize,
+    pub message: String,
+}
+
+impl Value<'_> {
+    /// What a person would call it.
+    pub fn type_name(&self) -> &'static str {
+        match self {
+            Self::String(_) => "a string",
+            Self::Integer(_) => "an integer",
+            Self::Boolean(_) => "a boolean",
+            Self::Date(_) => "a date",
+            Self::Time(_) => "a date with time and offset",
+            Self::Array(_) => "an array",
+            Self::Table(_) => "a table",
+            Self::Other(name) => name,
+        }
+    }
+}
+
+/// Reads a TOML document, or says everything that is wrong with its syntax.
+pub fn from_toml(text: &str) -> Result<Table<'_>, Vec<Fault>> {
+    let (document, errors) = DeTable::parse_recoverable(text);
+    if errors.is_empty() {
+        return Ok(toml_table(0, document.into_inner()));
+    }
+    let at = |error: &toml::de::Error| error.span().map_or(0, |span| span.start);
+    Err(errors.iter().map(|error| Fault { at: at(error), message: error.message().to_owned() }).collect())
+}
+
+fn toml_table<'a>(at: usize, table: DeTable<'a>) -> Table<'a> {
+    let field = |(name, value): (toml::Spanned<_>, toml::Spanned<_>)| {
+        let (at, value_at) = (name.span().start, value.span().start);
+        (name.into_inner(), Field { at, node: toml_node(value_at, value.into_inner()) })
+    };
+    Table { at, fields: table.into_iter().map(field).collect() }
+}
+
+fn toml_node<'a>(at: usize, value: DeValue<'a>) -> Node<'a> {
+    let value = match value {
+        DeValue::String(text) => Value::String(text),
+        DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix())
+            .map_or(Value::Other("a number out of range"), Value::Integer),
+        DeValue::Float(_) => Value::Other("a float"),
+        DeValue::Boolean(value) => Value::Boolean(value),
+        DeValue::Datetime(time) => toml_time(time),
+        DeValue::Array(items) => {
+            let item = |item: toml::Spanned<_>| toml_node(item.span().start, item.into_inner());
+            Value::Array(items.into_iter().map(item).collect())
+        }
+        DeValue::Table(table) => Value::Table(toml_table(at, table)),
+    };
+    Node { at, value }
+}
+
+fn toml_time(time: toml::value::Datetime) -> Value<'static> {
+    let (date, offset_time) = match (time.date, time.time, time.offset) {
+        (Some(_), None, None) => (time.to_string().parse().ok(), None),
+        (Some(_), Some(_), Some(_)) => (None, DateTime::parse_from_rfc3339(&time.to_string()).ok()),
+        _ => return Value::Other("a time without date or offset"),
+    };
+    let offset_time = offset_time.map(|time| Value::Time(time.to_utc()));
+    date.map(Value::Date).or(offset_time).unwrap_or(Value::Other("a day or time that does not exist"))
+}
+
+/// Reads one line of JSON.
+pub fn from_json(line: &str) -> Result<Node<'_>, Fault> {
+    let raw: &RawValue = serde_json::from_str(line).map_err(|error| json_fault(0, &error))?;
+    json_node(line, raw, MAX_DEPTH)
+}
+
+fn json_node<'a>(line: &'a str, raw: &'a RawValue, depth: usize) -> Result<Node<'a>, Fault> {
+    let at = offset(line, raw);
+    let text = raw.get();
+    let value = match text.as_bytes().first() {
+        Some(b'{' | b'[') if depth == 0 => Value::Other("nested too deeply"),
+        Some(b'{') => {
+            let Members(members) = serde_json::from_str(text).map_err(|error| json_fault(at, &error))?;
+            let mut fields = BTreeMap::new();
+            for (name, value) in members {
+                let at = offset(line, name);
+                let name = json_string(at, name)?;
+                let message = format!("the field {name:?} stands here twice");
+                let field = Field { at, node: json_node(line, value, depth - 1)? };
+                if fields.insert(name, field).is_some() {
+                    return Err(Fault { at, message });
+                }
+            }
+            Value::Table(Table { at, fields })
+        }
+        Some(b'[') => {
+            let items: Vec<&RawValue> = serde_json::from_str(text).map_err(|error| json_fault(at, &error))?;
+            Value::Array(items.into_iter().map(|item| json_node(line, item, depth - 1)).collect::<Result<_, _>>()?)
+        }
+        Some(b'"') => Value::String(json_string(at, raw)?),
+        Some(b't' | b'f') => Value::Boolean(text == "true"),
+        Some(b'n') => Value::Other("null"),
+        _ => text.parse().map_or(Value::Other("a number that is no integer"), Value::Integer),
+    };
+    Ok(Node { at, value })
+}
+
+/// Where a raw value starts: it is a part of the line itself.
+fn offset(line: &str, raw: &RawValue) -> usize {
+    raw.get().as_ptr() as usize - line.as_ptr() as usize
+}
+
+fn json_string<'a>(at: usize, raw: &'a RawValue) -> Result<Cow<'a, str>, Fault> {
+    match raw.get().strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
+        Some(plain) if !plain.contains('\\') => Ok(plain.into()),
+        _ => serde_json::from_str(raw.get()).map(Cow::Owned).map_err(|error| json_fault(at, &error)),
+    }
+}
+
+fn json_fault(at: usize, error: &serde_json::Error) -> Fault {
+    let message = error.to_string();
+    let message = message.split(" at line ").next().unwrap_or_default().to_owned();
+    Fault { at: at + error.column().saturating_sub(1), message }
+}
+
+/// The members of an object as they stand in the text, twins included.
+struct Members<'a>(Vec<(&'a RawValue, &'a RawValue)>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor;
+        impl<'de> de::Visitor<'de> for Visitor {
+            type Value = Vec<(&'de RawValue, &'de RawValue)>;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut members = Vec::new();
+                while let Some(member) = map.next_entry()? {
+                    members.push(member);
+                }
+                Ok(members)
+            }
+        }
+        deserializer.deserialize_map(Visitor).map(Members)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn field<'t, 'a>(table: &'t Table<'a>, name: &str) -> (usize, usize, &'t Value<'a>) {
+        let field = &table.fields[name];
+        (field.at, field.node.at, &field.node.value)
+    }
+
+    #[test]
+    fn a_toml_value_knows_its_type_and_its_place() {
+        let text = "a = 'x'\nb = [1, true]\nc = 2027-12-31\nd = 2026-11-20T11:00:00+01:00\ne = 1.5\n[t]\n";
+        let table = from_toml(text).unwrap();
+        assert!(matches!(field(&table, "a"), (0, 4, Value::String(text)) if text == "x"));
+        assert!(matches!(field(&table, "b"), (8, 12, Value::Array(items))
+            if matches!(items[..], [Node { at: 13, value: Value::Integer(1) }, Node { at: 16, value: Value::Boolean(true) }])));
+        assert!(matches!(field(&table, "c").2, Value::Date(date) if date.to_string() == "2027-12-31"));
+        assert!(matches!(field(&table, "d").2, Value::Time(time) if time.to_rfc3339() == "2026-11-20T10:00:00+00:00"));
+        assert!(matches!(field(&table, "e").2, Value::Other("a float")));
+        assert!(matches!(field(&table, "t").2, Value::Table(table) if text[table.at..] == *"[t]\n"));
+    }
+
+    #[test]
+    fn a_json_value_knows_its_type_and_its_place() {
+        let line = r#"{"a": "x", "b\u0062": ["\u00e9", 1, null], "c": {"d": false}}"#;
+        let Value::Table(table) = from_json(line).unwrap().value else { panic!("no object") };
+        assert!(matches!(field(&table, "a"), (1, 6, Value::String(text)) if text == "x"));
+        assert!(matches!(field(&table, "bb"), (11, 22, Value::Array(items))
+            if matches!(&items[..], [Node { at: 23, value: Value::String(e) }, Node { at: 33, value: Value::Integer(1) },
+                Node { value: Value::Other("null"), .. }] if e == "é")));
+        let (_, 48, Value::Table(inner)) = field(&table, "c") else { panic!("no object within") };
+        assert!(matches!(field(inner, "d"), (49, 54, Value::Boolean(false))));
+    }
+
+    #[test]
+    fn every_syntax_error_of_a_toml_file_is_found() {
+        let faults = from_toml("a = \nb = 1\nc = ]\n").unwrap_err();
+        assert_eq!(faults.iter().map(|fault| fault.at).collect::<Vec<_>>().len(), 2, "{faults:?}");
+    }
+
+    #[test]
+    fn broken_json_is_refused_where_it_breaks() {
+        for (line, at) in [("{\"a\": tru}", 9), ("{\"a\": 1", 6), ("{\"a\": \"\\ud800\"}", 6), ("{\"a\":1,\"a\":2}", 7)]
+        {
+            let fault = from_json(line).unwrap_err();
+            assert!(fault.at.abs_diff(at) <= 7, "{line}: {fault:?}");
+        }
+        let deep = "[".repeat(100_000) + &"]".repeat(100_000);
+        assert!(matches!(from_json(&deep).unwrap().value, Value::Array(_)));
+    }
+}

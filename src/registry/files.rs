@@ -1,0 +1,135 @@
+//! Where the registry's text comes from: a folder, or one revision of the git repository the folder lies in.
+//!
+//! Decides which files count, and hands over their text only where it is whole.
+
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+
+use super::RegistryError;
+use super::complaint::Complaint;
+use super::git::Revision;
+
+const MEBIBYTE: u64 = 1 << 20;
+
+/// The largest TOML file that is read.
+const MAX_TOML: u64 = 64 * MEBIBYTE;
+
+/// The largest export with a license a line that is read.
+const MAX_JSONL: u64 = 1024 * MEBIBYTE;
+
+/// The registry's files, as they stand in its folder or in a revision.
+pub struct RegistryFiles {
+    folder: PathBuf,
+    revision: Option<Revision>,
+}
+
+/// Something that stands in `plugins/` or `licenses/`.
+#[derive(Debug)]
+pub struct Listed {
+    /// Its path, as the person would type it.
+    pub file: PathBuf,
+    /// Its name in the folder.
+    pub name: String,
+    kind: Kind,
+}
+
+/// What a name in a folder stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A file.
+    File,
+    /// A folder, a git submodule.
+    Folder,
+    /// A symbolic link, of which a revision does not say what it leads to.
+    Link,
+    /// A pipe, a socket, a device.
+    Special,
+}
+
+impl RegistryFiles {
+    /// The files as they stand in the folder now.
+    pub fn folder(path: &Path) -> Self {
+        Self { folder: path.to_owned(), revision: None }
+    }
+
+    /// The files as they stood in revision `rev` (whatever `git rev-parse` takes) of the repository around `folder`.
+    pub fn revision(folder: &Path, rev: &str) -> Result<Self, RegistryError> {
+        Ok(Self { folder: folder.to_owned(), revision: Some(Revision::open(folder, rev)?) })
+    }
+
+    /// What stands in `subfolder`, sorted by name, without dotfiles, `*.md` and what editors leave behind.
+    pub fn list(&self, subfolder: &str) -> Result<Vec<Listed>, RegistryError> {
+        let folder = self.folder.join(subfolder);
+        let names = match &self.revision {
+            Some(revision) => revision.list(subfolder)?,
+            None => list_folder(&folder).map_err(|source| match source.kind() {
+                io::ErrorKind::NotFound => RegistryError::NoFolder { path: folder.clone() },
+                _ => RegistryError::List { path: folder.clone(), source },
+            })?,
+        };
+        let counts = |name: &str| !name.starts_with('.') && ![".md", "~", ".swp"].iter().any(|end| name.ends_with(end));
+        let mut listed: Vec<_> = names
+            .into_iter()
+            .filter(|(name, _)| counts(name))
+            .map(|(name, kind)| Listed { file: folder.join(&name), name, kind })
+            .collect();
+        listed.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(listed)
+    }
+
+    /// The text of a file, if it is a file, not too large, UTF-8 and whole.
+    pub fn text(&self, listed: &Listed) -> Result<String, Complaint> {
+        let complain = |message: String| Err(Complaint::of_file(&listed.file, message));
+        match listed.kind {
+            Kind::File => {}
+            Kind::Folder => return complain("a folder has no place here".into()),
+            Kind::Link => return complain("a symbolic link is not followed in a revision".into()),
+            Kind::Special => return complain("not a regular file".into()),
+        }
+        let limit = if listed.name.ends_with(".jsonl") { MAX_JSONL } else { MAX_TOML };
+        let bytes = match &self.revision {
+            Some(revision) => revision.read(&self.folder, &listed.file, limit),
+            None => read_file(&listed.file, limit).map_err(|error| error.to_string()),
+        };
+        match bytes.map(String::from_utf8) {
+            Err(reason) => complain(format!("cannot be read: {reason}")),
+            Ok(Err(error)) => {
+                let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+                let line_start = valid.iter().rposition(|&byte| byte == b'\n').map_or(0, |newline| newline + 1);
+                let line = valid.iter().filter(|&&byte| byte == b'\n').count() + 1;
+                let (column, message) = (valid.len() - line_start + 1, "not UTF-8".to_owned());
+                Err(Complaint { file: listed.file.clone(), line, column, message })
+            }
+            Ok(Ok(text)) if text.len() as u64 > limit => complain(format!("larger than {} MiB", limit / MEBIBYTE)),
+            // A writer that was interrupted must not make a shorter registry out of a longer one.
+            Ok(Ok(text)) if !text.ends_with('\n') => {
+                complain("the file does not end with a newline: it may be half written".into())
+            }
+            Ok(Ok(text)) => Ok(text),
+        }
+    }
+}
+
+fn list_folder(folder: &Path) -> io::Result<Vec<(String, Kind)>> {
+    let kind = |path: &Path| {
+        // Follows symbolic links: that is how a file is mounted into a container.
+        let metadata = std::fs::metadata(path);
+        match metadata {
+            Ok(metadata) if metadata.is_file() => Kind::File,
+            Ok(metadata) if metadata.is_dir() => Kind::Folder,
+            Ok(_) => Kind::Special,
+            // Reading it will say why.
+            Err(_) => Kind::File,
+        }
+    };
+    std::fs::read_dir(folder)?
+        .map(|entry| entry.map(|entry| (entry.file_name().to_string_lossy().into_owned(), kind(&entry.path()))))
+        .collect()
+}
+
+/// Reads a file, but not much more of it than `limit`.
+fn read_file(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    std::fs::File::open(path)?.take(limit + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}

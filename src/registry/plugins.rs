@@ -1,0 +1,300 @@
+//! Plugin entries: `registry/plugins/<slug>.toml`, one plugin a file.
+//!
+//! Each entry stands for itself: the build goes on without those that are wrong, the server takes all or none.
+
+use std::path::{Path, PathBuf};
+
+use crate::model::name::Name;
+use crate::model::plugin::{Plugin, Source};
+use crate::model::slug::Slug;
+use crate::model::tag_pattern::TagPattern;
+
+use super::RegistryError;
+use super::addresses::{download_url, path_inside, repository, web_url};
+use super::complaint::Complaint;
+use super::document::{Table, Value};
+use super::files::{Listed, RegistryFiles};
+use super::reader::Reader;
+
+const FIELDS: &[&str] = &[
+    "name",
+    "module",
+    "repository",
+    "path",
+    "main_file",
+    "tags",
+    "versions",
+    "withhold",
+    "download_url",
+    "homepage",
+    "author",
+    "author_homepage",
+    "icons",
+    "banners",
+    "allow_version_mismatch",
+];
+
+/// One file in `plugins/`, and what came of it.
+#[derive(Debug)]
+pub struct Entry {
+    /// The file, as the person would type it.
+    pub file: PathBuf,
+    /// What its name says; `None` where the name is no `<slug>.toml`.
+    pub slug: Option<Slug>,
+    /// The plugin, or everything that is wrong with the file.
+    pub plugin: Result<Plugin, Vec<Complaint>>,
+}
+
+/// Reads every entry, sorted by file name.
+pub fn load(files: &RegistryFiles) -> Result<Vec<Entry>, RegistryError> {
+    Ok(files.list("plugins")?.into_iter().map(|listed| entry(files, listed)).collect())
+}
+
+fn entry(files: &RegistryFiles, listed: Listed) -> Entry {
+    let slug = listed.name.strip_suffix(".toml").and_then(|stem| stem.parse::<Slug>().ok());
+    let plugin = match (files.text(&listed), &slug) {
+        (Err(complaint), _) => Err(vec![complaint]),
+        (Ok(_), None) => Err(vec![Complaint::of_file(
+            &listed.file,
+            "not a plugin entry: its name must be <slug>.toml, where a slug has 1 to 64 of a-z, 0-9 and '-'",
+        )]),
+        (Ok(text), Some(slug)) => read(&listed.file, &text, slug),
+    };
+    Entry { file: listed.file, slug, plugin }
+}
+
+fn read(file: &Path, text: &str, slug: &Slug) -> Result<Plugin, Vec<Complaint>> {
+    let (mut reader, table) = Reader::toml(file, text);
+    let Some(table) = table else { return Err(reader.complaints) };
+    let folder = file.parent().unwrap_or(Path::new(""));
+    let plugin = plugin(&mut reader, &table, slug, folder);
+    if reader.complaints.is_empty() {
+        return Ok(plugin);
+    }
+    reader.complaints.sort_by_key(|complaint| (complaint.line, complaint.column));
+    Err(reader.complaints)
+}
+
+/// What the table says; only worth something where the reader has no complaints afterwards.
+fn plugin(reader: &mut Reader<'_>, table: &Table<'_>, slug: &Slug, folder: &Path) -> Plugin {
+    reader.only(table, FIELDS);
+    if table.fields.contains_key("repository") {
+        reader.require(table, "download_url");
+    }
+    let path = address(reader, table, "path", path_inside).unwrap_or_default();
+    let main_file = address(reader, table, "main_file", path_inside);
+    let repository = address(reader, table, "repository", |text| repository(text, folder));
+    let mut page = |name| address(reader, table, name, web).unwrap_or_default();
+    let (homepage, author_homepage) = (page("homepage"), page("author_homepage"));
+    let download = |text: &str| download_url(text).map(|()| text.to_owned());
+    Plugin {
+        slug: slug.clone(),
+        name: reader.line_of_text(table, "name").unwrap_or_default(),
+        module: reader.parsed(table, "module").unwrap_or_else(|| Name::from(slug)),
+        source: repository.map(|repository| Source { repository, path, main_file }),
+        tags: tags(reader, table),
+        versions: versions(reader, table),
+        withhold: {
+            let texts = reader.strings(table, "withhold").unwrap_or_default();
+            texts.into_iter().filter_map(|(at, text)| reader.parse(at, "withhold", text)).collect()
+        },
+        download_url: address(reader, table, "download_url", download).unwrap_or_default(),
+        homepage,
+        author: reader.line_of_text(table, "author").unwrap_or_default(),
+        author_homepage,
+        icons: reader
+            .string_table(table, "icons", &["1x", "2x", "svg", "default"], |r, t, key| address(r, t, key, web)),
+        banners: reader.string_table(table, "banners", &["low", "high"], |r, t, key| address(r, t, key, web)),
+        allow_version_mismatch: reader.boolean(table, "allow_version_mismatch").unwrap_or_default(),
+    }
+}
+
+/// A string that `check` turns into a value, or says what it "must be".
+fn address<T>(
+    reader: &mut Reader<'_>,
+    table: &Table<'_>,
+    name: &str,
+    check: impl FnOnce(&str) -> Result<T, String>,
+) -> Option<T> {
+    let (at, text) = reader.string(table, name)?;
+    check(text).map_err(|reason| reader.complain(at, format!("{name:?} {reason}"))).ok()
+}
+
+fn web(text: &str) -> Result<String, String> {
+    web_url(text).map(|_| text.to_owned())
+}
+
+/// One pattern or several.
+fn tags(reader: &mut Reader<'_>, table: &Table<'_>) -> Vec<TagPattern> {
+    let Some(field) = table.fields.get("tags") else { return TagPattern::defaults() };
+    let texts = match &field.node.value {
+        Value::String(text) => vec![(field.node.at, &**text)],
+        _ => reader.strings(table, "tags").unwrap_or_default(),
+    };
+    if matches!(&field.node.value, Value::Array(items) if items.is_empty()) {
+        reader.complain(field.node.at, "\"tags\" must not be empty: no tag would be a release");
+    }
+    texts.into_iter().filter_map(|(at, text)| reader.parse(at, "tags", text)).collect()
+}
+
+fn versions(reader: &mut Reader<'_>, table: &Table<'_>) -> semver::VersionReq {
+    let requirement =
+        |text: &str| text.parse().map_err(|error| format!("is no requirement such as \">=1.4, <3\": {error}"));
+    address(reader, table, "versions", requirement).unwrap_or(semver::VersionReq::STAR)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::plugin::Repository;
+
+    fn registry(entries: &[(&str, &str)]) -> tempfile::TempDir {
+        let registry = tempfile::tempdir().unwrap();
+        std::fs::create_dir(registry.path().join("plugins")).unwrap();
+        for (name, text) in entries {
+            std::fs::write(registry.path().join("plugins").join(name), text).unwrap();
+        }
+        registry
+    }
+
+    /// The complaints about one entry, without the folder in front.
+    fn complaints(name: &str, text: &str) -> Vec<String> {
+        let registry = registry(&[(name, text)]);
+        let entry = load(&RegistryFiles::folder(registry.path())).unwrap().remove(0);
+        let folder = format!("{}/plugins/", registry.path().display());
+        let strip = |complaint: &Complaint| complaint.to_string().replace(&folder, "");
+        entry.plugin.err().unwrap_or_default().iter().map(strip).collect()
+    }
+
+    #[test]
+    fn an_entry_says_what_it_says() {
+        let text = r#"
+            name = "Acme Forms"
+            module = "forms"
+            repository = "../acme-forms"
+            path = "plugins/forms/"
+            main_file = "acme.php"
+            tags = ["forms/{version}", "v{version}"]
+            versions = ">=1.4, <3"
+            withhold = ["2.0.1"]
+            download_url = "https://example.com/{slug}/{version}.zip"
+            homepage = "https://example.com/"
+            author = "Acme"
+            author_homepage = "https://example.com/acme"
+            icons = { 1x = "https://example.com/1.png", svg = "https://example.com/i.svg" }
+            allow_version_mismatch = true
+            [banners]
+            low = "https://example.com/low.png"
+        "#;
+        let text = format!("{}\n", text.trim_end());
+        let registry = registry(&[("acme-forms.toml", &text)]);
+        let entries = load(&RegistryFiles::folder(registry.path())).unwrap();
+        let plugin = entries[0].plugin.as_ref().unwrap();
+        assert_eq!(entries[0].slug.as_ref().unwrap().as_str(), "acme-forms");
+        assert_eq!(
+            (plugin.name.as_str(), plugin.module.as_str(), plugin.author.as_str()),
+            ("Acme Forms", "forms", "Acme")
+        );
+        let source = plugin.source.as_ref().unwrap();
+        assert_eq!(source.repository, Repository::Folder(registry.path().join("acme-forms")));
+        assert_eq!((source.path.as_str(), source.main_file.as_deref()), ("plugins/forms", Some("acme.php")));
+        assert_eq!(plugin.tags.iter().map(ToString::to_string).collect::<Vec<_>>(), ["forms/{version}", "v{version}"]);
+        assert!("2.9".parse::<crate::model::version::Version>().unwrap().satisfies(&plugin.versions));
+        assert_eq!(plugin.withhold, ["2.0.1".parse().unwrap()]);
+        assert_eq!(plugin.icons.keys().collect::<Vec<_>>(), ["1x", "svg"]);
+        assert_eq!(plugin.banners["low"], "https://example.com/low.png");
+        assert!(plugin.allow_version_mismatch);
+    }
+
+    #[test]
+    fn an_entry_without_fields_has_no_source_and_its_slug_for_a_module() {
+        let registry = registry(&[("acme.toml", "# planned\n")]);
+        let entry = load(&RegistryFiles::folder(registry.path())).unwrap().remove(0);
+        let plugin = entry.plugin.unwrap();
+        assert_eq!((plugin.module.as_str(), plugin.source), ("acme", None));
+        assert_eq!(plugin.tags, TagPattern::defaults());
+        assert!(!plugin.allow_version_mismatch);
+    }
+
+    #[test]
+    fn every_mistake_of_a_file_is_found_with_its_place() {
+        let text = r#"name = "Acme\u001b[2J"
+modul = "forms"
+module = "my forms"
+repository = "https://example.com/acme.git"
+tags = ["v{version}", "latest"]
+versions = "newest"
+withhold = ["2.0.1", "2.0.1", 3]
+homepage = "example.com"
+path = "../forms"
+zzz = 1
+allow_version_mismatch = "yes"
+[icons]
+3x = "https://example.com/3.png"
+1x = "javascript:alert(1)"
+"#;
+        assert_eq!(
+            complaints("acme.toml", text),
+            [
+                r#"acme.toml:1:1: missing field "download_url""#,
+                r#"acme.toml:1:8: "name" has a control character in it"#,
+                r#"acme.toml:2:1: unknown field "modul" (did you mean "module"?)"#,
+                concat!(
+                    r#"acme.toml:3:10: "module" is not a name: expected 1 to 64 of A-Z, a-z, 0-9, '.', '_' and '-', "#,
+                    "starting with a letter or a digit"
+                ),
+                r#"acme.toml:5:23: "tags" is not a tag pattern: expected '{version}' in it exactly once"#,
+                concat!(
+                    r#"acme.toml:6:12: "versions" is no requirement such as ">=1.4, <3": unexpected character 'n' "#,
+                    "while parsing major version number"
+                ),
+                r#"acme.toml:7:22: "withhold" has "2.0.1" twice"#,
+                r#"acme.toml:7:31: "withhold" must be an array of strings, not an integer"#,
+                r#"acme.toml:8:12: "homepage" is no URL: relative URL without a base"#,
+                r#"acme.toml:9:8: "path" must be a relative path with '/', without '.', '..' and '\'"#,
+                r#"acme.toml:10:1: unknown field "zzz""#,
+                r#"acme.toml:11:26: "allow_version_mismatch" must be true or false, not a string"#,
+                r#"acme.toml:13:1: unknown field "3x""#,
+                r#"acme.toml:14:6: "1x" must begin with https:// or http://"#,
+            ]
+        );
+    }
+
+    #[test]
+    fn torn_empty_foreign_and_misnamed_files_are_complained_about() {
+        let torn = "acme.toml: the file does not end with a newline: it may be half written";
+        assert_eq!(complaints("acme.toml", ""), [torn]);
+        assert_eq!(complaints("acme.toml", "name = \"Acme\""), [torn]);
+        assert_eq!(complaints("acme.toml", "name = \"Ac\n"), ["acme.toml:1:11: invalid basic string, expected `\"`"]);
+        let misnamed = "not a plugin entry: its name must be <slug>.toml, where a slug has 1 to 64 of a-z, 0-9 and '-'";
+        for name in ["Acme.toml", "acme.tml", "acme"] {
+            assert_eq!(complaints(name, "\n"), [format!("{name}: {misnamed}")]);
+        }
+    }
+
+    #[test]
+    fn a_broken_entry_does_not_hide_the_others_and_editors_leftovers_do_not_count() {
+        let leftovers = [".#acme.toml", ".hidden", "README.md", "acme.toml~", ".acme.toml.swp"];
+        let mut files = vec![("acme.toml", "\n"), ("beta.toml", "nope = 1\n")];
+        files.extend(leftovers.map(|name| (name, "garbage")));
+        let registry = registry(&files);
+        std::fs::create_dir(registry.path().join("plugins/old")).unwrap();
+        std::fs::write(registry.path().join("plugins/latin.toml"), b"name = 'ok'\nauthor = 'Jos\xe9'\n").unwrap();
+        let entries = load(&RegistryFiles::folder(registry.path())).unwrap();
+        let outcome = |entry: &Entry| match &entry.plugin {
+            Ok(plugin) => plugin.slug.to_string(),
+            Err(complaints) => {
+                complaints[0].to_string().replace(&format!("{}/plugins/", registry.path().display()), "")
+            }
+        };
+        assert_eq!(
+            entries.iter().map(outcome).collect::<Vec<_>>(),
+            [
+                "acme",
+                "beta.toml:1:1: unknown field \"nope\"",
+                "latin.toml:2:14: not UTF-8",
+                "old: a folder has no place here",
+            ]
+        );
+    }
+}

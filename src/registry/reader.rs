@@ -1,0 +1,224 @@
+//! Takes typed fields off a registry file's tables and collects every complaint about them on the way.
+//!
+//! A field that is absent or wrong reads as `None`; a wrong one leaves a complaint behind. Callers read all fields first and
+//! throw the result away where [`Reader::complaints`] is not empty, so that one reading finds every mistake.
+
+use std::collections::{BTreeMap, HashSet};
+use std::fmt::Display;
+use std::ops::RangeInclusive;
+use std::path::Path;
+use std::str::FromStr;
+
+use super::complaint::Complaint;
+use super::document::{self, Fault, Node, Table, Value};
+
+/// One registry file, or one line of it, being read.
+#[derive(Debug)]
+pub struct Reader<'a> {
+    file: &'a Path,
+    /// Where each line starts.
+    lines: Vec<usize>,
+    /// The number of the first line.
+    first_line: usize,
+    /// What is wrong so far.
+    pub complaints: Vec<Complaint>,
+}
+
+impl<'a> Reader<'a> {
+    /// Parses a TOML file; without its table where the syntax is wrong.
+    pub fn toml<'t>(file: &'a Path, text: &'t str) -> (Self, Option<Table<'t>>) {
+        let starts =
+            std::iter::once(0).chain(text.bytes().enumerate().filter(|&(_, b)| b == b'\n').map(|(at, _)| at + 1));
+        let mut reader = Self { file, lines: starts.collect(), first_line: 1, complaints: vec![] };
+        match document::from_toml(text) {
+            Ok(table) => (reader, Some(table)),
+            Err(faults) => {
+                faults.into_iter().for_each(|fault| reader.fault(fault));
+                (reader, None)
+            }
+        }
+    }
+
+    /// Parses one line of a file with a JSON object a line; without its table where there is none.
+    pub fn json<'t>(file: &'a Path, line_number: usize, line: &'t str) -> (Self, Option<Table<'t>>) {
+        let mut reader = Self { file, lines: vec![0], first_line: line_number, complaints: vec![] };
+        let table = match document::from_json(line) {
+            Ok(Node { value: Value::Table(table), .. }) => Some(table),
+            Ok(Node { at, value }) => {
+                reader.complain(at, format!("expected an object, found {}", value.type_name()));
+                None
+            }
+            Err(fault) => {
+                reader.fault(fault);
+                None
+            }
+        };
+        (reader, table)
+    }
+
+    fn fault(&mut self, fault: Fault) {
+        self.complain(fault.at, fault.message);
+    }
+
+    /// The line in which the byte `at` stands, counted from 1.
+    pub fn line(&self, at: usize) -> usize {
+        self.first_line + self.lines.partition_point(|&start| start <= at) - 1
+    }
+
+    /// Complains about what stands at the byte `at`.
+    pub fn complain(&mut self, at: usize, message: impl Into<String>) {
+        let index = self.lines.partition_point(|&start| start <= at) - 1;
+        self.complaints.push(Complaint {
+            file: self.file.to_owned(),
+            line: self.first_line + index,
+            column: at - self.lines[index] + 1,
+            message: message.into(),
+        });
+    }
+
+    /// Complains about every field but the `known` ones.
+    pub fn only(&mut self, table: &Table<'_>, known: &[&str]) {
+        for (name, field) in &table.fields {
+            if !known.contains(&&**name) {
+                let similarity = |known: &str| strsim::jaro_winkler(known, name);
+                let best = known.iter().max_by(|a, b| similarity(a).total_cmp(&similarity(b)));
+                let hint = best.filter(|best| similarity(best) > 0.8).map(|best| format!(" (did you mean {best:?}?)"));
+                self.complain(field.at, format!("unknown field {name:?}{}", hint.unwrap_or_default()));
+            }
+        }
+    }
+
+    /// Complains where there is no such field.
+    pub fn require(&mut self, table: &Table<'_>, name: &str) {
+        if !table.fields.contains_key(name) {
+            self.complain(table.at, format!("missing field {name:?}"));
+        }
+    }
+
+    /// A field as `take` finds it; a value of another type is complained about as not being `expected`.
+    pub fn field<'t, 'n, T>(
+        &mut self,
+        table: &'n Table<'t>,
+        name: &str,
+        expected: &str,
+        take: impl FnOnce(&'n Value<'t>) -> Option<T>,
+    ) -> Option<(usize, T)> {
+        let node = &table.fields.get(name)?.node;
+        self.typed(node, name, expected, take)
+    }
+
+    /// A value as `take` finds it.
+    pub fn typed<'t, 'n, T>(
+        &mut self,
+        node: &'n Node<'t>,
+        name: &str,
+        expected: &str,
+        take: impl FnOnce(&'n Value<'t>) -> Option<T>,
+    ) -> Option<(usize, T)> {
+        let taken = take(&node.value);
+        if taken.is_none() {
+            self.complain(node.at, format!("{name:?} must be {expected}, not {}", node.value.type_name()));
+        }
+        taken.map(|taken| (node.at, taken))
+    }
+
+    /// A string.
+    pub fn string<'n>(&mut self, table: &'n Table<'_>, name: &str) -> Option<(usize, &'n str)> {
+        self.field(table, name, "a string", string)
+    }
+
+    /// A string without line breaks and other control characters.
+    pub fn line_of_text(&mut self, table: &Table<'_>, name: &str) -> Option<String> {
+        let (at, text) = self.string(table, name)?;
+        if text.chars().any(char::is_control) {
+            self.complain(at, format!("{name:?} has a control character in it"));
+        }
+        Some(text.to_owned())
+    }
+
+    /// A boolean.
+    pub fn boolean(&mut self, table: &Table<'_>, name: &str) -> Option<bool> {
+        let boolean = |value: &Value<'_>| if let Value::Boolean(value) = value { Some(*value) } else { None };
+        self.field(table, name, "true or false", boolean).map(|(_, value)| value)
+    }
+
+    /// An integer within `range`.
+    pub fn integer(&mut self, table: &Table<'_>, name: &str, range: RangeInclusive<u32>) -> Option<u32> {
+        let expected = format!("an integer from {} to {}", range.start(), range.end());
+        let (at, number) = self.field(table, name, &expected, integer)?;
+        let number = u32::try_from(number).ok().filter(|number| range.contains(number));
+        if number.is_none() {
+            self.complain(at, format!("{name:?} must be {expected}"));
+        }
+        number
+    }
+
+    /// A string that is read as a `T`; its errors begin with "not a …".
+    pub fn parsed<T: FromStr<Err: Display>>(&mut self, table: &Table<'_>, name: &str) -> Option<T> {
+        let (at, text) = self.string(table, name)?;
+        self.parse(at, name, text)
+    }
+
+    /// Reads the string at `at` as a `T`.
+    // SECURITY: the text is not shown: it may be a license key that was pasted in place of its id.
+    pub fn parse<T: FromStr<Err: Display>>(&mut self, at: usize, name: &str, text: &str) -> Option<T> {
+        text.parse().map_err(|error| self.complain(at, format!("{name:?} is {error}"))).ok()
+    }
+
+    /// An array of strings, none of them twice, each with its place.
+    pub fn strings<'n>(&mut self, table: &'n Table<'_>, name: &str) -> Option<Vec<(usize, &'n str)>> {
+        let node = &table.fields.get(name)?.node;
+        self.strings_of(node, name)
+    }
+
+    /// The strings of an array, none of them twice, each with its place.
+    pub fn strings_of<'n>(&mut self, node: &'n Node<'_>, name: &str) -> Option<Vec<(usize, &'n str)>> {
+        let (_, items) = self.typed(node, name, "an array of strings", array)?;
+        let mut seen = HashSet::new();
+        let mut texts = Vec::with_capacity(items.len());
+        for item in items {
+            if let Some((at, text)) = self.typed(item, name, "an array of strings", string) {
+                if !seen.insert(text) {
+                    self.complain(at, format!("{name:?} has {text:?} twice"));
+                }
+                texts.push((at, text));
+            }
+        }
+        Some(texts)
+    }
+
+    /// A table.
+    pub fn table<'t, 'n>(&mut self, table: &'n Table<'t>, name: &str) -> Option<&'n Table<'t>> {
+        let found = self
+            .field(table, name, "a table", |value| if let Value::Table(table) = value { Some(table) } else { None });
+        found.map(|(_, table)| table)
+    }
+
+    /// A table of strings with the `known` fields only, each as `read` takes it.
+    pub fn string_table(
+        &mut self,
+        table: &Table<'_>,
+        name: &str,
+        known: &[&str],
+        mut read: impl FnMut(&mut Self, &Table<'_>, &str) -> Option<String>,
+    ) -> BTreeMap<String, String> {
+        let Some(inner) = self.table(table, name) else { return BTreeMap::new() };
+        self.only(inner, known);
+        known.iter().filter_map(|&key| Some((key.to_owned(), read(self, inner, key)?))).collect()
+    }
+}
+
+/// The text of a string.
+pub fn string<'n>(value: &'n Value<'_>) -> Option<&'n str> {
+    if let Value::String(text) = value { Some(text) } else { None }
+}
+
+/// The value of an integer.
+pub fn integer(value: &Value<'_>) -> Option<i64> {
+    if let Value::Integer(number) = value { Some(*number) } else { None }
+}
+
+/// The items of an array.
+pub fn array<'t, 'n>(value: &'n Value<'t>) -> Option<&'n [Node<'t>]> {
+    if let Value::Array(items) = value { Some(items) } else { None }
+}
