@@ -1,7 +1,6 @@
 //! `countersign serve`: opens the store, starts the server, and passes the system's signals on to it.
 
 use std::io::{IsTerminal, Write};
-use std::sync::Arc;
 
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -84,7 +83,11 @@ fn start_failure(error: StartError) -> Failure {
 }
 
 fn store_failure(error: StoreError) -> Failure {
-    let hint = error.hint();
+    let hint = match &error {
+        StoreError::InUse(_) => "stop the other process first, or give this one another --store",
+        StoreError::Damaged { .. } | StoreError::Format { .. } => "move the store aside and restore it from a backup",
+        _ => "look at the folder's owner, mode and free space",
+    };
     Failure::environment(error).hint(hint)
 }
 

@@ -80,8 +80,9 @@ impl Health {
         Self(Mutex::new(Parts { catalog: well.clone(), key: well.clone(), registry: well.clone(), store: well }))
     }
 
-    /// Notes a part's condition; `since` moves only when it changes. Returns whether it did.
-    pub fn note(&self, part: Part, state: State, detail: Option<String>, now: DateTime<Utc>) -> bool {
+    /// Notes that a part is in `state`, `since` when; a part that stays in its state keeps its time. Returns whether
+    /// anything is new.
+    pub fn note(&self, part: Part, state: State, detail: Option<String>, since: DateTime<Utc>) -> bool {
         let mut parts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let condition = match part {
             Part::Registry => &mut parts.registry,
@@ -89,12 +90,12 @@ impl Health {
             Part::Key => &mut parts.key,
             Part::Store => &mut parts.store,
         };
-        let changed = condition.state != state || condition.detail != detail;
-        if changed {
-            let since = if condition.state == state { condition.since } else { now };
+        let news = condition.state != state || condition.detail != detail;
+        if news {
+            let since = if condition.state == state { condition.since } else { since };
             *condition = Condition { state, since, detail };
         }
-        changed
+        news
     }
 
     /// The answer of `/readyz`: 200 while every part does its work, be it with its last good state, else 503.

@@ -50,11 +50,12 @@ pub struct Service {
 impl Service {
     /// The answer of `/readyz`; the store is asked, the other parts were noted when they were loaded.
     fn readiness(&self) -> warp::reply::Response {
-        let (state, detail) = match self.gate.bindings().health() {
+        let store = self.gate.bindings().health();
+        let (state, detail) = match store.state {
             Ok(()) => (State::Ok, None),
             Err(error) => (State::Failing, Some(error.to_string())),
         };
-        self.health.note(Part::Store, state, detail, Utc::now());
+        self.health.note(Part::Store, state, detail, store.since);
         self.health.readiness()
     }
 }

@@ -270,7 +270,11 @@ fn walk(path: &Path, depth: usize, visit: &mut impl FnMut(&Path, &fs::Metadata))
 
 /// An error and its causes, for one line of the log.
 fn one_line(error: &dyn Error) -> String {
-    let causes = std::iter::successors(Some(error), |error| error.source());
-    let texts: Vec<String> = causes.map(|error| error.to_string().replace('\n', "; ")).collect();
-    texts.join(": ")
+    let mut line = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        line += &format!(": {error}");
+        cause = error.source();
+    }
+    line.replace('\n', "; ")
 }
