@@ -3,6 +3,7 @@
 mod architecture;
 mod binding;
 mod canary;
+mod failing;
 mod problems;
 mod reload;
 mod signature;

@@ -1,0 +1,113 @@
+//! Bindings under rush and under kill -9: none too many, none lost.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use crate::support::http::Client;
+use crate::support::instance::question;
+use crate::support::{Instance, License, Server};
+
+const CLIENTS: usize = 64;
+const ROUNDS: usize = 200;
+const VALIDATE: &str = "/api/v1/validate-license";
+
+/// 64 hosts validate a fresh license at once, 200 times over: exactly `sites` become active, the others are told the
+/// first bound, and a bound host that comes back at the limit stays active.
+fn rush(sites: usize) {
+    let licenses: Vec<License> = (0..ROUNDS).map(|_| License::new()).collect();
+    let tables: Vec<String> = licenses.iter().map(|license| license.toml(&format!("sites = {sites}"))).collect();
+    let instance = Instance::with_licenses(&tables);
+    let server = Server::start_with(&instance, &["--signing-queue", "1024"]);
+    let (address, licenses, barrier) = (server.address, Arc::new(licenses), Arc::new(Barrier::new(CLIENTS)));
+    let clients: Vec<_> = (0..CLIENTS)
+        .map(|client| {
+            let (licenses, barrier) = (Arc::clone(&licenses), Arc::clone(&barrier));
+            thread::spawn(move || {
+                let mut connection = Client::connect(address);
+                let answers = licenses.iter().map(|license| {
+                    barrier.wait();
+                    connection.post_json(VALIDATE, &question(license, &format!("site-{client}.com"))).json()
+                });
+                answers.collect::<Vec<_>>()
+            })
+        })
+        .collect();
+    let answers: Vec<Vec<serde_json::Value>> = clients.into_iter().map(|client| client.join().unwrap()).collect();
+
+    let mut again = Client::connect(address);
+    for (round, license) in licenses.iter().enumerate() {
+        let (active, told): (Vec<_>, Vec<_>) = answers.iter().map(|answers| &answers[round]).partition(|a| a["status"] == "active");
+        let winners: BTreeSet<&str> = active.iter().map(|answer| answer["domain"].as_str().unwrap()).collect();
+        assert_eq!(winners.len(), sites, "round {round}");
+        let first: BTreeSet<&str> = told.iter().map(|answer| answer["bound_domain"].as_str().unwrap()).collect();
+        assert_eq!(first.len(), 1, "round {round}: everyone is told the same first host");
+        assert!(first.is_subset(&winners), "round {round}");
+        for winner in winners {
+            assert_eq!(again.post_json(VALIDATE, &question(license, winner)).code(), "ok", "round {round}");
+        }
+    }
+}
+
+#[test]
+fn of_64_hosts_at_once_exactly_one_gets_a_license_for_one_site() {
+    rush(1);
+}
+
+#[test]
+fn of_64_hosts_at_once_exactly_three_get_a_license_for_three_sites() {
+    rush(3);
+}
+
+#[test]
+fn every_acknowledged_binding_survives_kill_9() {
+    const KILLS: usize = 30;
+    const WRITERS: usize = 16;
+    let license = License::new();
+    let instance = Instance::with_licenses(&[license.toml("sites = \"unlimited\"")]);
+    let acknowledged: Arc<Mutex<BTreeSet<String>>> = Arc::default();
+    let next = Arc::new(AtomicUsize::new(0));
+    for kill in 0..KILLS {
+        let server = Server::start(&instance);
+        let (address, stop) = (server.address, Arc::new(AtomicBool::new(false)));
+        let before = acknowledged.lock().unwrap().len();
+        let writers: Vec<_> = (0..WRITERS)
+            .map(|_| {
+                let (license, acknowledged, next, stop) =
+                    (license.clone(), Arc::clone(&acknowledged), Arc::clone(&next), Arc::clone(&stop));
+                thread::spawn(move || {
+                    let Ok(mut client) = Client::try_connect(address) else { return };
+                    while !stop.load(Ordering::Relaxed) {
+                        let host = format!("site-{}.com", next.fetch_add(1, Ordering::Relaxed));
+                        let body = question(&license, &host).to_string();
+                        let Ok(answer) = client.try_request("POST", VALIDATE, &[], body.as_bytes()) else { return };
+                        if answer.code() == "ok" {
+                            acknowledged.lock().unwrap().insert(host);
+                        }
+                    }
+                })
+            })
+            .collect();
+        // At a moment that differs from kill to kill, but never before anything was acknowledged.
+        let enough = before + 1 + (kill * 37) % 150;
+        crate::support::eventually("bindings are acknowledged", Duration::from_secs(30), || {
+            acknowledged.lock().unwrap().len() >= enough
+        });
+        server.kill();
+        stop.store(true, Ordering::Relaxed);
+        writers.into_iter().for_each(|writer| writer.join().unwrap());
+    }
+
+    // With no site left, only who is bound already stays active.
+    instance.write_licenses(&[license.toml("sites = 1")]);
+    let server = Server::start(&instance);
+    let mut client = Client::connect(server.address);
+    let acknowledged = acknowledged.lock().unwrap();
+    assert!(acknowledged.len() > KILLS);
+    for host in acknowledged.iter() {
+        assert_eq!(client.post_json(VALIDATE, &question(&license, host)).code(), "ok", "{host} was acknowledged and is lost");
+    }
+    assert_eq!(client.post_json(VALIDATE, &question(&license, "never.com")).code(), "bound_elsewhere");
+}

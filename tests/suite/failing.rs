@@ -1,0 +1,128 @@
+//! What the server says when its own parts fail: a store that cannot write, an overload, a bug.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::thread;
+
+use chrono::{DateTime, Utc};
+use countersign::config::{Config, PathSettings, ServeSettings};
+use countersign::model::binding::{Binding, Report};
+use countersign::model::license_key::LicenseId;
+use countersign::model::site_host::SiteHost;
+use countersign::serve;
+use countersign::store::{BindFuture, Bindings, Health, StoreError};
+use serde_json::{Value, json};
+
+use crate::support::instance::{new_keys, question};
+use crate::support::{Instance, License, Response, Server, get, post_json};
+
+const VALIDATE: &str = "/api/v1/validate-license";
+
+/// A store whose disk does what the test wants.
+struct Broken(fn() -> StoreError);
+
+impl Bindings for Broken {
+    fn of(&self, _: &LicenseId) -> Arc<[Binding]> {
+        Arc::default()
+    }
+
+    fn bind<'a>(&'a self, _: &'a countersign::model::license::License, _: &'a SiteHost, _: DateTime<Utc>) -> BindFuture<'a> {
+        Box::pin(async { Err((self.0)()) })
+    }
+
+    fn report(&self, _: &LicenseId, _: &SiteHost, _: Report) {}
+
+    fn reported(&self, _: &LicenseId, _: &SiteHost) -> Option<Report> {
+        None
+    }
+
+    fn health(&self) -> Health {
+        Health { state: Err(StoreError::NotDurable("no space left".into())), since: DateTime::UNIX_EPOCH }
+    }
+
+    fn close(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+/// Serves in this process, on a store that fails, for one test.
+fn with_broken_store(error: fn() -> StoreError, test: impl FnOnce(SocketAddr, &License) + Send + 'static) {
+    let license = License::new();
+    let instance = Instance::with_licenses(&[license.toml("")]);
+    let config = Config::load(instance.path(), &PathSettings::default(), &ServeSettings::default()).unwrap();
+    let server = serve::Server::start(&config, Arc::new(Broken(error))).unwrap();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let asked = tokio::task::spawn_blocking(move || test(address, &license));
+        server.run(listener, async { asked.await.unwrap() }).await.unwrap();
+    });
+}
+
+fn assert_unavailable(response: &Response, status: u16, code: &str, title: &str, detail: &str) {
+    assert_eq!(response.header("content-type"), Some("application/problem+json"));
+    assert_eq!(response.header("cache-control"), Some("no-store"));
+    let body = response.json();
+    let request_id = body["request_id"].as_str().unwrap().to_owned();
+    assert!(uuid::Uuid::try_parse(&request_id).is_ok_and(|id| !id.is_nil()));
+    let expected = json!({
+        "type": "about:blank", "title": title, "status": status, "detail": detail, "code": code, "request_id": request_id,
+    });
+    assert_eq!((response.status, body), (status, expected));
+}
+
+#[test]
+fn a_store_that_cannot_write_is_unavailable_for_new_sites_and_shows_on_readyz() {
+    with_broken_store(|| StoreError::NotDurable("no space left".into()), |address, license| {
+        let response = post_json(address, VALIDATE, &question(license, "a.com"));
+        let detail = "New sites cannot be bound at the moment; bound ones are not affected. Ask again in 60 s.";
+        assert_unavailable(&response, 503, "store_unavailable", "The store is not available", detail);
+        assert_eq!(response.header("retry-after"), Some("60"));
+
+        let ready = get(address, "/readyz");
+        assert_eq!((ready.status, &ready.json()["ready"]), (503, &json!(false)));
+        let store = &ready.json()["parts"]["store"];
+        assert_eq!((&store["state"], &store["since"]), (&json!("failing"), &json!("1970-01-01T00:00:00Z")));
+        assert_eq!(get(address, "/healthz").status, 200, "the process is alive all the same");
+    });
+}
+
+#[test]
+fn a_store_with_too_much_to_do_is_an_overload() {
+    with_broken_store(|| StoreError::Busy, |address, license| {
+        let response = post_json(address, VALIDATE, &question(license, "a.com"));
+        assert_unavailable(&response, 503, "overloaded", "The server is overloaded", "Ask again in 5 s.");
+    });
+}
+
+#[test]
+fn a_bug_is_an_internal_error_with_an_id_and_nothing_else() {
+    with_broken_store(|| panic!("a bug, made by the test"), |address, license| {
+        let response = post_json(address, VALIDATE, &question(license, "a.com"));
+        let detail = "The operator finds the reason in the server's log under this request id.";
+        assert_unavailable(&response, 500, "internal", "The server failed", detail);
+        assert_eq!(response.header("retry-after"), None);
+        assert_eq!(get(address, "/healthz").status, 200, "the next request is answered");
+    });
+}
+
+#[test]
+fn more_statements_than_can_be_signed_soon_are_turned_away() {
+    let license = License::new();
+    let instance = Instance::with_licenses(&[license.toml("")]);
+    instance.write_key(&new_keys(4096).private);
+    let server = Server::start_with(&instance, &["--signing-queue", "1"]);
+    server.validate(&license, "a.com");
+    let (address, question) = (server.address, question(&license, "a.com"));
+    let ask = |question: Value| move || -> Vec<Response> { (0..20).map(|_| post_json(address, VALIDATE, &question)).collect() };
+    let clients: Vec<_> = (0..32).map(|_| thread::spawn(ask(question.clone()))).collect();
+    let answers: Vec<Response> = clients.into_iter().flat_map(|client| client.join().unwrap()).collect();
+    let (signed, turned_away): (Vec<_>, Vec<_>) = answers.iter().partition(|answer| answer.status == 200);
+    assert!(!signed.is_empty() && signed.iter().all(|answer| answer.code() == "ok"));
+    assert!(!turned_away.is_empty(), "32 clients outrun a queue of one");
+    for response in turned_away {
+        assert_unavailable(response, 503, "overloaded", "The server is overloaded", "Ask again in 5 s.");
+        assert_eq!(response.header("retry-after"), Some("5"));
+    }
+}

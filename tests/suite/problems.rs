@@ -1,0 +1,252 @@
+//! Problems: each row of the table of errors, each with its full body.
+
+use std::io::Write;
+use std::net::TcpStream;
+
+use serde_json::{Value, json};
+
+use crate::support::http::Client;
+use crate::support::instance::question;
+use crate::support::server::updates;
+use crate::support::{Instance, License, Response, Server, get, post_json, request};
+
+const VALIDATE: &str = "/api/v1/validate-license";
+
+fn assert_problem(response: &Response, status: u16, code: &str, title: &str, detail: &str) {
+    assert_problem_with(response, status, code, title, detail, json!({}));
+}
+
+fn assert_problem_with(response: &Response, status: u16, code: &str, title: &str, detail: &str, more: Value) {
+    let mut expected =
+        json!({ "type": "about:blank", "title": title, "status": status, "detail": detail, "code": code });
+    for (name, value) in more.as_object().unwrap() {
+        expected[name] = value.clone();
+    }
+    assert_eq!(response.status, status, "{}", response.text());
+    assert_eq!(response.header("content-type"), Some("application/problem+json"), "{code}");
+    assert_eq!(response.header("cache-control"), Some("no-store"), "{code}");
+    assert_eq!(response.json(), expected);
+}
+
+fn serve() -> (License, Instance, Server) {
+    let license = License::new();
+    let instance = Instance::with_licenses(&[license.toml("")]);
+    let server = Server::start(&instance);
+    (license, instance, server)
+}
+
+fn ask_raw(server: &Server, body: &[u8]) -> Response {
+    request(server.address, "POST", VALIDATE, &[("Content-Type", "application/json")], body)
+}
+
+#[test]
+fn a_body_that_is_no_object_of_strings_each_once_is_malformed() {
+    let (license, _instance, server) = serve();
+    let rule = "The body must be one JSON object in UTF-8 whose fields are strings, each at most once";
+    for body in ["", "[]", "null", "\"x\""] {
+        let expected = format!("{rule}.");
+        assert_problem(&ask_raw(&server, body.as_bytes()), 400, "malformed_request", "The request is malformed", &expected);
+    }
+    let twice = format!("{{\"license_key\":\"{0}\",\"license_key\":\"{0}\"}}", license.key);
+    for (body, place) in [("{", "line 1, column 1"), ("{\"site_url\":1}", "line 1, column 13"), (&twice, "line 1, column 58")] {
+        let expected = format!("{rule}; see {place}.");
+        assert_problem(&ask_raw(&server, body.as_bytes()), 400, "malformed_request", "The request is malformed", &expected);
+    }
+    let target = updates("acme-forms", &license, "a.com", "&site_url=a.com");
+    let expected = "'site_url' is given twice.";
+    assert_problem(&get(server.address, &target), 400, "malformed_request", "The request is malformed", expected);
+}
+
+#[test]
+fn a_missing_field_is_named() {
+    let (license, _instance, server) = serve();
+    let assert_missing = |response: Response, field: &str| {
+        let (title, detail) = ("A required field is missing", format!("'{field}' is required."));
+        assert_problem_with(&response, 400, "missing_field", title, &detail, json!({ "field": field }));
+    };
+    assert_missing(server.ask(&json!({ "site_url": "a.com" })), "license_key");
+    assert_missing(server.ask(&json!({ "license_key": license.key })), "site_url");
+    assert_missing(get(server.address, "/api/v1/updates/acme-forms?site_url=a.com"), "license_key");
+    let target = format!("/api/v1/updates/acme-forms?license_key={}", license.key);
+    assert_missing(get(server.address, &target), "site_url");
+}
+
+#[test]
+fn refusals_of_the_update_operation_have_their_bodies() {
+    let all: Vec<License> = (0..6).map(|_| License::new()).collect();
+    let [good, unbound, expired, suspended, revoked, unknown] = &all[..] else { unreachable!() };
+    let instance = Instance::with_licenses(&[
+        good.toml(""),
+        unbound.toml(""),
+        expired.toml_with("2001-01-01", "", "forms = []"),
+        suspended.toml("status = \"suspended\""),
+        revoked.toml("status = \"revoked\""),
+    ]);
+    let server = Server::start(&instance);
+    server.validate(good, "a.com");
+    for (slug, license, site, status, code, title, detail) in [
+        ("acme-forms", unknown, "a.com", 403, "unknown_license", "The license is not known", "No license has this key."),
+        ("acme-forms", expired, "a.com", 403, "license_expired", "The license has expired", "Renew the license to get updates."),
+        ("acme-forms", suspended, "a.com", 403, "license_suspended", "The license is suspended", "Ask the vendor why the license is suspended."),
+        ("acme-forms", revoked, "a.com", 403, "license_revoked", "The license was revoked", "Ask the vendor why the license was revoked."),
+        ("acme-forms", unbound, "a.com", 403, "license_not_bound", "The license is not bound to a site", "Validate the license on this site first."),
+        ("acme-forms", good, "b.com", 403, "bound_elsewhere", "The license is in use on another site", "Every site of this license is another one than 'site_url'."),
+        ("acme-maps", good, "a.com", 403, "plugin_not_covered", "The license does not cover it", "The license has not the module this plugin belongs to."),
+        ("nothing", good, "a.com", 404, "unknown_plugin", "The plugin is not known", "No plugin has this slug."),
+        ("acme-bare", good, "a.com", 404, "source_not_configured", "The plugin has no source", "The vendor publishes no releases of this plugin here."),
+    ] {
+        assert_problem(&get(server.address, &updates(slug, license, site, "")), status, code, title, detail);
+    }
+}
+
+#[test]
+fn addresses_and_methods_that_do_not_exist_say_so() {
+    let (_license, _instance, server) = serve();
+    for target in ["/nothing", "/api", "/api/v1/updates", "/api/v1/updates/a/b", "/api/v2/validate-license", "/../x", "/%2e%2e/keys/signing.pem"] {
+        let detail = "No operation and no public file has this address.";
+        assert_problem(&get(server.address, target), 404, "not_found", "There is nothing here", detail);
+    }
+    for (method, target, allowed) in [
+        ("GET", VALIDATE, "POST"),
+        ("PUT", VALIDATE, "POST"),
+        ("POST", "/api/v1/updates/acme-forms", "GET"),
+        ("DELETE", "/healthz", "GET"),
+        ("POST", "/index.html", "GET, HEAD"),
+    ] {
+        let response = request(server.address, method, target, &[], b"");
+        let detail = format!("This address takes {allowed}.");
+        assert_problem(&response, 405, "method_not_allowed", "The method is not allowed", &detail);
+        assert_eq!(response.header("allow"), Some(allowed));
+    }
+}
+
+#[test]
+fn a_body_that_does_not_arrive_times_out() {
+    let license = License::new();
+    let instance = Instance::with_licenses(&[license.toml("")]);
+    let server = Server::start_with(&instance, &["--request-timeout-seconds", "1"]);
+    let mut client = Client::connect(server.address);
+    client.send(b"POST /api/v1/validate-license HTTP/1.1\r\nHost: t\r\nContent-Length: 10\r\n\r\n{").unwrap();
+    let response = client.receive().unwrap();
+    let detail = "The request's body did not arrive in time.";
+    assert_problem(&response, 408, "request_timeout", "The request took too long", detail);
+    assert_eq!(response.header("connection"), Some("close"));
+}
+
+#[test]
+fn headers_that_do_not_arrive_close_the_connection() {
+    let instance = Instance::new();
+    let server = Server::start_with(&instance, &["--request-timeout-seconds", "1"]);
+    let mut client = Client::connect(server.address);
+    client.send(b"GET /healthz HTTP/1.1\r\nHos").unwrap();
+    assert!(client.receive().is_err(), "closed without an answer");
+}
+
+#[test]
+fn what_is_too_large_is_refused_with_its_limit() {
+    let (license, _instance, server) = serve();
+    let (title, detail) = ("The body is too large", "The body may be at most 8192 bytes long.");
+    let mut largest = question(&license, "a.com").to_string();
+    largest += &" ".repeat(8192 - largest.len());
+    assert_eq!(ask_raw(&server, largest.as_bytes()).code(), "ok", "8192 bytes are taken");
+    let response = ask_raw(&server, (largest.clone() + " ").as_bytes());
+    assert_problem(&response, 413, "payload_too_large", title, detail);
+
+    let mut stream = TcpStream::connect(server.address).unwrap();
+    write!(stream, "POST {VALIDATE} HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n2001\r\n{largest} \r\n0\r\n\r\n").unwrap();
+    drop(stream);
+    let mut client = Client::connect(server.address);
+    let chunked = format!("POST {VALIDATE} HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n2001\r\n{largest} \r\n0\r\n\r\n");
+    client.send(chunked.as_bytes()).unwrap();
+    assert_problem(&client.receive().unwrap(), 413, "payload_too_large", title, detail);
+
+    let target = format!("/healthz?{}", "x".repeat(4096));
+    let detail = "The path and query may be at most 4096 bytes long.";
+    assert_problem(&get(server.address, &target), 414, "uri_too_long", "The address is too long", detail);
+
+    let response = request(server.address, "GET", "/healthz", &[("X-Long", &"x".repeat(8192))], b"");
+    let detail = "The header fields may be at most 8192 bytes long together.";
+    assert_problem(&response, 431, "headers_too_large", "The header fields are too large", detail);
+}
+
+#[test]
+fn a_body_that_is_not_json_by_its_own_account_is_not_supported() {
+    let (license, _instance, server) = serve();
+    let body = question(&license, "a.com").to_string();
+    let ask = |headers: &[(&str, &str)]| request(server.address, "POST", VALIDATE, headers, body.as_bytes());
+    for bad in [
+        ("Content-Type", "text/plain"),
+        ("Content-Type", "application/x-www-form-urlencoded"),
+        ("Content-Type", "jsonp"),
+        ("Content-Encoding", "gzip"),
+    ] {
+        let (title, detail) = ("The body's type is not supported", "Send the body as application/json, uncompressed.");
+        assert_problem(&ask(&[bad]), 415, "unsupported_media_type", title, detail);
+    }
+    for good in ["application/json", "Application/JSON; charset=utf-8", "application/vnd.acme+json"] {
+        assert_eq!(ask(&[("Content-Type", good)]).code(), "ok", "{good}");
+    }
+}
+
+#[test]
+fn values_that_do_not_parse_say_which_and_why() {
+    let (license, _instance, server) = serve();
+    let with = |field: &str, value: &str| {
+        let mut question = question(&license, "a.com");
+        question[field] = json!(value);
+        server.ask(&question)
+    };
+    let malformed = "A license key has five groups of five letters or digits.";
+    assert_problem(&with("license_key", "abc"), 422, "malformed_license_key", "The license key is malformed", malformed);
+    let checksum = "The license key has a typing error: its check symbols do not match.";
+    let mistyped = format!("{}{}", &license.key[..28], if license.key.ends_with('0') { '1' } else { '0' });
+    assert_problem(&with("license_key", &mistyped), 422, "license_key_checksum", "The license key has a typing error", checksum);
+    assert_problem_with(
+        &with("site_url", "ftp://a.com"),
+        422,
+        "malformed_site_url",
+        "The site address does not name a site",
+        "'site_url' does not name a site: its scheme is not http:// or https://.",
+        json!({ "reason": "bad_scheme" }),
+    );
+    let detail = "'build_id' must be a UUID such as 018f3b2e-7c1a-7000-8000-3f1c2d4e5f60.";
+    assert_problem(&with("build_id", "42"), 422, "malformed_build_id", "The build id is no UUID", detail);
+    for (field, limit) in [("nonce", 128), ("plugin_version", 64)] {
+        assert_eq!(with(field, &"1".repeat(limit)).code(), "ok", "{field}");
+        let detail = format!("'{field}' may be at most {limit} bytes long.");
+        let response = with(field, &"1".repeat(limit + 1));
+        assert_problem_with(&response, 422, "field_too_long", "A field is too long", &detail, json!({ "field": field }));
+    }
+}
+
+#[test]
+fn every_refused_site_address_says_its_reason() {
+    let (license, _instance, server) = serve();
+    let vectors = include_str!("../vectors/hosts.tsv").lines().skip(2).map(|line| line.split('\t').collect::<Vec<_>>());
+    let mut refused = 0;
+    for columns in vectors {
+        let Some(reason) = columns[1].strip_prefix('!') else { continue };
+        let site_url: String = serde_json::from_str(columns[0]).unwrap();
+        let response = post_json(server.address, VALIDATE, &question(&license, &site_url));
+        assert_eq!((response.status, response.code().as_str()), (422, "malformed_site_url"), "{}", columns[0]);
+        assert_eq!(response.json()["reason"], reason, "{}", columns[0]);
+        refused += 1;
+    }
+    assert!(refused > 40);
+}
+
+#[test]
+fn whoever_asks_too_often_is_told_when_to_come_back() {
+    let license = License::new();
+    let instance = Instance::with_licenses(&[license.toml("")]);
+    let server = Server::start_with(&instance, &["--requests-per-minute", "2"]);
+    assert_eq!(server.validate(&license, "a.com").code(), "ok");
+    assert_eq!(server.updates(&license, "a.com", "").status, 200);
+    for response in [server.validate(&license, "a.com"), server.updates(&license, "a.com", "")] {
+        let seconds: u64 = response.header("retry-after").unwrap().parse().unwrap();
+        assert!((1..=30).contains(&seconds));
+        let detail = format!("Ask again in {seconds} s.");
+        assert_problem(&response, 429, "too_many_requests", "Too many requests", &detail);
+    }
+    assert_eq!(server.ask(&json!({})).code(), "missing_field", "what is malformed costs nothing and is told so");
+}

@@ -1,0 +1,154 @@
+//! Starting and stopping: what a server refuses to start with, and how it ends.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Output;
+use std::thread;
+use std::time::Duration;
+
+use crate::support::http::Client;
+use crate::support::instance::{new_keys, question};
+use crate::support::server::countersign;
+use crate::support::{Instance, License, Server, eventually, get};
+
+fn refused(instance: &Instance) -> (Option<i32>, String) {
+    let Output { status, stderr, .. } = countersign(instance).args(["serve", "--listen", "127.0.0.1:0"]).output().unwrap();
+    let text = String::from_utf8(stderr).unwrap();
+    let errors: Vec<&str> = text.lines().filter(|line| line.starts_with("error: ") || line.starts_with("hint: ")).collect();
+    (status.code(), errors.join("\n").replace(&instance.path().display().to_string(), "INSTANCE"))
+}
+
+#[test]
+fn without_a_usable_signing_key_there_is_no_server() {
+    let instance = Instance::new();
+    let key = instance.file("keys/signing.pem");
+
+    fs::set_permissions(&key, fs::Permissions::from_mode(0o640)).unwrap();
+    let exposed = "error: INSTANCE/keys/signing.pem: others can read the signing key (mode 0640)\nhint: chmod 600 INSTANCE/keys/signing.pem";
+    assert_eq!(refused(&instance), (Some(4), exposed.to_owned()));
+
+    instance.write_key("-----BEGIN PRIVATE KEY-----\nno\n-----END PRIVATE KEY-----\n");
+    let (status, text) = refused(&instance);
+    assert_eq!(status, Some(4));
+    assert!(text.starts_with("error: INSTANCE/keys/signing.pem: not an RSA private key in PEM"), "{text}");
+
+    instance.write_key(&new_keys(1024).private);
+    let (status, text) = refused(&instance);
+    assert_eq!(status, Some(4));
+    assert!(text.contains("1024") && text.contains("2048") && text.contains("\nhint: "), "{text}");
+
+    fs::remove_file(&key).unwrap();
+    let missing = "error: INSTANCE/keys/signing.pem: there is no signing key\nhint: make one with `countersign keys generate`";
+    assert_eq!(refused(&instance), (Some(4), missing.to_owned()));
+}
+
+#[test]
+fn with_a_store_that_cannot_be_opened_there_is_no_server() {
+    let instance = Instance::new();
+    let server = Server::start(&instance);
+    let (status, text) = refused(&instance);
+    assert_eq!(status, Some(4));
+    assert!(text.starts_with("error: INSTANCE/store: in use by another process") && text.contains("\nhint: "), "{text}");
+    server.stop();
+
+    fs::remove_dir_all(instance.file("store")).unwrap();
+    fs::write(instance.file("store"), "a file where the folder should be").unwrap();
+    let (status, text) = refused(&instance);
+    assert_eq!(status, Some(4));
+    assert!(text.starts_with("error: INSTANCE/store") && text.contains("\nhint: "), "{text}");
+}
+
+#[test]
+fn with_a_broken_registry_or_catalog_there_is_no_server() {
+    let instance = Instance::new();
+    instance.write("registry/plugins/acme-forms.toml", "modul = \"forms\"\n");
+    let (status, text) = refused(&instance);
+    assert_eq!(status, Some(3));
+    assert!(text.contains("registry/plugins/acme-forms.toml:1:1"), "{text}");
+    assert!(text.contains("did you mean \"module\"?"), "{text}");
+
+    let instance = Instance::new();
+    instance.write("releases/acme-forms/1.2.0.json", "{}");
+    let (status, text) = refused(&instance);
+    assert_eq!(status, Some(3));
+    let expected = "error: INSTANCE/releases/acme-forms/1.2.0.json: its SHA-256 is not the one in the index\nhint: write the releases anew with `countersign build`";
+    assert_eq!(text, expected);
+}
+
+#[test]
+fn an_instance_with_nothing_published_serves() {
+    let license = License::new();
+    let instance = Instance::with_licenses(&[license.toml("")]);
+    fs::remove_dir_all(instance.file("releases")).unwrap();
+    let server = Server::start(&instance);
+    server.validate(&license, "a.com");
+    assert_eq!(server.updates(&license, "a.com", "").text(), "{}");
+}
+
+#[test]
+fn sigterm_finishes_what_is_under_way_and_exits_0() {
+    let license = License::new();
+    let instance = Instance::with_licenses(&[license.toml("")]);
+    let server = Server::start(&instance);
+    let address = server.address;
+    let mut under_way = Client::connect(address);
+    let body = question(&license, "a.com").to_string();
+    let (head, tail) = body.split_at(10);
+    let request = format!("POST /api/v1/validate-license HTTP/1.1\r\nHost: t\r\nContent-Length: {}\r\n\r\n{head}", body.len());
+    under_way.send(request.as_bytes()).unwrap();
+    // The server has the request when it has answered a later one.
+    get(address, "/healthz");
+    let stopped = thread::spawn(move || server.stop());
+    eventually("no new connection is taken", Duration::from_secs(10), || Client::try_connect(address).is_err());
+    under_way.send(tail.as_bytes()).unwrap();
+    assert_eq!(under_way.receive().unwrap().code(), "ok");
+    assert!(stopped.join().unwrap().success());
+}
+
+#[test]
+fn the_public_folder_is_served_as_it_is_and_nothing_else_is() {
+    let instance = Instance::new();
+    instance.write("public/.well-known/jwks.json", "{\"keys\":[]}\n");
+    instance.write("public/keys/abc.pem", "PEM\n");
+    let server = Server::start(&instance);
+    for (target, text) in [
+        ("/", "<title>hello</title>\n"),
+        ("/index.html", "<title>hello</title>\n"),
+        ("/keys/abc.pem", "PEM\n"),
+        ("/.well-known/jwks.json", "{\"keys\":[]}\n"),
+    ] {
+        let response = get(server.address, target);
+        assert_eq!((response.status, response.text().as_str()), (200, text), "{target}");
+    }
+    for target in [
+        "/releases/index.json",
+        "/releases/acme-forms/1.2.0.json",
+        "/registry/plugins/acme-forms.toml",
+        "/keys/signing.pem",
+        "/../keys/signing.pem",
+        "/..%2fkeys/signing.pem",
+        "/%2e%2e/keys/signing.pem",
+        "/keys/..%5c..%5ckeys/signing.pem",
+        "//etc/passwd",
+        "/keys/%00",
+    ] {
+        assert_eq!(get(server.address, target).status, 404, "{target}");
+    }
+}
+
+#[test]
+fn settings_come_from_the_file_then_the_environment_then_flags() {
+    let license = License::new();
+    let instance = Instance::with_licenses(&[license.toml("")]);
+    let grace = |server: &Server| server.validate(&license, "a.com").json()["grace_period_hours"].clone();
+    assert_eq!(grace(&Server::start(&instance)), 72);
+    instance.write("countersign.toml", "[serve]\ngrace_period_hours = 1\n[paths]\nstore = \"elsewhere\"\n");
+    assert_eq!(grace(&Server::start(&instance)), 1);
+    assert!(instance.file("elsewhere").is_dir(), "a path in the file is relative to the file");
+    assert_eq!(grace(&Server::start_with(&instance, &["--grace-period-hours", "3"])), 3);
+
+    instance.write("countersign.toml", "[serve]\n\ngrace_period = 1\n");
+    let (status, text) = refused(&instance);
+    assert_eq!(status, Some(3));
+    assert!(text.starts_with("error: INSTANCE/countersign.toml:3:1: unknown field `grace_period`"), "{text}");
+}
