@@ -114,3 +114,67 @@ impl Revision {
         self.repository.find_tree(entry.id()).map(Some)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::files::RegistryFiles;
+    use super::super::plugins;
+    use super::*;
+
+    /// Commits everything that stands in the work tree.
+    fn commit(repository: &Repository, message: &str) -> Oid {
+        let mut index = repository.index().unwrap();
+        index.add_all(["*"], git2::IndexAddOption::DEFAULT, None).unwrap();
+        let tree = repository.find_tree(index.write_tree().unwrap()).unwrap();
+        let author = git2::Signature::new("A", "a@example.com", &git2::Time::new(0, 0)).unwrap();
+        let parent = repository.head().ok().and_then(|head| head.peel_to_commit().ok());
+        let parents: Vec<_> = parent.iter().collect();
+        repository.commit(Some("HEAD"), &author, &author, message, &tree, &parents).unwrap()
+    }
+
+    #[test]
+    fn a_revision_is_read_as_it_was_merged_whatever_the_folder_says_now() {
+        let root = tempfile::tempdir().unwrap();
+        let repository = Repository::init(root.path()).unwrap();
+        let registry = root.path().join("vendor/registry");
+        let entry = registry.join("plugins/acme.toml");
+        std::fs::create_dir_all(entry.parent().unwrap()).unwrap();
+        std::fs::write(&entry, "name = 'first'\n").unwrap();
+        std::os::unix::fs::symlink("acme.toml", registry.join("plugins/link.toml")).unwrap();
+        let first = commit(&repository, "first");
+        std::fs::write(&entry, "name = 'second'\n").unwrap();
+        commit(&repository, "second");
+        std::fs::write(&entry, "name = 'not yet").unwrap();
+
+        let name_at = |rev: &str| {
+            let entries = plugins::load(&RegistryFiles::revision(&registry, rev).unwrap()).unwrap();
+            let link = entries[1].plugin.as_ref().unwrap_err()[0].message.clone();
+            assert_eq!(link, "a symbolic link is not followed in a revision");
+            assert_eq!(entries[0].file, entry);
+            entries[0].plugin.as_ref().unwrap().name.clone()
+        };
+        assert_eq!(name_at("HEAD"), "second");
+        assert_eq!(name_at("HEAD~1"), "first");
+        assert_eq!(name_at(&first.to_string()), "first");
+    }
+
+    #[test]
+    fn what_cannot_be_found_is_named() {
+        let root = tempfile::tempdir().unwrap();
+        let error = |folder: &Path, rev: &str| Revision::open(folder, rev).err().unwrap().to_string();
+        let registry = root.path().join("registry");
+        assert_eq!(error(&registry, "HEAD"), format!("{}: cannot be found", registry.display()));
+        std::fs::create_dir(&registry).unwrap();
+        let shown = registry.display();
+        assert_eq!(error(&registry, "HEAD"), format!("{shown}: lies in no git repository"));
+        let repository = Repository::init(root.path()).unwrap();
+        assert_eq!(error(&registry, "HEAD"), format!("{shown}: its git repository has no commit \"HEAD\""));
+        std::fs::write(root.path().join("file"), "").unwrap();
+        commit(&repository, "without a registry");
+        assert_eq!(error(&registry, "HEAD"), format!("{shown}: not there at \"HEAD\""));
+        std::fs::create_dir(registry.join("plugins")).unwrap();
+        std::fs::write(registry.join("README.md"), "").unwrap();
+        commit(&repository, "with an empty one");
+        assert_eq!(Revision::open(&registry, "HEAD").unwrap().list("plugins").unwrap(), []);
+    }
+}

@@ -1,20 +1,39 @@
 //! The registry: what the vendor decides, read from `plugins/` and `licenses/`.
 //!
 //! `files` finds the text, `document` gives every value its place, `reader` takes typed fields off it and collects
-//! complaints, `plugins` makes model values of them. The build takes plugin entries one by one.
+//! complaints, `plugins` and `licenses` make model values of them. The server takes a [`Registry`], all or nothing; the
+//! build takes [plugin entries](plugins::load) one by one.
 
 mod addresses;
-pub mod complaint;
+mod complaint;
 mod document;
-pub mod files;
+mod files;
 mod git;
+mod licenses;
 pub mod plugins;
 mod reader;
 
+use std::collections::HashMap;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use crate::model::license::License;
+use crate::model::license_key::LicenseId;
+use crate::model::plugin::Plugin;
+use crate::model::slug::Slug;
+
+pub use complaint::Complaint;
+pub use files::RegistryFiles;
 pub use git::RevisionError;
+use licenses::Licenses;
+
+/// All plugins and licenses.
+#[derive(Debug, Default)]
+pub struct Registry {
+    plugins: HashMap<Slug, Plugin>,
+    licenses: Licenses,
+}
 
 /// Why there is no registry.
 #[derive(Debug, thiserror::Error)]
@@ -36,4 +55,105 @@ pub enum RegistryError {
     /// A revision cannot be read.
     #[error(transparent)]
     Revision(#[from] RevisionError),
+    /// Something is wrong in the files; shown as one complaint a line.
+    #[error("{}", .0.iter().map(Complaint::to_string).collect::<Vec<_>>().join("\n"))]
+    Complaints(Vec<Complaint>),
+}
+
+impl Registry {
+    /// Reads the whole folder, or tells everything that is wrong in it.
+    pub fn load(folder: &Path) -> Result<Self, RegistryError> {
+        let files = RegistryFiles::folder(folder);
+        let mut complaints = Vec::new();
+        let mut plugins = HashMap::new();
+        for entry in plugins::load(&files)? {
+            match entry.plugin {
+                Ok(plugin) => drop(plugins.insert(plugin.slug.clone(), plugin)),
+                Err(reasons) => complaints.extend(reasons),
+            }
+        }
+        let (licenses, reasons) = Licenses::load(&files)?;
+        complaints.extend(reasons);
+        if complaints.is_empty() { Ok(Self { plugins, licenses }) } else { Err(RegistryError::Complaints(complaints)) }
+    }
+
+    /// The plugin of that name.
+    pub fn plugin(&self, slug: &str) -> Option<&Plugin> {
+        self.plugins.get(slug)
+    }
+
+    /// The license with that id.
+    pub fn license(&self, id: &LicenseId) -> Option<&Arc<License>> {
+        self.licenses.get(id).map(|(license, ..)| license)
+    }
+
+    /// Where a license stands: its file, and its line counted from 1.
+    pub fn place(&self, id: &LicenseId) -> Option<(&Path, usize)> {
+        self.licenses.get(id).map(|(_, file, line)| (file.as_path(), line))
+    }
+
+    /// All licenses, in no order.
+    pub fn licenses(&self) -> impl Iterator<Item = &Arc<License>> {
+        self.licenses.iter()
+    }
+
+    /// How many plugins there are.
+    pub fn plugin_count(&self) -> usize {
+        self.plugins.len()
+    }
+
+    /// How many licenses there are.
+    pub fn license_count(&self) -> usize {
+        self.licenses.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LICENSE: &str = concat!(
+        "[[license]]\nid = '00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff'\n",
+        "expires = 2027-12-31\nmodules = { acme = [] }\n"
+    );
+
+    fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            let path = folder.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        folder
+    }
+
+    #[test]
+    fn a_registry_answers_by_slug_and_by_id_and_knows_where_a_license_stands() {
+        let folder = folder(&[("plugins/acme.toml", "\n"), ("licenses/a.toml", LICENSE)]);
+        let registry = Registry::load(folder.path()).unwrap();
+        let id = registry.licenses().next().unwrap().id;
+        assert_eq!((registry.plugin_count(), registry.license_count()), (1, 1));
+        assert_eq!(registry.plugin("acme").unwrap().slug.as_str(), "acme");
+        assert!(registry.plugin("beta").is_none());
+        assert_eq!(registry.license(&id).unwrap().id, id);
+        assert_eq!(registry.place(&id), Some((folder.path().join("licenses/a.toml").as_path(), 1)));
+    }
+
+    #[test]
+    fn one_mistake_refuses_the_whole_and_every_mistake_is_told() {
+        let folder =
+            folder(&[("plugins/a.toml", "x = 1\n"), ("licenses/a.toml", LICENSE), ("licenses/b.toml", "y = 1\n")]);
+        let error = Registry::load(folder.path()).unwrap_err().to_string();
+        let lines: Vec<_> = error.lines().map(|line| line.rsplit('/').next().unwrap()).collect();
+        assert_eq!(lines, ["a.toml:1:1: unknown field \"x\"", "b.toml:1:1: unknown field \"y\""]);
+    }
+
+    #[test]
+    fn empty_folders_are_an_empty_registry_and_missing_ones_are_not() {
+        let folder = folder(&[("plugins/.gitkeep", ""), ("licenses/.gitkeep", "")]);
+        assert_eq!(Registry::load(folder.path()).unwrap().license_count(), 0);
+        std::fs::remove_dir_all(folder.path().join("licenses")).unwrap();
+        let error = Registry::load(folder.path()).unwrap_err().to_string();
+        assert_eq!(error, format!("{}: there is no such folder", folder.path().join("licenses").display()));
+    }
 }

@@ -65,14 +65,10 @@ fn entry(files: &RegistryFiles, listed: Listed) -> Entry {
 
 fn read(file: &Path, text: &str, slug: &Slug) -> Result<Plugin, Vec<Complaint>> {
     let (mut reader, table) = Reader::toml(file, text);
-    let Some(table) = table else { return Err(reader.complaints) };
+    let Some(table) = table else { return Err(reader.complaints()) };
     let folder = file.parent().unwrap_or(Path::new(""));
     let plugin = plugin(&mut reader, &table, slug, folder);
-    if reader.complaints.is_empty() {
-        return Ok(plugin);
-    }
-    reader.complaints.sort_by_key(|complaint| (complaint.line, complaint.column));
-    Err(reader.complaints)
+    if reader.complained() == 0 { Ok(plugin) } else { Err(reader.complaints()) }
 }
 
 /// What the table says; only worth something where the reader has no complaints afterwards.

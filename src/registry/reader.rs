@@ -1,13 +1,15 @@
 //! Takes typed fields off a registry file's tables and collects every complaint about them on the way.
 //!
 //! A field that is absent or wrong reads as `None`; a wrong one leaves a complaint behind. Callers read all fields first and
-//! throw the result away where [`Reader::complaints`] is not empty, so that one reading finds every mistake.
+//! throw the result away where there are complaints, so that one reading finds every mistake.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::path::Path;
 use std::str::FromStr;
+
+use chrono::{DateTime, NaiveDate, Utc};
 
 use super::complaint::Complaint;
 use super::document::{self, Fault, Node, Table, Value};
@@ -20,8 +22,9 @@ pub struct Reader<'a> {
     lines: Vec<usize>,
     /// The number of the first line.
     first_line: usize,
-    /// What is wrong so far.
-    pub complaints: Vec<Complaint>,
+    /// Whether dates and times are strings.
+    json: bool,
+    complaints: Vec<Complaint>,
 }
 
 impl<'a> Reader<'a> {
@@ -29,7 +32,7 @@ impl<'a> Reader<'a> {
     pub fn toml<'t>(file: &'a Path, text: &'t str) -> (Self, Option<Table<'t>>) {
         let starts =
             std::iter::once(0).chain(text.bytes().enumerate().filter(|&(_, b)| b == b'\n').map(|(at, _)| at + 1));
-        let mut reader = Self { file, lines: starts.collect(), first_line: 1, complaints: vec![] };
+        let mut reader = Self { file, lines: starts.collect(), first_line: 1, json: false, complaints: vec![] };
         match document::from_toml(text) {
             Ok(table) => (reader, Some(table)),
             Err(faults) => {
@@ -41,7 +44,7 @@ impl<'a> Reader<'a> {
 
     /// Parses one line of a file with a JSON object a line; without its table where there is none.
     pub fn json<'t>(file: &'a Path, line_number: usize, line: &'t str) -> (Self, Option<Table<'t>>) {
-        let mut reader = Self { file, lines: vec![0], first_line: line_number, complaints: vec![] };
+        let mut reader = Self { file, lines: vec![0], first_line: line_number, json: true, complaints: vec![] };
         let table = match document::from_json(line) {
             Ok(Node { value: Value::Table(table), .. }) => Some(table),
             Ok(Node { at, value }) => {
@@ -58,6 +61,17 @@ impl<'a> Reader<'a> {
 
     fn fault(&mut self, fault: Fault) {
         self.complain(fault.at, fault.message);
+    }
+
+    /// How many complaints there are so far.
+    pub fn complained(&self) -> usize {
+        self.complaints.len()
+    }
+
+    /// All complaints, in the order of their places.
+    pub fn complaints(mut self) -> Vec<Complaint> {
+        self.complaints.sort_by_key(|complaint| (complaint.line, complaint.column));
+        self.complaints
     }
 
     /// The line in which the byte `at` stands, counted from 1.
@@ -117,7 +131,10 @@ impl<'a> Reader<'a> {
     ) -> Option<(usize, T)> {
         let taken = take(&node.value);
         if taken.is_none() {
-            self.complain(node.at, format!("{name:?} must be {expected}, not {}", node.value.type_name()));
+            let found = node.value.type_name();
+            // Of the right type, it is not in the right range or form.
+            let found = if expected.starts_with(found) { String::new() } else { format!(", not {found}") };
+            self.complain(node.at, format!("{name:?} must be {expected}{found}"));
         }
         taken.map(|taken| (node.at, taken))
     }
@@ -145,12 +162,37 @@ impl<'a> Reader<'a> {
     /// An integer within `range`.
     pub fn integer(&mut self, table: &Table<'_>, name: &str, range: RangeInclusive<u32>) -> Option<u32> {
         let expected = format!("an integer from {} to {}", range.start(), range.end());
-        let (at, number) = self.field(table, name, &expected, integer)?;
-        let number = u32::try_from(number).ok().filter(|number| range.contains(number));
-        if number.is_none() {
-            self.complain(at, format!("{name:?} must be {expected}"));
-        }
-        number
+        let integer = |value: &Value<'_>| match value {
+            Value::Integer(number) => u32::try_from(*number).ok().filter(|number| range.contains(number)),
+            _ => None,
+        };
+        self.field(table, name, &expected, integer).map(|(_, number)| number)
+    }
+
+    /// A day.
+    pub fn date(&mut self, table: &Table<'_>, name: &str) -> Option<NaiveDate> {
+        let json = self.json;
+        let date = |value: &Value<'_>| match value {
+            Value::Date(date) => Some(*date),
+            // chrono takes `2027-1-5` as well, which others would not.
+            Value::String(text) if json => text.parse().ok().filter(|date: &NaiveDate| date.to_string() == **text),
+            _ => None,
+        };
+        let expected = if json { "a string such as \"2027-12-31\"" } else { "a date such as 2027-12-31" };
+        self.field(table, name, expected, date).map(|(_, date)| date)
+    }
+
+    /// A moment, with its offset from UTC.
+    pub fn time(&mut self, table: &Table<'_>, name: &str) -> Option<DateTime<Utc>> {
+        let json = self.json;
+        let time = |value: &Value<'_>| match value {
+            Value::Time(time) => Some(*time),
+            Value::String(text) if json => DateTime::parse_from_rfc3339(text).ok().map(|time| time.to_utc()),
+            _ => None,
+        };
+        let expected =
+            if json { "a string such as \"2026-11-20T10:17:03Z\"" } else { "a time such as 2026-11-20T10:17:03Z" };
+        self.field(table, name, expected, time).map(|(_, time)| time)
     }
 
     /// A string that is read as a `T`; its errors begin with "not a …".
@@ -188,10 +230,8 @@ impl<'a> Reader<'a> {
     }
 
     /// A table.
-    pub fn table<'t, 'n>(&mut self, table: &'n Table<'t>, name: &str) -> Option<&'n Table<'t>> {
-        let found = self
-            .field(table, name, "a table", |value| if let Value::Table(table) = value { Some(table) } else { None });
-        found.map(|(_, table)| table)
+    pub fn table<'t, 'n>(&mut self, within: &'n Table<'t>, name: &str) -> Option<&'n Table<'t>> {
+        self.field(within, name, "a table", table).map(|(_, table)| table)
     }
 
     /// A table of strings with the `known` fields only, each as `read` takes it.
@@ -213,12 +253,12 @@ pub fn string<'n>(value: &'n Value<'_>) -> Option<&'n str> {
     if let Value::String(text) = value { Some(text) } else { None }
 }
 
-/// The value of an integer.
-pub fn integer(value: &Value<'_>) -> Option<i64> {
-    if let Value::Integer(number) = value { Some(*number) } else { None }
-}
-
 /// The items of an array.
 pub fn array<'t, 'n>(value: &'n Value<'t>) -> Option<&'n [Node<'t>]> {
     if let Value::Array(items) = value { Some(items) } else { None }
+}
+
+/// The fields of a table.
+pub fn table<'t, 'n>(value: &'n Value<'t>) -> Option<&'n Table<'t>> {
+    if let Value::Table(table) = value { Some(table) } else { None }
 }
