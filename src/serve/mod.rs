@@ -28,7 +28,7 @@ use self::gate::Gate;
 use self::health::{Health, Part, State};
 use self::limits::Limits;
 use self::listener::Bounds;
-use self::reload::Reloader;
+use self::reload::{Loaded, Reloader};
 use self::signer::Signer;
 use crate::config::{Config, LocalHosts};
 use crate::store::{Bindings, StoreError};
@@ -73,7 +73,7 @@ impl Server {
     /// # Errors
     /// The key, the registry or the releases are not fit to start with, or the machine gives no thread.
     pub fn start(config: &Config, bindings: Arc<dyn Bindings>) -> Result<Self, StartError> {
-        let snapshot = reload::load(&config.paths)?;
+        let Loaded { snapshot, files } = reload::load(&config.paths)?;
         let serve = &config.serve;
         tracing::info!(
             plugins = snapshot.registry.plugin_count(),
@@ -92,7 +92,7 @@ impl Server {
             grace_period_hours: serve.grace_period_hours,
             local_hosts: serve.local_hosts,
         });
-        let reloader = Reloader::start(&service, &config.paths, serve.poll)?;
+        let reloader = Reloader::start(&service, files, serve.poll)?;
         let bounds = Bounds {
             connections: serve.max_connections.get(),
             header_timeout: serve.request_timeout,

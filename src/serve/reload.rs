@@ -57,11 +57,27 @@ pub enum LoadError {
     },
 }
 
+/// What is in force at the start, and what its files looked like.
+#[derive(Debug)]
+pub struct Loaded {
+    /// To be put in force.
+    pub snapshot: Snapshot,
+    /// What is to be watched.
+    pub files: [File; 3],
+}
+
 /// Loads everything for a start; where nothing is published yet the catalog is empty.
-pub fn load(paths: &Paths) -> Result<Snapshot, LoadError> {
-    let key = SigningKey::load(&paths.signing_key)?;
-    let registry = Registry::load(&paths.registry)?;
-    Ok(Snapshot { registry: Arc::new(registry), catalog: Arc::new(first_catalog(&paths.releases)?), key: Arc::new(key) })
+pub fn load(paths: &Paths) -> Result<Loaded, LoadError> {
+    // Looked at before they are read, so that no change falls between.
+    let files = [
+        File::new(Part::Registry, &paths.registry),
+        File::new(Part::Catalog, &paths.releases),
+        File::new(Part::Key, &paths.signing_key),
+    ];
+    let key = Arc::new(SigningKey::load(&paths.signing_key)?);
+    let registry = Arc::new(Registry::load(&paths.registry)?);
+    let catalog = Arc::new(first_catalog(&paths.releases)?);
+    Ok(Loaded { snapshot: Snapshot { registry, catalog, key }, files })
 }
 
 fn first_catalog(releases: &Path) -> Result<Catalog, CatalogError> {
@@ -92,15 +108,10 @@ enum Wake {
 }
 
 impl Reloader {
-    /// Starts the thread that keeps `service` in step with the files under `paths`.
-    pub fn start(service: &Arc<Service>, paths: &Paths, poll: Duration) -> io::Result<Self> {
+    /// Starts the thread that keeps `service` in step with the files it was loaded from.
+    pub fn start(service: &Arc<Service>, files: [File; 3], poll: Duration) -> io::Result<Self> {
         let (wake, woken) = channel();
         let changed = wake.clone();
-        let files = [
-            File { part: Part::Registry, path: paths.registry.clone(), seen: None, failed: false },
-            File { part: Part::Catalog, path: paths.releases.clone(), seen: None, failed: false },
-            File { part: Part::Key, path: paths.signing_key.clone(), seen: None, failed: false },
-        ];
         let watch = Watch::new(files.iter().map(|file| file.path.clone()).collect(), move || {
             let _ = changed.send(Wake::Changed);
         });
@@ -124,7 +135,8 @@ struct Worker {
 }
 
 /// A part and what was last seen of its files.
-struct File {
+#[derive(Debug)]
+pub struct File {
     part: Part,
     path: PathBuf,
     seen: Option<u64>,
@@ -133,7 +145,7 @@ struct File {
 
 impl Worker {
     fn run(&mut self, woken: &Receiver<Wake>) {
-        // What changed between the start's load and now was not watched.
+        // What changed between the start's look and the watch was not noticed.
         let mut wait = QUIET;
         loop {
             let forced = match woken.recv_timeout(wait) {
@@ -165,6 +177,11 @@ fn settle(woken: &Receiver<Wake>) -> bool {
 }
 
 impl File {
+    fn new(part: Part, path: &Path) -> Self {
+        let print = Fingerprint::of(path);
+        Self { part, path: path.to_owned(), seen: print.at_rest.then_some(print.value), failed: false }
+    }
+
     /// Loads the part if its files changed. Returns whether they have come to rest.
     fn refresh(&mut self, service: &Service, forced: bool) -> bool {
         let print = Fingerprint::of(&self.path);

@@ -79,13 +79,12 @@ fn only(method: Method, allowed: &'static str) -> impl Filter<Extract = (), Erro
 async fn problem(rejection: Rejection) -> Result<Response, Infallible> {
     let problem = if let Some(WrongMethod { allowed }) = rejection.find() {
         Problem::MethodNotAllowed(allowed)
-    } else if rejection.is_not_found() {
-        Problem::NotFound
     } else if rejection.find::<MethodNotAllowed>().is_some() {
         // Only the public files use warp's own method check.
         Problem::MethodNotAllowed("GET, HEAD")
     } else {
-        Problem::internal(&format!("{rejection:?}"))
+        // Also a name no file can have, or a file that cannot be read.
+        Problem::NotFound
     };
     Ok(problem.into_response())
 }

@@ -66,7 +66,9 @@ fn arrows_between_modules_run_one_way() {
         let allowed = ARROWS.iter().find(|(name, _)| *name == module).map_or(&[][..], |(_, allowed)| *allowed);
         let code = code(&source);
         let imported = code.split("crate::").skip(1).flat_map(|rest| {
-            let rest = rest.strip_prefix('{').map_or(rest.split(';').next().unwrap(), |group| group.split("};").next().unwrap());
+            let rest = rest
+                .strip_prefix('{')
+                .map_or(rest.split(';').next().unwrap(), |group| group.split("};").next().unwrap());
             let first = rest.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap();
             [first.to_owned()]
         });

@@ -39,7 +39,8 @@ fn rush(sites: usize) {
 
     let mut again = Client::connect(address);
     for (round, license) in licenses.iter().enumerate() {
-        let (active, told): (Vec<_>, Vec<_>) = answers.iter().map(|answers| &answers[round]).partition(|a| a["status"] == "active");
+        let (active, told): (Vec<_>, Vec<_>) =
+            answers.iter().map(|answers| &answers[round]).partition(|a| a["status"] == "active");
         let winners: BTreeSet<&str> = active.iter().map(|answer| answer["domain"].as_str().unwrap()).collect();
         assert_eq!(winners.len(), sites, "round {round}");
         let first: BTreeSet<&str> = told.iter().map(|answer| answer["bound_domain"].as_str().unwrap()).collect();
@@ -107,7 +108,11 @@ fn every_acknowledged_binding_survives_kill_9() {
     let acknowledged = acknowledged.lock().unwrap();
     assert!(acknowledged.len() > KILLS);
     for host in acknowledged.iter() {
-        assert_eq!(client.post_json(VALIDATE, &question(&license, host)).code(), "ok", "{host} was acknowledged and is lost");
+        assert_eq!(
+            client.post_json(VALIDATE, &question(&license, host)).code(),
+            "ok",
+            "{host} was acknowledged and is lost"
+        );
     }
     assert_eq!(client.post_json(VALIDATE, &question(&license, "never.com")).code(), "bound_elsewhere");
 }

@@ -26,7 +26,12 @@ impl Bindings for Broken {
         Arc::default()
     }
 
-    fn bind<'a>(&'a self, _: &'a countersign::model::license::License, _: &'a SiteHost, _: DateTime<Utc>) -> BindFuture<'a> {
+    fn bind<'a>(
+        &'a self,
+        _: &'a countersign::model::license::License,
+        _: &'a SiteHost,
+        _: DateTime<Utc>,
+    ) -> BindFuture<'a> {
         Box::pin(async { Err((self.0)()) })
     }
 
@@ -74,37 +79,46 @@ fn assert_unavailable(response: &Response, status: u16, code: &str, title: &str,
 
 #[test]
 fn a_store_that_cannot_write_is_unavailable_for_new_sites_and_shows_on_readyz() {
-    with_broken_store(|| StoreError::NotDurable("no space left".into()), |address, license| {
-        let response = post_json(address, VALIDATE, &question(license, "a.com"));
-        let detail = "New sites cannot be bound at the moment; bound ones are not affected. Ask again in 60 s.";
-        assert_unavailable(&response, 503, "store_unavailable", "The store is not available", detail);
-        assert_eq!(response.header("retry-after"), Some("60"));
+    with_broken_store(
+        || StoreError::NotDurable("no space left".into()),
+        |address, license| {
+            let response = post_json(address, VALIDATE, &question(license, "a.com"));
+            let detail = "New sites cannot be bound at the moment; bound ones are not affected. Ask again in 60 s.";
+            assert_unavailable(&response, 503, "store_unavailable", "The store is not available", detail);
+            assert_eq!(response.header("retry-after"), Some("60"));
 
-        let ready = get(address, "/readyz");
-        assert_eq!((ready.status, &ready.json()["ready"]), (503, &json!(false)));
-        let store = &ready.json()["parts"]["store"];
-        assert_eq!((&store["state"], &store["since"]), (&json!("failing"), &json!("1970-01-01T00:00:00Z")));
-        assert_eq!(get(address, "/healthz").status, 200, "the process is alive all the same");
-    });
+            let ready = get(address, "/readyz");
+            assert_eq!((ready.status, &ready.json()["ready"]), (503, &json!(false)));
+            let store = &ready.json()["parts"]["store"];
+            assert_eq!((&store["state"], &store["since"]), (&json!("failing"), &json!("1970-01-01T00:00:00Z")));
+            assert_eq!(get(address, "/healthz").status, 200, "the process is alive all the same");
+        },
+    );
 }
 
 #[test]
 fn a_store_with_too_much_to_do_is_an_overload() {
-    with_broken_store(|| StoreError::Busy, |address, license| {
-        let response = post_json(address, VALIDATE, &question(license, "a.com"));
-        assert_unavailable(&response, 503, "overloaded", "The server is overloaded", "Ask again in 5 s.");
-    });
+    with_broken_store(
+        || StoreError::Busy,
+        |address, license| {
+            let response = post_json(address, VALIDATE, &question(license, "a.com"));
+            assert_unavailable(&response, 503, "overloaded", "The server is overloaded", "Ask again in 5 s.");
+        },
+    );
 }
 
 #[test]
 fn a_bug_is_an_internal_error_with_an_id_and_nothing_else() {
-    with_broken_store(|| panic!("a bug, made by the test"), |address, license| {
-        let response = post_json(address, VALIDATE, &question(license, "a.com"));
-        let detail = "The operator finds the reason in the server's log under this request id.";
-        assert_unavailable(&response, 500, "internal", "The server failed", detail);
-        assert_eq!(response.header("retry-after"), None);
-        assert_eq!(get(address, "/healthz").status, 200, "the next request is answered");
-    });
+    with_broken_store(
+        || panic!("a bug, made by the test"),
+        |address, license| {
+            let response = post_json(address, VALIDATE, &question(license, "a.com"));
+            let detail = "The operator finds the reason in the server's log under this request id.";
+            assert_unavailable(&response, 500, "internal", "The server failed", detail);
+            assert_eq!(response.header("retry-after"), None);
+            assert_eq!(get(address, "/healthz").status, 200, "the next request is answered");
+        },
+    );
 }
 
 #[test]
@@ -115,7 +129,9 @@ fn more_statements_than_can_be_signed_soon_are_turned_away() {
     let server = Server::start_with(&instance, &["--signing-queue", "1"]);
     server.validate(&license, "a.com");
     let (address, question) = (server.address, question(&license, "a.com"));
-    let ask = |question: Value| move || -> Vec<Response> { (0..20).map(|_| post_json(address, VALIDATE, &question)).collect() };
+    let ask = |question: Value| {
+        move || -> Vec<Response> { (0..20).map(|_| post_json(address, VALIDATE, &question)).collect() }
+    };
     let clients: Vec<_> = (0..32).map(|_| thread::spawn(ask(question.clone()))).collect();
     let answers: Vec<Response> = clients.into_iter().flat_map(|client| client.join().unwrap()).collect();
     let (signed, turned_away): (Vec<_>, Vec<_>) = answers.iter().partition(|answer| answer.status == 200);

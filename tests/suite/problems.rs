@@ -45,12 +45,26 @@ fn a_body_that_is_no_object_of_strings_each_once_is_malformed() {
     let rule = "The body must be one JSON object in UTF-8 whose fields are strings, each at most once";
     for body in ["", "[]", "null", "\"x\""] {
         let expected = format!("{rule}.");
-        assert_problem(&ask_raw(&server, body.as_bytes()), 400, "malformed_request", "The request is malformed", &expected);
+        assert_problem(
+            &ask_raw(&server, body.as_bytes()),
+            400,
+            "malformed_request",
+            "The request is malformed",
+            &expected,
+        );
     }
     let twice = format!("{{\"license_key\":\"{0}\",\"license_key\":\"{0}\"}}", license.key);
-    for (body, place) in [("{", "line 1, column 1"), ("{\"site_url\":1}", "line 1, column 13"), (&twice, "line 1, column 58")] {
+    for (body, place) in
+        [("{", "line 1, column 1"), ("{\"site_url\":1}", "line 1, column 13"), (&twice, "line 1, column 60")]
+    {
         let expected = format!("{rule}; see {place}.");
-        assert_problem(&ask_raw(&server, body.as_bytes()), 400, "malformed_request", "The request is malformed", &expected);
+        assert_problem(
+            &ask_raw(&server, body.as_bytes()),
+            400,
+            "malformed_request",
+            "The request is malformed",
+            &expected,
+        );
     }
     let target = updates("acme-forms", &license, "a.com", "&site_url=a.com");
     let expected = "'site_url' is given twice.";
@@ -85,15 +99,79 @@ fn refusals_of_the_update_operation_have_their_bodies() {
     let server = Server::start(&instance);
     server.validate(good, "a.com");
     for (slug, license, site, status, code, title, detail) in [
-        ("acme-forms", unknown, "a.com", 403, "unknown_license", "The license is not known", "No license has this key."),
-        ("acme-forms", expired, "a.com", 403, "license_expired", "The license has expired", "Renew the license to get updates."),
-        ("acme-forms", suspended, "a.com", 403, "license_suspended", "The license is suspended", "Ask the vendor why the license is suspended."),
-        ("acme-forms", revoked, "a.com", 403, "license_revoked", "The license was revoked", "Ask the vendor why the license was revoked."),
-        ("acme-forms", unbound, "a.com", 403, "license_not_bound", "The license is not bound to a site", "Validate the license on this site first."),
-        ("acme-forms", good, "b.com", 403, "bound_elsewhere", "The license is in use on another site", "Every site of this license is another one than 'site_url'."),
-        ("acme-maps", good, "a.com", 403, "plugin_not_covered", "The license does not cover it", "The license has not the module this plugin belongs to."),
+        (
+            "acme-forms",
+            unknown,
+            "a.com",
+            403,
+            "unknown_license",
+            "The license is not known",
+            "No license has this key.",
+        ),
+        (
+            "acme-forms",
+            expired,
+            "a.com",
+            403,
+            "license_expired",
+            "The license has expired",
+            "Renew the license to get updates.",
+        ),
+        (
+            "acme-forms",
+            suspended,
+            "a.com",
+            403,
+            "license_suspended",
+            "The license is suspended",
+            "Ask the vendor why the license is suspended.",
+        ),
+        (
+            "acme-forms",
+            revoked,
+            "a.com",
+            403,
+            "license_revoked",
+            "The license was revoked",
+            "Ask the vendor why the license was revoked.",
+        ),
+        (
+            "acme-forms",
+            unbound,
+            "a.com",
+            403,
+            "license_not_bound",
+            "The license is not bound to a site",
+            "Validate the license on this site first.",
+        ),
+        (
+            "acme-forms",
+            good,
+            "b.com",
+            403,
+            "bound_elsewhere",
+            "The license is in use on another site",
+            "Every site of this license is another one than 'site_url'.",
+        ),
+        (
+            "acme-maps",
+            good,
+            "a.com",
+            403,
+            "plugin_not_covered",
+            "The license does not cover it",
+            "The license has not the module this plugin belongs to.",
+        ),
         ("nothing", good, "a.com", 404, "unknown_plugin", "The plugin is not known", "No plugin has this slug."),
-        ("acme-bare", good, "a.com", 404, "source_not_configured", "The plugin has no source", "The vendor publishes no releases of this plugin here."),
+        (
+            "acme-bare",
+            good,
+            "a.com",
+            404,
+            "source_not_configured",
+            "The plugin has no source",
+            "The vendor publishes no releases of this plugin here.",
+        ),
     ] {
         assert_problem(&get(server.address, &updates(slug, license, site, "")), status, code, title, detail);
     }
@@ -102,7 +180,15 @@ fn refusals_of_the_update_operation_have_their_bodies() {
 #[test]
 fn addresses_and_methods_that_do_not_exist_say_so() {
     let (_license, _instance, server) = serve();
-    for target in ["/nothing", "/api", "/api/v1/updates", "/api/v1/updates/a/b", "/api/v2/validate-license", "/../x", "/%2e%2e/keys/signing.pem"] {
+    for target in [
+        "/nothing",
+        "/api",
+        "/api/v1/updates",
+        "/api/v1/updates/a/b",
+        "/api/v2/validate-license",
+        "/../x",
+        "/%2e%2e/keys/signing.pem",
+    ] {
         let detail = "No operation and no public file has this address.";
         assert_problem(&get(server.address, target), 404, "not_found", "There is nothing here", detail);
     }
@@ -153,10 +239,16 @@ fn what_is_too_large_is_refused_with_its_limit() {
     assert_problem(&response, 413, "payload_too_large", title, detail);
 
     let mut stream = TcpStream::connect(server.address).unwrap();
-    write!(stream, "POST {VALIDATE} HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n2001\r\n{largest} \r\n0\r\n\r\n").unwrap();
+    write!(
+        stream,
+        "POST {VALIDATE} HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n2001\r\n{largest} \r\n0\r\n\r\n"
+    )
+    .unwrap();
     drop(stream);
     let mut client = Client::connect(server.address);
-    let chunked = format!("POST {VALIDATE} HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n2001\r\n{largest} \r\n0\r\n\r\n");
+    let chunked = format!(
+        "POST {VALIDATE} HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n2001\r\n{largest} \r\n0\r\n\r\n"
+    );
     client.send(chunked.as_bytes()).unwrap();
     assert_problem(&client.receive().unwrap(), 413, "payload_too_large", title, detail);
 
@@ -197,10 +289,22 @@ fn values_that_do_not_parse_say_which_and_why() {
         server.ask(&question)
     };
     let malformed = "A license key has five groups of five letters or digits.";
-    assert_problem(&with("license_key", "abc"), 422, "malformed_license_key", "The license key is malformed", malformed);
+    assert_problem(
+        &with("license_key", "abc"),
+        422,
+        "malformed_license_key",
+        "The license key is malformed",
+        malformed,
+    );
     let checksum = "The license key has a typing error: its check symbols do not match.";
     let mistyped = format!("{}{}", &license.key[..28], if license.key.ends_with('0') { '1' } else { '0' });
-    assert_problem(&with("license_key", &mistyped), 422, "license_key_checksum", "The license key has a typing error", checksum);
+    assert_problem(
+        &with("license_key", &mistyped),
+        422,
+        "license_key_checksum",
+        "The license key has a typing error",
+        checksum,
+    );
     assert_problem_with(
         &with("site_url", "ftp://a.com"),
         422,
@@ -215,7 +319,14 @@ fn values_that_do_not_parse_say_which_and_why() {
         assert_eq!(with(field, &"1".repeat(limit)).code(), "ok", "{field}");
         let detail = format!("'{field}' may be at most {limit} bytes long.");
         let response = with(field, &"1".repeat(limit + 1));
-        assert_problem_with(&response, 422, "field_too_long", "A field is too long", &detail, json!({ "field": field }));
+        assert_problem_with(
+            &response,
+            422,
+            "field_too_long",
+            "A field is too long",
+            &detail,
+            json!({ "field": field }),
+        );
     }
 }
 

@@ -12,9 +12,11 @@ use crate::support::server::countersign;
 use crate::support::{Instance, License, Server, eventually, get};
 
 fn refused(instance: &Instance) -> (Option<i32>, String) {
-    let Output { status, stderr, .. } = countersign(instance).args(["serve", "--listen", "127.0.0.1:0"]).output().unwrap();
+    let Output { status, stderr, .. } =
+        countersign(instance).args(["serve", "--listen", "127.0.0.1:0"]).output().unwrap();
     let text = String::from_utf8(stderr).unwrap();
-    let errors: Vec<&str> = text.lines().filter(|line| line.starts_with("error: ") || line.starts_with("hint: ")).collect();
+    let errors: Vec<&str> =
+        text.lines().filter(|line| line.starts_with("error: ") || line.starts_with("hint: ")).collect();
     (status.code(), errors.join("\n").replace(&instance.path().display().to_string(), "INSTANCE"))
 }
 
@@ -38,7 +40,8 @@ fn without_a_usable_signing_key_there_is_no_server() {
     assert!(text.contains("1024") && text.contains("2048") && text.contains("\nhint: "), "{text}");
 
     fs::remove_file(&key).unwrap();
-    let missing = "error: INSTANCE/keys/signing.pem: there is no signing key\nhint: make one with `countersign keys generate`";
+    let missing =
+        "error: INSTANCE/keys/signing.pem: there is no signing key\nhint: make one with `countersign keys generate`";
     assert_eq!(refused(&instance), (Some(4), missing.to_owned()));
 }
 
@@ -48,7 +51,10 @@ fn with_a_store_that_cannot_be_opened_there_is_no_server() {
     let server = Server::start(&instance);
     let (status, text) = refused(&instance);
     assert_eq!(status, Some(4));
-    assert!(text.starts_with("error: INSTANCE/store: in use by another process") && text.contains("\nhint: "), "{text}");
+    assert!(
+        text.starts_with("error: INSTANCE/store: in use by another process") && text.contains("\nhint: "),
+        "{text}"
+    );
     server.stop();
 
     fs::remove_dir_all(instance.file("store")).unwrap();
@@ -94,7 +100,8 @@ fn sigterm_finishes_what_is_under_way_and_exits_0() {
     let mut under_way = Client::connect(address);
     let body = question(&license, "a.com").to_string();
     let (head, tail) = body.split_at(10);
-    let request = format!("POST /api/v1/validate-license HTTP/1.1\r\nHost: t\r\nContent-Length: {}\r\n\r\n{head}", body.len());
+    let request =
+        format!("POST /api/v1/validate-license HTTP/1.1\r\nHost: t\r\nContent-Length: {}\r\n\r\n{head}", body.len());
     under_way.send(request.as_bytes()).unwrap();
     // The server has the request when it has answered a later one.
     get(address, "/healthz");

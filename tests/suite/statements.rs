@@ -3,8 +3,8 @@
 use chrono::{DateTime, Days, Utc};
 use serde_json::json;
 
-use crate::support::server::statement_like;
 use crate::support::instance::question;
+use crate::support::server::statement_like;
 use crate::support::{Instance, License, Response, Server};
 
 /// A statement on a license of `Instance::new`, with what is not said as an active one has it.
@@ -82,10 +82,8 @@ fn a_license_is_valid_through_the_end_of_its_last_day() {
         days if days < 0 => Utc::now().date_naive() - Days::new(days.unsigned_abs()),
         days => Utc::now().date_naive() + Days::new(days.unsigned_abs()),
     };
-    let tables = [
-        last_day.toml_with(&day(1).to_string(), "", modules),
-        past.toml_with(&day(-1).to_string(), "", modules),
-    ];
+    let tables =
+        [last_day.toml_with(&day(1).to_string(), "", modules), past.toml_with(&day(-1).to_string(), "", modules)];
     let instance = Instance::with_licenses(&tables);
     let server = Server::start(&instance);
     let mut valid = active("a.com", "a.com");
@@ -143,7 +141,8 @@ fn domain_is_an_alias_of_site_url_which_wins() {
 #[test]
 fn features_have_a_key_for_every_module_and_grace_is_the_licenses_own() {
     let license = License::new();
-    let table = license.toml_with("2099-12-31", "grace_period_hours = 5", "maps = []\nforms = [\"b\", \"a\"]\nbase = []");
+    let table =
+        license.toml_with("2099-12-31", "grace_period_hours = 5", "maps = []\nforms = [\"b\", \"a\"]\nbase = []");
     let instance = Instance::with_licenses(&[table]);
     let server = Server::start_with(&instance, &["--grace-period-hours", "9"]);
     let mut expected = active("a.com", "a.com");
@@ -168,7 +167,9 @@ fn hosts_of_the_registry_are_bound_ahead_and_a_release_frees_a_site() {
     server.stop();
 
     let now = Utc::now().to_rfc3339_opts(chrono::SecondsFormat::Millis, true);
-    instance.write_licenses(&[license.toml("").replace("\n\n\n", "\n\n") + &format!("[license.released]\n\"old.com\" = {now}\n")]);
+    instance.write_licenses(&[
+        license.toml("").replace("\n\n\n", "\n\n") + &format!("[license.released]\n\"old.com\" = {now}\n")
+    ]);
     let server = Server::start(&instance);
     assert_eq!(server.validate(&license, "new.com").code(), "ok");
     assert_eq!(server.validate(&license, "old.com").json()["bound_domain"], "new.com");

@@ -63,7 +63,8 @@ impl Client {
         let broken = |what: &str| std::io::Error::new(std::io::ErrorKind::UnexpectedEof, what.to_owned());
         let mut line = String::new();
         self.stream.read_line(&mut line)?;
-        let status = line.split(' ').nth(1).and_then(|code| code.parse().ok()).ok_or_else(|| broken("no status line"))?;
+        let status =
+            line.split(' ').nth(1).and_then(|code| code.parse().ok()).ok_or_else(|| broken("no status line"))?;
         let mut headers = Vec::new();
         loop {
             let mut line = String::new();

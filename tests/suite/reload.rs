@@ -1,0 +1,272 @@
+//! Reload: what changes on disk is in force within two seconds, whatever is broken changes nothing, and no request is
+//! dropped or answered from a half state.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use countersign::model::public_key::PublicKey;
+
+use crate::support::http::Client;
+use crate::support::instance::{manifest, new_keys, question};
+use crate::support::server::updates;
+use crate::support::{Instance, License, Server, eventually, get};
+
+/// What the issue of a change allows.
+const LIVE: Duration = Duration::from_secs(2);
+
+/// Longer than any change takes to be noticed: after it, what was to be refused was.
+const NOTICED: Duration = Duration::from_secs(2);
+
+fn serve(licenses: &[&License]) -> (Instance, Server) {
+    let tables: Vec<String> = licenses.iter().map(|license| license.toml("")).collect();
+    let instance = Instance::with_licenses(&tables);
+    let server = Server::start(&instance);
+    for license in licenses {
+        assert_eq!(server.validate(license, "a.com").code(), "ok");
+    }
+    (instance, server)
+}
+
+fn latest(server: &Server, license: &License) -> String {
+    server.updates(license, "a.com", "").text()
+}
+
+#[test]
+fn a_new_build_an_edited_license_an_edited_plugin_and_a_new_key_are_live_within_two_seconds() {
+    let license = License::new();
+    let (instance, server) = serve(&[&license]);
+
+    instance.publish("1.3.0");
+    eventually("a new build", LIVE, || latest(&server, &license) == manifest("1.3.0"));
+
+    instance.write_licenses(&[license.toml("grace_period_hours = 7")]);
+    eventually("an edited license", LIVE, || server.validate(&license, "a.com").json()["grace_period_hours"] == 7);
+
+    instance.write("registry/plugins/acme-forms.toml", "module = \"other\"\n");
+    eventually("an edited plugin", LIVE, || server.updates(&license, "a.com", "").status == 404);
+
+    let keys = new_keys(2048);
+    let key_id = PublicKey::from_pem(&keys.public).unwrap().key_id().to_owned();
+    instance.write_key(&keys.private);
+    eventually("a new signing key", LIVE, || server.validate(&license, "a.com").json()["key_id"] == key_id);
+    eventually("the key is logged", LIVE, || server.log().contains("part=\"key\""));
+}
+
+#[test]
+fn every_way_to_replace_files_is_noticed() {
+    let license = License::new();
+    let (instance, server) = serve(&[&license]);
+    let live = |what: &str, version: &str| {
+        eventually(what, LIVE, || latest(&server, &license) == manifest(version));
+    };
+
+    instance.publish("2.0.0");
+    live("rename", "2.0.0");
+
+    let index = fs::read_to_string(instance.file("releases/index.json")).unwrap();
+    fs::write(instance.file("releases/acme-forms/2.0.1.json"), manifest("2.0.1")).unwrap();
+    let edited = index.replace("2.0.0", "2.0.1").replace(
+        &crate::support::instance::sha256(&manifest("2.0.0")),
+        &crate::support::instance::sha256(&manifest("2.0.1")),
+    );
+    fs::write(instance.file("releases/index.json"), edited).unwrap();
+    live("in-place edit", "2.0.1");
+
+    fs::remove_dir_all(instance.file("releases")).unwrap();
+    thread::sleep(Duration::from_millis(300));
+    assert_eq!(latest(&server, &license), manifest("2.0.1"), "a deleted folder changes nothing");
+    instance.publish("2.1.0");
+    live("delete and create", "2.1.0");
+
+    instance.publish_in("builds/1", "3.0.0");
+    instance.publish_in("builds/2", "3.1.0");
+    fs::rename(instance.file("releases"), instance.file("releases-old")).unwrap();
+    symlink("builds/1", instance.file("releases")).unwrap();
+    live("a folder becomes a symbolic link", "3.0.0");
+    symlink("builds/2", instance.file("releases-next")).unwrap();
+    fs::rename(instance.file("releases-next"), instance.file("releases")).unwrap();
+    live("symlink swap", "3.1.0");
+    instance.publish_in("builds/2", "3.2.0");
+    live("a change behind the symbolic link", "3.2.0");
+
+    fs::remove_file(instance.file("registry/licenses/licenses.toml")).unwrap();
+    fs::write(instance.file("registry/licenses/renamed.toml"), license.toml("grace_period_hours = 8")).unwrap();
+    eventually("a license file under another name", LIVE, || {
+        server.validate(&license, "a.com").json()["grace_period_hours"] == 8
+    });
+}
+
+#[test]
+fn where_notifications_see_nothing_the_poll_does() {
+    let license = License::new();
+    let instance = Instance::with_licenses(&[license.toml("")]);
+    // A folder that is reached through two links: nobody watches the one in the middle.
+    instance.publish_in("builds/1", "1.0.0");
+    instance.publish_in("builds/2", "1.1.0");
+    fs::create_dir(instance.file("links")).unwrap();
+    symlink("../builds/1", instance.file("links/current")).unwrap();
+    fs::remove_dir_all(instance.file("releases")).unwrap();
+    symlink("links/current", instance.file("releases")).unwrap();
+    let server = Server::start_with(&instance, &["--poll-seconds", "1"]);
+    server.validate(&license, "a.com");
+    assert_eq!(latest(&server, &license), manifest("1.0.0"));
+    symlink("../builds/2", instance.file("links/next")).unwrap();
+    fs::rename(instance.file("links/next"), instance.file("links/current")).unwrap();
+    eventually("the poll", Duration::from_secs(5), || latest(&server, &license) == manifest("1.1.0"));
+}
+
+#[test]
+fn what_is_broken_keeps_the_last_good_state_is_logged_once_and_shows_on_readyz() {
+    let license = License::new();
+    let (instance, server) = serve(&[&license]);
+    for (part, file, broken, expected) in [
+        ("registry", "registry/licenses/licenses.toml", "[[license]]\nid = 5\n", "registry/licenses/licenses.toml:2:6"),
+        (
+            "registry",
+            "registry/plugins/acme-forms.toml",
+            "module = \"a\"\nmodul = \"b\"\n",
+            "registry/plugins/acme-forms.toml:2:1",
+        ),
+        ("catalog", "releases/index.json", "{\n\"plugins\": {", "releases/index.json:2:12"),
+        ("catalog", "releases/acme-forms/1.2.0.json", "{}", "releases/acme-forms/1.2.0.json"),
+        ("key", "keys/signing.pem", "no key\n", "keys/signing.pem"),
+    ] {
+        let good = fs::read_to_string(instance.file(file)).unwrap();
+        let well = server.part(part);
+        assert_eq!(well["state"], "ok");
+        // In place, so that the key keeps its mode.
+        fs::write(instance.file(file), broken).unwrap();
+        eventually(file, LIVE, || server.part(part)["state"] == "stale");
+        let detail = server.part(part)["detail"].as_str().unwrap().to_owned();
+        assert!(detail.contains(expected), "{detail}");
+        assert_eq!(server.validate(&license, "a.com").code(), "ok", "{file}");
+        assert_eq!(latest(&server, &license), manifest("1.2.0"), "{file}");
+        assert_eq!(get(server.address, "/readyz").status, 200, "the last good state does its work");
+        server.signal("HUP");
+        instance.write("registry/plugins/acme-maps.toml", "module = \"maps\"\n");
+        fs::write(instance.file(file), good).unwrap();
+        eventually(file, LIVE, || server.part(part)["state"] == "ok");
+        let logged =
+            server.log().lines().filter(|line| line.contains("not reloaded") && line.contains(expected)).count();
+        assert_eq!(logged, 1, "{}", server.log());
+    }
+}
+
+#[test]
+fn a_reload_that_drops_more_than_a_fifth_of_the_licenses_waits_for_sighup() {
+    let all: Vec<License> = (0..10).map(|_| License::new()).collect();
+    let (instance, server) = serve(&all.iter().collect::<Vec<_>>());
+    let keep = |count: usize| {
+        instance.write_licenses(&all[..count].iter().map(|license| license.toml("")).collect::<Vec<_>>());
+    };
+    keep(8);
+    eventually("a fifth may go", LIVE, || server.validate(&all[8], "a.com").code() == "unknown_license");
+    keep(6);
+    eventually("a quarter may not", LIVE, || server.part("registry")["state"] == "stale");
+    let detail = server.part("registry")["detail"].as_str().unwrap().to_owned();
+    assert_eq!(detail, "it drops 2 of 8 licenses; if that is meant, send SIGHUP");
+    assert_eq!(server.validate(&all[7], "a.com").code(), "ok");
+    server.signal("HUP");
+    eventually("SIGHUP", LIVE, || server.validate(&all[7], "a.com").code() == "unknown_license");
+    assert_eq!(server.part("registry")["state"], "ok");
+    assert_eq!(server.validate(&all[5], "a.com").code(), "ok");
+}
+
+#[test]
+fn five_hundred_torn_truncated_garbled_and_good_writes_never_show_a_half_state() {
+    const ROUNDS: usize = 500;
+    let license = License::new();
+    // A file cut at the end of a line may be well-formed: then it lacks the other license, and drops too many.
+    let other = License::new();
+    let tables = |round: usize| {
+        let modules = format!("forms = [\"round-{round}\"]\nmaps = [\"round-{round}\"]");
+        license.toml_with("2099-12-31", &format!("grace_period_hours = {round}"), &modules) + &other.toml("")
+    };
+    let instance = Instance::new();
+    instance.write_licenses(&[tables(0)]);
+    let server = Server::start(&instance);
+    assert_eq!(server.validate(&license, "a.com").code(), "ok");
+
+    let stop = Arc::new(AtomicBool::new(false));
+    let readers: Vec<JoinHandle<usize>> = (0..2).map(|_| reader(&server, &license, 2, &stop)).collect();
+    let file = instance.file("registry/licenses/licenses.toml");
+    let index = instance.file("releases/index.json");
+    for round in 1..=ROUNDS {
+        let good = tables(round);
+        let version = format!("1.2.{round}");
+        match round % 5 {
+            // Torn: what an editor that truncates and writes shows for a moment, cut anywhere.
+            0 => fs::write(&file, &good[..(round * 7919) % good.len()]).unwrap(),
+            // Cut at the end of a line, where it may still be well-formed.
+            1 => fs::write(&file, good.split_inclusive('\n').take(round % 9).collect::<String>()).unwrap(),
+            2 => fs::write(&file, b"\xff\x00[[license]]\n").unwrap(),
+            3 => fs::write(&index, "{\"plugins\": {").unwrap(),
+            _ => fs::write(instance.file("releases/acme-forms/1.2.0.json"), "torn").unwrap(),
+        }
+        // Sometimes the next write comes at once, sometimes a moment later.
+        thread::sleep(Duration::from_millis((round % 4) as u64 * 10));
+        if round % 2 == 0 {
+            instance.write_licenses(&[good])
+        } else {
+            fs::write(&file, good).unwrap()
+        }
+        instance.publish(&version);
+    }
+    let expected = format!("round-{ROUNDS}");
+    eventually("the last good write", LIVE, || {
+        server.validate(&license, "a.com").json()["features"]["maps"][0] == expected.as_str()
+            && latest(&server, &license) == manifest(&format!("1.2.{ROUNDS}"))
+    });
+    stop.store(true, Ordering::Relaxed);
+    let answers: usize = readers.into_iter().map(|reader| reader.join().unwrap()).sum();
+    assert!(answers > ROUNDS, "{answers} answers were looked at");
+    assert!(server.stop().success());
+}
+
+/// Asks until told to stop: every answer is whole, with all its modules, of one round, and comes at once.
+fn reader(server: &Server, license: &License, modules: usize, stop: &Arc<AtomicBool>) -> JoinHandle<usize> {
+    let (address, license, stop) = (server.address, license.clone(), Arc::clone(stop));
+    thread::spawn(move || {
+        let mut client = Client::connect(address);
+        let mut answers = 0;
+        while !stop.load(Ordering::Relaxed) {
+            let asked = Instant::now();
+            let statement = client.post_json("/api/v1/validate-license", &question(&license, "a.com")).json();
+            assert_eq!(statement["status"], "active", "{statement}");
+            let features = statement["features"].as_object().unwrap();
+            assert_eq!(features.len(), modules, "{statement}");
+            if modules == 2 {
+                let feature = format!("round-{}", statement["grace_period_hours"]);
+                assert!(features.values().all(|features| features[0] == feature.as_str()), "{statement}");
+            }
+            let found = client.request("GET", &updates("acme-forms", &license, "a.com", ""), &[], b"");
+            let version = found.json()["version"].as_str().unwrap().to_owned();
+            assert_eq!(found.text(), manifest(&version));
+            assert!(asked.elapsed() < Duration::from_secs(2), "a reload held requests up");
+            answers += 2;
+        }
+        answers
+    })
+}
+
+#[test]
+fn requests_under_way_during_reloads_are_all_answered() {
+    let license = License::new();
+    let (instance, server) = serve(&[&license]);
+    let stop = Arc::new(AtomicBool::new(false));
+    let readers: Vec<JoinHandle<usize>> = (0..2).map(|_| reader(&server, &license, 1, &stop)).collect();
+    let started = Instant::now();
+    while started.elapsed() < NOTICED {
+        instance.publish("1.4.0");
+        instance.write_licenses(&[license.toml("")]);
+        server.signal("HUP");
+        thread::sleep(Duration::from_millis(20));
+    }
+    stop.store(true, Ordering::Relaxed);
+    readers.into_iter().for_each(|reader| assert!(reader.join().unwrap() > 0));
+    assert!(!server.log().contains("ERROR"));
+}
