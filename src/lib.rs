@@ -27,6 +27,7 @@ pub mod catalog;
 pub mod cli;
 pub mod commands;
 pub mod config;
+pub mod durable_file;
 pub mod model;
 pub mod registry;
 pub mod serve;

@@ -1,0 +1,135 @@
+//! Files that are either whole or not there: written to a temporary name, synced, renamed, and the folder synced.
+//!
+//! What a person or a server reads meanwhile is the old file or the new one, also after a power failure.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+/// Puts `bytes` in the place of the file at `path`, or creates it.
+///
+/// A file that is there keeps its permissions and, as far as this process may, its owner. A symbolic link stays one: what it
+/// leads to is replaced. Nothing of a failed attempt is left behind.
+pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let old = fs::metadata(&target).ok();
+    let temporary = temporary_name(&target)?;
+    // SECURITY: never more permissions than the old file, not even for a moment: it may be a private key.
+    let mode = old.as_ref().map_or(0o666, |old| old.permissions().mode() & 0o777);
+    write_new(&temporary, bytes, mode, |file| match &old {
+        Some(old) => keep_access(file, old),
+        None => Ok(()),
+    })?;
+    fs::rename(&temporary, &target).inspect_err(|_| drop(fs::remove_file(&temporary)))?;
+    sync_folder(&target)
+}
+
+/// Creates a file with `mode` (less the umask); fails with `AlreadyExists` where there is one.
+pub fn create_new(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
+    write_new(path, bytes, mode, |_| Ok(()))?;
+    sync_folder(path)
+}
+
+fn write_new(path: &Path, bytes: &[u8], mode: u32, prepare: impl FnOnce(&File) -> io::Result<()>) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
+    let written = prepare(&file).and_then(|()| file.write_all(bytes)).and_then(|()| file.sync_all());
+    written.inspect_err(|_| drop(fs::remove_file(path)))
+}
+
+fn keep_access(file: &File, old: &fs::Metadata) -> io::Result<()> {
+    let new = file.metadata()?;
+    if (new.uid(), new.gid()) != (old.uid(), old.gid()) {
+        // Only root may give a file away; for anybody else the file becomes theirs, as with any editor.
+        let _ = std::os::unix::fs::fchown(file, Some(old.uid()), Some(old.gid()));
+    }
+    file.set_permissions(old.permissions())
+}
+
+/// A dotfile in the same folder, which readers of the registry and of `releases/` pass over.
+fn temporary_name(target: &Path) -> io::Result<PathBuf> {
+    let name = target.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_string_lossy();
+    let random = getrandom::u64().map_err(io::Error::other)?;
+    Ok(target.with_file_name(format!(".{name}.{random:016x}.tmp")))
+}
+
+/// A rename survives a power failure only once its folder is synced.
+fn sync_folder(path: &Path) -> io::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    File::open(folder)?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().permissions().mode() & 0o777
+    }
+
+    fn names(folder: &Path) -> Vec<String> {
+        let mut names: Vec<_> =
+            fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_replaced_file_has_the_new_bytes_and_the_old_permissions_and_leaves_nothing_beside_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("key.pem");
+        create_new(&path, b"old", 0o600).unwrap();
+        assert_eq!(mode(&path), 0o600);
+        replace(&path, b"new").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"new");
+        assert_eq!(mode(&path), 0o600);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o664)).unwrap();
+        replace(&path, b"newer").unwrap();
+        assert_eq!(mode(&path), 0o664);
+        assert_eq!(names(folder.path()), ["key.pem"]);
+    }
+
+    #[test]
+    fn a_reader_that_had_the_old_file_open_keeps_it_whole() {
+        use std::io::Read as _;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        replace(&path, b"old").unwrap();
+        let mut open = File::open(&path).unwrap();
+        replace(&path, b"new").unwrap();
+        let mut seen = String::new();
+        open.read_to_string(&mut seen).unwrap();
+        assert_eq!(seen, "old");
+    }
+
+    #[test]
+    fn a_symbolic_link_stays_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let (link, target) = (folder.path().join("link"), folder.path().join("target"));
+        fs::write(&target, "old").unwrap();
+        std::os::unix::fs::symlink("target", &link).unwrap();
+        replace(&link, b"new").unwrap();
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(fs::read(&target).unwrap(), b"new");
+    }
+
+    #[test]
+    fn what_is_there_is_never_created_anew() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("key.pem");
+        create_new(&path, b"first", 0o600).unwrap();
+        assert_eq!(create_new(&path, b"second", 0o600).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(fs::read(&path).unwrap(), b"first");
+    }
+
+    #[test]
+    fn a_failed_replacement_leaves_the_old_file_and_no_other() {
+        let folder = tempfile::tempdir().unwrap();
+        let occupied = folder.path().join("occupied");
+        fs::create_dir(&occupied).unwrap();
+        fs::write(occupied.join("old"), "old").unwrap();
+        assert!(replace(&occupied, b"new").is_err());
+        assert_eq!(names(folder.path()), ["occupied"]);
+        assert!(replace(&folder.path().join("missing/file"), b"new").is_err());
+    }
+}
