@@ -4,6 +4,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use chrono::{DateTime, NaiveDate, Utc};
 use serde::de::{self, Deserialize, Deserializer, MapAccess};
@@ -13,10 +14,11 @@ use toml::de::{DeTable, DeValue};
 /// A registry nests four levels at most; deeper JSON is not followed, so that it cannot exhaust the stack.
 const MAX_DEPTH: usize = 8;
 
-/// A value and the byte where it starts.
+/// A value, the byte where it starts and the byte behind its end.
 #[derive(Debug)]
 pub struct Node<'a> {
     pub at: usize,
+    pub end: usize,
     pub value: Value<'a>,
 }
 
@@ -83,13 +85,13 @@ pub fn from_toml(text: &str) -> Result<Table<'_>, Vec<Fault>> {
 
 fn toml_table<'a>(at: usize, table: DeTable<'a>) -> Table<'a> {
     let field = |(name, value): (toml::Spanned<_>, toml::Spanned<_>)| {
-        let (at, value_at) = (name.span().start, value.span().start);
-        (name.into_inner(), Field { at, node: toml_node(value_at, value.into_inner()) })
+        let (at, place) = (name.span().start, value.span());
+        (name.into_inner(), Field { at, node: toml_node(place, value.into_inner()) })
     };
     Table { at, fields: table.into_iter().map(field).collect() }
 }
 
-fn toml_node<'a>(at: usize, value: DeValue<'a>) -> Node<'a> {
+fn toml_node<'a>(place: Range<usize>, value: DeValue<'a>) -> Node<'a> {
     let value = match value {
         DeValue::String(text) => Value::String(text),
         DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix())
@@ -98,12 +100,12 @@ fn toml_node<'a>(at: usize, value: DeValue<'a>) -> Node<'a> {
         DeValue::Boolean(value) => Value::Boolean(value),
         DeValue::Datetime(time) => toml_time(time),
         DeValue::Array(items) => {
-            let item = |item: toml::Spanned<_>| toml_node(item.span().start, item.into_inner());
+            let item = |item: toml::Spanned<_>| toml_node(item.span(), item.into_inner());
             Value::Array(items.into_iter().map(item).collect())
         }
-        DeValue::Table(table) => Value::Table(toml_table(at, table)),
+        DeValue::Table(table) => Value::Table(toml_table(place.start, table)),
     };
-    Node { at, value }
+    Node { at: place.start, end: place.end, value }
 }
 
 fn toml_time(time: toml::value::Datetime) -> Value<'static> {
@@ -150,7 +152,7 @@ fn json_node<'a>(line: &'a str, raw: &'a RawValue, depth: usize) -> Result<Node<
         Some(b'n') => Value::Other("null"),
         _ => text.parse().map_or(Value::Other("a number that is no integer"), Value::Integer),
     };
-    Ok(Node { at, value })
+    Ok(Node { at, end: at + text.len(), value })
 }
 
 /// Where a raw value starts: it is a part of the line itself.
@@ -211,7 +213,7 @@ mod tests {
         let table = from_toml(text).unwrap();
         assert!(matches!(field(&table, "a"), (0, 4, Value::String(text)) if text == "x"));
         assert!(matches!(field(&table, "b"), (8, 12, Value::Array(items))
-            if matches!(items[..], [Node { at: 13, value: Value::Integer(1) }, Node { at: 16, value: Value::Boolean(true) }])));
+            if matches!(items[..], [Node { at: 13, end: 14, value: Value::Integer(1) }, Node { at: 16, end: 20, value: Value::Boolean(true) }])));
         assert!(matches!(field(&table, "c").2, Value::Date(date) if date.to_string() == "2027-12-31"));
         assert!(matches!(field(&table, "d").2, Value::Time(time) if time.to_rfc3339() == "2026-11-20T10:00:00+00:00"));
         assert!(matches!(field(&table, "e").2, Value::Other("a float")));
@@ -224,7 +226,7 @@ mod tests {
         let Value::Table(table) = from_json(line).unwrap().value else { panic!("no object") };
         assert!(matches!(field(&table, "a"), (1, 6, Value::String(text)) if text == "x"));
         assert!(matches!(field(&table, "bb"), (11, 22, Value::Array(items))
-            if matches!(&items[..], [Node { at: 23, value: Value::String(e) }, Node { at: 33, value: Value::Integer(1) },
+            if matches!(&items[..], [Node { at: 23, end: 31, value: Value::String(e) }, Node { at: 33, value: Value::Integer(1), .. },
                 Node { value: Value::Other("null"), .. }] if e == "é")));
         let (_, 48, Value::Table(inner)) = field(&table, "c") else { panic!("no object within") };
         assert!(matches!(field(inner, "d"), (49, 54, Value::Boolean(false))));

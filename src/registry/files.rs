@@ -21,6 +21,7 @@ const MAX_JSONL: u64 = 1024 * MEBIBYTE;
 pub struct RegistryFiles {
     folder: PathBuf,
     revision: Option<Revision>,
+    draft: Option<(PathBuf, String)>,
 }
 
 /// Something that stands in `plugins/` or `licenses/`.
@@ -49,12 +50,17 @@ pub enum Kind {
 impl RegistryFiles {
     /// The files as they stand in the folder now.
     pub fn folder(path: &Path) -> Self {
-        Self { folder: path.to_owned(), revision: None }
+        Self { folder: path.to_owned(), revision: None, draft: None }
     }
 
     /// The files as they stood in revision `rev` (whatever `git rev-parse` takes) of the repository around `folder`.
     pub fn revision(folder: &Path, rev: &str) -> Result<Self, RegistryError> {
-        Ok(Self { folder: folder.to_owned(), revision: Some(Revision::open(folder, rev)?) })
+        Ok(Self { folder: folder.to_owned(), revision: Some(Revision::open(folder, rev)?), draft: None })
+    }
+
+    /// The files as they would stand if `file` had this text.
+    pub fn with_draft(self, file: &Path, text: String) -> Self {
+        Self { draft: Some((file.to_owned(), text)), ..self }
     }
 
     /// What stands in `subfolder`, sorted by name, without dotfiles, `*.md` and what editors leave behind.
@@ -73,6 +79,13 @@ impl RegistryFiles {
             .filter(|(name, _)| counts(name))
             .map(|(name, kind)| Listed { file: folder.join(&name), name, kind })
             .collect();
+        if let Some((file, _)) = &self.draft
+            && file.parent() == Some(&folder)
+            && listed.iter().all(|listed| listed.file != *file)
+        {
+            let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            listed.push(Listed { file: file.clone(), name, kind: Kind::File });
+        }
         listed.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(listed)
     }
@@ -87,9 +100,10 @@ impl RegistryFiles {
             Kind::Special => return complain("not a regular file".into()),
         }
         let limit = if listed.name.ends_with(".jsonl") { MAX_JSONL } else { MAX_TOML };
-        let bytes = match &self.revision {
-            Some(revision) => revision.read(&self.folder, &listed.file, limit),
-            None => read_file(&listed.file, limit).map_err(|error| error.to_string()),
+        let bytes = match (&self.draft, &self.revision) {
+            (Some((file, text)), _) if *file == listed.file => Ok(text.clone().into_bytes()),
+            (_, Some(revision)) => revision.read(&self.folder, &listed.file, limit),
+            _ => read_file(&listed.file, limit).map_err(|error| error.to_string()),
         };
         match bytes.map(String::from_utf8) {
             Err(reason) => complain(format!("cannot be read: {reason}")),

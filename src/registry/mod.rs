@@ -7,6 +7,7 @@
 mod addresses;
 mod complaint;
 mod document;
+pub mod edit;
 mod files;
 mod git;
 mod licenses;
@@ -63,16 +64,19 @@ pub enum RegistryError {
 impl Registry {
     /// Reads the whole folder, or tells everything that is wrong in it.
     pub fn load(folder: &Path) -> Result<Self, RegistryError> {
-        let files = RegistryFiles::folder(folder);
+        Self::read(&RegistryFiles::folder(folder))
+    }
+
+    fn read(files: &RegistryFiles) -> Result<Self, RegistryError> {
         let mut complaints = Vec::new();
         let mut plugins = HashMap::new();
-        for entry in plugins::load(&files)? {
+        for entry in plugins::load(files)? {
             match entry.plugin {
                 Ok(plugin) => drop(plugins.insert(plugin.slug.clone(), plugin)),
                 Err(reasons) => complaints.extend(reasons),
             }
         }
-        let (licenses, reasons) = Licenses::load(&files)?;
+        let (licenses, reasons) = Licenses::load(files)?;
         complaints.extend(reasons);
         if complaints.is_empty() { Ok(Self { plugins, licenses }) } else { Err(RegistryError::Complaints(complaints)) }
     }

@@ -47,7 +47,7 @@ impl<'a> Reader<'a> {
         let mut reader = Self { file, lines: vec![0], first_line: line_number, json: true, complaints: vec![] };
         let table = match document::from_json(line) {
             Ok(Node { value: Value::Table(table), .. }) => Some(table),
-            Ok(Node { at, value }) => {
+            Ok(Node { at, value, .. }) => {
                 reader.complain(at, format!("expected an object, found {}", value.type_name()));
                 None
             }
