@@ -15,6 +15,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
@@ -130,7 +131,7 @@ pub enum StoreError {
 /// Waits a second for another process to let go of it, as at a restart.
 pub fn open(path: &Path) -> Result<Arc<dyn Bindings>, StoreError> {
     let (disk, stored) = sled::SledDisk::open(path)?;
-    Ok(Arc::new(Store::new(disk, stored)))
+    Ok(Arc::new(Store::new(disk, stored, syncer::WRITE_BEHIND)))
 }
 
 /// Opens an existing store for a look, while no server runs on it; makes nothing.
@@ -146,10 +147,10 @@ struct Store<D> {
 }
 
 impl<D: Disk> Store<D> {
-    fn new(disk: D, stored: syncer::Stored) -> Self {
+    fn new(disk: D, stored: syncer::Stored, write_behind: Duration) -> Self {
         let (disk, reports) = (Arc::new(disk), Arc::new(Reports::default()));
         let held = Arc::new(Held::new(stored));
-        let syncer = Syncer::start(disk.clone(), held.clone(), reports.clone());
+        let syncer = Syncer::start(disk.clone(), held.clone(), reports.clone(), write_behind);
         Self { disk, held, reports, syncer }
     }
 

@@ -24,7 +24,7 @@ use super::{Health, StoreError};
 pub(super) const QUEUE: usize = 4_096;
 
 /// How long reports wait, and how often a failed disk is tried again.
-const WRITE_BEHIND: Duration = Duration::from_secs(2);
+pub(super) const WRITE_BEHIND: Duration = Duration::from_secs(2);
 
 /// What bindings and reports are filed under.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -100,11 +100,12 @@ enum Failure {
 }
 
 impl Syncer {
-    pub(super) fn start(disk: Arc<impl Disk>, held: Arc<Held>, reports: Arc<Reports>) -> Self {
+    pub(super) fn start(disk: Arc<impl Disk>, held: Arc<Held>, reports: Arc<Reports>, write_behind: Duration) -> Self {
         let (queue, jobs) = sync_channel(QUEUE);
         let status = Arc::new(Mutex::new(Status { failure: None, since: Utc::now() }));
-        let writer = Writer { disk, held, reports, status: status.clone(), undo: BTreeMap::new(), next_shard: 0 };
-        let thread = std::thread::Builder::new().name("store".into()).spawn(move || writer.run(&jobs));
+        let (undo, next_shard) = (BTreeMap::new(), 0);
+        let writer = Writer { disk, held, reports, status: status.clone(), undo, next_shard };
+        let thread = std::thread::Builder::new().name("store".into()).spawn(move || writer.run(&jobs, write_behind));
         if let Err(error) = &thread {
             tracing::error!(%error, "the store's thread does not start");
         }
@@ -159,8 +160,8 @@ struct Writer<D> {
 }
 
 impl<D: Disk> Writer<D> {
-    fn run(mut self, queue: &Receiver<Message>) -> Result<(), StoreError> {
-        let mut next_write_behind = Instant::now() + WRITE_BEHIND;
+    fn run(mut self, queue: &Receiver<Message>, write_behind: Duration) -> Result<(), StoreError> {
+        let mut next_write_behind = Instant::now() + write_behind;
         loop {
             let first = queue.recv_timeout(next_write_behind.saturating_duration_since(Instant::now()));
             let mut closing = matches!(first, Err(RecvTimeoutError::Disconnected));
@@ -179,7 +180,7 @@ impl<D: Disk> Writer<D> {
             }
             // One shard at a time, so that a binding waits for one sync more at most.
             if Instant::now() >= next_write_behind && !self.write_behind() {
-                next_write_behind = Instant::now() + WRITE_BEHIND;
+                next_write_behind = Instant::now() + write_behind;
             }
         }
     }

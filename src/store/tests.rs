@@ -1,13 +1,15 @@
 //! The store as the server sees it, on a real disk and on one that fails when told to.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::io;
 use std::num::NonZeroU32;
-use std::sync::Arc;
+use std::sync::{Arc, Condvar, Mutex};
 
 use chrono::{DateTime, NaiveDate, Utc};
 use tempfile::TempDir;
 use tokio::task::JoinSet;
 
+use super::syncer::{QUEUE, Record, Stored};
 use super::*;
 use crate::model::license::{Modules, Released, Sites, Status};
 
@@ -39,6 +41,123 @@ fn hosts_of(store: &dyn Bindings, license: &License) -> Vec<String> {
 
 fn elsewhere(first: &str) -> Outcome {
     Outcome::Elsewhere { first: host(first) }
+}
+
+/// A disk in memory that notes what is done to it and, once told to, syncs only as it is told.
+#[derive(Default)]
+struct Memory {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    bindings: BTreeMap<Key, Record>,
+    reports: reports::Batch,
+    events: Vec<&'static str>,
+    /// How each next sync ends; without a word the syncer waits. `None`: all go well.
+    script: Option<VecDeque<bool>>,
+}
+
+impl Memory {
+    fn note(&self, event: &'static str) {
+        self.state.lock().unwrap().events.push(event);
+        self.changed.notify_all();
+    }
+
+    fn events(&self) -> Vec<&'static str> {
+        self.state.lock().unwrap().events.clone()
+    }
+
+    fn bound(&self) -> Vec<String> {
+        self.state.lock().unwrap().bindings.keys().map(|key| key.host.to_string()).collect()
+    }
+
+    /// From now on every sync waits for [`Memory::end_sync`].
+    fn hold(&self) {
+        self.state.lock().unwrap().script = Some(VecDeque::new());
+    }
+
+    fn end_sync(&self, well: bool) {
+        self.state.lock().unwrap().script.as_mut().unwrap().push_back(well);
+        self.changed.notify_all();
+    }
+
+    /// From now on every sync ends well at once.
+    fn let_go(&self) {
+        self.state.lock().unwrap().script = None;
+        self.changed.notify_all();
+    }
+
+    /// Blocks until `event` was noted `times` times.
+    fn wait_for(&self, event: &str, times: usize) {
+        let seen = |state: &mut State| state.events.iter().filter(|noted| **noted == event).count() < times;
+        drop(self.changed.wait_while(self.state.lock().unwrap(), seen).unwrap());
+    }
+}
+
+impl Disk for Arc<Memory> {
+    fn binding(&self, key: &Key) -> io::Result<Option<Record>> {
+        Ok(self.state.lock().unwrap().bindings.get(key).cloned())
+    }
+
+    fn report(&self, key: &Key) -> io::Result<Option<Report>> {
+        Ok(self.state.lock().unwrap().reports.get(key).cloned())
+    }
+
+    fn write_bindings(&self, changes: &BTreeMap<Key, Option<Record>>) -> io::Result<()> {
+        for (key, record) in changes {
+            let bindings = &mut self.state.lock().unwrap().bindings;
+            match record {
+                Some(record) => bindings.insert(key.clone(), record.clone()),
+                None => bindings.remove(key),
+            };
+        }
+        self.note("written");
+        Ok(())
+    }
+
+    fn write_reports(&self, reports: &reports::Batch) -> io::Result<()> {
+        self.state.lock().unwrap().reports.extend(reports.clone());
+        Ok(())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.note("sync begins");
+        let untold = |state: &mut State| state.script.as_ref().is_some_and(VecDeque::is_empty);
+        let mut state = self.changed.wait_while(self.state.lock().unwrap(), untold).unwrap();
+        let well = state.script.as_mut().and_then(VecDeque::pop_front).unwrap_or(true);
+        drop(state);
+        self.note(if well { "synced" } else { "sync failed" });
+        if well { Ok(()) } else { Err(io::Error::other("the disk is full")) }
+    }
+}
+
+/// A store that writes only what somebody waits for, until it is closed.
+fn on_memory() -> (Arc<Memory>, Arc<Store<Arc<Memory>>>) {
+    const NEVER: Duration = Duration::from_secs(3600);
+    let memory = Arc::new(Memory::default());
+    (memory.clone(), Arc::new(Store::new(memory, Stored::default(), NEVER)))
+}
+
+type Binder = tokio::task::JoinHandle<Result<Outcome, StoreError>>;
+
+/// Binds in a task of its own; returns once the syncer is writing or the task is waiting for another one.
+async fn start_binding(store: &Arc<Store<Arc<Memory>>>, license: &License, name: &str) -> Binder {
+    let (store, license, host) = (store.clone(), license.clone(), host(name));
+    let (asked, has_asked) = tokio::sync::oneshot::channel();
+    let task = tokio::spawn(async move {
+        let mut binding = std::pin::pin!(store.bind(&license, &host, at(1)));
+        let mut asked = Some(asked);
+        std::future::poll_fn(|context| {
+            let answer = binding.as_mut().poll(context);
+            asked.take().map(|asked| asked.send(()));
+            answer
+        })
+        .await
+    });
+    has_asked.await.unwrap();
+    task
 }
 
 /// Binds one license from 64 hosts at once.
@@ -73,4 +192,304 @@ async fn of_64_hosts_at_once_exactly_as_many_are_bound_as_there_are_sites() {
             assert!(*outcome == Outcome::Bound || *outcome == elsewhere(&bound[0]), "{host}: {outcome:?}");
         }
     }
+}
+
+#[tokio::test]
+async fn a_host_that_is_bound_is_answered_without_a_write() {
+    let (memory, store) = on_memory();
+    let license = License { hosts: vec![host("ahead.com")], ..license(1, 2) };
+    assert_eq!(store.bind(&license, &host("ahead.com"), at(1)).await.unwrap(), Outcome::Bound);
+    assert_eq!(memory.events(), [""; 0], "bound by the registry");
+    assert_eq!(store.bind(&license, &host("a.com"), at(1)).await.unwrap(), Outcome::Bound);
+    let events = memory.events();
+    for _ in 0..3 {
+        assert_eq!(store.bind(&license, &host("a.com"), at(2)).await.unwrap(), Outcome::Bound);
+        assert_eq!(store.bind(&license, &host("b.com"), at(2)).await.unwrap(), elsewhere("ahead.com"));
+    }
+    assert_eq!(memory.events(), events);
+}
+
+#[tokio::test]
+async fn nobody_is_told_before_the_sync_has_returned() {
+    let (memory, store) = on_memory();
+    memory.hold();
+    let license = license(1, 1);
+    let first = start_binding(&store, &license, "a.com").await;
+    let again = start_binding(&store, &license, "a.com").await;
+    let other = start_binding(&store, &license, "b.com").await;
+    memory.wait_for("sync begins", 1);
+    assert!(!first.is_finished() && !again.is_finished() && !other.is_finished());
+    assert!(store.of(&license.id).is_empty(), "only what is durable shows");
+    memory.end_sync(true);
+    for task in [first, again] {
+        assert_eq!(task.await.unwrap().unwrap(), Outcome::Bound);
+    }
+    assert_eq!(other.await.unwrap().unwrap(), elsewhere("a.com"));
+    memory.note("told");
+    assert_eq!(memory.events(), ["written", "sync begins", "synced", "told"]);
+}
+
+#[tokio::test]
+async fn one_sync_serves_all_who_wait() {
+    let (memory, store) = on_memory();
+    memory.hold();
+    let mut tasks = vec![start_binding(&store, &license(0, 1), "a.com").await];
+    memory.wait_for("sync begins", 1);
+    for number in 1..100 {
+        tasks.push(start_binding(&store, &license(number, 1), "a.com").await);
+    }
+    memory.let_go();
+    for task in tasks {
+        assert_eq!(task.await.unwrap().unwrap(), Outcome::Bound);
+    }
+    assert_eq!(memory.events().iter().filter(|event| **event == "synced").count(), 2);
+}
+
+#[tokio::test]
+async fn a_failing_sync_turns_everybody_away_and_gives_the_seats_back() {
+    let (memory, store) = on_memory();
+    assert!(store.health().state.is_ok());
+    memory.hold();
+    let (one, two) = (license(1, 1), license(2, 1));
+    let tasks = [start_binding(&store, &one, "a.com").await, start_binding(&store, &one, "a.com").await];
+    memory.wait_for("sync begins", 1);
+    memory.end_sync(false);
+    for task in tasks {
+        assert!(matches!(task.await.unwrap(), Err(StoreError::NotDurable(reason)) if &*reason == "the disk is full"));
+    }
+    assert!(matches!(store.health().state, Err(StoreError::NotDurable(_))));
+    assert_eq!(memory.bound(), ["a.com"], "the disk has what nobody was told of");
+
+    memory.let_go();
+    assert_eq!(store.bind(&two, &host("c.com"), at(2)).await.unwrap(), Outcome::Bound);
+    assert!(store.health().state.is_ok());
+    assert_eq!(memory.bound(), ["c.com"], "it is undone with the next batch");
+    assert_eq!(store.bind(&one, &host("b.com"), at(2)).await.unwrap(), Outcome::Bound);
+    assert_eq!(hosts_of(&*store, &one), ["b.com"]);
+}
+
+#[tokio::test]
+async fn a_failed_binding_over_a_void_one_leaves_the_void_one() {
+    let (memory, store) = on_memory();
+    let mut license = license(1, 1);
+    store.bind(&license, &host("a.com"), at(1)).await.unwrap();
+    let before = memory.state.lock().unwrap().bindings.clone();
+    license.released.all = Some(at(5));
+    memory.hold();
+    let task = start_binding(&store, &license, "a.com").await;
+    memory.wait_for("sync begins", 2);
+    memory.end_sync(false);
+    task.await.unwrap().unwrap_err();
+    memory.let_go();
+    store.close().unwrap();
+    assert_eq!(memory.state.lock().unwrap().bindings, before);
+    assert_eq!(hosts_of(&*store, &license), ["a.com"]);
+}
+
+#[tokio::test]
+async fn whoever_waits_for_a_seat_gets_it_when_the_other_fails() {
+    let (memory, store) = on_memory();
+    memory.hold();
+    let license = license(1, 1);
+    let first = start_binding(&store, &license, "a.com").await;
+    let second = start_binding(&store, &license, "b.com").await;
+    memory.wait_for("sync begins", 1);
+    memory.end_sync(false);
+    memory.end_sync(true);
+    first.await.unwrap().unwrap_err();
+    assert_eq!(second.await.unwrap().unwrap(), Outcome::Bound);
+    assert_eq!(memory.bound(), ["b.com"]);
+}
+
+#[tokio::test]
+async fn a_waiter_who_leaves_neither_loses_nor_repeats_a_binding() {
+    let (memory, store) = on_memory();
+    memory.hold();
+    let license = license(1, 1);
+    let task = start_binding(&store, &license, "a.com").await;
+    memory.wait_for("sync begins", 1);
+    task.abort();
+    assert!(task.await.unwrap_err().is_cancelled());
+    let other = start_binding(&store, &license, "b.com").await;
+    memory.end_sync(true);
+    assert_eq!(other.await.unwrap().unwrap(), elsewhere("a.com"));
+    assert_eq!(store.bind(&license, &host("a.com"), at(2)).await.unwrap(), Outcome::Bound);
+    assert_eq!(memory.events(), ["written", "sync begins", "synced"]);
+}
+
+#[tokio::test]
+async fn a_full_queue_says_so_and_takes_no_seat() {
+    let (memory, store) = on_memory();
+    memory.hold();
+    let numbered = |number: usize| {
+        let mut id = [0; 32];
+        id[..8].copy_from_slice(&number.to_le_bytes());
+        License { id: LicenseId::from_bytes(id), ..license(0, 1) }
+    };
+    let mut tasks = vec![start_binding(&store, &numbered(0), "a.com").await];
+    memory.wait_for("sync begins", 1);
+    for number in 1..=QUEUE {
+        tasks.push(start_binding(&store, &numbered(number), "a.com").await);
+    }
+    let late = numbered(QUEUE + 1);
+    assert!(matches!(store.bind(&late, &host("a.com"), at(1)).await, Err(StoreError::Busy)));
+    memory.let_go();
+    for task in tasks {
+        assert_eq!(task.await.unwrap().unwrap(), Outcome::Bound);
+    }
+    assert_eq!(store.bind(&late, &host("b.com"), at(1)).await.unwrap(), Outcome::Bound);
+}
+
+#[tokio::test]
+async fn a_restart_keeps_every_binding_in_order_even_where_the_clock_stepped_back() {
+    let folder = TempDir::new().unwrap();
+    let license = license(1, 4);
+    let store = open(folder.path()).unwrap();
+    for (name, seconds) in [("z.com", 300), ("m.com", 200)] {
+        store.bind(&license, &host(name), at(seconds)).await.unwrap();
+    }
+    drop(store);
+    let store = open(folder.path()).unwrap();
+    for (name, seconds) in [("a.com", 100), ("k.com", 400)] {
+        store.bind(&license, &host(name), at(seconds)).await.unwrap();
+    }
+    let before = store.of(&license.id);
+    drop(store);
+    let store = open(folder.path()).unwrap();
+    assert_eq!(hosts_of(&*store, &license), ["z.com", "m.com", "a.com", "k.com"]);
+    assert_eq!(store.of(&license.id), before);
+    assert_eq!(store.bind(&license, &host("late.com"), at(500)).await.unwrap(), elsewhere("z.com"));
+}
+
+#[tokio::test]
+async fn a_released_host_makes_room_and_can_be_bound_anew() {
+    let folder = TempDir::new().unwrap();
+    let mut license = license(1, 1);
+    let store = open(folder.path()).unwrap();
+    store.bind(&license, &host("old.com"), at(10)).await.unwrap();
+    license.released.hosts.insert(host("old.com"), at(20));
+    assert_eq!(store.bind(&license, &host("new.com"), at(30)).await.unwrap(), Outcome::Bound);
+    assert_eq!(store.bind(&license, &host("old.com"), at(31)).await.unwrap(), elsewhere("new.com"));
+
+    license.released.hosts.insert(host("new.com"), at(40));
+    // This server's clock is behind the one the release was written with.
+    assert_eq!(store.bind(&license, &host("old.com"), at(15)).await.unwrap(), Outcome::Bound);
+    assert_eq!(store.bind(&license, &host("new.com"), at(50)).await.unwrap(), elsewhere("old.com"));
+    drop(store);
+    let store = open(folder.path()).unwrap();
+    assert_eq!(hosts_of(&*store, &license), ["new.com", "old.com"]);
+    assert_eq!(store.bind(&license, &host("new.com"), at(50)).await.unwrap(), elsewhere("old.com"));
+}
+
+#[tokio::test]
+async fn reports_are_merged_shown_at_once_and_written_at_the_end() {
+    let folder = TempDir::new().unwrap();
+    let (license, site) = (license(1, 1), host("a.com"));
+    let version = |version: &str| Report { plugin_version: Some(version.into()), ..Report::default() };
+    let seen = |seconds| Report { last_seen: Some(at(seconds)), ..Report::default() };
+    let expected = Report { plugin_version: Some("1.1".into()), last_seen: Some(at(9)), ..Report::default() };
+
+    let store = open(folder.path()).unwrap();
+    store.bind(&license, &site, at(1)).await.unwrap();
+    assert_eq!(store.reported(&license.id, &site), None);
+    for report in [version("1.0"), seen(7), version("1.1")] {
+        store.report(&license.id, &site, report);
+    }
+    drop(store);
+    let store = open(folder.path()).unwrap();
+    store.report(&license.id, &site, seen(9));
+    assert_eq!(store.reported(&license.id, &site), Some(expected.clone()));
+    store.close().unwrap();
+    drop(store);
+    let found = read_only(folder.path()).unwrap().of(&license.id).unwrap();
+    assert_eq!(found, [(Binding { host: site, bound_at: at(1) }, expected)]);
+}
+
+#[tokio::test]
+async fn reports_that_could_not_be_written_are_kept() {
+    let (memory, store) = on_memory();
+    memory.hold();
+    memory.end_sync(false);
+    let (license, site) = (license(1, 1), host("a.com"));
+    let report = Report { last_seen: Some(at(1)), ..Report::default() };
+    store.report(&license.id, &site, report.clone());
+    assert!(matches!(store.close(), Err(StoreError::NotDurable(_))));
+    let key = Key { license: license.id, host: site };
+    assert_eq!(store.reports.waiting(&key), Some(report));
+}
+
+#[tokio::test]
+async fn reports_and_what_is_to_be_undone_are_written_without_anybody_waiting() {
+    let memory = Arc::new(Memory::default());
+    let store = Arc::new(Store::new(memory.clone(), Stored::default(), Duration::from_millis(1)));
+    memory.hold();
+    let (license, site) = (license(1, 1), host("a.com"));
+    start_binding(&store, &license, "a.com").await;
+    memory.wait_for("sync begins", 1);
+    store.report(&license.id, &site, Report { last_seen: Some(at(1)), ..Report::default() });
+    memory.end_sync(false);
+    memory.wait_for("sync begins", 2);
+    assert_eq!(memory.bound(), [""; 0]);
+    assert!(store.health().state.is_err());
+    memory.end_sync(true);
+    memory.wait_for("synced", 1);
+    assert_eq!(memory.state.lock().unwrap().reports.len(), 1);
+    memory.let_go();
+}
+
+#[test]
+fn waiting_reports_are_bounded() {
+    let reports = Reports::default();
+    let key = |number| Key { license: LicenseId::from_bytes([1; 32]), host: host(&format!("site-{number}.com")) };
+    for number in 0..1_030 {
+        reports.add(key(number), Report::default());
+    }
+    assert_eq!(reports.take_dropped(), 6);
+    reports.add(key(0), Report::default());
+    assert_eq!(reports.take_dropped(), 0, "a site that waits already costs nothing more");
+}
+
+#[tokio::test]
+async fn a_closed_store_binds_nobody_and_says_so() {
+    let (_, store) = on_memory();
+    store.close().unwrap();
+    assert!(matches!(store.bind(&license(1, 1), &host("a.com"), at(1)).await, Err(StoreError::Closed)));
+    assert!(matches!(store.health().state, Err(StoreError::Closed)));
+    store.close().unwrap();
+}
+
+#[test]
+fn a_store_in_use_is_not_opened_twice() {
+    let folder = TempDir::new().unwrap();
+    let _store = open(folder.path()).unwrap();
+    assert!(matches!(read_only(folder.path()), Err(StoreError::InUse(path)) if path == folder.path()));
+    assert!(matches!(open(folder.path()), Err(StoreError::InUse(path)) if path == folder.path()));
+}
+
+#[test]
+fn looking_at_a_store_makes_none() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("store");
+    assert!(matches!(read_only(&path), Err(StoreError::Missing(_))));
+    assert!(!path.exists());
+}
+
+#[tokio::test]
+async fn damage_is_an_error_that_names_the_store() {
+    let folder = TempDir::new().unwrap();
+    let store = open(folder.path()).unwrap();
+    store.bind(&license(1, 1), &host("a.com"), at(1)).await.unwrap();
+    drop(store);
+    for garbage in ["db", "conf"] {
+        std::fs::write(folder.path().join(garbage), [0xA5; 4096]).unwrap();
+    }
+    let error = open(folder.path()).err().unwrap();
+    assert!(error.to_string().starts_with(&folder.path().display().to_string()), "{error}");
+}
+
+#[test]
+fn a_folder_that_cannot_be_made_is_an_error() {
+    let folder = TempDir::new().unwrap();
+    std::fs::write(folder.path().join("store"), "a file").unwrap();
+    assert!(matches!(open(&folder.path().join("store")), Err(StoreError::Read { .. })));
 }
