@@ -24,7 +24,6 @@
 
 pub mod build;
 pub mod catalog;
-pub mod cli;
 pub mod commands;
 pub mod config;
 pub mod durable_file;

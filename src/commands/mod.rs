@@ -1,6 +1,9 @@
 //! One file a verb. Each takes what `cli` parsed and the [`Config`](crate::config::Config), does its work and returns an
 //! exit status or a [`Failure`]; `main` prints the failure.
 
+pub mod build;
+pub mod serve;
+
 use std::error::Error;
 
 /// What the program's exit code says.

@@ -11,14 +11,14 @@ use tokio::task::JoinSet;
 
 use super::syncer::{QUEUE, Record, Stored};
 use super::*;
-use crate::model::license::{Modules, Released, Sites, Status};
+use crate::model::license::{Released, Sites, Status};
 
 fn license(number: u8, sites: u32) -> License {
     License {
         id: LicenseId::from_bytes([number; 32]),
         status: Status::Active,
         expires: NaiveDate::MAX,
-        modules: Modules::new(),
+        modules: Arc::default(),
         sites: Sites::Limited(NonZeroU32::new(sites).unwrap()),
         grace_period_hours: None,
         hosts: vec![],

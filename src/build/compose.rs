@@ -1,0 +1,142 @@
+//! Step 4: entry + release → manifest. Pure: no clock, no files, no git.
+//!
+//! What the vendor's entry says comes first, then the plugin's header, then its readme, as on WordPress.org.
+
+use url::Url;
+
+use super::source_files::{Markdown, SourceFiles};
+use super::{changelog, html};
+use crate::model::manifest::{Manifest, Sections};
+use crate::model::plugin::Plugin;
+use crate::model::version::Version;
+
+/// A release, ready to be described.
+pub struct Facts<'a> {
+    /// The version it is published under.
+    pub version: &'a Version,
+    /// The version in the tag's name.
+    pub tag_version: &'a Version,
+    /// The tag's name.
+    pub tag: &'a str,
+    /// Seconds since 1970.
+    pub time: i64,
+    /// The annotated tag's message.
+    pub message: Option<&'a [u8]>,
+    /// What the plugin's files say.
+    pub files: &'a SourceFiles,
+}
+
+/// The manifest of one release.
+pub fn manifest(plugin: &Plugin, release: &Facts<'_>) -> Manifest {
+    let SourceFiles { header, readme, .. } = release.files;
+    let fields = readme.as_ref().map(|readme| &readme.fields);
+    let version = release.version.to_string();
+    let download_url = download_url(plugin, release);
+    let homepage = first([&plugin.homepage, web_address(&header.plugin_uri)]);
+    let description = first([fields.map_or("", |fields| &fields.short_description), &header.description]);
+    let long_description = match readme.as_ref().map(|readme| readme.description.html()) {
+        Some(html) if !html.trim().is_empty() => html.to_owned(),
+        _ => html::from_markdown(&description),
+    };
+    Manifest {
+        author: first([&plugin.author, &header.author]),
+        author_homepage: first([&plugin.author_homepage, web_address(&header.author_uri)]),
+        autoupdate: false,
+        banners: plugin.banners.clone(),
+        changelog: changelog_of(release),
+        description,
+        download_link: download_url.clone(),
+        package: download_url.clone(),
+        download_url,
+        url: homepage.clone(),
+        homepage,
+        icons: plugin.icons.clone(),
+        last_updated: utc(release.time),
+        name: first([&plugin.name, &header.name, fields.map_or("", |fields| &fields.name)]),
+        new_version: version.clone(),
+        requires: first([&header.requires, fields.map_or("", |fields| &fields.requires)]),
+        requires_php: first([&header.requires_php, fields.map_or("", |fields| &fields.requires_php)]),
+        sections: Sections { changelog: changelog_html(release), description: long_description },
+        slug: plugin.slug.clone(),
+        tag: release.tag.to_owned(),
+        tested: first([&header.tested, fields.map_or("", |fields| &fields.tested)]),
+        translations: [],
+        upgrade_notice: of_version(release, |version| {
+            fields.map(|fields| fields.upgrade_notice(version)).filter(|notice| !notice.is_empty())
+        }),
+        version,
+    }
+}
+
+/// The first that says something.
+fn first<const N: usize>(texts: [&str; N]) -> String {
+    texts.into_iter().find(|text| !text.is_empty()).unwrap_or_default().to_owned()
+}
+
+/// SECURITY: an address from a plugin's header becomes a link in an admin's browser; `javascript:` must not.
+fn web_address(text: &str) -> &str {
+    match Url::parse(text) {
+        Ok(url) if matches!(url.scheme(), "http" | "https") => text,
+        _ => "",
+    }
+}
+
+fn download_url(plugin: &Plugin, release: &Facts<'_>) -> String {
+    // Slugs and versions need no encoding, and an encoded tag has no brace that a later replacement could find.
+    plugin
+        .download_url
+        .replace("{slug}", plugin.slug.as_str())
+        .replace("{version}", release.version.as_str())
+        .replace("{tag}", &percent_encoded(release.tag))
+}
+
+/// Everything but RFC 3986's unreserved characters (section 2.3) is encoded, `/` too.
+fn percent_encoded(text: &str) -> String {
+    let mut encoded = String::new();
+    for byte in text.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => encoded.push(byte.into()),
+            _ => encoded += &format!("%{byte:02X}"),
+        }
+    }
+    encoded
+}
+
+/// The changelogs that may tell of the release: the readme's, then those in files of their own.
+fn changelogs<'a>(release: &'a Facts<'_>) -> impl Iterator<Item = &'a Markdown> {
+    let readme = release.files.readme.as_ref().map(|readme| &readme.changelog);
+    readme.into_iter().chain(release.files.changelogs.iter().map(AsRef::as_ref))
+}
+
+/// Asks for the published version, then for the version as the tag writes it.
+fn of_version(release: &Facts<'_>, ask: impl Fn(&Version) -> Option<String>) -> String {
+    ask(release.version).or_else(|| ask(release.tag_version)).unwrap_or_default()
+}
+
+fn entry_in(changelog: &Markdown, release: &Facts<'_>) -> String {
+    of_version(release, |version| changelog::of_version(&changelog.text, version))
+}
+
+/// Plain text: this version's entry, else what the tag's message tells.
+fn changelog_of(release: &Facts<'_>) -> String {
+    let entry = changelogs(release).map(|changelog| entry_in(changelog, release)).find(|entry| !entry.is_empty());
+    entry.unwrap_or_else(|| {
+        let message = html::decode(release.message.unwrap_or_default());
+        changelog::from_tag_message(&message, release.tag_version).unwrap_or_default()
+    })
+}
+
+/// The changelog that knows this version, else the first that has anything to show.
+fn changelog_html(release: &Facts<'_>) -> String {
+    let knows = changelogs(release).find(|changelog| !entry_in(changelog, release).is_empty());
+    let shown = knows.or_else(|| changelogs(release).find(|changelog| !changelog.html().trim().is_empty()));
+    shown.map(|changelog| changelog.html().to_owned()).unwrap_or_default()
+}
+
+/// `2026-11-20 10:17:03`; empty for a time outside the years 1970 to 9999.
+fn utc(seconds: i64) -> String {
+    const END_OF_9999: i64 = 253_402_300_799;
+    let time = Some(seconds).filter(|seconds| (0..=END_OF_9999).contains(seconds));
+    let time = time.and_then(|seconds| chrono::DateTime::from_timestamp(seconds, 0));
+    time.map(|time| time.format("%Y-%m-%d %H:%M:%S").to_string()).unwrap_or_default()
+}

@@ -1,0 +1,187 @@
+//! Repositories that tests make: written through git2 into a temporary folder, with fixed names and times.
+
+use std::path::{Path, PathBuf};
+
+use git2::{Index, IndexEntry, IndexTime, ObjectType, Oid, Signature, Time};
+
+use super::{Options, PluginReport, Progress, Report};
+use crate::model::plugin::{Plugin, Repository, Source};
+use crate::model::slug::Slug;
+use crate::model::tag_pattern::TagPattern;
+use crate::registry::plugins::Entry;
+
+/// 2026-11-20 10:17:03 UTC: when every commit is made.
+pub const COMMITTED: i64 = 1_795_169_823;
+
+/// A repository in a temporary folder, and a folder to publish to beside it.
+pub struct Fixture {
+    folder: tempfile::TempDir,
+    pub git: git2::Repository,
+}
+
+pub const FILE: u32 = 0o100_644;
+pub const LINK: u32 = 0o120_000;
+pub const SUBMODULE: u32 = 0o160_000;
+
+impl Fixture {
+    /// An empty repository in a folder called `acme-repository`; HEAD stays unborn.
+    pub fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let git = git2::Repository::init(folder.path().join("acme-repository")).unwrap();
+        Self { folder, git }
+    }
+
+    pub fn repository(&self) -> PathBuf {
+        self.git.workdir().unwrap().to_owned()
+    }
+
+    pub fn releases(&self) -> PathBuf {
+        self.folder.path().join("releases")
+    }
+
+    /// A commit with these files and nothing else.
+    pub fn commit(&self, files: &[(&str, &str)]) -> Oid {
+        let files: Vec<_> = files.iter().map(|(path, text)| (*path, FILE, text.as_bytes())).collect();
+        self.commit_of(&files)
+    }
+
+    /// A commit with these entries: path, mode, contents.
+    pub fn commit_of(&self, files: &[(&str, u32, &[u8])]) -> Oid {
+        let mut index = Index::new().unwrap();
+        for (path, mode, contents) in files {
+            let zero = IndexTime::new(0, 0);
+            let id = if *mode == SUBMODULE {
+                Oid::hash_object(ObjectType::Blob, contents).unwrap()
+            } else {
+                self.git.blob(contents).unwrap()
+            };
+            let path = path.as_bytes().to_vec();
+            let entry = IndexEntry {
+                ctime: zero,
+                mtime: zero,
+                dev: 0,
+                ino: 0,
+                mode: *mode,
+                uid: 0,
+                gid: 0,
+                file_size: 0,
+                id,
+                flags: 0,
+                flags_extended: 0,
+                path,
+            };
+            index.add(&entry).unwrap();
+        }
+        let tree = self.git.find_tree(index.write_tree_to(&self.git).unwrap()).unwrap();
+        let who = signature(COMMITTED);
+        self.git.commit(None, &who, &who, "Work", &tree, &[]).unwrap()
+    }
+
+    pub fn tag(&self, name: &str, target: Oid) {
+        self.git.reference(&format!("refs/tags/{name}"), target, true, "").unwrap();
+    }
+
+    /// An annotated tag; gives the tag object.
+    pub fn annotate(&self, name: &str, target: Oid, message: &str, time: i64) -> Oid {
+        let target = self.git.find_object(target, None).unwrap();
+        self.git.tag(name, &target, &signature(time), message, true).unwrap()
+    }
+
+    /// A commit with a plugin of this version, and a lightweight tag on it.
+    pub fn release(&self, tag: &str, version: &str) -> Oid {
+        let commit = self.commit(&[("acme.php", &header(version))]);
+        self.tag(tag, commit);
+        commit
+    }
+
+    /// The entry of the plugin `acme` in this repository.
+    pub fn plugin(&self) -> Plugin {
+        let slug: Slug = "acme".parse().unwrap();
+        Plugin {
+            name: String::new(),
+            module: (&slug).into(),
+            slug,
+            source: Some(Source {
+                repository: Repository::Folder(self.repository()),
+                path: String::new(),
+                main_file: None,
+            }),
+            tags: TagPattern::defaults(),
+            versions: semver::VersionReq::STAR,
+            withhold: Vec::new(),
+            download_url: "https://example.com/{slug}/{tag}/{slug}-{version}.zip".into(),
+            homepage: String::new(),
+            author: String::new(),
+            author_homepage: String::new(),
+            icons: Default::default(),
+            banners: Default::default(),
+            allow_version_mismatch: false,
+        }
+    }
+
+    /// Builds one plugin and gives what became of it.
+    pub fn build(&self, plugin: Plugin) -> PluginReport {
+        self.run(&[entry(plugin)], false, &[]).plugins.remove(0)
+    }
+
+    pub fn run(&self, entries: &[Entry], check: bool, only: &[&str]) -> Report {
+        super::run(entries, &self.options(check, only), &Silent).unwrap()
+    }
+
+    pub fn options(&self, check: bool, only: &[&str]) -> Options {
+        Options { releases: self.releases(), check, only: only.iter().map(|slug| slug.parse().unwrap()).collect() }
+    }
+
+    /// Every published file and its contents, sorted.
+    pub fn published(&self) -> Vec<(String, String)> {
+        let mut files = Vec::new();
+        collect(&self.releases(), &self.releases(), &mut files);
+        files.sort();
+        files
+    }
+
+    /// A field of a published manifest.
+    pub fn field(&self, version: &str, pointer: &str) -> String {
+        let bytes = std::fs::read(self.releases().join(format!("acme/{version}.json"))).unwrap();
+        let manifest: serde_json::Value = serde_json::from_slice(&bytes).unwrap();
+        manifest.pointer(pointer).unwrap().as_str().unwrap().to_owned()
+    }
+}
+
+fn collect(root: &Path, folder: &Path, files: &mut Vec<(String, String)>) {
+    for entry in std::fs::read_dir(folder).into_iter().flatten() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            collect(root, &path, files);
+        } else {
+            let name = path.strip_prefix(root).unwrap().to_str().unwrap().to_owned();
+            files.push((name, std::fs::read_to_string(path).unwrap()));
+        }
+    }
+}
+
+pub fn entry(plugin: Plugin) -> Entry {
+    Entry {
+        file: format!("registry/plugins/{}.toml", plugin.slug).into(),
+        slug: Some(plugin.slug.clone()),
+        plugin: Ok(plugin),
+    }
+}
+
+/// A PHP file with a plugin header.
+pub fn header(version: &str) -> String {
+    format!("<?php\n/*\n * Plugin Name: Acme\n * Version: {version}\n * Requires PHP: 8.1\n */\n")
+}
+
+fn signature(time: i64) -> Signature<'static> {
+    Signature::new("Ada", "ada@example.com", &Time::new(time, 120)).unwrap()
+}
+
+/// Hears nothing.
+pub struct Silent;
+
+impl Progress for Silent {
+    fn tags_found(&self, _: &Slug, _: usize) {}
+    fn tags_done(&self, _: usize) {}
+    fn plugin_done(&self, _: &PluginReport) {}
+}

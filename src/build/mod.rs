@@ -1,0 +1,285 @@
+//! `countersign build`: registry entries → tags → the plugin's own files at each tag → manifests → `releases/`.
+//!
+//! [`run`] is the whole of it, in five steps; plugins are built side by side, the tags of one after the other. What becomes
+//! of each tag is data, collected in a [`Report`]. The server reads what [`publish`] wrote, through the catalog.
+
+mod agreement;
+mod changelog;
+mod compose;
+mod encoding;
+#[cfg(test)]
+mod fixture;
+mod html;
+mod outcome;
+mod plugin_header;
+mod publish;
+mod readme;
+mod report;
+mod repository;
+mod source_files;
+mod summary;
+mod tags;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use self::compose::Facts;
+use self::outcome::Reason;
+pub use self::outcome::{Outcome, TagOutcome};
+use self::publish::Publisher;
+pub use self::report::{PluginReport, Report, State};
+use self::repository::Repository;
+use self::source_files::SourceReader;
+pub use self::summary::summary;
+use self::tags::{Candidate, Chosen};
+use crate::catalog::{CatalogError, Release};
+use crate::model::plugin::{self, Plugin};
+use crate::model::slug::Slug;
+use crate::model::version::Version;
+use crate::registry::plugins::Entry;
+
+/// What to build, and where to.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The folder that is published to.
+    pub releases: PathBuf,
+    /// Write nothing, only say what would change.
+    pub check: bool,
+    /// Build these plugins only; empty for all.
+    pub only: BTreeSet<Slug>,
+}
+
+/// Hears how far the build is; called from several threads.
+pub trait Progress: Sync {
+    /// So many tags of a plugin are about to be read.
+    fn tags_found(&self, plugin: &Slug, tags: usize);
+    /// So many tags, of whichever plugin, are done.
+    fn tags_done(&self, tags: usize);
+    /// A plugin is done.
+    fn plugin_done(&self, report: &PluginReport);
+}
+
+/// Why nothing was published. What was published before is untouched, except where the message names a file.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    /// `--plugin` names no entry.
+    #[error("there is no plugin {0} in the registry")]
+    UnknownPlugin(Slug),
+    /// The index cannot be read.
+    #[error("what is published cannot be read")]
+    Index(#[source] CatalogError),
+    /// Another build writes there.
+    #[error("{}: another build is at work here", path.display())]
+    Busy {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// A file or folder cannot be written.
+    #[error("{}: cannot be written", path.display())]
+    Write {
+        /// The file or folder.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+impl BuildError {
+    fn write(path: &Path, source: io::Error) -> Self {
+        Self::Write { path: path.to_owned(), source }
+    }
+}
+
+/// Builds the releases of all plugins that `options` asks for, and publishes them.
+pub fn run(entries: &[Entry], options: &Options, progress: &dyn Progress) -> Result<Report, BuildError> {
+    // 1 plugins
+    let chosen = chosen(entries, &options.only)?;
+    let publisher = Publisher::open(&options.releases, options.check)?;
+
+    // 2 tags, 3 the plugin's own files, 4 compose
+    let plugins = side_by_side(&chosen, |entry| {
+        let report = build_entry(entry, &publisher, progress)?;
+        progress.plugin_done(&report);
+        Ok(report)
+    })?;
+
+    // 5 publish
+    let scope = (!options.only.is_empty()).then_some(&options.only);
+    let (report, index) = Report::settle(options.check, plugins, &publisher, scope);
+    publisher.publish(&index, scope)?;
+    Ok(report)
+}
+
+/// The entries to build, sorted by slug; entries without one come last.
+fn chosen<'a>(entries: &'a [Entry], only: &BTreeSet<Slug>) -> Result<Vec<&'a Entry>, BuildError> {
+    let known: BTreeSet<_> = entries.iter().filter_map(|entry| entry.slug.as_ref()).collect();
+    if let Some(unknown) = only.iter().find(|slug| !known.contains(slug)) {
+        return Err(BuildError::UnknownPlugin(unknown.clone()));
+    }
+    let wanted = |entry: &&Entry| only.is_empty() || entry.slug.as_ref().is_some_and(|slug| only.contains(slug));
+    let mut chosen: Vec<_> = entries.iter().filter(wanted).collect();
+    chosen.sort_by_key(|entry| (entry.slug.is_none(), &entry.slug, &entry.file));
+    Ok(chosen)
+}
+
+/// Does `work` for every item over the cores; the results stand in the items' order.
+fn side_by_side<T: Sync, R: Send, E: Send>(items: &[T], work: impl Fn(&T) -> Result<R, E> + Sync) -> Result<Vec<R>, E> {
+    let next = AtomicUsize::new(0);
+    let done = Mutex::new(Vec::with_capacity(items.len()));
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(items.len());
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    let position = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(item) = items.get(position) else { return };
+                    let result = work(item);
+                    if result.is_err() {
+                        next.store(items.len(), Ordering::Relaxed);
+                    }
+                    done.lock().unwrap_or_else(PoisonError::into_inner).push((position, result));
+                }
+            });
+        }
+    });
+    let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+    done.sort_by_key(|(position, _)| *position);
+    done.into_iter().map(|(_, result)| result).collect()
+}
+
+fn build_entry(entry: &Entry, publisher: &Publisher, progress: &dyn Progress) -> Result<PluginReport, BuildError> {
+    let mut report = PluginReport::new(entry);
+    match &entry.plugin {
+        Err(complaints) => report.state = State::Broken(complaints.iter().map(ToString::to_string).collect()),
+        Ok(Plugin { source: None, .. }) => report.state = State::NoSource,
+        Ok(plugin) => match open(plugin) {
+            Err(problem) => report.state = State::Broken(vec![problem]),
+            Ok(repository) => build_plugin(plugin, &repository, publisher, progress, &mut report)?,
+        },
+    }
+    Ok(report)
+}
+
+/// The plugin's repository, or why there is none, in one line.
+fn open(plugin: &Plugin) -> Result<Repository, String> {
+    let folder = match plugin.source.as_ref().map(|source| &source.repository) {
+        Some(plugin::Repository::Folder(folder)) => folder.clone(),
+        Some(plugin::Repository::Url(url)) if url.scheme() == "file" => {
+            url.to_file_path().map_err(|()| format!("{url}: not a path on this machine"))?
+        }
+        Some(plugin::Repository::Url(url)) => {
+            return Err(format!("{url}: remote repositories are not fetched yet: clone it and name the clone's path"));
+        }
+        None => return Err("no source configured".into()),
+    };
+    Repository::open(&folder).map_err(|error| chain(&error))
+}
+
+/// Builds every release of a plugin; each becomes an outcome in `report`.
+fn build_plugin(
+    plugin: &Plugin,
+    repository: &Repository,
+    publisher: &Publisher,
+    progress: &dyn Progress,
+    report: &mut PluginReport,
+) -> Result<(), BuildError> {
+    // 2 tags
+    let tags = match repository.tags() {
+        Ok(tags) => tags,
+        Err(error) => {
+            report.state = State::Broken(vec![chain(&error)]);
+            return Ok(());
+        }
+    };
+    let published = publisher.old().plugins.get(&plugin.slug);
+    if tags.is_empty() && published.is_some() {
+        let hint = if repository.is_shallow() { " (the clone is shallow)" } else { "" };
+        let problem = format!("the repository has no tags{hint}, but releases are published: fetch the tags");
+        report.state = State::Broken(vec![problem]);
+        return Ok(());
+    }
+    progress.tags_found(&plugin.slug, tags.len());
+    let (candidates, skipped) = tags::sort_out(plugin, tags);
+    progress.tags_done(skipped.len());
+    report.tags = skipped;
+
+    let mut reader = SourceReader::new(repository, plugin);
+    for candidate in candidates {
+        progress.tags_done(candidate.len());
+        build_release(plugin, repository, candidate, &mut reader, publisher, report)?;
+    }
+    Ok(())
+}
+
+fn build_release(
+    plugin: &Plugin,
+    repository: &Repository,
+    candidate: Candidate,
+    reader: &mut SourceReader<'_>,
+    publisher: &Publisher,
+    report: &mut PluginReport,
+) -> Result<(), BuildError> {
+    let Some(chosen) = candidate.choose(repository, &mut report.tags) else { return Ok(()) };
+
+    // 3 the plugin's own files, 4 compose
+    let (version, bytes, notes) = match compose(plugin, &chosen, reader) {
+        Ok(composed) => composed,
+        Err(reason) => {
+            let Chosen { tag, version, .. } = chosen;
+            report.tags.push(TagOutcome { tag, version: Some(version), outcome: reason.into(), notes: Vec::new() });
+            return Ok(());
+        }
+    };
+
+    // 5 publish: staged here, put in place when all plugins are done
+    let (sha256, held) = publisher.stage(&plugin.slug, &version, &bytes)?;
+    let release = Release { version, tag: chosen.tag, commit: chosen.tagged.commit.to_string(), sha256 };
+    let published = publisher.old().plugins.get(&plugin.slug);
+    let unchanged = held && published.is_some_and(|published| published.releases.contains(&release));
+    report.tags.push(TagOutcome {
+        tag: release.tag.clone(),
+        version: Some(release.version.clone()),
+        outcome: if unchanged { Outcome::Unchanged } else { Outcome::Built },
+        notes,
+    });
+    report.releases.releases.push(release);
+    Ok(())
+}
+
+/// The version a release is published under, its manifest's bytes, and notes.
+fn compose(
+    plugin: &Plugin,
+    chosen: &Chosen,
+    reader: &mut SourceReader<'_>,
+) -> Result<(Version, Vec<u8>, Vec<String>), Reason> {
+    let files = reader.read(chosen.tagged.tree)?;
+    let (version, note) = agreement::published_version(
+        &chosen.version,
+        &files.main_file,
+        &files.header.version,
+        plugin.allow_version_mismatch,
+    )?;
+    let manifest = compose::manifest(
+        plugin,
+        &Facts {
+            version: &version,
+            tag_version: &chosen.version,
+            tag: &chosen.tag,
+            time: chosen.tagged.time,
+            message: chosen.tagged.message.as_deref(),
+            files: &files,
+        },
+    );
+    Ok((version, manifest.to_bytes(), files.notes.into_iter().chain(note).collect()))
+}
+
+/// An error and its causes in one line.
+fn chain(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |error| error.source()).map(|cause| format!(": {cause}"));
+    std::iter::once(error.to_string()).chain(causes).collect()
+}

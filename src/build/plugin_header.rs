@@ -1,0 +1,217 @@
+//! The plugin header: the comment at the top of a plugin's main file.
+//!
+//! Read exactly as WordPress reads it (`get_file_data`, `_cleanup_header_comment`, `get_plugin_data`), then made plain
+//! text. The fields go to the manifest; the version is held against the tag.
+
+use super::encoding::decode;
+use super::html;
+
+/// WordPress looks at this many bytes of a file.
+const WINDOW: usize = 8192;
+
+/// A plugin's header. Every field is one line of plain text and empty where the header does not have it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PluginHeader {
+    /// `Plugin Name`. Empty means that the file has no plugin header.
+    pub name: String,
+    /// `Version`.
+    pub version: String,
+    /// `Description`.
+    pub description: String,
+    /// `Author`.
+    pub author: String,
+    /// `Author URI`; empty where its scheme is neither http nor https.
+    pub author_uri: String,
+    /// `Plugin URI`; empty where its scheme is neither http nor https.
+    pub plugin_uri: String,
+    /// `Requires at least`.
+    pub requires: String,
+    /// `Requires PHP`.
+    pub requires_php: String,
+    /// `Tested up to`.
+    pub tested: String,
+    /// `Update URI`, as written: it may be a host or `false`.
+    pub update_uri: String,
+}
+
+/// Reads the header of a PHP file.
+pub fn parse(php: &[u8]) -> PluginHeader {
+    const NAMES: [&str; 10] = [
+        "Plugin Name",
+        "Version",
+        "Description",
+        "Author",
+        "Author URI",
+        "Plugin URI",
+        "Requires at least",
+        "Requires PHP",
+        "Tested up to",
+        "Update URI",
+    ];
+    let [name, version, description, author, author_uri, plugin_uri, requires, requires_php, tested, update_uri] =
+        file_data(php, NAMES);
+    PluginHeader {
+        name: plain(name),
+        version: plain(version),
+        description: plain(description),
+        author: plain(author),
+        author_uri: web_address(author_uri),
+        plugin_uri: web_address(plugin_uri),
+        requires: plain(requires),
+        requires_php: plain(requires_php),
+        tested: plain(tested),
+        update_uri: line(update_uri),
+    }
+}
+
+/// Whether a `style.css` makes its folder a theme.
+pub fn is_theme(style_css: &[u8]) -> bool {
+    let [name] = file_data(style_css, ["Theme Name"]);
+    !name.is_empty()
+}
+
+/// `get_file_data`: the first line that carries a name decides, also where its value is empty.
+///
+/// Works on bytes, as WordPress does: a file in another encoding has the same header.
+fn file_data<'a, const N: usize>(file: &'a [u8], names: [&str; N]) -> [&'a [u8]; N] {
+    let mut found = [None; N];
+    for line in file[..file.len().min(WINDOW)].split(|byte| matches!(byte, b'\n' | b'\r')) {
+        let line = after_comment_marks(line);
+        let Some(colon) = line.iter().position(|&byte| byte == b':') else { continue };
+        if let Some(index) = names.iter().position(|name| name.as_bytes().eq_ignore_ascii_case(&line[..colon])) {
+            found[index].get_or_insert_with(|| value(&line[colon + 1..]));
+        }
+    }
+    found.map(Option::unwrap_or_default)
+}
+
+/// What stands behind an opening PHP tag and the marks that may lead a comment line.
+fn after_comment_marks(line: &[u8]) -> &[u8] {
+    const TAG: &[u8] = b"<?php";
+    let code = skip(line, b" \t");
+    let line = match code.split_at_checked(TAG.len()) {
+        Some((tag, rest)) if tag.eq_ignore_ascii_case(TAG) => rest,
+        _ => line,
+    };
+    skip(line, b" \t/*#@")
+}
+
+fn skip<'a>(line: &'a [u8], marks: &[u8]) -> &'a [u8] {
+    let start = line.iter().position(|byte| !marks.contains(byte)).unwrap_or(line.len());
+    &line[start..]
+}
+
+/// `_cleanup_header_comment`: the value ends where the comment or the PHP code does.
+fn value(text: &[u8]) -> &[u8] {
+    let end = text.windows(2).position(|pair| matches!(pair, b"*/" | b"?>")).unwrap_or(text.len());
+    // PHP takes the string "0" for false, so `get_file_data` drops it.
+    if text == b"0" { b"" } else { text[..end].trim_ascii() }
+}
+
+/// A value as one line: an odd control character may have decoded to a line end.
+fn line(value: &[u8]) -> String {
+    decode(value).replace('\n', " ").trim().to_owned()
+}
+
+fn plain(value: &[u8]) -> String {
+    html::strip(&line(value))
+}
+
+/// Keeps `javascript:` and its like out of the links of an admin screen, as `esc_url` does.
+fn web_address(value: &[u8]) -> String {
+    let address = line(value);
+    match url::Url::parse(&address) {
+        Ok(url) if !matches!(url.scheme(), "http" | "https") => String::new(),
+        _ => address,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn version(line: &str) -> String {
+        parse(line.as_bytes()).version
+    }
+
+    #[test]
+    fn a_header_is_read_in_every_comment_style() {
+        for line in [
+            "Version: 1.2",
+            " * Version: 1.2",
+            "/* Version: 1.2 */",
+            "// version:1.2",
+            "# VERSION:\t1.2 ",
+            "@Version: 1.2",
+            "<?php Version: 1.2",
+            "\t<?PHP /** Version: 1.2 ?> tail",
+            "<?php\rVersion: 1.2\rAuthor: x",
+            "x\r\n * Version: 1.2\r\n",
+            "Version: 1.2\nVersion: 1.3",
+            "Version: 1.2*/ Version: 1.3",
+        ] {
+            assert_eq!(version(line), "1.2", "{line:?}");
+        }
+    }
+
+    #[test]
+    fn what_wordpress_does_not_match_is_not_read() {
+        for line in [
+            "x Version: 1.2",
+            "- Version: 1.2",
+            "Version : 1.2",
+            "The Version: 1.2",
+            "Versions: 1.2",
+            "\u{FEFF}Version: 1.2",
+            "\0Version: 1.2",
+            "Version:\nVersion: 1.2",
+            "Version:0",
+            "Version: */ 1.2",
+            "<?php <?php Version: 1.2",
+        ] {
+            assert_eq!(version(line), "", "{line:?}");
+        }
+    }
+
+    #[test]
+    fn only_the_first_eight_kibibytes_count() {
+        let file = |padding: usize| format!("{}\nVersion: 1.2.3", "x".repeat(padding));
+        assert_eq!(version(&file(WINDOW - 15)), "1.2.3");
+        assert_eq!(version(&file(WINDOW - 13)), "1.2");
+        assert_eq!(version(&file(WINDOW)), "");
+    }
+
+    #[test]
+    fn fields_are_plain_text_in_any_encoding() {
+        let header = parse(
+            b"<?php\n/*\nPlugin Name: Caf\xE9 &amp; <b>Bar</b>\nDescription: 1 < 2 &copy; <a href='x'>us</a>\n\
+              Author: <script>x</script>\nAuthor URI: javascript:alert(1)\nPlugin URI: https://example.com/?a=1&copy=2\n\
+              Update URI: false\nTested up to: 6.5\nRequires PHP: 7.4\nRequires at least: 5.0\n*/",
+        );
+        assert_eq!(header.name, "Café & Bar");
+        assert_eq!(header.description, "1 < 2 © us");
+        assert_eq!(header.author, "x");
+        assert_eq!(header.author_uri, "");
+        assert_eq!(header.plugin_uri, "https://example.com/?a=1&copy=2");
+        assert_eq!(header.update_uri, "false");
+        assert_eq!((&*header.tested, &*header.requires_php, &*header.requires), ("6.5", "7.4", "5.0"));
+    }
+
+    #[test]
+    fn a_theme_is_told_by_its_name() {
+        assert!(is_theme(b"/*\nTheme Name: Acme\n*/"));
+        assert!(!is_theme(b"/*\nTheme Name:\nTheme URI: x\n*/"));
+        assert!(!is_theme(b"body { color: red }"));
+    }
+
+    proptest! {
+        #[test]
+        fn any_file_gives_one_line_fields(file: Vec<u8>, field in "(Plugin Name|Description|Plugin URI): ?\\PC*") {
+            let header = parse(&[&file[..], b"\n", field.as_bytes()].concat());
+            for text in [header.name, header.description, header.plugin_uri, header.version, header.author] {
+                prop_assert!(!text.contains(|c: char| c.is_control() && c != '\t'), "{text:?}");
+            }
+        }
+    }
+}

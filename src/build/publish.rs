@@ -1,0 +1,181 @@
+//! Step 5: manifests are staged next to their place while they are composed, then renamed into it, the index last.
+//!
+//! Nothing is written in place. Until the index is renamed a reader finds the old folder or refuses it whole, because
+//! digests differ; manifests that the new index does not name are removed after it. `countersign serve` reads the folder.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use super::BuildError;
+use crate::catalog::{Index, index_path, manifest_path};
+use crate::model::digest::Digest;
+use crate::model::slug::Slug;
+use crate::model::version::Version;
+
+/// The folder of releases, held by one build at a time.
+pub struct Publisher {
+    root: PathBuf,
+    old: Index,
+    /// `None` where nothing is written: `--check`.
+    lock: Option<File>,
+    /// Digests of the manifests that wait under a temporary name, by their place.
+    staged: Mutex<BTreeMap<PathBuf, Digest>>,
+}
+
+impl Publisher {
+    /// Takes the folder over, or looks at it only.
+    pub fn open(releases: &Path, check: bool) -> Result<Self, BuildError> {
+        if !check {
+            fs::create_dir_all(releases).map_err(|source| BuildError::write(releases, source))?;
+        }
+        // A `releases` that is a symbolic link and is swapped meanwhile: everything goes to one side.
+        let root = releases.canonicalize().unwrap_or_else(|_| releases.to_owned());
+        let lock = if check { None } else { Some(lock(&root)?) };
+        let old = Index::read(&root).map_err(BuildError::Index)?.unwrap_or_default();
+        Ok(Self { root, old, lock, staged: Mutex::default() })
+    }
+
+    /// The index that is published now; empty where there is none.
+    pub fn old(&self) -> &Index {
+        &self.old
+    }
+
+    /// Whether the manifest of this digest stands in its place.
+    pub fn holds(&self, slug: &Slug, version: &Version, digest: Digest) -> bool {
+        fs::read(manifest_path(&self.root, slug, version)).is_ok_and(|bytes| Digest::of(&bytes) == digest)
+    }
+
+    /// Writes a manifest under a temporary name, unless it stands in its place already. Gives its digest, and whether it
+    /// stood there.
+    pub fn stage(&self, slug: &Slug, version: &Version, bytes: &[u8]) -> Result<(Digest, bool), BuildError> {
+        let digest = Digest::of(bytes);
+        let held = self.holds(slug, version, digest);
+        if self.lock.is_some() && !held {
+            let place = manifest_path(&self.root, slug, version);
+            // Noted first, so that whatever was begun is cleaned up.
+            self.staged().insert(place.clone(), digest);
+            let folder = self.root.join(slug.as_str());
+            let written = fs::create_dir_all(folder).and_then(|()| fs::write(temporary(&place), bytes));
+            written.map_err(|source| BuildError::write(&place, source))?;
+        }
+        Ok((digest, held))
+    }
+
+    /// Renames what `index` names into place, then the index, then removes manifests of `plugins` (`None`: of all) that the
+    /// index does not name.
+    pub fn publish(&self, index: &Index, plugins: Option<&BTreeSet<Slug>>) -> Result<(), BuildError> {
+        if self.lock.is_none() {
+            return Ok(());
+        }
+        let mut folders = BTreeSet::new();
+        for (slug, releases) in &index.plugins {
+            for release in &releases.releases {
+                let place = manifest_path(&self.root, slug, &release.version);
+                if self.staged().get(&place) == Some(&release.sha256) {
+                    put(&place).map_err(|source| BuildError::write(&place, source))?;
+                    self.staged().remove(&place);
+                    folders.insert(self.root.join(slug.as_str()));
+                }
+            }
+        }
+        for folder in folders.iter().chain([&self.root]) {
+            sync(folder).map_err(|source| BuildError::write(folder, source))?;
+        }
+        self.put_index(index)?;
+        self.prune(index, plugins)
+    }
+
+    /// Whether the index is not, byte for byte, the one that is published.
+    pub fn index_changes(&self, index: &Index) -> bool {
+        fs::read(index_path(&self.root)).map_or(true, |held| held != index.to_bytes())
+    }
+
+    fn put_index(&self, index: &Index) -> Result<(), BuildError> {
+        if !self.index_changes(index) {
+            return Ok(());
+        }
+        let place = index_path(&self.root);
+        let write = || {
+            fs::write(temporary(&place), index.to_bytes())?;
+            put(&place)?;
+            sync(&self.root)
+        };
+        write().map_err(|source| BuildError::write(&place, source))
+    }
+
+    fn prune(&self, index: &Index, plugins: Option<&BTreeSet<Slug>>) -> Result<(), BuildError> {
+        let error = |path: &Path, source| BuildError::write(path, source);
+        for entry in fs::read_dir(&self.root).map_err(|source| error(&self.root, source))? {
+            let entry = entry.map_err(|source| error(&self.root, source))?;
+            let slug = entry.file_name().to_str().and_then(|name| name.parse::<Slug>().ok());
+            let Some(slug) = slug.filter(|slug| plugins.is_none_or(|plugins| plugins.contains(slug))) else { continue };
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                let named = index.plugins.get(&slug).map(|releases| &releases.releases[..]).unwrap_or_default();
+                let named: BTreeSet<_> = named.iter().map(|release| release.version.as_str()).collect();
+                prune_folder(&entry.path(), &named).map_err(|source| error(&entry.path(), source))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn staged(&self) -> std::sync::MutexGuard<'_, BTreeMap<PathBuf, Digest>> {
+        // A map is whole after a panic in another thread, too.
+        self.staged.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+/// What was staged and not published leaves no trace.
+impl Drop for Publisher {
+    fn drop(&mut self) {
+        for place in self.staged().keys() {
+            let _ = fs::remove_file(temporary(place));
+            // Goes only where it is empty.
+            let _ = place.parent().map(fs::remove_dir);
+        }
+    }
+}
+
+fn lock(root: &Path) -> Result<File, BuildError> {
+    let folder = File::open(root).map_err(|source| BuildError::write(root, source))?;
+    match folder.try_lock() {
+        Err(TryLockError::WouldBlock) => Err(BuildError::Busy { path: root.to_owned() }),
+        // Some network file systems have no locks; a vendor builds on one machine.
+        Ok(()) | Err(TryLockError::Error(_)) => Ok(folder),
+    }
+}
+
+/// `.1.2.json.new`: no version starts with a dot.
+fn temporary(place: &Path) -> PathBuf {
+    let name = place.file_name().unwrap_or_default().to_string_lossy();
+    place.with_file_name(format!(".{name}.new"))
+}
+
+/// Makes the temporary file durable and renames it into place.
+fn put(place: &Path) -> io::Result<()> {
+    let temporary = temporary(place);
+    File::open(&temporary)?.sync_all()?;
+    fs::rename(temporary, place)
+}
+
+/// Makes the renames in a folder durable.
+fn sync(folder: &Path) -> io::Result<()> {
+    File::open(folder)?.sync_all()
+}
+
+/// Removes manifests that are not named and temporary files of a build that was cut off; other files stay.
+fn prune_folder(folder: &Path, named: &BTreeSet<&str>) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        let version = name.strip_suffix(".json").filter(|stem| stem.parse::<Version>().is_ok());
+        let left_over = name.starts_with('.') && name.ends_with(".json.new");
+        if left_over || version.is_some_and(|version| !named.contains(version)) {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    if fs::read_dir(folder)?.next().is_none() { fs::remove_dir(folder) } else { Ok(()) }
+}

@@ -1,0 +1,329 @@
+//! What a build did, plugin by plugin, and the index that follows from it.
+//!
+//! Data and its JSON; [`summary`](super::summary) is the text for people.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Value, json};
+
+use super::outcome::{Outcome, Reason, TagOutcome};
+use super::publish::Publisher;
+use crate::catalog::{Index, Release, Releases};
+use crate::model::slug::Slug;
+use crate::model::version::Version;
+use crate::registry::plugins::Entry;
+
+/// What a build did, or with `--check` would do.
+#[derive(Debug)]
+pub struct Report {
+    /// Whether nothing was written.
+    pub check: bool,
+    /// The plugins that were built, in the order of their slugs.
+    pub plugins: Vec<PluginReport>,
+    /// Plugins that left the registry, and their releases, which go with them.
+    pub gone: BTreeMap<Slug, Vec<Version>>,
+    /// Manifests that stay published and are not what the index says; the server refuses the folder because of them.
+    pub damaged: Vec<String>,
+    /// Whether `index.json` changes.
+    pub index_changes: bool,
+}
+
+/// What became of one registry entry.
+#[derive(Debug)]
+pub struct PluginReport {
+    /// The registry file.
+    pub file: String,
+    /// The plugin; `None` where the file's name is no slug.
+    pub slug: Option<Slug>,
+    /// Whether there was anything to build from.
+    pub state: State,
+    /// Every tag of the repository, by name.
+    pub tags: Vec<TagOutcome>,
+    /// What is published now.
+    pub releases: Releases,
+    /// Versions that were not published before.
+    pub added: Vec<Version>,
+    /// Versions whose manifest, tag or commit changes.
+    pub changed: Vec<Version>,
+    /// Versions that are published no longer.
+    pub removed: Vec<Version>,
+    /// Versions that stay as they were published although their tag failed now.
+    pub kept: Vec<Version>,
+}
+
+/// Whether there was anything to build from.
+#[derive(Debug, PartialEq, Eq)]
+pub enum State {
+    /// The tags were read.
+    Read,
+    /// The entry names no repository; nothing is published.
+    NoSource,
+    /// The entry or the repository cannot be read, for these reasons; what was published stays.
+    Broken(Vec<String>),
+}
+
+/// How many tags became what.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names are those of Outcome")]
+pub struct Counts {
+    pub built: usize,
+    pub unchanged: usize,
+    pub skipped: usize,
+    pub failed: usize,
+}
+
+impl Report {
+    /// Draws the conclusion: which releases are published from now on. `scope` names the plugins that were to be built;
+    /// `None` means all, and then plugins without an entry go.
+    pub(super) fn settle(
+        check: bool,
+        mut plugins: Vec<PluginReport>,
+        publisher: &Publisher,
+        scope: Option<&BTreeSet<Slug>>,
+    ) -> (Self, Index) {
+        let old = publisher.old();
+        let mut index = Index::default();
+        // Releases that no tag was read for; whether their manifests still stand is looked at.
+        let mut taken_over = Vec::new();
+        for report in &mut plugins {
+            let Some(slug) = report.slug.clone() else { continue };
+            let before = old.plugins.get(&slug).cloned().unwrap_or_default();
+            report.settle(&before);
+            let kept = report.releases.releases.iter().filter(|release| report.kept.contains(&release.version));
+            taken_over.extend(kept.map(|release| (slug.clone(), release.clone())));
+            index.plugins.insert(slug, report.releases.clone());
+        }
+        // A file whose name is no slug may be the entry of any plugin.
+        let nobody_goes = scope.is_some() || plugins.iter().any(|report| report.slug.is_none());
+        let mut gone = BTreeMap::new();
+        for (slug, before) in &old.plugins {
+            if index.plugins.contains_key(slug) {
+            } else if nobody_goes {
+                taken_over.extend(before.releases.iter().map(|release| (slug.clone(), release.clone())));
+                index.plugins.insert(slug.clone(), before.clone());
+            } else {
+                gone.insert(slug.clone(), versions(&before.releases));
+            }
+        }
+        index.plugins.retain(|_, releases| !releases.releases.is_empty());
+        let lost = |(slug, release): &(Slug, Release)| !publisher.holds(slug, &release.version, release.sha256);
+        let damaged = taken_over.iter().filter(|taken| lost(taken));
+        let damaged = damaged.map(|(slug, release)| format!("{slug}/{}.json", release.version)).collect();
+        let index_changes = publisher.index_changes(&index);
+        (Self { check, plugins, gone, damaged, index_changes }, index)
+    }
+
+    /// Whether anything is, or would be, published that was not published before, or the other way round.
+    pub fn differs(&self) -> bool {
+        let differs =
+            |plugin: &PluginReport| [&plugin.added, &plugin.changed, &plugin.removed].iter().any(|v| !v.is_empty());
+        self.index_changes || self.plugins.iter().any(differs)
+    }
+
+    /// Whether something is wrong that somebody has to repair.
+    pub fn failed(&self) -> bool {
+        let broken = |plugin: &PluginReport| matches!(plugin.state, State::Broken(_)) || plugin.counts().failed > 0;
+        !self.damaged.is_empty() || self.plugins.iter().any(broken)
+    }
+
+    /// How many tags of all plugins became what.
+    pub fn counts(&self) -> Counts {
+        self.plugins.iter().map(PluginReport::counts).fold(Counts::default(), Counts::plus)
+    }
+
+    /// Everything, for machines.
+    pub fn to_json(&self) -> Value {
+        json!({
+            "check": self.check,
+            "differs": self.differs(),
+            "failed": self.failed(),
+            "counts": self.counts().to_json(),
+            "plugins": self.plugins.iter().map(PluginReport::to_json).collect::<Vec<_>>(),
+            "gone": self.gone,
+            "damaged": self.damaged,
+        })
+    }
+}
+
+impl PluginReport {
+    pub(super) fn new(entry: &Entry) -> Self {
+        Self {
+            file: entry.file.display().to_string(),
+            slug: entry.slug.clone(),
+            state: State::Read,
+            tags: Vec::new(),
+            releases: Releases::default(),
+            added: Vec::new(),
+            changed: Vec::new(),
+            removed: Vec::new(),
+            kept: Vec::new(),
+        }
+    }
+
+    /// How many tags became what.
+    pub fn counts(&self) -> Counts {
+        let mut counts = Counts::default();
+        for tag in &self.tags {
+            match tag.outcome {
+                Outcome::Built => counts.built += 1,
+                Outcome::Unchanged => counts.unchanged += 1,
+                Outcome::Skipped(_) => counts.skipped += 1,
+                Outcome::Failed(_) => counts.failed += 1,
+            }
+        }
+        counts
+    }
+
+    /// The newest stable version whose tag is there and that is not published, with the tag and why: what a vendor who has
+    /// just tagged a release must see.
+    pub fn missing_newest(&self) -> Option<(&str, &Reason)> {
+        let newer = |tag: &&TagOutcome| {
+            let above = |version: &Version| {
+                !version.is_prerelease()
+                    && self.releases.latest.as_ref().is_none_or(|latest| version.cmp_php(latest).is_gt())
+            };
+            tag.version.as_ref().is_some_and(above)
+        };
+        let missing = |tag: &'_ TagOutcome| match &tag.outcome {
+            Outcome::Skipped(Reason::SameAs(_) | Reason::Withheld | Reason::OutsideVersions) => false,
+            Outcome::Skipped(_) | Outcome::Failed(_) => true,
+            _ => false,
+        };
+        let newest = self.tags.iter().filter(newer).filter(|tag| missing(tag)).max_by(|a, b| {
+            match (&a.version, &b.version) {
+                (Some(a), Some(b)) => a.cmp_php(b),
+                (a, b) => a.is_some().cmp(&b.is_some()),
+            }
+        })?;
+        match &newest.outcome {
+            Outcome::Skipped(reason) | Outcome::Failed(reason) => Some((&newest.tag, reason)),
+            _ => None,
+        }
+    }
+
+    /// Decides what is published of this plugin, against what was published before.
+    fn settle(&mut self, before: &Releases) {
+        self.refuse_twins();
+        match self.state {
+            State::NoSource => {}
+            State::Broken(_) => {
+                self.releases = before.clone();
+                self.kept = versions(&before.releases);
+            }
+            State::Read => self.keep_failed(before),
+        }
+        let releases = &mut self.releases.releases;
+        releases.sort_by(|a, b| b.version.cmp_php(&a.version));
+        self.releases.latest = releases.iter().map(|release| &release.version).find(|v| !v.is_prerelease()).cloned();
+
+        let was = |version: &Version| before.releases.iter().any(|release| release.version == *version);
+        let built = self.tags.iter().filter(|tag| matches!(tag.outcome, Outcome::Built));
+        (self.changed, self.added) = built.filter_map(|tag| tag.version.clone()).partition(was);
+        let is = |version: &Version| releases.iter().any(|release| release.version == *version);
+        self.removed = versions(&before.releases).into_iter().filter(|version| !is(version)).collect();
+        for versions in [&mut self.added, &mut self.changed] {
+            versions.sort_by(|a, b| b.cmp_php(a));
+        }
+        self.tags.sort_by(|a, b| a.tag.cmp(&b.tag));
+    }
+
+    /// `1.2` and `1.2.0` are two versions by their tags, and one where both headers say `1.2`.
+    fn refuse_twins(&mut self) {
+        let releases = &mut self.releases.releases;
+        releases.sort_by(|a, b| b.version.cmp_php(&a.version));
+        let conflicts: Vec<Vec<String>> = releases
+            .chunk_by(|a, b| a.version.cmp_php(&b.version).is_eq())
+            .filter(|same| same.len() > 1)
+            .map(|same| same.iter().map(|release| release.tag.clone()).collect())
+            .collect();
+        for tags in conflicts {
+            releases.retain(|release| !tags.contains(&release.tag));
+            for outcome in self.tags.iter_mut().filter(|outcome| tags.contains(&outcome.tag)) {
+                outcome.outcome = Reason::ConflictingTags(tags.clone()).into();
+            }
+        }
+    }
+
+    /// Where a tag failed, the release published before stays, unless another tag gives that version now.
+    fn keep_failed(&mut self, before: &Releases) {
+        for release in &before.releases {
+            let failed = |tag: &TagOutcome| {
+                let same = tag.version.as_ref().is_some_and(|version| version.cmp_php(&release.version).is_eq());
+                matches!(tag.outcome, Outcome::Failed(_)) && (same || tag.tag == release.tag)
+            };
+            let given = self.releases.releases.iter().any(|new| new.version.cmp_php(&release.version).is_eq());
+            if !given && self.tags.iter().any(failed) {
+                self.kept.push(release.version.clone());
+                self.releases.releases.push(release.clone());
+            }
+        }
+    }
+
+    fn to_json(&self) -> Value {
+        let (state, problems) = match &self.state {
+            State::Read => ("read", &[][..]),
+            State::NoSource => ("no_source", &[][..]),
+            State::Broken(problems) => ("broken", &problems[..]),
+        };
+        json!({
+            "file": self.file,
+            "slug": self.slug,
+            "state": state,
+            "problems": problems,
+            "counts": self.counts().to_json(),
+            "latest": self.releases.latest,
+            "added": self.added,
+            "changed": self.changed,
+            "removed": self.removed,
+            "kept": self.kept,
+            "tags": self.tags.iter().map(tag_json).collect::<Vec<_>>(),
+        })
+    }
+}
+
+impl Counts {
+    /// All tags.
+    pub fn tags(self) -> usize {
+        self.built + self.unchanged + self.skipped + self.failed
+    }
+
+    fn plus(self, other: Self) -> Self {
+        Self {
+            built: self.built + other.built,
+            unchanged: self.unchanged + other.unchanged,
+            skipped: self.skipped + other.skipped,
+            failed: self.failed + other.failed,
+        }
+    }
+
+    fn to_json(self) -> Value {
+        json!({
+            "tags": self.tags(),
+            "built": self.built,
+            "unchanged": self.unchanged,
+            "skipped": self.skipped,
+            "failed": self.failed,
+        })
+    }
+}
+
+fn tag_json(tag: &TagOutcome) -> Value {
+    let (outcome, reason) = match &tag.outcome {
+        Outcome::Built => ("built", None),
+        Outcome::Unchanged => ("unchanged", None),
+        Outcome::Skipped(reason) => ("skipped", Some(reason)),
+        Outcome::Failed(reason) => ("failed", Some(reason)),
+    };
+    json!({
+        "tag": tag.tag,
+        "version": tag.version,
+        "outcome": outcome,
+        "code": reason.map(Reason::code),
+        "reason": reason.map(ToString::to_string),
+        "notes": tag.notes,
+    })
+}
+
+fn versions(releases: &[Release]) -> Vec<Version> {
+    releases.iter().map(|release| release.version.clone()).collect()
+}

@@ -1,0 +1,265 @@
+//! A plugin's git repository, read from its object database: tags, trees and blobs, each with a size limit.
+//!
+//! The one place of the build that knows git2. Nothing is checked out, nothing is written, no link is followed; whatever
+//! is missing, damaged or too large is an error that names the object. [`tags`](super::tags) and
+//! [`source_files`](super::source_files) read through it.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Once;
+
+use git2::{ErrorCode, ObjectType};
+
+/// Tags and commits larger than this are refused, in bytes.
+const MAX_HEADER_OBJECT: usize = 1 << 20;
+
+/// Trees larger than this are refused, in bytes: about 100,000 names.
+const MAX_TREE: usize = 4 << 20;
+
+/// Tags that point at tags are followed this often.
+const MAX_TAG_CHAIN: usize = 16;
+
+/// An open repository. One thread uses it at a time.
+pub struct Repository {
+    git: git2::Repository,
+}
+
+/// The name of an object.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct ObjectId(git2::Oid);
+
+impl fmt::Display for ObjectId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A reference under `refs/tags/`.
+#[derive(Clone, Debug)]
+pub struct Tag {
+    /// What stands behind `refs/tags/`. Bytes that are no UTF-8 are replaced.
+    pub name: String,
+    /// What it points at; `None` where the reference itself is damaged.
+    target: Option<ObjectId>,
+}
+
+/// The commit a tag stands for.
+#[derive(Clone, Debug)]
+pub struct Tagged {
+    /// The commit.
+    pub commit: ObjectId,
+    /// The commit's root folder.
+    pub tree: ObjectId,
+    /// When the annotated tag was made, else the commit; in seconds since 1970.
+    pub time: i64,
+    /// The annotated tag's message without its signature; `None` for a lightweight tag.
+    pub message: Option<Vec<u8>>,
+}
+
+/// An entry of a folder.
+#[derive(Clone, Debug)]
+pub struct Item {
+    /// Its name. Bytes that are no UTF-8 are replaced.
+    pub name: String,
+    /// What it is.
+    pub kind: ItemKind,
+    /// Its object.
+    pub id: ObjectId,
+}
+
+/// What an entry of a folder is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum ItemKind {
+    File,
+    Folder,
+    SymbolicLink,
+    Submodule,
+}
+
+/// The repository cannot be opened or its tags cannot be listed.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: not a readable git repository", path.display())]
+pub struct RepositoryError {
+    path: PathBuf,
+    source: git2::Error,
+}
+
+/// Why an object cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ObjectError {
+    /// The reference holds no object id, or points at nothing.
+    #[error("the reference is damaged")]
+    Reference,
+    /// The object is not in the repository, as in a shallow or partial clone.
+    #[error("object {0} is missing")]
+    Missing(ObjectId),
+    /// The object is damaged.
+    #[error("object {id} cannot be read: {}", source.message())]
+    Damaged {
+        /// The object.
+        id: ObjectId,
+        /// What git says.
+        source: git2::Error,
+    },
+    /// The object is over its limit; it was not read.
+    #[error("{size} bytes, over the limit of {limit}")]
+    TooLarge {
+        /// In bytes.
+        size: usize,
+        /// In bytes.
+        limit: usize,
+    },
+    /// A tag points at this kind of object, not at a commit.
+    #[error("points at a {0}, not at a commit")]
+    NotACommit(&'static str),
+}
+
+impl Repository {
+    /// Opens the repository at `path` itself, bare or not; folders above it are not searched.
+    pub fn open(path: &Path) -> Result<Self, RepositoryError> {
+        static ONCE: Once = Once::new();
+        ONCE.call_once(|| {
+            // Nothing is read twice that `source_files` does not remember, and git's own cache grows to 256 MB.
+            git2::opts::enable_caching(false);
+            // Damage is found by zlib's checksum and by the sizes in packs, which is what git relies on when it reads; the hash
+            // would also show a forger who can write to the repository, but he can move the tag just as well. It costs half the time.
+            git2::opts::strict_hash_verification(false);
+        });
+        match git2::Repository::open(path) {
+            Ok(git) => Ok(Self { git }),
+            Err(source) => Err(RepositoryError { path: path.to_owned(), source }),
+        }
+    }
+
+    /// The name of the repository's folder without `.git`.
+    pub fn name(&self) -> Option<&str> {
+        let name = self.git.workdir().unwrap_or(self.git.path()).file_name()?.to_str()?;
+        Some(name.strip_suffix(".git").unwrap_or(name))
+    }
+
+    /// Whether history was cut off when it was cloned; tags are then often missing.
+    pub fn is_shallow(&self) -> bool {
+        self.git.is_shallow()
+    }
+
+    /// Every tag once, sorted by name.
+    pub fn tags(&self) -> Result<Vec<Tag>, RepositoryError> {
+        let folder = self.git.commondir().join("refs/tags");
+        let mut tags =
+            self.readable_tags().map_err(|source| RepositoryError { path: self.git.path().into(), source })?;
+        tags.sort_by(|a, b| a.name.cmp(&b.name));
+        let mut damaged = Vec::new();
+        loose_names(&folder, "", &mut damaged);
+        damaged.retain(|name| tags.binary_search_by(|tag| tag.name.cmp(name)).is_err());
+        tags.extend(damaged.into_iter().map(|name| Tag { name, target: None }));
+        tags.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(tags)
+    }
+
+    fn readable_tags(&self) -> Result<Vec<Tag>, git2::Error> {
+        let prefix = b"refs/tags/";
+        let mut tags = Vec::new();
+        for reference in self.git.references_glob("refs/tags/*")? {
+            let reference = reference?;
+            let name = String::from_utf8_lossy(&reference.name_bytes()[prefix.len()..]).into_owned();
+            let target = reference.resolve().ok().and_then(|direct| direct.target()).map(ObjectId);
+            tags.push(Tag { name, target });
+        }
+        Ok(tags)
+    }
+
+    /// Follows a tag, through tags of tags, to its commit.
+    pub fn peel(&self, tag: &Tag) -> Result<Tagged, ObjectError> {
+        let mut id = tag.target.ok_or(ObjectError::Reference)?;
+        let mut annotation = None;
+        for _ in 0..MAX_TAG_CHAIN {
+            match self.kind(id, MAX_HEADER_OBJECT)? {
+                ObjectType::Tag => {
+                    let tag = self.git.find_tag(id.0).map_err(|source| ObjectError::of(id, source))?;
+                    let time = tag.tagger().map(|tagger| tagger.when().seconds());
+                    annotation
+                        .get_or_insert((time, without_signature(tag.message_bytes().unwrap_or_default()).to_vec()));
+                    id = ObjectId(tag.target_id());
+                }
+                ObjectType::Commit => {
+                    let commit = self.git.find_commit(id.0).map_err(|source| ObjectError::of(id, source))?;
+                    let (tagged, message) = annotation.unzip();
+                    let time = tagged.flatten().unwrap_or(commit.time().seconds());
+                    return Ok(Tagged { commit: id, tree: ObjectId(commit.tree_id()), time, message });
+                }
+                kind => return Err(ObjectError::NotACommit(kind.str())),
+            }
+        }
+        Err(ObjectError::NotACommit("long chain of tags"))
+    }
+
+    /// What is in a folder, in git's order.
+    pub fn items(&self, tree: ObjectId) -> Result<Vec<Item>, ObjectError> {
+        self.kind(tree, MAX_TREE)?;
+        let tree = self.git.find_tree(tree.0).map_err(|source| ObjectError::of(tree, source))?;
+        let item = |entry: git2::TreeEntry<'_>| Item {
+            name: String::from_utf8_lossy(entry.name_bytes()).into_owned(),
+            kind: match entry.filemode() & 0o170_000 {
+                0o040_000 => ItemKind::Folder,
+                0o120_000 => ItemKind::SymbolicLink,
+                0o160_000 => ItemKind::Submodule,
+                _ => ItemKind::File,
+            },
+            id: ObjectId(entry.id()),
+        };
+        Ok(tree.iter().map(item).collect())
+    }
+
+    /// A file's bytes, at most `limit` of them.
+    pub fn blob(&self, id: ObjectId, limit: usize) -> Result<Vec<u8>, ObjectError> {
+        self.kind(id, limit)?;
+        let blob = self.git.find_blob(id.0).map_err(|source| ObjectError::of(id, source))?;
+        Ok(blob.content().to_vec())
+    }
+
+    /// Looks at an object's size before anything of it is unpacked into memory.
+    fn kind(&self, id: ObjectId, limit: usize) -> Result<ObjectType, ObjectError> {
+        let header = self.git.odb().and_then(|objects| objects.read_header(id.0));
+        match header.map_err(|source| ObjectError::of(id, source))? {
+            (size, _) if size > limit => Err(ObjectError::TooLarge { size, limit }),
+            (_, kind) => Ok(kind),
+        }
+    }
+}
+
+impl ObjectError {
+    fn of(id: ObjectId, source: git2::Error) -> Self {
+        if source.code() == ErrorCode::NotFound { Self::Missing(id) } else { Self::Damaged { id, source } }
+    }
+}
+
+/// The names of all files under `refs/tags`: libgit2 leaves out those that it cannot parse, and says nothing.
+fn loose_names(folder: &Path, prefix: &str, names: &mut Vec<String>) {
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = format!("{prefix}{}", entry.file_name().to_string_lossy());
+        match entry.file_type() {
+            Ok(kind) if kind.is_dir() => loose_names(&entry.path(), &format!("{name}/"), names),
+            Ok(kind) if kind.is_file() && !name.ends_with(".lock") => names.push(name),
+            _ => {}
+        }
+    }
+}
+
+/// A signed tag carries its signature at the end of its message (gitformat-signature(5)).
+fn without_signature(message: &[u8]) -> &[u8] {
+    const MARKS: [&[u8]; 4] = [
+        b"-----BEGIN PGP SIGNATURE-----",
+        b"-----BEGIN PGP MESSAGE-----",
+        b"-----BEGIN SSH SIGNATURE-----",
+        b"-----BEGIN SIGNED MESSAGE-----",
+    ];
+    let mut end = 0;
+    for line in message.split_inclusive(|&byte| byte == b'\n') {
+        if MARKS.iter().any(|mark| line.starts_with(mark)) {
+            break;
+        }
+        end += line.len();
+    }
+    &message[..end]
+}

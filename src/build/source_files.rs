@@ -1,0 +1,315 @@
+//! Step 3: the plugin's own files at one commit: the main file with its header, the readme, the changelogs.
+//!
+//! Files are read from the object database and remembered by object id, because most tags share most of them. What is
+//! found goes to [`compose`](super::compose).
+
+use std::cell::OnceCell;
+use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
+
+use super::outcome::Reason;
+use super::plugin_header::{self, PluginHeader};
+use super::readme::{self, Readme};
+use super::repository::{Item, ItemKind, ObjectError, ObjectId, Repository};
+use super::{changelog, html};
+use crate::model::plugin::Plugin;
+
+/// A PHP file or a readme larger than this is not read, in bytes.
+const MAX_SOURCE: usize = 2 << 20;
+
+/// A changelog larger than this is not read, in bytes.
+const MAX_CHANGELOG: usize = 4 << 20;
+
+/// How much changelog HTML a manifest carries, in bytes.
+const CHANGELOG_HTML: usize = 64 << 10;
+
+/// A plugin's root with more PHP files than this is not searched for the main file.
+const MAX_PHP_FILES: usize = 500;
+
+/// Changelog files looked into, best name first.
+const MAX_CHANGELOGS: usize = 3;
+
+/// What a plugin's files say at one commit.
+pub struct SourceFiles {
+    /// The file with the plugin's header, relative to the plugin's folder.
+    pub main_file: String,
+    /// The header.
+    pub header: Rc<PluginHeader>,
+    /// The readme, where there is one.
+    pub readme: Option<Rc<ReadmeFile>>,
+    /// Changelogs in files of their own, best name first.
+    pub changelogs: Vec<Rc<Markdown>>,
+    /// What was left out, and why.
+    pub notes: Vec<String>,
+}
+
+/// A parsed readme, its two long sections taken out.
+pub struct ReadmeFile {
+    /// Its fields and its other sections.
+    pub fields: Readme,
+    /// The section of this name; may be empty.
+    pub description: Markdown,
+    /// The section of this name; may be empty.
+    pub changelog: Markdown,
+}
+
+/// A text in Markdown. Its HTML is made at most once, however many tags share it.
+pub struct Markdown {
+    /// The text as it was written.
+    pub text: String,
+    render: fn(&str) -> String,
+    html: OnceCell<String>,
+}
+
+impl Markdown {
+    fn new(text: String, render: fn(&str) -> String) -> Self {
+        Self { text, render, html: OnceCell::new() }
+    }
+
+    fn changelog(text: String) -> Self {
+        Self::new(text, |text| changelog::to_html(text, CHANGELOG_HTML))
+    }
+
+    /// Sanitized HTML.
+    pub fn html(&self) -> &str {
+        self.html.get_or_init(|| (self.render)(&self.text))
+    }
+}
+
+/// Reads the files of one plugin's releases, commit after commit.
+pub struct SourceReader<'a> {
+    repository: &'a Repository,
+    /// The plugin's folder; empty for the root.
+    path: &'a str,
+    pinned: Option<&'a str>,
+    /// Names a main file has by convention.
+    usual: Vec<String>,
+    headers: Memo<PluginHeader>,
+    readmes: Memo<ReadmeFile>,
+    changelogs: Memo<Markdown>,
+}
+
+impl<'a> SourceReader<'a> {
+    /// A reader for `plugin`; without a source, it looks at the repository's root.
+    pub fn new(repository: &'a Repository, plugin: &'a Plugin) -> Self {
+        let source = plugin.source.as_ref();
+        let path = source.map_or("", |source| source.path.as_str());
+        let folder = path.rsplit('/').next().filter(|name| !name.is_empty()).or(repository.name());
+        Self {
+            repository,
+            path,
+            pinned: source.and_then(|source| source.main_file.as_deref()),
+            usual: [Some(plugin.slug.as_str()), folder]
+                .into_iter()
+                .flatten()
+                .map(|name| format!("{name}.php"))
+                .collect(),
+            headers: Memo::of(512),
+            readmes: Memo::of(8),
+            changelogs: Memo::of(8),
+        }
+    }
+
+    /// Reads the plugin's files in the commit whose root folder is `tree`.
+    pub fn read(&mut self, tree: ObjectId) -> Result<SourceFiles, Reason> {
+        let folder = self.folder(tree, self.path)?.ok_or_else(|| Reason::PathAbsent(self.path.to_owned()))?;
+        let (main_file, header) = self.main_file(tree, &folder)?;
+        if header.version.is_empty() {
+            return Err(Reason::NoVersion(main_file));
+        }
+        let mut notes = Vec::new();
+        let readme = self.readme(&folder, &mut notes)?;
+        let changelogs = self.changelogs(&folder, &mut notes)?;
+        Ok(SourceFiles { main_file, header, readme, changelogs, notes })
+    }
+
+    /// What is in the folder at `path`; `None` where there is no such folder.
+    fn folder(&self, root: ObjectId, path: &str) -> Result<Option<Vec<Item>>, Reason> {
+        let items = |tree, path: &str| self.repository.items(tree).map_err(|error| Reason::from_object(path, error));
+        let mut folder = items(root, "the root folder")?;
+        let mut walked = String::new();
+        for name in path.split('/').filter(|name| !name.is_empty()) {
+            walked = if walked.is_empty() { name.to_owned() } else { format!("{walked}/{name}") };
+            folder = match folder.iter().find(|item| item.name == name) {
+                Some(item) if item.kind == ItemKind::Folder => items(item.id, &walked)?,
+                Some(item) if item.kind != ItemKind::File => return Err(not_followed(&walked, item)),
+                _ => return Ok(None),
+            };
+        }
+        Ok(Some(folder))
+    }
+
+    /// The pinned file where there is one at this commit; else one that is named as the plugin or its folder is; else the
+    /// only one that has a plugin header.
+    fn main_file(&mut self, root: ObjectId, folder: &[Item]) -> Result<(String, Rc<PluginHeader>), Reason> {
+        if let Some(pinned) = self.pinned
+            && let Some(item) = self.pinned_item(root, folder, pinned)?
+        {
+            let header = self.header(pinned, &item)?.ok_or(Reason::NoPluginHeader)?;
+            return Ok((pinned.to_owned(), header));
+        }
+        let mut obstacle = None;
+        let mut found = Vec::new();
+        for name in self.usual.clone() {
+            let Some(item) = folder.iter().find(|item| item.name == name) else { continue };
+            match self.header(&name, item) {
+                Ok(Some(header)) => return Ok((name, header)),
+                Ok(None) => {}
+                Err(failure @ Reason::Unreadable { .. }) => return Err(failure),
+                Err(reason) => drop(obstacle.get_or_insert(reason)),
+            }
+        }
+        let is_php = |item: &&Item| item.kind == ItemKind::File && item.name.ends_with(".php");
+        let php_files = folder.iter().filter(is_php).count();
+        if php_files > MAX_PHP_FILES {
+            return Err(Reason::TooManyFiles(php_files));
+        }
+        for item in folder.iter().filter(is_php) {
+            match self.header(&item.name, item) {
+                Ok(Some(header)) => found.push((item.name.clone(), header)),
+                Ok(None) => {}
+                Err(failure @ Reason::Unreadable { .. }) => return Err(failure),
+                Err(reason) => drop(obstacle.get_or_insert(reason)),
+            }
+        }
+        match found.len() {
+            1 => Ok(found.remove(0)),
+            0 if self.is_theme(folder)? => Err(Reason::Theme),
+            0 => Err(obstacle.unwrap_or(Reason::NoPluginHeader)),
+            _ => Err(Reason::Ambiguous(found.into_iter().map(|(name, _)| name).collect())),
+        }
+    }
+
+    fn pinned_item(&self, root: ObjectId, folder: &[Item], pinned: &str) -> Result<Option<Item>, Reason> {
+        let named = |items: &[Item], name: &str| items.iter().find(|item| item.name == name).cloned();
+        match pinned.rsplit_once('/') {
+            None => Ok(named(folder, pinned)),
+            Some((below, name)) => {
+                let items = self.folder(root, &format!("{}/{below}", self.path))?;
+                Ok(items.and_then(|items| named(&items, name)))
+            }
+        }
+    }
+
+    /// The plugin header in a file; `None` where it has none.
+    fn header(&mut self, path: &str, item: &Item) -> Result<Option<Rc<PluginHeader>>, Reason> {
+        if item.kind != ItemKind::File {
+            return Err(not_followed(path, item));
+        }
+        let read = || Ok(plugin_header::parse(&self.repository.blob(item.id, MAX_SOURCE)?));
+        let header = self.headers.get(item.id, read).map_err(|error| Reason::from_object(path, error))?;
+        Ok((!header.name.is_empty()).then_some(header))
+    }
+
+    fn is_theme(&self, folder: &[Item]) -> Result<bool, Reason> {
+        let style = folder.iter().find(|item| item.name == "style.css" && item.kind == ItemKind::File);
+        match style.map(|item| self.repository.blob(item.id, MAX_SOURCE)) {
+            Some(Ok(css)) => Ok(plugin_header::is_theme(&css)),
+            Some(Err(ObjectError::TooLarge { .. })) | None => Ok(false),
+            Some(Err(error)) => Err(Reason::from_object("style.css", error)),
+        }
+    }
+
+    /// `readme.txt` before `readme.md`, in any case of letters, as WordPress.org has it.
+    fn readme(&mut self, folder: &[Item], notes: &mut Vec<String>) -> Result<Option<Rc<ReadmeFile>>, Reason> {
+        for item in by_rank(folder, |name| ["readme.txt", "readme.md"].iter().position(|known| *known == name)) {
+            let read = || Ok(ReadmeFile::parse(&self.repository.blob(item.id, MAX_SOURCE)?));
+            if let Some(readme) = optional(item, notes, || self.readmes.get(item.id, read))? {
+                return Ok(Some(readme));
+            }
+        }
+        Ok(None)
+    }
+
+    fn changelogs(&mut self, folder: &[Item], notes: &mut Vec<String>) -> Result<Vec<Rc<Markdown>>, Reason> {
+        let mut changelogs = Vec::new();
+        for item in by_rank(folder, changelog_rank).into_iter().take(MAX_CHANGELOGS) {
+            let read = || Ok(Markdown::changelog(html::decode(&self.repository.blob(item.id, MAX_CHANGELOG)?)));
+            changelogs.extend(optional(item, notes, || self.changelogs.get(item.id, read))?);
+        }
+        Ok(changelogs)
+    }
+}
+
+impl ReadmeFile {
+    fn parse(bytes: &[u8]) -> Self {
+        let mut fields = readme::parse(bytes);
+        let mut take = |name| fields.sections.remove(name).unwrap_or_default();
+        let (description, changelog) = (take("description"), take("changelog"));
+        Self {
+            fields,
+            description: Markdown::new(description, html::from_markdown),
+            changelog: Markdown::changelog(changelog),
+        }
+    }
+}
+
+/// A file that a release can do without: what cannot be used is noted; only damage is an error.
+fn optional<T>(
+    item: &Item,
+    notes: &mut Vec<String>,
+    read: impl FnOnce() -> Result<T, ObjectError>,
+) -> Result<Option<T>, Reason> {
+    let reason = match item.kind {
+        ItemKind::Folder => return Ok(None),
+        ItemKind::File => match read() {
+            Ok(value) => return Ok(Some(value)),
+            Err(error) => Reason::from_object(&item.name, error),
+        },
+        _ => not_followed(&item.name, item),
+    };
+    if let Reason::Unreadable { .. } = reason {
+        return Err(reason);
+    }
+    notes.push(format!("left out: {reason}"));
+    Ok(None)
+}
+
+/// Best rank first, then by name; the name is looked at in lower case.
+fn by_rank(folder: &[Item], rank: impl Fn(&str) -> Option<usize>) -> Vec<&Item> {
+    let ranked = folder.iter().filter_map(|item| Some(((rank(&item.name.to_ascii_lowercase())?, &item.name), item)));
+    ranked.collect::<BTreeMap<_, _>>().into_values().collect()
+}
+
+/// Changelogs have many names: `CHANGELOG.md`, `changes.txt`, `HISTORY`.
+fn changelog_rank(name: &str) -> Option<usize> {
+    const STEMS: [&str; 7] =
+        ["changelog", "change-log", "change_log", "changes", "history", "release-notes", "release_notes"];
+    const ENDINGS: [&str; 4] = [".md", ".txt", ".markdown", ""];
+    let names = STEMS.iter().flat_map(|stem| ENDINGS.iter().map(move |ending| (stem, ending)));
+    names.enumerate().find(|(_, (stem, ending))| name.strip_prefix(**stem) == Some(**ending)).map(|(rank, _)| rank)
+}
+
+fn not_followed(path: &str, item: &Item) -> Reason {
+    let kind = match item.kind {
+        ItemKind::SymbolicLink => "symbolic link",
+        ItemKind::Submodule => "submodule",
+        ItemKind::Folder => "folder",
+        ItemKind::File => "file",
+    };
+    Reason::NotFollowed { path: path.to_owned(), kind }
+}
+
+/// What was parsed, by object id; forgets all of it when it is full.
+struct Memo<T> {
+    held: HashMap<ObjectId, Rc<T>>,
+    limit: usize,
+}
+
+impl<T> Memo<T> {
+    fn of(limit: usize) -> Self {
+        Self { held: HashMap::new(), limit }
+    }
+
+    fn get(&mut self, id: ObjectId, read: impl FnOnce() -> Result<T, ObjectError>) -> Result<Rc<T>, ObjectError> {
+        if let Some(known) = self.held.get(&id) {
+            return Ok(known.clone());
+        }
+        let value = Rc::new(read()?);
+        if self.held.len() == self.limit {
+            self.held.clear();
+        }
+        self.held.insert(id, value.clone());
+        Ok(value)
+    }
+}

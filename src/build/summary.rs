@@ -1,0 +1,174 @@
+//! The report for people: what is wrong first meets the eye, the same reason is told once.
+//!
+//! Names come from repositories, so every line is escaped before it is coloured and goes to a terminal.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use super::outcome::{Outcome, TagOutcome};
+use super::report::{PluginReport, Report, State};
+use crate::model::printable::Printable;
+
+/// Names listed in a line; the rest is counted.
+const NAMES: usize = 6;
+
+/// Lines of one kind of reason; the rest is counted.
+const LINES: usize = 4;
+
+/// The report as text, with ANSI colours where `colour` is set.
+pub fn summary(report: &Report, colour: bool) -> String {
+    let mut text = Text { text: String::new(), colour };
+    for plugin in &report.plugins {
+        text.plugin(plugin, report.check);
+    }
+    let goes = if report.check { "would be removed" } else { "removed" };
+    for (slug, versions) in &report.gone {
+        text.line(Style::Warning, &format!("{slug}  no longer in the registry; {goes}: {}", listed(versions)));
+    }
+    for file in &report.damaged {
+        text.line(
+            Style::Wrong,
+            &format!("{file} is not what the index says: the server refuses the folder; restore the file"),
+        );
+    }
+    let counts = report.counts();
+    let mut total = format!(
+        "{} plugins, {} tags: {} built, {} unchanged, {} skipped, {} failed",
+        report.plugins.len(),
+        counts.tags(),
+        counts.built,
+        counts.unchanged,
+        counts.skipped,
+        counts.failed
+    );
+    if report.check {
+        total += if report.differs() { "; nothing written, a build would change it" } else { "; nothing would change" };
+    }
+    text.line(Style::Plain, &total);
+    text.text
+}
+
+#[derive(Clone, Copy)]
+enum Style {
+    Plain,
+    Warning,
+    Wrong,
+}
+
+struct Text {
+    text: String,
+    colour: bool,
+}
+
+impl Text {
+    fn line(&mut self, style: Style, line: &str) {
+        let (start, end) = match style {
+            _ if !self.colour => ("", ""),
+            Style::Plain => ("", ""),
+            Style::Warning => ("\x1b[33m", "\x1b[0m"),
+            Style::Wrong => ("\x1b[31m", "\x1b[0m"),
+        };
+        // Writing to a String cannot fail.
+        let _ = writeln!(self.text, "{start}{}{end}", Printable(line));
+    }
+
+    fn plugin(&mut self, plugin: &PluginReport, check: bool) {
+        let name = plugin.slug.as_ref().map_or(plugin.file.clone(), ToString::to_string);
+        let counts = plugin.counts();
+        match &plugin.state {
+            State::NoSource => self.line(Style::Plain, &format!("{name}  no source configured")),
+            State::Broken(problems) => {
+                self.line(
+                    Style::Wrong,
+                    &format!("{name}  broken; {} published before stay", releases(plugin.kept.len())),
+                );
+                for problem in problems {
+                    self.line(Style::Wrong, &format!("  {problem}"));
+                }
+            }
+            State::Read => {
+                let mut line =
+                    format!("{name}  {} tags: {} built, {} unchanged", counts.tags(), counts.built, counts.unchanged);
+                for (count, word) in [(counts.skipped, "skipped"), (counts.failed, "failed")] {
+                    if count > 0 {
+                        line += &format!(", {count} {word}");
+                    }
+                }
+                match &plugin.releases.latest {
+                    Some(latest) => line += &format!("; latest {latest}"),
+                    None => line += "; nothing to offer",
+                }
+                self.line(if counts.failed > 0 { Style::Wrong } else { Style::Plain }, &line);
+                if let Some((tag, reason)) = plugin.missing_newest() {
+                    self.line(Style::Warning, &format!("  newest not published: {tag}: {reason}"));
+                }
+            }
+        }
+        self.changes(plugin, check);
+        self.grouped(
+            "failed",
+            Style::Wrong,
+            plugin.tags.iter().filter_map(|tag| match &tag.outcome {
+                Outcome::Failed(reason) => Some((tag, reason.code(), reason.to_string())),
+                _ => None,
+            }),
+        );
+        self.grouped(
+            "skipped",
+            Style::Plain,
+            plugin.tags.iter().filter_map(|tag| match &tag.outcome {
+                Outcome::Skipped(reason) => Some((tag, reason.code(), reason.to_string())),
+                _ => None,
+            }),
+        );
+        let notes = plugin.tags.iter().flat_map(|tag| tag.notes.iter().map(move |note| (tag, "notes", note.clone())));
+        self.grouped("note", Style::Plain, notes);
+    }
+
+    fn changes(&mut self, plugin: &PluginReport, check: bool) {
+        let changes = [
+            ("add", "added", &plugin.added),
+            ("change", "changed", &plugin.changed),
+            ("remove", "removed", &plugin.removed),
+        ];
+        for (verb, done, versions) in changes.into_iter().filter(|(_, _, versions)| !versions.is_empty()) {
+            let verb = if check { format!("would {verb}") } else { done.to_owned() };
+            self.line(Style::Plain, &format!("  {verb} {}: {}", versions.len(), listed(versions)));
+        }
+    }
+
+    /// One line per reason with the tags it befell; at most a few lines per kind of reason.
+    fn grouped<'a>(
+        &mut self,
+        word: &str,
+        style: Style,
+        tags: impl Iterator<Item = (&'a TagOutcome, &'static str, String)>,
+    ) {
+        let mut kinds: BTreeMap<&str, BTreeMap<String, Vec<&str>>> = BTreeMap::new();
+        for (tag, code, reason) in tags {
+            kinds.entry(code).or_default().entry(reason).or_default().push(&tag.tag);
+        }
+        for (code, reasons) in kinds {
+            let rest: Vec<&str> = reasons.values().skip(LINES).flatten().copied().collect();
+            for (reason, tags) in reasons.iter().take(LINES) {
+                self.line(style, &format!("  {word} {}: {reason}: {}", tags.len(), listed(tags)));
+            }
+            if !rest.is_empty() {
+                self.line(style, &format!("  {word} {} more of this kind ({code}): {}", rest.len(), listed(&rest)));
+            }
+        }
+    }
+}
+
+fn releases(count: usize) -> String {
+    if count == 1 { "1 release".into() } else { format!("{count} releases") }
+}
+
+/// The first few, and how many more.
+fn listed(names: &[impl ToString]) -> String {
+    let mut list = names.iter().take(NAMES).map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    if names.len() > NAMES {
+        list += &format!(" and {} more", names.len() - NAMES);
+    }
+    list
+}

@@ -1,0 +1,94 @@
+//! Step 2: which tags may be releases of a plugin, by their names, and which of several tags of one version counts.
+
+use super::agreement::same_version;
+use super::outcome::{Outcome, Reason, TagOutcome};
+use super::repository::{Repository, Tag, Tagged};
+use crate::model::plugin::Plugin;
+use crate::model::version::Version;
+
+/// The tags of one version, all equal to PHP; at least one.
+pub struct Candidate {
+    tags: Vec<(Version, Tag)>,
+}
+
+/// The tag that stands for a release.
+pub struct Chosen {
+    /// What remains of the tag's name.
+    pub version: Version,
+    /// The tag's name.
+    pub tag: String,
+    /// What it points at.
+    pub tagged: Tagged,
+}
+
+/// Splits tags into candidates, newest first, and those whose names already say that they are no release.
+pub fn sort_out(plugin: &Plugin, tags: Vec<Tag>) -> (Vec<Candidate>, Vec<TagOutcome>) {
+    let mut versions = Vec::new();
+    let mut skipped = Vec::new();
+    for tag in tags {
+        match judge(plugin, &tag.name) {
+            Ok(version) => versions.push((version, tag)),
+            Err((version, reason)) => skipped.push(outcome(tag.name, version, reason.into())),
+        }
+    }
+    // PHP's order is total over valid versions: part by part, with the end of a version between RC and a number.
+    versions.sort_by(|(a, _), (b, _)| b.cmp_php(a));
+    let mut candidates: Vec<Candidate> = Vec::new();
+    for (version, tag) in versions {
+        match candidates.last_mut() {
+            Some(last) if last.tags[0].0.cmp_php(&version).is_eq() => last.tags.push((version, tag)),
+            _ => candidates.push(Candidate { tags: vec![(version, tag)] }),
+        }
+    }
+    (candidates, skipped)
+}
+
+fn judge(plugin: &Plugin, tag: &str) -> Result<Version, (Option<Version>, Reason)> {
+    let version = plugin.tags.iter().find_map(|pattern| pattern.version_of(tag)).ok_or((None, Reason::NotAVersion))?;
+    if plugin.withhold.iter().any(|withheld| same_version(withheld.as_str(), version.as_str())) {
+        Err((Some(version), Reason::Withheld))
+    } else if !version.satisfies(&plugin.versions) {
+        Err((Some(version), Reason::OutsideVersions))
+    } else {
+        Ok(version)
+    }
+}
+
+impl Candidate {
+    /// How many tags it stands for.
+    pub fn len(&self) -> usize {
+        self.tags.len()
+    }
+
+    /// Follows the tags to their commits and decides for one: an annotated one, else the first by name.
+    ///
+    /// The others are added to `outcomes`; all of them are where no decision is possible.
+    pub fn choose(self, repository: &Repository, outcomes: &mut Vec<TagOutcome>) -> Option<Chosen> {
+        let mut usable: Vec<Chosen> = Vec::new();
+        for (version, tag) in self.tags {
+            match repository.peel(&tag) {
+                Ok(tagged) => usable.push(Chosen { version, tag: tag.name, tagged }),
+                Err(error) => outcomes.push(outcome(tag.name, Some(version), Reason::from_object("", error).into())),
+            }
+        }
+        usable.sort_by(|a, b| (a.tagged.message.is_none(), &a.tag).cmp(&(b.tagged.message.is_none(), &b.tag)));
+        let conflict = usable.iter().any(|other| other.tagged.commit != usable[0].tagged.commit);
+        if conflict {
+            let names: Vec<_> = usable.iter().map(|chosen| chosen.tag.clone()).collect();
+            let failed = |chosen: Chosen| {
+                outcome(chosen.tag, Some(chosen.version), Reason::ConflictingTags(names.clone()).into())
+            };
+            outcomes.extend(usable.into_iter().map(failed));
+            return None;
+        }
+        let mut usable = usable.into_iter();
+        let chosen = usable.next()?;
+        let same = |other: Chosen| outcome(other.tag, Some(other.version), Reason::SameAs(chosen.tag.clone()).into());
+        outcomes.extend(usable.map(same));
+        Some(chosen)
+    }
+}
+
+fn outcome(tag: String, version: Option<Version>, outcome: Outcome) -> TagOutcome {
+    TagOutcome { tag, version, outcome, notes: Vec::new() }
+}

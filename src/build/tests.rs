@@ -1,0 +1,572 @@
+//! Whole builds of repositories with the oddities that real ones have.
+
+use std::fs;
+
+use super::fixture::{COMMITTED, FILE, Fixture, LINK, SUBMODULE, Silent, entry, header};
+use super::outcome::{Outcome, TagOutcome};
+use super::{BuildError, PluginReport, State, run, summary};
+use crate::catalog::{Catalog, Index};
+use crate::model::plugin::{Plugin, Repository};
+
+/// `v1.0 built`, `latest skipped not_a_version`, …, by tag.
+fn outcomes(report: &PluginReport) -> Vec<String> {
+    let told = |tag: &TagOutcome| match &tag.outcome {
+        Outcome::Built => format!("{} built", tag.tag),
+        Outcome::Unchanged => format!("{} unchanged", tag.tag),
+        Outcome::Skipped(reason) => format!("{} skipped {}", tag.tag, reason.code()),
+        Outcome::Failed(reason) => format!("{} failed {}", tag.tag, reason.code()),
+    };
+    report.tags.iter().map(told).collect()
+}
+
+fn versions(report: &PluginReport) -> Vec<String> {
+    report.releases.releases.iter().map(|release| release.version.to_string()).collect()
+}
+
+fn with_source(mut plugin: Plugin, path: &str, main_file: Option<&str>) -> Plugin {
+    let source = plugin.source.as_mut().unwrap();
+    source.path = path.into();
+    source.main_file = main_file.map(Into::into);
+    plugin
+}
+
+#[test]
+fn every_kind_of_tag_gives_its_commit_or_a_reason() {
+    let made = Fixture::new();
+    let light = made.release("1.0", "1.0");
+    let commit = made.commit(&[("acme.php", &header("1.1"))]);
+    made.annotate("v1.1", commit, "Release", COMMITTED + 60);
+    let commit = made.commit(&[("acme.php", &header("1.2"))]);
+    let inner = made.annotate("inner", commit, "Inner", COMMITTED + 60);
+    made.annotate("1.2", inner, "Outer", COMMITTED + 120);
+    made.tag("1.3", made.git.find_commit(light).unwrap().tree_id());
+    made.tag("1.4", made.git.blob(b"blob").unwrap());
+    made.git.reference_symbolic("refs/tags/1.5", "refs/tags/absent", true, "").unwrap();
+    // A branch of a tag's name that says something else.
+    made.git.reference("refs/heads/1.0", commit, true, "").unwrap();
+
+    let report = made.build(made.plugin());
+    assert_eq!(
+        outcomes(&report),
+        [
+            "1.0 built",
+            "1.2 built",
+            "1.3 skipped not_a_commit",
+            "1.4 skipped not_a_commit",
+            "1.5 failed unreadable",
+            "inner skipped not_a_version",
+            "v1.1 built",
+        ]
+    );
+    let commits: Vec<_> = report.releases.releases.iter().map(|release| release.commit.clone()).collect();
+    assert_eq!(commits[0], commit.to_string());
+    assert_eq!(commits[2], light.to_string());
+    assert_eq!(made.field("1.0", "/last_updated"), "2026-11-20 10:17:03", "the commit's time, in UTC");
+    assert_eq!(made.field("1.1", "/last_updated"), "2026-11-20 10:18:03", "the tagger's time");
+    assert_eq!(made.field("1.2", "/last_updated"), "2026-11-20 10:19:03", "the outer tag's time");
+    assert_eq!(made.field("1.2", "/changelog"), "Outer");
+    assert_eq!(Catalog::load(&made.releases()).unwrap().releases(), 3);
+}
+
+#[test]
+fn each_odd_tag_name_has_its_outcome() {
+    let made = Fixture::new();
+    for (tag, version) in
+        [("0.3.01", "0.3.01"), ("3.1.0.1.1", "3.1.0.1.1"), ("20210617", "20210617"), ("v2.0+7", "2.0")]
+    {
+        made.release(tag, version);
+    }
+    for tag in ["v.1.14.1", "release-1.7.10", "acme/1.2.3", "2.5.2@332589", "latest", "v", "1.2-1", "V1.2"] {
+        made.release(tag, "1.0");
+    }
+    let report = made.build(made.plugin());
+    let (built, skipped): (Vec<_>, Vec<_>) = outcomes(&report).into_iter().partition(|told| told.ends_with("built"));
+    assert_eq!(built, ["0.3.01 built", "20210617 built", "3.1.0.1.1 built", "v2.0+7 built"]);
+    assert_eq!(skipped.len(), 8);
+    assert!(skipped.iter().all(|told| told.ends_with("skipped not_a_version")), "{skipped:?}");
+    assert_eq!(versions(&report), ["20210617", "3.1.0.1.1", "2.0", "0.3.01"]);
+}
+
+#[test]
+fn a_tag_name_is_encoded_in_addresses_and_escaped_in_reports() {
+    let made = Fixture::new();
+    made.release("ü{slug}%/1.0", "1.0");
+    made.release("\u{202e}\u{9b}31m", "1.1");
+    let plugin = Plugin { tags: vec!["ü{slug}%/{version}".parse().unwrap()], ..made.plugin() };
+    let report = made.run(&[entry(plugin)], false, &[]);
+    assert_eq!(made.field("1.0", "/download_url"), "https://example.com/acme/%C3%BC%7Bslug%7D%25%2F1.0/acme-1.0.zip");
+    assert_eq!(made.field("1.0", "/tag"), "ü{slug}%/1.0");
+    let told = summary(&report, false);
+    assert!(told.contains(r"\u{202e}\u{9b}31m"), "{told}");
+    assert!(told.chars().all(|c| c == '\n' || !c.is_control()), "{told:?}");
+}
+
+#[test]
+fn versions_that_are_equal_to_php_at_different_commits_are_an_error_and_change_nothing() {
+    let made = Fixture::new();
+    made.release("1.0-beta1", "1.0-beta1");
+    made.release("0.9", "0.9");
+    made.build(made.plugin());
+    let before = made.published();
+    made.release("v1.0beta1", "1.0beta1");
+
+    let report = made.build(made.plugin());
+    assert_eq!(
+        outcomes(&report),
+        ["0.9 unchanged", "1.0-beta1 failed conflicting_tags", "v1.0beta1 failed conflicting_tags"]
+    );
+    assert_eq!(made.published(), before);
+    assert_eq!(report.kept.len(), 1);
+}
+
+#[test]
+fn tags_whose_headers_make_them_one_version_are_an_error() {
+    let made = Fixture::new();
+    made.release("1.2", "1.2");
+    made.commit(&[]);
+    let commit = made.commit(&[("acme.php", &header("1.2")), ("more.txt", "")]);
+    made.tag("1.2.0", commit);
+    let report = made.build(made.plugin());
+    assert_eq!(outcomes(&report), ["1.2 failed conflicting_tags", "1.2.0 failed conflicting_tags"]);
+    assert_eq!(made.published().len(), 1, "the index and no manifest, staged or not");
+}
+
+#[test]
+fn versions_that_are_equal_to_php_at_one_commit_are_one_release() {
+    let made = Fixture::new();
+    let commit = made.release("1.0", "1.0");
+    made.tag("v1.0", commit);
+    assert_eq!(outcomes(&made.build(made.plugin())), ["1.0 built", "v1.0 skipped same_as"]);
+    made.annotate("v1.0", commit, "Release", COMMITTED);
+    assert_eq!(outcomes(&made.build(made.plugin())), ["1.0 skipped same_as", "v1.0 built"]);
+}
+
+#[test]
+fn latest_is_the_greatest_stable_version_to_php() {
+    let made = Fixture::new();
+    for version in ["1.9", "1.10", "2.0-beta1", "1.10-pl1"] {
+        made.release(version, version);
+    }
+    let report = made.build(made.plugin());
+    assert_eq!(versions(&report), ["2.0-beta1", "1.10-pl1", "1.10", "1.9"]);
+    assert_eq!(report.releases.latest.unwrap().as_str(), "1.10-pl1");
+}
+
+#[test]
+fn the_entry_withholds_versions_and_sets_a_range() {
+    let made = Fixture::new();
+    for version in ["1.0", "2.0", "2.1", "3.0-beta1"] {
+        made.release(version, version);
+    }
+    let mut plugin = made.plugin();
+    plugin.withhold = vec!["2.1.0".parse().unwrap()];
+    plugin.versions = ">=2, <3".parse().unwrap();
+    let report = made.build(plugin);
+    assert_eq!(
+        outcomes(&report),
+        ["1.0 skipped outside_versions", "2.0 built", "2.1 skipped withheld", "3.0-beta1 skipped outside_versions"]
+    );
+    assert!(report.missing_newest().is_none(), "what the entry leaves out is not missed");
+}
+
+#[test]
+fn the_main_file_is_found_without_a_hint() {
+    let made = Fixture::new();
+    let release = |version: &str, files: &[&str]| {
+        let header = header(version);
+        let mut files: Vec<_> = files.iter().map(|name| (*name, header.as_str())).collect();
+        files.push(("index.php", "<?php // Silence is golden."));
+        made.tag(version, made.commit(&files));
+    };
+    release("1.0", &["acme.php", "zzz.php"]);
+    release("1.1", &["acme-repository.php", "zzz.php"]);
+    release("1.2", &["zzz.php"]);
+    release("1.3", &["aaa.php", "zzz.php"]);
+    release("1.4", &["includes/zzz.php"]);
+    assert_eq!(
+        outcomes(&made.build(made.plugin())),
+        ["1.0 built", "1.1 built", "1.2 built", "1.3 skipped ambiguous", "1.4 skipped no_plugin_header"]
+    );
+    // A pinned file decides; where it is absent the search decides.
+    assert_eq!(
+        outcomes(&made.build(with_source(made.plugin(), "", Some("aaa.php")))),
+        ["1.0 unchanged", "1.1 unchanged", "1.2 unchanged", "1.3 built", "1.4 skipped no_plugin_header"]
+    );
+    assert_eq!(outcomes(&made.build(with_source(made.plugin(), "", Some("includes/zzz.php"))))[4], "1.4 built");
+}
+
+#[test]
+fn what_is_no_plugin_is_refused_with_its_own_reason() {
+    let made = Fixture::new();
+    let acme = header("1.0");
+    let large = "x".repeat((2 << 20) + 1);
+    let cases: [(&str, &str, u32, &[u8]); 6] = [
+        ("1.0 skipped theme", "style.css", FILE, b"/*\nTheme Name: Acme\n*/"),
+        ("1.1 skipped no_version", "acme.php", FILE, b"<?php\n/*\nPlugin Name: Acme\n*/"),
+        ("1.2 skipped not_followed", "acme.php", LINK, b"/etc/passwd"),
+        ("1.3 skipped not_followed", "acme.php", SUBMODULE, b"x"),
+        ("1.4 skipped too_large", "acme.php", FILE, large.as_bytes()),
+        ("1.5 skipped no_plugin_header", "src/acme.php", FILE, acme.as_bytes()),
+    ];
+    for (told, path, mode, contents) in cases {
+        made.tag(&told[..3], made.commit_of(&[(path, mode, contents)]));
+    }
+    assert_eq!(outcomes(&made.build(made.plugin())), cases.map(|(told, ..)| told));
+}
+
+#[test]
+fn a_readme_that_cannot_be_used_is_noted_and_the_next_one_is_read() {
+    let made = Fixture::new();
+    let acme = header("1.0");
+    let large = "x".repeat((4 << 20) + 1);
+    let commit = made.commit_of(&[
+        ("acme.php", FILE, acme.as_bytes()),
+        ("ReadMe.txt", LINK, b"../../etc/passwd"),
+        ("README.md", FILE, b"=== Acme ===\nTested up to: 6.9\n\nForms."),
+        ("CHANGELOG.md", FILE, large.as_bytes()),
+        ("changes.txt", FILE, b"= 1.0 =\n\nFirst."),
+    ]);
+    made.tag("1.0", commit);
+    let report = made.build(made.plugin());
+    assert_eq!(outcomes(&report), ["1.0 built"]);
+    assert_eq!(report.tags[0].notes.len(), 2, "{:?}", report.tags[0].notes);
+    assert_eq!(made.field("1.0", "/tested"), "6.9");
+    assert_eq!(made.field("1.0", "/changelog"), "First.");
+}
+
+#[test]
+fn a_monorepo_gives_each_plugin_its_own_tags_and_folder() {
+    let made = Fixture::new();
+    let commit = made.commit(&[("plugins/acme/acme.php", &header("1.0")), ("plugins/other/other.php", &header("2.0"))]);
+    made.tag("acme/1.0", commit);
+    made.tag("other/2.0", commit);
+    made.tag("acme/0.9", made.commit(&[("acme.php", &header("0.9"))]));
+    made.tag("acme/0.8", made.commit_of(&[("plugins", LINK, b"elsewhere")]));
+    let mut plugin = with_source(made.plugin(), "plugins/acme", None);
+    plugin.tags = vec!["acme/{version}".parse().unwrap()];
+    assert_eq!(
+        outcomes(&made.build(plugin)),
+        [
+            "acme/0.8 skipped not_followed",
+            "acme/0.9 skipped path_absent",
+            "acme/1.0 built",
+            "other/2.0 skipped not_a_version"
+        ]
+    );
+    assert_eq!(made.field("1.0", "/download_url"), "https://example.com/acme/acme%2F1.0/acme-1.0.zip");
+}
+
+#[test]
+fn a_header_that_names_another_version_stops_a_stable_release() {
+    let made = Fixture::new();
+    made.release("1.0", "1.0.0");
+    made.release("1.1", "1.0");
+    made.release("1.2-beta1", "1.2");
+    let report = made.build(made.plugin());
+    assert_eq!(outcomes(&report), ["1.0 built", "1.1 skipped version_mismatch", "1.2-beta1 built"]);
+    assert_eq!(versions(&report), ["1.2-beta1", "1.0.0"], "1.0 is offered as the installed plugin will call itself");
+    assert_eq!(report.tags[2].notes.len(), 1, "a pre-release's mismatch is reported, too");
+    assert_eq!(report.missing_newest().unwrap().0, "1.1");
+
+    let allowed = Plugin { allow_version_mismatch: true, ..made.plugin() };
+    assert_eq!(versions(&made.build(allowed)), ["1.2-beta1", "1.1", "1.0.0"]);
+}
+
+#[test]
+fn missing_and_damaged_objects_fail_their_tag_and_nothing_else() {
+    let made = Fixture::new();
+    let object = |id: git2::Oid| {
+        let hex = id.to_string();
+        made.git.path().join("objects").join(&hex[..2]).join(&hex[2..])
+    };
+    made.release("1.0", "1.0");
+    let gone = made.release("1.1", "1.1");
+    let tree = made.git.find_commit(made.release("1.2", "1.2")).unwrap().tree_id();
+    let blob = made.git.find_tree(made.git.find_commit(made.release("1.3", "1.3")).unwrap().tree_id()).unwrap();
+    let blob = blob.get_name("acme.php").unwrap().id();
+    fs::remove_file(object(gone)).unwrap();
+    fs::remove_file(object(tree)).unwrap();
+    let mut bytes = fs::read(object(blob)).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 0x55;
+    fs::remove_file(object(blob)).unwrap();
+    fs::write(object(blob), bytes).unwrap();
+    fs::write(made.git.path().join("refs/tags/1.4"), "").unwrap();
+
+    let report = made.build(made.plugin());
+    assert_eq!(
+        outcomes(&report),
+        [
+            "1.0 built",
+            "1.1 failed unreadable",
+            "1.2 failed unreadable",
+            "1.3 failed unreadable",
+            "1.4 failed unreadable"
+        ]
+    );
+    assert_eq!(Catalog::load(&made.releases()).unwrap().releases(), 1);
+}
+
+#[test]
+fn a_release_whose_tag_fails_later_stays_published() {
+    let made = Fixture::new();
+    let commit = made.release("1.0", "1.0");
+    made.build(made.plugin());
+    let before = made.published();
+    let hex = commit.to_string();
+    fs::remove_file(made.git.path().join("objects").join(&hex[..2]).join(&hex[2..])).unwrap();
+    let report = made.build(made.plugin());
+    assert_eq!(outcomes(&report), ["1.0 failed unreadable"]);
+    assert_eq!(made.published(), before);
+}
+
+#[test]
+fn two_builds_are_byte_equal_and_the_second_writes_nothing() {
+    let made = Fixture::new();
+    made.release("v1.0", "1.0");
+    made.release("v1.1", "1.1");
+    let report = made.build(made.plugin());
+    assert_eq!((report.added.len(), report.changed.len()), (2, 0));
+    let first = made.published();
+    let written = |name: &str| fs::metadata(made.releases().join(name)).unwrap().modified().unwrap();
+    let times = (written("index.json"), written("acme/1.0.json"));
+
+    assert_eq!(outcomes(&made.build(made.plugin())), ["v1.0 unchanged", "v1.1 unchanged"]);
+    assert_eq!(made.published(), first);
+    assert_eq!((written("index.json"), written("acme/1.0.json")), times);
+
+    fs::remove_dir_all(made.releases()).unwrap();
+    made.build(made.plugin());
+    assert_eq!(made.published(), first);
+}
+
+#[test]
+fn check_writes_nothing_and_tells_what_would_change() {
+    let made = Fixture::new();
+    made.release("1.0", "1.0");
+    let report = made.run(&[entry(made.plugin())], true, &[]);
+    assert!(report.differs());
+    assert!(!made.releases().exists());
+
+    made.release("1.1", "1.1");
+    made.build(made.plugin());
+    assert!(!made.run(&[entry(made.plugin())], true, &[]).differs());
+
+    made.release("1.1", "1.1.0");
+    made.release("1.2", "1.2");
+    let before = made.published();
+    let mut plugin = made.plugin();
+    plugin.withhold = vec!["1.0".parse().unwrap()];
+    let report = made.run(&[entry(plugin)], true, &[]);
+    let told = summary(&report, false);
+    for line in ["would add 2: 1.2, 1.1.0", "would remove 2: 1.1, 1.0"] {
+        assert!(told.contains(line), "{told}");
+    }
+    assert_eq!(made.published(), before);
+}
+
+#[test]
+fn a_moved_tag_changes_its_release() {
+    let made = Fixture::new();
+    made.release("1.0", "1.0");
+    made.build(made.plugin());
+    made.tag("1.0", made.commit(&[("acme.php", &header("1.0")), ("new.txt", "")]));
+    let report = made.build(made.plugin());
+    assert_eq!((report.added.len(), report.changed.len()), (0, 1), "the index names the commit");
+}
+
+#[test]
+fn a_broken_entry_keeps_what_was_published_and_stops_no_other() {
+    let made = Fixture::new();
+    made.release("1.0", "1.0");
+    let other = Plugin { slug: "other".parse().unwrap(), ..with_source(made.plugin(), "", Some("acme.php")) };
+    made.run(&[entry(made.plugin()), entry(other.clone())], false, &[]);
+    let before = made.published();
+
+    made.release("1.1", "1.1");
+    let mut broken = made.plugin();
+    broken.source.as_mut().unwrap().repository = Repository::Folder(made.releases());
+    let report = made.run(&[entry(broken), entry(other)], false, &[]);
+    assert!(report.failed());
+    assert!(matches!(&report.plugins[0].state, State::Broken(_)));
+    let after = made.published();
+    assert!(before.iter().filter(|(name, _)| name.starts_with("acme/")).all(|file| after.contains(file)));
+    assert!(after.iter().any(|(name, _)| name == "other/1.1.json"));
+    assert_eq!(Catalog::load(&made.releases()).unwrap().releases(), 3);
+}
+
+#[test]
+fn a_remote_repository_is_refused_and_a_file_address_is_opened() {
+    let made = Fixture::new();
+    made.release("1.0", "1.0");
+    let at = |address: &str| {
+        let mut plugin = made.plugin();
+        plugin.source.as_mut().unwrap().repository = Repository::Url(address.parse().unwrap());
+        made.build(plugin)
+    };
+    let here = url::Url::from_directory_path(made.repository()).unwrap();
+    assert_eq!(outcomes(&at(here.as_str())), ["1.0 built"]);
+    let State::Broken(problems) = at("https://example.com/acme.git").state else { panic!() };
+    assert!(problems[0].contains("remote repositories are not fetched yet"), "{problems:?}");
+}
+
+#[test]
+fn a_repository_that_lost_its_tags_unpublishes_nothing() {
+    let made = Fixture::new();
+    made.release("1.0", "1.0");
+    made.build(made.plugin());
+    let before = made.published();
+    made.git.find_reference("refs/tags/1.0").unwrap().delete().unwrap();
+    assert!(matches!(made.build(made.plugin()).state, State::Broken(_)));
+    assert_eq!(made.published(), before);
+}
+
+#[test]
+fn a_plugin_that_left_the_registry_goes_only_when_all_are_built() {
+    let made = Fixture::new();
+    made.release("1.0", "1.0");
+    let other = Plugin { slug: "other".parse().unwrap(), ..made.plugin() };
+    made.run(&[entry(made.plugin()), entry(other.clone())], false, &[]);
+    let all = made.published();
+
+    let nameless = || crate::registry::plugins::Entry { slug: None, plugin: Err(vec![]), ..entry(made.plugin()) };
+    made.run(&[entry(made.plugin()), nameless()], false, &[]);
+    made.run(&[entry(made.plugin())], false, &["acme"]);
+    assert_eq!(made.published(), all);
+
+    let report = made.run(&[entry(made.plugin())], false, &[]);
+    assert_eq!(report.gone.len(), 1);
+    assert!(!made.releases().join("other").exists());
+    assert_eq!(Catalog::load(&made.releases()).unwrap().releases(), 1);
+}
+
+#[test]
+fn only_the_named_plugins_are_built() {
+    let made = Fixture::new();
+    made.release("1.0", "1.0");
+    let entries = [entry(made.plugin()), entry(Plugin { slug: "other".parse().unwrap(), ..made.plugin() })];
+    made.run(&entries, false, &[]);
+    made.release("1.1", "1.1");
+    let report = made.run(&entries, false, &["other"]);
+    assert_eq!(report.plugins.len(), 1);
+    let index = Index::read(&made.releases()).unwrap().unwrap();
+    assert_eq!(index.plugins["acme"].releases.len(), 1);
+    assert_eq!(index.plugins["other"].releases.len(), 2);
+    let unknown = run(&entries, &made.options(false, &["acne"]), &Silent);
+    assert!(matches!(unknown, Err(BuildError::UnknownPlugin(_))));
+}
+
+#[test]
+fn an_entry_without_repository_publishes_nothing() {
+    let made = Fixture::new();
+    made.release("1.0", "1.0");
+    made.build(made.plugin());
+    let report = made.build(Plugin { source: None, ..made.plugin() });
+    assert_eq!(report.state, State::NoSource);
+    assert_eq!(report.removed.len(), 1);
+    assert_eq!(made.published().len(), 1);
+}
+
+#[test]
+fn the_index_comes_last_and_without_it_the_old_manifests_are_still_there() {
+    let made = Fixture::new();
+    made.release("1.0", "1.0");
+    made.release("1.1", "1.1");
+    made.build(made.plugin());
+    // A folder in the way of the index' temporary file: it cannot be written, for root neither.
+    let obstacle = made.releases().join(".index.json.new");
+    fs::create_dir(&obstacle).unwrap();
+    let index = fs::read(made.releases().join("index.json")).unwrap();
+
+    made.release("1.2", "1.2");
+    let plugin = Plugin { withhold: vec!["1.0".parse().unwrap()], ..made.plugin() };
+    let error = run(&[entry(plugin.clone())], &made.options(false, &[]), &Silent).unwrap_err();
+    assert!(error.to_string().contains("index.json"), "{error}");
+    assert_eq!(fs::read(made.releases().join("index.json")).unwrap(), index);
+    assert!(made.releases().join("acme/1.2.json").exists(), "manifests come before the index");
+    assert!(made.releases().join("acme/1.0.json").exists(), "removal comes after the index");
+    assert_eq!(Catalog::load(&made.releases()).unwrap().releases(), 2);
+
+    fs::remove_dir(obstacle).unwrap();
+    made.build(plugin);
+    assert!(!made.releases().join("acme/1.0.json").exists());
+    assert_eq!(Catalog::load(&made.releases()).unwrap().releases(), 2);
+}
+
+#[test]
+fn a_manifest_that_cannot_be_staged_leaves_everything_as_it_was() {
+    let made = Fixture::new();
+    made.release("1.0", "1.0");
+    made.build(made.plugin());
+    let before = made.published();
+    fs::create_dir(made.releases().join("acme/.1.1.json.new")).unwrap();
+    made.release("1.1", "1.1");
+    made.release("1.2", "1.2");
+    assert!(run(&[entry(made.plugin())], &made.options(false, &[]), &Silent).is_err());
+    assert_eq!(made.published(), before);
+}
+
+#[test]
+fn what_a_build_that_was_cut_off_left_behind_is_removed_and_other_files_stay() {
+    let made = Fixture::new();
+    made.release("1.0", "1.0");
+    made.build(made.plugin());
+    for name in ["acme/.0.9.json.new", "acme/0.9.json", "acme/notes.json", "README"] {
+        fs::write(made.releases().join(name), "").unwrap();
+    }
+    made.build(made.plugin());
+    let names: Vec<_> = made.published().into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names, ["README", "acme/1.0.json", "acme/notes.json", "index.json"]);
+}
+
+#[test]
+fn an_edited_manifest_is_written_anew_or_reported() {
+    let made = Fixture::new();
+    made.release("1.0", "1.0");
+    made.build(made.plugin());
+    let before = made.published();
+    let manifest = made.releases().join("acme/1.0.json");
+    fs::write(&manifest, "{}").unwrap();
+    let report = made.run(&[entry(Plugin { slug: "other".parse().unwrap(), ..made.plugin() })], false, &["other"]);
+    assert_eq!(report.damaged, ["acme/1.0.json"]);
+    assert!(report.failed());
+    assert_eq!(outcomes(&made.build(made.plugin())), ["1.0 built"]);
+    assert_eq!(made.published(), before);
+}
+
+#[test]
+fn a_second_build_in_the_same_folder_is_refused() {
+    let made = Fixture::new();
+    fs::create_dir(made.releases()).unwrap();
+    let held = fs::File::open(made.releases()).unwrap();
+    held.lock().unwrap();
+    let refused = run(&[entry(made.plugin())], &made.options(false, &[]), &Silent);
+    assert!(matches!(refused, Err(BuildError::Busy { .. })));
+}
+
+#[test]
+fn a_link_to_the_releases_is_written_through() {
+    let made = Fixture::new();
+    made.release("1.0", "1.0");
+    let real = made.releases().with_file_name("real");
+    fs::create_dir(&real).unwrap();
+    std::os::unix::fs::symlink(&real, made.releases()).unwrap();
+    made.build(made.plugin());
+    assert!(real.join("index.json").exists());
+    assert!(made.releases().is_symlink());
+}
+
+#[test]
+fn two_thousand_tags_are_read_in_a_few_seconds() {
+    let made = Fixture::new();
+    let readme = format!("=== Acme ===\nTested up to: 6.9\n\n== Description ==\n{}", "Long text.\n".repeat(2_000));
+    for number in 0..2_000 {
+        let version = format!("1.{number}");
+        let commit = made.commit(&[("acme.php", &header(&version)), ("readme.txt", &readme)]);
+        made.annotate(&version, commit, "Release", COMMITTED);
+    }
+    let start = std::time::Instant::now();
+    let report = made.build(made.plugin());
+    assert_eq!(report.counts().built, 2_000);
+    assert!(start.elapsed().as_secs() < 20, "{:?}", start.elapsed());
+}

@@ -1,0 +1,139 @@
+//! `countersign build`: what the command line asks for goes to [`build::run`]; the report goes to stdout, progress to stderr.
+
+use std::io::IsTerminal as _;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use super::{Exit, Failure};
+use crate::build::{self, BuildError, Options, PluginReport, Progress, Report};
+use crate::config::Config;
+use crate::model::slug::Slug;
+use crate::registry::RegistryFiles;
+use crate::registry::plugins;
+
+const EXAMPLES: &str = "\
+Examples:
+  countersign build                       every plugin of the registry
+  countersign build --plugin acme-forms   this one only; the others stay as they are
+  countersign build --check               for CI: writes nothing, exit code 1 if a build would change something
+  countersign build --rev origin/main     with the registry as it stands in that commit
+
+Exit codes: 0 done, 1 --check found a difference, 2 usage, 3 an entry, a repository or a tag is wrong, 4 the machine failed.
+What is wrong stops nothing else: everything that can be built is, and what was published of the rest stays.";
+
+/// Read the plugins' repositories and write a manifest for every release
+#[derive(clap::Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// Build this plugin only; may be given more than once
+    #[arg(long = "plugin", value_name = "SLUG")]
+    pub plugins: Vec<Slug>,
+    /// Write nothing; exit 1 and say what would change
+    #[arg(long)]
+    pub check: bool,
+    /// Take the registry from this commit of the repository it lies in
+    #[arg(long, value_name = "REV")]
+    pub rev: Option<String>,
+    /// Print the whole report as one JSON document
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Builds and reports.
+pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
+    let registry = &config.paths.registry;
+    let files = match &args.rev {
+        Some(rev) => RegistryFiles::revision(registry, rev).map_err(Failure::input)?,
+        None => RegistryFiles::folder(registry),
+    };
+    let entries = plugins::load(&files).map_err(Failure::input)?;
+    let options = Options {
+        releases: config.paths.releases.clone(),
+        check: args.check,
+        only: args.plugins.iter().cloned().collect(),
+    };
+    let report = build::run(&entries, &options, &*progress()).map_err(failure)?;
+    print(&report, args.json);
+    Ok(match (report.failed(), report.check && report.differs()) {
+        (true, _) => Exit::Input,
+        (false, true) => Exit::Differs,
+        (false, false) => Exit::Done,
+    })
+}
+
+fn failure(error: BuildError) -> Failure {
+    match error {
+        BuildError::UnknownPlugin(_) => Failure::input(error).hint("name a file of registry/plugins/ without .toml"),
+        BuildError::Index(_) => {
+            Failure::input(error).hint("restore releases/index.json, or delete it and build everything")
+        }
+        BuildError::Busy { .. } => Failure::environment(error).hint("wait for it to end"),
+        BuildError::Write { .. } => Failure::environment(error),
+    }
+}
+
+fn print(report: &Report, json: bool) {
+    let stdout = std::io::stdout();
+    if json {
+        println!("{}", printable_json(&format!("{:#}", report.to_json())));
+    } else {
+        print!("{}", build::summary(report, stdout.is_terminal() && std::env::var_os("NO_COLOR").is_none()));
+    }
+}
+
+/// JSON leaves DEL and the C1 controls as they are; a terminal obeys some of them.
+fn printable_json(json: &str) -> String {
+    let is_raw = |c: &char| c.is_control() && *c != '\n';
+    json.chars().map(|c| if is_raw(&c) { format!("\\u{:04x}", u32::from(c)) } else { c.into() }).collect()
+}
+
+/// A bar on a terminal, a line per plugin elsewhere.
+fn progress() -> Box<dyn Progress> {
+    if std::io::stderr().is_terminal() {
+        let style = ProgressStyle::with_template("{spinner} {pos}/{len} tags  {elapsed}  {wide_msg}");
+        let bar = ProgressBar::new(0).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+        bar.enable_steady_tick(Duration::from_millis(100));
+        Box::new(Bar(bar))
+    } else {
+        Box::new(Lines)
+    }
+}
+
+struct Bar(ProgressBar);
+
+impl Progress for Bar {
+    fn tags_found(&self, plugin: &Slug, tags: usize) {
+        self.0.inc_length(tags as u64);
+        self.0.set_message(plugin.to_string());
+    }
+
+    fn tags_done(&self, tags: usize) {
+        self.0.inc(tags as u64);
+    }
+
+    fn plugin_done(&self, _: &PluginReport) {}
+}
+
+impl Drop for Bar {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}
+
+struct Lines;
+
+impl Progress for Lines {
+    fn tags_found(&self, plugin: &Slug, tags: usize) {
+        eprintln!("{plugin}: {tags} tags");
+    }
+
+    fn tags_done(&self, _: usize) {}
+
+    fn plugin_done(&self, report: &PluginReport) {
+        if let Some(slug) = &report.slug {
+            let counts = report.counts();
+            eprintln!("{slug}: done, {} releases", counts.built + counts.unchanged);
+        }
+    }
+}
