@@ -2,6 +2,8 @@
 //! exit status or a [`Failure`]; `main` prints the failure.
 
 pub mod build;
+pub mod license;
+pub mod output;
 pub mod serve;
 
 use std::error::Error;

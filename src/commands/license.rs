@@ -1,0 +1,130 @@
+//! `countersign license`: what the vendor decides about licenses, from issuing one to revoking it.
+//!
+//! Every verb that changes something edits one file of the registry; the running server notices. Bindings are shown, never
+//! touched: where to read them comes in from the caller.
+
+mod change;
+mod issue;
+mod list;
+mod selector;
+mod show;
+mod view;
+
+use std::error::Error;
+
+use chrono::{DateTime, Utc};
+
+use crate::config::Config;
+use crate::model::binding::{Binding, Report};
+use crate::model::license_key::LicenseId;
+use crate::registry::RegistryError;
+use crate::registry::edit::EditError;
+
+use super::{Exit, Failure, output};
+use selector::LicenseArg;
+
+/// Reads the stored bindings of a license, in the order of binding, with what their sites reported.
+pub type ReadBindings<'a> = &'a dyn Fn(&LicenseId) -> Result<Vec<(Binding, Report)>, Box<dyn Error + Send + Sync>>;
+
+/// Issue licenses and change them
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:
+  countersign license issue --module forms=pdf,api --module base --expires 2027-12-31
+  countersign license list --status active --expires-before 2027-01-31
+  countersign license show 3f9a0c21d4e5
+  echo \"$KEY\" | countersign license renew - --expires 2028-12-31
+  countersign license release 3f9a0c21d4e5 --host old.example.com
+
+A license is named by its key, its id, or the first 8 or more digits of its id. With '-' the key is read from stdin, so
+that it stays out of the shell's history and the process list.")]
+pub struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(clap::Subcommand, Debug)]
+enum Verb {
+    /// Make a license and show its key, once
+    #[command(after_help = "Examples:
+  countersign license issue --module forms=pdf,api --module base --expires 2027-12-31
+  countersign license issue --module base --expires 2027-12-31 --sites unlimited --note 'Acme, order 1234'
+
+The key goes to stdout and is stored nowhere: the registry holds its id only.")]
+    Issue(issue::Args),
+    /// Show all licenses, or some
+    #[command(after_help = "Examples:
+  countersign license list --status active --module forms
+  countersign license list --expires-before 2027-01-31 --json")]
+    List(list::Args),
+    /// Show one license and the sites that use it
+    #[command(after_help = "Examples:
+  countersign license show 3f9a0c21d4e5
+  countersign license show - --json <key.txt")]
+    Show(show::Args),
+    /// Set another last day
+    #[command(after_help = "Example:
+  countersign license renew 3f9a0c21d4e5 --expires 2028-12-31")]
+    Renew(change::RenewArgs),
+    /// Withdraw a license until it is resumed
+    #[command(after_help = "Example:
+  countersign license suspend 3f9a0c21d4e5")]
+    Suspend(LicenseArg),
+    /// Put a suspended license back in use
+    #[command(after_help = "Example:
+  countersign license resume 3f9a0c21d4e5")]
+    Resume(LicenseArg),
+    /// Withdraw a license for good
+    #[command(after_help = "Example:
+  countersign license revoke 3f9a0c21d4e5")]
+    Revoke(LicenseArg),
+    /// Free a license's site, so that another one can use it
+    #[command(after_help = "Examples:
+  countersign license release 3f9a0c21d4e5
+  countersign license release 3f9a0c21d4e5 --host old.example.com")]
+    Release(change::ReleaseArgs),
+}
+
+/// Does what was asked for; `bindings` is asked by `show` only.
+pub fn run(args: &Args, config: &Config, bindings: ReadBindings<'_>) -> Result<Exit, Failure> {
+    let now = Utc::now();
+    let registry = &config.paths.registry;
+    let text = match &args.verb {
+        Verb::Issue(args) => return issue::run(args, registry, now),
+        Verb::List(args) => list::list(args, registry, now.date_naive()),
+        Verb::Show(args) => show::show(args, config, bindings, now.date_naive()),
+        Verb::Renew(args) => change::renew(args, registry, now.date_naive()),
+        Verb::Suspend(license) => change::suspend(license, registry),
+        Verb::Resume(license) => change::resume(license, registry),
+        Verb::Revoke(license) => change::revoke(license, registry),
+        Verb::Release(args) => change::release(args, registry, now),
+    }?;
+    output::print(&text)
+}
+
+fn not_loaded(error: RegistryError) -> Failure {
+    match error {
+        RegistryError::List { .. } => Failure::environment(error),
+        RegistryError::NoFolder { .. } => {
+            Failure::input(error).hint("run this in an instance's folder, or name its registry with --registry")
+        }
+        _ => Failure::input(error),
+    }
+}
+
+fn not_edited(error: EditError) -> Failure {
+    match error {
+        EditError::Registry(error) => not_loaded(error),
+        EditError::WouldNotLoad(_) => Failure::input(error),
+        EditError::Layout { .. } => Failure::input(error).hint("make the change by hand; the server notices"),
+        EditError::Changed { .. } => Failure::environment(error).hint("run the command again"),
+        EditError::Io { .. } => Failure::environment(error),
+    }
+}
+
+/// As times stand in the registry: RFC 3339, UTC, to the second.
+fn shown_time(time: DateTime<Utc>) -> String {
+    time.to_rfc3339_opts(chrono::SecondsFormat::Secs, true)
+}
+
+#[cfg(test)]
+mod testing;

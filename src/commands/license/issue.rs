@@ -1,0 +1,206 @@
+//! `license issue`: makes a key, shows it once, and writes down its id with what it grants.
+
+use std::num::NonZeroU32;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::Arc;
+
+use chrono::{DateTime, NaiveDate, Utc};
+use serde::Serialize;
+
+use crate::commands::{Exit, Failure, output};
+use crate::model::license::{License, Modules, Released, Sites, Status};
+use crate::model::license_key::LicenseKey;
+use crate::model::name::Name;
+use crate::model::site_host::{SiteHost, SiteHostError};
+use crate::registry::edit::Editor;
+
+use super::not_edited;
+
+/// What `issue` takes.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// A module it covers, with its features; may be repeated
+    #[arg(long = "module", value_name = "MODULE[=FEATURE,...]", required = true)]
+    modules: Vec<ModuleArg>,
+    /// Its last day, in UTC
+    #[arg(long, value_name = "YYYY-MM-DD")]
+    expires: NaiveDate,
+    /// How many sites may use it at once, or 'unlimited' [default: 1]
+    #[arg(long, value_name = "N", value_parser = parse_sites)]
+    sites: Option<Sites>,
+    /// Hours a site may go on without an answer [default: the server's]
+    #[arg(long, value_name = "HOURS", value_parser = clap::value_parser!(u32).range(..=8_760))]
+    grace_period_hours: Option<u32>,
+    /// A site bound ahead of its first validation; may be repeated
+    #[arg(long = "host", value_name = "HOST", value_parser = parse_host)]
+    hosts: Vec<SiteHost>,
+    /// For your own use
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+    note: String,
+    /// The TOML file in registry/licenses/ to add it to
+    #[arg(long, value_name = "FILE", default_value = "licenses.toml")]
+    file: PathBuf,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Debug)]
+struct ModuleArg {
+    module: Name,
+    features: Vec<Name>,
+}
+
+impl FromStr for ModuleArg {
+    type Err = <Name as FromStr>::Err;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (module, features) = text.split_once('=').unwrap_or((text, ""));
+        let features = features.split(',').filter(|_| text.contains('=')).map(str::parse).collect::<Result<_, _>>()?;
+        Ok(Self { module: module.parse()?, features })
+    }
+}
+
+fn parse_sites(text: &str) -> Result<Sites, &'static str> {
+    match text {
+        "unlimited" => Ok(Sites::Unlimited),
+        number => {
+            number.parse::<NonZeroU32>().map(Sites::Limited).map_err(|_| "expected a number from 1 on, or 'unlimited'")
+        }
+    }
+}
+
+/// Reads a host, or the address of a site.
+pub fn parse_host(text: &str) -> Result<SiteHost, SiteHostError> {
+    text.parse()
+}
+
+#[derive(Serialize)]
+struct Issued<'a> {
+    license_key: &'a str,
+    id: String,
+    file: &'a Path,
+}
+
+/// Writes the license, then shows the key.
+pub fn run(args: &Args, registry: &Path, now: DateTime<Utc>) -> Result<Exit, Failure> {
+    let (key, file) = issue(args, registry, now.date_naive())?;
+    let tag = key.id().log_tag();
+    let text = if args.json {
+        output::json(&Issued { license_key: key.reveal(), id: key.id().to_string(), file: &file })?
+    } else {
+        format!("{}\n", key.reveal())
+    };
+    let exit = output::print(&text).map_err(|failure| {
+        failure.hint(format!("nobody has seen the key of license {tag}: revoke it and issue another"))
+    })?;
+    if !args.json {
+        eprintln!("License {tag} is in {}. Its key is shown only now and stored nowhere.", file.display());
+    }
+    Ok(exit)
+}
+
+fn issue(args: &Args, registry: &Path, today: NaiveDate) -> Result<(LicenseKey, PathBuf), Failure> {
+    if args.expires < today {
+        return Err(Failure::usage(format!("{} is past", args.expires)));
+    }
+    let name = file_name(&args.file, registry)?;
+    let mut modules = Modules::new();
+    for ModuleArg { module, features } in &args.modules {
+        if modules.insert(module.clone(), features.clone()).is_some() {
+            return Err(Failure::usage(format!("the module {module} is given twice")));
+        }
+    }
+    let mut random = [0; 20];
+    getrandom::fill(&mut random).map_err(Failure::environment)?;
+    let key = LicenseKey::from_random(random);
+    let license = License {
+        id: key.id(),
+        status: Status::Active,
+        expires: args.expires,
+        modules: Arc::new(modules),
+        sites: args.sites.unwrap_or(Sites::DEFAULT),
+        grace_period_hours: args.grace_period_hours,
+        hosts: args.hosts.clone(),
+        released: Released::default(),
+        note: args.note.clone(),
+    };
+    let file = Editor::open(registry).and_then(|editor| editor.add(&name, &license)).map_err(not_edited)?;
+    Ok((key, file))
+}
+
+/// The name of a TOML file in the registry's `licenses/`, given alone or as a path.
+fn file_name(file: &Path, registry: &Path) -> Result<String, Failure> {
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let inside = folder.is_none_or(
+        |folder| matches!((folder.canonicalize(), registry.join("licenses").canonicalize()), (Ok(a), Ok(b)) if a == b),
+    );
+    let name = file
+        .file_name()
+        .and_then(|name| name.to_str())
+        .filter(|name| name.ends_with(".toml") && !name.starts_with('.'));
+    match name {
+        Some(name) if inside => Ok(name.to_owned()),
+        _ => Err(Failure::usage("--file must name a .toml file in the registry's licenses/")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Instance, parse, today};
+    use super::*;
+
+    fn issued(instance: &Instance, line: &str) -> Result<(LicenseKey, PathBuf), String> {
+        issue(&parse(line), instance.path(), today()).map_err(|failure| failure.error.to_string())
+    }
+
+    #[test]
+    fn a_license_is_written_with_its_id_and_without_its_key() {
+        let instance = Instance::new();
+        let line = "--module forms=pdf,api --module base --expires 2027-12-31 --sites 3 --grace-period-hours 24 \
+                    --host https://www.Example.com/ --note Zoë";
+        let (key, file) = issued(&instance, line).unwrap();
+        assert_eq!(file, instance.path().join("licenses/licenses.toml"));
+        let text = std::fs::read_to_string(file).unwrap();
+        assert!(!text.contains(key.reveal()) && !text.contains(&key.reveal().replace('-', "")));
+        let registry = instance.registry();
+        let license = registry.license(&key.id()).unwrap();
+        assert_eq!(super::super::view::modules(license), "base forms=pdf,api");
+        assert_eq!((license.sites.to_string().as_str(), license.grace_period_hours), ("3", Some(24)));
+        assert_eq!((license.hosts[0].as_str(), license.note.as_str()), ("example.com", "Zoë"));
+    }
+
+    #[test]
+    fn two_licenses_never_have_the_same_key() {
+        let instance = Instance::new();
+        let line = "--module base --expires 2027-12-31 --file shop.toml";
+        let (first, second) = (issued(&instance, line).unwrap(), issued(&instance, line).unwrap());
+        assert_ne!(first.0.id(), second.0.id());
+        assert!(first.1.ends_with("licenses/shop.toml") && instance.registry().license_count() == 4);
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused_before_anything_is_written() {
+        let instance = Instance::new();
+        let before = instance.text();
+        let file = "--file must name a .toml file in the registry's licenses/";
+        for (line, reason) in [
+            ("--module base --expires 2026-11-19", "2026-11-19 is past"),
+            ("--module base --module base=x --expires 2027-12-31", "the module base is given twice"),
+            ("--module base --expires 2027-12-31 --file ../elsewhere.toml", file),
+            ("--module base --expires 2027-12-31 --file shop.jsonl", file),
+            ("--module base --expires 2027-12-31 --file .shop.toml", file),
+            (
+                "--module base --expires 2027-12-31 --host a.com --host b.com",
+                "the registry would not load with this change, so nothing was written",
+            ),
+        ] {
+            assert_eq!(issued(&instance, line).unwrap_err(), reason, "{line}");
+        }
+        assert_eq!(instance.text(), before);
+        for text in ["", "a b", "forms=", "forms=pdf,", "=pdf"] {
+            assert!(text.parse::<ModuleArg>().is_err(), "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! How a person names a license: by its key, its id, or the beginning of its id.
+
+use std::convert::Infallible;
+use std::fmt;
+use std::io::{self, Read};
+use std::str::FromStr;
+use std::sync::Arc;
+
+use zeroize::Zeroizing;
+
+use crate::commands::Failure;
+use crate::model::license::License;
+use crate::model::license_key::{LicenseId, LicenseKey, LicenseKeyError};
+use crate::registry::Registry;
+
+/// Fewer digits of an id are too easily mistyped into those of another.
+const MIN_PREFIX: usize = 8;
+
+/// More than a key or an id is not read from stdin.
+const MAX_STDIN: u64 = 1_024;
+
+/// The argument that names a license.
+#[derive(clap::Args, Clone, Debug)]
+pub struct LicenseArg {
+    /// The license: its key, its id, 8 or more digits of its id, or '-' to read one of them from stdin
+    #[arg(value_name = "KEY|ID|-")]
+    license: Selector,
+}
+
+impl LicenseArg {
+    /// The license that is meant.
+    pub fn find<'r>(&self, registry: &'r Registry) -> Result<&'r Arc<License>, Failure> {
+        self.license.find(registry)
+    }
+}
+
+/// What stands on the command line for a license.
+// SECURITY: it may be a key, so it is parsed after clap, whose errors show what they could not parse, and never shown.
+#[derive(Clone)]
+struct Selector(Zeroizing<String>);
+
+impl FromStr for Selector {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Infallible> {
+        Ok(Self(Zeroizing::new(text.to_owned())))
+    }
+}
+
+impl fmt::Debug for Selector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Selector(redacted)")
+    }
+}
+
+enum Wanted {
+    Id(LicenseId),
+    Prefix(String),
+}
+
+impl Selector {
+    fn find<'r>(&self, registry: &'r Registry) -> Result<&'r Arc<License>, Failure> {
+        let given = if self.0.as_str() == "-" { read_key(io::stdin().lock())? } else { self.0.clone() };
+        match wanted(&given)? {
+            Wanted::Id(id) => registry.license(&id).ok_or_else(|| unknown(&id.log_tag())),
+            Wanted::Prefix(prefix) => {
+                let mut found = registry.licenses().filter(|license| license.id.to_string().starts_with(&prefix));
+                match (found.next(), found.next()) {
+                    (Some(license), None) => Ok(license),
+                    (None, _) => Err(unknown(&prefix)),
+                    _ => {
+                        Err(Failure::input(format!("more than one license begins with {prefix}"))
+                            .hint("give more digits"))
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn unknown(tag: &str) -> Failure {
+    Failure::input(format!("the registry has no license {tag}")).hint("`countersign license list` shows them all")
+}
+
+fn read_key(stdin: impl Read) -> Result<Zeroizing<String>, Failure> {
+    let mut given = Zeroizing::new(String::new());
+    stdin.take(MAX_STDIN).read_to_string(&mut given).map_err(Failure::environment)?;
+    Ok(given)
+}
+
+fn wanted(given: &str) -> Result<Wanted, Failure> {
+    match given.parse::<LicenseKey>() {
+        Ok(key) => return Ok(Wanted::Id(key.id())),
+        Err(error @ LicenseKeyError::Checksum) => return Err(Failure::usage(error)),
+        Err(LicenseKeyError::Malformed) => {}
+    }
+    let hex = given.trim().to_ascii_lowercase();
+    if let Ok(id) = hex.parse() {
+        return Ok(Wanted::Id(id));
+    }
+    if (MIN_PREFIX..64).contains(&hex.len()) && hex.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return Ok(Wanted::Prefix(hex));
+    }
+    Err(Failure::usage("this is neither a license key nor an id nor the first 8 or more digits of an id"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::Instance;
+    use super::*;
+
+    fn find(selector: &str) -> Result<String, String> {
+        let instance = Instance::new();
+        let registry = instance.registry();
+        let selector: Selector = selector.parse().unwrap();
+        selector.find(&registry).map(|license| license.note.clone()).map_err(|failure| failure.error.to_string())
+    }
+
+    #[test]
+    fn a_license_is_found_by_key_by_id_and_by_the_beginning_of_its_id() {
+        let key = Instance::key(1);
+        let id = key.id().to_string();
+        let typed = key.reveal().to_lowercase().replace('-', " ");
+        for selector in [key.reveal(), &typed, &id, &id.to_uppercase(), &id[..12], &id[..8]] {
+            assert_eq!(find(selector).as_deref(), Ok("first"), "{selector}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_found_is_named_by_its_tag_and_never_by_the_key() {
+        let stranger = Instance::key(99);
+        assert_eq!(find(stranger.reveal()), Err(format!("the registry has no license {}", stranger.id().log_tag())));
+        assert_eq!(find("00000000"), Err("the registry has no license 00000000".into()));
+        let mistyped = Instance::key(1).reveal().replacen('1', "2", 1);
+        assert!(find(&mistyped).unwrap_err().contains("typing error"));
+        for text in ["", "0000000", "first", "0000000g"] {
+            let reason = "this is neither a license key nor an id nor the first 8 or more digits of an id";
+            assert_eq!(find(text), Err(reason.into()));
+        }
+        assert!(!format!("{:?}", stranger.reveal().parse::<Selector>()).contains(stranger.reveal()));
+    }
+
+    #[test]
+    fn stdin_is_read_up_to_a_limit() {
+        assert_eq!(read_key(&b"abc\n"[..]).unwrap().as_str(), "abc\n");
+        assert_eq!(read_key(io::repeat(b'a')).unwrap().len(), 1_024);
+    }
+}

@@ -1,0 +1,173 @@
+//! `license show`: one license, and the sites that use it.
+
+use chrono::NaiveDate;
+use serde::Serialize;
+
+use crate::commands::Failure;
+use crate::commands::output::{self, Table};
+use crate::config::Config;
+use crate::model::binding::{Binding, Report};
+use crate::model::license::License;
+use crate::model::printable::Printable;
+use crate::registry::Registry;
+
+use super::selector::LicenseArg;
+use super::view::{self, View};
+use super::{ReadBindings, not_loaded, shown_time};
+
+/// What `show` takes.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    #[command(flatten)]
+    license: LicenseArg,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Shown<'a> {
+    #[serde(flatten)]
+    license: View<'a>,
+    /// Absent where the store cannot be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bindings: Option<Vec<Bound<'a>>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bindings_error: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Bound<'a> {
+    host: &'a str,
+    bound_at: String,
+    /// Whether the vendor made it void.
+    released: bool,
+    #[serde(flatten)]
+    report: &'a Report,
+}
+
+/// The license and its bindings; a store that cannot be read is told and no failure.
+pub fn show(args: &Args, config: &Config, bindings: ReadBindings<'_>, today: NaiveDate) -> Result<String, Failure> {
+    let registry = Registry::load(&config.paths.registry).map_err(not_loaded)?;
+    let license = args.license.find(&registry)?;
+    let stored = bindings(&license.id).map_err(|error| error.to_string());
+    let view = View::new(license, &registry, today);
+    if args.json {
+        let bound = |(binding, report)| bound(license, binding, report);
+        let bindings = stored.as_ref().ok().map(|stored| stored.iter().map(|(b, r)| bound((b, r))).collect());
+        return output::json(&Shown { license: view, bindings, bindings_error: stored.as_ref().err().cloned() });
+    }
+    Ok(format!("{}\n{}", fields(license, &view, config, today), bindings_text(license, &stored)))
+}
+
+fn bound<'a>(license: &License, binding: &'a Binding, report: &'a Report) -> Bound<'a> {
+    let released = license.released.voids(binding);
+    Bound { host: binding.host.as_str(), bound_at: shown_time(binding.bound_at), released, report }
+}
+
+fn fields(license: &License, view: &View<'_>, config: &Config, today: NaiveDate) -> String {
+    let hosts = license.hosts.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
+    let released: Vec<_> = view::released(license).iter().map(|(host, time)| format!("{host} before {time}")).collect();
+    let grace = match license.grace_period_hours {
+        Some(hours) => format!("{hours} hours"),
+        None => format!("{} hours (the server's)", config.serve.grace_period_hours),
+    };
+    let lines = [
+        ("id", license.id.to_string()),
+        ("status", view::standing(license, today).to_owned()),
+        ("expires", license.expires.to_string()),
+        ("modules", view::modules(license)),
+        ("sites", license.sites.to_string()),
+        ("grace", grace),
+        ("bound ahead", hosts),
+        ("released", released.join(", ")),
+        ("note", license.note.clone()),
+        ("file", view.place().to_owned()),
+    ];
+    let shown = lines.iter().filter(|(_, value)| !value.is_empty());
+    shown.map(|(name, value)| format!("{name:<13}{}\n", Printable(value))).collect()
+}
+
+fn bindings_text(license: &License, stored: &Result<Vec<(Binding, Report)>, String>) -> String {
+    let stored = match stored {
+        Err(reason) => return format!("Its bindings cannot be read: {}\n", Printable(reason)),
+        Ok(stored) if stored.is_empty() => return "No site has validated it yet.\n".into(),
+        Ok(stored) => stored,
+    };
+    let mut table = Table::new(&["HOST", "BOUND AT", "STATE", "VERSION", "LAST SEEN", "BUILD ID"]);
+    for (binding, report) in stored {
+        let state = if license.released.voids(binding) { "released" } else { "bound" };
+        let version = report.plugin_version.as_deref().unwrap_or("-");
+        let seen = report.last_seen.map_or("-".into(), shown_time);
+        let build = report.build_id.map_or("-".into(), |id| id.to_string());
+        table.row([&binding.host, &shown_time(binding.bound_at), &state, &version, &seen, &build]);
+    }
+    table.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use chrono::DateTime;
+
+    use super::super::testing::{Instance, parse, today};
+    use super::*;
+
+    fn binding(host: &str, seconds: i64) -> Binding {
+        Binding { host: host.parse().unwrap(), bound_at: DateTime::from_timestamp(seconds, 0).unwrap() }
+    }
+
+    fn shown(line: &str, bindings: ReadBindings<'_>) -> String {
+        let instance = Instance::new();
+        let text = show(&parse(line), &instance.config(), bindings, today()).unwrap();
+        text.replace(&instance.path().display().to_string(), "registry")
+    }
+
+    #[test]
+    fn a_license_is_shown_with_its_place_and_the_sites_that_use_it() {
+        let id = Instance::key(2).id();
+        let report = Report { plugin_version: Some("1.2\x1b".into()), ..Report::default() };
+        let text = shown(&id.to_string(), &|asked| {
+            assert_eq!(*asked, id);
+            Ok(vec![(binding("old.com", 0), Report::default()), (binding("new.com", 1_800_000_000), report.clone())])
+        });
+        assert_eq!(
+            text,
+            format!(
+                "id           {id}\n\
+                 status       suspended\n\
+                 expires      2027-01-31\n\
+                 modules      base\n\
+                 sites        unlimited\n\
+                 grace        72 hours (the server's)\n\
+                 released     old.com before 2026-01-01T00:00:00Z\n\
+                 note         se\\u{{1b}}cond\n\
+                 file         registry/licenses/licenses.toml:9\n\
+                 \n\
+                 HOST     BOUND AT              STATE     VERSION    LAST SEEN  BUILD ID\n\
+                 old.com  1970-01-01T00:00:00Z  released  -          -          -\n\
+                 new.com  2027-01-15T08:00:00Z  bound     1.2\\u{{1b}}  -          -\n"
+            )
+        );
+    }
+
+    #[test]
+    fn a_store_that_cannot_be_read_does_not_hide_the_license() {
+        let key = Instance::key(1);
+        let text = shown(key.reveal(), &|_| Err("a server holds it".into()));
+        assert!(text.ends_with("\nIts bindings cannot be read: a server holds it\n") && !text.contains(key.reveal()));
+        assert!(shown(key.reveal(), &|_| Ok(vec![])).ends_with("\nNo site has validated it yet.\n"));
+    }
+
+    #[test]
+    fn json_has_the_bindings_or_the_reason_why_not() {
+        let id = Instance::key(2).id().to_string();
+        let json = |bindings: ReadBindings<'_>| -> serde_json::Value {
+            serde_json::from_str(&shown(&format!("--json {id}"), bindings)).unwrap()
+        };
+        let shown = json(&|_| Ok(vec![(binding("old.com", 0), Report::default())]));
+        let expected = serde_json::json!([{"host": "old.com", "bound_at": "1970-01-01T00:00:00Z", "released": true}]);
+        assert_eq!((&shown["id"], &shown["bindings"]), (&id.as_str().into(), &expected));
+        let shown = json(&|_| Err("no".into()));
+        assert_eq!((&shown["bindings_error"], shown.get("bindings")), (&"no".into(), None));
+    }
+}

@@ -1,0 +1,64 @@
+//! An instance with two licenses, for the tests of the license commands.
+
+use std::path::Path;
+
+use chrono::NaiveDate;
+use clap::{Args, Command, FromArgMatches};
+
+use crate::config::{Config, PathSettings, ServeSettings};
+use crate::model::license_key::LicenseKey;
+use crate::registry::Registry;
+
+/// A registry in a folder of its own.
+pub struct Instance(tempfile::TempDir);
+
+impl Instance {
+    pub fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("plugins")).unwrap();
+        std::fs::create_dir(folder.path().join("licenses")).unwrap();
+        std::fs::write(folder.path().join("licenses/licenses.toml"), Self::toml()).unwrap();
+        Self(folder)
+    }
+
+    pub fn key(number: u8) -> LicenseKey {
+        LicenseKey::from_random([number; 20])
+    }
+
+    pub fn toml() -> String {
+        format!(
+            "[[license]]\nid = '{}'\nexpires = 2027-12-31\nnote = 'first'\n[license.modules]\nforms = ['pdf', 'api']\nbase = []\n\n\
+             [[license]]\nid = '{}'\nexpires = 2027-01-31\nstatus = 'suspended'\nsites = 'unlimited'\nnote = \"se\\u001bcond\"\n\
+             modules.base = []\nreleased = {{ 'old.com' = 2026-01-01T00:00:00Z }}\n",
+            Self::key(1).id(),
+            Self::key(2).id()
+        )
+    }
+
+    pub fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    pub fn text(&self) -> String {
+        std::fs::read_to_string(self.path().join("licenses/licenses.toml")).unwrap()
+    }
+
+    pub fn registry(&self) -> Registry {
+        Registry::load(self.path()).unwrap()
+    }
+
+    pub fn config(&self) -> Config {
+        let paths = PathSettings { registry: Some(self.path().to_owned()), ..PathSettings::default() };
+        Config::load(self.path(), &paths, &ServeSettings::default()).unwrap()
+    }
+}
+
+/// The arguments of one verb, as a person would type them.
+pub fn parse<T: Args + FromArgMatches>(line: &str) -> T {
+    let command = T::augment_args(Command::new("verb").no_binary_name(true));
+    T::from_arg_matches(&command.try_get_matches_from(line.split_whitespace()).unwrap()).unwrap()
+}
+
+pub fn today() -> NaiveDate {
+    NaiveDate::from_ymd_opt(2026, 11, 20).unwrap()
+}

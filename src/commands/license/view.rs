@@ -1,0 +1,88 @@
+//! A license as `list`, `show` and `issue` print it with `--json`.
+
+use std::collections::BTreeMap;
+
+use chrono::NaiveDate;
+use serde::Serialize;
+
+use crate::model::license::{License, Modules, Sites, Standing, Status};
+use crate::model::license_key::LicenseId;
+use crate::model::site_host::SiteHost;
+use crate::registry::Registry;
+
+use super::shown_time;
+
+/// The fields of the registry, and what follows from them.
+#[derive(Debug, Serialize)]
+pub struct View<'a> {
+    id: LicenseId,
+    status: Status,
+    standing: &'static str,
+    expires: NaiveDate,
+    modules: &'a Modules,
+    #[serde(serialize_with = "number_or_unlimited")]
+    sites: Sites,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    grace_period_hours: Option<u32>,
+    hosts: &'a [SiteHost],
+    released: BTreeMap<&'a str, String>,
+    note: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    place: Option<String>,
+}
+
+impl<'a> View<'a> {
+    /// How `license` stands on `today`; its place is known where the `registry` has it.
+    pub fn new(license: &'a License, registry: &'a Registry, today: NaiveDate) -> Self {
+        Self {
+            id: license.id,
+            status: license.status,
+            standing: standing(license, today),
+            expires: license.expires,
+            modules: &license.modules,
+            sites: license.sites,
+            grace_period_hours: license.grace_period_hours,
+            hosts: &license.hosts,
+            released: released(license),
+            note: &license.note,
+            place: registry.place(&license.id).map(|(file, line)| format!("{}:{line}", file.display())),
+        }
+    }
+
+    /// Where it stands, as `file:line`.
+    pub fn place(&self) -> &str {
+        self.place.as_deref().unwrap_or_default()
+    }
+}
+
+/// In a word, what a license is worth.
+pub fn standing(license: &License, today: NaiveDate) -> &'static str {
+    match license.standing(today) {
+        Standing::Active => "active",
+        Standing::Expired => "expired",
+        Standing::Suspended => "suspended",
+        Standing::Revoked => "revoked",
+    }
+}
+
+/// Modules with their features: `base forms=pdf,api`.
+pub fn modules(license: &License) -> String {
+    let module = |(module, features): (&_, &Vec<_>)| match features.as_slice() {
+        [] => format!("{module}"),
+        features => format!("{module}={}", features.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")),
+    };
+    license.modules.iter().map(module).collect::<Vec<_>>().join(" ")
+}
+
+/// Hosts and `*`, with the time before which their bindings are void.
+pub fn released(license: &License) -> BTreeMap<&str, String> {
+    let hosts = license.released.hosts.iter().map(|(host, time)| (host.as_str(), *time));
+    hosts.chain(license.released.all.map(|time| ("*", time))).map(|(host, time)| (host, shown_time(time))).collect()
+}
+
+fn number_or_unlimited<S: serde::Serializer>(sites: &Sites, serializer: S) -> Result<S::Ok, S::Error> {
+    match sites {
+        Sites::Limited(limit) => serializer.serialize_u32(limit.get()),
+        Sites::Unlimited => serializer.serialize_str("unlimited"),
+    }
+}

@@ -1,0 +1,64 @@
+//! What commands print to stdout: text, one JSON document, or a table.
+
+use std::fmt;
+use std::io::{self, Write as _};
+
+use crate::model::printable::Printable;
+
+use super::{Exit, Failure};
+
+/// Prints a result to stdout. Whoever stops reading early, such as `head`, has what they wanted.
+pub fn print(text: &str) -> Result<Exit, Failure> {
+    let mut stdout = io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::environment(error)),
+        _ => Ok(Exit::Done),
+    }
+}
+
+/// One JSON document, for a person to read and a program to parse, with a final newline.
+pub fn json(value: &impl serde::Serialize) -> Result<String, Failure> {
+    serde_json::to_string_pretty(value).map(|text| text + "\n").map_err(Failure::environment)
+}
+
+/// Rows under a heading, in columns as wide as their widest cell.
+#[derive(Clone, Debug)]
+pub struct Table(Vec<Vec<String>>);
+
+impl Table {
+    /// A table with these headings.
+    pub fn new(headings: &[&str]) -> Self {
+        Self(vec![headings.iter().map(ToString::to_string).collect()])
+    }
+
+    /// Adds a row; control characters in it are escaped.
+    pub fn row<const N: usize>(&mut self, cells: [&dyn fmt::Display; N]) {
+        self.0.push(cells.map(|cell| Printable(cell).to_string()).into());
+    }
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let columns = self.0.first().map_or(0, Vec::len);
+        let width = |column: usize| self.0.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+        let widths: Vec<_> = (0..columns).map(width).collect();
+        for row in &self.0 {
+            let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
+            writeln!(f, "{}", cells.collect::<Vec<_>>().join("  ").trim_end())?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_as_wide_as_their_widest_cell_and_cells_cannot_break_out() {
+        let mut table = Table::new(&["ID", "SITES", "NOTE"]);
+        table.row([&"a", &1, &"Zoë"]);
+        table.row([&"long", &"unlimited", &"x\ny"]);
+        assert_eq!(table.to_string(), "ID    SITES      NOTE\na     1          Zoë\nlong  unlimited  x\\ny\n");
+    }
+}
