@@ -2,9 +2,11 @@
 //! exit status or a [`Failure`]; `main` prints the failure.
 
 pub mod build;
+pub mod keys;
 pub mod license;
 pub mod output;
 pub mod serve;
+pub mod verify;
 
 use std::error::Error;
 

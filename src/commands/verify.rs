@@ -1,0 +1,345 @@
+//! `countersign verify`: checks a saved answer with a public key, without a server, and says what it grants and until when.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use chrono::{DateTime, NaiveDate, SecondsFormat, TimeDelta, Utc};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::config::Config;
+use crate::model::printable::Printable;
+use crate::model::public_key::{PublicKey, PublicKeyError};
+use crate::model::statement::split_signature;
+
+use super::{Exit, Failure, output};
+
+/// More than any statement or key has.
+const MAX_FILE: u64 = 1 << 20;
+
+/// Check a saved answer to a validation
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:
+  countersign verify answer.json --key public/keys/NzbLsXh8uDCcd-6MNwXF4W_7noWXFZAfHkxZsRGC9Xs.pem
+  countersign verify answer.json --key key.pem --at 2027-01-31T12:00:00Z
+
+Exit code 3 means that the file is no statement or its signature is not the key's.")]
+pub struct Args {
+    /// The body of the answer, as it was received
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// The public key, as the server publishes it
+    #[arg(long, value_name = "PEM")]
+    key: PathBuf,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+    /// The time at which to judge it [default: now]
+    #[arg(long, value_name = "TIME")]
+    at: Option<DateTime<Utc>>,
+}
+
+/// Why an answer is not to be trusted.
+#[derive(Debug, thiserror::Error)]
+enum VerifyError {
+    #[error("{}: cannot be read", path.display())]
+    Read { path: PathBuf, source: io::Error },
+    #[error("{}: cannot be used", path.display())]
+    Key { path: PathBuf, source: PublicKeyError },
+    #[error("{}: not a statement", path.display())]
+    NotAStatement { path: PathBuf, source: serde_json::Error },
+    #[error("{}: not a statement: it has no signature", path.display())]
+    NoSignature { path: PathBuf },
+    #[error("{}: the signature does not verify with key {key_id}", path.display())]
+    Signature { path: PathBuf, key_id: String, named: Option<String> },
+}
+
+/// A statement as a client reads it.
+#[derive(Debug, Deserialize, Serialize)]
+struct Statement {
+    status: String,
+    code: String,
+    message: String,
+    modules: Vec<String>,
+    features: BTreeMap<String, Vec<String>>,
+    expires: Option<NaiveDate>,
+    issued_at: DateTime<Utc>,
+    grace_period_hours: u32,
+    domain: String,
+    site_url: String,
+    key_id: String,
+    nonce: Option<String>,
+    bound_domain: Option<String>,
+}
+
+/// Reads, verifies, and says what was found.
+pub fn run(args: &Args, _config: &Config) -> Result<Exit, Failure> {
+    let at = args.at.unwrap_or_else(Utc::now);
+    let statement = verified(&args.file, &args.key)?;
+    output::print(&if args.json { json(&statement, at)? } else { text(&statement, at) })
+}
+
+fn verified(file: &Path, key: &Path) -> Result<Statement, VerifyError> {
+    let key = PublicKey::from_pem(&String::from_utf8_lossy(&read(key)?))
+        .map_err(|source| VerifyError::Key { path: key.to_owned(), source })?;
+    let body = read(file)?;
+    let not_a_statement = |source| VerifyError::NotAStatement { path: file.to_owned(), source };
+    let whole: Value = serde_json::from_slice(&body).map_err(not_a_statement)?;
+    if !whole["signature"].is_string() {
+        return Err(VerifyError::NoSignature { path: file.to_owned() });
+    }
+    // SECURITY: only the bytes whose signature verified are read from here on; the body may say something else.
+    let signed = [received(&body), reformatted(whole.clone())]
+        .into_iter()
+        .flatten()
+        .find(|(bytes, signature)| key.verify(bytes, signature))
+        .map(|(bytes, _)| bytes)
+        .ok_or_else(|| VerifyError::Signature {
+            path: file.to_owned(),
+            key_id: key.key_id().to_owned(),
+            named: whole["key_id"].as_str().filter(|named| *named != key.key_id()).map(str::to_owned),
+        })?;
+    serde_json::from_slice(&signed).map_err(not_a_statement)
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, VerifyError> {
+    let mut bytes = Vec::new();
+    File::open(path)
+        .and_then(|file| file.take(MAX_FILE).read_to_end(&mut bytes))
+        .map_err(|source| VerifyError::Read { path: path.to_owned(), source })?;
+    Ok(bytes)
+}
+
+/// The signed bytes and the signature of a body that is as the server sent it, but for blanks around it.
+fn received(body: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
+    let (bytes, signature) = split_signature(body.trim_ascii())?;
+    Some((bytes, STANDARD.decode(signature).ok()?))
+}
+
+/// The signed bytes and the signature of a body that something re-formatted: its canonical form is the same.
+fn reformatted(mut body: Value) -> Option<(Vec<u8>, Vec<u8>)> {
+    let signature = body.as_object_mut()?.remove("signature")?;
+    Some((serde_json_canonicalizer::to_vec(&body).ok()?, STANDARD.decode(signature.as_str()?).ok()?))
+}
+
+impl Statement {
+    /// Until when a client may go on with it when there is no other answer.
+    fn grace_ends(&self) -> DateTime<Utc> {
+        self.issued_at
+            .checked_add_signed(TimeDelta::hours(self.grace_period_hours.into()))
+            .unwrap_or(DateTime::<Utc>::MAX_UTC)
+    }
+
+    /// Why it grants nothing at that time, if it does not.
+    fn objection(&self, at: DateTime<Utc>) -> Option<&'static str> {
+        if self.status != "active" {
+            Some("its status is not active")
+        } else if at < self.issued_at {
+            Some("it is issued later")
+        } else if self.expires.is_none_or(|day| at.date_naive() > day) {
+            Some("the license has expired")
+        } else if at > self.grace_ends() {
+            Some("its grace period is over")
+        } else {
+            None
+        }
+    }
+}
+
+fn shown(time: DateTime<Utc>) -> String {
+    time.to_rfc3339_opts(SecondsFormat::AutoSi, true)
+}
+
+fn json(statement: &Statement, at: DateTime<Utc>) -> Result<String, Failure> {
+    #[derive(Serialize)]
+    struct Verified<'a> {
+        statement: &'a Statement,
+        at: String,
+        grants: bool,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        objection: Option<&'static str>,
+        grace_ends: String,
+    }
+    let objection = statement.objection(at);
+    let grace_ends = shown(statement.grace_ends());
+    output::json(&Verified { statement, at: shown(at), grants: objection.is_none(), objection, grace_ends })
+}
+
+fn text(statement: &Statement, at: DateTime<Utc>) -> String {
+    let module = |module: &String| match statement.features.get(module).map_or(&[][..], Vec::as_slice) {
+        [] => module.clone(),
+        features => format!("{module}={}", features.join(",")),
+    };
+    let modules = statement.modules.iter().map(module).collect::<Vec<_>>().join(" ");
+    let expires = statement.expires.map_or(String::new(), |day| format!("{day}, at the end of the day, UTC"));
+    let hours = statement.grace_period_hours;
+    let lines = [
+        ("signature", format!("valid, by key {}", statement.key_id)),
+        ("status", format!("{} ({}): {}", statement.status, statement.code, statement.message)),
+        ("site", format!("{} ({})", statement.domain, statement.site_url)),
+        ("bound to", statement.bound_domain.clone().unwrap_or_default()),
+        ("issued", shown(statement.issued_at)),
+        ("expires", expires),
+        ("grace", format!("{hours} hours, until {}", shown(statement.grace_ends()))),
+        ("modules", modules),
+        ("nonce", statement.nonce.clone().unwrap_or_default()),
+    ];
+    let filled = lines.iter().filter(|(_, value)| !value.is_empty());
+    let lines: String = filled.map(|(name, value)| format!("{name:<11}{}\n", Printable(value))).collect();
+    match statement.objection(at) {
+        None => format!("{lines}\nAt {} it grants these modules to that site.\n", shown(at)),
+        Some(objection) => format!("{lines}\nAt {} it grants nothing: {objection}.\n", shown(at)),
+    }
+}
+
+impl From<VerifyError> for Failure {
+    fn from(error: VerifyError) -> Self {
+        match &error {
+            VerifyError::Read { .. } => Self::environment(error),
+            VerifyError::Signature { named: Some(named), .. } => {
+                let hint = format!("it names key {}", Printable(named));
+                Self::input(error).hint(hint)
+            }
+            _ => Self::input(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rsa::rand_core::OsRng;
+    use rsa::{Pkcs1v15Sign, RsaPrivateKey};
+    use sha2::{Digest as _, Sha256};
+
+    use super::*;
+
+    struct Signed {
+        folder: tempfile::TempDir,
+        body: Vec<u8>,
+    }
+
+    impl Signed {
+        fn new() -> Self {
+            Self::with(concat!(
+                r#"{"code":"ok","domain":"example.com","expires":"2026-11-22","features":{"base":[],"forms":["pdf","api"]},"#,
+                r#""grace_period_hours":72,"issued_at":"2026-11-20T10:17:03.123Z","key_id":"kid","message":"ok","#,
+                r#""modules":["base","forms"],"nonce":"n\u001b","#,
+                r#"SIGNATURE"site_url":"https://Example.com","status":"active"}"#
+            ))
+        }
+
+        fn with(template: &str) -> Self {
+            let private = RsaPrivateKey::new(&mut OsRng, 2048).unwrap();
+            let payload = Sha256::digest(template.replace("SIGNATURE", ""));
+            let signature = STANDARD.encode(private.sign(Pkcs1v15Sign::new::<Sha256>(), &payload).unwrap());
+            let folder = tempfile::tempdir().unwrap();
+            let public = PublicKey::new(private.to_public_key()).unwrap();
+            std::fs::write(folder.path().join("key.pem"), public.to_pem()).unwrap();
+            let body = template.replace("SIGNATURE", &format!("\"signature\":\"{signature}\","));
+            Self { folder, body: body.into_bytes() }
+        }
+
+        fn verify(&self, body: &[u8]) -> Result<Statement, String> {
+            let file = self.folder.path().join("answer.json");
+            std::fs::write(&file, body).unwrap();
+            let shown = format!("{}/", self.folder.path().display());
+            verified(&file, &self.folder.path().join("key.pem")).map_err(|error| error.to_string().replace(&shown, ""))
+        }
+    }
+
+    fn at(time: &str) -> DateTime<Utc> {
+        time.parse().unwrap()
+    }
+
+    #[test]
+    fn an_answer_verifies_as_received_with_a_newline_and_reformatted() {
+        let signed = Signed::new();
+        let pretty = serde_json::to_vec_pretty(&serde_json::from_slice::<Value>(&signed.body).unwrap()).unwrap();
+        let newline = [signed.body.as_slice(), b"\r\n"].concat();
+        for body in [&signed.body, &newline, &pretty] {
+            assert_eq!(signed.verify(body).unwrap().domain, "example.com");
+        }
+    }
+
+    #[test]
+    fn a_changed_byte_anywhere_is_refused() {
+        let signed = Signed::new();
+        for index in 0..signed.body.len() {
+            let mut body = signed.body.clone();
+            body[index] ^= 1;
+            assert!(signed.verify(&body).is_err(), "byte {index}");
+        }
+    }
+
+    #[test]
+    fn a_second_status_beside_the_signed_one_is_refused() {
+        let signed = Signed::new();
+        let text = String::from_utf8(signed.body.clone()).unwrap();
+        for forged in [
+            text.replacen('{', r#"{"status":"active","#, 1),
+            text.replace(r#""status":"active"}"#, r#""status":"active","status":"expired"}"#),
+            text.replacen('{', r#"{"signature":"AAAA","#, 1),
+        ] {
+            let outcome = signed.verify(forged.as_bytes()).map(|statement| statement.status);
+            assert!(outcome.is_err() || outcome.as_deref() == Ok("active"), "{forged}");
+        }
+        let forged = text.replace(r#""status":"active"}"#, r#""status":"active","status":"expired"}"#);
+        assert!(signed.verify(forged.as_bytes()).unwrap_err().contains("does not verify"));
+    }
+
+    #[test]
+    fn what_is_no_statement_is_told_apart_from_a_wrong_signature() {
+        let signed = Signed::new();
+        assert_eq!(signed.verify(b"<html>").unwrap_err(), "answer.json: not a statement");
+        assert_eq!(
+            signed.verify(b"{\"status\":404}").unwrap_err(),
+            "answer.json: not a statement: it has no signature"
+        );
+        let other = Signed::with(r#"{SIGNATURE"status":"active"}"#);
+        assert_eq!(other.verify(&other.body).unwrap_err(), "answer.json: not a statement");
+        let reason = signed.verify(&other.body).unwrap_err();
+        assert!(reason.starts_with("answer.json: the signature does not verify with key "), "{reason}");
+    }
+
+    #[test]
+    fn it_says_what_is_granted_to_whom_and_until_when() {
+        let signed = Signed::new();
+        assert_eq!(
+            text(&signed.verify(&signed.body).unwrap(), at("2026-11-21T00:00:00Z")),
+            "signature  valid, by key kid\n\
+             status     active (ok): ok\n\
+             site       example.com (https://Example.com)\n\
+             issued     2026-11-20T10:17:03.123Z\n\
+             expires    2026-11-22, at the end of the day, UTC\n\
+             grace      72 hours, until 2026-11-23T10:17:03.123Z\n\
+             modules    base forms=pdf,api\n\
+             nonce      n\\u{1b}\n\
+             \n\
+             At 2026-11-21T00:00:00Z it grants these modules to that site.\n"
+        );
+    }
+
+    #[test]
+    fn a_statement_grants_only_from_its_issue_to_the_end_of_its_day_and_of_its_grace() {
+        let signed = Signed::new();
+        let mut statement = signed.verify(&signed.body).unwrap();
+        for (time, objection) in [
+            ("2026-11-20T10:17:03.122Z", Some("it is issued later")),
+            ("2026-11-20T10:17:03.123Z", None),
+            ("2026-11-22T23:59:59Z", None),
+            ("2026-11-23T00:00:00Z", Some("the license has expired")),
+        ] {
+            assert_eq!(statement.objection(at(time)), objection, "{time}");
+        }
+        statement.grace_period_hours = 1;
+        assert_eq!(statement.objection(at("2026-11-20T11:17:03.124Z")), Some("its grace period is over"));
+        statement.status = "suspended".into();
+        assert_eq!(statement.objection(at("2026-11-20T10:17:04Z")), Some("its status is not active"));
+        let document: Value = serde_json::from_str(&json(&statement, at("2026-11-20T10:17:04Z")).unwrap()).unwrap();
+        assert_eq!((&document["grants"], &document["statement"]["status"]), (&false.into(), &"suspended".into()));
+    }
+}
