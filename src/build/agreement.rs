@@ -30,17 +30,16 @@ pub fn published_version(
     file: &str,
     header: &str,
     allow_mismatch: bool,
-) -> Result<(Version, Option<String>), Reason> {
+) -> Result<(Version, Option<Reason>), Reason> {
     let mismatch = || Reason::VersionMismatch { file: file.to_owned(), header: header.to_owned() };
     if php_version_compare(header, tag.as_str()) == Ordering::Equal {
         return Ok((tag.clone(), None));
     }
     match header.parse::<Version>() {
         Ok(header) if same_version(header.as_str(), tag.as_str()) => {
-            let note = format!("published as {header}, as the header in {file} writes it");
-            Ok((header, Some(note)))
+            Ok((header.clone(), Some(Reason::WrittenAs(header))))
         }
-        _ if allow_mismatch || tag.is_prerelease() => Ok((tag.clone(), Some(mismatch().to_string()))),
+        _ if allow_mismatch || tag.is_prerelease() => Ok((tag.clone(), Some(mismatch()))),
         _ => Err(mismatch()),
     }
 }

@@ -256,7 +256,7 @@ fn compose(
     plugin: &Plugin,
     chosen: &Chosen,
     reader: &mut SourceReader<'_>,
-) -> Result<(Version, Vec<u8>, Vec<String>), Reason> {
+) -> Result<(Version, Vec<u8>, Vec<Reason>), Reason> {
     let files = reader.read(chosen.tagged.tree)?;
     let (version, note) = agreement::published_version(
         &chosen.version,

@@ -15,7 +15,7 @@ pub struct TagOutcome {
     /// What became of it.
     pub outcome: Outcome,
     /// What somebody should know although it stops nothing.
-    pub notes: Vec<String>,
+    pub notes: Vec<Reason>,
 }
 
 /// What becomes of a tag.
@@ -41,7 +41,7 @@ impl From<Reason> for Outcome {
     }
 }
 
-/// Why a tag gives no manifest.
+/// Why a tag gives no manifest, or, as a note, what to know about one that does.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Reason {
     /// No tag pattern of the entry finds a version in its name.
@@ -89,11 +89,13 @@ pub enum Reason {
         /// What its header says.
         header: String,
     },
+    /// The header writes the tag's version in another way.
+    WrittenAs(Version),
     /// These tags give the same version at different commits.
     ConflictingTags(Vec<String>),
     /// An object is missing or damaged.
     Unreadable {
-        /// What was read; empty for the tag itself.
+        /// What was read.
         path: String,
         /// What is wrong with it.
         detail: String,
@@ -101,7 +103,7 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// What to make of an object that cannot be used; `path` says what it would have been, empty for the tag itself.
+    /// What to make of an object that cannot be used; `path` says what was read.
     pub fn from_object(path: &str, error: ObjectError) -> Self {
         match error {
             ObjectError::TooLarge { size, limit } => Self::TooLarge { path: path.to_owned(), size, limit },
@@ -110,56 +112,63 @@ impl Reason {
         }
     }
 
-    /// A short constant name, for machines and for grouping.
+    /// A short constant name, for machines.
     pub fn code(&self) -> &'static str {
+        self.told().0
+    }
+
+    /// What is the same for every tag that it befalls.
+    pub fn headline(&self) -> &'static str {
+        self.told().1
+    }
+
+    /// What is this tag's own; may be empty.
+    pub fn detail(&self) -> String {
+        self.told().2
+    }
+
+    fn told(&self) -> (&'static str, &'static str, String) {
+        let none = String::new();
         match self {
-            Self::NotAVersion => "not_a_version",
-            Self::Withheld => "withheld",
-            Self::OutsideVersions => "outside_versions",
-            Self::SameAs(_) => "same_as",
-            Self::NotACommit(_) => "not_a_commit",
-            Self::PathAbsent(_) => "path_absent",
-            Self::NoPluginHeader => "no_plugin_header",
-            Self::Theme => "theme",
-            Self::NoVersion(_) => "no_version",
-            Self::Ambiguous(_) => "ambiguous",
-            Self::TooManyFiles(_) => "too_many_files",
-            Self::NotFollowed { .. } => "not_followed",
-            Self::TooLarge { .. } => "too_large",
-            Self::VersionMismatch { .. } => "version_mismatch",
-            Self::ConflictingTags(_) => "conflicting_tags",
-            Self::Unreadable { .. } => "unreadable",
+            Self::NotAVersion => ("not_a_version", "the name is no version under the entry's tag patterns", none),
+            Self::Withheld => ("withheld", "withheld by the entry", none),
+            Self::OutsideVersions => ("outside_versions", "outside the entry's versions", none),
+            Self::SameAs(tag) => ("same_as", "the same release as another tag", tag.clone()),
+            Self::NotACommit(kind) => ("not_a_commit", "points at no commit", format!("a {kind}")),
+            Self::PathAbsent(path) => ("path_absent", "the plugin's folder is absent", path.clone()),
+            Self::NoPluginHeader => ("no_plugin_header", "no PHP file at the plugin's root has a plugin header", none),
+            Self::Theme => ("theme", "a theme, not a plugin", none),
+            Self::NoVersion(file) => ("no_version", "the plugin header has no Version", file.clone()),
+            Self::Ambiguous(files) => {
+                ("ambiguous", "several files have a plugin header, set main_file", files.join(", "))
+            }
+            Self::TooManyFiles(count) => {
+                ("too_many_files", "too many PHP files at the plugin's root, set main_file", count.to_string())
+            }
+            Self::NotFollowed { path, kind } => {
+                ("not_followed", "links and submodules are not followed", format!("{path} is a {kind}"))
+            }
+            Self::TooLarge { path, size, limit } => {
+                ("too_large", "too large", format!("{path} has {size} bytes, at most {limit} are read"))
+            }
+            Self::VersionMismatch { file, header } => {
+                ("version_mismatch", "the header says another version", format!("{header} in {file}"))
+            }
+            Self::WrittenAs(version) => ("written_as", "published as the header writes it", version.to_string()),
+            Self::ConflictingTags(tags) => (
+                "conflicting_tags",
+                "tags of one version at different commits, delete or withhold one",
+                tags.join(", "),
+            ),
+            Self::Unreadable { path, detail } => ("unreadable", "unreadable", format!("{path}: {detail}")),
         }
     }
 }
 
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotAVersion => f.write_str("the name is no version under the entry's tag patterns"),
-            Self::Withheld => f.write_str("withheld by the entry"),
-            Self::OutsideVersions => f.write_str("outside the entry's versions"),
-            Self::SameAs(tag) => write!(f, "the same release as {tag}"),
-            Self::NotACommit(kind) => write!(f, "points at a {kind}, not at a commit"),
-            Self::PathAbsent(path) => write!(f, "there is no folder {path}"),
-            Self::NoPluginHeader => f.write_str("no PHP file at the plugin's root has a plugin header"),
-            Self::Theme => f.write_str("a theme, not a plugin"),
-            Self::NoVersion(file) => write!(f, "the plugin header in {file} has no Version"),
-            Self::Ambiguous(files) => {
-                write!(f, "several files have a plugin header: {}; set main_file", files.join(", "))
-            }
-            Self::TooManyFiles(count) => write!(f, "{count} PHP files at the plugin's root; set main_file"),
-            Self::NotFollowed { path, kind } => write!(f, "{path} is a {kind}"),
-            Self::TooLarge { path, size, limit } => {
-                let separator = if path.is_empty() { "" } else { ": " };
-                write!(f, "{path}{separator}{size} bytes, over the limit of {limit}")
-            }
-            Self::VersionMismatch { file, header } => write!(f, "the header in {file} says version {header}"),
-            Self::ConflictingTags(tags) => {
-                write!(f, "the same version at different commits: {}; delete or withhold one", tags.join(", "))
-            }
-            Self::Unreadable { path, detail } if path.is_empty() => f.write_str(detail),
-            Self::Unreadable { path, detail } => write!(f, "{path}: {detail}"),
-        }
+        let (_, headline, detail) = self.told();
+        f.write_str(headline)?;
+        if detail.is_empty() { Ok(()) } else { write!(f, ": {detail}") }
     }
 }

@@ -37,7 +37,7 @@ pub struct PluginReport {
     pub slug: Option<Slug>,
     /// Whether there was anything to build from.
     pub state: State,
-    /// Every tag of the repository, by name.
+    /// Every tag of the repository, newest version first, then those that are no version, by name.
     pub tags: Vec<TagOutcome>,
     /// What is published now.
     pub releases: Releases,
@@ -177,28 +177,15 @@ impl PluginReport {
     /// The newest stable version whose tag is there and that is not published, with the tag and why: what a vendor who has
     /// just tagged a release must see.
     pub fn missing_newest(&self) -> Option<(&str, &Reason)> {
-        let newer = |tag: &&TagOutcome| {
-            let above = |version: &Version| {
-                !version.is_prerelease()
-                    && self.releases.latest.as_ref().is_none_or(|latest| version.cmp_php(latest).is_gt())
-            };
-            tag.version.as_ref().is_some_and(above)
+        let newer = |version: &Version| {
+            let latest = self.releases.latest.as_ref();
+            !version.is_prerelease() && latest.is_none_or(|latest| version.cmp_php(latest).is_gt())
         };
-        let missing = |tag: &'_ TagOutcome| match &tag.outcome {
-            Outcome::Skipped(Reason::SameAs(_) | Reason::Withheld | Reason::OutsideVersions) => false,
-            Outcome::Skipped(_) | Outcome::Failed(_) => true,
-            _ => false,
-        };
-        let newest = self.tags.iter().filter(newer).filter(|tag| missing(tag)).max_by(|a, b| {
-            match (&a.version, &b.version) {
-                (Some(a), Some(b)) => a.cmp_php(b),
-                (a, b) => a.is_some().cmp(&b.is_some()),
-            }
-        })?;
-        match &newest.outcome {
-            Outcome::Skipped(reason) | Outcome::Failed(reason) => Some((&newest.tag, reason)),
-            _ => None,
-        }
+        self.tags.iter().filter(|tag| tag.version.as_ref().is_some_and(newer)).find_map(|tag| match &tag.outcome {
+            Outcome::Skipped(Reason::SameAs(_) | Reason::Withheld | Reason::OutsideVersions) => None,
+            Outcome::Skipped(reason) | Outcome::Failed(reason) => Some((&*tag.tag, reason)),
+            Outcome::Built | Outcome::Unchanged => None,
+        })
     }
 
     /// Decides what is published of this plugin, against what was published before.
@@ -224,7 +211,13 @@ impl PluginReport {
         for versions in [&mut self.added, &mut self.changed] {
             versions.sort_by(|a, b| b.cmp_php(a));
         }
-        self.tags.sort_by(|a, b| a.tag.cmp(&b.tag));
+        self.tags.sort_by(|a, b| {
+            let newer_first = match (&a.version, &b.version) {
+                (Some(a), Some(b)) => b.cmp_php(a),
+                (a, b) => a.is_none().cmp(&b.is_none()),
+            };
+            newer_first.then_with(|| a.tag.cmp(&b.tag))
+        });
     }
 
     /// `1.2` and `1.2.0` are two versions by their tags, and one where both headers say `1.2`.
@@ -318,10 +311,13 @@ fn tag_json(tag: &TagOutcome) -> Value {
         "tag": tag.tag,
         "version": tag.version,
         "outcome": outcome,
-        "code": reason.map(Reason::code),
-        "reason": reason.map(ToString::to_string),
-        "notes": tag.notes,
+        "reason": reason.map(reason_json),
+        "notes": tag.notes.iter().map(reason_json).collect::<Vec<_>>(),
     })
+}
+
+fn reason_json(reason: &Reason) -> Value {
+    json!({ "code": reason.code(), "text": reason.to_string() })
 }
 
 fn versions(releases: &[Release]) -> Vec<Version> {

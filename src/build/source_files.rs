@@ -40,7 +40,7 @@ pub struct SourceFiles {
     /// Changelogs in files of their own, best name first.
     pub changelogs: Vec<Rc<Markdown>>,
     /// What was left out, and why.
-    pub notes: Vec<String>,
+    pub notes: Vec<Reason>,
 }
 
 /// A parsed readme, its two long sections taken out.
@@ -211,7 +211,7 @@ impl<'a> SourceReader<'a> {
     }
 
     /// `readme.txt` before `readme.md`, in any case of letters, as WordPress.org has it.
-    fn readme(&mut self, folder: &[Item], notes: &mut Vec<String>) -> Result<Option<Rc<ReadmeFile>>, Reason> {
+    fn readme(&mut self, folder: &[Item], notes: &mut Vec<Reason>) -> Result<Option<Rc<ReadmeFile>>, Reason> {
         for item in by_rank(folder, |name| ["readme.txt", "readme.md"].iter().position(|known| *known == name)) {
             let read = || Ok(ReadmeFile::parse(&self.repository.blob(item.id, MAX_SOURCE)?));
             if let Some(readme) = optional(item, notes, || self.readmes.get(item.id, read))? {
@@ -221,7 +221,7 @@ impl<'a> SourceReader<'a> {
         Ok(None)
     }
 
-    fn changelogs(&mut self, folder: &[Item], notes: &mut Vec<String>) -> Result<Vec<Rc<Markdown>>, Reason> {
+    fn changelogs(&mut self, folder: &[Item], notes: &mut Vec<Reason>) -> Result<Vec<Rc<Markdown>>, Reason> {
         let mut changelogs = Vec::new();
         for item in by_rank(folder, changelog_rank).into_iter().take(MAX_CHANGELOGS) {
             let read = || Ok(Markdown::changelog(html::decode(&self.repository.blob(item.id, MAX_CHANGELOG)?)));
@@ -247,7 +247,7 @@ impl ReadmeFile {
 /// A file that a release can do without: what cannot be used is noted; only damage is an error.
 fn optional<T>(
     item: &Item,
-    notes: &mut Vec<String>,
+    notes: &mut Vec<Reason>,
     read: impl FnOnce() -> Result<T, ObjectError>,
 ) -> Result<Option<T>, Reason> {
     let reason = match item.kind {
@@ -261,7 +261,7 @@ fn optional<T>(
     if let Reason::Unreadable { .. } = reason {
         return Err(reason);
     }
-    notes.push(format!("left out: {reason}"));
+    notes.push(reason);
     Ok(None)
 }
 

@@ -5,15 +5,12 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::outcome::{Outcome, TagOutcome};
+use super::outcome::{Outcome, Reason, TagOutcome};
 use super::report::{PluginReport, Report, State};
 use crate::model::printable::Printable;
 
 /// Names listed in a line; the rest is counted.
 const NAMES: usize = 6;
-
-/// Lines of one kind of reason; the rest is counted.
-const LINES: usize = 4;
 
 /// The report as text, with ANSI colours where `colour` is set.
 pub fn summary(report: &Report, colour: bool) -> String {
@@ -105,24 +102,18 @@ impl Text {
             }
         }
         self.changes(plugin, check);
-        self.grouped(
-            "failed",
-            Style::Wrong,
-            plugin.tags.iter().filter_map(|tag| match &tag.outcome {
-                Outcome::Failed(reason) => Some((tag, reason.code(), reason.to_string())),
-                _ => None,
-            }),
-        );
-        self.grouped(
-            "skipped",
-            Style::Plain,
-            plugin.tags.iter().filter_map(|tag| match &tag.outcome {
-                Outcome::Skipped(reason) => Some((tag, reason.code(), reason.to_string())),
-                _ => None,
-            }),
-        );
-        let notes = plugin.tags.iter().flat_map(|tag| tag.notes.iter().map(move |note| (tag, "notes", note.clone())));
-        self.grouped("note", Style::Plain, notes);
+        let failed = plugin.tags.iter().filter_map(|tag| match &tag.outcome {
+            Outcome::Failed(reason) => Some((tag, reason)),
+            _ => None,
+        });
+        let skipped = plugin.tags.iter().filter_map(|tag| match &tag.outcome {
+            Outcome::Skipped(reason) => Some((tag, reason)),
+            _ => None,
+        });
+        let notes = plugin.tags.iter().flat_map(|tag| tag.notes.iter().map(move |note| (tag, note)));
+        self.grouped("failed", Style::Wrong, failed);
+        self.grouped("skipped", Style::Plain, skipped);
+        self.grouped("note on", Style::Plain, notes);
     }
 
     fn changes(&mut self, plugin: &PluginReport, check: bool) {
@@ -137,25 +128,16 @@ impl Text {
         }
     }
 
-    /// One line per reason with the tags it befell; at most a few lines per kind of reason.
-    fn grouped<'a>(
-        &mut self,
-        word: &str,
-        style: Style,
-        tags: impl Iterator<Item = (&'a TagOutcome, &'static str, String)>,
-    ) {
-        let mut kinds: BTreeMap<&str, BTreeMap<String, Vec<&str>>> = BTreeMap::new();
-        for (tag, code, reason) in tags {
-            kinds.entry(code).or_default().entry(reason).or_default().push(&tag.tag);
+    /// One line for each kind of reason, with the tags it befell.
+    fn grouped<'a>(&mut self, word: &str, style: Style, tags: impl Iterator<Item = (&'a TagOutcome, &'a Reason)>) {
+        let mut kinds: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+        for (TagOutcome { tag, .. }, reason) in tags {
+            let detail = reason.detail();
+            let told = if detail.is_empty() { tag.clone() } else { format!("{tag} ({detail})") };
+            kinds.entry(reason.headline()).or_default().push(told);
         }
-        for (code, reasons) in kinds {
-            let rest: Vec<&str> = reasons.values().skip(LINES).flatten().copied().collect();
-            for (reason, tags) in reasons.iter().take(LINES) {
-                self.line(style, &format!("  {word} {}: {reason}: {}", tags.len(), listed(tags)));
-            }
-            if !rest.is_empty() {
-                self.line(style, &format!("  {word} {} more of this kind ({code}): {}", rest.len(), listed(&rest)));
-            }
+        for (headline, tags) in kinds {
+            self.line(style, &format!("  {word} {}, {headline}: {}", tags.len(), listed(&tags)));
         }
     }
 }

@@ -68,7 +68,9 @@ impl Candidate {
         for (version, tag) in self.tags {
             match repository.peel(&tag) {
                 Ok(tagged) => usable.push(Chosen { version, tag: tag.name, tagged }),
-                Err(error) => outcomes.push(outcome(tag.name, Some(version), Reason::from_object("", error).into())),
+                Err(error) => {
+                    outcomes.push(outcome(tag.name, Some(version), Reason::from_object("the tag", error).into()))
+                }
             }
         }
         usable.sort_by(|a, b| (a.tagged.message.is_none(), &a.tag).cmp(&(b.tagged.message.is_none(), &b.tag)));

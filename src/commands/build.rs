@@ -9,8 +9,7 @@ use super::{Exit, Failure};
 use crate::build::{self, BuildError, Options, PluginReport, Progress, Report};
 use crate::config::Config;
 use crate::model::slug::Slug;
-use crate::registry::RegistryFiles;
-use crate::registry::plugins;
+use crate::registry::{RegistryFiles, plugins};
 
 const EXAMPLES: &str = "\
 Examples:
