@@ -4,8 +4,9 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{build, init, keys, license, serve, verify};
+use crate::commands::{build, completions, doctor, keys, license, manual, serve, verify};
 use crate::config::PathSettings;
+use crate::model::license_key::{LicenseKey, LicenseKeyError};
 
 /// License validation and signed, gated updates for vendors of paid CMS plugins.
 #[derive(Parser, Debug)]
@@ -31,11 +32,29 @@ pub struct Cli {
     pub command: Command,
 }
 
+impl Cli {
+    /// Parses the command line; prints help or what is wrong with it, and exits.
+    pub fn parse_or_exit() -> Self {
+        Self::try_parse().unwrap_or_else(|error| {
+            // SECURITY: clap quotes what it does not understand, and a license key in the wrong place is just that.
+            let keys: Vec<String> = std::env::args().filter(|argument| is_license_key(argument)).collect();
+            if keys.is_empty() {
+                error.exit();
+            }
+            let text = keys.iter().fold(error.to_string(), |text, key| text.replace(key, "[license key]"));
+            eprint!("{text}");
+            std::process::exit(error.exit_code());
+        })
+    }
+}
+
+fn is_license_key(argument: &str) -> bool {
+    argument.parse::<LicenseKey>() != Err(LicenseKeyError::Malformed)
+}
+
 /// The verbs.
 #[derive(Subcommand, Debug)]
 pub enum Command {
-    /// Make an instance in a folder
-    Init(init::Args),
     /// Precompute the manifests from the plugins' repositories
     Build(build::Args),
     /// Answer plugins in the field
@@ -46,4 +65,10 @@ pub enum Command {
     Keys(keys::Args),
     /// Check a saved statement offline
     Verify(verify::Args),
+    /// Check an instance and say what is wrong
+    Doctor(doctor::Args),
+    /// Print a completion script for a shell
+    Completions(completions::Args),
+    /// Print the manual page, or write a page for each verb
+    Manual(manual::Args),
 }

@@ -24,6 +24,7 @@
 
 pub mod build;
 pub mod catalog;
+pub mod cli;
 pub mod commands;
 pub mod config;
 pub mod durable_file;

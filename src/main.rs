@@ -4,13 +4,13 @@
 use std::error::Error;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::CommandFactory;
 use countersign::cli::{Cli, Command};
 use countersign::commands::{self, Exit, Failure};
 use countersign::config::{Config, ServeSettings};
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = Cli::parse_or_exit();
     let exit = run(&cli).unwrap_or_else(|failure| {
         report(&failure);
         failure.exit
@@ -22,12 +22,14 @@ fn run(cli: &Cli) -> Result<Exit, Failure> {
     let config = |serve: &ServeSettings| Config::load(&cli.instance, &cli.paths, serve).map_err(Failure::input);
     let paths = || config(&ServeSettings::default());
     match &cli.command {
-        Command::Init(args) => commands::init::run(args, &cli.instance),
         Command::Build(args) => commands::build::run(args, &paths()?),
         Command::Serve(args) => commands::serve::run(&config(&args.settings)?),
         Command::License(args) => commands::license::run(args, &paths()?),
         Command::Keys(args) => commands::keys::run(args, &paths()?),
         Command::Verify(args) => commands::verify::run(args, &paths()?),
+        Command::Doctor(args) => commands::doctor::run(args, &paths()?),
+        Command::Completions(args) => commands::completions::run(args, Cli::command()),
+        Command::Manual(args) => commands::manual::run(args, Cli::command()),
     }
 }
 

@@ -1,7 +1,7 @@
 //! `countersign license`: what the vendor decides about licenses, from issuing one to revoking it.
 //!
 //! Every verb that changes something edits one file of the registry; the running server notices. Bindings are shown, never
-//! touched: where to read them comes in from the caller.
+//! touched.
 
 mod change;
 mod issue;
@@ -19,6 +19,7 @@ use crate::model::binding::{Binding, Report};
 use crate::model::license_key::LicenseId;
 use crate::registry::RegistryError;
 use crate::registry::edit::EditError;
+use crate::store;
 
 use super::{Exit, Failure, output};
 use selector::LicenseArg;
@@ -84,14 +85,16 @@ The key goes to stdout and is stored nowhere: the registry holds its id only.")]
     Release(change::ReleaseArgs),
 }
 
-/// Does what was asked for; `bindings` is asked by `show` only.
-pub fn run(args: &Args, config: &Config, bindings: ReadBindings<'_>) -> Result<Exit, Failure> {
+/// Does what was asked for.
+pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     let now = Utc::now();
     let registry = &config.paths.registry;
     let text = match &args.verb {
         Verb::Issue(args) => return issue::run(args, registry, now),
         Verb::List(args) => list::list(args, registry, now.date_naive()),
-        Verb::Show(args) => show::show(args, config, bindings, now.date_naive()),
+        Verb::Show(args) => {
+            show::show(args, config, &|id| Ok(store::read_only(&config.paths.store)?.of(id)?), now.date_naive())
+        }
         Verb::Renew(args) => change::renew(args, registry, now.date_naive()),
         Verb::Suspend(license) => change::suspend(license, registry),
         Verb::Resume(license) => change::resume(license, registry),

@@ -2,8 +2,11 @@
 //! exit status or a [`Failure`]; `main` prints the failure.
 
 pub mod build;
+pub mod completions;
+pub mod doctor;
 pub mod keys;
 pub mod license;
+pub mod manual;
 pub mod output;
 pub mod serve;
 pub mod verify;

@@ -86,6 +86,11 @@ impl Registry {
         self.plugins.get(slug)
     }
 
+    /// All plugins, in no order.
+    pub fn plugins(&self) -> impl Iterator<Item = &Plugin> {
+        self.plugins.values()
+    }
+
     /// The license with that id.
     pub fn license(&self, id: &LicenseId) -> Option<&Arc<License>> {
         self.licenses.get(id).map(|(license, ..)| license)

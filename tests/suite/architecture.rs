@@ -15,12 +15,12 @@ const ARROWS: [(&str, &[&str]); 10] = [
     ("build", &["registry", "catalog", "model", "durable_file"]),
     ("serve", &["registry", "catalog", "store", "config", "model"]),
     ("commands", &["build", "serve", "registry", "catalog", "store", "config", "model", "durable_file"]),
-    ("cli", &["commands", "config"]),
+    ("cli", &["commands", "config", "model"]),
 ];
 
 /// Where a library's name may stand.
 const LIBRARIES: [(&str, &[&str]); 4] = [
-    ("git2::", &["src/build/repository.rs", "src/registry/git.rs", "src/commands/init/demo_repository.rs"]),
+    ("git2::", &["src/build/repository.rs", "src/build/fixture.rs", "src/registry/git.rs", "src/commands/init/demo_repository.rs"]),
     ("sled::", &["src/store/sled.rs"]),
     ("warp::", &["src/serve/"]),
     ("RsaPrivateKey", &["src/serve/signer.rs", "src/commands/keys.rs"]),

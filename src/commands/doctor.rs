@@ -1,0 +1,180 @@
+//! `countersign doctor`: looks an instance over as the server and its clients will meet it, and says what is wrong.
+//!
+//! Each check returns findings; nothing is changed. The findings go to stdout.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use serde::Serialize;
+
+use super::output::{self, Table};
+use super::{Exit, Failure};
+use crate::catalog::{Catalog, CatalogError, Index};
+use crate::config::{Config, Paths};
+use crate::registry::Registry;
+use crate::serve::signer::SigningKey;
+use crate::store::{self, StoreError};
+
+/// Check an instance and say what is wrong
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Examples:
+  countersign doctor                            the instance in this folder
+  countersign -C /srv/acme doctor --json
+
+Exit codes: 0 nothing is broken, 3 something is.")]
+pub struct Args {
+    /// Print one JSON document
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Verdict {
+    Ok,
+    Warning,
+    Broken,
+}
+
+#[derive(Debug, Serialize)]
+struct Finding {
+    verdict: Verdict,
+    part: &'static str,
+    finding: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hint: Option<String>,
+}
+
+/// Makes every check and prints what it found.
+pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
+    let paths = &config.paths;
+    let registry = Registry::load(&paths.registry);
+    let mut findings = Vec::new();
+    match &registry {
+        Ok(registry) => {
+            let (plugins, licenses) = (registry.plugin_count(), registry.license_count());
+            findings.push(ok("registry", format!("{plugins} plugins, {licenses} licenses")));
+            findings.extend(modules_nobody_sells(registry));
+        }
+        Err(error) => {
+            findings.extend(error.to_string().lines().map(|complaint| broken("registry", complaint, None)));
+        }
+    }
+    findings.extend(releases(&paths.releases, registry.as_ref().ok()));
+    findings.extend(key(paths));
+    findings.push(private_key_in_public(&paths.public));
+    findings.push(store(&paths.store));
+
+    output::print(&if args.json { output::json(&findings)? } else { table(&findings) })?;
+    let healthy = findings.iter().all(|finding| finding.verdict != Verdict::Broken);
+    Ok(if healthy { Exit::Done } else { Exit::Input })
+}
+
+fn table(findings: &[Finding]) -> String {
+    let mut table = Table::new(&["", "PART", "FINDING"]);
+    for Finding { verdict, part, finding, hint } in findings {
+        let verdict = match verdict {
+            Verdict::Ok => "ok",
+            Verdict::Warning => "warning",
+            Verdict::Broken => "BROKEN",
+        };
+        table.row([&verdict, part, finding]);
+        if let Some(hint) = hint {
+            table.row([&"", &"", &format!("hint: {hint}")]);
+        }
+    }
+    table.to_string()
+}
+
+fn ok(part: &'static str, finding: impl Into<String>) -> Finding {
+    Finding { verdict: Verdict::Ok, part, finding: finding.into(), hint: None }
+}
+
+fn warning(part: &'static str, finding: impl Into<String>, hint: &str) -> Finding {
+    Finding { verdict: Verdict::Warning, part, finding: finding.into(), hint: Some(hint.to_owned()) }
+}
+
+fn broken(part: &'static str, finding: impl Into<String>, hint: Option<String>) -> Finding {
+    Finding { verdict: Verdict::Broken, part, finding: finding.into(), hint }
+}
+
+/// A module that licenses grant and no plugin belongs to is mostly a typing error.
+fn modules_nobody_sells(registry: &Registry) -> Vec<Finding> {
+    let sold: BTreeSet<_> = registry.plugins().map(|plugin| &plugin.module).collect();
+    let granted: BTreeSet<_> = registry.licenses().flat_map(|license| license.modules.keys()).collect();
+    let unknown = granted.difference(&sold);
+    unknown
+        .map(|module| {
+            let finding = format!("licenses grant the module \"{module}\", and no plugin belongs to it");
+            warning("registry", finding, "fine for a module that has no updates; else correct its name")
+        })
+        .collect()
+}
+
+fn releases(folder: &Path, registry: Option<&Registry>) -> Vec<Finding> {
+    const BUILD: &str = "run `countersign build`";
+    match Catalog::load(folder) {
+        Err(error @ CatalogError::NoIndex { .. }) => return vec![warning("catalog", error.to_string(), BUILD)],
+        Err(error) => return vec![broken("catalog", error.to_string(), Some(BUILD.to_owned()))],
+        Ok(catalog) => {
+            let mut findings = vec![ok("catalog", format!("{} releases, every digest verified", catalog.releases()))];
+            let index = Index::read(folder).ok().flatten().unwrap_or_default();
+            for plugin in registry.into_iter().flat_map(Registry::plugins).filter(|plugin| plugin.source.is_some()) {
+                if index.plugins.get(&plugin.slug).is_none_or(|releases| releases.latest.is_none()) {
+                    let finding = format!("{} has a source and nothing to offer", plugin.slug);
+                    findings.push(warning("catalog", finding, BUILD));
+                }
+            }
+            findings
+        }
+    }
+}
+
+fn key(paths: &Paths) -> Vec<Finding> {
+    let key = match SigningKey::load(&paths.signing_key) {
+        Ok(key) => key,
+        Err(error) => {
+            let hint = error.hint();
+            return vec![broken("key", error.to_string(), Some(hint))];
+        }
+    };
+    let (public, id) = (key.public(), key.public().key_id());
+    let published = fs::read_to_string(paths.public.join("keys").join(format!("{id}.pem")));
+    let listed = fs::read_to_string(paths.public.join(".well-known/jwks.json"));
+    let is_published = published.is_ok_and(|pem| pem == public.to_pem()) && listed.is_ok_and(|jwks| jwks.contains(id));
+    vec![
+        ok("key", format!("{id}, {} bits", public.bits())),
+        if is_published {
+            ok("key", "its public half is published")
+        } else {
+            warning("key", "its public half is not published", "run `countersign keys publish`")
+        },
+    ]
+}
+
+// SECURITY: whatever lies in this folder, anyone may read.
+fn private_key_in_public(public: &Path) -> Finding {
+    let mut folders = vec![public.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for path in fs::read_dir(&folder).into_iter().flatten().flatten().map(|entry| entry.path()) {
+            if path.is_dir() {
+                folders.push(path);
+            } else if fs::read(&path).is_ok_and(|bytes| bytes.windows(12).any(|window| window == b"PRIVATE KEY-")) {
+                let finding = format!("{}: a private key, for anyone to read", path.display());
+                return broken("public", finding, Some("remove it, and make a new one: it is no secret any more".to_owned()));
+            }
+        }
+    }
+    ok("public", "no private key in it")
+}
+
+fn store(path: &Path) -> Finding {
+    match store::read_only(path) {
+        Ok(_) => ok("store", "readable, every binding whole"),
+        Err(StoreError::Missing(_)) => ok("store", "none yet: no server has run"),
+        Err(StoreError::InUse(_)) => ok("store", "in use by a server; /readyz says how it is"),
+        Err(error) => broken("store", error.to_string(), Some("restore it from a backup".to_owned())),
+    }
+}
