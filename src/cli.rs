@@ -36,20 +36,22 @@ impl Cli {
     /// Parses the command line; prints help or what is wrong with it, and exits.
     pub fn parse_or_exit() -> Self {
         Self::try_parse().unwrap_or_else(|error| {
-            // SECURITY: clap quotes what it does not understand, and a license key in the wrong place is just that.
-            let keys: Vec<String> = std::env::args().filter(|argument| is_license_key(argument)).collect();
-            if keys.is_empty() {
+            let text = error.to_string();
+            let clean = without_license_keys(&text);
+            if clean == text {
                 error.exit();
             }
-            let text = keys.iter().fold(error.to_string(), |text, key| text.replace(key, "[license key]"));
-            eprint!("{text}");
+            eprint!("{clean}");
             std::process::exit(error.exit_code());
         })
     }
 }
 
-fn is_license_key(argument: &str) -> bool {
-    argument.parse::<LicenseKey>() != Err(LicenseKeyError::Malformed)
+/// Takes license keys that stand on the command line out of `text`.
+// SECURITY: an error quotes what it does not understand, and a license key in the wrong place is just that.
+pub fn without_license_keys(text: &str) -> String {
+    let keys = std::env::args().filter(|argument| argument.parse::<LicenseKey>() != Err(LicenseKeyError::Malformed));
+    keys.fold(text.to_owned(), |text, key| text.replace(&key, "[license key]"))
 }
 
 /// The verbs.

@@ -1,11 +1,10 @@
 //! Parses the command line, runs the command, prints one error chain, and exits.
 #![forbid(unsafe_code)]
 
-use std::error::Error;
 use std::process::ExitCode;
 
 use clap::CommandFactory;
-use countersign::cli::{Cli, Command};
+use countersign::cli::{Cli, Command, without_license_keys};
 use countersign::commands::{self, Exit, Failure};
 use countersign::config::{Config, ServeSettings};
 
@@ -34,12 +33,15 @@ fn run(cli: &Cli) -> Result<Exit, Failure> {
 }
 
 fn report(failure: &Failure) {
-    eprintln!("error: {}", failure.error);
-    let causes = std::iter::successors(failure.error.source(), |error| Error::source(*error));
-    for cause in causes {
-        eprintln!("caused by: {cause}");
+    let line =
+        |kind: &str, text: &dyn std::fmt::Display| eprintln!("{kind}: {}", without_license_keys(&text.to_string()));
+    line("error", &failure.error);
+    let mut cause = failure.error.source();
+    while let Some(error) = cause {
+        line("caused by", &error);
+        cause = error.source();
     }
     if let Some(hint) = &failure.hint {
-        eprintln!("hint: {hint}");
+        line("hint", hint);
     }
 }

@@ -20,7 +20,7 @@ const ARROWS: [(&str, &[&str]); 10] = [
 
 /// Where a library's name may stand.
 const LIBRARIES: [(&str, &[&str]); 4] = [
-    ("git2::", &["src/build/repository.rs", "src/build/fixture.rs", "src/registry/git.rs", "src/commands/init/demo_repository.rs"]),
+    ("git2::", &["src/build/repository.rs", "src/registry/git.rs", "src/commands/init/demo_repository.rs"]),
     ("sled::", &["src/store/sled.rs"]),
     ("warp::", &["src/serve/"]),
     ("RsaPrivateKey", &["src/serve/signer.rs", "src/commands/keys.rs"]),
@@ -36,7 +36,9 @@ fn sources() -> BTreeMap<String, String> {
             let path = folder.join(entry.file_name());
             if entry.file_type().unwrap().is_dir() {
                 folders.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "rs") {
+            } else if path.extension().is_some_and(|extension| extension == "rs")
+                && !TESTS.iter().any(|name| path.ends_with(name))
+            {
                 found.insert(path.display().to_string(), fs::read_to_string(entry.path()).unwrap());
             }
         }
@@ -44,6 +46,9 @@ fn sources() -> BTreeMap<String, String> {
     assert!(found.len() > 30, "the sources were found");
     found
 }
+
+/// Modules of tests, in files of their own.
+const TESTS: [&str; 3] = ["tests.rs", "testing.rs", "fixture.rs"];
 
 /// Code without comments and without the tests at the foot of a file.
 fn code(source: &str) -> String {
