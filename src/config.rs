@@ -52,7 +52,7 @@ pub struct ServeSettings {
     /// What a site on localhost or a private network gets [default: bind]
     #[arg(long, env = "COUNTERSIGN_LOCAL_HOSTS", value_name = "RULE")]
     pub local_hosts: Option<LocalHosts>,
-    /// Validations and updates one address may ask for in a minute [default: 600]
+    /// Validations and updates one address may ask for in a minute [default: 6000]
     #[arg(long, env = "COUNTERSIGN_REQUESTS_PER_MINUTE", value_name = "N")]
     pub requests_per_minute: Option<NonZeroU32>,
     /// Connections held at once; further ones wait to be accepted [default: 4096]
@@ -221,7 +221,7 @@ fn merge_serve(given: &ServeSettings, file: ServeSettings) -> ServeConfig {
         requests_per_minute: given
             .requests_per_minute
             .or(file.requests_per_minute)
-            .unwrap_or(const { NonZeroU32::new(600).unwrap() }),
+            .unwrap_or(const { NonZeroU32::new(6_000).unwrap() }),
         max_connections: given
             .max_connections
             .or(file.max_connections)

@@ -5,6 +5,7 @@ mod binding;
 mod canary;
 mod failing;
 mod problems;
+mod readme;
 mod reload;
 mod signature;
 mod start;

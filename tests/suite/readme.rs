@@ -1,0 +1,80 @@
+//! The README and the published interface tell the truth about the program.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use clap::CommandFactory;
+use countersign::cli::Cli;
+
+fn project(file: &str) -> String {
+    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(file)).unwrap()
+}
+
+/// The settings of the command line: flag, variable, default as the help tells it.
+fn settings() -> Vec<(String, String, String)> {
+    let cli = Cli::command();
+    let serve = cli.find_subcommand("serve").unwrap().clone();
+    let all = cli.get_arguments().chain(serve.get_arguments());
+    let mut found = Vec::new();
+    for argument in all {
+        let Some(variable) = argument.get_env() else { continue };
+        let help = argument.get_help().unwrap().to_string();
+        let Some((_, default)) = help.rsplit_once("[default: ") else { continue };
+        let flag = argument.get_long().unwrap();
+        found.push((flag.to_owned(), variable.to_str().unwrap().to_owned(), default.trim_end_matches(']').to_owned()));
+    }
+    assert!(found.len() > 12);
+    found
+}
+
+#[test]
+fn the_configuration_table_has_every_setting_with_its_default() {
+    let readme = project("README.md");
+    let rows: BTreeSet<&str> = readme.lines().filter(|line| line.starts_with("| `paths`") || line.starts_with("| `serve`")).collect();
+    assert_eq!(rows.len(), settings().len());
+    for (flag, variable, default) in settings() {
+        let row = format!("| `{}` | `--{flag}` | `{variable}` | `{default}` |", flag.replace('-', "_"));
+        assert!(rows.iter().any(|line| line.contains(&row)), "README.md has no row {row}");
+    }
+}
+
+#[test]
+fn the_configuration_file_has_every_setting_with_its_default() {
+    let file = project("countersign.toml");
+    for (flag, _, default) in settings() {
+        let quoted = format!("#{} = \"{default}\"\n", flag.replace('-', "_"));
+        let bare = format!("#{} = {default}\n", flag.replace('-', "_"));
+        assert!(file.contains(&quoted) || file.contains(&bare), "countersign.toml has no line {bare}");
+    }
+}
+
+#[test]
+fn tests_the_readme_points_to_exist() {
+    let readme = project("README.md");
+    let table = readme.split("## When things fail").nth(1).unwrap();
+    let mut found = 0;
+    for reference in table.split('`').filter(|text| text.contains("::")) {
+        let (module, name) = reference.split_once("::").unwrap();
+        let source = project(&format!("tests/suite/{module}.rs"));
+        assert!(source.contains(&format!("fn {}", name.trim_end_matches('…'))), "{reference}");
+        found += 1;
+    }
+    assert!(found > 8);
+}
+
+#[test]
+fn the_published_interface_names_every_problem_and_every_verdict() {
+    let interface = project("public/openapi.json");
+    let codes = |file: &str| -> BTreeSet<String> {
+        let source = project(file);
+        let table = source.split("#[cfg(test)]").next().unwrap();
+        let quoted = table.split('"').skip(1).step_by(2);
+        quoted.filter(|text| text.contains('_') && text.bytes().all(|b| b.is_ascii_lowercase() || b == b'_')).map(str::to_owned).collect()
+    };
+    let problems = codes("src/serve/problem.rs");
+    assert!(problems.len() > 20, "{problems:?}");
+    for code in problems.union(&codes("src/model/statement.rs")).filter(|code| *code != "site_url" && !code.contains("field")) {
+        assert!(interface.contains(&format!("\"{code}\"")), "public/openapi.json does not name {code}");
+    }
+}
