@@ -13,6 +13,7 @@ mod git;
 mod licenses;
 pub mod plugins;
 mod reader;
+mod splice;
 
 use std::collections::HashMap;
 use std::io;
