@@ -199,7 +199,6 @@ fn text(statement: &Statement, at: DateTime<Utc>) -> String {
 impl From<VerifyError> for Failure {
     fn from(error: VerifyError) -> Self {
         match &error {
-            VerifyError::Read { .. } => Self::environment(error),
             VerifyError::Signature { named: Some(named), .. } => {
                 let hint = format!("it names key {}", Printable(named));
                 Self::input(error).hint(hint)

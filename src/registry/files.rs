@@ -147,3 +147,69 @@ fn read_file(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     std::fs::File::open(path)?.take(limit + 1).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder() -> (tempfile::TempDir, RegistryFiles) {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("plugins")).unwrap();
+        let files = RegistryFiles::folder(folder.path());
+        (folder, files)
+    }
+
+    fn reason(files: &RegistryFiles, listed: &Listed) -> String {
+        files.text(listed).unwrap_err().message
+    }
+
+    #[test]
+    fn what_is_no_whole_file_of_reasonable_size_is_not_read() {
+        let (folder, files) = folder();
+        let plugins = folder.path().join("plugins");
+        std::fs::File::create(plugins.join("a.toml")).unwrap().set_len(MAX_TOML + 1).unwrap();
+        std::os::unix::fs::symlink("nowhere", plugins.join("b.toml")).unwrap();
+        let _socket = std::os::unix::net::UnixListener::bind(plugins.join("c.toml")).unwrap();
+        std::fs::create_dir(plugins.join("d.toml")).unwrap();
+        let reasons: Vec<_> = files.list("plugins").unwrap().iter().map(|listed| reason(&files, listed)).collect();
+        assert_eq!(
+            reasons,
+            [
+                "larger than 64 MiB",
+                "cannot be read: No such file or directory (os error 2)",
+                "not a regular file",
+                "a folder has no place here",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_symbolic_link_in_a_folder_is_followed() {
+        let (folder, files) = folder();
+        std::fs::write(folder.path().join("elsewhere"), "text\n").unwrap();
+        std::os::unix::fs::symlink("../elsewhere", folder.path().join("plugins/a.toml")).unwrap();
+        assert_eq!(files.text(&files.list("plugins").unwrap()[0]).unwrap(), "text\n");
+    }
+
+    #[test]
+    fn a_draft_stands_in_for_the_file_or_beside_the_others() {
+        let (folder, files) = folder();
+        let plugins = folder.path().join("plugins");
+        std::fs::write(plugins.join("b.toml"), "old\n").unwrap();
+        let texts = |files: &RegistryFiles| -> Vec<String> {
+            files.list("plugins").unwrap().iter().map(|listed| files.text(listed).unwrap()).collect()
+        };
+        let files = files.with_draft(&plugins.join("b.toml"), "new\n".into());
+        assert_eq!(texts(&files), ["new\n"]);
+        let files = files.with_draft(&plugins.join("a.toml"), "another\n".into());
+        assert_eq!(texts(&files), ["another\n", "old\n"]);
+    }
+
+    #[test]
+    fn a_name_cannot_steer_the_terminal_on_which_it_is_complained_about() {
+        let (folder, files) = folder();
+        std::fs::create_dir(folder.path().join("plugins/\x1b[2J.toml")).unwrap();
+        let complaint = files.text(&files.list("plugins").unwrap()[0]).unwrap_err().to_string();
+        assert!(complaint.ends_with(r"plugins/\u{1b}[2J.toml: a folder has no place here"), "{complaint}");
+    }
+}

@@ -389,4 +389,18 @@ mod tests {
         let (_, complaints) = load(&[("a.jsonl", &"1\n".repeat(5_000))]);
         assert_eq!(complaints.len(), MAX_COMPLAINTS + 1);
     }
+
+    proptest::proptest! {
+        #[test]
+        fn no_text_panics(noise in ".{0,12}", at in 0..200_usize, cut in 0..12_usize) {
+            let toml = format!("[[license]]\nid = '{ID}'\nexpires = 2027-12-31\nsites = 2\nhosts = ['a.com']\n[license.modules]\na = ['b']\n");
+            let json = format!("{{\"id\":\"{ID}\",\"expires\":\"2027-12-31\",\"modules\":{{\"a\":[\"b\"]}},\"released\":{{}}}}\n");
+            for (name, mut text) in [("a.toml", toml), ("a.jsonl", json)] {
+                let at = at.min(text.len());
+                text.replace_range(at..(at + cut).min(text.len()), &noise);
+                let (licenses, complaints) = load(&[(name, &text)]);
+                proptest::prop_assert!(licenses.len() <= 1 && complaints.iter().all(|text| text.starts_with(name)));
+            }
+        }
+    }
 }

@@ -12,6 +12,7 @@ use crate::commands::{Exit, Failure, output};
 use crate::model::license::{License, Modules, Released, Sites, Status};
 use crate::model::license_key::LicenseKey;
 use crate::model::name::Name;
+use crate::model::printable::Printable;
 use crate::model::site_host::{SiteHost, SiteHostError};
 use crate::registry::edit::Editor;
 
@@ -96,7 +97,7 @@ pub fn run(args: &Args, registry: &Path, now: DateTime<Utc>) -> Result<Exit, Fai
         failure.hint(format!("nobody has seen the key of license {tag}: revoke it and issue another"))
     })?;
     if !args.json {
-        eprintln!("License {tag} is in {}. Its key is shown only now and stored nowhere.", file.display());
+        eprintln!("License {tag} is in {}. Its key is shown only now and stored nowhere.", Printable(file.display()));
     }
     Ok(exit)
 }
