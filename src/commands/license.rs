@@ -36,8 +36,8 @@ pub type ReadBindings<'a> = &'a dyn Fn(&LicenseId) -> Result<Vec<(Binding, Repor
   echo \"$KEY\" | countersign license renew - --expires 2028-12-31
   countersign license release 3f9a0c21d4e5 --host old.example.com
 
-A license is named by its key, its id, or the first 8 or more digits of its id. With '-' the key is read from stdin, so
-that it stays out of the shell's history and the process list.")]
+A license is named by its key, its id, or 8 or more of its id's first digits.
+With '-' the key is read from stdin and stays out of the shell's history.")]
 pub struct Args {
     #[command(subcommand)]
     verb: Verb,
