@@ -4,6 +4,7 @@
 pub mod build;
 pub mod completions;
 pub mod doctor;
+pub mod init;
 pub mod keys;
 pub mod license;
 pub mod manual;

@@ -1,0 +1,193 @@
+//! `countersign init`: makes an instance, empty (`instance`) or with demo plugins and licenses (`demo`).
+//!
+//! Everything it is about to make is looked for first, and nothing that is there is touched. What it made, the demo's
+//! license keys and what to do next go to stdout.
+
+mod demo;
+mod demo_repository;
+mod instance;
+mod signing_key;
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use super::{Exit, Failure};
+
+pub use demo::try_it;
+
+/// Make a new instance in a folder
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:
+  countersign init licensing
+  countersign init --demo
+
+An instance is a folder with a configuration, a registry of plugins and licenses, and a signing key. Files that are there
+already are never overwritten.")]
+pub struct Args {
+    /// The folder to make it in [default: the instance's folder, with --demo: demo in it]
+    #[arg(value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// Add two plugins with git repositories, and two licenses
+    #[arg(long)]
+    demo: bool,
+}
+
+/// Why there is no new instance.
+#[derive(Debug, thiserror::Error)]
+enum InitError {
+    #[error("{}: already there: {}", folder.display(), names.join(", "))]
+    AlreadyThere { folder: PathBuf, names: Vec<&'static str> },
+    #[error("{}: cannot be written", path.display())]
+    Write { path: PathBuf, source: io::Error },
+    #[error("{}: the plugin's repository cannot be written", path.display())]
+    Repository { path: PathBuf, source: demo_repository::Error },
+    #[error("the operating system gives no random numbers")]
+    Random(#[source] io::Error),
+    #[error("cannot make a signing key")]
+    SigningKey(#[source] rsa::Error),
+}
+
+/// Makes an instance in `args.dir`, relative to where the person stands, or in `instance`.
+pub fn run(args: &Args, instance: &Path) -> Result<Exit, Failure> {
+    let default = || if args.demo { instance.join("demo") } else { instance.to_owned() };
+    let folder = args.dir.clone().unwrap_or_else(default);
+    let text = make(&folder, args.demo).map_err(|error| match error {
+        InitError::AlreadyThere { .. } => Failure::input(error).hint("name a new folder: countersign init DIR"),
+        error => Failure::environment(error),
+    })?;
+    io::stdout().write_all(text.as_bytes()).map_err(Failure::environment)?;
+    Ok(Exit::Done)
+}
+
+/// Makes an instance and returns what to tell about it.
+fn make(folder: &Path, demo: bool) -> Result<String, InitError> {
+    let demo_names = if demo { demo::NAMES } else { &[] };
+    let names: Vec<_> = instance::NAMES.iter().chain(demo_names).copied().collect();
+    let taken: Vec<_> = names.iter().copied().filter(|name| folder.join(name).symlink_metadata().is_ok()).collect();
+    if !taken.is_empty() {
+        return Err(InitError::AlreadyThere { folder: folder.to_owned(), names: taken });
+    }
+    let key_id = instance::write(folder)?;
+    let next = if demo { demo::write(folder, &key_id)? } else { instance::next_steps(folder) };
+    let list: String = names.iter().map(|name| format!("  {name}\n")).collect();
+    Ok(format!("Made in {}:\n{list}\n{next}", folder.display()))
+}
+
+/// Creates a file, and the folders above it; fails where there is one.
+fn create(path: &Path, text: &str, mode: u32) -> Result<(), InitError> {
+    let create = || {
+        fs::create_dir_all(path.parent().unwrap_or(Path::new("")))?;
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()
+    };
+    create().map_err(|source| InitError::Write { path: path.to_owned(), source })
+}
+
+fn create_folder(path: &Path) -> Result<(), InitError> {
+    fs::create_dir_all(path).map_err(|source| InitError::Write { path: path.to_owned(), source })
+}
+
+/// A path as a shell reads it.
+fn shell_quoted(path: &Path) -> String {
+    let text = path.to_string_lossy();
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '_' | '-');
+    if !text.is_empty() && text.chars().all(plain) {
+        text.into_owned()
+    } else {
+        format!("'{}'", text.replace('\'', r"'\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    fn init(folder: &Path, demo: bool) -> Result<Exit, Failure> {
+        run(&Args { dir: Some(folder.to_owned()), demo }, Path::new("elsewhere"))
+    }
+
+    /// Every file with its bytes.
+    fn tree(folder: &Path) -> std::collections::BTreeMap<PathBuf, Vec<u8>> {
+        let mut files = std::collections::BTreeMap::new();
+        let mut folders = vec![folder.to_owned()];
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    folders.push(path)
+                } else {
+                    drop(files.insert(path.clone(), fs::read(path).unwrap()))
+                }
+            }
+        }
+        files
+    }
+
+    #[test]
+    fn a_new_instance_has_all_it_takes_and_a_key_for_its_owner_only() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("new/instance");
+        make(&path, false).unwrap();
+        for name in instance::NAMES {
+            assert!(path.join(name).exists(), "{name}");
+        }
+        let key = path.join("keys/signing.pem");
+        assert_eq!(fs::metadata(&key).unwrap().permissions().mode() & 0o777, 0o600);
+        assert!(fs::read_to_string(key).unwrap().starts_with("-----BEGIN PRIVATE KEY-----"));
+    }
+
+    #[test]
+    fn what_is_there_is_named_and_nothing_is_touched() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir_all(folder.path().join("registry/licenses")).unwrap();
+        fs::write(folder.path().join("registry/licenses/licenses.toml"), "mine").unwrap();
+        std::os::unix::fs::symlink("nowhere", folder.path().join("countersign.toml")).unwrap();
+        let failure = init(folder.path(), true).unwrap_err();
+        assert_eq!(failure.exit, Exit::Input);
+        let told = failure.error.to_string();
+        assert!(told.ends_with("already there: countersign.toml, registry/licenses/licenses.toml"), "{told}");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+        assert_eq!(fs::read(folder.path().join("registry/licenses/licenses.toml")).unwrap(), b"mine");
+    }
+
+    #[test]
+    fn a_folder_with_other_things_in_it_is_welcome() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("README.md"), "mine").unwrap();
+        make(folder.path(), false).unwrap();
+        let before = tree(folder.path());
+        assert_eq!(init(folder.path(), false).unwrap_err().exit, Exit::Input);
+        assert_eq!(tree(folder.path()), before);
+    }
+
+    #[test]
+    fn the_demos_keys_are_shown_and_stored_nowhere() {
+        let folder = tempfile::tempdir().unwrap();
+        let told = make(folder.path(), true).unwrap();
+        let words: std::collections::BTreeSet<_> =
+            told.split(|c: char| !c.is_ascii_alphanumeric() && c != '-').collect();
+        let keys: Vec<_> =
+            words.iter().filter_map(|word| word.parse::<crate::model::license_key::LicenseKey>().ok()).collect();
+        assert_eq!(keys.len(), 2);
+        let files = tree(folder.path());
+        let licenses = fs::read_to_string(folder.path().join("registry/licenses/demo.toml")).unwrap();
+        for key in keys {
+            assert!(licenses.contains(&format!("\nid = \"{}\"\n", key.id())));
+            let secret = key.reveal().as_bytes();
+            for (path, bytes) in &files {
+                assert!(!bytes.windows(secret.len()).any(|window| window == secret), "{}", path.display());
+            }
+        }
+    }
+
+    #[test]
+    fn paths_are_quoted_where_a_shell_would_read_them_otherwise() {
+        assert_eq!(shell_quoted(Path::new("demo/public")), "demo/public");
+        assert_eq!(shell_quoted(Path::new("it's here")), r"'it'\''s here'");
+    }
+}

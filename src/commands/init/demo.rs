@@ -1,0 +1,204 @@
+//! The demo: two plugins with repositories, and two licenses whose keys are shown and stored nowhere.
+//!
+//! [`try_it`] composes the commands a person pastes to see validation, updates and the signature at work.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::Path;
+
+use chrono::{Months, NaiveDate, Utc};
+
+use crate::model::license_key::{LicenseId, LicenseKey};
+
+use super::demo_repository::{self, ACME_FORMS, ACME_PDF, Plugin};
+use super::{InitError, create, instance, shell_quoted};
+
+/// What [`write`] makes.
+pub(super) const NAMES: &[&str] = &[
+    "registry/plugins/acme-forms.toml",
+    "registry/plugins/acme-pdf.toml",
+    "registry/licenses/demo.toml",
+    "plugins/acme-forms",
+    "plugins/acme-pdf",
+];
+
+/// The server's default, which a new configuration leaves as it is.
+const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
+
+/// The site that asks in the commands.
+const SITE: &str = "https://shop.example.com";
+
+/// Adds the demo to an empty instance; returns the license keys and what to do with them.
+pub(super) fn write(folder: &Path, key_id: &str) -> Result<String, InitError> {
+    for plugin in [ACME_FORMS, ACME_PDF] {
+        let path = folder.join("plugins").join(plugin.slug);
+        demo_repository::write(&path, &plugin).map_err(|source| InitError::Repository { path, source })?;
+        create(&folder.join(format!("registry/plugins/{}.toml", plugin.slug)), &entry(&plugin), 0o666)?;
+    }
+    let (small, large) = (random_key()?, random_key()?);
+    let expires = Utc::now().date_naive() + Months::new(12);
+    create(&folder.join("registry/licenses/demo.toml"), &licenses(small.id(), large.id(), expires), 0o666)?;
+    Ok(format!(
+        "License keys, shown this once and stored nowhere:
+  {}  Acme Forms, one site
+  {}  Acme Forms and Acme PDF, three sites
+
+Build the manifests and start the server:
+  (cd {} && countersign build && countersign serve)
+
+{}",
+        small.reveal(),
+        large.reveal(),
+        shell_quoted(folder),
+        try_it(LISTEN, &small, ACME_FORMS.slug, key_id, &folder.join("public")),
+    ))
+}
+
+/// Commands for another terminal, to be pasted as they are into bash: validate `key` from a site, ask for updates of the
+/// plugin `slug`, and verify the answer's signature with the public key `key_id` under `public`.
+pub fn try_it(listen: SocketAddr, key: &LicenseKey, slug: &str, key_id: &str, public: &Path) -> String {
+    let server = format!("http://{}", reachable(listen));
+    let key = key.reveal();
+    let answer = public.with_file_name("answer");
+    let (body, signed, signature) =
+        (answer.with_extension("json"), answer.with_extension("signed"), answer.with_extension("signature"));
+    let [body, signed, signature] = [&body, &signed, &signature].map(|path| shell_quoted(path));
+    let public_key = shell_quoted(&public.join("keys").join(format!("{key_id}.pem")));
+    format!(
+        r#"# Validate the license from a site; the first time binds it.
+curl -sS {server}/api/v1/validate-license -H 'Content-Type: application/json' \
+  -d '{{"license_key":"{key}","site_url":"{SITE}"}}' -o {body}
+cat {body}; echo
+
+# Ask for an update from 1.0.0, with the key in a header, so that it stays out of logs.
+curl -sS -G {server}/api/v1/updates/{slug} -H 'Authorization: License {key}' \
+  -d site_url={SITE} -d current_version=1.0.0
+
+# The same with the key in the address, and without a version: the latest manifest.
+curl -sS -G {server}/api/v1/updates/{slug} -d license_key={key} -d site_url={SITE}
+
+# Verify the signature: cut it out of the answer; what is left is what was signed.
+printf %s "$(sed 's/"signature":"[^"]*",//' {body})" >{signed}
+sed 's/.*"signature":"\([^"]*\)",.*/\1/' {body} | openssl base64 -d -A >{signature}
+openssl dgst -sha256 -verify {public_key} -signature {signature} {signed}
+"#
+    )
+}
+
+/// Where a client on this machine finds the server.
+fn reachable(mut listen: SocketAddr) -> SocketAddr {
+    match listen.ip() {
+        IpAddr::V4(Ipv4Addr::UNSPECIFIED) => listen.set_ip(Ipv4Addr::LOCALHOST.into()),
+        IpAddr::V6(Ipv6Addr::UNSPECIFIED) => listen.set_ip(Ipv6Addr::LOCALHOST.into()),
+        _ => {}
+    }
+    listen
+}
+
+/// The example entry, made one of `plugin`, with its repository put in force.
+fn entry(plugin: &Plugin) -> String {
+    let own = instance::PLUGIN.replace(ACME_FORMS.slug, plugin.slug).replace(ACME_FORMS.name, plugin.name);
+    own.replace("#repository = ", "repository = ")
+}
+
+fn licenses(small: LicenseId, large: LicenseId, expires: NaiveDate) -> String {
+    let (forms, pdf) = (ACME_FORMS.slug, ACME_PDF.slug);
+    format!(
+        r#"# The demo's licenses. Their keys were shown when it was made.
+
+[[license]]
+id = "{small}"
+expires = {expires}
+note = "one site"
+
+[license.modules]
+{forms} = ["translations"]
+
+[[license]]
+id = "{large}"
+expires = {expires}
+sites = 3
+note = "three sites"
+
+[license.modules]
+{forms} = ["translations", "thanks"]
+{pdf} = []
+"#
+    )
+}
+
+fn random_key() -> Result<LicenseKey, InitError> {
+    let mut random = [0; 20];
+    getrandom::fill(&mut random).map_err(|error| InitError::Random(error.into()))?;
+    Ok(LicenseKey::from_random(random))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD;
+    use rsa::pkcs8::{EncodePublicKey as _, LineEnding};
+    use rsa::{Pkcs1v15Sign, RsaPrivateKey};
+    use sha2::{Digest as _, Sha256};
+
+    use super::*;
+    use crate::config::{Config, PathSettings, ServeSettings};
+
+    fn key() -> LicenseKey {
+        LicenseKey::from_random([7; 20])
+    }
+
+    #[test]
+    fn the_address_is_the_servers_default() {
+        let folder = tempfile::tempdir().unwrap();
+        let config = Config::load(folder.path(), &PathSettings::default(), &ServeSettings::default()).unwrap();
+        assert_eq!(config.serve.listen, LISTEN);
+    }
+
+    #[test]
+    fn a_server_on_all_addresses_is_asked_on_this_machine() {
+        let commands = |listen: &str| try_it(listen.parse().unwrap(), &key(), "acme-forms", "kid", Path::new("public"));
+        assert!(commands("0.0.0.0:80").contains(" http://127.0.0.1:80/api/v1/updates/acme-forms "));
+        assert!(commands("[::]:80").contains(" http://[::1]:80/api/v1/"));
+        assert!(commands("192.0.2.1:80").contains(" http://192.0.2.1:80/api/v1/"));
+        assert!(
+            commands("[::1]:80").contains(" -verify public/keys/kid.pem -signature answer.signature answer.signed\n")
+        );
+    }
+
+    #[test]
+    fn the_commands_verify_a_signed_answer_and_refuse_a_changed_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let public = folder.path().join("it's public");
+        let private_key = RsaPrivateKey::new(&mut rsa::rand_core::OsRng, 2048).unwrap();
+        std::fs::create_dir_all(public.join("keys")).unwrap();
+        let pem = private_key.to_public_key().to_public_key_pem(LineEnding::LF).unwrap();
+        std::fs::write(public.join("keys/kid.pem"), pem).unwrap();
+        let commands = try_it(LISTEN, &key(), "acme-forms", "kid", &public);
+        let (_, verify) = commands.split_once("# Verify").unwrap();
+        let verifies = |body: &str| {
+            std::fs::write(folder.path().join("answer.json"), body).unwrap();
+            let output = Command::new("bash").args(["-euo", "pipefail", "-c", &format!("#{verify}")]).output().unwrap();
+            (output.status.success(), String::from_utf8(output.stdout).unwrap())
+        };
+
+        // A nonce that looks like a signature must not be taken for one.
+        let before = r#"{"code":"ok","nonce":"\",\"signature\":\"AAAA\",","#;
+        let after = r#""site_url":"https://é.example","status":"active"}"#;
+        let signed = format!("{before}{after}");
+        let signature = private_key.sign(Pkcs1v15Sign::new::<Sha256>(), &Sha256::digest(&signed)).unwrap();
+        let body = format!(r#"{before}"signature":"{}",{after}"#, STANDARD.encode(signature));
+        assert_eq!(verifies(&body), (true, "Verified OK\n".to_owned()));
+        assert!(!verifies(&body.replace("active", "actiVe")).0);
+    }
+
+    #[test]
+    fn each_entry_names_its_own_repository() {
+        for plugin in [ACME_FORMS, ACME_PDF] {
+            let entry: toml::Table = toml::from_str(&entry(&plugin)).unwrap();
+            assert_eq!(entry["repository"].as_str().unwrap(), format!("../../plugins/{}", plugin.slug));
+            assert_eq!(entry["name"].as_str(), Some(plugin.name));
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! The files of an empty instance. Their texts are those of the repository's root, which is an instance itself.
+
+use std::path::Path;
+
+use super::{InitError, create, create_folder, shell_quoted, signing_key};
+
+/// A plugin entry in which every setting is explained.
+pub(super) const PLUGIN: &str = include_str!("../../../registry/plugins/acme-forms.toml");
+
+/// A license file in which every field is explained, with no license in it.
+const LICENSES: &str = include_str!("../../../registry/licenses/example.toml");
+
+const CONFIG: &str = include_str!("../../../countersign.toml");
+const LANDING_PAGE: &str = include_str!("../../../public/index.html");
+
+const IGNORED: &str = "\
+# The private key, and what only this machine knows.
+/keys/
+/store/
+";
+
+/// What [`write`] makes.
+pub(super) const NAMES: &[&str] = &[
+    "countersign.toml",
+    ".gitignore",
+    "registry/plugins/README.md",
+    "registry/licenses/licenses.toml",
+    "releases",
+    "public/index.html",
+    "public/keys",
+    "public/.well-known/jwks.json",
+    "keys/signing.pem",
+];
+
+/// Makes an empty instance with a new signing key; returns the key's id.
+pub(super) fn write(folder: &Path) -> Result<String, InitError> {
+    let plugins = format!(
+        "# Plugins\n\nOne file a plugin, `<slug>.toml`, as `countersign build` reads it:\n\n```toml\n{PLUGIN}```\n"
+    );
+    let files = [
+        ("countersign.toml", CONFIG),
+        (".gitignore", IGNORED),
+        ("registry/plugins/README.md", &plugins),
+        ("registry/licenses/licenses.toml", LICENSES),
+        ("public/index.html", LANDING_PAGE),
+    ];
+    for (name, text) in files {
+        create(&folder.join(name), text, 0o666)?;
+    }
+    create_folder(&folder.join("releases"))?;
+    signing_key::generate(folder)
+}
+
+/// What the person does next.
+pub(super) fn next_steps(folder: &Path) -> String {
+    format!(
+        "Next, in {}:
+  describe a plugin in registry/plugins/<slug>.toml
+  countersign license issue --module <slug> --expires 2027-12-31
+  countersign build
+  countersign serve
+",
+        shell_quoted(folder)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Config, PathSettings, ServeSettings};
+
+    /// A text with every setting that is commented out put in force: `#name = …`, `#[table]`.
+    fn uncommented(text: &str) -> String {
+        let setting = |line: &str| line.starts_with(|c: char| c.is_ascii_alphanumeric() || "[\"".contains(c));
+        let lines = text.lines().map(|line| line.strip_prefix('#').filter(|rest| setting(rest)).unwrap_or(line));
+        lines.map(|line| format!("{line}\n")).collect()
+    }
+
+    #[test]
+    fn the_configuration_shows_every_setting_with_its_default() {
+        #[derive(serde::Deserialize)]
+        struct File {
+            paths: PathSettings,
+            serve: ServeSettings,
+        }
+        let File { paths, serve } = toml::from_str(&uncommented(CONFIG)).unwrap();
+        assert!(!format!("{paths:?} {serve:?}").contains("None"), "a setting is missing: {paths:?} {serve:?}");
+
+        let folder = tempfile::tempdir().unwrap();
+        let (no_paths, no_serve) = (PathSettings::default(), ServeSettings::default());
+        let load = || format!("{:?}", Config::load(folder.path(), &no_paths, &no_serve).unwrap());
+        let built_in = load();
+        for text in [CONFIG.to_owned(), uncommented(CONFIG)] {
+            std::fs::write(folder.path().join("countersign.toml"), text).unwrap();
+            assert_eq!(load(), built_in);
+        }
+    }
+
+    #[test]
+    fn the_examples_are_toml_also_with_every_comment_taken_away() {
+        for text in [PLUGIN, LICENSES] {
+            toml::from_str::<toml::Table>(text).unwrap();
+            toml::from_str::<toml::Table>(&uncommented(text)).unwrap();
+        }
+        assert!(toml::from_str::<toml::Table>(LICENSES).unwrap().is_empty(), "there is no license in it");
+        assert!(toml::from_str::<toml::Table>(&uncommented(LICENSES)).unwrap().contains_key("license"));
+    }
+}
