@@ -13,6 +13,8 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
+use crate::config::{Config, PathSettings, ServeSettings};
+
 use super::{Exit, Failure};
 
 pub use demo::try_it;
@@ -49,30 +51,37 @@ enum InitError {
     SigningKey(#[source] rsa::Error),
 }
 
+impl From<InitError> for Failure {
+    fn from(error: InitError) -> Self {
+        match error {
+            InitError::AlreadyThere { .. } => Self::input(error).hint("name a new folder: countersign init DIR"),
+            _ => Self::environment(error),
+        }
+    }
+}
+
 /// Makes an instance in `args.dir`, relative to where the person stands, or in `instance`.
 pub fn run(args: &Args, instance: &Path) -> Result<Exit, Failure> {
     let default = || if args.demo { instance.join("demo") } else { instance.to_owned() };
-    let folder = args.dir.clone().unwrap_or_else(default);
-    let text = make(&folder, args.demo).map_err(|error| match error {
-        InitError::AlreadyThere { .. } => Failure::input(error).hint("name a new folder: countersign init DIR"),
-        error => Failure::environment(error),
-    })?;
+    let text = make(&args.dir.clone().unwrap_or_else(default), args.demo)?;
     io::stdout().write_all(text.as_bytes()).map_err(Failure::environment)?;
     Ok(Exit::Done)
 }
 
 /// Makes an instance and returns what to tell about it.
-fn make(folder: &Path, demo: bool) -> Result<String, InitError> {
+fn make(folder: &Path, demo: bool) -> Result<String, Failure> {
     let demo_names = if demo { demo::NAMES } else { &[] };
     let names: Vec<_> = instance::NAMES.iter().chain(demo_names).copied().collect();
     let taken: Vec<_> = names.iter().copied().filter(|name| folder.join(name).symlink_metadata().is_ok()).collect();
     if !taken.is_empty() {
-        return Err(InitError::AlreadyThere { folder: folder.to_owned(), names: taken });
+        return Err(InitError::AlreadyThere { folder: folder.to_owned(), names: taken }.into());
     }
-    let key_id = instance::write(folder)?;
-    let next = if demo { demo::write(folder, &key_id)? } else { instance::next_steps(folder) };
+    instance::write(folder)?;
+    let config = Config::load(folder, &PathSettings::default(), &ServeSettings::default()).map_err(Failure::input)?;
+    let key_id = signing_key::create(&config.paths, 3072)?;
+    let next = if demo { demo::write(folder, &config, &key_id)? } else { instance::next_steps(folder) };
     let list: String = names.iter().map(|name| format!("  {name}\n")).collect();
-    Ok(format!("Made in {}:\n{list}\n{next}", folder.display()))
+    Ok(format!("Made in {}:\n{list}\n{next}", shell_quoted(folder)))
 }
 
 /// Creates a file, and the folders above it; fails where there is one.
@@ -84,10 +93,6 @@ fn create(path: &Path, text: &str, mode: u32) -> Result<(), InitError> {
         file.sync_all()
     };
     create().map_err(|source| InitError::Write { path: path.to_owned(), source })
-}
-
-fn create_folder(path: &Path) -> Result<(), InitError> {
-    fs::create_dir_all(path).map_err(|source| InitError::Write { path: path.to_owned(), source })
 }
 
 /// A path as a shell reads it.

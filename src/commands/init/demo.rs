@@ -7,6 +7,7 @@ use std::path::Path;
 
 use chrono::{Months, NaiveDate, Utc};
 
+use crate::config::Config;
 use crate::model::license_key::{LicenseId, LicenseKey};
 
 use super::demo_repository::{self, ACME_FORMS, ACME_PDF, Plugin};
@@ -21,14 +22,11 @@ pub(super) const NAMES: &[&str] = &[
     "plugins/acme-pdf",
 ];
 
-/// The server's default, which a new configuration leaves as it is.
-const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
-
 /// The site that asks in the commands.
 const SITE: &str = "https://shop.example.com";
 
 /// Adds the demo to an empty instance; returns the license keys and what to do with them.
-pub(super) fn write(folder: &Path, key_id: &str) -> Result<String, InitError> {
+pub(super) fn write(folder: &Path, config: &Config, key_id: &str) -> Result<String, InitError> {
     for plugin in [ACME_FORMS, ACME_PDF] {
         let path = folder.join("plugins").join(plugin.slug);
         demo_repository::write(&path, &plugin).map_err(|source| InitError::Repository { path, source })?;
@@ -49,7 +47,7 @@ Build the manifests and start the server:
         small.reveal(),
         large.reveal(),
         shell_quoted(folder),
-        try_it(LISTEN, &small, ACME_FORMS.slug, key_id, &folder.join("public")),
+        try_it(config.serve.listen, &small, ACME_FORMS.slug, key_id, &config.paths.public),
     ))
 }
 
@@ -143,17 +141,9 @@ mod tests {
     use sha2::{Digest as _, Sha256};
 
     use super::*;
-    use crate::config::{Config, PathSettings, ServeSettings};
 
     fn key() -> LicenseKey {
         LicenseKey::from_random([7; 20])
-    }
-
-    #[test]
-    fn the_address_is_the_servers_default() {
-        let folder = tempfile::tempdir().unwrap();
-        let config = Config::load(folder.path(), &PathSettings::default(), &ServeSettings::default()).unwrap();
-        assert_eq!(config.serve.listen, LISTEN);
     }
 
     #[test]
@@ -175,7 +165,7 @@ mod tests {
         std::fs::create_dir_all(public.join("keys")).unwrap();
         let pem = private_key.to_public_key().to_public_key_pem(LineEnding::LF).unwrap();
         std::fs::write(public.join("keys/kid.pem"), pem).unwrap();
-        let commands = try_it(LISTEN, &key(), "acme-forms", "kid", &public);
+        let commands = try_it(([127, 0, 0, 1], 80).into(), &key(), "acme-forms", "kid", &public);
         let (_, verify) = commands.split_once("# Verify").unwrap();
         let verifies = |body: &str| {
             std::fs::write(folder.path().join("answer.json"), body).unwrap();

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{InitError, create, create_folder, shell_quoted, signing_key};
+use super::{InitError, create, shell_quoted};
 
 /// A plugin entry in which every setting is explained.
 pub(super) const PLUGIN: &str = include_str!("../../../registry/plugins/acme-forms.toml");
@@ -19,7 +19,7 @@ const IGNORED: &str = "\
 /store/
 ";
 
-/// What [`write`] makes.
+/// What an empty instance has; the keys and their folders are made by the key command.
 pub(super) const NAMES: &[&str] = &[
     "countersign.toml",
     ".gitignore",
@@ -32,8 +32,8 @@ pub(super) const NAMES: &[&str] = &[
     "keys/signing.pem",
 ];
 
-/// Makes an empty instance with a new signing key; returns the key's id.
-pub(super) fn write(folder: &Path) -> Result<String, InitError> {
+/// Makes an empty instance, all but its signing key.
+pub(super) fn write(folder: &Path) -> Result<(), InitError> {
     let plugins = format!(
         "# Plugins\n\nOne file a plugin, `<slug>.toml`, as `countersign build` reads it:\n\n```toml\n{PLUGIN}```\n"
     );
@@ -47,8 +47,8 @@ pub(super) fn write(folder: &Path) -> Result<String, InitError> {
     for (name, text) in files {
         create(&folder.join(name), text, 0o666)?;
     }
-    create_folder(&folder.join("releases"))?;
-    signing_key::generate(folder)
+    let releases = folder.join("releases");
+    std::fs::create_dir(&releases).map_err(|source| InitError::Write { path: releases, source })
 }
 
 /// What the person does next.

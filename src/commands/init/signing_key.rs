@@ -1,7 +1,5 @@
 //! A new instance's signing key: the private half for its owner only, the public half where clients find it.
 
-use std::path::Path;
-
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use rsa::pkcs8::{EncodePrivateKey, EncodePublicKey, LineEnding};
@@ -10,16 +8,16 @@ use rsa::traits::PublicKeyParts;
 use rsa::{RsaPrivateKey, RsaPublicKey};
 use sha2::{Digest as _, Sha256};
 
-use super::{InitError, create};
+use crate::commands::Failure;
+use crate::config::Paths;
 
-/// Bits of a new key.
-const BITS: usize = 3072;
+use super::InitError;
 
 /// Makes a key and publishes it; returns its RFC 7638 thumbprint.
-pub(super) fn generate(folder: &Path) -> Result<String, InitError> {
-    let key = RsaPrivateKey::new(&mut OsRng, BITS).map_err(InitError::SigningKey)?;
+pub(super) fn create(paths: &Paths, bits: usize) -> Result<String, Failure> {
+    let key = RsaPrivateKey::new(&mut OsRng, bits).map_err(InitError::SigningKey)?;
     let private_pem = key.to_pkcs8_pem(LineEnding::LF).map_err(|error| InitError::SigningKey(error.into()))?;
-    create(&folder.join("keys/signing.pem"), &private_pem, 0o600)?;
+    super::create(&paths.signing_key, &private_pem, 0o600)?;
 
     let public = RsaPublicKey::from(&key);
     let (e, n) = (URL_SAFE_NO_PAD.encode(public.e().to_bytes_be()), URL_SAFE_NO_PAD.encode(public.n().to_bytes_be()));
@@ -30,7 +28,7 @@ pub(super) fn generate(folder: &Path) -> Result<String, InitError> {
     let public_pem = public
         .to_public_key_pem(LineEnding::LF)
         .map_err(|error| InitError::SigningKey(rsa::pkcs8::Error::PublicKey(error).into()))?;
-    create(&folder.join(format!("public/keys/{key_id}.pem")), &public_pem, 0o666)?;
-    create(&folder.join("public/.well-known/jwks.json"), &format!("{jwks}\n"), 0o666)?;
+    super::create(&paths.public.join(format!("keys/{key_id}.pem")), &public_pem, 0o666)?;
+    super::create(&paths.public.join(".well-known/jwks.json"), &format!("{jwks}\n"), 0o666)?;
     Ok(key_id)
 }
