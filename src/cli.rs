@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{build, completions, doctor, keys, license, manual, serve, verify};
+use crate::commands::{build, completions, doctor, init, keys, license, manual, serve, verify};
 use crate::config::PathSettings;
 use crate::model::license_key::{LicenseKey, LicenseKeyError};
 
@@ -57,6 +57,8 @@ pub fn without_license_keys(text: &str) -> String {
 /// The verbs.
 #[derive(Subcommand, Debug)]
 pub enum Command {
+    /// Make a new instance in a folder
+    Init(init::Args),
     /// Precompute the manifests from the plugins' repositories
     Build(build::Args),
     /// Answer plugins in the field

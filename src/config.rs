@@ -171,6 +171,8 @@ struct File {
 impl Config {
     /// Merges `countersign.toml` in `instance`, where there is one, with what flags and environment say.
     pub fn load(instance: &Path, paths: &PathSettings, serve: &ServeSettings) -> Result<Self, ConfigError> {
+        // So that messages name `registry/…` as a person would, and not `./registry/…`.
+        let instance = if instance == Path::new(".") { Path::new("") } else { instance };
         let file = File::read(&instance.join(FILE))?;
         Ok(Self { paths: merge_paths(instance, paths, file.paths), serve: merge_serve(serve, file.serve) })
     }

@@ -21,6 +21,7 @@ fn run(cli: &Cli) -> Result<Exit, Failure> {
     let config = |serve: &ServeSettings| Config::load(&cli.instance, &cli.paths, serve).map_err(Failure::input);
     let paths = || config(&ServeSettings::default());
     match &cli.command {
+        Command::Init(args) => commands::init::run(args, &cli.instance),
         Command::Build(args) => commands::build::run(args, &paths()?),
         Command::Serve(args) => commands::serve::run(&config(&args.settings)?),
         Command::License(args) => commands::license::run(args, &paths()?),

@@ -163,7 +163,11 @@ fn private_key_in_public(public: &Path) -> Finding {
                 folders.push(path);
             } else if fs::read(&path).is_ok_and(|bytes| bytes.windows(12).any(|window| window == b"PRIVATE KEY-")) {
                 let finding = format!("{}: a private key, for anyone to read", path.display());
-                return broken("public", finding, Some("remove it, and make a new one: it is no secret any more".to_owned()));
+                return broken(
+                    "public",
+                    finding,
+                    Some("remove it, and make a new one: it is no secret any more".to_owned()),
+                );
             }
         }
     }

@@ -6,16 +6,15 @@
 mod demo;
 mod demo_repository;
 mod instance;
-mod signing_key;
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use crate::config::{Config, PathSettings, ServeSettings};
 
-use super::{Exit, Failure};
+use crate::durable_file;
+
+use super::{Exit, Failure, keys, output};
 
 pub use demo::try_it;
 
@@ -47,8 +46,6 @@ enum InitError {
     Repository { path: PathBuf, source: demo_repository::Error },
     #[error("the operating system gives no random numbers")]
     Random(#[source] io::Error),
-    #[error("cannot make a signing key")]
-    SigningKey(#[source] rsa::Error),
 }
 
 impl From<InitError> for Failure {
@@ -64,8 +61,7 @@ impl From<InitError> for Failure {
 pub fn run(args: &Args, instance: &Path) -> Result<Exit, Failure> {
     let default = || if args.demo { instance.join("demo") } else { instance.to_owned() };
     let text = make(&args.dir.clone().unwrap_or_else(default), args.demo)?;
-    io::stdout().write_all(text.as_bytes()).map_err(Failure::environment)?;
-    Ok(Exit::Done)
+    output::print(&text)
 }
 
 /// Makes an instance and returns what to tell about it.
@@ -78,7 +74,7 @@ fn make(folder: &Path, demo: bool) -> Result<String, Failure> {
     }
     instance::write(folder)?;
     let config = Config::load(folder, &PathSettings::default(), &ServeSettings::default()).map_err(Failure::input)?;
-    let key_id = signing_key::create(&config.paths, 3072)?;
+    let key_id = keys::create(&config.paths, keys::DEFAULT_BITS)?;
     let next = if demo { demo::write(folder, &config, &key_id)? } else { instance::next_steps(folder) };
     let list: String = names.iter().map(|name| format!("  {name}\n")).collect();
     Ok(format!("Made in {}:\n{list}\n{next}", shell_quoted(folder)))
@@ -86,13 +82,9 @@ fn make(folder: &Path, demo: bool) -> Result<String, Failure> {
 
 /// Creates a file, and the folders above it; fails where there is one.
 fn create(path: &Path, text: &str, mode: u32) -> Result<(), InitError> {
-    let create = || {
-        fs::create_dir_all(path.parent().unwrap_or(Path::new("")))?;
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()
-    };
-    create().map_err(|source| InitError::Write { path: path.to_owned(), source })
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let created = fs::create_dir_all(folder).and_then(|()| durable_file::create_new(path, text.as_bytes(), mode));
+    created.map_err(|source| InitError::Write { path: path.to_owned(), source })
 }
 
 /// A path as a shell reads it.

@@ -20,6 +20,9 @@ use crate::model::public_key::{Jwk, PublicKey, PublicKeyError};
 use super::output::{self, Table};
 use super::{Exit, Failure};
 
+/// The size of a new key: RSA with 3072 bits is as strong as a symmetric key of 128 (NIST SP 800-57 part 1, table 2).
+pub const DEFAULT_BITS: u16 = 3072;
+
 /// Make, list and publish signing keys
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
@@ -55,7 +58,7 @@ old key signed.")]
 #[derive(clap::Args, Debug)]
 struct GenerateArgs {
     /// Size of the key
-    #[arg(long, value_name = "BITS", default_value_t = 3072, value_parser = clap::value_parser!(u16).range(2048..=4096))]
+    #[arg(long, value_name = "BITS", default_value_t = DEFAULT_BITS, value_parser = clap::value_parser!(u16).range(2048..=4096))]
     bits: u16,
     /// Put it in the place of the signing key, which is retired
     #[arg(long)]
@@ -115,7 +118,7 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
 }
 
 /// Makes the instance's signing key where it has none yet, and publishes it; returns its id.
-pub fn create(paths: &Paths, bits: usize) -> Result<String, Failure> {
+pub fn create(paths: &Paths, bits: u16) -> Result<String, Failure> {
     let (private, public) = new_key(bits)?;
     write_private(&paths.signing_key, &private)?;
     publish_all(paths, &public)?;
@@ -123,7 +126,7 @@ pub fn create(paths: &Paths, bits: usize) -> Result<String, Failure> {
 }
 
 fn generate(args: &GenerateArgs, paths: &Paths) -> Result<String, Failure> {
-    let bits = usize::from(args.bits);
+    let bits = args.bits;
     match &args.out {
         Some(file) => {
             let (private, public) = new_key(bits)?;
@@ -135,7 +138,7 @@ fn generate(args: &GenerateArgs, paths: &Paths) -> Result<String, Failure> {
     }
 }
 
-fn rotate(paths: &Paths, bits: usize) -> Result<String, Failure> {
+fn rotate(paths: &Paths, bits: u16) -> Result<String, Failure> {
     let old = read_private(&paths.signing_key).map_err(no_signing_key)?;
     let (private, public) = new_key(bits)?;
     let retired = paths.retired_keys.join(format!("{}.pem", old.key_id()));
@@ -152,8 +155,8 @@ fn rotate(paths: &Paths, bits: usize) -> Result<String, Failure> {
     ))
 }
 
-fn new_key(bits: usize) -> Result<(Zeroizing<String>, PublicKey), KeyError> {
-    let private = RsaPrivateKey::new(&mut OsRng, bits).map_err(|error| KeyError::Generate(error.into()))?;
+fn new_key(bits: u16) -> Result<(Zeroizing<String>, PublicKey), KeyError> {
+    let private = RsaPrivateKey::new(&mut OsRng, bits.into()).map_err(|error| KeyError::Generate(error.into()))?;
     let public = PublicKey::new(private.to_public_key()).map_err(|error| KeyError::Generate(error.into()))?;
     let pem = private.to_pkcs8_pem(LineEnding::LF).map_err(|error| KeyError::Generate(error.into()))?;
     Ok((pem, public))

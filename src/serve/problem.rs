@@ -147,7 +147,9 @@ impl Problem {
             Self::TooManyRequests(seconds) => format!("Ask again in {seconds} s."),
             Self::Overloaded => format!("Ask again in {RETRY_AFTER_OVERLOAD} s."),
             Self::StoreUnavailable => {
-                format!("New sites cannot be bound at the moment; bound ones are not affected. Ask again in {RETRY_AFTER_STORE} s.")
+                format!(
+                    "New sites cannot be bound at the moment; bound ones are not affected. Ask again in {RETRY_AFTER_STORE} s."
+                )
             }
             Self::Internal(_) => "The operator finds the reason in the server's log under this request id.".to_owned(),
         }

@@ -19,12 +19,9 @@ pub fn license_id(license_key: Option<&str>) -> Result<LicenseId, Problem> {
 
 /// Normalizes the site address; `local_hosts` says whether a host that only its own network can reach is taken.
 pub fn site_host(site_url: &str, local_hosts: LocalHosts) -> Result<SiteHost, Problem> {
-    let host: SiteHost = site_url
-        .parse()
-        .map_err(|error: crate::model::site_host::SiteHostError| Problem::SiteUrl {
-            reason: error.code(),
-            text: error.to_string(),
-        })?;
+    let host: SiteHost = site_url.parse().map_err(|error: crate::model::site_host::SiteHostError| {
+        Problem::SiteUrl { reason: error.code(), text: error.to_string() }
+    })?;
     if local_hosts == LocalHosts::Refuse && host.is_local() {
         let text = "this server takes no sites on localhost or a private network".to_owned();
         return Err(Problem::SiteUrl { reason: "local_host", text });

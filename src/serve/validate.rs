@@ -13,10 +13,10 @@ use serde::{Deserialize, Deserializer};
 use warp::http::{HeaderMap, HeaderValue, header};
 use warp::reply::Response;
 
+use super::Service;
 use super::problem::Problem;
 use super::request::{MAX_VERSION, at_most, build_id, license_id, site_host};
 use super::signer::SignError;
-use super::Service;
 use crate::model::binding::Report;
 use crate::model::statement::{Grant, Statement, Verdict};
 use crate::store::StoreError;
@@ -156,7 +156,11 @@ fn parse(body: &[u8]) -> Result<Question<'_>, Problem> {
     // serde would also take an array for a struct, field after field.
     let is_object = body.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
     // SECURITY: the parser's own message may quote the body, and the body holds a license key.
-    let malformed = |place: String| Problem::Malformed(format!("The body must be one JSON object in UTF-8 whose fields are strings, each at most once{place}."));
+    let malformed = |place: String| {
+        Problem::Malformed(format!(
+            "The body must be one JSON object in UTF-8 whose fields are strings, each at most once{place}."
+        ))
+    };
     if !is_object {
         return Err(malformed(String::new()));
     }
@@ -175,12 +179,26 @@ mod tests {
     #[test]
     fn only_an_object_of_strings_each_once_is_a_question() {
         for bad in [
-            &b""[..], b"null", b"[]", b"[\"K\",\"a.com\"]", b"\"x\"", b"{", b"{}x", b"{\"nonce\":1}", b"{\"nonce\":null}",
-            b"{\"nonce\":[\"a\"]}", b"{\"nonce\":\"a\",\"nonce\":\"b\"}", b"{\"nonce\":\"\xff\"}", b"{\"nonce\":\"\\ud800\"}",
+            &b""[..],
+            b"null",
+            b"[]",
+            b"[\"K\",\"a.com\"]",
+            b"\"x\"",
+            b"{",
+            b"{}x",
+            b"{\"nonce\":1}",
+            b"{\"nonce\":null}",
+            b"{\"nonce\":[\"a\"]}",
+            b"{\"nonce\":\"a\",\"nonce\":\"b\"}",
+            b"{\"nonce\":\"\xff\"}",
+            b"{\"nonce\":\"\\ud800\"}",
         ] {
             assert!(is_malformed(bad), "{}", String::from_utf8_lossy(bad));
         }
-        assert!(parse(b" {\"extra\":{\"a\":[1]},\"extra\":2,\"nonce\":\"a\\u0062\"}").is_ok_and(|q| q.nonce.as_deref() == Some("ab")));
+        assert!(
+            parse(b" {\"extra\":{\"a\":[1]},\"extra\":2,\"nonce\":\"a\\u0062\"}")
+                .is_ok_and(|q| q.nonce.as_deref() == Some("ab"))
+        );
     }
 
     #[test]

@@ -71,7 +71,8 @@ impl Watch {
 
 /// Watches the folder `path` stands in, or the nearest one above that exists.
 fn watch_parent(watcher: &mut RecommendedWatcher, path: &Path) -> notify::Result<()> {
-    let parents = path.ancestors().skip(1).map(|parent| if parent.as_os_str().is_empty() { Path::new(".") } else { parent });
+    let parents =
+        path.ancestors().skip(1).map(|parent| if parent.as_os_str().is_empty() { Path::new(".") } else { parent });
     match parents.into_iter().find(|parent| parent.is_dir()) {
         Some(parent) => watcher.watch(parent, RecursiveMode::NonRecursive),
         None => Ok(()),

@@ -31,7 +31,8 @@ fn settings() -> Vec<(String, String, String)> {
 #[test]
 fn the_configuration_table_has_every_setting_with_its_default() {
     let readme = project("README.md");
-    let rows: BTreeSet<&str> = readme.lines().filter(|line| line.starts_with("| `paths`") || line.starts_with("| `serve`")).collect();
+    let rows: BTreeSet<&str> =
+        readme.lines().filter(|line| line.starts_with("| `paths`") || line.starts_with("| `serve`")).collect();
     assert_eq!(rows.len(), settings().len());
     for (flag, variable, default) in settings() {
         let row = format!("| `{}` | `--{flag}` | `{variable}` | `{default}` |", flag.replace('-', "_"));
@@ -70,11 +71,16 @@ fn the_published_interface_names_every_problem_and_every_verdict() {
         let source = project(file);
         let table = source.split("#[cfg(test)]").next().unwrap();
         let quoted = table.split('"').skip(1).step_by(2);
-        quoted.filter(|text| text.contains('_') && text.bytes().all(|b| b.is_ascii_lowercase() || b == b'_')).map(str::to_owned).collect()
+        quoted
+            .filter(|text| text.contains('_') && text.bytes().all(|b| b.is_ascii_lowercase() || b == b'_'))
+            .map(str::to_owned)
+            .collect()
     };
     let problems = codes("src/serve/problem.rs");
     assert!(problems.len() > 20, "{problems:?}");
-    for code in problems.union(&codes("src/model/statement.rs")).filter(|code| *code != "site_url" && !code.contains("field")) {
+    for code in
+        problems.union(&codes("src/model/statement.rs")).filter(|code| *code != "site_url" && !code.contains("field"))
+    {
         assert!(interface.contains(&format!("\"{code}\"")), "public/openapi.json does not name {code}");
     }
 }

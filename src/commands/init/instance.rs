@@ -12,6 +12,7 @@ const LICENSES: &str = include_str!("../../../registry/licenses/example.toml");
 
 const CONFIG: &str = include_str!("../../../countersign.toml");
 const LANDING_PAGE: &str = include_str!("../../../public/index.html");
+const INTERFACE: &str = include_str!("../../../public/openapi.json");
 
 const IGNORED: &str = "\
 # The private key, and what only this machine knows.
@@ -27,6 +28,7 @@ pub(super) const NAMES: &[&str] = &[
     "registry/licenses/licenses.toml",
     "releases",
     "public/index.html",
+    "public/openapi.json",
     "public/keys",
     "public/.well-known/jwks.json",
     "keys/signing.pem",
@@ -43,6 +45,7 @@ pub(super) fn write(folder: &Path) -> Result<(), InitError> {
         ("registry/plugins/README.md", &plugins),
         ("registry/licenses/licenses.toml", LICENSES),
         ("public/index.html", LANDING_PAGE),
+        ("public/openapi.json", INTERFACE),
     ];
     for (name, text) in files {
         create(&folder.join(name), text, 0o666)?;
