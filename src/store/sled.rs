@@ -3,7 +3,7 @@
 //! Two trees, `bindings` and `reports`, with the license id's 32 bytes and the host as key and JSON as value. sled's own
 //! flush only asks the kernel to start writing (`sync_file_range`), so every sync ends with an fdatasync of its file.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::fs::{DirBuilder, File};
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
@@ -180,19 +180,23 @@ impl Files {
     }
 
     fn load(&self, path: &Path) -> Result<Stored, StoreError> {
-        let mut by_license: HashMap<LicenseId, Vec<(u64, Binding)>> = HashMap::new();
-        let mut next_sequence = 0;
-        for entry in &self.bindings {
-            let (Key { license, host }, Record { sequence, bound_at }) = binding_from(path, entry)?;
-            by_license.entry(license).or_default().push((sequence, Binding { host, bound_at }));
-            next_sequence = next_sequence.max(sequence.saturating_add(1));
-        }
-        let in_order = |mut bindings: Vec<(u64, Binding)>| {
+        let mut stored = Stored::default();
+        let mut entries = self.bindings.iter().map(|entry| binding_from(path, entry)).peekable();
+        // Keys begin with the license, so its bindings stand together.
+        while let Some(first) = entries.next() {
+            let (Key { license, host }, Record { sequence, bound_at }) = first?;
+            let mut bindings = vec![(sequence, Binding { host, bound_at })];
+            let same = |next: &Result<(Key, Record), _>| matches!(next, Ok((key, _)) if key.license == license);
+            while let Some(next) = entries.next_if(same) {
+                let (Key { host, .. }, Record { sequence, bound_at }) = next?;
+                bindings.push((sequence, Binding { host, bound_at }));
+            }
             bindings.sort_by_key(|&(sequence, _)| sequence);
-            bindings.into_iter().map(|(_, binding)| binding).collect()
-        };
-        let bindings = by_license.into_iter().map(|(license, bindings)| (license, in_order(bindings))).collect();
-        Ok(Stored { bindings, next_sequence })
+            let last = bindings.last().map_or(0, |&(sequence, _)| sequence);
+            stored.next_sequence = stored.next_sequence.max(last.saturating_add(1));
+            stored.bindings.insert(license, bindings.into_iter().map(|(_, binding)| binding).collect());
+        }
+        Ok(stored)
     }
 
     // SECURITY: `flush` alone loses acknowledged bindings at a power loss; `flush_async` deadlocks with several callers.
