@@ -81,9 +81,9 @@ fn make(folder: &Path, demo: bool) -> Result<String, Failure> {
 }
 
 /// Creates a file, and the folders above it; fails where there is one.
-fn create(path: &Path, text: &str, mode: u32) -> Result<(), InitError> {
+fn create(path: &Path, text: &str) -> Result<(), InitError> {
     let folder = path.parent().unwrap_or(Path::new(""));
-    let created = fs::create_dir_all(folder).and_then(|()| durable_file::create_new(path, text.as_bytes(), mode));
+    let created = fs::create_dir_all(folder).and_then(|()| durable_file::create_new(path, text.as_bytes(), 0o666));
     created.map_err(|source| InitError::Write { path: path.to_owned(), source })
 }
 
@@ -180,6 +180,14 @@ mod tests {
                 assert!(!bytes.windows(secret.len()).any(|window| window == secret), "{}", path.display());
             }
         }
+    }
+
+    #[test]
+    fn the_demos_registry_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        make(folder.path(), true).unwrap();
+        let registry = crate::registry::Registry::load(&folder.path().join("registry")).unwrap();
+        assert_eq!((registry.plugin_count(), registry.license_count()), (2, 2));
     }
 
     #[test]

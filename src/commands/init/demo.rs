@@ -30,11 +30,11 @@ pub(super) fn write(folder: &Path, config: &Config, key_id: &str) -> Result<Stri
     for plugin in [ACME_FORMS, ACME_PDF] {
         let path = folder.join("plugins").join(plugin.slug);
         demo_repository::write(&path, &plugin).map_err(|source| InitError::Repository { path, source })?;
-        create(&folder.join(format!("registry/plugins/{}.toml", plugin.slug)), &entry(&plugin), 0o666)?;
+        create(&folder.join(format!("registry/plugins/{}.toml", plugin.slug)), &entry(&plugin))?;
     }
     let (small, large) = (random_key()?, random_key()?);
     let expires = Utc::now().date_naive() + Months::new(12);
-    create(&folder.join("registry/licenses/demo.toml"), &licenses(small.id(), large.id(), expires), 0o666)?;
+    create(&folder.join("registry/licenses/demo.toml"), &licenses(small.id(), large.id(), expires))?;
     Ok(format!(
         "License keys, shown this once and stored nowhere:
   {}  Acme Forms, one site

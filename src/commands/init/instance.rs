@@ -48,7 +48,7 @@ pub(super) fn write(folder: &Path) -> Result<(), InitError> {
         ("public/openapi.json", INTERFACE),
     ];
     for (name, text) in files {
-        create(&folder.join(name), text, 0o666)?;
+        create(&folder.join(name), text)?;
     }
     let releases = folder.join("releases");
     std::fs::create_dir(&releases).map_err(|source| InitError::Write { path: releases, source })
@@ -71,6 +71,7 @@ pub(super) fn next_steps(folder: &Path) -> String {
 mod tests {
     use super::*;
     use crate::config::{Config, PathSettings, ServeSettings};
+    use crate::registry::Registry;
 
     /// A text with every setting that is commented out put in force: `#name = …`, `#[table]`.
     fn uncommented(text: &str) -> String {
@@ -100,12 +101,14 @@ mod tests {
     }
 
     #[test]
-    fn the_examples_are_toml_also_with_every_comment_taken_away() {
-        for text in [PLUGIN, LICENSES] {
-            toml::from_str::<toml::Table>(text).unwrap();
-            toml::from_str::<toml::Table>(&uncommented(text)).unwrap();
-        }
-        assert!(toml::from_str::<toml::Table>(LICENSES).unwrap().is_empty(), "there is no license in it");
-        assert!(toml::from_str::<toml::Table>(&uncommented(LICENSES)).unwrap().contains_key("license"));
+    fn the_examples_are_read_as_they_are_and_with_every_setting_put_in_force() {
+        let load = |text: fn(&str) -> String| {
+            let registry = tempfile::tempdir().unwrap();
+            create(&registry.path().join("plugins/acme-forms.toml"), &text(PLUGIN)).unwrap();
+            create(&registry.path().join("licenses/licenses.toml"), &text(LICENSES)).unwrap();
+            Registry::load(registry.path()).unwrap()
+        };
+        assert_eq!(load(str::to_owned).license_count(), 0);
+        assert_eq!(load(uncommented).license_count(), 1);
     }
 }
