@@ -1,9 +1,13 @@
 //! Changelogs: the entry of exactly one version, and the latest entries as HTML.
 //!
 //! Takes the readme's section, a changelog file or a tag's message. What is found goes to the manifest's `changelog` and
-//! `sections.changelog`. [`heading`] knows what a version heading looks like.
+//! `sections.changelog`. `heading` knows what a version heading looks like.
 
 mod heading;
+mod title;
+
+use std::iter::Peekable;
+use std::str::Lines;
 
 use crate::model::version::Version;
 
@@ -25,9 +29,7 @@ struct Entry {
 /// A heading that differs in trailing zeros (`1.2` for 1.2.0) counts where no heading is exact and no other differs only so.
 /// An entry ends at the next version heading, whatever its style. At most [`ENTRY_LIMIT`] bytes.
 pub fn of_version(changelog_markdown: &str, version: &Version) -> Option<String> {
-    let markdown = find(changelog_markdown, version)?;
-    let text = html::to_plain_text(&markdown);
-    (!text.is_empty() && !points_elsewhere(&text)).then(|| html::cut_at_line(&text, ENTRY_LIMIT).to_owned())
+    find(changelog_markdown, version).and_then(|markdown| entry_text(&markdown))
 }
 
 /// The latest entries as sanitized HTML: as many whole ones as `limit_bytes` hold, in the order of the changelog.
@@ -60,29 +62,36 @@ pub fn from_tag_message(message: &str, version: &Version) -> Option<String> {
         .min()
         .map_or(message, |end| &message[..end])
         .trim();
-    if entries(message).next().is_some() && !message.lines().next().is_some_and(|line| repeats(line, version)) {
-        return of_version(message, version);
-    }
-    let body = match message.split_once('\n') {
-        Some((first, rest)) if repeats(first, version) => rest,
-        None if repeats(message, version) => return None,
-        _ => message,
-    };
-    let text = html::to_plain_text(body);
+    of_version(message, version).or_else(|| {
+        let body = match message.split_once('\n') {
+            Some((first, rest)) if repeats(first, version) => rest,
+            None if repeats(message, version) => "",
+            _ => message,
+        };
+        let is_of_others = Entries::new(body, false).next().is_some();
+        if is_of_others { None } else { entry_text(body) }
+    })
+}
+
+/// An entry as plain text.
+fn entry_text(markdown: &str) -> Option<String> {
+    let text = html::to_plain_text(markdown);
     (!text.is_empty() && !points_elsewhere(&text)).then(|| html::cut_at_line(&text, ENTRY_LIMIT).to_owned())
 }
 
 /// Whether the line names the version in a few words and says nothing else: `Release 1.2.3`, `Acme Forms v1.2.3`.
 fn repeats(line: &str, version: &Version) -> bool {
     let line = line.trim().trim_end_matches(['.', '!']);
-    line.split_whitespace().count() <= 5
-        && (line.ends_with(version.as_str())
-            || heading::read(line, "", false)
-                .is_some_and(|heading| !heading.versions.is_empty() && heading.text == heading.title.len()))
+    let is_heading = || {
+        heading::read(line, "", false).is_some_and(|heading| {
+            heading.text == heading.title.len() && heading.versions.iter().any(|named| named == version.as_str())
+        })
+    };
+    line.split_whitespace().count() <= 5 && (line.ends_with(version.as_str()) || is_heading())
 }
 
-/// The Markdown under the headings of this version.
-fn find(markdown: &str, version: &Version) -> Option<String> {
+/// The Markdown under the headings of this version, also where it is empty.
+pub(super) fn find(markdown: &str, version: &Version) -> Option<String> {
     let wanted = canonical(version.as_str());
     let mut exact = Vec::new();
     let mut equivalent = Vec::new();
@@ -124,14 +133,39 @@ fn entries(markdown: &str) -> impl Iterator<Item = Entry> + '_ {
 
 /// Walks the lines once.
 struct Entries<'a> {
-    lines: std::iter::Peekable<std::str::Lines<'a>>,
+    lines: Peekable<Lines<'a>>,
     loose: bool,
-    pending: Option<Heading>,
+    /// The heading that ended the last entry.
+    next: Option<Heading>,
 }
 
 impl<'a> Entries<'a> {
     fn new(markdown: &'a str, loose: bool) -> Self {
-        Self { lines: markdown.lines().peekable(), loose, pending: None }
+        Self { lines: markdown.lines().peekable(), loose, next: None }
+    }
+
+    /// Moves on to the next heading that may follow `open`, and takes along what stands before it.
+    fn text_and_heading(&mut self, open: Option<&Heading>) -> (String, Option<Heading>) {
+        let mut text = open.map(|open| open.title[open.text..].to_owned()).unwrap_or_default();
+        let mut closed = open.is_none();
+        while let Some(line) = self.lines.next() {
+            let below = self.lines.peek().copied().unwrap_or_default();
+            // A heading in other words parts two entries only where it looks like theirs.
+            let parts =
+                |heading: &Heading| !heading.versions.is_empty() || open.is_some_and(|open| open.mark == heading.mark);
+            if let Some(heading) = heading::read(line, below, self.loose).filter(parts) {
+                if is_underline(below) {
+                    self.lines.next();
+                }
+                return (text, Some(heading));
+            }
+            closed = closed || closes(line, below);
+            if !closed {
+                text.push('\n');
+                text.push_str(line);
+            }
+        }
+        (text, None)
     }
 }
 
@@ -139,40 +173,10 @@ impl Iterator for Entries<'_> {
     type Item = Entry;
 
     fn next(&mut self) -> Option<Entry> {
-        let mut heading = self.pending.take();
-        let mut body = heading.as_ref().map(|heading| heading.title[heading.text..].to_owned()).unwrap_or_default();
-        let mut closed = false;
-        while let Some(line) = self.lines.next() {
-            let underline = self.lines.peek().copied().unwrap_or_default();
-            // A heading in other words parts entries only where it looks like theirs.
-            let parts = |next: &Heading| {
-                !next.versions.is_empty() || heading.as_ref().is_some_and(|open| open.mark == next.mark)
-            };
-            if let Some(next) = heading::read(line, underline, self.loose).filter(parts) {
-                if heading::underline_level(underline).is_some() {
-                    self.lines.next();
-                }
-                match heading {
-                    Some(heading) => {
-                        self.pending = Some(next);
-                        return Some(Entry { heading, body });
-                    }
-                    None => {
-                        body = next.title[next.text..].to_owned();
-                        heading = Some(next);
-                    }
-                }
-                continue;
-            }
-            if heading.is_some() {
-                closed = closed || closes(line, underline);
-                if !closed {
-                    body.push('\n');
-                    body.push_str(line);
-                }
-            }
-        }
-        heading.map(|heading| Entry { heading, body })
+        let heading = self.next.take().or_else(|| self.text_and_heading(None).1)?;
+        let (body, next) = self.text_and_heading(Some(&heading));
+        self.next = next;
+        Some(Entry { heading, body })
     }
 }
 
@@ -185,14 +189,9 @@ fn closes(line: &str, below: &str) -> bool {
             .contains(&&*first.to_ascii_lowercase())
 }
 
-/// Whether a text only says where the changelog is.
+/// Whether a text is one sentence that only says where the changelog is.
 fn points_elsewhere(text: &str) -> bool {
-    let text = text.trim().to_ascii_lowercase();
-    if text.len() > 300 || text.starts_with("- ") || text.lines().filter(|line| !line.is_empty()).count() > 2 {
-        return false;
-    }
-    let bare_link = text.starts_with("http") && !text.contains(char::is_whitespace);
-    let leads = [
+    const VERBS: [&str; 14] = [
         "see",
         "view",
         "read",
@@ -205,12 +204,15 @@ fn points_elsewhere(text: &str) -> bool {
         "complete",
         "refer",
         "find",
-        "changelog",
         "click",
+        "changelog",
     ];
+    const PLACES: [&str; 6] = ["changelog", "change log", "release notes", "releases", "history", "://"];
+    let text = text.trim().to_ascii_lowercase();
+    let is_long = text.len() > 300 || text.contains(". ") || text.lines().count() > 3 || text.starts_with("- ");
     let first = text.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
-    let target = ["changelog", "change log", "release", "http", "github", "history"];
-    bare_link || leads.contains(&first) && target.iter().any(|target| text.contains(target))
+    let is_link = text.starts_with("http") && !text.contains(char::is_whitespace);
+    !is_long && (is_link || VERBS.contains(&first) && PLACES.iter().any(|place| text.contains(place)))
 }
 
 /// Whether a changelog counts the line as a version heading; `below` is the next line.
@@ -221,4 +223,164 @@ pub(super) fn is_version_heading(line: &str, below: &str) -> bool {
 /// Whether the line underlines a heading.
 pub(super) fn is_underline(line: &str) -> bool {
     heading::underline_level(line).is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::time::{Duration, Instant};
+
+    fn entry(markdown: &str, version: &str) -> Option<String> {
+        of_version(markdown, &version.parse().unwrap())
+    }
+
+    #[test]
+    fn an_entry_is_found_under_any_style_of_heading() {
+        for (above, own, below) in [
+            ("= 1.3 =", "= 1.2 =", "= 1.1 ="),
+            ("## [1.3]", "## [1.2](https://example.com/1.1...1.2) (2024-01-01)", "## [1.1]"),
+            ("**1.3**", "**1.2**", "*1.1*"),
+            ("1.3\n---", "Version 1.2\n-----------", "1.1\n---"),
+            ("### 1.3", "1.2 / 2024-01-01", "<h4>1.1</h4>"),
+            ("* 1.3", "* 1.2", "* 1.1"),
+            ("= 1.3 =", "= 1.2 & 1.2.1 =", "beta-1.1:"),
+            ("= 1.3 =", "= 1.2 =", "= Something about 1.1 or so ="),
+            ("= 1.3 =", "= 1.2 =", "= Older versions ="),
+        ] {
+            let markdown = format!("Intro\n\n{above}\n  * new\n\n{own}\n  * mine\n  * PHP 8.1\n\n{below}\n  * old\n");
+            assert_eq!(entry(&markdown, "1.2").as_deref(), Some("- mine\n- PHP 8.1"), "{own}");
+        }
+    }
+
+    #[test]
+    fn one_line_entries_are_found() {
+        let items = "* 1.2: Second line\n* 1.1 - Fixed a bug\n* 1.1 - Fixed another\n* 1.0 First release";
+        assert_eq!(entry(items, "1.2").as_deref(), Some("Second line"));
+        assert_eq!(entry(items, "1.1").as_deref(), Some("Fixed a bug\n\nFixed another"));
+        assert_eq!(entry(items, "1.0").as_deref(), Some("First release"));
+        assert_eq!(entry("1.1 - 2024-01-01 - Fixed\n1.0 - First", "1.1").as_deref(), Some("Fixed"));
+    }
+
+    #[test]
+    fn another_versions_text_is_never_taken() {
+        let markdown = "= 1.1.8.0 =\na\n= 1.0 RC1 =\nb\n= 2.0 =\nc\n= 2.0.0 =\nd\n= 3.0.0 =\ne\n= 1.10 =\nf";
+        for (version, expected) in [
+            ("1.1.8", Some("a")),
+            ("1.1.8.0", Some("a")),
+            ("1.1", None),
+            ("1.0", None),
+            ("1.0-rc.1", Some("b")),
+            ("2.0", Some("c")),
+            ("2.0.0", Some("d")),
+            ("2", None),
+            ("3", Some("e")),
+            ("1.1.0", None),
+            ("1.10.0", Some("f")),
+            ("1", None),
+        ] {
+            assert_eq!(entry(markdown, version).as_deref(), expected, "{version}");
+        }
+    }
+
+    #[test]
+    fn an_entry_without_text_of_its_own_is_none() {
+        for body in [
+            "",
+            "https://example.com/changelog",
+            "[See the full changelog](https://example.com/)",
+            "See changelog.txt",
+            "Please see [the releases](https://github.com/acme/forms/releases).",
+            "**Full Changelog**: https://github.com/acme/forms/compare/1.1...1.2",
+        ] {
+            assert_eq!(entry(&format!("= 1.2 =\n{body}\n\n= 1.1 =\nold"), "1.2"), None, "{body}");
+        }
+        for body in
+            ["The first public release.", "Please update. It fixes https://example.com/1", "- See the changelog link"]
+        {
+            assert_eq!(entry(&format!("= 1.2 =\n{body}"), "1.2").as_deref(), Some(body));
+        }
+        assert_eq!(entry("See changelog.txt for 1.2", "1.2"), None);
+    }
+
+    #[test]
+    fn a_long_entry_is_cut_at_a_line() {
+        let text = entry(&format!("= 1.2 =\n{}", "* one line of it\n".repeat(2000)), "1.2").unwrap();
+        assert!(text.len() <= ENTRY_LIMIT && text.ends_with("one line of it"), "{}", text.len());
+    }
+
+    #[test]
+    fn html_has_the_latest_entries_that_fit() {
+        let markdown =
+            "Intro\n## [1.2] - 2024-01-01\n### Added\n- a\n## [1.1]\n<script>b</script>\n\n## [1.0]\n- c\n\n[1.2]: x";
+        let first = "<h4>1.2 - 2024-01-01</h4>\n<h3>Added</h3>\n<ul>\n<li>a</li>\n</ul>\n";
+        assert_eq!(to_html(markdown, first.len()), first);
+        assert_eq!(to_html(markdown, first.len() - 1), "");
+        assert_eq!(to_html(markdown, 1000), format!("{first}<h4>1.1</h4>\nb\n<h4>1.0</h4>\n<ul>\n<li>c</li>\n</ul>\n"));
+        assert_eq!(to_html("* just\n* items", 1000), "<ul>\n<li>just</li>\n<li>items</li>\n</ul>");
+        assert_eq!(to_html("See [the changelog](https://example.com/)", 1000), "");
+    }
+
+    #[test]
+    fn a_tag_message_counts_for_what_it_says_beyond_the_version() {
+        let version: Version = "1.2.3".parse().unwrap();
+        for (message, expected) in [
+            ("1.2.3", None),
+            ("v1.2.3\n", None),
+            ("Release 1.2.3.", None),
+            ("Tagging version 1.2.3", None),
+            ("Acme Forms 1.2.3\n\n", None),
+            ("Version 1.2.3 (2024-01-01)", None),
+            ("1.2.3\n-----BEGIN PGP SIGNATURE-----\nabc\n-----END PGP SIGNATURE-----\n", None),
+            ("1.2.3\n-----BEGIN SSH SIGNATURE-----\nabc", None),
+            ("See https://example.com/changelog", None),
+            ("Version 1.2.3\n\n* Fixed a bug\n-----BEGIN PGP SIGNATURE-----", Some("- Fixed a bug")),
+            ("Fixes the editor", Some("Fixes the editor")),
+            ("Release 1.2.3\n\n= 1.2.3 =\n* a\n= 1.2.2 =\n* b", Some("- a")),
+            ("= 1.2.3 =\n* a\n\n= 1.2.2 =\n* b", Some("- a")),
+            ("= 1.2.2 =\n* b", None),
+        ] {
+            assert_eq!(from_tag_message(message, &version).as_deref(), expected, "{message}");
+        }
+    }
+
+    #[test]
+    fn hostile_changelogs_take_no_time() {
+        let mebibyte = 1024 * 1024;
+        let version: Version = "1.2".parse().unwrap();
+        for seed in [
+            "=",
+            "*",
+            "= 1.1 =\n",
+            "* 1.1\n",
+            "1.1 ",
+            "1.",
+            "[1.2](",
+            "<h4>1.2",
+            "\n",
+            "= 1.2 =\n",
+            "1.2 - x\n",
+            "# 1 & ",
+        ] {
+            let markdown = seed.repeat(mebibyte / seed.len());
+            let start = Instant::now();
+            of_version(&markdown, &version);
+            to_html(&markdown, 64 * 1024);
+            from_tag_message(&markdown, &version);
+            // Unoptimized and on a busy machine; quadratic time would be minutes.
+            assert!(start.elapsed() < Duration::from_secs(5), "{seed}: {:?}", start.elapsed());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_changelog_panics(markdown in "((= |\\* |## |\\[|v|\\*\\*)?1\\.[0-3](\\.0)?( =|\\]|: |\\*\\*)?|\n|---\n|\\PC| x){0,30}") {
+            let version: Version = "1.2".parse().unwrap();
+            for text in [of_version(&markdown, &version), from_tag_message(&markdown, &version)].into_iter().flatten() {
+                prop_assert!(!text.is_empty() && text.len() <= ENTRY_LIMIT);
+                prop_assert!(text.chars().all(|c| !c.is_control() || c == '\n' || c == '\t'));
+            }
+            prop_assert!(to_html(&markdown, 100).len() <= 100);
+        }
+    }
 }

@@ -3,6 +3,8 @@
 //! What comes out is shown to an administrator of somebody else's site, so every HTML text passes the sanitizer, whatever
 //! made it, and plain text is made from what the sanitizer let through.
 
+mod plain_text;
+
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
@@ -10,11 +12,15 @@ use std::sync::LazyLock;
 use ammonia::{Builder, UrlRelative};
 
 use super::encoding::without_controls;
+use plain_text::{tag_name, text_of};
 
 pub use super::encoding::decode;
 
 /// The longest Markdown text that is rendered, in bytes; a longer one is cut at a line. WordPress.org stops at 5,000 words.
 const MARKDOWN_LIMIT: usize = 64 * 1024;
+
+/// The longest line of HTML that is stripped, in bytes: what WordPress reads of a plugin header.
+const LINE_LIMIT: usize = 8 * 1024;
 
 /// How deep elements may nest. The HTML parser takes time quadratic in the depth.
 const MAX_DEPTH: usize = 32;
@@ -61,8 +67,9 @@ pub fn to_plain_text(markdown: &str) -> String {
     text_of(&from_markdown(markdown))
 }
 
-/// One line of HTML as plain text: no tags, no entities.
+/// One line of HTML, at most 8 KiB of it, as plain text: no tags, no entities.
 pub(super) fn strip(html: &str) -> String {
+    let html = cut_at_line(html, LINE_LIMIT);
     let text = if html.contains(['<', '&']) { text_of(&sanitize(html)).replace('\n', " ") } else { html.to_owned() };
     text.trim().to_owned()
 }
@@ -72,7 +79,7 @@ pub(super) fn cut_at_line(text: &str, limit: usize) -> &str {
     if text.len() <= limit {
         return text;
     }
-    let head = &text[..text.floor_char_boundary(limit)];
+    let head = &text[..(0..=limit).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0)];
     &head[..head.rfind('\n').unwrap_or(head.len())]
 }
 
@@ -119,34 +126,39 @@ static SANITIZER: LazyLock<Builder<'static>> = LazyLock::new(|| {
 ///
 /// "Fixed the <title> tag" would otherwise make an HTML parser swallow everything up to `</title>`.
 fn without_unknown_tags(html: &str) -> String {
-    let mut kept = String::with_capacity(html.len());
+    // Where the last tag and the last comment end. Nobody searches beyond, which would take quadratic time.
+    let (html, tail) = html.split_at(html.rfind('>').map_or(0, |end| end + 1));
+    let last_comment = html.rfind("-->").unwrap_or(0);
+    let mut kept = String::with_capacity(html.len() + tail.len());
     let mut depth = 0;
     let mut rest = html;
     while let Some(start) = rest.find('<') {
         kept.push_str(&rest[..start]);
         rest = &rest[start..];
-        let Some(end) = tag_length(rest) else {
-            kept.push_str("&lt;");
-            rest = &rest[1..];
-            continue;
+        let is_tag = rest[1..].starts_with(|c: char| c.is_ascii_alphabetic() || matches!(c, '/' | '!' | '?'));
+        let is_comment = rest.starts_with("<!--") && html.len() - rest.len() < last_comment;
+        let end = match (is_tag, is_comment) {
+            (false, _) => None,
+            (true, false) => rest.find('>').map(|end| end + 1),
+            (true, true) => rest.find("-->").map(|end| end + 3),
         };
-        let (tag, after) = rest.split_at(end);
-        rest = after;
-        if may_stay(tag, &mut depth) {
-            kept.push_str(tag);
+        match end {
+            Some(end) => {
+                if may_stay(&rest[..end], &mut depth) {
+                    kept.push_str(&rest[..end]);
+                }
+                rest = &rest[end..];
+            }
+            // Just a sign.
+            None => {
+                kept.push_str("&lt;");
+                rest = &rest[1..];
+            }
         }
     }
     kept.push_str(rest);
+    kept.push_str(&tail.replace('<', "&lt;"));
     kept
-}
-
-/// The length of the tag or comment at the start of the text; `None` where the `<` is just a sign.
-fn tag_length(text: &str) -> Option<usize> {
-    if text.starts_with("<!--") {
-        return text.find("-->").map(|end| end + 3);
-    }
-    let is_tag = text[1..].starts_with(|c: char| c.is_ascii_alphabetic() || matches!(c, '/' | '!' | '?'));
-    text.find('>').filter(|_| is_tag).map(|end| end + 1)
 }
 
 fn may_stay(tag: &str, depth: &mut usize) -> bool {
@@ -166,145 +178,145 @@ fn may_stay(tag: &str, depth: &mut usize) -> bool {
     *depth <= MAX_DEPTH
 }
 
-fn tag_name(tag: &str) -> &str {
-    let name = tag.trim_start_matches(['<', '/']);
-    &name[..name.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(name.len())]
-}
+#[cfg(test)]
+mod tests {
+    use super::plain_text::end_of_tag;
+    use super::*;
+    use proptest::prelude::*;
+    use std::time::{Duration, Instant};
 
-/// The text of sanitized HTML, in which `<` only ever starts a tag and attributes are quoted.
-fn text_of(html: &str) -> String {
-    let mut text = PlainText::default();
-    let mut rest = html;
-    while let Some(start) = rest.find('<') {
-        text.push(&rest[..start]);
-        let tag = &rest[start..];
-        let end = end_of_tag(tag);
-        text.tag(tag_name(tag), tag.starts_with("</"));
-        rest = &tag[end..];
+    #[test]
+    fn markdown_becomes_the_html_the_cms_shows() {
+        for (markdown, expected) in [
+            ("", ""),
+            ("*a* **b** `<c>`", "<p><em>a</em> <strong>b</strong> <code>&lt;c&gt;</code></p>"),
+            ("= Heading =\ntext", "<h4>Heading</h4>\n<p>text</p>"),
+            ("text\n* item", "<p>text</p>\n<ul>\n<li>item</li>\n</ul>"),
+            (
+                "[a](https://example.com/ \"t\")",
+                "<p><a href=\"https://example.com/\" title=\"t\" rel=\"nofollow noopener noreferrer\">a</a></p>",
+            ),
+            ("![a](https://example.com/a.png)", "<p><img src=\"https://example.com/a.png\" alt=\"a\"></p>"),
+            ("AT&T &copy; 1 < 2", "<p>AT&amp;T © 1 &lt; 2</p>"),
+        ] {
+            assert_eq!(from_markdown(markdown), expected, "{markdown}");
+        }
     }
-    text.push(rest);
-    // Once more: authors write entities in code too, where Markdown leaves them alone.
-    let mut decoded = String::with_capacity(text.out.len());
-    push_decoded(&mut decoded, &text.out);
-    without_controls(decoded)
-}
 
-fn end_of_tag(tag: &str) -> usize {
-    let mut quoted = false;
-    let end = tag.bytes().position(|byte| {
-        quoted ^= byte == b'"';
-        byte == b'>' && !quoted
-    });
-    end.map_or(tag.len(), |end| end + 1)
-}
+    #[test]
+    fn nothing_that_runs_or_tracks_gets_through() {
+        for (markdown, expected) in [
+            ("a <script>alert(1)</script> b", "<p>a alert(1) b</p>"),
+            ("<style>p {}</style>", "p {}"),
+            ("<b onclick=\"x()\" style=\"a:b\" class=\"c\">a</b>", "<p><b>a</b></p>"),
+            ("[a](javascript:x)", "<p><a rel=\"nofollow noopener noreferrer\">a</a></p>"),
+            ("<a href=\"java\nscript:x\">a</a>", "<p><a rel=\"nofollow noopener noreferrer\">a</a></p>"),
+            ("[a](/wp-admin/x)", "<p><a rel=\"nofollow noopener noreferrer\">a</a></p>"),
+            ("![a](http://example.com/a.png)", "<p><img alt=\"a\"></p>"),
+            ("<img src=x onerror=alert(1)>", "<img>"),
+            ("<img src='data:image/svg+xml,x'>", "<img>"),
+            ("<iframe src='https://example.com/'></iframe> b", "b"),
+            ("a <!-- b --> c", "<p>a  c</p>"),
+            ("<svg><b>x</b></svg>", "<p><b>x</b></p>"),
+        ] {
+            assert_eq!(from_markdown(markdown), expected, "{markdown}");
+        }
+    }
 
-/// Lays text out in lines.
-#[derive(Default)]
-struct PlainText {
-    out: String,
-    /// Line ends owed before the next text: 2 make a paragraph.
-    breaks: usize,
-    /// A bullet was just written: no line end may part it from its text.
-    after_bullet: bool,
-    /// The open lists: the next number of an ordered one.
-    lists: Vec<Option<usize>>,
-    preformatted: bool,
-}
+    #[test]
+    fn a_tag_in_a_sentence_swallows_no_text() {
+        for tag in ["title", "textarea", "script", "style", "iframe", "noscript", "plaintext", "select", "xmp", "svg"] {
+            let html = from_markdown(&format!("* Fixed the <{tag}> tag\n* Fixed more\n\n<{tag}> again"));
+            assert!(html.contains("Fixed more") && html.contains("again"), "{tag}: {html}");
+        }
+    }
 
-impl PlainText {
-    fn tag(&mut self, name: &str, closing: bool) {
-        match name {
-            "br" | "dd" | "dt" => self.line_break(1),
-            "ul" | "ol" => {
-                let outermost = self.lists.len() <= usize::from(closing);
-                self.line_break(if outermost { 2 } else { 1 });
-                if closing {
-                    self.lists.pop();
-                } else {
-                    self.lists.push((name == "ol").then_some(1));
+    #[test]
+    fn a_line_of_html_is_stripped() {
+        for (html, expected) in [
+            ("  plain  ", "plain"),
+            ("<a href='https://example.com/'>Acme</a> &amp; <em>sons</em>", "Acme & sons"),
+            ("a < b > c", "a < b > c"),
+            ("I <3 WordPress", "I <3 WordPress"),
+            ("a <b c", "a <b c"),
+            ("a<br>b", "a b"),
+        ] {
+            assert_eq!(strip(html), expected, "{html}");
+        }
+    }
+
+    #[test]
+    fn hostile_markdown_takes_no_time() {
+        let mebibyte = 1024 * 1024;
+        for seed in [
+            "=",
+            "*",
+            "_",
+            "<",
+            ">",
+            "> ",
+            "[",
+            "](",
+            "![",
+            "* ",
+            "- ",
+            "`",
+            "&",
+            "<b>",
+            "<a",
+            "<!--",
+            "<ul><li>",
+            "<p>",
+            "#",
+            "<table><tr><td>",
+            "</b>",
+            "<b><p>",
+            "*a_ ",
+            "[a](",
+            "\n> * ",
+            "1. ",
+            "<![CDATA[",
+            "<?",
+            "\\",
+            "~",
+            "|",
+            "<blockquote>",
+            "<a href='x'><p>",
+            "<h1><h2>",
+        ] {
+            let markdown = seed.repeat(mebibyte / seed.len());
+            let start = Instant::now();
+            to_plain_text(&markdown);
+            strip(&markdown);
+            // Unoptimized and on a busy machine; quadratic time would be minutes.
+            assert!(start.elapsed() < Duration::from_secs(5), "{seed}: {:?}", start.elapsed());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn sanitized_html_never_runs(markdown in "(<(script|img|a|b|svg|style|!--|/b|p)|[ =\"'>/]|on(load|error)=|href=|src=|javascript:|x|\n|[*`&;(\\[\\])#-]|\\PC){0,40}") {
+            let html = from_markdown(&markdown);
+            prop_assert!(html.chars().all(|c| !c.is_control() || c == '\n' || c == '\t'));
+            // Outside text and quoted values, where `<` and `"` are escaped, only allowed names are left.
+            for tag in html.split('<').skip(1) {
+                prop_assert!(TAGS.contains(&tag_name(tag)), "{html}");
+                let inside = &tag[..end_of_tag(tag)];
+                for (index, attribute) in inside.split('"').enumerate() {
+                    if index % 2 == 0 {
+                        prop_assert!(!attribute.contains(" on"), "{html}");
+                    } else {
+                        prop_assert!(!attribute.trim().to_lowercase().starts_with("javascript:") || inside.contains("title="), "{html}");
+                    }
                 }
             }
-            "li" if closing => self.line_break(1),
-            "li" => self.bullet(),
-            "p" | "pre" | "blockquote" | "dl" | "h1" | "h2" | "h3" | "h4" | "h5" | "h6" => {
-                self.preformatted = name == "pre" && !closing;
-                self.line_break(if self.lists.is_empty() { 2 } else { 1 });
-            }
-            _ => {}
+        }
+
+        #[test]
+        fn any_text_becomes_plain_text(markdown: String) {
+            let text = to_plain_text(&markdown);
+            prop_assert!(text.chars().all(|c| !c.is_control() || c == '\n' || c == '\t'));
+            prop_assert_eq!(text.trim_end(), &text);
         }
     }
-
-    fn line_break(&mut self, count: usize) {
-        if !self.after_bullet {
-            self.breaks = self.breaks.max(count);
-        }
-    }
-
-    fn bullet(&mut self) {
-        self.line_break(1);
-        self.after_bullet = false;
-        let mark = match self.lists.last_mut() {
-            Some(Some(number)) => {
-                *number += 1;
-                format!("{}. ", *number - 1)
-            }
-            _ => "- ".to_owned(),
-        };
-        let depth = self.lists.len().saturating_sub(1);
-        self.start_line(depth);
-        self.out.push_str(&mark);
-        self.after_bullet = true;
-    }
-
-    fn start_line(&mut self, depth: usize) {
-        if self.breaks > 0 {
-            self.out.truncate(self.out.trim_end().len());
-            if !self.out.is_empty() {
-                self.out.push_str(&"\n".repeat(self.breaks));
-                self.out.push_str(&"  ".repeat(depth));
-            }
-        }
-        self.breaks = 0;
-    }
-
-    fn push(&mut self, html: &str) {
-        for (index, line) in html.split('\n').enumerate() {
-            if index > 0 {
-                self.line_break(if self.preformatted { self.breaks + 1 } else { 1 });
-            }
-            let at_line_start = self.breaks > 0 || self.after_bullet || self.out.is_empty();
-            let line = if at_line_start && !self.preformatted { line.trim_start() } else { line };
-            if line.is_empty() {
-                continue;
-            }
-            self.start_line(self.lists.len());
-            self.after_bullet = false;
-            push_decoded(&mut self.out, line);
-        }
-    }
-}
-
-/// Decodes the entities that the sanitizer writes, the only ones left in text, and the quotes authors write in code.
-fn push_decoded(out: &mut String, html: &str) {
-    const ENTITIES: [(&str, char); 7] = [
-        ("&amp;", '&'),
-        ("&lt;", '<'),
-        ("&gt;", '>'),
-        ("&nbsp;", ' '),
-        ("&quot;", '"'),
-        ("&#39;", '\''),
-        ("&#039;", '\''),
-    ];
-    let mut rest = html;
-    while let Some(start) = rest.find('&') {
-        out.push_str(&rest[..start]);
-        rest = &rest[start..];
-        let (length, character) = ENTITIES
-            .iter()
-            .find(|(entity, _)| rest.starts_with(entity))
-            .map_or((1, '&'), |&(entity, character)| (entity.len(), character));
-        out.push(character);
-        rest = &rest[length..];
-    }
-    out.push_str(rest);
 }

@@ -1,16 +1,18 @@
 //! The readme of a plugin: `readme.txt` in WordPress.org's format, or the same in a `README.md`.
 //!
 //! Reads what the WordPress.org parser reads, in its order, and says in warnings what it could not use. The fields and
-//! sections go to the manifest; the changelog section goes on to [`changelog`](super::changelog).
+//! sections go to the manifest; the changelog section goes on to [`changelog`].
+
+mod section;
+mod value;
 
 use std::collections::BTreeMap;
 
 use crate::model::version::Version;
 
 use super::{changelog, encoding, html};
-
-/// The longest short description, in characters.
-const SHORT_DESCRIPTION_LIMIT: usize = 150;
+use section::section_title;
+use value::{platform_version, shorten, stable_tag};
 
 /// A readme. A field that is missing or cannot be used is empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -58,10 +60,9 @@ pub fn parse(bytes: &[u8]) -> Readme {
 impl Readme {
     /// What the author tells those who update to this version, as plain text; empty where there is nothing.
     pub fn upgrade_notice(&self, version: &Version) -> String {
-        self.sections
-            .get("upgrade_notice")
-            .and_then(|notices| changelog::of_version(notices, version))
-            .unwrap_or_default()
+        let notices = self.sections.get("upgrade_notice");
+        let notice = notices.and_then(|notices| changelog::find(notices, version));
+        notice.map(|notice| html::to_plain_text(&notice)).unwrap_or_default()
     }
 
     fn warn(&mut self, line: usize, message: impl Into<String>) {
@@ -71,7 +72,7 @@ impl Readme {
     /// The first line that is not blank, unless it is a field already.
     fn read_name(&mut self, lines: &mut Lines<'_>) {
         lines.skip_while(|line| line.trim().is_empty());
-        let number = lines.number();
+        let number = lines.number;
         let title = lines.peek().unwrap_or_default();
         if field(title).is_some_and(|(name, _)| is_known(&name)) {
             return self.warn(number, "the name of the plugin is missing");
@@ -96,7 +97,7 @@ impl Readme {
         lines.skip_while(|line| line.trim().is_empty());
         let mut after_blank = false;
         while let Some(line) = lines.peek() {
-            let number = lines.number();
+            let number = lines.number;
             match field(line) {
                 None if line.is_empty() => after_blank = true,
                 None => return,
@@ -129,26 +130,25 @@ impl Readme {
     }
 
     fn read_sections(&mut self, text: &str, lines: &mut Lines<'_>) {
-        let mut open: Option<(String, usize)> = None;
-        loop {
-            let start = lines.offset();
-            let line = lines.next();
-            let below = lines.peek().unwrap_or_default();
-            let title = line.and_then(|line| section_title(line, below, open.as_ref().map(|(key, _)| key.as_str())));
-            if line.is_some() && title.is_none() {
-                continue;
-            }
-            if let Some((key, from)) = open.take() {
-                self.append(&key, text[from..start].trim());
-            }
-            let Some(title) = title else { return };
+        let mut open: Option<(&str, usize)> = None;
+        while let Some(line) = lines.peek() {
+            let start = lines.offset;
+            let title = section_title(line, lines.below(), open.as_ref().map(|(key, _)| *key));
+            lines.next();
+            let Some(title) = title else { continue };
             if title.underlined {
                 lines.next();
+            }
+            if let Some((key, from)) = open.take() {
+                self.append(key, text[from..start].trim());
             }
             if title.key.is_none() {
                 self.append("other_notes", &format!("### {}", title.title));
             }
-            open = Some((title.key.unwrap_or("other_notes").to_owned(), lines.offset()));
+            open = Some((title.key.unwrap_or("other_notes"), lines.offset));
+        }
+        if let Some((key, from)) = open {
+            self.append(key, text[from..].trim());
         }
     }
 
@@ -196,6 +196,11 @@ impl<'a> Lines<'a> {
         self.text[self.offset..].split_terminator('\n').next()
     }
 
+    /// The line behind the next one.
+    fn below(&self) -> &'a str {
+        self.text[self.offset..].split_terminator('\n').nth(1).unwrap_or_default()
+    }
+
     fn next(&mut self) -> Option<&'a str> {
         let line = self.peek()?;
         self.offset = self.text.len().min(self.offset + line.len() + 1);
@@ -207,14 +212,6 @@ impl<'a> Lines<'a> {
         while self.peek().is_some_and(&skip) {
             self.next();
         }
-    }
-
-    fn number(&self) -> usize {
-        self.number
-    }
-
-    fn offset(&self) -> usize {
-        self.offset
     }
 }
 
@@ -246,31 +243,11 @@ fn is_known(field: &str) -> bool {
     .contains(&field)
 }
 
-/// The version in "WordPress 6.5", "6.5.x", ">= 6.0" or "6.5-RC1"; empty where there is none, or more than one.
-fn platform_version(value: &str) -> String {
-    let mut versions = value
-        .split(|c: char| !c.is_ascii_digit() && c != '.')
-        .map(|part| part.trim_matches('.'))
-        .filter(|part| (2..=3).contains(&part.split('.').count()) && part.split('.').all(|number| !number.is_empty()));
-    match (versions.next(), versions.next()) {
-        (Some(version), None) => version.to_owned(),
-        _ => String::new(),
-    }
-}
-
-fn stable_tag(value: &str) -> String {
-    let value = value.trim_matches(['"', '\'', ' ']);
-    let value = value.strip_prefix('/').unwrap_or(value);
-    let value = value.strip_prefix("tags/").unwrap_or(value);
-    let tag: String = value.chars().filter(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-')).collect();
-    if tag.starts_with('.') { format!("0{tag}") } else { tag }
-}
-
 /// The lines up to the first section, joined.
 fn paragraph(lines: &mut Lines<'_>) -> String {
     let mut text = Vec::new();
     while let Some(line) = lines.peek() {
-        if section_title(line, "", None).is_some() || line.trim_start().starts_with("##") {
+        if section_title(line, lines.below(), None).is_some() || line.trim_start().starts_with("##") {
             break;
         }
         lines.next();
@@ -279,60 +256,162 @@ fn paragraph(lines: &mut Lines<'_>) -> String {
     text.join(" ")
 }
 
-/// The title of a section.
-struct Title<'a> {
-    /// `None` for a section that WordPress.org does not know.
-    key: Option<&'static str>,
-    title: &'a str,
-    /// The line below belongs to the title.
-    underlined: bool,
-}
-
-/// `== Title ==` and `## Title` start a section; `# Title` and an underlined title only one that WordPress.org knows.
-///
-/// A version heading in a changelog or an upgrade notice never does.
-fn section_title<'a>(line: &'a str, below: &str, open: Option<&str>) -> Option<Title<'a>> {
-    let trimmed = line.trim();
-    let title = trimmed.trim_matches(['#', '=', ' ', '\t']);
-    let underlined = changelog::is_underline(below);
-    let marked = trimmed.starts_with("==") || trimmed.starts_with("##") && !trimmed.starts_with("###");
-    let may_be = marked || underlined || trimmed.starts_with("# ");
-    if title.is_empty() || !may_be {
-        return None;
-    }
-    let key = section_key(title);
-    let is_entry = matches!(open, Some("changelog" | "upgrade_notice")) && changelog::is_version_heading(line, below);
-    (key.is_some() || marked && !is_entry).then_some(Title { key, title, underlined: underlined && !marked })
-}
-
-fn section_key(title: &str) -> Option<&'static str> {
-    let name = title.trim_end_matches(':').to_ascii_lowercase().replace(' ', "_");
-    Some(match &*name {
-        "description" => "description",
-        "installation" => "installation",
-        "faq" | "frequently_asked_questions" => "faq",
-        "screenshots" | "screenshot" => "screenshots",
-        "changelog" | "change_log" => "changelog",
-        "upgrade_notice" => "upgrade_notice",
-        "other_notes" => "other_notes",
-        _ => return None,
-    })
-}
-
 fn first_paragraph(markdown: &str) -> &str {
     markdown.split("\n\n").find(|paragraph| !paragraph.trim().is_empty()).unwrap_or_default()
 }
 
-/// Cuts at the last sentence that ends in the last fifth, else at a word.
-fn shorten(text: &str) -> String {
-    let Some((end, _)) = text.char_indices().nth(SHORT_DESCRIPTION_LIMIT) else { return text.to_owned() };
-    let head = &text[..end];
-    if let Some(sentence) = head.rfind(". ").or(head.ends_with('.').then(|| head.len() - 1)) {
-        if sentence * 5 > head.len() * 4 {
-            return head[..=sentence].to_owned();
+#[cfg(test)]
+mod tests {
+    use super::value::SHORT_DESCRIPTION_LIMIT;
+    use super::*;
+    use proptest::prelude::*;
+    use std::time::{Duration, Instant};
+
+    const README: &str = "=== Acme Forms ===\nContributors: acme\nRequires at least: 5.0\nTested up to: 6.5.2\n\
+        Requires PHP: 7.4\nStable tag: 1.2.3\n\nForms &amp; *more*.\nOn two lines.\n\n== Description ==\nLong.\n\n\
+        = Part =\nMore.\n\n== Frequently Asked Questions ==\nWhy?\n\n== Thanks ==\nYou.\n\n== Changelog ==\n\n\
+        = 1.2.3 =\n* Fixed\n\n== 1.2.2 ==\n* Older\n\n== Upgrade Notice ==\n= 1.2.3 =\nPlease see the changelog &lt;now&gt;.\n";
+
+    #[test]
+    fn a_readme_is_read_whole() {
+        let readme = parse(README.as_bytes());
+        assert_eq!(readme.name, "Acme Forms");
+        assert_eq!((&*readme.requires, &*readme.tested, &*readme.requires_php), ("5.0", "6.5.2", "7.4"));
+        assert_eq!(readme.stable_tag, "1.2.3");
+        assert_eq!(readme.short_description, "Forms & more. On two lines.");
+        let section = |key: &str| readme.sections.get(key).map(String::as_str);
+        assert_eq!(section("description"), Some("Long.\n\n= Part =\nMore.\n\n### Thanks\n\nYou."));
+        assert_eq!(section("faq"), Some("Why?"));
+        assert_eq!(section("changelog"), Some("= 1.2.3 =\n* Fixed\n\n== 1.2.2 ==\n* Older"));
+        assert_eq!(readme.upgrade_notice(&"1.2.3".parse().unwrap()), "Please see the changelog <now>.");
+        assert_eq!(readme.upgrade_notice(&"1.2.4".parse().unwrap()), "");
+        assert_eq!(readme.warnings, []);
+    }
+
+    #[test]
+    fn line_ends_and_encodings_make_no_difference() {
+        let expected = parse(README.as_bytes());
+        let utf16: Vec<u8> = [0xFF, 0xFE].into_iter().chain(README.encode_utf16().flat_map(u16::to_le_bytes)).collect();
+        for bytes in [
+            README.replace('\n', "\r\n").into_bytes(),
+            README.replace('\n', "\r").into_bytes(),
+            format!("\u{FEFF}{README}").into_bytes(),
+            utf16,
+        ] {
+            assert_eq!(parse(&bytes), expected);
+        }
+        assert_eq!(parse(b"=== Caf\xE9 ===\n").name, "Café");
+    }
+
+    #[test]
+    fn a_markdown_readme_is_read_too() {
+        for title in
+            ["# Acme Forms", "# Acme Forms #", "Acme Forms\n==========", "## Acme <b>Forms</b>", "\n\n=== Acme Forms"]
+        {
+            let text = format!(
+                "{title}\n\n**Requires at least:** 5.0  \n* Tested up to: WordPress 6.5+\n- Requires PHP: >= 7.4\n\
+                 **Stable tag:** tags/1.2\n\nForms.\n\n## Description\nLong.\n\n# Change Log\n## 1.2\n- Fixed\n"
+            );
+            let readme = parse(text.as_bytes());
+            assert_eq!(readme.name, "Acme Forms", "{title}");
+            assert_eq!((&*readme.requires, &*readme.tested, &*readme.requires_php), ("5.0", "6.5", "7.4"), "{title}");
+            assert_eq!(readme.stable_tag, "1.2");
+            assert_eq!(readme.short_description, "Forms.");
+            assert_eq!(readme.sections["description"], "Long.");
+            assert_eq!(readme.sections["changelog"], "## 1.2\n- Fixed");
+        }
+        let readme = parse(b"Acme\n===\n\nForms.\n\nChangelog\n---------\n\n1.2\n---\n- Fixed\n\nOther\n-----\nx");
+        assert_eq!(readme.sections["changelog"], "1.2\n---\n- Fixed\n\nOther\n-----\nx");
+    }
+
+    #[test]
+    fn a_missing_or_a_placeholder_name_is_reported() {
+        let readme = parse(b"Tested up to: 6.5\n\nForms.");
+        assert_eq!((&*readme.name, &*readme.tested, readme.warnings[0].line), ("", "6.5", 1));
+        let readme = parse(b"\n=== Plugin Name ===\nAcme Forms\nTested up to: 6.5\n");
+        assert_eq!((&*readme.name, &*readme.tested, readme.warnings[0].line), ("Acme Forms", "6.5", 2));
+        let readme = parse(b"=== Plugin Name ===\nTested up to: 6.5\n");
+        assert_eq!((&*readme.name, &*readme.tested), ("", "6.5"));
+    }
+
+    #[test]
+    fn fields_end_where_the_description_begins() {
+        let readme = parse(b"=== A ===\nTested: 6.4\n\nRequires: 5.0\n\nNote: this is text.\nRequires PHP: 8.0\n");
+        assert_eq!((&*readme.tested, &*readme.requires, &*readme.requires_php), ("6.4", "5.0", ""));
+        assert_eq!(readme.short_description, "Note: this is text. Requires PHP: 8.0");
+        assert_eq!(readme.sections["description"], readme.short_description);
+        assert_eq!(parse(b"=== A ===\nTested: 6.4\nTested: 6.5").tested, "6.5");
+    }
+
+    #[test]
+    fn only_a_version_is_taken_from_a_version_field() {
+        for (value, expected) in [
+            ("6.5", "6.5"),
+            ("WordPress 6.5.1", "6.5.1"),
+            ("6.5.x", "6.5"),
+            (">=6.0", "6.0"),
+            ("6.5-RC1", "6.5"),
+            ("6.5+", "6.5"),
+            ("5.0 or higher", "5.0"),
+            ("6", ""),
+            ("trunk", ""),
+            ("5.0 - 6.5", ""),
+            ("1.2.3.4", ""),
+            ("6..5", ""),
+        ] {
+            let readme = parse(format!("=== A ===\nTested up to: {value}\n").as_bytes());
+            assert_eq!(readme.tested, expected, "{value}");
+            assert_eq!(readme.warnings.len(), usize::from(expected.is_empty()), "{value}");
         }
     }
-    let room = head.char_indices().last().map_or(0, |(last, _)| last);
-    let words = head[..room].rfind(' ').map_or(&head[..room], |space| &head[..space]);
-    format!("{}…", words.trim_end())
+
+    #[test]
+    fn a_stable_tag_is_cleaned() {
+        for (value, expected) in
+            [("1.2.3", "1.2.3"), ("\"trunk\"", "trunk"), ("/tags/1.2", "1.2"), (".5", "0.5"), ("1.2 (new!)", "1.2new")]
+        {
+            assert_eq!(parse(format!("=== A ===\nStable tag: {value}\n").as_bytes()).stable_tag, expected, "{value}");
+        }
+    }
+
+    #[test]
+    fn a_short_description_has_at_most_150_characters() {
+        let short = |text: &str| parse(format!("=== A ===\n\n{text}\n").as_bytes()).short_description;
+        let words = short(&"wörd ".repeat(50));
+        assert!(words.chars().count() <= 150 && words.ends_with("wörd…"), "{words}");
+        assert_eq!(short(&"x".repeat(200)), format!("{}…", "x".repeat(149)));
+        assert_eq!(short(&"x".repeat(150)), "x".repeat(150));
+        let sentence = format!("{}.", "x".repeat(130));
+        assert_eq!(short(&format!("{sentence} {}", "y ".repeat(50))), sentence);
+    }
+
+    #[test]
+    fn the_description_stands_in_for_a_missing_short_one() {
+        let readme = parse(
+            b"=== A ===\nTested up to: 6.5\n\n== Description ==\n\nFirst [one](https://example.com/).\n\nSecond.",
+        );
+        assert_eq!(readme.short_description, "First one.");
+    }
+
+    #[test]
+    fn hostile_readmes_take_no_time() {
+        for seed in ["=", "*", "<", "#", "= x =\n", "== x ==\n", "a: b\n", "\n", "## 1.2\n", "x\n---\n", "<a", ": "] {
+            let readme = seed.repeat(1024 * 1024 / seed.len());
+            let start = Instant::now();
+            parse(readme.as_bytes());
+            // Unoptimized and on a busy machine; quadratic time would be minutes.
+            assert!(start.elapsed() < Duration::from_secs(5), "{seed}: {:?}", start.elapsed());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_readme_panics(bytes: Vec<u8>, text in "(=== ?|== ?|# ?|Tested up to: ?|Changelog|1\\.2|\n|---|\\PC){0,40}") {
+            let readme = parse(&[text.as_bytes(), &bytes, text.as_bytes()].concat());
+            prop_assert!(readme.short_description.chars().count() <= SHORT_DESCRIPTION_LIMIT);
+            let texts = [&readme.name, &readme.short_description, &readme.stable_tag];
+            prop_assert!(texts.into_iter().all(|text| !text.contains(|c: char| c.is_control() && c != '\t')));
+            prop_assert!(readme.sections.values().all(|section| !section.is_empty()));
+        }
+    }
 }

@@ -3,6 +3,8 @@
 //! Plugin authors mark headings in every way there is, so a line is judged by its words: what stands beside the version
 //! must be a date or speak of a release. The answer goes to [`super::entries`].
 
+use super::title::{Kind, PLATFORM_WORDS, PRERELEASE_WORDS, Token, Tokens, is_date_word, is_one_of, may_lead, run};
+
 /// How a line stands out as a heading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mark {
@@ -40,7 +42,8 @@ pub(super) fn read(line: &str, below: &str, loose: bool) -> Option<Heading> {
     }
     let (mark, words) = unmark(line, below);
     let is_marked = matches!(mark, Mark::Heading(_));
-    if !is_marked && (!first_word_fits(words) || !loose && line.starts_with("  ")) {
+    let is_link_definition = words.starts_with('[') && words.contains("]:");
+    if !is_marked && (is_link_definition || !first_word_fits(words) || !loose && line.starts_with("  ")) {
         return None;
     }
     let title = without_markup(words);
@@ -48,6 +51,7 @@ pub(super) fn read(line: &str, below: &str, loose: bool) -> Option<Heading> {
     let whole = title.len();
     let text = match (mark, lead, rest) {
         (_, Lead::Platform, _) => return None,
+        _ if !is_marked && title.bytes().all(|byte| byte.is_ascii_digit()) => return None,
         (Mark::Heading(_), Lead::Fits, _) | (Mark::Heading(_), Lead::Name, Rest::Nothing) => whole,
         (Mark::Heading(_), _, _) => {
             versions.clear();
@@ -56,7 +60,7 @@ pub(super) fn read(line: &str, below: &str, loose: bool) -> Option<Heading> {
         (_, Lead::Name | Lead::Doubtful, _) => return None,
         (Mark::Emphasis, _, _) | (Mark::Plain, _, Rest::Nothing) => whole,
         (Mark::Plain, _, Rest::Text(at)) => at,
-        (Mark::Bullet, _, Rest::Nothing) if loose || is_deeper(below, line) => whole,
+        (Mark::Bullet, _, Rest::Nothing) if loose || stands_out(line, below) => whole,
         (_, _, Rest::Text(at) | Rest::Words(at)) if loose => at,
         _ => return None,
     };
@@ -67,18 +71,19 @@ pub(super) fn read(line: &str, below: &str, loose: bool) -> Option<Heading> {
 pub(super) fn unmark<'a>(line: &'a str, below: &str) -> (Mark, &'a str) {
     let line = line.trim();
     let strip = |marks: &[char]| line.trim_matches(marks);
-    if let Some(level) = underline_level(below) {
-        return (Mark::Heading(level), line);
-    }
     match line.as_bytes() {
         [b'=', ..] => (Mark::Heading(leading(line, b'=')), strip(&['=', ' ', '\t'])),
         [b'#', ..] => (Mark::Heading(leading(line, b'#')), strip(&['#', ' ', '\t'])),
         [b'<', b'h' | b'H', level @ b'1'..=b'6', b'>' | b' ', ..] => (Mark::Heading(usize::from(level - b'0')), line),
-        [b'*' | b'-' | b'+', b' ' | b'\t', ..] => (Mark::Bullet, line[1..].trim_start()),
-        [b'*' | b'_', .., b'*' | b'_' | b':'] | [b'<', b's' | b'b', .., b'>'] => (Mark::Emphasis, line),
-        _ => match line.strip_prefix('•') {
-            Some(item) => (Mark::Bullet, item.trim_start()),
-            None => (Mark::Plain, line),
+        [b'*' | b'-' | b'+', b' ' | b'\t', item @ ..] => match item.trim_ascii() {
+            [b'=', .., b'='] | [b'*', b'*', .., b'*', b'*'] => unmark(&line[1..], ""),
+            _ => (Mark::Bullet, line[1..].trim_start()),
+        },
+        _ => match (underline_level(below), line.strip_prefix('•')) {
+            (Some(level), _) => (Mark::Heading(level), line),
+            (None, Some(item)) => (Mark::Bullet, item.trim_start()),
+            (None, None) if is_emphasized(line) => (Mark::Emphasis, line),
+            (None, None) => (Mark::Plain, line),
         },
     }
 }
@@ -96,21 +101,26 @@ pub(super) fn underline_level(line: &str) -> Option<usize> {
     }
 }
 
+/// Whether `*`, `_`, `<strong>` or `<b>` stand around the whole line.
+fn is_emphasized(line: &str) -> bool {
+    matches!(line.as_bytes(), [b'*' | b'_', .., b'*' | b'_' | b':'] | [b'<', b's' | b'b', .., b'>'])
+}
+
 fn leading(line: &str, mark: u8) -> usize {
     line.bytes().take_while(|&byte| byte == mark).count()
 }
 
-/// Whether the line below starts further right: an item with items of its own.
-fn is_deeper(below: &str, line: &str) -> bool {
+/// Whether an item heads what follows: it has items of its own, or a blank line below it.
+fn stands_out(line: &str, below: &str) -> bool {
     let indent = |line: &str| line.len() - line.trim_start().len();
-    !below.trim().is_empty() && indent(below) > indent(line)
+    below.trim().is_empty() || indent(below) > indent(line)
 }
 
 /// Rejects most lines of a changelog at once.
 fn first_word_fits(words: &str) -> bool {
-    let words = words.trim_start_matches(|c: char| !c.is_alphanumeric());
-    let word = &words[..run(words, char::is_alphabetic)];
-    word.is_empty() || may_lead(word) || is_one_of(word, &PRERELEASE_WORDS) || words.starts_with(['<', '['])
+    let text = words.trim_start_matches(|c: char| !c.is_alphanumeric());
+    let word = &text[..run(text, char::is_alphabetic)];
+    word.is_empty() || may_lead(word) || is_one_of(word, &PRERELEASE_WORDS) || words.starts_with('<')
 }
 
 /// Drops emphasis, code marks, brackets, link targets and HTML tags.
@@ -169,7 +179,7 @@ struct Reading {
 
 impl Reading {
     fn of(title: &str) -> Option<Self> {
-        let tokens: Vec<Token<'_>> = Tokens { text: title, at: 0, announced: false }.collect();
+        let tokens: Vec<Token<'_>> = Tokens::of(title).collect();
         let first = first_version(&tokens)?;
         let mut versions = Vec::new();
         let mut next = first;
@@ -234,218 +244,139 @@ fn rest(title: &str, tokens: &[Token<'_>]) -> Rest {
     Rest::Nothing
 }
 
-/// Words that speak of a release, in front of its version.
-const RELEASE_WORDS: [&str; 28] = [
-    "v",
-    "ver",
-    "vers",
-    "version",
-    "versions",
-    "release",
-    "released",
-    "releases",
-    "rel",
-    "build",
-    "update",
-    "stable",
-    "hotfix",
-    "patch",
-    "maintenance",
-    "security",
-    "major",
-    "minor",
-    "final",
-    "public",
-    "new",
-    "in",
-    "of",
-    "the",
-    "changes",
-    "changelog",
-    "for",
-    "tag",
-];
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
 
-/// A number behind one of these is a version, also without a dot.
-const VERSION_WORDS: [&str; 6] = ["v", "ver", "vers", "version", "versions", "release"];
-
-/// Words that may stand around a version with its date.
-const DATE_WORDS: [&str; 19] = [
-    "release", "released", "on", "date", "dated", "of", "stable", "final", "utc", "gmt", "am", "pm", "st", "nd", "rd",
-    "th", "at", "latest", "sept",
-];
-
-/// A version behind one of these is not the plugin's.
-const PLATFORM_WORDS: [&str; 16] = [
-    "php",
-    "wordpress",
-    "wp",
-    "woocommerce",
-    "mysql",
-    "jquery",
-    "with",
-    "than",
-    "since",
-    "from",
-    "to",
-    "until",
-    "least",
-    "api",
-    "requires",
-    "gutenberg",
-];
-
-const PRERELEASE_WORDS: [&str; 9] = ["alpha", "beta", "rc", "dev", "pre", "preview", "pl", "a", "b"];
-
-const CALENDAR: [&str; 19] = [
-    "january",
-    "february",
-    "march",
-    "april",
-    "may",
-    "june",
-    "july",
-    "august",
-    "september",
-    "october",
-    "november",
-    "december",
-    "monday",
-    "tuesday",
-    "wednesday",
-    "thursday",
-    "friday",
-    "saturday",
-    "sunday",
-];
-
-fn is_one_of(word: &str, words: &[&str]) -> bool {
-    words.iter().any(|other| other.eq_ignore_ascii_case(word))
-}
-
-fn may_lead(word: &str) -> bool {
-    is_one_of(word, &RELEASE_WORDS) || is_date_word(word)
-}
-
-fn is_date_word(word: &str) -> bool {
-    is_one_of(word, &DATE_WORDS) || is_in_calendar(word)
-}
-
-/// The name of a month or a day, or at least its first three letters.
-fn is_in_calendar(word: &str) -> bool {
-    let begins = |name: &&str| name.get(..word.len()).is_some_and(|head| head.eq_ignore_ascii_case(word));
-    word.len() >= 3 && CALENDAR.iter().any(begins)
-}
-
-#[derive(Debug)]
-enum Kind {
-    Version(String),
-    /// Part of a date, or a whole one.
-    Number,
-    Word,
-    Sign(char),
-}
-
-#[derive(Debug)]
-struct Token<'a> {
-    kind: Kind,
-    text: &'a str,
-    start: usize,
-}
-
-/// Splits a title into versions, numbers, words and signs.
-struct Tokens<'a> {
-    text: &'a str,
-    at: usize,
-    /// The last word announces a version.
-    announced: bool,
-}
-
-impl<'a> Iterator for Tokens<'a> {
-    type Item = Token<'a>;
-
-    fn next(&mut self) -> Option<Token<'a>> {
-        let rest = self.text[self.at..].trim_start();
-        let start = self.text.len() - rest.len();
-        let first = rest.chars().next()?;
-        let (kind, length) = if first.is_ascii_digit() {
-            number(rest, self.announced)
-        } else if first.is_alphabetic() {
-            (Kind::Word, word_length(rest))
-        } else {
-            (Kind::Sign(first), first.len_utf8())
-        };
-        let text = &rest[..length];
-        self.at = start + length;
-        self.announced = match kind {
-            Kind::Word => is_one_of(text, &VERSION_WORDS),
-            Kind::Sign('.' | '#' | ':') => self.announced,
-            _ => false,
-        };
-        Some(Token { kind, text, start })
+    fn versions(line: &str, below: &str, loose: bool) -> Option<String> {
+        read(line, below, loose).map(|heading| heading.versions.join(" "))
     }
-}
 
-/// The length of the characters that fit.
-fn run(text: &str, fits: impl Fn(char) -> bool) -> usize {
-    text.find(|c| !fits(c)).unwrap_or(text.len())
-}
-
-/// A word may have digits (`S3`), but `v1` is two tokens.
-fn word_length(text: &str) -> usize {
-    let letters = run(text, |c| c.is_alphabetic() || c == '\'');
-    if is_one_of(&text[..letters], &VERSION_WORDS) { letters } else { run(text, |c| c.is_alphanumeric() || c == '\'') }
-}
-
-fn number(text: &str, announced: bool) -> (Kind, usize) {
-    if let Some(length) = date_length(text) {
-        return (Kind::Number, length);
+    #[test]
+    fn headings_of_every_shape_are_read() {
+        for (line, below, expected) in [
+            ("= 1.2.3 =", "", "1.2.3"),
+            ("=1.2.3=", "", "1.2.3"),
+            ("= 1.2.3", "", "1.2.3"),
+            ("== v1.2.3 ==", "", "1.2.3"),
+            ("= 1.2.3 - 2024-01-01 =", "", "1.2.3"),
+            ("= v1.2.3 (Jan 1) =", "", "1.2.3"),
+            ("= 1.2.3: January 1st, 2024 =", "", "1.2.3"),
+            ("= 1.2.3 - 31.01.2024 =", "", "1.2.3"),
+            ("= 01/31/2024 - 1.2.3 =", "", "1.2.3"),
+            ("= 2024.01.31 - 1.2.3 =", "", "1.2.3"),
+            ("= Version 1.2.3 – The Big One =", "", "1.2.3"),
+            ("= Version: 1.2.3 =", "", "1.2.3"),
+            ("= Version 5 =", "", "5"),
+            ("= 5 =", "", "5"),
+            ("= 1.2.3 & 1.2.4 =", "", "1.2.3 1.2.4"),
+            ("= 1.2.3, 1.2.4 and 1.2.5 =", "", "1.2.3 1.2.4 1.2.5"),
+            ("= 1.2.3 (requires WordPress 6.0) =", "", "1.2.3"),
+            ("= 1.0 RC1 =", "", "1.0-RC1"),
+            ("= 1.0 (beta 2) =", "", "1.0-beta2"),
+            ("= 1.0-rc.1 =", "", "1.0-rc.1"),
+            ("= 1.0b3 - 2024-01-01 =", "", "1.0b3"),
+            ("= beta-0.11.1 =", "", "0.11.1-beta"),
+            ("= 1.2.x =", "", "1.2.x"),
+            ("= Acme S3 Offload 1.2.3 - 2024-01-01 =", "", "1.2.3"),
+            ("= Contact Form 7 5.1 =", "", "5.1"),
+            ("- = 1.2.3 =", "", "1.2.3"),
+            ("### 1.2.3", "", "1.2.3"),
+            ("###1.2.3###", "", "1.2.3"),
+            ("## [1.2.3] - 2024-01-01", "", "1.2.3"),
+            ("## [1.2.3](https://example.com/1.2.2...1.2.3) (2024-01-01)", "", "1.2.3"),
+            ("##### [Version 1.2.3](https://example.com/) (2024-01-01)", "", "1.2.3"),
+            ("#### [v1.2.3]", "", "1.2.3"),
+            ("## \\[1.2.3\\]", "", "1.2.3"),
+            ("<h4>1.2.3</h4>", "", "1.2.3"),
+            ("<strong>1.2.3</strong>", "", "1.2.3"),
+            ("<b>Version 1.2.3</b>:", "", "1.2.3"),
+            ("1.2.3", "---", "1.2.3"),
+            ("Acme 1.2.3", "=====", "1.2.3"),
+            ("**1.2.3**", "", "1.2.3"),
+            ("__1.2.3__", "", "1.2.3"),
+            ("*1.2.3*", "", "1.2.3"),
+            ("**1.2.3** - *2024-01-01*", "", "1.2.3"),
+            ("**Version 1.2.3:**", "", "1.2.3"),
+            ("`1.2.3`", "", "1.2.3"),
+            ("1.2.3", "", "1.2.3"),
+            ("v1.2.3:", "", "1.2.3"),
+            ("V.1.2.3", "", "1.2.3"),
+            ("Ver 1.2.3", "", "1.2.3"),
+            ("Version 1.2.3", "", "1.2.3"),
+            ("1.2.3 / 2024-01-01", "", "1.2.3"),
+            ("1.2.3 released on 1 January 2024", "", "1.2.3"),
+            ("2024-01-01 - version 1.2.3", "", "1.2.3"),
+            ("[1.2.3](https://example.com/) (2024-01-01)", "", "1.2.3"),
+            ("--- 1.2.3 ---", "", "1.2.3"),
+            ("1.2.3 - Fixed a bug", "", "1.2.3"),
+            ("* 1.2.3", "  * Fixed a bug", "1.2.3"),
+            ("* 2.8, July 25, 2017", "", "2.8"),
+        ] {
+            assert_eq!(versions(line, below, false).as_deref(), Some(expected), "{line}");
+        }
     }
-    let numbers = text[..run(text, |c| c.is_ascii_digit() || c == '.')].trim_end_matches('.');
-    if !announced && (!numbers.contains('.') || is_dotted_date(numbers)) {
-        return (Kind::Number, numbers.len());
-    }
-    let (suffix, length) = suffix(&text[numbers.len()..]);
-    (Kind::Version(format!("{numbers}{suffix}")), numbers.len() + length)
-}
 
-/// What belongs to the version behind its numbers: `-rc.1`, `b2`, ` Beta 1`, `.x`. Returns it normalized, and its length.
-fn suffix(text: &str) -> (String, usize) {
-    let joined = run(text, |c| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_'));
-    let attached = text[..joined].trim_end_matches(['-', '.', '_']);
-    let word = attached.trim_start_matches(['-', '.', '_']);
-    let letters = &word[..run(word, |c| c.is_ascii_alphabetic())];
-    if !letters.is_empty() && !is_in_calendar(letters) {
-        return (attached.to_owned(), attached.len());
+    #[test]
+    fn content_is_no_heading() {
+        for line in [
+            "",
+            "Added",
+            "### Fixed",
+            "#123 fixed",
+            "* #123 fixed",
+            "* Fixed the editor in WordPress 6.5",
+            "* 3.6.3 release.",
+            "* 1.2.3 - Fixed a bug",
+            "* PHP 8.1",
+            "### PHP 8.1 support",
+            "### Requires 6.0",
+            "1.5 million downloads",
+            "2.0 is the official version",
+            "2024-01-01",
+            "01.02.2024",
+            "January 15, 2024",
+            "WordPress 6.5 is supported",
+            "    1.2.3",
+            "Fixed in 1.2.3: the editor",
+            "[1.2.3]: https://example.com/compare/1.2.2...1.2.3",
+        ] {
+            assert_eq!(versions(line, "* More", false), None, "{line}");
+        }
+        // A rule below an item underlines nothing.
+        assert_eq!(versions("* Fixed since 1.2.3", "---", false), None);
     }
-    let spaced = text.trim_start_matches([' ', '-', '(', '–']);
-    let word = &spaced[..run(spaced, |c| c.is_ascii_alphabetic())];
-    if spaced.len() == text.len() || !is_one_of(word, &PRERELEASE_WORDS) {
-        return (String::new(), 0);
+
+    #[test]
+    fn a_heading_in_other_words_names_no_version() {
+        for line in
+            ["= Changes between us and 1.2.3 beta testers =", "= Milestone: 1.2.3 =", "## Welcome 2.0, our biggest yet"]
+        {
+            assert_eq!(versions(line, "", false).as_deref(), Some(""), "{line}");
+        }
     }
-    let behind = spaced[word.len()..].trim_start_matches([' ', '-', '.']);
-    let number = &behind[..run(behind, |c| c.is_ascii_digit())];
-    let end = if number.is_empty() { spaced.len() - word.len() } else { behind.len() - number.len() };
-    (format!("-{word}{number}"), text.len() - end)
-}
 
-/// The length of a date in numbers: `2024-01-31`, `31/1/2024`.
-fn date_length(text: &str) -> Option<usize> {
-    let length = run(text, |c| c.is_ascii_digit() || matches!(c, '-' | '/'));
-    let date = &text[..length];
-    let is_date = |sign: char| {
-        date.split(sign).count() == 3
-            && date.split(sign).all(|part| (1..=4).contains(&part.len()) && !part.contains(['-', '/']))
-    };
-    (is_date('-') || is_date('/')).then_some(length)
-}
+    #[test]
+    fn loose_lines_carry_their_text() {
+        for (line, text) in [
+            ("* 1.2.3 - Fixed a bug", "Fixed a bug"),
+            ("* 1.2.3 Fixed a bug", "Fixed a bug"),
+            ("- v1.2: Initial release", "Initial release"),
+            ("1.2.3 (2024-01-01) - Fixed a bug", "Fixed a bug"),
+            ("* 1.2.3", ""),
+        ] {
+            let heading = read(line, "* More", true).unwrap_or_else(|| panic!("{line}"));
+            assert_eq!(&heading.title[heading.text..], text, "{line}");
+        }
+    }
 
-/// `31.01.2024` and `2024.01.31` are dates.
-fn is_dotted_date(numbers: &str) -> bool {
-    let parts: Vec<u32> = numbers.split('.').map_while(|part| part.parse().ok()).collect();
-    let is_year = |year: u32| (1990..=2100).contains(&year);
-    match parts[..] {
-        [a, b, c] => is_year(a) && b <= 12 && c <= 31 || is_year(c) && a <= 31 && b <= 31,
-        _ => false,
+    proptest! {
+        #[test]
+        fn no_line_panics(line in "[=#*_\\[\\]()<> .v0-9a-b–•:ß-]{0,40}", below in "(|===|---|  \\* x)", loose: bool) {
+            if let Some(heading) = read(&line, &below, loose) {
+                prop_assert!(heading.title.is_char_boundary(heading.text));
+            }
+        }
     }
 }

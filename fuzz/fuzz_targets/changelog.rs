@@ -1,0 +1,17 @@
+//! Any text as a changelog, and as a tag's message.
+#![no_main]
+
+use countersign::build::changelog;
+use countersign::model::version::Version;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|input: (&str, &str)| {
+    let (version, text) = input;
+    let Ok(version) = version.parse::<Version>() else { return };
+    for entry in
+        [changelog::of_version(text, &version), changelog::from_tag_message(text, &version)].into_iter().flatten()
+    {
+        assert!(!entry.is_empty() && entry.len() <= changelog::ENTRY_LIMIT);
+    }
+    assert!(changelog::to_html(text, 4096).len() <= 4096);
+});
