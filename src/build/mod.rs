@@ -22,7 +22,7 @@ mod tags;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -208,74 +208,80 @@ fn build_plugin(
     progress.tags_done(skipped.len());
     report.tags = skipped;
 
-    let mut reader = SourceReader::new(repository, plugin);
+    let mut build = PluginBuild {
+        plugin,
+        repository,
+        publisher,
+        published: published.iter().flat_map(|old| &old.releases).map(|release| (&release.version, release)).collect(),
+        reader: SourceReader::new(repository, plugin),
+        report,
+    };
     for candidate in candidates {
         progress.tags_done(candidate.len());
-        build_release(plugin, repository, candidate, &mut reader, publisher, report)?;
+        build.release(candidate)?;
     }
     Ok(())
 }
 
-fn build_release(
-    plugin: &Plugin,
-    repository: &Repository,
-    candidate: Candidate,
-    reader: &mut SourceReader<'_>,
-    publisher: &Publisher,
-    report: &mut PluginReport,
-) -> Result<(), BuildError> {
-    let Some(chosen) = candidate.choose(repository, &mut report.tags) else { return Ok(()) };
-
-    // 3 the plugin's own files, 4 compose
-    let (version, bytes, notes) = match compose(plugin, &chosen, reader) {
-        Ok(composed) => composed,
-        Err(reason) => {
-            let Chosen { tag, version, .. } = chosen;
-            report.tags.push(TagOutcome { tag, version: Some(version), outcome: reason.into(), notes: Vec::new() });
-            return Ok(());
-        }
-    };
-
-    // 5 publish: staged here, put in place when all plugins are done
-    let (sha256, held) = publisher.stage(&plugin.slug, &version, &bytes)?;
-    let release = Release { version, tag: chosen.tag, commit: chosen.tagged.commit.to_string(), sha256 };
-    let published = publisher.old().plugins.get(&plugin.slug);
-    let unchanged = held && published.is_some_and(|published| published.releases.contains(&release));
-    report.tags.push(TagOutcome {
-        tag: release.tag.clone(),
-        version: Some(release.version.clone()),
-        outcome: if unchanged { Outcome::Unchanged } else { Outcome::Built },
-        notes,
-    });
-    report.releases.releases.push(release);
-    Ok(())
+/// One plugin under way.
+struct PluginBuild<'a> {
+    plugin: &'a Plugin,
+    repository: &'a Repository,
+    publisher: &'a Publisher,
+    published: HashMap<&'a Version, &'a Release>,
+    reader: SourceReader<'a>,
+    report: &'a mut PluginReport,
 }
 
-/// The version a release is published under, its manifest's bytes, and notes.
-fn compose(
-    plugin: &Plugin,
-    chosen: &Chosen,
-    reader: &mut SourceReader<'_>,
-) -> Result<(Version, Vec<u8>, Vec<Reason>), Reason> {
-    let files = reader.read(chosen.tagged.tree)?;
-    let (version, note) = agreement::published_version(
-        &chosen.version,
-        &files.main_file,
-        &files.header.version,
-        plugin.allow_version_mismatch,
-    )?;
-    let manifest = compose::manifest(
-        plugin,
-        &Facts {
+impl PluginBuild<'_> {
+    fn release(&mut self, candidate: Candidate) -> Result<(), BuildError> {
+        let Some(chosen) = candidate.choose(self.repository, &mut self.report.tags) else { return Ok(()) };
+
+        // 3 the plugin's own files, 4 compose
+        let (version, bytes, notes) = match self.compose(&chosen) {
+            Ok(composed) => composed,
+            Err(reason) => {
+                let Chosen { tag, version, .. } = chosen;
+                let outcome = TagOutcome { tag, version: Some(version), outcome: reason.into(), notes: Vec::new() };
+                self.report.tags.push(outcome);
+                return Ok(());
+            }
+        };
+
+        // 5 publish: staged here, put in place when all plugins are done
+        let (sha256, held) = self.publisher.stage(&self.plugin.slug, &version, &bytes)?;
+        let release = Release { version, tag: chosen.tag, commit: chosen.tagged.commit.to_string(), sha256 };
+        let unchanged = held && self.published.get(&release.version) == Some(&&release);
+        self.report.tags.push(TagOutcome {
+            tag: release.tag.clone(),
+            version: Some(release.version.clone()),
+            outcome: if unchanged { Outcome::Unchanged } else { Outcome::Built },
+            notes,
+        });
+        self.report.releases.releases.push(release);
+        Ok(())
+    }
+
+    /// The version a release is published under, its manifest's bytes, and notes.
+    fn compose(&mut self, chosen: &Chosen) -> Result<(Version, Vec<u8>, Vec<Reason>), Reason> {
+        let files = self.reader.read(chosen.tagged.tree)?;
+        let (version, note) = agreement::published_version(
+            &chosen.version,
+            &files.main_file,
+            &files.header.version,
+            self.plugin.allow_version_mismatch,
+        )?;
+        let facts = Facts {
             version: &version,
             tag_version: &chosen.version,
             tag: &chosen.tag,
             time: chosen.tagged.time,
             message: chosen.tagged.message.as_deref(),
             files: &files,
-        },
-    );
-    Ok((version, manifest.to_bytes(), files.notes.into_iter().chain(note).collect()))
+        };
+        let bytes = compose::manifest(self.plugin, &facts).to_bytes();
+        Ok((version, bytes, files.notes.into_iter().chain(note).collect()))
+    }
 }
 
 /// An error and its causes in one line.

@@ -102,7 +102,20 @@ pub enum Reason {
     },
 }
 
+/// Names a reason carries; with 100,000 tags of one version, each would name all others.
+const NAMES: usize = 8;
+
 impl Reason {
+    /// These tags give the same version at different commits.
+    pub fn conflicting_tags(tags: &[String]) -> Self {
+        Self::ConflictingTags(first(tags))
+    }
+
+    /// These files all have a plugin header.
+    pub fn ambiguous(files: &[String]) -> Self {
+        Self::Ambiguous(first(files))
+    }
+
     /// What to make of an object that cannot be used; `path` says what was read.
     pub fn from_object(path: &str, error: ObjectError) -> Self {
         match error {
@@ -163,6 +176,11 @@ impl Reason {
             Self::Unreadable { path, detail } => ("unreadable", "unreadable", format!("{path}: {detail}")),
         }
     }
+}
+
+fn first(names: &[String]) -> Vec<String> {
+    let more = names.len().checked_sub(NAMES).filter(|more| *more > 0).map(|more| format!("{more} more"));
+    names.iter().take(NAMES).cloned().chain(more).collect()
 }
 
 impl fmt::Display for Reason {

@@ -2,7 +2,7 @@
 //!
 //! Data and its JSON; [`summary`](super::summary) is the text for people.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use serde_json::{Value, json};
 
@@ -89,7 +89,8 @@ impl Report {
             let Some(slug) = report.slug.clone() else { continue };
             let before = old.plugins.get(&slug).cloned().unwrap_or_default();
             report.settle(&before);
-            let kept = report.releases.releases.iter().filter(|release| report.kept.contains(&release.version));
+            let kept: HashSet<_> = report.kept.iter().collect();
+            let kept = report.releases.releases.iter().filter(|release| kept.contains(&release.version));
             taken_over.extend(kept.map(|release| (slug.clone(), release.clone())));
             index.plugins.insert(slug, report.releases.clone());
         }
@@ -203,11 +204,12 @@ impl PluginReport {
         releases.sort_by(|a, b| b.version.cmp_php(&a.version));
         self.releases.latest = releases.iter().map(|release| &release.version).find(|v| !v.is_prerelease()).cloned();
 
-        let was = |version: &Version| before.releases.iter().any(|release| release.version == *version);
+        let was: HashSet<_> = before.releases.iter().map(|release| &release.version).collect();
         let built = self.tags.iter().filter(|tag| matches!(tag.outcome, Outcome::Built));
-        (self.changed, self.added) = built.filter_map(|tag| tag.version.clone()).partition(was);
-        let is = |version: &Version| releases.iter().any(|release| release.version == *version);
-        self.removed = versions(&before.releases).into_iter().filter(|version| !is(version)).collect();
+        (self.changed, self.added) =
+            built.filter_map(|tag| tag.version.clone()).partition(|version| was.contains(version));
+        let is: HashSet<_> = releases.iter().map(|release| &release.version).collect();
+        self.removed = versions(&before.releases).into_iter().filter(|version| !is.contains(version)).collect();
         for versions in [&mut self.added, &mut self.changed] {
             versions.sort_by(|a, b| b.cmp_php(a));
         }
@@ -229,27 +231,32 @@ impl PluginReport {
             .filter(|same| same.len() > 1)
             .map(|same| same.iter().map(|release| release.tag.clone()).collect())
             .collect();
-        for tags in conflicts {
-            releases.retain(|release| !tags.contains(&release.tag));
-            for outcome in self.tags.iter_mut().filter(|outcome| tags.contains(&outcome.tag)) {
-                outcome.outcome = Reason::ConflictingTags(tags.clone()).into();
+        let conflicts: HashMap<&String, &Vec<String>> =
+            conflicts.iter().flat_map(|tags| tags.iter().map(move |tag| (tag, tags))).collect();
+        releases.retain(|release| !conflicts.contains_key(&release.tag));
+        for outcome in &mut self.tags {
+            if let Some(&tags) = conflicts.get(&outcome.tag) {
+                outcome.outcome = Reason::conflicting_tags(tags).into();
             }
         }
     }
 
     /// Where a tag failed, the release published before stays, unless another tag gives that version now.
     fn keep_failed(&mut self, before: &Releases) {
-        for release in &before.releases {
-            let failed = |tag: &TagOutcome| {
-                let same = tag.version.as_ref().is_some_and(|version| version.cmp_php(&release.version).is_eq());
-                matches!(tag.outcome, Outcome::Failed(_)) && (same || tag.tag == release.tag)
-            };
-            let given = self.releases.releases.iter().any(|new| new.version.cmp_php(&release.version).is_eq());
-            if !given && self.tags.iter().any(failed) {
-                self.kept.push(release.version.clone());
-                self.releases.releases.push(release.clone());
-            }
-        }
+        let failed: Vec<_> = self.tags.iter().filter(|tag| matches!(tag.outcome, Outcome::Failed(_))).collect();
+        let tags: HashSet<_> = failed.iter().map(|tag| &tag.tag).collect();
+        let mut versions: Vec<_> = failed.iter().filter_map(|tag| tag.version.as_ref()).collect();
+        versions.sort_by(|a, b| b.cmp_php(a));
+        let among = |versions: &[&Version], version: &Version| {
+            versions.binary_search_by(|probe| version.cmp_php(probe)).is_ok()
+        };
+        let given: Vec<_> = self.releases.releases.iter().map(|release| &release.version).collect();
+        let stays = |release: &&Release| {
+            (tags.contains(&release.tag) || among(&versions, &release.version)) && !among(&given, &release.version)
+        };
+        let kept: Vec<_> = before.releases.iter().filter(stays).cloned().collect();
+        self.kept = kept.iter().map(|release| release.version.clone()).collect();
+        self.releases.releases.extend(kept);
     }
 
     fn to_json(&self) -> Value {
@@ -265,6 +272,7 @@ impl PluginReport {
             "problems": problems,
             "counts": self.counts().to_json(),
             "latest": self.releases.latest,
+            "newest_not_published": self.missing_newest().map(|(tag, _)| tag),
             "added": self.added,
             "changed": self.changed,
             "removed": self.removed,

@@ -5,6 +5,8 @@
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, HashMap};
+use std::convert::Infallible;
+use std::hash::Hash;
 use std::rc::Rc;
 
 use super::outcome::Reason;
@@ -48,7 +50,7 @@ pub struct ReadmeFile {
     /// Its fields and its other sections.
     pub fields: Readme,
     /// The section of this name; may be empty.
-    pub description: Markdown,
+    pub description: Rc<Markdown>,
     /// The section of this name; may be empty.
     pub changelog: Markdown,
 }
@@ -84,9 +86,11 @@ pub struct SourceReader<'a> {
     pinned: Option<&'a str>,
     /// Names a main file has by convention.
     usual: Vec<String>,
-    headers: Memo<PluginHeader>,
-    readmes: Memo<ReadmeFile>,
-    changelogs: Memo<Markdown>,
+    headers: Memo<ObjectId, PluginHeader>,
+    readmes: Memo<ObjectId, ReadmeFile>,
+    /// By their text: a readme changes with every release, its description seldom.
+    descriptions: Memo<String, Markdown>,
+    changelogs: Memo<ObjectId, Markdown>,
 }
 
 impl<'a> SourceReader<'a> {
@@ -106,6 +110,7 @@ impl<'a> SourceReader<'a> {
                 .collect(),
             headers: Memo::of(512),
             readmes: Memo::of(8),
+            descriptions: Memo::of(8),
             changelogs: Memo::of(8),
         }
     }
@@ -176,7 +181,7 @@ impl<'a> SourceReader<'a> {
             1 => Ok(found.remove(0)),
             0 if self.is_theme(folder)? => Err(Reason::Theme),
             0 => Err(obstacle.unwrap_or(Reason::NoPluginHeader)),
-            _ => Err(Reason::Ambiguous(found.into_iter().map(|(name, _)| name).collect())),
+            _ => Err(Reason::ambiguous(&found.into_iter().map(|(name, _)| name).collect::<Vec<_>>())),
         }
     }
 
@@ -213,7 +218,7 @@ impl<'a> SourceReader<'a> {
     /// `readme.txt` before `readme.md`, in any case of letters, as WordPress.org has it.
     fn readme(&mut self, folder: &[Item], notes: &mut Vec<Reason>) -> Result<Option<Rc<ReadmeFile>>, Reason> {
         for item in by_rank(folder, |name| ["readme.txt", "readme.md"].iter().position(|known| *known == name)) {
-            let read = || Ok(ReadmeFile::parse(&self.repository.blob(item.id, MAX_SOURCE)?));
+            let read = || Ok(ReadmeFile::parse(&self.repository.blob(item.id, MAX_SOURCE)?, &mut self.descriptions));
             if let Some(readme) = optional(item, notes, || self.readmes.get(item.id, read))? {
                 return Ok(Some(readme));
             }
@@ -232,15 +237,13 @@ impl<'a> SourceReader<'a> {
 }
 
 impl ReadmeFile {
-    fn parse(bytes: &[u8]) -> Self {
+    fn parse(bytes: &[u8], descriptions: &mut Memo<String, Markdown>) -> Self {
         let mut fields = readme::parse(bytes);
         let mut take = |name| fields.sections.remove(name).unwrap_or_default();
-        let (description, changelog) = (take("description"), take("changelog"));
-        Self {
-            fields,
-            description: Markdown::new(description, html::from_markdown),
-            changelog: Markdown::changelog(changelog),
-        }
+        let (description, changelog) = (take("description"), Markdown::changelog(take("changelog")));
+        let render = || Ok::<_, Infallible>(Markdown::new(description.clone(), html::from_markdown));
+        let Ok(description) = descriptions.get(description.clone(), render);
+        Self { fields, description, changelog }
     }
 }
 
@@ -290,26 +293,26 @@ fn not_followed(path: &str, item: &Item) -> Reason {
     Reason::NotFollowed { path: path.to_owned(), kind }
 }
 
-/// What was parsed, by object id; forgets all of it when it is full.
-struct Memo<T> {
-    held: HashMap<ObjectId, Rc<T>>,
+/// What was made, by what it was made of; forgets all of it when it is full.
+struct Memo<K, T> {
+    held: HashMap<K, Rc<T>>,
     limit: usize,
 }
 
-impl<T> Memo<T> {
+impl<K: Eq + Hash, T> Memo<K, T> {
     fn of(limit: usize) -> Self {
         Self { held: HashMap::new(), limit }
     }
 
-    fn get(&mut self, id: ObjectId, read: impl FnOnce() -> Result<T, ObjectError>) -> Result<Rc<T>, ObjectError> {
-        if let Some(known) = self.held.get(&id) {
+    fn get<E>(&mut self, key: K, make: impl FnOnce() -> Result<T, E>) -> Result<Rc<T>, E> {
+        if let Some(known) = self.held.get(&key) {
             return Ok(known.clone());
         }
-        let value = Rc::new(read()?);
+        let value = Rc::new(make()?);
         if self.held.len() == self.limit {
             self.held.clear();
         }
-        self.held.insert(id, value.clone());
+        self.held.insert(key, value.clone());
         Ok(value)
     }
 }

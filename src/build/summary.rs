@@ -30,8 +30,8 @@ pub fn summary(report: &Report, colour: bool) -> String {
     }
     let counts = report.counts();
     let mut total = format!(
-        "{} plugins, {} tags: {} built, {} unchanged, {} skipped, {} failed",
-        report.plugins.len(),
+        "{}, {} tags: {} built, {} unchanged, {} skipped, {} failed",
+        counted(report.plugins.len(), "plugin"),
         counts.tags(),
         counts.built,
         counts.unchanged,
@@ -77,7 +77,7 @@ impl Text {
             State::Broken(problems) => {
                 self.line(
                     Style::Wrong,
-                    &format!("{name}  broken; {} published before stay", releases(plugin.kept.len())),
+                    &format!("{name}  broken; {} published before stay", counted(plugin.kept.len(), "release")),
                 );
                 for problem in problems {
                     self.line(Style::Wrong, &format!("  {problem}"));
@@ -142,8 +142,8 @@ impl Text {
     }
 }
 
-fn releases(count: usize) -> String {
-    if count == 1 { "1 release".into() } else { format!("{count} releases") }
+fn counted(count: usize, what: &str) -> String {
+    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
 /// The first few, and how many more.

@@ -77,9 +77,8 @@ impl Candidate {
         let conflict = usable.iter().any(|other| other.tagged.commit != usable[0].tagged.commit);
         if conflict {
             let names: Vec<_> = usable.iter().map(|chosen| chosen.tag.clone()).collect();
-            let failed = |chosen: Chosen| {
-                outcome(chosen.tag, Some(chosen.version), Reason::ConflictingTags(names.clone()).into())
-            };
+            let failed =
+                |chosen: Chosen| outcome(chosen.tag, Some(chosen.version), Reason::conflicting_tags(&names).into());
             outcomes.extend(usable.into_iter().map(failed));
             return None;
         }

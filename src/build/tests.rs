@@ -4,7 +4,7 @@ use std::fs;
 
 use super::fixture::{COMMITTED, FILE, Fixture, LINK, SUBMODULE, Silent, entry, header};
 use super::outcome::{Outcome, Reason, TagOutcome};
-use super::{BuildError, PluginReport, State, run, summary};
+use super::{BuildError, PluginReport, Report, State, run, summary};
 use crate::catalog::{Catalog, Index};
 use crate::model::plugin::{Plugin, Repository};
 
@@ -308,6 +308,72 @@ fn missing_and_damaged_objects_fail_their_tag_and_nothing_else() {
         ]
     );
     assert_eq!(Catalog::load(&made.releases()).unwrap().releases(), 1);
+}
+
+#[test]
+fn a_damaged_pack_fails_the_tags_in_it_or_the_plugin_and_is_told() {
+    let made = Fixture::new();
+    let mut packer = made.git.packbuilder().unwrap();
+    for version in ["1.0", "1.1", "1.2"] {
+        packer.insert_commit(made.release(version, version)).unwrap();
+    }
+    packer.write(&made.git.path().join("objects/pack"), 0).unwrap();
+    for folder in fs::read_dir(made.git.path().join("objects")).unwrap() {
+        let folder = folder.unwrap();
+        if folder.file_name().len() == 2 {
+            fs::remove_dir_all(folder.path()).unwrap();
+        }
+    }
+    let mut packs = fs::read_dir(made.git.path().join("objects/pack")).unwrap().map(|file| file.unwrap().path());
+    let pack = packs.find(|path| path.extension().unwrap() == "pack").unwrap();
+    let whole = fs::read(&pack).unwrap();
+    fs::remove_file(&pack).unwrap();
+    let build_with = |bytes: &[u8]| {
+        fs::write(&pack, bytes).unwrap();
+        made.run(&[entry(made.plugin())], true, &[])
+    };
+    let releases = |report: &Report| report.plugins[0].releases.clone();
+    let good = releases(&build_with(&whole));
+    assert_eq!(good.releases.len(), 3);
+
+    // Some bits mean nothing, such as the compression level. Whatever means something is noticed.
+    let mut noticed = 0;
+    for position in 12..whole.len() - 20 {
+        let mut bytes = whole.clone();
+        bytes[position] ^= 1 << (position % 8);
+        let report = build_with(&bytes);
+        assert!(report.failed() || releases(&report) == good, "byte {position}: {:?}", report.plugins[0]);
+        noticed += usize::from(report.failed());
+    }
+    assert!(noticed > (whole.len() - 32) * 9 / 10);
+    assert!(build_with(&whole[..whole.len() / 2]).failed());
+}
+
+#[test]
+fn the_entry_speaks_before_the_header_and_the_header_before_the_readme() {
+    let made = Fixture::new();
+    let php = "<?php\n/*\nPlugin Name: From header\nVersion: 1.0\nRequires PHP: 8.1\nAuthor: Header\n\
+               Plugin URI: javascript:alert(1)\nAuthor URI: https://header.example/\n*/";
+    let readme = "=== From readme ===\nTested up to: 6.9\nRequires PHP: 7.0\nRequires at least: 6.0\n\nShort.\n\n\
+                  == Description ==\n\nLong.\n\n== Changelog ==\n\n= 1.0 =\n\nFirst.\n\n= 0.9 =\n\nZeroth.\n";
+    made.tag("1.0", made.commit(&[("acme.php", php), ("readme.txt", readme)]));
+    made.build(Plugin { author: "Entry".into(), ..made.plugin() });
+    for (field, expected) in [
+        ("name", "From header"),
+        ("author", "Entry"),
+        ("author_homepage", "https://header.example/"),
+        ("homepage", ""),
+        ("tested", "6.9"),
+        ("requires", "6.0"),
+        ("requires_php", "8.1"),
+        ("description", "Short."),
+        ("changelog", "First."),
+        ("new_version", "1.0"),
+    ] {
+        assert_eq!(made.field("1.0", &format!("/{field}")), expected, "{field}");
+    }
+    assert_eq!(made.field("1.0", "/sections/description").trim(), "<p>Long.</p>");
+    assert!(made.field("1.0", "/sections/changelog").contains("Zeroth."));
 }
 
 #[test]
