@@ -1,7 +1,7 @@
 //! `countersign build`: registry entries → tags → the plugin's own files at each tag → manifests → `releases/`.
 //!
 //! [`run`] is the whole of it, in five steps; plugins are built side by side, the tags of one after the other. What becomes
-//! of each tag is data, collected in a [`Report`]. The server reads what [`publish`] wrote, through the catalog.
+//! of each tag is data, collected in a [`Report`]. The server reads what was published through the catalog.
 
 mod agreement;
 mod changelog;
