@@ -26,7 +26,7 @@ tools: ## Install what the tests need beyond Rust, gcc, git and Python 3
 lint: ## Check format, lints and documentation
 	cargo fmt --check
 	cargo clippy --all-targets -- -D warnings
-	RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --document-private-items
+	RUSTDOCFLAGS="-D warnings" cargo doc --no-deps
 
 .PHONY: clean
 clean: ## Remove what was built and the demo instance

@@ -124,7 +124,7 @@ static SANITIZER: LazyLock<Builder<'static>> = LazyLock::new(|| {
 
 /// Drops tags that are not allowed and keeps what stands between them, as `wp_kses` does.
 ///
-/// "Fixed the <title> tag" would otherwise make an HTML parser swallow everything up to `</title>`.
+/// "Fixed the `<title>` tag" would otherwise make an HTML parser swallow everything up to `</title>`.
 fn without_unknown_tags(html: &str) -> String {
     // Where the last tag and the last comment end. Nobody searches beyond, which would take quadratic time.
     let (html, tail) = html.split_at(html.rfind('>').map_or(0, |end| end + 1));

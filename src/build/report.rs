@@ -1,6 +1,6 @@
 //! What a build did, plugin by plugin, and the index that follows from it.
 //!
-//! Data and its JSON; [`summary`](super::summary) is the text for people.
+//! Data and its JSON; [`summary`](super::summary()) is the text for people.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 

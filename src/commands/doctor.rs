@@ -116,8 +116,8 @@ fn modules_nobody_sells(registry: &Registry) -> Vec<Finding> {
 fn releases(folder: &Path, registry: Option<&Registry>) -> Vec<Finding> {
     const BUILD: &str = "run `countersign build`";
     match Catalog::load(folder) {
-        Err(error @ CatalogError::NoIndex { .. }) => return vec![warning("catalog", error.to_string(), BUILD)],
-        Err(error) => return vec![broken("catalog", error.to_string(), Some(BUILD.to_owned()))],
+        Err(error @ CatalogError::NoIndex { .. }) => vec![warning("catalog", error.to_string(), BUILD)],
+        Err(error) => vec![broken("catalog", error.to_string(), Some(BUILD.to_owned()))],
         Ok(catalog) => {
             let mut findings = vec![ok("catalog", format!("{} releases, every digest verified", catalog.releases()))];
             let index = Index::read(folder).ok().flatten().unwrap_or_default();
@@ -175,8 +175,8 @@ fn private_key_in_public(public: &Path) -> Finding {
 }
 
 fn store(path: &Path) -> Finding {
-    match store::read_only(path) {
-        Ok(_) => ok("store", "readable, every binding whole"),
+    match store::read_only(path).and_then(|store| store.count()) {
+        Ok(bindings) => ok("store", format!("{bindings} bindings, each readable")),
         Err(StoreError::Missing(_)) => ok("store", "none yet: no server has run"),
         Err(StoreError::InUse(_)) => ok("store", "in use by a server; /readyz says how it is"),
         Err(error) => broken("store", error.to_string(), Some("restore it from a backup".to_owned())),

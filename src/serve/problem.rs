@@ -1,6 +1,6 @@
 //! Problems: every answer that is neither a statement, a manifest nor a public file, as RFC 9457 problem documents.
 //!
-//! The one table from refusal or error to HTTP status and code ([`Problem::row`]). Whatever goes wrong behind a route
+//! The one table from refusal or error to HTTP status and code (`Problem::row`). Whatever goes wrong behind a route
 //! ends here, and from here goes to the client.
 
 use std::fmt::Display;

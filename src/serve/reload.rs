@@ -157,8 +157,12 @@ impl Worker {
             let Some(service) = self.service.upgrade() else { return };
             // Watched anew before it is read: a folder may be another one now, and no change may fall between.
             self.watch.renew();
-            let settled = self.files.iter_mut().fold(true, |settled, file| file.refresh(&service, forced) && settled);
-            wait = if settled { self.poll } else { QUIET };
+            wait = self.poll;
+            for file in &mut self.files {
+                if !file.refresh(&service, forced) {
+                    wait = QUIET;
+                }
+            }
         }
     }
 }

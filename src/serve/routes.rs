@@ -2,9 +2,9 @@
 //!
 //! | method | path | answered by |
 //! |---|---|---|
-//! | POST | `/api/v1/validate-license` | [`validate`](super::validate) |
-//! | GET | `/api/v1/updates/<plugin>` | [`updates`](super::updates) |
-//! | GET | `/healthz`, `/readyz` | [`health`](super::health) |
+//! | POST | `/api/v1/validate-license` | [`validate`] |
+//! | GET | `/api/v1/updates/<plugin>` | [`updates`] |
+//! | GET | `/healthz`, `/readyz` | [`health`] |
 //! | GET, HEAD | anything else | a file of `public/` |
 
 use std::convert::Infallible;

@@ -139,6 +139,11 @@ impl Reader {
         found.sort_by_key(|&(sequence, _)| sequence);
         Ok(found.into_iter().map(|(_, found)| found).collect())
     }
+
+    /// Reads every binding and counts them; the first damaged one is the error.
+    pub fn count(&self) -> Result<usize, StoreError> {
+        self.files.bindings.iter().map(|entry| binding_from(&self.path, entry).map(|_| 1)).sum()
+    }
 }
 
 struct Files {
