@@ -10,7 +10,9 @@ help: ## Show this list
 .PHONY: run
 run: ## Build, make the demo instance in demo/ (once), and serve it on 127.0.0.1:8080
 	cargo build --release
-	@test -e demo || $(COUNTERSIGN) init --demo demo
+	@if test -e demo; then \
+	  echo "demo/ is there; its license keys were shown when it was made. Start over with: rm -r demo"; \
+	else $(COUNTERSIGN) init --demo demo; fi
 	$(COUNTERSIGN) -C demo build
 	$(COUNTERSIGN) -C demo serve
 

@@ -3,6 +3,7 @@
 mod architecture;
 mod binding;
 mod canary;
+mod commands;
 mod failing;
 mod problems;
 mod readme;

@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -20,8 +21,12 @@ pub struct Server {
 
 /// The program on an instance, without the environment's settings.
 pub fn countersign(instance: &Instance) -> Command {
+    countersign_in(instance.path())
+}
+
+fn countersign_in(instance: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_countersign"));
-    command.arg("-C").arg(instance.path()).env("NO_COLOR", "1");
+    command.arg("-C").arg(instance).env("NO_COLOR", "1");
     for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("COUNTERSIGN_")) {
         command.env_remove(name);
     }
@@ -35,7 +40,12 @@ impl Server {
 
     /// Starts with more flags; rate limits are far away unless the flags bring them near.
     pub fn start_with(instance: &Instance, flags: &[&str]) -> Self {
-        let mut command = countersign(instance);
+        Self::start_in(instance.path(), flags)
+    }
+
+    /// The same for an instance that was made otherwise.
+    pub fn start_in(instance: &Path, flags: &[&str]) -> Self {
+        let mut command = countersign_in(instance);
         command.args(["serve", "--listen", "127.0.0.1:0"]).args(flags);
         if !flags.contains(&"--requests-per-minute") {
             command.args(["--requests-per-minute", "4000000000"]);

@@ -1,0 +1,216 @@
+//! The commands as a person uses them, beside a running server.
+
+use std::fs;
+use std::process::Command;
+use std::time::Duration;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::support::server::countersign;
+use crate::support::{Instance, License, Server, eventually, get};
+
+/// What a change of a file may take.
+const LIVE: Duration = Duration::from_secs(2);
+
+fn succeeds(instance: &Instance, arguments: &[&str]) -> String {
+    let output = countersign(instance).args(arguments).output().unwrap();
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn fails(instance: &Instance, arguments: &[&str]) -> (i32, String) {
+    let output = countersign(instance).args(arguments).output().unwrap();
+    (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
+}
+
+#[test]
+fn what_license_commands_decide_is_live_in_the_running_server() {
+    let instance = Instance::new();
+    let server = Server::start(&instance);
+    let issue = ["license", "issue", "--module", "forms=pdf", "--expires", "2099-01-01", "--json"];
+    let issued: Value = serde_json::from_str(&succeeds(&instance, &issue)).unwrap();
+    let text = |name: &str| issued[name].as_str().unwrap().to_owned();
+    let license = License { key: text("license_key"), id: text("id") };
+    let code = |site: &str| server.validate(&license, site).code();
+
+    eventually("issue", LIVE, || code("a.com") == "ok");
+    assert_eq!(server.validate(&license, "a.com").json()["features"]["forms"][0], "pdf");
+    succeeds(&instance, &["license", "suspend", &license.id]);
+    eventually("suspend", LIVE, || code("a.com") == "suspended");
+    succeeds(&instance, &["license", "resume", &license.id[..12]]);
+    eventually("resume", LIVE, || code("a.com") == "ok");
+    succeeds(&instance, &["license", "renew", &license.key, "--expires", "2098-01-01"]);
+    eventually("renew", LIVE, || server.validate(&license, "a.com").json()["expires"] == "2098-01-01");
+
+    assert_eq!(code("b.com"), "bound_elsewhere");
+    succeeds(&instance, &["license", "release", &license.id, "--host", "a.com"]);
+    eventually("release", LIVE, || code("b.com") == "ok");
+    assert_eq!(server.validate(&license, "a.com").json()["bound_domain"], "b.com");
+    let shown = succeeds(&instance, &["license", "show", &license.id]);
+    assert!(shown.contains("Its bindings cannot be read") && shown.contains("in use by another process"), "{shown}");
+
+    succeeds(&instance, &["license", "revoke", &license.id]);
+    eventually("revoke", LIVE, || code("b.com") == "revoked");
+    let (exit, error) = fails(&instance, &["license", "resume", &license.id]);
+    assert!(exit == 3 && error.contains("hint: "), "{error}");
+    let listed: Value = serde_json::from_str(&succeeds(&instance, &["license", "list", "--json"])).unwrap();
+    assert_eq!(listed.as_array().map(Vec::len), Some(1));
+    server.stop();
+    let shown: Value = serde_json::from_str(&succeeds(&instance, &["license", "show", &license.id, "--json"])).unwrap();
+    let hosts: Vec<&str> = shown["bindings"].as_array().unwrap().iter().map(|b| b["host"].as_str().unwrap()).collect();
+    assert_eq!(hosts, ["a.com", "b.com"]);
+}
+
+#[test]
+fn a_rotated_key_signs_what_is_new_and_the_retired_one_still_verifies_what_is_old() {
+    let license = License::new();
+    let instance = Instance::with_licenses(&[license.toml("")]);
+    succeeds(&instance, &["keys", "publish"]);
+    let server = Server::start(&instance);
+    let old = server.validate(&license, "a.com");
+    let old_id = old.json()["key_id"].as_str().unwrap().to_owned();
+    fs::write(instance.file("old.json"), &old.body).unwrap();
+
+    succeeds(&instance, &["keys", "generate", "--rotate", "--bits", "2048"]);
+    eventually("rotate", LIVE, || server.validate(&license, "a.com").json()["key_id"] != old_id.as_str());
+    let new = server.validate(&license, "a.com");
+    let new_id = new.json()["key_id"].as_str().unwrap().to_owned();
+    fs::write(instance.file("new.json"), &new.body).unwrap();
+
+    let jwks = get(server.address, "/.well-known/jwks.json").json();
+    let published: Vec<&str> =
+        jwks["keys"].as_array().unwrap().iter().map(|key| key["kid"].as_str().unwrap()).collect();
+    assert!(published.contains(&old_id.as_str()) && published.contains(&new_id.as_str()), "{published:?}");
+    for (id, other, file) in [(&old_id, &new_id, "old.json"), (&new_id, &old_id, "new.json")] {
+        let served = get(server.address, &format!("/keys/{id}.pem")).body;
+        let pem = instance.file(&format!("public/keys/{id}.pem"));
+        assert_eq!(fs::read(&pem).unwrap(), served);
+        let verify = |key: &str| {
+            let key = instance.file(&format!("public/keys/{key}.pem"));
+            countersign(&instance).arg("verify").arg(instance.file(file)).arg("--key").arg(key).output().unwrap()
+        };
+        let granted = String::from_utf8(verify(id).stdout).unwrap();
+        assert!(granted.contains("a.com") && granted.contains("forms") && granted.contains("2099-12-31"), "{granted}");
+        assert_eq!(verify(other).status.code(), Some(3), "another key does not verify it");
+    }
+    let (exit, error) = fails(&instance, &["keys", "generate"]);
+    assert!(exit != 0 && error.contains("hint: "), "a key is never overwritten: {error}");
+}
+
+#[test]
+fn init_makes_a_working_instance_and_never_overwrites() {
+    let folder = TempDir::new().unwrap();
+    let target = folder.path().join("new");
+    let init = || Command::new(env!("CARGO_BIN_EXE_countersign")).arg("init").arg(&target).output().unwrap();
+    assert!(init().status.success());
+    let run =
+        |verb: &str| Command::new(env!("CARGO_BIN_EXE_countersign")).arg("-C").arg(&target).arg(verb).output().unwrap();
+    assert!(run("build").status.success());
+    let looked_over = String::from_utf8(run("doctor").stdout).unwrap();
+    assert!(!looked_over.contains("BROKEN") && !looked_over.contains("warning"), "{looked_over}");
+
+    let before = fs::read(target.join("keys/signing.pem")).unwrap();
+    let again = init();
+    assert_eq!(again.status.code(), Some(3));
+    let error = String::from_utf8(again.stderr).unwrap();
+    assert!(error.contains("already there: countersign.toml") && error.contains("hint: "), "{error}");
+    assert_eq!(fs::read(target.join("keys/signing.pem")).unwrap(), before);
+}
+
+#[test]
+fn the_demo_is_validated_updated_and_verified_by_the_commands_it_prints() {
+    let folder = TempDir::new().unwrap();
+    let in_folder = |program: &str| {
+        let mut command = Command::new(program);
+        command.current_dir(folder.path());
+        command
+    };
+    let printed = in_folder(env!("CARGO_BIN_EXE_countersign")).args(["init", "--demo"]).output().unwrap();
+    let printed = String::from_utf8(printed.stdout).unwrap();
+    let built = in_folder(env!("CARGO_BIN_EXE_countersign")).args(["-C", "demo", "build", "--json"]).output().unwrap();
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    let server = Server::start_in(&folder.path().join("demo"), &[]);
+
+    let (_, paste) = printed.split_once("\n\n# Validate").expect("commands to paste");
+    let paste = format!("# Validate{paste}").replace("127.0.0.1:8080", &server.address.to_string());
+    let pasted = in_folder("bash").args(["-euo", "pipefail", "-c", &paste]).output().unwrap();
+    let shown = String::from_utf8(pasted.stdout).unwrap();
+    assert!(pasted.status.success(), "{shown}{}", String::from_utf8_lossy(&pasted.stderr));
+    let lines: Vec<&str> = shown.lines().collect();
+    let [statement, update, latest, verified] = lines[..] else { panic!("{shown}") };
+    let json = |line: &str| serde_json::from_str::<Value>(line).unwrap();
+    assert_eq!(json(statement)["status"], "active");
+    for manifest in [json(update), json(latest)] {
+        assert_eq!((&manifest["version"], &manifest["tag"]), (&"1.2.0".into(), &"1.2.0".into()));
+        for field in ["version", "tag", "name", "download_url", "tested", "description", "changelog"] {
+            assert!(manifest[field].as_str().is_some_and(|text| !text.is_empty()), "{field} of the interface is there");
+        }
+        assert!(manifest["changelog"].as_str().unwrap().contains("translated"));
+    }
+    assert_eq!(verified, "Verified OK");
+    let tags = in_folder("git")
+        .args(["-C", "demo/plugins/acme-forms", "for-each-ref", "--format=%(objecttype) %(refname:short)", "refs/tags"])
+        .output()
+        .unwrap();
+    let tags = String::from_utf8(tags.stdout).unwrap();
+    assert!(tags.lines().count() >= 5 && tags.contains("tag 1.2.0") && tags.contains("2.0.0-beta.1"), "{tags}");
+}
+
+#[test]
+fn a_build_of_a_revision_takes_the_registry_as_it_was_merged() {
+    let folder = TempDir::new().unwrap();
+    let demo = folder.path().join("demo");
+    let run = |program: &str, arguments: &[&str]| {
+        let output = Command::new(program).current_dir(&demo).args(arguments).output().unwrap();
+        (output.status.code().unwrap(), String::from_utf8(output.stdout).unwrap())
+    };
+    let program = env!("CARGO_BIN_EXE_countersign");
+    assert!(
+        Command::new(program).current_dir(folder.path()).args(["init", "--demo"]).output().unwrap().status.success()
+    );
+    let git = |arguments: &[&str]| {
+        let settings = ["-c", "user.name=Test", "-c", "user.email=test@example.com"];
+        assert_eq!(run("git", &[&settings[..], arguments].concat()).0, 0, "{arguments:?}");
+    };
+    git(&["init", "-q", "-b", "main"]);
+    git(&["add", "registry"]);
+    git(&["commit", "-qm", "registry"]);
+    let entry = demo.join("registry/plugins/acme-pdf.toml");
+    let merged = fs::read_to_string(&entry).unwrap();
+    fs::write(&entry, merged.replace("#withhold = [\"1.0.1\"]", "withhold = [\"1.1.0\"]")).unwrap();
+    assert_ne!(fs::read_to_string(&entry).unwrap(), merged);
+
+    let index =
+        || -> Value { serde_json::from_str(&fs::read_to_string(demo.join("releases/index.json")).unwrap()).unwrap() };
+    assert_eq!(run(program, &["build", "--rev", "main", "--check"]).0, 1, "there is something to build");
+    assert!(!demo.join("releases/index.json").exists(), "a check writes nothing");
+    assert_eq!(run(program, &["build", "--rev", "main"]).0, 0);
+    assert_eq!(index()["plugins"]["acme-pdf"]["latest"], "1.1.0");
+    assert_eq!(run(program, &["build", "--rev", "main", "--check"]).0, 0);
+    let (exit, summary) = run(program, &["build", "--check"]);
+    assert!(exit == 1 && summary.contains("acme-pdf") && summary.contains("1.1.0"), "{summary}");
+    assert_eq!(run(program, &["build", "--plugin", "acme-pdf"]).0, 0);
+    assert_eq!(index()["plugins"]["acme-pdf"]["latest"], "1.0.0", "the working folder's entry withholds it");
+    assert_eq!(index()["plugins"]["acme-forms"]["latest"], "1.2.0", "the other plugin stayed");
+    assert_eq!(run(program, &["build", "--rev", "no-such-revision"]).0, 3);
+}
+
+#[test]
+fn every_verb_has_help_with_examples_and_wrong_usage_exits_2() {
+    let verbs = ["init", "build", "serve", "license", "keys", "verify", "doctor", "completions", "manual"];
+    let program = || Command::new(env!("CARGO_BIN_EXE_countersign"));
+    let help = String::from_utf8(program().arg("--help").output().unwrap().stdout).unwrap();
+    for verb in verbs {
+        assert!(help.contains(&format!("\n  {verb} ")), "{verb} is listed");
+        let help = String::from_utf8(program().args([verb, "--help"]).output().unwrap().stdout).unwrap();
+        assert!(help.contains("Example"), "{verb} --help has examples");
+        assert_eq!(program().args([verb, "--no-such-flag"]).output().unwrap().status.code(), Some(2), "{verb}");
+    }
+    for shell in ["bash", "zsh", "fish"] {
+        let script = program().args(["completions", shell]).output().unwrap().stdout;
+        assert!(String::from_utf8(script).unwrap().contains("license"), "{shell}");
+    }
+    let page = String::from_utf8(program().arg("manual").output().unwrap().stdout).unwrap();
+    assert!(page.contains(".SH NAME") && page.contains("countersign"));
+}
