@@ -1,6 +1,7 @@
 //! `countersign serve`: opens the store, starts the server, and passes the system's signals on to it.
 
 use std::io::{IsTerminal, Write};
+use std::sync::Arc;
 
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -28,12 +29,15 @@ pub struct Args {
 pub fn run(config: &Config) -> Result<Exit, Failure> {
     start_log(config.serve.log_format);
     let bindings = store::open(&config.paths.store).map_err(store_failure)?;
-    let server = Server::start(config, bindings).map_err(start_failure)?;
+    let server = Server::start(config, Arc::clone(&bindings)).map_err(start_failure)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Failure::environment)?;
-    runtime.block_on(serve(config, server))
+    runtime.block_on(serve(config, server))?;
+    bindings.close().map_err(store_failure)?;
+    tracing::info!("stopped");
+    Ok(Exit::Done)
 }
 
-async fn serve(config: &Config, server: Server) -> Result<Exit, Failure> {
+async fn serve(config: &Config, server: Server) -> Result<(), Failure> {
     let address = config.serve.listen;
     let listener = TcpListener::bind(address).await.map_err(|error| {
         Failure::environment(format!("{address} cannot be listened on: {error}"))
@@ -59,9 +63,8 @@ async fn serve(config: &Config, server: Server) -> Result<Exit, Failure> {
         }
         tracing::info!("stopping: finishing what is under way");
     };
-    server.run(listener, shutdown).await.map_err(store_failure)?;
-    tracing::info!("stopped");
-    Ok(Exit::Done)
+    server.run(listener, shutdown).await;
+    Ok(())
 }
 
 fn on(kind: SignalKind) -> Result<Signal, Failure> {

@@ -31,7 +31,7 @@ use self::listener::Bounds;
 use self::reload::{Loaded, Reloader};
 use self::signer::Signer;
 use crate::config::{Config, LocalHosts};
-use crate::store::{Bindings, StoreError};
+use crate::store::Bindings;
 
 pub use self::reload::LoadError;
 
@@ -106,15 +106,11 @@ impl Server {
         self.reloader.clone()
     }
 
-    /// Serves on `listener` until `shutdown` completes, lets requests under way finish, and closes the store.
-    ///
-    /// # Errors
-    /// What sites reported last could not be written.
-    pub async fn run(self, listener: TcpListener, shutdown: impl Future<Output = ()>) -> Result<(), StoreError> {
+    /// Serves on `listener` until `shutdown` completes, and lets requests under way finish.
+    pub async fn run(self, listener: TcpListener, shutdown: impl Future<Output = ()>) {
         let sweeping = tokio::spawn(sweep(Arc::clone(&self.service)));
         listener::run(listener, routes::all(Arc::clone(&self.service)), self.bounds, shutdown).await;
         sweeping.abort();
-        self.service.gate.bindings().close()
     }
 }
 
