@@ -1,12 +1,13 @@
 //! The command line: the verbs and what they share. Each verb's own arguments stand beside its work in `commands`.
 
+use std::borrow::Cow;
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
 use crate::commands::{build, completions, doctor, init, keys, license, manual, serve, verify};
 use crate::config::PathSettings;
-use crate::model::license_key::{LicenseKey, LicenseKeyError};
+use crate::model::license_key::LicenseKey;
 
 /// License validation and signed, gated updates for vendors of paid CMS plugins.
 #[derive(Parser, Debug)]
@@ -37,21 +38,16 @@ impl Cli {
     pub fn parse_or_exit() -> Self {
         Self::try_parse().unwrap_or_else(|error| {
             let text = error.to_string();
-            let clean = without_license_keys(&text);
-            if clean == text {
-                error.exit();
+            // SECURITY: an error quotes what it does not understand, and a license key in the wrong place is just that.
+            match LicenseKey::redact(&text) {
+                Cow::Borrowed(_) => error.exit(),
+                Cow::Owned(clean) => {
+                    eprint!("{clean}");
+                    std::process::exit(error.exit_code())
+                }
             }
-            eprint!("{clean}");
-            std::process::exit(error.exit_code());
         })
     }
-}
-
-/// Takes license keys that stand on the command line out of `text`.
-// SECURITY: an error quotes what it does not understand, and a license key in the wrong place is just that.
-pub fn without_license_keys(text: &str) -> String {
-    let keys = std::env::args().filter(|argument| argument.parse::<LicenseKey>() != Err(LicenseKeyError::Malformed));
-    keys.fold(text.to_owned(), |text, key| text.replace(&key, "[license key]"))
 }
 
 /// The verbs.

@@ -4,9 +4,10 @@
 use std::process::ExitCode;
 
 use clap::CommandFactory;
-use countersign::cli::{Cli, Command, without_license_keys};
+use countersign::cli::{Cli, Command};
 use countersign::commands::{self, Exit, Failure};
 use countersign::config::{Config, ServeSettings};
+use countersign::model::license_key::LicenseKey;
 
 fn main() -> ExitCode {
     let cli = Cli::parse_or_exit();
@@ -33,9 +34,10 @@ fn run(cli: &Cli) -> Result<Exit, Failure> {
     }
 }
 
+// SECURITY: an error quotes what it does not understand, and a license key in the wrong place is just that.
 fn report(failure: &Failure) {
     let line =
-        |kind: &str, text: &dyn std::fmt::Display| eprintln!("{kind}: {}", without_license_keys(&text.to_string()));
+        |kind: &str, text: &dyn std::fmt::Display| eprintln!("{kind}: {}", LicenseKey::redact(&text.to_string()));
     line("error", &failure.error);
     let mut cause = failure.error.source();
     while let Some(error) = cause {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
+use super::license_key::LicenseKey;
 use super::site_host::SiteHost;
 use super::slug::Slug;
 
@@ -43,9 +44,9 @@ impl Report {
         self.current_versions.extend(newer.current_versions);
     }
 
-    /// A version worth storing: neither empty nor `0.0.0` (interface 8.1).
+    /// A version worth storing: neither empty nor `0.0.0` (interface 8.1), nor a license key in the wrong field.
     pub fn meaningful_version(version: &str) -> Option<String> {
-        (!matches!(version, "" | "0.0.0")).then(|| version.to_owned())
+        (!matches!(version, "" | "0.0.0") && !LicenseKey::is_in(version)).then(|| version.to_owned())
     }
 }
 

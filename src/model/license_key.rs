@@ -3,6 +3,7 @@
 //! Crockford base32, 20 random symbols (100 bits) and 5 Reed-Solomon check symbols. The key is the customer's secret:
 //! it is parsed here, turned into a [`LicenseId`] and dropped; everything behind the edge knows only the id.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
@@ -69,6 +70,38 @@ impl LicenseKey {
     pub fn reveal(&self) -> &str {
         // The constructor writes ASCII only.
         std::str::from_utf8(&self.0).unwrap_or_default()
+    }
+
+    /// `text` with every license key in it replaced, however it is written and whatever stands around it.
+    ///
+    /// Any 25 symbols whose check symbols are right count as one, which one in 33 million others happen to do.
+    // SECURITY: for what a person or a client put where no key belongs, before it is printed, logged or stored.
+    pub fn redact(text: &str) -> Cow<'_, str> {
+        let mut clean = String::new();
+        let mut copied = 0;
+        // The symbols since the last character that is neither symbol nor separator, with their places.
+        let mut run: Vec<(usize, u8)> = Vec::new();
+        for (at, typed) in text.char_indices().filter(|&(_, typed)| !is_separator(typed)) {
+            let Some(symbol) = symbol_value(typed) else {
+                run.clear();
+                continue;
+            };
+            run.push((at, symbol));
+            let Some(window) = run.len().checked_sub(SYMBOLS).map(|start| &run[start..]) else { continue };
+            let symbols: [u8; SYMBOLS] = std::array::from_fn(|index| window[index].1);
+            if check_symbols(&symbols[..RANDOM_SYMBOLS]) == symbols[RANDOM_SYMBOLS..] {
+                clean += &text[copied..window[0].0];
+                clean += "[license key]";
+                copied = at + typed.len_utf8();
+                run.clear();
+            }
+        }
+        if copied == 0 { Cow::Borrowed(text) } else { Cow::Owned(clean + &text[copied..]) }
+    }
+
+    /// Whether a license key stands somewhere in `text`.
+    pub fn is_in(text: &str) -> bool {
+        matches!(Self::redact(text), Cow::Owned(_))
     }
 
     fn from_symbols(symbols: &[u8; SYMBOLS]) -> Self {
@@ -248,6 +281,26 @@ mod tests {
                     assert_eq!(typed.parse::<LicenseKey>(), Err(LicenseKeyError::Checksum));
                 }
             }
+        }
+    }
+
+    #[test]
+    fn a_key_is_found_and_replaced_wherever_it_stands() {
+        let key = LicenseKey::from_random(std::array::from_fn(|index| index as u8));
+        let (text, bare) = (key.reveal(), key.reveal().replace('-', "").to_lowercase());
+        for (written, expected) in [
+            (text.to_owned(), "[license key]"),
+            (format!("--expires={text}"), "--expires=[license key]"),
+            (format!("key: '{bare}', and {text}."), "key: '[license key]', and [license key]."),
+            (format!("https://{bare}.example/"), "https://[license key].example/"),
+            (format!("1.0-{text}é"), "1.0-[license key]é"),
+        ] {
+            assert_eq!(LicenseKey::redact(&written), expected);
+            assert!(LicenseKey::is_in(&written));
+        }
+        for harmless in ["", "1.2.3", "A note on order 4711, renewed twice", &text[..28], &Digest::of(b"x").to_string()] {
+            assert_eq!(LicenseKey::redact(harmless), harmless);
+            assert!(!LicenseKey::is_in(harmless), "{harmless}");
         }
     }
 

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use crate::model::license_key::LicenseKey;
 use crate::model::printable::Printable;
 
 /// One mistake, shown as `registry/plugins/acme.toml:7:3: unknown field "modul" (did you mean "module"?)`.
@@ -31,7 +32,8 @@ impl fmt::Display for Complaint {
         if self.line > 0 {
             write!(f, ":{}:{}", self.line, self.column)?;
         }
-        write!(f, ": {}", Printable(&self.message))
+        // SECURITY: complaints are logged, and a key may stand where its id belongs.
+        write!(f, ": {}", Printable(LicenseKey::redact(&self.message)))
     }
 }
 
