@@ -11,7 +11,9 @@ help: ## Show this list
 run: ## Build, make the demo instance in demo/ (once), and serve it on 127.0.0.1:8080
 	cargo build --release
 	@if test -e demo; then \
-	  echo "demo/ is there; its license keys were shown when it was made. Start over with: rm -r demo"; \
+	  echo "demo/ is there, and its keys were shown when it was made. Another key, to try things with:"; \
+	  echo "  $(COUNTERSIGN) -C demo license issue --module acme-forms --expires 2099-12-31"; \
+	  echo "or start over: rm -r demo"; \
 	else $(COUNTERSIGN) init --demo demo; fi
 	$(COUNTERSIGN) -C demo build
 	$(COUNTERSIGN) -C demo serve

@@ -12,6 +12,7 @@ use super::output::{self, Table};
 use super::{Exit, Failure};
 use crate::catalog::{Catalog, CatalogError, Index};
 use crate::config::{Config, Paths};
+use crate::model::error_chain::ErrorChain;
 use crate::registry::Registry;
 use crate::serve::signer::SigningKey;
 use crate::store::{self, StoreError};
@@ -117,7 +118,7 @@ fn releases(folder: &Path, registry: Option<&Registry>) -> Vec<Finding> {
     const BUILD: &str = "run `countersign build`";
     match Catalog::load(folder) {
         Err(error @ CatalogError::NoIndex { .. }) => vec![warning("catalog", error.to_string(), BUILD)],
-        Err(error) => vec![broken("catalog", error.to_string(), Some(BUILD.to_owned()))],
+        Err(error) => vec![broken("catalog", ErrorChain(&error).to_string(), Some(BUILD.to_owned()))],
         Ok(catalog) => {
             let mut findings = vec![ok("catalog", format!("{} releases, every digest verified", catalog.releases()))];
             let index = Index::read(folder).ok().flatten().unwrap_or_default();
@@ -179,6 +180,6 @@ fn store(path: &Path) -> Finding {
         Ok(bindings) => ok("store", format!("{bindings} bindings, each readable")),
         Err(StoreError::Missing(_)) => ok("store", "none yet: no server has run"),
         Err(StoreError::InUse(_)) => ok("store", "in use by a server; /readyz says how it is"),
-        Err(error) => broken("store", error.to_string(), Some("restore it from a backup".to_owned())),
+        Err(error) => broken("store", ErrorChain(&error).to_string(), Some("restore it from a backup".to_owned())),
     }
 }

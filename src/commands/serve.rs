@@ -8,8 +8,9 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::{Exit, Failure};
 use crate::config::{Config, LogFormat, ServeSettings};
-use crate::serve::{LoadError, Server, StartError};
-use crate::store::{self, StoreError};
+use crate::registry::RegistryError;
+use crate::serve::{self, LoadError, Server};
+use crate::store::{self, Bindings, StoreError};
 
 /// Answers plugins in the field: validates licenses and serves updates.
 #[derive(clap::Args, Debug)]
@@ -28,25 +29,32 @@ pub struct Args {
 /// Serves until SIGTERM or SIGINT.
 pub fn run(config: &Config) -> Result<Exit, Failure> {
     start_log(config.serve.log_format);
-    let bindings = store::open(&config.paths.store).map_err(store_failure)?;
-    let server = Server::start(config, Arc::clone(&bindings)).map_err(start_failure)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Failure::environment)?;
-    runtime.block_on(serve(config, server))?;
+    let bindings = runtime.block_on(serve(config))?;
     bindings.close().map_err(store_failure)?;
     tracing::info!("stopped");
     Ok(Exit::Done)
 }
 
-async fn serve(config: &Config, server: Server) -> Result<(), Failure> {
+/// Loads, listens, opens the store and serves; returns the store, which is still open.
+async fn serve(config: &Config) -> Result<Arc<dyn Bindings>, Failure> {
+    // First, so that no signal meets a program that does not know it.
+    let mut terminate = on(SignalKind::terminate())?;
+    let mut interrupt = on(SignalKind::interrupt())?;
+    let mut hang_up = on(SignalKind::hangup())?;
+
+    let loaded = serve::load(&config.paths).map_err(load_failure)?;
     let address = config.serve.listen;
     let listener = TcpListener::bind(address).await.map_err(|error| {
         Failure::environment(format!("{address} cannot be listened on: {error}"))
             .hint("choose another address with --listen")
     })?;
     let address = listener.local_addr().map_err(Failure::environment)?;
-    let mut terminate = on(SignalKind::terminate())?;
-    let mut interrupt = on(SignalKind::interrupt())?;
-    let mut hang_up = on(SignalKind::hangup())?;
+    // Last, because it makes files: a server that does not start leaves nothing behind.
+    let bindings = store::open(&config.paths.store).map_err(store_failure)?;
+    let server = Server::start(&config.serve, &config.paths.public, loaded, Arc::clone(&bindings))
+        .map_err(Failure::environment)?;
+
     let reloader = server.reloader();
     tokio::spawn(async move {
         while hang_up.recv().await.is_some() {
@@ -64,24 +72,23 @@ async fn serve(config: &Config, server: Server) -> Result<(), Failure> {
         tracing::info!("stopping: finishing what is under way");
     };
     server.run(listener, shutdown).await;
-    Ok(())
+    Ok(bindings)
 }
 
 fn on(kind: SignalKind) -> Result<Signal, Failure> {
     signal(kind).map_err(Failure::environment)
 }
 
-fn start_failure(error: StartError) -> Failure {
+fn load_failure(error: LoadError) -> Failure {
     match error {
-        StartError::Load(LoadError::Key(error)) => {
+        LoadError::Key(error) => {
             let hint = error.hint();
             Failure::environment(error).hint(hint)
         }
-        StartError::Load(LoadError::Catalog(error)) => {
-            Failure::input(error).hint("write the releases anew with `countersign build`")
+        LoadError::Registry(error @ RegistryError::NoFolder { .. }) => {
+            Failure::input(error).hint("name the instance's folder with -C, or make one with `countersign init`")
         }
-        StartError::Load(error) => Failure::input(error),
-        StartError::Thread(_) => Failure::environment(error),
+        error => Failure::input(error),
     }
 }
 

@@ -52,6 +52,17 @@ pub enum Refusal {
     PluginNotCovered,
 }
 
+/// The license if there is one and it is active on `today` (UTC).
+pub fn in_good_standing(license: Option<&License>, today: NaiveDate) -> Result<&License, Refusal> {
+    let license = license.ok_or(Refusal::UnknownLicense)?;
+    match license.standing(today) {
+        Standing::Active => Ok(license),
+        Standing::Expired => Err(Refusal::LicenseExpired),
+        Standing::Suspended => Err(Refusal::LicenseSuspended),
+        Standing::Revoked => Err(Refusal::LicenseRevoked),
+    }
+}
+
 /// Makes the five entitlement checks of the interface (section 4.2).
 ///
 /// The license is judged first, its binding included, so that a stranger learns nothing about which plugins exist.
@@ -63,13 +74,7 @@ pub fn decide<'a>(
     plugin: Option<&'a Plugin>,
     today: NaiveDate,
 ) -> Result<Entitlement<'a>, Refusal> {
-    let license = license.ok_or(Refusal::UnknownLicense)?;
-    match license.standing(today) {
-        Standing::Active => {}
-        Standing::Expired => return Err(Refusal::LicenseExpired),
-        Standing::Suspended => return Err(Refusal::LicenseSuspended),
-        Standing::Revoked => return Err(Refusal::LicenseRevoked),
-    }
+    let license = in_good_standing(license, today)?;
     match license.seat(stored, host) {
         Seat::Held => {}
         Seat::Free => return Err(Refusal::LicenseNotBound),

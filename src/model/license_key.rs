@@ -298,7 +298,8 @@ mod tests {
             assert_eq!(LicenseKey::redact(&written), expected);
             assert!(LicenseKey::is_in(&written));
         }
-        for harmless in ["", "1.2.3", "A note on order 4711, renewed twice", &text[..28], &Digest::of(b"x").to_string()] {
+        for harmless in ["", "1.2.3", "A note on order 4711, renewed twice", &text[..28], &Digest::of(b"x").to_string()]
+        {
             assert_eq!(LicenseKey::redact(harmless), harmless);
             assert!(!LicenseKey::is_in(harmless), "{harmless}");
         }

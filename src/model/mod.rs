@@ -6,6 +6,7 @@
 pub mod binding;
 pub mod digest;
 pub mod entitlement;
+pub mod error_chain;
 pub mod license;
 pub mod license_key;
 pub mod manifest;

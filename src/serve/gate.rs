@@ -112,10 +112,14 @@ impl Gate {
         current: Option<&Version>,
         today: NaiveDate,
     ) -> Result<Option<Bytes>, Refusal> {
-        let license = snapshot.registry.license(id);
+        let license = snapshot.registry.license(id).map(|license| &**license);
+        if self.local_hosts == LocalHosts::Allow && host.is_local() {
+            // Nobody is bound there under this rule, whoever may have been under another.
+            return Err(entitlement::in_good_standing(license, today).err().unwrap_or(Refusal::LicenseNotBound));
+        }
         let stored = self.bindings.of(id);
         let plugin = snapshot.registry.plugin(slug);
-        let entitlement = entitlement::decide(license.map(|license| &**license), &stored, host, plugin, today)?;
+        let entitlement = entitlement::decide(license, &stored, host, plugin, today)?;
         Ok(snapshot.catalog.manifest(&entitlement, current))
     }
 }

@@ -17,6 +17,7 @@ use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_io_timeout::TimeoutStream;
 use warp::Filter;
 use warp::http::Request;
 use warp::reply::Response;
@@ -46,6 +47,8 @@ pub struct Bounds {
     pub connections: usize,
     /// Time for a request's headers to arrive, which also ends an idle connection.
     pub header_timeout: Duration,
+    /// Time a client may not take anything of its answer.
+    pub write_timeout: Duration,
     /// Time for requests under way after the shutdown.
     pub drain: Duration,
 }
@@ -66,13 +69,16 @@ where
             accepted = accept(&listener, &permits) => accepted,
             () = &mut shutdown => break,
         };
+        // A client that does not take its answer must not hold a connection for ever.
+        let mut stream = TimeoutStream::new(stream);
+        stream.set_write_timeout(Some(bounds.write_timeout));
         let service = service.clone();
         let bounded = service_fn(move |request| answer(service.clone(), peer.ip(), request));
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(bounds.header_timeout)
             .max_buf_size(MAX_HEAD)
-            .serve_connection(TokioIo::new(stream), bounded);
+            .serve_connection(TokioIo::new(Box::pin(stream)), bounded);
         let connection = graceful.watch(connection);
         tokio::spawn(async move {
             // A client that breaks its connection is no event.

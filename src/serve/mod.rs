@@ -17,7 +17,7 @@ pub mod validate;
 mod watch;
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,10 +30,11 @@ use self::limits::Limits;
 use self::listener::Bounds;
 use self::reload::{Loaded, Reloader};
 use self::signer::Signer;
-use crate::config::{Config, LocalHosts};
+use crate::config::{LocalHosts, ServeConfig};
+use crate::model::error_chain::ErrorChain;
 use crate::store::Bindings;
 
-pub use self::reload::LoadError;
+pub use self::reload::{LoadError, load};
 
 /// What every request shares.
 pub struct Service {
@@ -68,13 +69,12 @@ pub struct Server {
 }
 
 impl Server {
-    /// Loads the instance and starts the threads that sign and that watch the files.
+    /// Puts what was loaded in force, and starts the threads that sign and that watch the files.
     ///
     /// # Errors
-    /// The key, the registry or the releases are not fit to start with, or the machine gives no thread.
-    pub fn start(config: &Config, bindings: Arc<dyn Bindings>) -> Result<Self, StartError> {
-        let Loaded { snapshot, files } = reload::load(&config.paths)?;
-        let serve = &config.serve;
+    /// The machine gives no thread.
+    pub fn start(config: &ServeConfig, public: &Path, loaded: Loaded, bindings: Arc<dyn Bindings>) -> io::Result<Self> {
+        let Loaded { snapshot, files, fault } = loaded;
         tracing::info!(
             plugins = snapshot.registry.plugin_count(),
             licenses = snapshot.registry.license_count(),
@@ -82,21 +82,26 @@ impl Server {
             key_id = snapshot.key.public().key_id(),
             "loaded"
         );
+        let health = Health::new(Utc::now());
+        if let Some(fault) = fault {
+            health.note(Part::Catalog, State::Failing, Some(ErrorChain(&fault).to_string()), Utc::now());
+        }
         let service = Arc::new(Service {
-            gate: Gate::new(snapshot, bindings, serve.local_hosts),
-            signer: Signer::start(serve.signing_queue.get())?,
-            limits: Limits::new(serve.requests_per_minute),
-            health: Health::new(Utc::now()),
-            public: config.paths.public.clone(),
-            request_timeout: serve.request_timeout,
-            grace_period_hours: serve.grace_period_hours,
-            local_hosts: serve.local_hosts,
+            gate: Gate::new(snapshot, bindings, config.local_hosts),
+            signer: Signer::start(config.signing_queue.get())?,
+            limits: Limits::new(config.requests_per_minute),
+            health,
+            public: public.to_owned(),
+            request_timeout: config.request_timeout,
+            grace_period_hours: config.grace_period_hours,
+            local_hosts: config.local_hosts,
         });
-        let reloader = Reloader::start(&service, files, serve.poll)?;
+        let reloader = Reloader::start(&service, files, config.poll)?;
         let bounds = Bounds {
-            connections: serve.max_connections.get(),
-            header_timeout: serve.request_timeout,
-            drain: serve.drain,
+            connections: config.max_connections.get(),
+            header_timeout: config.request_timeout,
+            write_timeout: config.request_timeout,
+            drain: config.drain,
         };
         Ok(Self { service, reloader, bounds })
     }
@@ -112,17 +117,6 @@ impl Server {
         listener::run(listener, routes::all(Arc::clone(&self.service)), self.bounds, shutdown).await;
         sweeping.abort();
     }
-}
-
-/// Why a server does not start.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// A file is not fit to start with.
-    #[error(transparent)]
-    Load(#[from] LoadError),
-    /// The machine gives no thread.
-    #[error("a thread cannot be started")]
-    Thread(#[from] io::Error),
 }
 
 async fn sweep(service: Arc<Service>) {

@@ -79,53 +79,43 @@ impl Problem {
         Self::Internal(request_id)
     }
 
-    /// The table: HTTP status, code and title.
-    fn row(&self) -> (StatusCode, &'static str, &'static str) {
+    /// The table: HTTP status and code.
+    fn row(&self) -> (StatusCode, &'static str) {
         use StatusCode as S;
         match self {
-            Self::Malformed(_) => (S::BAD_REQUEST, "malformed_request", "The request is malformed"),
-            Self::MissingField(_) => (S::BAD_REQUEST, "missing_field", "A required field is missing"),
+            Self::Malformed(_) => (S::BAD_REQUEST, "malformed_request"),
+            Self::MissingField(_) => (S::BAD_REQUEST, "missing_field"),
             Self::Refused(refusal) => match refusal {
-                Refusal::UnknownLicense => (S::FORBIDDEN, "unknown_license", "The license is not known"),
-                Refusal::LicenseExpired => (S::FORBIDDEN, "license_expired", "The license has expired"),
-                Refusal::LicenseSuspended => (S::FORBIDDEN, "license_suspended", "The license is suspended"),
-                Refusal::LicenseRevoked => (S::FORBIDDEN, "license_revoked", "The license was revoked"),
-                Refusal::LicenseNotBound => (S::FORBIDDEN, "license_not_bound", "The license is not bound to a site"),
-                Refusal::BoundElsewhere => (S::FORBIDDEN, "bound_elsewhere", "The license is in use on another site"),
-                Refusal::PluginNotCovered => (S::FORBIDDEN, "plugin_not_covered", "The license does not cover it"),
-                Refusal::UnknownPlugin => (S::NOT_FOUND, "unknown_plugin", "The plugin is not known"),
-                Refusal::SourceNotConfigured => (S::NOT_FOUND, "source_not_configured", "The plugin has no source"),
+                Refusal::UnknownLicense => (S::FORBIDDEN, "unknown_license"),
+                Refusal::LicenseExpired => (S::FORBIDDEN, "license_expired"),
+                Refusal::LicenseSuspended => (S::FORBIDDEN, "license_suspended"),
+                Refusal::LicenseRevoked => (S::FORBIDDEN, "license_revoked"),
+                Refusal::LicenseNotBound => (S::FORBIDDEN, "license_not_bound"),
+                Refusal::BoundElsewhere => (S::FORBIDDEN, "bound_elsewhere"),
+                Refusal::PluginNotCovered => (S::FORBIDDEN, "plugin_not_covered"),
+                Refusal::UnknownPlugin => (S::NOT_FOUND, "unknown_plugin"),
+                Refusal::SourceNotConfigured => (S::NOT_FOUND, "source_not_configured"),
             },
-            Self::LicenseKey(LicenseKeyError::Malformed) => {
-                (S::UNPROCESSABLE_ENTITY, "malformed_license_key", "The license key is malformed")
-            }
-            Self::LicenseKey(LicenseKeyError::Checksum) => {
-                (S::UNPROCESSABLE_ENTITY, "license_key_checksum", "The license key has a typing error")
-            }
-            Self::SiteUrl { .. } => {
-                (S::UNPROCESSABLE_ENTITY, "malformed_site_url", "The site address does not name a site")
-            }
-            Self::BuildId => (S::UNPROCESSABLE_ENTITY, "malformed_build_id", "The build id is no UUID"),
-            Self::FieldTooLong { .. } => (S::UNPROCESSABLE_ENTITY, "field_too_long", "A field is too long"),
-            Self::NotFound => (S::NOT_FOUND, "not_found", "There is nothing here"),
-            Self::MethodNotAllowed(_) => (S::METHOD_NOT_ALLOWED, "method_not_allowed", "The method is not allowed"),
-            Self::RequestTimeout => (S::REQUEST_TIMEOUT, "request_timeout", "The request took too long"),
-            Self::PayloadTooLarge(_) => (S::PAYLOAD_TOO_LARGE, "payload_too_large", "The body is too large"),
-            Self::UriTooLong(_) => (S::URI_TOO_LONG, "uri_too_long", "The address is too long"),
-            Self::UnsupportedMediaType => {
-                (S::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", "The body's type is not supported")
-            }
-            Self::HeadersTooLarge(_) => {
-                (S::REQUEST_HEADER_FIELDS_TOO_LARGE, "headers_too_large", "The header fields are too large")
-            }
-            Self::TooManyRequests(_) => (S::TOO_MANY_REQUESTS, "too_many_requests", "Too many requests"),
-            Self::Overloaded => (S::SERVICE_UNAVAILABLE, "overloaded", "The server is overloaded"),
-            Self::StoreUnavailable => (S::SERVICE_UNAVAILABLE, "store_unavailable", "The store is not available"),
-            Self::Internal(_) => (S::INTERNAL_SERVER_ERROR, "internal", "The server failed"),
+            Self::LicenseKey(LicenseKeyError::Malformed) => (S::UNPROCESSABLE_ENTITY, "malformed_license_key"),
+            Self::LicenseKey(LicenseKeyError::Checksum) => (S::UNPROCESSABLE_ENTITY, "license_key_checksum"),
+            Self::SiteUrl { .. } => (S::UNPROCESSABLE_ENTITY, "malformed_site_url"),
+            Self::BuildId => (S::UNPROCESSABLE_ENTITY, "malformed_build_id"),
+            Self::FieldTooLong { .. } => (S::UNPROCESSABLE_ENTITY, "field_too_long"),
+            Self::NotFound => (S::NOT_FOUND, "not_found"),
+            Self::MethodNotAllowed(_) => (S::METHOD_NOT_ALLOWED, "method_not_allowed"),
+            Self::RequestTimeout => (S::REQUEST_TIMEOUT, "request_timeout"),
+            Self::PayloadTooLarge(_) => (S::PAYLOAD_TOO_LARGE, "payload_too_large"),
+            Self::UriTooLong(_) => (S::URI_TOO_LONG, "uri_too_long"),
+            Self::UnsupportedMediaType => (S::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type"),
+            Self::HeadersTooLarge(_) => (S::REQUEST_HEADER_FIELDS_TOO_LARGE, "headers_too_large"),
+            Self::TooManyRequests(_) => (S::TOO_MANY_REQUESTS, "too_many_requests"),
+            Self::Overloaded => (S::SERVICE_UNAVAILABLE, "overloaded"),
+            Self::StoreUnavailable => (S::SERVICE_UNAVAILABLE, "store_unavailable"),
+            Self::Internal(_) => (S::INTERNAL_SERVER_ERROR, "internal"),
         }
     }
 
-    /// What a person should know beyond the title.
+    /// What a person should know.
     fn detail(&self) -> String {
         match self {
             Self::Malformed(what) => what.clone(),
@@ -166,7 +156,7 @@ impl Problem {
 
     /// The answer on the wire.
     pub fn into_response(self) -> Response {
-        let (status, code, title) = self.row();
+        let (status, code) = self.row();
         let request_id = match self {
             Self::Internal(id) => Some(id),
             _ if status.is_server_error() => {
@@ -178,8 +168,9 @@ impl Problem {
             _ => None,
         };
         let document = Document {
+            // RFC 9457 section 4.2.1: with this type the title is the status' own phrase; `code` is what tells apart.
             kind: "about:blank",
-            title,
+            title: status.canonical_reason().unwrap_or_default(),
             status: status.as_u16(),
             detail: self.detail(),
             code,

@@ -3,11 +3,10 @@
 //! One thread of its own. notify wakes it, SIGHUP wakes it, and a slow poll wakes it where notify sees nothing. What it
 //! loads goes to the gate; what it thinks of it goes to `health` and, once, to the log.
 
-use std::error::Error;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant, SystemTime};
 use std::{fs, io, thread};
@@ -21,6 +20,7 @@ use super::signer::{KeyError, SigningKey};
 use super::watch::Watch;
 use crate::catalog::{Catalog, CatalogError};
 use crate::config::Paths;
+use crate::model::error_chain::ErrorChain;
 use crate::registry::{Registry, RegistryError};
 
 /// A change is looked at when the files have been quiet for so long: an editor or a copy is done by then.
@@ -28,6 +28,9 @@ const QUIET: Duration = Duration::from_millis(200);
 
 /// A change is looked at after so long even where the files are never quiet.
 const IMPATIENCE: Duration = Duration::from_millis(1_000);
+
+/// Wakes that may wait: a burst of changes is one change.
+const PENDING: usize = 16;
 
 /// How often a catalog that a build is just replacing is tried at start.
 const START_TRIES: u32 = 10;
@@ -62,43 +65,53 @@ pub enum LoadError {
 pub struct Loaded {
     /// To be put in force.
     pub snapshot: Snapshot,
+    /// What is wrong with the catalog, which is empty then.
+    pub fault: Option<CatalogError>,
     /// What is to be watched.
     pub files: [File; 3],
 }
 
-/// Loads everything for a start; where nothing is published yet the catalog is empty.
+/// Loads everything for a start. Without a key there is nothing to say, and without a registry nothing true; without
+/// releases there is.
 pub fn load(paths: &Paths) -> Result<Loaded, LoadError> {
     // Looked at before they are read, so that no change falls between.
-    let files = [
+    let mut files = [
         File::new(Part::Registry, &paths.registry),
         File::new(Part::Catalog, &paths.releases),
         File::new(Part::Key, &paths.signing_key),
     ];
     let key = Arc::new(SigningKey::load(&paths.signing_key)?);
     let registry = Arc::new(Registry::load(&paths.registry)?);
-    let catalog = Arc::new(first_catalog(&paths.releases)?);
-    Ok(Loaded { snapshot: Snapshot { registry, catalog, key }, files })
+    let (catalog, fault) = first_catalog(&paths.releases);
+    files[1].failed = fault.is_some();
+    Ok(Loaded { snapshot: Snapshot { registry, catalog: Arc::new(catalog), key }, files, fault })
 }
 
-fn first_catalog(releases: &Path) -> Result<Catalog, CatalogError> {
-    for _ in 1..START_TRIES {
+/// The catalog for a start. A build that is under way is waited for; one that was killed must not keep licenses from
+/// being validated, so a broken catalog is an empty one, and its fault comes back with it.
+fn first_catalog(releases: &Path) -> (Catalog, Option<CatalogError>) {
+    let mut tries = 1..START_TRIES;
+    loop {
         match Catalog::load(releases) {
+            Ok(catalog) => return (catalog, None),
             // A build replaces manifests before the index.
-            Err(CatalogError::Differs { .. }) => thread::sleep(QUIET),
+            Err(CatalogError::Differs { .. }) if tries.next().is_some() => thread::sleep(QUIET),
             Err(CatalogError::NoIndex { path }) => {
                 tracing::warn!(index = %path.display(), "nothing is published yet: run `countersign build`");
-                return Ok(Catalog::default());
+                return (Catalog::default(), None);
             }
-            loaded => return loaded,
+            Err(error) => {
+                tracing::error!(error = %ErrorChain(&error), "no updates until `countersign build` has mended the releases");
+                return (Catalog::default(), Some(error));
+            }
         }
     }
-    Catalog::load(releases)
 }
 
 /// Wakes the thread, which ends with the service it reloads.
 #[derive(Clone, Debug)]
 pub struct Reloader {
-    wake: Sender<Wake>,
+    wake: SyncSender<Wake>,
 }
 
 #[derive(Debug)]
@@ -110,10 +123,11 @@ enum Wake {
 impl Reloader {
     /// Starts the thread that keeps `service` in step with the files it was loaded from.
     pub fn start(service: &Arc<Service>, files: [File; 3], poll: Duration) -> io::Result<Self> {
-        let (wake, woken) = channel();
+        let (wake, woken) = sync_channel(PENDING);
         let changed = wake.clone();
         let watch = Watch::new(files.iter().map(|file| file.path.clone()).collect(), move || {
-            let _ = changed.send(Wake::Changed);
+            // Where that many wait, the change is looked at anyway.
+            let _ = changed.try_send(Wake::Changed);
         });
         let mut worker = Worker { service: Arc::downgrade(service), files, watch, poll };
         thread::Builder::new().name("reload".to_owned()).spawn(move || worker.run(&woken))?;
@@ -186,12 +200,16 @@ impl File {
         Self { part, path: path.to_owned(), seen: print.at_rest.then_some(print.value), failed: false }
     }
 
-    /// Loads the part if its files changed. Returns whether they have come to rest.
+    /// Loads the part if its files changed and are at rest. Returns whether they are.
     fn refresh(&mut self, service: &Service, forced: bool) -> bool {
         let print = Fingerprint::of(&self.path);
         let unchanged = self.seen == Some(print.value);
         if unchanged && !self.failed && !forced {
             return true;
+        }
+        // What is being written in place may look whole before it is.
+        if !print.at_rest && !forced {
+            return false;
         }
         self.seen = print.at_rest.then_some(print.value);
         let started = Instant::now();
@@ -204,8 +222,9 @@ impl File {
                 tracing::info!(part, milliseconds = started.elapsed().as_millis(), "reloaded");
             }
             Err(error) => {
-                let error = one_line(&error);
-                if service.health.note(self.part, State::Stale, Some(error.clone()), Utc::now()) {
+                let error = ErrorChain(&error).to_string();
+                let news = service.health.note(self.part, State::Stale, Some(error.clone()), Utc::now());
+                if news || forced {
                     tracing::warn!(part, %error, "not reloaded; the last good state stays in force");
                 }
             }
@@ -287,15 +306,4 @@ fn walk(path: &Path, depth: usize, visit: &mut impl FnMut(&Path, &fs::Metadata))
     for path in below {
         walk(&path, depth - 1, visit);
     }
-}
-
-/// An error and its causes, for one line of the log.
-fn one_line(error: &dyn Error) -> String {
-    let mut line = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        line += &format!(": {error}");
-        cause = error.source();
-    }
-    line.replace('\n', "; ")
 }

@@ -5,7 +5,7 @@ use uuid::Uuid;
 use super::problem::Problem;
 use crate::config::LocalHosts;
 use crate::model::license_key::{LicenseId, LicenseKey};
-use crate::model::site_host::SiteHost;
+use crate::model::site_host::{SiteHost, SiteHostError};
 
 /// A version a site reports may be at most this long, in bytes.
 pub const MAX_VERSION: usize = 64;
@@ -19,12 +19,15 @@ pub fn license_id(license_key: Option<&str>) -> Result<LicenseId, Problem> {
 
 /// Normalizes the site address; `local_hosts` says whether a host that only its own network can reach is taken.
 pub fn site_host(site_url: &str, local_hosts: LocalHosts) -> Result<SiteHost, Problem> {
-    let host: SiteHost = site_url.parse().map_err(|error: crate::model::site_host::SiteHostError| {
-        Problem::SiteUrl { reason: error.code(), text: error.to_string() }
-    })?;
+    let malformed = |error: SiteHostError| Problem::SiteUrl { reason: error.code(), text: error.to_string() };
+    let host: SiteHost = site_url.parse().map_err(malformed)?;
+    let refused = |reason, text: &str| Err(Problem::SiteUrl { reason, text: text.to_owned() });
+    // SECURITY: a host is stored and logged, and somebody will paste the key into the wrong field.
+    if LicenseKey::is_in(host.as_str()) {
+        return refused("license_key", "it is a license key");
+    }
     if local_hosts == LocalHosts::Refuse && host.is_local() {
-        let text = "this server takes no sites on localhost or a private network".to_owned();
-        return Err(Problem::SiteUrl { reason: "local_host", text });
+        return refused("local_host", "this server takes no sites on localhost or a private network");
     }
     Ok(host)
 }

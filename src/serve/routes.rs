@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | POST | `/api/v1/validate-license` | [`validate`] |
 //! | GET | `/api/v1/updates/<plugin>` | [`updates`] |
-//! | GET | `/healthz`, `/readyz` | [`health`] |
+//! | GET, HEAD | `/healthz`, `/readyz` | [`health`] |
 //! | GET, HEAD | anything else | a file of `public/` |
 
 use std::convert::Infallible;
@@ -27,7 +27,7 @@ pub fn all(service: Arc<Service>) -> impl Filter<Extract = (impl Reply,), Error 
     let address = warp::ext::get::<ClientAddress>().map(|ClientAddress(address)| address);
 
     let validate = warp::path!("api" / "v1" / "validate-license")
-        .and(only(Method::POST, "POST"))
+        .and(only(&[Method::POST], "POST"))
         .and(service.clone())
         .and(address)
         .and(warp::header::headers_cloned())
@@ -36,7 +36,7 @@ pub fn all(service: Arc<Service>) -> impl Filter<Extract = (impl Reply,), Error 
             validate::reply(&service, address, headers, body).await.unwrap_or_else(Problem::into_response)
         });
     let updates = warp::path!("api" / "v1" / "updates" / String)
-        .and(only(Method::GET, "GET"))
+        .and(only(&[Method::GET], "GET"))
         .and(service.clone())
         .and(address)
         .and(warp::header::headers_cloned())
@@ -44,9 +44,9 @@ pub fn all(service: Arc<Service>) -> impl Filter<Extract = (impl Reply,), Error 
         .map(|slug: String, service: Arc<Service>, address: IpAddr, headers: HeaderMap, query: String| {
             updates::reply(&service, address, &slug, &headers, &query).unwrap_or_else(Problem::into_response)
         });
-    let healthz = warp::path!("healthz").and(only(Method::GET, "GET")).map(health::liveness);
+    let healthz = warp::path!("healthz").and(only(&[Method::GET, Method::HEAD], "GET, HEAD")).map(health::liveness);
     let readyz = warp::path!("readyz")
-        .and(only(Method::GET, "GET"))
+        .and(only(&[Method::GET, Method::HEAD], "GET, HEAD"))
         .and(service)
         .map(|service: Arc<Service>| service.readiness());
 
@@ -66,10 +66,10 @@ struct WrongMethod {
 
 impl Reject for WrongMethod {}
 
-fn only(method: Method, allowed: &'static str) -> impl Filter<Extract = (), Error = Rejection> + Clone {
+fn only(methods: &'static [Method], allowed: &'static str) -> impl Filter<Extract = (), Error = Rejection> + Clone {
     warp::method()
-        .and_then(move |asked| {
-            let right = asked == method;
+        .and_then(move |asked: Method| {
+            let right = methods.contains(&asked);
             async move { if right { Ok(()) } else { Err(warp::reject::custom(WrongMethod { allowed })) } }
         })
         .untuple_one()

@@ -3,6 +3,7 @@
 //! RSASSA-PKCS1-v1_5 with SHA-256 (RFC 8017 section 8.2) through aws-lc-rs, which is constant-time. The async workers
 //! never wait for an exponentiation; a full queue is an answer of its own.
 
+use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
@@ -17,8 +18,12 @@ use base64::prelude::BASE64_STANDARD;
 use rsa::pkcs1::DecodeRsaPrivateKey;
 use rsa::pkcs8::{DecodePrivateKey, EncodePrivateKey};
 use tokio::sync::oneshot;
+use zeroize::Zeroizing;
 
 use crate::model::public_key::{PublicKey, PublicKeyError};
+
+/// More than a key of 4096 bits in PEM, in bytes.
+const MAX_PEM: u64 = 16 * 1024;
 
 /// A signing key in memory, and the public half that checks its signatures.
 pub struct SigningKey {
@@ -33,13 +38,12 @@ pub enum KeyError {
     #[error("{}: there is no signing key", .0.display())]
     Missing(PathBuf),
     /// The file cannot be read.
-    #[error("{}: the signing key cannot be read: {source}", path.display())]
+    #[error("{}: the signing key cannot be read: {reason}", path.display())]
     Read {
         /// The file.
         path: PathBuf,
-        /// Why.
-        #[source]
-        source: io::Error,
+        /// Why; shown, so no cause of its own.
+        reason: io::Error,
     },
     /// Somebody else on the machine can read the file.
     #[error("{}: others can read the signing key (mode {mode:04o})", path.display())]
@@ -53,13 +57,12 @@ pub enum KeyError {
     #[error("{}: not an RSA private key in PEM (PKCS #8 or PKCS #1)", .0.display())]
     NotAKey(PathBuf),
     /// The key is too short or too long.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: {reason}", path.display())]
     Size {
         /// The file.
         path: PathBuf,
-        /// Its size, and which are accepted.
-        #[source]
-        source: PublicKeyError,
+        /// Its size, and which are accepted; shown, so no cause of its own.
+        reason: PublicKeyError,
     },
 }
 
@@ -80,21 +83,27 @@ impl KeyError {
 impl SigningKey {
     /// Reads a private key that nobody but its owner can read.
     pub fn load(path: &Path) -> Result<Self, KeyError> {
-        let read_error = |source: io::Error| match source.kind() {
+        let read_error = |reason: io::Error| match reason.kind() {
             io::ErrorKind::NotFound => KeyError::Missing(path.to_owned()),
-            _ => KeyError::Read { path: path.to_owned(), source },
+            _ => KeyError::Read { path: path.to_owned(), reason },
         };
-        let mode = fs::metadata(path).map_err(read_error)?.permissions().mode() & 0o7777;
+        let not_a_key = || KeyError::NotAKey(path.to_owned());
+        // Looked at before it is opened, because opening a pipe waits for its writer.
+        if !fs::metadata(path).map_err(read_error)?.is_file() {
+            return Err(not_a_key());
+        }
+        let file = fs::File::open(path).map_err(read_error)?;
+        let mode = file.metadata().map_err(read_error)?.permissions().mode() & 0o7777;
         if mode & 0o077 != 0 {
             return Err(KeyError::Exposed { path: path.to_owned(), mode });
         }
-        let pem = zeroize::Zeroizing::new(fs::read_to_string(path).map_err(read_error)?);
-        let not_a_key = || KeyError::NotAKey(path.to_owned());
+        let mut pem = Zeroizing::new(String::new());
+        file.take(MAX_PEM).read_to_string(&mut pem).map_err(read_error)?;
         let private = rsa::RsaPrivateKey::from_pkcs8_pem(&pem)
             .or_else(|_| rsa::RsaPrivateKey::from_pkcs1_pem(&pem))
             .map_err(|_| not_a_key())?;
         let public = PublicKey::new(private.to_public_key())
-            .map_err(|source| KeyError::Size { path: path.to_owned(), source })?;
+            .map_err(|reason| KeyError::Size { path: path.to_owned(), reason })?;
         let der = private.to_pkcs8_der().map_err(|_| not_a_key())?;
         let pair = KeyPair::from_pkcs8(der.as_bytes()).map_err(|_| not_a_key())?;
         Ok(Self { pair, public })

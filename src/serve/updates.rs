@@ -54,8 +54,9 @@ pub fn reply(
     tracing::debug!(license = id.log_tag(), site = %host, code, "asked for updates");
     let manifest = decided.map_err(Problem::Refused)?;
     let mut report = Report { build_id, last_seen: Some(now), ..Report::default() };
-    if let (Some(version), Ok(slug)) = (current, slug.parse()) {
-        report.current_versions.extend([(slug, version.to_string())]);
+    let version = current.and_then(|version| Report::meaningful_version(version.as_str()));
+    if let (Some(version), Ok(slug)) = (version, slug.parse()) {
+        report.current_versions.extend([(slug, version)]);
     }
     service.gate.bindings().report(&id, &host, report);
 

@@ -78,7 +78,13 @@ pub async fn reply(
         ..Report::default()
     };
     let finding = service.gate.validate(&snapshot, &id, &host, report, now).await.map_err(store_problem)?;
-    tracing::debug!(license = id.log_tag(), site = %host, code = finding.verdict.code(), build_id = build_id.map(tracing::field::display), "validated");
+    let (license, code) = (id.log_tag(), finding.verdict.code());
+    if finding.verdict == Verdict::BoundElsewhere {
+        // For abuse review: which build asks from where it must not.
+        tracing::info!(license, site = %host, build_id = build_id.map(tracing::field::display), "bound elsewhere");
+    } else {
+        tracing::debug!(license, site = %host, code, "validated");
+    }
 
     let license = finding.license.as_deref();
     let statement = Statement {

@@ -63,6 +63,36 @@ fn of_64_hosts_at_once_exactly_three_get_a_license_for_three_sites() {
 }
 
 #[test]
+fn every_first_binding_is_on_disk_before_its_answer() {
+    let license = License::new();
+    let instance = Instance::with_licenses(&[license.toml("sites = \"unlimited\"")]);
+    let trace = instance.file("trace");
+    let server = Server::start_traced(&instance, "fdatasync,sendto,writev,write", &trace);
+    let sites: Vec<String> = (0..5).map(|number| format!("site-{number}.com")).collect();
+    for site in &sites {
+        assert_eq!(server.validate(&license, site).code(), "ok");
+    }
+    assert!(server.stop().success());
+    crate::support::eventually("the trace is whole", Duration::from_secs(10), || {
+        std::fs::read_to_string(&trace).is_ok_and(|trace| trace.contains("+++ exited with 0 +++"))
+    });
+    let trace = std::fs::read_to_string(&trace).unwrap();
+    // Each answer follows a sync of the store's data that was not there before the answer in front of it.
+    let mut synced = false;
+    let mut answers = 0;
+    for line in trace.lines() {
+        if line.contains("fdatasync(") && line.contains("/store/db>") || line.contains("<... fdatasync resumed>") {
+            synced = true;
+        } else if line.contains("HTTP/1.1 200 OK") {
+            assert!(synced, "an answer without a sync:\n{trace}");
+            synced = false;
+            answers += 1;
+        }
+    }
+    assert_eq!(answers, sites.len(), "{trace}");
+}
+
+#[test]
 fn every_acknowledged_binding_survives_kill_9() {
     const KILLS: usize = 30;
     const WRITERS: usize = 16;

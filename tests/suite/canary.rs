@@ -57,7 +57,9 @@ fn no_route_log_or_file_has_a_license_key() {
             json!({ "license_key": key }),
             json!({ "license_key": [key], "site_url": "a.com" }),
             json!({ "license_key": { key: key }, "site_url": key }),
-            json!({ "license_key": key, "site_url": "a.com", "build_id": key, "plugin_version": key }),
+            json!({ "license_key": key, "site_url": "a.com", "build_id": key }),
+            json!({ "license_key": key, "site_url": "a.com", "plugin_version": key }),
+            json!({ "license_key": key, "site_url": "a.com", "plugin_version": format!("1.0-{}", key.to_lowercase()) }),
             json!({ "license_key": format!("{}U", &key[..28]), "site_url": "a.com" }),
             json!({ "license_key": format!("{key}{key}{key}{key}{key}"), "site_url": "a.com" }),
             json!([key]),
@@ -84,6 +86,8 @@ fn no_route_log_or_file_has_a_license_key() {
             format!("/api/v1/updates/acme-forms?license_key={key}&license_key={key}").as_str(),
             format!("/api/v1/updates/acme-forms?license_key={key}&site_url={key}@").as_str(),
             format!("/api/v1/updates/acme-forms?license_key={key}&site_url=a.com&build_id={key}").as_str(),
+            format!("/api/v1/updates/acme-forms?license_key={key}&site_url=a.com&current_version={key}").as_str(),
+            format!("/api/v1/updates/acme-forms?license_key={key}&site_url={key}").as_str(),
             format!("/healthz?license_key={key}").as_str(),
             format!("/readyz?license_key={key}&{}", "x".repeat(4096)).as_str(),
         ]) {
@@ -98,10 +102,19 @@ fn no_route_log_or_file_has_a_license_key() {
         assert_clean("an answer", &response.body, &canaries);
         assert_clean("an answer's headers", format!("{:?}", response.headers).as_bytes(), &canaries);
     }
-    instance.write("registry/licenses/broken.toml", "id = \n");
+    for site_url in [good.key.clone(), format!("https://{}.example", good.key)] {
+        let refused = server.ask(&json!({ "license_key": good.key, "site_url": site_url }));
+        assert_eq!(refused.json()["reason"], "license_key");
+        assert_clean("a refused site", &refused.body, &canaries);
+    }
+    let broken = format!("{0} = 1\n[[license]]\nid = \"{0}\"\n[{0}]\n", good.key);
+    instance.write("registry/plugins/broken.toml", &broken);
     crate::support::eventually("the reload is logged", std::time::Duration::from_secs(3), || {
         server.log().contains("not reloaded")
     });
+    bodies.push(get(address, "/readyz"));
+    assert_clean("/readyz", &bodies.last().unwrap().body, &canaries);
+    fs::remove_file(instance.file("registry/plugins/broken.toml")).unwrap();
     let log = server.log();
     assert!(log.contains("validated") && log.contains(&good.id[..12]), "the log names the license by its id");
     assert_clean("the log", log.as_bytes(), &canaries);
@@ -148,6 +161,8 @@ fn no_command_prints_or_stores_a_license_key_but_the_one_that_issues_it() {
                 &["license", "resume", key],
                 &["license", "list", "--module", key],
                 &["license", "issue", "--module", "forms", "--note", "x", "--expires", key],
+                &["license", "issue", "--module", "forms", &format!("--expires={key}")],
+                &["license", "show", "0123456789abcdef", key],
                 &["build", "--plugin", key],
                 &["verify", key, "--key", key],
                 &["verify", "statement.json", "--key", key],

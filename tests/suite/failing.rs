@@ -55,7 +55,8 @@ fn with_broken_store(error: fn() -> StoreError, test: impl FnOnce(SocketAddr, &L
     let license = License::new();
     let instance = Instance::with_licenses(&[license.toml("")]);
     let config = Config::load(instance.path(), &PathSettings::default(), &ServeSettings::default()).unwrap();
-    let server = serve::Server::start(&config, Arc::new(Broken(error))).unwrap();
+    let loaded = serve::load(&config.paths).unwrap();
+    let server = serve::Server::start(&config.serve, &config.paths.public, loaded, Arc::new(Broken(error))).unwrap();
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -65,7 +66,8 @@ fn with_broken_store(error: fn() -> StoreError, test: impl FnOnce(SocketAddr, &L
     });
 }
 
-fn assert_unavailable(response: &Response, status: u16, code: &str, title: &str, detail: &str) {
+fn assert_unavailable(response: &Response, status: u16, code: &str, detail: &str) {
+    let title = if status == 500 { "Internal Server Error" } else { "Service Unavailable" };
     assert_eq!(response.header("content-type"), Some("application/problem+json"));
     assert_eq!(response.header("cache-control"), Some("no-store"));
     let body = response.json();
@@ -84,7 +86,7 @@ fn a_store_that_cannot_write_is_unavailable_for_new_sites_and_shows_on_readyz() 
         |address, license| {
             let response = post_json(address, VALIDATE, &question(license, "a.com"));
             let detail = "New sites cannot be bound at the moment; bound ones are not affected. Ask again in 60 s.";
-            assert_unavailable(&response, 503, "store_unavailable", "The store is not available", detail);
+            assert_unavailable(&response, 503, "store_unavailable", detail);
             assert_eq!(response.header("retry-after"), Some("60"));
 
             let ready = get(address, "/readyz");
@@ -102,7 +104,7 @@ fn a_store_with_too_much_to_do_is_an_overload() {
         || StoreError::Busy,
         |address, license| {
             let response = post_json(address, VALIDATE, &question(license, "a.com"));
-            assert_unavailable(&response, 503, "overloaded", "The server is overloaded", "Ask again in 5 s.");
+            assert_unavailable(&response, 503, "overloaded", "Ask again in 5 s.");
         },
     );
 }
@@ -114,7 +116,7 @@ fn a_bug_is_an_internal_error_with_an_id_and_nothing_else() {
         |address, license| {
             let response = post_json(address, VALIDATE, &question(license, "a.com"));
             let detail = "The operator finds the reason in the server's log under this request id.";
-            assert_unavailable(&response, 500, "internal", "The server failed", detail);
+            assert_unavailable(&response, 500, "internal", detail);
             assert_eq!(response.header("retry-after"), None);
             assert_eq!(get(address, "/healthz").status, 200, "the next request is answered");
         },
@@ -138,7 +140,7 @@ fn more_statements_than_can_be_signed_soon_are_turned_away() {
     assert!(!signed.is_empty() && signed.iter().all(|answer| answer.code() == "ok"));
     assert!(!turned_away.is_empty(), "32 clients outrun a queue of one");
     for response in turned_away {
-        assert_unavailable(response, 503, "overloaded", "The server is overloaded", "Ask again in 5 s.");
+        assert_unavailable(response, 503, "overloaded", "Ask again in 5 s.");
         assert_eq!(response.header("retry-after"), Some("5"));
     }
 }

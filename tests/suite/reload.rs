@@ -124,7 +124,12 @@ fn what_is_broken_keeps_the_last_good_state_is_logged_once_and_shows_on_readyz()
     let license = License::new();
     let (instance, server) = serve(&[&license]);
     for (part, file, broken, expected) in [
-        ("registry", "registry/licenses/licenses.toml", "[[license]]\nid = 5\n", "registry/licenses/licenses.toml:2:6"),
+        (
+            "registry",
+            "registry/licenses/licenses.toml",
+            "[[license]]\nid = 5\nexpires = 2099-12-31\nmodules = { forms = [] }\n",
+            "registry/licenses/licenses.toml:2:6",
+        ),
         (
             "registry",
             "registry/plugins/acme-forms.toml",

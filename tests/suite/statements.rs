@@ -197,6 +197,14 @@ fn local_hosts_are_bound_allowed_or_refused_as_configured() {
     let server = Server::start(&instance);
     assert_eq!(server.validate(&other, "localhost").code(), "ok");
     assert_eq!(server.validate(&other, "real.com").json()["bound_domain"], "localhost", "bind is the default");
+    assert_eq!(server.updates(&other, "localhost", "").status, 200);
+    server.stop();
+    let server = Server::start_with(&instance, &["--local-hosts", "allow"]);
+    assert_eq!(
+        server.updates(&other, "localhost", "").code(),
+        "license_not_bound",
+        "no updates, whoever was bound before"
+    );
 }
 
 #[test]

@@ -58,8 +58,8 @@ impl Client {
         self.stream.get_mut().write_all(bytes)
     }
 
-    /// Reads one answer.
-    pub fn receive(&mut self) -> std::io::Result<Response> {
+    /// Reads the head of one answer.
+    pub fn receive_head(&mut self) -> std::io::Result<Response> {
         let broken = |what: &str| std::io::Error::new(std::io::ErrorKind::UnexpectedEof, what.to_owned());
         let mut line = String::new();
         self.stream.read_line(&mut line)?;
@@ -71,10 +71,14 @@ impl Client {
             self.stream.read_line(&mut line)?;
             match line.trim_end().split_once(':') {
                 Some((name, value)) => headers.push((name.to_owned(), value.trim().to_owned())),
-                None => break,
+                None => return Ok(Response { status, headers, body: Vec::new() }),
             }
         }
-        let mut response = Response { status, headers, body: Vec::new() };
+    }
+
+    /// Reads one answer.
+    pub fn receive(&mut self) -> std::io::Result<Response> {
+        let mut response = self.receive_head()?;
         let length = response.header("content-length").and_then(|length| length.parse().ok()).unwrap_or(0);
         response.body = vec![0; length];
         self.stream.read_exact(&mut response.body)?;

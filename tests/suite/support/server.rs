@@ -45,7 +45,20 @@ impl Server {
 
     /// The same for an instance that was made otherwise.
     pub fn start_in(instance: &Path, flags: &[&str]) -> Self {
-        let mut command = countersign_in(instance);
+        Self::start_command(countersign_in(instance), flags)
+    }
+
+    /// The same under strace, which writes the system calls named in `calls` to `trace`.
+    pub fn start_traced(instance: &Instance, calls: &str, trace: &Path) -> Self {
+        let plain = countersign(instance);
+        let mut command = Command::new("strace");
+        // With -D the tracer is the child, so that the process started here is the server itself.
+        command.args(["-D", "-f", "-y", "-q", "-e", &format!("trace={calls}"), "-o"]).arg(trace);
+        command.arg(plain.get_program()).args(plain.get_args());
+        Self::start_command(command, &[])
+    }
+
+    fn start_command(mut command: Command, flags: &[&str]) -> Self {
         command.args(["serve", "--listen", "127.0.0.1:0"]).args(flags);
         if !flags.contains(&"--requests-per-minute") {
             command.args(["--requests-per-minute", "4000000000"]);
