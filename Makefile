@@ -32,6 +32,10 @@ lint: ## Check format, lints and documentation
 	cargo clippy --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --no-deps
 
+.PHONY: deny
+deny: ## Check the dependencies' licenses, sources and advisories (needs cargo-deny)
+	cargo deny check
+
 .PHONY: clean
 clean: ## Remove what was built and the demo instance
 	cargo clean
