@@ -25,6 +25,9 @@ pub struct PathSettings {
     /// The manifests that `build` writes [default: releases]
     #[arg(long, env = "COUNTERSIGN_RELEASES", value_name = "DIR", global = true)]
     pub releases: Option<PathBuf>,
+    /// Mirrors of remote repositories [default: cache]
+    #[arg(long, env = "COUNTERSIGN_CACHE", value_name = "DIR", global = true)]
+    pub cache: Option<PathBuf>,
     /// Files served to anyone as they are [default: public]
     #[arg(long, env = "COUNTERSIGN_PUBLIC", value_name = "DIR", global = true)]
     pub public: Option<PathBuf>,
@@ -105,6 +108,7 @@ pub enum LogFormat {
 pub struct Paths {
     pub registry: PathBuf,
     pub releases: PathBuf,
+    pub cache: PathBuf,
     pub public: PathBuf,
     pub store: PathBuf,
     pub signing_key: PathBuf,
@@ -206,6 +210,7 @@ fn merge_paths(instance: &Path, given: &PathSettings, file: PathSettings) -> Pat
     Paths {
         registry: pick(&given.registry, file.registry, "registry"),
         releases: pick(&given.releases, file.releases, "releases"),
+        cache: pick(&given.cache, file.cache, "cache"),
         public: pick(&given.public, file.public, "public"),
         store: pick(&given.store, file.store, "store"),
         signing_key: pick(&given.signing_key, file.signing_key, "keys/signing.pem"),

@@ -1,10 +1,11 @@
 //! Repositories that tests make: written through git2 into a temporary folder, with fixed names and times.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use git2::{Index, IndexEntry, IndexTime, ObjectType, Oid, Signature, Time};
 
-use super::{Options, PluginReport, Progress, Report};
+use super::{Mirrors, Options, PluginReport, Progress, Report};
 use crate::model::plugin::{Plugin, Repository, Source};
 use crate::model::slug::Slug;
 use crate::model::tag_pattern::TagPattern;
@@ -129,7 +130,17 @@ impl Fixture {
     }
 
     pub fn options(&self, check: bool, only: &[&str]) -> Options {
-        Options { releases: self.releases(), check, only: only.iter().map(|slug| slug.parse().unwrap()).collect() }
+        Options {
+            releases: self.releases(),
+            check,
+            only: only.iter().map(|slug| slug.parse().unwrap()).collect(),
+            mirrors: Mirrors {
+                cache: self.folder.path().join("cache"),
+                offline: false,
+                timeout: Duration::from_secs(60),
+                credentials: None,
+            },
+        }
     }
 
     /// Every published file and its contents, sorted.
@@ -181,6 +192,7 @@ fn signature(time: i64) -> Signature<'static> {
 pub struct Silent;
 
 impl Progress for Silent {
+    fn fetching(&self, _: &str) {}
     fn tags_found(&self, _: &Slug, _: usize) {}
     fn tags_done(&self, _: usize) {}
     fn plugin_done(&self, _: &PluginReport) {}

@@ -6,10 +6,13 @@
 mod agreement;
 mod changelog;
 mod compose;
+mod credentials;
 mod encoding;
 #[cfg(test)]
 mod fixture;
+mod git_command;
 mod html;
+mod mirror;
 mod outcome;
 mod plugin_header;
 mod publish;
@@ -28,7 +31,11 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use url::Url;
+
 use self::compose::Facts;
+pub use self::credentials::{Credentials, CredentialsError};
+pub use self::mirror::Mirrors;
 use self::outcome::Reason;
 pub use self::outcome::{Outcome, TagOutcome};
 use self::publish::Publisher;
@@ -52,10 +59,20 @@ pub struct Options {
     pub check: bool,
     /// Build these plugins only; empty for all.
     pub only: BTreeSet<Slug>,
+    /// Where remote repositories are fetched to, also where nothing else is written.
+    pub mirrors: Mirrors,
 }
+
+/// How many remote repositories are fetched at a time.
+const FETCHES: usize = 4;
+
+/// Remote repositories by address: the folder of the mirror, or why there is none, in one line.
+type Fetched = HashMap<Url, Result<PathBuf, String>>;
 
 /// Hears how far the build is; called from several threads.
 pub trait Progress: Sync {
+    /// A remote repository is about to be fetched.
+    fn fetching(&self, address: &str);
     /// So many tags of a plugin are about to be read.
     fn tags_found(&self, plugin: &Slug, tags: usize);
     /// So many tags, of whichever plugin, are done.
@@ -102,8 +119,10 @@ pub fn run(entries: &[Entry], options: &Options, progress: &dyn Progress) -> Res
     let publisher = Publisher::open(&options.releases, options.check)?;
 
     // 2 tags, 3 the plugin's own files, 4 compose
-    let plugins = side_by_side(&chosen, |entry| {
-        let report = build_entry(entry, &publisher, progress)?;
+    let fetched = fetch(&chosen, &options.mirrors, progress)?;
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let plugins = side_by_side(&chosen, cores, |entry| {
+        let report = build_entry(entry, &fetched, &publisher, progress)?;
         progress.plugin_done(&report);
         Ok(report)
     })?;
@@ -127,13 +146,35 @@ fn chosen<'a>(entries: &'a [Entry], only: &BTreeSet<Slug>) -> Result<Vec<&'a Ent
     Ok(chosen)
 }
 
-/// Does `work` for every item over the cores; the results stand in the items' order.
-fn side_by_side<T: Sync, R: Send, E: Send>(items: &[T], work: impl Fn(&T) -> Result<R, E> + Sync) -> Result<Vec<R>, E> {
+/// Brings the mirrors of all remote repositories up to date; plugins of a monorepo share one.
+fn fetch(entries: &[&Entry], mirrors: &Mirrors, progress: &dyn Progress) -> Result<Fetched, BuildError> {
+    let sources = entries.iter().filter_map(|entry| entry.plugin.as_ref().ok()?.source.as_ref());
+    let addresses: BTreeSet<&Url> = sources
+        .filter_map(|source| match &source.repository {
+            plugin::Repository::Url(url) => Some(url),
+            plugin::Repository::Folder(_) => None,
+        })
+        .collect();
+    let addresses: Vec<_> = addresses.into_iter().collect();
+    let fetched = side_by_side(&addresses, FETCHES, |&url| {
+        let address = mirror::shown(url);
+        progress.fetching(&address);
+        let mirror = mirrors.update(url).map_err(|error| format!("{address}: {}", chain(&error)));
+        Ok((url.clone(), mirror))
+    })?;
+    Ok(fetched.into_iter().collect())
+}
+
+/// Does `work` for every item, some at a time; the results stand in the items' order.
+fn side_by_side<T: Sync, R: Send, E: Send>(
+    items: &[T],
+    at_a_time: usize,
+    work: impl Fn(&T) -> Result<R, E> + Sync,
+) -> Result<Vec<R>, E> {
     let next = AtomicUsize::new(0);
     let done = Mutex::new(Vec::with_capacity(items.len()));
-    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(items.len());
     std::thread::scope(|scope| {
-        for _ in 0..threads {
+        for _ in 0..at_a_time.min(items.len()) {
             scope.spawn(|| {
                 loop {
                     let position = next.fetch_add(1, Ordering::Relaxed);
@@ -152,12 +193,17 @@ fn side_by_side<T: Sync, R: Send, E: Send>(items: &[T], work: impl Fn(&T) -> Res
     done.into_iter().map(|(_, result)| result).collect()
 }
 
-fn build_entry(entry: &Entry, publisher: &Publisher, progress: &dyn Progress) -> Result<PluginReport, BuildError> {
+fn build_entry(
+    entry: &Entry,
+    fetched: &Fetched,
+    publisher: &Publisher,
+    progress: &dyn Progress,
+) -> Result<PluginReport, BuildError> {
     let mut report = PluginReport::new(entry);
     match &entry.plugin {
         Err(complaints) => report.state = State::Broken(complaints.iter().map(ToString::to_string).collect()),
         Ok(Plugin { source: None, .. }) => report.state = State::NoSource,
-        Ok(plugin) => match open(plugin) {
+        Ok(plugin) => match open(plugin, fetched) {
             Err(problem) => report.state = State::Broken(vec![problem]),
             Ok(repository) => build_plugin(plugin, &repository, publisher, progress, &mut report)?,
         },
@@ -166,18 +212,13 @@ fn build_entry(entry: &Entry, publisher: &Publisher, progress: &dyn Progress) ->
 }
 
 /// The plugin's repository, or why there is none, in one line.
-fn open(plugin: &Plugin) -> Result<Repository, String> {
+fn open(plugin: &Plugin, fetched: &Fetched) -> Result<Repository, String> {
     let folder = match plugin.source.as_ref().map(|source| &source.repository) {
-        Some(plugin::Repository::Folder(folder)) => folder.clone(),
-        Some(plugin::Repository::Url(url)) if url.scheme() == "file" => {
-            url.to_file_path().map_err(|()| format!("{url}: not a path on this machine"))?
-        }
-        Some(plugin::Repository::Url(url)) => {
-            return Err(format!("{url}: remote repositories are not fetched yet: clone it and name the clone's path"));
-        }
+        Some(plugin::Repository::Folder(folder)) => folder,
+        Some(plugin::Repository::Url(url)) => fetched.get(url).ok_or("not fetched")?.as_ref().map_err(String::clone)?,
         None => return Err("no source configured".into()),
     };
-    Repository::open(&folder).map_err(|error| chain(&error))
+    Repository::open(folder).map_err(|error| chain(&error))
 }
 
 /// Builds every release of a plugin; each becomes an outcome in `report`.

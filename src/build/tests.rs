@@ -465,7 +465,7 @@ fn a_broken_entry_keeps_what_was_published_and_stops_no_other() {
 }
 
 #[test]
-fn a_remote_repository_is_refused_and_a_file_address_is_opened() {
+fn a_file_address_is_mirrored_and_one_that_leads_nowhere_is_told() {
     let made = Fixture::new();
     made.release("1.0", "1.0");
     let at = |address: &str| {
@@ -475,8 +475,8 @@ fn a_remote_repository_is_refused_and_a_file_address_is_opened() {
     };
     let here = url::Url::from_directory_path(made.repository()).unwrap();
     assert_eq!(outcomes(&at(here.as_str())), ["1.0 built"]);
-    let State::Broken(problems) = at("https://example.com/acme.git").state else { panic!() };
-    assert!(problems[0].contains("remote repositories are not fetched yet"), "{problems:?}");
+    let State::Broken(problems) = at("file:///nowhere/acme.git").state else { panic!() };
+    assert!(problems[0].starts_with("file:///nowhere/acme.git: cannot be fetched: fatal: "), "{problems:?}");
 }
 
 #[test]

@@ -1,12 +1,13 @@
 //! `countersign build`: what the command line asks for goes to [`build::run`]; the report goes to stdout, progress to stderr.
 
 use std::io::IsTerminal as _;
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::{Exit, Failure};
-use crate::build::{self, BuildError, Options, PluginReport, Progress, Report};
+use crate::build::{self, BuildError, Credentials, Mirrors, Options, PluginReport, Progress, Report};
 use crate::config::Config;
 use crate::model::slug::Slug;
 use crate::registry::{RegistryFiles, plugins};
@@ -17,6 +18,10 @@ Examples:
   countersign build --plugin acme-forms   this one only; the others stay as they are
   countersign build --check               for CI: writes nothing, exit code 1 if a build would change something
   countersign build --rev origin/main     with the registry as it stands in that commit
+  countersign build --offline             remote repositories as they were fetched last
+
+Remote repositories are fetched with git, which knows its credential helpers and the ssh agent. Without these, set
+COUNTERSIGN_GIT_HOST and COUNTERSIGN_GIT_TOKEN, and COUNTERSIGN_GIT_USER where the host wants a certain user name.
 
 Exit codes: 0 done, 1 --check found a difference, 2 usage, 3 an entry, a repository or a tag is wrong, 4 the machine failed.
 What is wrong stops nothing else: everything that can be built is, and what was published of the rest stays.";
@@ -28,9 +33,15 @@ pub struct Args {
     /// Build this plugin only; may be given more than once
     #[arg(long = "plugin", value_name = "SLUG")]
     pub plugins: Vec<Slug>,
-    /// Write nothing; exit 1 and say what would change
+    /// Publish nothing; exit 1 and say what would change
     #[arg(long)]
     pub check: bool,
+    /// Fetch nothing: take the mirrors of remote repositories as they are
+    #[arg(long)]
+    pub offline: bool,
+    /// Seconds each remote repository may take to be fetched
+    #[arg(long, env = "COUNTERSIGN_FETCH_TIMEOUT", value_name = "SECONDS", default_value = "300")]
+    pub fetch_timeout: NonZeroU32,
     /// Take the registry from this commit of the repository it lies in
     #[arg(long, value_name = "REV")]
     pub rev: Option<String>,
@@ -51,6 +62,12 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
         releases: config.paths.releases.clone(),
         check: args.check,
         only: args.plugins.iter().cloned().collect(),
+        mirrors: Mirrors {
+            cache: config.paths.cache.clone(),
+            offline: args.offline,
+            timeout: Duration::from_secs(args.fetch_timeout.get().into()),
+            credentials: Credentials::from_environment().map_err(Failure::usage)?,
+        },
     };
     let report = build::run(&entries, &options, &*progress()).map_err(failure)?;
     print(&report, args.json);
@@ -102,6 +119,10 @@ fn progress() -> Box<dyn Progress> {
 struct Bar(ProgressBar);
 
 impl Progress for Bar {
+    fn fetching(&self, address: &str) {
+        self.0.set_message(format!("fetching {address}"));
+    }
+
     fn tags_found(&self, plugin: &Slug, tags: usize) {
         self.0.inc_length(tags as u64);
         self.0.set_message(plugin.to_string());
@@ -123,6 +144,10 @@ impl Drop for Bar {
 struct Lines;
 
 impl Progress for Lines {
+    fn fetching(&self, address: &str) {
+        eprintln!("fetching {address}");
+    }
+
     fn tags_found(&self, plugin: &Slug, tags: usize) {
         eprintln!("{plugin}: {tags} tags");
     }

@@ -18,6 +18,7 @@ const IGNORED: &str = "\
 # The private key, and what only this machine knows.
 /keys/
 /store/
+/cache/
 ";
 
 /// What an empty instance has; the keys and their folders are made by the key command.

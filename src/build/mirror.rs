@@ -1,0 +1,154 @@
+//! Mirrors of remote repositories: bare, their tags only, one folder in the cache for each address, fetched incrementally.
+//!
+//! A first fetch goes to a folder beside, which is renamed when it is whole. A path is no address: it is opened where it
+//! is. [`repository`](super::repository) reads what stands here.
+
+use std::fs::{self, DirBuilder, File, TryLockError};
+use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+use url::Url;
+
+use super::credentials::Credentials;
+use super::git_command::{Git, GitError};
+use crate::model::digest::Digest;
+
+/// The mirrors of one machine, and how they are brought up to date.
+#[derive(Clone, Debug)]
+pub struct Mirrors {
+    /// The folder they are in.
+    pub cache: PathBuf,
+    /// Take them as they are.
+    pub offline: bool,
+    /// How long one fetch may take, waiting for another build that fetches the same included.
+    pub timeout: Duration,
+    /// A token for one host.
+    pub credentials: Option<Credentials>,
+}
+
+/// Why there is no mirror to read.
+#[derive(Debug, thiserror::Error)]
+pub enum MirrorError {
+    /// ssh would take the host for an option.
+    #[error("not an address: a host must not begin with '-'")]
+    Strange,
+    /// `--offline`, and it was never fetched.
+    #[error("there is no mirror of it yet, and --offline forbids to fetch one")]
+    Absent,
+    /// Another build is at it.
+    #[error("another build is fetching it")]
+    Busy,
+    /// A file or folder in the cache cannot be written.
+    #[error("{}: cannot be written", path.display())]
+    Write {
+        /// The file or folder.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// git failed. What was mirrored before stands.
+    #[error("cannot be fetched")]
+    Fetch(#[from] GitError),
+}
+
+impl Mirrors {
+    /// Brings the mirror of `url` up to date and gives its folder.
+    pub fn update(&self, url: &Url) -> Result<PathBuf, MirrorError> {
+        if url.authority().starts_with('-') {
+            return Err(MirrorError::Strange);
+        }
+        let (folder, mirror) = places(&self.cache, url);
+        if self.offline {
+            return if mirror.exists() { Ok(mirror) } else { Err(MirrorError::Absent) };
+        }
+        let git = Git::new(self.credentials.as_ref(), self.timeout);
+        // SECURITY: it is the source of what is sold.
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(&folder);
+        made.map_err(|source| MirrorError::Write { path: folder.clone(), source })?;
+        let _lock = lock(&folder.join("lock"), &git)?;
+        let kept = mirror.exists() && fetch_into_old(&git, &mirror, url)?;
+        if !kept {
+            make(&git, &folder.join("new"), &mirror, url)?;
+        }
+        Ok(mirror)
+    }
+}
+
+/// The address without what might be a secret in it.
+pub fn shown(url: &Url) -> String {
+    let mut url = url.clone();
+    // Fails for an address without a host, which has no password either.
+    let _ = url.set_password(None);
+    url.set_query(None);
+    url.set_fragment(None);
+    url.into()
+}
+
+/// The folder of a mirror, and in it the mirror, which is called as the repository is: a main file may be, too.
+fn places(cache: &Path, url: &Url) -> (PathBuf, PathBuf) {
+    let digest = Digest::of(url.as_str().as_bytes()).to_string();
+    let folder = cache.join(format!("{}-{}", plain(url.host_str().unwrap_or("local")), &digest[..16]));
+    let name = url.path().trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+    let mirror = folder.join(format!("{}.git", plain(name.strip_suffix(".git").unwrap_or(name))));
+    (folder, mirror)
+}
+
+/// A name for a folder: no separator, no leading dot, not too long.
+fn plain(name: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.') { c } else { '-' };
+    let name: String = name.trim_start_matches('.').chars().take(64).map(plain).collect();
+    if name.is_empty() { "repository".into() } else { name }
+}
+
+/// Waits for other builds as long as git has time.
+fn lock(path: &Path, git: &Git<'_>) -> Result<File, MirrorError> {
+    let file = File::create(path).map_err(|source| MirrorError::Write { path: path.to_owned(), source })?;
+    loop {
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) if git.time_left().is_zero() => return Err(MirrorError::Busy),
+            Err(TryLockError::WouldBlock) => thread::sleep(Duration::from_millis(50)),
+            // Some network file systems have no locks.
+            Ok(()) | Err(TryLockError::Error(_)) => return Ok(file),
+        }
+    }
+}
+
+/// Fetches what is new; `false` where the mirror is damaged and has to be made anew.
+fn fetch_into_old(git: &Git<'_>, mirror: &Path, url: &Url) -> Result<bool, GitError> {
+    let Err(error) = fetch(git, mirror, url) else { return Ok(true) };
+    let is_whole = || git.run(mirror, &["rev-list", "--quiet", "--objects", "--all"]);
+    match error {
+        GitError::Failed(_) if matches!(is_whole(), Err(GitError::Failed(_))) => Ok(false),
+        error => Err(error),
+    }
+}
+
+/// Makes the mirror in the folder `new`, and puts it in its place when it is whole.
+fn make(git: &Git<'_>, new: &Path, mirror: &Path, url: &Url) -> Result<(), MirrorError> {
+    let write = |source| MirrorError::Write { path: mirror.to_owned(), source };
+    remove(new).map_err(write)?;
+    let made = git.run(new, &["init", "--quiet", "--bare", "--template="]);
+    if let Err(error) = made.and_then(|()| fetch(git, new, url)) {
+        // What cannot be removed now is removed before the next try.
+        let _ = remove(new);
+        return Err(error.into());
+    }
+    remove(mirror).and_then(|()| fs::rename(new, mirror)).map_err(write)
+}
+
+fn fetch(git: &Git<'_>, mirror: &Path, url: &Url) -> Result<(), GitError> {
+    let options = ["fetch", "--quiet", "--prune", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head"];
+    // SECURITY: what stands after `--` is never an option.
+    let what = ["--", url.as_str(), "+refs/tags/*:refs/tags/*"];
+    git.run(mirror, &[&options[..], &what].concat())
+}
+
+fn remove(folder: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        result => result,
+    }
+}
