@@ -8,6 +8,7 @@ mod failing;
 mod problems;
 mod readme;
 mod reload;
+mod remote;
 mod signature;
 mod start;
 mod statements;
