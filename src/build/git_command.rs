@@ -45,7 +45,7 @@ const NOT_INHERITED: [&str; 6] = [
     "GIT_NAMESPACE",
 ];
 
-const CONFIGURATION: [&str; 6] = [
+const CONFIGURATION: [&str; 5] = [
     "core.hooksPath=/dev/null",
     // A server from which nothing comes for a minute is given up.
     "http.lowSpeedLimit=1",
@@ -53,7 +53,6 @@ const CONFIGURATION: [&str; 6] = [
     // What git tidies up it tidies up now, while the mirror is locked.
     "gc.autoDetach=false",
     "maintenance.autoDetach=false",
-    "advice.fetchShowForcedUpdates=false",
 ];
 
 const SSH: &str = "ssh -o BatchMode=yes -o ConnectTimeout=15 -o ServerAliveInterval=15";

@@ -119,11 +119,11 @@ fn lock(path: &Path, git: &Git<'_>) -> Result<File, MirrorError> {
 /// Fetches what is new; `false` where the mirror is damaged and has to be made anew.
 fn fetch_into_old(git: &Git<'_>, mirror: &Path, url: &Url) -> Result<bool, GitError> {
     let Err(error) = fetch(git, mirror, url) else { return Ok(true) };
+    let GitError::Failed(told) = &error else { return Err(error) };
+    // We hold the mirror, so whoever left a lock of git's was killed.
+    let locked = told.contains(".lock': File exists");
     let is_whole = || git.run(mirror, &["rev-list", "--quiet", "--objects", "--all"]);
-    match error {
-        GitError::Failed(_) if matches!(is_whole(), Err(GitError::Failed(_))) => Ok(false),
-        error => Err(error),
-    }
+    if locked || matches!(is_whole(), Err(GitError::Failed(_))) { Ok(false) } else { Err(error) }
 }
 
 /// Makes the mirror in the folder `new`, and puts it in its place when it is whole.
@@ -150,5 +150,70 @@ fn remove(folder: &Path) -> io::Result<()> {
     match fs::remove_dir_all(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         result => result,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    fn mirrors(cache: &Path) -> Mirrors {
+        Mirrors { cache: cache.to_owned(), offline: false, timeout: Duration::from_secs(60), credentials: None }
+    }
+
+    #[test]
+    fn a_mirror_is_called_as_its_repository_in_a_folder_of_its_own() {
+        let place = |url: &str| places(Path::new("cache"), &url.parse().unwrap());
+        for (url, host, name) in [
+            ("https://example.com/acme/forms.git", "example.com-", "forms.git"),
+            ("https://example.com/acme/forms/", "example.com-", "forms.git"),
+            ("ssh://git@example.com:22/a%2F..%2Fb", "example.com-", "a-2F..-2Fb.git"),
+            ("ssh://[::1]/~/..git", "---1--", "repository.git"),
+            ("file:///", "local-", "repository.git"),
+        ] {
+            let (folder, mirror) = place(url);
+            assert_eq!(mirror, folder.join(name), "{url}");
+            let digest = folder.to_str().unwrap().strip_prefix("cache/").unwrap().strip_prefix(host).unwrap();
+            assert!(digest.len() == 16 && digest.bytes().all(|byte| byte.is_ascii_hexdigit()), "{url}: {folder:?}");
+        }
+        assert_ne!(place("https://example.com/acme").0, place("https://example.com/other/acme").0);
+    }
+
+    #[test]
+    fn what_may_be_a_secret_is_not_shown() {
+        for (url, expected) in [
+            ("https://me:canary@example.com/acme?token=canary#canary", "https://me@example.com/acme"),
+            ("file:///srv/acme", "file:///srv/acme"),
+        ] {
+            assert_eq!(shown(&url.parse().unwrap()), expected);
+        }
+    }
+
+    #[test]
+    fn a_host_that_ssh_would_take_for_an_option_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        for url in ["ssh://-oProxyCommand=id/acme", "ssh://-oProxyCommand=id@example.com/acme"] {
+            let refused = mirrors(folder.path()).update(&url.parse().unwrap());
+            assert!(matches!(refused, Err(MirrorError::Strange)), "{url}");
+        }
+    }
+
+    #[test]
+    fn mirrors_are_for_their_owner_only() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = folder.path().join("cache");
+        mirrors(&cache).update(&"file:///nowhere".parse().unwrap()).unwrap_err();
+        let place = fs::read_dir(&cache).unwrap().next().unwrap().unwrap();
+        assert_eq!(place.metadata().unwrap().permissions().mode() & 0o777, 0o700);
+    }
+
+    #[test]
+    fn who_waits_for_another_build_waits_no_longer_than_a_fetch_may_take() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lock");
+        let _held = lock(&path, &Git::new(None, Duration::ZERO)).unwrap();
+        assert!(matches!(lock(&path, &Git::new(None, Duration::from_millis(60))), Err(MirrorError::Busy)));
     }
 }

@@ -337,6 +337,10 @@ fn a_damaged_mirror_is_made_again() {
         assert!(damaged.exists());
         assert_eq!(published(&instance), ["1.3"]);
     }
+    upstream.release("1.4");
+    fs::write(mirror(&instance).join("refs/tags/1.4.lock"), "").unwrap();
+    assert_builds(&mut build(&instance));
+    assert_eq!(published(&instance), ["1.4", "1.3"]);
     assert_eq!(cached(&instance), ["acme-forms.git", "lock"]);
 }
 
