@@ -140,6 +140,7 @@ impl Licenses {
 fn license(reader: &mut Reader<'_>, table: &Table<'_>) -> Option<License> {
     let complaints_before = reader.complained();
     reader.only(table, FIELDS);
+    reader.without_keys(table);
     for required in ["id", "expires", "modules"] {
         reader.require(table, required);
     }
@@ -337,6 +338,40 @@ mod tests {
                 r#"a.toml:17:13: "Old.com" must be a time such as 2026-11-20T10:17:03Z, not a date"#.into(),
             ]
         );
+    }
+
+    #[test]
+    fn a_license_key_belongs_in_no_field() {
+        let key = LicenseKey::from_random([7; 20]);
+        let bare = key.reveal().replace('-', "").to_lowercase();
+        let key = key.reveal();
+        let toml = format!(
+            "[[license]]\nid = '{ID}'\nexpires = 2027-12-31\nnote = 'for {key}.'\nhosts = ['{bare}.com']\n\
+             modules = {{ {key} = ['pdf'], base = ['api', '{bare}'] }}\nreleased = {{ '{bare}.com' = 2026-01-01T00:00:00Z }}\n"
+        );
+        let json = format!(
+            r#"{{"id":"{ID}","expires":"2027-12-31","note":"{bare}","hosts":["{bare}.com"],"modules":{{"{key}":["{key}"]}}}}"#
+        );
+        let (licenses, complaints) = load(&[("a.toml", &toml), ("b.jsonl", &(json + "\n"))]);
+        let place = |complaint: &String| {
+            let (place, field) = complaint.split_once(": a license key stands in ").unwrap();
+            format!("{place} {}", field.strip_suffix(": keys belong to customers only").unwrap())
+        };
+        assert_eq!(
+            complaints.iter().map(place).collect::<Vec<_>>(),
+            [
+                "a.toml:4:8 \"note\"",
+                "a.toml:5:10 \"hosts\"",
+                "a.toml:6:13 \"modules\"",
+                "a.toml:6:69 \"modules\"",
+                "a.toml:7:14 \"released\"",
+                "b.jsonl:1:104 \"note\"",
+                "b.jsonl:1:141 \"hosts\"",
+                "b.jsonl:1:185 \"modules\"",
+                "b.jsonl:1:218 \"modules\"",
+            ]
+        );
+        assert_eq!(licenses.len(), 0);
     }
 
     #[test]

@@ -74,6 +74,7 @@ fn read(file: &Path, text: &str, slug: &Slug) -> Result<Plugin, Vec<Complaint>> 
 /// What the table says; only worth something where the reader has no complaints afterwards.
 fn plugin(reader: &mut Reader<'_>, table: &Table<'_>, slug: &Slug, folder: &Path) -> Plugin {
     reader.only(table, FIELDS);
+    reader.without_keys(table);
     if table.fields.contains_key("repository") {
         reader.require(table, "download_url");
     }
@@ -254,6 +255,16 @@ allow_version_mismatch = "yes"
                 r#"acme.toml:14:6: "1x" must begin with https:// or http://"#,
             ]
         );
+    }
+
+    #[test]
+    fn a_license_key_belongs_in_no_entry() {
+        let key = crate::model::license_key::LicenseKey::from_random([7; 20]);
+        let text = format!("author = '{0}'\n[icons]\n1x = 'https://example.com/?key={0}'\n", key.reveal());
+        let refused = |field| format!("a license key stands in \"{field}\": keys belong to customers only");
+        let expected =
+            [format!("acme.toml:1:10: {}", refused("author")), format!("acme.toml:3:6: {}", refused("icons"))];
+        assert_eq!(complaints("acme.toml", &text), expected);
     }
 
     #[test]

@@ -11,6 +11,8 @@ use std::str::FromStr;
 
 use chrono::{DateTime, NaiveDate, Utc};
 
+use crate::model::license_key::LicenseKey;
+
 use super::complaint::Complaint;
 use super::document::{self, Fault, Node, Table, Value};
 
@@ -99,6 +101,31 @@ impl<'a> Reader<'a> {
                 let hint = best.filter(|best| similarity(best) > 0.8).map(|best| format!(" (did you mean {best:?}?)"));
                 self.complain(field.at, format!("unknown field {name:?}{}", hint.unwrap_or_default()));
             }
+        }
+    }
+
+    /// Complains about every license key in the fields but `id`, whose digits may happen to look like one.
+    // SECURITY: what stands in the registry is printed, logged and kept in the vendor's repository.
+    pub fn without_keys(&mut self, table: &Table<'_>) {
+        for (name, field) in table.fields.iter().filter(|(name, _)| *name != "id") {
+            self.without_key(name, &field.node);
+        }
+    }
+
+    fn without_key(&mut self, field: &str, node: &Node<'_>) {
+        let mut check = |at, text: &str| {
+            if LicenseKey::is_in(text) {
+                self.complain(at, format!("a license key stands in {field:?}: keys belong to customers only"));
+            }
+        };
+        match &node.value {
+            Value::String(text) => check(node.at, text),
+            Value::Array(items) => items.iter().for_each(|item| self.without_key(field, item)),
+            Value::Table(inner) => {
+                inner.fields.iter().for_each(|(name, inner)| check(inner.at, name));
+                inner.fields.values().for_each(|inner| self.without_key(field, &inner.node));
+            }
+            _ => {}
         }
     }
 
