@@ -107,6 +107,7 @@ fn issue(args: &Args, registry: &Path, today: NaiveDate) -> Result<(LicenseKey, 
         return Err(Failure::usage(format!("{} is past", args.expires)));
     }
     let name = file_name(&args.file, registry)?;
+    refuse_keys(args, &name)?;
     let mut modules = Modules::new();
     for ModuleArg { module, features } in &args.modules {
         if modules.insert(module.clone(), features.clone()).is_some() {
@@ -129,6 +130,20 @@ fn issue(args: &Args, registry: &Path, today: NaiveDate) -> Result<(LicenseKey, 
     };
     let file = Editor::open(registry).and_then(|editor| editor.add(&name, &license)).map_err(not_edited)?;
     Ok((key, file))
+}
+
+// SECURITY: a key pasted into the wrong argument must not get into a file.
+fn refuse_keys(args: &Args, file_name: &str) -> Result<(), Failure> {
+    let names = args.modules.iter().flat_map(|given| given.features.iter().chain([&given.module]));
+    let names = names.map(|name| ("--module", name.as_str()));
+    let hosts = args.hosts.iter().map(|host| ("--host", host.as_str()));
+    let mut texts = names.chain(hosts).chain([("--note", args.note.as_str()), ("--file", file_name)]);
+    match texts.find(|(_, text)| LicenseKey::is_in(text)) {
+        Some((argument, _)) => {
+            Err(Failure::usage(format!("a license key stands in {argument}: keys belong to customers only")))
+        }
+        None => Ok(()),
+    }
 }
 
 /// The name of a TOML file in the registry's `licenses/`, given alone or as a path.
@@ -198,6 +213,20 @@ mod tests {
             ),
         ] {
             assert_eq!(issued(&instance, line).unwrap_err(), reason, "{line}");
+        }
+        let key = Instance::key(7);
+        let key = key.reveal();
+        for (argument, text) in [
+            ("--module", format!("{key}=pdf")),
+            ("--module", format!("forms={key}")),
+            ("--host", format!("{key}.com")),
+            ("--note", key.to_owned()),
+            ("--file", format!("{key}.toml")),
+        ] {
+            let line = format!("--module base --expires 2027-12-31 {argument} {text}");
+            let failure = issue(&parse(&line), instance.path(), today()).unwrap_err();
+            let refused = format!("a license key stands in {argument}: keys belong to customers only");
+            assert_eq!((failure.exit, failure.error.to_string()), (Exit::Usage, refused));
         }
         assert_eq!(instance.text(), before);
         for text in ["", "a b", "forms=", "forms=pdf,", "=pdf"] {
