@@ -1,7 +1,7 @@
 //! What commands print to stdout: text, one JSON document, or a table.
 
 use std::fmt;
-use std::io::{self, Write as _};
+use std::io;
 
 use crate::model::printable::Printable;
 
@@ -9,11 +9,16 @@ use super::{Exit, Failure};
 
 /// Prints a result to stdout. Whoever stops reading early, such as `head`, has what they wanted.
 pub fn print(text: &str) -> Result<Exit, Failure> {
-    let mut stdout = io::stdout().lock();
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+    match write_whole(&mut io::stdout().lock(), text) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::environment(error)),
         _ => Ok(Exit::Done),
     }
+}
+
+/// Writes all of it, or fails: for what is shown only once.
+pub fn write_whole(out: &mut impl io::Write, text: &str) -> io::Result<()> {
+    out.write_all(text.as_bytes())?;
+    out.flush()
 }
 
 /// One JSON document, for a person to read and a program to parse, with a final newline.

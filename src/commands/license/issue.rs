@@ -1,5 +1,6 @@
 //! `license issue`: makes a key, shows it once, and writes down its id with what it grants.
 
+use std::io;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -93,13 +94,19 @@ pub fn run(args: &Args, registry: &Path, now: DateTime<Utc>) -> Result<Exit, Fai
     } else {
         format!("{}\n", key.reveal())
     };
-    let exit = output::print(&text).map_err(|failure| {
-        failure.hint(format!("nobody has seen the key of license {tag}: revoke it and issue another"))
-    })?;
+    hand_over(&mut io::stdout().lock(), &text, &tag)?;
     if !args.json {
         eprintln!("License {tag} is in {}. Its key is shown only now and stored nowhere.", Printable(file.display()));
     }
-    Ok(exit)
+    Ok(Exit::Done)
+}
+
+/// Whoever stops reading early, such as `head`, may have lost the key: unlike elsewhere, that is a failure.
+fn hand_over(stdout: &mut impl io::Write, text: &str, tag: &str) -> Result<(), Failure> {
+    output::write_whole(stdout, text).map_err(|error| {
+        let hint = format!("nobody has seen the key of license {tag}: revoke it and issue another");
+        Failure::environment(error).hint(hint)
+    })
 }
 
 fn issue(args: &Args, registry: &Path, today: NaiveDate) -> Result<(LicenseKey, PathBuf), Failure> {
@@ -185,6 +192,15 @@ mod tests {
         assert_eq!(super::super::view::modules(license), "base forms=pdf,api");
         assert_eq!((license.sites.to_string().as_str(), license.grace_period_hours), ("3", Some(24)));
         assert_eq!((license.hosts[0].as_str(), license.note.as_str()), ("example.com", "Zoë"));
+    }
+
+    #[test]
+    fn a_key_that_nobody_reads_is_a_failure() {
+        let (reader, mut writer) = io::pipe().unwrap();
+        drop(reader);
+        let failure = hand_over(&mut writer, "the key\n", "0123").unwrap_err();
+        let hint = "nobody has seen the key of license 0123: revoke it and issue another";
+        assert_eq!((failure.exit, failure.hint.as_deref()), (Exit::Environment, Some(hint)));
     }
 
     #[test]
