@@ -8,7 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use rsa::RsaPrivateKey;
-use rsa::pkcs8::{DecodePrivateKey as _, EncodePrivateKey as _, LineEnding};
+use rsa::pkcs8::{EncodePrivateKey as _, LineEnding};
 use rsa::rand_core::OsRng;
 use serde::Serialize;
 use zeroize::Zeroizing;
@@ -16,6 +16,7 @@ use zeroize::Zeroizing;
 use crate::config::{Config, Paths};
 use crate::durable_file;
 use crate::model::public_key::{Jwk, PublicKey, PublicKeyError};
+use crate::serve::signer::SigningKey;
 
 use super::output::{self, Table};
 use super::{Exit, Failure};
@@ -79,12 +80,6 @@ pub enum KeyError {
         /// Why.
         source: io::Error,
     },
-    /// The private key is not one.
-    #[error("{}: not a private RSA key in PEM (BEGIN PRIVATE KEY)", path.display())]
-    Private {
-        /// The file.
-        path: PathBuf,
-    },
     /// A public key is not one, or of a size that is not used.
     #[error("{}: cannot be used", path.display())]
     Public {
@@ -139,7 +134,7 @@ fn generate(args: &GenerateArgs, paths: &Paths) -> Result<String, Failure> {
 }
 
 fn rotate(paths: &Paths, bits: u16) -> Result<String, Failure> {
-    let old = read_private(&paths.signing_key).map_err(no_signing_key)?;
+    let old = read_current(paths)?;
     let (private, public) = new_key(bits)?;
     let retired = paths.retired_keys.join(format!("{}.pem", old.key_id()));
     write_public(&retired, old.to_pem().as_bytes())?;
@@ -194,7 +189,7 @@ fn list(json: bool, paths: &Paths) -> Result<String, Failure> {
         state: &'static str,
         file: &'a Path,
     }
-    let current = read_private(&paths.signing_key).map_err(no_signing_key)?;
+    let current = read_current(paths)?;
     let keys = all_keys(paths, &current)?;
     let state = |listed: &Listed| if listed.current { "current" } else { "retired" };
     if json {
@@ -213,7 +208,7 @@ fn list(json: bool, paths: &Paths) -> Result<String, Failure> {
 }
 
 fn publish(paths: &Paths) -> Result<String, Failure> {
-    let current = read_private(&paths.signing_key).map_err(no_signing_key)?;
+    let current = read_current(paths)?;
     let written = publish_all(paths, &current)?;
     Ok(written.iter().map(|file| format!("{}\n", file.display())).collect())
 }
@@ -264,20 +259,12 @@ fn is_pem(path: &Path) -> bool {
     !hidden && path.extension().is_some_and(|extension| extension == "pem")
 }
 
-/// The public half of a private key.
-fn read_private(path: &Path) -> Result<PublicKey, KeyError> {
-    let pem = fs::read_to_string(path).map(Zeroizing::new).map_err(|source| io_error(path, source))?;
-    let private = RsaPrivateKey::from_pkcs8_pem(&pem).map_err(|_| KeyError::Private { path: path.to_owned() })?;
-    PublicKey::new(private.to_public_key()).map_err(|source| KeyError::Public { path: path.to_owned(), source })
-}
-
-fn no_signing_key(error: KeyError) -> Failure {
-    match &error {
-        KeyError::Io { source, .. } if source.kind() == io::ErrorKind::NotFound => {
-            Failure::input(error).hint("`countersign keys generate` makes one")
-        }
-        _ => error.into(),
-    }
+/// The public half of the signing key.
+fn read_current(paths: &Paths) -> Result<PublicKey, Failure> {
+    SigningKey::load(&paths.signing_key).map(|key| key.public().clone()).map_err(|error| {
+        let hint = error.hint();
+        Failure::input(error).hint(hint)
+    })
 }
 
 fn io_error(path: &Path, source: io::Error) -> KeyError {
@@ -287,7 +274,7 @@ fn io_error(path: &Path, source: io::Error) -> KeyError {
 impl From<KeyError> for Failure {
     fn from(error: KeyError) -> Self {
         match error {
-            KeyError::Private { .. } | KeyError::Public { .. } => Self::input(error),
+            KeyError::Public { .. } => Self::input(error),
             KeyError::Io { .. } | KeyError::Generate(_) => Self::environment(error),
         }
     }
@@ -328,7 +315,7 @@ mod tests {
         instance.generate(false, None).unwrap();
         let path = &instance.1.signing_key;
         assert_eq!(fs::metadata(path).unwrap().permissions().mode() & 0o777, 0o600);
-        let key = read_private(path).unwrap();
+        let key = read_current(&instance.1).unwrap();
         let published = fs::read_to_string(instance.1.public.join(format!("keys/{}.pem", key.key_id()))).unwrap();
         assert_eq!(PublicKey::from_pem(&published).unwrap(), key);
         let jwks = instance.json("public/.well-known/jwks.json");
@@ -354,9 +341,9 @@ mod tests {
     fn rotation_keeps_the_public_half_of_every_key_before() {
         let instance = Instance::new();
         instance.generate(false, None).unwrap();
-        let first = read_private(&instance.1.signing_key).unwrap();
+        let first = read_current(&instance.1).unwrap();
         instance.generate(true, None).unwrap();
-        let second = read_private(&instance.1.signing_key).unwrap();
+        let second = read_current(&instance.1).unwrap();
         instance.generate(true, None).unwrap();
         assert_eq!(fs::metadata(&instance.1.signing_key).unwrap().permissions().mode() & 0o777, 0o600);
         let rows: serde_json::Value = serde_json::from_str(&list(true, &instance.1).unwrap()).unwrap();
@@ -370,6 +357,20 @@ mod tests {
         }
         assert_eq!(instance.json("public/.well-known/jwks.json")["keys"].as_array().unwrap().len(), 3);
         assert_eq!(instance.public_keys(), 3);
+    }
+
+    #[test]
+    fn a_key_made_by_older_tools_is_listed_published_and_rotated() {
+        use rsa::pkcs1::EncodeRsaPrivateKey as _;
+        let instance = Instance::new();
+        let private = RsaPrivateKey::new(&mut OsRng, 2048).unwrap();
+        let pem = private.to_pkcs1_pem(LineEnding::LF).unwrap();
+        assert!(pem.starts_with("-----BEGIN RSA PRIVATE KEY-----"));
+        write_private(&instance.1.signing_key, &pem).unwrap();
+        let id = PublicKey::new(private.to_public_key()).unwrap().key_id().to_owned();
+        assert!(list(false, &instance.1).unwrap().contains(&id));
+        assert!(publish(&instance.1).unwrap().contains(&id));
+        assert!(instance.generate(true, None).unwrap().contains(&id));
     }
 
     #[test]
@@ -387,7 +388,7 @@ mod tests {
     fn what_is_no_key_is_named_with_its_file() {
         let instance = Instance::new();
         let failure = list(false, &instance.1).unwrap_err();
-        assert_eq!(failure.hint.as_deref(), Some("`countersign keys generate` makes one"));
+        assert!(failure.exit == Exit::Input && failure.hint.is_some_and(|hint| hint.contains("keys generate")));
         instance.generate(false, None).unwrap();
         fs::create_dir(&instance.1.retired_keys).unwrap();
         fs::write(instance.1.retired_keys.join("old.pem"), "no key").unwrap();
@@ -395,6 +396,7 @@ mod tests {
         assert!(failure.error.to_string().ends_with("retired/old.pem: cannot be used"), "{}", failure.error);
         fs::write(&instance.1.signing_key, "no key").unwrap();
         let failure = publish(&instance.1).unwrap_err();
-        assert!(failure.error.to_string().ends_with("signing.pem: not a private RSA key in PEM (BEGIN PRIVATE KEY)"));
+        let reason = failure.error.to_string();
+        assert!(reason.contains("signing.pem: ") && failure.hint.is_some(), "{reason}");
     }
 }
