@@ -10,8 +10,6 @@ mod selector;
 mod show;
 mod view;
 
-use std::error::Error;
-
 use chrono::{DateTime, Utc};
 
 use crate::config::Config;
@@ -19,13 +17,13 @@ use crate::model::binding::{Binding, Report};
 use crate::model::license_key::LicenseId;
 use crate::registry::RegistryError;
 use crate::registry::edit::EditError;
-use crate::store;
+use crate::store::{self, StoreError};
 
 use super::{Exit, Failure, output};
 use selector::LicenseArg;
 
 /// Reads the stored bindings of a license, in the order of binding, with what their sites reported.
-pub type ReadBindings<'a> = &'a dyn Fn(&LicenseId) -> Result<Vec<(Binding, Report)>, Box<dyn Error + Send + Sync>>;
+pub type ReadBindings<'a> = &'a dyn Fn(&LicenseId) -> Result<Vec<(Binding, Report)>, StoreError>;
 
 /// Issue licenses and change them
 #[derive(clap::Args, Debug)]
@@ -93,7 +91,7 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
         Verb::Issue(args) => return issue::run(args, registry, now),
         Verb::List(args) => list::list(args, registry, now.date_naive()),
         Verb::Show(args) => {
-            show::show(args, config, &|id| Ok(store::read_only(&config.paths.store)?.of(id)?), now.date_naive())
+            show::show(args, config, &|id| store::read_only(&config.paths.store)?.of(id), now.date_naive())
         }
         Verb::Renew(args) => change::renew(args, registry, now.date_naive()),
         Verb::Suspend(license) => change::suspend(license, registry),

@@ -10,6 +10,7 @@ use crate::model::binding::{Binding, Report};
 use crate::model::license::License;
 use crate::model::printable::Printable;
 use crate::registry::Registry;
+use crate::store::StoreError;
 
 use super::selector::LicenseArg;
 use super::view::{self, View};
@@ -50,7 +51,7 @@ struct Bound<'a> {
 pub fn show(args: &Args, config: &Config, bindings: ReadBindings<'_>, today: NaiveDate) -> Result<String, Failure> {
     let registry = Registry::load(&config.paths.registry).map_err(not_loaded)?;
     let license = args.license.find(&registry)?;
-    let stored = bindings(&license.id).map_err(|error| error.to_string());
+    let stored = bindings(&license.id).map_err(unreadable);
     let view = View::new(license, &registry, today);
     if args.json {
         let bound = |(binding, report)| bound(license, binding, report);
@@ -88,19 +89,30 @@ fn fields(license: &License, view: &View<'_>, config: &Config, today: NaiveDate)
     shown.map(|(name, value)| format!("{name:<13}{}\n", Printable(value))).collect()
 }
 
+fn unreadable(error: StoreError) -> String {
+    match error {
+        StoreError::InUse(_) => {
+            "A server is running on this instance and holds the bindings; they can be seen when it is stopped.".into()
+        }
+        error => format!("Its bindings cannot be read: {error}"),
+    }
+}
+
 fn bindings_text(license: &License, stored: &Result<Vec<(Binding, Report)>, String>) -> String {
     let stored = match stored {
-        Err(reason) => return format!("Its bindings cannot be read: {}\n", Printable(reason)),
+        Err(reason) => return format!("{}\n", Printable(reason)),
         Ok(stored) if stored.is_empty() => return "No site has validated it yet.\n".into(),
         Ok(stored) => stored,
     };
-    let mut table = Table::new(&["HOST", "BOUND AT", "STATE", "VERSION", "LAST SEEN", "BUILD ID"]);
+    let mut table = Table::new(&["HOST", "BOUND AT", "STATE", "VERSION", "LAST SEEN", "BUILD ID", "PLUGINS"]);
     for (binding, report) in stored {
         let state = if license.released.voids(binding) { "released" } else { "bound" };
         let version = report.plugin_version.as_deref().unwrap_or("-");
         let seen = report.last_seen.map_or("-".into(), shown_time);
         let build = report.build_id.map_or("-".into(), |id| id.to_string());
-        table.row([&binding.host, &shown_time(binding.bound_at), &state, &version, &seen, &build]);
+        let plugins = report.current_versions.iter().map(|(slug, version)| format!("{slug}={version}"));
+        let plugins = if report.current_versions.is_empty() { "-".into() } else { plugins.collect::<Vec<_>>().join(" ") };
+        table.row([&binding.host, &shown_time(binding.bound_at), &state, &version, &seen, &build, &plugins]);
     }
     table.to_string()
 }
@@ -125,7 +137,8 @@ mod tests {
     #[test]
     fn a_license_is_shown_with_its_place_and_the_sites_that_use_it() {
         let id = Instance::key(2).id();
-        let report = Report { plugin_version: Some("1.2\x1b".into()), ..Report::default() };
+        let current_versions = ["acme-forms", "acme-pdf"].map(|slug| (slug.parse().unwrap(), "1.1".into())).into();
+        let report = Report { plugin_version: Some("1.2\x1b".into()), current_versions, ..Report::default() };
         let text = shown(&id.to_string(), &|asked| {
             assert_eq!(*asked, id);
             Ok(vec![(binding("old.com", 0), Report::default()), (binding("new.com", 1_800_000_000), report.clone())])
@@ -143,9 +156,9 @@ mod tests {
                  note         se\\u{{1b}}cond\n\
                  file         registry/licenses/licenses.toml:9\n\
                  \n\
-                 HOST     BOUND AT              STATE     VERSION    LAST SEEN  BUILD ID\n\
-                 old.com  1970-01-01T00:00:00Z  released  -          -          -\n\
-                 new.com  2027-01-15T08:00:00Z  bound     1.2\\u{{1b}}  -          -\n"
+                 HOST     BOUND AT              STATE     VERSION    LAST SEEN  BUILD ID  PLUGINS\n\
+                 old.com  1970-01-01T00:00:00Z  released  -          -          -         -\n\
+                 new.com  2027-01-15T08:00:00Z  bound     1.2\\u{{1b}}  -          -         acme-forms=1.1 acme-pdf=1.1\n"
             )
         );
     }
@@ -153,8 +166,11 @@ mod tests {
     #[test]
     fn a_store_that_cannot_be_read_does_not_hide_the_license() {
         let key = Instance::key(1);
-        let text = shown(key.reveal(), &|_| Err("a server holds it".into()));
-        assert!(text.ends_with("\nIts bindings cannot be read: a server holds it\n") && !text.contains(key.reveal()));
+        let text = shown(key.reveal(), &|_| Err(StoreError::Missing("store".into())));
+        assert!(text.ends_with("\nIts bindings cannot be read: store: there is no store\n"), "{text}");
+        assert!(!text.contains(key.reveal()));
+        let text = shown(key.reveal(), &|_| Err(StoreError::InUse("store".into())));
+        assert!(text.contains("\nA server is running on this instance and holds the bindings"), "{text}");
         assert!(shown(key.reveal(), &|_| Ok(vec![])).ends_with("\nNo site has validated it yet.\n"));
     }
 
@@ -167,7 +183,8 @@ mod tests {
         let shown = json(&|_| Ok(vec![(binding("old.com", 0), Report::default())]));
         let expected = serde_json::json!([{"host": "old.com", "bound_at": "1970-01-01T00:00:00Z", "released": true}]);
         assert_eq!((&shown["id"], &shown["bindings"]), (&id.as_str().into(), &expected));
-        let shown = json(&|_| Err("no".into()));
-        assert_eq!((&shown["bindings_error"], shown.get("bindings")), (&"no".into(), None));
+        let shown = json(&|_| Err(StoreError::Closed));
+        let reason = "Its bindings cannot be read: the store is closed";
+        assert_eq!((&shown["bindings_error"], shown.get("bindings")), (&reason.into(), None));
     }
 }
