@@ -80,6 +80,9 @@ pub enum KeyError {
         /// Why.
         source: io::Error,
     },
+    /// A key is never overwritten.
+    #[error("{}: is already there", .0.display())]
+    Exists(PathBuf),
     /// A public key is not one, or of a size that is not used.
     #[error("{}: cannot be used", path.display())]
     Public {
@@ -115,7 +118,7 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
 /// Makes the instance's signing key where it has none yet, and publishes it; returns its id.
 pub fn create(paths: &Paths, bits: u16) -> Result<String, Failure> {
     let (private, public) = new_key(bits)?;
-    write_private(&paths.signing_key, &private)?;
+    write_private(&paths.signing_key, &private, "--rotate retires it and makes another")?;
     publish_all(paths, &public)?;
     Ok(public.key_id().to_owned())
 }
@@ -125,7 +128,7 @@ fn generate(args: &GenerateArgs, paths: &Paths) -> Result<String, Failure> {
     match &args.out {
         Some(file) => {
             let (private, public) = new_key(bits)?;
-            write_private(file, &private)?;
+            write_private(file, &private, "choose another file")?;
             Ok(format!("{}: {} bits, key {}\n", file.display(), public.bits(), public.key_id()))
         }
         None if args.rotate => rotate(paths, bits),
@@ -157,17 +160,13 @@ fn new_key(bits: u16) -> Result<(Zeroizing<String>, PublicKey), KeyError> {
     Ok((pem, public))
 }
 
-fn write_private(path: &Path, pem: &str) -> Result<(), Failure> {
+/// Creates the file of a key; where there is one already, the hint is what to do `otherwise`.
+fn write_private(path: &Path, pem: &str, otherwise: &str) -> Result<(), Failure> {
     create_folder(path)?;
     // SECURITY: 0600 from the first moment; and a key that is overwritten cannot be had again.
-    durable_file::create_new(path, pem.as_bytes(), 0o600).map_err(|source| {
-        let exists = source.kind() == io::ErrorKind::AlreadyExists;
-        let failure = Failure::from(KeyError::Io { path: path.to_owned(), source });
-        if exists {
-            Failure { exit: Exit::Input, ..failure }.hint("--rotate retires it and makes another")
-        } else {
-            failure
-        }
+    durable_file::create_new(path, pem.as_bytes(), 0o600).map_err(|source| match source.kind() {
+        io::ErrorKind::AlreadyExists => Failure::from(KeyError::Exists(path.to_owned())).hint(otherwise),
+        _ => io_error(path, source).into(),
     })
 }
 
@@ -274,7 +273,7 @@ fn io_error(path: &Path, source: io::Error) -> KeyError {
 impl From<KeyError> for Failure {
     fn from(error: KeyError) -> Self {
         match error {
-            KeyError::Public { .. } => Self::input(error),
+            KeyError::Exists(_) | KeyError::Public { .. } => Self::input(error),
             KeyError::Io { .. } | KeyError::Generate(_) => Self::environment(error),
         }
     }
@@ -328,13 +327,16 @@ mod tests {
         let out = instance.0.path().join("other.pem");
         instance.generate(false, Some(out.clone())).unwrap();
         let before = fs::read(&out).unwrap();
-        let failure = instance.generate(false, Some(out.clone())).unwrap_err();
-        assert_eq!(
-            (failure.exit, failure.hint.as_deref()),
-            (Exit::Input, Some("--rotate retires it and makes another"))
-        );
+        let refused = |out: Option<PathBuf>| {
+            let failure = instance.generate(false, out).unwrap_err();
+            assert!(failure.exit == Exit::Input && failure.error.to_string().ends_with(".pem: is already there"));
+            failure.hint.unwrap()
+        };
+        assert_eq!(refused(Some(out.clone())), "choose another file");
         assert_eq!(fs::read(&out).unwrap(), before);
         assert!(!instance.1.public.exists(), "a key elsewhere is not this instance's");
+        instance.generate(false, None).unwrap();
+        assert_eq!(refused(None), "--rotate retires it and makes another");
     }
 
     #[test]
@@ -366,7 +368,7 @@ mod tests {
         let private = RsaPrivateKey::new(&mut OsRng, 2048).unwrap();
         let pem = private.to_pkcs1_pem(LineEnding::LF).unwrap();
         assert!(pem.starts_with("-----BEGIN RSA PRIVATE KEY-----"));
-        write_private(&instance.1.signing_key, &pem).unwrap();
+        write_private(&instance.1.signing_key, &pem, "").unwrap();
         let id = PublicKey::new(private.to_public_key()).unwrap().key_id().to_owned();
         assert!(list(false, &instance.1).unwrap().contains(&id));
         assert!(publish(&instance.1).unwrap().contains(&id));
