@@ -47,12 +47,19 @@ The instance's own key is published at once. With --rotate, its public half is k
 old key signed.")]
     Generate(GenerateArgs),
     /// Show the signing key and those before it
+    #[command(after_help = "Examples:
+  countersign keys list
+  countersign keys list --json")]
     List {
         /// Print one JSON document
         #[arg(long)]
         json: bool,
     },
     /// Write the public halves to public/keys/ and public/.well-known/jwks.json
+    #[command(after_help = "Example:
+  countersign keys publish
+
+For a key that `keys generate` did not make, or one that was put among the retired ones by hand.")]
     Publish,
 }
 
