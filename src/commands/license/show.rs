@@ -111,7 +111,8 @@ fn bindings_text(license: &License, stored: &Result<Vec<(Binding, Report)>, Stri
         let seen = report.last_seen.map_or("-".into(), shown_time);
         let build = report.build_id.map_or("-".into(), |id| id.to_string());
         let plugins = report.current_versions.iter().map(|(slug, version)| format!("{slug}={version}"));
-        let plugins = if report.current_versions.is_empty() { "-".into() } else { plugins.collect::<Vec<_>>().join(" ") };
+        let plugins =
+            if report.current_versions.is_empty() { "-".into() } else { plugins.collect::<Vec<_>>().join(" ") };
         table.row([&binding.host, &shown_time(binding.bound_at), &state, &version, &seen, &build, &plugins]);
     }
     table.to_string()
