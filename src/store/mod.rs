@@ -51,9 +51,6 @@ pub trait Bindings: Send + Sync {
     /// their number is logged.
     fn report(&self, license: &LicenseId, host: &SiteHost, report: Report);
 
-    /// What a site reported so far, on disk and waiting. Reads the disk.
-    fn reported(&self, license: &LicenseId, host: &SiteHost) -> Option<Report>;
-
     /// Whether what was last written became durable.
     fn health(&self) -> Health;
 
@@ -139,19 +136,17 @@ pub fn read_only(path: &Path) -> Result<Reader, StoreError> {
     Reader::open(path)
 }
 
-struct Store<D> {
-    disk: Arc<D>,
+struct Store {
     held: Arc<Held>,
     reports: Arc<Reports>,
     syncer: Syncer,
 }
 
-impl<D: Disk> Store<D> {
-    fn new(disk: D, stored: syncer::Stored, write_behind: Duration) -> Self {
-        let (disk, reports) = (Arc::new(disk), Arc::new(Reports::default()));
-        let held = Arc::new(Held::new(stored));
-        let syncer = Syncer::start(disk.clone(), held.clone(), reports.clone(), write_behind);
-        Self { disk, held, reports, syncer }
+impl Store {
+    fn new(disk: impl Disk, stored: syncer::Stored, write_behind: Duration) -> Self {
+        let (held, reports) = (Arc::new(Held::new(stored)), Arc::new(Reports::default()));
+        let syncer = Syncer::start(disk, held.clone(), reports.clone(), write_behind);
+        Self { held, reports, syncer }
     }
 
     async fn bind(&self, license: &License, host: &SiteHost, now: DateTime<Utc>) -> Result<Outcome, StoreError> {
@@ -169,7 +164,7 @@ impl<D: Disk> Store<D> {
     }
 }
 
-impl<D: Disk> Bindings for Store<D> {
+impl Bindings for Store {
     fn of(&self, license: &LicenseId) -> Arc<[Binding]> {
         self.held.of(license)
     }
@@ -180,19 +175,6 @@ impl<D: Disk> Bindings for Store<D> {
 
     fn report(&self, license: &LicenseId, host: &SiteHost, report: Report) {
         self.reports.add(Key { license: *license, host: host.clone() }, report);
-    }
-
-    fn reported(&self, license: &LicenseId, host: &SiteHost) -> Option<Report> {
-        let key = Key { license: *license, host: host.clone() };
-        // A disk that cannot be read shows in `health`; here it only means that nothing more is known.
-        let stored = self.disk.report(&key).unwrap_or_default();
-        match (stored, self.reports.waiting(&key)) {
-            (Some(mut stored), Some(waiting)) => {
-                stored.merge(waiting);
-                Some(stored)
-            }
-            (stored, waiting) => stored.or(waiting),
-        }
     }
 
     fn health(&self) -> Health {

@@ -44,11 +44,6 @@ impl Reports {
         }
     }
 
-    /// What waits of one site.
-    pub(super) fn waiting(&self, key: &Key) -> Option<Report> {
-        self.lock(shard_of(key)).get(key).cloned()
-    }
-
     /// Empties a shard.
     pub(super) fn take(&self, shard: usize) -> Batch {
         std::mem::take(&mut *self.lock(shard))

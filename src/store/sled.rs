@@ -74,10 +74,6 @@ impl Disk for SledDisk {
         self.with(|files| read(&files.bindings, key))
     }
 
-    fn report(&self, key: &Key) -> io::Result<Option<Report>> {
-        self.with(|files| read(&files.reports, key))
-    }
-
     fn write_bindings(&self, changes: &BTreeMap<Key, Option<Record>>) -> io::Result<()> {
         self.with(|files| {
             let mut batch = Batch::default();

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use chrono::{DateTime, Utc};
 
-use crate::model::binding::{Binding, Report};
+use crate::model::binding::Binding;
 use crate::model::license_key::LicenseId;
 use crate::model::site_host::SiteHost;
 
@@ -57,8 +57,6 @@ pub(super) struct Stored {
 pub(super) trait Disk: Send + Sync + 'static {
     /// The record of a binding.
     fn binding(&self, key: &Key) -> io::Result<Option<Record>>;
-    /// What a site reported.
-    fn report(&self, key: &Key) -> io::Result<Option<Report>>;
     /// Writes bindings, all or none; `None` removes one.
     fn write_bindings(&self, changes: &BTreeMap<Key, Option<Record>>) -> io::Result<()>;
     /// Merges reports into those stored.
@@ -100,7 +98,7 @@ enum Failure {
 }
 
 impl Syncer {
-    pub(super) fn start(disk: Arc<impl Disk>, held: Arc<Held>, reports: Arc<Reports>, write_behind: Duration) -> Self {
+    pub(super) fn start(disk: impl Disk, held: Arc<Held>, reports: Arc<Reports>, write_behind: Duration) -> Self {
         let (queue, jobs) = sync_channel(QUEUE);
         let status = Arc::new(Mutex::new(Status { failure: None, since: Utc::now() }));
         let (undo, next_shard) = (BTreeMap::new(), 0);
@@ -149,7 +147,7 @@ impl Drop for Syncer {
 
 /// What the thread owns.
 struct Writer<D> {
-    disk: Arc<D>,
+    disk: D,
     held: Arc<Held>,
     reports: Arc<Reports>,
     status: Arc<Mutex<Status>>,
