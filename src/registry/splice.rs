@@ -7,7 +7,7 @@ use chrono::{DateTime, SecondsFormat, Utc};
 use crate::model::license_key::LicenseId;
 use crate::model::site_host::SiteHost;
 
-use super::document::{self, Table, Value};
+use super::document::{self, Field, Table, Value};
 use super::edit::Change;
 
 /// The text of an export with the license in that line changed; `None` where there is no license.
@@ -77,8 +77,16 @@ impl Splice<'_> {
             Some(Value::Table(released)) if matches!(self.byte(released.at), b'[' | b'{') => {
                 self.insert(released, &key, &time);
             }
+            Some(Value::Table(released)) => {
+                self.insert_behind(end_of_table(released), &format!("released.{key} = {time}"));
+            }
             _ if self.json => self.insert(license, "\"released\"", &format!("{{{key}:{time}}}")),
-            _ => self.insert(license, &format!("released.{key}"), &time),
+            _ if self.byte(license.at) == b'{' => self.insert(license, &format!("released.{key}"), &time),
+            _ => {
+                let (place, newline) = self.line_behind(end_of_table(license));
+                let table = ["", "[license.released]", &format!("{key} = {time}"), ""].join(newline);
+                self.pieces.push((place..place, table));
+            }
         }
     }
 
@@ -105,13 +113,21 @@ impl Splice<'_> {
             let at = table.at + 1;
             return self.pieces.push((at..at, format!("{blank}{key}{equals}{literal}{comma}")));
         }
-        let anchor = table.fields.get("id").map_or(table.at, |id| id.node.end);
-        let line_start = self.text[..anchor].rfind('\n').map_or(0, |newline| newline + 1);
-        let line_end = self.text[anchor..].find('\n').map_or(self.text.len(), |newline| anchor + newline + 1);
-        let line = &self.text[line_start..line_end];
-        let indent = &line[..line.len() - line.trim_start_matches([' ', '\t']).len()];
-        let newline = if line.ends_with("\r\n") { "\r\n" } else { "\n" };
-        self.pieces.push((line_end..line_end, format!("{indent}{key} = {literal}{newline}")));
+        self.insert_behind(table.fields.get("id").map_or(table.at, |id| id.node.end), &format!("{key} = {literal}"));
+    }
+
+    /// Adds a line behind the one in which the byte `at` stands, and indented like it.
+    fn insert_behind(&mut self, at: usize, line: &str) {
+        let neighbour = &self.text[self.text[..at].rfind('\n').map_or(0, |newline| newline + 1)..];
+        let indent = &neighbour[..neighbour.len() - neighbour.trim_start_matches([' ', '\t']).len()];
+        let (place, newline) = self.line_behind(at);
+        self.pieces.push((place..place, format!("{indent}{line}{newline}")));
+    }
+
+    /// Where the line with the byte `at` ends, and how.
+    fn line_behind(&self, at: usize) -> (usize, &'static str) {
+        let end = self.text[at..].find('\n').map_or(self.text.len(), |newline| at + newline + 1);
+        (end, if self.text[..end].ends_with("\r\n") { "\r\n" } else { "\n" })
     }
 
     fn byte(&self, at: usize) -> u8 {
@@ -126,6 +142,15 @@ impl Splice<'_> {
         }
         text
     }
+}
+
+/// The last byte at which something of the table stands, the tables within included.
+fn end_of_table(table: &Table<'_>) -> usize {
+    let end = |field: &Field<'_>| match &field.node.value {
+        Value::Table(inner) => field.node.end.max(end_of_table(inner)),
+        _ => field.node.end,
+    };
+    table.fields.values().map(end).max().unwrap_or(table.at)
 }
 
 #[cfg(test)]
@@ -176,14 +201,32 @@ mod tests {
 
     #[test]
     fn a_released_host_is_no_longer_bound_ahead_and_has_its_time() {
-        let line = "# Zoë's\r\n  released.\"b.com\" = 2026-11-20T10:17:03.123Z\r\n";
-        let expected = sample().replacen("# Zoë's\r\n", line, 1).replacen("\"b.com\", # B\n  ", "", 1);
+        let table = |host| format!("base = [ ]\n\n[license.released]\n\"{host}\" = 2026-11-20T10:17:03.123Z\n");
+        let expected = sample().replacen("base = [ ]\n", &table("b.com"), 1).replacen("\"b.com\", # B\n  ", "", 1);
         assert_eq!(changed("a.toml", &sample(), &release(Some("b.com"))), expected);
-        let line = line.replace("b.com", "*");
-        let expected = sample().replacen("# Zoë's\r\n", &line, 1);
+        let expected = sample().replacen("base = [ ]\n", &table("*"), 1);
         let (before, rest) = expected.split_once("[\"a.com\"").unwrap();
         let expected = format!("{before}[]{}", rest.split_once("\"c.com\" ]").unwrap().1);
         assert_eq!(changed("a.toml", &sample(), &release(None)), expected);
+    }
+
+    #[test]
+    fn a_first_release_is_a_table_behind_all_of_the_license() {
+        let time = "2026-11-20T10:17:03.123Z";
+        for license in [
+            format!("[[license]]\r\nmodules.a = []\r\nid = '{ID}'\r\nexpires = 2027-12-31 # paid\r\n"),
+            format!("[[license]]\nid = '{ID}'\nexpires = 2027-12-31\n[license.modules]\na = [\n 'x', # [x]\n]\n"),
+            format!("[[license]]\nid = '{ID}'\n[license.modules] # none\n"),
+        ] {
+            let newline = if license.ends_with("\r\n") { "\r\n" } else { "\n" };
+            let released = ["", "[license.released]", &format!("\"b.com\" = {time}"), ""].join(newline);
+            let rest = format!("\n# next\n[[license]]\nid = '{}'\n", ID.replace('0', "1"));
+            let text = changed("a.toml", &format!("{license}{rest}"), &release(Some("b.com")));
+            assert_eq!(text, format!("{license}{released}{rest}"));
+        }
+        let inline = format!("license = [ {{ id = '{ID}', modules = {{ a = [] }} }} ]\n");
+        let expected = inline.replacen("[ {", &format!("[ {{ released.\"b.com\" = {time},"), 1);
+        assert_eq!(changed("a.toml", &inline, &release(Some("b.com"))), expected);
     }
 
     #[test]
@@ -205,9 +248,10 @@ mod tests {
             let text = changed("a.toml", &format!("{head}{old}"), &release(Some("b.com")));
             assert_eq!(text, format!("{head}{new}"));
         }
-        let dotted = format!("{head}released.'a.com' = 2026-01-01T00:00:00Z\n");
-        let added = dotted.replacen("expires", &format!("released.\"b.com\" = {time}\nexpires"), 1);
-        assert_eq!(changed("a.toml", &dotted, &release(Some("b.com"))), added);
+        let dotted = format!("{head}  released.'a.com' = 2026-01-01T00:00:00Z # moved\n");
+        let added = format!("{dotted}  released.\"b.com\" = {time}\n");
+        let rest = "\n[[license]]\n";
+        assert_eq!(changed("a.toml", &(dotted + rest), &release(Some("b.com"))), added + rest);
     }
 
     #[test]
