@@ -158,11 +158,11 @@ fn license_toml(license: &License) -> String {
     if let Some(hours) = license.grace_period_hours {
         table["grace_period_hours"] = value(i64::from(hours));
     }
-    if !license.note.is_empty() {
-        table["note"] = value(&license.note);
-    }
     if !license.hosts.is_empty() {
         table["hosts"] = value(license.hosts.iter().map(SiteHost::as_str).collect::<Array>());
+    }
+    if !license.note.is_empty() {
+        table["note"] = value(&license.note);
     }
     let features = |features: &[Name]| value(features.iter().map(Name::as_str).collect::<Array>());
     let modules = license.modules.iter().map(|(module, names)| (module.as_str(), features(names)));
