@@ -84,19 +84,20 @@ pub fn release(args: &ReleaseArgs, registry: &Path, now: DateTime<Utc>) -> Resul
             return Err(Failure::usage("this license is for more than one site").hint(hint));
         }
         let whom = args.host.as_ref().map_or("every site".to_owned(), ToString::to_string);
-        let change = Change::Release(args.host.clone(), now.trunc_subsecs(3));
-        Ok(decided(true, change, format!("released by {whom}")))
+        let change = Some(Change::Release(args.host.clone(), now.trunc_subsecs(3)));
+        Ok(Decision { change, outcome: format!(": {whom} is released") })
     })
 }
 
-/// What to write, if anything, and what is true afterwards.
+/// What to write, if anything, and how to go on after the license's name to say what is true afterwards.
 struct Decision {
     change: Option<Change>,
     outcome: String,
 }
 
-fn decided(news: bool, change: Change, outcome: String) -> Decision {
-    Decision { change: news.then_some(change), outcome }
+fn decided(news: bool, change: Change, state: String) -> Decision {
+    let word = if news { "now" } else { "already" };
+    Decision { change: news.then_some(change), outcome: format!(" is {word} {state}") }
 }
 
 fn change(
@@ -107,13 +108,11 @@ fn change(
     let editor = Editor::open(registry).map_err(not_edited)?;
     let license = wanted.find(editor.registry())?.clone();
     let tag = license.id.log_tag();
-    match decide(&license)? {
-        Decision { change: None, outcome } => Ok(format!("License {tag} is already {outcome}.\n")),
-        Decision { change: Some(change), outcome } => {
-            editor.change(&license, &change).map_err(not_edited)?;
-            Ok(format!("License {tag} is now {outcome}.\n"))
-        }
+    let Decision { change, outcome } = decide(&license)?;
+    if let Some(change) = change {
+        editor.change(&license, &change).map_err(not_edited)?;
     }
+    Ok(format!("License {tag}{outcome}.\n"))
 }
 
 fn refuse_revoked(license: &License) -> Result<(), Failure> {
@@ -168,10 +167,10 @@ mod tests {
             let id = Instance::key(number).id().to_string();
             outcome(release(&parse(&format!("{id} {more}")), instance.path(), now))
         };
-        assert_eq!(release(1, ""), "License first is now released by every site.\n");
+        assert_eq!(release(1, ""), "License first: every site is released.\n");
         assert_eq!(release(2, ""), "Usage: this license is for more than one site");
-        assert_eq!(release(2, "--host https://New.com/x"), "License second is now released by new.com.\n");
-        assert_eq!(release(2, "--all"), "License second is now released by every site.\n");
+        assert_eq!(release(2, "--host https://New.com/x"), "License second: new.com is released.\n");
+        assert_eq!(release(2, "--all"), "License second: every site is released.\n");
         let registry = instance.registry();
         let released = |number| registry.license(&Instance::key(number).id()).unwrap().released.clone();
         let written: DateTime<Utc> = "2026-11-20T10:17:03.123Z".parse().unwrap();
