@@ -19,9 +19,11 @@ pub struct Args {
 /// Prints or writes the pages of the program that `command` describes.
 pub fn run(args: &Args, command: clap::Command) -> Result<Exit, Failure> {
     match &args.pages {
-        Some(folder) => clap_mangen::generate_to(command, folder).map_err(|error| {
-            Failure::environment(format!("{}: the pages cannot be written: {error}", folder.display()))
-        })?,
+        Some(folder) => {
+            std::fs::create_dir_all(folder).and_then(|()| clap_mangen::generate_to(command, folder)).map_err(
+                |error| Failure::environment(format!("{}: the pages cannot be written: {error}", folder.display())),
+            )?
+        }
         None => {
             let mut page = Vec::new();
             clap_mangen::Man::new(command).render(&mut page).map_err(Failure::environment)?;
@@ -29,4 +31,17 @@ pub fn run(args: &Args, command: clap::Command) -> Result<Exit, Failure> {
         }
     }
     Ok(Exit::Done)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_folder_for_the_pages_need_not_be_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let pages = folder.path().join("share/man1");
+        run(&Args { pages: Some(pages.clone()) }, clap::Command::new("program")).unwrap();
+        assert!(pages.join("program.1").exists());
+    }
 }
