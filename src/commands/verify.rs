@@ -154,6 +154,11 @@ fn shown(time: DateTime<Utc>) -> String {
     time.to_rfc3339_opts(SecondsFormat::AutoSi, true)
 }
 
+/// The time at which it is judged: a clock's nanoseconds say nothing.
+fn shown_to_the_second(time: DateTime<Utc>) -> String {
+    time.to_rfc3339_opts(SecondsFormat::Secs, true)
+}
+
 fn json(statement: &Statement, at: DateTime<Utc>) -> Result<String, Failure> {
     #[derive(Serialize)]
     struct Verified<'a> {
@@ -166,7 +171,13 @@ fn json(statement: &Statement, at: DateTime<Utc>) -> Result<String, Failure> {
     }
     let objection = statement.objection(at);
     let grace_ends = shown(statement.grace_ends());
-    output::json(&Verified { statement, at: shown(at), grants: objection.is_none(), objection, grace_ends })
+    output::json(&Verified {
+        statement,
+        at: shown_to_the_second(at),
+        grants: objection.is_none(),
+        objection,
+        grace_ends,
+    })
 }
 
 fn text(statement: &Statement, at: DateTime<Utc>) -> String {
@@ -190,9 +201,10 @@ fn text(statement: &Statement, at: DateTime<Utc>) -> String {
     ];
     let filled = lines.iter().filter(|(_, value)| !value.is_empty());
     let lines: String = filled.map(|(name, value)| format!("{name:<11}{}\n", Printable(value))).collect();
+    let at_time = shown_to_the_second(at);
     match statement.objection(at) {
-        None => format!("{lines}\nAt {} it grants these modules to that site.\n", shown(at)),
-        Some(objection) => format!("{lines}\nAt {} it grants nothing: {objection}.\n", shown(at)),
+        None => format!("{lines}\nAt {at_time} it grants these modules to that site.\n"),
+        Some(objection) => format!("{lines}\nAt {at_time} it grants nothing: {objection}.\n"),
     }
 }
 
@@ -308,7 +320,7 @@ mod tests {
     fn it_says_what_is_granted_to_whom_and_until_when() {
         let signed = Signed::new();
         assert_eq!(
-            text(&signed.verify(&signed.body).unwrap(), at("2026-11-21T00:00:00Z")),
+            text(&signed.verify(&signed.body).unwrap(), at("2026-11-21T00:00:00.123456789Z")),
             "signature  valid, by key kid\n\
              status     active (ok): ok\n\
              site       example.com (https://Example.com)\n\
