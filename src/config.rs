@@ -20,25 +20,25 @@ pub const FILE: &str = "countersign.toml";
 #[command(next_help_heading = "Paths")]
 pub struct PathSettings {
     /// The vendor's decisions: plugins/ and licenses/ [default: registry]
-    #[arg(long, env = "COUNTERSIGN_REGISTRY", value_name = "DIR", global = true)]
+    #[arg(long, env = "COUNTERSIGN_REGISTRY", value_name = "DIR", global = true, hide_short_help = true)]
     pub registry: Option<PathBuf>,
     /// The manifests that `build` writes [default: releases]
-    #[arg(long, env = "COUNTERSIGN_RELEASES", value_name = "DIR", global = true)]
+    #[arg(long, env = "COUNTERSIGN_RELEASES", value_name = "DIR", global = true, hide_short_help = true)]
     pub releases: Option<PathBuf>,
     /// Mirrors of remote repositories [default: cache]
     #[arg(long, env = "COUNTERSIGN_CACHE", value_name = "DIR", global = true)]
     pub cache: Option<PathBuf>,
     /// Files served to anyone as they are [default: public]
-    #[arg(long, env = "COUNTERSIGN_PUBLIC", value_name = "DIR", global = true)]
+    #[arg(long, env = "COUNTERSIGN_PUBLIC", value_name = "DIR", global = true, hide_short_help = true)]
     pub public: Option<PathBuf>,
     /// What sites report: bindings [default: store]
-    #[arg(long, env = "COUNTERSIGN_STORE", value_name = "DIR", global = true)]
+    #[arg(long, env = "COUNTERSIGN_STORE", value_name = "DIR", global = true, hide_short_help = true)]
     pub store: Option<PathBuf>,
     /// The private signing key, PEM, mode 0600 [default: keys/signing.pem]
-    #[arg(long, env = "COUNTERSIGN_SIGNING_KEY", value_name = "FILE", global = true)]
+    #[arg(long, env = "COUNTERSIGN_SIGNING_KEY", value_name = "FILE", global = true, hide_short_help = true)]
     pub signing_key: Option<PathBuf>,
     /// Public keys that signed in the past, PEM [default: keys/retired]
-    #[arg(long, env = "COUNTERSIGN_RETIRED_KEYS", value_name = "DIR", global = true)]
+    #[arg(long, env = "COUNTERSIGN_RETIRED_KEYS", value_name = "DIR", global = true, hide_short_help = true)]
     pub retired_keys: Option<PathBuf>,
 }
 
