@@ -37,10 +37,6 @@ impl Bindings for Broken {
 
     fn report(&self, _: &LicenseId, _: &SiteHost, _: Report) {}
 
-    fn reported(&self, _: &LicenseId, _: &SiteHost) -> Option<Report> {
-        None
-    }
-
     fn health(&self) -> Health {
         Health { state: Err(StoreError::NotDurable("no space left".into())), since: DateTime::UNIX_EPOCH }
     }
