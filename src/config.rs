@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::ValueEnum;
+use ipnet::IpNet;
 use serde::Deserialize;
 
 /// The file's name in an instance's folder.
@@ -58,9 +59,24 @@ pub struct ServeSettings {
     /// Validations and updates one address may ask for in a minute [default: 6000]
     #[arg(long, env = "COUNTERSIGN_REQUESTS_PER_MINUTE", value_name = "N")]
     pub requests_per_minute: Option<NonZeroU32>,
+    /// Questions about one license in a minute, from wherever [default: 600]
+    #[arg(long, env = "COUNTERSIGN_REQUESTS_PER_LICENSE", value_name = "N")]
+    pub requests_per_license: Option<NonZeroU32>,
+    /// Wrong keys one address may try in a minute [default: 60]
+    #[arg(long, env = "COUNTERSIGN_FAILURES_PER_MINUTE", value_name = "N")]
+    pub failures_per_minute: Option<NonZeroU32>,
+    /// Networks of proxies whose X-Forwarded-For is believed [default: none]
+    #[arg(long, env = "COUNTERSIGN_PROXIES", value_name = "NETWORK,...", value_delimiter = ',')]
+    pub proxies: Option<Vec<IpNet>>,
+    /// Proxies a request passes: the client is that many entries from the right [default: 1]
+    #[arg(long, env = "COUNTERSIGN_PROXY_HOPS", value_name = "N")]
+    pub proxy_hops: Option<NonZeroUsize>,
     /// Connections held at once; further ones wait to be accepted [default: 4096]
     #[arg(long, env = "COUNTERSIGN_MAX_CONNECTIONS", value_name = "N")]
     pub max_connections: Option<NonZeroUsize>,
+    /// Connections one address may hold at once, proxies excepted [default: 256]
+    #[arg(long, env = "COUNTERSIGN_CONNECTIONS_PER_ADDRESS", value_name = "N")]
+    pub connections_per_address: Option<NonZeroUsize>,
     /// Statements that may wait for a signature; further validations are told to come back [default: 256]
     #[arg(long, env = "COUNTERSIGN_SIGNING_QUEUE", value_name = "N")]
     pub signing_queue: Option<NonZeroUsize>,
@@ -123,7 +139,12 @@ pub struct ServeConfig {
     pub grace_period_hours: u32,
     pub local_hosts: LocalHosts,
     pub requests_per_minute: NonZeroU32,
+    pub requests_per_license: NonZeroU32,
+    pub failures_per_minute: NonZeroU32,
+    pub proxies: Vec<IpNet>,
+    pub proxy_hops: NonZeroUsize,
     pub max_connections: NonZeroUsize,
+    pub connections_per_address: NonZeroUsize,
     pub signing_queue: NonZeroUsize,
     pub request_timeout: Duration,
     pub drain: Duration,
@@ -221,19 +242,21 @@ fn merge_paths(instance: &Path, given: &PathSettings, file: PathSettings) -> Pat
 fn merge_serve(given: &ServeSettings, file: ServeSettings) -> ServeConfig {
     let seconds = |value: u32| Duration::from_secs(value.into());
     let positive = |value: Option<NonZeroU32>, default| seconds(value.map_or(default, NonZeroU32::get));
+    // No default is 0.
+    let number = |value: Option<NonZeroU32>, default| value.or(NonZeroU32::new(default)).unwrap_or(NonZeroU32::MIN);
+    let size = |value: Option<NonZeroUsize>, default| value.or(NonZeroUsize::new(default)).unwrap_or(NonZeroUsize::MIN);
     ServeConfig {
         listen: given.listen.or(file.listen).unwrap_or_else(|| (Ipv4Addr::LOCALHOST, 8080).into()),
         grace_period_hours: given.grace_period_hours.or(file.grace_period_hours).unwrap_or(72),
         local_hosts: given.local_hosts.or(file.local_hosts).unwrap_or_default(),
-        requests_per_minute: given
-            .requests_per_minute
-            .or(file.requests_per_minute)
-            .unwrap_or(const { NonZeroU32::new(6_000).unwrap() }),
-        max_connections: given
-            .max_connections
-            .or(file.max_connections)
-            .unwrap_or(const { NonZeroUsize::new(4096).unwrap() }),
-        signing_queue: given.signing_queue.or(file.signing_queue).unwrap_or(const { NonZeroUsize::new(256).unwrap() }),
+        requests_per_minute: number(given.requests_per_minute.or(file.requests_per_minute), 6_000),
+        requests_per_license: number(given.requests_per_license.or(file.requests_per_license), 600),
+        failures_per_minute: number(given.failures_per_minute.or(file.failures_per_minute), 60),
+        proxies: given.proxies.clone().or(file.proxies).unwrap_or_default(),
+        proxy_hops: size(given.proxy_hops.or(file.proxy_hops), 1),
+        max_connections: size(given.max_connections.or(file.max_connections), 4_096),
+        connections_per_address: size(given.connections_per_address.or(file.connections_per_address), 256),
+        signing_queue: size(given.signing_queue.or(file.signing_queue), 256),
         request_timeout: positive(given.request_timeout_seconds.or(file.request_timeout_seconds), 10),
         drain: seconds(given.drain_seconds.or(file.drain_seconds).unwrap_or(10)),
         poll: positive(given.poll_seconds.or(file.poll_seconds), 30),

@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use super::output::{self, Table};
 use super::{Exit, Failure};
+use crate::build::counted;
 use crate::catalog::{Catalog, CatalogError, Index};
 use crate::config::{Config, Paths};
 use crate::model::error_chain::ErrorChain;
@@ -55,8 +56,9 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     let mut findings = Vec::new();
     match &registry {
         Ok(registry) => {
-            let (plugins, licenses) = (registry.plugin_count(), registry.license_count());
-            findings.push(ok("registry", format!("{plugins} plugins, {licenses} licenses")));
+            let plugins = counted(registry.plugin_count(), "plugin");
+            let licenses = counted(registry.license_count(), "license");
+            findings.push(ok("registry", format!("{plugins}, {licenses}")));
             findings.extend(modules_nobody_sells(registry));
         }
         Err(error) => {
@@ -120,7 +122,8 @@ fn releases(folder: &Path, registry: Option<&Registry>) -> Vec<Finding> {
         Err(error @ CatalogError::NoIndex { .. }) => vec![warning("catalog", error.to_string(), BUILD)],
         Err(error) => vec![broken("catalog", ErrorChain(&error).to_string(), Some(BUILD.to_owned()))],
         Ok(catalog) => {
-            let mut findings = vec![ok("catalog", format!("{} releases, every digest verified", catalog.releases()))];
+            let mut findings =
+                vec![ok("catalog", format!("{}, every digest verified", counted(catalog.releases(), "release")))];
             let index = Index::read(folder).ok().flatten().unwrap_or_default();
             for plugin in registry.into_iter().flat_map(Registry::plugins).filter(|plugin| plugin.source.is_some()) {
                 if index.plugins.get(&plugin.slug).is_none_or(|releases| releases.latest.is_none()) {
@@ -177,7 +180,7 @@ fn private_key_in_public(public: &Path) -> Finding {
 
 fn store(path: &Path) -> Finding {
     match store::read_only(path).and_then(|store| store.count()) {
-        Ok(bindings) => ok("store", format!("{bindings} bindings, each readable")),
+        Ok(bindings) => ok("store", format!("{}, each readable", counted(bindings, "binding"))),
         Err(StoreError::Missing(_)) => ok("store", "none yet: no server has run"),
         Err(StoreError::InUse(_)) => ok("store", "in use by a server; /readyz says how it is"),
         Err(error) => broken("store", ErrorChain(&error).to_string(), Some("restore it from a backup".to_owned())),

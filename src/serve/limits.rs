@@ -1,51 +1,77 @@
-//! Rate limits: how often one address may ask, with a token bucket (GCRA) each.
+//! Rate limits: how often one address, one license and one guesser may ask, with a token bucket (GCRA) each.
+//!
+//! A bucket that is full again is as good as none, so memory is bounded by what asks within a bucket's filling time.
 
+use std::hash::Hash;
 use std::net::{IpAddr, Ipv6Addr};
 use std::num::NonZeroU32;
-use std::time::Duration;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use governor::clock::{Clock, DefaultClock};
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 
 use super::problem::Problem;
+use crate::model::license_key::LicenseId;
 
-/// Buckets kept before those that are full again are thrown away.
-const SWEEP_ABOVE: usize = 100_000;
+/// How many questions pass between two looks for buckets that are full again.
+const SWEEP_EVERY: u32 = 8_192;
 
-/// One bucket an address.
+/// Buckets that are no reason to sweep.
+const SWEEP_ABOVE: usize = 16_384;
+
+/// The buckets of everyone who asks.
 #[derive(Debug)]
 pub struct Limits {
-    by_address: DefaultKeyedRateLimiter<IpAddr>,
+    addresses: Buckets<IpAddr>,
+    licenses: Buckets<LicenseId>,
+    failures: Buckets<IpAddr>,
 }
 
 impl Limits {
-    /// Lets each address ask `per_minute` times in a burst and as often a minute in the long run.
-    pub fn new(per_minute: NonZeroU32) -> Self {
-        Self { by_address: RateLimiter::dashmap(Quota::per_minute(per_minute)) }
+    /// How often each may ask in a minute: at once, and in the long run.
+    pub fn new(address: NonZeroU32, license: NonZeroU32, failures: NonZeroU32) -> Self {
+        Self { addresses: Buckets::new(address), licenses: Buckets::new(license), failures: Buckets::new(failures) }
     }
 
-    /// Takes one from the bucket of `address`, or says when there will be one.
-    pub fn check(&self, address: IpAddr) -> Result<(), Problem> {
-        self.by_address.check_key(&bucket(address)).map_err(|not_until| {
+    /// Whether `address` may ask about `license` now; it is counted.
+    pub fn check(&self, address: IpAddr, license: &LicenseId) -> Result<(), Problem> {
+        self.addresses.take(&network(address))?;
+        self.licenses.take(license)
+    }
+
+    /// Whether `address` may be told that it guessed wrong; it is counted.
+    pub fn check_failure(&self, address: IpAddr) -> Result<(), Problem> {
+        self.failures.take(&network(address))
+    }
+}
+
+/// One bucket for each of what is counted.
+#[derive(Debug)]
+struct Buckets<K: Hash + Eq + Clone> {
+    limiter: DefaultKeyedRateLimiter<K>,
+    taken: AtomicU32,
+}
+
+impl<K: Hash + Eq + Clone> Buckets<K> {
+    fn new(per_minute: NonZeroU32) -> Self {
+        Self { limiter: RateLimiter::dashmap(Quota::per_minute(per_minute)), taken: AtomicU32::new(0) }
+    }
+
+    /// Takes one from the bucket of `key`, or says in how many seconds there will be one.
+    fn take(&self, key: &K) -> Result<(), Problem> {
+        if self.taken.fetch_add(1, Ordering::Relaxed) % SWEEP_EVERY == 0 && self.limiter.len() > SWEEP_ABOVE {
+            self.limiter.retain_recent();
+            self.limiter.shrink_to_fit();
+        }
+        self.limiter.check_key(key).map_err(|not_until| {
             let wait = not_until.wait_time_from(DefaultClock::default().now());
             Problem::TooManyRequests(wait.as_secs_f64().ceil().max(1.0) as u64)
         })
     }
-
-    /// Forgets the addresses whose buckets are full again; called now and then, so that memory stays bounded.
-    pub fn sweep(&self) {
-        if self.by_address.len() > SWEEP_ABOVE {
-            self.by_address.retain_recent();
-            self.by_address.shrink_to_fit();
-        }
-    }
 }
 
-/// How often [`Limits::sweep`] is worth calling.
-pub const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
-
-/// An IPv6 customer has a whole /64 (RFC 6177), so its addresses share a bucket.
-fn bucket(address: IpAddr) -> IpAddr {
+/// Whom an address stands for: an IPv6 customer has a whole /64 (RFC 6177).
+pub fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {
             let [a, b, c, d, ..] = address.segments();
@@ -59,21 +85,60 @@ fn bucket(address: IpAddr) -> IpAddr {
 mod tests {
     use super::*;
 
+    fn limits(address: u32, license: u32) -> Limits {
+        let per_minute = |number| NonZeroU32::new(number).unwrap();
+        Limits::new(per_minute(address), per_minute(license), per_minute(1))
+    }
+
+    fn id(number: u32) -> LicenseId {
+        let mut bytes = [0; 32];
+        bytes[..4].copy_from_slice(&number.to_be_bytes());
+        LicenseId::from_bytes(bytes)
+    }
+
+    fn address(number: u32) -> IpAddr {
+        IpAddr::V4(number.into())
+    }
+
     #[test]
     fn an_address_that_asks_too_often_is_told_when_to_come_back() {
-        let limits = Limits::new(NonZeroU32::new(2).unwrap());
-        let address = IpAddr::from([192, 0, 2, 1]);
-        assert_eq!(limits.check(address), Ok(()));
-        assert_eq!(limits.check(address), Ok(()));
-        assert_eq!(limits.check(address), Err(Problem::TooManyRequests(30)));
-        assert_eq!(limits.check(IpAddr::from([192, 0, 2, 2])), Ok(()), "another address is not affected");
+        let limits = limits(2, 100);
+        assert_eq!(limits.check(address(1), &id(1)), Ok(()));
+        assert_eq!(limits.check(address(1), &id(2)), Ok(()));
+        assert_eq!(limits.check(address(1), &id(3)), Err(Problem::TooManyRequests(30)));
+        assert_eq!(limits.check(address(2), &id(1)), Ok(()), "another address is not affected");
+    }
+
+    #[test]
+    fn a_license_that_is_asked_about_from_everywhere_is_limited_too() {
+        let limits = limits(100, 2);
+        assert!((1..3).all(|from| limits.check(address(from), &id(1)).is_ok()));
+        assert_eq!(limits.check(address(3), &id(1)), Err(Problem::TooManyRequests(30)));
+        assert_eq!(limits.check(address(3), &id(2)), Ok(()), "another license is not affected");
+    }
+
+    #[test]
+    fn a_guesser_is_told_so_once_and_then_only_to_come_back() {
+        let limits = limits(100, 100);
+        assert_eq!(limits.check_failure(address(1)), Ok(()));
+        assert_eq!(limits.check_failure(address(1)), Err(Problem::TooManyRequests(60)));
     }
 
     #[test]
     fn a_whole_ipv6_customer_shares_a_bucket_and_a_mapped_address_is_ipv4() {
-        let address = |text: &str| bucket(text.parse().unwrap());
-        assert_eq!(address("2001:db8:0:1::1"), address("2001:db8:0:1:ffff::2"));
-        assert_ne!(address("2001:db8:0:1::1"), address("2001:db8:0:2::1"));
-        assert_eq!(address("::ffff:192.0.2.1"), address("192.0.2.1"));
+        let network = |text: &str| network(text.parse().unwrap());
+        assert_eq!(network("2001:db8:0:1::1"), network("2001:db8:0:1:ffff::2"));
+        assert_ne!(network("2001:db8:0:1::1"), network("2001:db8:0:2::1"));
+        assert_eq!(network("::ffff:192.0.2.1"), network("192.0.2.1"));
+    }
+
+    #[test]
+    fn a_million_addresses_leave_few_buckets_behind() {
+        // A bucket of 60,000 a minute is full again after a millisecond.
+        let buckets = Buckets::new(NonZeroU32::new(60_000).unwrap());
+        for number in 0..1_000_000 {
+            assert_eq!(buckets.take(&address(number)), Ok(()));
+        }
+        assert!(buckets.limiter.len() < 100_000, "{} buckets", buckets.limiter.len());
     }
 }

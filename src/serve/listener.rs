@@ -3,7 +3,7 @@
 //! warp's own server sets no timeout and no cap, so hyper's HTTP/1 connection is driven here, over `warp::service`.
 
 use std::convert::Infallible;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +22,9 @@ use warp::Filter;
 use warp::http::Request;
 use warp::reply::Response;
 
+use super::client::{ClientAddress, Proxies};
 use super::problem::Problem;
+use super::seats::Seats;
 
 /// Largest request head hyper buffers; it answers 431 without a body beyond it.
 const MAX_HEAD: usize = 16 * 1024;
@@ -36,15 +38,15 @@ const MAX_HEADERS: usize = 8 * 1024;
 /// How long to wait after a failed accept: mostly there are no file descriptors left, and some will be.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Who sent a request.
-#[derive(Clone, Copy, Debug)]
-pub struct ClientAddress(pub IpAddr);
-
 /// Bounds of a connection.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Bounds {
     /// Connections held at once; further ones wait in the kernel's queue.
     pub connections: usize,
+    /// Connections one address (IPv6: one /64) holds at once, proxies excepted; further ones are closed.
+    pub connections_per_address: usize,
+    /// Who stands between us and the clients.
+    pub proxies: Proxies,
     /// Time for a request's headers to arrive, which also ends an idle connection.
     pub header_timeout: Duration,
     /// Time a client may not take anything of its answer.
@@ -62,6 +64,8 @@ where
 {
     let service = TowerToHyperService::new(warp::service(routes));
     let permits = Arc::new(Semaphore::new(bounds.connections));
+    let proxies = Arc::new(bounds.proxies);
+    let seats = Arc::new(Seats::new(bounds.connections_per_address));
     let graceful = GracefulShutdown::new();
     tokio::pin!(shutdown);
     loop {
@@ -69,11 +73,20 @@ where
             accepted = accept(&listener, &permits) => accepted,
             () = &mut shutdown => break,
         };
+        let seat = match (proxies.include(peer.ip()), seats.take(peer.ip())) {
+            (true, _) => None,
+            (false, Some(seat)) => Some(seat),
+            (false, None) => continue,
+        };
         // A client that does not take its answer must not hold a connection for ever.
         let mut stream = TimeoutStream::new(stream);
         stream.set_write_timeout(Some(bounds.write_timeout));
         let service = service.clone();
-        let bounded = service_fn(move |request| answer(service.clone(), peer.ip(), request));
+        let proxies = Arc::clone(&proxies);
+        let bounded = service_fn(move |request| {
+            let client = proxies.client(peer.ip(), Request::<Incoming>::headers(&request));
+            answer(service.clone(), client, request)
+        });
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(bounds.header_timeout)
@@ -83,7 +96,7 @@ where
         tokio::spawn(async move {
             // A client that breaks its connection is no event.
             let _ = connection.await;
-            drop(permit);
+            drop((permit, seat));
         });
     }
     drop(listener);
@@ -116,7 +129,7 @@ async fn accept(
 }
 
 /// Bounds the head, names the client, and turns a panic into an answer.
-async fn answer<S>(service: S, client: IpAddr, mut request: Request<Incoming>) -> Result<Response, Infallible>
+async fn answer<S>(service: S, client: ClientAddress, mut request: Request<Incoming>) -> Result<Response, Infallible>
 where
     S: Service<Request<Incoming>, Response = Response, Error = Infallible>,
 {
@@ -128,7 +141,7 @@ where
     if headers > MAX_HEADERS {
         return Ok(Problem::HeadersTooLarge(MAX_HEADERS).into_response());
     }
-    request.extensions_mut().insert(ClientAddress(client));
+    request.extensions_mut().insert(client);
     // Nothing shared is left half-changed: what requests share is swapped whole or behind a lock that survives a panic.
     let answered = AssertUnwindSafe(service.call(request)).catch_unwind().await;
     Ok(answered.map_or_else(|_| Problem::internal(&"a handler panicked").into_response(), |Ok(response)| response))

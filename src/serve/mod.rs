@@ -3,6 +3,7 @@
 //! `listener` accepts, `routes` dispatches, `validate` and `updates` parse and reply, `gate` decides, `signer` signs,
 //! and `reload` puts in force what changed on disk.
 
+pub mod client;
 pub mod gate;
 pub mod health;
 pub mod limits;
@@ -11,7 +12,9 @@ pub mod problem;
 pub mod reload;
 pub mod request;
 pub mod routes;
+mod seats;
 pub mod signer;
+pub mod signing_queue;
 pub mod updates;
 pub mod validate;
 mod watch;
@@ -24,6 +27,7 @@ use std::time::Duration;
 use chrono::Utc;
 use tokio::net::TcpListener;
 
+use self::client::Proxies;
 use self::gate::Gate;
 use self::health::{Health, Part, State};
 use self::limits::Limits;
@@ -89,7 +93,7 @@ impl Server {
         let service = Arc::new(Service {
             gate: Gate::new(snapshot, bindings, config.local_hosts),
             signer: Signer::start(config.signing_queue.get())?,
-            limits: Limits::new(config.requests_per_minute),
+            limits: Limits::new(config.requests_per_minute, config.requests_per_license, config.failures_per_minute),
             health,
             public: public.to_owned(),
             request_timeout: config.request_timeout,
@@ -99,6 +103,8 @@ impl Server {
         let reloader = Reloader::start(&service, files, config.poll)?;
         let bounds = Bounds {
             connections: config.max_connections.get(),
+            connections_per_address: config.connections_per_address.get(),
+            proxies: Proxies { networks: config.proxies.clone(), hops: config.proxy_hops.get() },
             header_timeout: config.request_timeout,
             write_timeout: config.request_timeout,
             drain: config.drain,
@@ -113,15 +119,6 @@ impl Server {
 
     /// Serves on `listener` until `shutdown` completes, and lets requests under way finish.
     pub async fn run(self, listener: TcpListener, shutdown: impl Future<Output = ()>) {
-        let sweeping = tokio::spawn(sweep(Arc::clone(&self.service)));
         listener::run(listener, routes::all(Arc::clone(&self.service)), self.bounds, shutdown).await;
-        sweeping.abort();
-    }
-}
-
-async fn sweep(service: Arc<Service>) {
-    loop {
-        tokio::time::sleep(limits::SWEEP_INTERVAL).await;
-        service.limits.sweep();
     }
 }

@@ -1,9 +1,13 @@
 //! What both operations ask for, parsed at the edge: behind this file there are no raw strings.
 
+use std::net::IpAddr;
+
 use uuid::Uuid;
 
+use super::Service;
 use super::problem::Problem;
 use crate::config::LocalHosts;
+use crate::model::entitlement::Refusal;
 use crate::model::license_key::{LicenseId, LicenseKey};
 use crate::model::site_host::{SiteHost, SiteHostError};
 
@@ -15,6 +19,16 @@ pub fn license_id(license_key: Option<&str>) -> Result<LicenseId, Problem> {
     let key: LicenseKey =
         license_key.ok_or(Problem::MissingField("license_key"))?.parse().map_err(Problem::LicenseKey)?;
     Ok(key.id())
+}
+
+/// Counts an answer that helps whoever guesses keys; who guesses too often is only told to come back.
+pub fn failed(service: &Service, address: IpAddr, problem: Problem) -> Problem {
+    match problem {
+        Problem::LicenseKey(_) | Problem::Refused(Refusal::UnknownLicense) => {
+            service.limits.check_failure(address).err().unwrap_or(problem)
+        }
+        _ => problem,
+    }
 }
 
 /// Normalizes the site address; `local_hosts` says whether a host that only its own network can reach is taken.

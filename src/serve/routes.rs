@@ -16,7 +16,7 @@ use warp::reject::{MethodNotAllowed, Reject};
 use warp::reply::Response;
 use warp::{Filter, Rejection, Reply};
 
-use super::listener::ClientAddress;
+use super::client::ClientAddress;
 use super::problem::Problem;
 use super::{Service, health, updates, validate};
 

@@ -6,8 +6,7 @@
 use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::{fs, io, thread};
 
 use aws_lc_rs::rand::SystemRandom;
@@ -20,6 +19,7 @@ use rsa::pkcs8::{DecodePrivateKey, EncodePrivateKey};
 use tokio::sync::oneshot;
 use zeroize::Zeroizing;
 
+use super::signing_queue::{Lane, SigningQueue};
 use crate::model::public_key::{PublicKey, PublicKeyError};
 
 /// More than a key of 4096 bits in PEM, in bytes.
@@ -74,7 +74,7 @@ impl KeyError {
             Self::Read { .. } => "let the user that runs the server own the file".to_owned(),
             Self::Exposed { path, .. } => format!("chmod 600 {}", path.display()),
             Self::NotAKey(_) | Self::Size { .. } => {
-                "make a new one with `countersign keys generate --rotate`".to_owned()
+                "move it away, and make a new one with `countersign keys generate`".to_owned()
             }
         }
     }
@@ -140,10 +140,10 @@ pub enum SignError {
     Failed,
 }
 
-/// Threads that sign, one a core, and the bounded queue before them.
+/// Threads that sign, one a core, and the queue before them.
 #[derive(Debug)]
 pub struct Signer {
-    queue: SyncSender<Job>,
+    queue: Arc<SigningQueue<Job>>,
 }
 
 #[derive(Debug)]
@@ -155,32 +155,31 @@ struct Job {
 
 impl Signer {
     /// Starts the threads; they end when the signer is dropped and the queue is empty.
-    pub fn start(queue: usize) -> io::Result<Self> {
-        let (sender, receiver) = sync_channel(queue);
-        let receiver = Arc::new(Mutex::new(receiver));
+    pub fn start(limit: usize) -> io::Result<Self> {
+        let signer = Self { queue: Arc::new(SigningQueue::new(limit)) };
         for index in 0..thread::available_parallelism()?.get() {
-            let receiver = Arc::clone(&receiver);
-            thread::Builder::new().name(format!("signer-{index}")).spawn(move || work(&receiver))?;
+            let queue = Arc::clone(&signer.queue);
+            thread::Builder::new().name(format!("signer-{index}")).spawn(move || work(&queue))?;
         }
-        Ok(Self { queue: sender })
+        Ok(signer)
     }
 
-    /// Signs `message` and returns it with its signature in standard base64.
-    pub async fn sign(&self, key: Arc<SigningKey>, message: Vec<u8>) -> Result<String, SignError> {
+    /// Signs `message` and returns the signature in standard base64.
+    pub async fn sign(&self, lane: Lane, key: Arc<SigningKey>, message: Vec<u8>) -> Result<String, SignError> {
         let (answer, signature) = oneshot::channel();
-        self.queue.try_send(Job { key, message, answer }).map_err(|error| match error {
-            TrySendError::Full(_) => SignError::QueueFull,
-            TrySendError::Disconnected(_) => SignError::Failed,
-        })?;
+        self.queue.push(lane, Job { key, message, answer }).map_err(|_| SignError::QueueFull)?;
         Ok(BASE64_STANDARD.encode(signature.await.map_err(|_| SignError::Failed)??))
     }
 }
 
-fn work(queue: &Mutex<Receiver<Job>>) {
-    loop {
-        // The lock is held while waiting for a job, never while signing.
-        let job = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        let Ok(job) = job else { return };
+impl Drop for Signer {
+    fn drop(&mut self) {
+        self.queue.close();
+    }
+}
+
+fn work(queue: &SigningQueue<Job>) {
+    while let Some(job) = queue.pop() {
         // Nobody waits any more: the client hung up or its deadline passed.
         if !job.answer.is_closed() {
             let _ = job.answer.send(job.key.sign(&job.message));

@@ -10,7 +10,7 @@ use warp::reply::Response;
 
 use super::Service;
 use super::problem::Problem;
-use super::request::{MAX_VERSION, at_most, build_id, license_id, site_host};
+use super::request::{MAX_VERSION, at_most, build_id, failed, license_id, site_host};
 use crate::model::binding::Report;
 use crate::model::version::Version;
 
@@ -34,12 +34,12 @@ pub fn reply(
     query: &str,
 ) -> Result<Response, Problem> {
     let question = parse(headers, query)?;
-    let id = license_id(question.license_key.as_deref())?;
+    let id = license_id(question.license_key.as_deref()).map_err(|problem| failed(service, address, problem))?;
     let site_url = question.site_url.or(question.domain).ok_or(Problem::MissingField("site_url"))?;
     let host = site_host(&site_url, service.local_hosts)?;
     at_most(MAX_VERSION, "current_version", question.current_version.as_deref())?;
     let build_id = build_id(question.build_id.as_deref())?;
-    service.limits.check(address)?;
+    service.limits.check(address, &id)?;
 
     let now = Utc::now();
     // What is no version counts as absent.
@@ -52,7 +52,7 @@ pub fn reply(
         Err(_) => "refused",
     };
     tracing::debug!(license = id.log_tag(), site = %host, code, "asked for updates");
-    let manifest = decided.map_err(Problem::Refused)?;
+    let manifest = decided.map_err(|refusal| failed(service, address, Problem::Refused(refusal)))?;
     let mut report = Report { build_id, last_seen: Some(now), ..Report::default() };
     let version = current.and_then(|version| Report::meaningful_version(version.as_str()));
     if let (Some(version), Ok(slug)) = (version, slug.parse()) {

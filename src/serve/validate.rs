@@ -15,8 +15,9 @@ use warp::reply::Response;
 
 use super::Service;
 use super::problem::Problem;
-use super::request::{MAX_VERSION, at_most, build_id, license_id, site_host};
+use super::request::{MAX_VERSION, at_most, build_id, failed, license_id, site_host};
 use super::signer::SignError;
+use super::signing_queue::Lane;
 use crate::model::binding::Report;
 use crate::model::statement::{Grant, Statement, Verdict};
 use crate::store::StoreError;
@@ -61,13 +62,13 @@ pub async fn reply(
 ) -> Result<Response, Problem> {
     let body = read_body(&headers, body, service.request_timeout).await?;
     let question = parse(&body)?;
-    let id = license_id(question.license_key.as_deref())?;
+    let id = license_id(question.license_key.as_deref()).map_err(|problem| failed(service, address, problem))?;
     let site_url = question.site_url.or(question.domain).ok_or(Problem::MissingField("site_url"))?;
     let host = site_host(&site_url, service.local_hosts)?;
     at_most(MAX_NONCE, "nonce", question.nonce.as_deref())?;
     at_most(MAX_VERSION, "plugin_version", question.plugin_version.as_deref())?;
     let build_id = build_id(question.build_id.as_deref())?;
-    service.limits.check(address)?;
+    service.limits.check(address, &id)?;
 
     let now = Utc::now();
     let snapshot = service.gate.snapshot();
@@ -77,7 +78,11 @@ pub async fn reply(
         last_seen: Some(now),
         ..Report::default()
     };
-    let finding = service.gate.validate(&snapshot, &id, &host, report, now).await.map_err(store_problem)?;
+    let found = service.gate.validate(&snapshot, &id, &host, report, now);
+    let finding = in_time(service, found).await.unwrap_or(Err(StoreError::Busy)).map_err(store_problem)?;
+    if finding.license.is_none() {
+        service.limits.check_failure(address)?;
+    }
     let (license, code) = (id.log_tag(), finding.verdict.code());
     if finding.verdict == Verdict::BoundElsewhere {
         // For abuse review: which build asks from where it must not.
@@ -102,8 +107,10 @@ pub async fn reply(
         key_id: snapshot.key.public().key_id(),
     };
     let unsigned = statement.to_unsigned();
+    let lane = if license.is_some() { Lane::Licensed } else { Lane::Unknown };
+    let signed = service.signer.sign(lane, snapshot.key.clone(), unsigned.bytes().to_vec());
     let signature =
-        service.signer.sign(snapshot.key.clone(), unsigned.bytes().to_vec()).await.map_err(|error| match error {
+        in_time(service, signed).await.unwrap_or(Err(SignError::QueueFull)).map_err(|error| match error {
             SignError::QueueFull => Problem::Overloaded,
             SignError::Failed => Problem::internal(&error),
         })?;
@@ -111,6 +118,11 @@ pub async fn reply(
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     Ok(response)
+}
+
+/// What `work` gives within the time a request has.
+async fn in_time<T>(service: &Service, work: impl Future<Output = T>) -> Option<T> {
+    tokio::time::timeout(service.request_timeout, work).await.ok()
 }
 
 fn store_problem(error: StoreError) -> Problem {

@@ -286,6 +286,56 @@ fn every_refused_site_address_says_its_reason() {
 }
 
 #[test]
+fn a_license_asked_about_too_often_and_a_guesser_are_told_to_come_back() {
+    let (license, other) = (License::new(), License::new());
+    let instance = Instance::with_licenses(&[license.toml(""), other.toml("")]);
+    let flags = ["--requests-per-license", "1", "--failures-per-minute", "2"];
+    let server = Server::start_with(&instance, &flags);
+    assert_eq!(server.validate(&license, "a.com").code(), "ok");
+    assert_eq!(server.validate(&license, "a.com").code(), "too_many_requests");
+    assert_eq!(server.validate(&other, "a.com").code(), "ok", "another license is not affected");
+
+    assert_eq!(server.validate(&License::new(), "a.com").code(), "unknown_license");
+    assert_eq!(server.ask(&json!({ "license_key": "guess" })).code(), "malformed_license_key");
+    for response in [server.validate(&License::new(), "a.com"), server.updates(&License::new(), "a.com", "")] {
+        assert_eq!((response.status, response.code().as_str()), (429, "too_many_requests"));
+    }
+}
+
+#[test]
+fn behind_a_proxy_it_is_the_clients_address_that_counts() {
+    let licenses: Vec<License> = (0..4).map(|_| License::new()).collect();
+    let instance = Instance::with_licenses(&licenses.iter().map(|license| license.toml("")).collect::<Vec<_>>());
+    let code = |server: &Server, license: &License, forwarded: &str| {
+        let body = question(license, "a.com").to_string();
+        request(server.address, "POST", VALIDATE, &[("X-Forwarded-For", forwarded)], body.as_bytes()).code()
+    };
+    let server = Server::start_with(&instance, &["--requests-per-minute", "1", "--proxies", "127.0.0.0/8"]);
+    assert_eq!(code(&server, &licenses[0], "198.51.100.1"), "ok");
+    assert_eq!(code(&server, &licenses[1], "198.51.100.2"), "ok");
+    assert_eq!(code(&server, &licenses[2], "198.51.100.3, 198.51.100.1"), "too_many_requests", "the proxy's own entry");
+    server.stop();
+    let server = Server::start_with(&instance, &["--requests-per-minute", "1"]);
+    assert_eq!(code(&server, &licenses[0], "198.51.100.1"), "ok");
+    assert_eq!(code(&server, &licenses[1], "198.51.100.2"), "too_many_requests", "nobody is believed by default");
+}
+
+#[test]
+fn an_address_holds_no_more_connections_than_it_may() {
+    let server_flags = ["--connections-per-address", "2"];
+    let instance = Instance::new();
+    let server = Server::start_with(&instance, &server_flags);
+    let mut held: Vec<Client> = (0..2).map(|_| Client::connect(server.address)).collect();
+    assert!(held.iter_mut().all(|client| client.request("GET", "/healthz", &[], b"").status == 200));
+    let mut third = Client::connect(server.address);
+    assert!(third.try_request("GET", "/healthz", &[], b"").is_err(), "closed");
+    held.pop();
+    crate::support::eventually("a seat is free", std::time::Duration::from_secs(5), || {
+        Client::connect(server.address).try_request("GET", "/healthz", &[], b"").is_ok()
+    });
+}
+
+#[test]
 fn whoever_asks_too_often_is_told_when_to_come_back() {
     let license = License::new();
     let instance = Instance::with_licenses(&[license.toml("")]);

@@ -44,8 +44,9 @@ fn the_configuration_table_has_every_setting_with_its_default() {
 fn the_configuration_file_has_every_setting_with_its_default() {
     let file = project("countersign.toml");
     for (flag, _, default) in settings() {
-        let quoted = format!("#{} = \"{default}\"\n", flag.replace('-', "_"));
-        let bare = format!("#{} = {default}\n", flag.replace('-', "_"));
+        let name = flag.replace('-', "_");
+        let bare = format!("#{name} = {}\n", if default == "none" { "[]" } else { &default });
+        let quoted = format!("#{name} = \"{default}\"\n");
         assert!(file.contains(&quoted) || file.contains(&bare), "countersign.toml has no line {bare}");
     }
 }

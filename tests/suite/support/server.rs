@@ -60,8 +60,12 @@ impl Server {
 
     fn start_command(mut command: Command, flags: &[&str]) -> Self {
         command.args(["serve", "--listen", "127.0.0.1:0"]).args(flags);
-        if !flags.contains(&"--requests-per-minute") {
-            command.args(["--requests-per-minute", "4000000000"]);
+        for limit in
+            ["--requests-per-minute", "--requests-per-license", "--failures-per-minute", "--connections-per-address"]
+        {
+            if !flags.contains(&limit) {
+                command.args([limit, "4000000000"]);
+            }
         }
         let mut child = command
             .env("COUNTERSIGN_LOG", "debug")

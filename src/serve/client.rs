@@ -1,0 +1,84 @@
+//! Whose address counts: the connection's, or the one a proxy of ours names in `X-Forwarded-For`.
+
+use std::net::{IpAddr, SocketAddr};
+
+use ipnet::IpNet;
+use warp::http::HeaderMap;
+
+/// Who sent a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClientAddress(pub IpAddr);
+
+/// The proxies in front of this server.
+#[derive(Clone, Debug, Default)]
+pub struct Proxies {
+    /// Their networks; nobody else is believed.
+    pub networks: Vec<IpNet>,
+    /// How many of them a request passes: the client is that many entries from the right.
+    pub hops: usize,
+}
+
+impl Proxies {
+    /// Whether a connection comes from one of them.
+    pub fn include(&self, address: IpAddr) -> bool {
+        let address = address.to_canonical();
+        self.networks.iter().any(|network| network.contains(&address))
+    }
+
+    /// The client behind a connection from `peer`.
+    // SECURITY: every entry left of what our own proxies appended is the client's to invent.
+    pub fn client(&self, peer: IpAddr, headers: &HeaderMap) -> ClientAddress {
+        if !self.include(peer) {
+            return ClientAddress(peer);
+        }
+        let values = headers.get_all("x-forwarded-for").iter().filter_map(|value| value.to_str().ok());
+        let entries: Vec<&str> = values.flat_map(|value| value.split(',')).map(str::trim).collect();
+        let entry = entries.len().checked_sub(self.hops).and_then(|index| entries.get(index));
+        ClientAddress(entry.and_then(|entry| address(entry)).unwrap_or(peer))
+    }
+}
+
+/// An entry as proxies write it: an address, with a port or in brackets.
+fn address(entry: &str) -> Option<IpAddr> {
+    let bare = entry.trim_start_matches('[').trim_end_matches(']');
+    bare.parse().ok().or_else(|| entry.parse().map(|address: SocketAddr| address.ip()).ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn client(hops: usize, peer: &str, forwarded: &[&'static str]) -> String {
+        let proxies = Proxies { networks: vec!["10.0.0.0/8".parse().unwrap(), "::1/128".parse().unwrap()], hops };
+        let headers =
+            forwarded.iter().map(|value| ("x-forwarded-for".parse().unwrap(), value.parse().unwrap())).collect();
+        proxies.client(peer.parse().unwrap(), &headers).0.to_string()
+    }
+
+    #[test]
+    fn only_our_own_proxies_are_believed() {
+        assert_eq!(client(1, "192.0.2.1", &["198.51.100.7"]), "192.0.2.1");
+        assert_eq!(client(1, "10.1.2.3", &["198.51.100.7"]), "198.51.100.7");
+        assert_eq!(client(1, "::ffff:10.1.2.3", &["198.51.100.7"]), "198.51.100.7");
+        assert_eq!(client(1, "::1", &["2001:db8::7"]), "2001:db8::7");
+    }
+
+    #[test]
+    fn the_client_is_as_many_entries_from_the_right_as_there_are_proxies() {
+        let invented = ["1.1.1.1, 198.51.100.7, 10.9.9.9"];
+        assert_eq!(client(1, "10.0.0.1", &invented), "10.9.9.9");
+        assert_eq!(client(2, "10.0.0.1", &invented), "198.51.100.7");
+        assert_eq!(client(2, "10.0.0.1", &["1.1.1.1, 198.51.100.7", "10.9.9.9"]), "198.51.100.7", "headers in order");
+    }
+
+    #[test]
+    fn what_is_missing_or_no_address_leaves_the_proxys_own() {
+        for forwarded in [&[][..], &["unknown"], &["198.51.100.7, "], &["_hidden"]] {
+            assert_eq!(client(1, "10.0.0.1", forwarded), "10.0.0.1", "{forwarded:?}");
+        }
+        assert_eq!(client(3, "10.0.0.1", &["198.51.100.7"]), "10.0.0.1", "fewer entries than proxies");
+        assert_eq!(client(1, "10.0.0.1", &["198.51.100.7:4711"]), "198.51.100.7");
+        assert_eq!(client(1, "10.0.0.1", &["[2001:db8::7]:4711"]), "2001:db8::7");
+        assert_eq!(client(1, "10.0.0.1", &["[2001:db8::7]"]), "2001:db8::7");
+    }
+}
