@@ -79,64 +79,66 @@ impl Version {
 }
 
 /// PHP's `version_compare($a, $b)` for any two strings (`ext/standard/versioning.c`).
+///
+/// Not an order where a string ends in a sign: `1.` is older than itself. A string ends at its first NUL.
 pub fn php_version_compare(a: &str, b: &str) -> Ordering {
+    let [a, b] = [a, b].map(|text| text.split('\0').next().unwrap_or_default());
     if a.is_empty() || b.is_empty() {
         return a.len().min(1).cmp(&b.len().min(1));
     }
     compare_canonical(&canonicalize(a), &canonicalize(b))
 }
 
-/// Puts a dot for `-`, `_`, `+` and every other sign, and between digits and letters.
+/// Puts a dot for `-`, `_`, `+` and every other sign, and between digits and letters. The first byte stays as it is.
 fn canonicalize(version: &str) -> Vec<u8> {
-    if version.starts_with('#') {
-        return version.as_bytes().to_vec();
-    }
+    let mut bytes = version.bytes();
+    let mut previous = match bytes.next() {
+        Some(first) if first != b'#' => first,
+        _ => return version.as_bytes().to_vec(),
+    };
     let mut canonical = Vec::with_capacity(version.len() * 2);
-    let mut previous = 0;
-    for (index, byte) in version.bytes().enumerate() {
-        if index == 0 {
+    canonical.push(previous);
+    for byte in bytes {
+        let joins = matches!(byte, b'-' | b'_' | b'+');
+        let boundary =
+            !joins && (is_word(previous) && byte.is_ascii_digit() || previous.is_ascii_digit() && is_word(byte));
+        let sign = !byte.is_ascii_alphanumeric();
+        if (boundary || sign) && canonical.last() != Some(&b'.') {
+            canonical.push(b'.');
+        }
+        if boundary || !sign {
             canonical.push(byte);
-        } else {
-            let after_dot = canonical.last() == Some(&b'.');
-            let boundary = is_word(previous) && byte.is_ascii_digit() || previous.is_ascii_digit() && is_word(byte);
-            let sign = !byte.is_ascii_alphanumeric();
-            if (boundary || sign) && !after_dot {
-                canonical.push(b'.');
-            }
-            if !sign || boundary && !is_joiner(byte) {
-                canonical.push(byte);
-            }
         }
         previous = byte;
     }
     canonical
 }
 
-/// What PHP calls a non-digit: anything but digits, dots and the three joining signs.
+/// What PHP calls a non-digit: anything but digits and dots.
 fn is_word(byte: u8) -> bool {
-    !byte.is_ascii_digit() && byte != b'.' && !is_joiner(byte)
-}
-
-fn is_joiner(byte: u8) -> bool {
-    matches!(byte, b'-' | b'_' | b'+')
+    !byte.is_ascii_digit() && byte != b'.'
 }
 
 /// Stands for "a number" when a number is compared with a word.
 const NUMBER: &[u8] = b"#N#";
 
-fn compare_canonical(a: &[u8], b: &[u8]) -> Ordering {
-    let mut a_parts = a.split(|&byte| byte == b'.');
-    let mut b_parts = b.split(|&byte| byte == b'.');
+fn compare_canonical(mut a: &[u8], mut b: &[u8]) -> Ordering {
     loop {
-        match (a_parts.next(), b_parts.next()) {
-            (Some(a), Some(b)) => match compare_parts(a, b) {
-                Ordering::Equal => {}
-                decided => return decided,
-            },
-            (Some(extra), None) => return compare_extra(extra),
-            (None, Some(extra)) => return compare_extra(extra).reverse(),
-            (None, None) => return Ordering::Equal,
+        let ((a_part, a_rest), (b_part, b_rest)) = (split_part(a), split_part(b));
+        match (compare_parts(a_part, b_part), a_rest, b_rest) {
+            (Ordering::Equal, Some(a_rest @ [_, ..]), Some(b_rest @ [_, ..])) => (a, b) = (a_rest, b_rest),
+            (Ordering::Equal, Some(rest), _) => return compare_rest(rest),
+            (Ordering::Equal, None, Some(rest)) => return compare_rest(rest).reverse(),
+            (decided, ..) => return decided,
         }
+    }
+}
+
+/// The first part, and what stands behind its dot.
+fn split_part(version: &[u8]) -> (&[u8], Option<&[u8]>) {
+    match version.iter().position(|&byte| byte == b'.') {
+        Some(dot) => (&version[..dot], Some(&version[dot + 1..])),
+        None => (version, None),
     }
 }
 
@@ -149,9 +151,9 @@ fn compare_parts(a: &[u8], b: &[u8]) -> Ordering {
     }
 }
 
-/// One version has a part more: a number makes it the newer one, a word decides by its rank.
-fn compare_extra(extra: &[u8]) -> Ordering {
-    if starts_with_digit(extra) { Ordering::Greater } else { word_rank(extra).cmp(&word_rank(NUMBER)) }
+/// One version goes on: with a number it is the newer one, with a word the word's rank decides.
+fn compare_rest(rest: &[u8]) -> Ordering {
+    if starts_with_digit(rest) { Ordering::Greater } else { compare_canonical(rest, NUMBER) }
 }
 
 fn starts_with_digit(part: &[u8]) -> bool {
@@ -258,6 +260,25 @@ mod tests {
         ] {
             assert_eq!(php_version_compare(a, b), expected, "{a} against {b}");
             assert_eq!(php_version_compare(b, a), expected.reverse(), "{b} against {a}");
+        }
+    }
+
+    #[test]
+    fn strings_that_are_no_versions_compare_as_in_php_too() {
+        use Ordering::*;
+        for (a, b, expected) in [
+            ("1.", "1.", Less),
+            ("1-foo", "1-", Less),
+            ("1-", "1-foo", Less),
+            ("1-pl", "1-", Greater),
+            ("-1", "-", Greater),
+            ("1#2", "1", Greater),
+            ("1#", "1", Equal),
+            ("1\02", "1", Equal),
+            ("\0", "", Equal),
+            ("9223372036854775808", "9223372036854775809", Equal),
+        ] {
+            assert_eq!(php_version_compare(a, b), expected, "{a:?} against {b:?}");
         }
     }
 }
