@@ -1,8 +1,10 @@
-//! The workbench: an instance in a temporary folder, the program serving it, and a plain HTTP client.
+//! The workbench: an instance in a temporary folder, the program serving it, a plain HTTP client, and what other tests share.
 
 pub mod http;
 pub mod instance;
+pub mod random;
 pub mod server;
+pub mod tool;
 
 pub use http::{Response, get, post_json, request};
 pub use instance::{Instance, License};
