@@ -14,7 +14,7 @@ mod git_command;
 mod html;
 mod mirror;
 mod outcome;
-mod plugin_header;
+pub mod plugin_header;
 mod publish;
 mod readme;
 mod report;

@@ -70,10 +70,10 @@ pub fn is_theme(style_css: &[u8]) -> bool {
     !name.is_empty()
 }
 
-/// `get_file_data`: the first line that carries a name decides, also where its value is empty.
+/// WordPress' `get_file_data`, byte for byte: the first line that carries a name decides, also where its value is empty.
 ///
 /// Works on bytes, as WordPress does: a file in another encoding has the same header.
-fn file_data<'a, const N: usize>(file: &'a [u8], names: [&str; N]) -> [&'a [u8]; N] {
+pub fn file_data<'a, const N: usize>(file: &'a [u8], names: [&str; N]) -> [&'a [u8]; N] {
     let mut found = [None; N];
     for line in file[..file.len().min(WINDOW)].split(|byte| matches!(byte, b'\n' | b'\r')) {
         let line = after_comment_marks(line);
@@ -96,16 +96,28 @@ fn after_comment_marks(line: &[u8]) -> &[u8] {
     skip(line, b" \t/*#@")
 }
 
-fn skip<'a>(line: &'a [u8], marks: &[u8]) -> &'a [u8] {
-    let start = line.iter().position(|byte| !marks.contains(byte)).unwrap_or(line.len());
-    &line[start..]
-}
-
 /// `_cleanup_header_comment`: the value ends where the comment or the PHP code does.
 fn value(text: &[u8]) -> &[u8] {
-    let end = text.windows(2).position(|pair| matches!(pair, b"*/" | b"?>")).unwrap_or(text.len());
+    // What `\s` matches in a pattern, and what `trim` takes off, are not the same to PHP.
+    const SPACES: &[u8] = b" \t\n\x0B\x0C\r";
+    const TRIMMED: &[u8] = b" \t\n\x0B\0\r";
     // PHP takes the string "0" for false, so `get_file_data` drops it.
-    if text == b"0" { b"" } else { text[..end].trim_ascii() }
+    if text == b"0" {
+        return b"";
+    }
+    let end = text.windows(2).position(|pair| matches!(pair, b"*/" | b"?>"));
+    let value = end.map_or(text, |end| skip_back(&text[..end], SPACES));
+    skip_back(skip(value, TRIMMED), TRIMMED)
+}
+
+fn skip<'a>(text: &'a [u8], marks: &[u8]) -> &'a [u8] {
+    let start = text.iter().position(|byte| !marks.contains(byte)).unwrap_or(text.len());
+    &text[start..]
+}
+
+fn skip_back<'a>(text: &'a [u8], marks: &[u8]) -> &'a [u8] {
+    let end = text.iter().rposition(|byte| !marks.contains(byte)).map_or(0, |last| last + 1);
+    &text[..end]
 }
 
 /// A value as one line: an odd control character may have decoded to a line end.
@@ -171,6 +183,18 @@ mod tests {
             "<?php <?php Version: 1.2",
         ] {
             assert_eq!(version(line), "", "{line:?}");
+        }
+    }
+
+    #[test]
+    fn a_value_is_trimmed_as_php_trims() {
+        for (line, expected) in [
+            ("Version:\0\x0B 1.2\0\x0B ", &b"1.2"[..]),
+            ("Version: 1.2\x0C", b"1.2\x0C"),
+            ("Version: 1.2\x0C*/", b"1.2"),
+            ("Version: 0", b"0"),
+        ] {
+            assert_eq!(file_data(line.as_bytes(), ["Version"]), [expected], "{line:?}");
         }
     }
 
