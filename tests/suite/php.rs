@@ -1,8 +1,16 @@
 //! PHP and WordPress on one side, our reading of versions and plugin headers on the other, on generated input.
 
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::fs;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use countersign::build::plugin_header;
 use countersign::model::version::php_version_compare;
+
+use serde_json::json;
+use tempfile::TempDir;
 
 use crate::support::random::Random;
 use crate::support::tool;
@@ -108,4 +116,181 @@ fn mutated(random: &mut Random, version: &str) -> String {
         }
     }
     letters.into_iter().collect()
+}
+
+/// A field's name in a plugin header, and its key in what `get_plugin_data` gives.
+const FIELDS: [(&str, &str); 10] = [
+    ("Plugin Name", "Name"),
+    ("Version", "Version"),
+    ("Description", "Description"),
+    ("Author", "Author"),
+    ("Author URI", "AuthorURI"),
+    ("Plugin URI", "PluginURI"),
+    ("Requires at least", "RequiresWP"),
+    ("Requires PHP", "RequiresPHP"),
+    ("Update URI", "UpdateURI"),
+    // Only WordPress.org reads this one.
+    ("Tested up to", ""),
+];
+
+#[test]
+fn two_thousand_plugin_headers_are_read_as_wordpress_reads_them() {
+    let mut random = Random::new(0x2545_F491_4F6C_DD1D);
+    let folder = TempDir::new().unwrap();
+    let files: Vec<_> = (0..2_000)
+        .map(|number| {
+            let (path, bytes) = (folder.path().join(format!("{number}.php")), plugin_file(&mut random));
+            fs::write(&path, &bytes).unwrap();
+            (path, bytes)
+        })
+        .collect();
+    let names = FIELDS.map(|(name, _)| name);
+    let paths: Vec<_> = files.iter().map(|(path, _)| path).collect();
+    let input = json!({ "files": paths, "fields": names }).to_string();
+    let printed = tool::run("php", "tests/tools/plugin_header.php", &input);
+    assert_eq!(printed.lines().count(), files.len());
+
+    let mut plain = 0;
+    for ((_, file), line) in files.iter().zip(printed.lines()) {
+        let theirs: [BTreeMap<String, String>; 2] = serde_json::from_str(line).unwrap();
+        let [by_name, by_key] = theirs.map(|fields| {
+            fields
+                .into_iter()
+                .map(|(key, value)| (key, BASE64_STANDARD.decode(value).unwrap()))
+                .collect::<BTreeMap<_, _>>()
+        });
+        let ours = plugin_header::file_data(file, names);
+        let header = plugin_header::parse(file);
+        let parsed = [
+            header.name,
+            header.version,
+            header.description,
+            header.author,
+            header.author_uri,
+            header.plugin_uri,
+            header.requires,
+            header.requires_php,
+            header.update_uri,
+            header.tested,
+        ];
+        for (((name, key), ours), parsed) in FIELDS.into_iter().zip(ours).zip(parsed) {
+            let told = || format!("{name} in {}", file.escape_ascii());
+            assert_eq!(ours.escape_ascii().to_string(), by_name[name].escape_ascii().to_string(), "{}", told());
+            assert_eq!(by_key.get(key).unwrap_or(&by_name[name]), &by_name[name], "{}", told());
+            if let Some(text) = plain_text(ours).filter(|text| !name.ends_with("URI") || text.starts_with("https://")) {
+                plain += usize::from(!text.is_empty());
+                assert_eq!(parsed, text, "{}", told());
+            }
+        }
+    }
+    assert!(plain > 2_000, "{plain} values were plain text already");
+}
+
+/// The value where nothing has to be done to make it one line of plain text.
+fn plain_text(value: &[u8]) -> Option<&str> {
+    let markup = |c: char| c.is_control() || "<&\u{FEFF}\u{2028}".contains(c);
+    std::str::from_utf8(value).ok().filter(|text| !text.contains(markup) && text.trim() == *text)
+}
+
+/// A plugin's main file, or what somebody took for one.
+fn plugin_file(random: &mut Random) -> Vec<u8> {
+    const OPENINGS: [&str; 12] = [
+        "<?php\n",
+        "<?php\n/*\n",
+        "<?php\n/**\n",
+        "<?php /* ",
+        "<?php ",
+        " \t<?PHP ",
+        "<?php\n//\n",
+        "",
+        "\u{FEFF}<?php\n",
+        "\u{FEFF}",
+        "#!/usr/bin/env php\n<?php\n",
+        "<p>Version: 7</p>\n",
+    ];
+    const MARKS: [&str; 16] = [
+        " * ", " * ", "", "", " ", "// ", "# ", "\t*\t", "@", "/** ", "* # @ / ", "<?php ", "<?php/*", "- ", "x ",
+        "\u{A0}",
+    ];
+    const SEPARATORS: [&str; 8] = [": ", ": ", ":", ":\t", " : ", "::", "", "："];
+    const ENDS: [&str; 8] = ["", "", "", " ", " */", "*/ Version: 3", " ?>", "\t\u{C}*/ ?>"];
+
+    let end_of_line = random.pick(&["\n", "\n", "\r\n", "\r", "\n\r"]);
+    let mut text = random.pick(&OPENINGS).to_owned();
+    for _ in 0..random.below(24) {
+        if random.one_in(60) {
+            // The window ends somewhere in the next lines.
+            text += &"x".repeat(8192_usize.saturating_sub(text.len() + random.below(120)));
+            text.push('\n');
+        }
+        let (name, _) = FIELDS[random.below(FIELDS.len())];
+        let name = match random.below(6) {
+            0 => name.to_lowercase(),
+            1 => name.to_uppercase(),
+            2 => name.replace(' ', random.pick(&["", "  ", "-", "\t"])),
+            _ => name.to_owned(),
+        };
+        text +=
+            &[random.pick(&MARKS), &name, random.pick(&SEPARATORS), &value(random), random.pick(&ENDS), "\n"].concat();
+    }
+    let text = text.replace('\n', end_of_line);
+    if random.one_in(4) { latin_1(&text) } else { text.into_bytes() }
+}
+
+fn value(random: &mut Random) -> String {
+    const WHOLE: [&str; 12] = [
+        "Acme Forms",
+        "1.2.3",
+        "6.5",
+        "7.4",
+        "0",
+        "0.0",
+        "https://example.com/forms?a=1",
+        "javascript:alert(1)",
+        "false",
+        "Forms – für alle",
+        "2.0-beta.1",
+        "",
+    ];
+    const PIECES: [&str; 30] = [
+        "Acme",
+        "Forms",
+        "1.2",
+        "0",
+        " ",
+        " ",
+        "\t",
+        "\0",
+        "\u{B}",
+        "\u{C}",
+        "\u{85}",
+        "\u{A0}",
+        "\u{FEFF}",
+        "\u{2028}",
+        ":",
+        "Version: 9",
+        "*",
+        "/",
+        "?",
+        ">",
+        "*/",
+        "?>",
+        "&amp;",
+        "&lt;b&gt;",
+        "<b>",
+        "</b>",
+        "<a href=\"https://example.com/?a=1&b=2\">",
+        "<script>alert(1)</script>",
+        "é",
+        "“",
+    ];
+    if random.one_in(2) {
+        return random.pick(&WHOLE).to_owned();
+    }
+    let pieces = random.below(6);
+    (0..pieces).map(|_| random.pick(&PIECES)).collect()
+}
+
+fn latin_1(text: &str) -> Vec<u8> {
+    text.chars().map(|c| u8::try_from(u32::from(c)).unwrap_or(b'?')).collect()
 }

@@ -1,0 +1,21 @@
+<?php
+// Prints what WordPress' own get_file_data and get_plugin_data read from plugin files. Takes {"files": [path, ...],
+// "fields": [name, ...]} from standard input; a JSON line for each file has the fields' values in base64, by each function.
+
+define('ABSPATH', __DIR__ . '/.wordpress/');
+define('WPINC', 'wp-includes');
+define('WP_CONTENT_URL', 'https://example.com/wp-content');
+$wp_plugin_paths = [];
+foreach (['load', 'default-constants', 'plugin', 'functions'] as $part) {
+    require ABSPATH . WPINC . "/$part.php";
+}
+require ABSPATH . 'wp-admin/includes/plugin.php';
+wp_initial_constants();
+wp_plugin_directory_constants();
+
+$input = json_decode(file_get_contents('php://stdin'), true, 512, JSON_THROW_ON_ERROR);
+foreach ($input['files'] as $file) {
+    $by_name = get_file_data($file, array_combine($input['fields'], $input['fields']));
+    $by_key = array_filter(get_plugin_data($file, false, false), 'is_string');
+    echo json_encode(array_map(fn($values) => array_map('base64_encode', $values), [$by_name, $by_key])), "\n";
+}
