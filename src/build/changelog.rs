@@ -26,7 +26,7 @@ struct Entry {
 
 /// The entry of exactly this version as plain text; `None` where there is none, or it is empty or only a link.
 ///
-/// A heading that differs in trailing zeros (`1.2` for 1.2.0) counts where no heading is exact and no other differs only so.
+/// A heading that leaves out zeros (`1.2` for 1.2.0) or adds them counts where no heading is exact and no other differs only so.
 /// An entry ends at the next version heading, whatever its style. At most [`ENTRY_LIMIT`] bytes.
 pub fn of_version(changelog_markdown: &str, version: &Version) -> Option<String> {
     find(changelog_markdown, version).and_then(|markdown| entry_text(&markdown))
@@ -112,16 +112,16 @@ pub(super) fn find(markdown: &str, version: &Version) -> Option<String> {
     }
 }
 
-/// A version without trailing zeros, signs or capitals: `1.2.0-RC.1` and `1.2 rc1` are both `1.2rc1`.
+/// A version with at least three numbers, no signs and no capitals: `1.2-RC.1` and `1.2.0 rc1` are both `1.2.0rc1`.
+///
+/// A fourth number stays: 1.1.8.0 is not 1.1.8.
 fn canonical(version: &str) -> String {
     let end = version.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(version.len());
     let (numbers, suffix) = version.split_at(end);
-    let mut numbers = numbers.trim_end_matches('.');
-    while let Some(shorter) = numbers.strip_suffix(".0") {
-        numbers = shorter;
-    }
+    let numbers = numbers.trim_end_matches('.');
+    let zeros = ".0".repeat(2_usize.saturating_sub(numbers.matches('.').count()));
     let suffix = suffix.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase());
-    numbers.chars().chain(suffix).collect()
+    numbers.chars().chain(zeros.chars()).chain(suffix).collect()
 }
 
 /// The entries in the order of the changelog. What stands before the first version heading is left out.
@@ -266,8 +266,9 @@ mod tests {
     fn another_versions_text_is_never_taken() {
         let markdown = "= 1.1.8.0 =\na\n= 1.0 RC1 =\nb\n= 2.0 =\nc\n= 2.0.0 =\nd\n= 3.0.0 =\ne\n= 1.10 =\nf";
         for (version, expected) in [
-            ("1.1.8", Some("a")),
+            ("1.1.8", None),
             ("1.1.8.0", Some("a")),
+            ("3.0.0.0", None),
             ("1.1", None),
             ("1.0", None),
             ("1.0-rc.1", Some("b")),
