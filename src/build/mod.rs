@@ -40,7 +40,7 @@ use self::outcome::Reason;
 pub use self::outcome::{Outcome, TagOutcome};
 use self::publish::Publisher;
 pub use self::report::{PluginReport, Report, State};
-use self::repository::Repository;
+use self::repository::{ObjectId, Repository};
 use self::source_files::SourceReader;
 pub use self::summary::summary;
 use self::tags::{Candidate, Chosen};
@@ -255,6 +255,7 @@ fn build_plugin(
         publisher,
         published: published.iter().flat_map(|old| &old.releases).map(|release| (&release.version, release)).collect(),
         reader: SourceReader::new(repository, plugin),
+        by_commit: HashMap::new(),
         report,
     };
     for candidate in candidates {
@@ -271,6 +272,8 @@ struct PluginBuild<'a> {
     publisher: &'a Publisher,
     published: HashMap<&'a Version, &'a Release>,
     reader: SourceReader<'a>,
+    /// The last release of each commit: `1.2` and `1.2.0` are one where they tag the same commit.
+    by_commit: HashMap<ObjectId, (Version, String)>,
     report: &'a mut PluginReport,
 }
 
@@ -289,9 +292,19 @@ impl PluginBuild<'_> {
             }
         };
 
+        let commit = chosen.tagged.commit;
+        if let Some((twin, tag)) = self.by_commit.get(&commit)
+            && twin.cmp_php(&version).is_eq()
+        {
+            let outcome = Reason::SameAs(tag.clone()).into();
+            self.report.tags.push(TagOutcome { tag: chosen.tag, version: Some(version), outcome, notes: Vec::new() });
+            return Ok(());
+        }
+        self.by_commit.insert(commit, (version.clone(), chosen.tag.clone()));
+
         // 5 publish: staged here, put in place when all plugins are done
         let (sha256, held) = self.publisher.stage(&self.plugin.slug, &version, &bytes)?;
-        let release = Release { version, tag: chosen.tag, commit: chosen.tagged.commit.to_string(), sha256 };
+        let release = Release { version, tag: chosen.tag, commit: commit.to_string(), sha256 };
         let unchanged = held && self.published.get(&release.version) == Some(&&release);
         self.report.tags.push(TagOutcome {
             tag: release.tag.clone(),

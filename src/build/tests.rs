@@ -134,6 +134,19 @@ fn tags_whose_headers_make_them_one_version_are_an_error() {
 }
 
 #[test]
+fn versions_that_differ_in_zero_parts_at_one_commit_are_one_release() {
+    for header in ["1.2", "1.2.0"] {
+        let made = Fixture::new();
+        let commit = made.release("1.2", header);
+        made.tag("1.2.0", commit);
+        let report = made.build(made.plugin());
+        assert_eq!(outcomes(&report), ["1.2 skipped same_as", "1.2.0 built"]);
+        assert_eq!(versions(&report), [header]);
+        assert_eq!(Catalog::load(&made.releases()).unwrap().releases(), 1);
+    }
+}
+
+#[test]
 fn versions_that_are_equal_to_php_at_one_commit_are_one_release() {
     let made = Fixture::new();
     let commit = made.release("1.0", "1.0");
