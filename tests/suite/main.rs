@@ -5,6 +5,7 @@ mod binding;
 mod canary;
 mod commands;
 mod failing;
+mod golden;
 mod php;
 mod problems;
 mod readme;

@@ -69,10 +69,15 @@ pub struct Instance {
 pub const LATEST: &str = "1.2.0";
 
 impl Instance {
+    /// A folder with nothing in it.
+    pub fn empty() -> Self {
+        Self { folder: TempDir::new().unwrap() }
+    }
+
     /// Plugins `acme-forms` (module `forms`, released), `acme-maps` (module `maps`, nothing released yet) and `acme-bare`
     /// (no source); the shared signing key; no license.
     pub fn new() -> Self {
-        let instance = Self { folder: TempDir::new().unwrap() };
+        let instance = Self::empty();
         let plugin = |module: &str, source: &str| format!("module = \"{module}\"\n{source}");
         let source = "repository = \"../../src\"\ndownload_url = \"https://dl.example/{slug}-{version}.zip\"\n";
         instance.write("registry/plugins/acme-forms.toml", &plugin("forms", source));

@@ -1,5 +1,6 @@
 //! The workbench: an instance in a temporary folder, the program serving it, a plain HTTP client, and what other tests share.
 
+pub mod history;
 pub mod http;
 pub mod instance;
 pub mod random;

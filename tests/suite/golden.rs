@@ -1,0 +1,89 @@
+//! Golden trees: `countersign build` on the repositories of each folder in `tests/golden/`, compared byte for byte.
+//!
+//! A case is an instance: `registry/` as a vendor writes it, and `repositories/*.txt`, whose form
+//! [`history`](crate::support::history) tells. `expected/` holds the releases and the report.
+//! `COUNTERSIGN_BLESS=1 cargo test golden` writes it anew.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::support::Instance;
+use crate::support::history::make_repository;
+use crate::support::server::countersign;
+
+#[test]
+fn every_golden_case_builds_what_it_expects() {
+    let mut differences = Vec::new();
+    let cases = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+    let mut folders: Vec<PathBuf> = fs::read_dir(cases).unwrap().map(|case| case.unwrap().path()).collect();
+    folders.sort();
+    for case in folders {
+        let built = build(&case);
+        let expected = case.join("expected");
+        if std::env::var_os("COUNTERSIGN_BLESS").is_some() {
+            bless(&expected, &built);
+        }
+        let wanted = files(&expected);
+        let names: BTreeSet<_> = built.keys().chain(wanted.keys()).collect();
+        for name in names.into_iter().filter(|name| built.get(*name) != wanted.get(*name)) {
+            let text = |files: &BTreeMap<String, Vec<u8>>| {
+                files.get(name).map_or("no such file\n".into(), |bytes| String::from_utf8_lossy(bytes).into_owned())
+            };
+            let path = expected.join(name);
+            differences.push(format!("{}\nexpected: {}built: {}", path.display(), text(&wanted), text(&built)));
+        }
+    }
+    assert!(differences.is_empty(), "{}\nCOUNTERSIGN_BLESS=1 takes what was built", differences.join("\n"));
+}
+
+/// Everything under `releases/`, and the report with the exit code.
+fn build(case: &Path) -> BTreeMap<String, Vec<u8>> {
+    let instance = Instance::empty();
+    for (name, text) in files(&case.join("registry")) {
+        instance.write(&format!("registry/{name}"), &String::from_utf8(text).unwrap());
+    }
+    for (name, history) in files(&case.join("repositories")) {
+        let name = name.strip_suffix(".txt").expect("a repository is told in a .txt file");
+        let path = instance.file(&format!("repositories/{name}.git"));
+        make_repository(&String::from_utf8(history).unwrap(), &path);
+    }
+    let output = countersign(&instance).arg("build").output().unwrap();
+    let report = [&output.stdout[..], format!("exit code {}\n", output.status.code().unwrap()).as_bytes()].concat();
+
+    let releases = files(&instance.file("releases"));
+    let again = countersign(&instance).args(["build", "--check"]).output().unwrap();
+    assert_eq!(again.status.code(), output.status.code(), "{}: a second build changes something", case.display());
+    assert_eq!(files(&instance.file("releases")), releases);
+
+    let mut built: BTreeMap<_, _> =
+        releases.into_iter().map(|(name, bytes)| (format!("releases/{name}"), bytes)).collect();
+    built.insert("report.txt".into(), report);
+    built
+}
+
+fn bless(expected: &Path, built: &BTreeMap<String, Vec<u8>>) {
+    if expected.exists() {
+        fs::remove_dir_all(expected).unwrap();
+    }
+    for (name, bytes) in built {
+        let path = expected.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, bytes).unwrap();
+    }
+}
+
+/// Every file in a folder and below it, by its path inside.
+fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir(folder).into_iter().flatten() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+        if path.is_dir() {
+            found.extend(files(&path).into_iter().map(|(below, bytes)| (format!("{name}/{below}"), bytes)));
+        } else {
+            found.insert(name, fs::read(path).unwrap());
+        }
+    }
+    found
+}
