@@ -8,6 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use serde_json::Value;
+
 use crate::support::Instance;
 use crate::support::history::make_repository;
 use crate::support::server::countersign;
@@ -35,6 +37,30 @@ fn every_golden_case_builds_what_it_expects() {
         }
     }
     assert!(differences.is_empty(), "{}\nCOUNTERSIGN_BLESS=1 takes what was built", differences.join("\n"));
+}
+
+#[test]
+fn the_page_on_tags_tells_what_becomes_of_each_odd_name() {
+    let project = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let page = fs::read_to_string(project.join("docs/tags-and-versions.md")).unwrap();
+    let built = build(&project.join("tests/golden/odd-tag-names"));
+    let index: Value = serde_json::from_slice(&built["releases/index.json"]).unwrap();
+    let version = |plugin: &str, tag: &str| {
+        let releases = index["plugins"][plugin]["releases"].as_array().unwrap();
+        let release = releases.iter().find(|release| release["tag"] == tag);
+        release.map_or("skipped", |release| release["version"].as_str().unwrap())
+    };
+    let table = page.split("## ").nth(1).unwrap();
+    let rows: Vec<Vec<&str>> =
+        table.lines().filter(|line| line.starts_with("| `")).map(|line| line.split(" | ").collect()).collect();
+    assert_eq!(rows.len(), 10);
+    for row in rows {
+        let tag = row[0].trim_matches(['|', '`', ' ']);
+        assert_eq!(row[1].split(',').next().unwrap(), version("acme-forms", tag), "{tag}");
+        if let Some((own, _)) = row[2].split_once(" with `") {
+            assert_eq!(own, version("acme-forms-by-pattern", tag), "{tag}");
+        }
+    }
 }
 
 /// Everything under `releases/`, and the report with the exit code.
