@@ -43,8 +43,8 @@ enum Verb {
   countersign keys generate
   countersign keys generate --rotate --bits 4096
 
-The instance's own key is published at once. With --rotate, its public half is kept: clients can still verify what the
-old key signed.")]
+The instance's own key is published at once. With --rotate, the public half of the old one is kept:
+clients can still verify what it signed.")]
     Generate(GenerateArgs),
     /// Show the signing key and those before it
     #[command(after_help = "Examples:
