@@ -42,7 +42,7 @@ use self::publish::Publisher;
 pub use self::report::{PluginReport, Report, State};
 use self::repository::{ObjectId, Repository};
 use self::source_files::SourceReader;
-pub use self::summary::summary;
+pub use self::summary::{counted, summary};
 use self::tags::{Candidate, Chosen};
 use crate::catalog::{CatalogError, Release};
 use crate::model::plugin::{self, Plugin};

@@ -30,9 +30,9 @@ pub fn summary(report: &Report, colour: bool) -> String {
     }
     let counts = report.counts();
     let mut total = format!(
-        "{}, {} tags: {} built, {} unchanged, {} skipped, {} failed",
+        "{}, {}: {} built, {} unchanged, {} skipped, {} failed",
         counted(report.plugins.len(), "plugin"),
-        counts.tags(),
+        counted(counts.tags(), "tag"),
         counts.built,
         counts.unchanged,
         counts.skipped,
@@ -84,8 +84,8 @@ impl Text {
                 }
             }
             State::Read => {
-                let mut line =
-                    format!("{name}  {} tags: {} built, {} unchanged", counts.tags(), counts.built, counts.unchanged);
+                let tags = counted(counts.tags(), "tag");
+                let mut line = format!("{name}  {tags}: {} built, {} unchanged", counts.built, counts.unchanged);
                 for (count, word) in [(counts.skipped, "skipped"), (counts.failed, "failed")] {
                     if count > 0 {
                         line += &format!(", {count} {word}");
@@ -142,7 +142,8 @@ impl Text {
     }
 }
 
-fn counted(count: usize, what: &str) -> String {
+/// A number with the word in its singular or plural.
+pub fn counted(count: usize, what: &str) -> String {
     if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 

@@ -104,6 +104,14 @@ fn a_tag_name_is_encoded_in_addresses_and_escaped_in_reports() {
 }
 
 #[test]
+fn one_of_a_kind_is_told_in_the_singular() {
+    let made = Fixture::new();
+    made.release("1.0", "1.0");
+    let told = summary(&made.run(&[entry(made.plugin())], false, &[]), false);
+    assert!(told.contains("  1 tag: 1 built") && told.contains("1 plugin, 1 tag: 1 built"), "{told}");
+}
+
+#[test]
 fn versions_that_are_equal_to_php_at_different_commits_are_an_error_and_change_nothing() {
     let made = Fixture::new();
     made.release("1.0-beta1", "1.0-beta1");

@@ -7,7 +7,7 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::{Exit, Failure};
-use crate::build::{self, BuildError, Credentials, Mirrors, Options, PluginReport, Progress, Report};
+use crate::build::{self, BuildError, Credentials, Mirrors, Options, PluginReport, Progress, Report, State, counted};
 use crate::config::Config;
 use crate::model::slug::Slug;
 use crate::registry::{RegistryFiles, plugins};
@@ -149,15 +149,15 @@ impl Progress for Lines {
     }
 
     fn tags_found(&self, plugin: &Slug, tags: usize) {
-        eprintln!("{plugin}: {tags} tags");
+        eprintln!("{plugin}: {}", counted(tags, "tag"));
     }
 
     fn tags_done(&self, _: usize) {}
 
     fn plugin_done(&self, report: &PluginReport) {
-        if let Some(slug) = &report.slug {
+        if let (Some(slug), State::Read) = (&report.slug, &report.state) {
             let counts = report.counts();
-            eprintln!("{slug}: done, {} releases", counts.built + counts.unchanged);
+            eprintln!("{slug}: done, {}", counted(counts.built + counts.unchanged, "release"));
         }
     }
 }
