@@ -1,9 +1,8 @@
 //! Signatures, checked by others than ourselves: the openssl command line, PHP, and another implementation of RFC 8785.
 
 use std::fs;
-use std::io::Write;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -16,6 +15,8 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::support::instance::{question, shared_keys};
+use crate::support::random::Random;
+use crate::support::tool::run;
 use crate::support::{Instance, License, Server};
 
 /// Statements of every kind, as received.
@@ -37,15 +38,6 @@ fn received() -> Vec<Vec<u8>> {
         ask(expired, "a.com", ""),
         ask(unknown, "a.com", "\u{7f}\u{1}"),
     ]
-}
-
-fn run(command: &mut Command, input: &str) -> String {
-    let mut child =
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("the tool is installed: make tools");
-    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
-    let output = child.wait_with_output().unwrap();
-    assert!(output.status.success(), "{command:?}");
-    String::from_utf8(output.stdout).unwrap()
 }
 
 fn openssl_verifies(folder: &Path, signed: &[u8], signature: &[u8]) -> bool {
@@ -77,8 +69,7 @@ fn openssl_verifies_what_is_left_when_the_signature_is_cut_out() {
 fn php_verifies_the_cut_body_and_the_re_encoded_one_and_refuses_every_flipped_byte() {
     let bodies: Vec<String> = received().into_iter().map(|body| String::from_utf8(body).unwrap()).collect();
     let input = json!({ "bodies": bodies, "key": shared_keys().public }).to_string();
-    let printed =
-        run(Command::new("php").arg("tests/tools/verify.php").current_dir(env!("CARGO_MANIFEST_DIR")), &input);
+    let printed = run("php", "tests/tools/verify.php", &input);
     for (body, line) in bodies.iter().zip(printed.lines()) {
         let signed = split_signature(body.as_bytes()).unwrap().0.len();
         assert_eq!(line, format!("cut 1, re-encoded 1, flipped bytes accepted 0 of {signed}"), "{body}");
@@ -106,8 +97,8 @@ fn our_own_second_implementation_refuses_a_flipped_bit_anywhere_in_body_and_sign
 
 #[test]
 fn a_thousand_random_statements_agree_with_another_implementation_of_rfc_8785() {
-    let mut random = Random(0x9E37_79B9_7F4A_7C15);
-    let ours: Vec<String> = (0..1_000).map(|_| random.statement()).collect();
+    let mut statements = Statements(Random::new(0x9E37_79B9_7F4A_7C15));
+    let ours: Vec<String> = (0..1_000).map(|_| statements.next()).collect();
     // Told apart from how it was written: members in another order, everything escaped that can be.
     let shuffled = |payload: &String| {
         let payload: serde_json::Map<String, Value> = serde_json::from_str(payload).unwrap();
@@ -115,8 +106,7 @@ fn a_thousand_random_statements_agree_with_another_implementation_of_rfc_8785() 
         format!("{{{}}}\n", members.collect::<Vec<_>>().join(","))
     };
     let lines: String = ours.iter().map(shuffled).collect();
-    let theirs =
-        run(Command::new("node").arg("tests/tools/canonicalize.mjs").current_dir(env!("CARGO_MANIFEST_DIR")), &lines);
+    let theirs = run("node", "tests/tools/canonicalize.mjs", &lines);
     // A line separator inside a string is no end of a line.
     let theirs: Vec<&str> = theirs.trim_end_matches('\n').split('\n').collect();
     assert_eq!(theirs.len(), ours.len());
@@ -143,19 +133,12 @@ fn escaped_value(value: &Value) -> String {
     }
 }
 
-/// Repeatable random statements, with strings from all over Unicode (xorshift64*).
-struct Random(u64);
+/// Random statements, with strings from all over Unicode.
+struct Statements(Random);
 
-impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33) % limit
-    }
-
+impl Statements {
     fn text(&mut self) -> String {
-        let length = self.below(12);
+        let length = self.0.below(12);
         let ranges: [(u32, u32); 7] = [
             (0x00, 0x20),
             (0x20, 0x60),
@@ -166,37 +149,39 @@ impl Random {
             (0x1F600, 0x50),
         ];
         let mut letter = || {
-            let (start, length) = ranges[self.below(ranges.len() as u64) as usize];
-            char::from_u32(start + self.below(u64::from(length)) as u32).unwrap_or('x')
+            let (start, length) = ranges[self.0.below(ranges.len())];
+            char::from_u32(start + self.0.below(length as usize) as u32).unwrap_or('x')
         };
         (0..length).map(|_| letter()).collect()
     }
 
     fn name(&mut self) -> Name {
         let letters = b"aZ09bY18._-";
-        let mut letter = |first: bool| letters[self.below(if first { 8 } else { 11 }) as usize] as char;
+        let mut letter = |first: bool| char::from(letters[self.0.below(if first { 8 } else { 11 })]);
         let name: String = (0..4).map(|index| letter(index == 0)).collect();
         name.parse().unwrap()
     }
 
     /// The canonical JSON of a statement, as it is signed.
-    fn statement(&mut self) -> String {
-        let names = |random: &mut Self| (0..random.below(4)).map(|_| random.name()).collect::<Vec<Name>>();
+    fn next(&mut self) -> String {
+        let names = |random: &mut Self| (0..random.0.below(4)).map(|_| random.name()).collect::<Vec<Name>>();
         let modules: Modules = names(self).into_iter().map(|module| (module, names(self))).collect();
         let (nonce, site_url, key_id) = (self.text(), self.text(), self.text());
-        let domain = format!("site-{}.example", self.below(1_000)).parse().unwrap();
+        let domain = format!("site-{}.example", self.0.below(1_000)).parse().unwrap();
         let verdicts =
             [Verdict::Ok, Verdict::BoundElsewhere, Verdict::UnknownLicense, Verdict::Expired, Verdict::Revoked];
         let statement = Statement {
-            verdict: verdicts[self.below(5) as usize],
-            grant: (self.below(2) == 0)
-                .then_some(Grant { modules: &modules, grace_period_hours: self.below(10_000) as u32 }),
-            expires: (self.below(2) == 0).then(|| NaiveDate::from_ymd_opt(2027, 1, 31).unwrap()),
-            issued_at: DateTime::from_timestamp_millis(self.below(4_000_000_000_000) as i64).unwrap(),
-            nonce: (self.below(2) == 0).then_some(&nonce),
+            verdict: verdicts[self.0.below(5)],
+            grant: self
+                .0
+                .one_in(2)
+                .then_some(Grant { modules: &modules, grace_period_hours: self.0.below(10_000) as u32 }),
+            expires: self.0.one_in(2).then(|| NaiveDate::from_ymd_opt(2027, 1, 31).unwrap()),
+            issued_at: DateTime::from_timestamp_millis(self.0.below(4_000_000_000) as i64 * 1_009).unwrap(),
+            nonce: self.0.one_in(2).then_some(&nonce),
             site_url: &site_url,
             domain: &domain,
-            bound_domain: (self.below(2) == 0).then_some(&domain),
+            bound_domain: self.0.one_in(2).then_some(&domain),
             key_id: &key_id,
         };
         String::from_utf8(statement.to_unsigned().bytes().to_vec()).unwrap()
