@@ -4,19 +4,19 @@
 //! of each tag is data, collected in a [`Report`]. The server reads what was published through the catalog.
 
 mod agreement;
-mod changelog;
+pub mod changelog;
 mod compose;
 mod credentials;
 mod encoding;
 #[cfg(test)]
 mod fixture;
 mod git_command;
-mod html;
+pub mod html;
 mod mirror;
 mod outcome;
 pub mod plugin_header;
 mod publish;
-mod readme;
+pub mod readme;
 mod report;
 mod repository;
 mod source_files;

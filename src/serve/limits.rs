@@ -59,7 +59,8 @@ impl<K: Hash + Eq + Clone> Buckets<K> {
 
     /// Takes one from the bucket of `key`, or says in how many seconds there will be one.
     fn take(&self, key: &K) -> Result<(), Problem> {
-        if self.taken.fetch_add(1, Ordering::Relaxed) % SWEEP_EVERY == 0 && self.limiter.len() > SWEEP_ABOVE {
+        let due = self.taken.fetch_add(1, Ordering::Relaxed).is_multiple_of(SWEEP_EVERY);
+        if due && self.limiter.len() > SWEEP_ABOVE {
             self.limiter.retain_recent();
             self.limiter.shrink_to_fit();
         }
