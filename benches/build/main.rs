@@ -1,0 +1,143 @@
+//! `make bench`: what `countersign build` costs, beside what git alone takes to read the same files.
+//!
+//! Runs are interleaved and medians count, since machines are noisy; nothing fails. Repositories are made once, in
+//! target/bench. docs/benchmarks.md says how to read the figures.
+
+mod measure;
+mod repository;
+
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use measure::{Cost, median, run};
+use repository::MAIN_FILE;
+
+/// Runs of each command; odd, so that there is a median.
+const ROUNDS: usize = 5;
+
+fn main() -> io::Result<()> {
+    let bench = Bench { folder: Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("bench") };
+    fs::create_dir_all(&bench.folder)?;
+    bench.speed()?;
+    bench.side_by_side()?;
+    bench.memory()
+}
+
+struct Bench {
+    folder: PathBuf,
+}
+
+impl Bench {
+    /// git alone, a full build and a build where nothing changed: 10,000 tags on one core.
+    fn speed(&self) -> io::Result<()> {
+        let repository = self.repository(10_000)?;
+        let instance = self.instance("speed", &repository, &["acme-forms"])?;
+        let mut costs = [const { Vec::new() }; 3];
+        for round in 1..=ROUNDS {
+            eprintln!("10,000 tags on one core: round {round} of {ROUNDS}");
+            instance.forget()?;
+            costs[0].push(run("0", &self.folder, &git_alone(&repository))?);
+            costs[1].push(instance.build("0")?);
+            costs[2].push(instance.build("0")?);
+        }
+        let [git, full, unchanged] = costs.map(|costs| median(&costs));
+        println!("10,000 annotated tags, a readme of 40 kB, one core (medians of {ROUNDS})\n");
+        println!("{:26} {:>9} {:>9} {:>9} {:>9}", "", "wall", "CPU", "memory", "spread");
+        for (name, (cost, spread)) in [("git alone", git), ("full build", full), ("nothing changed", unchanged)] {
+            println!("{name:26} {:7.2} s {:7.2} s {:5.0} MiB {spread:7.2} x", cost.wall, cost.cpu, cost.memory);
+        }
+        println!("\n{:26} {:>9} {:>9}   target", "", "wall", "CPU");
+        ratio("full build : git alone", full.0, git.0, "at most 1.5");
+        ratio("nothing changed : full", unchanged.0, full.0, "at most 1.05; 0.05 in the strictest reading");
+        Ok(())
+    }
+
+    /// Four plugins on one core and on two.
+    fn side_by_side(&self) -> io::Result<()> {
+        let repository = self.repository(1_000)?;
+        let instance = self.instance("side_by_side", &repository, &["acme-a", "acme-b", "acme-c", "acme-d"])?;
+        let mut costs = [const { Vec::new() }; 2];
+        for round in 1..=ROUNDS {
+            eprintln!("four plugins: round {round} of {ROUNDS}");
+            for (cores, costs) in ["0", "0,1"].into_iter().zip(&mut costs) {
+                instance.forget()?;
+                costs.push(instance.build(cores)?);
+            }
+        }
+        let [one, two] = costs.map(|costs| median(&costs).0);
+        println!("\nfour plugins of 1,000 tags: {:.2} s on one core, {:.2} s on two", one.wall, two.wall);
+        println!("{:26} {:7.2} x             about 2, where two cores are free", "speed-up", one.wall / two.wall);
+        Ok(())
+    }
+
+    /// The largest resident set of a full build.
+    fn memory(&self) -> io::Result<()> {
+        println!("\nmemory of a full build, at most 256 MiB and not growing with the number of tags");
+        for tags in [1_000, 10_000, 40_000] {
+            let repository = self.repository(tags)?;
+            let instance = self.instance("memory", &repository, &["acme-forms"])?;
+            instance.forget()?;
+            let Cost { memory, wall, cpu } = instance.build("0")?;
+            println!("{tags:>8} tags {memory:10.0} MiB   {wall:7.2} s wall, {cpu:.2} s CPU");
+            instance.forget()?;
+        }
+        Ok(())
+    }
+
+    fn repository(&self, tags: usize) -> io::Result<PathBuf> {
+        let path = self.folder.join(format!("acme-forms-{tags}.git"));
+        repository::generate(&path, tags)?;
+        Ok(path)
+    }
+
+    /// A vendor's folder whose plugins all come from one repository.
+    fn instance(&self, name: &str, repository: &Path, slugs: &[&str]) -> io::Result<Instance> {
+        let folder = self.folder.join(name);
+        let plugins = folder.join("registry/plugins");
+        fs::create_dir_all(&plugins)?;
+        for slug in slugs {
+            let entry = format!(
+                "name = \"Acme\"\nrepository = \"{}\"\nmain_file = \"{MAIN_FILE}\"\n\
+                 download_url = \"https://example.com/{{slug}}-{{version}}.zip\"\n",
+                repository.display(),
+            );
+            fs::write(plugins.join(format!("{slug}.toml")), entry)?;
+        }
+        fs::write(folder.join("countersign.toml"), "")?;
+        Ok(Instance { folder })
+    }
+}
+
+struct Instance {
+    folder: PathBuf,
+}
+
+impl Instance {
+    fn build(&self, cores: &str) -> io::Result<Cost> {
+        let program = env!("CARGO_BIN_EXE_countersign");
+        run(cores, &self.folder, &[program.into(), "-C".into(), self.folder.clone().into(), "build".into()])
+    }
+
+    /// Nothing is published any more.
+    fn forget(&self) -> io::Result<()> {
+        let releases = self.folder.join("releases");
+        if releases.exists() { fs::remove_dir_all(releases) } else { Ok(()) }
+    }
+}
+
+/// The files that a build reads, by name: git finds tag, commit and tree itself, as a build must.
+fn git_alone(repository: &Path) -> Vec<OsString> {
+    let script = format!(
+        "git for-each-ref --format='%(refname)^{{}}:{MAIN_FILE}%0a%(refname)^{{}}:readme.txt' refs/tags | \
+         git cat-file --batch",
+    );
+    let mut command: Vec<OsString> = ["env".into(), "--chdir".into(), repository.into()].into();
+    command.extend(["sh", "-c", &script].map(OsString::from));
+    command
+}
+
+fn ratio(name: &str, cost: Cost, to: Cost, target: &str) {
+    println!("{name:26} {:7.2} x {:7.2} x   {target}", cost.wall / to.wall, cost.cpu / to.cpu);
+}
