@@ -36,6 +36,10 @@ lint: ## Check format, lints and documentation
 deny: ## Check the dependencies' licenses, sources and advisories (needs cargo-deny)
 	cargo deny check
 
+.PHONY: bench
+bench: ## Measure the build beside git alone; the first run makes repositories in target/bench
+	cargo bench --bench build
+
 .PHONY: clean
 clean: ## Remove what was built and the demo instance
 	cargo clean
