@@ -6,8 +6,9 @@
 mod heading;
 mod title;
 
+use std::borrow::Cow;
 use std::iter::Peekable;
-use std::str::Lines;
+use std::str::SplitInclusive;
 
 use crate::model::version::Version;
 
@@ -18,10 +19,10 @@ use heading::{Heading, Mark};
 pub const ENTRY_LIMIT: usize = 16 * 1024;
 
 /// What stands under one version heading.
-struct Entry {
+struct Entry<'a> {
     heading: Heading,
     /// Markdown.
-    body: String,
+    body: Cow<'a, str>,
 }
 
 /// The entry of exactly this version as plain text; `None` where there is none, or it is empty or only a link.
@@ -51,7 +52,7 @@ pub fn to_html(changelog_markdown: &str, limit_bytes: usize) -> String {
         return html;
     }
     let whole = html::from_markdown(changelog_markdown);
-    if whole.len() <= limit_bytes { whole } else { String::new() }
+    if whole.len() <= limit_bytes { whole.to_string() } else { String::new() }
 }
 
 /// What an annotated tag's message says beyond the version, as plain text. Signatures are cut off.
@@ -107,7 +108,7 @@ pub(super) fn find(markdown: &str, version: &Version) -> Option<String> {
     }
     match (exact.is_empty(), equivalent.len()) {
         (false, _) => Some(exact.join("\n\n")),
-        (true, 1) => equivalent.pop(),
+        (true, 1) => equivalent.pop().map(Cow::into_owned),
         _ => None,
     }
 }
@@ -125,7 +126,7 @@ fn canonical(version: &str) -> String {
 }
 
 /// The entries in the order of the changelog. What stands before the first version heading is left out.
-fn entries(markdown: &str) -> impl Iterator<Item = Entry> + '_ {
+fn entries(markdown: &str) -> impl Iterator<Item = Entry<'_>> {
     // Lists such as `* 1.1 Fixed a bug` count only where nothing better does: in other changelogs they are content.
     let loose = Entries::new(markdown, false).next().is_none();
     Entries::new(markdown, loose)
@@ -133,7 +134,10 @@ fn entries(markdown: &str) -> impl Iterator<Item = Entry> + '_ {
 
 /// Walks the lines once.
 struct Entries<'a> {
-    lines: Peekable<Lines<'a>>,
+    markdown: &'a str,
+    lines: Peekable<SplitInclusive<'a, char>>,
+    /// Where the next line begins.
+    at: usize,
     loose: bool,
     /// The heading that ended the last entry.
     next: Option<Heading>,
@@ -141,41 +145,48 @@ struct Entries<'a> {
 
 impl<'a> Entries<'a> {
     fn new(markdown: &'a str, loose: bool) -> Self {
-        Self { lines: markdown.lines().peekable(), loose, next: None }
+        Self { markdown, lines: markdown.split_inclusive('\n').peekable(), at: 0, loose, next: None }
     }
 
-    /// Moves on to the next heading that may follow `open`, and takes along what stands before it.
-    fn text_and_heading(&mut self, open: Option<&Heading>) -> (String, Option<Heading>) {
-        let mut text = open.map(|open| open.title[open.text..].to_owned()).unwrap_or_default();
-        let mut closed = open.is_none();
-        while let Some(line) = self.lines.next() {
-            let below = self.lines.peek().copied().unwrap_or_default();
+    fn line(&mut self) -> Option<&'a str> {
+        let line = self.lines.next()?;
+        self.at += line.len();
+        Some(line.trim_end_matches('\n'))
+    }
+
+    /// Moves on to the next heading that may follow `open`; gives it, and what stands before it.
+    fn text_and_heading(&mut self, open: Option<&Heading>) -> (&'a str, Option<Heading>) {
+        let start = self.at;
+        let mut closed = None;
+        loop {
+            let end = self.at;
+            let Some(line) = self.line() else { return (&self.markdown[start..closed.unwrap_or(end)], None) };
+            let below = self.lines.peek().map_or("", |line| line.trim_end_matches('\n'));
             // A heading in other words parts two entries only where it looks like theirs.
             let parts =
                 |heading: &Heading| !heading.versions.is_empty() || open.is_some_and(|open| open.mark == heading.mark);
             if let Some(heading) = heading::read(line, below, self.loose).filter(parts) {
                 if is_underline(below) {
-                    self.lines.next();
+                    self.line();
                 }
-                return (text, Some(heading));
+                return (&self.markdown[start..closed.unwrap_or(end)], Some(heading));
             }
-            closed = closed || closes(line, below);
-            if !closed {
-                text.push('\n');
-                text.push_str(line);
+            if closed.is_none() && closes(line, below) {
+                closed = Some(end);
             }
         }
-        (text, None)
     }
 }
 
-impl Iterator for Entries<'_> {
-    type Item = Entry;
+impl<'a> Iterator for Entries<'a> {
+    type Item = Entry<'a>;
 
-    fn next(&mut self) -> Option<Entry> {
+    fn next(&mut self) -> Option<Entry<'a>> {
         let heading = self.next.take().or_else(|| self.text_and_heading(None).1)?;
-        let (body, next) = self.text_and_heading(Some(&heading));
+        let (below, next) = self.text_and_heading(Some(&heading));
         self.next = next;
+        let beside = &heading.title[heading.text..];
+        let body = if beside.is_empty() { below.into() } else { format!("{beside}\n{below}").into() };
         Some(Entry { heading, body })
     }
 }

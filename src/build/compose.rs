@@ -4,7 +4,7 @@
 
 use url::Url;
 
-use super::source_files::{Markdown, SourceFiles};
+use super::source_files::{Changelog, SourceFiles};
 use super::{changelog, html};
 use crate::model::manifest::{Manifest, Sections};
 use crate::model::plugin::Plugin;
@@ -34,16 +34,16 @@ pub fn manifest(plugin: &Plugin, release: &Facts<'_>) -> Manifest {
     let download_url = download_url(plugin, release);
     let homepage = first([&plugin.homepage, web_address(&header.plugin_uri)]);
     let description = first([fields.map_or("", |fields| &fields.short_description), &header.description]);
-    let long_description = match readme.as_ref().map(|readme| readme.description.html()) {
-        Some(html) if !html.trim().is_empty() => html.to_owned(),
-        _ => html::from_markdown(&description),
-    };
+    let long_description = readme.as_ref().map(|readme| html::from_markdown(&readme.description));
+    let long_description =
+        long_description.filter(|html| !html.is_empty()).unwrap_or_else(|| html::from_markdown(&description));
+    let (changelog, changelog_html) = changelog(release);
     Manifest {
         author: first([&plugin.author, &header.author]),
         author_homepage: first([&plugin.author_homepage, web_address(&header.author_uri)]),
         autoupdate: false,
         banners: plugin.banners.clone(),
-        changelog: changelog_of(release),
+        changelog,
         description,
         download_link: download_url.clone(),
         package: download_url.clone(),
@@ -56,7 +56,7 @@ pub fn manifest(plugin: &Plugin, release: &Facts<'_>) -> Manifest {
         new_version: version.clone(),
         requires: first([&header.requires, fields.map_or("", |fields| &fields.requires)]),
         requires_php: first([&header.requires_php, fields.map_or("", |fields| &fields.requires_php)]),
-        sections: Sections { changelog: changelog_html(release), description: long_description },
+        sections: Sections { changelog: changelog_html, description: long_description.to_string() },
         slug: plugin.slug.clone(),
         tag: release.tag.to_owned(),
         tested: first([&header.tested, fields.map_or("", |fields| &fields.tested)]),
@@ -103,7 +103,7 @@ fn percent_encoded(text: &str) -> String {
 }
 
 /// The changelogs that may tell of the release: the readme's, then those in files of their own.
-fn changelogs<'a>(release: &'a Facts<'_>) -> impl Iterator<Item = &'a Markdown> {
+fn changelogs<'a>(release: &'a Facts<'_>) -> impl Iterator<Item = &'a Changelog> {
     let readme = release.files.readme.as_ref().map(|readme| &readme.changelog);
     readme.into_iter().chain(release.files.changelogs.iter().map(AsRef::as_ref))
 }
@@ -113,24 +113,18 @@ fn of_version(release: &Facts<'_>, ask: impl Fn(&Version) -> Option<String>) -> 
     ask(release.version).or_else(|| ask(release.tag_version)).unwrap_or_default()
 }
 
-fn entry_in(changelog: &Markdown, release: &Facts<'_>) -> String {
-    of_version(release, |version| changelog::of_version(&changelog.text, version))
-}
-
-/// Plain text: this version's entry, else what the tag's message tells.
-fn changelog_of(release: &Facts<'_>) -> String {
-    let entry = changelogs(release).map(|changelog| entry_in(changelog, release)).find(|entry| !entry.is_empty());
-    entry.unwrap_or_else(|| {
-        let message = html::decode(release.message.unwrap_or_default());
-        changelog::from_tag_message(&message, release.tag_version).unwrap_or_default()
-    })
-}
-
-/// The changelog that knows this version, else the first that has anything to show.
-fn changelog_html(release: &Facts<'_>) -> String {
-    let knows = changelogs(release).find(|changelog| !entry_in(changelog, release).is_empty());
-    let shown = knows.or_else(|| changelogs(release).find(|changelog| !changelog.html().trim().is_empty()));
-    shown.map(|changelog| changelog.html().to_owned()).unwrap_or_default()
+/// This version's entry as plain text, else what the tag's message tells; and as HTML the changelog that knows this
+/// version, else the first that has anything to show.
+fn changelog(release: &Facts<'_>) -> (String, String) {
+    let entry = |known: &Changelog| of_version(release, |version| changelog::of_version(&known.text, version));
+    let told = changelogs(release).map(|known| (entry(known), known)).find(|(entry, _)| !entry.is_empty());
+    if let Some((text, known)) = told {
+        return (text, known.html().to_owned());
+    }
+    let message = html::decode(release.message.unwrap_or_default());
+    let text = changelog::from_tag_message(&message, release.tag_version);
+    let shown = changelogs(release).map(Changelog::html).find(|html| !html.trim().is_empty());
+    (text.unwrap_or_default(), shown.unwrap_or_default().to_owned())
 }
 
 /// `2026-11-20 10:17:03`; empty for a time outside the years 1970 to 9999.

@@ -4,15 +4,18 @@
 //! made it, and plain text is made from what the sanitizer let through.
 
 mod plain_text;
+mod rendered;
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
 use std::sync::LazyLock;
 
 use ammonia::{Builder, UrlRelative};
 
 use super::encoding::without_controls;
 use plain_text::{tag_name, text_of};
+use rendered::rendered;
 
 pub use super::encoding::decode;
 
@@ -55,11 +58,13 @@ const TAGS: [&str; 25] = [
 ];
 
 /// Renders the Markdown of a readme (CommonMark and `= heading =`) as sanitized HTML.
-pub fn from_markdown(markdown: &str) -> String {
-    let markdown = with_markdown_headings(cut_at_line(markdown, MARKDOWN_LIMIT));
-    let mut html = String::with_capacity(markdown.len() * 3 / 2);
-    pulldown_cmark::html::push_html(&mut html, pulldown_cmark::Parser::new(&markdown));
-    sanitize(&html)
+pub fn from_markdown(markdown: &str) -> Rc<str> {
+    rendered(cut_at_line(markdown, MARKDOWN_LIMIT), |markdown| {
+        let markdown = with_markdown_headings(markdown);
+        let mut html = String::with_capacity(markdown.len() * 3 / 2);
+        pulldown_cmark::html::push_html(&mut html, pulldown_cmark::Parser::new(&markdown));
+        sanitize(&html)
+    })
 }
 
 /// The text of Markdown: no markup, no entities; items start with `- ` or their number, paragraphs stand apart.
@@ -199,7 +204,7 @@ mod tests {
             ("![a](https://example.com/a.png)", "<p><img src=\"https://example.com/a.png\" alt=\"a\"></p>"),
             ("AT&T &copy; 1 < 2", "<p>AT&amp;T © 1 &lt; 2</p>"),
         ] {
-            assert_eq!(from_markdown(markdown), expected, "{markdown}");
+            assert_eq!(&*from_markdown(markdown), expected, "{markdown}");
         }
     }
 
@@ -219,7 +224,7 @@ mod tests {
             ("a <!-- b --> c", "<p>a  c</p>"),
             ("<svg><b>x</b></svg>", "<p><b>x</b></p>"),
         ] {
-            assert_eq!(from_markdown(markdown), expected, "{markdown}");
+            assert_eq!(&*from_markdown(markdown), expected, "{markdown}");
         }
     }
 

@@ -5,7 +5,6 @@
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, HashMap};
-use std::convert::Infallible;
 use std::hash::Hash;
 use std::rc::Rc;
 
@@ -40,7 +39,7 @@ pub struct SourceFiles {
     /// The readme, where there is one.
     pub readme: Option<Rc<ReadmeFile>>,
     /// Changelogs in files of their own, best name first.
-    pub changelogs: Vec<Rc<Markdown>>,
+    pub changelogs: Vec<Rc<Changelog>>,
     /// What was left out, and why.
     pub notes: Vec<Reason>,
 }
@@ -49,32 +48,27 @@ pub struct SourceFiles {
 pub struct ReadmeFile {
     /// Its fields and its other sections.
     pub fields: Readme,
+    /// The section of this name, in Markdown; may be empty.
+    pub description: String,
     /// The section of this name; may be empty.
-    pub description: Rc<Markdown>,
-    /// The section of this name; may be empty.
-    pub changelog: Markdown,
+    pub changelog: Changelog,
 }
 
-/// A text in Markdown. Its HTML is made at most once, however many tags share it.
-pub struct Markdown {
-    /// The text as it was written.
+/// A changelog. Its HTML is made at most once, however many tags share it.
+pub struct Changelog {
+    /// Markdown, as it was written.
     pub text: String,
-    render: fn(&str) -> String,
     html: OnceCell<String>,
 }
 
-impl Markdown {
-    fn new(text: String, render: fn(&str) -> String) -> Self {
-        Self { text, render, html: OnceCell::new() }
+impl Changelog {
+    fn new(text: String) -> Self {
+        Self { text, html: OnceCell::new() }
     }
 
-    fn changelog(text: String) -> Self {
-        Self::new(text, |text| changelog::to_html(text, CHANGELOG_HTML))
-    }
-
-    /// Sanitized HTML.
+    /// Its latest entries as sanitized HTML.
     pub fn html(&self) -> &str {
-        self.html.get_or_init(|| (self.render)(&self.text))
+        self.html.get_or_init(|| changelog::to_html(&self.text, CHANGELOG_HTML))
     }
 }
 
@@ -88,9 +82,7 @@ pub struct SourceReader<'a> {
     usual: Vec<String>,
     headers: Memo<ObjectId, PluginHeader>,
     readmes: Memo<ObjectId, ReadmeFile>,
-    /// By their text: a readme changes with every release, its description seldom.
-    descriptions: Memo<String, Markdown>,
-    changelogs: Memo<ObjectId, Markdown>,
+    changelogs: Memo<ObjectId, Changelog>,
 }
 
 impl<'a> SourceReader<'a> {
@@ -110,7 +102,6 @@ impl<'a> SourceReader<'a> {
                 .collect(),
             headers: Memo::of(512),
             readmes: Memo::of(8),
-            descriptions: Memo::of(8),
             changelogs: Memo::of(8),
         }
     }
@@ -218,7 +209,7 @@ impl<'a> SourceReader<'a> {
     /// `readme.txt` before `readme.md`, in any case of letters, as WordPress.org has it.
     fn readme(&mut self, folder: &[Item], notes: &mut Vec<Reason>) -> Result<Option<Rc<ReadmeFile>>, Reason> {
         for item in by_rank(folder, |name| ["readme.txt", "readme.md"].iter().position(|known| *known == name)) {
-            let read = || Ok(ReadmeFile::parse(&self.repository.blob(item.id, MAX_SOURCE)?, &mut self.descriptions));
+            let read = || Ok(ReadmeFile::parse(&self.repository.blob(item.id, MAX_SOURCE)?));
             if let Some(readme) = optional(item, notes, || self.readmes.get(item.id, read))? {
                 return Ok(Some(readme));
             }
@@ -226,10 +217,10 @@ impl<'a> SourceReader<'a> {
         Ok(None)
     }
 
-    fn changelogs(&mut self, folder: &[Item], notes: &mut Vec<Reason>) -> Result<Vec<Rc<Markdown>>, Reason> {
+    fn changelogs(&mut self, folder: &[Item], notes: &mut Vec<Reason>) -> Result<Vec<Rc<Changelog>>, Reason> {
         let mut changelogs = Vec::new();
         for item in by_rank(folder, changelog_rank).into_iter().take(MAX_CHANGELOGS) {
-            let read = || Ok(Markdown::changelog(html::decode(&self.repository.blob(item.id, MAX_CHANGELOG)?)));
+            let read = || Ok(Changelog::new(html::decode(&self.repository.blob(item.id, MAX_CHANGELOG)?)));
             changelogs.extend(optional(item, notes, || self.changelogs.get(item.id, read))?);
         }
         Ok(changelogs)
@@ -237,12 +228,10 @@ impl<'a> SourceReader<'a> {
 }
 
 impl ReadmeFile {
-    fn parse(bytes: &[u8], descriptions: &mut Memo<String, Markdown>) -> Self {
+    fn parse(bytes: &[u8]) -> Self {
         let mut fields = readme::parse(bytes);
         let mut take = |name| fields.sections.remove(name).unwrap_or_default();
-        let (description, changelog) = (take("description"), Markdown::changelog(take("changelog")));
-        let render = || Ok::<_, Infallible>(Markdown::new(description.clone(), html::from_markdown));
-        let Ok(description) = descriptions.get(description.clone(), render);
+        let (description, changelog) = (take("description"), Changelog::new(take("changelog")));
         Self { fields, description, changelog }
     }
 }
