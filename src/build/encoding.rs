@@ -22,6 +22,9 @@ pub(super) fn without_controls(mut text: String) -> String {
 }
 
 fn decode_utf8(bytes: &[u8]) -> String {
+    if let Ok(text) = str::from_utf8(bytes) {
+        return clean(text.to_owned());
+    }
     let mut text = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
         text.push_str(chunk.valid());
@@ -38,7 +41,9 @@ fn decode_utf16(bytes: &[u8], unit: fn([u8; 2]) -> u16) -> String {
 fn clean(text: String) -> String {
     // Most files are clean. Of the characters replaced below, those outside ASCII begin with one of these two bytes.
     let suspect = |byte: u8| byte < b' ' && !matches!(byte, b'\n' | b'\t') || matches!(byte, 0x7F | 0xC2 | 0xE2);
-    if !text.bytes().any(suspect) {
+    // Without an early exit inside a chunk the compiler looks at many bytes at once.
+    let any_suspect = |chunk: &[u8]| chunk.iter().fold(false, |any, &byte| any | suspect(byte));
+    if !text.as_bytes().chunks(256).any(any_suspect) {
         return text;
     }
     let mut clean = String::with_capacity(text.len());

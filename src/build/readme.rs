@@ -7,6 +7,7 @@ mod section;
 mod value;
 
 use std::collections::BTreeMap;
+use std::str::SplitTerminator;
 
 use crate::model::version::Version;
 
@@ -182,28 +183,35 @@ impl Readme {
 
 /// The lines of a text, with their numbers and offsets.
 struct Lines<'a> {
-    text: &'a str,
+    /// What is behind `next` and `below`.
+    rest: SplitTerminator<'a, char>,
+    next: Option<&'a str>,
+    below: Option<&'a str>,
+    length: usize,
     offset: usize,
     number: usize,
 }
 
 impl<'a> Lines<'a> {
     fn new(text: &'a str) -> Self {
-        Self { text, offset: 0, number: 1 }
+        let mut rest = text.split_terminator('\n');
+        let (next, below) = (rest.next(), rest.next());
+        Self { rest, next, below, length: text.len(), offset: 0, number: 1 }
     }
 
     fn peek(&self) -> Option<&'a str> {
-        self.text[self.offset..].split_terminator('\n').next()
+        self.next
     }
 
     /// The line behind the next one.
     fn below(&self) -> &'a str {
-        self.text[self.offset..].split_terminator('\n').nth(1).unwrap_or_default()
+        self.below.unwrap_or_default()
     }
 
     fn next(&mut self) -> Option<&'a str> {
-        let line = self.peek()?;
-        self.offset = self.text.len().min(self.offset + line.len() + 1);
+        let line = self.next?;
+        (self.next, self.below) = (self.below, self.rest.next());
+        self.offset = self.length.min(self.offset + line.len() + 1);
         self.number += 1;
         Some(line)
     }
