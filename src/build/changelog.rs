@@ -4,16 +4,17 @@
 //! `sections.changelog`. `heading` knows what a version heading looks like.
 
 mod heading;
+mod known;
 mod title;
 
 use std::borrow::Cow;
-use std::iter::Peekable;
-use std::str::SplitInclusive;
+use std::rc::Rc;
 
 use crate::model::version::Version;
 
 use super::html;
 use heading::{Heading, Mark};
+use known::Known;
 
 /// The longest plain-text entry, in bytes; a longer one is cut at a line.
 pub const ENTRY_LIMIT: usize = 16 * 1024;
@@ -39,9 +40,9 @@ pub fn of_version(changelog_markdown: &str, version: &Version) -> Option<String>
 pub fn to_html(changelog_markdown: &str, limit_bytes: usize) -> String {
     let mut html = String::new();
     let mut found = false;
-    for entry in entries(changelog_markdown) {
+    let mut entries = entries(changelog_markdown);
+    while let Some(piece) = entries.next_html() {
         found = true;
-        let piece = html::from_markdown(&format!("#### {}\n\n{}", entry.heading.title, entry.body));
         if html.len() + piece.len() + 1 > limit_bytes {
             return html;
         }
@@ -126,55 +127,62 @@ fn canonical(version: &str) -> String {
 }
 
 /// The entries in the order of the changelog. What stands before the first version heading is left out.
-fn entries(markdown: &str) -> impl Iterator<Item = Entry<'_>> {
+fn entries(markdown: &str) -> Entries<'_> {
     // Lists such as `* 1.1 Fixed a bug` count only where nothing better does: in other changelogs they are content.
-    let loose = Entries::new(markdown, false).next().is_none();
-    Entries::new(markdown, loose)
+    let entries = Entries::new(markdown, false);
+    if entries.next.is_some() { entries } else { Entries::new(markdown, true) }
 }
 
-/// Walks the lines once.
+/// Walks from heading to heading.
 struct Entries<'a> {
     markdown: &'a str,
-    lines: Peekable<SplitInclusive<'a, char>>,
-    /// Where the next line begins.
-    at: usize,
     loose: bool,
-    /// The heading that ended the last entry.
-    next: Option<Heading>,
+    /// Where the line of the next heading begins.
+    next: Option<usize>,
 }
 
 impl<'a> Entries<'a> {
     fn new(markdown: &'a str, loose: bool) -> Self {
-        Self { markdown, lines: markdown.split_inclusive('\n').peekable(), at: 0, loose, next: None }
+        let mut entries = Self { markdown, loose, next: None };
+        entries.next = entries.text_and_heading(0, None).1;
+        entries
     }
 
-    fn line(&mut self) -> Option<&'a str> {
-        let line = self.lines.next()?;
-        self.at += line.len();
-        Some(line.trim_end_matches('\n'))
-    }
-
-    /// Moves on to the next heading that may follow `open`; gives it, and what stands before it.
-    fn text_and_heading(&mut self, open: Option<&Heading>) -> (&'a str, Option<Heading>) {
-        let start = self.at;
+    /// The text from `start` up to the next heading that may follow `open`, and where that heading begins.
+    fn text_and_heading(&self, start: usize, open: Option<&Heading>) -> (&'a str, Option<usize>) {
+        let mut lines = self.markdown[start..].split_inclusive('\n').peekable();
+        let mut at = start;
         let mut closed = None;
-        loop {
-            let end = self.at;
-            let Some(line) = self.line() else { return (&self.markdown[start..closed.unwrap_or(end)], None) };
-            let below = self.lines.peek().map_or("", |line| line.trim_end_matches('\n'));
+        while let Some(line) = lines.next() {
+            let below = lines.peek().copied().unwrap_or_default();
             // A heading in other words parts two entries only where it looks like theirs.
             let parts =
                 |heading: &Heading| !heading.versions.is_empty() || open.is_some_and(|open| open.mark == heading.mark);
-            if let Some(heading) = heading::read(line, below, self.loose).filter(parts) {
-                if is_underline(below) {
-                    self.line();
-                }
-                return (&self.markdown[start..closed.unwrap_or(end)], Some(heading));
+            if heading::read(without_end(line), below, self.loose).is_some_and(|heading| parts(&heading)) {
+                return (&self.markdown[start..closed.unwrap_or(at)], Some(at));
             }
             if closed.is_none() && closes(line, below) {
-                closed = Some(end);
+                closed = Some(at);
             }
+            at += line.len();
         }
+        (&self.markdown[start..closed.unwrap_or(at)], None)
+    }
+
+    /// The next entry as HTML. Most entries come back from tag to tag, and are not even read again.
+    fn next_html(&mut self) -> Option<Rc<str>> {
+        let start = self.next?;
+        // In a loose changelog lines are read in another way.
+        if let Some(known) = Known::of(&self.markdown[start..]).filter(|_| !self.loose) {
+            self.next = Some(start + known.length);
+            return Some(known.html);
+        }
+        let entry = self.next()?;
+        let html = html::from_markdown(&format!("#### {}\n\n{}", entry.heading.title, entry.body));
+        if let Some(next) = self.next.filter(|_| !self.loose) {
+            Known { length: next - start, html: html.clone() }.keep(&self.markdown[start..]);
+        }
+        Some(html)
     }
 }
 
@@ -182,22 +190,32 @@ impl<'a> Iterator for Entries<'a> {
     type Item = Entry<'a>;
 
     fn next(&mut self) -> Option<Entry<'a>> {
-        let heading = self.next.take().or_else(|| self.text_and_heading(None).1)?;
-        let (below, next) = self.text_and_heading(Some(&heading));
+        let start = self.next.take()?;
+        let mut lines = self.markdown[start..].split_inclusive('\n');
+        let (line, below) = (lines.next()?, lines.next().unwrap_or_default());
+        let heading = heading::read(without_end(line), below, self.loose)?;
+        let underline = if is_underline(below) { below.len() } else { 0 };
+        let (text, next) = self.text_and_heading(start + line.len() + underline, Some(&heading));
         self.next = next;
         let beside = &heading.title[heading.text..];
-        let body = if beside.is_empty() { below.into() } else { format!("{beside}\n{below}").into() };
+        let body = if beside.is_empty() { text.into() } else { format!("{beside}\n{text}").into() };
         Some(Entry { heading, body })
     }
+}
+
+fn without_end(line: &str) -> &str {
+    line.trim_end_matches(['\r', '\n'])
 }
 
 /// Whether a heading without a version ends the entry: `= Older versions =` below the oldest one.
 fn closes(line: &str, below: &str) -> bool {
     let (mark, title) = heading::unmark(line, below);
+    if !matches!(mark, Mark::Heading(_) | Mark::Emphasis) {
+        return false;
+    }
     let first = title.split(|c: char| !c.is_alphabetic()).find(|word| !word.is_empty()).unwrap_or_default();
-    matches!(mark, Mark::Heading(_) | Mark::Emphasis)
-        && ["older", "earlier", "previous", "past", "prior", "archive", "archived", "full"]
-            .contains(&&*first.to_ascii_lowercase())
+    ["older", "earlier", "previous", "past", "prior", "archive", "archived", "full"]
+        .contains(&&*first.to_ascii_lowercase())
 }
 
 /// Whether a text is one sentence that only says where the changelog is.

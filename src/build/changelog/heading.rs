@@ -46,6 +46,10 @@ pub(super) fn read(line: &str, below: &str, loose: bool) -> Option<Heading> {
     if !is_marked && (is_link_definition || !first_word_fits(words) || !loose && line.starts_with("  ")) {
         return None;
     }
+    // Most items, and nothing below would make a heading of them.
+    if mark == Mark::Bullet && !loose && !stands_out(line, below) {
+        return None;
+    }
     let title = without_markup(words);
     let Reading { mut versions, lead, rest } = Reading::of(&title)?;
     let whole = title.len();

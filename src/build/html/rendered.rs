@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 /// How much text, Markdown and HTML together, is kept in each thread, in bytes.
-const KEPT: usize = 8 << 20;
+const LIMIT: usize = 8 << 20;
 
 thread_local! {
     static RENDERED: RefCell<Rendered> = RefCell::default();
@@ -26,7 +26,7 @@ pub(super) fn rendered(markdown: &str, render: fn(&str) -> String) -> Rc<str> {
     let html: Rc<str> = render(markdown).into();
     RENDERED.with_borrow_mut(|rendered| {
         let size = markdown.len() + html.len();
-        if rendered.size + size > KEPT {
+        if rendered.size + size > LIMIT {
             *rendered = Rendered::default();
         }
         rendered.size += size;
