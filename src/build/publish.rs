@@ -60,8 +60,11 @@ impl Publisher {
         if self.lock.is_some() && !held {
             // Noted first, so that whatever was begun is cleaned up.
             self.staged().insert(place.clone(), digest);
-            let folder = self.root.join(slug.as_str());
-            let written = fs::create_dir_all(folder).and_then(|()| fs::write(temporary(&place), bytes));
+            let write = || fs::write(temporary(&place), bytes);
+            let written = write().or_else(|error| match error.kind() {
+                io::ErrorKind::NotFound => fs::create_dir_all(self.root.join(slug.as_str())).and_then(|()| write()),
+                _ => Err(error),
+            });
             written.map_err(|source| BuildError::write(&place, source))?;
         }
         Ok((digest, held))

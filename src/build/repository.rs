@@ -164,8 +164,9 @@ impl Repository {
         for reference in self.git.references_glob("refs/tags/*")? {
             let reference = reference?;
             let name = String::from_utf8_lossy(&reference.name_bytes()[prefix.len()..]).into_owned();
-            let target = reference.resolve().ok().and_then(|direct| direct.target()).map(ObjectId);
-            tags.push(Tag { name, target });
+            // Resolving one that points at an object would look for its file once more.
+            let target = reference.target().or_else(|| reference.resolve().ok()?.target());
+            tags.push(Tag { name, target: target.map(ObjectId) });
         }
         Ok(tags)
     }

@@ -53,8 +53,10 @@ pub struct Sections {
 impl Manifest {
     /// The bytes that are stored, hashed and served: compact JSON with sorted keys and a final newline.
     pub fn to_bytes(&self) -> Vec<u8> {
+        // The sections are nearly all of it.
+        let mut bytes = Vec::with_capacity((self.sections.changelog.len() + self.sections.description.len()) * 9 / 8 + 4096);
         // Strings, maps of strings and a bool: nothing in it can fail to serialize.
-        let mut bytes = serde_json::to_vec(self).unwrap_or_default();
+        let _ = serde_json::to_writer(&mut bytes, self);
         bytes.push(b'\n');
         bytes
     }
