@@ -54,7 +54,8 @@ impl Manifest {
     /// The bytes that are stored, hashed and served: compact JSON with sorted keys and a final newline.
     pub fn to_bytes(&self) -> Vec<u8> {
         // The sections are nearly all of it.
-        let mut bytes = Vec::with_capacity((self.sections.changelog.len() + self.sections.description.len()) * 9 / 8 + 4096);
+        let mut bytes =
+            Vec::with_capacity((self.sections.changelog.len() + self.sections.description.len()) * 9 / 8 + 4096);
         // Strings, maps of strings and a bool: nothing in it can fail to serialize.
         let _ = serde_json::to_writer(&mut bytes, self);
         bytes.push(b'\n');

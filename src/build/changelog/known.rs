@@ -62,3 +62,22 @@ impl Known {
 fn first_line(text: &str) -> &str {
     text.split_inclusive('\n').next().unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::build::changelog::to_html;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn what_was_read_before_makes_no_difference(
+            changelogs in vec("(= 1.[1-3] =\n|1.[1-3]\n|---\n|## 1.[1-3]\n|\\* 1.1\n|= News: 1.2 =\n|= Older =\n|  \\* a\n|text\n|\n|1.2 - text\n){0,12}(= 1.1 =|---|text)?", 1..6),
+        ) {
+            for changelog in changelogs {
+                let afresh = std::thread::spawn({ let changelog = changelog.clone(); move || to_html(&changelog, 1000) });
+                prop_assert_eq!(to_html(&changelog, 1000), afresh.join().unwrap(), "{:?}", changelog);
+            }
+        }
+    }
+}
