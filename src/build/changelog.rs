@@ -137,8 +137,8 @@ fn entries(markdown: &str) -> Entries<'_> {
 struct Entries<'a> {
     markdown: &'a str,
     loose: bool,
-    /// Where the line of the next heading begins.
-    next: Option<usize>,
+    /// Where the line of the next heading begins, and the heading unless it was not read this time.
+    next: Option<(usize, Option<Heading>)>,
 }
 
 impl<'a> Entries<'a> {
@@ -148,8 +148,8 @@ impl<'a> Entries<'a> {
         entries
     }
 
-    /// The text from `start` up to the next heading that may follow `open`, and where that heading begins.
-    fn text_and_heading(&self, start: usize, open: Option<&Heading>) -> (&'a str, Option<usize>) {
+    /// The text from `start` up to the next heading that may follow `open`, and that heading.
+    fn text_and_heading(&self, start: usize, open: Option<&Heading>) -> (&'a str, Option<(usize, Option<Heading>)>) {
         let mut lines = self.markdown[start..].split_inclusive('\n').peekable();
         let mut at = start;
         let mut closed = None;
@@ -158,8 +158,8 @@ impl<'a> Entries<'a> {
             // A heading in other words parts two entries only where it looks like theirs.
             let parts =
                 |heading: &Heading| !heading.versions.is_empty() || open.is_some_and(|open| open.mark == heading.mark);
-            if heading::read(without_end(line), below, self.loose).is_some_and(|heading| parts(&heading)) {
-                return (&self.markdown[start..closed.unwrap_or(at)], Some(at));
+            if let Some(heading) = heading::read(without_end(line), below, self.loose).filter(parts) {
+                return (&self.markdown[start..closed.unwrap_or(at)], Some((at, Some(heading))));
             }
             if closed.is_none() && closes(line, below) {
                 closed = Some(at);
@@ -171,15 +171,15 @@ impl<'a> Entries<'a> {
 
     /// The next entry as HTML. Most entries come back from tag to tag, and are not even read again.
     fn next_html(&mut self) -> Option<Rc<str>> {
-        let start = self.next?;
+        let start = self.next.as_ref()?.0;
         // In a loose changelog lines are read in another way.
         if let Some(known) = Known::of(&self.markdown[start..]).filter(|_| !self.loose) {
-            self.next = Some(start + known.length);
+            self.next = Some((start + known.length, None));
             return Some(known.html);
         }
         let entry = self.next()?;
         let html = html::from_markdown(&format!("#### {}\n\n{}", entry.heading.title, entry.body));
-        if let Some(next) = self.next.filter(|_| !self.loose) {
+        if let (Some((next, _)), false) = (&self.next, self.loose) {
             Known { length: next - start, html: html.clone() }.keep(&self.markdown[start..]);
         }
         Some(html)
@@ -190,10 +190,10 @@ impl<'a> Iterator for Entries<'a> {
     type Item = Entry<'a>;
 
     fn next(&mut self) -> Option<Entry<'a>> {
-        let start = self.next.take()?;
+        let (start, heading) = self.next.take()?;
         let mut lines = self.markdown[start..].split_inclusive('\n');
         let (line, below) = (lines.next()?, lines.next().unwrap_or_default());
-        let heading = heading::read(without_end(line), below, self.loose)?;
+        let heading = heading.or_else(|| heading::read(without_end(line), below, self.loose))?;
         let underline = if is_underline(below) { below.len() } else { 0 };
         let (text, next) = self.text_and_heading(start + line.len() + underline, Some(&heading));
         self.next = next;

@@ -69,14 +69,34 @@ mod tests {
     use proptest::collection::vec;
     use proptest::prelude::*;
 
+    /// Reads a changelog in a thread of its own, where nothing is known.
+    fn afresh(changelog: &str) -> String {
+        let changelog = changelog.to_owned();
+        std::thread::spawn(move || to_html(&changelog, 1000)).join().unwrap()
+    }
+
+    #[test]
+    fn a_heading_at_the_end_may_be_none_where_the_text_goes_on() {
+        for (end, more) in
+            [("* 1.1", "\n* more"), ("1.1", " million downloads"), ("1.1", "\n---\n"), ("* 1.1\n", "* more")]
+        {
+            for changelog in [format!("= 1.2 =\na\n{end}"), format!("= 1.2 =\na\n{end}{more}")] {
+                assert_eq!(to_html(&changelog, 1000), afresh(&changelog), "{changelog:?}");
+            }
+        }
+    }
+
+    const LINES: &str = "(= 1.[1-3] =\n|1.1\n|---\n|\\* 1.1\n|= News: 1.2 =\n|= Older =\n|  \\* a\n|\\* a\n|text\n|\n)";
+
     proptest! {
         #[test]
         fn what_was_read_before_makes_no_difference(
-            changelogs in vec("(= 1.[1-3] =\n|1.[1-3]\n|---\n|## 1.[1-3]\n|\\* 1.1\n|= News: 1.2 =\n|= Older =\n|  \\* a\n|text\n|\n|1.2 - text\n){0,12}(= 1.1 =|---|text)?", 1..6),
+            above in vec(LINES, 0..6),
+            below in vec(vec(LINES, 0..4), 1..5),
         ) {
-            for changelog in changelogs {
-                let afresh = std::thread::spawn({ let changelog = changelog.clone(); move || to_html(&changelog, 1000) });
-                prop_assert_eq!(to_html(&changelog, 1000), afresh.join().unwrap(), "{:?}", changelog);
+            for below in below {
+                let changelog = format!("= 1.3 =\n{}{}", above.concat(), below.concat());
+                prop_assert_eq!(to_html(&changelog, 1000), afresh(&changelog), "{:?}", changelog);
             }
         }
     }
