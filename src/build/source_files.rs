@@ -21,8 +21,9 @@ const MAX_SOURCE: usize = 2 << 20;
 /// A changelog larger than this is not read, in bytes.
 const MAX_CHANGELOG: usize = 4 << 20;
 
-/// How much changelog HTML a manifest carries, in bytes.
-const CHANGELOG_HTML: usize = 64 << 10;
+/// How much changelog HTML a manifest carries, in bytes. Every site fetches it and most keep it in their database, so it
+/// is a window's worth of reading and not the plugin's history.
+const CHANGELOG_HTML: usize = 16 << 10;
 
 /// A plugin's root with more PHP files than this is not searched for the main file.
 const MAX_PHP_FILES: usize = 500;
