@@ -1,6 +1,6 @@
 //! The store as the server sees it, on a real disk and on one that fails when told to.
 
-use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::collections::{HashSet, VecDeque};
 use std::io;
 use std::num::NonZeroU32;
 use std::sync::{Arc, Condvar, Mutex};
@@ -9,7 +9,8 @@ use chrono::{DateTime, NaiveDate, Utc};
 use tempfile::TempDir;
 use tokio::task::JoinSet;
 
-use super::syncer::{QUEUE, Record, Stored};
+use super::ledger::Entry;
+use super::syncer::QUEUE;
 use super::*;
 use crate::model::license::{Released, Sites, Status};
 
@@ -52,8 +53,10 @@ struct Memory {
 
 #[derive(Default)]
 struct State {
-    bindings: BTreeMap<Key, Record>,
+    ledger: Vec<Entry>,
     reports: reports::Batch,
+    /// Whether reports cannot be written.
+    refuses_reports: bool,
     events: Vec<&'static str>,
     /// How each next sync ends; without a word the syncer waits. `None`: all go well.
     script: Option<VecDeque<bool>>,
@@ -70,7 +73,7 @@ impl Memory {
     }
 
     fn bound(&self) -> Vec<String> {
-        self.state.lock().unwrap().bindings.keys().map(|key| key.host.to_string()).collect()
+        self.state.lock().unwrap().ledger.iter().map(|entry| entry.binding.host.to_string()).collect()
     }
 
     /// From now on every sync waits for [`Memory::end_sync`].
@@ -97,32 +100,14 @@ impl Memory {
 }
 
 impl Disk for Arc<Memory> {
-    fn binding(&self, key: &Key) -> io::Result<Option<Record>> {
-        Ok(self.state.lock().unwrap().bindings.get(key).cloned())
-    }
-
-    fn report(&self, key: &Key) -> io::Result<Option<Report>> {
-        Ok(self.state.lock().unwrap().reports.get(key).cloned())
-    }
-
-    fn write_bindings(&self, changes: &BTreeMap<Key, Option<Record>>) -> io::Result<()> {
-        for (key, record) in changes {
-            let bindings = &mut self.state.lock().unwrap().bindings;
-            match record {
-                Some(record) => bindings.insert(key.clone(), record.clone()),
-                None => bindings.remove(key),
-            };
-        }
+    fn append(&self, entries: &[Entry]) -> io::Result<()> {
         self.note("written");
+        self.probe()?;
+        self.state.lock().unwrap().ledger.extend_from_slice(entries);
         Ok(())
     }
 
-    fn write_reports(&self, reports: &reports::Batch) -> io::Result<()> {
-        self.state.lock().unwrap().reports.extend(reports.clone());
-        Ok(())
-    }
-
-    fn sync(&self) -> io::Result<()> {
+    fn probe(&self) -> io::Result<()> {
         self.note("sync begins");
         let untold = |state: &mut State| state.script.as_ref().is_some_and(VecDeque::is_empty);
         let mut state = self.changed.wait_while(self.state.lock().unwrap(), untold).unwrap();
@@ -131,13 +116,35 @@ impl Disk for Arc<Memory> {
         self.note(if well { "synced" } else { "sync failed" });
         if well { Ok(()) } else { Err(io::Error::other("the disk is full")) }
     }
+
+    fn catch_up(&self) -> io::Result<bool> {
+        Ok(false)
+    }
+
+    fn report(&self, key: &Key) -> io::Result<Option<Report>> {
+        Ok(self.state.lock().unwrap().reports.get(key).cloned())
+    }
+
+    fn write_reports(&self, reports: &reports::Batch) -> io::Result<()> {
+        let mut state = self.state.lock().unwrap();
+        if state.refuses_reports {
+            return Err(io::Error::other("the disk is full"));
+        }
+        state.reports.extend(reports.clone());
+        Ok(())
+    }
+
+    fn sync_index(&self) -> io::Result<()> {
+        self.note("index synced");
+        Ok(())
+    }
 }
 
 /// A store that writes only what somebody waits for, until it is closed.
 fn on_memory() -> (Arc<Memory>, Arc<Store<Arc<Memory>>>) {
     const NEVER: Duration = Duration::from_secs(3600);
     let memory = Arc::new(Memory::default());
-    (memory.clone(), Arc::new(Store::new(memory, Stored::default(), NEVER)))
+    (memory.clone(), Arc::new(Store::new(memory, Picture::new(), NEVER)))
 }
 
 type Binder = tokio::task::JoinHandle<Result<Outcome, StoreError>>;
@@ -258,14 +265,13 @@ async fn a_failing_sync_turns_everybody_away_and_gives_the_seats_back() {
         assert!(matches!(task.await.unwrap(), Err(StoreError::NotDurable(reason)) if &*reason == "the disk is full"));
     }
     assert!(matches!(store.health().state, Err(StoreError::NotDurable(_))));
-    assert_eq!(memory.bound(), ["a.com"], "the disk has what nobody was told of");
 
     memory.let_go();
     assert_eq!(store.bind(&two, &host("c.com"), at(2)).await.unwrap(), Outcome::Bound);
     assert!(store.health().state.is_ok());
-    assert_eq!(memory.bound(), ["c.com"], "it is undone with the next batch");
     assert_eq!(store.bind(&one, &host("b.com"), at(2)).await.unwrap(), Outcome::Bound);
     assert_eq!(hosts_of(&*store, &one), ["b.com"]);
+    assert_eq!(memory.bound(), ["c.com", "b.com"]);
 }
 
 #[tokio::test]
@@ -273,7 +279,7 @@ async fn a_failed_binding_over_a_void_one_leaves_the_void_one() {
     let (memory, store) = on_memory();
     let mut license = license(1, 1);
     store.bind(&license, &host("a.com"), at(1)).await.unwrap();
-    let before = memory.state.lock().unwrap().bindings.clone();
+    let before = store.of(&license.id);
     license.released.all = Some(at(5));
     memory.hold();
     let task = start_binding(&store, &license, "a.com").await;
@@ -281,9 +287,7 @@ async fn a_failed_binding_over_a_void_one_leaves_the_void_one() {
     memory.end_sync(false);
     task.await.unwrap().unwrap_err();
     memory.let_go();
-    store.close().unwrap();
-    assert_eq!(memory.state.lock().unwrap().bindings, before);
-    assert_eq!(hosts_of(&*store, &license), ["a.com"]);
+    assert_eq!(store.of(&license.id), before);
 }
 
 #[tokio::test]
@@ -408,8 +412,7 @@ async fn reports_are_merged_shown_at_once_and_written_at_the_end() {
 #[tokio::test]
 async fn reports_that_could_not_be_written_are_kept() {
     let (memory, store) = on_memory();
-    memory.hold();
-    memory.end_sync(false);
+    memory.state.lock().unwrap().refuses_reports = true;
     let (license, site) = (license(1, 1), host("a.com"));
     let report = Report { last_seen: Some(at(1)), ..Report::default() };
     store.report(&license.id, &site, report.clone());
@@ -419,9 +422,9 @@ async fn reports_that_could_not_be_written_are_kept() {
 }
 
 #[tokio::test]
-async fn reports_and_what_is_to_be_undone_are_written_without_anybody_waiting() {
+async fn reports_are_written_and_a_disk_that_works_again_is_noticed_without_anybody_waiting() {
     let memory = Arc::new(Memory::default());
-    let store = Arc::new(Store::new(memory.clone(), Stored::default(), Duration::from_millis(1)));
+    let store = Arc::new(Store::new(memory.clone(), Picture::new(), Duration::from_millis(1)));
     memory.hold();
     let (license, site) = (license(1, 1), host("a.com"));
     start_binding(&store, &license, "a.com").await;
@@ -429,11 +432,14 @@ async fn reports_and_what_is_to_be_undone_are_written_without_anybody_waiting() 
     store.report(&license.id, &site, Report { last_seen: Some(at(1)), ..Report::default() });
     memory.end_sync(false);
     memory.wait_for("sync begins", 2);
-    assert_eq!(memory.bound(), [""; 0]);
     assert!(store.health().state.is_err());
+    assert_eq!(memory.state.lock().unwrap().reports.len(), 1);
     memory.end_sync(true);
     memory.wait_for("synced", 1);
-    assert_eq!(memory.state.lock().unwrap().reports.len(), 1);
+    let rounds = memory.events().iter().filter(|event| **event == "index synced").count();
+    memory.wait_for("index synced", rounds + 1);
+    assert!(store.health().state.is_ok());
+    assert_eq!(memory.bound(), [""; 0], "a probe binds nobody");
     memory.let_go();
 }
 
@@ -458,12 +464,19 @@ async fn a_closed_store_binds_nobody_and_says_so() {
     store.close().unwrap();
 }
 
-#[test]
-fn a_store_in_use_is_not_opened_twice() {
+#[tokio::test]
+async fn a_store_in_use_is_not_opened_twice_but_can_be_looked_at() {
     let folder = TempDir::new().unwrap();
-    let _store = open(folder.path()).unwrap();
-    assert!(matches!(read_only(folder.path()), Err(StoreError::InUse(path)) if path == folder.path()));
-    assert!(matches!(open(folder.path()), Err(StoreError::InUse(path)) if path == folder.path()));
+    let (path, license) = (folder.path(), license(1, 1));
+    let store = open(path).unwrap();
+    store.bind(&license, &host("a.com"), at(1)).await.unwrap();
+    assert!(matches!(open(path), Err(StoreError::InUse(named)) if named == path));
+    assert!(matches!(inspect::rebuild(path), Err(StoreError::InUse(_))));
+    assert!(matches!(inspect::compact(path, at(9)), Err(StoreError::InUse(_))));
+    let reader = read_only(path).unwrap();
+    assert!(reader.is_in_use());
+    assert_eq!(reader.of(&license.id).unwrap()[0].0, store.of(&license.id)[0]);
+    assert_eq!(reader.verify().unwrap().index, inspect::IndexState::Held);
 }
 
 #[test]
@@ -472,19 +485,6 @@ fn looking_at_a_store_makes_none() {
     let path = folder.path().join("store");
     assert!(matches!(read_only(&path), Err(StoreError::Missing(_))));
     assert!(!path.exists());
-}
-
-#[tokio::test]
-async fn damage_is_an_error_that_names_the_store() {
-    let folder = TempDir::new().unwrap();
-    let store = open(folder.path()).unwrap();
-    store.bind(&license(1, 1), &host("a.com"), at(1)).await.unwrap();
-    drop(store);
-    for garbage in ["db", "conf"] {
-        std::fs::write(folder.path().join(garbage), [0xA5; 4096]).unwrap();
-    }
-    let error = open(folder.path()).err().unwrap();
-    assert!(error.to_string().starts_with(&folder.path().display().to_string()), "{error}");
 }
 
 #[test]
