@@ -6,6 +6,8 @@
 pub(super) mod compaction;
 mod line;
 pub(super) mod reader;
+#[cfg(test)]
+mod tests;
 pub(super) mod writer;
 
 use chrono::{DateTime, Utc};
