@@ -30,6 +30,9 @@ const LOCK_PATIENCE: Duration = Duration::from_secs(1);
 /// Bindings that the index takes at once, so that new ones need not wait long.
 const INDEX_BATCH: usize = 1_024;
 
+/// Bindings that a new index takes at once.
+const REBUILD_BATCH: usize = 65_536;
+
 /// The store's folder, open for writing.
 pub(super) struct StoreDisk {
     ledger: Mutex<Writer<File>>,
@@ -136,12 +139,16 @@ pub(super) fn rebuild(path: &Path, loaded: &Loaded) -> io::Result<Index> {
         fs::rename(&index, &aside)?;
     }
     let index = Index::open(&index)?;
-    let mut entries = Vec::with_capacity(INDEX_BATCH);
-    for (license, binding) in loaded.picture.iter().flat_map(|(license, all)| all.iter().map(move |one| (license, one)))
-    {
-        entries.push(Entry { license: *license, binding: binding.clone() });
-        if entries.len() == INDEX_BATCH {
+    // In the order of keys sled needs a tenth of the time and of the memory.
+    let mut licenses: Vec<_> = loaded.picture.iter().collect();
+    licenses.sort_unstable_by_key(|(license, _)| **license);
+    let mut entries = Vec::with_capacity(REBUILD_BATCH);
+    for (license, bindings) in licenses {
+        entries.extend(bindings.iter().map(|binding| Entry { license: *license, binding: binding.clone() }));
+        if entries.len() >= REBUILD_BATCH {
             index.add(&entries, None)?;
+            // What is not synced, sled keeps in memory.
+            index.sync()?;
             entries.clear();
         }
     }

@@ -1,5 +1,6 @@
 //! All bindings as the ledger tells them, gathered while it is read, and a tally to compare an index with.
 
+use std::collections::hash_map::Entry as Slot;
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -16,28 +17,43 @@ pub(super) type Picture = HashMap<LicenseId, Arc<[Binding]>>;
 
 /// A picture in the making.
 #[derive(Default)]
-pub(super) struct Gathering(HashMap<LicenseId, Vec<Binding>>);
+pub(super) struct Gathering {
+    /// Most licenses have one site, so they take no more room than they will.
+    picture: Picture,
+    several: HashMap<LicenseId, Vec<Binding>>,
+}
 
 impl Gathering {
     pub(super) fn add(&mut self, Entry { license, binding }: Entry) {
-        // Most licenses have one site.
-        self.0.entry(license).or_insert_with(|| Vec::with_capacity(1)).push(binding);
+        if let Some(bindings) = self.several.get_mut(&license) {
+            bindings.push(binding);
+            return;
+        }
+        match self.picture.entry(license) {
+            Slot::Vacant(free) => {
+                free.insert(Arc::new([binding]));
+            }
+            Slot::Occupied(taken) => {
+                self.several.insert(license, [&**taken.get(), &[binding]].concat());
+            }
+        }
     }
 
     /// Drops what was superseded.
-    pub(super) fn finish(self) -> Picture {
-        self.0.into_iter().map(|(license, bindings)| (license, in_force(bindings).into())).collect()
+    pub(super) fn finish(mut self) -> Picture {
+        for (license, bindings) in self.several {
+            self.picture.insert(license, in_force(bindings).into());
+        }
+        self.picture
     }
 }
 
 /// A site that was bound again counts where it was bound last.
 fn in_force(mut bindings: Vec<Binding>) -> Vec<Binding> {
-    if bindings.len() > 1 {
-        let mut hosts = HashSet::new();
-        let latest: Vec<bool> = bindings.iter().rev().map(|binding| hosts.insert(binding.host.clone())).collect();
-        let mut latest = latest.into_iter().rev();
-        bindings.retain(|_| latest.next().unwrap_or(true));
-    }
+    let mut hosts = HashSet::new();
+    bindings.reverse();
+    bindings.retain(|binding| hosts.insert(binding.host.clone()));
+    bindings.reverse();
     bindings
 }
 

@@ -5,6 +5,7 @@ mod binding;
 mod canary;
 mod commands;
 mod failing;
+mod ledger;
 mod problems;
 mod readme;
 mod reload;

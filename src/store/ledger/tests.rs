@@ -21,7 +21,12 @@ struct Disk {
 
 impl Disk {
     fn new() -> Self {
-        Self { bytes: RefCell::default(), capacity: Cell::new(usize::MAX), syncs: Cell::new(true), cuts: Cell::new(true) }
+        Self {
+            bytes: RefCell::default(),
+            capacity: Cell::new(usize::MAX),
+            syncs: Cell::new(true),
+            cuts: Cell::new(true),
+        }
     }
 
     fn found(&self) -> (Found, Vec<String>) {
@@ -129,7 +134,8 @@ fn a_torn_line_is_never_continued_even_where_it_cannot_be_cut_at_once() {
     let disk = Disk::new();
     let mut writer = writer(&disk);
     writer.append(&entries(&["a.com"])).unwrap();
-    (disk.syncs.set(false), disk.cuts.set(false));
+    disk.syncs.set(false);
+    disk.cuts.set(false);
     for _ in 0..3 {
         assert!(writer.append(&entries(&["b.com"])).is_err());
     }
