@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{build, completions, doctor, init, keys, license, manual, serve, verify};
+use crate::commands::{bindings, build, completions, doctor, init, keys, license, manual, serve, verify};
 use crate::config::PathSettings;
 use crate::model::license_key::LicenseKey;
 
@@ -61,6 +61,8 @@ pub enum Command {
     Serve(Box<serve::Args>),
     /// Issue, look at and change licenses
     License(license::Args),
+    /// Verify, export and maintain what the store knows of sites
+    Bindings(bindings::Args),
     /// Make, list and publish signing keys
     Keys(keys::Args),
     /// Check a saved statement offline

@@ -14,7 +14,7 @@
 //! - [`registry`]: the vendor's TOML, from a folder or a git revision.
 //! - [`build`]: plugin repositories and registry in, manifests out.
 //! - [`catalog`]: the manifests, verified and held; handed out only against an [`Entitlement`](model::entitlement::Entitlement).
-//! - [`store`]: which site is bound to which license, durably.
+//! - [`store`]: which site is bound to which license, in a ledger that proves itself.
 //! - [`serve`]: the HTTP server; its [`gate`](serve::gate) is the one door.
 //! - [`commands`]: one file a verb; [`cli`] and [`config`] say what they take.
 //!

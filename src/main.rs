@@ -26,6 +26,7 @@ fn run(cli: &Cli) -> Result<Exit, Failure> {
         Command::Build(args) => commands::build::run(args, &paths()?),
         Command::Serve(args) => commands::serve::run(&config(&args.settings)?),
         Command::License(args) => commands::license::run(args, &paths()?),
+        Command::Bindings(args) => commands::bindings::run(args, &paths()?),
         Command::Keys(args) => commands::keys::run(args, &paths()?),
         Command::Verify(args) => commands::verify::run(args, &paths()?),
         Command::Doctor(args) => commands::doctor::run(args, &paths()?),

@@ -3,7 +3,7 @@
 //! Names come from repositories, so every line is escaped before it is coloured and goes to a terminal.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
+use std::fmt::{Display, Write as _};
 
 use super::outcome::{Outcome, Reason, TagOutcome};
 use super::report::{PluginReport, Report, State};
@@ -143,8 +143,8 @@ impl Text {
 }
 
 /// A number with the word in its singular or plural.
-pub fn counted(count: usize, what: &str) -> String {
-    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
+pub fn counted<N: Display + PartialEq + From<u8>>(count: N, what: &str) -> String {
+    if count == N::from(1) { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
 /// The first few, and how many more.

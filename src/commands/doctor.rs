@@ -16,6 +16,7 @@ use crate::config::{Config, Paths};
 use crate::model::error_chain::ErrorChain;
 use crate::registry::Registry;
 use crate::serve::signer::SigningKey;
+use crate::store::inspect::IndexState;
 use crate::store::{self, StoreError};
 
 /// Check an instance and say what is wrong
@@ -179,10 +180,12 @@ fn private_key_in_public(public: &Path) -> Finding {
 }
 
 fn store(path: &Path) -> Finding {
-    match store::read_only(path).and_then(|store| store.count()) {
-        Ok(bindings) => ok("store", format!("{}, each readable", counted(bindings, "binding"))),
+    match store::read_only(path).and_then(|store| store.verify()) {
+        Ok(found) if found.index == IndexState::Differs => {
+            warning("store", "the index does not match the ledger", "the next start makes it anew from the ledger")
+        }
+        Ok(found) => ok("store", format!("{}, the ledger's chain is whole", counted(found.bindings, "binding"))),
         Err(StoreError::Missing(_)) => ok("store", "none yet: no server has run"),
-        Err(StoreError::InUse(_)) => ok("store", "in use by a server; /readyz says how it is"),
         Err(error) => broken("store", ErrorChain(&error).to_string(), Some("restore it from a backup".to_owned())),
     }
 }

@@ -91,7 +91,7 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
         Verb::Issue(args) => return issue::run(args, registry, now),
         Verb::List(args) => list::list(args, registry, now.date_naive()),
         Verb::Show(args) => {
-            show::show(args, config, &|id| store::read_only(&config.paths.store)?.of(id), now.date_naive())
+            show::show(args, config, &|id| Ok(stored(config, id)?), now.date_naive())
         }
         Verb::Renew(args) => change::renew(args, registry, now.date_naive()),
         Verb::Suspend(license) => change::suspend(license, registry),
@@ -100,6 +100,14 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
         Verb::Release(args) => change::release(args, registry, now),
     }?;
     output::print(&text)
+}
+
+fn stored(config: &Config, id: &LicenseId) -> Result<Vec<(Binding, Report)>, StoreError> {
+    let store = store::read_only(&config.paths.store)?;
+    if store.is_in_use() {
+        eprintln!("note: a server is running; what the sites reported is shown when it is stopped");
+    }
+    store.of(id)
 }
 
 fn not_loaded(error: RegistryError) -> Failure {

@@ -1,6 +1,7 @@
 //! One file a verb. Each takes what `cli` parsed and the [`Config`](crate::config::Config), does its work and returns an
 //! exit status or a [`Failure`]; `main` prints the failure.
 
+pub mod bindings;
 pub mod build;
 pub mod completions;
 pub mod doctor;

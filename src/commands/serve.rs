@@ -95,7 +95,8 @@ fn load_failure(error: LoadError) -> Failure {
 fn store_failure(error: StoreError) -> Failure {
     let hint = match &error {
         StoreError::InUse(_) => "stop the other process first, or give this one another --store",
-        StoreError::Damaged { .. } | StoreError::Format { .. } => "move the store aside and restore it from a backup",
+        StoreError::Damaged { .. } => super::bindings::DAMAGED,
+        StoreError::Format { .. } => "move the store aside and restore it from a backup",
         _ => "look at the folder's owner, mode and free space",
     };
     Failure::environment(error).hint(hint)

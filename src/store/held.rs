@@ -4,7 +4,6 @@
 //! for a license, and count what is under way; the syncer then says here what became durable and what did not.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use chrono::{DateTime, Utc};
@@ -15,7 +14,9 @@ use crate::model::license::{License, Seat};
 use crate::model::license_key::LicenseId;
 use crate::model::site_host::SiteHost;
 
-use super::syncer::{Job, Stored};
+use super::ledger::Entry;
+use super::picture::Picture;
+use super::syncer::Job;
 use super::{Outcome, StoreError};
 
 /// A license id is a digest, so its first byte spreads licenses evenly.
@@ -24,7 +25,6 @@ const SHARDS: usize = 64;
 /// All bindings in memory.
 pub(super) struct Held {
     shards: [RwLock<Shard>; SHARDS],
-    next_sequence: AtomicU64,
 }
 
 #[derive(Default)]
@@ -67,13 +67,12 @@ impl Ticket {
 
 impl Held {
     /// Takes over what was read from disk.
-    pub(super) fn new(stored: Stored) -> Self {
+    pub(super) fn new(picture: Picture) -> Self {
         let mut shards: [Shard; SHARDS] = std::array::from_fn(|_| Shard::default());
-        let next_sequence = stored.next_sequence.into();
-        for (license, bindings) in stored.bindings {
+        for (license, bindings) in picture {
             shards[shard_of(&license)].durable.insert(license, bindings);
         }
-        Self { shards: shards.map(RwLock::new), next_sequence }
+        Self { shards: shards.map(RwLock::new) }
     }
 
     /// The durable bindings of a license in the order of binding.
@@ -115,15 +114,14 @@ impl Held {
         let binding = Binding { host: host.clone(), bound_at };
         let (resolve, ticket) = watch::channel(None);
         let ticket = Ticket(ticket);
-        let sequence = self.next_sequence.fetch_add(1, Ordering::Relaxed);
-        enqueue(Job { license: license.id, binding: binding.clone(), sequence, resolve })?;
+        enqueue(Job { entry: Entry { license: license.id, binding: binding.clone() }, resolve })?;
         pending.entry(license.id).or_default().push(Pending { binding, ticket: ticket.clone() });
         Ok(Decision::UnderWay(ticket))
     }
 
     /// A binding ended: it is in force if it became durable, else its seat is free again. Then wakes who waits for it.
     pub(super) fn settle(&self, job: Job, result: Result<(), Arc<str>>) {
-        let Job { license, binding, resolve, .. } = job;
+        let Job { entry: Entry { license, binding }, resolve } = job;
         let mut shard = self.shards[shard_of(&license)].write().unwrap_or_else(PoisonError::into_inner);
         if let Some(under_way) = shard.pending.get_mut(&license) {
             under_way.retain(|pending| pending.binding.host != binding.host);

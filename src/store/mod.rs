@@ -1,9 +1,15 @@
 //! The store: which sites are bound to which licenses, kept over restarts, and what those sites reported.
 //!
 //! Questions are answered from memory (`held`). What changes goes through one queue to one thread (`syncer`), which makes
-//! it durable on disk (`sled`) before anybody is told; reports wait in `reports` until that thread has time for them.
+//! it durable in the `ledger` before anybody is told; the index (`sled`) and `reports` wait until that thread has time.
+//! `disk` has the files for a server, `inspect` for a command.
 
+mod disk;
 mod held;
+pub mod inspect;
+mod ledger;
+mod loading;
+mod picture;
 mod reports;
 mod sled;
 mod syncer;
@@ -24,11 +30,13 @@ use crate::model::license::License;
 use crate::model::license_key::LicenseId;
 use crate::model::site_host::SiteHost;
 
+use self::sled::Index;
 use held::{Decision, Held};
+use picture::Picture;
 use reports::Reports;
 use syncer::{Disk, Key, Syncer};
 
-pub use self::sled::Reader;
+pub use inspect::{Reader, read_only};
 
 /// The answer to [`Bindings::bind`], once it is known.
 pub type BindFuture<'a> = Pin<Box<dyn Future<Output = Result<Outcome, StoreError>> + Send + 'a>>;
@@ -51,7 +59,7 @@ pub trait Bindings: Send + Sync {
     /// their number is logged.
     fn report(&self, license: &LicenseId, host: &SiteHost, report: Report);
 
-    /// Whether what was last written became durable.
+    /// Whether bindings become durable.
     fn health(&self) -> Health;
 
     /// Writes what waits and lets go of the files; whoever binds afterwards gets [`StoreError::Closed`]. Blocks.
@@ -97,19 +105,19 @@ pub enum StoreError {
         source: io::Error,
     },
     /// The store was written by another version of this program.
-    #[error("{}: the store has format {found}, this version reads {}", path.display(), sled::FORMAT)]
+    #[error("{}: the store has format {found}, this version reads {}", path.display(), disk::FORMAT)]
     Format {
         /// Its folder.
         path: PathBuf,
         /// What stands in it.
         found: String,
     },
-    /// A record is not what this program writes.
-    #[error("{}: the store is damaged: {what}", path.display())]
+    /// The ledger is not what this program wrote, or not all of it.
+    #[error("{}: the ledger is damaged: {what}", path.display())]
     Damaged {
-        /// Its folder.
+        /// The ledger.
         path: PathBuf,
-        /// Which record, and what is wrong with it.
+        /// Which line, and what is wrong with it.
         what: String,
     },
     /// More bindings are waiting than the disk can take; try again in a moment.
@@ -127,13 +135,8 @@ pub enum StoreError {
 ///
 /// Waits a second for another process to let go of it, as at a restart.
 pub fn open(path: &Path) -> Result<Arc<dyn Bindings>, StoreError> {
-    let (disk, stored) = sled::SledDisk::open(path)?;
-    Ok(Arc::new(Store::new(disk, stored, syncer::WRITE_BEHIND)))
-}
-
-/// Opens an existing store for a look, while no server runs on it; makes nothing.
-pub fn read_only(path: &Path) -> Result<Reader, StoreError> {
-    Reader::open(path)
+    let (disk, picture) = disk::StoreDisk::open(path)?;
+    Ok(Arc::new(Store::new(disk, picture, syncer::WRITE_BEHIND)))
 }
 
 struct Store {
@@ -143,8 +146,8 @@ struct Store {
 }
 
 impl Store {
-    fn new(disk: impl Disk, stored: syncer::Stored, write_behind: Duration) -> Self {
-        let (held, reports) = (Arc::new(Held::new(stored)), Arc::new(Reports::default()));
+    fn new(disk: impl Disk, picture: Picture, write_behind: Duration) -> Self {
+        let (held, reports) = (Arc::new(Held::new(picture)), Arc::new(Reports::default()));
         let syncer = Syncer::start(disk, held.clone(), reports.clone(), write_behind);
         Self { held, reports, syncer }
     }

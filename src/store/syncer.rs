@@ -1,9 +1,8 @@
 //! The one thread that writes: takes everything that waits, makes it durable at once, then wakes everybody.
 //!
-//! One sync serves all who wait, so durability costs a request next to nothing under load. Bindings go first; reports are
-//! written between them, a shard at a time. Writes go to a [`Disk`], results to [`Held`].
+//! One sync serves all who wait, so durability costs a request next to nothing under load. Bindings go to the ledger
+//! first; the index and the reports are written between them, a part at a time. Writes go to a [`Disk`], results to [`Held`].
 
-use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,18 +11,18 @@ use std::time::{Duration, Instant};
 
 use chrono::{DateTime, Utc};
 
-use crate::model::binding::Binding;
 use crate::model::license_key::LicenseId;
 use crate::model::site_host::SiteHost;
 
 use super::held::{Held, Resolve};
+use super::ledger::Entry;
 use super::reports::{self, Reports};
 use super::{Health, StoreError};
 
 /// Bindings that may wait for the thread.
 pub(super) const QUEUE: usize = 4_096;
 
-/// How long reports wait, and how often a failed disk is tried again.
+/// How long the index and reports wait, and how often a failed disk is tried again.
 pub(super) const WRITE_BEHIND: Duration = Duration::from_secs(2);
 
 /// What bindings and reports are filed under.
@@ -33,44 +32,24 @@ pub(super) struct Key {
     pub host: SiteHost,
 }
 
-/// A binding on disk, without its key.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Record {
-    /// Orders the bindings of a license, since a clock may step back.
-    #[serde(rename = "seq")]
-    pub sequence: u64,
-    #[serde(rename = "at")]
-    pub bound_at: DateTime<Utc>,
-}
-
-/// What was on disk at the start.
-#[derive(Debug, Default)]
-pub(super) struct Stored {
-    /// In the order of binding.
-    pub bindings: HashMap<LicenseId, Arc<[Binding]>>,
-    /// Greater than that of every record.
-    pub next_sequence: u64,
-}
-
-/// What the syncer writes to. Nothing is durable before [`Disk::sync`] returned.
+/// What the syncer writes to.
 pub(super) trait Disk: Send + Sync + 'static {
-    /// The record of a binding.
-    fn binding(&self, key: &Key) -> io::Result<Option<Record>>;
-    /// Writes bindings, all or none; `None` removes one.
-    fn write_bindings(&self, changes: &BTreeMap<Key, Option<Record>>) -> io::Result<()>;
+    /// Writes bindings to the ledger: they are safe from a loss of power when this returns, or they are not there.
+    fn append(&self, entries: &[Entry]) -> io::Result<()>;
+    /// Whether bindings could be written.
+    fn probe(&self) -> io::Result<()>;
+    /// Files a part of what was appended in the index; whether there was something to file.
+    fn catch_up(&self) -> io::Result<bool>;
     /// Merges reports into those stored.
     fn write_reports(&self, reports: &reports::Batch) -> io::Result<()>;
-    /// Returns once everything written is safe from a loss of power.
-    fn sync(&self) -> io::Result<()>;
+    /// Returns once index and reports are safe from a loss of power.
+    fn sync_index(&self) -> io::Result<()>;
 }
 
 /// A binding on its way to the disk.
 #[derive(Debug)]
 pub(super) struct Job {
-    pub license: LicenseId,
-    pub binding: Binding,
-    pub sequence: u64,
+    pub entry: Entry,
     pub resolve: Resolve,
 }
 
@@ -101,8 +80,7 @@ impl Syncer {
     pub(super) fn start(disk: impl Disk, held: Arc<Held>, reports: Arc<Reports>, write_behind: Duration) -> Self {
         let (queue, jobs) = sync_channel(QUEUE);
         let status = Arc::new(Mutex::new(Status { failure: None, since: Utc::now() }));
-        let (undo, next_shard) = (BTreeMap::new(), 0);
-        let writer = Writer { disk, held, reports, status: status.clone(), undo, next_shard };
+        let writer = Writer { disk, held, reports, status: status.clone(), next_shard: 0, index_failure: None };
         let thread = std::thread::Builder::new().name("store".into()).spawn(move || writer.run(&jobs, write_behind));
         if let Err(error) = &thread {
             tracing::error!(%error, "the store's thread does not start");
@@ -151,10 +129,9 @@ struct Writer<D> {
     held: Arc<Held>,
     reports: Arc<Reports>,
     status: Arc<Mutex<Status>>,
-    /// How the bindings that failed stood before: the disk may have kept some of a batch that nobody was told of. They go
-    /// in front of the next batch, so that a seat given back is never found taken after a restart.
-    undo: BTreeMap<Key, Option<Record>>,
     next_shard: usize,
+    /// Why the index and reports are not written, if so. New sites are bound all the same.
+    index_failure: Option<Arc<str>>,
 }
 
 impl<D: Disk> Writer<D> {
@@ -176,56 +153,76 @@ impl<D: Disk> Writer<D> {
             if closing {
                 return self.finish();
             }
-            // One shard at a time, so that a binding waits for one sync more at most.
+            // A part at a time, so that a binding waits for one sync more at most.
             if Instant::now() >= next_write_behind && !self.write_behind() {
+                self.retry();
                 next_write_behind = Instant::now() + write_behind;
             }
         }
     }
 
     fn bind(&mut self, jobs: Vec<Job>) {
-        let record = |job: &Job| {
-            let key = Key { license: job.license, host: job.binding.host.clone() };
-            (key, Record { sequence: job.sequence, bound_at: job.binding.bound_at })
-        };
-        let result = self.commit(jobs.iter().map(record).collect(), &reports::Batch::new());
+        let entries: Vec<_> = jobs.iter().map(|job| job.entry.clone()).collect();
+        let result = self.note(self.disk.append(&entries));
         for job in jobs {
             self.held.settle(job, result.clone());
         }
     }
 
-    /// Writes the next shard of reports, and what has to be undone; whether there is more to do at once.
-    fn write_behind(&mut self) -> bool {
-        while self.next_shard < reports::SHARDS {
-            let batch = self.reports.take(self.next_shard);
-            self.next_shard += 1;
-            if batch.is_empty() {
-                continue;
-            }
-            if self.commit(BTreeMap::new(), &batch).is_ok() {
-                return true;
-            }
-            self.reports.put_back(batch);
-            break;
-        }
-        self.next_shard = 0;
-        if !self.undo.is_empty() {
+    /// A disk that works again shows without anybody binding.
+    fn retry(&self) {
+        let failing = self.status.lock().unwrap_or_else(PoisonError::into_inner).failure.is_some();
+        if failing {
             // The result shows in the status, and nobody waits for it.
-            let _ = self.commit(BTreeMap::new(), &reports::Batch::new());
+            let _ = self.note(self.disk.probe());
+        }
+    }
+
+    /// Writes the next part of what waits; whether there is more to do at once.
+    fn write_behind(&mut self) -> bool {
+        let written = self.try_write_behind();
+        let failure = written.as_ref().err().map(|error| Arc::from(error.to_string()));
+        if failure != self.index_failure && !matches!(written, Ok(true)) {
+            match &failure {
+                Some(reason) => tracing::error!(reason = &**reason, "the index and reports are not written"),
+                None => tracing::info!("the index and reports are written again"),
+            }
+            self.index_failure = failure;
         }
         match self.reports.take_dropped() {
             0 => {}
             dropped => tracing::warn!(dropped, "the disk is slower than the sites: reports were dropped"),
         }
-        false
+        written.unwrap_or(false)
     }
 
-    /// Makes bindings and reports durable, together with what has to be undone.
-    fn commit(&mut self, bindings: BTreeMap<Key, Record>, reports: &reports::Batch) -> Result<(), Arc<str>> {
-        let result = self.try_commit(bindings, reports).map_err(|error| Arc::from(error.to_string()));
+    fn try_write_behind(&mut self) -> io::Result<bool> {
+        if self.disk.catch_up()? {
+            return Ok(true);
+        }
+        while self.next_shard < reports::SHARDS {
+            let batch = self.reports.take(self.next_shard);
+            self.next_shard += 1;
+            if !batch.is_empty() {
+                return match self.disk.write_reports(&batch) {
+                    Ok(()) => Ok(true),
+                    Err(error) => {
+                        self.reports.put_back(batch);
+                        self.next_shard = 0;
+                        Err(error)
+                    }
+                };
+            }
+        }
+        self.next_shard = 0;
+        self.disk.sync_index().map(|()| false)
+    }
+
+    /// Notes whether the ledger can be written.
+    fn note(&self, result: io::Result<()>) -> Result<(), Arc<str>> {
+        let result = result.map_err(|error| Arc::from(error.to_string()));
         match &result {
             Ok(()) => {
-                self.undo.clear();
                 if self.set_status(None) {
                     tracing::info!("the store is durable again");
                 }
@@ -237,23 +234,6 @@ impl<D: Disk> Writer<D> {
             }
         }
         result
-    }
-
-    fn try_commit(&mut self, bindings: BTreeMap<Key, Record>, reports: &reports::Batch) -> io::Result<()> {
-        let mut changes = self.undo.clone();
-        for (key, record) in bindings {
-            if !self.undo.contains_key(&key) {
-                self.undo.insert(key.clone(), self.disk.binding(&key)?);
-            }
-            changes.insert(key, Some(record));
-        }
-        if !changes.is_empty() {
-            self.disk.write_bindings(&changes)?;
-        }
-        if !reports.is_empty() {
-            self.disk.write_reports(reports)?;
-        }
-        self.disk.sync()
     }
 
     /// Notes how the disk is; whether that is news.
@@ -270,11 +250,7 @@ impl<D: Disk> Writer<D> {
     fn finish(&mut self) -> Result<(), StoreError> {
         self.next_shard = 0;
         while self.write_behind() {}
-        let status = self.status.lock().unwrap_or_else(PoisonError::into_inner);
-        match &status.failure {
-            Some(Failure::NotDurable(reason)) => Err(StoreError::NotDurable(reason.clone())),
-            _ => Ok(()),
-        }
+        self.index_failure.take().map_or(Ok(()), |reason| Err(StoreError::NotDurable(reason)))
     }
 }
 

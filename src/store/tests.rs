@@ -1,6 +1,6 @@
 //! The store as the server sees it, on a real disk and on one that fails when told to.
 
-use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::collections::{HashSet, VecDeque};
 use std::io;
 use std::num::NonZeroU32;
 use std::sync::{Arc, Condvar, Mutex};
@@ -9,7 +9,8 @@ use chrono::{DateTime, NaiveDate, Utc};
 use tempfile::TempDir;
 use tokio::task::JoinSet;
 
-use super::syncer::{QUEUE, Record, Stored};
+use super::ledger::Entry;
+use super::syncer::QUEUE;
 use super::*;
 use crate::model::license::{Released, Sites, Status};
 
@@ -52,8 +53,10 @@ struct Memory {
 
 #[derive(Default)]
 struct State {
-    bindings: BTreeMap<Key, Record>,
+    ledger: Vec<Entry>,
     reports: reports::Batch,
+    /// Whether reports cannot be written.
+    refuses_reports: bool,
     events: Vec<&'static str>,
     /// How each next sync ends; without a word the syncer waits. `None`: all go well.
     script: Option<VecDeque<bool>>,
@@ -70,7 +73,7 @@ impl Memory {
     }
 
     fn bound(&self) -> Vec<String> {
-        self.state.lock().unwrap().bindings.keys().map(|key| key.host.to_string()).collect()
+        self.state.lock().unwrap().ledger.iter().map(|entry| entry.binding.host.to_string()).collect()
     }
 
     /// From now on every sync waits for [`Memory::end_sync`].
@@ -97,28 +100,14 @@ impl Memory {
 }
 
 impl Disk for Arc<Memory> {
-    fn binding(&self, key: &Key) -> io::Result<Option<Record>> {
-        Ok(self.state.lock().unwrap().bindings.get(key).cloned())
-    }
-
-    fn write_bindings(&self, changes: &BTreeMap<Key, Option<Record>>) -> io::Result<()> {
-        for (key, record) in changes {
-            let bindings = &mut self.state.lock().unwrap().bindings;
-            match record {
-                Some(record) => bindings.insert(key.clone(), record.clone()),
-                None => bindings.remove(key),
-            };
-        }
+    fn append(&self, entries: &[Entry]) -> io::Result<()> {
         self.note("written");
+        self.probe()?;
+        self.state.lock().unwrap().ledger.extend_from_slice(entries);
         Ok(())
     }
 
-    fn write_reports(&self, reports: &reports::Batch) -> io::Result<()> {
-        self.state.lock().unwrap().reports.extend(reports.clone());
-        Ok(())
-    }
-
-    fn sync(&self) -> io::Result<()> {
+    fn probe(&self) -> io::Result<()> {
         self.note("sync begins");
         let untold = |state: &mut State| state.script.as_ref().is_some_and(VecDeque::is_empty);
         let mut state = self.changed.wait_while(self.state.lock().unwrap(), untold).unwrap();
@@ -127,13 +116,32 @@ impl Disk for Arc<Memory> {
         self.note(if well { "synced" } else { "sync failed" });
         if well { Ok(()) } else { Err(io::Error::other("the disk is full")) }
     }
+
+    fn catch_up(&self) -> io::Result<bool> {
+        Ok(false)
+    }
+
+
+    fn write_reports(&self, reports: &reports::Batch) -> io::Result<()> {
+        let mut state = self.state.lock().unwrap();
+        if state.refuses_reports {
+            return Err(io::Error::other("the disk is full"));
+        }
+        state.reports.extend(reports.clone());
+        Ok(())
+    }
+
+    fn sync_index(&self) -> io::Result<()> {
+        self.note("index synced");
+        Ok(())
+    }
 }
 
 /// A store that writes only what somebody waits for, until it is closed.
 fn on_memory() -> (Arc<Memory>, Arc<Store>) {
     const NEVER: Duration = Duration::from_secs(3600);
     let memory = Arc::new(Memory::default());
-    (memory.clone(), Arc::new(Store::new(memory, Stored::default(), NEVER)))
+    (memory.clone(), Arc::new(Store::new(memory, Picture::new(), NEVER)))
 }
 
 type Binder = tokio::task::JoinHandle<Result<Outcome, StoreError>>;
@@ -254,14 +262,13 @@ async fn a_failing_sync_turns_everybody_away_and_gives_the_seats_back() {
         assert!(matches!(task.await.unwrap(), Err(StoreError::NotDurable(reason)) if &*reason == "the disk is full"));
     }
     assert!(matches!(store.health().state, Err(StoreError::NotDurable(_))));
-    assert_eq!(memory.bound(), ["a.com"], "the disk has what nobody was told of");
 
     memory.let_go();
     assert_eq!(store.bind(&two, &host("c.com"), at(2)).await.unwrap(), Outcome::Bound);
     assert!(store.health().state.is_ok());
-    assert_eq!(memory.bound(), ["c.com"], "it is undone with the next batch");
     assert_eq!(store.bind(&one, &host("b.com"), at(2)).await.unwrap(), Outcome::Bound);
     assert_eq!(hosts_of(&*store, &one), ["b.com"]);
+    assert_eq!(memory.bound(), ["c.com", "b.com"]);
 }
 
 #[tokio::test]
@@ -269,7 +276,7 @@ async fn a_failed_binding_over_a_void_one_leaves_the_void_one() {
     let (memory, store) = on_memory();
     let mut license = license(1, 1);
     store.bind(&license, &host("a.com"), at(1)).await.unwrap();
-    let before = memory.state.lock().unwrap().bindings.clone();
+    let before = store.of(&license.id);
     license.released.all = Some(at(5));
     memory.hold();
     let task = start_binding(&store, &license, "a.com").await;
@@ -277,9 +284,7 @@ async fn a_failed_binding_over_a_void_one_leaves_the_void_one() {
     memory.end_sync(false);
     task.await.unwrap().unwrap_err();
     memory.let_go();
-    store.close().unwrap();
-    assert_eq!(memory.state.lock().unwrap().bindings, before);
-    assert_eq!(hosts_of(&*store, &license), ["a.com"]);
+    assert_eq!(store.of(&license.id), before);
 }
 
 #[tokio::test]
@@ -402,8 +407,7 @@ async fn reports_are_merged_and_written_at_the_end() {
 #[tokio::test]
 async fn reports_that_could_not_be_written_are_kept() {
     let (memory, store) = on_memory();
-    memory.hold();
-    memory.end_sync(false);
+    memory.state.lock().unwrap().refuses_reports = true;
     let (license, site) = (license(1, 1), host("a.com"));
     let report = Report { last_seen: Some(at(1)), ..Report::default() };
     store.report(&license.id, &site, report.clone());
@@ -413,9 +417,9 @@ async fn reports_that_could_not_be_written_are_kept() {
 }
 
 #[tokio::test]
-async fn reports_and_what_is_to_be_undone_are_written_without_anybody_waiting() {
+async fn reports_are_written_and_a_disk_that_works_again_is_noticed_without_anybody_waiting() {
     let memory = Arc::new(Memory::default());
-    let store = Arc::new(Store::new(memory.clone(), Stored::default(), Duration::from_millis(1)));
+    let store = Arc::new(Store::new(memory.clone(), Picture::new(), Duration::from_millis(1)));
     memory.hold();
     let (license, site) = (license(1, 1), host("a.com"));
     start_binding(&store, &license, "a.com").await;
@@ -423,11 +427,14 @@ async fn reports_and_what_is_to_be_undone_are_written_without_anybody_waiting() 
     store.report(&license.id, &site, Report { last_seen: Some(at(1)), ..Report::default() });
     memory.end_sync(false);
     memory.wait_for("sync begins", 2);
-    assert_eq!(memory.bound(), [""; 0]);
     assert!(store.health().state.is_err());
+    assert_eq!(memory.state.lock().unwrap().reports.len(), 1);
     memory.end_sync(true);
     memory.wait_for("synced", 1);
-    assert_eq!(memory.state.lock().unwrap().reports.len(), 1);
+    let rounds = memory.events().iter().filter(|event| **event == "index synced").count();
+    memory.wait_for("index synced", rounds + 1);
+    assert!(store.health().state.is_ok());
+    assert_eq!(memory.bound(), [""; 0], "a probe binds nobody");
     memory.let_go();
 }
 
@@ -452,12 +459,19 @@ async fn a_closed_store_binds_nobody_and_says_so() {
     store.close().unwrap();
 }
 
-#[test]
-fn a_store_in_use_is_not_opened_twice() {
+#[tokio::test]
+async fn a_store_in_use_is_not_opened_twice_but_can_be_looked_at() {
     let folder = TempDir::new().unwrap();
-    let _store = open(folder.path()).unwrap();
-    assert!(matches!(read_only(folder.path()), Err(StoreError::InUse(path)) if path == folder.path()));
-    assert!(matches!(open(folder.path()), Err(StoreError::InUse(path)) if path == folder.path()));
+    let (path, license) = (folder.path(), license(1, 1));
+    let store = open(path).unwrap();
+    store.bind(&license, &host("a.com"), at(1)).await.unwrap();
+    assert!(matches!(open(path), Err(StoreError::InUse(named)) if named == path));
+    assert!(matches!(inspect::rebuild(path), Err(StoreError::InUse(_))));
+    assert!(matches!(inspect::compact(path, at(9)), Err(StoreError::InUse(_))));
+    let reader = read_only(path).unwrap();
+    assert!(reader.is_in_use());
+    assert_eq!(reader.of(&license.id).unwrap()[0].0, store.of(&license.id)[0]);
+    assert_eq!(reader.verify().unwrap().index, inspect::IndexState::Held);
 }
 
 #[test]
@@ -468,22 +482,199 @@ fn looking_at_a_store_makes_none() {
     assert!(!path.exists());
 }
 
-#[tokio::test]
-async fn damage_is_an_error_that_names_the_store() {
-    let folder = TempDir::new().unwrap();
-    let store = open(folder.path()).unwrap();
-    store.bind(&license(1, 1), &host("a.com"), at(1)).await.unwrap();
-    drop(store);
-    for garbage in ["db", "conf"] {
-        std::fs::write(folder.path().join(garbage), [0xA5; 4096]).unwrap();
-    }
-    let error = open(folder.path()).err().unwrap();
-    assert!(error.to_string().starts_with(&folder.path().display().to_string()), "{error}");
-}
-
 #[test]
 fn a_folder_that_cannot_be_made_is_an_error() {
     let folder = TempDir::new().unwrap();
     std::fs::write(folder.path().join("store"), "a file").unwrap();
     assert!(matches!(open(&folder.path().join("store")), Err(StoreError::Read { .. })));
+}
+
+/// A store that was closed, with bindings of three licenses: its folder, and what it holds.
+async fn closed_store() -> (TempDir, Vec<(License, Vec<String>)>) {
+    let folder = TempDir::new().unwrap();
+    let store = open(folder.path()).unwrap();
+    let mut held = Vec::new();
+    for number in 1..=3 {
+        let license = license(number, 40);
+        for site in 0..40 {
+            store.bind(&license, &host(&format!("site-{site}.com")), at(site)).await.unwrap();
+        }
+        let hosts = hosts_of(&*store, &license);
+        held.push((license, hosts));
+    }
+    store.close().unwrap();
+    (folder, held)
+}
+
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap().map(Result::unwrap) {
+        let target = to.join(entry.file_name());
+        if entry.path().is_dir() {
+            copy(&entry.path(), &target);
+        } else {
+            std::fs::copy(entry.path(), target).unwrap();
+        }
+    }
+}
+
+/// Flips a bit, zeroes a page, or cuts the end off.
+fn damage(file: &Path, random: &mut impl FnMut(usize) -> usize) {
+    let mut bytes = std::fs::read(file).unwrap();
+    let at = random(bytes.len());
+    match random(3) {
+        0 => bytes[at] ^= 1 << random(8),
+        1 => {
+            let (from, length) = (at / 4096 * 4096, bytes.len());
+            bytes[from..length.min(from + 4096)].fill(0);
+        }
+        _ => bytes.truncate(at),
+    }
+    std::fs::write(file, bytes).unwrap();
+}
+
+/// Damages one of `files` 200 times, each time in a fresh copy of the store, and opens it: whatever opens holds
+/// everything. Returns how many opened.
+async fn survive(files: &[&str]) -> usize {
+    let (whole, held) = closed_store().await;
+    let mut seed = 0x2545_F491_4F6C_DD1D_u64;
+    let mut random = |below: usize| {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        (seed % below as u64) as usize
+    };
+    let mut opened = 0;
+    for round in 0..200 {
+        let folder = TempDir::new().unwrap();
+        copy(whole.path(), folder.path());
+        damage(&folder.path().join(files[round % files.len()]), &mut random);
+        match open(folder.path()) {
+            Ok(store) => {
+                opened += 1;
+                for (license, hosts) in &held {
+                    assert_eq!(hosts_of(&*store, license), *hosts, "round {round}");
+                }
+                store.close().unwrap();
+            }
+            Err(error) => {
+                let text = error.to_string();
+                assert!(
+                    matches!(error, StoreError::Damaged { .. }) && !text.contains('\n'),
+                    "round {round}: {error:?}"
+                );
+            }
+        }
+    }
+    opened
+}
+
+#[tokio::test]
+async fn a_ledger_that_is_damaged_at_random_is_never_taken_for_a_whole_one() {
+    let opened = survive(&["ledger.jsonl"]).await;
+    assert_eq!(opened, 0, "the index knows how the ledger ends");
+}
+
+#[tokio::test]
+async fn an_index_that_is_damaged_at_random_is_made_anew() {
+    let opened = survive(&["index/db", "index/db", "index/db", "index/conf"]).await;
+    assert_eq!(opened, 200);
+}
+
+#[tokio::test]
+async fn a_missing_index_is_made_anew_and_a_missing_ledger_is_told() {
+    let (folder, held) = closed_store().await;
+    std::fs::remove_dir_all(folder.path().join("index")).unwrap();
+    let store = open(folder.path()).unwrap();
+    assert_eq!(hosts_of(&*store, &held[2].0), held[2].1);
+    store.close().unwrap();
+    drop(store);
+    let verified = read_only(folder.path()).unwrap().verify().unwrap();
+    assert_eq!((verified.index, verified.bindings, verified.licenses), (inspect::IndexState::Agrees, 120, 3));
+
+    std::fs::remove_file(folder.path().join("ledger.jsonl")).unwrap();
+    assert!(matches!(open(folder.path()), Err(StoreError::Damaged { .. })));
+    assert!(!folder.path().join("ledger.jsonl").exists(), "an empty one would hide it");
+}
+
+#[tokio::test]
+async fn an_index_that_is_behind_is_brought_up_to_the_ledger() {
+    let (folder, held) = closed_store().await;
+    let early = TempDir::new().unwrap();
+    copy(folder.path(), early.path());
+    let (late, id) = (license(4, 2), license(4, 2).id);
+    let store = open(folder.path()).unwrap();
+    store.bind(&late, &host("late.com"), at(99)).await.unwrap();
+    store.close().unwrap();
+    drop(store);
+    // As a crash leaves them: the ledger is on disk, the index is as it was.
+    std::fs::copy(folder.path().join("ledger.jsonl"), early.path().join("ledger.jsonl")).unwrap();
+    let state = || read_only(early.path()).unwrap().verify().unwrap().index;
+    assert_eq!(state(), inspect::IndexState::Behind(1));
+    let store = open(early.path()).unwrap();
+    assert_eq!((store.of(&id).len(), hosts_of(&*store, &held[0].0)), (1, held[0].1.clone()));
+    drop(store);
+    assert_eq!(state(), inspect::IndexState::Agrees);
+
+    // The other way round, the ledger has lost what was acknowledged; only a person can want that.
+    std::fs::remove_dir_all(folder.path().join("index")).unwrap();
+    copy(&early.path().join("index"), &folder.path().join("index"));
+    let ledger = std::fs::read_to_string(folder.path().join("ledger.jsonl")).unwrap();
+    let cut = ledger.trim_end().rfind('\n').unwrap() + 1;
+    std::fs::write(folder.path().join("ledger.jsonl"), &ledger[..cut]).unwrap();
+    let error = open(folder.path()).err().unwrap().to_string();
+    assert!(error.ends_with("it ends with line 120, and the index knows of line 121"), "{error}");
+    assert_eq!(inspect::rebuild(folder.path()).unwrap(), 120);
+    assert!(open(folder.path()).unwrap().of(&id).is_empty());
+}
+
+#[tokio::test]
+async fn a_compacted_store_is_the_same_store_and_continues_the_old_chain() {
+    let folder = TempDir::new().unwrap();
+    let (path, mut license) = (folder.path(), license(1, 2));
+    let store = open(path).unwrap();
+    for (name, seconds) in [("a.com", 1), ("b.com", 2), ("a.com", 11)] {
+        store.bind(&license, &host(name), at(seconds)).await.unwrap();
+        license.released.hosts.insert(host(name), at(10));
+    }
+    let before = store.of(&license.id);
+    assert_eq!(hosts_of(&*store, &license), ["b.com", "a.com"]);
+    drop(store);
+    let done = inspect::compact(path, at(0)).unwrap();
+    assert_eq!(
+        (done.kept, done.aside.file_name().unwrap().to_str()),
+        (2, Some("ledger-until-1970-01-01T000000Z.jsonl"))
+    );
+    let lines = |file: &Path| std::fs::read_to_string(file).unwrap().lines().map(str::to_owned).collect::<Vec<_>>();
+    let (old, new) = (lines(&done.aside), lines(&path.join("ledger.jsonl")));
+    assert_eq!((old.len(), new.len()), (3, 3));
+    let digest = crate::model::digest::Digest::of(format!("{}\n", old[2]).as_bytes());
+    assert!(new[0].contains(&format!("\"kept\":2,\"previous\":\"{digest}\",\"sequence\":4,")), "{}", new[0]);
+    assert_eq!(read_only(path).unwrap().verify().unwrap().index, inspect::IndexState::Agrees);
+
+    let store = open(path).unwrap();
+    assert_eq!(store.of(&license.id), before);
+    store.bind(&License { id: LicenseId::from_bytes([9; 32]), ..license }, &host("c.com"), at(9)).await.unwrap();
+    drop(store);
+    assert_eq!(read_only(path).unwrap().verify().unwrap().lines, 7);
+    // What was kept was on disk before the ledger got its name, so none of it can be torn.
+    std::fs::remove_dir_all(path.join("index")).unwrap();
+    std::fs::write(path.join("ledger.jsonl"), format!("{}\n{}\n", new[0], &new[1][..50])).unwrap();
+    assert!(matches!(open(path), Err(StoreError::Damaged { .. })));
+    std::fs::write(path.join("ledger.jsonl"), format!("{}\n{}\n", new[0], new[1])).unwrap();
+    assert!(matches!(open(path), Err(StoreError::Damaged { .. })));
+}
+
+#[test]
+fn the_ledger_is_for_its_owner_only_and_a_store_of_another_format_is_left_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = TempDir::new().unwrap();
+    drop(open(&folder.path().join("store")).unwrap());
+    let mode = |path: &str| std::fs::metadata(folder.path().join(path)).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode("store"), mode("store/ledger.jsonl")), (0o700, 0o600));
+
+    std::fs::create_dir(folder.path().join("old")).unwrap();
+    std::fs::write(folder.path().join("old/db"), "sled").unwrap();
+    assert!(matches!(open(&folder.path().join("old")), Err(StoreError::Format { .. })));
+    assert!(!folder.path().join("old/ledger.jsonl").exists());
 }

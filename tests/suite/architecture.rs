@@ -10,7 +10,7 @@ const ARROWS: [(&str, &[&str]); 10] = [
     ("durable_file", &[]),
     ("registry", &["model", "durable_file"]),
     ("catalog", &["model"]),
-    ("store", &["model"]),
+    ("store", &["model", "durable_file"]),
     ("config", &[]),
     ("build", &["registry", "catalog", "model", "durable_file"]),
     ("serve", &["registry", "catalog", "store", "config", "model"]),

@@ -48,7 +48,7 @@ fn what_license_commands_decide_is_live_in_the_running_server() {
     eventually("release", LIVE, || code("b.com") == "ok");
     assert_eq!(server.validate(&license, "a.com").json()["bound_domain"], "b.com");
     let shown = succeeds(&instance, &["license", "show", &license.id]);
-    assert!(shown.contains("A server is running on this instance"), "{shown}");
+    assert!(shown.contains("a.com ") && shown.contains("released") && shown.contains("b.com "), "{shown}");
 
     succeeds(&instance, &["license", "revoke", &license.id]);
     eventually("revoke", LIVE, || code("b.com") == "revoked");
@@ -198,7 +198,7 @@ fn a_build_of_a_revision_takes_the_registry_as_it_was_merged() {
 
 #[test]
 fn every_verb_has_help_with_examples_and_wrong_usage_exits_2() {
-    let verbs = ["init", "build", "serve", "license", "keys", "verify", "doctor", "completions", "manual"];
+    let verbs = ["init", "build", "serve", "license", "bindings", "keys", "verify", "doctor", "completions", "manual"];
     let program = || Command::new(env!("CARGO_BIN_EXE_countersign"));
     let help = String::from_utf8(program().arg("--help").output().unwrap().stdout).unwrap();
     for verb in verbs {

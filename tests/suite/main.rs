@@ -6,6 +6,7 @@ mod canary;
 mod commands;
 mod failing;
 mod golden;
+mod ledger;
 mod php;
 mod problems;
 mod readme;

@@ -1,0 +1,156 @@
+//! `countersign bindings`: looks after the ledger of bindings and its index. Which site may use a license is not decided
+//! here: see `license release`.
+
+use std::io::{self, BufWriter, Write};
+
+use chrono::{DateTime, Utc};
+use serde::Serialize;
+
+use super::{Exit, Failure, output};
+use crate::config::Config;
+use crate::model::binding::Binding;
+use crate::model::license_key::LicenseId;
+use crate::model::site_host::SiteHost;
+use crate::store::inspect::{self, IndexState};
+use crate::store::{self, StoreError};
+
+/// What to do about a damaged ledger.
+pub const DAMAGED: &str = "restore ledger.jsonl from a backup; where it is the one you want although the index knows \
+    of more, `countersign bindings rebuild` takes it as it is";
+
+/// Verify, export and maintain what the store knows of sites
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Examples:
+  countersign bindings verify                   is every line of the ledger as it was written?
+  countersign bindings export >bindings.jsonl   one JSON object a binding; also while a server runs
+  countersign bindings rebuild                  make the index anew from the ledger
+  countersign bindings compact                  begin a new ledger without what is superseded
+
+The ledger, store/ledger.jsonl, may be copied at any time: a copy is a backup.
+Exit codes: 0 done, 3 the ledger or the index has a fault, 4 a server holds the store.")]
+pub struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(clap::Subcommand, Debug)]
+enum Verb {
+    /// Prove the ledger's chain and compare the index with it
+    #[command(after_help = "Examples:
+  countersign bindings verify
+  countersign bindings verify --json
+
+Names the first line that is not as it was written. Works while a server runs; the index is then in its hands.")]
+    Verify(VerifyArgs),
+    /// Make the index anew from the ledger
+    #[command(after_help = "Example:
+  countersign bindings rebuild
+
+No server may run. A server does the same at its start where the index is missing or wrong; this also accepts a ledger
+that is older than the index, as after a restore. The old index stays in store/index.damaged.")]
+    Rebuild,
+    /// Print every binding, one JSON object a line
+    #[command(after_help = "Example:
+  countersign bindings export | jq -r .host | sort -u")]
+    Export,
+    /// Begin a new ledger without what is superseded
+    #[command(after_help = "Example:
+  systemctl stop countersign && countersign bindings compact && systemctl start countersign
+
+No server may run: it is a matter of seconds. The old ledger stays beside the new one, which continues its chain.")]
+    Compact,
+}
+
+#[derive(clap::Args, Debug)]
+struct VerifyArgs {
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Verified {
+    lines: u64,
+    last_digest: String,
+    bindings: u64,
+    licenses: usize,
+    index: &'static str,
+}
+
+#[derive(Serialize)]
+struct Exported {
+    bound_at: DateTime<Utc>,
+    host: SiteHost,
+    license: LicenseId,
+}
+
+/// Does what was asked for.
+pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
+    let path = &config.paths.store;
+    match &args.verb {
+        Verb::Verify(args) => verify(args, config),
+        Verb::Rebuild => {
+            let bindings = inspect::rebuild(path).map_err(failure)?;
+            output::print(&format!("The index was made anew: {bindings} bindings.\n"))
+        }
+        Verb::Export => export(config),
+        Verb::Compact => {
+            let done = inspect::compact(path, Utc::now()).map_err(failure)?;
+            output::print(&format!("{} bindings kept; the old ledger is {}\n", done.kept, done.aside.display()))
+        }
+    }
+}
+
+fn verify(args: &VerifyArgs, config: &Config) -> Result<Exit, Failure> {
+    let found = store::read_only(&config.paths.store).and_then(|store| store.verify()).map_err(failure)?;
+    let verified = Verified {
+        lines: found.lines,
+        last_digest: found.digest.to_string(),
+        bindings: found.bindings,
+        licenses: found.licenses,
+        index: match found.index {
+            IndexState::Agrees => "agrees",
+            IndexState::Held => "in use by a server",
+            IndexState::Behind(_) => "behind; the next start brings it up to the ledger",
+            IndexState::Differs => "missing or wrong; the next start makes it anew",
+        },
+    };
+    output::print(&if args.json { output::json(&verified)? } else { text(&verified) })?;
+    Ok(if found.index == IndexState::Differs { Exit::Input } else { Exit::Done })
+}
+
+fn text(verified: &Verified) -> String {
+    let Verified { lines, last_digest, bindings, licenses, index } = verified;
+    format!(
+        "chain        whole, up to line {lines}\nlast digest  {last_digest}\n\
+         bindings     {bindings}, of {licenses} licenses\nindex        {index}\n"
+    )
+}
+
+fn export(config: &Config) -> Result<Exit, Failure> {
+    let store = store::read_only(&config.paths.store).map_err(failure)?;
+    let mut out = BufWriter::new(io::stdout().lock());
+    let mut written = Ok(());
+    let exported = store.export(|license, Binding { host, bound_at }| {
+        if written.is_ok() {
+            let line = serde_json::to_string(&Exported { bound_at, host, license });
+            written = line.map_err(io::Error::from).and_then(|line| writeln!(out, "{line}"));
+        }
+    });
+    exported.map_err(failure)?;
+    match written.and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::environment(error)),
+        _ => Ok(Exit::Done),
+    }
+}
+
+fn failure(error: StoreError) -> Failure {
+    match error {
+        StoreError::Damaged { .. } => Failure::input(error).hint(DAMAGED),
+        StoreError::Format { .. } => Failure::input(error),
+        StoreError::Missing(_) => Failure::input(error).hint("a server makes it at its first start"),
+        StoreError::InUse(_) => Failure::environment(error).hint("stop the server first"),
+        _ => Failure::environment(error),
+    }
+}

@@ -1,0 +1,198 @@
+//! The store's folder, open for writing: the ledger, which is the truth, and the index behind it.
+//!
+//! At the start the two are compared, and the index is brought up to the ledger or made anew from it. Afterwards a binding
+//! goes to the ledger before anybody is told, and to the index a moment later.
+
+use std::collections::VecDeque;
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::durable_file;
+
+use super::ledger::writer::Writer;
+use super::ledger::{Entry, Position};
+use super::loading::{self, Loaded};
+use super::picture::{Picture, Tally};
+use super::syncer::Disk;
+use super::{Index, StoreError, reports};
+
+/// What stands where: the ledger, and the index in a folder of its own.
+pub(super) const FORMAT: &str = "2";
+
+/// How long another process gets to let go of the store, as at a restart.
+const LOCK_PATIENCE: Duration = Duration::from_secs(1);
+
+/// Bindings that the index takes at once, so that new ones need not wait long.
+const INDEX_BATCH: usize = 1_024;
+
+/// Bindings that a new index takes at once.
+const REBUILD_BATCH: usize = 65_536;
+
+/// The store's folder, open for writing.
+pub(super) struct StoreDisk {
+    ledger: Mutex<Writer<File>>,
+    /// On disk in the ledger, and not in the index yet.
+    unindexed: Mutex<VecDeque<(Entry, Position)>>,
+    index: Index,
+    _lock: File,
+}
+
+impl StoreDisk {
+    /// Opens or makes the store, and reads all bindings.
+    pub(super) fn open(path: &Path) -> Result<(Self, Picture), StoreError> {
+        let failed = |source| StoreError::Read { path: path.to_owned(), source };
+        make_folder(path).map_err(failed)?;
+        let lock = lock(path, LOCK_PATIENCE)?.ok_or_else(|| StoreError::InUse(path.to_owned()))?;
+        if !has_ledger(path)? {
+            // First the ledger, then the index: an index without a ledger is a ledger that was lost.
+            durable_file::create_new(&loading::ledger_in(path), b"", 0o600).map_err(failed)?;
+        }
+        let known = Index::open(&index_in(path)).and_then(|index| Ok((index.position()?, index)));
+        let loaded = loading::load(path, known.as_ref().ok().and_then(|(position, _)| *position))?;
+        let index = match known.and_then(|(_, index)| Ok(catch_up(&index, &loaded)?.then_some(index))) {
+            Ok(Some(index)) => index,
+            unusable => {
+                if loaded.found.end != loaded.found.start {
+                    let reason = unusable.err().map_or("it differs".to_owned(), |error| error.to_string());
+                    tracing::warn!(reason, "the index does not match the ledger: it is made anew");
+                }
+                rebuild(path, &loaded).map_err(failed)?
+            }
+        };
+        let mut ledger = writer(path, &loaded).map_err(failed)?;
+        if loaded.found.torn {
+            tracing::warn!(line = loaded.found.end.sequence + 1, "the ledger's end was never acknowledged: it is cut");
+            ledger.cut().map_err(failed)?;
+        }
+        let disk = Self { ledger: Mutex::new(ledger), unindexed: Mutex::default(), index, _lock: lock };
+        Ok((disk, loaded.picture))
+    }
+
+    /// The ledger was replaced by one that says the same and ends at `end`; this disk can append no more.
+    pub(super) fn was_compacted(self, end: Position) -> io::Result<()> {
+        self.index.add(&[], Some(end))?;
+        self.index.sync()
+    }
+}
+
+impl Disk for StoreDisk {
+    fn append(&self, entries: &[Entry]) -> io::Result<()> {
+        let places = lock_mutex(&self.ledger).append(entries)?;
+        lock_mutex(&self.unindexed).extend(entries.iter().cloned().zip(places));
+        Ok(())
+    }
+
+    fn probe(&self) -> io::Result<()> {
+        lock_mutex(&self.ledger).probe()
+    }
+
+    fn catch_up(&self) -> io::Result<bool> {
+        let mut unindexed = lock_mutex(&self.unindexed);
+        let count = unindexed.len().min(INDEX_BATCH);
+        let Some(last) = count.checked_sub(1) else { return Ok(false) };
+        let (entries, position) =
+            (unindexed.iter().take(count).map(|(entry, _)| entry.clone()).collect::<Vec<_>>(), unindexed[last].1);
+        self.index.add(&entries, Some(position))?;
+        unindexed.drain(..count);
+        Ok(true)
+    }
+
+
+    fn write_reports(&self, reports: &reports::Batch) -> io::Result<()> {
+        self.index.write_reports(reports)
+    }
+
+    fn sync_index(&self) -> io::Result<()> {
+        self.index.sync()
+    }
+}
+
+/// Whether there is a ledger; an error where there is none and must be one.
+pub(super) fn has_ledger(path: &Path) -> Result<bool, StoreError> {
+    let ledger = loading::ledger_in(path);
+    if ledger.exists() {
+        Ok(true)
+    } else if index_in(path).exists() {
+        Err(StoreError::Damaged { path: ledger, what: "it is missing, and there is an index of it".into() })
+    } else if path.join("db").exists() {
+        Err(StoreError::Format { path: path.to_owned(), found: "1".into() })
+    } else {
+        Ok(false)
+    }
+}
+
+/// Makes the index anew; the old one stays aside until the next time.
+pub(super) fn rebuild(path: &Path, loaded: &Loaded) -> io::Result<Index> {
+    let (index, aside) = (index_in(path), path.join("index.damaged"));
+    if index.exists() {
+        if aside.exists() {
+            fs::remove_dir_all(&aside)?;
+        }
+        fs::rename(&index, &aside)?;
+    }
+    let index = Index::open(&index)?;
+    // In the order of keys sled needs a tenth of the time and of the memory.
+    let mut licenses: Vec<_> = loaded.picture.iter().collect();
+    licenses.sort_unstable_by_key(|(license, _)| **license);
+    let mut entries = Vec::with_capacity(REBUILD_BATCH);
+    for (license, bindings) in licenses {
+        entries.extend(bindings.iter().map(|binding| Entry { license: *license, binding: binding.clone() }));
+        if entries.len() >= REBUILD_BATCH {
+            index.add(&entries, None)?;
+            // What is not synced, sled keeps in memory.
+            index.sync()?;
+            entries.clear();
+        }
+    }
+    // The place goes last: without one, an index is not whole.
+    index.add(&entries, Some(loaded.found.end))?;
+    index.sync()?;
+    Ok(index)
+}
+
+/// Takes the store for this process; `None` where another one has it. SECURITY: two writers would break the chain.
+pub(super) fn lock(path: &Path, patience: Duration) -> Result<Option<File>, StoreError> {
+    let failed = |source| StoreError::Read { path: path.to_owned(), source };
+    let (folder, deadline) = (File::open(path).map_err(failed)?, Instant::now() + patience);
+    loop {
+        match folder.try_lock() {
+            Ok(()) => return Ok(Some(folder)),
+            Err(TryLockError::Error(error)) => return Err(failed(error)),
+            Err(TryLockError::WouldBlock) if Instant::now() >= deadline => return Ok(None),
+            Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(10)),
+        }
+    }
+}
+
+pub(super) fn index_in(path: &Path) -> PathBuf {
+    path.join("index")
+}
+
+/// Files what the index lacks; whether it then says what the ledger says.
+fn catch_up(index: &Index, loaded: &Loaded) -> io::Result<bool> {
+    let Some(lacking) = &loaded.lacking else { return Ok(false) };
+    for batch in lacking.chunks(INDEX_BATCH) {
+        let entries: Vec<_> = batch.iter().map(|(entry, _)| entry.clone()).collect();
+        index.add(&entries, batch.last().map(|(_, position)| *position))?;
+    }
+    Ok(index.tally()? == Tally::of(&loaded.picture))
+}
+
+fn writer(path: &Path, loaded: &Loaded) -> io::Result<Writer<File>> {
+    let ledger = OpenOptions::new().write(true).open(loading::ledger_in(path))?;
+    Ok(Writer::new(ledger, loaded.found.end, loaded.found.length, loaded.found.torn))
+}
+
+/// Also makes the folder's own name durable.
+fn make_folder(path: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+    File::open(path.canonicalize()?.parent().unwrap_or(path))?.sync_all()
+}
+
+fn lock_mutex<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,161 @@
+//! The store as commands see it: the ledger read beside a running server, the index where none runs.
+//!
+//! What changes files (`rebuild`, `compact`) takes the store as a server does, so it is refused while one runs.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use chrono::{DateTime, SecondsFormat, Utc};
+
+use crate::model::binding::{Binding, Report};
+use crate::model::digest::Digest;
+use crate::model::license_key::LicenseId;
+
+use super::disk::StoreDisk;
+use super::ledger::compaction;
+use super::picture::{Gathering, Tally};
+use super::syncer::Key;
+use super::{Index, StoreError, disk, loading};
+
+/// A store, open for a look; nothing is made or changed.
+pub struct Reader {
+    path: PathBuf,
+    /// `None` while a server has the store.
+    lock: Option<File>,
+    index: Option<Index>,
+}
+
+/// What [`Reader::verify`] found in a ledger without a fault.
+#[derive(Debug)]
+pub struct Verified {
+    /// The number of the last line, counted through all compactions.
+    pub lines: u64,
+    /// The SHA-256 of the last line: who keeps it can later prove that nothing before it was changed.
+    pub digest: Digest,
+    /// Bindings that are not superseded.
+    pub bindings: u64,
+    /// Licenses that have one.
+    pub licenses: usize,
+    /// How the index is.
+    pub index: IndexState,
+}
+
+/// How an index is, compared with its ledger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IndexState {
+    /// It says what the ledger says.
+    Agrees,
+    /// A server has it.
+    Held,
+    /// It lacks this many of the latest bindings, as after a crash; the next start adds them.
+    Behind(usize),
+    /// It cannot be read or says something else; the next start makes it anew.
+    Differs,
+}
+
+/// Opens an existing store for a look, also while a server runs on it.
+pub fn read_only(path: &Path) -> Result<Reader, StoreError> {
+    require(path)?;
+    let lock = disk::lock(path, Duration::ZERO)?;
+    // sled would make what is not there.
+    let index = disk::index_in(path);
+    let index = if lock.is_some() && index.exists() { Index::open(&index).ok() } else { None };
+    Ok(Reader { path: path.to_owned(), lock, index })
+}
+
+/// Makes the index anew from the ledger, whatever the old one knows; returns the number of bindings.
+pub fn rebuild(path: &Path) -> Result<u64, StoreError> {
+    let _lock = take(path)?;
+    let loaded = loading::load(path, None)?;
+    disk::rebuild(path, &loaded).map_err(|source| StoreError::Read { path: disk::index_in(path), source })?;
+    Ok(Tally::of(&loaded.picture).count)
+}
+
+/// What [`compact`] did.
+#[derive(Debug)]
+pub struct Compacted {
+    /// Bindings that were kept.
+    pub kept: u64,
+    /// Where the old ledger is now.
+    pub aside: PathBuf,
+}
+
+/// Begins a new ledger without what is superseded; the old one stays aside under a name that says until when it is.
+pub fn compact(path: &Path, now: DateTime<Utc>) -> Result<Compacted, StoreError> {
+    require(path)?;
+    // Opened as for serving, so that a ledger that lost something is not taken for one that never had it.
+    let (disk, _) = StoreDisk::open(path)?;
+    let until = now.to_rfc3339_opts(SecondsFormat::Secs, true).replace(':', "");
+    let (ledger, aside) = (loading::ledger_in(path), path.join(format!("ledger-until-{until}.jsonl")));
+    let failed = |source| StoreError::Read { path: path.to_owned(), source };
+    let new = path.join(".ledger.jsonl.new");
+    let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new).map_err(failed)?;
+    let compacted = compaction::write(|| loading::open(path), &file, now);
+    let (kept, end) = compacted.map_err(|fault| loading::fault_in(path, fault))?;
+    let renamed = || -> io::Result<()> {
+        file.sync_all()?;
+        // At every moment there is a ledger.
+        fs::hard_link(&ledger, &aside)?;
+        fs::rename(&new, &ledger)?;
+        File::open(path)?.sync_all()?;
+        disk.was_compacted(end)
+    };
+    renamed().map_err(failed)?;
+    Ok(Compacted { kept, aside })
+}
+
+impl Reader {
+    /// Whether a server has the store: what sites reported is then in its hands.
+    pub fn is_in_use(&self) -> bool {
+        self.lock.is_none()
+    }
+
+    /// The bindings of a license in the order of binding, void ones included, each with what its site reported.
+    pub fn of(&self, license: &LicenseId) -> Result<Vec<(Binding, Report)>, StoreError> {
+        let mut gathering = Gathering::default();
+        loading::read(&self.path, |_, entry| {
+            if let Some(entry) = entry.filter(|entry| entry.license == *license) {
+                gathering.add(entry);
+            }
+        })?;
+        let bindings = gathering.finish().remove(license).unwrap_or_default();
+        let report = |binding: &Binding| {
+            let key = Key { license: *license, host: binding.host.clone() };
+            self.index.as_ref().and_then(|index| index.report(&key).ok().flatten()).unwrap_or_default()
+        };
+        Ok(bindings.iter().map(|binding| (binding.clone(), report(binding))).collect())
+    }
+
+    /// Hands over every binding that is not superseded, void ones included, in the order of binding.
+    pub fn export(&self, mut each: impl FnMut(LicenseId, Binding)) -> Result<(), StoreError> {
+        compaction::current(|| loading::open(&self.path), |entry| each(entry.license, entry.binding))
+            .map_err(|fault| loading::fault_in(&self.path, fault))
+    }
+
+    /// Proves the chain and compares the index; the first fault of the ledger is the error.
+    pub fn verify(&self) -> Result<Verified, StoreError> {
+        let position = self.index.as_ref().and_then(|index| index.position().ok().flatten());
+        let loaded = loading::load(&self.path, position)?;
+        let tally = Tally::of(&loaded.picture);
+        let index = match (&self.index, &loaded.lacking) {
+            _ if self.is_in_use() => IndexState::Held,
+            (Some(_), Some(lacking)) if !lacking.is_empty() => IndexState::Behind(lacking.len()),
+            (Some(index), Some(_)) if index.tally().is_ok_and(|found| found == tally) => IndexState::Agrees,
+            _ => IndexState::Differs,
+        };
+        let (lines, digest, licenses) = (loaded.found.end.sequence, loaded.found.end.digest, loaded.picture.len());
+        Ok(Verified { lines, digest, bindings: tally.count, licenses, index })
+    }
+}
+
+fn require(path: &Path) -> Result<(), StoreError> {
+    if disk::has_ledger(path)? { Ok(()) } else { Err(StoreError::Missing(path.to_owned())) }
+}
+
+fn take(path: &Path) -> Result<File, StoreError> {
+    require(path)?;
+    disk::lock(path, Duration::ZERO)?.ok_or_else(|| StoreError::InUse(path.to_owned()))
+}

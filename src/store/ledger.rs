@@ -1,0 +1,59 @@
+//! The ledger: every change to a binding, one JSON object a line, each with the SHA-256 of the line before it.
+//!
+//! It is the truth, an audit trail and a backup. `sed -n 7p ledger.jsonl | sha256sum` is line 8's `previous`. Lines are
+//! written by `writer`, read and proved by `reader`; `compaction` begins a new file where superseded lines are many.
+
+pub(super) mod compaction;
+mod line;
+pub(super) mod reader;
+#[cfg(test)]
+mod tests;
+pub(super) mod writer;
+
+use chrono::{DateTime, Utc};
+
+use crate::model::binding::Binding;
+use crate::model::digest::Digest;
+use crate::model::license_key::LicenseId;
+
+/// The ledger's name in the store's folder.
+pub(super) const NAME: &str = "ledger.jsonl";
+
+/// What the first line of all continues; another format of lines begins with another one.
+const GENESIS: &[u8] = b"countersign ledger 1\n";
+
+/// A site was bound to a license; an earlier binding of the same site to it is gone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Entry {
+    pub license: LicenseId,
+    pub binding: Binding,
+}
+
+/// A place in the chain: everything up to a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Position {
+    /// The line's number, counted from 1 through all compactions.
+    pub sequence: u64,
+    /// The SHA-256 of the line, with its line feed.
+    pub digest: Digest,
+}
+
+impl Position {
+    /// Before the first line.
+    pub(super) fn genesis() -> Self {
+        Self { sequence: 0, digest: Digest::of(GENESIS) }
+    }
+
+    fn after(self, line: &[u8]) -> Self {
+        Self { sequence: self.sequence + 1, digest: Digest::of(line) }
+    }
+}
+
+/// What stands first in a compacted ledger, and says what it continues.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Compaction {
+    /// How many lines behind it were kept.
+    kept: u64,
+    time: DateTime<Utc>,
+}

@@ -1,0 +1,153 @@
+//! The ledger of bindings as an operator meets it: damaged, cut off, on a full disk, and beside a running server.
+
+use std::fs;
+use std::process::Command;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::support::server::countersign;
+use crate::support::{Instance, License, Server, eventually, get};
+
+const LEDGER: &str = "store/ledger.jsonl";
+const SOON: Duration = Duration::from_secs(10);
+
+/// An instance whose license for any number of sites is bound to `a.com`, `b.com` and `c.com`; no server runs.
+fn bound() -> (Instance, License) {
+    let license = License::new();
+    let instance = Instance::with_licenses(&[license.toml("sites = \"unlimited\"")]);
+    let server = Server::start(&instance);
+    for site in ["a.com", "b.com", "c.com"] {
+        assert_eq!(server.validate(&license, site).code(), "ok");
+    }
+    assert!(server.stop().success());
+    // From here on, only who is bound already stays active.
+    instance.write_licenses(&[license.toml("sites = 1")]);
+    (instance, license)
+}
+
+/// Exit code, stdout and stderr of a command.
+fn run(instance: &Instance, arguments: &[&str]) -> (i32, String, String) {
+    let output = countersign(instance).args(arguments).output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+}
+
+fn assert_bound(server: &Server, license: &License, sites: &[&str]) {
+    for site in sites {
+        assert_eq!(server.validate(license, site).code(), "ok", "{site}");
+    }
+    assert_eq!(server.validate(license, "never.com").code(), "bound_elsewhere");
+}
+
+#[test]
+fn a_broken_chain_refuses_to_start_and_says_where() {
+    let (instance, _) = bound();
+    let ledger = fs::read_to_string(instance.file(LEDGER)).unwrap();
+    fs::write(instance.file(LEDGER), ledger.replace("\"b.com\"", "\"d.com\"")).unwrap();
+    let (exit, stdout, stderr) = run(&instance, &["serve", "--listen", "127.0.0.1:0"]);
+    assert_eq!((exit, stdout.as_str()), (4, ""));
+    let place = ledger.match_indices('\n').nth(1).unwrap().0 + 1;
+    let expected = format!(
+        "error: {}: the ledger is damaged: line 3 (byte {place}): does not continue line 2: one of the two was changed\nhint: ",
+        instance.file(LEDGER).display()
+    );
+    assert!(stderr.contains(&expected), "{stderr}");
+    let (exit, _, stderr) = run(&instance, &["bindings", "verify"]);
+    assert!(exit == 3 && stderr.starts_with(&expected), "{stderr}");
+    assert_eq!(run(&instance, &["bindings", "rebuild"]).0, 3, "not an index of a ledger that lies");
+    assert_eq!(run(&instance, &["bindings", "compact"]).0, 3);
+    assert_eq!(run(&instance, &["doctor"]).0, 3);
+}
+
+#[test]
+fn a_torn_end_is_cut_and_logged_but_nothing_that_was_acknowledged() {
+    let (instance, license) = bound();
+    let whole = fs::read(instance.file(LEDGER)).unwrap();
+    let torn = [&whole[..], &whole[..100]].concat();
+    fs::write(instance.file(LEDGER), torn).unwrap();
+    assert_eq!(run(&instance, &["bindings", "verify"]).0, 0, "a server may be writing it");
+    let server = Server::start(&instance);
+    assert!(server.log().contains("was never acknowledged") && server.log().contains("line=4"), "{}", server.log());
+    assert_bound(&server, &license, &["a.com", "b.com", "c.com"]);
+    server.stop();
+    assert_eq!(fs::read(instance.file(LEDGER)).unwrap(), whole);
+
+    fs::write(instance.file(LEDGER), &whole[..whole.len() - 9]).unwrap();
+    let (exit, _, stderr) = run(&instance, &["serve", "--listen", "127.0.0.1:0"]);
+    assert!(exit == 4 && stderr.contains("it ends with line 2, and the index knows of line 3"), "{stderr}");
+}
+
+#[test]
+fn an_index_that_is_lost_is_made_anew_and_logged() {
+    let (instance, license) = bound();
+    for damage in ["removed", "overwritten"] {
+        match damage {
+            "removed" => fs::remove_dir_all(instance.file("store/index")).unwrap(),
+            _ => fs::write(instance.file("store/index/db"), [0xA5; 4096]).unwrap(),
+        }
+        assert_eq!(run(&instance, &["bindings", "verify"]).0, 3, "{damage}");
+        let server = Server::start(&instance);
+        assert!(server.log().contains("made anew"), "{damage}: {}", server.log());
+        assert_bound(&server, &license, &["a.com", "b.com", "c.com"]);
+        server.stop();
+        let (exit, stdout, _) = run(&instance, &["bindings", "verify", "--json"]);
+        let verified: Value = serde_json::from_str(&stdout).unwrap();
+        assert_eq!((exit, &verified["index"], &verified["bindings"]), (0, &"agrees".into(), &3.into()), "{damage}");
+    }
+}
+
+#[test]
+fn the_ledger_is_proved_and_exported_while_a_server_runs_and_changed_only_when_none_does() {
+    let (instance, license) = bound();
+    let server = Server::start(&instance);
+    let (exit, stdout, _) = run(&instance, &["bindings", "verify"]);
+    assert!(exit == 0 && stdout.contains("up to line 3\n") && stdout.contains("in use by a server"), "{stdout}");
+    for verb in ["rebuild", "compact"] {
+        let (exit, _, stderr) = run(&instance, &["bindings", verb]);
+        assert!(exit == 4 && stderr.contains("in use by another process") && stderr.contains("\nhint: "), "{stderr}");
+    }
+    let exported = || run(&instance, &["bindings", "export"]).1;
+    let lines: Vec<Value> = exported().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let hosts: Vec<&str> = lines.iter().map(|line| line["host"].as_str().unwrap()).collect();
+    assert_eq!((hosts, &lines[0]["license"]), (vec!["a.com", "b.com", "c.com"], &license.id.as_str().into()));
+    server.stop();
+
+    let before = exported();
+    for verb in ["rebuild", "compact"] {
+        assert_eq!(run(&instance, &["bindings", verb]).0, 0);
+        assert_eq!(exported(), before, "{verb}");
+    }
+    let server = Server::start(&instance);
+    assert_bound(&server, &license, &["a.com", "b.com", "c.com"]);
+}
+
+#[test]
+fn a_full_disk_turns_new_sites_away_serves_bound_ones_and_is_well_again_by_itself() {
+    let license = License::new();
+    let instance = Instance::with_licenses(&[license.toml("sites = \"unlimited\"")]);
+    let server = Server::start_limitable(&instance);
+    assert_eq!(server.validate(&license, "a.com").code(), "ok");
+    let before = fs::read(instance.file(LEDGER)).unwrap();
+    // No file may grow beyond this, the index's neither; a line more is cut off in its middle.
+    let limit = |bytes: &str| {
+        let (pid, limit) = (server.pid().to_string(), format!("--fsize={bytes}:unlimited"));
+        assert!(Command::new("prlimit").args(["--pid", &pid, &limit]).status().unwrap().success());
+    };
+    limit(&(before.len() + 100).to_string());
+    for _ in 0..3 {
+        let refused = server.validate(&license, "b.com");
+        assert_eq!((refused.status, &refused.json()["code"]), (503, &"store_unavailable".into()));
+        assert_eq!(server.validate(&license, "a.com").code(), "ok");
+        assert_eq!(server.updates(&license, "a.com", "").status, 200);
+        assert_eq!(server.part("store")["state"], "failing");
+    }
+    assert_eq!(fs::read(instance.file(LEDGER)).unwrap(), before, "the torn line was cut");
+    limit("unlimited");
+    eventually("the store is well again", SOON, || server.part("store")["state"] == "ok");
+    assert_eq!(get(server.address, "/readyz").status, 200);
+    assert_eq!(server.validate(&license, "b.com").code(), "ok");
+    assert!(server.stop().success());
+    let (exit, stdout, stderr) = run(&instance, &["bindings", "verify"]);
+    assert!(exit == 0 && stdout.contains("agrees"), "{stdout}{stderr}");
+}
