@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -30,6 +30,10 @@ const POSITION: &[u8] = b"position";
 /// Small, in bytes: what is asked often is held elsewhere.
 const CACHE: u64 = 16 << 20;
 
+/// After so many records sled is closed at the next sync and opened anew at the next use: it keeps some 10 kB for each,
+/// whatever its cache may hold.
+const REST: usize = 16_384;
+
 /// sled's threads outlive a closed `Db`, and hold its files, by a moment.
 const LOCK_PATIENCE: Duration = Duration::from_secs(1);
 
@@ -39,13 +43,16 @@ pub(super) struct Index {
     /// `None` after a failure: sled writes nothing after one, so it is opened anew.
     files: Mutex<Option<Files>>,
     unsynced: AtomicBool,
+    /// Records written since sled was opened.
+    written: AtomicUsize,
 }
 
 impl Index {
     /// Opens or makes the index in the folder `path`.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         let files = Files::open(path)?;
-        Ok(Self { path: path.to_owned(), files: Mutex::new(Some(files)), unsynced: AtomicBool::new(false) })
+        let (path, unsynced, written) = (path.to_owned(), AtomicBool::new(false), AtomicUsize::new(0));
+        Ok(Self { path, files: Mutex::new(Some(files)), unsynced, written })
     }
 
     /// Up to where in the ledger it knows the bindings; `None` where it is not whole yet.
@@ -56,7 +63,7 @@ impl Index {
 
     /// Files the next bindings of the ledger, and that they end at `position`, all or none.
     pub(super) fn add(&self, entries: &[Entry], position: Option<Position>) -> io::Result<()> {
-        self.change(|files| {
+        self.change(entries.len(), |files| {
             let mut batch = Batch::default();
             for Entry { license, binding } in entries {
                 let key = [license.as_bytes(), binding.host.as_str().as_bytes()].concat();
@@ -90,7 +97,7 @@ impl Index {
 
     /// Merges reports into those stored.
     pub(super) fn write_reports(&self, reports: &reports::Batch) -> io::Result<()> {
-        self.change(|files| {
+        self.change(reports.len(), |files| {
             let mut batch = Batch::default();
             for (key, report) in reports {
                 let mut merged = read_report(files, key)?.unwrap_or_default();
@@ -111,11 +118,17 @@ impl Index {
             files.db.flush()?;
             Ok(files.data.sync_data()?)
         });
-        synced.inspect_err(|_| self.unsynced.store(true, Ordering::Relaxed))
+        synced.inspect_err(|_| self.unsynced.store(true, Ordering::Relaxed))?;
+        if self.written.load(Ordering::Relaxed) >= REST {
+            self.written.store(0, Ordering::Relaxed);
+            drop(self.files.lock().unwrap_or_else(PoisonError::into_inner).take());
+        }
+        Ok(())
     }
 
-    fn change(&self, work: impl FnOnce(&Files) -> ::sled::Result<()>) -> io::Result<()> {
+    fn change(&self, records: usize, work: impl FnOnce(&Files) -> ::sled::Result<()>) -> io::Result<()> {
         self.unsynced.store(true, Ordering::Relaxed);
+        self.written.fetch_add(records, Ordering::Relaxed);
         self.with(work)
     }
 
