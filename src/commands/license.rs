@@ -90,9 +90,7 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     let text = match &args.verb {
         Verb::Issue(args) => return issue::run(args, registry, now),
         Verb::List(args) => list::list(args, registry, now.date_naive()),
-        Verb::Show(args) => {
-            show::show(args, config, &|id| Ok(stored(config, id)?), now.date_naive())
-        }
+        Verb::Show(args) => show::show(args, config, &|id| stored(config, id), now.date_naive()),
         Verb::Renew(args) => change::renew(args, registry, now.date_naive()),
         Verb::Suspend(license) => change::suspend(license, registry),
         Verb::Resume(license) => change::resume(license, registry),

@@ -101,7 +101,6 @@ impl Disk for StoreDisk {
         Ok(true)
     }
 
-
     fn write_reports(&self, reports: &reports::Batch) -> io::Result<()> {
         self.index.write_reports(reports)
     }

@@ -121,7 +121,6 @@ impl Disk for Arc<Memory> {
         Ok(false)
     }
 
-
     fn write_reports(&self, reports: &reports::Batch) -> io::Result<()> {
         let mut state = self.state.lock().unwrap();
         if state.refuses_reports {
