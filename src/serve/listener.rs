@@ -73,11 +73,10 @@ where
             accepted = accept(&listener, &permits) => accepted,
             () = &mut shutdown => break,
         };
-        let seat = match (proxies.include(peer.ip()), seats.take(peer.ip())) {
-            (true, _) => None,
-            (false, Some(seat)) => Some(seat),
-            (false, None) => continue,
-        };
+        let seat = seats.take(peer.ip());
+        if seat.is_none() && !proxies.include(peer.ip()) {
+            continue;
+        }
         // A client that does not take its answer must not hold a connection for ever.
         let mut stream = TimeoutStream::new(stream);
         stream.set_write_timeout(Some(bounds.write_timeout));
