@@ -181,8 +181,7 @@ fn date_value(date: NaiveDate) -> Item {
 mod tests {
     use super::*;
     use crate::model::license_key::LicenseId;
-
-    const ID: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
+    use crate::registry::splice::tests::{ID, sample};
 
     struct Instance(tempfile::TempDir);
 
@@ -206,15 +205,6 @@ mod tests {
         }
     }
 
-    fn toml() -> String {
-        format!(
-            "# Sold by hand.\r\n\n[[license]] # first\n  id = '{ID}'   # Zoë's\r\n  expires   =  2027-12-31 # paid\n\
-             hosts = [\"a.com\", # A\n  \"b.com\", # B\n  \"c.com\" ]\nsites=3\n# what it has\n[license.modules]\n\
-             base = [ ]\n\n[[license]]\nid = '{}'\nexpires = 2027-12-31\nmodules.base = []\n\n# the end\n",
-            ID.replace('0', "1")
-        )
-    }
-
     #[test]
     fn every_change_is_read_back_as_it_was_meant() {
         let host = "b.com".parse().unwrap();
@@ -224,7 +214,7 @@ mod tests {
             Change::Release(Some(host), "2026-11-20T10:17:03.123Z".parse().unwrap()),
             Change::Release(None, "2026-11-20T10:17:03Z".parse().unwrap()),
         ] {
-            let instance = Instance::new("a.toml", &toml());
+            let instance = Instance::new("a.toml", &sample());
             let before = Registry::load(instance.0.path()).unwrap();
             instance.change(&change).unwrap();
             let after = Registry::load(instance.0.path()).unwrap();
@@ -237,7 +227,7 @@ mod tests {
 
     #[test]
     fn a_new_license_is_appended_and_reads_back_as_it_was_meant() {
-        let instance = Instance::new("a.toml", &toml());
+        let instance = Instance::new("a.toml", &sample());
         let editor = Editor::open(instance.0.path()).unwrap();
         let mut license = editor.registry().licenses().next().unwrap().as_ref().clone();
         license.id = LicenseId::from_bytes([7; 32]);
@@ -246,7 +236,7 @@ mod tests {
         license.sites = Sites::Unlimited;
         license.grace_period_hours = Some(0);
         editor.add("a.toml", &license).unwrap();
-        let added = instance.text("a.toml").strip_prefix(&toml()).unwrap().to_owned();
+        let added = instance.text("a.toml").strip_prefix(&sample()).unwrap().to_owned();
         assert!(
             added.starts_with(&format!("\n[[license]]\nid = \"{}\"\nexpires = 2027-12-31\n", license.id)),
             "{added}"
@@ -260,28 +250,28 @@ mod tests {
 
     #[test]
     fn nothing_is_written_where_the_registry_would_not_load() {
-        let instance = Instance::new("a.toml", &toml());
+        let instance = Instance::new("a.toml", &sample());
         let editor = Editor::open(instance.0.path()).unwrap();
         let mut license = editor.registry().license(&ID.parse().unwrap()).unwrap().as_ref().clone();
         license.modules = Arc::default();
         license.id = LicenseId::from_bytes([7; 32]);
         assert!(matches!(editor.add("a.toml", &license), Err(EditError::WouldNotLoad(_))));
-        assert_eq!(instance.text("a.toml"), toml());
+        assert_eq!(instance.text("a.toml"), sample());
     }
 
     #[test]
     fn a_file_that_a_text_editor_changed_meanwhile_is_not_overwritten() {
-        let instance = Instance::new("a.toml", &toml());
+        let instance = Instance::new("a.toml", &sample());
         let editor = Editor::open(instance.0.path()).unwrap();
         let license = editor.registry().license(&ID.parse().unwrap()).unwrap().as_ref().clone();
         let path = instance.0.path().join("licenses/a.toml");
-        let (old, new) = (toml() + "# theirs, before it was read\n", toml());
+        let (old, new) = (sample() + "# theirs, before it was read\n", sample());
         assert!(matches!(editor.write(&path, Some(old), new, &license), Err(EditError::Changed { .. })));
     }
 
     #[test]
     fn editors_wait_for_each_other_and_lose_nothing() {
-        let instance = Instance::new("a.toml", &toml());
+        let instance = Instance::new("a.toml", &sample());
         let folder = instance.0.path();
         std::thread::scope(|scope| {
             for number in 1..=8 {

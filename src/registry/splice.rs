@@ -154,11 +154,11 @@ fn end_of_table(table: &Table<'_>) -> usize {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::model::license::Status;
 
-    const ID: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
+    pub(in crate::registry) const ID: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
 
     /// The text with the license [`ID`] changed, by the kind of file.
     fn changed(name: &str, text: &str, change: &Change) -> String {
@@ -179,7 +179,8 @@ mod tests {
         Change::Release(host.map(|host| host.parse().unwrap()), "2026-11-20T10:17:03.123Z".parse().unwrap())
     }
 
-    fn sample() -> String {
+    /// A file as people write it, with comments, odd blanks and both line ends; [`ID`] stands first.
+    pub(in crate::registry) fn sample() -> String {
         format!(
             "# Sold by hand.\r\n\n[[license]] # first\n  id = '{ID}'   # Zoë's\r\n  expires   =  2027-12-31 # paid\n\
              hosts = [\"a.com\", # A\n  \"b.com\", # B\n  \"c.com\" ]\nsites=3\n# what it has\n[license.modules]\n\
