@@ -45,6 +45,7 @@ use self::source_files::SourceReader;
 pub use self::summary::{counted, summary};
 use self::tags::{Candidate, Chosen};
 use crate::catalog::{CatalogError, Release};
+use crate::model::error_chain::ErrorChain;
 use crate::model::plugin::{self, Plugin};
 use crate::model::slug::Slug;
 use crate::model::version::Version;
@@ -159,7 +160,7 @@ fn fetch(entries: &[&Entry], mirrors: &Mirrors, progress: &dyn Progress) -> Resu
     let fetched = side_by_side(&addresses, FETCHES, |&url| {
         let address = mirror::shown(url);
         progress.fetching(&address);
-        let mirror = mirrors.update(url).map_err(|error| format!("{address}: {}", chain(&error)));
+        let mirror = mirrors.update(url).map_err(|error| format!("{address}: {}", ErrorChain(&error)));
         Ok((url.clone(), mirror))
     })?;
     Ok(fetched.into_iter().collect())
@@ -218,7 +219,7 @@ fn open(plugin: &Plugin, fetched: &Fetched) -> Result<Repository, String> {
         Some(plugin::Repository::Url(url)) => fetched.get(url).ok_or("not fetched")?.as_ref().map_err(String::clone)?,
         None => return Err("no source configured".into()),
     };
-    Repository::open(folder).map_err(|error| chain(&error))
+    Repository::open(folder).map_err(|error| ErrorChain(&error).to_string())
 }
 
 /// Builds every release of a plugin; each becomes an outcome in `report`.
@@ -233,7 +234,7 @@ fn build_plugin(
     let tags = match repository.tags() {
         Ok(tags) => tags,
         Err(error) => {
-            report.state = State::Broken(vec![chain(&error)]);
+            report.state = State::Broken(vec![ErrorChain(&error).to_string()]);
             return Ok(());
         }
     };
@@ -336,10 +337,4 @@ impl PluginBuild<'_> {
         let bytes = compose::manifest(self.plugin, &facts).to_bytes();
         Ok((version, bytes, files.notes.into_iter().chain(note).collect()))
     }
-}
-
-/// An error and its causes in one line.
-fn chain(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(error.source(), |error| error.source()).map(|cause| format!(": {cause}"));
-    std::iter::once(error.to_string()).chain(causes).collect()
 }

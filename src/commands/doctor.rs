@@ -121,7 +121,7 @@ fn releases(folder: &Path, registry: Option<&Registry>) -> Vec<Finding> {
     const BUILD: &str = "run `countersign build`";
     match Catalog::load(folder) {
         Err(error @ CatalogError::NoIndex { .. }) => vec![warning("catalog", error.to_string(), BUILD)],
-        Err(error) => vec![broken("catalog", ErrorChain(&error).to_string(), Some(BUILD.to_owned()))],
+        Err(error) => vec![broken("catalog", ErrorChain(&error).first_line(), Some(BUILD.to_owned()))],
         Ok(catalog) => {
             let mut findings =
                 vec![ok("catalog", format!("{}, every digest verified", counted(catalog.releases(), "release")))];
@@ -186,6 +186,6 @@ fn store(path: &Path) -> Finding {
         }
         Ok(found) => ok("store", format!("{}, the ledger's chain is whole", counted(found.bindings, "binding"))),
         Err(StoreError::Missing(_)) => ok("store", "none yet: no server has run"),
-        Err(error) => broken("store", ErrorChain(&error).to_string(), Some("restore it from a backup".to_owned())),
+        Err(error) => broken("store", ErrorChain(&error).first_line(), Some("restore it from a backup".to_owned())),
     }
 }

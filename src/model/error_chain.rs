@@ -1,26 +1,34 @@
-//! An error and its causes on one line, for a log, a report or a table.
+//! An error and its causes as one text, for a log, a report or a table.
 
 use std::error::Error;
 use std::fmt;
 
-/// Shows the error, then each cause behind a colon. Of several lines the first is shown, and how many follow.
+/// Shows the error, then each cause behind a colon.
 #[derive(Clone, Copy, Debug)]
 pub struct ErrorChain<'a>(pub &'a (dyn Error + 'static));
 
+impl ErrorChain<'_> {
+    /// The first line, and how many follow.
+    pub fn first_line(self) -> String {
+        let chain = self.to_string();
+        let mut lines = chain.lines();
+        let first = lines.next().unwrap_or_default();
+        match lines.count() {
+            0 => first.to_owned(),
+            more => format!("{first} (and {more} more)"),
+        }
+    }
+}
+
 impl fmt::Display for ErrorChain<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut chain = self.0.to_string();
+        write!(f, "{}", self.0)?;
         let mut cause = self.0.source();
         while let Some(error) = cause {
-            chain += &format!(": {error}");
+            write!(f, ": {error}")?;
             cause = error.source();
         }
-        let mut lines = chain.lines();
-        f.write_str(lines.next().unwrap_or_default())?;
-        match lines.count() {
-            0 => Ok(()),
-            more => write!(f, " (and {more} more)"),
-        }
+        Ok(())
     }
 }
 
@@ -33,9 +41,10 @@ mod tests {
     struct Outer(#[source] std::io::Error);
 
     #[test]
-    fn causes_follow_on_the_same_line_and_further_lines_are_counted() {
+    fn causes_follow_and_of_several_lines_the_first_can_be_had() {
         let outer = Outer(std::io::Error::other("first\nsecond\nthird"));
-        assert_eq!(ErrorChain(&outer).to_string(), "outer: first (and 2 more)");
-        assert_eq!(ErrorChain(&std::io::Error::other("alone")).to_string(), "alone");
+        assert_eq!(ErrorChain(&outer).to_string(), "outer: first\nsecond\nthird");
+        assert_eq!(ErrorChain(&outer).first_line(), "outer: first (and 2 more)");
+        assert_eq!(ErrorChain(&std::io::Error::other("alone")).first_line(), "alone");
     }
 }

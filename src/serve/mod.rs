@@ -88,7 +88,7 @@ impl Server {
         );
         let health = Health::new(Utc::now());
         if let Some(fault) = fault {
-            health.note(Part::Catalog, State::Failing, Some(ErrorChain(&fault).to_string()), Utc::now());
+            health.note(Part::Catalog, State::Failing, Some(ErrorChain(&fault).first_line()), Utc::now());
         }
         let service = Arc::new(Service {
             gate: Gate::new(snapshot, bindings, config.local_hosts),

@@ -26,7 +26,7 @@ use crate::registry::{Registry, RegistryError};
 /// A change is looked at when the files have been quiet for so long: an editor or a copy is done by then.
 const QUIET: Duration = Duration::from_millis(200);
 
-/// A change is looked at after so long even where the files are never quiet.
+/// The files are looked at after so long even where some are never quiet: what is at rest need not wait for what is not.
 const IMPATIENCE: Duration = Duration::from_millis(1_000);
 
 /// Wakes that may wait: a burst of changes is one change.
@@ -101,7 +101,10 @@ fn first_catalog(releases: &Path) -> (Catalog, Option<CatalogError>) {
                 return (Catalog::default(), None);
             }
             Err(error) => {
-                tracing::error!(error = %ErrorChain(&error), "no updates until `countersign build` has mended the releases");
+                tracing::error!(
+                    error = ErrorChain(&error).first_line(),
+                    "no updates until `countersign build` has mended the releases"
+                );
                 return (Catalog::default(), Some(error));
             }
         }
@@ -222,7 +225,7 @@ impl File {
                 tracing::info!(part, milliseconds = started.elapsed().as_millis(), "reloaded");
             }
             Err(error) => {
-                let error = ErrorChain(&error).to_string();
+                let error = ErrorChain(&error).first_line();
                 let news = service.health.note(self.part, State::Stale, Some(error.clone()), Utc::now());
                 if news || forced {
                     tracing::warn!(part, %error, "not reloaded; the last good state stays in force");
