@@ -10,7 +10,6 @@ use crate::model::binding::{Binding, Report};
 use crate::model::license::License;
 use crate::model::printable::Printable;
 use crate::registry::Registry;
-use crate::store::StoreError;
 
 use super::selector::LicenseArg;
 use super::view::{self, View};
@@ -51,7 +50,7 @@ struct Bound<'a> {
 pub fn show(args: &Args, config: &Config, bindings: ReadBindings<'_>, today: NaiveDate) -> Result<String, Failure> {
     let registry = Registry::load(&config.paths.registry).map_err(not_loaded)?;
     let license = args.license.find(&registry)?;
-    let stored = bindings(&license.id).map_err(unreadable);
+    let stored = bindings(&license.id).map_err(|error| format!("Its bindings cannot be read: {error}"));
     let view = View::new(license, &registry, today);
     if args.json {
         let bound = |(binding, report)| bound(license, binding, report);
@@ -89,15 +88,6 @@ fn fields(license: &License, view: &View<'_>, config: &Config, today: NaiveDate)
     shown.map(|(name, value)| format!("{name:<13}{}\n", Printable(value))).collect()
 }
 
-fn unreadable(error: StoreError) -> String {
-    match error {
-        StoreError::InUse(_) => {
-            "A server is running on this instance and holds the bindings; they can be seen when it is stopped.".into()
-        }
-        error => format!("Its bindings cannot be read: {error}"),
-    }
-}
-
 fn bindings_text(license: &License, stored: &Result<Vec<(Binding, Report)>, String>) -> String {
     let stored = match stored {
         Err(reason) => return format!("{}\n", Printable(reason)),
@@ -124,6 +114,7 @@ mod tests {
 
     use super::super::testing::{Instance, parse, today};
     use super::*;
+    use crate::store::StoreError;
 
     fn binding(host: &str, seconds: i64) -> Binding {
         Binding { host: host.parse().unwrap(), bound_at: DateTime::from_timestamp(seconds, 0).unwrap() }
@@ -170,8 +161,6 @@ mod tests {
         let text = shown(key.reveal(), &|_| Err(StoreError::Missing("store".into())));
         assert!(text.ends_with("\nIts bindings cannot be read: store: there is no store\n"), "{text}");
         assert!(!text.contains(key.reveal()));
-        let text = shown(key.reveal(), &|_| Err(StoreError::InUse("store".into())));
-        assert!(text.contains("\nA server is running on this instance and holds the bindings"), "{text}");
         assert!(shown(key.reveal(), &|_| Ok(vec![])).ends_with("\nNo site has validated it yet.\n"));
     }
 
