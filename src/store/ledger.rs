@@ -4,8 +4,8 @@
 //! written by `writer`, read and proved by `reader`; `compaction` begins a new file where superseded lines are many.
 
 pub(super) mod compaction;
-mod line;
-pub(super) mod reader;
+pub mod line;
+pub mod reader;
 #[cfg(test)]
 mod tests;
 pub(super) mod writer;
@@ -24,15 +24,17 @@ const GENESIS: &[u8] = b"countersign ledger 1\n";
 
 /// A site was bound to a license; an earlier binding of the same site to it is gone.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Entry {
+pub struct Entry {
+    /// The license.
     pub license: LicenseId,
+    /// The site, and when it was bound.
     pub binding: Binding,
 }
 
 /// A place in the chain: everything up to a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Position {
+pub struct Position {
     /// The line's number, counted from 1 through all compactions.
     pub sequence: u64,
     /// The SHA-256 of the line, with its line feed.
@@ -41,7 +43,7 @@ pub(super) struct Position {
 
 impl Position {
     /// Before the first line.
-    pub(super) fn genesis() -> Self {
+    pub fn genesis() -> Self {
         Self { sequence: 0, digest: Digest::of(GENESIS) }
     }
 
@@ -52,8 +54,9 @@ impl Position {
 
 /// What stands first in a compacted ledger, and says what it continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Compaction {
+pub struct Compaction {
     /// How many lines behind it were kept.
-    kept: u64,
-    time: DateTime<Utc>,
+    pub kept: u64,
+    /// When it was made.
+    pub time: DateTime<Utc>,
 }

@@ -7,7 +7,7 @@
 mod disk;
 mod held;
 pub mod inspect;
-mod ledger;
+pub mod ledger;
 mod loading;
 mod picture;
 mod reports;

@@ -11,19 +11,25 @@ use crate::model::site_host::SiteHost;
 use super::{Compaction, Entry, Position};
 
 /// A line with its line feed is never longer, in bytes: a host has at most 253.
-pub(super) const MAX: usize = 4096;
+pub const MAX: usize = 4096;
 
 /// A line, read.
-pub(super) struct Line {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
     /// What the line continues.
     pub previous: Position,
     /// Every line up to this one was on disk when the line was written.
     pub synced: u64,
+    /// What it says.
     pub change: Change,
 }
 
-pub(super) enum Change {
+/// What a line says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// A site was bound.
     Bound(Entry),
+    /// The ledger begins here, and continues another.
     Compacted(Compaction),
 }
 
@@ -63,7 +69,7 @@ enum CompactedEvent {
 
 impl Line {
     /// Appends a line to `bytes` and returns the place after it.
-    pub(super) fn write(&self, bytes: &mut Vec<u8>) -> serde_json::Result<Position> {
+    pub fn write(&self, bytes: &mut Vec<u8>) -> serde_json::Result<Position> {
         let start = bytes.len();
         let Self { previous: Position { sequence, digest: previous }, synced, .. } = *self;
         let sequence = sequence + 1;
@@ -83,7 +89,7 @@ impl Line {
     }
 
     /// Reads a line that ends with its line feed.
-    pub(super) fn read(bytes: &[u8]) -> serde_json::Result<Self> {
+    pub fn read(bytes: &[u8]) -> serde_json::Result<Self> {
         // Deciding by what a canonical line begins with is three times as fast as letting serde try.
         let (sequence, digest, synced, change) = if bytes.starts_with(b"{\"event\":\"compacted\"") {
             let Compacted { kept, previous, sequence, time, .. } = serde_json::from_slice(bytes)?;

@@ -10,7 +10,7 @@ use super::{Entry, Position};
 
 /// What was found.
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::store) struct Found {
+pub struct Found {
     /// What the first line continues: the genesis, or where a compaction happened.
     pub start: Position,
     /// The last line.
@@ -23,7 +23,7 @@ pub(in crate::store) struct Found {
 
 /// Why a ledger cannot be read.
 #[derive(Debug)]
-pub(in crate::store) enum Fault {
+pub enum Fault {
     /// The disk failed.
     Io(io::Error),
     /// The chain is broken; says where.
@@ -31,7 +31,7 @@ pub(in crate::store) enum Fault {
 }
 
 /// Reads a ledger; `each` gets every place in it, the start included, and the binding that the line at this place made.
-pub(in crate::store) fn read(input: impl Read, mut each: impl FnMut(Position, Option<Entry>)) -> Result<Found, Fault> {
+pub fn read(input: impl Read, mut each: impl FnMut(Position, Option<Entry>)) -> Result<Found, Fault> {
     let mut input = BufReader::with_capacity(1 << 18, input);
     let mut chain = Chain::default();
     let mut bytes = Vec::with_capacity(line::MAX);
@@ -120,18 +120,29 @@ impl Chain {
         if self.kept > 0 && self.lines <= self.kept {
             return Ok(false);
         }
-        if !bytes.ends_with(b"\n") && input.fill_buf().map_err(Fault::Io)?.is_empty() {
-            return Ok(true);
-        }
-        if !bytes.contains(&0) {
+        let cut_off = !bytes.ends_with(b"\n") && input.fill_buf().map_err(Fault::Io)?.is_empty();
+        if !cut_off && !bytes.contains(&0) {
             return Ok(false);
         }
-        while next(input, bytes)? {
-            if Line::read(bytes).is_ok_and(|later| later.synced > self.end.sequence) {
+        loop {
+            if self.is_short_of(bytes) {
                 return Ok(false);
             }
+            if !next(input, bytes)? {
+                return Ok(true);
+            }
         }
-        Ok(true)
+    }
+
+    /// Whether what is left of lines says that more was on disk than the chain has. Digits that are lost make it say less.
+    fn is_short_of(&self, bytes: &[u8]) -> bool {
+        const SYNCED: &[u8] = b"\"synced\":";
+        let places = bytes.windows(SYNCED.len()).enumerate().filter(|(_, window)| *window == SYNCED);
+        let mut numbers = places.map(|(at, _)| &bytes[at + SYNCED.len()..]).filter_map(|rest| {
+            let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+            std::str::from_utf8(&rest[..digits]).ok()?.parse::<u64>().ok()
+        });
+        numbers.any(|synced| synced > self.end.sequence)
     }
 
     fn broken(&self, what: &str) -> Fault {

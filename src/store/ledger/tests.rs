@@ -180,6 +180,10 @@ fn a_hole_in_the_last_batch_was_never_acknowledged_and_one_before_it_was() {
         let error = with_hole(from, to).unwrap_err();
         assert!(error.starts_with(&format!("line {line} (byte ")), "{error}");
     }
+    // Also where the only line that says so has run into the damaged one.
+    let mut bytes = whole[..ends[3]].to_vec();
+    bytes[ends[2] - 1] = 0;
+    assert!(read(&bytes).unwrap_err().starts_with("line 3 (byte "));
 }
 
 #[test]
