@@ -68,7 +68,8 @@ impl Registry {
         Self::read(&RegistryFiles::folder(folder))
     }
 
-    fn read(files: &RegistryFiles) -> Result<Self, RegistryError> {
+    /// Reads what `files` gives, or tells everything that is wrong in it.
+    pub fn read(files: &RegistryFiles) -> Result<Self, RegistryError> {
         let mut complaints = Vec::new();
         let mut plugins = HashMap::new();
         for entry in plugins::load(files)? {

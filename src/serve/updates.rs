@@ -15,14 +15,15 @@ use crate::model::binding::Report;
 use crate::model::version::Version;
 
 /// The parameters of the operation (interface 4.2). Unknown ones are ignored: updater clients add their own.
-#[derive(Default)]
-struct Question<'a> {
-    license_key: Option<Cow<'a, str>>,
-    site_url: Option<Cow<'a, str>>,
+#[derive(Debug, Default)]
+#[allow(missing_docs, reason = "the fields are the interface's, documented there")]
+pub struct Question<'a> {
+    pub license_key: Option<Cow<'a, str>>,
+    pub site_url: Option<Cow<'a, str>>,
     /// Legacy alias of `site_url`, which wins.
-    domain: Option<Cow<'a, str>>,
-    current_version: Option<Cow<'a, str>>,
-    build_id: Option<Cow<'a, str>>,
+    pub domain: Option<Cow<'a, str>>,
+    pub current_version: Option<Cow<'a, str>>,
+    pub build_id: Option<Cow<'a, str>>,
 }
 
 /// Answers a question for updates of the plugin `slug`.
@@ -66,7 +67,8 @@ pub fn reply(
     Ok(response)
 }
 
-fn parse<'a>(headers: &'a HeaderMap, query: &'a str) -> Result<Question<'a>, Problem> {
+/// Reads the query, and the license key in the header. A parameter given twice is [`Problem::Malformed`].
+pub fn parse<'a>(headers: &'a HeaderMap, query: &'a str) -> Result<Question<'a>, Problem> {
     let mut question = Question::default();
     for (name, value) in url::form_urlencoded::parse(query.as_bytes()) {
         let (field, name) = match &*name {

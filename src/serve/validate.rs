@@ -29,21 +29,22 @@ const MAX_BODY: usize = 8 * 1024;
 const MAX_NONCE: usize = 128;
 
 /// The request body (interface 2.3). A field that is sent is a string; unknown fields are ignored.
-#[derive(Deserialize)]
-struct Question<'a> {
+#[derive(Debug, Deserialize)]
+#[allow(missing_docs, reason = "the fields are the interface's, documented there")]
+pub struct Question<'a> {
     #[serde(borrow, default, deserialize_with = "text")]
-    license_key: Option<Cow<'a, str>>,
+    pub license_key: Option<Cow<'a, str>>,
     #[serde(borrow, default, deserialize_with = "text")]
-    site_url: Option<Cow<'a, str>>,
+    pub site_url: Option<Cow<'a, str>>,
     /// Legacy alias of `site_url`, which wins.
     #[serde(borrow, default, deserialize_with = "text")]
-    domain: Option<Cow<'a, str>>,
+    pub domain: Option<Cow<'a, str>>,
     #[serde(borrow, default, deserialize_with = "text")]
-    plugin_version: Option<Cow<'a, str>>,
+    pub plugin_version: Option<Cow<'a, str>>,
     #[serde(borrow, default, deserialize_with = "text")]
-    build_id: Option<Cow<'a, str>>,
+    pub build_id: Option<Cow<'a, str>>,
     #[serde(borrow, default, deserialize_with = "text")]
-    nonce: Option<Cow<'a, str>>,
+    pub nonce: Option<Cow<'a, str>>,
 }
 
 /// A string and nothing else: serde would take `null` for a field that was not sent.
@@ -170,7 +171,8 @@ fn is_json(headers: &HeaderMap) -> bool {
     media_type == "application/json" || media_type.starts_with("application/") && media_type.ends_with("+json")
 }
 
-fn parse(body: &[u8]) -> Result<Question<'_>, Problem> {
+/// Reads a request body. What is refused is refused with [`Problem::Malformed`], which never quotes the body.
+pub fn parse(body: &[u8]) -> Result<Question<'_>, Problem> {
     // serde would also take an array for a struct, field after field.
     let is_object = body.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
     // SECURITY: the parser's own message may quote the body, and the body holds a license key.
