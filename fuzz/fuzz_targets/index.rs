@@ -1,0 +1,19 @@
+//! Any bytes as `releases/index.json`. What is taken is written as the same, and names files inside the folder only.
+#![no_main]
+
+use std::path::{Component, Path};
+
+use countersign::catalog::{Index, manifest_path};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| {
+    let Ok(index) = serde_json::from_slice::<Index>(bytes) else { return };
+    assert_eq!(serde_json::from_slice::<Index>(&index.to_bytes()).unwrap(), index);
+    for (slug, releases) in &index.plugins {
+        for release in &releases.releases {
+            let path = manifest_path(Path::new("releases"), slug, &release.version);
+            assert!(path.components().all(|part| matches!(part, Component::Normal(_))));
+            assert_eq!(path.components().count(), 3);
+        }
+    }
+});

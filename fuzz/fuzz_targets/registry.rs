@@ -1,0 +1,72 @@
+//! Any text as a plugin entry, as a license file and as an export of licenses. What is taken can be written down and is
+//! read as the same; what is refused has its place in the file.
+#![no_main]
+
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use countersign::model::license::{License, Sites};
+use countersign::registry::{Registry, RegistryError, RegistryFiles};
+use libfuzzer_sys::fuzz_target;
+use serde_json::json;
+
+/// An empty registry; what is read is a draft beside it and never on disk.
+fn folder() -> &'static Path {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    FOLDER.get_or_init(|| {
+        let folder = std::env::temp_dir().join("countersign-fuzz-registry");
+        for part in ["plugins", "licenses"] {
+            std::fs::create_dir_all(folder.join(part)).unwrap();
+        }
+        folder
+    })
+}
+
+fn read(file: &str, text: &str) -> Option<Registry> {
+    let file = folder().join(file);
+    match Registry::read(&RegistryFiles::folder(folder()).with_draft(&file, text.to_owned())) {
+        Ok(registry) => Some(registry),
+        Err(RegistryError::Complaints(complaints)) => {
+            assert!(!complaints.is_empty());
+            let lines = text.split('\n').count();
+            for complaint in complaints {
+                assert_eq!(complaint.file, file);
+                assert!(complaint.line <= lines, "{complaint}");
+                assert!(!complaint.to_string().contains(char::is_control), "{complaint}");
+            }
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// A license as an export spells it.
+fn line_of(license: &License) -> String {
+    let mut released: serde_json::Map<_, _> =
+        license.released.hosts.iter().map(|(host, time)| (host.to_string(), json!(time))).collect();
+    released.extend(license.released.all.map(|time| ("*".to_owned(), json!(time))));
+    let mut line = json!({
+        "id": license.id.to_string(), "status": license.status, "expires": license.expires, "note": license.note,
+        "modules": &*license.modules, "hosts": license.hosts, "released": released,
+        "sites": match license.sites { Sites::Limited(limit) => json!(limit), Sites::Unlimited => json!("unlimited") },
+    });
+    if let Some(hours) = license.grace_period_hours {
+        line["grace_period_hours"] = hours.into();
+    }
+    format!("{line}\n")
+}
+
+fuzz_target!(|text: &str| {
+    if let Some(registry) = read("plugins/acme.toml", text) {
+        assert_eq!(registry.plugin("acme").expect("the plugin of that name").slug.as_str(), "acme");
+    }
+    for file in ["licenses/a.toml", "licenses/a.jsonl"] {
+        let Some(registry) = read(file, text) else { continue };
+        let lines: String = registry.licenses().map(|license| line_of(license)).collect();
+        let again = read("licenses/b.jsonl", &(lines + "\n")).expect("what was taken can be written down");
+        assert_eq!(again.license_count(), registry.license_count());
+        for license in registry.licenses() {
+            assert_eq!(again.license(&license.id), Some(license));
+        }
+    }
+});
