@@ -13,6 +13,7 @@ mod readme;
 mod reload;
 mod remote;
 mod signature;
+mod soak;
 mod start;
 mod statements;
 mod support;

@@ -6,6 +6,7 @@ pub mod instance;
 pub mod random;
 pub mod server;
 pub mod tool;
+pub mod writers;
 
 pub use http::{Response, get, post_json, request};
 pub use instance::{Instance, License};
