@@ -185,9 +185,15 @@ fn writer(path: &Path, loaded: &Loaded) -> io::Result<Writer<File>> {
     Ok(Writer::new(ledger, loaded.found.end, loaded.found.length, loaded.found.torn))
 }
 
-/// Also makes the folder's own name durable.
+/// Also makes the folder's name durable, and the names of those above it that were missing too.
 fn make_folder(path: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+    if !path.is_dir() {
+        match path.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() && !parent.is_dir() => make_folder(parent)?,
+            _ => {}
+        }
+        DirBuilder::new().mode(0o700).create(path)?;
+    }
     File::open(path.canonicalize()?.parent().unwrap_or(path))?.sync_all()
 }
 

@@ -8,6 +8,7 @@ mod failing;
 mod golden;
 mod ledger;
 mod php;
+mod power;
 mod problems;
 mod readme;
 mod reload;

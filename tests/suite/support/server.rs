@@ -66,6 +66,13 @@ impl Server {
         Self::start_command(command, &[])
     }
 
+    /// Starts with more in its environment, such as a library to load.
+    pub fn start_with_environment(instance: &Instance, environment: &[(&str, &Path)]) -> Self {
+        let mut command = countersign(instance);
+        command.envs(environment.iter().copied());
+        Self::start_command(command, &[])
+    }
+
     fn start_command(mut command: Command, flags: &[&str]) -> Self {
         command.args(["serve", "--listen", "127.0.0.1:0"]).args(flags);
         for limit in

@@ -1,6 +1,6 @@
 //! Writers that bind sites as fast as a server takes them, and remember exactly what it acknowledged.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -58,6 +58,11 @@ impl Writers {
     /// How many bindings were acknowledged.
     pub fn acknowledged(&self) -> usize {
         self.acknowledged.lock().unwrap().len()
+    }
+
+    /// Every site whose binding was acknowledged.
+    pub fn sites(&self) -> BTreeSet<usize> {
+        self.acknowledged.lock().unwrap().keys().copied().collect()
     }
 
     /// Binds new sites at 64 connections until `more` are acknowledged, then `end`s the server under load.
