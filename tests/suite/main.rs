@@ -7,6 +7,7 @@ mod commands;
 mod failing;
 mod golden;
 mod ledger;
+mod linear;
 mod php;
 mod power;
 mod problems;

@@ -3,6 +3,7 @@
 pub mod history;
 pub mod http;
 pub mod instance;
+pub mod linear;
 pub mod power;
 pub mod random;
 pub mod server;

@@ -1,0 +1,134 @@
+//! First bindings are linearizable: 64 threads bind 16 hosts at once, and every answer is one that a single list of hosts
+//! could have given (`support/linear`).
+
+use std::num::NonZeroU32;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Barrier, Mutex};
+use std::thread;
+
+use chrono::{NaiveDate, Utc};
+use countersign::model::license::{License as Granted, Released, Sites, Status};
+use countersign::model::license_key::LicenseId;
+use countersign::store::{self, Outcome};
+use tempfile::TempDir;
+
+use crate::support::http::Client;
+use crate::support::instance::question;
+use crate::support::linear::{Event, What, check};
+use crate::support::random::Random;
+use crate::support::server::countersign;
+use crate::support::{Instance, License, Server};
+
+const THREADS: usize = 64;
+const HOSTS: usize = 16;
+
+/// Asks, in one of the threads: binds a host to the license of a round, or reads (`None`).
+type Ask<'a> = Box<dyn FnMut(usize, Option<String>) -> What + 'a>;
+
+/// Lets the threads ask, each with its own `connect`ion, all of them about one license at a time; every round's history.
+fn histories<'a>(rounds: usize, reads: bool, connect: impl Fn() -> Ask<'a> + Sync) -> Vec<Vec<Event>> {
+    let (clock, barrier) = (AtomicU64::new(0), Barrier::new(THREADS));
+    let histories: Vec<Mutex<Vec<Event>>> = (0..rounds).map(|_| Mutex::default()).collect();
+    thread::scope(|scope| {
+        for number in 0..THREADS {
+            let (clock, barrier, histories, connect) = (&clock, &barrier, &histories, &connect);
+            scope.spawn(move || {
+                let (mut ask, mut random) = (connect(), Random::new(number as u64 + 1));
+                for (round, history) in histories.iter().enumerate() {
+                    barrier.wait();
+                    for turn in 0..3 {
+                        let host = format!("site-{}.com", random.below(HOSTS));
+                        let host = (turn != 1 || !reads).then_some(host);
+                        let asked = clock.fetch_add(1, Ordering::SeqCst);
+                        let what = ask(round, host);
+                        let answered = clock.fetch_add(1, Ordering::SeqCst);
+                        history.lock().unwrap().push(Event { asked, answered, what });
+                    }
+                }
+            });
+        }
+    });
+    histories.into_iter().map(|history| history.into_inner().unwrap()).collect()
+}
+
+fn granted(round: usize, sites: u32) -> Granted {
+    let mut id = [0; 32];
+    id[..8].copy_from_slice(&(round as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15).to_le_bytes());
+    Granted {
+        id: LicenseId::from_bytes(id),
+        status: Status::Active,
+        expires: NaiveDate::MAX,
+        modules: Arc::default(),
+        sites: Sites::Limited(NonZeroU32::new(sites).unwrap()),
+        grace_period_hours: None,
+        hosts: vec![],
+        released: Released::default(),
+        note: String::new(),
+    }
+}
+
+/// So many rounds on a store of this process.
+pub fn in_process(sites: u32, rounds: usize) {
+    let folder = TempDir::new().unwrap();
+    let store = store::open(&folder.path().join("store")).unwrap();
+    let read = |license: &Granted| -> Vec<String> {
+        store.of(&license.id).iter().map(|binding| binding.host.to_string()).collect()
+    };
+    let (store, read) = (&store, &read);
+    let histories = histories(rounds, true, || {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        Box::new(move |round, host| {
+            let license = granted(round, sites);
+            let Some(host) = host else { return What::Read(read(&license)) };
+            match runtime.block_on(store.bind(&license, &host.parse().unwrap(), Utc::now())).unwrap() {
+                Outcome::Bound => What::Bound(host),
+                Outcome::Elsewhere { first } => What::Elsewhere(host, first.to_string()),
+            }
+        })
+    });
+    for (round, history) in histories.iter().enumerate() {
+        let list = read(&granted(round, sites));
+        assert_eq!(list.len(), sites as usize, "round {round}");
+        check(sites as usize, &list, history).unwrap_or_else(|error| panic!("round {round}, {sites} sites: {error}"));
+    }
+    eprintln!("linearizability: {rounds} rounds of {THREADS} threads and {HOSTS} hosts with {sites} sites");
+}
+
+#[test]
+fn first_bindings_are_linearizable() {
+    for sites in [1, 2, 5] {
+        in_process(sites, 500);
+    }
+}
+
+#[test]
+fn first_bindings_are_linearizable_over_http() {
+    const ROUNDS: usize = 30;
+    for sites in [1, 2, 5] {
+        let licenses: Vec<License> = (0..ROUNDS).map(|_| License::new()).collect();
+        let tables: Vec<_> = licenses.iter().map(|license| license.toml(&format!("sites = {sites}"))).collect();
+        let instance = Instance::with_licenses(&tables);
+        let server = Server::start_with(&instance, &["--signing-queue", "1024"]);
+        let histories = histories(ROUNDS, false, || {
+            let mut client = Client::connect(server.address);
+            let licenses = &licenses;
+            Box::new(move |round, host| {
+                let host = host.expect("only bindings are asked for");
+                let answer = client.post_json("/api/v1/validate-license", &question(&licenses[round], &host)).json();
+                match answer["code"].as_str().unwrap() {
+                    "ok" => What::Bound(host),
+                    _ => What::Elsewhere(host, answer["bound_domain"].as_str().unwrap().to_owned()),
+                }
+            })
+        });
+        assert!(server.stop().success());
+        let exported = countersign(&instance).args(["bindings", "export"]).output().unwrap().stdout;
+        let lines = String::from_utf8(exported).unwrap();
+        let bound: Vec<serde_json::Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        for (license, history) in licenses.iter().zip(&histories) {
+            let of_license = bound.iter().filter(|line| line["license"] == license.id.as_str());
+            let list: Vec<String> = of_license.map(|line| line["host"].as_str().unwrap().to_owned()).collect();
+            check(sites, &list, history).unwrap();
+        }
+    }
+}
