@@ -3,6 +3,7 @@
 mod architecture;
 mod binding;
 mod canary;
+mod clock;
 mod commands;
 mod failing;
 mod golden;

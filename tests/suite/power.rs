@@ -39,7 +39,7 @@ fn above(instance: &Instance, work: impl FnOnce(&[(&str, &Path)])) -> Run {
 /// Serves until so many bindings more are acknowledged, and ends the server with `end`.
 fn serve(instance: &Instance, writers: &Writers, bindings: usize, end: impl FnOnce(Server)) -> Run {
     above(instance, |layer| {
-        writers.storm(Server::start_with_environment(instance, layer), bindings, end);
+        writers.storm(Server::start_with_environment(instance, &[], layer), bindings, end);
     })
 }
 
@@ -137,7 +137,7 @@ fn a_disk_that_lies_about_fdatasync_is_found_out() {
     let (instance, next) = (instance_of(&writers), Instance::empty());
     let run = above(&instance, |layer| {
         let lies = [layer, &[("POWER_LIES", Path::new("1"))]].concat();
-        writers.storm(Server::start_with_environment(&instance, &lies), 300, Server::kill);
+        writers.storm(Server::start_with_environment(&instance, &[], &lies), 300, Server::kill);
     });
     let lost = run.cut(50, &mut Random::new(7), &writers, BTreeSet::new(), next.path());
     assert!(lost > 25, "{lost} of 50: the layer has to bite");

@@ -67,10 +67,10 @@ impl Server {
     }
 
     /// Starts with more in its environment, such as a library to load.
-    pub fn start_with_environment(instance: &Instance, environment: &[(&str, &Path)]) -> Self {
+    pub fn start_with_environment(instance: &Instance, flags: &[&str], environment: &[(&str, &Path)]) -> Self {
         let mut command = countersign(instance);
         command.envs(environment.iter().copied());
-        Self::start_command(command, &[])
+        Self::start_command(command, flags)
     }
 
     fn start_command(mut command: Command, flags: &[&str]) -> Self {
