@@ -277,3 +277,65 @@ fn requests_under_way_during_reloads_are_all_answered() {
     readers.into_iter().for_each(|reader| assert!(reader.join().unwrap() > 0));
     assert!(!server.log().contains("ERROR"));
 }
+
+/// So many reloads of a registry of 500 licenses and of releases, every third of them of something broken, and memory that
+/// stays flat: what replaced what was in force is gone.
+pub fn rounds(rounds: usize) {
+    let licenses: Vec<License> = (0..500).map(|_| License::new()).collect();
+    let license = &licenses[0];
+    let tables = |round: usize| -> Vec<String> {
+        licenses.iter().map(|license| license.toml(&format!("grace_period_hours = {}", round % 8_000))).collect()
+    };
+    let instance = Instance::with_licenses(&tables(0));
+    let server = Server::start(&instance);
+    let mut client = Client::connect(server.address);
+    let (mut warm, mut largest) = (0, 0);
+    for round in 1..=rounds {
+        match round % 6 {
+            0 => instance.write("registry/licenses/broken.toml", &format!("round = {round}\n")),
+            3 => instance.write("releases/index.json", &format!("{{\"round {round}\": 0}}")),
+            _ => instance.write_licenses(&tables(round)),
+        }
+        server.signal("HUP");
+        let part = if round % 6 == 0 { "registry" } else { "catalog" };
+        if round.is_multiple_of(3) {
+            eventually("the fault shows", LIVE, || {
+                let found = server.part(part);
+                let detail = found["detail"].as_str().unwrap_or_default();
+                found["state"] == "stale" && (round % 6 == 0 || detail.contains(&format!("round {round}")))
+            });
+            assert_eq!(client.post_json("/api/v1/validate-license", &question(license, "a.com")).code(), "ok");
+            let _ = fs::remove_file(instance.file("registry/licenses/broken.toml"));
+            instance.publish(&format!("1.{round}.0"));
+            server.signal("HUP");
+            eventually("the repair shows", LIVE, || server.part(part)["state"] == "ok");
+        } else {
+            eventually("the change shows", LIVE, || {
+                let answer = client.post_json("/api/v1/validate-license", &question(license, "a.com")).json();
+                answer["grace_period_hours"] == round % 8_000
+            });
+        }
+        // A tenth of the rounds is for what the allocator keeps for the next time.
+        match resident(server.pid()) {
+            now if round <= rounds / 10 => warm = now.max(warm),
+            now => largest = now.max(largest),
+        }
+        if round.is_multiple_of(1_000) {
+            eprintln!("reload: {round} of {rounds}; {warm} KiB after the warm-up, {largest} KiB at most since");
+        }
+    }
+    assert!(largest < warm + warm / 4, "{warm} KiB after the warm-up, {largest} KiB later");
+    assert!(server.stop().success());
+}
+
+/// What a process has in memory, in KiB.
+fn resident(process: u32) -> usize {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse().unwrap()
+}
+
+#[test]
+fn memory_stays_flat_over_many_reloads_good_and_bad() {
+    rounds(200);
+}
