@@ -22,6 +22,19 @@ run: ## Build, make the demo instance in demo/ (once), and serve it on 127.0.0.1
 test: tools ## Run every test, on a fresh machine too
 	cargo test
 
+.PHONY: soak
+soak: tools ## Run the long tests of faults: kill -9, loss of power, rushes, reloads; about an hour
+	timeout 3h cargo test --release --test suite soak:: -- --ignored --nocapture --test-threads=1
+
+.PHONY: fuzz
+FUZZ_SECONDS ?= 60
+fuzz: ## Fuzz every parser for FUZZ_SECONDS each (needs cargo-fuzz); what is found is kept in fuzz/artifacts
+	cd fuzz && for target in $$(cargo fuzz list); do \
+	  mkdir -p ../target/fuzz-corpus/$$target corpus/$$target && \
+	  RUSTC_BOOTSTRAP=1 ASAN_OPTIONS=detect_odr_violation=0 cargo fuzz run $$target \
+	    ../target/fuzz-corpus/$$target corpus/$$target -- -max_total_time=$(FUZZ_SECONDS) -timeout=10 || exit 1; \
+	done
+
 .PHONY: tools
 tools: ## Install what the tests need beyond Rust, gcc, git and Python 3
 	tests/tools/install

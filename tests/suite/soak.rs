@@ -1,10 +1,52 @@
-//! The long ones, for `make soak`: the faults of the other modules, many more times. Each says how far it is.
+//! The long ones, for `make soak`: the faults of the other modules, many more times. Each says how far it is, and at the
+//! end what it took.
 
-use crate::binding;
+use std::time::Instant;
+
+use crate::{binding, linear, power, reload};
+
+fn timed(what: &str, work: impl FnOnce() -> String) {
+    let started = Instant::now();
+    let figures = work();
+    eprintln!("soak: {what}: {figures}, in {} s", started.elapsed().as_secs());
+}
 
 #[test]
 #[ignore = "takes long: make soak"]
 fn a_million_acknowledged_bindings_survive_500_times_kill_9() {
-    let acknowledged = binding::kill_9(500, 2_000);
-    assert!(acknowledged >= 1_000_000, "{acknowledged}");
+    timed("kill -9", || {
+        let acknowledged = binding::kill_9(500, 2_000);
+        assert!(acknowledged >= 1_000_000, "{acknowledged}");
+        format!("500 kills, {acknowledged} acknowledged, none lost, none changed")
+    });
+}
+
+#[test]
+#[ignore = "takes long: make soak"]
+fn ten_thousand_losses_of_power_lose_nothing() {
+    timed("loss of power", || {
+        let lost = power::losses(100, 100, 300, 0x5EED);
+        assert_eq!(lost, 0);
+        "10,000 disks, none with a loss".to_owned()
+    });
+}
+
+#[test]
+#[ignore = "takes long: make soak"]
+fn first_bindings_are_linearizable_ten_thousand_times() {
+    timed("linearizability", || {
+        for sites in [1, 2, 5] {
+            linear::in_process(sites, 10_000);
+        }
+        "10,000 rounds with 1, 2 and 5 sites each".to_owned()
+    });
+}
+
+#[test]
+#[ignore = "takes long: make soak"]
+fn memory_stays_flat_over_ten_thousand_reloads() {
+    timed("reload", || {
+        reload::rounds(10_000);
+        "10,000 rounds".to_owned()
+    });
 }

@@ -24,9 +24,12 @@ const WRITERS: usize = 64;
 pub struct Writers {
     pub licenses: Vec<License>,
     next: AtomicUsize,
-    /// By site: when the question was sent, and when the answer was there.
-    acknowledged: Mutex<BTreeMap<usize, (DateTime<Utc>, DateTime<Utc>)>>,
+    /// By site.
+    acknowledged: Mutex<BTreeMap<usize, Asked>>,
 }
+
+/// When a question was sent, and when its answer was there.
+type Asked = (DateTime<Utc>, DateTime<Utc>);
 
 /// Bindings as `bindings export` tells them: site to when it was bound.
 pub type Exported = BTreeMap<usize, DateTime<Utc>>;
