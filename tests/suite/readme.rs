@@ -66,6 +66,32 @@ fn tests_the_readme_points_to_exist() {
 }
 
 #[test]
+fn tests_and_fuzz_targets_the_threat_model_names_exist() {
+    let mut found = 0;
+    let model = project("docs/threat-model.md");
+    for reference in model.split('`').skip(1).step_by(2) {
+        if let Some((place, name)) = reference.split_once("::").filter(|(_, name)| !name.is_empty()) {
+            let file = if place.starts_with("src/") { place.to_owned() } else { format!("tests/suite/{place}.rs") };
+            assert!(project(&file).contains(&format!("fn {name}(")), "{reference}");
+            found += 1;
+        }
+    }
+    assert!(found > 50);
+    let fuzzing = project("docs/fuzzing.md");
+    let targets: BTreeSet<&str> =
+        fuzzing.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next()).collect();
+    let manifest = project("fuzz/Cargo.toml");
+    let built: BTreeSet<&str> =
+        manifest.split("[[bin]]\nname = \"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+    assert_eq!(targets, built, "docs/fuzzing.md has a row for each target");
+    for named in model.split("fuzz target").skip(1).filter_map(|rest| rest.split(['|', ';']).next()) {
+        for target in named.split('`').skip(1).step_by(2) {
+            assert!(built.contains(target), "no fuzz target {target}");
+        }
+    }
+}
+
+#[test]
 fn the_published_interface_names_every_problem_and_every_verdict() {
     let interface = project("public/openapi.json");
     let codes = |file: &str| -> BTreeSet<String> {
