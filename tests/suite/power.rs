@@ -171,6 +171,30 @@ fn power_may_fail_at_any_moment_of_a_compaction_and_of_a_rebuild() {
     }
 }
 
+#[test]
+fn a_license_is_issued_whole_or_not_at_all_and_stays_once_the_command_is_done() {
+    let instance = Instance::new();
+    let file = "registry/licenses/licenses.toml";
+    let old = fs::read(instance.file(file)).unwrap();
+    let run = above(&instance, |layer| {
+        let mut command = countersign(&instance);
+        command.args(["license", "issue", "--module", "forms", "--expires", "2099-12-31"]);
+        assert!(command.envs(layer.iter().copied()).output().unwrap().status.success());
+    });
+    let (new, mut disk, mut random) = (fs::read(instance.file(file)).unwrap(), run.before, Random::new(7));
+    assert_ne!(old, new);
+    let end = run.records.len() - 1;
+    for (number, record) in run.records.iter().enumerate() {
+        disk.follow(record);
+        for _ in 0..20 {
+            let scratch = folder();
+            disk.write(&run.root, scratch.path(), Some(&mut random));
+            let found = fs::read(scratch.path().join(file)).unwrap();
+            assert!(found == new || found == old && number < end, "after {number} of {end}");
+        }
+    }
+}
+
 fn copy(from: &Path, to: &Path) {
     for (path, content) in tree(from) {
         match content {
