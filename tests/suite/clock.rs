@@ -1,7 +1,6 @@
 //! Clocks that jump while the server runs: statements and expiry follow the clock, bindings and releases stay what they
 //! are, and what is measured in durations does not notice.
 
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
@@ -9,44 +8,23 @@ use serde_json::Value;
 
 use crate::support::http::Client;
 use crate::support::instance::question;
+use crate::support::preload;
 use crate::support::server::countersign;
 use crate::support::{Instance, License, Server, eventually, post_json};
 
 /// How far the clock jumps: a year back, a year ahead, ten minutes back, and home.
-const JUMPS: [(&str, TimeDelta); 4] = [
-    ("-365d", TimeDelta::days(-365)),
-    ("+365d", TimeDelta::days(365)),
-    ("-10m", TimeDelta::minutes(-10)),
-    ("+0", TimeDelta::zero()),
-];
+const JUMPS: [TimeDelta; 4] = [TimeDelta::days(-365), TimeDelta::days(365), TimeDelta::minutes(-10), TimeDelta::zero()];
 
-/// libfaketime, which the Debian package faketime puts into a folder by architecture.
-fn library() -> PathBuf {
-    let folders = std::fs::read_dir("/usr/lib").unwrap().map(|entry| entry.unwrap().path());
-    let mut found = folders.map(|folder| folder.join("faketime/libfaketimeMT.so.1")).filter(|library| library.exists());
-    found.next().expect("faketime is installed: make tools")
-}
-
-/// A server whose clock is as far from the machine's as a file in the instance says. Its durations are true: a clock that
-/// is set changes no monotonic clock.
+/// A server whose clock is as far from the machine's as a file in the instance says. Its durations are true: who sets a
+/// clock changes no monotonic one.
 fn start(instance: &Instance, flags: &[&str]) -> Server {
-    let (library, offset) = (library(), instance.file("offset"));
-    jump(instance, "+0");
-    Server::start_with_environment(
-        instance,
-        flags,
-        &[
-            ("LD_PRELOAD", &library),
-            ("FAKETIME_TIMESTAMP_FILE", &offset),
-            ("FAKETIME_NO_CACHE", Path::new("1")),
-            ("FAKETIME_DONT_FAKE_MONOTONIC", Path::new("1")),
-            ("NO_FAKE_STAT", Path::new("1")),
-        ],
-    )
+    jump(instance, TimeDelta::zero());
+    let offset = instance.file("offset");
+    Server::start_with_environment(instance, flags, &[("LD_PRELOAD", preload::clock()), ("CLOCK_OFFSET", &offset)])
 }
 
-fn jump(instance: &Instance, offset: &str) {
-    instance.write("offset", offset);
+fn jump(instance: &Instance, delta: TimeDelta) {
+    instance.write("offset", &delta.num_seconds().to_string());
 }
 
 fn time(value: &Value) -> DateTime<Utc> {
@@ -62,16 +40,16 @@ fn statements_and_expiry_follow_a_clock_that_jumps_and_bindings_stay() {
     let server = start(&instance, &[]);
     assert_eq!(server.validate(&soon, "a.com").code(), "ok");
     let mut bound = Vec::new();
-    for (number, (offset, delta)) in JUMPS.into_iter().enumerate() {
-        jump(&instance, offset);
+    for (number, delta) in JUMPS.into_iter().enumerate() {
+        jump(&instance, delta);
         let statement = server.validate(&soon, "a.com").json();
         assert!((time(&statement["issued_at"]) - (Utc::now() + delta)).abs() < TimeDelta::minutes(1), "{statement}");
         let expired = delta > TimeDelta::days(31);
-        assert_eq!(statement["code"], if expired { "expired" } else { "ok" }, "{offset}");
-        assert_eq!(server.updates(&soon, "a.com", "").status, if expired { 403 } else { 200 }, "{offset}");
+        assert_eq!(statement["code"], if expired { "expired" } else { "ok" }, "{delta}");
+        assert_eq!(server.updates(&soon, "a.com", "").status, if expired { 403 } else { 200 }, "{delta}");
         bound.push(format!("site-{number}.com"));
         for site in &bound {
-            assert_eq!(server.validate(&late, site).code(), "ok", "{offset}");
+            assert_eq!(server.validate(&late, site).code(), "ok", "{delta}");
         }
         // What is edited is noticed all the same.
         let hours = format!("sites = \"unlimited\"\ngrace_period_hours = {}", number + 1);
@@ -95,10 +73,10 @@ fn statements_and_expiry_follow_a_clock_that_jumps_and_bindings_stay() {
     assert!(run(&["compact"]).status.success() && run(&["rebuild"]).status.success());
     instance.write_licenses(&[late.toml("sites = 1")]);
     let server = start(&instance, &[]);
-    for (offset, _) in JUMPS {
-        jump(&instance, offset);
-        assert_eq!(server.validate(&late, "site-3.com").code(), "ok", "{offset}");
-        assert_eq!(server.validate(&late, "never.com").json()["bound_domain"], "site-0.com", "{offset}");
+    for delta in JUMPS {
+        jump(&instance, delta);
+        assert_eq!(server.validate(&late, "site-3.com").code(), "ok", "{delta}");
+        assert_eq!(server.validate(&late, "never.com").json()["bound_domain"], "site-0.com", "{delta}");
     }
 }
 
@@ -113,12 +91,12 @@ fn a_release_voids_what_was_bound_before_it_and_nothing_after_whatever_the_clock
         license.toml("") + &format!("[license.released]\n\"old.com\" = {released}\n\"new.com\" = {released}\n")
     ]);
     // The server's clock is behind the one that the release was written with.
-    jump(&instance, "-10m");
+    jump(&instance, TimeDelta::minutes(-10));
     eventually("the release", Duration::from_secs(5), || server.validate(&license, "new.com").code() == "ok");
-    for (offset, _) in JUMPS {
-        jump(&instance, offset);
-        assert_eq!(server.validate(&license, "new.com").code(), "ok", "{offset}: bound after the release");
-        assert_eq!(server.validate(&license, "old.com").code(), "bound_elsewhere", "{offset}: bound before it");
+    for delta in JUMPS {
+        jump(&instance, delta);
+        assert_eq!(server.validate(&license, "new.com").code(), "ok", "{delta}: bound after the release");
+        assert_eq!(server.validate(&license, "old.com").code(), "bound_elsewhere", "{delta}: bound before it");
     }
 }
 
@@ -132,12 +110,12 @@ fn rate_limits_and_time_outs_do_not_follow_the_clock() {
     slow.send(b"GET /healthz HTTP/1.1\r\nHost:").unwrap();
     let ask = || post_json(server.address, "/api/v1/validate-license", &question);
     assert_eq!((ask().status, ask().status), (200, 200));
-    for (offset, _) in JUMPS {
-        jump(&instance, offset);
+    for delta in JUMPS {
+        jump(&instance, delta);
         let refused = ask();
-        assert_eq!(refused.status, 429, "{offset}");
+        assert_eq!(refused.status, 429, "{delta}");
         let wait: u64 = refused.header("retry-after").unwrap().parse().unwrap();
-        assert!((1..=30).contains(&wait), "{offset}: {wait} s");
+        assert!((1..=30).contains(&wait), "{delta}: {wait} s");
     }
     slow.send(b" test\r\n\r\n").unwrap();
     assert_eq!(slow.receive().unwrap().status, 200, "the time it had did not jump");

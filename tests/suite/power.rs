@@ -11,7 +11,8 @@ use countersign::store;
 use tempfile::TempDir;
 
 use crate::support::instance::shared_keys;
-use crate::support::power::{Disk, Record, library};
+use crate::support::power::{Disk, Record};
+use crate::support::preload;
 use crate::support::random::Random;
 use crate::support::server::countersign;
 use crate::support::writers::{Writers, host, site};
@@ -32,7 +33,7 @@ fn above(instance: &Instance, work: impl FnOnce(&[(&str, &Path)])) -> Run {
     let root = instance.path().canonicalize().unwrap();
     let (journals, before) = (folder(), Disk::of(&root));
     let journal = journals.path().join("journal");
-    work(&[("LD_PRELOAD", library()), ("POWER_ROOT", &root), ("POWER_JOURNAL", &journal)]);
+    work(&[("LD_PRELOAD", preload::power()), ("POWER_ROOT", &root), ("POWER_JOURNAL", &journal)]);
     Run { root, before, records: Record::read(&journal) }
 }
 

@@ -5,6 +5,7 @@ pub mod http;
 pub mod instance;
 pub mod linear;
 pub mod power;
+pub mod preload;
 pub mod random;
 pub mod server;
 pub mod tool;

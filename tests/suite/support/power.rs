@@ -1,36 +1,18 @@
 //! The disk that a loss of power leaves: what was synced, and an arbitrary part of what was not.
 //!
-//! Reads the journal that `tests/power/power.c` writes beside a running program and follows it, change for change. What a
+//! Reads the journal that `tests/preload/power.c` writes beside a running program and follows it, change for change. What a
 //! sync did not cover is kept, dropped or torn by a seeded choice; a new or renamed file counts once its folder is synced.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::mem::take;
 use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::sync::OnceLock;
-
-use tempfile::TempDir;
 
 use super::random::Random;
 
 /// What a disk writes at once, in bytes; a page in memory has eight of them.
 const SECTOR: usize = 512;
 const PAGE: usize = 4096;
-
-/// The library that writes the journal, compiled once.
-pub fn library() -> &'static Path {
-    static LIBRARY: OnceLock<(TempDir, PathBuf)> = OnceLock::new();
-    let (_, library) = LIBRARY.get_or_init(|| {
-        let folder = TempDir::new().unwrap();
-        let library = folder.path().join("power.so");
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/power/power.c");
-        let gcc = Command::new("gcc").args(["-O1", "-shared", "-fPIC", "-o"]).arg(&library).arg(source).status();
-        assert!(gcc.expect("gcc is installed").success());
-        (folder, library)
-    });
-    library
-}
 
 /// Something that was done, or an answer that was given.
 pub struct Record {

@@ -1,0 +1,29 @@
+//! Libraries that stand between a program and the machine (`tests/preload/*.c`), compiled once and loaded with LD_PRELOAD.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::LazyLock;
+
+use tempfile::TempDir;
+
+/// Writes down what a program does to its files; `power` reads it.
+pub fn power() -> &'static Path {
+    static LIBRARY: LazyLock<(TempDir, PathBuf)> = LazyLock::new(|| compiled("power"));
+    &LIBRARY.1
+}
+
+/// Shows a program another time of day: as many seconds away as a file says.
+pub fn clock() -> &'static Path {
+    static LIBRARY: LazyLock<(TempDir, PathBuf)> = LazyLock::new(|| compiled("clock"));
+    &LIBRARY.1
+}
+
+fn compiled(name: &str) -> (TempDir, PathBuf) {
+    let folder = TempDir::new().unwrap();
+    let library = folder.path().join(format!("{name}.so"));
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/preload/{name}.c"));
+    let mut gcc = Command::new("gcc");
+    gcc.args(["-Wall", "-Werror", "-O1", "-shared", "-fPIC", "-o"]).arg(&library).arg(source);
+    assert!(gcc.status().expect("gcc is installed").success());
+    (folder, library)
+}
