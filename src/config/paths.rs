@@ -1,0 +1,66 @@
+//! Table `[paths]`: where the parts of an instance are, as it is set and as it is decided.
+
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+/// Table `[paths]`: where the parts of an instance are. Paths in the file are relative to the file.
+#[derive(clap::Args, Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[command(next_help_heading = "Paths")]
+pub struct PathSettings {
+    /// The vendor's decisions: plugins/ and licenses/ [default: registry]
+    #[arg(long, env = "COUNTERSIGN_REGISTRY", value_name = "DIR", global = true, hide_short_help = true)]
+    pub registry: Option<PathBuf>,
+    /// The manifests that `build` writes [default: releases]
+    #[arg(long, env = "COUNTERSIGN_RELEASES", value_name = "DIR", global = true, hide_short_help = true)]
+    pub releases: Option<PathBuf>,
+    /// Mirrors of remote repositories [default: cache]
+    #[arg(long, env = "COUNTERSIGN_CACHE", value_name = "DIR", global = true)]
+    pub cache: Option<PathBuf>,
+    /// Files served to anyone as they are [default: public]
+    #[arg(long, env = "COUNTERSIGN_PUBLIC", value_name = "DIR", global = true, hide_short_help = true)]
+    pub public: Option<PathBuf>,
+    /// What sites report: bindings [default: store]
+    #[arg(long, env = "COUNTERSIGN_STORE", value_name = "DIR", global = true, hide_short_help = true)]
+    pub store: Option<PathBuf>,
+    /// The private signing key, PEM, mode 0600 [default: keys/signing.pem]
+    #[arg(long, env = "COUNTERSIGN_SIGNING_KEY", value_name = "FILE", global = true, hide_short_help = true)]
+    pub signing_key: Option<PathBuf>,
+    /// Public keys that signed in the past, PEM [default: keys/retired]
+    #[arg(long, env = "COUNTERSIGN_RETIRED_KEYS", value_name = "DIR", global = true, hide_short_help = true)]
+    pub retired_keys: Option<PathBuf>,
+}
+
+/// Where the parts of an instance are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "each is the setting of the same name in PathSettings")]
+pub struct Paths {
+    pub registry: PathBuf,
+    pub releases: PathBuf,
+    pub cache: PathBuf,
+    pub public: PathBuf,
+    pub store: PathBuf,
+    pub signing_key: PathBuf,
+    pub retired_keys: PathBuf,
+}
+
+impl Paths {
+    /// What the command line and the environment gave, over what the file in `instance` says.
+    pub(super) fn merge(instance: &Path, given: &PathSettings, file: PathSettings) -> Self {
+        // A path on the command line is relative to where the person stands, one in the file to the file.
+        let pick = |given: &Option<PathBuf>, file: Option<PathBuf>, default: &str| match given {
+            Some(path) => path.clone(),
+            None => instance.join(file.unwrap_or_else(|| default.into())),
+        };
+        Self {
+            registry: pick(&given.registry, file.registry, "registry"),
+            releases: pick(&given.releases, file.releases, "releases"),
+            cache: pick(&given.cache, file.cache, "cache"),
+            public: pick(&given.public, file.public, "public"),
+            store: pick(&given.store, file.store, "store"),
+            signing_key: pick(&given.signing_key, file.signing_key, "keys/signing.pem"),
+            retired_keys: pick(&given.retired_keys, file.retired_keys, "keys/retired"),
+        }
+    }
+}

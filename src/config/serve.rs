@@ -1,0 +1,134 @@
+//! Table `[serve]`: how the server behaves, as it is set and as it is decided.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::num::{NonZeroU32, NonZeroUsize};
+use std::time::Duration;
+
+use clap::ValueEnum;
+use ipnet::IpNet;
+use serde::Deserialize;
+
+/// Table `[serve]`: how the server behaves.
+#[derive(clap::Args, Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ServeSettings {
+    /// Address and port to listen on [default: 127.0.0.1:8080]
+    #[arg(long, env = "COUNTERSIGN_LISTEN", value_name = "ADDRESS")]
+    pub listen: Option<SocketAddr>,
+    /// Hours a site may go on without an answer, where its license does not say [default: 72]
+    #[arg(long, env = "COUNTERSIGN_GRACE_PERIOD_HOURS", value_name = "HOURS")]
+    pub grace_period_hours: Option<u32>,
+    /// What a site on localhost or a private network gets [default: bind]
+    #[arg(long, env = "COUNTERSIGN_LOCAL_HOSTS", value_name = "RULE")]
+    pub local_hosts: Option<LocalHosts>,
+    /// Validations and updates one address may ask for in a minute [default: 6000]
+    #[arg(long, env = "COUNTERSIGN_REQUESTS_PER_MINUTE", value_name = "N")]
+    pub requests_per_minute: Option<NonZeroU32>,
+    /// Questions about one license in a minute, from wherever [default: 600]
+    #[arg(long, env = "COUNTERSIGN_REQUESTS_PER_LICENSE", value_name = "N")]
+    pub requests_per_license: Option<NonZeroU32>,
+    /// Wrong keys one address may try in a minute [default: 60]
+    #[arg(long, env = "COUNTERSIGN_FAILURES_PER_MINUTE", value_name = "N")]
+    pub failures_per_minute: Option<NonZeroU32>,
+    /// Networks of proxies whose X-Forwarded-For is believed [default: none]
+    #[arg(long, env = "COUNTERSIGN_PROXIES", value_name = "NETWORK,...", value_delimiter = ',')]
+    pub proxies: Option<Vec<IpNet>>,
+    /// Proxies a request passes: the client is that many entries from the right [default: 1]
+    #[arg(long, env = "COUNTERSIGN_PROXY_HOPS", value_name = "N")]
+    pub proxy_hops: Option<NonZeroUsize>,
+    /// Connections held at once; further ones wait to be accepted [default: 4096]
+    #[arg(long, env = "COUNTERSIGN_MAX_CONNECTIONS", value_name = "N")]
+    pub max_connections: Option<NonZeroUsize>,
+    /// Connections one address may hold at once, proxies excepted [default: 256]
+    #[arg(long, env = "COUNTERSIGN_CONNECTIONS_PER_ADDRESS", value_name = "N")]
+    pub connections_per_address: Option<NonZeroUsize>,
+    /// Statements that may wait for a signature; further validations are told to come back [default: 256]
+    #[arg(long, env = "COUNTERSIGN_SIGNING_QUEUE", value_name = "N")]
+    pub signing_queue: Option<NonZeroUsize>,
+    /// Seconds a request may take to arrive, headers and body each [default: 10]
+    #[arg(long, env = "COUNTERSIGN_REQUEST_TIMEOUT_SECONDS", value_name = "SECONDS")]
+    pub request_timeout_seconds: Option<NonZeroU32>,
+    /// Seconds that requests under way get to finish after SIGTERM [default: 10]
+    #[arg(long, env = "COUNTERSIGN_DRAIN_SECONDS", value_name = "SECONDS")]
+    pub drain_seconds: Option<u32>,
+    /// Seconds between looks at the files, for changes that no notification told of [default: 30]
+    #[arg(long, env = "COUNTERSIGN_POLL_SECONDS", value_name = "SECONDS")]
+    pub poll_seconds: Option<NonZeroU32>,
+    /// How log lines are written to stderr [default: text]
+    #[arg(long, env = "COUNTERSIGN_LOG_FORMAT", value_name = "FORMAT")]
+    pub log_format: Option<LogFormat>,
+}
+
+/// What a site that only its own network can reach gets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum LocalHosts {
+    /// It is treated like any site.
+    #[default]
+    Bind,
+    /// It gets a valid statement; nothing is stored, and there are no updates.
+    Allow,
+    /// Its address is refused as malformed, with the reason `local_host`.
+    Refuse,
+}
+
+/// How log lines are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// How the server behaves, with every setting decided.
+#[derive(Clone, Debug)]
+#[allow(missing_docs, reason = "each is the setting of the same name in ServeSettings")]
+pub struct ServeConfig {
+    pub listen: SocketAddr,
+    pub grace_period_hours: u32,
+    pub local_hosts: LocalHosts,
+    pub requests_per_minute: NonZeroU32,
+    pub requests_per_license: NonZeroU32,
+    pub failures_per_minute: NonZeroU32,
+    pub proxies: Vec<IpNet>,
+    pub proxy_hops: NonZeroUsize,
+    pub max_connections: NonZeroUsize,
+    pub connections_per_address: NonZeroUsize,
+    pub signing_queue: NonZeroUsize,
+    pub request_timeout: Duration,
+    pub drain: Duration,
+    pub poll: Duration,
+    pub log_format: LogFormat,
+}
+
+impl ServeConfig {
+    /// What the command line and the environment gave, over what the file says.
+    pub(super) fn merge(given: &ServeSettings, file: ServeSettings) -> Self {
+        let seconds = |value: u32| Duration::from_secs(value.into());
+        let positive = |value: Option<NonZeroU32>, default| seconds(value.map_or(default, NonZeroU32::get));
+        // No default is 0.
+        let number = |value: Option<NonZeroU32>, default| value.or(NonZeroU32::new(default)).unwrap_or(NonZeroU32::MIN);
+        let size =
+            |value: Option<NonZeroUsize>, default| value.or(NonZeroUsize::new(default)).unwrap_or(NonZeroUsize::MIN);
+        Self {
+            listen: given.listen.or(file.listen).unwrap_or_else(|| (Ipv4Addr::LOCALHOST, 8080).into()),
+            grace_period_hours: given.grace_period_hours.or(file.grace_period_hours).unwrap_or(72),
+            local_hosts: given.local_hosts.or(file.local_hosts).unwrap_or_default(),
+            requests_per_minute: number(given.requests_per_minute.or(file.requests_per_minute), 6_000),
+            requests_per_license: number(given.requests_per_license.or(file.requests_per_license), 600),
+            failures_per_minute: number(given.failures_per_minute.or(file.failures_per_minute), 60),
+            proxies: given.proxies.clone().or(file.proxies).unwrap_or_default(),
+            proxy_hops: size(given.proxy_hops.or(file.proxy_hops), 1),
+            max_connections: size(given.max_connections.or(file.max_connections), 4_096),
+            connections_per_address: size(given.connections_per_address.or(file.connections_per_address), 256),
+            signing_queue: size(given.signing_queue.or(file.signing_queue), 256),
+            request_timeout: positive(given.request_timeout_seconds.or(file.request_timeout_seconds), 10),
+            drain: seconds(given.drain_seconds.or(file.drain_seconds).unwrap_or(10)),
+            poll: positive(given.poll_seconds.or(file.poll_seconds), 30),
+            log_format: given.log_format.or(file.log_format).unwrap_or_default(),
+        }
+    }
+}
