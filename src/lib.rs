@@ -28,6 +28,7 @@ pub mod cli;
 pub mod commands;
 pub mod config;
 pub mod durable_file;
+pub mod histogram;
 pub mod model;
 pub mod registry;
 pub mod serve;

@@ -81,6 +81,15 @@ impl Held {
         shard.durable.get(license).cloned().unwrap_or_default()
     }
 
+    /// How many bindings are durable, void ones included. Looks at every license.
+    pub(super) fn count(&self) -> usize {
+        let count = |shard: &RwLock<Shard>| {
+            let shard = shard.read().unwrap_or_else(PoisonError::into_inner);
+            shard.durable.values().map(|bindings| bindings.len()).sum::<usize>()
+        };
+        self.shards.iter().map(count).sum()
+    }
+
     /// Finds `host` a seat. Where there is a free one, it is taken and its binding given to `enqueue`, which must not
     /// block; where `enqueue` refuses, the seat stays free.
     pub(super) fn decide(

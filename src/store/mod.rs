@@ -21,10 +21,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
+use crate::histogram::Durations;
 use crate::model::binding::{Binding, Report};
 use crate::model::license::License;
 use crate::model::license_key::LicenseId;
@@ -62,6 +64,11 @@ pub trait Bindings: Send + Sync {
     /// Whether bindings become durable.
     fn health(&self) -> Health;
 
+    /// What the store counts of itself. Looks at every binding, so it takes some milliseconds for a million.
+    fn figures(&self) -> Figures {
+        Figures::default()
+    }
+
     /// Writes what waits and lets go of the files; whoever binds afterwards gets [`StoreError::Closed`]. Blocks.
     fn close(&self) -> Result<(), StoreError>;
 }
@@ -85,6 +92,17 @@ pub struct Health {
     pub state: Result<(), StoreError>,
     /// Since when it is so.
     pub since: DateTime<Utc>,
+}
+
+/// What a store counts of itself; a store that counts nothing has none.
+#[derive(Clone, Debug, Default)]
+pub struct Figures {
+    /// Durable bindings, void ones included.
+    pub bindings: usize,
+    /// How long it took to make bindings durable, each time for all who waited.
+    pub syncs: Durations,
+    /// How often that failed.
+    pub failures: u64,
 }
 
 /// Why the store did not do what was asked.
@@ -182,6 +200,15 @@ impl Bindings for Store {
 
     fn health(&self) -> Health {
         self.syncer.health()
+    }
+
+    fn figures(&self) -> Figures {
+        let ledger = self.syncer.ledger();
+        Figures {
+            bindings: self.held.count(),
+            syncs: ledger.syncs.read(),
+            failures: ledger.failures.load(Ordering::Relaxed),
+        }
     }
 
     fn close(&self) -> Result<(), StoreError> {

@@ -4,6 +4,7 @@
 //! first; the index and the reports are written between them, a part at a time. Writes go to a [`Disk`], results to [`Held`].
 
 use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -11,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use chrono::{DateTime, Utc};
 
+use crate::histogram::Histogram;
 use crate::model::license_key::LicenseId;
 use crate::model::site_host::SiteHost;
 
@@ -62,7 +64,24 @@ enum Message {
 pub(super) struct Syncer {
     queue: SyncSender<Message>,
     status: Arc<Mutex<Status>>,
+    ledger: Arc<LedgerCounts>,
     thread: Mutex<Option<JoinHandle<Result<(), StoreError>>>>,
+}
+
+/// How writing to the ledger went.
+#[derive(Default)]
+pub(super) struct LedgerCounts {
+    pub syncs: Histogram,
+    pub failures: AtomicU64,
+}
+
+impl LedgerCounts {
+    fn synced(&self, took: Duration, durable: bool) {
+        self.syncs.observe(took);
+        if !durable {
+            self.failures.fetch_add(1, Ordering::Relaxed);
+        }
+    }
 }
 
 struct Status {
@@ -80,12 +99,21 @@ impl Syncer {
     pub(super) fn start(disk: impl Disk, held: Arc<Held>, reports: Arc<Reports>, write_behind: Duration) -> Self {
         let (queue, jobs) = sync_channel(QUEUE);
         let status = Arc::new(Mutex::new(Status { failure: None, since: Utc::now() }));
-        let writer = Writer { disk, held, reports, status: status.clone(), next_shard: 0, index_failure: None };
+        let ledger = Arc::new(LedgerCounts::default());
+        let writer = Writer {
+            disk,
+            held,
+            reports,
+            status: status.clone(),
+            ledger: ledger.clone(),
+            next_shard: 0,
+            index_failure: None,
+        };
         let thread = std::thread::Builder::new().name("store".into()).spawn(move || writer.run(&jobs, write_behind));
         if let Err(error) = &thread {
             tracing::error!(%error, "the store's thread does not start");
         }
-        Self { queue, status, thread: Mutex::new(thread.ok()) }
+        Self { queue, status, ledger, thread: Mutex::new(thread.ok()) }
     }
 
     /// Hands over a binding; never blocks.
@@ -104,6 +132,11 @@ impl Syncer {
             Some(Failure::Closed) => Err(StoreError::Closed),
         };
         Health { state, since: status.since }
+    }
+
+    /// How writing to the ledger went.
+    pub(super) fn ledger(&self) -> &LedgerCounts {
+        &self.ledger
     }
 
     /// Writes what waits and ends the thread. Does nothing the second time.
@@ -129,6 +162,7 @@ struct Writer<D> {
     held: Arc<Held>,
     reports: Arc<Reports>,
     status: Arc<Mutex<Status>>,
+    ledger: Arc<LedgerCounts>,
     next_shard: usize,
     /// Why the index and reports are not written, if so. New sites are bound all the same.
     index_failure: Option<Arc<str>>,
@@ -163,7 +197,9 @@ impl<D: Disk> Writer<D> {
 
     fn bind(&mut self, jobs: Vec<Job>) {
         let entries: Vec<_> = jobs.iter().map(|job| job.entry.clone()).collect();
+        let started = Instant::now();
         let result = self.note(self.disk.append(&entries));
+        self.ledger.synced(started.elapsed(), result.is_ok());
         for job in jobs {
             self.held.settle(job, result.clone());
         }
