@@ -1,13 +1,14 @@
 //! `countersign serve`: opens the store, starts the server, and passes the system's signals on to it.
 
 use std::io::{IsTerminal, Write};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::{Exit, Failure};
-use crate::config::{Config, LogFormat, ServeSettings};
+use crate::config::{AdminListen, Config, LogFormat, ServeSettings};
 use crate::registry::RegistryError;
 use crate::serve::{self, LoadError, Server};
 use crate::store::{self, Bindings, StoreError};
@@ -43,16 +44,23 @@ async fn serve(config: &Config) -> Result<Arc<dyn Bindings>, Failure> {
     let mut interrupt = on(SignalKind::interrupt())?;
     let mut hang_up = on(SignalKind::hangup())?;
 
-    let loaded = serve::load(&config.paths).map_err(load_failure)?;
-    let address = config.serve.listen;
-    let listener = TcpListener::bind(address).await.map_err(|error| {
-        Failure::environment(format!("{address} cannot be listened on: {error}"))
-            .hint("choose another address with --listen")
-    })?;
+    let tls = config
+        .serve
+        .tls()
+        .map_err(|error| Failure::input(error).hint("set both for TLS, or neither behind a proxy that has it"))?;
+    let scheme = if tls.is_some() { "https" } else { "http" };
+    let loaded = serve::load(&config.paths).and_then(|loaded| loaded.with_tls(tls)).map_err(load_failure)?;
+    let listener = listen(config.serve.listen, "choose another address with --listen").await?;
     let address = listener.local_addr().map_err(Failure::environment)?;
+    let admin = match config.serve.admin_listen {
+        AdminListen::Off => None,
+        AdminListen::At(address) => Some(
+            listen(address, "choose another address with --admin-listen, or switch it off: --admin-listen off").await?,
+        ),
+    };
     // Last, because it makes files: a server that does not start leaves nothing behind.
     let bindings = store::open(&config.paths.store).map_err(store_failure)?;
-    let server = Server::start(&config.serve, &config.paths.public, loaded, Arc::clone(&bindings))
+    let mut server = Server::start(&config.serve, &config.paths.public, loaded, Arc::clone(&bindings))
         .map_err(Failure::environment)?;
 
     let reloader = server.reloader();
@@ -61,9 +69,17 @@ async fn serve(config: &Config) -> Result<Arc<dyn Bindings>, Failure> {
             reloader.force();
         }
     });
-    // Scripts that start the server with port 0 read the port here.
-    let _ = writeln!(std::io::stdout(), "listening on http://{address}");
-    tracing::info!(%address, "listening");
+    // Scripts that start the server with port 0 read the ports here.
+    let _ = writeln!(std::io::stdout(), "listening on {scheme}://{address}");
+    tracing::info!(%address, scheme, "listening");
+    if let Some(listener) = admin {
+        let address = listener.local_addr().map_err(Failure::environment)?;
+        let _ = writeln!(std::io::stdout(), "health and metrics on http://{address}");
+        if !address.ip().is_loopback() {
+            tracing::warn!(%address, "others can reach health and metrics, which name files: keep the port behind a firewall");
+        }
+        server = server.with_admin(listener);
+    }
     let shutdown = async move {
         tokio::select! {
             _ = terminate.recv() => {}
@@ -75,6 +91,12 @@ async fn serve(config: &Config) -> Result<Arc<dyn Bindings>, Failure> {
     Ok(bindings)
 }
 
+async fn listen(address: SocketAddr, hint: &str) -> Result<TcpListener, Failure> {
+    TcpListener::bind(address)
+        .await
+        .map_err(|error| Failure::environment(format!("{address} cannot be listened on: {error}")).hint(hint))
+}
+
 fn on(kind: SignalKind) -> Result<Signal, Failure> {
     signal(kind).map_err(Failure::environment)
 }
@@ -82,6 +104,10 @@ fn on(kind: SignalKind) -> Result<Signal, Failure> {
 fn load_failure(error: LoadError) -> Failure {
     match error {
         LoadError::Key(error) => {
+            let hint = error.hint();
+            Failure::environment(error).hint(hint)
+        }
+        LoadError::Tls(error) => {
             let hint = error.hint();
             Failure::environment(error).hint(hint)
         }

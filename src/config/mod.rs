@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 pub use paths::{PathSettings, Paths};
-pub use serve::{LocalHosts, LogFormat, ServeConfig, ServeSettings};
+pub use serve::{AdminListen, LocalHosts, LogFormat, ServeConfig, ServeSettings, TlsFiles};
 
 /// The file's name in an instance's folder.
 pub const FILE: &str = "countersign.toml";
@@ -48,6 +48,14 @@ pub enum ConfigError {
         /// What is wrong.
         message: String,
     },
+    /// A certificate without its key, or a key without its certificate.
+    #[error("{given} is set and {missing} is not")]
+    HalfOfTls {
+        /// The setting that is there.
+        given: &'static str,
+        /// The setting that is not.
+        missing: &'static str,
+    },
 }
 
 #[derive(Default, Deserialize)]
@@ -63,7 +71,8 @@ impl Config {
         // So that messages name `registry/…` as a person would, and not `./registry/…`.
         let instance = if instance == Path::new(".") { Path::new("") } else { instance };
         let file = File::read(&instance.join(FILE))?;
-        Ok(Self { paths: Paths::merge(instance, paths, file.paths), serve: ServeConfig::merge(serve, file.serve) })
+        let serve = ServeConfig::merge(instance, serve, file.serve);
+        Ok(Self { paths: Paths::merge(instance, paths, file.paths), serve })
     }
 }
 

@@ -1,12 +1,16 @@
 //! Table `[serve]`: how the server behaves, as it is set and as it is decided.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{AddrParseError, Ipv4Addr, SocketAddr};
 use std::num::{NonZeroU32, NonZeroUsize};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::time::Duration;
 
 use clap::ValueEnum;
 use ipnet::IpNet;
 use serde::Deserialize;
+
+use super::ConfigError;
 
 /// Table `[serve]`: how the server behaves.
 #[derive(clap::Args, Clone, Debug, Default, Deserialize)]
@@ -15,6 +19,15 @@ pub struct ServeSettings {
     /// Address and port to listen on [default: 127.0.0.1:8080]
     #[arg(long, env = "COUNTERSIGN_LISTEN", value_name = "ADDRESS")]
     pub listen: Option<SocketAddr>,
+    /// Where health and metrics are answered, or "off" [default: 127.0.0.1:8081]
+    #[arg(long, env = "COUNTERSIGN_ADMIN_LISTEN", value_name = "ADDRESS")]
+    pub admin_listen: Option<AdminListen>,
+    /// Certificate chain in PEM, the server's own first; with it the server speaks TLS [default: none]
+    #[arg(long, env = "COUNTERSIGN_TLS_CERTIFICATE", value_name = "FILE")]
+    pub tls_certificate: Option<PathBuf>,
+    /// The certificate's private key, PEM, mode 0600 [default: none]
+    #[arg(long, env = "COUNTERSIGN_TLS_KEY", value_name = "FILE")]
+    pub tls_key: Option<PathBuf>,
     /// Hours a site may go on without an answer, where its license does not say [default: 72]
     #[arg(long, env = "COUNTERSIGN_GRACE_PERIOD_HOURS", value_name = "HOURS")]
     pub grace_period_hours: Option<u32>,
@@ -45,9 +58,21 @@ pub struct ServeSettings {
     /// Statements that may wait for a signature; further validations are told to come back [default: 256]
     #[arg(long, env = "COUNTERSIGN_SIGNING_QUEUE", value_name = "N")]
     pub signing_queue: Option<NonZeroUsize>,
-    /// Seconds a request may take to arrive, headers and body each [default: 10]
+    /// Seconds a TLS handshake may take [default: 10]
+    #[arg(long, env = "COUNTERSIGN_TLS_HANDSHAKE_TIMEOUT_SECONDS", value_name = "SECONDS")]
+    pub tls_handshake_timeout_seconds: Option<NonZeroU32>,
+    /// Seconds a request's head may take to arrive [default: 10]
+    #[arg(long, env = "COUNTERSIGN_HEADER_TIMEOUT_SECONDS", value_name = "SECONDS")]
+    pub header_timeout_seconds: Option<NonZeroU32>,
+    /// Seconds a connection may wait for its next request [default: 75]
+    #[arg(long, env = "COUNTERSIGN_IDLE_TIMEOUT_SECONDS", value_name = "SECONDS")]
+    pub idle_timeout_seconds: Option<NonZeroU32>,
+    /// Seconds a request may take from its head to its answer, body and signature included [default: 10]
     #[arg(long, env = "COUNTERSIGN_REQUEST_TIMEOUT_SECONDS", value_name = "SECONDS")]
     pub request_timeout_seconds: Option<NonZeroU32>,
+    /// Seconds a client may take nothing of its answer [default: 10]
+    #[arg(long, env = "COUNTERSIGN_WRITE_TIMEOUT_SECONDS", value_name = "SECONDS")]
+    pub write_timeout_seconds: Option<NonZeroU32>,
     /// Seconds that requests under way get to finish after SIGTERM [default: 10]
     #[arg(long, env = "COUNTERSIGN_DRAIN_SECONDS", value_name = "SECONDS")]
     pub drain_seconds: Option<u32>,
@@ -72,6 +97,41 @@ pub enum LocalHosts {
     Refuse,
 }
 
+/// Where health and metrics are answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub enum AdminListen {
+    /// Nowhere.
+    Off,
+    /// On a listener of its own.
+    At(SocketAddr),
+}
+
+impl FromStr for AdminListen {
+    type Err = AddrParseError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text == "off" { Ok(Self::Off) } else { text.parse().map(Self::At) }
+    }
+}
+
+impl TryFrom<String> for AdminListen {
+    type Error = AddrParseError;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        text.parse()
+    }
+}
+
+/// What the server proves its name with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// The certificate chain, PEM.
+    pub certificate: PathBuf,
+    /// The private key, PEM.
+    pub key: PathBuf,
+}
+
 /// How log lines are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
@@ -88,6 +148,9 @@ pub enum LogFormat {
 #[allow(missing_docs, reason = "each is the setting of the same name in ServeSettings")]
 pub struct ServeConfig {
     pub listen: SocketAddr,
+    pub admin_listen: AdminListen,
+    pub tls_certificate: Option<PathBuf>,
+    pub tls_key: Option<PathBuf>,
     pub grace_period_hours: u32,
     pub local_hosts: LocalHosts,
     pub requests_per_minute: NonZeroU32,
@@ -98,23 +161,49 @@ pub struct ServeConfig {
     pub max_connections: NonZeroUsize,
     pub connections_per_address: NonZeroUsize,
     pub signing_queue: NonZeroUsize,
+    pub tls_handshake_timeout: Duration,
+    pub header_timeout: Duration,
+    pub idle_timeout: Duration,
     pub request_timeout: Duration,
+    pub write_timeout: Duration,
     pub drain: Duration,
     pub poll: Duration,
     pub log_format: LogFormat,
 }
 
 impl ServeConfig {
-    /// What the command line and the environment gave, over what the file says.
-    pub(super) fn merge(given: &ServeSettings, file: ServeSettings) -> Self {
+    /// What TLS is spoken with; `None` where it is not.
+    ///
+    /// # Errors
+    /// [`ConfigError::HalfOfTls`].
+    pub fn tls(&self) -> Result<Option<TlsFiles>, ConfigError> {
+        match (self.tls_certificate.clone(), self.tls_key.clone()) {
+            (Some(certificate), Some(key)) => Ok(Some(TlsFiles { certificate, key })),
+            (None, None) => Ok(None),
+            (Some(_), None) => Err(ConfigError::HalfOfTls { given: "tls_certificate", missing: "tls_key" }),
+            (None, Some(_)) => Err(ConfigError::HalfOfTls { given: "tls_key", missing: "tls_certificate" }),
+        }
+    }
+
+    /// What the command line and the environment gave, over what the file in `instance` says.
+    pub(super) fn merge(instance: &Path, given: &ServeSettings, file: ServeSettings) -> Self {
         let seconds = |value: u32| Duration::from_secs(value.into());
         let positive = |value: Option<NonZeroU32>, default| seconds(value.map_or(default, NonZeroU32::get));
         // No default is 0.
         let number = |value: Option<NonZeroU32>, default| value.or(NonZeroU32::new(default)).unwrap_or(NonZeroU32::MIN);
         let size =
             |value: Option<NonZeroUsize>, default| value.or(NonZeroUsize::new(default)).unwrap_or(NonZeroUsize::MIN);
+        let path = |given: &Option<PathBuf>, file: Option<PathBuf>| {
+            given.clone().or_else(|| file.map(|path| instance.join(path)))
+        };
         Self {
             listen: given.listen.or(file.listen).unwrap_or_else(|| (Ipv4Addr::LOCALHOST, 8080).into()),
+            admin_listen: given
+                .admin_listen
+                .or(file.admin_listen)
+                .unwrap_or(AdminListen::At((Ipv4Addr::LOCALHOST, 8081).into())),
+            tls_certificate: path(&given.tls_certificate, file.tls_certificate),
+            tls_key: path(&given.tls_key, file.tls_key),
             grace_period_hours: given.grace_period_hours.or(file.grace_period_hours).unwrap_or(72),
             local_hosts: given.local_hosts.or(file.local_hosts).unwrap_or_default(),
             requests_per_minute: number(given.requests_per_minute.or(file.requests_per_minute), 6_000),
@@ -125,6 +214,13 @@ impl ServeConfig {
             max_connections: size(given.max_connections.or(file.max_connections), 4_096),
             connections_per_address: size(given.connections_per_address.or(file.connections_per_address), 256),
             signing_queue: size(given.signing_queue.or(file.signing_queue), 256),
+            tls_handshake_timeout: positive(
+                given.tls_handshake_timeout_seconds.or(file.tls_handshake_timeout_seconds),
+                10,
+            ),
+            header_timeout: positive(given.header_timeout_seconds.or(file.header_timeout_seconds), 10),
+            idle_timeout: positive(given.idle_timeout_seconds.or(file.idle_timeout_seconds), 75),
+            write_timeout: positive(given.write_timeout_seconds.or(file.write_timeout_seconds), 10),
             request_timeout: positive(given.request_timeout_seconds.or(file.request_timeout_seconds), 10),
             drain: seconds(given.drain_seconds.or(file.drain_seconds).unwrap_or(10)),
             poll: positive(given.poll_seconds.or(file.poll_seconds), 30),

@@ -8,38 +8,32 @@ use serde::{Serialize, Serializer};
 use warp::http::{HeaderValue, StatusCode, header};
 use warp::reply::Response;
 
-/// What the server is made of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "each is its name")]
-pub enum Part {
-    Registry,
-    Catalog,
-    Key,
-    Store,
-}
+use super::label::labels;
 
-impl Part {
-    /// The part's name in logs and on `/readyz`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Registry => "registry",
-            Self::Catalog => "catalog",
-            Self::Key => "key",
-            Self::Store => "store",
-        }
+labels! {
+    /// What the server is made of.
+    #[allow(missing_docs, reason = "each is its name")]
+    Part {
+        Registry = "registry",
+        Catalog = "catalog",
+        Key = "key",
+        Store = "store",
+        Tls = "tls",
     }
 }
 
-/// How a part is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum State {
-    /// As it stands on disk.
-    Ok,
-    /// What stands on disk is broken; the last good state is served.
-    Stale,
-    /// It does not do its work.
-    Failing,
+labels! {
+    /// How a part is.
+    #[derive(Serialize)]
+    #[serde(rename_all = "lowercase")]
+    State {
+        /// As it stands on disk.
+        Ok = "ok",
+        /// What stands on disk is broken; the last good state is served.
+        Stale = "stale",
+        /// It does not do its work.
+        Failing = "failing",
+    }
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -61,6 +55,16 @@ struct Parts {
     key: Condition,
     registry: Condition,
     store: Condition,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tls: Option<Condition>,
+}
+
+impl Parts {
+    fn all(&self) -> impl Iterator<Item = (Part, &Condition)> {
+        let Self { catalog, key, registry, store, tls } = self;
+        let parts = [(Part::Catalog, catalog), (Part::Key, key), (Part::Registry, registry), (Part::Store, store)];
+        parts.into_iter().chain(tls.as_ref().map(|tls| (Part::Tls, tls)))
+    }
 }
 
 #[derive(Serialize)]
@@ -74,10 +78,11 @@ struct Readiness<'a> {
 pub struct Health(Mutex<Parts>);
 
 impl Health {
-    /// Everything is well as of `now`.
-    pub fn new(now: DateTime<Utc>) -> Self {
-        let well = Condition { state: State::Ok, since: now, detail: None };
-        Self(Mutex::new(Parts { catalog: well.clone(), key: well.clone(), registry: well.clone(), store: well }))
+    /// Everything is well as of `now`; TLS is a part where it is spoken.
+    pub fn new(tls: bool, now: DateTime<Utc>) -> Self {
+        let well = || Condition { state: State::Ok, since: now, detail: None };
+        let tls = tls.then(well);
+        Self(Mutex::new(Parts { catalog: well(), key: well(), registry: well(), store: well(), tls }))
     }
 
     /// Notes that a part is in `state`, `since` when; a part that stays in its state keeps its time. Returns whether
@@ -89,6 +94,10 @@ impl Health {
             Part::Catalog => &mut parts.catalog,
             Part::Key => &mut parts.key,
             Part::Store => &mut parts.store,
+            Part::Tls => match &mut parts.tls {
+                Some(tls) => tls,
+                None => return false,
+            },
         };
         let news = condition.state != state || condition.detail != detail;
         if news {
@@ -98,11 +107,16 @@ impl Health {
         news
     }
 
+    /// The state of every part.
+    pub fn states(&self) -> Vec<(Part, State)> {
+        let parts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        parts.all().map(|(part, condition)| (part, condition.state)).collect()
+    }
+
     /// The answer of `/readyz`: 200 while every part does its work, be it with its last good state, else 503.
     pub fn readiness(&self) -> Response {
         let parts = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let Parts { catalog, key, registry, store } = &parts;
-        let ready = [catalog, key, registry, store].iter().all(|condition| condition.state != State::Failing);
+        let ready = parts.all().all(|(_, condition)| condition.state != State::Failing);
         // Strings and a bool: nothing in it can fail to serialize.
         let body = serde_json::to_vec_pretty(&Readiness { ready, parts: &parts }).unwrap_or_default();
         let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };

@@ -5,11 +5,12 @@
 use std::hash::Hash;
 use std::net::{IpAddr, Ipv6Addr};
 use std::num::NonZeroU32;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use governor::clock::{Clock, DefaultClock};
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 
+use super::label::labels;
 use super::problem::Problem;
 use crate::model::license_key::LicenseId;
 
@@ -43,6 +44,37 @@ impl Limits {
     pub fn check_failure(&self, address: IpAddr) -> Result<(), Problem> {
         self.failures.take(&network(address))
     }
+
+    /// How many were told to come back.
+    pub fn refused(&self, limit: Limit) -> u64 {
+        let refused = match limit {
+            Limit::Address => &self.addresses.refused,
+            Limit::License => &self.licenses.refused,
+            Limit::Failures => &self.failures.refused,
+        };
+        refused.load(Ordering::Relaxed)
+    }
+
+    /// How many buckets are held.
+    pub fn buckets(&self, limit: Limit) -> usize {
+        match limit {
+            Limit::Address => self.addresses.limiter.len(),
+            Limit::License => self.licenses.limiter.len(),
+            Limit::Failures => self.failures.limiter.len(),
+        }
+    }
+}
+
+labels! {
+    /// What is limited.
+    Limit {
+        /// Requests of one address.
+        Address = "address",
+        /// Questions about one license.
+        License = "license",
+        /// Wrong keys of one address.
+        Failures = "failures",
+    }
 }
 
 /// One bucket for each of what is counted.
@@ -50,11 +82,16 @@ impl Limits {
 struct Buckets<K: Hash + Eq + Clone> {
     limiter: DefaultKeyedRateLimiter<K>,
     taken: AtomicU32,
+    refused: AtomicU64,
 }
 
 impl<K: Hash + Eq + Clone> Buckets<K> {
     fn new(per_minute: NonZeroU32) -> Self {
-        Self { limiter: RateLimiter::dashmap(Quota::per_minute(per_minute)), taken: AtomicU32::new(0) }
+        Self {
+            limiter: RateLimiter::dashmap(Quota::per_minute(per_minute)),
+            taken: AtomicU32::new(0),
+            refused: AtomicU64::new(0),
+        }
     }
 
     /// Takes one from the bucket of `key`, or says in how many seconds there will be one.
@@ -65,6 +102,7 @@ impl<K: Hash + Eq + Clone> Buckets<K> {
             self.limiter.shrink_to_fit();
         }
         self.limiter.check_key(key).map_err(|not_until| {
+            self.refused.fetch_add(1, Ordering::Relaxed);
             let wait = not_until.wait_time_from(DefaultClock::default().now());
             Problem::TooManyRequests(wait.as_secs_f64().ceil().max(1.0) as u64)
         })

@@ -1,20 +1,29 @@
 //! The server: binds licenses, signs what they entitle to, and hands out manifests to who may have them.
 //!
-//! `listener` accepts, `routes` dispatches, `validate` and `updates` parse and reply, `gate` decides, `signer` signs,
-//! and `reload` puts in force what changed on disk.
+//! `listener` accepts, `connection` speaks, `routes` dispatches, `validate` and `updates` parse and reply, `gate` decides, `signer` signs,
+//! and `reload` puts in force what changed on disk. `admin` answers the operator.
 
+pub mod admin;
 pub mod client;
+pub mod code;
+pub mod connection;
+pub mod exposition;
 pub mod gate;
 pub mod health;
+pub mod label;
 pub mod limits;
 pub mod listener;
+pub mod metrics;
+pub mod pace;
 pub mod problem;
 pub mod reload;
 pub mod request;
 pub mod routes;
 mod seats;
+mod secret_file;
 pub mod signer;
 pub mod signing_queue;
+pub mod tls;
 pub mod updates;
 pub mod validate;
 mod watch;
@@ -24,16 +33,21 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use chrono::Utc;
+use chrono::{DateTime, Utc};
+use futures_util::FutureExt;
 use tokio::net::TcpListener;
+use tokio::sync::oneshot;
 
 use self::client::Proxies;
 use self::gate::Gate;
 use self::health::{Health, Part, State};
 use self::limits::Limits;
 use self::listener::Bounds;
-use self::reload::{Loaded, Reloader};
+use self::metrics::Metrics;
+use self::pace::Patience;
+use self::reload::{Loaded, Reloader, Reloads};
 use self::signer::Signer;
+use self::tls::{Tls, TlsAcceptor};
 use crate::config::{LocalHosts, ServeConfig};
 use crate::model::error_chain::ErrorChain;
 use crate::store::Bindings;
@@ -46,6 +60,10 @@ pub struct Service {
     signer: Signer,
     limits: Limits,
     health: Health,
+    metrics: Arc<Metrics>,
+    reloads: Reloads,
+    tls: Option<Arc<Tls>>,
+    started: DateTime<Utc>,
     public: PathBuf,
     request_timeout: Duration,
     grace_period_hours: u32,
@@ -53,15 +71,20 @@ pub struct Service {
 }
 
 impl Service {
-    /// The answer of `/readyz`; the store is asked, the other parts were noted when they were loaded.
+    /// The answer of `/readyz`.
     fn readiness(&self) -> warp::reply::Response {
+        self.note_store();
+        self.health.readiness()
+    }
+
+    /// The store is asked; the other parts were noted when they were loaded.
+    fn note_store(&self) {
         let store = self.gate.bindings().health();
         let (state, detail) = match store.state {
             Ok(()) => (State::Ok, None),
             Err(error) => (State::Failing, Some(error.to_string())),
         };
         self.health.note(Part::Store, state, detail, store.since);
-        self.health.readiness()
     }
 }
 
@@ -70,6 +93,8 @@ pub struct Server {
     service: Arc<Service>,
     reloader: Reloader,
     bounds: Bounds,
+    acceptor: Option<TlsAcceptor>,
+    admin: Option<TcpListener>,
 }
 
 impl Server {
@@ -78,7 +103,7 @@ impl Server {
     /// # Errors
     /// The machine gives no thread.
     pub fn start(config: &ServeConfig, public: &Path, loaded: Loaded, bindings: Arc<dyn Bindings>) -> io::Result<Self> {
-        let Loaded { snapshot, files, fault } = loaded;
+        let Loaded { snapshot, tls, files, fault } = loaded;
         tracing::info!(
             plugins = snapshot.registry.plugin_count(),
             licenses = snapshot.registry.license_count(),
@@ -86,7 +111,8 @@ impl Server {
             key_id = snapshot.key.public().key_id(),
             "loaded"
         );
-        let health = Health::new(Utc::now());
+        let health = Health::new(tls.is_some(), Utc::now());
+        let acceptor = tls.as_ref().map(Tls::acceptor).transpose().map_err(io::Error::other)?;
         if let Some(fault) = fault {
             health.note(Part::Catalog, State::Failing, Some(ErrorChain(&fault).first_line()), Utc::now());
         }
@@ -95,6 +121,10 @@ impl Server {
             signer: Signer::start(config.signing_queue.get())?,
             limits: Limits::new(config.requests_per_minute, config.requests_per_license, config.failures_per_minute),
             health,
+            metrics: Arc::default(),
+            reloads: Reloads::default(),
+            tls,
+            started: Utc::now(),
             public: public.to_owned(),
             request_timeout: config.request_timeout,
             grace_period_hours: config.grace_period_hours,
@@ -105,11 +135,15 @@ impl Server {
             connections: config.max_connections.get(),
             connections_per_address: config.connections_per_address.get(),
             proxies: Proxies { networks: config.proxies.clone(), hops: config.proxy_hops.get() },
-            header_timeout: config.request_timeout,
-            write_timeout: config.request_timeout,
+            handshake_timeout: config.tls_handshake_timeout,
+            patience: Patience {
+                header: config.header_timeout,
+                idle: config.idle_timeout,
+                write: config.write_timeout,
+            },
             drain: config.drain,
         };
-        Ok(Self { service, reloader, bounds })
+        Ok(Self { service, reloader, bounds, acceptor, admin: None })
     }
 
     /// A handle that makes the server look at its files at once.
@@ -117,8 +151,25 @@ impl Server {
         self.reloader.clone()
     }
 
-    /// Serves on `listener` until `shutdown` completes, and lets requests under way finish.
+    /// Answers health and metrics on `listener`.
+    pub fn with_admin(self, listener: TcpListener) -> Self {
+        Self { admin: Some(listener), ..self }
+    }
+
+    /// Serves on `listener` until `shutdown` completes, and lets requests under way finish. The admin listener goes last.
     pub async fn run(self, listener: TcpListener, shutdown: impl Future<Output = ()>) {
-        listener::run(listener, routes::all(Arc::clone(&self.service)), self.bounds, shutdown).await;
+        let Self { service, reloader: _reloader, bounds, acceptor, admin } = self;
+        let (drained, draining) = oneshot::channel::<()>();
+        let public = async {
+            let metrics = Arc::clone(&service.metrics);
+            listener::run(listener, routes::all(Arc::clone(&service)), acceptor, bounds, metrics, shutdown).await;
+            drop(drained);
+        };
+        let admin = async {
+            let Some(listener) = admin else { return };
+            let routes = admin::routes(Arc::clone(&service));
+            listener::run(listener, routes, None, admin::bounds(), Arc::default(), draining.map(drop)).await;
+        };
+        tokio::join!(public, admin);
     }
 }

@@ -11,6 +11,8 @@ use uuid::Uuid;
 use warp::http::{HeaderValue, StatusCode, header};
 use warp::reply::Response;
 
+use super::code::Code;
+use super::label::Label;
 use crate::model::entitlement::Refusal;
 use crate::model::license_key::LicenseKeyError;
 
@@ -45,7 +47,7 @@ pub enum Problem {
     NotFound,
     /// The address does not take this method; those it takes.
     MethodNotAllowed(&'static str),
-    /// The request did not arrive in time.
+    /// The request did not arrive, or not get its answer, in time.
     RequestTimeout,
     /// The body is larger than this many bytes.
     PayloadTooLarge(usize),
@@ -79,39 +81,45 @@ impl Problem {
         Self::Internal(request_id)
     }
 
+    /// The code alone.
+    pub fn code(&self) -> Code {
+        self.row().1
+    }
+
     /// The table: HTTP status and code.
-    fn row(&self) -> (StatusCode, &'static str) {
+    fn row(&self) -> (StatusCode, Code) {
+        use Code as C;
         use StatusCode as S;
         match self {
-            Self::Malformed(_) => (S::BAD_REQUEST, "malformed_request"),
-            Self::MissingField(_) => (S::BAD_REQUEST, "missing_field"),
+            Self::Malformed(_) => (S::BAD_REQUEST, C::MalformedRequest),
+            Self::MissingField(_) => (S::BAD_REQUEST, C::MissingField),
             Self::Refused(refusal) => match refusal {
-                Refusal::UnknownLicense => (S::FORBIDDEN, "unknown_license"),
-                Refusal::LicenseExpired => (S::FORBIDDEN, "license_expired"),
-                Refusal::LicenseSuspended => (S::FORBIDDEN, "license_suspended"),
-                Refusal::LicenseRevoked => (S::FORBIDDEN, "license_revoked"),
-                Refusal::LicenseNotBound => (S::FORBIDDEN, "license_not_bound"),
-                Refusal::BoundElsewhere => (S::FORBIDDEN, "bound_elsewhere"),
-                Refusal::PluginNotCovered => (S::FORBIDDEN, "plugin_not_covered"),
-                Refusal::UnknownPlugin => (S::NOT_FOUND, "unknown_plugin"),
-                Refusal::SourceNotConfigured => (S::NOT_FOUND, "source_not_configured"),
+                Refusal::UnknownLicense => (S::FORBIDDEN, C::UnknownLicense),
+                Refusal::LicenseExpired => (S::FORBIDDEN, C::LicenseExpired),
+                Refusal::LicenseSuspended => (S::FORBIDDEN, C::LicenseSuspended),
+                Refusal::LicenseRevoked => (S::FORBIDDEN, C::LicenseRevoked),
+                Refusal::LicenseNotBound => (S::FORBIDDEN, C::LicenseNotBound),
+                Refusal::BoundElsewhere => (S::FORBIDDEN, C::BoundElsewhere),
+                Refusal::PluginNotCovered => (S::FORBIDDEN, C::PluginNotCovered),
+                Refusal::UnknownPlugin => (S::NOT_FOUND, C::UnknownPlugin),
+                Refusal::SourceNotConfigured => (S::NOT_FOUND, C::SourceNotConfigured),
             },
-            Self::LicenseKey(LicenseKeyError::Malformed) => (S::UNPROCESSABLE_ENTITY, "malformed_license_key"),
-            Self::LicenseKey(LicenseKeyError::Checksum) => (S::UNPROCESSABLE_ENTITY, "license_key_checksum"),
-            Self::SiteUrl { .. } => (S::UNPROCESSABLE_ENTITY, "malformed_site_url"),
-            Self::BuildId => (S::UNPROCESSABLE_ENTITY, "malformed_build_id"),
-            Self::FieldTooLong { .. } => (S::UNPROCESSABLE_ENTITY, "field_too_long"),
-            Self::NotFound => (S::NOT_FOUND, "not_found"),
-            Self::MethodNotAllowed(_) => (S::METHOD_NOT_ALLOWED, "method_not_allowed"),
-            Self::RequestTimeout => (S::REQUEST_TIMEOUT, "request_timeout"),
-            Self::PayloadTooLarge(_) => (S::PAYLOAD_TOO_LARGE, "payload_too_large"),
-            Self::UriTooLong(_) => (S::URI_TOO_LONG, "uri_too_long"),
-            Self::UnsupportedMediaType => (S::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type"),
-            Self::HeadersTooLarge(_) => (S::REQUEST_HEADER_FIELDS_TOO_LARGE, "headers_too_large"),
-            Self::TooManyRequests(_) => (S::TOO_MANY_REQUESTS, "too_many_requests"),
-            Self::Overloaded => (S::SERVICE_UNAVAILABLE, "overloaded"),
-            Self::StoreUnavailable => (S::SERVICE_UNAVAILABLE, "store_unavailable"),
-            Self::Internal(_) => (S::INTERNAL_SERVER_ERROR, "internal"),
+            Self::LicenseKey(LicenseKeyError::Malformed) => (S::UNPROCESSABLE_ENTITY, C::MalformedLicenseKey),
+            Self::LicenseKey(LicenseKeyError::Checksum) => (S::UNPROCESSABLE_ENTITY, C::LicenseKeyChecksum),
+            Self::SiteUrl { .. } => (S::UNPROCESSABLE_ENTITY, C::MalformedSiteUrl),
+            Self::BuildId => (S::UNPROCESSABLE_ENTITY, C::MalformedBuildId),
+            Self::FieldTooLong { .. } => (S::UNPROCESSABLE_ENTITY, C::FieldTooLong),
+            Self::NotFound => (S::NOT_FOUND, C::NotFound),
+            Self::MethodNotAllowed(_) => (S::METHOD_NOT_ALLOWED, C::MethodNotAllowed),
+            Self::RequestTimeout => (S::REQUEST_TIMEOUT, C::RequestTimeout),
+            Self::PayloadTooLarge(_) => (S::PAYLOAD_TOO_LARGE, C::PayloadTooLarge),
+            Self::UriTooLong(_) => (S::URI_TOO_LONG, C::UriTooLong),
+            Self::UnsupportedMediaType => (S::UNSUPPORTED_MEDIA_TYPE, C::UnsupportedMediaType),
+            Self::HeadersTooLarge(_) => (S::REQUEST_HEADER_FIELDS_TOO_LARGE, C::HeadersTooLarge),
+            Self::TooManyRequests(_) => (S::TOO_MANY_REQUESTS, C::TooManyRequests),
+            Self::Overloaded => (S::SERVICE_UNAVAILABLE, C::Overloaded),
+            Self::StoreUnavailable => (S::SERVICE_UNAVAILABLE, C::StoreUnavailable),
+            Self::Internal(_) => (S::INTERNAL_SERVER_ERROR, C::Internal),
         }
     }
 
@@ -127,7 +135,9 @@ impl Problem {
             Self::FieldTooLong { field, limit } => format!("'{field}' may be at most {limit} bytes long."),
             Self::NotFound => "No operation and no public file has this address.".to_owned(),
             Self::MethodNotAllowed(allowed) => format!("This address takes {allowed}."),
-            Self::RequestTimeout => "The request's body did not arrive in time.".to_owned(),
+            Self::RequestTimeout => {
+                "The request's body did not arrive, or its answer was not ready, in time.".to_owned()
+            }
             Self::PayloadTooLarge(limit) => format!("The body may be at most {limit} bytes long."),
             Self::UriTooLong(limit) => format!("The path and query may be at most {limit} bytes long."),
             Self::UnsupportedMediaType => "Send the body as application/json, uncompressed.".to_owned(),
@@ -157,6 +167,7 @@ impl Problem {
     /// The answer on the wire.
     pub fn into_response(self) -> Response {
         let (status, code) = self.row();
+        let code = code.name();
         let request_id = match self {
             Self::Internal(id) => Some(id),
             _ if status.is_server_error() => {

@@ -6,6 +6,7 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant, SystemTime};
@@ -16,10 +17,12 @@ use chrono::Utc;
 use super::Service;
 use super::gate::Snapshot;
 use super::health::{Part, State};
+use super::label::{Counters, Label};
 use super::signer::{KeyError, SigningKey};
+use super::tls::{Tls, TlsError};
 use super::watch::Watch;
 use crate::catalog::{Catalog, CatalogError};
-use crate::config::Paths;
+use crate::config::{Paths, TlsFiles};
 use crate::model::error_chain::ErrorChain;
 use crate::registry::{Registry, RegistryError};
 
@@ -50,6 +53,9 @@ pub enum LoadError {
     /// There is no usable signing key.
     #[error(transparent)]
     Key(#[from] KeyError),
+    /// There is no usable certificate.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// The registry is fine, but so much smaller that it looks like an accident.
     #[error("it drops {dropped} of {held} licenses; if that is meant, send SIGHUP")]
     DropsLicenses {
@@ -67,24 +73,63 @@ pub struct Loaded {
     pub snapshot: Snapshot,
     /// What is wrong with the catalog, which is empty then.
     pub fault: Option<CatalogError>,
+    /// Shown to whoever connects, where TLS is spoken.
+    pub tls: Option<Arc<Tls>>,
     /// What is to be watched.
-    pub files: [File; 3],
+    pub files: Vec<File>,
+}
+
+impl Loaded {
+    /// Loads what TLS is spoken with, too.
+    pub fn with_tls(mut self, files: Option<TlsFiles>) -> Result<Self, LoadError> {
+        if let Some(files) = files {
+            self.files.push(File::new(Part::Tls, &[&files.certificate, &files.key]));
+            self.tls = Some(Tls::load(files)?);
+        }
+        Ok(self)
+    }
+}
+
+/// How often each part was loaded again.
+#[derive(Debug, Default)]
+pub struct Reloads {
+    /// What was loaded is in force.
+    pub done: Counters<Part>,
+    /// The last good state stayed in force.
+    pub failed: Counters<Part>,
+    last: [AtomicI64; Part::ALL.len()],
+}
+
+impl Reloads {
+    /// When what is in force was loaded, in seconds since 1970; 0 where that was at the start.
+    pub fn last(&self, part: Part) -> i64 {
+        self.last[part.place()].load(Ordering::Relaxed)
+    }
+
+    fn count(&self, part: Part, done: bool) {
+        if done {
+            self.done.add(part);
+            self.last[part.place()].store(Utc::now().timestamp(), Ordering::Relaxed);
+        } else {
+            self.failed.add(part);
+        }
+    }
 }
 
 /// Loads everything for a start. Without a key there is nothing to say, and without a registry nothing true; without
 /// releases there is.
 pub fn load(paths: &Paths) -> Result<Loaded, LoadError> {
     // Looked at before they are read, so that no change falls between.
-    let mut files = [
-        File::new(Part::Registry, &paths.registry),
-        File::new(Part::Catalog, &paths.releases),
-        File::new(Part::Key, &paths.signing_key),
+    let mut files = vec![
+        File::new(Part::Registry, &[&paths.registry]),
+        File::new(Part::Catalog, &[&paths.releases]),
+        File::new(Part::Key, &[&paths.signing_key]),
     ];
     let key = Arc::new(SigningKey::load(&paths.signing_key)?);
     let registry = Arc::new(Registry::load(&paths.registry)?);
     let (catalog, fault) = first_catalog(&paths.releases);
     files[1].failed = fault.is_some();
-    Ok(Loaded { snapshot: Snapshot { registry, catalog: Arc::new(catalog), key }, files, fault })
+    Ok(Loaded { snapshot: Snapshot { registry, catalog: Arc::new(catalog), key }, tls: None, files, fault })
 }
 
 /// The catalog for a start. A build that is under way is waited for; one that was killed must not keep licenses from
@@ -125,10 +170,10 @@ enum Wake {
 
 impl Reloader {
     /// Starts the thread that keeps `service` in step with the files it was loaded from.
-    pub fn start(service: &Arc<Service>, files: [File; 3], poll: Duration) -> io::Result<Self> {
+    pub fn start(service: &Arc<Service>, files: Vec<File>, poll: Duration) -> io::Result<Self> {
         let (wake, woken) = sync_channel(PENDING);
         let changed = wake.clone();
-        let watch = Watch::new(files.iter().map(|file| file.path.clone()).collect(), move || {
+        let watch = Watch::new(files.iter().flat_map(|file| file.paths.clone()).collect(), move || {
             // Where that many wait, the change is looked at anyway.
             let _ = changed.try_send(Wake::Changed);
         });
@@ -146,7 +191,7 @@ impl Reloader {
 
 struct Worker {
     service: Weak<Service>,
-    files: [File; 3],
+    files: Vec<File>,
     watch: Watch,
     poll: Duration,
 }
@@ -155,7 +200,7 @@ struct Worker {
 #[derive(Debug)]
 pub struct File {
     part: Part,
-    path: PathBuf,
+    paths: Vec<PathBuf>,
     seen: Option<u64>,
     failed: bool,
 }
@@ -198,14 +243,15 @@ fn settle(woken: &Receiver<Wake>) -> bool {
 }
 
 impl File {
-    fn new(part: Part, path: &Path) -> Self {
-        let print = Fingerprint::of(path);
-        Self { part, path: path.to_owned(), seen: print.at_rest.then_some(print.value), failed: false }
+    fn new(part: Part, paths: &[&Path]) -> Self {
+        let paths: Vec<PathBuf> = paths.iter().map(|path| path.to_path_buf()).collect();
+        let print = Fingerprint::of(&paths);
+        Self { part, paths, seen: print.at_rest.then_some(print.value), failed: false }
     }
 
     /// Loads the part if its files changed and are at rest. Returns whether they are.
     fn refresh(&mut self, service: &Service, forced: bool) -> bool {
-        let print = Fingerprint::of(&self.path);
+        let print = Fingerprint::of(&self.paths);
         let unchanged = self.seen == Some(print.value);
         if unchanged && !self.failed && !forced {
             return true;
@@ -218,6 +264,7 @@ impl File {
         let started = Instant::now();
         let outcome = self.load(service, forced);
         self.failed = outcome.is_err();
+        service.reloads.count(self.part, outcome.is_ok());
         let part = self.part.name();
         match outcome {
             Ok(()) => {
@@ -236,21 +283,23 @@ impl File {
     }
 
     fn load(&self, service: &Service, forced: bool) -> Result<(), LoadError> {
+        let Some(path) = self.paths.first() else { return Ok(()) };
         let held = service.gate.snapshot();
         let mut next = Snapshot::clone(&held);
         match self.part {
             Part::Registry => {
-                next.registry = Arc::new(Registry::load(&self.path)?);
+                next.registry = Arc::new(Registry::load(path)?);
                 if !forced {
                     refuse_an_accident(&held.registry, &next.registry)?;
                 }
             }
-            Part::Catalog => match Catalog::load(&self.path) {
+            Part::Catalog => match Catalog::load(path) {
                 // Still nothing published.
                 Err(CatalogError::NoIndex { .. }) if held.catalog.releases() == 0 => {}
                 loaded => next.catalog = Arc::new(loaded?),
             },
-            Part::Key => next.key = Arc::new(SigningKey::load(&self.path)?),
+            Part::Key => next.key = Arc::new(SigningKey::load(path)?),
+            Part::Tls => return service.tls.as_ref().map_or(Ok(()), |tls| Ok(tls.reload()?)),
             Part::Store => {}
         }
         // This thread is the only one that replaces the snapshot.
@@ -280,15 +329,18 @@ const TICKS: Duration = Duration::from_millis(50);
 const MAX_DEPTH: usize = 8;
 
 impl Fingerprint {
-    fn of(path: &Path) -> Self {
+    fn of(paths: &[PathBuf]) -> Self {
         let mut hasher = DefaultHasher::new();
         let mut newest = (0, 0);
-        walk(path, MAX_DEPTH, &mut |path, metadata| {
+        let mut look = |path: &Path, metadata: &fs::Metadata| {
             let changed = (metadata.ctime(), metadata.ctime_nsec());
             newest = newest.max(changed);
             (path, metadata.dev(), metadata.ino(), metadata.size(), metadata.mtime(), metadata.mtime_nsec(), changed)
                 .hash(&mut hasher);
-        });
+        };
+        for path in paths {
+            walk(path, MAX_DEPTH, &mut look);
+        }
         let newest = SystemTime::UNIX_EPOCH + Duration::new(newest.0.max(0) as u64, newest.1 as u32);
         // A time in the future is a clock that was set back: at rest as far as anyone can tell.
         let at_rest = newest.elapsed().map_or(true, |age| age > TICKS);

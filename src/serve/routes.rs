@@ -4,25 +4,33 @@
 //! |---|---|---|
 //! | POST | `/api/v1/validate-license` | [`validate`] |
 //! | GET | `/api/v1/updates/<plugin>` | [`updates`] |
-//! | GET, HEAD | `/healthz`, `/readyz` | [`health`] |
 //! | GET, HEAD | anything else | a file of `public/` |
+//!
+//! The admin listener's own page is [`admin`](super::admin).
 
 use std::convert::Infallible;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Instant;
 
 use warp::http::{HeaderMap, Method};
 use warp::reject::{MethodNotAllowed, Reject};
-use warp::reply::Response;
 use warp::{Filter, Rejection, Reply};
 
 use super::client::ClientAddress;
+use super::code::Code;
+use super::metrics::Operation;
 use super::problem::Problem;
-use super::{Service, health, updates, validate};
+use super::{Service, updates, validate};
 
-/// Everything the server answers, as one filter that never rejects.
+/// Everything the server answers, as one filter that never rejects. Each request is counted, and has a deadline.
 pub fn all(service: Arc<Service>) -> impl Filter<Extract = (impl Reply,), Error = Infallible> + Clone {
-    let public = warp::fs::dir(service.public.clone()).map(Reply::into_response);
+    let metrics = Arc::clone(&service.metrics);
+    let refusals = Arc::clone(&service.metrics);
+    let public = warp::fs::dir(service.public.clone()).map(move |file: warp::fs::File| {
+        metrics.requests.of(Operation::Public).outcomes.add(Code::Ok);
+        file.into_response()
+    });
     let service = warp::any().map(move || Arc::clone(&service));
     let address = warp::ext::get::<ClientAddress>().map(|ClientAddress(address)| address);
 
@@ -33,24 +41,29 @@ pub fn all(service: Arc<Service>) -> impl Filter<Extract = (impl Reply,), Error 
         .and(warp::header::headers_cloned())
         .and(warp::body::stream())
         .then(|service: Arc<Service>, address: IpAddr, headers: HeaderMap, body| async move {
-            validate::reply(&service, address, headers, body).await.unwrap_or_else(Problem::into_response)
+            let started = Instant::now();
+            let reply = validate::reply(&service, address, headers, body);
+            let ended = tokio::time::timeout(service.request_timeout, reply).await;
+            let ended = ended.unwrap_or(Err(Problem::RequestTimeout));
+            service.metrics.requests.answer(Operation::Validate, started, ended)
         });
     let updates = warp::path!("api" / "v1" / "updates" / String)
         .and(only(&[Method::GET], "GET"))
-        .and(service.clone())
+        .and(service)
         .and(address)
         .and(warp::header::headers_cloned())
         .and(query())
         .map(|slug: String, service: Arc<Service>, address: IpAddr, headers: HeaderMap, query: String| {
-            updates::reply(&service, address, &slug, &headers, &query).unwrap_or_else(Problem::into_response)
+            let started = Instant::now();
+            let ended = updates::reply(&service, address, &slug, &headers, &query);
+            service.metrics.requests.answer(Operation::Updates, started, ended)
         });
-    let healthz = warp::path!("healthz").and(only(&[Method::GET, Method::HEAD], "GET, HEAD")).map(health::liveness);
-    let readyz = warp::path!("readyz")
-        .and(only(&[Method::GET, Method::HEAD], "GET, HEAD"))
-        .and(service)
-        .map(|service: Arc<Service>| service.readiness());
+    let refuse = move |rejection: Rejection| {
+        let response = refusals.requests.refuse(Operation::Public, problem(&rejection));
+        async { Ok::<_, Infallible>(response) }
+    };
 
-    validate.or(updates).unify().or(healthz).unify().or(readyz).unify().or(public).unify().recover(problem).unify()
+    validate.or(updates).unify().or(public).unify().recover(refuse).unify()
 }
 
 /// The query as it was sent; empty where there is none.
@@ -66,7 +79,8 @@ struct WrongMethod {
 
 impl Reject for WrongMethod {}
 
-fn only(methods: &'static [Method], allowed: &'static str) -> impl Filter<Extract = (), Error = Rejection> + Clone {
+/// Takes a request with one of `methods`; `allowed` tells them to whoever used another.
+pub fn only(methods: &'static [Method], allowed: &'static str) -> impl Filter<Extract = (), Error = Rejection> + Clone {
     warp::method()
         .and_then(move |asked: Method| {
             let right = methods.contains(&asked);
@@ -76,8 +90,8 @@ fn only(methods: &'static [Method], allowed: &'static str) -> impl Filter<Extrac
 }
 
 /// Routing failed: nothing is there, or not for this method.
-async fn problem(rejection: Rejection) -> Result<Response, Infallible> {
-    let problem = if let Some(WrongMethod { allowed }) = rejection.find() {
+pub fn problem(rejection: &Rejection) -> Problem {
+    if let Some(WrongMethod { allowed }) = rejection.find() {
         Problem::MethodNotAllowed(allowed)
     } else if rejection.find::<MethodNotAllowed>().is_some() {
         // Only the public files use warp's own method check.
@@ -85,6 +99,5 @@ async fn problem(rejection: Rejection) -> Result<Response, Infallible> {
     } else {
         // Also a name no file can have, or a file that cannot be read.
         Problem::NotFound
-    };
-    Ok(problem.into_response())
+    }
 }

@@ -3,11 +3,10 @@
 //! RSASSA-PKCS1-v1_5 with SHA-256 (RFC 8017 section 8.2) through aws-lc-rs, which is constant-time. The async workers
 //! never wait for an exponentiation; a full queue is an answer of its own.
 
-use std::io::Read as _;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::{fs, io, thread};
+use std::time::Instant;
+use std::{io, thread};
 
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::rsa::KeyPair;
@@ -17,13 +16,12 @@ use base64::prelude::BASE64_STANDARD;
 use rsa::pkcs1::DecodeRsaPrivateKey;
 use rsa::pkcs8::{DecodePrivateKey, EncodePrivateKey};
 use tokio::sync::oneshot;
-use zeroize::Zeroizing;
 
+use super::label::Counters;
+use super::secret_file::{self, SecretFileError};
 use super::signing_queue::{Lane, SigningQueue};
+use crate::histogram::Histogram;
 use crate::model::public_key::{PublicKey, PublicKeyError};
-
-/// More than a key of 4096 bits in PEM, in bytes.
-const MAX_PEM: u64 = 16 * 1024;
 
 /// A signing key in memory, and the public half that checks its signatures.
 pub struct SigningKey {
@@ -83,22 +81,13 @@ impl KeyError {
 impl SigningKey {
     /// Reads a private key that nobody but its owner can read.
     pub fn load(path: &Path) -> Result<Self, KeyError> {
-        let read_error = |reason: io::Error| match reason.kind() {
-            io::ErrorKind::NotFound => KeyError::Missing(path.to_owned()),
-            _ => KeyError::Read { path: path.to_owned(), reason },
-        };
         let not_a_key = || KeyError::NotAKey(path.to_owned());
-        // Looked at before it is opened, because opening a pipe waits for its writer.
-        if !fs::metadata(path).map_err(read_error)?.is_file() {
-            return Err(not_a_key());
-        }
-        let file = fs::File::open(path).map_err(read_error)?;
-        let mode = file.metadata().map_err(read_error)?.permissions().mode() & 0o7777;
-        if mode & 0o077 != 0 {
-            return Err(KeyError::Exposed { path: path.to_owned(), mode });
-        }
-        let mut pem = Zeroizing::new(String::new());
-        file.take(MAX_PEM).read_to_string(&mut pem).map_err(read_error)?;
+        let pem = secret_file::read(path).map_err(|error| match error {
+            SecretFileError::Missing => KeyError::Missing(path.to_owned()),
+            SecretFileError::NotAFile => not_a_key(),
+            SecretFileError::Exposed(mode) => KeyError::Exposed { path: path.to_owned(), mode },
+            SecretFileError::Read(reason) => KeyError::Read { path: path.to_owned(), reason },
+        })?;
         let private = rsa::RsaPrivateKey::from_pkcs8_pem(&pem)
             .or_else(|_| rsa::RsaPrivateKey::from_pkcs1_pem(&pem))
             .map_err(|_| not_a_key())?;
@@ -144,22 +133,26 @@ pub enum SignError {
 #[derive(Debug)]
 pub struct Signer {
     queue: Arc<SigningQueue<Job>>,
+    waits: Arc<Histogram>,
+    refused: Counters<Lane>,
 }
 
 #[derive(Debug)]
 struct Job {
     key: Arc<SigningKey>,
     message: Vec<u8>,
+    queued: Instant,
     answer: oneshot::Sender<Result<Vec<u8>, SignError>>,
 }
 
 impl Signer {
     /// Starts the threads; they end when the signer is dropped and the queue is empty.
     pub fn start(limit: usize) -> io::Result<Self> {
-        let signer = Self { queue: Arc::new(SigningQueue::new(limit)) };
+        let queue = Arc::new(SigningQueue::new(limit));
+        let signer = Self { queue, waits: Arc::default(), refused: Counters::default() };
         for index in 0..thread::available_parallelism()?.get() {
-            let queue = Arc::clone(&signer.queue);
-            thread::Builder::new().name(format!("signer-{index}")).spawn(move || work(&queue))?;
+            let (queue, waits) = (Arc::clone(&signer.queue), Arc::clone(&signer.waits));
+            thread::Builder::new().name(format!("signer-{index}")).spawn(move || work(&queue, &waits))?;
         }
         Ok(signer)
     }
@@ -167,8 +160,27 @@ impl Signer {
     /// Signs `message` and returns the signature in standard base64.
     pub async fn sign(&self, lane: Lane, key: Arc<SigningKey>, message: Vec<u8>) -> Result<String, SignError> {
         let (answer, signature) = oneshot::channel();
-        self.queue.push(lane, Job { key, message, answer }).map_err(|_| SignError::QueueFull)?;
+        let job = Job { key, message, queued: Instant::now(), answer };
+        self.queue.push(lane, job).map_err(|_| {
+            self.refused.add(lane);
+            SignError::QueueFull
+        })?;
         Ok(BASE64_STANDARD.encode(signature.await.map_err(|_| SignError::Failed)??))
+    }
+
+    /// How many statements wait in a lane.
+    pub fn waiting(&self, lane: Lane) -> usize {
+        self.queue.len(lane)
+    }
+
+    /// How long statements waited for a thread.
+    pub fn waits(&self) -> &Histogram {
+        &self.waits
+    }
+
+    /// Statements that found their lane full.
+    pub fn refused(&self) -> &Counters<Lane> {
+        &self.refused
     }
 }
 
@@ -178,8 +190,9 @@ impl Drop for Signer {
     }
 }
 
-fn work(queue: &SigningQueue<Job>) {
+fn work(queue: &SigningQueue<Job>, waits: &Histogram) {
     while let Some(job) = queue.pop() {
+        waits.observe(job.queued.elapsed());
         // Nobody waits any more: the client hung up or its deadline passed.
         if !job.answer.is_closed() {
             let _ = job.answer.send(job.key.sign(&job.message));

@@ -6,13 +6,16 @@
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, PoisonError};
 
-/// Where a statement waits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lane {
-    /// The license is known.
-    Licensed,
-    /// The key is not known.
-    Unknown,
+use super::label::labels;
+
+labels! {
+    /// Where a statement waits.
+    Lane {
+        /// The license is known.
+        Licensed = "licensed",
+        /// The key is not known.
+        Unknown = "unknown",
+    }
 }
 
 /// Two lanes of at most `limit` each.
@@ -50,6 +53,15 @@ impl<T> SigningQueue<T> {
         lane.push_back(job);
         self.filled.notify_one();
         Ok(())
+    }
+
+    /// How many wait in `lane`.
+    pub fn len(&self, lane: Lane) -> usize {
+        let lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
+        match lane {
+            Lane::Licensed => lanes.licensed.len(),
+            Lane::Unknown => lanes.unknown.len(),
+        }
     }
 
     /// Waits for a job; `None` when the queue is closed and empty.

@@ -9,6 +9,7 @@ use warp::http::{HeaderMap, HeaderValue, header};
 use warp::reply::Response;
 
 use super::Service;
+use super::code::Code;
 use super::problem::Problem;
 use super::request::{MAX_VERSION, at_most, build_id, failed, license_id, site_host};
 use crate::model::binding::Report;
@@ -33,7 +34,7 @@ pub fn reply(
     slug: &str,
     headers: &HeaderMap,
     query: &str,
-) -> Result<Response, Problem> {
+) -> Result<(Code, Response), Problem> {
     let question = parse(headers, query)?;
     let id = license_id(question.license_key.as_deref()).map_err(|problem| failed(service, address, problem))?;
     let site_url = question.site_url.or(question.domain).ok_or(Problem::MissingField("site_url"))?;
@@ -61,10 +62,11 @@ pub fn reply(
     }
     service.gate.bindings().report(&id, &host, report);
 
+    let code = if manifest.is_some() { Code::Update } else { Code::UpToDate };
     let mut response = Response::new(manifest.unwrap_or(Bytes::from_static(b"{}")).into());
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    Ok(response)
+    Ok((code, response))
 }
 
 /// Reads the query, and the license key in the header. A parameter given twice is [`Problem::Malformed`].

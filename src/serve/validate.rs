@@ -4,7 +4,6 @@
 
 use std::borrow::Cow;
 use std::net::IpAddr;
-use std::time::Duration;
 
 use bytes::{Buf, Bytes};
 use chrono::Utc;
@@ -14,6 +13,7 @@ use warp::http::{HeaderMap, HeaderValue, header};
 use warp::reply::Response;
 
 use super::Service;
+use super::code::Code;
 use super::problem::Problem;
 use super::request::{MAX_VERSION, at_most, build_id, failed, license_id, site_host};
 use super::signer::SignError;
@@ -54,14 +54,14 @@ fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Cow<'de, st
     Text::deserialize(deserializer).map(|text| Some(text.0))
 }
 
-/// Answers a validation.
+/// Answers a validation. Dropping the future early does no harm: a binding under way is finished.
 pub async fn reply(
     service: &Service,
     address: IpAddr,
     headers: HeaderMap,
     body: impl Stream<Item = Result<impl Buf, warp::Error>>,
-) -> Result<Response, Problem> {
-    let body = read_body(&headers, body, service.request_timeout).await?;
+) -> Result<(Code, Response), Problem> {
+    let body = read_body(&headers, body).await?;
     let question = parse(&body)?;
     let id = license_id(question.license_key.as_deref()).map_err(|problem| failed(service, address, problem))?;
     let site_url = question.site_url.or(question.domain).ok_or(Problem::MissingField("site_url"))?;
@@ -79,8 +79,7 @@ pub async fn reply(
         last_seen: Some(now),
         ..Report::default()
     };
-    let found = service.gate.validate(&snapshot, &id, &host, report, now);
-    let finding = in_time(service, found).await.unwrap_or(Err(StoreError::Busy)).map_err(store_problem)?;
+    let finding = service.gate.validate(&snapshot, &id, &host, report, now).await.map_err(store_problem)?;
     if finding.license.is_none() {
         service.limits.check_failure(address)?;
     }
@@ -109,21 +108,15 @@ pub async fn reply(
     };
     let unsigned = statement.to_unsigned();
     let lane = if license.is_some() { Lane::Licensed } else { Lane::Unknown };
-    let signed = service.signer.sign(lane, snapshot.key.clone(), unsigned.bytes().to_vec());
-    let signature =
-        in_time(service, signed).await.unwrap_or(Err(SignError::QueueFull)).map_err(|error| match error {
-            SignError::QueueFull => Problem::Overloaded,
-            SignError::Failed => Problem::internal(&error),
-        })?;
+    let signed = service.signer.sign(lane, snapshot.key.clone(), unsigned.bytes().to_vec()).await;
+    let signature = signed.map_err(|error| match error {
+        SignError::QueueFull => Problem::Overloaded,
+        SignError::Failed => Problem::internal(&error),
+    })?;
     let mut response = Response::new(Bytes::from(unsigned.with_signature(&signature)).into());
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    Ok(response)
-}
-
-/// What `work` gives within the time a request has.
-async fn in_time<T>(service: &Service, work: impl Future<Output = T>) -> Option<T> {
-    tokio::time::timeout(service.request_timeout, work).await.ok()
+    Ok((finding.verdict.into(), response))
 }
 
 fn store_problem(error: StoreError) -> Problem {
@@ -134,11 +127,10 @@ fn store_problem(error: StoreError) -> Problem {
     }
 }
 
-/// Reads the body up to its limit, within the time a request has.
+/// Reads the body up to its limit.
 async fn read_body(
     headers: &HeaderMap,
     body: impl Stream<Item = Result<impl Buf, warp::Error>>,
-    timeout: Duration,
 ) -> Result<Vec<u8>, Problem> {
     if !is_json(headers) || headers.contains_key(header::CONTENT_ENCODING) {
         return Err(Problem::UnsupportedMediaType);
@@ -147,20 +139,16 @@ async fn read_body(
     if announced.is_some_and(|length| length > MAX_BODY as u64) {
         return Err(Problem::PayloadTooLarge(MAX_BODY));
     }
-    let read = async {
-        pin_mut!(body);
-        let mut bytes = Vec::new();
-        while let Some(chunk) = body.next().await {
-            let chunk = chunk.map_err(|_| Problem::Malformed("The body ended early.".to_owned()))?;
-            if bytes.len() + chunk.remaining() > MAX_BODY {
-                return Err(Problem::PayloadTooLarge(MAX_BODY));
-            }
-            let mut chunk = chunk;
-            bytes.extend_from_slice(&chunk.copy_to_bytes(chunk.remaining()));
+    pin_mut!(body);
+    let mut bytes = Vec::new();
+    while let Some(chunk) = body.next().await {
+        let mut chunk = chunk.map_err(|_| Problem::Malformed("The body ended early.".to_owned()))?;
+        if bytes.len() + chunk.remaining() > MAX_BODY {
+            return Err(Problem::PayloadTooLarge(MAX_BODY));
         }
-        Ok(bytes)
-    };
-    tokio::time::timeout(timeout, read).await.unwrap_or(Err(Problem::RequestTimeout))
+        bytes.extend_from_slice(&chunk.copy_to_bytes(chunk.remaining()));
+    }
+    Ok(bytes)
 }
 
 /// JSON by its media type (RFC 6838 section 4.2.8 for `+json`), or with none at all.

@@ -88,8 +88,8 @@ fn no_route_log_or_file_has_a_license_key() {
             format!("/api/v1/updates/acme-forms?license_key={key}&site_url=a.com&build_id={key}").as_str(),
             format!("/api/v1/updates/acme-forms?license_key={key}&site_url=a.com&current_version={key}").as_str(),
             format!("/api/v1/updates/acme-forms?license_key={key}&site_url={key}").as_str(),
-            format!("/healthz?license_key={key}").as_str(),
-            format!("/readyz?license_key={key}&{}", "x".repeat(4096)).as_str(),
+            format!("/index.html?license_key={key}").as_str(),
+            format!("/index.html?license_key={key}&{}", "x".repeat(4096)).as_str(),
         ]) {
             bodies.push(get(address, target));
             bodies.push(request(address, "PUT", target, &[("Authorization", &format!("License {key}"))], b""));
@@ -112,8 +112,19 @@ fn no_route_log_or_file_has_a_license_key() {
     crate::support::eventually("the reload is logged", std::time::Duration::from_secs(3), || {
         server.log().contains("not reloaded")
     });
-    bodies.push(get(address, "/readyz"));
-    assert_clean("/readyz", &bodies.last().unwrap().body, &canaries);
+    for target in ["/readyz", "/metrics"] {
+        for target in
+            [target.to_owned(), format!("{target}?license_key={0}&{0}", good.key), format!("{target}/{}", good.key)]
+        {
+            let response = request(server.admin, "GET", &target, &[("X-Key", &good.key)], b"");
+            assert_clean(&target, &response.body, &canaries);
+            assert_clean(&target, format!("{:?}", response.headers).as_bytes(), &canaries);
+        }
+    }
+    let metrics = get(server.admin, "/metrics").text();
+    for secret in [&good.id[..12], &unknown.id[..12], "a.com", "127.0.0.1", "acme"] {
+        assert!(!metrics.contains(secret), "a label holds what a client sends: {secret}");
+    }
     fs::remove_file(instance.file("registry/plugins/broken.toml")).unwrap();
     let log = server.log();
     assert!(log.contains("validated") && log.contains(&good.id[..12]), "the log names the license by its id");

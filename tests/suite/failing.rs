@@ -46,8 +46,14 @@ impl Bindings for Broken {
     }
 }
 
+/// Where a server answers whom.
+struct Addresses {
+    public: SocketAddr,
+    admin: SocketAddr,
+}
+
 /// Serves in this process, on a store that fails, for one test.
-fn with_broken_store(error: fn() -> StoreError, test: impl FnOnce(SocketAddr, &License) + Send + 'static) {
+fn with_broken_store(error: fn() -> StoreError, test: impl FnOnce(Addresses, &License) + Send + 'static) {
     let license = License::new();
     let instance = Instance::with_licenses(&[license.toml("")]);
     let config = Config::load(instance.path(), &PathSettings::default(), &ServeSettings::default()).unwrap();
@@ -56,9 +62,10 @@ fn with_broken_store(error: fn() -> StoreError, test: impl FnOnce(SocketAddr, &L
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let asked = tokio::task::spawn_blocking(move || test(address, &license));
-        server.run(listener, async { asked.await.unwrap() }).await;
+        let admin = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let addresses = Addresses { public: listener.local_addr().unwrap(), admin: admin.local_addr().unwrap() };
+        let asked = tokio::task::spawn_blocking(move || test(addresses, &license));
+        server.with_admin(admin).run(listener, async { asked.await.unwrap() }).await;
     });
 }
 
@@ -79,17 +86,17 @@ fn assert_unavailable(response: &Response, status: u16, code: &str, detail: &str
 fn a_store_that_cannot_write_is_unavailable_for_new_sites_and_shows_on_readyz() {
     with_broken_store(
         || StoreError::NotDurable("no space left".into()),
-        |address, license| {
+        |Addresses { public: address, admin }, license| {
             let response = post_json(address, VALIDATE, &question(license, "a.com"));
             let detail = "New sites cannot be bound at the moment; bound ones are not affected. Ask again in 60 s.";
             assert_unavailable(&response, 503, "store_unavailable", detail);
             assert_eq!(response.header("retry-after"), Some("60"));
 
-            let ready = get(address, "/readyz");
+            let ready = get(admin, "/readyz");
             assert_eq!((ready.status, &ready.json()["ready"]), (503, &json!(false)));
             let store = &ready.json()["parts"]["store"];
             assert_eq!((&store["state"], &store["since"]), (&json!("failing"), &json!("1970-01-01T00:00:00Z")));
-            assert_eq!(get(address, "/healthz").status, 200, "the process is alive all the same");
+            assert_eq!(get(admin, "/healthz").status, 200, "the process is alive all the same");
         },
     );
 }
@@ -98,7 +105,7 @@ fn a_store_that_cannot_write_is_unavailable_for_new_sites_and_shows_on_readyz() 
 fn a_store_with_too_much_to_do_is_an_overload() {
     with_broken_store(
         || StoreError::Busy,
-        |address, license| {
+        |Addresses { public: address, .. }, license| {
             let response = post_json(address, VALIDATE, &question(license, "a.com"));
             assert_unavailable(&response, 503, "overloaded", "Ask again in 5 s.");
         },
@@ -109,12 +116,12 @@ fn a_store_with_too_much_to_do_is_an_overload() {
 fn a_bug_is_an_internal_error_with_an_id_and_nothing_else() {
     with_broken_store(
         || panic!("a bug, made by the test"),
-        |address, license| {
+        |Addresses { public: address, admin }, license| {
             let response = post_json(address, VALIDATE, &question(license, "a.com"));
             let detail = "The operator finds the reason in the server's log under this request id.";
             assert_unavailable(&response, 500, "internal", detail);
             assert_eq!(response.header("retry-after"), None);
-            assert_eq!(get(address, "/healthz").status, 200, "the next request is answered");
+            assert_eq!(get(admin, "/healthz").status, 200, "the next request is answered");
         },
     );
 }

@@ -145,7 +145,7 @@ fn a_full_disk_turns_new_sites_away_serves_bound_ones_and_is_well_again_by_itsel
     assert_eq!(fs::read(instance.file(LEDGER)).unwrap(), before, "the torn line was cut");
     limit("unlimited");
     eventually("the store is well again", SOON, || server.part("store")["state"] == "ok");
-    assert_eq!(get(server.address, "/readyz").status, 200);
+    assert_eq!(get(server.admin, "/readyz").status, 200);
     assert_eq!(server.validate(&license, "b.com").code(), "ok");
     assert!(server.stop().success());
     let (exit, stdout, stderr) = run(&instance, &["bindings", "verify"]);

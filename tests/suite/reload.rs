@@ -150,7 +150,7 @@ fn what_is_broken_keeps_the_last_good_state_is_logged_once_and_shows_on_readyz()
         assert!(detail.contains(expected), "{detail}");
         assert_eq!(server.validate(&license, "a.com").code(), "ok", "{file}");
         assert_eq!(latest(&server, &license), manifest("1.2.0"), "{file}");
-        assert_eq!(get(server.address, "/readyz").status, 200, "the last good state does its work");
+        assert_eq!(get(server.admin, "/readyz").status, 200, "the last good state does its work");
         // Another change finds the same fault, which is no news.
         instance.write("registry/plugins/acme-maps.toml", "module = \"maps\"\n");
         instance.write("releases/another.txt", "no manifest\n");

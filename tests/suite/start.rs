@@ -91,11 +91,11 @@ fn broken_releases_keep_no_license_from_being_validated() {
     assert_eq!(server.validate(&license, "a.com").code(), "ok");
     assert_eq!(server.updates(&license, "a.com", "").text(), "{}");
     let catalog = server.part("catalog");
-    assert_eq!((&catalog["state"], get(server.address, "/readyz").status), (&"failing".into(), 503));
+    assert_eq!((&catalog["state"], get(server.admin, "/readyz").status), (&"failing".into(), 503));
     assert!(catalog["detail"].as_str().unwrap().ends_with("1.2.0.json: its SHA-256 is not the one in the index"));
     instance.write("releases/acme-forms/1.2.0.json", &good);
     eventually("mended", Duration::from_secs(2), || server.updates(&license, "a.com", "").text() == good);
-    assert_eq!(get(server.address, "/readyz").status, 200);
+    assert_eq!(get(server.admin, "/readyz").status, 200);
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn sigterm_finishes_what_is_under_way_and_exits_0() {
         format!("POST /api/v1/validate-license HTTP/1.1\r\nHost: t\r\nContent-Length: {}\r\n\r\n{head}", body.len());
     under_way.send(request.as_bytes()).unwrap();
     // The server has the request when it has answered a later one.
-    get(address, "/healthz");
+    get(address, "/index.html");
     let stopped = thread::spawn(move || server.stop());
     eventually("no new connection is taken", Duration::from_secs(10), || Client::try_connect(address).is_err());
     under_way.send(tail.as_bytes()).unwrap();
@@ -133,20 +133,25 @@ fn sigterm_finishes_what_is_under_way_and_exits_0() {
 fn a_client_that_takes_nothing_of_its_answer_is_disconnected() {
     let instance = Instance::new();
     instance.write("public/large.bin", &"x".repeat(8 << 20));
-    let server = Server::start_with(&instance, &["--request-timeout-seconds", "1", "--max-connections", "1"]);
+    let server = Server::start_with(&instance, &["--write-timeout-seconds", "1", "--max-connections", "1"]);
     let mut deaf = Client::connect(server.address);
     deaf.send(b"GET /large.bin HTTP/1.1\r\nHost: t\r\n\r\n").unwrap();
     // There is room for one connection, so the next one is answered only when the first is gone.
-    assert_eq!(get(server.address, "/healthz").status, 200);
+    assert_eq!(get(server.address, "/index.html").status, 200);
 }
 
 #[test]
 fn health_answers_head_requests_of_load_balancers() {
     let instance = Instance::new();
     let server = Server::start(&instance);
-    for target in ["/healthz", "/readyz", "/index.html"] {
+    for (address, target) in [
+        (server.admin, "/healthz"),
+        (server.admin, "/readyz"),
+        (server.admin, "/metrics"),
+        (server.address, "/index.html"),
+    ] {
         let head = format!("HEAD {target} HTTP/1.0\r\n\r\n");
-        let mut client = Client::connect(server.address);
+        let mut client = Client::connect(address);
         client.send(head.as_bytes()).unwrap();
         assert_eq!(client.receive_head().unwrap().status, 200, "{target}");
     }

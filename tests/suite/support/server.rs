@@ -16,6 +16,8 @@ use super::instance::{Instance, License, question};
 pub struct Server {
     child: Child,
     pub address: SocketAddr,
+    /// Where health and metrics are.
+    pub admin: SocketAddr,
     log: Arc<Mutex<String>>,
 }
 
@@ -74,7 +76,7 @@ impl Server {
     }
 
     fn start_command(mut command: Command, flags: &[&str]) -> Self {
-        command.args(["serve", "--listen", "127.0.0.1:0"]).args(flags);
+        command.args(["serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"]).args(flags);
         for limit in
             ["--requests-per-minute", "--requests-per-license", "--failures-per-minute", "--connections-per-address"]
         {
@@ -100,15 +102,17 @@ impl Server {
             }
         });
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
-        let mut line = String::new();
-        stdout.read_line(&mut line).unwrap();
-        let address = line.trim().strip_prefix("listening on http://").and_then(|address| address.parse().ok());
-        let Some(address) = address else {
+        let mut address = || {
+            let mut line = String::new();
+            stdout.read_line(&mut line).unwrap();
+            line.trim().rsplit_once("://").and_then(|(_, address)| address.parse().ok())
+        };
+        let (Some(address), Some(admin)) = (address(), address()) else {
             let _ = child.wait();
-            panic!("the server did not start: {line}{}", log.lock().unwrap());
+            panic!("the server did not start: {}", log.lock().unwrap());
         };
         thread::spawn(move || stdout.read_to_end(&mut Vec::new()));
-        Self { child, address, log }
+        Self { child, address, admin, log }
     }
 
     pub fn log(&self) -> String {
@@ -150,7 +154,7 @@ impl Server {
 
     /// The condition of a part on `/readyz`.
     pub fn part(&self, part: &str) -> Value {
-        get(self.address, "/readyz").json()["parts"][part].clone()
+        get(self.admin, "/readyz").json()["parts"][part].clone()
     }
 }
 

@@ -1,0 +1,51 @@
+//! The admin listener's page: health, readiness and metrics, for the operator and their tools.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use warp::http::Method;
+use warp::{Filter, Rejection, Reply};
+
+use super::client::Proxies;
+use super::listener::Bounds;
+use super::pace::Patience;
+use super::problem::Problem;
+use super::routes::{only, problem};
+use super::{Service, exposition, health};
+
+/// Connections at once: a few tools ask, and none is more than a few.
+const CONNECTIONS: usize = 64;
+
+/// How long each thing may take that waits for a tool.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long the last answers may take when the server stops.
+const DRAIN: Duration = Duration::from_secs(1);
+
+/// `/healthz`, `/readyz` and `/metrics`.
+pub fn routes(service: Arc<Service>) -> impl Filter<Extract = (impl Reply,), Error = Infallible> + Clone {
+    let service = warp::any().map(move || Arc::clone(&service));
+    let get = || only(&[Method::GET, Method::HEAD], "GET, HEAD");
+    let healthz = warp::path!("healthz").and(get()).map(health::liveness);
+    let readyz = warp::path!("readyz").and(get()).and(service.clone()).map(|service: Arc<Service>| service.readiness());
+    let metrics = warp::path!("metrics").and(get()).and(service).then(|service: Arc<Service>| async {
+        // It counts what is held, which takes some milliseconds for a million bindings.
+        let page = tokio::task::spawn_blocking(move || exposition::page(service)).await;
+        page.unwrap_or_else(|error| Problem::internal(&error).into_response())
+    });
+    let refuse = |rejection: Rejection| async move { Ok::<_, Infallible>(problem(&rejection).into_response()) };
+    healthz.or(readyz).unify().or(metrics).unify().recover(refuse).unify()
+}
+
+/// What the admin listener takes.
+pub fn bounds() -> Bounds {
+    Bounds {
+        connections: CONNECTIONS,
+        connections_per_address: CONNECTIONS,
+        proxies: Proxies::default(),
+        handshake_timeout: PATIENCE,
+        patience: Patience { header: PATIENCE, idle: 6 * PATIENCE, write: PATIENCE },
+        drain: DRAIN,
+    }
+}

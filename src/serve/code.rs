@@ -1,0 +1,71 @@
+//! How requests end: the codes of problems and of statements, and what an update is. The metrics count by them.
+
+use super::label::labels;
+use crate::model::statement::Verdict;
+
+labels! {
+    /// How a request ended.
+    #[allow(missing_docs, reason = "each is its name")]
+    Code {
+        Ok = "ok",
+        Update = "update",
+        UpToDate = "up_to_date",
+        UnknownLicense = "unknown_license",
+        BoundElsewhere = "bound_elsewhere",
+        Expired = "expired",
+        Suspended = "suspended",
+        Revoked = "revoked",
+        MalformedRequest = "malformed_request",
+        MissingField = "missing_field",
+        LicenseExpired = "license_expired",
+        LicenseSuspended = "license_suspended",
+        LicenseRevoked = "license_revoked",
+        LicenseNotBound = "license_not_bound",
+        PluginNotCovered = "plugin_not_covered",
+        UnknownPlugin = "unknown_plugin",
+        SourceNotConfigured = "source_not_configured",
+        NotFound = "not_found",
+        MethodNotAllowed = "method_not_allowed",
+        RequestTimeout = "request_timeout",
+        PayloadTooLarge = "payload_too_large",
+        UriTooLong = "uri_too_long",
+        UnsupportedMediaType = "unsupported_media_type",
+        HeadersTooLarge = "headers_too_large",
+        MalformedLicenseKey = "malformed_license_key",
+        LicenseKeyChecksum = "license_key_checksum",
+        MalformedSiteUrl = "malformed_site_url",
+        MalformedBuildId = "malformed_build_id",
+        FieldTooLong = "field_too_long",
+        TooManyRequests = "too_many_requests",
+        Overloaded = "overloaded",
+        StoreUnavailable = "store_unavailable",
+        Internal = "internal",
+    }
+}
+
+impl From<Verdict> for Code {
+    fn from(verdict: Verdict) -> Self {
+        match verdict {
+            Verdict::Ok => Self::Ok,
+            Verdict::BoundElsewhere => Self::BoundElsewhere,
+            Verdict::UnknownLicense => Self::UnknownLicense,
+            Verdict::Expired => Self::Expired,
+            Verdict::Suspended => Self::Suspended,
+            Verdict::Revoked => Self::Revoked,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::serve::label::Label;
+
+    #[test]
+    fn a_verdict_is_counted_under_its_own_code() {
+        use Verdict as V;
+        for verdict in [V::Ok, V::BoundElsewhere, V::UnknownLicense, V::Expired, V::Suspended, V::Revoked] {
+            assert_eq!(Code::from(verdict).name(), verdict.code());
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! One connection: opened in the clear or with TLS, driven by hyper, its heads bounded and its panics turned into answers.
+//!
+//! Requests go to the routes, with the client's address.
+
+use std::convert::Infallible;
+use std::io;
+use std::net::SocketAddr;
+use std::panic::AssertUnwindSafe;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+use warp::http::{HeaderValue, Request, header};
+use warp::reply::Response;
+
+use super::client::{ClientAddress, Proxies};
+use super::metrics::{Metrics, Operation, Refused, TimedOut};
+use super::pace::{Paced, Patience, Phase};
+use super::problem::Problem;
+use super::tls::{TlsAcceptor, TlsStream};
+
+/// Largest request head hyper buffers, in bytes; it answers 431 without a body beyond it.
+const MAX_HEAD: usize = 16 * 1024;
+
+/// Longest path and query, in bytes: a key, a site address and a plugin fit many times.
+const MAX_TARGET: usize = 4 * 1024;
+
+/// Largest header fields together, in bytes: proxies add theirs.
+const MAX_HEADERS: usize = 8 * 1024;
+
+/// The first byte of a TLS connection: a record that belongs to the handshake (RFC 8446 section 5.1).
+const TLS_HANDSHAKE: u8 = 22;
+
+/// What all connections of a listener share.
+pub struct Connections<S> {
+    /// Answers requests.
+    pub service: S,
+    /// Speaks TLS, where it is spoken.
+    pub tls: Option<TlsAcceptor>,
+    /// How long a handshake may take.
+    pub handshake_timeout: Duration,
+    /// How long everything else may take that waits for the client.
+    pub patience: Patience,
+    /// Who stands between us and the clients.
+    pub proxies: Proxies,
+    /// What is counted.
+    pub metrics: Arc<Metrics>,
+}
+
+impl<S> Connections<S>
+where
+    S: Service<Request<Incoming>, Response = Response, Error = Infallible>,
+{
+    /// Serves a connection to its end. When `closing` changes, the request under way is the last.
+    pub async fn serve(&self, stream: TcpStream, peer: SocketAddr, mut closing: watch::Receiver<()>) {
+        let Some(tls) = &self.tls else {
+            return self.speak(stream, closing, |request| self.answer(peer, request)).await;
+        };
+        // In boxes: a connection in the clear need not be as large as one with TLS.
+        let open = Box::pin(open(tls, stream));
+        let opened = tokio::select! {
+            opened = tokio::time::timeout(self.handshake_timeout, open) => opened,
+            _ = closing.changed() => return,
+        };
+        match opened {
+            Ok(Ok(Opened::Secret(stream))) => self.speak(stream, closing, |request| self.answer(peer, request)).await,
+            Ok(Ok(Opened::Clear(stream))) => self.speak(stream, closing, |_| self.use_tls()).await,
+            Ok(Err(error)) => {
+                tracing::debug!(%error, "a TLS handshake failed");
+                self.metrics.connections.refused.add(Refused::Handshake);
+            }
+            Err(_) => self.metrics.connections.timed_out.add(TimedOut::Handshake),
+        }
+    }
+
+    /// Speaks HTTP/1.1 over an open stream.
+    async fn speak<IO, A>(&self, stream: IO, mut closing: watch::Receiver<()>, answer: impl Fn(Request<Incoming>) -> A)
+    where
+        IO: AsyncRead + AsyncWrite + Unpin,
+        A: Future<Output = Response>,
+    {
+        let phase = Arc::new(Phase::default());
+        let stream = Paced::new(stream, Arc::clone(&phase), self.patience, Arc::clone(&self.metrics.connections));
+        let service = service_fn(|request| {
+            phase.busy();
+            let answer = answer(request);
+            let phase = &phase;
+            async move {
+                let response = answer.await;
+                phase.answered();
+                Ok::<_, Infallible>(response)
+            }
+        });
+        let connection = http1::Builder::new()
+            .header_read_timeout(None)
+            .max_buf_size(MAX_HEAD)
+            .serve_connection(TokioIo::new(stream), service);
+        let mut connection = pin!(connection);
+        // A client that breaks its connection is no event.
+        let _ = tokio::select! {
+            biased;
+            ended = connection.as_mut() => ended,
+            _ = closing.changed() => {
+                connection.as_mut().graceful_shutdown();
+                connection.await
+            }
+        };
+    }
+
+    /// Bounds the head, names the client, and turns a panic into an answer.
+    async fn answer(&self, peer: SocketAddr, mut request: Request<Incoming>) -> Response {
+        let refuse = |problem| self.metrics.requests.refuse(Operation::Public, problem);
+        let target = request.uri().path_and_query().map_or(0, |target| target.as_str().len());
+        if target > MAX_TARGET {
+            return refuse(Problem::UriTooLong(MAX_TARGET));
+        }
+        let headers: usize = request.headers().iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
+        if headers > MAX_HEADERS {
+            return refuse(Problem::HeadersTooLarge(MAX_HEADERS));
+        }
+        let client: ClientAddress = self.proxies.client(peer.ip(), request.headers());
+        request.extensions_mut().insert(client);
+        // Nothing shared is left half-changed: what requests share is swapped whole or behind a lock that survives a panic.
+        let answered = AssertUnwindSafe(self.service.call(request)).catch_unwind().await;
+        answered.map_or_else(|_| refuse(Problem::internal(&"a handler panicked")), |Ok(response)| response)
+    }
+
+    /// The answer to somebody who speaks in the clear where TLS is spoken.
+    async fn use_tls(&self) -> Response {
+        let problem = Problem::Malformed("This port speaks TLS: ask it with https://.".to_owned());
+        let mut response = self.metrics.requests.refuse(Operation::Public, problem);
+        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        response
+    }
+}
+
+/// A connection to a port that speaks TLS.
+enum Opened {
+    /// The client speaks it too.
+    Secret(Box<TlsStream<TcpStream>>),
+    /// It speaks something else, nearly always HTTP.
+    Clear(TcpStream),
+}
+
+async fn open(tls: &TlsAcceptor, stream: TcpStream) -> io::Result<Opened> {
+    let mut first = [0];
+    match stream.peek(&mut first).await? {
+        0 => Err(io::ErrorKind::UnexpectedEof.into()),
+        _ if first[0] == TLS_HANDSHAKE => Ok(Opened::Secret(Box::new(tls.accept(stream).await?))),
+        _ => Ok(Opened::Clear(stream)),
+    }
+}

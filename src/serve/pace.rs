@@ -1,0 +1,246 @@
+//! The pace of a connection: ends it where a head, the next request or the taking of an answer lets itself be waited for.
+//!
+//! hyper's own `header_read_timeout` runs from the end of the last answer, so it cannot tell an idle connection from a slow
+//! head. Here the bytes are watched instead, and what stalls looks to hyper like a client that hung up.
+
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Instant, Sleep, sleep, sleep_until};
+
+use super::metrics::{ConnectionCounts, TimedOut};
+
+/// How long each phase may last.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    /// From the first byte of a request, or the opening of the connection, to the end of its head.
+    pub header: Duration,
+    /// From the last byte of an answer to the first of the next request.
+    pub idle: Duration,
+    /// Without a byte taken of an answer.
+    pub write: Duration,
+}
+
+/// What a connection is doing; its service says so, and its stream acts on it.
+#[derive(Debug, Default)]
+pub struct Phase(AtomicU8);
+
+/// A head is awaited or arriving.
+const HEAD: u8 = 0;
+/// A request is being worked on; it has a deadline of its own.
+const BUSY: u8 = 1;
+/// The last request is answered, perhaps not yet sent.
+const ANSWERED: u8 = 2;
+
+impl Phase {
+    /// The head of a request was read.
+    pub fn busy(&self) {
+        self.0.store(BUSY, Ordering::Relaxed);
+    }
+
+    /// The request has its answer.
+    pub fn answered(&self) {
+        self.0.store(ANSWERED, Ordering::Relaxed);
+    }
+}
+
+/// A stream that ends when its client is too slow.
+#[derive(Debug)]
+pub struct Paced<S> {
+    stream: S,
+    phase: Arc<Phase>,
+    patience: Patience,
+    counts: Arc<ConnectionCounts>,
+    since: Instant,
+    /// Whether something moved after `since`. The clock is read once a request, and not for every byte.
+    moved: bool,
+    /// Often earlier than what it stands for: setting it anew for every request would cost more than looking twice.
+    timer: Pin<Box<Sleep>>,
+    stalled: Option<Pin<Box<Sleep>>>,
+}
+
+impl<S> Paced<S> {
+    /// A connection that was opened now.
+    pub fn new(stream: S, phase: Arc<Phase>, patience: Patience, counts: Arc<ConnectionCounts>) -> Self {
+        let since = Instant::now();
+        let timer = Box::pin(sleep_until(since + patience.header));
+        Self { stream, phase, patience, counts, since, moved: false, timer, stalled: None }
+    }
+
+    /// Whether the client let itself be waited for too long.
+    fn poll_overdue(&mut self, cx: &mut Context<'_>) -> Poll<TimedOut> {
+        let (limit, what) = match self.phase.0.load(Ordering::Relaxed) {
+            BUSY => return Poll::Pending,
+            HEAD => (self.patience.header, TimedOut::Header),
+            _ => (self.patience.idle, TimedOut::Idle),
+        };
+        if std::mem::take(&mut self.moved) {
+            self.since = Instant::now();
+        }
+        let deadline = self.since + limit;
+        if self.timer.deadline() > deadline {
+            self.timer.as_mut().reset(deadline);
+        }
+        while self.timer.as_mut().poll(cx).is_ready() {
+            if self.timer.deadline() >= deadline {
+                return Poll::Ready(what);
+            }
+            self.timer.as_mut().reset(deadline);
+        }
+        Poll::Pending
+    }
+
+    /// Bounds how long a write, a flush or a shutdown is pending.
+    fn bounded<T>(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        if written.is_ready() {
+            self.moved = true;
+            self.stalled = None;
+            return written;
+        }
+        let stalled = self.stalled.get_or_insert_with(|| Box::pin(sleep(self.patience.write)));
+        if stalled.as_mut().poll(cx).is_ready() {
+            self.counts.timed_out.add(TimedOut::Write);
+            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+        }
+        Poll::Pending
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Paced<S> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        if let Poll::Ready(read) = Pin::new(&mut self.stream).poll_read(cx, buffer) {
+            if buffer.filled().len() > before && self.phase.0.load(Ordering::Relaxed) == ANSWERED {
+                self.phase.0.store(HEAD, Ordering::Relaxed);
+                self.moved = true;
+            }
+            return Poll::Ready(read);
+        }
+        self.poll_overdue(cx).map(|what| {
+            self.counts.timed_out.add(what);
+            Ok(())
+        })
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Paced<S> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        self.bounded(cx, written)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write_vectored(cx, slices);
+        self.bounded(cx, written)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let moved = self.moved;
+        let flushed = Pin::new(&mut self.stream).poll_flush(cx);
+        let flushed = self.bounded(cx, flushed);
+        // Most flushes have nothing to do, and are no sign of the client.
+        self.moved = moved;
+        flushed
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let closed = Pin::new(&mut self.stream).poll_shutdown(cx);
+        self.bounded(cx, closed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+
+    use super::*;
+
+    const PATIENCE: Patience =
+        Patience { header: Duration::from_secs(10), idle: Duration::from_secs(75), write: Duration::from_secs(5) };
+
+    fn paced(room: usize) -> (DuplexStream, Paced<DuplexStream>, Arc<Phase>) {
+        let (client, server) = duplex(room);
+        let phase = Arc::new(Phase::default());
+        (client, Paced::new(server, Arc::clone(&phase), PATIENCE, Arc::default()), phase)
+    }
+
+    /// After how many seconds the next read ends, and with how many bytes.
+    async fn read(stream: &mut Paced<DuplexStream>) -> (u64, usize) {
+        let started = Instant::now();
+        let read = stream.read(&mut [0; 16]).await.unwrap();
+        (started.elapsed().as_secs(), read)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_head_has_its_time_from_the_first_byte_however_it_trickles() {
+        let (mut client, mut stream, _phase) = paced(16);
+        client.write_all(b"G").await.unwrap();
+        assert_eq!(read(&mut stream).await, (0, 1));
+        tokio::time::sleep(Duration::from_secs(6)).await;
+        client.write_all(b"E").await.unwrap();
+        assert_eq!(read(&mut stream).await, (0, 1));
+        assert_eq!(read(&mut stream).await, (4, 0), "ended 10 s after the connection was opened");
+        assert_eq!(stream.counts.timed_out.of(TimedOut::Header), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_idle_connection_has_longer_than_a_head_and_is_given_its_full_time_after_each_answer() {
+        let (mut client, mut stream, phase) = paced(16);
+        for _ in 0..3 {
+            client.write_all(b"GET").await.unwrap();
+            assert_eq!(read(&mut stream).await, (0, 3));
+            phase.busy();
+            let worked = tokio::time::timeout(Duration::from_secs(100), read(&mut stream)).await;
+            assert!(worked.is_err(), "a request under way is no business of the stream");
+            phase.answered();
+            stream.write_all(b"OK").await.unwrap();
+            client.read_exact(&mut [0; 2]).await.unwrap();
+            let idle = tokio::time::timeout(Duration::from_secs(74), read(&mut stream)).await;
+            assert!(idle.is_err());
+        }
+        assert_eq!(read(&mut stream).await, (1, 0));
+        assert_eq!(stream.counts.timed_out.of(TimedOut::Idle), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_next_head_is_timed_from_its_own_first_byte() {
+        let (mut client, mut stream, phase) = paced(16);
+        phase.answered();
+        assert!(tokio::time::timeout(Duration::from_secs(60), read(&mut stream)).await.is_err());
+        client.write_all(b"G").await.unwrap();
+        assert_eq!(read(&mut stream).await, (0, 1));
+        assert_eq!(read(&mut stream).await, (10, 0));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_takes_some_of_its_answer_in_time_gets_all_of_it_and_one_that_takes_none_is_left() {
+        let (mut client, mut stream, phase) = paced(1);
+        phase.answered();
+        let taking = tokio::spawn(async move {
+            for _ in 0..4 {
+                tokio::time::sleep(Duration::from_secs(4)).await;
+                client.read_exact(&mut [0; 1]).await.unwrap();
+            }
+            client
+        });
+        stream.write_all(b"12345").await.unwrap();
+        let _client = taking.await.unwrap();
+        let started = Instant::now();
+        assert_eq!(stream.write_all(b"6").await.unwrap_err().kind(), io::ErrorKind::TimedOut);
+        assert_eq!(started.elapsed().as_secs(), 5);
+        assert_eq!(stream.counts.timed_out.of(TimedOut::Write), 1);
+    }
+}

@@ -1,0 +1,48 @@
+//! Files that hold a secret: read only where nobody but their owner can read them. Private keys come through here.
+
+use std::io::{self, Read};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use zeroize::Zeroizing;
+
+/// More than a key of 4096 bits in PEM, in bytes.
+const MAX_PEM: u64 = 16 * 1024;
+
+/// Why a secret was not read.
+#[derive(Debug)]
+pub enum SecretFileError {
+    /// There is no such file.
+    Missing,
+    /// It is a folder, a pipe or a device.
+    NotAFile,
+    /// Others on the machine can read it; its permission bits.
+    Exposed(u32),
+    /// It cannot be read.
+    Read(io::Error),
+}
+
+/// The text of a file that nobody but its owner can read; what is beyond 16 KiB is not read.
+pub fn read(path: &Path) -> Result<Zeroizing<String>, SecretFileError> {
+    // Looked at before it is opened, because opening a pipe waits for its writer.
+    if !std::fs::metadata(path)?.is_file() {
+        return Err(SecretFileError::NotAFile);
+    }
+    let file = std::fs::File::open(path)?;
+    let mode = file.metadata()?.permissions().mode() & 0o7777;
+    if mode & 0o077 != 0 {
+        return Err(SecretFileError::Exposed(mode));
+    }
+    let mut text = Zeroizing::new(String::new());
+    file.take(MAX_PEM).read_to_string(&mut text)?;
+    Ok(text)
+}
+
+impl From<io::Error> for SecretFileError {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::NotFound => Self::Missing,
+            _ => Self::Read(error),
+        }
+    }
+}
