@@ -60,10 +60,10 @@ impl Mirrors {
         if url.authority().starts_with('-') {
             return Err(MirrorError::Strange);
         }
-        let (folder, mirror) = places(&self.cache, url);
         if self.offline {
-            return if mirror.exists() { Ok(mirror) } else { Err(MirrorError::Absent) };
+            return existing(&self.cache, url).ok_or(MirrorError::Absent);
         }
+        let (folder, mirror) = places(&self.cache, url);
         let git = Git::new(self.credentials.as_ref(), self.timeout);
         // SECURITY: it is the source of what is sold.
         let made = DirBuilder::new().recursive(true).mode(0o700).create(&folder);
@@ -75,6 +75,12 @@ impl Mirrors {
         }
         Ok(mirror)
     }
+}
+
+/// The mirror of `url` as it was left by the last fetch; `None` where it was never fetched.
+pub fn existing(cache: &Path, url: &Url) -> Option<PathBuf> {
+    let (_, mirror) = places(cache, url);
+    mirror.exists().then_some(mirror)
 }
 
 /// The address without what might be a secret in it.

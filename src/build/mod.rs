@@ -4,10 +4,13 @@
 //! of each tag is data, collected in a [`Report`]. The server reads what was published through the catalog.
 
 mod agreement;
+mod artwork;
 pub mod changelog;
 mod compose;
 mod credentials;
+pub mod draft;
 mod encoding;
+mod files;
 #[cfg(test)]
 mod fixture;
 mod git_command;
@@ -19,11 +22,13 @@ mod publish;
 pub mod readme;
 mod report;
 mod repository;
+mod shelf;
 mod source_files;
 mod summary;
 mod tags;
 #[cfg(test)]
 mod tests;
+mod working_tree;
 
 use std::collections::{BTreeSet, HashMap};
 use std::io;
@@ -41,6 +46,8 @@ pub use self::outcome::{Outcome, TagOutcome};
 use self::publish::Publisher;
 pub use self::report::{PluginReport, Report, State};
 use self::repository::{ObjectId, Repository};
+pub use self::shelf::Remark;
+use self::shelf::{Composed, Shelf};
 use self::source_files::SourceReader;
 pub use self::summary::{counted, summary};
 use self::tags::{Candidate, Chosen};
@@ -194,19 +201,19 @@ fn side_by_side<T: Sync, R: Send, E: Send>(
     done.into_iter().map(|(_, result)| result).collect()
 }
 
-fn build_entry(
+fn build_entry<S: Shelf>(
     entry: &Entry,
     fetched: &Fetched,
-    publisher: &Publisher,
+    shelf: &S,
     progress: &dyn Progress,
-) -> Result<PluginReport, BuildError> {
+) -> Result<PluginReport, S::Error> {
     let mut report = PluginReport::new(entry);
     match &entry.plugin {
         Err(complaints) => report.state = State::Broken(complaints.iter().map(ToString::to_string).collect()),
         Ok(Plugin { source: None, .. }) => report.state = State::NoSource,
         Ok(plugin) => match open(plugin, fetched) {
             Err(problem) => report.state = State::Broken(vec![problem]),
-            Ok(repository) => build_plugin(plugin, &repository, publisher, progress, &mut report)?,
+            Ok(repository) => build_plugin(plugin, &repository, shelf, progress, &mut report)?,
         },
     }
     Ok(report)
@@ -223,13 +230,13 @@ fn open(plugin: &Plugin, fetched: &Fetched) -> Result<Repository, String> {
 }
 
 /// Builds every release of a plugin; each becomes an outcome in `report`.
-fn build_plugin(
+fn build_plugin<S: Shelf>(
     plugin: &Plugin,
     repository: &Repository,
-    publisher: &Publisher,
+    shelf: &S,
     progress: &dyn Progress,
     report: &mut PluginReport,
-) -> Result<(), BuildError> {
+) -> Result<(), S::Error> {
     // 2 tags
     let tags = match repository.tags() {
         Ok(tags) => tags,
@@ -238,7 +245,7 @@ fn build_plugin(
             return Ok(());
         }
     };
-    let published = publisher.old().plugins.get(&plugin.slug);
+    let published = shelf.published(&plugin.slug);
     if tags.is_empty() && published.is_some() {
         let hint = if repository.is_shallow() { " (the clone is shallow)" } else { "" };
         let problem = format!("the repository has no tags{hint}, but releases are published: fetch the tags");
@@ -253,7 +260,7 @@ fn build_plugin(
     let mut build = PluginBuild {
         plugin,
         repository,
-        publisher,
+        shelf,
         published: published.iter().flat_map(|old| &old.releases).map(|release| (&release.version, release)).collect(),
         reader: SourceReader::new(repository, plugin),
         by_commit: HashMap::new(),
@@ -267,23 +274,23 @@ fn build_plugin(
 }
 
 /// One plugin under way.
-struct PluginBuild<'a> {
+struct PluginBuild<'a, S> {
     plugin: &'a Plugin,
     repository: &'a Repository,
-    publisher: &'a Publisher,
+    shelf: &'a S,
     published: HashMap<&'a Version, &'a Release>,
-    reader: SourceReader<'a>,
+    reader: SourceReader<'a, Repository>,
     /// The last release of each commit: `1.2` and `1.2.0` are one where they tag the same commit.
     by_commit: HashMap<ObjectId, (Version, String)>,
     report: &'a mut PluginReport,
 }
 
-impl PluginBuild<'_> {
-    fn release(&mut self, candidate: Candidate) -> Result<(), BuildError> {
+impl<S: Shelf> PluginBuild<'_, S> {
+    fn release(&mut self, candidate: Candidate) -> Result<(), S::Error> {
         let Some(chosen) = candidate.choose(self.repository, &mut self.report.tags) else { return Ok(()) };
 
         // 3 the plugin's own files, 4 compose
-        let (version, bytes, notes) = match self.compose(&chosen) {
+        let composed = match self.compose(&chosen) {
             Ok(composed) => composed,
             Err(reason) => {
                 let Chosen { tag, version, .. } = chosen;
@@ -293,6 +300,7 @@ impl PluginBuild<'_> {
             }
         };
 
+        let (version, notes) = (composed.version.clone(), composed.notes.clone());
         let commit = chosen.tagged.commit;
         if let Some((twin, tag)) = self.by_commit.get(&commit)
             && twin.cmp_php(&version).is_eq()
@@ -304,7 +312,7 @@ impl PluginBuild<'_> {
         self.by_commit.insert(commit, (version.clone(), chosen.tag.clone()));
 
         // 5 publish: staged here, put in place when all plugins are done
-        let (sha256, held) = self.publisher.stage(&self.plugin.slug, &version, &bytes)?;
+        let (sha256, held) = self.shelf.take(&self.plugin.slug, composed)?;
         let release = Release { version, tag: chosen.tag, commit: commit.to_string(), sha256 };
         let unchanged = held && self.published.get(&release.version) == Some(&&release);
         self.report.tags.push(TagOutcome {
@@ -317,9 +325,8 @@ impl PluginBuild<'_> {
         Ok(())
     }
 
-    /// The version a release is published under, its manifest's bytes, and notes.
-    fn compose(&mut self, chosen: &Chosen) -> Result<(Version, Vec<u8>, Vec<Reason>), Reason> {
-        let files = self.reader.read(chosen.tagged.tree)?;
+    fn compose(&mut self, chosen: &Chosen) -> Result<Composed, Reason> {
+        let mut files = self.reader.read(&chosen.tagged.tree)?;
         let (version, note) = agreement::published_version(
             &chosen.version,
             &files.main_file,
@@ -334,7 +341,8 @@ impl PluginBuild<'_> {
             message: chosen.tagged.message.as_deref(),
             files: &files,
         };
-        let bytes = compose::manifest(self.plugin, &facts).to_bytes();
-        Ok((version, bytes, files.notes.into_iter().chain(note).collect()))
+        let manifest = compose::manifest(self.plugin, &facts);
+        let notes = std::mem::take(&mut files.notes).into_iter().chain(note).collect();
+        Ok(Composed { version, manifest, files, notes })
     }
 }

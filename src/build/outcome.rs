@@ -42,7 +42,7 @@ impl From<Reason> for Outcome {
 }
 
 /// Why a tag gives no manifest, or, as a note, what to know about one that does.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// No tag pattern of the entry finds a version in its name.
     NotAVersion,
@@ -89,6 +89,15 @@ pub enum Reason {
         /// What its header says.
         header: String,
     },
+    /// The header's version is none the CMS could compare.
+    StrangeVersion {
+        /// The file with the header.
+        file: String,
+        /// What its header says.
+        header: String,
+    },
+    /// The header's version has this tag already, at another commit.
+    AlreadyTagged(String),
     /// The header writes the tag's version in another way.
     WrittenAs(Version),
     /// These tags give the same version at different commits.
@@ -166,6 +175,12 @@ impl Reason {
             }
             Self::VersionMismatch { file, header } => {
                 ("version_mismatch", "the header says another version", format!("{header} in {file}"))
+            }
+            Self::StrangeVersion { file, header } => {
+                ("strange_version", "the header's version is no version", format!("{header} in {file}"))
+            }
+            Self::AlreadyTagged(tag) => {
+                ("already_tagged", "its version is released already, raise it in the plugin header", tag.clone())
             }
             Self::WrittenAs(version) => ("written_as", "published as the header writes it", version.to_string()),
             Self::ConflictingTags(tags) => (

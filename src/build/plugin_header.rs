@@ -16,6 +16,8 @@ pub struct PluginHeader {
     pub name: String,
     /// `Version`.
     pub version: String,
+    /// The line `Version` stands in, counted from 1; 0 where there is none.
+    pub version_line: usize,
     /// `Description`.
     pub description: String,
     /// `Author`.
@@ -48,11 +50,14 @@ pub fn parse(php: &[u8]) -> PluginHeader {
         "Tested up to",
         "Update URI",
     ];
+    let located = located(php, NAMES);
+    let version_line = located[1].map_or(0, |(start, _)| line_number(&php[..start]));
     let [name, version, description, author, author_uri, plugin_uri, requires, requires_php, tested, update_uri] =
-        file_data(php, NAMES);
+        located.map(|found| found.map(|(_, value)| value).unwrap_or_default());
     PluginHeader {
         name: plain(name),
         version: plain(version),
+        version_line,
         description: plain(description),
         author: plain(author),
         author_uri: web_address(author_uri),
@@ -74,15 +79,30 @@ pub fn is_theme(style_css: &[u8]) -> bool {
 ///
 /// Works on bytes, as WordPress does: a file in another encoding has the same header.
 pub fn file_data<'a, const N: usize>(file: &'a [u8], names: [&str; N]) -> [&'a [u8]; N] {
+    located(file, names).map(|found| found.map(|(_, value)| value).unwrap_or_default())
+}
+
+/// The values, each with the start of its line.
+fn located<'a, const N: usize>(file: &'a [u8], names: [&str; N]) -> [Option<(usize, &'a [u8])>; N] {
     let mut found = [None; N];
+    let mut start = 0;
     for line in file[..file.len().min(WINDOW)].split(|byte| matches!(byte, b'\n' | b'\r')) {
-        let line = after_comment_marks(line);
-        let Some(colon) = line.iter().position(|&byte| byte == b':') else { continue };
-        if let Some(index) = names.iter().position(|name| name.as_bytes().eq_ignore_ascii_case(&line[..colon])) {
-            found[index].get_or_insert_with(|| value(&line[colon + 1..]));
+        let content = after_comment_marks(line);
+        if let Some(colon) = content.iter().position(|&byte| byte == b':')
+            && let Some(index) = names.iter().position(|name| name.as_bytes().eq_ignore_ascii_case(&content[..colon]))
+        {
+            found[index].get_or_insert_with(|| (start, value(&content[colon + 1..])));
         }
+        start += line.len() + 1;
     }
-    found.map(Option::unwrap_or_default)
+    found
+}
+
+/// Counted from 1; `\r\n` ends one line.
+fn line_number(before: &[u8]) -> usize {
+    let alone = |pair: &&[u8]| pair[0] == b'\r' && pair[1] != b'\n';
+    let ends = before.iter().filter(|&&byte| byte == b'\n').count() + before.windows(2).filter(alone).count();
+    1 + ends + usize::from(before.ends_with(b"\r"))
 }
 
 /// What stands behind an opening PHP tag and the marks that may lead a comment line.
@@ -220,6 +240,19 @@ mod tests {
         assert_eq!(header.plugin_uri, "https://example.com/?a=1&copy=2");
         assert_eq!(header.update_uri, "false");
         assert_eq!((&*header.tested, &*header.requires_php, &*header.requires), ("6.5", "7.4", "5.0"));
+    }
+
+    #[test]
+    fn the_version_is_told_with_its_line_however_lines_end() {
+        for (file, line) in [
+            ("Version: 1.2", 1),
+            ("<?php\n/*\n\n * Version: 1.2", 4),
+            ("<?php\r\n/*\r\n\r\n * Version: 1.2\r\n", 4),
+            ("<?php\r/*\r\r * Version: 1.2", 4),
+            ("<?php", 0),
+        ] {
+            assert_eq!(parse(file.as_bytes()).version_line, line, "{file:?}");
+        }
     }
 
     #[test]

@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use super::BuildError;
-use crate::catalog::{Index, index_path, manifest_path};
+use super::shelf::{Composed, Shelf};
+use crate::catalog::{Index, Releases, index_path, manifest_path};
 use crate::model::digest::Digest;
 use crate::model::slug::Slug;
 use crate::model::version::Version;
@@ -49,25 +50,6 @@ impl Publisher {
     /// Whether the manifest of this digest stands in its place.
     pub fn holds(&self, slug: &Slug, version: &Version, digest: Digest) -> bool {
         fs::read(manifest_path(&self.root, slug, version)).is_ok_and(|bytes| Digest::of(&bytes) == digest)
-    }
-
-    /// Writes a manifest under a temporary name, unless it stands in its place already. Gives its digest, and whether it
-    /// stood there.
-    pub fn stage(&self, slug: &Slug, version: &Version, bytes: &[u8]) -> Result<(Digest, bool), BuildError> {
-        let digest = Digest::of(bytes);
-        let place = manifest_path(&self.root, slug, version);
-        let held = fs::read(&place).is_ok_and(|held| held == bytes);
-        if self.lock.is_some() && !held {
-            // Noted first, so that whatever was begun is cleaned up.
-            self.staged().insert(place.clone(), digest);
-            let write = || fs::write(temporary(&place), bytes);
-            let written = write().or_else(|error| match error.kind() {
-                io::ErrorKind::NotFound => fs::create_dir_all(self.root.join(slug.as_str())).and_then(|()| write()),
-                _ => Err(error),
-            });
-            written.map_err(|source| BuildError::write(&place, source))?;
-        }
-        Ok((digest, held))
     }
 
     /// Renames what `index` names into place, then the index, then removes manifests of `plugins` (`None`: of all) that the
@@ -134,6 +116,33 @@ impl Publisher {
     fn staged(&self) -> std::sync::MutexGuard<'_, BTreeMap<PathBuf, Digest>> {
         // A map is whole after a panic in another thread, too.
         self.staged.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+impl Shelf for Publisher {
+    type Error = BuildError;
+
+    fn published(&self, slug: &Slug) -> Option<&Releases> {
+        self.old.plugins.get(slug)
+    }
+
+    /// Writes the manifest under a temporary name, unless it stands in its place already.
+    fn take(&self, slug: &Slug, composed: Composed) -> Result<(Digest, bool), BuildError> {
+        let bytes = composed.manifest.to_bytes();
+        let digest = Digest::of(&bytes);
+        let place = manifest_path(&self.root, slug, &composed.version);
+        let held = fs::read(&place).is_ok_and(|held| held == bytes);
+        if self.lock.is_some() && !held {
+            // Noted first, so that whatever was begun is cleaned up.
+            self.staged().insert(place.clone(), digest);
+            let write = || fs::write(temporary(&place), &bytes);
+            let written = write().or_else(|error| match error.kind() {
+                io::ErrorKind::NotFound => fs::create_dir_all(self.root.join(slug.as_str())).and_then(|()| write()),
+                _ => Err(error),
+            });
+            written.map_err(|source| BuildError::write(&place, source))?;
+        }
+        Ok((digest, held))
     }
 }
 

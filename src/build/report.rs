@@ -190,7 +190,7 @@ impl PluginReport {
     }
 
     /// Decides what is published of this plugin, against what was published before.
-    fn settle(&mut self, before: &Releases) {
+    pub(super) fn settle(&mut self, before: &Releases) {
         self.refuse_twins();
         match self.state {
             State::NoSource => {}

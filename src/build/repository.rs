@@ -5,17 +5,20 @@
 //! [`source_files`](super::source_files) read through it.
 
 use std::fmt;
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Once;
 
 use git2::{ErrorCode, ObjectType};
 
+use super::files::{Files, Item, ItemKind};
+
 /// Tags and commits larger than this are refused, in bytes.
 const MAX_HEADER_OBJECT: usize = 1 << 20;
 
 /// Trees larger than this are refused, in bytes: about 100,000 names.
-const MAX_TREE: usize = 4 << 20;
+pub(super) const MAX_TREE: usize = 4 << 20;
 
 /// Tags that point at tags are followed this often.
 const MAX_TAG_CHAIN: usize = 16;
@@ -36,7 +39,7 @@ impl fmt::Display for ObjectId {
 }
 
 /// A reference under `refs/tags/`.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Tag {
     /// What stands behind `refs/tags/`. Bytes that are no UTF-8 are replaced.
     pub name: String,
@@ -55,27 +58,6 @@ pub struct Tagged {
     pub time: i64,
     /// The annotated tag's message without its signature; `None` for a lightweight tag.
     pub message: Option<Vec<u8>>,
-}
-
-/// An entry of a folder.
-#[derive(Clone, Debug)]
-pub struct Item {
-    /// Its name. Bytes that are no UTF-8 are replaced.
-    pub name: String,
-    /// What it is.
-    pub kind: ItemKind,
-    /// Its object.
-    pub id: ObjectId,
-}
-
-/// What an entry of a folder is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[allow(missing_docs, reason = "the names say it")]
-pub enum ItemKind {
-    File,
-    Folder,
-    SymbolicLink,
-    Submodule,
 }
 
 /// The repository cannot be opened or its tags cannot be listed.
@@ -111,6 +93,9 @@ pub enum ObjectError {
         /// In bytes.
         limit: usize,
     },
+    /// A file or folder of a working tree cannot be read.
+    #[error("cannot be read: {0}")]
+    Unreadable(#[from] io::Error),
     /// A tag points at this kind of object, not at a commit.
     #[error("points at a {0}, not at a commit")]
     NotACommit(&'static str),
@@ -133,10 +118,22 @@ impl Repository {
         }
     }
 
-    /// The name of the repository's folder without `.git`.
-    pub fn name(&self) -> Option<&str> {
-        let name = self.git.workdir().unwrap_or(self.git.path()).file_name()?.to_str()?;
-        Some(name.strip_suffix(".git").unwrap_or(name))
+    /// The folder with the files that are checked out; `None` for a bare repository.
+    pub fn working_tree(&self) -> Option<&Path> {
+        // SECURITY: a configuration that came with the folder may claim any other folder for the working tree.
+        let holds_git = |folder: &&Path| folder.join(".git").exists();
+        self.git.workdir().filter(holds_git)
+    }
+
+    /// Where git keeps HEAD and the references: the folder of this working tree, and the one all working trees share.
+    pub fn reference_folders(&self) -> [&Path; 2] {
+        [self.git.path(), self.git.commondir()]
+    }
+
+    /// Whether a commit of everything in the working tree would leave this file out: it is ignored and was never added.
+    pub fn leaves_out(&self, path: &Path) -> bool {
+        let is_added = || self.git.index().is_ok_and(|index| index.get_path(path, 0).is_some());
+        self.git.is_path_ignored(path).unwrap_or(false) && !is_added()
     }
 
     /// Whether history was cut off when it was cloned; tags are then often missing.
@@ -169,6 +166,15 @@ impl Repository {
             tags.push(Tag { name, target: target.map(ObjectId) });
         }
         Ok(tags)
+    }
+
+    /// The commit that is checked out, as a lightweight tag on it would have it; `None` where there is no commit yet.
+    pub fn head(&self) -> Result<Option<Tagged>, ObjectError> {
+        match self.git.head() {
+            Ok(head) => self.peel(&Tag { name: "HEAD".into(), target: head.target().map(ObjectId) }).map(Some),
+            Err(error) if matches!(error.code(), ErrorCode::UnbornBranch | ErrorCode::NotFound) => Ok(None),
+            Err(_) => Err(ObjectError::Reference),
+        }
     }
 
     /// Follows a tag, through tags of tags, to its commit.
@@ -206,10 +212,32 @@ impl Repository {
         }
     }
 
-    /// What is in a folder, in git's order.
-    pub fn items(&self, tree: ObjectId) -> Result<Vec<Item>, ObjectError> {
-        self.kind(tree, MAX_TREE)?;
-        let tree = self.git.find_tree(tree.0).map_err(|source| ObjectError::of(tree, source))?;
+    /// Looks at an object's size before anything of it is unpacked into memory.
+    fn kind(&self, id: ObjectId, limit: usize) -> Result<ObjectType, ObjectError> {
+        // git2 0.21 panics where a damaged pack gives an object a type that does not exist. Nothing is left half done by that.
+        let header = catch_unwind(AssertUnwindSafe(|| self.git.odb()?.read_header(id.0)));
+        match header
+            .unwrap_or_else(|_| Err(git2::Error::from_str("it has no known type")))
+            .map_err(|source| ObjectError::of(id, source))?
+        {
+            (size, _) if size > limit => Err(ObjectError::TooLarge { size, limit }),
+            (_, kind) => Ok(kind),
+        }
+    }
+}
+
+/// Commits, as they stand in the object database.
+impl Files for Repository {
+    type Id = ObjectId;
+
+    fn name(&self) -> Option<&str> {
+        let name = self.git.workdir().unwrap_or(self.git.path()).file_name()?.to_str()?;
+        Some(name.strip_suffix(".git").unwrap_or(name))
+    }
+
+    fn items(&self, tree: &ObjectId) -> Result<Vec<Item<ObjectId>>, ObjectError> {
+        self.kind(*tree, MAX_TREE)?;
+        let tree = self.git.find_tree(tree.0).map_err(|source| ObjectError::of(*tree, source))?;
         let item = |entry: git2::TreeEntry<'_>| Item {
             name: String::from_utf8_lossy(entry.name_bytes()).into_owned(),
             kind: match entry.filemode() & 0o170_000 {
@@ -223,24 +251,10 @@ impl Repository {
         Ok(tree.iter().map(item).collect())
     }
 
-    /// A file's bytes, at most `limit` of them.
-    pub fn blob(&self, id: ObjectId, limit: usize) -> Result<Vec<u8>, ObjectError> {
-        self.kind(id, limit)?;
-        let blob = self.git.find_blob(id.0).map_err(|source| ObjectError::of(id, source))?;
+    fn bytes(&self, blob: &ObjectId, limit: usize) -> Result<Vec<u8>, ObjectError> {
+        self.kind(*blob, limit)?;
+        let blob = self.git.find_blob(blob.0).map_err(|source| ObjectError::of(*blob, source))?;
         Ok(blob.content().to_vec())
-    }
-
-    /// Looks at an object's size before anything of it is unpacked into memory.
-    fn kind(&self, id: ObjectId, limit: usize) -> Result<ObjectType, ObjectError> {
-        // git2 0.21 panics where a damaged pack gives an object a type that does not exist. Nothing is left half done by that.
-        let header = catch_unwind(AssertUnwindSafe(|| self.git.odb()?.read_header(id.0)));
-        match header
-            .unwrap_or_else(|_| Err(git2::Error::from_str("it has no known type")))
-            .map_err(|source| ObjectError::of(id, source))?
-        {
-            (size, _) if size > limit => Err(ObjectError::TooLarge { size, limit }),
-            (_, kind) => Ok(kind),
-        }
     }
 }
 

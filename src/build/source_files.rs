@@ -1,17 +1,18 @@
 //! Step 3: the plugin's own files at one commit: the main file with its header, the readme, the changelogs.
 //!
-//! Files are read from the object database and remembered by object id, because most tags share most of them. What is
-//! found goes to [`compose`](super::compose).
+//! Files are remembered by what they are read by, because most tags share most of them. What is found goes to
+//! [`compose`](super::compose).
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 use std::rc::Rc;
 
+use super::files::{Files, Item, ItemKind};
 use super::outcome::Reason;
 use super::plugin_header::{self, PluginHeader};
 use super::readme::{self, Readme};
-use super::repository::{Item, ItemKind, ObjectError, ObjectId, Repository};
+use super::repository::ObjectError;
 use super::{changelog, html};
 use crate::model::plugin::Plugin;
 
@@ -39,6 +40,8 @@ pub struct SourceFiles {
     pub header: Rc<PluginHeader>,
     /// The readme, where there is one.
     pub readme: Option<Rc<ReadmeFile>>,
+    /// The readme's name; empty where there is none.
+    pub readme_name: String,
     /// Changelogs in files of their own, best name first.
     pub changelogs: Vec<Rc<Changelog>>,
     /// What was left out, and why.
@@ -74,26 +77,26 @@ impl Changelog {
 }
 
 /// Reads the files of one plugin's releases, commit after commit.
-pub struct SourceReader<'a> {
-    repository: &'a Repository,
+pub struct SourceReader<'a, F: Files> {
+    files: &'a F,
     /// The plugin's folder; empty for the root.
     path: &'a str,
     pinned: Option<&'a str>,
     /// Names a main file has by convention.
     usual: Vec<String>,
-    headers: Memo<ObjectId, PluginHeader>,
-    readmes: Memo<ObjectId, ReadmeFile>,
-    changelogs: Memo<ObjectId, Changelog>,
+    headers: Memo<F::Id, PluginHeader>,
+    readmes: Memo<F::Id, ReadmeFile>,
+    changelogs: Memo<F::Id, Changelog>,
 }
 
-impl<'a> SourceReader<'a> {
+impl<'a, F: Files> SourceReader<'a, F> {
     /// A reader for `plugin`; without a source, it looks at the repository's root.
-    pub fn new(repository: &'a Repository, plugin: &'a Plugin) -> Self {
+    pub fn new(files: &'a F, plugin: &'a Plugin) -> Self {
         let source = plugin.source.as_ref();
         let path = source.map_or("", |source| source.path.as_str());
-        let folder = path.rsplit('/').next().filter(|name| !name.is_empty()).or(repository.name());
+        let folder = path.rsplit('/').next().filter(|name| !name.is_empty()).or(files.name());
         Self {
-            repository,
+            files,
             path,
             pinned: source.and_then(|source| source.main_file.as_deref()),
             usual: [Some(plugin.slug.as_str()), folder]
@@ -107,28 +110,29 @@ impl<'a> SourceReader<'a> {
         }
     }
 
-    /// Reads the plugin's files in the commit whose root folder is `tree`.
-    pub fn read(&mut self, tree: ObjectId) -> Result<SourceFiles, Reason> {
+    /// Reads the plugin's files below the root folder `tree`.
+    pub fn read(&mut self, tree: &F::Id) -> Result<SourceFiles, Reason> {
         let folder = self.folder(tree, self.path)?.ok_or_else(|| Reason::PathAbsent(self.path.to_owned()))?;
         let (main_file, header) = self.main_file(tree, &folder)?;
         if header.version.is_empty() {
             return Err(Reason::NoVersion(main_file));
         }
         let mut notes = Vec::new();
-        let readme = self.readme(&folder, &mut notes)?;
+        let (readme_name, readme) = self.readme(&folder, &mut notes)?.unzip();
+        let readme_name = readme_name.unwrap_or_default();
         let changelogs = self.changelogs(&folder, &mut notes)?;
-        Ok(SourceFiles { main_file, header, readme, changelogs, notes })
+        Ok(SourceFiles { main_file, header, readme, readme_name, changelogs, notes })
     }
 
     /// What is in the folder at `path`; `None` where there is no such folder.
-    fn folder(&self, root: ObjectId, path: &str) -> Result<Option<Vec<Item>>, Reason> {
-        let items = |tree, path: &str| self.repository.items(tree).map_err(|error| Reason::from_object(path, error));
+    fn folder(&self, root: &F::Id, path: &str) -> Result<Option<Vec<Item<F::Id>>>, Reason> {
+        let items = |tree: &F::Id, path: &str| self.files.items(tree).map_err(|error| Reason::from_object(path, error));
         let mut folder = items(root, "the root folder")?;
         let mut walked = String::new();
         for name in path.split('/').filter(|name| !name.is_empty()) {
             walked = if walked.is_empty() { name.to_owned() } else { format!("{walked}/{name}") };
             folder = match folder.iter().find(|item| item.name == name) {
-                Some(item) if item.kind == ItemKind::Folder => items(item.id, &walked)?,
+                Some(item) if item.kind == ItemKind::Folder => items(&item.id, &walked)?,
                 Some(item) if item.kind != ItemKind::File => return Err(not_followed(&walked, item)),
                 _ => return Ok(None),
             };
@@ -138,7 +142,7 @@ impl<'a> SourceReader<'a> {
 
     /// The pinned file where there is one at this commit; else one that is named as the plugin or its folder is; else the
     /// only one that has a plugin header.
-    fn main_file(&mut self, root: ObjectId, folder: &[Item]) -> Result<(String, Rc<PluginHeader>), Reason> {
+    fn main_file(&mut self, root: &F::Id, folder: &[Item<F::Id>]) -> Result<(String, Rc<PluginHeader>), Reason> {
         if let Some(pinned) = self.pinned
             && let Some(item) = self.pinned_item(root, folder, pinned)?
         {
@@ -156,7 +160,7 @@ impl<'a> SourceReader<'a> {
                 Err(reason) => drop(obstacle.get_or_insert(reason)),
             }
         }
-        let is_php = |item: &&Item| item.kind == ItemKind::File && item.name.ends_with(".php");
+        let is_php = |item: &&Item<F::Id>| item.kind == ItemKind::File && item.name.ends_with(".php");
         let php_files = folder.iter().filter(is_php).count();
         if php_files > MAX_PHP_FILES {
             return Err(Reason::TooManyFiles(php_files));
@@ -177,8 +181,8 @@ impl<'a> SourceReader<'a> {
         }
     }
 
-    fn pinned_item(&self, root: ObjectId, folder: &[Item], pinned: &str) -> Result<Option<Item>, Reason> {
-        let named = |items: &[Item], name: &str| items.iter().find(|item| item.name == name).cloned();
+    fn pinned_item(&self, root: &F::Id, folder: &[Item<F::Id>], pinned: &str) -> Result<Option<Item<F::Id>>, Reason> {
+        let named = |items: &[Item<F::Id>], name: &str| items.iter().find(|item| item.name == name).cloned();
         match pinned.rsplit_once('/') {
             None => Ok(named(folder, pinned)),
             Some((below, name)) => {
@@ -189,18 +193,18 @@ impl<'a> SourceReader<'a> {
     }
 
     /// The plugin header in a file; `None` where it has none.
-    fn header(&mut self, path: &str, item: &Item) -> Result<Option<Rc<PluginHeader>>, Reason> {
+    fn header(&mut self, path: &str, item: &Item<F::Id>) -> Result<Option<Rc<PluginHeader>>, Reason> {
         if item.kind != ItemKind::File {
             return Err(not_followed(path, item));
         }
-        let read = || Ok(plugin_header::parse(&self.repository.blob(item.id, MAX_SOURCE)?));
-        let header = self.headers.get(item.id, read).map_err(|error| Reason::from_object(path, error))?;
+        let read = || Ok(plugin_header::parse(&self.files.bytes(&item.id, MAX_SOURCE)?));
+        let header = self.headers.get(&item.id, read).map_err(|error| Reason::from_object(path, error))?;
         Ok((!header.name.is_empty()).then_some(header))
     }
 
-    fn is_theme(&self, folder: &[Item]) -> Result<bool, Reason> {
+    fn is_theme(&self, folder: &[Item<F::Id>]) -> Result<bool, Reason> {
         let style = folder.iter().find(|item| item.name == "style.css" && item.kind == ItemKind::File);
-        match style.map(|item| self.repository.blob(item.id, MAX_SOURCE)) {
+        match style.map(|item| self.files.bytes(&item.id, MAX_SOURCE)) {
             Some(Ok(css)) => Ok(plugin_header::is_theme(&css)),
             Some(Err(ObjectError::TooLarge { .. })) | None => Ok(false),
             Some(Err(error)) => Err(Reason::from_object("style.css", error)),
@@ -208,21 +212,25 @@ impl<'a> SourceReader<'a> {
     }
 
     /// `readme.txt` before `readme.md`, in any case of letters, as WordPress.org has it.
-    fn readme(&mut self, folder: &[Item], notes: &mut Vec<Reason>) -> Result<Option<Rc<ReadmeFile>>, Reason> {
+    fn readme(
+        &mut self,
+        folder: &[Item<F::Id>],
+        notes: &mut Vec<Reason>,
+    ) -> Result<Option<(String, Rc<ReadmeFile>)>, Reason> {
         for item in by_rank(folder, |name| ["readme.txt", "readme.md"].iter().position(|known| *known == name)) {
-            let read = || Ok(ReadmeFile::parse(&self.repository.blob(item.id, MAX_SOURCE)?));
-            if let Some(readme) = optional(item, notes, || self.readmes.get(item.id, read))? {
-                return Ok(Some(readme));
+            let read = || Ok(ReadmeFile::parse(&self.files.bytes(&item.id, MAX_SOURCE)?));
+            if let Some(readme) = optional(item, notes, || self.readmes.get(&item.id, read))? {
+                return Ok(Some((item.name.clone(), readme)));
             }
         }
         Ok(None)
     }
 
-    fn changelogs(&mut self, folder: &[Item], notes: &mut Vec<Reason>) -> Result<Vec<Rc<Changelog>>, Reason> {
+    fn changelogs(&mut self, folder: &[Item<F::Id>], notes: &mut Vec<Reason>) -> Result<Vec<Rc<Changelog>>, Reason> {
         let mut changelogs = Vec::new();
         for item in by_rank(folder, changelog_rank).into_iter().take(MAX_CHANGELOGS) {
-            let read = || Ok(Changelog::new(html::decode(&self.repository.blob(item.id, MAX_CHANGELOG)?)));
-            changelogs.extend(optional(item, notes, || self.changelogs.get(item.id, read))?);
+            let read = || Ok(Changelog::new(html::decode(&self.files.bytes(&item.id, MAX_CHANGELOG)?)));
+            changelogs.extend(optional(item, notes, || self.changelogs.get(&item.id, read))?);
         }
         Ok(changelogs)
     }
@@ -238,8 +246,8 @@ impl ReadmeFile {
 }
 
 /// A file that a release can do without: what cannot be used is noted; only damage is an error.
-fn optional<T>(
-    item: &Item,
+fn optional<Id, T>(
+    item: &Item<Id>,
     notes: &mut Vec<Reason>,
     read: impl FnOnce() -> Result<T, ObjectError>,
 ) -> Result<Option<T>, Reason> {
@@ -259,7 +267,7 @@ fn optional<T>(
 }
 
 /// Best rank first, then by name; the name is looked at in lower case.
-fn by_rank(folder: &[Item], rank: impl Fn(&str) -> Option<usize>) -> Vec<&Item> {
+fn by_rank<Id>(folder: &[Item<Id>], rank: impl Fn(&str) -> Option<usize>) -> Vec<&Item<Id>> {
     let ranked = folder.iter().filter_map(|item| Some(((rank(&item.name.to_ascii_lowercase())?, &item.name), item)));
     ranked.collect::<BTreeMap<_, _>>().into_values().collect()
 }
@@ -273,12 +281,13 @@ fn changelog_rank(name: &str) -> Option<usize> {
     names.enumerate().find(|(_, (stem, ending))| name.strip_prefix(**stem) == Some(**ending)).map(|(rank, _)| rank)
 }
 
-fn not_followed(path: &str, item: &Item) -> Reason {
+fn not_followed<Id>(path: &str, item: &Item<Id>) -> Reason {
     let kind = match item.kind {
         ItemKind::SymbolicLink => "symbolic link",
         ItemKind::Submodule => "submodule",
         ItemKind::Folder => "folder",
         ItemKind::File => "file",
+        ItemKind::Special => "pipe, socket or device",
     };
     Reason::NotFollowed { path: path.to_owned(), kind }
 }
@@ -289,20 +298,20 @@ struct Memo<K, T> {
     limit: usize,
 }
 
-impl<K: Eq + Hash, T> Memo<K, T> {
+impl<K: Clone + Eq + Hash, T> Memo<K, T> {
     fn of(limit: usize) -> Self {
         Self { held: HashMap::new(), limit }
     }
 
-    fn get<E>(&mut self, key: K, make: impl FnOnce() -> Result<T, E>) -> Result<Rc<T>, E> {
-        if let Some(known) = self.held.get(&key) {
+    fn get<E>(&mut self, key: &K, make: impl FnOnce() -> Result<T, E>) -> Result<Rc<T>, E> {
+        if let Some(known) = self.held.get(key) {
             return Ok(known.clone());
         }
         let value = Rc::new(make()?);
         if self.held.len() == self.limit {
             self.held.clear();
         }
-        self.held.insert(key, value.clone());
+        self.held.insert(key.clone(), value.clone());
         Ok(value)
     }
 }

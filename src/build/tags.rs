@@ -45,12 +45,20 @@ pub fn sort_out(plugin: &Plugin, tags: Vec<Tag>) -> (Vec<Candidate>, Vec<TagOutc
 
 fn judge(plugin: &Plugin, tag: &str) -> Result<Version, (Option<Version>, Reason)> {
     let version = plugin.tags.iter().find_map(|pattern| pattern.version_of(tag)).ok_or((None, Reason::NotAVersion))?;
+    match barred(plugin, &version) {
+        Some(reason) => Err((Some(version), reason)),
+        None => Ok(version),
+    }
+}
+
+/// Why the entry keeps a version from being published, where it does.
+pub fn barred(plugin: &Plugin, version: &Version) -> Option<Reason> {
     if plugin.withhold.iter().any(|withheld| same_version(withheld.as_str(), version.as_str())) {
-        Err((Some(version), Reason::Withheld))
+        Some(Reason::Withheld)
     } else if !version.satisfies(&plugin.versions) {
-        Err((Some(version), Reason::OutsideVersions))
+        Some(Reason::OutsideVersions)
     } else {
-        Ok(version)
+        None
     }
 }
 

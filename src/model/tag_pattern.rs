@@ -30,6 +30,11 @@ impl TagPattern {
         let rest = tag.strip_prefix(&*self.prefix)?.strip_suffix(&*self.suffix)?;
         rest.split('+').next()?.parse().ok()
     }
+
+    /// The name a tag of this version has.
+    pub fn tag_of(&self, version: &Version) -> String {
+        format!("{}{version}{}", self.prefix, self.suffix)
+    }
 }
 
 impl FromStr for TagPattern {
@@ -62,6 +67,7 @@ mod tests {
         assert_eq!(version("acme-forms-pro/1.2.3"), None);
         assert_eq!(version("1.2.3"), None);
         assert_eq!(version("acme-forms/latest"), None);
+        assert_eq!(pattern.tag_of(&"1.2.3".parse().unwrap()), "acme-forms/1.2.3");
     }
 
     #[test]

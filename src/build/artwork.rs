@@ -1,0 +1,74 @@
+//! Pictures for the CMS that a plugin's repository brings in `.wordpress-org/`, where WordPress.org's own tools look.
+//!
+//! Manifests name pictures by address only; these are for [drafts](super::draft).
+
+use std::path::PathBuf;
+
+use super::files::{Files, Item, ItemKind};
+use super::repository::Repository;
+use super::working_tree::WorkingTree;
+use crate::model::plugin::Plugin;
+
+/// The names WordPress.org knows, better ones first.
+const NAMES: [&str; 12] = [
+    "banner-1544x500.png",
+    "banner-1544x500.jpg",
+    "banner-1544x500.gif",
+    "banner-772x250.png",
+    "banner-772x250.jpg",
+    "banner-772x250.gif",
+    "icon.svg",
+    "icon-256x256.png",
+    "icon-256x256.jpg",
+    "icon-128x128.png",
+    "icon-128x128.jpg",
+    "icon-128x128.gif",
+];
+
+/// Where they are, in the plugin's folder or at the repository's root.
+pub const FOLDER: &str = ".wordpress-org";
+
+/// A picture larger than this is not read, in bytes.
+const MAX_SIZE: usize = 4 << 20;
+
+/// The names of the pictures, better ones first.
+pub fn names(plugin: &Plugin, repository: &Repository) -> Vec<String> {
+    match WorkingTree::of(repository) {
+        Some(tree) => named(plugin, &tree, PathBuf::new()).into_iter().map(|item| item.name).collect(),
+        None => match repository.head() {
+            Ok(Some(head)) => named(plugin, repository, head.tree).into_iter().map(|item| item.name).collect(),
+            _ => Vec::new(),
+        },
+    }
+}
+
+/// A picture's bytes; `None` where there is none of that name, or too large a one.
+pub fn read(plugin: &Plugin, repository: &Repository, name: &str) -> Option<Vec<u8>> {
+    match WorkingTree::of(repository) {
+        Some(tree) => bytes(plugin, &tree, PathBuf::new(), name),
+        None => bytes(plugin, repository, repository.head().ok()??.tree, name),
+    }
+}
+
+fn bytes<F: Files>(plugin: &Plugin, files: &F, root: F::Id, name: &str) -> Option<Vec<u8>> {
+    let item = named(plugin, files, root).into_iter().find(|item| item.name == name)?;
+    files.bytes(&item.id, MAX_SIZE).ok()
+}
+
+/// The pictures in the plugin's folder, else those at the root.
+fn named<F: Files>(plugin: &Plugin, files: &F, root: F::Id) -> Vec<Item<F::Id>> {
+    let path = plugin.source.as_ref().map_or("", |source| &source.path);
+    let own = walk(files, root.clone(), path).and_then(|folder| walk(files, folder, FOLDER));
+    let folder = own.or_else(|| walk(files, root, FOLDER));
+    let items = folder.and_then(|folder| files.items(&folder).ok()).unwrap_or_default();
+    let named = |name: &&str| items.iter().find(|item| item.name == **name && item.kind == ItemKind::File).cloned();
+    NAMES.iter().filter_map(named).collect()
+}
+
+/// The folder at `path`; links are not followed.
+fn walk<F: Files>(files: &F, root: F::Id, path: &str) -> Option<F::Id> {
+    path.split('/').filter(|name| !name.is_empty()).try_fold(root, |folder, name| {
+        let items = files.items(&folder).ok()?;
+        items.into_iter().find(|item| item.name == name && item.kind == ItemKind::Folder).map(|item| item.id)
+    })
+}
