@@ -79,6 +79,15 @@ impl Index {
     }
 }
 
+/// A published manifest's bytes, for the vendor's own eyes: verified, and to be compared with what a build would publish.
+///
+/// The server has no use for it: a site gets a manifest from the [`Catalog`], against an [`Entitlement`].
+pub fn published_manifest(releases: &Path, slug: &Slug, release: &Release) -> Result<Vec<u8>, CatalogError> {
+    let path = manifest_path(releases, slug, &release.version);
+    let bytes = std::fs::read(&path).map_err(|source| CatalogError::Read { path: path.clone(), source })?;
+    if Digest::of(&bytes) == release.sha256 { Ok(bytes) } else { Err(CatalogError::Differs { path }) }
+}
+
 /// All releases in memory.
 #[derive(Debug, Default)]
 pub struct Catalog {

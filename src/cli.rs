@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{bindings, build, completions, doctor, init, keys, license, manual, serve, verify};
+use crate::commands::{bindings, build, completions, doctor, init, keys, license, manual, preview, serve, verify};
 use crate::config::PathSettings;
 use crate::model::license_key::LicenseKey;
 
@@ -57,6 +57,8 @@ pub enum Command {
     Init(init::Args),
     /// Precompute the manifests from the plugins' repositories
     Build(build::Args),
+    /// Show what the CMS will show, before anything is published
+    Preview(preview::Args),
     /// Answer plugins in the field
     Serve(Box<serve::Args>),
     /// Issue, look at and change licenses

@@ -15,10 +15,11 @@
 //! - [`build`]: plugin repositories and registry in, manifests out.
 //! - [`catalog`]: the manifests, verified and held; handed out only against an [`Entitlement`](model::entitlement::Entitlement).
 //! - [`store`]: which site is bound to which license, in a ledger that proves itself.
+//! - [`preview`]: what the CMS will show, on a page for this machine only.
 //! - [`serve`]: the HTTP server; its [`gate`](serve::gate) is the one door.
 //! - [`commands`]: one file a verb; [`cli`] and [`config`] say what they take.
 //!
-//! Arrows run one way: `commands -> build | serve -> registry | catalog | store -> model`. `build` and `serve` never
+//! Arrows run one way: `commands -> preview -> build | serve -> registry | catalog | store -> model`. `build` and `serve` never
 //! import each other, and a test holds it.
 #![forbid(unsafe_code)]
 
@@ -30,6 +31,7 @@ pub mod config;
 pub mod durable_file;
 pub mod histogram;
 pub mod model;
+pub mod preview;
 pub mod registry;
 pub mod serve;
 pub mod store;

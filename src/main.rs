@@ -24,6 +24,7 @@ fn run(cli: &Cli) -> Result<Exit, Failure> {
     match &cli.command {
         Command::Init(args) => commands::init::run(args, &cli.instance),
         Command::Build(args) => commands::build::run(args, &paths()?),
+        Command::Preview(args) => commands::preview::run(args, &paths()?),
         Command::Serve(args) => commands::serve::run(&config(&args.settings)?),
         Command::License(args) => commands::license::run(args, &paths()?),
         Command::Bindings(args) => commands::bindings::run(args, &paths()?),

@@ -17,7 +17,7 @@ use super::repository::{Repository, Tag, Tagged};
 use super::shelf::{Composed, Remark, Shelf};
 use super::source_files::SourceReader;
 use super::working_tree::WorkingTree;
-use super::{Fetched, PluginReport, Progress, State, build_entry, mirror, open, tags};
+use super::{Fetched, PluginReport, Progress, State, build_entry, mirror, open, side_by_side, tags};
 use crate::catalog::Releases;
 use crate::model::digest::Digest;
 use crate::model::manifest::Manifest;
@@ -93,6 +93,20 @@ pub enum Origin {
     Head,
 }
 
+/// Drafts plugins side by side: each entry with what is published of it; `before` knows their last drafts.
+pub fn all<'a>(
+    plugins: &[(Entry, Option<Releases>)],
+    cache: &Path,
+    before: impl Fn(&Entry) -> Option<&'a Draft> + Sync,
+) -> Vec<Draft> {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let work = |(entry, published): &(Entry, Option<Releases>)| {
+        Ok::<_, Infallible>(draft(entry, published.as_ref(), cache, before(entry)))
+    };
+    let Ok(drafts) = side_by_side(plugins, cores, work);
+    drafts
+}
+
 /// Drafts one plugin. `published` is what `releases/` says of it, `cache` has the mirrors of remote repositories; what
 /// `before` says of the tags is taken over where nothing it follows from has changed.
 pub fn draft(entry: &Entry, published: Option<&Releases>, cache: &Path, before: Option<&Draft>) -> Draft {
@@ -125,6 +139,11 @@ fn opened<'a>(entry: &'a Entry, fetched: &Fetched) -> Option<(&'a Plugin, Reposi
 }
 
 impl TaggedReleases {
+    /// Whether both say the same.
+    pub fn same(&self, other: &Self) -> bool {
+        self.key == other.key && self.releases == other.releases && (self.report.to_json() == other.report.to_json())
+    }
+
     fn failed(&self) -> bool {
         matches!(self.report.state, State::Broken(_)) || self.report.counts().failed > 0
     }

@@ -259,7 +259,7 @@ impl PluginReport {
         self.releases.releases.extend(kept);
     }
 
-    fn to_json(&self) -> Value {
+    pub(super) fn to_json(&self) -> Value {
         let (state, problems) = match &self.state {
             State::Read => ("read", &[][..]),
             State::NoSource => ("no_source", &[][..]),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::{Exit, Failure};
+use super::{Exit, Failure, output};
 use crate::build::{self, BuildError, Credentials, Mirrors, Options, PluginReport, Progress, Report, State, counted};
 use crate::config::Config;
 use crate::model::slug::Slug;
@@ -92,16 +92,10 @@ fn failure(error: BuildError) -> Failure {
 fn print(report: &Report, json: bool) {
     let stdout = std::io::stdout();
     if json {
-        println!("{}", printable_json(&format!("{:#}", report.to_json())));
+        println!("{}", output::printable_json(&format!("{:#}", report.to_json())));
     } else {
         print!("{}", build::summary(report, stdout.is_terminal() && std::env::var_os("NO_COLOR").is_none()));
     }
-}
-
-/// JSON leaves DEL and the C1 controls as they are; a terminal obeys some of them.
-fn printable_json(json: &str) -> String {
-    let is_raw = |c: &char| c.is_control() && *c != '\n';
-    json.chars().map(|c| if is_raw(&c) { format!("\\u{:04x}", u32::from(c)) } else { c.into() }).collect()
 }
 
 /// A bar on a terminal, a line per plugin elsewhere.

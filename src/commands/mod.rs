@@ -10,6 +10,7 @@ pub mod keys;
 pub mod license;
 pub mod manual;
 pub mod output;
+pub mod preview;
 pub mod serve;
 pub mod verify;
 

@@ -26,6 +26,12 @@ pub fn json(value: &impl serde::Serialize) -> Result<String, Failure> {
     serde_json::to_string_pretty(value).map(|text| text + "\n").map_err(Failure::environment)
 }
 
+/// JSON leaves DEL and the C1 controls as they are; a terminal obeys some of them.
+pub fn printable_json(json: &str) -> String {
+    let is_raw = |c: &char| c.is_control() && *c != '\n';
+    json.chars().map(|c| if is_raw(&c) { format!("\\u{:04x}", u32::from(c)) } else { c.into() }).collect()
+}
+
 /// Rows under a heading, in columns as wide as their widest cell.
 #[derive(Clone, Debug)]
 pub struct Table(Vec<Vec<String>>);

@@ -1,0 +1,161 @@
+//! `countersign preview`: what is to be previewed goes to [`preview::run`], or its text to stdout.
+
+use std::io::Write as _;
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::{Exit, Failure, output};
+use crate::config::Config;
+use crate::model::slug::Slug;
+use crate::preview;
+use crate::preview::look::Wish;
+use crate::preview::snapshot::Snapshot;
+use crate::preview::subject::{Plugins, Subject};
+use crate::preview::{live, terminal};
+use crate::registry::RegistryError;
+
+const EXAMPLES: &str = "\
+Examples:
+  countersign preview --open                     every plugin of the instance, in the browser
+  countersign preview ~/work/acme-forms          a plugin's repository, with no instance at all
+  countersign preview --print --plugin acme-forms --version 1.2.0
+  countersign preview --print --json | jq '.plugins[].manifest.changelog'
+
+The working tree and HEAD come first, as the release they would be if they were tagged now. The page follows every edit.
+Nothing is written, nothing is fetched, and only this machine can see the page.";
+
+/// Show what the CMS will show, before anything is published
+#[derive(clap::Args, Debug)]
+#[command(after_help = EXAMPLES, disable_version_flag = true)]
+pub struct Args {
+    /// A plugin's repository, or a folder in it; without one, the plugins of the instance
+    #[arg(value_name = "PATH")]
+    pub repository: Option<PathBuf>,
+    /// Preview this plugin of the instance only
+    #[arg(long, value_name = "SLUG", conflicts_with = "repository")]
+    pub plugin: Option<Slug>,
+    /// The port on 127.0.0.1; 0 for any that is free
+    #[arg(long, value_name = "N", default_value = "4180")]
+    pub port: u16,
+    /// Open the page in the browser
+    #[arg(long, conflicts_with = "print")]
+    pub open: bool,
+    /// Print the preview of one version and serve no page
+    #[arg(long)]
+    pub print: bool,
+    /// The version to print: working-tree, head, next or a released one [default: next, else the latest]
+    #[arg(long, value_name = "V", requires = "print")]
+    pub version: Option<String>,
+    /// Print one JSON document
+    #[arg(long, requires = "print")]
+    pub json: bool,
+    /// The CMS's version on the site that looks [default: the one the release was tested with]
+    #[arg(long, value_name = "V", requires = "print")]
+    pub cms: Option<String>,
+    /// PHP's version on the site that looks [default: one that suffices]
+    #[arg(long, value_name = "V", requires = "print")]
+    pub php: Option<String>,
+    /// The plugin's version on the site that looks [default: the release before]
+    #[arg(long, value_name = "V", requires = "print")]
+    pub current: Option<String>,
+}
+
+/// Prints, or serves the page until SIGTERM or SIGINT.
+pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
+    let subject = subject(args, config)?;
+    if args.print {
+        return print(args, &subject);
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Failure::environment)?;
+    let served = runtime.block_on(serve(args, subject));
+    // A reading that is under way is of no use to anybody.
+    runtime.shutdown_background();
+    served
+}
+
+fn subject(args: &Args, config: &Config) -> Result<Subject, Failure> {
+    let subject = match &args.repository {
+        Some(path) => Subject::repository(path).map_err(|error| {
+            Failure::input(error).hint("name the folder of a plugin's git repository, or a folder in it")
+        })?,
+        None => Subject {
+            plugins: Plugins::Registry(config.paths.registry.clone(), args.plugin.clone()),
+            releases: Some(config.paths.releases.clone()),
+            cache: config.paths.cache.clone(),
+        },
+    };
+    match subject.entries() {
+        Err(error @ RegistryError::NoFolder { .. }) => Err(Failure::input(error)
+            .hint("name the instance's folder with -C, or a plugin's repository: countersign preview PATH")),
+        Err(error) => Err(Failure::input(error)),
+        Ok(entries) => match &args.plugin {
+            Some(slug) if entries.is_empty() => {
+                Err(Failure::input(format!("there is no plugin {slug} in the registry"))
+                    .hint("name a file of registry/plugins/ without .toml"))
+            }
+            _ => Ok(subject),
+        },
+    }
+}
+
+fn print(args: &Args, subject: &Subject) -> Result<Exit, Failure> {
+    let wish = Wish {
+        version: args.version.clone(),
+        cms: args.cms.clone(),
+        php: args.php.clone(),
+        current: args.current.clone(),
+    };
+    let snapshot = Snapshot::read(subject, None);
+    let printed =
+        if args.json { terminal::json(&snapshot, subject, &wish) } else { terminal::text(&snapshot, subject, &wish) };
+    let text = if args.json { output::printable_json(&printed.text) } else { printed.text };
+    output::print(&text)?;
+    Ok(if printed.is_whole { Exit::Done } else { Exit::Input })
+}
+
+async fn serve(args: &Args, subject: Subject) -> Result<Exit, Failure> {
+    // First, so that no signal meets a program that does not know it.
+    let mut terminate = signal(SignalKind::terminate()).map_err(Failure::environment)?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(Failure::environment)?;
+    // SECURITY: this machine only. What is not published yet is nobody else's business.
+    let address = (Ipv4Addr::LOCALHOST, args.port);
+    let listener = TcpListener::bind(address).await.map_err(|error| {
+        Failure::environment(format!("127.0.0.1:{} cannot be listened on: {error}", args.port))
+            .hint("choose another port with --port; 0 takes any that is free")
+    })?;
+    let address = listener.local_addr().map_err(Failure::environment)?;
+    let subject = Arc::new(subject);
+    let latest = live::start(Arc::clone(&subject)).map_err(Failure::environment)?;
+
+    for assumption in subject.assumptions() {
+        eprintln!("assumed: {assumption}");
+    }
+    // Scripts that start it with port 0 read the port here.
+    let _ = writeln!(std::io::stdout(), "preview on http://{address}/");
+    if args.open {
+        open(&format!("http://{address}/"));
+    }
+    let shutdown = async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    };
+    preview::run(listener, subject, latest, shutdown).await;
+    Ok(Exit::Done)
+}
+
+/// Where there is no browser to open, the address stands on the screen.
+fn open(address: &str) {
+    let opener = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
+    let mut command = Command::new(opener);
+    command.arg(address).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    if let Err(error) = command.spawn() {
+        eprintln!("no browser was opened: {opener}: {error}");
+    }
+}

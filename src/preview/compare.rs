@@ -1,0 +1,105 @@
+//! The difference between two manifests, field by field and in long texts line by line. Pure.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use similar::{ChangeTag, TextDiff};
+
+/// Lines shown around a change.
+const CONTEXT: usize = 2;
+
+/// A field that differs.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Difference {
+    /// Its name; a dot parts the names of nested ones.
+    pub field: String,
+    /// The lines that went and came, with a few that stayed between them.
+    pub lines: Vec<Line>,
+}
+
+/// A line of a difference.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Line {
+    /// Whether it went, came or stayed.
+    pub change: Change,
+    /// Its text, without a line end.
+    pub text: String,
+}
+
+/// What happened to a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum Change {
+    Stayed,
+    Went,
+    Came,
+    /// Some lines that stayed are left out.
+    Skipped,
+}
+
+/// The fields that differ, in the order of their names.
+pub fn differences(old: &Value, new: &Value) -> Vec<Difference> {
+    let (mut was, mut is) = (BTreeMap::new(), BTreeMap::new());
+    flatten("", old, &mut was);
+    flatten("", new, &mut is);
+    let names: std::collections::BTreeSet<_> = was.keys().chain(is.keys()).collect();
+    let text = |fields: &BTreeMap<String, String>, name: &String| fields.get(name).cloned().unwrap_or_default();
+    let differ = names.into_iter().filter(|name| was.get(*name) != is.get(*name));
+    differ.map(|name| Difference { field: name.clone(), lines: lines(&text(&was, name), &text(&is, name)) }).collect()
+}
+
+fn flatten(name: &str, value: &Value, fields: &mut BTreeMap<String, String>) {
+    match value {
+        Value::Object(members) => {
+            for (key, value) in members {
+                let name = if name.is_empty() { key.clone() } else { format!("{name}.{key}") };
+                flatten(&name, value, fields);
+            }
+        }
+        Value::String(text) => drop(fields.insert(name.to_owned(), text.clone())),
+        other => drop(fields.insert(name.to_owned(), other.to_string())),
+    }
+}
+
+fn lines(old: &str, new: &str) -> Vec<Line> {
+    let diff = TextDiff::configure().timeout(std::time::Duration::from_millis(200)).diff_lines(old, new);
+    let mut lines = Vec::new();
+    for group in diff.grouped_ops(CONTEXT) {
+        if !lines.is_empty() {
+            lines.push(Line { change: Change::Skipped, text: String::new() });
+        }
+        for change in group.iter().flat_map(|operation| diff.iter_changes(operation)) {
+            let tag = match change.tag() {
+                ChangeTag::Equal => Change::Stayed,
+                ChangeTag::Delete => Change::Went,
+                ChangeTag::Insert => Change::Came,
+            };
+            lines.push(Line { change: tag, text: change.value().trim_end_matches('\n').to_owned() });
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn only_what_differs_is_told_and_long_texts_line_by_line() {
+        let old = json!({ "a": "same", "icons": { "1x": "one" }, "text": "1\n2\n3\n4\n5\n6" });
+        let new = json!({ "a": "same", "icons": {}, "text": "1\n2\n3\n4\n5\nsix" });
+        let told: Vec<_> = differences(&old, &new)
+            .into_iter()
+            .map(|difference| {
+                let sign = |line: &Line| format!("{:?} {}", line.change, line.text);
+                (difference.field, difference.lines.iter().map(sign).collect::<Vec<_>>().join(", "))
+            })
+            .collect();
+        let expected = [("icons.1x", "Went one"), ("text", "Stayed 4, Stayed 5, Went 6, Came six")];
+        assert_eq!(told, expected.map(|(field, lines)| (field.to_owned(), lines.to_owned())));
+        assert_eq!(differences(&old, &old), []);
+    }
+}

@@ -1,0 +1,108 @@
+//! Reads again whenever something changes, and tells everybody who listens.
+//!
+//! Watches the places a [`Snapshot`] follows from; where no notification comes (network file systems), looks every two
+//! seconds as long as somebody looks at the page. [`routes`](super::routes) sends each new snapshot's number to the page.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use notify::event::{AccessKind, AccessMode};
+use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
+use tokio::sync::watch;
+
+use super::snapshot::Snapshot;
+use super::subject::Subject;
+use crate::build::draft::Place;
+
+/// Files that are written one after the other are read once, this long after the last.
+const QUIET: Duration = Duration::from_millis(40);
+
+/// Whoever writes without a pause does not keep the page from changing.
+const PATIENCE: Duration = Duration::from_millis(300);
+
+/// Time between looks where no notification comes.
+const POLL: Duration = Duration::from_secs(2);
+
+/// The last snapshot, and which one it is.
+pub type Latest = (u64, Arc<Snapshot>);
+
+/// Reads on until nobody listens.
+pub fn start(subject: Arc<Subject>) -> std::io::Result<watch::Receiver<Latest>> {
+    let (changed, changes) = channel();
+    let snapshot = Snapshot::read(&subject, None);
+    // Watched before it is shown: what changes from now on is seen.
+    let places = snapshot.places(&subject);
+    let watcher = watcher(&places, &changed);
+    let (latest, readers) = watch::channel((0, Arc::new(snapshot)));
+    let live = Live { subject, latest, changed, changes, places, _watcher: watcher };
+    thread::Builder::new().name("preview".into()).spawn(move || live.run())?;
+    Ok(readers)
+}
+
+struct Live {
+    subject: Arc<Subject>,
+    latest: watch::Sender<Latest>,
+    changed: Sender<()>,
+    changes: Receiver<()>,
+    places: Vec<Place>,
+    _watcher: Option<RecommendedWatcher>,
+}
+
+impl Live {
+    fn run(mut self) {
+        // What changed between the first reading and the watch.
+        self.read();
+        while !self.latest.is_closed() {
+            match self.changes.recv_timeout(POLL) {
+                Ok(()) => self.wait_for_quiet(),
+                // The program itself holds one receiver; each page that listens holds another.
+                Err(RecvTimeoutError::Timeout) if self.latest.receiver_count() < 2 => continue,
+                Err(_) => {}
+            }
+            self.read();
+        }
+    }
+
+    fn wait_for_quiet(&self) {
+        let begun = Instant::now();
+        while begun.elapsed() < PATIENCE && self.changes.recv_timeout(QUIET).is_ok() {}
+    }
+
+    fn read(&mut self) {
+        let (number, before) = self.latest.borrow().clone();
+        let snapshot = Snapshot::read(&self.subject, Some(&before));
+        let places = snapshot.places(&self.subject);
+        if places != self.places || places.iter().any(|place| !place.folder.exists()) {
+            self._watcher = watcher(&places, &self.changed);
+            self.places = places;
+        }
+        if !snapshot.shows_the_same(&before) {
+            self.latest.send_replace((number + 1, Arc::new(snapshot)));
+        }
+    }
+}
+
+/// Watches what is there; `None` where the system gives no watcher, and then the poll does its work.
+fn watcher(places: &[Place], changed: &Sender<()>) -> Option<RecommendedWatcher> {
+    let changed = changed.clone();
+    let tell = move |event: notify::Result<Event>| {
+        // An error means that events were lost. Nobody listens any more when the program ends.
+        if event.map_or(true, |event| is_change(&event)) {
+            let _ = changed.send(());
+        }
+    };
+    let mut watcher = notify::recommended_watcher(tell).ok()?;
+    for place in places.iter().filter(|place| place.folder.is_dir()) {
+        let mode = if place.and_below { RecursiveMode::Recursive } else { RecursiveMode::NonRecursive };
+        // What cannot be watched is found by looking.
+        let _ = watcher.watch(&place.folder, mode);
+    }
+    Some(watcher)
+}
+
+/// Reading is no change, and reading is what we do.
+fn is_change(event: &Event) -> bool {
+    !matches!(event.kind, EventKind::Access(kind) if kind != AccessKind::Close(AccessMode::Write))
+}

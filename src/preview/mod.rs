@@ -1,0 +1,86 @@
+//! `countersign preview`: what the CMS will show of a plugin, before anyone else sees it.
+//!
+//! `subject` says what is previewed, `snapshot` reads it, `live` reads it again, `look` picks a version and a `site` to see
+//! it from, `page` and `terminal` show it, `routes` serves the page to this machine. Nothing is written, and nothing here
+//! is shared with `serve`.
+
+pub mod compare;
+pub mod live;
+pub mod look;
+mod markup;
+pub mod page;
+pub mod routes;
+pub mod site;
+pub mod snapshot;
+pub mod subject;
+pub mod terminal;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::service::TowerToHyperService;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+
+use self::live::Latest;
+use self::routes::Preview;
+use self::subject::Subject;
+
+/// Connections held at once: a browser opens six, and each page holds one.
+const CONNECTIONS: usize = 64;
+
+/// Time for a request to arrive, which also ends an idle connection.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Time for requests under way after the shutdown.
+const DRAIN: Duration = Duration::from_secs(1);
+
+/// Serves the preview of `subject` on `listener`, which must be one of this machine's own addresses, until `shutdown`.
+pub async fn run(
+    listener: TcpListener,
+    subject: Arc<Subject>,
+    latest: watch::Receiver<Latest>,
+    shutdown: impl Future<Output = ()>,
+) {
+    let (end, ending) = watch::channel(false);
+    let run = std::process::id().to_string();
+    let routes = routes::all(Arc::new(Preview { subject, latest, run, ending }));
+    let service = TowerToHyperService::new(warp::service(routes));
+    let permits = Arc::new(Semaphore::new(CONNECTIONS));
+    let graceful = GracefulShutdown::new();
+    tokio::pin!(shutdown);
+    loop {
+        let (stream, permit) = tokio::select! {
+            accepted = accept(&listener, &permits) => accepted,
+            () = &mut shutdown => break,
+        };
+        let connection = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(PATIENCE)
+            .serve_connection(TokioIo::new(stream), service.clone());
+        let connection = graceful.watch(connection);
+        tokio::spawn(async move {
+            // A browser that breaks its connection is no event.
+            let _ = connection.await;
+            drop(permit);
+        });
+    }
+    end.send_replace(true);
+    // Whoever has not finished by then does not keep the program.
+    let _ = tokio::time::timeout(DRAIN, graceful.shutdown()).await;
+}
+
+async fn accept(listener: &TcpListener, permits: &Arc<Semaphore>) -> (TcpStream, Option<OwnedSemaphorePermit>) {
+    // The semaphore is never closed.
+    let permit = Arc::clone(permits).acquire_owned().await.ok();
+    loop {
+        if let Ok((stream, _)) = listener.accept().await {
+            return (stream, permit);
+        }
+        // Mostly there are no file descriptors left, and some will be.
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}

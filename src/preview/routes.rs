@@ -1,0 +1,194 @@
+//! Everything the preview answers, on one page. It has no route in common with `serve`.
+//!
+//! | method | path | answer |
+//! |---|---|---|
+//! | GET, HEAD | `/`, `/plugins/<slug>`, `/plugins/<slug>/<version>` | the page |
+//! | GET | `/events` | the number of each new snapshot, as server-sent events |
+//! | GET, HEAD | `/art/<slug>/<picture>` | a picture out of the repository |
+//! | GET, HEAD | `/assets/…` | style, script and icon, out of the program |
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use futures_util::StreamExt as _;
+use futures_util::stream;
+use tokio::sync::watch;
+use warp::http::header::{self, HeaderValue};
+use warp::http::{HeaderMap, Method, StatusCode};
+use warp::path::FullPath;
+use warp::reply::Response;
+use warp::sse::Event;
+use warp::{Filter, Reply};
+
+use super::live::Latest;
+use super::look::Wish;
+use super::page::{self, Address, Tab};
+use super::subject::Subject;
+use crate::build::draft;
+
+/// Nothing from elsewhere is loaded, nothing inline is run, nothing is sent elsewhere, nobody frames the page.
+const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; \
+                      base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
+
+/// A picture is a picture and nothing else, also where somebody opens it by itself: an SVG may carry a script.
+const PICTURE_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; sandbox; frame-ancestors 'none'";
+
+const ASSETS: [(&str, &str, &str); 3] = [
+    ("preview.css", "text/css; charset=utf-8", include_str!("assets/preview.css")),
+    ("preview.js", "text/javascript; charset=utf-8", include_str!("assets/preview.js")),
+    ("icon.svg", "image/svg+xml", include_str!("assets/icon.svg")),
+];
+
+/// What every request shares.
+pub struct Preview {
+    /// What is previewed.
+    pub subject: Arc<Subject>,
+    /// The last snapshot.
+    pub latest: watch::Receiver<Latest>,
+    /// Tells this run of the program from an earlier one on the same port.
+    pub run: String,
+    /// Turns true when the program ends, and with it every stream of events.
+    pub ending: watch::Receiver<bool>,
+}
+
+impl Preview {
+    fn stamp(&self, number: u64) -> String {
+        format!("{}-{number}", self.run)
+    }
+}
+
+/// All routes, as one filter that never rejects.
+pub fn all(preview: Arc<Preview>) -> impl Filter<Extract = (impl Reply,), Error = Infallible> + Clone {
+    let query = warp::query::<HashMap<String, String>>().or(warp::any().map(HashMap::new)).unify();
+    warp::any().and(warp::method()).and(warp::path::full()).and(warp::header::headers_cloned()).and(query).then(
+        move |method, path: FullPath, headers: HeaderMap, query| {
+            let preview = Arc::clone(&preview);
+            async move {
+                if let Some(refusal) = refused(&method, &headers) {
+                    return refusal;
+                }
+                let parts: Vec<String> = path.as_str().split('/').skip(1).map(str::to_owned).collect();
+                let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
+                guarded(answer(preview, &parts, query).await)
+            }
+        },
+    )
+}
+
+async fn answer(preview: Arc<Preview>, path: &[&str], query: HashMap<String, String>) -> Response {
+    match *path {
+        [""] => show(preview, None, None, query).await,
+        ["plugins", slug] => show(preview, Some(slug), None, query).await,
+        ["plugins", slug, version] => show(preview, Some(slug), Some(version), query).await,
+        ["events"] => events(&preview),
+        ["art", slug, name] => picture(preview, slug, name).await,
+        ["assets", name] => match ASSETS.iter().find(|(known, ..)| *known == name) {
+            Some((_, kind, text)) => of_kind(kind, (*text).into_response()),
+            None => plain(StatusCode::NOT_FOUND, "There is nothing here.\n"),
+        },
+        _ => plain(StatusCode::NOT_FOUND, "There is nothing here.\n"),
+    }
+}
+
+/// SECURITY: a page of another site can make its own name lead to this machine; it cannot make the browser say `localhost`.
+fn refused(method: &Method, headers: &HeaderMap) -> Option<Response> {
+    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+    let name = host.rsplit_once(':').filter(|(_, port)| port.bytes().all(|byte| byte.is_ascii_digit()));
+    let name = name.map_or(host, |(name, _)| name);
+    if !["127.0.0.1", "localhost", "[::1]"].contains(&name) {
+        return Some(guarded(plain(StatusCode::MISDIRECTED_REQUEST, "Ask for 127.0.0.1 or localhost.\n")));
+    }
+    if !matches!(*method, Method::GET | Method::HEAD) {
+        let mut refusal = plain(StatusCode::METHOD_NOT_ALLOWED, "There is nothing to change here.\n");
+        refusal.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
+        return Some(guarded(refusal));
+    }
+    None
+}
+
+async fn show(
+    preview: Arc<Preview>,
+    plugin: Option<&str>,
+    version: Option<&str>,
+    mut query: HashMap<String, String>,
+) -> Response {
+    let tab = if query.get("tab").is_some_and(|tab| tab == "changelog") { Tab::Changelog } else { Tab::Description };
+    // What is typed into a version field is no longer than this.
+    let mut wish = |name| query.remove(name).map(|value| value.chars().take(64).collect());
+    let wish =
+        Wish { version: version.map(str::to_owned), cms: wish("cms"), php: wish("php"), current: wish("current") };
+    let address = Address { plugin: plugin.map(str::to_owned), wish, tab };
+    let rendered = blocking(move || {
+        let (number, snapshot) = preview.latest.borrow().clone();
+        page::render(&snapshot, &preview.subject, &address, &preview.stamp(number))
+    });
+    match rendered.await {
+        Some(Ok(html)) => of_kind("text/html; charset=utf-8", html.into_response()),
+        _ => plain(StatusCode::INTERNAL_SERVER_ERROR, "The page cannot be made.\n"),
+    }
+}
+
+/// The number of the snapshot that is shown now, then of each new one.
+fn events(preview: &Preview) -> Response {
+    let run = preview.run.clone();
+    let mut ending = preview.ending.clone();
+    let numbers = stream::unfold((preview.latest.clone(), true), |(mut latest, first)| async move {
+        if !first {
+            latest.changed().await.ok()?;
+        }
+        let number = latest.borrow_and_update().0;
+        Some((number, (latest, false)))
+    });
+    let told = numbers
+        .map(move |number| Ok::<_, Infallible>(Event::default().event("snapshot").data(format!("{run}-{number}"))));
+    let end = async move { drop(ending.wait_for(|ending| *ending).await) };
+    warp::sse::reply(warp::sse::keep_alive().stream(told.take_until(Box::pin(end)))).into_response()
+}
+
+async fn picture(preview: Arc<Preview>, slug: &str, name: &str) -> Response {
+    let kind = match name.rsplit_once('.') {
+        Some((_, "png")) => "image/png",
+        Some((_, "jpg")) => "image/jpeg",
+        Some((_, "gif")) => "image/gif",
+        Some((_, "svg")) => "image/svg+xml",
+        _ => return plain(StatusCode::NOT_FOUND, "There is nothing here.\n"),
+    };
+    let plugin = preview.latest.borrow().1.plugin(slug).cloned();
+    let name = name.to_owned();
+    let bytes = blocking(move || draft::picture(&plugin?.entry, &preview.subject.cache, &name)).await;
+    let Some(Some(bytes)) = bytes else { return plain(StatusCode::NOT_FOUND, "There is nothing here.\n") };
+    let mut picture = of_kind(kind, bytes.into_response());
+    picture.headers_mut().insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(PICTURE_POLICY));
+    picture
+}
+
+/// Reading files does not belong on a thread that serves others; `None` where the work panicked.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    tokio::task::spawn_blocking(work).await.ok()
+}
+
+fn plain(status: StatusCode, text: &'static str) -> Response {
+    of_kind("text/plain; charset=utf-8", warp::reply::with_status(text, status).into_response())
+}
+
+fn of_kind(kind: &'static str, mut response: Response) -> Response {
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    response
+}
+
+/// What every answer says to the browser.
+fn guarded(mut response: Response) -> Response {
+    let headers = response.headers_mut();
+    headers.entry(header::CONTENT_SECURITY_POLICY).or_insert(HeaderValue::from_static(POLICY));
+    for (name, value) in [
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::REFERRER_POLICY, "no-referrer"),
+        (header::CACHE_CONTROL, "no-store"),
+        (header::HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+        (header::HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
+    ] {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    response
+}

@@ -1,0 +1,167 @@
+//! An imaginary site: the versions it runs, and what its CMS would make of a release. Pure.
+//!
+//! The rules are WordPress'; its sentences are not repeated here but said in other words. [`look`](super::look) asks.
+
+use std::cmp::Ordering;
+
+use crate::model::manifest::Manifest;
+use crate::model::version::{Version, php_version_compare};
+
+/// A site that has the plugin.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Site {
+    /// The CMS's version.
+    pub cms: String,
+    /// PHP's version.
+    pub php: String,
+    /// The plugin's installed version, as the site reports it; may be empty or anything.
+    pub current: String,
+}
+
+/// How serious a note is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Level {
+    /// All is well.
+    Good,
+    /// The administrator is warned.
+    Caution,
+    /// The CMS does not install it.
+    Stop,
+}
+
+/// What the administrator is told about compatibility.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Note {
+    /// How serious it is.
+    pub level: Level,
+    /// What the administrator reads, in our words.
+    pub text: String,
+}
+
+/// What the plugins screen shows in the plugin's row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Row {
+    /// An update that can be started.
+    Update,
+    /// An update, and that PHP is too old for it.
+    PhpTooOld,
+    /// Nothing: the site's version is not older.
+    UpToDate,
+}
+
+/// What the server says to a question for updates, and why.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Answer {
+    /// The version whose manifest is the answer; `None` for `{}`.
+    pub version: Option<Version>,
+    /// Why, in a sentence.
+    pub why: String,
+}
+
+impl Site {
+    /// A site on which a release has nothing to complain about; it has `current` installed.
+    pub fn at_ease_with(manifest: &Manifest, current: Option<&Version>) -> Self {
+        let or = |text: &str, default: &str| if text.is_empty() { default.to_owned() } else { text.to_owned() };
+        let php = or(&manifest.requires_php, "8.3");
+        Self {
+            cms: or(&manifest.tested, "6.8"),
+            php: if php_version_compare(&php, "8.3").is_lt() { "8.3".to_owned() } else { php },
+            current: current.map(ToString::to_string).unwrap_or_default(),
+        }
+    }
+
+    /// What the plugins screen shows once the release is the answer: WordPress' `wp_plugin_update_row`.
+    pub fn row(&self, manifest: &Manifest) -> Row {
+        if !self.current.is_empty() && php_version_compare(&self.current, &manifest.version).is_ge() {
+            Row::UpToDate
+        } else if self.php_is_enough(manifest) {
+            Row::Update
+        } else {
+            Row::PhpTooOld
+        }
+    }
+
+    /// What the details window says above its text, worst first: WordPress' `install_plugin_information`.
+    pub fn notes(&self, manifest: &Manifest) -> Vec<Note> {
+        let note = |level, text: String| Note { level, text };
+        let (cms, php) = (&self.cms, &self.php);
+        let Manifest { tested, requires, requires_php, .. } = manifest;
+        let mut notes = Vec::new();
+        if !self.php_is_enough(manifest) {
+            let text =
+                format!("It needs PHP {requires_php} or newer, and this site runs PHP {php}: it cannot be installed.");
+            notes.push(note(Level::Stop, text));
+        }
+        if !self.cms_is_enough(manifest) {
+            let text = format!(
+                "It needs version {requires} of the CMS or newer, and this site runs {cms}: it cannot be installed."
+            );
+            notes.push(note(Level::Stop, text));
+        }
+        // `tested` is compared as it is written: 6.8 is older than 6.8.1.
+        if tested.is_empty() {
+            notes.push(note(
+                Level::Caution,
+                format!("Nothing is said about how it works with version {cms} of the CMS."),
+            ));
+        } else if php_version_compare(cms, tested).is_gt() {
+            let minor = cms.strip_prefix(tested.as_str()).is_some_and(|rest| rest.starts_with('.'));
+            let hint = if minor { " To the CMS, 6.8 is older than 6.8.1." } else { "" };
+            let hint = hint.replace("6.8.1", cms).replace("6.8 ", &format!("{tested} "));
+            notes.push(note(
+                Level::Caution,
+                format!("Its author tested it up to {tested}, not with version {cms} of the CMS.{hint}"),
+            ));
+        } else if notes.is_empty() {
+            notes.push(note(Level::Good, format!("It works with version {cms} of the CMS, says its author.")));
+        }
+        notes
+    }
+
+    /// What the server answers where `latest` is the latest release.
+    pub fn answer(&self, latest: Option<&Version>) -> Answer {
+        let current = self.current.trim();
+        let Some(latest) = latest else {
+            return Answer {
+                version: None,
+                why: "There is no release that is no pre-release: nothing is offered.".into(),
+            };
+        };
+        let full = |why: String| Answer { version: Some(latest.clone()), why };
+        match current.parse::<Version>() {
+            _ if current.is_empty() => {
+                full(format!("The site sends no version: it gets the latest, {latest}, in full."))
+            }
+            Err(_) => {
+                full(format!("{current:?} is no version and counts as not sent: the site gets the latest, {latest}."))
+            }
+            Ok(version) => match version.cmp_php(latest) {
+                Ordering::Less => full(format!("{version} is older than {latest}, the latest release.")),
+                Ordering::Equal => {
+                    Answer { version: None, why: format!("{version} is the latest release: no update.") }
+                }
+                Ordering::Greater => Answer {
+                    version: None,
+                    why: format!("{version} is newer than {latest}, the latest release: no update."),
+                },
+            },
+        }
+    }
+
+    /// WordPress' `is_php_version_compatible`.
+    fn php_is_enough(&self, manifest: &Manifest) -> bool {
+        manifest.requires_php.is_empty() || php_version_compare(&self.php, &manifest.requires_php).is_ge()
+    }
+
+    /// WordPress' `is_wp_version_compatible`: the site's version counts without its suffix, a `.0` at the end of three
+    /// numbers does not.
+    fn cms_is_enough(&self, manifest: &Manifest) -> bool {
+        let required = manifest.requires.trim();
+        let required =
+            if required.matches('.').count() > 1 { required.strip_suffix(".0").unwrap_or(required) } else { required };
+        let running = self.cms.split('-').next().unwrap_or_default();
+        required.is_empty() || php_version_compare(running, required).is_ge()
+    }
+}

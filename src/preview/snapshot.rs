@@ -1,0 +1,92 @@
+//! Everything a preview shows, read at one moment; the next one replaces it as a whole.
+//!
+//! [`Snapshot::read`] drafts all plugins side by side and takes over what has not changed. [`live`](super::live) reads
+//! again and again, [`look`](super::look) picks what to show.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::subject::Subject;
+use crate::build::draft::{self, Draft, Place};
+use crate::catalog::{Index, Releases};
+use crate::model::error_chain::ErrorChain;
+use crate::registry::plugins::Entry;
+
+/// What was read at one moment.
+#[derive(Debug, Default)]
+pub struct Snapshot {
+    /// The plugins, in the order of their files.
+    pub plugins: Vec<Arc<Previewed>>,
+    /// What is wrong with all of it, as a terminal would show it.
+    pub problems: Vec<String>,
+}
+
+/// One plugin.
+#[derive(Debug)]
+pub struct Previewed {
+    /// Its registry entry.
+    pub entry: Entry,
+    /// What comes of it.
+    pub draft: Draft,
+    /// What is published of it.
+    pub published: Option<Releases>,
+}
+
+impl Snapshot {
+    /// Reads everything that is on this machine.
+    pub fn read(subject: &Subject, before: Option<&Self>) -> Self {
+        let mut problems = Vec::new();
+        let index = subject.releases.as_ref().map(|releases| Index::read(releases)).transpose();
+        let index = index.unwrap_or_else(|error| {
+            problems.push(ErrorChain(&error).to_string());
+            None
+        });
+        let mut index = index.flatten().unwrap_or_default();
+        let entries = subject.entries().unwrap_or_else(|error| {
+            problems.push(ErrorChain(&error).to_string());
+            Vec::new()
+        });
+        let work: Vec<_> = entries
+            .into_iter()
+            .map(|entry| {
+                let published = entry.slug.as_ref().and_then(|slug| index.plugins.remove(slug));
+                (entry, published)
+            })
+            .collect();
+        let known = |entry: &Entry| {
+            let plugins = &before?.plugins;
+            plugins.iter().find(|known| known.entry.file == entry.file).map(|known| &known.draft)
+        };
+        let drafts = draft::all(&work, &subject.cache, known);
+        let previewed = |((entry, published), draft)| Arc::new(Previewed { entry, draft, published });
+        Self { plugins: work.into_iter().zip(drafts).map(previewed).collect(), problems }
+    }
+
+    /// The plugin of that slug.
+    pub fn plugin(&self, slug: &str) -> Option<&Arc<Previewed>> {
+        self.plugins.iter().find(|plugin| plugin.entry.slug.as_ref().is_some_and(|known| known.as_str() == slug))
+    }
+
+    /// Whether everything in it would look the same.
+    pub fn shows_the_same(&self, other: &Self) -> bool {
+        let same = |(a, b): (&Arc<Previewed>, &Arc<Previewed>)| {
+            (Arc::ptr_eq(&a.draft.tagged, &b.draft.tagged) || a.draft.tagged.same(&b.draft.tagged))
+                && a.draft.next == b.draft.next
+                && a.draft.artwork == b.draft.artwork
+                && a.entry.file == b.entry.file
+        };
+        self.problems == other.problems
+            && self.plugins.len() == other.plugins.len()
+            && self.plugins.iter().zip(&other.plugins).all(same)
+    }
+
+    /// Where a change may change what is shown.
+    pub fn places(&self, subject: &Subject) -> Vec<Place> {
+        let own = subject.places().into_iter().map(|folder: PathBuf| Place { folder, and_below: false });
+        let mut places: Vec<_> =
+            own.chain(self.plugins.iter().flat_map(|plugin| plugin.draft.places.iter().cloned())).collect();
+        places.sort();
+        places.dedup();
+        places
+    }
+}

@@ -1,0 +1,230 @@
+//! The preview without a browser: the same as text, and as JSON for scripts.
+//!
+//! Names and texts come from repositories, so every line is escaped before it goes to a terminal.
+
+use std::fmt::Write as _;
+
+use serde_json::{Value, json};
+
+use super::compare::{Change, Difference};
+use super::look::{Look, Pick, Sight, Wish};
+use super::site::{Answer, Level, Row, Site};
+use super::snapshot::{Previewed, Snapshot};
+use super::subject::Subject;
+use crate::build::State;
+use crate::build::draft::Origin;
+use crate::model::printable::Printable;
+
+/// What is printed, and whether all of it is a preview of something.
+pub struct Printed {
+    /// Lines for people, or one JSON document, with a final newline.
+    pub text: String,
+    /// Whether nothing is broken and every plugin has the version.
+    pub is_whole: bool,
+}
+
+/// The snapshot's plugins, one after the other, as text.
+pub fn text(snapshot: &Snapshot, subject: &Subject, wish: &Wish) -> Printed {
+    let mut text = Text::default();
+    let mut is_whole = snapshot.problems.is_empty();
+    for problem in &snapshot.problems {
+        text.lines("", problem);
+    }
+    for assumption in subject.assumptions() {
+        text.line(&format!("assumed: {assumption}"));
+    }
+    for plugin in &snapshot.plugins {
+        text.gap();
+        is_whole &= match found(plugin, subject, wish) {
+            Ok((pick, sight, site)) => {
+                text.version(&pick, &sight, &site);
+                true
+            }
+            Err(lines) => {
+                text.line(&name(plugin));
+                lines.iter().for_each(|line| text.lines("  ", line));
+                false
+            }
+        };
+    }
+    Printed { text: text.0, is_whole }
+}
+
+/// The same as one JSON document: a list with an object for each plugin.
+pub fn json(snapshot: &Snapshot, subject: &Subject, wish: &Wish) -> Printed {
+    let mut is_whole = snapshot.problems.is_empty();
+    let plugins: Vec<Value> = snapshot
+        .plugins
+        .iter()
+        .map(|plugin| match found(plugin, subject, wish) {
+            Ok((pick, sight, site)) => version_json(&pick, &sight, &site),
+            Err(lines) => {
+                is_whole = false;
+                json!({ "plugin": name(plugin), "problems": lines })
+            }
+        })
+        .collect();
+    let document = json!({ "plugins": plugins, "problems": snapshot.problems, "assumed": subject.assumptions() });
+    Printed { text: format!("{document:#}\n"), is_whole }
+}
+
+/// What is looked at; or why there is nothing to look at, in lines.
+fn found<'a>(plugin: &'a Previewed, subject: &Subject, wish: &Wish) -> Result<(Pick, Sight<'a>, Site), Vec<String>> {
+    match &plugin.draft.tagged.report.state {
+        State::Broken(lines) => return Err(lines.clone()),
+        State::NoSource => return Err(vec!["no source configured".into()]),
+        State::Read => {}
+    }
+    match Look::at(plugin, subject.releases.as_deref(), wish) {
+        None => Err(vec![match &wish.version {
+            Some(version) => format!("there is no version {version}"),
+            None => "there is no release, and nothing that could become one".into(),
+        }]),
+        Some(Look { release: Err(remark), .. }) => Err(vec![format!("would be no release: {remark}")]),
+        Some(Look { pick, release: Ok(sight), site }) => Ok((pick, sight, site)),
+    }
+}
+
+fn name(plugin: &Previewed) -> String {
+    plugin.entry.slug.as_ref().map_or_else(|| plugin.entry.file.display().to_string(), ToString::to_string)
+}
+
+#[derive(Default)]
+struct Text(String);
+
+impl Text {
+    fn line(&mut self, line: &str) {
+        // Writing to a String cannot fail.
+        let _ = writeln!(self.0, "{}", Printable(line.trim_end()));
+    }
+
+    fn lines(&mut self, indent: &str, text: &str) {
+        text.lines().for_each(|line| self.line(&format!("{indent}{line}")));
+    }
+
+    fn gap(&mut self) {
+        if !self.0.is_empty() {
+            self.0.push('\n');
+        }
+    }
+
+    fn heading(&mut self, heading: &str) {
+        self.gap();
+        self.line(heading);
+    }
+
+    fn version(&mut self, pick: &Pick, sight: &Sight<'_>, site: &Site) {
+        let manifest = &sight.release.manifest;
+        let place = match pick {
+            Pick::Next(Origin::WorkingTree) => format!("working tree, would be tagged {}", manifest.tag),
+            Pick::Next(Origin::Head) => format!("HEAD, would be tagged {}", manifest.tag),
+            Pick::Tagged(_) => format!("tag {}", manifest.tag),
+        };
+        self.line(&format!("{} {} ({place})", manifest.name, manifest.version));
+
+        let current = if site.current.is_empty() { "an unknown version" } else { &site.current };
+        self.heading(&format!("On a site with CMS {}, PHP {} and {current} of it", site.cms, site.php));
+        self.line(&format!("  {}", row(sight, site)));
+        for note in &sight.notes {
+            let level = match note.level {
+                Level::Good => "good",
+                Level::Caution => "caution",
+                Level::Stop => "stop",
+            };
+            self.line(&format!("  {level}: {}", note.text));
+        }
+        self.line(&format!("  told: {}", told(&sight.answer)));
+        if let Some(answer) = &sight.answer_now {
+            self.line(&format!("  told today: {}", told(answer)));
+        }
+
+        self.heading("Details");
+        for (name, value) in [
+            ("author", &manifest.author),
+            ("last updated", &manifest.last_updated),
+            ("requires", &manifest.requires),
+            ("tested up to", &manifest.tested),
+            ("requires PHP", &manifest.requires_php),
+            ("homepage", &manifest.homepage),
+            ("package", &manifest.package),
+            ("description", &manifest.description),
+            ("upgrade notice", &manifest.upgrade_notice),
+        ] {
+            if !value.is_empty() {
+                self.line(&format!("  {name}: {value}"));
+            }
+        }
+        if !manifest.changelog.is_empty() {
+            self.heading("Changelog");
+            self.lines("  ", &manifest.changelog);
+        }
+        if !sight.remarks.is_empty() {
+            self.heading("Warnings");
+            sight.remarks.iter().for_each(|remark| self.line(&format!("  {remark}")));
+        }
+        if let Some(comparison) = &sight.comparison {
+            self.heading(&format!("Difference to {} as published", comparison.with));
+            match &comparison.differences {
+                Err(why) => self.lines("  ", why),
+                Ok(fields) if fields.is_empty() => self.line("  none"),
+                Ok(fields) => fields.iter().for_each(|field| self.difference(field)),
+            }
+        }
+    }
+
+    fn difference(&mut self, difference: &Difference) {
+        self.line(&format!("  {}", difference.field));
+        for line in &difference.lines {
+            let sign = match line.change {
+                Change::Went => "-",
+                Change::Came => "+",
+                Change::Stayed => " ",
+                Change::Skipped => "…",
+            };
+            self.line(&format!("    {sign} {}", line.text));
+        }
+    }
+}
+
+fn row(sight: &Sight<'_>, site: &Site) -> String {
+    let manifest = &sight.release.manifest;
+    let (name, version) = (&manifest.name, &manifest.version);
+    match sight.row {
+        Row::Update => format!("There is a new version of {name} available. View version {version} details."),
+        Row::PhpTooOld => {
+            format!(
+                "There is a new version of {name}, and this site's PHP is too old for it. View version {version} details."
+            )
+        }
+        Row::UpToDate => format!("No update row: {version} is not newer than {}.", site.current),
+    }
+}
+
+fn told(answer: &Answer) -> String {
+    match &answer.version {
+        Some(version) => format!("the manifest of {version}. {}", answer.why),
+        None => format!("{{}}. {}", answer.why),
+    }
+}
+
+fn version_json(pick: &Pick, sight: &Sight<'_>, site: &Site) -> Value {
+    let remark =
+        |remark: &crate::build::Remark| json!({ "file": remark.file, "line": remark.line, "message": remark.message });
+    json!({
+        "plugin": sight.release.manifest.slug,
+        "pick": pick.key(),
+        "manifest": sight.release.manifest,
+        "sha256": sight.digest,
+        "site": { "cms": site.cms, "php": site.php, "current_version": site.current },
+        "row": sight.row,
+        "notes": sight.notes,
+        "answer": sight.answer,
+        "answer_today": sight.answer_now,
+        "warnings": sight.remarks.iter().map(remark).collect::<Vec<_>>(),
+        "published": sight.comparison.as_ref().map(|comparison| json!({
+            "version": comparison.with,
+            "differences": comparison.differences.as_ref().ok(),
+            "problem": comparison.differences.as_ref().err(),
+        })),
+    })
+}
