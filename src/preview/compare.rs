@@ -8,11 +8,11 @@ use similar::{ChangeTag, TextDiff};
 /// Lines shown around a change.
 const CONTEXT: usize = 2;
 
-/// A field that differs.
+/// Fields that differ, all in the same way: `version` and `new_version` mostly do.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Difference {
-    /// Its name; a dot parts the names of nested ones.
-    pub field: String,
+    /// Their names; a dot parts the names of nested ones.
+    pub fields: Vec<String>,
     /// The lines that went and came, with a few that stayed between them.
     pub lines: Vec<Line>,
 }
@@ -46,7 +46,15 @@ pub fn differences(old: &Value, new: &Value) -> Vec<Difference> {
     let names: std::collections::BTreeSet<_> = was.keys().chain(is.keys()).collect();
     let text = |fields: &BTreeMap<String, String>, name: &String| fields.get(name).cloned().unwrap_or_default();
     let differ = names.into_iter().filter(|name| was.get(*name) != is.get(*name));
-    differ.map(|name| Difference { field: name.clone(), lines: lines(&text(&was, name), &text(&is, name)) }).collect()
+    let mut told: Vec<Difference> = Vec::new();
+    for name in differ {
+        let lines = lines(&text(&was, name), &text(&is, name));
+        match told.iter_mut().find(|told| told.lines == lines) {
+            Some(same) => same.fields.push(name.clone()),
+            None => told.push(Difference { fields: vec![name.clone()], lines }),
+        }
+    }
+    told
 }
 
 fn flatten(name: &str, value: &Value, fields: &mut BTreeMap<String, String>) {
@@ -89,16 +97,17 @@ mod tests {
 
     #[test]
     fn only_what_differs_is_told_and_long_texts_line_by_line() {
-        let old = json!({ "a": "same", "icons": { "1x": "one" }, "text": "1\n2\n3\n4\n5\n6" });
-        let new = json!({ "a": "same", "icons": {}, "text": "1\n2\n3\n4\n5\nsix" });
+        let old = json!({ "a": "same", "icons": { "1x": "one" }, "text": "1\n2\n3\n4\n5\n6", "v": "1", "w": "1" });
+        let new = json!({ "a": "same", "icons": {}, "text": "1\n2\n3\n4\n5\nsix", "v": "2", "w": "2" });
         let told: Vec<_> = differences(&old, &new)
             .into_iter()
             .map(|difference| {
                 let sign = |line: &Line| format!("{:?} {}", line.change, line.text);
-                (difference.field, difference.lines.iter().map(sign).collect::<Vec<_>>().join(", "))
+                (difference.fields.join(" "), difference.lines.iter().map(sign).collect::<Vec<_>>().join(", "))
             })
             .collect();
-        let expected = [("icons.1x", "Went one"), ("text", "Stayed 4, Stayed 5, Went 6, Came six")];
+        let expected =
+            [("icons.1x", "Went one"), ("text", "Stayed 4, Stayed 5, Went 6, Came six"), ("v w", "Went 1, Came 2")];
         assert_eq!(told, expected.map(|(field, lines)| (field.to_owned(), lines.to_owned())));
         assert_eq!(differences(&old, &old), []);
     }

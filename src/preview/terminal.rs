@@ -173,7 +173,7 @@ impl Text {
     }
 
     fn difference(&mut self, difference: &Difference) {
-        self.line(&format!("  {}", difference.field));
+        self.line(&format!("  {}", difference.fields.join(", ")));
         for line in &difference.lines {
             let sign = match line.change {
                 Change::Went => "-",

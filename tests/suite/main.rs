@@ -11,6 +11,8 @@ mod ledger;
 mod linear;
 mod php;
 mod power;
+mod preview;
+mod preview_browser;
 mod problems;
 mod readme;
 mod reload;

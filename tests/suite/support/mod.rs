@@ -1,11 +1,13 @@
 //! The workbench: an instance in a temporary folder, the program serving it, a plain HTTP client, and what other tests share.
 
+pub mod browser;
 pub mod history;
 pub mod http;
 pub mod instance;
 pub mod linear;
 pub mod power;
 pub mod preload;
+pub mod preview;
 pub mod random;
 pub mod server;
 pub mod tool;

@@ -26,7 +26,8 @@ pub fn countersign(instance: &Instance) -> Command {
     countersign_in(instance.path())
 }
 
-fn countersign_in(instance: &Path) -> Command {
+/// The same for an instance that was made otherwise.
+pub fn countersign_in(instance: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_countersign"));
     command.arg("-C").arg(instance).env("NO_COLOR", "1");
     for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("COUNTERSIGN_")) {

@@ -1,0 +1,318 @@
+//! `countersign preview` without a browser: what it prints, what it answers, and what it leaves alone.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::support::preview::{Preview, Workplace, header, print, readme};
+use crate::support::{Instance, Server, get};
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+/// The only plugin of the JSON document.
+fn only(output: &Output) -> Value {
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(document["plugins"].as_array().unwrap().len(), 1, "{document:#}");
+    document["plugins"][0].clone()
+}
+
+#[test]
+fn uncommitted_edits_come_first_and_head_and_tags_can_be_asked_for() {
+    let work = Workplace::new();
+    for (version, pick, expected) in [
+        (None, "working-tree", "1.3.0"),
+        (Some("next"), "working-tree", "1.3.0"),
+        (Some("head"), "head", "1.2.0"),
+        (Some("1.1"), "", ""),
+        (Some("1.1.0"), "1.1.0", "1.1.0"),
+    ] {
+        let arguments: Vec<&str> =
+            ["--json"].into_iter().chain(version.into_iter().flat_map(|v| ["--version", v])).collect();
+        let printed = print(work.path(), &arguments);
+        if expected.is_empty() {
+            assert_eq!(printed.status.code(), Some(3));
+            assert_eq!(only(&printed)["problems"][0], "there is no version 1.1");
+            continue;
+        }
+        assert_eq!(printed.status.code(), Some(0));
+        let plugin = only(&printed);
+        assert_eq!((plugin["pick"].as_str(), plugin["manifest"]["version"].as_str()), (Some(pick), Some(expected)));
+    }
+}
+
+#[test]
+fn a_tagged_release_is_shown_as_it_is_published_and_the_next_one_with_what_it_changes() {
+    let work = Workplace::new();
+    let tagged = only(&print(work.path(), &["--json", "--version", "1.2.0"]));
+    let published = fs::read(work.path().join("releases/acme-forms/1.2.0.json")).unwrap();
+    assert_eq!(tagged["manifest"], serde_json::from_slice::<Value>(&published).unwrap());
+    assert_eq!(tagged["published"]["differences"], Value::Array(vec![]));
+
+    let text = stdout(&print(work.path(), &[]));
+    for line in [
+        "Acme Forms 1.3.0 (working tree, would be tagged 1.3.0)",
+        "On a site with CMS 6.8, PHP 8.3 and 1.2.0 of it",
+        "  There is a new version of Acme Forms available. View version 1.3.0 details.",
+        "  told: the manifest of 1.3.0. 1.2.0 is older than 1.3.0, the latest release.",
+        "  told today: {}. 1.2.0 is the latest release: no update.",
+        "  - New: several forms on one page.",
+        "Difference to 1.2.0 as published",
+        "  new_version, tag, version",
+        "    - 1.2.0",
+        "    + 1.3.0",
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+    }
+}
+
+#[test]
+fn the_site_that_looks_decides_what_it_reads() {
+    let work = Workplace::new();
+    let seen = |arguments: &[&str]| stdout(&print(work.path(), arguments));
+    let old = seen(&["--cms", "6.1", "--php", "7.4", "--current", "1.3.0"]);
+    for line in [
+        "  No update row: 1.3.0 is not newer than 1.3.0.",
+        "  stop: It needs PHP 8.1 or newer, and this site runs PHP 7.4: it cannot be installed.",
+        "  stop: It needs version 6.2 of the CMS or newer, and this site runs 6.1: it cannot be installed.",
+        "  told: {}. 1.3.0 is the latest release: no update.",
+    ] {
+        assert!(old.contains(line), "{line}\n{old}");
+    }
+    assert!(
+        seen(&["--cms", "6.8.1"])
+            .contains("  caution: Its author tested it up to 6.8, not with version 6.8.1 of the CMS.")
+    );
+    let none = seen(&["--current", ""]);
+    assert!(none.contains("told: the manifest of 1.3.0. The site sends no version"), "{none}");
+    assert!(seen(&["--current", "x"]).contains("\"x\" is no version and counts as not sent"));
+}
+
+#[test]
+fn what_the_build_warns_of_is_told_with_file_and_line() {
+    let work = Workplace::new();
+    work.write("acme-forms/readme.txt", &readme("1.2.0", "* x").replace("6.8", "soon"));
+    work.write("acme-forms/acme-forms.php", &header("1.2.0"));
+    let text = stdout(&print(work.path(), &[]));
+    for line in [
+        "  readme.txt:2: \"soon\" is not a version such as 6.5 or 6.5.1",
+        "  acme-forms.php:5: its version is released already, raise it in the plugin header: 1.2.0",
+        "  nothing says up to which version of the CMS it is tested",
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+    }
+}
+
+#[test]
+fn a_repository_with_no_instance_is_previewed_and_what_is_assumed_is_said() {
+    let work = Workplace::new();
+    fs::remove_dir_all(work.path().join("registry")).unwrap();
+    let without = print(work.path(), &[]);
+    assert_eq!(without.status.code(), Some(3));
+    assert!(String::from_utf8_lossy(&without.stderr).contains("countersign preview PATH"));
+
+    let printed = stdout(&print(work.path(), &["acme-forms"]));
+    assert!(printed.contains("assumed: the slug is acme-forms, as the folder is called\n"), "{printed}");
+    assert!(printed.contains("Acme Forms 1.3.0 (working tree, would be tagged 1.3.0)\n"), "{printed}");
+
+    work.write("acme-forms/packages/small/small.php", &header("0.1").replace("Acme Forms", "Small"));
+    let below = stdout(&print(work.path(), &["acme-forms/packages/small"]));
+    assert!(below.contains("assumed: the slug is small"), "{below}");
+    assert!(below.contains("Small 0.1 (working tree, would be tagged 0.1)\n"), "{below}");
+
+    let nowhere = print(work.path(), &["releases"]);
+    assert_eq!(nowhere.status.code(), Some(3));
+    assert!(String::from_utf8_lossy(&nowhere.stderr).contains("releases: not in a git repository"));
+}
+
+#[test]
+fn links_pipes_and_files_over_their_limit_in_the_working_tree_are_not_read() {
+    let work = Workplace::new();
+    let repository = work.repository();
+    let text = |version: &str| {
+        let output = print(work.path(), &[]);
+        assert!(!stdout(&output).contains("canary"), "{version}");
+        stdout(&output)
+    };
+    work.write("secret.txt", &readme("1.3.0", "* canary"));
+    fs::remove_file(repository.join("readme.txt")).unwrap();
+    symlink("../secret.txt", repository.join("readme.txt")).unwrap();
+    assert!(text("link").contains("readme.txt: links and submodules are not followed: readme.txt is a symbolic link"));
+
+    fs::remove_file(repository.join("readme.txt")).unwrap();
+    let pipe = Command::new("mkfifo").arg(repository.join("readme.txt")).status().unwrap();
+    assert!(pipe.success());
+    assert!(text("pipe").contains("readme.txt is a pipe, socket or device"));
+
+    fs::remove_file(repository.join("readme.txt")).unwrap();
+    fs::write(repository.join("readme.txt"), "canary ".repeat(400_000)).unwrap();
+    assert!(text("large").contains("readme.txt: too large: readme.txt has 2800000 bytes, at most 2097152 are read"));
+
+    fs::remove_file(repository.join("acme-forms.php")).unwrap();
+    symlink("/etc/passwd", repository.join("acme-forms.php")).unwrap();
+    let refused = print(work.path(), &[]);
+    assert_eq!(refused.status.code(), Some(3));
+    assert!(stdout(&refused).contains("would be no release: acme-forms.php: links and submodules are not followed"));
+}
+
+#[test]
+fn ignored_files_count_no_more_than_in_a_commit_and_new_ones_do() {
+    let work = Workplace::new();
+    work.write("acme-forms/.gitignore", "CHANGELOG.md\n");
+    work.write("acme-forms/readme.txt", &readme("9.9", "* Another."));
+    work.write("acme-forms/CHANGELOG.md", "## 1.3.0\n\n* Told in a file.\n");
+    let changelog = || only(&print(work.path(), &["--json"]))["manifest"]["changelog"].as_str().unwrap().to_owned();
+    assert_eq!(changelog(), "");
+    work.write("acme-forms/.gitignore", "\n");
+    assert_eq!(changelog(), "- Told in a file.");
+    // What is ignored and was added all the same is in every commit.
+    work.git(&["add", "CHANGELOG.md"]);
+    work.write("acme-forms/.gitignore", "CHANGELOG.md\n");
+    assert_eq!(changelog(), "- Told in a file.");
+}
+
+#[test]
+fn a_configuration_that_came_with_a_folder_points_the_preview_nowhere_else() {
+    let work = Workplace::new();
+    work.write("elsewhere/acme-forms.php", &header("6.6.6"));
+    work.git(&["config", "core.worktree", work.path().join("elsewhere").to_str().unwrap()]);
+    let plugin = only(&print(work.path(), &["--json"]));
+    assert_eq!((plugin["pick"].as_str(), plugin["manifest"]["version"].as_str()), (Some("head"), Some("1.2.0")));
+}
+
+#[test]
+fn a_remote_repository_is_read_from_its_mirror_and_never_fetched() {
+    let work = Workplace::new();
+    let entry = format!(
+        "repository = \"file://{}\"\ndownload_url = \"https://dl.example/{{version}}.zip\"\n",
+        work.repository().display()
+    );
+    work.write("registry/plugins/acme-forms.toml", &entry);
+    let never = print(work.path(), &[]);
+    assert_eq!(never.status.code(), Some(3));
+    assert!(
+        stdout(&never).contains(": never fetched, and a preview fetches nothing: build once"),
+        "{}",
+        stdout(&never)
+    );
+    assert!(!work.path().join("cache").exists());
+
+    let instance = work.path().to_str().unwrap();
+    let built = Command::new(env!("CARGO_BIN_EXE_countersign")).args(["-C", instance, "build"]).output().unwrap();
+    assert!(built.status.success());
+    work.git(&["tag", "--force", "1.4.0"]);
+    let plugin = only(&print(work.path(), &["--json"]));
+    assert_eq!(plugin["pick"], "1.2.0", "the tag that was made since is not fetched");
+}
+
+#[test]
+fn nothing_is_written_whatever_is_looked_at() {
+    let work = Workplace::new();
+    work.write("acme-forms/.wordpress-org/icon.svg", "<svg xmlns='http://www.w3.org/2000/svg'/>\n");
+    let before = work.everything();
+    print(work.path(), &[]);
+    print(work.path(), &["--json", "--version", "1.0.0"]);
+    print(work.path(), &["acme-forms"]);
+    let preview = Preview::start(work.path(), &[]);
+    for path in ["/", "/plugins/acme-forms/head", "/plugins/acme-forms/1.0.0", "/art/acme-forms/icon.svg"] {
+        assert_eq!(preview.get(path).status, 200, "{path}");
+    }
+    assert_eq!(preview.stop(), Some(0));
+    let changed: Vec<_> = work.everything().into_iter().filter(|file| !before.contains(file)).collect();
+    assert_eq!((changed.len(), work.everything().len()), (0, before.len()), "{changed:?}");
+}
+
+#[test]
+fn preview_has_none_of_the_servers_routes_and_the_server_none_of_the_previews() {
+    let work = Workplace::new();
+    let preview = Preview::start(work.path(), &[]);
+    for path in [
+        "/api/v1/validate-license",
+        "/api/v1/updates/acme-forms",
+        "/healthz",
+        "/readyz",
+        "/index.html",
+        "/keys/key.pem",
+        "/.well-known/jwks.json",
+        "/releases/index.json",
+        "/plugins/acme-forms/1.2.0/x",
+        "/art/acme-forms/..%2F..%2Freadme.txt",
+        "/art/acme-forms/readme.txt",
+        "/assets/../mod.rs",
+    ] {
+        let answer = preview.get(path);
+        assert_eq!(answer.status, 404, "{path}: {}", answer.text());
+    }
+    assert_eq!(preview.ask("POST", "/api/v1/validate-license", "localhost").status, 405);
+
+    let instance = Instance::new();
+    let server = Server::start(&instance);
+    for path in [
+        "/plugins/acme-forms",
+        "/plugins/acme-forms/1.2.0",
+        "/events",
+        "/assets/preview.css",
+        "/art/acme-forms/icon.svg",
+    ] {
+        assert_eq!(get(server.address, path).status, 404, "{path}");
+    }
+}
+
+#[test]
+fn only_this_machine_under_its_own_names_gets_an_answer() {
+    let work = Workplace::new();
+    let preview = Preview::start(work.path(), &[]);
+    assert!(preview.address.ip().is_loopback());
+    let port = preview.address.port();
+    let asked = |host: &str| preview.ask("GET", "/", host).status;
+    for host in [format!("127.0.0.1:{port}"), format!("localhost:{port}"), format!("[::1]:{port}"), "localhost".into()]
+    {
+        assert_eq!(asked(&host), 200, "{host}");
+    }
+    for host in ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example:80", "evil.example:80", "", "[::2]"]
+    {
+        assert_eq!(asked(host), 421, "{host}");
+    }
+}
+
+#[test]
+fn every_answer_forbids_whatever_comes_from_elsewhere() {
+    let work = Workplace::new();
+    work.write(
+        "acme-forms/.wordpress-org/icon.svg",
+        "<svg xmlns='http://www.w3.org/2000/svg'><script>1</script></svg>\n",
+    );
+    let preview = Preview::start(work.path(), &[]);
+    for path in ["/", "/plugins/acme-forms/head", "/assets/preview.js", "/nowhere", "/art/acme-forms/icon.svg"] {
+        let answer = preview.get(path);
+        let policy = answer.header("content-security-policy").unwrap();
+        assert!(
+            policy.starts_with("default-src 'none'") && policy.contains("frame-ancestors 'none'"),
+            "{path}: {policy}"
+        );
+        assert!(!policy.contains("script-src 'unsafe") && !policy.contains("http"), "{path}: {policy}");
+        assert_eq!(answer.header("x-content-type-options"), Some("nosniff"), "{path}");
+        assert_eq!(answer.header("access-control-allow-origin"), None, "{path}");
+    }
+    let picture = preview.get("/art/acme-forms/icon.svg");
+    assert_eq!(picture.header("content-type"), Some("image/svg+xml"));
+    assert!(picture.header("content-security-policy").unwrap().contains("sandbox"));
+}
+
+#[test]
+fn sigterm_ends_it_also_while_a_page_is_open() {
+    use std::io::{Read, Write};
+    let work = Workplace::new();
+    let preview = Preview::start(work.path(), &[]);
+    let mut page = std::net::TcpStream::connect(preview.address).unwrap();
+    page.write_all(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    let mut begun = [0; 256];
+    assert!(page.read(&mut begun).unwrap() > 0);
+    let asked = Instant::now();
+    assert_eq!(preview.stop(), Some(0));
+    assert!(asked.elapsed() < Duration::from_secs(5), "{:?}", asked.elapsed());
+}

@@ -1,0 +1,292 @@
+//! The preview's page in Chromium: what a person sees, what arrives by itself, and what a hostile readme cannot do.
+
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::support::browser::Browser;
+use crate::support::preview::{Preview, Workplace, header, print, readme};
+
+/// A change must be on the screen by then. The benchmark measures how long it takes; here other tests run beside.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+fn page(work: &Workplace, path: &str) -> (Preview, Browser) {
+    let preview = Preview::start(work.path(), &[]);
+    let browser = Browser::at(&preview.url(path));
+    (preview, browser)
+}
+
+#[test]
+fn a_person_picks_a_version_and_a_site_and_reads_what_its_administrator_reads() {
+    let work = Workplace::new();
+    let (_preview, mut browser) = page(&work, "/");
+    assert_eq!(browser.text("h1"), "Acme Forms 1.3.0");
+    let row = "There is a new version of Acme Forms available. View version 1.3.0 details.";
+    assert_eq!(browser.text("#update-row"), row);
+    assert_eq!(browser.text("#notes"), "It works with version 6.8 of the CMS, says its author.");
+    assert!(browser.text("#answer").contains("manifest of 1.3.0"));
+    assert!(browser.text("#differences-title").contains("1.2.0 as published"));
+
+    browser.does("fill", &["#cms", "6.1"]);
+    browser.does("shows", &["#notes", "It needs version 6.2 of the CMS or newer, and this site runs 6.1"]);
+    browser.does("fill", &["#php", "7.4"]);
+    browser.does("shows", &["#update-row", "this site’s PHP is too old for it"]);
+    browser.does("fill", &["#current", "1.3.0"]);
+    browser.does("shows", &["#update-row", "No row: the site has 1.3.0"]);
+    assert!(browser.text("#answer").contains("{}"));
+
+    browser.does("click", &[".versions a >> text=1.1.0"]);
+    browser.does("shows", &["h1", "Acme Forms 1.1.0"]);
+    assert_eq!(browser.evaluate("document.getElementById('cms').value"), "6.1", "the site stays");
+    browser.does("click", &["#tab-changelog"]);
+    assert!(browser.text("#panel-changelog").contains("whatever 1.1.0 brings"));
+    assert_eq!(browser.text("#differences .empty"), "None: every byte is the same.");
+    assert_eq!(browser.complaints(), [""; 0]);
+}
+
+#[test]
+fn an_edit_arrives_by_itself_and_leaves_the_reader_where_they_are() {
+    let work = Workplace::new();
+    let (_preview, mut browser) = page(&work, "/?tab=changelog");
+    browser.screen(1200, 500, "light");
+    browser.evaluate("window.marked = true; scrollTo(0, 400); document.getElementById('cms').focus()");
+    let scrolled = browser.evaluate("scrollY");
+    assert_eq!(scrolled, 400);
+
+    work.write("acme-forms/readme.txt", &readme("1.3.0", "* New: an edit that nobody committed."));
+    browser.does("shows", &["#panel-changelog", "an edit that nobody committed"]);
+    assert_eq!(browser.evaluate("[window.marked, scrollY, document.activeElement.id]"), json!([true, 400, "cms"]));
+
+    work.write("acme-forms/acme-forms.php", &header("1.3.1"));
+    browser.does("shows", &["h1", "Acme Forms 1.3.1"]);
+
+    work.edit("1.3.0", "* New: committed.");
+    work.git(&["commit", "--quiet", "--all", "--message", "1.3.0"]);
+    work.git(&["tag", "1.3.0"]);
+    browser.does("shows", &[".versions li:nth-child(3)", "1.3.0"]);
+    browser.does("shows", &[".versions li:nth-child(1)", "as tagged"]);
+
+    let entry =
+        "name = \"Renamed\"\nrepository = \"../../acme-forms\"\ndownload_url = \"https://dl.example/{version}.zip\"\n";
+    work.write("registry/plugins/acme-forms.toml", entry);
+    browser.does("shows", &["h1", "Renamed 1.3.0"]);
+
+    let built =
+        std::process::Command::new(env!("CARGO_BIN_EXE_countersign")).arg("-C").arg(work.path()).arg("build").output();
+    assert!(built.unwrap().status.success());
+    browser.does("shows", &["#differences .empty", "None: every byte is the same."]);
+    assert_eq!(browser.evaluate("window.marked"), true, "the page was never loaded anew");
+    assert_eq!(browser.complaints(), [""; 0]);
+}
+
+#[test]
+fn what_is_being_typed_is_not_taken_away_by_an_edit() {
+    let work = Workplace::new();
+    let (_preview, mut browser) = page(&work, "/");
+    browser.evaluate("document.getElementById('current').focus(); document.getElementById('current').value = '0.'");
+    work.write("acme-forms/acme-forms.php", &header("1.3.7"));
+    browser.does("shows", &["h1", "Acme Forms 1.3.7"]);
+    browser.does("press", &["5"]);
+    browser.does("shows", &[".facts", "Version 0.5"]);
+}
+
+#[test]
+fn the_manifest_is_copied_as_json() {
+    let work = Workplace::new();
+    let (_preview, mut browser) = page(&work, "/plugins/acme-forms/1.2.0");
+    browser.does("click", &["#copy"]);
+    browser.does("shows", &["#copy", "Copied"]);
+    let copied = browser.evaluate("navigator.clipboard.readText()");
+    let copied: Value = serde_json::from_str(copied.as_str().unwrap()).unwrap();
+    let published = std::fs::read(work.path().join("releases/acme-forms/1.2.0.json")).unwrap();
+    assert_eq!(copied, serde_json::from_slice::<Value>(&published).unwrap());
+}
+
+#[test]
+fn everything_can_be_reached_and_done_with_the_keyboard() {
+    let work = Workplace::new();
+    let (_preview, mut browser) = page(&work, "/");
+    let focused = "document.activeElement.id || document.activeElement.textContent.trim()";
+    browser.does("press", &["Tab"]);
+    assert_eq!(browser.evaluate(focused), "Skip to the version");
+    assert_eq!(browser.evaluate("document.activeElement.getBoundingClientRect().top >= 0"), true, "it is seen");
+    browser.does("press", &["Enter"]);
+    assert_eq!(browser.evaluate(focused), "main");
+
+    // From the first element to the last, each with a visible outline.
+    let mut reached = Vec::new();
+    for _ in 0..60 {
+        browser.does("press", &["Tab"]);
+        let name = browser.evaluate(focused).as_str().unwrap().to_owned();
+        let outline = browser.evaluate("getComputedStyle(document.activeElement).outlineStyle");
+        assert!(outline != "none" || name.contains("preview"), "{name} shows no focus");
+        if reached.contains(&name) {
+            break;
+        }
+        reached.push(name);
+    }
+    for wanted in ["cms", "php", "current", "tab-description", "copy", "json"] {
+        assert!(reached.iter().any(|name| name == wanted), "{wanted} is not among {reached:?}");
+    }
+
+    browser.evaluate("document.getElementById('tab-description').focus()");
+    browser.does("press", &["ArrowRight"]);
+    assert_eq!(browser.evaluate(focused), "tab-changelog");
+    assert!(browser.text("#panel-changelog").contains("several forms on one page"));
+    browser.does("press", &["Home"]);
+    assert_eq!(browser.evaluate("document.getElementById('panel-changelog').hidden"), true);
+}
+
+#[test]
+fn a_syntax_error_is_on_the_page_as_it_is_in_the_terminal_and_goes_when_it_is_repaired() {
+    let work = Workplace::new();
+    let (_preview, mut browser) = page(&work, "/");
+    let good = std::fs::read_to_string(work.path().join("registry/plugins/acme-forms.toml")).unwrap();
+    work.write("registry/plugins/acme-forms.toml", &format!("{good}modul = \"x\"\nname = 3\n"));
+    browser.does("shows", &["#complaints", "unknown field"]);
+    let on_the_page: Vec<String> = browser.text("#complaints").lines().map(str::to_owned).collect();
+    let terminal = String::from_utf8(print(work.path(), &[]).stdout).unwrap();
+    let in_the_terminal: Vec<_> = terminal.lines().skip(1).map(|line| line.trim().to_owned()).collect();
+    assert_eq!(on_the_page, in_the_terminal);
+    assert!(
+        on_the_page[0].contains("acme-forms.toml:5:1: unknown field \"modul\" (did you mean \"module\"?)"),
+        "{on_the_page:?}"
+    );
+
+    work.write("registry/plugins/acme-forms.toml", &good);
+    browser.does("shows", &["h1", "Acme Forms 1.3.0"]);
+    work.write("acme-forms/acme-forms.php", "<?php // nothing yet\n");
+    browser.does("shows", &["#complaints", "no PHP file at the plugin's root has a plugin header"]);
+}
+
+#[test]
+fn a_hostile_readme_runs_nothing_and_loads_nothing() {
+    let work = Workplace::new();
+    let hostile = "<script>window.owned = 1; alert(1)</script>\n\n<img src=x onerror=\"window.owned=2\">\n\n\
+        ![remote](https://evil.example/pixel.png) <img src=\"https://evil.example/2.png\" alt=\"&lt;script&gt;window.owned=3&lt;/script&gt;\">\n\n\
+        <style>@import url(https://evil.example/s.css); body { display: none }</style>\n\n\
+        <svg onload=\"window.owned=4\"><image href=\"https://evil.example/3.png\"/></svg>\n\n\
+        <iframe src=\"https://evil.example/\"></iframe> <link rel=stylesheet href=https://evil.example/4.css>\n\n\
+        <a href=\"javascript:window.owned=5\" onclick=\"window.owned=6\" style=\"position:fixed;inset:0\">click</a>\n\n\
+        <form action=https://evil.example/><button>x</button></form> <base href=\"https://evil.example/\">\n\n\
+        <meta http-equiv=refresh content=\"0;url=https://evil.example/\"> </div></main></body><h1 id=json>fake</h1>\n";
+    let everywhere = format!(
+        "=== <script>window.owned=7</script>Acme ===\nTested up to: \"><img src=x onerror=window.owned=8>\n\n{hostile}\n\n\
+         == Description ==\n\n{hostile}\n\n== Upgrade Notice ==\n\n= 1.3.0 =\n{hostile}\n\n== Changelog ==\n\n= 1.3.0 =\n\n{hostile}\n"
+    );
+    work.write("acme-forms/readme.txt", &everywhere);
+    let php = header("1.3.0")
+        .replace("Author: Acme", "Author: <img src=x onerror=window.owned=9>\"'><script>window.owned=10</script>");
+    work.write("acme-forms/acme-forms.php", &php);
+    work.write("acme-forms/.wordpress-org/icon.svg", "<svg xmlns='http://www.w3.org/2000/svg' onload='window.owned=11'><script>window.owned=12</script><image href='https://evil.example/i.png'/></svg>\n");
+    work.git(&["add", "--all"]);
+    work.git(&["commit", "--quiet", "--message", "hostile"]);
+    work.git(&["tag", "1.3.0"]);
+    work.git(&["tag", "<img-src=x-onerror=window.owned=13>"]);
+
+    let preview = Preview::start(work.path(), &[]);
+    let mut browser = Browser::start();
+    for path in [
+        "/plugins/acme-forms/working-tree",
+        "/plugins/acme-forms/1.3.0?tab=changelog",
+        "/?cms=%22%3E%3Cscript%3Ewindow.owned=14%3C/script%3E&php=%3Cimg%20src=x%20onerror=window.owned=15%3E&current=%3Csvg/onload=window.owned=16%3E",
+    ] {
+        browser.open(&preview.url(path));
+        assert_eq!(browser.evaluate("typeof window.owned"), "undefined", "{path}");
+        assert_eq!(browser.evaluate("document.querySelectorAll('main script, main style, iframe, main [onerror], main [onclick], main [style], base, main form[action*=evil]').length"), 0);
+        assert_eq!(
+            browser.evaluate("[...document.images].every(image => new URL(image.src).origin === location.origin)"),
+            true
+        );
+        assert_eq!(browser.evaluate("getComputedStyle(document.body).display"), "block");
+        assert!(browser.text("#json").starts_with('{'), "the page was not broken open");
+    }
+    assert!(browser.text(".picture").contains("https://evil.example/"), "what the CMS would load is told");
+
+    browser.open(&preview.url("/"));
+    work.write("acme-forms/readme.txt", &everywhere.replace("remote", "arrived later"));
+    browser.does("shows", &["#panel-description .picture", "arrived later"]);
+    assert_eq!(browser.evaluate("typeof window.owned"), "undefined");
+
+    browser.asks("open", json!([preview.url("/art/acme-forms/icon.svg")]));
+    assert_eq!(browser.evaluate("typeof window.owned"), "undefined", "also by itself, a picture is a picture");
+    browser.open(&preview.url("/"));
+
+    let origin = preview.url("/");
+    let elsewhere: Vec<_> = browser.requests().into_iter().filter(|url| !url.starts_with(&origin)).collect();
+    assert_eq!(elsewhere, [""; 0]);
+    // Opened by itself, the picture's script is refused by its policy, and the console says so.
+    let complaints: Vec<_> = browser.complaints().into_iter().filter(|text| !text.contains("icon.svg")).collect();
+    assert_eq!(complaints, [""; 0]);
+}
+
+#[test]
+fn the_policy_stops_what_a_slip_of_ours_would_let_through() {
+    let work = Workplace::new();
+    let (preview, mut browser) = page(&work, "/");
+    browser.evaluate(
+        "document.body.insertAdjacentHTML('beforeend', '<img src=https://evil.example/x.png onerror=window.owned=1><p style=color:red id=styled>x</p>'); \
+         const script = document.createElement('script'); script.textContent = 'window.owned = 2'; document.body.append(script)",
+    );
+    assert_eq!(browser.evaluate("fetch('https://evil.example/').then(() => 'reached', () => 'refused')"), "refused");
+    assert_eq!(browser.evaluate("typeof window.owned"), "undefined");
+    assert_ne!(browser.evaluate("getComputedStyle(document.getElementById('styled')).color"), "rgb(255, 0, 0)");
+    assert!(browser.complaints().iter().any(|text| text.contains("Content Security Policy")));
+    drop(preview);
+}
+
+/// Texts whose contrast to what is behind them is below 4.5 : 1 (WCAG 2.2, 1.4.3; 3 : 1 for large ones).
+const FAINT: &str = r"(() => {
+  const channel = (value) => { value /= 255; return value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4 };
+  const numbers = (colour) => colour.match(/[\d.]+/g).map(Number);
+  const luminance = ([r, g, b]) => 0.2126 * channel(r) + 0.7152 * channel(g) + 0.0722 * channel(b);
+  const behind = (element) => {
+    for (; element; element = element.parentElement) {
+      const colour = numbers(getComputedStyle(element).backgroundColor);
+      if (colour.length < 4 || colour[3] === 1) return colour;
+    }
+    return [255, 255, 255];
+  };
+  const faint = [];
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) {
+    const element = walker.currentNode.parentElement;
+    if (!walker.currentNode.data.trim() || !element.checkVisibility() || element.closest('.hidden, .skip, script')) continue;
+    const style = getComputedStyle(element);
+    const [a, b] = [luminance(numbers(style.color)), luminance(behind(element))].sort((x, y) => y - x);
+    const needed = parseFloat(style.fontSize) >= 24 ? 3 : 4.5;
+    if ((a + 0.05) / (b + 0.05) < needed) faint.push(`${walker.currentNode.data.trim()}: ${((a + 0.05) / (b + 0.05)).toFixed(2)}`);
+  }
+  return faint;
+})()";
+
+#[test]
+fn every_state_is_readable_in_light_and_dark_and_fits_a_phone() {
+    let work = Workplace::new();
+    work.write("acme-forms/readme.txt", &readme("1.2.9", "* x").replace("6.8", "soon"));
+    let (_preview, mut browser) = page(&work, "/");
+    for path in ["/", "/?cms=6.9&php=7.4&current=9", "/plugins/acme-forms/1.2.0?tab=changelog", "/plugins/nothing"] {
+        let address = browser.asks("address", json!([])).as_str().unwrap().to_owned();
+        let origin = address.split('/').take(3).collect::<Vec<_>>().join("/");
+        browser.open(&format!("{origin}{path}"));
+        for (width, scheme) in [(1360, "light"), (1360, "dark"), (900, "light"), (360, "light"), (360, "dark")] {
+            browser.screen(width, 740, scheme);
+            assert_eq!(browser.evaluate(FAINT), json!([]), "{path} {width} {scheme}");
+            let wide = browser.evaluate("document.documentElement.scrollWidth");
+            assert!(wide.as_u64().unwrap() <= u64::from(width), "{path} is {wide} wide on {width}");
+        }
+    }
+    assert!(PATIENCE > Duration::ZERO);
+}
+
+/// `make pictures` draws docs/preview/ anew.
+#[test]
+#[ignore = "draws pictures for the documentation: make pictures"]
+fn pictures() {
+    let work = Workplace::new();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/preview");
+    std::fs::create_dir_all(&folder).unwrap();
+    let _ = folder;
+    drop(work);
+}

@@ -1,0 +1,165 @@
+//! The program previewing, on a port of its own; and the repositories it previews.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+use tempfile::TempDir;
+
+use super::http::{Client, Response};
+use super::server::countersign_in;
+
+/// A running preview; it is killed when it is dropped.
+pub struct Preview {
+    child: Child,
+    pub address: SocketAddr,
+}
+
+impl Preview {
+    /// Previews with these arguments, from within `folder`.
+    pub fn start(folder: &Path, arguments: &[&str]) -> Self {
+        let mut command = countersign_in(folder);
+        command.args(["preview", "--port", "0"]).args(arguments).current_dir(folder);
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let address = line.trim().strip_prefix("preview on http://").and_then(|rest| rest.strip_suffix('/'));
+        let address = address.unwrap_or_else(|| panic!("the preview did not start: {line}")).parse().unwrap();
+        Self { child, address }
+    }
+
+    pub fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address)
+    }
+
+    pub fn get(&self, path: &str) -> Response {
+        self.ask("GET", path, "localhost")
+    }
+
+    /// Asks under a name.
+    pub fn ask(&self, method: &str, path: &str, host: &str) -> Response {
+        let mut client = Client::connect(self.address);
+        client.send(format!("{method} {path} HTTP/1.1\r\nHost: {host}\r\n\r\n").as_bytes()).unwrap();
+        client.receive().unwrap()
+    }
+
+    /// SIGTERM, and the exit code.
+    pub fn stop(mut self) -> Option<i32> {
+        let killed = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status().unwrap();
+        assert!(killed.success());
+        self.child.wait().unwrap().code()
+    }
+}
+
+impl Drop for Preview {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// `countersign preview --print` with these arguments, from within `folder`.
+pub fn print(folder: &Path, arguments: &[&str]) -> Output {
+    countersign_in(folder).args(["preview", "--print"]).args(arguments).current_dir(folder).output().unwrap()
+}
+
+/// An instance with the plugin `acme-forms`, whose repository has tags, a working tree and pictures.
+pub struct Workplace {
+    folder: TempDir,
+}
+
+impl Workplace {
+    /// Tags 1.0.0, 1.1.0 and 1.2.0, all published; then an uncommitted 1.3.0.
+    pub fn new() -> Self {
+        let workplace = Self { folder: TempDir::new().unwrap() };
+        workplace.write("registry/licenses/none.toml", "# none yet\n");
+        workplace.write(
+            "registry/plugins/acme-forms.toml",
+            "repository = \"../../acme-forms\"\ndownload_url = \"https://dl.example/{slug}-{version}.zip\"\n\
+             icons = { svg = \"https://dl.example/icon.svg\" }\nbanners = { low = \"https://dl.example/banner.png\" }\n",
+        );
+        let git = |arguments: &[&str]| workplace.git(arguments);
+        fs::create_dir(workplace.repository()).unwrap();
+        git(&["init", "--quiet", "--initial-branch", "main"]);
+        for version in ["1.0.0", "1.1.0", "1.2.0"] {
+            workplace.edit(version, &format!("* New: whatever {version} brings."));
+            git(&["add", "--all"]);
+            git(&["commit", "--quiet", "--message", version]);
+            git(&["tag", version]);
+        }
+        let built = countersign_in(workplace.path()).arg("build").output().unwrap();
+        assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+        workplace.edit("1.3.0", "* New: several forms on one page.");
+        workplace
+    }
+
+    pub fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    pub fn repository(&self) -> PathBuf {
+        self.path().join("acme-forms")
+    }
+
+    pub fn write(&self, relative: &str, content: &str) {
+        let path = self.path().join(relative);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+
+    /// Writes header and readme of a version into the working tree.
+    pub fn edit(&self, version: &str, changelog: &str) {
+        self.write("acme-forms/acme-forms.php", &header(version));
+        self.write("acme-forms/readme.txt", &readme(version, changelog));
+    }
+
+    pub fn git(&self, arguments: &[&str]) {
+        let mut git = Command::new("git");
+        git.args(["-c", "user.name=Ada", "-c", "user.email=ada@example.com"]).args(arguments);
+        // No setting of the person who runs the tests has a say.
+        git.env("GIT_CONFIG_NOSYSTEM", "1").env("GIT_CONFIG_GLOBAL", "/dev/null");
+        for which in ["GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE"] {
+            git.env(which, "2026-11-20T10:17:03Z");
+        }
+        assert!(git.current_dir(self.repository()).status().unwrap().success(), "{arguments:?}");
+    }
+
+    /// Every file with its contents, and every link with what it says.
+    pub fn everything(&self) -> Vec<(PathBuf, Vec<u8>)> {
+        let mut found = Vec::new();
+        let mut folders = vec![self.path().to_owned()];
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(&folder).unwrap() {
+                let entry = entry.unwrap();
+                let kind = entry.file_type().unwrap();
+                let content = match kind {
+                    _ if kind.is_dir() => {
+                        folders.push(entry.path());
+                        Vec::new()
+                    }
+                    _ if kind.is_file() => fs::read(entry.path()).unwrap(),
+                    _ => Vec::new(),
+                };
+                found.push((entry.path(), content));
+            }
+        }
+        found.sort();
+        found
+    }
+}
+
+pub fn header(version: &str) -> String {
+    format!(
+        "<?php\n/**\n * Plugin Name: Acme Forms\n * Plugin URI: https://example.com/forms\n * Version: {version}\n \
+         * Author: Acme\n * Requires at least: 6.2\n * Requires PHP: 8.1\n */\n"
+    )
+}
+
+pub fn readme(version: &str, changelog: &str) -> String {
+    format!(
+        "=== Acme Forms ===\nTested up to: 6.8\n\nA small contact form for any page.\n\n== Description ==\n\n\
+         Write `[acme_form]` into a page.\n\n== Changelog ==\n\n= {version} =\n\n{changelog}\n"
+    )
+}

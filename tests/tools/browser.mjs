@@ -1,0 +1,73 @@
+// A headless Chromium that does what it is told: one JSON array a line on stdin, one JSON answer a line on stdout.
+// tests/suite/support/browser.rs is the other end, and knows what each verb gives.
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { chromium } from "playwright-core";
+
+const profile = mkdtempSync(join(tmpdir(), "countersign-browser-"));
+const context = await chromium.launchPersistentContext(profile, {
+  executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
+  headless: true,
+  args: [
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync",
+  ],
+});
+await context.grantPermissions(["clipboard-read", "clipboard-write"]);
+const page = context.pages()[0];
+page.setDefaultTimeout(20_000);
+
+// Everything the page asks for or complains of, in order.
+const requests = [];
+const complaints = [];
+context.on("request", (request) => requests.push(request.url()));
+page.on("console", (message) => {
+  if (["error", "warning"].includes(message.type())) complaints.push(message.text());
+});
+page.on("pageerror", (error) => complaints.push(String(error)));
+page.on("dialog", (dialog) => {
+  complaints.push(`dialog: ${dialog.message()}`);
+  dialog.dismiss();
+});
+
+const verbs = {
+  open: async (address) => void (await page.goto(address)),
+  address: () => page.url(),
+  text: (selector) => page.locator(selector).first().innerText(),
+  count: (selector) => page.locator(selector).count(),
+  click: async (selector) => void (await page.locator(selector).first().click()),
+  fill: async (selector, text) => void (await page.locator(selector).first().fill(text)),
+  press: async (key) => void (await page.keyboard.press(key)),
+  // Waits until the text of an element has `part` in it.
+  shows: async (selector, part) =>
+    void (await page.locator(selector).filter({ hasText: part }).first().waitFor({ state: "visible" })),
+  evaluate: (expression) => page.evaluate(expression),
+  // Milliseconds until `expression` is true, looked at in every frame that is drawn.
+  until: async (expression) => {
+    const begun = performance.now();
+    await page.waitForFunction(expression, undefined, { polling: "raf" });
+    return performance.now() - begun;
+  },
+  screen: async (width, height, scheme) => {
+    await page.setViewportSize({ width, height });
+    await page.emulateMedia({ colorScheme: scheme, reducedMotion: "reduce" });
+  },
+  picture: async (path, whole) => void (await page.screenshot({ path, fullPage: whole })),
+  requests: () => requests,
+  complaints: () => complaints,
+};
+
+for await (const line of createInterface({ input: process.stdin })) {
+  const [verb, ...given] = JSON.parse(line);
+  let answer;
+  try {
+    answer = { is: (await verbs[verb](...given)) ?? null };
+  } catch (error) {
+    answer = { error: String(error) };
+  }
+  process.stdout.write(JSON.stringify(answer) + "\n");
+}
+await context.close();
+rmSync(profile, { recursive: true, force: true });
