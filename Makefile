@@ -50,8 +50,13 @@ deny: ## Check the dependencies' licenses, sources and advisories (needs cargo-d
 	cargo deny check
 
 .PHONY: bench
-bench: ## Measure the build beside git alone; the first run makes repositories in target/bench
+bench: tools ## Measure the build beside git alone, and the preview; the first run makes repositories in target/bench
 	cargo bench --bench build
+	cargo bench --bench preview
+
+.PHONY: pictures
+pictures: tools ## Draw the pictures in docs/preview anew
+	cargo test --test suite preview_browser::pictures -- --ignored
 
 .PHONY: clean
 clean: ## Remove what was built and the demo instance

@@ -13,6 +13,10 @@ pub fn for_page(html: &str) -> String {
         rest = &rest[start + tag.len()..];
         if let Some(attributes) = tag.strip_prefix("<img") {
             let shown = |name| attribute(attributes, name).unwrap_or_default();
+            // An address that the sanitizer took away leaves nothing to show.
+            if shown("src").is_empty() {
+                continue;
+            }
             // SECURITY: the values stay as they were serialized, escaped for an attribute; `<` and `>` may stand there bare.
             let told = format!("{} {}", shown("alt"), shown("src")).replace('<', "&lt;").replace('>', "&gt;");
             text.push_str(&format!("<span class=\"picture\">{}</span>", told.trim()));
@@ -71,6 +75,7 @@ mod tests {
     #[test]
     fn what_ends_within_a_tag_stays_as_it_is() {
         assert_eq!(for_page("a <b"), "a <b");
-        assert_eq!(for_page("a <img alt=\"x"), "a <span class=\"picture\">x</span>");
+        assert_eq!(for_page("a <img alt=\"x\"> b"), "a  b", "no address");
+        assert_eq!(for_page("a <img src=\"x"), "a <span class=\"picture\">x</span>");
     }
 }

@@ -1,15 +1,15 @@
 //! The preview's page in Chromium: what a person sees, what arrives by itself, and what a hostile readme cannot do.
 
+use std::io::ErrorKind;
+use std::net::TcpListener;
 use std::path::Path;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::support::browser::Browser;
+use crate::support::eventually;
 use crate::support::preview::{Preview, Workplace, header, print, readme};
-
-/// A change must be on the screen by then. The benchmark measures how long it takes; here other tests run beside.
-const PATIENCE: Duration = Duration::from_secs(15);
 
 fn page(work: &Workplace, path: &str) -> (Preview, Browser) {
     let preview = Preview::start(work.path(), &[]);
@@ -50,7 +50,9 @@ fn an_edit_arrives_by_itself_and_leaves_the_reader_where_they_are() {
     let work = Workplace::new();
     let (_preview, mut browser) = page(&work, "/?tab=changelog");
     browser.screen(1200, 500, "light");
-    browser.evaluate("window.marked = true; scrollTo(0, 400); document.getElementById('cms').focus()");
+    browser.evaluate(
+        "window.marked = true; document.getElementById('cms').focus({ preventScroll: true }); scrollTo(0, 400)",
+    );
     let scrolled = browser.evaluate("scrollY");
     assert_eq!(scrolled, 400);
 
@@ -186,7 +188,11 @@ fn a_hostile_readme_runs_nothing_and_loads_nothing() {
     work.git(&["tag", "<img-src=x-onerror=window.owned=13>"]);
 
     let preview = Preview::start(work.path(), &[]);
-    let mut browser = Browser::start();
+    // The name leads to a listener of ours, which hears of every connection, whatever the browser reports.
+    let elsewhere = TcpListener::bind("127.0.0.1:0").unwrap();
+    elsewhere.set_nonblocking(true).unwrap();
+    let hears = elsewhere.local_addr().unwrap();
+    let mut browser = Browser::start_with(&[&format!("--host-resolver-rules=MAP evil.example {hears}")]);
     for path in [
         "/plugins/acme-forms/working-tree",
         "/plugins/acme-forms/1.3.0?tab=changelog",
@@ -214,11 +220,14 @@ fn a_hostile_readme_runs_nothing_and_loads_nothing() {
     browser.open(&preview.url("/"));
 
     let origin = preview.url("/");
-    let elsewhere: Vec<_> = browser.requests().into_iter().filter(|url| !url.starts_with(&origin)).collect();
-    assert_eq!(elsewhere, [""; 0]);
+    let sent: Vec<_> = browser.requests().into_iter().filter(|url| !url.starts_with(&origin)).collect();
+    assert_eq!(sent, [""; 0]);
+    assert_eq!(elsewhere.accept().unwrap_err().kind(), ErrorKind::WouldBlock);
     // Opened by itself, the picture's script is refused by its policy, and the console says so.
     let complaints: Vec<_> = browser.complaints().into_iter().filter(|text| !text.contains("icon.svg")).collect();
     assert_eq!(complaints, [""; 0]);
+    browser.evaluate("void open('http://evil.example/')");
+    eventually("the listener hears of a connection", Duration::from_secs(20), || elsewhere.accept().is_ok());
 }
 
 #[test]
@@ -277,7 +286,6 @@ fn every_state_is_readable_in_light_and_dark_and_fits_a_phone() {
             assert!(wide.as_u64().unwrap() <= u64::from(width), "{path} is {wide} wide on {width}");
         }
     }
-    assert!(PATIENCE > Duration::ZERO);
 }
 
 /// `make pictures` draws docs/preview/ anew.
@@ -287,6 +295,77 @@ fn pictures() {
     let work = Workplace::new();
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/preview");
     std::fs::create_dir_all(&folder).unwrap();
-    let _ = folder;
-    drop(work);
+    let mut browser = Browser::start();
+    let banner = BANNER.replace('\n', " ").replace('#', "%23");
+    browser.screen(772, 250, "light");
+    browser.asks("open", json!([format!("data:image/svg+xml,{banner}")]));
+    let artwork = work.repository().join(".wordpress-org");
+    std::fs::create_dir_all(&artwork).unwrap();
+    browser.asks("picture", json!([artwork.join("banner-772x250.png"), false]));
+    work.write("acme-forms/.wordpress-org/icon.svg", ICON);
+    work.write("acme-forms/acme-forms.php", &header("1.3.0"));
+    work.write("acme-forms/readme.txt", README);
+
+    let preview = Preview::start(work.path(), &[]);
+    let mut draw = |name: &str, path: &str, (width, height, scheme): (u32, u32, &str)| {
+        browser.screen(width, height, scheme);
+        browser.open(&preview.url(path));
+        browser.asks("picture", json!([folder.join(format!("{name}.png")), false]));
+    };
+    draw("light", "/", (1360, 900, "light"));
+    draw("dark", "/?tab=changelog&php=7.4&cms=6.9", (1360, 900, "dark"));
+    draw("phone", "/", (390, 844, "light"));
+    draw("differences", "/#differences", (1360, 900, "light"));
+    work.write("registry/plugins/acme-forms.toml", "repository = \"../../acme-forms\"\nmodul = \"forms\"\n");
+    browser.does("shows", &["#complaints", "unknown field"]);
+    browser.screen(1360, 420, "light");
+    browser.asks("picture", json!([folder.join("error.png"), false]));
 }
+
+const ICON: &str = r##"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 128 128"><rect width="128" height="128" rx="24" fill="#2d4a7c"/>
+<g fill="none" stroke="#fff" stroke-width="9" stroke-linecap="round"><path d="M34 42h60M34 64h60M34 86h34"/></g></svg>
+"##;
+
+const BANNER: &str = r##"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 772 250"><rect width="772" height="250" fill="#dfe6f1"/>
+<g fill="#fff" stroke="#b9c6dd" stroke-width="2"><rect x="420" y="40" width="280" height="44" rx="8"/><rect x="420" y="98" width="280" height="44" rx="8"/>
+<rect x="420" y="156" width="150" height="44" rx="8" fill="#2d4a7c" stroke="none"/></g>
+<g fill="#2d4a7c" opacity=".14"><circle cx="90" cy="60" r="120"/><circle cx="230" cy="190" r="90"/></g></svg>"##;
+
+const README: &str = "\
+=== Acme Forms ===
+Tested up to: 6.8
+Requires PHP: 8.x
+
+A small contact form for any page.
+
+== Description ==
+
+Write `[acme_form]` into a page, and its visitors can send a message to the site's administrator.
+
+* **Several forms on one page**, each with its own recipient.
+* No settings that nobody understands, and no tracking.
+* Every text can be translated.
+
+= How it looks =
+
+![The form on a page](https://example.com/forms/screenshot.png)
+
+Questions? [We answer them](https://example.com/support).
+
+== Upgrade Notice ==
+
+= 1.3.0 =
+Forms made with 1.x keep working; look at their order once.
+
+== Changelog ==
+
+= 1.3.0 =
+
+* New: several forms on one page, each with its own recipient.
+* New: messages are kept for 30 days.
+* Fixed: a form in a widget was sent twice.
+
+= 1.2.0 =
+
+* New: whatever 1.2.0 brings.
+";

@@ -12,17 +12,20 @@ const context = await chromium.launchPersistentContext(profile, {
   headless: true,
   args: [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync",
+    "--disable-component-update", "--disable-sync", ...process.argv.slice(2),
   ],
 });
 await context.grantPermissions(["clipboard-read", "clipboard-write"]);
 const page = context.pages()[0];
 page.setDefaultTimeout(20_000);
 
-// Everything the page asks for or complains of, in order.
-const requests = [];
+// Everything the page sends for or complains of, in order. What its policy refuses is announced and never sent.
+let requests = [];
 const complaints = [];
-context.on("request", (request) => requests.push(request.url()));
+context.on("request", (request) => requests.push(request));
+context.on("requestfailed", (request) => {
+  if (request.failure()?.errorText === "csp") requests = requests.filter((other) => other !== request);
+});
 page.on("console", (message) => {
   if (["error", "warning"].includes(message.type())) complaints.push(message.text());
 });
@@ -36,7 +39,6 @@ const verbs = {
   open: async (address) => void (await page.goto(address)),
   address: () => page.url(),
   text: (selector) => page.locator(selector).first().innerText(),
-  count: (selector) => page.locator(selector).count(),
   click: async (selector) => void (await page.locator(selector).first().click()),
   fill: async (selector, text) => void (await page.locator(selector).first().fill(text)),
   press: async (key) => void (await page.keyboard.press(key)),
@@ -55,7 +57,7 @@ const verbs = {
     await page.emulateMedia({ colorScheme: scheme, reducedMotion: "reduce" });
   },
   picture: async (path, whole) => void (await page.screenshot({ path, fullPage: whole })),
-  requests: () => requests,
+  requests: () => requests.map((request) => request.url()),
   complaints: () => complaints,
 };
 

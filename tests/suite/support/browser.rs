@@ -15,8 +15,14 @@ pub struct Browser {
 
 impl Browser {
     pub fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    /// Starts with more flags for Chromium.
+    pub fn start_with(flags: &[&str]) -> Self {
         let mut child = Command::new("node")
             .arg("browser.mjs")
+            .args(flags)
             .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tools"))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -58,10 +64,6 @@ impl Browser {
     /// What a person reads there.
     pub fn text(&mut self, selector: &str) -> String {
         self.asks("text", json!([selector])).as_str().unwrap().to_owned()
-    }
-
-    pub fn count(&mut self, selector: &str) -> u64 {
-        self.asks("count", json!([selector])).as_u64().unwrap()
     }
 
     pub fn evaluate(&mut self, expression: &str) -> Value {

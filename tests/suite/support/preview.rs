@@ -20,7 +20,7 @@ pub struct Preview {
 impl Preview {
     /// Previews with these arguments, from within `folder`.
     pub fn start(folder: &Path, arguments: &[&str]) -> Self {
-        let mut command = countersign_in(folder);
+        let mut command = countersign_in(Path::new("."));
         command.args(["preview", "--port", "0"]).args(arguments).current_dir(folder);
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let mut line = String::new();
@@ -62,7 +62,7 @@ impl Drop for Preview {
 
 /// `countersign preview --print` with these arguments, from within `folder`.
 pub fn print(folder: &Path, arguments: &[&str]) -> Output {
-    countersign_in(folder).args(["preview", "--print"]).args(arguments).current_dir(folder).output().unwrap()
+    countersign_in(Path::new(".")).args(["preview", "--print"]).args(arguments).current_dir(folder).output().unwrap()
 }
 
 /// An instance with the plugin `acme-forms`, whose repository has tags, a working tree and pictures.
@@ -80,14 +80,13 @@ impl Workplace {
             "repository = \"../../acme-forms\"\ndownload_url = \"https://dl.example/{slug}-{version}.zip\"\n\
              icons = { svg = \"https://dl.example/icon.svg\" }\nbanners = { low = \"https://dl.example/banner.png\" }\n",
         );
-        let git = |arguments: &[&str]| workplace.git(arguments);
         fs::create_dir(workplace.repository()).unwrap();
-        git(&["init", "--quiet", "--initial-branch", "main"]);
-        for version in ["1.0.0", "1.1.0", "1.2.0"] {
+        workplace.git(&["init", "--quiet", "--initial-branch", "main"]);
+        for (version, date) in [("1.0.0", "2026-03-02"), ("1.1.0", "2026-05-27"), ("1.2.0", "2026-09-14")] {
             workplace.edit(version, &format!("* New: whatever {version} brings."));
-            git(&["add", "--all"]);
-            git(&["commit", "--quiet", "--message", version]);
-            git(&["tag", version]);
+            workplace.git(&["add", "--all"]);
+            workplace.git_on(date, &["commit", "--quiet", "--message", version]);
+            workplace.git(&["tag", version]);
         }
         let built = countersign_in(workplace.path()).arg("build").output().unwrap();
         assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
@@ -116,12 +115,16 @@ impl Workplace {
     }
 
     pub fn git(&self, arguments: &[&str]) {
+        self.git_on("2026-11-20", arguments);
+    }
+
+    fn git_on(&self, date: &str, arguments: &[&str]) {
         let mut git = Command::new("git");
         git.args(["-c", "user.name=Ada", "-c", "user.email=ada@example.com"]).args(arguments);
         // No setting of the person who runs the tests has a say.
         git.env("GIT_CONFIG_NOSYSTEM", "1").env("GIT_CONFIG_GLOBAL", "/dev/null");
         for which in ["GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE"] {
-            git.env(which, "2026-11-20T10:17:03Z");
+            git.env(which, format!("{date}T10:17:03Z"));
         }
         assert!(git.current_dir(self.repository()).status().unwrap().success(), "{arguments:?}");
     }
