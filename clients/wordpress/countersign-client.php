@@ -1,0 +1,1376 @@
+<?php
+/**
+ * The countersign client for WordPress: licenses and updates of one plugin, in one file.
+ *
+ * Copy this file into your plugin and change ONE line: the namespace below, to one of your plugin's own. A name of your
+ * own is what lets any two plugins on a site carry any two versions of this file. A plugin whose author forgot gets the
+ * copy that was loaded first, and nothing breaks. Everything this file stores or hooks is named after your plugin's slug.
+ *
+ *     require_once __DIR__ . '/countersign-client.php';
+ *     $license = new \Acme\Forms\License\Client( [
+ *         'base_url'    => 'https://licenses.example.com',
+ *         'slug'        => 'acme-forms',
+ *         'plugin_file' => __FILE__,
+ *         'public_keys' => [ '-----BEGIN PUBLIC KEY-----…' ],
+ *     ] );
+ *     $license->run();
+ *
+ * Read it from top to bottom: what your plugin calls (Client), what it says (Config), what is known (Memory), how it is
+ * learned (License, Server, Statement, License_Key), and what a person sees (Updates, Settings_Page, Texts).
+ *
+ * One rule stands above all: ONLY A SIGNED ANSWER CHANGES ANYTHING. Whatever else comes back is no answer, and the last
+ * signed one counts until its grace period is over.
+ *
+ * PHP 7.4 or newer with OpenSSL, WordPress 6.0 or newer.
+ *
+ * @version 1.0.0
+ * @license MIT OR Apache-2.0
+ */
+
+namespace Countersign\Client;
+
+defined( 'ABSPATH' ) || exit;
+
+if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
+
+	/**
+	 * What your plugin calls. The questions cost one option read and never a request.
+	 */
+	final class Client {
+
+		/** @var Config */
+		private $config;
+
+		/** @var License */
+		private $license;
+
+		/** @param array<string, mixed> $settings See Config::DEFAULTS. */
+		public function __construct( array $settings ) {
+			$this->config  = new Config( $settings );
+			$this->license = new License( $this->config );
+		}
+
+		/** Hooks everything up; call it once, while your plugin is loaded. */
+		public function run(): void {
+			$updates = new Updates( $this->config, $this->license );
+			$this->license->hook();
+			$updates->hook();
+			( new Settings_Page( $this->config, $this->license, $updates ) )->hook();
+		}
+
+		/** Whether a signed answer says that the license is active, and its grace period is not over. */
+		public function is_active(): bool {
+			return $this->license->memory()->is_active();
+		}
+
+		/** Whether the active license covers a module. */
+		public function has_module( string $module ): bool {
+			$memory = $this->license->memory();
+			return $memory->is_active() && in_array( $module, $memory->statement['modules'], true );
+		}
+
+		/** Whether the active license covers a feature of a module. */
+		public function has_feature( string $module, string $feature ): bool {
+			$memory = $this->license->memory();
+			return $memory->is_active() && in_array( $feature, $memory->statement['features'][ $module ] ?? [], true );
+		}
+
+		/** One word for the license's condition: one of the CONDITION constants of Memory, or a statement's `code`. */
+		public function condition(): string {
+			return $this->license->memory()->condition();
+		}
+
+		/** Removes all that was stored; call it from your plugin's uninstall.php. */
+		public static function uninstall( string $slug ): void {
+			$name  = Config::name_for( $slug );
+			$sites = is_multisite() ? get_sites( [ 'fields' => 'ids', 'number' => 0 ] ) : [ get_current_blog_id() ];
+			foreach ( $sites as $site ) {
+				is_multisite() && switch_to_blog( $site );
+				delete_option( $name );
+				delete_option( $name . '.lock' );
+				wp_unschedule_hook( $name );
+				is_multisite() && restore_current_blog();
+			}
+			delete_site_option( $name );
+			delete_site_transient( $name );
+			delete_site_transient( $name . '_pause' );
+		}
+	}
+
+	/**
+	 * What your plugin says about itself, completed and checked.
+	 */
+	final class Config {
+
+		private const DEFAULTS = [
+			// Where `countersign serve` is reached: https, or a loopback address.
+			'base_url'    => '',
+			// The plugin's name on the server, and the prefix of all that is stored here.
+			'slug'        => '',
+			// Your plugin's main file.
+			'plugin_file' => '',
+			// The public keys (PEM) that may sign; more than one while you change keys.
+			'public_keys' => [],
+			// Your plugin's text domain, for the sentences in Texts.
+			'text_domain' => 'default',
+			// Sentences of your own by their names in Texts, or a function that returns them.
+			'texts'       => [],
+			// In a multisite: one license for the network (true), or one for each of its sites (false).
+			'network'     => true,
+			// Who may change the license; a network's license needs manage_network_options.
+			'capability'  => 'manage_options',
+			// The UUID of the archive this site was given, if you mark archives.
+			'build_id'    => '',
+		];
+
+		/** @var string */
+		public $base_url;
+		/** @var string */
+		public $slug;
+		/** @var string The plugin's main file as WordPress names it: `acme-forms/acme-forms.php`. */
+		public $plugin;
+		/** @var string */
+		public $plugin_file;
+		/** @var string[] */
+		public $public_keys;
+		/** @var bool */
+		public $network;
+		/** @var string */
+		public $capability;
+		/** @var string */
+		public $build_id;
+		/** @var Texts */
+		public $texts;
+
+		/** @param array<string, mixed> $settings */
+		public function __construct( array $settings ) {
+			$settings += self::DEFAULTS;
+
+			$this->base_url    = rtrim( (string) $settings['base_url'], '/' );
+			$this->slug        = (string) $settings['slug'];
+			$this->plugin_file = (string) $settings['plugin_file'];
+			$this->plugin      = plugin_basename( $this->plugin_file );
+			$this->public_keys = array_values( (array) $settings['public_keys'] );
+			$this->network     = is_multisite() && $settings['network'];
+			$this->capability  = $this->network ? 'manage_network_options' : (string) $settings['capability'];
+			$this->build_id    = (string) $settings['build_id'];
+			$this->texts       = new Texts( $settings['texts'], (string) $settings['text_domain'] );
+			$this->complain();
+		}
+
+		/** What all that is stored and hooked for a plugin is called. */
+		public static function name_for( string $slug ): string {
+			return 'countersign_' . $slug;
+		}
+
+		public function name(): string {
+			return self::name_for( $this->slug );
+		}
+
+		/** The address of this site as it is told to the server. */
+		public function site_url(): string {
+			// The option and not home_url(), which plugins for many languages change with the page.
+			return $this->network ? network_home_url() : (string) get_option( 'home' );
+		}
+
+		/** What the plugin calls itself. */
+		public function plugin_name(): string {
+			return $this->header( 'Plugin Name' );
+		}
+
+		public function header( string $field ): string {
+			return get_file_data( $this->plugin_file, [ 'value' => $field ] )['value'];
+		}
+
+		public function runs_network_wide(): bool {
+			return is_multisite() && isset( get_site_option( 'active_sitewide_plugins', [] )[ $this->plugin ] );
+		}
+
+		/** Whether an address is https, or does not leave this machine. */
+		public static function is_safe( string $url ): bool {
+			$scheme   = strtolower( (string) wp_parse_url( $url, PHP_URL_SCHEME ) );
+			$host     = strtolower( trim( (string) wp_parse_url( $url, PHP_URL_HOST ), '[]' ) );
+			$loopback = preg_match( '/^(127(\.\d{1,3}){3}|::1|([a-z0-9-]+\.)*localhost)$/D', $host );
+			return '' !== $host && ( 'https' === $scheme || ( 'http' === $scheme && $loopback ) );
+		}
+
+		/** Tells the plugin's author, where WP_DEBUG is on, what would not work. */
+		private function complain(): void {
+			$wrong = [];
+			if ( ! self::is_safe( $this->base_url ) ) {
+				$wrong[] = 'base_url must begin with https://';
+			}
+			if ( ! preg_match( '/^[a-z0-9][a-z0-9-]{0,63}$/D', $this->slug ) ) {
+				$wrong[] = 'slug must be the name of the plugin on the server';
+			}
+			if ( ! $this->public_keys ) {
+				$wrong[] = 'public_keys must have a key: nothing can be verified';
+			}
+			if ( 0 !== strpos( wp_normalize_path( __FILE__ ), wp_normalize_path( dirname( $this->plugin_file ) ) . '/' ) ) {
+				$wrong[] = 'this class is from another plugin: give the namespace a name of your own';
+			}
+			foreach ( $wrong as $message ) {
+				_doing_it_wrong( __CLASS__, esc_html( $this->slug . ': ' . $message ), '1.0.0' );
+			}
+		}
+	}
+
+	/**
+	 * All that is remembered, in one option: the key, the last verified statement, and how much of its grace is spent.
+	 */
+	final class Memory {
+
+		public const CONDITION_NO_KEY     = 'no_key';
+		public const CONDITION_PENDING    = 'pending';
+		public const CONDITION_ACTIVE     = 'active';
+		public const CONDITION_GRACE      = 'grace';
+		public const CONDITION_GRACE_OVER = 'grace_over';
+
+		/** @var string The license key, in canonical form. */
+		public $key = '';
+		/** @var array<string, mixed>|null The last verified statement, as Statement::verify gives it. */
+		public $statement;
+		/** @var int Seconds of grace spent until $seen. */
+		public $spent = 0;
+		/** @var int The clock when $spent was last brought up to date. */
+		public $seen = 0;
+		/** @var int Questions without an answer since the last verified statement. */
+		public $failures = 0;
+		/** @var string Why the last question had no answer, for whoever gives support. */
+		public $trouble = '';
+		/** @var int When to ask again. */
+		public $next = 0;
+		/** @var int When the server allows another question at the earliest. */
+		public $not_before = 0;
+		/** @var string The condition an administrator was told of. */
+		public $told = '';
+
+		/** @param mixed $stored What the option holds. */
+		public static function from( $stored ): self {
+			$memory = new self();
+			foreach ( is_array( $stored ) ? $stored : [] as $name => $value ) {
+				if ( property_exists( $memory, $name ) ) {
+					$memory->$name = $value;
+				}
+			}
+			return $memory;
+		}
+
+		/**
+		 * Seconds since the last verified statement.
+		 *
+		 * SECURITY: a step of the clock counts in both directions. Whoever turns it back spends as much grace as he
+		 * tried to win, and a server that merely corrects its clock loses no more than the correction.
+		 */
+		public function elapsed(): int {
+			return $this->spent + abs( time() - $this->seen );
+		}
+
+		/** Writes the clock down, so that a later step back shows. */
+		public function look_at_clock(): void {
+			$this->spent = $this->elapsed();
+			$this->seen  = time();
+		}
+
+		/** A verified statement is the news: it replaces the last one, and its grace begins. */
+		public function learn( string $key, array $statement ): void {
+			$this->key        = $key;
+			$this->statement  = $statement;
+			$this->spent      = 0;
+			$this->seen       = time();
+			$this->failures   = 0;
+			$this->trouble    = '';
+			$this->not_before = 0;
+		}
+
+		public function grants(): bool {
+			return null !== $this->statement && 'active' === $this->statement['status'];
+		}
+
+		public function is_active(): bool {
+			return $this->grants() && $this->elapsed() <= $this->grace();
+		}
+
+		/** The whole grace period in seconds. */
+		public function grace(): int {
+			return $this->grants() ? $this->statement['grace_period_hours'] * HOUR_IN_SECONDS : 0;
+		}
+
+		public function condition(): string {
+			if ( '' === $this->key ) {
+				return self::CONDITION_NO_KEY;
+			}
+			if ( null === $this->statement ) {
+				return self::CONDITION_PENDING;
+			}
+			if ( ! $this->grants() ) {
+				return $this->statement['code'];
+			}
+			if ( ! $this->is_active() ) {
+				return self::CONDITION_GRACE_OVER;
+			}
+			return $this->failures && $this->elapsed() > DAY_IN_SECONDS ? self::CONDITION_GRACE : self::CONDITION_ACTIVE;
+		}
+	}
+
+	/**
+	 * The license of this site: activated by a person, validated again in the background, forgotten on request.
+	 */
+	final class License {
+
+		/** @var Config */
+		private $config;
+
+		/** @var Server */
+		private $server;
+
+		public function __construct( Config $config ) {
+			$this->config = $config;
+			$this->server = new Server( $config );
+		}
+
+		public function hook(): void {
+			add_action( $this->config->name(), [ $this, 'validate' ] );
+			add_action( 'init', [ $this, 'schedule' ] );
+			add_action( 'admin_init', [ $this, 'look_at_clock' ] );
+			register_deactivation_hook( $this->config->plugin_file, [ $this, 'unschedule' ] );
+		}
+
+		public function memory(): Memory {
+			$name = $this->config->name();
+			return Memory::from( $this->config->network ? get_site_option( $name ) : get_option( $name ) );
+		}
+
+		/**
+		 * Asks about a key that a person entered, and keeps it if it is of use.
+		 *
+		 * A license that works is not given up for a key that does not: it is replaced by an active one only.
+		 *
+		 * @return string What came of it: a Texts name.
+		 */
+		public function activate( string $key ): string {
+			return $this->exclusively(
+				function ( Memory $memory ) use ( $key ): string {
+					$answer = $this->server->validate( $key, $memory );
+					if ( $answer->statement && ( 'active' === $answer->statement['status'] || ! $memory->is_active() ) ) {
+						$memory->learn( $key, $answer->statement );
+						$this->plan( $memory );
+						// A license opens the way to updates: let WordPress look again.
+						delete_site_transient( 'update_plugins' );
+					} elseif ( ! $answer->statement && ! $memory->is_active() ) {
+						$memory->key       = $key;
+						$memory->statement = null;
+						$this->fail( $memory, $answer );
+					}
+					return $answer->statement ? $answer->statement['code'] : 'no_answer';
+				}
+			);
+		}
+
+		/**
+		 * Asks about the key that is kept: in the background, or because a person wants to know.
+		 *
+		 * @return string What came of it: a Texts name.
+		 */
+		public function validate(): string {
+			return $this->exclusively(
+				function ( Memory $memory ): string {
+					if ( '' === $memory->key ) {
+						return Memory::CONDITION_NO_KEY;
+					}
+					if ( time() < $memory->not_before && $memory->not_before - time() <= DAY_IN_SECONDS ) {
+						return 'not_before';
+					}
+					$answer = $this->server->validate( $memory->key, $memory );
+					if ( ! $answer->statement ) {
+						$this->fail( $memory, $answer );
+						return 'no_answer';
+					}
+					$memory->learn( $memory->key, $answer->statement );
+					$this->plan( $memory );
+					return $answer->statement['code'];
+				}
+			);
+		}
+
+		/** Forgets the key and all that was learned with it. The server is not told: its owner releases the site. */
+		public function deactivate(): string {
+			return $this->exclusively(
+				function ( Memory $memory ): string {
+					foreach ( get_object_vars( new Memory() ) as $name => $blank ) {
+						$memory->$name = $blank;
+					}
+					$this->unschedule();
+					return 'deactivated';
+				}
+			);
+		}
+
+		/** Remembers that an administrator was told of a condition. */
+		public function tell( string $condition ): void {
+			$this->exclusively(
+				function ( Memory $memory ) use ( $condition ): string {
+					$memory->told = $condition;
+					return '';
+				}
+			);
+		}
+
+		/** The server refused an update, unsigned: nothing changes, but a signed answer is wanted soon. */
+		public function doubt(): void {
+			$soon    = time() + MINUTE_IN_SECONDS;
+			$planned = (int) wp_next_scheduled( $this->config->name() );
+			if ( $planned > $soon && $this->memory()->elapsed() > HOUR_IN_SECONDS ) {
+				$this->reschedule( $soon );
+			}
+		}
+
+		/** Keeps a validation planned; one that is planned for beyond the next two days was planned by another clock. */
+		public function schedule(): void {
+			if ( $this->config->runs_network_wide() && ! is_main_site() ) {
+				return;
+			}
+			$memory = $this->memory();
+			if ( '' === $memory->key ) {
+				return;
+			}
+			$planned = (int) wp_next_scheduled( $this->config->name() );
+			if ( ! $planned || $planned > time() + 2 * DAY_IN_SECONDS ) {
+				$this->reschedule( min( max( $memory->next, time() ), time() + DAY_IN_SECONDS ) );
+			}
+		}
+
+		public function unschedule(): void {
+			wp_clear_scheduled_hook( $this->config->name() );
+		}
+
+		/** Looks at the clock once an hour, and whenever it went back. */
+		public function look_at_clock(): void {
+			$memory = $this->memory();
+			$passed = time() - $memory->seen;
+			if ( $memory->grants() && ( $passed < 0 || $passed > HOUR_IN_SECONDS ) ) {
+				$this->exclusively(
+					function ( Memory $memory ): string {
+						$memory->look_at_clock();
+						return '';
+					}
+				);
+			}
+		}
+
+		/** Plans the next validation after an answer: daily, or twice in a shorter grace, at no time that all sites share. */
+		private function plan( Memory $memory ): void {
+			$longest      = $memory->grants() ? min( DAY_IN_SECONDS, intdiv( $memory->grace(), 2 ) ) : DAY_IN_SECONDS;
+			$memory->next = time() + max( HOUR_IN_SECONDS, $longest - wp_rand( 0, intdiv( $longest, 4 ) ) );
+			$this->reschedule( $memory->next );
+		}
+
+		/** No answer: the clock runs on, and the next question waits longer each time, up to six hours. */
+		private function fail( Memory $memory, Answer $answer ): void {
+			$memory->look_at_clock();
+			$memory->trouble    = $answer->trouble;
+			$memory->failures   = min( $memory->failures + 1, 20 );
+			$memory->not_before = $answer->retry_after ? time() + $answer->retry_after : 0;
+
+			$wait         = min( 6 * HOUR_IN_SECONDS, 150 * 2 ** $memory->failures );
+			$memory->next = time() + max( $answer->retry_after, $wait + wp_rand( 0, intdiv( $wait, 4 ) ) );
+			$this->reschedule( $memory->next );
+		}
+
+		private function reschedule( int $when ): void {
+			$this->unschedule();
+			wp_schedule_single_event( $when, $this->config->name() );
+		}
+
+		/**
+		 * Changes the memory while no other process does; a lost write would be a lost statement.
+		 *
+		 * @param callable(Memory): string $change
+		 */
+		private function exclusively( callable $change ): string {
+			require_once ABSPATH . 'wp-admin/includes/class-wp-upgrader.php';
+			$name = $this->config->name();
+			if ( ! \WP_Upgrader::create_lock( $name, MINUTE_IN_SECONDS ) ) {
+				return 'busy';
+			}
+			try {
+				// What this process read before it had the lock may be out of date.
+				wp_cache_delete( 'alloptions', 'options' );
+				wp_cache_delete( $name, 'options' );
+				wp_cache_delete( get_current_network_id() . ':' . $name, 'site-options' );
+				$memory  = $this->memory();
+				$outcome = $change( $memory );
+				$value   = get_object_vars( $memory );
+				$this->config->network ? update_site_option( $name, $value ) : update_option( $name, $value, true );
+				return $outcome;
+			} finally {
+				\WP_Upgrader::release_lock( $name );
+			}
+		}
+	}
+
+	/**
+	 * The two questions to the server, over HTTP.
+	 */
+	final class Server {
+
+		/** @var Config */
+		private $config;
+
+		public function __construct( Config $config ) {
+			$this->config = $config;
+		}
+
+		/** Whether the license is good for this site. */
+		public function validate( string $key, Memory $memory ): Answer {
+			$nonce    = bin2hex( random_bytes( 16 ) );
+			$site_url = $this->config->site_url();
+			$question = [
+				'license_key'    => $key,
+				'site_url'       => $site_url,
+				'plugin_version' => $this->config->header( 'Version' ),
+				'build_id'       => $this->config->build_id,
+				'nonce'          => $nonce,
+			];
+			$answer   = $this->request(
+				'/api/v1/validate-license',
+				[
+					'method'  => 'POST',
+					'timeout' => wp_doing_cron() ? 10 : 5,
+					'headers' => [ 'Content-Type' => 'application/json' ],
+					'body'    => (string) wp_json_encode( $question ),
+				]
+			);
+			if ( '' !== $answer->trouble ) {
+				return $answer;
+			}
+			try {
+				$answer->statement = Statement::verify(
+					$answer->body,
+					$this->config->public_keys,
+					[
+						'nonce'    => $nonce,
+						'site_url' => $site_url,
+						'domain'   => Statement::host( $site_url ),
+					],
+					$memory->statement['issued_at'] ?? ''
+				);
+			} catch ( Not_Genuine $reason ) {
+				$answer->trouble = $reason->getMessage();
+			}
+			return $answer;
+		}
+
+		/** The latest manifest, or an empty answer where the version is the latest. An empty version asks for any. */
+		public function updates( string $key, string $version ): Answer {
+			$query  = [
+				'site_url'        => $this->config->site_url(),
+				'current_version' => $version,
+				'build_id'        => $this->config->build_id,
+			];
+			$answer = $this->request(
+				'/api/v1/updates/' . $this->config->slug . '?' . http_build_query( array_filter( $query ), '', '&' ),
+				[
+					'timeout' => wp_doing_cron() ? 10 : 3,
+					// SECURITY: not in the address, which proxies and servers write to their logs.
+					'headers' => [ 'Authorization' => 'License ' . $key ],
+				]
+			);
+			if ( '' === $answer->trouble ) {
+				$answer->manifest = json_decode( $answer->body, true );
+				if ( ! is_array( $answer->manifest ) ) {
+					$answer->trouble = 'not JSON';
+				}
+			}
+			return $answer;
+		}
+
+		/** @param array<string, mixed> $options */
+		private function request( string $target, array $options ): Answer {
+			$answer = new Answer();
+			if ( ! Config::is_safe( $this->config->base_url ) ) {
+				$answer->trouble = 'base_url is not https';
+				return $answer;
+			}
+			$response = wp_remote_request(
+				$this->config->base_url . $target,
+				$options + [
+					'method'              => 'GET',
+					// SECURITY: the key goes to the server that was configured, and nowhere it points to.
+					'redirection'         => 0,
+					'limit_response_size' => MB_IN_BYTES,
+				]
+			);
+			if ( is_wp_error( $response ) ) {
+				$answer->trouble = $response->get_error_message();
+				return $answer;
+			}
+			$answer->status      = (int) wp_remote_retrieve_response_code( $response );
+			$answer->body        = (string) wp_remote_retrieve_body( $response );
+			$answer->trouble     = 200 === $answer->status ? '' : 'HTTP status ' . $answer->status;
+			$answer->retry_after = self::seconds( (string) wp_remote_retrieve_header( $response, 'retry-after' ) );
+			return $answer;
+		}
+
+		/** Reads Retry-After (RFC 9110 section 10.2.3), seconds or a date; a day at most, so that no proxy silences a site. */
+		private static function seconds( string $retry_after ): int {
+			$seconds = ctype_digit( $retry_after ) ? (int) $retry_after : (int) strtotime( $retry_after ) - time();
+			return max( 0, min( DAY_IN_SECONDS, $seconds ) );
+		}
+	}
+
+	/** What came back from the server. */
+	final class Answer {
+		/** @var int The HTTP status, 0 where nothing came back. */
+		public $status = 0;
+		/** @var string */
+		public $body = '';
+		/** @var string Why this is no answer; empty where it is one. */
+		public $trouble = '';
+		/** @var int Seconds the server wants to be left alone. */
+		public $retry_after = 0;
+		/** @var array<string, mixed>|null To a validation: the verified statement. */
+		public $statement;
+		/** @var array<string, mixed>|null To a question for updates: the manifest, empty where there is no update. */
+		public $manifest;
+	}
+
+	/** A statement that is not to be believed; the message says why. */
+	final class Not_Genuine extends \Exception {
+	}
+
+	/**
+	 * The signed answer to a validation.
+	 */
+	final class Statement {
+
+		/**
+		 * Verifies the bytes that were received, and reads nothing but the bytes that were verified.
+		 *
+		 * @param string[]              $public_keys PEM; the ones that came with the plugin, never one that was fetched.
+		 * @param array<string, string> $expected    Members that must be exactly these.
+		 * @param string                $not_before  `issued_at` of the last verified statement, or an empty string.
+		 * @return array<string, mixed>
+		 * @throws Not_Genuine Where it is not to be believed.
+		 */
+		public static function verify( string $body, array $public_keys, array $expected, string $not_before ): array {
+			$signed = preg_replace( '/"signature":"([^"]*)",/', '', $body, 1, $cut );
+			if ( 1 !== $cut || ! preg_match( '/"signature":"([^"]*)",/', $body, $found ) ) {
+				throw new Not_Genuine( 'no signature' );
+			}
+			if ( ! self::is_signed( (string) $signed, (string) base64_decode( $found[1], true ), $public_keys ) ) {
+				throw new Not_Genuine( 'the signature is wrong' );
+			}
+			$statement = self::read( (string) $signed );
+			foreach ( $expected as $member => $value ) {
+				if ( ! isset( $statement[ $member ] ) || $value !== $statement[ $member ] ) {
+					throw new Not_Genuine( "it has another $member" );
+				}
+			}
+			// Both are written alike, so the order of the texts is the order of the times.
+			if ( strcmp( $statement['issued_at'], $not_before ) < 0 ) {
+				throw new Not_Genuine( 'it is older than the last one' );
+			}
+			unset( $statement['nonce'], $statement['site_url'] );
+			return $statement;
+		}
+
+		/** The host of an address, as the server writes it in `domain`. */
+		public static function host( string $url ): string {
+			$host = trim( (string) wp_parse_url( $url, PHP_URL_HOST ) );
+			if ( preg_match( '/[^\x00-\x7F]/', $host ) ) {
+				$host = self::to_ascii( $host );
+			}
+			$host = preg_replace( '/\.$/', '', strtolower( $host ) );
+			return (string) preg_replace( '/^(www\.)+(?=[^.]+\.)/', '', (string) $host );
+		}
+
+		/** @param string[] $public_keys */
+		private static function is_signed( string $signed, string $signature, array $public_keys ): bool {
+			foreach ( $public_keys as $pem ) {
+				$key = function_exists( 'openssl_verify' ) ? openssl_pkey_get_public( $pem ) : false;
+				// SECURITY: openssl_verify says 1 for yes, 0 for no, -1 or false for an error; only 1 is a yes.
+				if ( $key && 1 === openssl_verify( $signed, $signature, $key, OPENSSL_ALGO_SHA256 ) ) {
+					return true;
+				}
+			}
+			return false;
+		}
+
+		/**
+		 * @return array<string, mixed>
+		 * @throws Not_Genuine Where a member is missing or of another type.
+		 */
+		private static function read( string $json ): array {
+			$members = json_decode( $json, true, 8 );
+			$kinds   = [
+				'status'             => 'is_string',
+				'code'               => 'is_string',
+				'issued_at'          => 'is_string',
+				'grace_period_hours' => 'is_int',
+				'domain'             => 'is_string',
+				'modules'            => 'is_array',
+				'features'           => 'is_array',
+			];
+			foreach ( $kinds as $member => $is_kind ) {
+				if ( ! is_array( $members ) || ! isset( $members[ $member ] ) || ! $is_kind( $members[ $member ] ) ) {
+					throw new Not_Genuine( "it has no $member" );
+				}
+			}
+			if ( ! preg_match( '/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/D', $members['issued_at'] ) ) {
+				throw new Not_Genuine( 'its time is not readable' );
+			}
+			return $members;
+		}
+
+		/** An internationalized name as it stands in the DNS; without PHP's intl, with what WordPress has for it. */
+		private static function to_ascii( string $host ): string {
+			if ( function_exists( 'idn_to_ascii' ) ) {
+				return (string) idn_to_ascii( $host, IDNA_NONTRANSITIONAL_TO_ASCII, INTL_IDNA_VARIANT_UTS46 );
+			}
+			$encoder = class_exists( '\WpOrg\Requests\IdnaEncoder' ) ? '\WpOrg\Requests\IdnaEncoder' : '\Requests_IDNAEncoder';
+			try {
+				return $encoder::encode( function_exists( 'mb_strtolower' ) ? mb_strtolower( $host ) : $host );
+			} catch ( \Exception $reason ) {
+				return '';
+			}
+		}
+	}
+
+	/**
+	 * License keys: 25 symbols of Crockford's base32, the last five of them Reed-Solomon check symbols over GF(32).
+	 */
+	final class License_Key {
+
+		private const ALPHABET  = '0123456789ABCDEFGHJKMNPQRSTVWXYZ';
+		private const SEPARATOR = '/[ \t\r\n\f_\x{00A0}\x{200B}\x{2010}-\x{2015}\x{2212}\x{FEFF}-]+/u';
+
+		/** What is XORed onto the five check symbols: `KEY01`. */
+		private const CHECK_MASK = [ 19, 14, 30, 0, 1 ];
+
+		/**
+		 * Reads what a person typed. An error is pointed at and never corrected.
+		 *
+		 * @return array{key?: string, error?: string, groups?: int[]} The canonical key; or a Texts name, and the groups,
+		 *                                                              counted from 1, that look wrong.
+		 */
+		public static function read( string $typed ): array {
+			$groups = strlen( $typed ) > 128 ? false : preg_split( self::SEPARATOR, $typed, -1, PREG_SPLIT_NO_EMPTY );
+			if ( ! $groups ) {
+				return [ 'error' => [] === $groups ? 'key_missing' : 'key_malformed', 'groups' => [] ];
+			}
+			$groups  = array_map( [ __CLASS__, 'tidy' ], $groups );
+			$symbols = implode( '', $groups );
+			if ( 25 !== strlen( $symbols ) || 25 !== strspn( $symbols, self::ALPHABET ) ) {
+				return [ 'error' => 'key_malformed', 'groups' => self::misshapen( $groups ) ];
+			}
+			$word     = array_map( [ __CLASS__, 'value' ], str_split( $symbols ) );
+			$syndrome = self::syndrome( $word );
+			if ( array_filter( $syndrome ) ) {
+				return [ 'error' => 'key_mistyped', 'groups' => self::suspects( $syndrome ) ];
+			}
+			return [ 'key' => implode( '-', str_split( $symbols, 5 ) ) ];
+		}
+
+		private static function tidy( string $group ): string {
+			return strtr( strtoupper( $group ), 'OIL', '011' );
+		}
+
+		private static function value( string $symbol ): int {
+			return (int) strpos( self::ALPHABET, $symbol );
+		}
+
+		/**
+		 * @param string[] $groups As typed.
+		 * @return int[]
+		 */
+		private static function misshapen( array $groups ): array {
+			$wrong = [];
+			foreach ( 5 === count( $groups ) ? $groups : [] as $index => $group ) {
+				if ( 5 !== strlen( $group ) || 5 !== strspn( $group, self::ALPHABET ) ) {
+					$wrong[] = $index + 1;
+				}
+			}
+			return $wrong;
+		}
+
+		/**
+		 * The word's polynomial at 2^1 to 2^5; all zero for a key.
+		 *
+		 * @param int[] $word
+		 * @return int[]
+		 */
+		private static function syndrome( array $word ): array {
+			$syndrome = [];
+			foreach ( [ 1, 2, 3, 4, 5 ] as $power ) {
+				$sum = 0;
+				foreach ( $word as $index => $symbol ) {
+					$sum = self::times( $sum, self::power( $power ) ) ^ $symbol ^ ( self::CHECK_MASK[ $index - 20 ] ?? 0 );
+				}
+				$syndrome[] = $sum;
+			}
+			return $syndrome;
+		}
+
+		/**
+		 * The groups of the one or two symbols which, if others stood there, would make this a key; none if there are more.
+		 *
+		 * @param int[] $syndrome
+		 * @return int[]
+		 */
+		private static function suspects( array $syndrome ): array {
+			// One wrong symbol, which is a distance of 0, before two.
+			for ( $distance = 0; $distance < 25; $distance++ ) {
+				for ( $first = 0; $first + $distance < 25; $first++ ) {
+					$second = $first + $distance;
+					if ( self::explains( 24 - $first, 24 - $second, $syndrome ) ) {
+						return array_values( array_unique( [ intdiv( $first, 5 ) + 1, intdiv( $second, 5 ) + 1 ] ) );
+					}
+				}
+			}
+			return [];
+		}
+
+		/**
+		 * Whether errors at two powers of x, or at one, give this syndrome: s(j) = a·2^(jx) + b·2^(jy).
+		 *
+		 * With p = 2^x and q = 2^y that is a sequence with s(j+2) = (p + q)·s(j+1) + p·q·s(j).
+		 *
+		 * @param int[] $s
+		 */
+		private static function explains( int $x, int $y, array $s ): bool {
+			$p = self::power( $x );
+			$q = $x === $y ? 0 : self::power( $y );
+			for ( $j = $x === $y ? 1 : 2; $j < 5; $j++ ) {
+				$expected = self::times( $p ^ $q, $s[ $j - 1 ] ) ^ ( $q ? self::times( self::times( $p, $q ), $s[ $j - 2 ] ) : 0 );
+				if ( $expected !== $s[ $j ] ) {
+					return false;
+				}
+			}
+			return true;
+		}
+
+		/** 2 to a power, in GF(32). */
+		private static function power( int $exponent ): int {
+			$value = 1;
+			while ( $exponent-- > 0 ) {
+				$value = self::times( $value, 2 );
+			}
+			return $value;
+		}
+
+		/** Multiplication in GF(32), field polynomial x^5 + x^2 + 1. */
+		private static function times( int $a, int $b ): int {
+			for ( $product = 0; $b; $b >>= 1 ) {
+				$product ^= $b & 1 ? $a : 0;
+				$a        = $a << 1 ^ ( $a & 16 ? 0x25 : 0 );
+			}
+			return $product;
+		}
+	}
+
+	/**
+	 * Updates, offered through WordPress' own filters: the row, the details window, the switch for automatic updates.
+	 *
+	 * Your plugin's header needs `Update URI:` with the host of base_url.
+	 */
+	final class Updates {
+
+		/** @var Config */
+		private $config;
+		/** @var License */
+		private $license;
+		/** @var Server */
+		private $server;
+		/** @var string What is being downloaded for this plugin. */
+		private $download = '';
+
+		public function __construct( Config $config, License $license ) {
+			$this->config  = $config;
+			$this->license = $license;
+			$this->server  = new Server( $config );
+		}
+
+		public function hook(): void {
+			$host = (string) wp_parse_url( $this->config->base_url, PHP_URL_HOST );
+			add_filter( 'update_plugins_' . $host, [ $this, 'offer' ], 10, 3 );
+			add_filter( 'plugins_api', [ $this, 'describe' ], 10, 3 );
+			add_filter( 'upgrader_pre_download', [ $this, 'guard_download' ], 10, 4 );
+			add_action( 'requests-requests.before_redirect', [ $this, 'guard_redirect' ], 10, 5 );
+			// Where WordPress forgets what it knows of updates ("Check again"), so does this.
+			add_action( 'delete_site_transient_update_plugins', [ $this, 'forget' ] );
+		}
+
+		/**
+		 * Answers WordPress' question for updates; an entry with the installed version says that there is none, and lets
+		 * the switch for automatic updates appear.
+		 *
+		 * @param mixed                 $update
+		 * @param array<string, string> $plugin_data
+		 * @return mixed
+		 */
+		public function offer( $update, array $plugin_data, string $plugin_file ) {
+			if ( $plugin_file !== $this->config->plugin ) {
+				return $update;
+			}
+			$manifest = $this->manifest( $plugin_data['Version'] );
+			$newer    = self::is_newer( $manifest, $plugin_data['Version'] ) && self::fits( $manifest );
+			return [
+				'slug'           => $this->config->slug,
+				'version'        => $newer ? $manifest['version'] : $plugin_data['Version'],
+				'url'            => self::text( $manifest, 'url' ),
+				'package'        => $newer ? self::package( $manifest ) : '',
+				'tested'         => self::text( $manifest, 'tested' ),
+				'requires'       => self::text( $manifest, 'requires' ),
+				'requires_php'   => self::text( $manifest, 'requires_php' ),
+				'upgrade_notice' => self::text( $manifest, 'upgrade_notice' ),
+				'icons'          => self::images( $manifest, 'icons' ),
+				'banners'        => self::images( $manifest, 'banners' ),
+			];
+		}
+
+		/**
+		 * Fills the details window.
+		 *
+		 * @param mixed  $result
+		 * @param string $action
+		 * @param object $arguments
+		 * @return mixed
+		 */
+		public function describe( $result, $action, $arguments ) {
+			if ( 'plugin_information' !== $action || ( $arguments->slug ?? '' ) !== $this->config->slug ) {
+				return $result;
+			}
+			$manifest    = $this->manifest( '' );
+			$description = [ 'description' => '<p>' . esc_html( $this->config->header( 'Description' ) ) . '</p>' ];
+			return (object) [
+				'name'          => $this->config->plugin_name(),
+				'slug'          => $this->config->slug,
+				'version'       => self::text( $manifest, 'version' ) ?: $this->config->header( 'Version' ),
+				'author'        => esc_html( self::text( $manifest, 'author' ) ?: $this->config->header( 'Author' ) ),
+				'homepage'      => self::text( $manifest, 'homepage' ),
+				'requires'      => self::text( $manifest, 'requires' ),
+				'requires_php'  => self::text( $manifest, 'requires_php' ),
+				'tested'        => self::text( $manifest, 'tested' ),
+				'last_updated'  => self::text( $manifest, 'last_updated' ),
+				'download_link' => self::package( $manifest ),
+				'sections'      => array_filter( (array) ( $manifest['sections'] ?? [] ), 'is_string' ) + $description,
+				'banners'       => self::images( $manifest, 'banners' ),
+				'external'      => true,
+			];
+		}
+
+		/**
+		 * SECURITY: what replaces the plugin's code comes from the manifest and over https, whatever else filtered
+		 * the offer.
+		 *
+		 * @param mixed                $reply
+		 * @param string               $package
+		 * @param mixed                $upgrader
+		 * @param array<string, mixed> $extra
+		 * @return mixed
+		 */
+		public function guard_download( $reply, $package, $upgrader, $extra = [] ) {
+			if ( false !== $reply || ( $extra['plugin'] ?? '' ) !== $this->config->plugin ) {
+				return $reply;
+			}
+			$this->download = self::package( $this->manifest( $this->config->header( 'Version' ) ) );
+			if ( '' === $this->download || $package !== $this->download ) {
+				return new \WP_Error( 'countersign_download', $this->config->texts->get( 'download_refused' ) );
+			}
+			return $reply;
+		}
+
+		/**
+		 * SECURITY: a download that is sent elsewhere stays on https.
+		 *
+		 * @param string $location
+		 * @param mixed  $headers
+		 * @param mixed  $data
+		 * @param mixed  $options
+		 * @param object $response
+		 */
+		public function guard_redirect( &$location, $headers, $data, $options, $response ): void {
+			if ( '' !== $this->download && $response->url === $this->download ) {
+				$location       = Config::is_safe( $location ) ? $location : set_url_scheme( $location, 'https' );
+				$this->download = $location;
+			}
+		}
+
+		public function forget(): void {
+			delete_site_transient( $this->config->name() );
+		}
+
+		/** The version that this WordPress is too old for, with what it needs; empty where there is none. */
+		public function held_back(): array {
+			$installed = $this->config->header( 'Version' );
+			$manifest  = $this->manifest( $installed );
+			return self::is_newer( $manifest, $installed ) && ! self::fits( $manifest )
+				? [ '{version}' => $manifest['version'], '{requires}' => $manifest['requires'] ]
+				: [];
+		}
+
+		/**
+		 * The manifest for who has a version, as it was asked for in the last six hours; empty where there is none.
+		 *
+		 * @return array<string, mixed>
+		 */
+		private function manifest( string $version ): array {
+			$name   = $this->config->name();
+			$memory = $this->license->memory();
+			if ( ! $memory->is_active() ) {
+				return [];
+			}
+			$known = get_site_transient( $name );
+			$known = is_array( $known ) ? $known : [];
+			if ( isset( $known[ $version ] ) || get_site_transient( $name . '_pause' ) ) {
+				return $known[ $version ] ?? [];
+			}
+			$answer = $this->server->updates( $memory->key, $version );
+			if ( null === $answer->manifest ) {
+				// No admin page waits twice for a server that does not answer.
+				set_site_transient( $name . '_pause', 1, max( 15 * MINUTE_IN_SECONDS, $answer->retry_after ) );
+				403 === $answer->status && $this->license->doubt();
+				return [];
+			}
+			set_site_transient( $name, [ $version => $answer->manifest ] + $known, 6 * HOUR_IN_SECONDS );
+			return $answer->manifest;
+		}
+
+		/** @param array<string, mixed> $manifest */
+		private static function is_newer( array $manifest, string $installed ): bool {
+			return version_compare( self::text( $manifest, 'version' ), $installed, '>' );
+		}
+
+		/**
+		 * Whether this WordPress is new enough. PHP is left to WordPress, which shows the update and says what it needs.
+		 *
+		 * @param array<string, mixed> $manifest
+		 */
+		private static function fits( array $manifest ): bool {
+			return is_wp_version_compatible( self::text( $manifest, 'requires' ) );
+		}
+
+		/** @param array<string, mixed> $manifest */
+		private static function package( array $manifest ): string {
+			$url = self::text( $manifest, 'package' );
+			return Config::is_safe( $url ) ? $url : '';
+		}
+
+		/** @param array<string, mixed> $manifest */
+		private static function text( array $manifest, string $member ): string {
+			return is_string( $manifest[ $member ] ?? null ) ? $manifest[ $member ] : '';
+		}
+
+		/**
+		 * @param array<string, mixed> $manifest
+		 * @return array<string, string>
+		 */
+		private static function images( array $manifest, string $member ): array {
+			return array_filter( (array) ( $manifest[ $member ] ?? [] ), 'is_string' );
+		}
+	}
+
+	/**
+	 * The page where a person enters the license key, and the one notice that points there.
+	 */
+	final class Settings_Page {
+
+		/** @var Config */
+		private $config;
+		/** @var License */
+		private $license;
+		/** @var Updates */
+		private $updates;
+		/** @var bool Whether the page stands among the network's. */
+		private $in_network;
+
+		public function __construct( Config $config, License $license, Updates $updates ) {
+			$this->config     = $config;
+			$this->license    = $license;
+			$this->updates    = $updates;
+			$this->in_network = $config->network && $config->runs_network_wide();
+		}
+
+		public function hook(): void {
+			$network = $this->in_network ? 'network_' : '';
+			add_action( $network . 'admin_menu', [ $this, 'add' ] );
+			add_action( $network . 'admin_notices', [ $this, 'notify' ] );
+			$links = $this->in_network ? 'network_admin_plugin_action_links_' : 'plugin_action_links_';
+			add_filter( $links . $this->config->plugin, [ $this, 'link' ] );
+		}
+
+		public function add(): void {
+			$page = add_submenu_page(
+				$this->in_network ? 'settings.php' : 'options-general.php',
+				$this->text( 'title' ),
+				$this->text( 'menu' ),
+				$this->config->capability,
+				$this->page(),
+				[ $this, 'show' ]
+			);
+			if ( $page ) {
+				add_action( 'load-' . $page, [ $this, 'submit' ] );
+			}
+		}
+
+		/**
+		 * Adds a link to the plugin's row.
+		 *
+		 * @param string[] $links
+		 * @return string[]
+		 */
+		public function link( array $links ): array {
+			$link = sprintf( '<a href="%s">%s</a>', esc_url( $this->url() ), esc_html( $this->text( 'link' ) ) );
+			return current_user_can( $this->config->capability ) ? [ 'license' => $link ] + $links : $links;
+		}
+
+		/** Does what a button says, and shows the page again with what came of it. */
+		public function submit(): void {
+			if ( 'POST' !== ( $_SERVER['REQUEST_METHOD'] ?? '' ) ) {
+				return;
+			}
+			check_admin_referer( $this->page() );
+			if ( ! current_user_can( $this->config->capability ) ) {
+				wp_die( esc_html( $this->text( 'forbidden' ) ), '', [ 'response' => 403 ] );
+			}
+			$query = [];
+			switch ( sanitize_key( $_POST['do'] ?? '' ) ) {
+				case 'activate':
+					$typed = $_POST['license_key'] ?? '';
+					$read  = License_Key::read( is_string( $typed ) ? wp_unslash( $typed ) : '' );
+					$query = isset( $read['key'] )
+						? [ 'outcome' => $this->license->activate( $read['key'] ) ]
+						: [ 'outcome' => $read['error'], 'groups' => implode( '-', $read['groups'] ) ];
+					break;
+				case 'check':
+					$query = [ 'outcome' => $this->license->validate() ];
+					break;
+				case 'remove':
+					$query = [ 'outcome' => $this->license->deactivate() ];
+					break;
+			}
+			wp_safe_redirect( add_query_arg( $query, $this->url() ) );
+			exit;
+		}
+
+		public function show(): void {
+			$memory = $this->license->memory();
+			echo '<div class="wrap"><h1>', esc_html( $this->text( 'title' ) ), '</h1>';
+			$this->show_outcome();
+			echo '<form method="post" action="', esc_url( $this->url() ), '">';
+			wp_nonce_field( $this->page() );
+			echo '<table class="form-table" role="presentation">';
+			$this->show_row( 'status', $this->sentence( $memory ) );
+			if ( $memory->grants() ) {
+				$this->show_row( 'modules', implode( ', ', $memory->statement['modules'] ) );
+				$this->show_row( 'expires', self::day( $memory ) );
+			}
+			if ( $memory->statement ) {
+				$this->show_row( 'last_answer', self::moment( (int) strtotime( $memory->statement['issued_at'] ) ) );
+			}
+			if ( '' !== $memory->trouble ) {
+				$this->show_row( 'trouble', $memory->trouble );
+			}
+			if ( $this->updates->held_back() ) {
+				$this->show_row( 'update', $this->text( 'needs_wordpress', $this->updates->held_back() ) );
+			}
+			$this->show_key_field( $memory );
+			echo '</table><p class="submit">';
+			$this->show_button( 'activate', 'button button-primary' );
+			if ( '' !== $memory->key ) {
+				$this->show_button( 'check', 'button' );
+				$this->show_button( 'remove', 'button' );
+			}
+			echo '</p></form></div>';
+		}
+
+		/** Tells, once, a person who can do something about it that the license needs attention. */
+		public function notify(): void {
+			$memory    = $this->license->memory();
+			$condition = $memory->condition();
+			if ( $condition === $memory->told || ! current_user_can( $this->config->capability ) || $this->is_here() ) {
+				return;
+			}
+			if ( Memory::CONDITION_ACTIVE !== $condition ) {
+				printf(
+					'<div class="notice notice-warning"><p><strong>%s</strong> %s <a href="%s">%s</a></p></div>',
+					esc_html( $this->config->plugin_name() . ':' ),
+					esc_html( $this->sentence( $memory ) ),
+					esc_url( $this->url() ),
+					esc_html( $this->text( 'link' ) )
+				);
+			}
+			// Being well again is remembered, too, so that the next trouble is told.
+			$this->license->tell( $condition );
+		}
+
+		private function show_outcome(): void {
+			$outcome = sanitize_key( $_GET['outcome'] ?? '' );
+			if ( '' === $outcome ) {
+				return;
+			}
+			$groups = implode( ', ', array_intersect( [ 1, 2, 3, 4, 5 ], explode( '-', sanitize_key( $_GET['groups'] ?? '' ) ) ) );
+			$text   = $this->text( $outcome ) . ( '' === $groups ? '' : ' ' . $this->text( 'groups', [ '{groups}' => $groups ] ) );
+			$good   = in_array( $outcome, [ 'ok', 'deactivated' ], true );
+			printf(
+				'<div class="notice notice-%s" role="%s"><p>%s</p></div>',
+				$good ? 'success' : 'error',
+				$good ? 'status' : 'alert',
+				esc_html( $text )
+			);
+		}
+
+		private function show_row( string $label, string $value ): void {
+			printf( '<tr><th scope="row">%s</th><td>%s</td></tr>', esc_html( $this->text( $label ) ), esc_html( $value ) );
+		}
+
+		private function show_key_field( Memory $memory ): void {
+			$id = $this->page() . '-key';
+			printf(
+				'<tr><th scope="row"><label for="%1$s">%2$s</label></th><td><input type="text" id="%1$s" name="license_key"'
+					. ' class="regular-text code" autocomplete="off" spellcheck="false" maxlength="128" placeholder="%3$s"'
+					. ' aria-describedby="%1$s-hint"><p class="description" id="%1$s-hint">%4$s</p></td></tr>',
+				esc_attr( $id ),
+				esc_html( $this->text( 'key' ) ),
+				// The last group is enough to tell keys apart; the whole key stays in the database.
+				esc_attr( '' === $memory->key ? '' : '•••••-•••••-•••••-•••••-' . substr( $memory->key, -5 ) ),
+				esc_html( $this->text( 'key_hint' ) )
+			);
+		}
+
+		private function show_button( string $action, string $class ): void {
+			printf(
+				'<button type="submit" name="do" value="%s" class="%s">%s</button> ',
+				esc_attr( $action ),
+				esc_attr( $class ),
+				esc_html( $this->text( $action ) )
+			);
+		}
+
+		/** The license's condition, in a sentence. */
+		private function sentence( Memory $memory ): string {
+			$statement = $memory->statement ?? [];
+			return $this->text(
+				$memory->condition(),
+				[
+					'{expires}' => self::day( $memory ),
+					'{domain}'  => $statement['bound_domain'] ?? '',
+					'{since}'   => self::moment( (int) strtotime( $statement['issued_at'] ?? '' ) ),
+					'{until}'   => self::moment( time() + $memory->grace() - $memory->elapsed() ),
+				]
+			);
+		}
+
+		/** @param array<string, string> $values */
+		private function text( string $name, array $values = [] ): string {
+			return $this->config->texts->get( $name, $values + [ '{plugin}' => $this->config->plugin_name() ] );
+		}
+
+		private static function moment( int $time ): string {
+			return (string) wp_date( get_option( 'date_format' ) . ' ' . get_option( 'time_format' ), $time );
+		}
+
+		/** The license's last day. It is a day everywhere, so no time zone moves it. */
+		private static function day( Memory $memory ): string {
+			$day = strtotime( ( $memory->statement['expires'] ?? '' ) . ' UTC' );
+			return $day ? (string) wp_date( get_option( 'date_format' ), $day, new \DateTimeZone( 'UTC' ) ) : '';
+		}
+
+		private function page(): string {
+			return $this->config->slug . '-license';
+		}
+
+		private function url(): string {
+			return $this->in_network
+				? network_admin_url( 'settings.php?page=' . $this->page() )
+				: admin_url( 'options-general.php?page=' . $this->page() );
+		}
+
+		private function is_here(): bool {
+			return ( $_GET['page'] ?? '' ) === $this->page();
+		}
+	}
+
+	/**
+	 * Every sentence a person may read. Replace any of them with the setting `texts`.
+	 */
+	final class Texts {
+
+		/** @var array<string, string>|callable(): array<string, string> */
+		private $own;
+		/** @var string */
+		private $domain;
+
+		/** @param array<string, string>|callable(): array<string, string> $own A function is called when a text is needed. */
+		public function __construct( $own, string $domain ) {
+			$this->own    = $own;
+			$this->domain = $domain;
+		}
+
+		/**
+		 * A text with its placeholders filled in, brackets around nothing removed; a name that is not known reads as a
+		 * license that is not valid.
+		 *
+		 * @param array<string, string> $values
+		 */
+		public function get( string $name, array $values = [] ): string {
+			$own   = is_callable( $this->own ) ? ( $this->own )() : $this->own;
+			$texts = $own + $this->all();
+			$text  = strtr( $texts[ $name ] ?? $texts['invalid'], $values );
+			return (string) preg_replace( '/ \((\{\w+\})?\)/', '', $text );
+		}
+
+		/** @return array<string, string> */
+		private function all(): array {
+			$d = $this->domain;
+			return [
+				// The page.
+				'title'            => __( '{plugin} License', $d ),
+				'menu'             => __( '{plugin} License', $d ),
+				'link'             => __( 'License', $d ),
+				'status'           => __( 'Status', $d ),
+				'modules'          => __( 'Covers', $d ),
+				'expires'          => __( 'Valid through', $d ),
+				'last_answer'      => __( 'Last confirmed', $d ),
+				'trouble'          => __( 'Last attempt', $d ),
+				'update'           => __( 'Update', $d ),
+				'key'              => __( 'License key', $d ),
+				'key_hint'         => __( 'Five groups of five letters and digits. Dashes, blanks and small letters do not matter.', $d ),
+				'activate'         => __( 'Activate', $d ),
+				'check'            => __( 'Check now', $d ),
+				'remove'           => __( 'Remove from this site', $d ),
+				'forbidden'        => __( 'Sorry, you are not allowed to change this license.', $d ),
+
+				// What the license's condition is.
+				'no_key'           => __( 'Enter your license key to get updates and support.', $d ),
+				'pending'          => __( 'Your license key is saved. The license server could not be reached yet; it is asked again automatically.', $d ),
+				'active'           => __( 'The license is active on this site.', $d ),
+				'grace'            => __( 'The license server has not answered since {since}. Everything works until {until}, and the server is asked again automatically.', $d ),
+				'grace_over'       => __( 'The license could not be confirmed since {since} and counts as not active now. The server is asked again automatically.', $d ),
+				'bound_elsewhere'  => __( 'This license is in use on another site ({domain}). Ask the vendor to release it there, or use another license.', $d ),
+				'unknown_license'  => __( 'This license key is not known. Please compare it with the one you were sent.', $d ),
+				'expired'          => __( 'This license has expired ({expires}). Renew it to get updates again.', $d ),
+				'suspended'        => __( 'This license is suspended. Please contact the vendor.', $d ),
+				'revoked'          => __( 'This license was revoked. Please contact the vendor.', $d ),
+				'invalid'          => __( 'This license is not valid. Please contact the vendor.', $d ),
+
+				// What came of a button.
+				'ok'               => __( 'The license is active on this site.', $d ),
+				'no_answer'        => __( 'The license server gave no answer that can be trusted. Nothing was lost; please try again later.', $d ),
+				'not_before'       => __( 'The license server asked to wait a little. Please try again later.', $d ),
+				'busy'             => __( 'The license is being checked at this moment. Please try again in a minute.', $d ),
+				'deactivated'      => __( 'The license was removed from this site. To use it on another site, ask the vendor to release it.', $d ),
+				'key_missing'      => __( 'Please enter a license key.', $d ),
+				'key_malformed'    => __( 'A license key has five groups of five letters or digits.', $d ),
+				'key_mistyped'     => __( 'There is a typing error in the license key.', $d ),
+				'groups'           => __( 'Please look at this group again: {groups}.', $d ),
+
+				// Updates.
+				'needs_wordpress'  => __( 'Version {version} is out, and needs WordPress {requires}.', $d ),
+				'download_refused' => __( 'The download was refused: it is not the one the license server named.', $d ),
+			];
+		}
+	}
+
+endif;

@@ -1,0 +1,46 @@
+<?php
+// A must-use plugin: leads what WordPress asks the outside world to the tests' own server, with core's own filters, and
+// shows them what a vendor's code sees.
+
+// api.wordpress.org is asked first in every update check; anything else but loopback is a mistake.
+add_filter('pre_http_request', function ($response, array $arguments, string $url) {
+    $host = parse_url($url, PHP_URL_HOST);
+    if ('127.0.0.1' === $host) {
+        return $response;
+    }
+    file_put_contents(SITE . '/outside.log', "$url\n", FILE_APPEND);
+    return 'api.wordpress.org' === $host
+        ? wp_remote_request(getenv('WORDPRESS_OUTSIDE') . '/api.wordpress.org' . parse_url($url, PHP_URL_PATH), $arguments)
+        : new WP_Error('outside', "$url is outside");
+}, 10, 3);
+
+// Packages are downloaded with wp_safe_remote_get, which by itself refuses loopback and odd ports.
+add_filter('http_request_host_is_external', fn($external, string $host) => $external || '127.0.0.1' === $host, 10, 2);
+add_filter('http_allowed_safe_ports', fn(array $ports) => [...$ports, parse_url(getenv('WORDPRESS_OUTSIDE'), PHP_URL_PORT)]);
+
+// /?vendor=<function>: what the client of that plugin says, and what saying it costs.
+add_action('wp_loaded', function () {
+    if (!isset($_GET['vendor'])) {
+        return;
+    }
+    $client = $_GET['vendor']();
+    $requests = 0;
+    add_filter('pre_http_request', function ($response) use (&$requests) {
+        $requests++;
+        return $response;
+    });
+    $queries = $GLOBALS['wpdb']->num_queries;
+    $said = [
+        'active' => $client->is_active(),
+        'condition' => $client->condition(),
+        'forms' => $client->has_module('forms'),
+        'pdf' => $client->has_feature('forms', 'pdf'),
+        'export' => $client->has_feature('forms', 'export'),
+        'maps' => $client->has_module('maps'),
+    ];
+    $said['queries'] = $GLOBALS['wpdb']->num_queries - $queries;
+    $said['requests'] = $requests;
+    $said['class'] = get_class($client);
+    $said['time'] = time();
+    wp_send_json($said);
+});

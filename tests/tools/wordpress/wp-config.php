@@ -1,0 +1,44 @@
+<?php
+// One WordPress core serves many sites of the tests: where a site's files are stands in the environment.
+
+define('SITE', getenv('WORDPRESS_SITE'));
+// The address is the customer's, whatever port the tests reach it on.
+define('WP_HOME', getenv('WORDPRESS_HOME'));
+define('WP_SITEURL', WP_HOME);
+define('WP_CONTENT_DIR', SITE . '/wp-content');
+define('WP_CONTENT_URL', WP_HOME . '/wp-content');
+define('WP_TEMP_DIR', SITE . '/tmp');
+
+define('DB_ENGINE', 'sqlite');
+define('DB_DIR', SITE);
+define('DB_FILE', 'wordpress.sqlite');
+define('DB_NAME', 'wordpress');
+define('DB_USER', '');
+define('DB_PASSWORD', '');
+define('DB_HOST', '');
+define('DB_CHARSET', 'utf8mb4');
+define('DB_COLLATE', '');
+$table_prefix = 'wp_';
+
+foreach (['AUTH', 'SECURE_AUTH', 'LOGGED_IN', 'NONCE'] as $name) {
+    define($name . '_KEY', $name);
+    define($name . '_SALT', $name);
+}
+
+if (getenv('WORDPRESS_NETWORK')) {
+    define('MULTISITE', true);
+    define('SUBDOMAIN_INSTALL', false);
+    define('DOMAIN_CURRENT_SITE', parse_url(WP_HOME, PHP_URL_HOST));
+    define('PATH_CURRENT_SITE', '/');
+    define('SITE_ID_CURRENT_SITE', 1);
+    define('BLOG_ID_CURRENT_SITE', 1);
+}
+
+define('FS_METHOD', 'direct');
+// The tests call wp-cron.php when they want it.
+define('DISABLE_WP_CRON', true);
+define('WP_DEBUG', true);
+define('WP_DEBUG_DISPLAY', false);
+define('WP_DEBUG_LOG', SITE . '/debug.log');
+
+require ABSPATH . 'wp-settings.php';
