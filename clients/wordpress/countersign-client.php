@@ -536,7 +536,8 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 				'/api/v1/validate-license',
 				[
 					'method'  => 'POST',
-					'timeout' => wp_doing_cron() ? 10 : 5,
+					// Nobody waits for WP-Cron.
+					'timeout' => wp_doing_cron() ? 8 : 5,
 					'headers' => [ 'Content-Type' => 'application/json' ],
 					'body'    => (string) wp_json_encode( $question ),
 				]
@@ -571,7 +572,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			$answer = $this->request(
 				'/api/v1/updates/' . $this->config->slug . '?' . http_build_query( array_filter( $query ), '', '&' ),
 				[
-					'timeout' => wp_doing_cron() ? 10 : 3,
+					'timeout' => wp_doing_cron() ? 8 : 3,
 					// SECURITY: not in the address, which proxies and servers write to their logs.
 					'headers' => [ 'Authorization' => 'License ' . $key ],
 				]
@@ -897,13 +898,14 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			add_filter( 'plugins_api', [ $this, 'describe' ], 10, 3 );
 			add_filter( 'upgrader_pre_download', [ $this, 'guard_download' ], 10, 4 );
 			add_action( 'requests-requests.before_redirect', [ $this, 'guard_redirect' ], 10, 5 );
-			// Where WordPress forgets what it knows of updates ("Check again"), so does this.
-			add_action( 'delete_site_transient_update_plugins', [ $this, 'forget' ] );
 		}
 
 		/**
 		 * Answers WordPress' question for updates; an entry with the installed version says that there is none, and lets
 		 * the switch for automatic updates appear.
+		 *
+		 * WordPress keeps the answer and decides when to ask again: twice a day, once an hour on the page of plugins, once
+		 * a minute on the page of updates.
 		 *
 		 * @param mixed                 $update
 		 * @param array<string, string> $plugin_data
@@ -913,7 +915,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			if ( $plugin_file !== $this->config->plugin ) {
 				return $update;
 			}
-			$manifest = $this->manifest( $plugin_data['Version'] );
+			$manifest = $this->ask( $plugin_data['Version'] );
 			$newer    = self::is_newer( $manifest, $plugin_data['Version'] ) && self::fits( $manifest );
 			return [
 				'slug'           => $this->config->slug,
@@ -941,7 +943,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			if ( 'plugin_information' !== $action || ( $arguments->slug ?? '' ) !== $this->config->slug ) {
 				return $result;
 			}
-			$manifest    = $this->manifest( '' );
+			$manifest    = $this->known( $this->config->header( 'Version' ) ) ?: ( $this->known( '' ) ?? $this->ask( '' ) );
 			$description = [ 'description' => '<p>' . esc_html( $this->config->header( 'Description' ) ) . '</p>' ];
 			return (object) [
 				'name'          => $this->config->plugin_name(),
@@ -974,9 +976,15 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			if ( false !== $reply || ( $extra['plugin'] ?? '' ) !== $this->config->plugin ) {
 				return $reply;
 			}
-			$this->download = self::package( $this->manifest( $this->config->header( 'Version' ) ) );
+			$manifest       = $this->known( $this->config->header( 'Version' ) ) ?? [];
+			$this->download = self::package( $manifest );
 			if ( '' === $this->download || $package !== $this->download ) {
 				return new \WP_Error( 'countersign_download', $this->config->texts->get( 'download_refused' ) );
+			}
+			// WordPress does not offer the button then, and does not stop who asks without it.
+			if ( ! is_php_version_compatible( self::text( $manifest, 'requires_php' ) ) ) {
+				$needed = [ '{requires}' => $manifest['requires_php'] ];
+				return new \WP_Error( 'countersign_php', $this->config->texts->get( 'needs_php', $needed ) );
 			}
 			return $reply;
 		}
@@ -997,44 +1005,51 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			}
 		}
 
-		public function forget(): void {
-			delete_site_transient( $this->config->name() );
-		}
-
-		/** The version that this WordPress is too old for, with what it needs; empty where there is none. */
+		/**
+		 * The version that this WordPress is too old for, with what it needs; empty where there is none.
+		 *
+		 * @return array<string, string>
+		 */
 		public function held_back(): array {
 			$installed = $this->config->header( 'Version' );
-			$manifest  = $this->manifest( $installed );
+			$manifest  = $this->known( $installed ) ?? [];
 			return self::is_newer( $manifest, $installed ) && ! self::fits( $manifest )
 				? [ '{version}' => $manifest['version'], '{requires}' => $manifest['requires'] ]
 				: [];
 		}
 
 		/**
-		 * The manifest for who has a version, as it was asked for in the last six hours; empty where there is none.
+		 * Asks for the manifest for who has a version; empty where there is none. Where the server does not answer, what
+		 * it said before is good enough, and no page waits for it twice in a quarter of an hour.
 		 *
 		 * @return array<string, mixed>
 		 */
-		private function manifest( string $version ): array {
+		private function ask( string $version ): array {
 			$name   = $this->config->name();
 			$memory = $this->license->memory();
-			if ( ! $memory->is_active() ) {
-				return [];
-			}
-			$known = get_site_transient( $name );
-			$known = is_array( $known ) ? $known : [];
-			if ( isset( $known[ $version ] ) || get_site_transient( $name . '_pause' ) ) {
-				return $known[ $version ] ?? [];
+			if ( ! $memory->is_active() || get_site_transient( $name . '_pause' ) ) {
+				return $this->known( $version ) ?? [];
 			}
 			$answer = $this->server->updates( $memory->key, $version );
 			if ( null === $answer->manifest ) {
-				// No admin page waits twice for a server that does not answer.
 				set_site_transient( $name . '_pause', 1, max( 15 * MINUTE_IN_SECONDS, $answer->retry_after ) );
 				403 === $answer->status && $this->license->doubt();
-				return [];
+				return $this->known( $version ) ?? [];
 			}
-			set_site_transient( $name, [ $version => $answer->manifest ] + $known, 6 * HOUR_IN_SECONDS );
+			// What was said to who asked for any version, in the details window, is kept beside what the update needs.
+			$known = '' === $version ? (array) get_site_transient( $name ) : [];
+			set_site_transient( $name, [ $version => $answer->manifest ] + $known, DAY_IN_SECONDS );
 			return $answer->manifest;
+		}
+
+		/**
+		 * What the server last said to who has a version; null where that is not known, or no longer for this site.
+		 *
+		 * @return array<string, mixed>|null
+		 */
+		private function known( string $version ): ?array {
+			$known = $this->license->memory()->is_active() ? get_site_transient( $this->config->name() ) : [];
+			return $known[ $version ] ?? null;
 		}
 
 		/** @param array<string, mixed> $manifest */
@@ -1368,6 +1383,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 
 				// Updates.
 				'needs_wordpress'  => __( 'Version {version} is out, and needs WordPress {requires}.', $d ),
+				'needs_php'        => __( 'The update needs PHP {requires}.', $d ),
 				'download_refused' => __( 'The download was refused: it is not the one the license server named.', $d ),
 			];
 		}

@@ -23,3 +23,4 @@ mod start;
 mod statements;
 mod support;
 mod updates;
+mod wordpress;

@@ -14,6 +14,13 @@ defined( 'ABSPATH' ) || exit;
 
 require_once __DIR__ . '/countersign-client.php';
 
+/** Who may sign for this plugin: keys/public.pem of your instance. */
+const ACME_FORMS_PUBLIC_KEY = <<<'PEM'
+-----BEGIN PUBLIC KEY-----
+(yours)
+-----END PUBLIC KEY-----
+PEM;
+
 /** The license of this plugin; the rest of the plugin asks it. */
 function acme_forms_license(): \Acme\Forms\License\Client {
 	static $license = null;
@@ -23,7 +30,7 @@ function acme_forms_license(): \Acme\Forms\License\Client {
 				'base_url'    => 'https://licenses.example.com',
 				'slug'        => 'acme-forms',
 				'plugin_file' => __FILE__,
-				'public_keys' => [ (string) file_get_contents( __DIR__ . '/license-key.pub.pem' ) ],
+				'public_keys' => [ ACME_FORMS_PUBLIC_KEY ],
 				'text_domain' => 'acme-forms',
 			]
 		);

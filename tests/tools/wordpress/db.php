@@ -1,7 +1,7 @@
 <?php
 // A site's database drop-in.
 
-require dirname(ABSPATH) . '/.wordpress-sqlite/wp-includes/sqlite/db.php';
+require getenv('WORDPRESS_SQLITE') . '/wp-includes/sqlite/db.php';
 
 // It reads a property that wpdb has since WordPress 6.2.
 if (!property_exists('wpdb', 'allow_unsafe_unquoted_parameters')) {

@@ -1,12 +1,11 @@
 <?php
-// Installs WordPress in the folder WORDPRESS_SITE; with WORDPRESS_NETWORK in the environment, a network.
-// Takes the core's folder.
+// Installs the WordPress in the folder WORDPRESS_SITE; with WORDPRESS_NETWORK in the environment, a network.
 
 $network = (bool) getenv('WORDPRESS_NETWORK');
 putenv('WORDPRESS_NETWORK');
 define('WP_INSTALLING', true);
 $_SERVER += ['HTTP_HOST' => parse_url(getenv('WORDPRESS_HOME'), PHP_URL_HOST), 'REQUEST_URI' => '/', 'SERVER_PROTOCOL' => 'HTTP/1.1'];
-require $argv[1] . '/wp-load.php';
+require getenv('WORDPRESS_SITE') . '/core/wp-load.php';
 require ABSPATH . 'wp-admin/includes/upgrade.php';
 
 // No mail leaves the tests.

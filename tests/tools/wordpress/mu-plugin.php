@@ -14,9 +14,16 @@ add_filter('pre_http_request', function ($response, array $arguments, string $ur
         : new WP_Error('outside', "$url is outside");
 }, 10, 3);
 
+add_action('requests-requests.before_redirect', function (string $location) {
+    file_put_contents(SITE . '/outside.log', "redirect to $location\n", FILE_APPEND);
+}, 99);
+
 // Packages are downloaded with wp_safe_remote_get, which by itself refuses loopback and odd ports.
-add_filter('http_request_host_is_external', fn($external, string $host) => $external || '127.0.0.1' === $host, 10, 2);
+add_filter('http_request_host_is_external', fn($external, string $host) => in_array($host, ['127.0.0.1', '0.0.0.0'], true), 10, 2);
 add_filter('http_allowed_safe_ports', fn(array $ports) => [...$ports, parse_url(getenv('WORDPRESS_OUTSIDE'), PHP_URL_PORT)]);
+
+// Its weekly look at the site's health asks PHP's MySQL for its version.
+add_action('wp_loaded', fn() => remove_all_actions('wp_site_health_scheduled_check'));
 
 // /?vendor=<function>: what the client of that plugin says, and what saying it costs.
 add_action('wp_loaded', function () {

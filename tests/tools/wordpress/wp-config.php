@@ -1,5 +1,5 @@
 <?php
-// One WordPress core serves many sites of the tests: where a site's files are stands in the environment.
+// The settings of every site of the tests; what differs stands in the environment.
 
 define('SITE', getenv('WORDPRESS_SITE'));
 // The address is the customer's, whatever port the tests reach it on.
@@ -34,6 +34,7 @@ if (getenv('WORDPRESS_NETWORK')) {
     define('BLOG_ID_CURRENT_SITE', 1);
 }
 
+define('WP_DEFAULT_THEME', 'plain');
 define('FS_METHOD', 'direct');
 // The tests call wp-cron.php when they want it.
 define('DISABLE_WP_CRON', true);

@@ -1,0 +1,265 @@
+//! The license server fails in every way it can: the site is unharmed, and its license lives as long as its grace.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use rsa::pkcs8::DecodePrivateKey;
+use rsa::sha2::Sha256;
+use rsa::signature::{SignatureEncoding, Signer};
+use serde_json::{Value, json};
+
+use super::front::{Answer, Asked, response};
+use super::site::{Core, Site};
+use super::vendor::Vendor;
+use super::{HOST, licensed};
+use crate::support::instance::{Keys, new_keys, shared_keys};
+use crate::support::{License, Response};
+
+const HOUR: i64 = 3_600;
+
+/// A site with an active license and 72 hours of grace.
+fn licensed_site(core: Core) -> (License, Vendor, Site) {
+    let (license, table) = licensed();
+    let vendor = Vendor::new(&[table]);
+    let mut site = Site::new(core, HOST, &vendor.front);
+    site.install("acme-forms", &vendor.archive("1.0.0"));
+    let page = site.press("acme-forms", "activate", &license.key);
+    assert_eq!(page.notices(), ["The license is active on this site."]);
+    (license, vendor, site)
+}
+
+/// One row: what is wrong, what the site gets, and why the client says that this is no answer.
+type Row = (&'static str, Answer, &'static str);
+
+/// Changes the server's own answers to validations.
+fn changed(change: impl Fn(&Asked, Response) -> Response + Send + Sync + 'static) -> Answer {
+    let change = move |asked: &Asked, answer: Response| if asked.is_validation() { change(asked, answer) } else { answer };
+    Answer::Made(Arc::new(change))
+}
+
+fn fixed(status: u16, headers: &[(&str, &str)], body: &str) -> Answer {
+    Answer::Fixed(response(status, headers, body))
+}
+
+/// The server's answer with other members, signed anew: as genuine as can be, but for what was changed.
+fn signed_with(keys: &Keys, change: impl Fn(&mut Value) + Send + Sync + 'static) -> Answer {
+    let private = rsa::RsaPrivateKey::from_pkcs8_pem(&keys.private).unwrap();
+    let signer = rsa::pkcs1v15::SigningKey::<Sha256>::new(private);
+    changed(move |_, answer| {
+        let mut statement = answer.json();
+        statement.as_object_mut().unwrap().remove("signature");
+        change(&mut statement);
+        // The members are sorted and their text is plain ASCII, so this is canonical JSON.
+        let signature = signer.sign(statement.to_string().as_bytes()).to_vec();
+        statement["signature"] = json!(BASE64_STANDARD.encode(signature));
+        response(200, &[("Content-Type", "application/json")], statement.to_string())
+    })
+}
+
+fn rows(license: &License, vendor: &Vendor) -> Vec<Row> {
+    let old = vendor.server.validate(license, HOST);
+    let problem = |code: &str| json!({ "type": "about:blank", "title": "No", "status": 403, "code": code }).to_string();
+    let page = "<!DOCTYPE html><title>Welcome to Airport WiFi</title><form>Accept our terms</form>";
+    vec![
+        ("down", Answer::Nothing, "cURL error"),
+        ("slow", Answer::Late(Duration::from_secs(10)), "timed out"),
+        ("403", fixed(403, &[], &problem("license_revoked")), "HTTP status 403"),
+        ("404", fixed(404, &[], ""), "HTTP status 404"),
+        ("429", fixed(429, &[("Retry-After", "7200")], &problem("too_many_requests")), "HTTP status 429"),
+        ("500", fixed(500, &[], ""), "HTTP status 500"),
+        ("a redirect", fixed(302, &[("Location", "/api/v1/elsewhere")], ""), "HTTP status 302"),
+        ("HTML", fixed(200, &[("Content-Type", "text/html")], page), "no signature"),
+        (
+            "truncated JSON",
+            changed(|_, mut answer| {
+                answer.body.truncate(answer.body.len() - 20);
+                answer
+            }),
+            "the signature is wrong",
+        ),
+        ("an old statement replayed", changed(move |_, _| old.clone()), "it has another nonce"),
+        (
+            "an older statement",
+            signed_with(shared_keys(), |statement| statement["issued_at"] = json!("2026-01-01T00:00:00.000Z")),
+            "it is older than the last one",
+        ),
+        ("another key's signature", signed_with(&new_keys(2048), |_| {}), "the signature is wrong"),
+        (
+            "another site's statement",
+            signed_with(shared_keys(), |statement| {
+                statement["site_url"] = json!("http://other.example");
+                statement["domain"] = json!("other.example");
+            }),
+            "it has another site_url",
+        ),
+        (
+            "another host's statement",
+            signed_with(shared_keys(), |statement| statement["domain"] = json!("other.example")),
+            "it has another domain",
+        ),
+        (
+            "a changed byte",
+            changed(|_, mut answer| {
+                answer.body = answer.text().replace("\"expires\":\"2099", "\"expires\":\"2098").into();
+                answer
+            }),
+            "the signature is wrong",
+        ),
+        (
+            "a changed verdict",
+            changed(|_, mut answer| {
+                answer.body = answer.text().replace("\"status\":\"active\"", "\"status\":\"revoked\"").into();
+                answer
+            }),
+            "the signature is wrong",
+        ),
+        (
+            "a wrong nonce",
+            signed_with(shared_keys(), |statement| statement["nonce"] = json!("0".repeat(32))),
+            "it has another nonce",
+        ),
+        (
+            "no nonce",
+            signed_with(shared_keys(), |statement| {
+                statement.as_object_mut().unwrap().remove("nonce");
+            }),
+            "it has another nonce",
+        ),
+    ]
+}
+
+fn endure(core: Core) {
+    let (license, vendor, mut site) = licensed_site(core);
+    let no_answer = "The license server gave no answer that can be trusted. Nothing was lost; please try again later.";
+    for (row, answer, trouble) in rows(&license, &vendor) {
+        site.run("delete_site_transient('countersign_acme-forms_pause');");
+        vendor.front.answer_with(answer);
+        let page = site.press("acme-forms", "check", "");
+        assert_eq!(page.notices(), [no_answer], "{row}");
+        assert!(page.text().contains(&format!("Last attempt {trouble}")), "{row}: {}", page.text());
+        assert!(page.took < Duration::from_secs(8), "{row}: a person waits five seconds at most, not {:?}", page.took);
+        assert_eq!(site.vendor_sees("acme-forms")["active"], true, "{row}");
+
+        site.pass(71 * HOUR);
+        site.cron();
+        let seen = site.vendor_sees("acme-forms");
+        assert_eq!((&seen["active"], &seen["condition"]), (&true.into(), &"grace".into()), "{row}");
+        let told = site.admin.get("/wp-admin/tools.php").notices();
+        assert!(told.len() == 1 && told[0].contains("Everything works until"), "{row}: {told:?}");
+        // The page that looks for updates waits once, and then no more.
+        let updates = site.admin.get("/wp-admin/update-core.php?force-check=1");
+        assert!(updates.status == 200 && updates.took < Duration::from_secs(5), "{row}: {:?}", updates.took);
+        site.pass(61);
+        let updates = site.admin.get("/wp-admin/update-core.php?force-check=1");
+        assert!(updates.status == 200 && updates.took < Duration::from_secs(2), "{row}: {:?}", updates.took);
+
+        site.pass(2 * HOUR);
+        let seen = site.vendor_sees("acme-forms");
+        assert_eq!((&seen["active"], &seen["condition"]), (&false.into(), &"grace_over".into()), "{row}");
+        let told = site.admin.get("/wp-admin/tools.php").notices();
+        assert!(told.len() == 1 && told[0].contains("counts as not active now"), "{row}: {told:?}");
+        let visit = site.visitor().get("/");
+        assert_eq!((visit.status, visit.text().as_str()), (200, "A page."), "{row}");
+
+        vendor.front.answer_with(Answer::Forward);
+        site.set_clock(0);
+        assert_eq!(site.press("acme-forms", "check", "").notices(), ["The license is active on this site."], "{row}");
+        assert_eq!(site.vendor_sees("acme-forms")["condition"], "active", "{row}");
+    }
+    assert_eq!(site.complaints(), [""; 0]);
+}
+
+#[test]
+fn no_kind_of_no_answer_harms_a_site_or_its_license_within_its_grace_in_debians_wordpress() {
+    endure(Core::Debian);
+}
+
+#[test]
+fn no_kind_of_no_answer_harms_a_site_or_its_license_within_its_grace_in_a_newer_wordpress() {
+    endure(Core::Npm);
+}
+
+#[test]
+fn a_clock_that_is_set_back_wins_no_time() {
+    let (_license, vendor, mut site) = licensed_site(Core::Npm);
+    let active = |site: &Site| site.vendor_sees("acme-forms")["active"] == true;
+    vendor.front.answer_with(Answer::Nothing);
+
+    site.set_clock(48 * HOUR);
+    site.admin.get("/wp-admin/tools.php");
+    site.set_clock(47 * HOUR);
+    assert!(active(&site), "a correction by an hour costs an hour");
+    site.admin.get("/wp-admin/tools.php");
+    site.set_clock(69 * HOUR);
+    assert!(active(&site), "48 + 1 + 22 hours");
+    site.set_clock(71 * HOUR);
+    assert!(!active(&site), "48 + 1 + 24 hours, and the clock says 71");
+    site.set_clock(-30 * 24 * HOUR);
+    assert!(!active(&site), "a month back");
+
+    // Nothing is planned for when the wrong clock gets there: it is asked again within a day.
+    vendor.front.answer_with(Answer::Forward);
+    site.visitor().get("/");
+    vendor.front.take_asked();
+    site.pass(25 * HOUR);
+    site.cron();
+    assert_eq!(vendor.front.take_asked().iter().filter(|asked| asked.is_validation()).count(), 1);
+    assert!(active(&site));
+}
+
+#[test]
+fn a_signed_refusal_acts_at_once_and_a_signed_return_too() {
+    let (license, vendor, mut site) = licensed_site(Core::Npm);
+    for (status, condition) in [("suspended", "suspended"), ("active", "active"), ("revoked", "revoked")] {
+        vendor.instance.write_licenses(&[license.toml(&format!("status = \"{status}\""))]);
+        crate::support::eventually("the server knows", Duration::from_secs(5), || {
+            vendor.server.validate(&license, HOST).json()["status"] == status
+        });
+        site.pass(25 * HOUR);
+        site.cron();
+        assert_eq!(site.vendor_sees("acme-forms")["condition"], condition);
+    }
+    assert_eq!(site.vendor_sees("acme-forms")["active"], false);
+}
+
+#[test]
+fn a_license_is_validated_daily_in_the_background_with_a_fresh_nonce_and_some_jitter() {
+    let (_license, vendor, mut site) = licensed_site(Core::Debian);
+    let next = |site: &Site| site.run("echo wp_next_scheduled('countersign_acme-forms') - time();").parse::<i64>().unwrap();
+    let planned = next(&site);
+    assert!((18 * HOUR - 60..=24 * HOUR).contains(&planned), "{planned} seconds");
+    let mut nonces = vec![vendor.front.take_asked()[0].json()["nonce"].clone()];
+    for _ in 0..3 {
+        site.pass(24 * HOUR + 60);
+        site.cron();
+        site.cron();
+        let asked = vendor.front.take_asked();
+        let validations: Vec<_> = asked.iter().filter(|asked| asked.is_validation()).collect();
+        assert_eq!(validations.len(), 1, "once a day");
+        nonces.push(validations[0].json()["nonce"].clone());
+        assert_eq!(site.vendor_sees("acme-forms")["condition"], "active");
+    }
+    nonces.sort_by_key(Value::to_string);
+    nonces.dedup();
+    assert_eq!(nonces.len(), 4);
+}
+
+#[test]
+fn a_server_that_wants_to_be_left_alone_is() {
+    let (_license, vendor, mut site) = licensed_site(Core::Npm);
+    vendor.front.answer_with(fixed(429, &[("Retry-After", "7200")], ""));
+    site.press("acme-forms", "check", "");
+    vendor.front.answer_with(Answer::Forward);
+    vendor.front.take_asked();
+    site.pass(HOUR);
+    site.cron();
+    let page = site.press("acme-forms", "check", "");
+    assert_eq!(page.notices(), ["The license server asked to wait a little. Please try again later."]);
+    assert!(!vendor.front.take_asked().iter().any(Asked::is_validation));
+    site.pass(2 * HOUR);
+    site.cron();
+    assert_eq!(vendor.front.take_asked().iter().filter(|asked| asked.is_validation()).count(), 1);
+    assert_eq!(site.vendor_sees("acme-forms")["condition"], "active");
+}

@@ -1,0 +1,195 @@
+//! What a site sees of the outside world: the license server, behind a front that can be told to fail in many ways, the
+//! vendor's downloads, and api.wordpress.org.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::support::http::{self, Response};
+
+/// What becomes of a question to the license server.
+#[derive(Clone)]
+pub enum Answer {
+    /// Asks the server behind, and gives what it says.
+    Forward,
+    /// The connection is closed without a word.
+    Nothing,
+    /// The server's answer, this much later.
+    Late(Duration),
+    /// This, whatever was asked.
+    Fixed(Response),
+    /// Made from the question and the server's own answer to it.
+    Made(Arc<dyn Fn(&Asked, Response) -> Response + Send + Sync>),
+}
+
+/// What a site asked.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    pub method: String,
+    pub target: String,
+    pub headers: Vec<(String, String)>,
+    pub body: Vec<u8>,
+}
+
+impl Asked {
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(found, _)| found.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+    }
+
+    pub fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap()
+    }
+
+    pub fn is_validation(&self) -> bool {
+        self.target.starts_with("/api/v1/validate-license")
+    }
+}
+
+/// Listens on a port of its own until the tests end.
+#[derive(Clone)]
+pub struct Front {
+    pub address: SocketAddr,
+    shared: Arc<Mutex<Shared>>,
+}
+
+struct Shared {
+    server: Option<SocketAddr>,
+    answer: Answer,
+    files: BTreeMap<String, Response>,
+    asked: Vec<Asked>,
+}
+
+impl Front {
+    pub fn new() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let shared = Shared { server: None, answer: Answer::Forward, files: BTreeMap::new(), asked: Vec::new() };
+        let front = Self { address, shared: Arc::new(Mutex::new(shared)) };
+        let serving = front.clone();
+        thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                let front = serving.clone();
+                // A client that went away is no fault of the tests.
+                thread::spawn(move || front.serve(stream).ok());
+            }
+        });
+        front
+    }
+
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Stands in front of this server from now on.
+    pub fn forward_to(&self, server: SocketAddr) {
+        self.shared.lock().unwrap().server = Some(server);
+    }
+
+    pub fn answer_with(&self, answer: Answer) {
+        self.shared.lock().unwrap().answer = answer;
+    }
+
+    /// Serves bytes, or a redirect, under a path.
+    pub fn put(&self, path: &str, response: Response) {
+        self.shared.lock().unwrap().files.insert(path.into(), response);
+    }
+
+    /// The questions to the license server since the last call.
+    pub fn take_asked(&self) -> Vec<Asked> {
+        std::mem::take(&mut self.shared.lock().unwrap().asked)
+    }
+
+    fn serve(&self, stream: TcpStream) -> std::io::Result<()> {
+        let mut stream = BufReader::new(stream);
+        let asked = read(&mut stream)?;
+        let response = if asked.target.starts_with("/api.wordpress.org/") {
+            Some(wordpress_org())
+        } else if let Some(file) = self.shared.lock().unwrap().files.get(&asked.target) {
+            Some(file.clone())
+        } else {
+            self.ask_server(&asked)
+        };
+        match response {
+            Some(response) => stream.get_mut().write_all(&written(&response)),
+            None => Ok(()),
+        }
+    }
+
+    fn ask_server(&self, asked: &Asked) -> Option<Response> {
+        let (server, answer) = {
+            let mut shared = self.shared.lock().unwrap();
+            shared.asked.push(asked.clone());
+            (shared.server, shared.answer.clone())
+        };
+        let forward = || {
+            let headers: Vec<_> = asked.headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+            let ours = |(name, _): &(&str, &str)| {
+                ["content-type", "authorization"].contains(&name.to_lowercase().as_str())
+            };
+            let headers: Vec<_> = headers.into_iter().filter(ours).collect();
+            let mut client = http::Client::try_connect(server?).ok()?;
+            client.try_request(&asked.method, &asked.target, &headers, &asked.body).ok()
+        };
+        match answer {
+            Answer::Forward => forward(),
+            Answer::Nothing => None,
+            Answer::Late(delay) => {
+                thread::sleep(delay);
+                forward()
+            }
+            Answer::Fixed(response) => Some(response),
+            Answer::Made(make) => Some(make(asked, forward()?)),
+        }
+    }
+}
+
+/// An answer as a test writes it.
+pub fn response(status: u16, headers: &[(&str, &str)], body: impl Into<Vec<u8>>) -> Response {
+    let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    Response { status, headers, body: body.into() }
+}
+
+/// WordPress.org knows of no update.
+fn wordpress_org() -> Response {
+    let nothing = r#"{"plugins":[],"themes":[],"no_update":[],"translations":[],"offers":[]}"#;
+    response(200, &[("Content-Type", "application/json")], nothing)
+}
+
+fn read(stream: &mut BufReader<TcpStream>) -> std::io::Result<Asked> {
+    let mut line = String::new();
+    stream.read_line(&mut line)?;
+    let mut words = line.split(' ').map(str::to_owned);
+    let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    let mut headers = Vec::new();
+    loop {
+        let mut line = String::new();
+        stream.read_line(&mut line)?;
+        match line.trim_end().split_once(':') {
+            Some((name, value)) => headers.push((name.to_owned(), value.trim().to_owned())),
+            None => break,
+        }
+    }
+    let mut asked = Asked { method, target, headers, body: Vec::new() };
+    if asked.header("expect").is_some() {
+        stream.get_mut().write_all(b"HTTP/1.1 100 Continue\r\n\r\n")?;
+    }
+    let length = asked.header("content-length").and_then(|length| length.parse().ok()).unwrap_or(0);
+    asked.body = vec![0; length];
+    stream.read_exact(&mut asked.body)?;
+    Ok(asked)
+}
+
+fn written(response: &Response) -> Vec<u8> {
+    let mut head = format!("HTTP/1.1 {} Answer\r\nConnection: close\r\n", response.status);
+    for (name, value) in &response.headers {
+        if !["connection", "content-length"].contains(&name.to_lowercase().as_str()) {
+            head += &format!("{name}: {value}\r\n");
+        }
+    }
+    [format!("{head}Content-Length: {}\r\n\r\n", response.body.len()).as_bytes(), &response.body].concat()
+}

@@ -1,0 +1,92 @@
+//! From an archive and a key to a licensed site, and what an administrator reads where the license is no good.
+
+use chrono::{Days, Utc};
+
+use super::site::{CORES, Site};
+use super::vendor::Vendor;
+use super::{HOST, licensed};
+use crate::support::License;
+
+#[test]
+fn a_key_that_is_entered_binds_the_license_to_the_site() {
+    for core in CORES {
+        let (license, table) = licensed();
+        let vendor = Vendor::new(&[table]);
+        let mut site = Site::new(core, HOST, &vendor.front);
+        site.install("acme-forms", &vendor.archive("1.0.0"));
+        assert_eq!(site.vendor_sees("acme-forms")["condition"], "no_key");
+
+        let page = site.press("acme-forms", "activate", &license.key.to_lowercase().replace('-', " "));
+        assert_eq!(page.notices(), ["The license is active on this site."]);
+        assert!(page.text().contains("Valid through December 31, 2099"), "{}", page.text());
+        assert!(!page.html.contains(&license.key), "the key is not shown again");
+
+        let seen = site.vendor_sees("acme-forms");
+        let [active, forms, pdf, export, maps] = ["active", "forms", "pdf", "export", "maps"].map(|said| &seen[said]);
+        assert_eq!([active, forms, pdf, export, maps], [true, true, true, false, false]);
+        assert_eq!((&seen["queries"], &seen["requests"]), (&0.into(), &0.into()), "asking costs nothing");
+
+        let asked = vendor.front.take_asked();
+        let validations: Vec<_> = asked.iter().filter(|asked| asked.is_validation()).map(|asked| asked.json()).collect();
+        assert_eq!(validations.len(), 1);
+        assert_eq!(validations[0]["site_url"], format!("http://{HOST}"));
+        assert_eq!(validations[0]["plugin_version"], "1.0.0");
+        assert_eq!(validations[0]["nonce"].as_str().unwrap().len(), 32, "128 bits");
+        assert_eq!(vendor.server.validate(&license, "other.example").json()["bound_domain"], HOST);
+        assert_eq!(site.complaints(), [""; 0]);
+    }
+}
+
+#[test]
+fn an_administrator_reads_what_is_wrong_with_a_license() {
+    let all: Vec<License> = (0..6).map(|_| License::new()).collect();
+    let [elsewhere, expired, suspended, revoked, unknown, good] = &all[..] else { unreachable!() };
+    let yesterday = Utc::now().date_naive() - Days::new(1);
+    let vendor = Vendor::new(&[
+        elsewhere.toml(""),
+        expired.toml_with(&yesterday.to_string(), "", "forms = []"),
+        suspended.toml("status = \"suspended\""),
+        revoked.toml("status = \"revoked\""),
+        good.toml(""),
+    ]);
+    vendor.server.validate(elsewhere, "https://other.example/shop");
+    let day = yesterday.format("%B %-d, %Y");
+    let rows = [
+        (unknown, "unknown_license", "This license key is not known. Please compare it with the one you were sent.".into()),
+        (
+            elsewhere,
+            "bound_elsewhere",
+            "This license is in use on another site (other.example). \
+             Ask the vendor to release it there, or use another license."
+                .into(),
+        ),
+        (expired, "expired", format!("This license has expired ({day}). Renew it to get updates again.")),
+        (suspended, "suspended", "This license is suspended. Please contact the vendor.".into()),
+        (revoked, "revoked", "This license was revoked. Please contact the vendor.".into()),
+    ];
+    for core in CORES {
+        let mut site = Site::new(core, HOST, &vendor.front);
+        site.install("acme-forms", &vendor.archive("1.0.0"));
+        for (license, condition, sentence) in &rows {
+            let page = site.press("acme-forms", "activate", &license.key);
+            assert!(page.text().contains(&format!("Status {sentence}")), "{}", page.text());
+            let seen = site.vendor_sees("acme-forms");
+            assert_eq!((&seen["active"], &seen["condition"]), (&false.into(), &(*condition).into()));
+            // Told once, on the first page after it, and with the way to the page that helps.
+            let told = format!("Acme Forms: {sentence} License");
+            assert_eq!(site.admin.get("/wp-admin/tools.php").notices(), [told]);
+            assert_eq!(site.admin.get("/wp-admin/tools.php").notices(), [""; 0]);
+        }
+        let page = site.press("acme-forms", "activate", &good.key);
+        assert_eq!(page.notices(), ["The license is active on this site."]);
+        // A key that is no good does not replace one that is.
+        let page = site.press("acme-forms", "activate", &unknown.key);
+        assert!(page.notices()[0].contains("This license key is not known."));
+        assert_eq!(site.vendor_sees("acme-forms")["active"], true);
+
+        let page = site.press("acme-forms", "remove", "");
+        assert!(page.notices()[0].contains("was removed from this site"), "{:?}", page.notices());
+        assert_eq!(site.vendor_sees("acme-forms")["condition"], "no_key");
+        assert_eq!(site.complaints(), [""; 0]);
+    }
+}

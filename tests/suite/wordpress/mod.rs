@@ -1,0 +1,22 @@
+//! The WordPress client in a real WordPress: a customer's site, the example plugin's vendor, and all that can go wrong between
+//! them.
+
+mod browser;
+mod faults;
+mod front;
+mod licenses;
+mod site;
+mod updates;
+mod vendor;
+
+use crate::support::License;
+
+/// The site of the customer in these tests.
+const HOST: &str = "customer.example";
+
+/// A license for Acme Forms on one site, with 72 hours of grace.
+fn licensed() -> (License, String) {
+    let license = License::new();
+    let table = license.toml("");
+    (license, table)
+}
