@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::front::{Answer, Asked, response};
 use super::site::{Core, Site};
 use super::vendor::Vendor;
-use super::{HOST, licensed};
+use super::{ACTIVE, HOST, licensed};
 use crate::support::instance::{Keys, new_keys, shared_keys};
 use crate::support::{License, Response};
 
@@ -26,7 +26,7 @@ fn licensed_site(core: Core) -> (License, Vendor, Site) {
     let mut site = Site::new(core, HOST, &vendor.front);
     site.install("acme-forms", &vendor.archive("1.0.0"));
     let page = site.press("acme-forms", "activate", &license.key);
-    assert_eq!(page.notices(), ["The license is active on this site."]);
+    assert_eq!(page.notices(), [ACTIVE]);
     (license, vendor, site)
 }
 
@@ -35,7 +35,8 @@ type Row = (&'static str, Answer, &'static str);
 
 /// Changes the server's own answers to validations.
 fn changed(change: impl Fn(&Asked, Response) -> Response + Send + Sync + 'static) -> Answer {
-    let change = move |asked: &Asked, answer: Response| if asked.is_validation() { change(asked, answer) } else { answer };
+    let change =
+        move |asked: &Asked, answer: Response| if asked.is_validation() { change(asked, answer) } else { answer };
     Answer::Made(Arc::new(change))
 }
 
@@ -64,7 +65,7 @@ fn rows(license: &License, vendor: &Vendor) -> Vec<Row> {
     let page = "<!DOCTYPE html><title>Welcome to Airport WiFi</title><form>Accept our terms</form>";
     vec![
         ("down", Answer::Nothing, "cURL error"),
-        ("slow", Answer::Late(Duration::from_secs(10)), "timed out"),
+        ("slow", Answer::Late(Duration::from_secs(10)), "cURL error 28"),
         ("403", fixed(403, &[], &problem("license_revoked")), "HTTP status 403"),
         ("404", fixed(404, &[], ""), "HTTP status 404"),
         ("429", fixed(429, &[("Retry-After", "7200")], &problem("too_many_requests")), "HTTP status 429"),
@@ -161,11 +162,11 @@ fn endure(core: Core) {
         let told = site.admin.get("/wp-admin/tools.php").notices();
         assert!(told.len() == 1 && told[0].contains("counts as not active now"), "{row}: {told:?}");
         let visit = site.visitor().get("/");
-        assert_eq!((visit.status, visit.text().as_str()), (200, "A page."), "{row}");
+        assert_eq!((visit.status, visit.text().as_str()), (200, "A page. Your message"), "{row}");
 
         vendor.front.answer_with(Answer::Forward);
         site.set_clock(0);
-        assert_eq!(site.press("acme-forms", "check", "").notices(), ["The license is active on this site."], "{row}");
+        assert_eq!(site.press("acme-forms", "check", "").notices(), [ACTIVE], "{row}");
         assert_eq!(site.vendor_sees("acme-forms")["condition"], "active", "{row}");
     }
     assert_eq!(site.complaints(), [""; 0]);
@@ -227,7 +228,8 @@ fn a_signed_refusal_acts_at_once_and_a_signed_return_too() {
 #[test]
 fn a_license_is_validated_daily_in_the_background_with_a_fresh_nonce_and_some_jitter() {
     let (_license, vendor, mut site) = licensed_site(Core::Debian);
-    let next = |site: &Site| site.run("echo wp_next_scheduled('countersign_acme-forms') - time();").parse::<i64>().unwrap();
+    let next =
+        |site: &Site| site.run("echo wp_next_scheduled('countersign_acme-forms') - time();").parse::<i64>().unwrap();
     let planned = next(&site);
     assert!((18 * HOUR - 60..=24 * HOUR).contains(&planned), "{planned} seconds");
     let mut nonces = vec![vendor.front.take_asked()[0].json()["nonce"].clone()];

@@ -128,9 +128,8 @@ impl Front {
         };
         let forward = || {
             let headers: Vec<_> = asked.headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-            let ours = |(name, _): &(&str, &str)| {
-                ["content-type", "authorization"].contains(&name.to_lowercase().as_str())
-            };
+            let ours =
+                |(name, _): &(&str, &str)| ["content-type", "authorization"].contains(&name.to_lowercase().as_str());
             let headers: Vec<_> = headers.into_iter().filter(ours).collect();
             let mut client = http::Client::try_connect(server?).ok()?;
             client.try_request(&asked.method, &asked.target, &headers, &asked.body).ok()

@@ -4,7 +4,7 @@ use chrono::{Days, Utc};
 
 use super::site::{CORES, Site};
 use super::vendor::Vendor;
-use super::{HOST, licensed};
+use super::{ACTIVE, HOST, licensed};
 use crate::support::License;
 
 #[test]
@@ -17,7 +17,7 @@ fn a_key_that_is_entered_binds_the_license_to_the_site() {
         assert_eq!(site.vendor_sees("acme-forms")["condition"], "no_key");
 
         let page = site.press("acme-forms", "activate", &license.key.to_lowercase().replace('-', " "));
-        assert_eq!(page.notices(), ["The license is active on this site."]);
+        assert_eq!(page.notices(), [ACTIVE]);
         assert!(page.text().contains("Valid through December 31, 2099"), "{}", page.text());
         assert!(!page.html.contains(&license.key), "the key is not shown again");
 
@@ -27,7 +27,8 @@ fn a_key_that_is_entered_binds_the_license_to_the_site() {
         assert_eq!((&seen["queries"], &seen["requests"]), (&0.into(), &0.into()), "asking costs nothing");
 
         let asked = vendor.front.take_asked();
-        let validations: Vec<_> = asked.iter().filter(|asked| asked.is_validation()).map(|asked| asked.json()).collect();
+        let validations: Vec<_> =
+            asked.iter().filter(|asked| asked.is_validation()).map(|asked| asked.json()).collect();
         assert_eq!(validations.len(), 1);
         assert_eq!(validations[0]["site_url"], format!("http://{HOST}"));
         assert_eq!(validations[0]["plugin_version"], "1.0.0");
@@ -52,7 +53,11 @@ fn an_administrator_reads_what_is_wrong_with_a_license() {
     vendor.server.validate(elsewhere, "https://other.example/shop");
     let day = yesterday.format("%B %-d, %Y");
     let rows = [
-        (unknown, "unknown_license", "This license key is not known. Please compare it with the one you were sent.".into()),
+        (
+            unknown,
+            "unknown_license",
+            "This license key is not known. Please compare it with the one you were sent.".into(),
+        ),
         (
             elsewhere,
             "bound_elsewhere",
@@ -78,7 +83,7 @@ fn an_administrator_reads_what_is_wrong_with_a_license() {
             assert_eq!(site.admin.get("/wp-admin/tools.php").notices(), [""; 0]);
         }
         let page = site.press("acme-forms", "activate", &good.key);
-        assert_eq!(page.notices(), ["The license is active on this site."]);
+        assert_eq!(page.notices(), [ACTIVE]);
         // A key that is no good does not replace one that is.
         let page = site.press("acme-forms", "activate", &unknown.key);
         assert!(page.notices()[0].contains("This license key is not known."));

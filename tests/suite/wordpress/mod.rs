@@ -5,6 +5,8 @@ mod browser;
 mod faults;
 mod front;
 mod licenses;
+mod neighbours;
+mod other_clients;
 mod site;
 mod updates;
 mod vendor;
@@ -13,6 +15,9 @@ use crate::support::License;
 
 /// The site of the customer in these tests.
 const HOST: &str = "customer.example";
+
+/// The notice of a license that is good.
+const ACTIVE: &str = "The license is active on this site.";
 
 /// A license for Acme Forms on one site, with 72 hours of grace.
 fn licensed() -> (License, String) {

@@ -9,14 +9,15 @@ use std::time::Duration;
 use super::front::{Front, response};
 use crate::support::history::make_repository;
 use crate::support::instance::{Keys, shared_keys};
-use crate::support::server::countersign;
-use crate::support::{Instance, License, Server, eventually};
+use crate::support::server::{countersign, updates};
+use crate::support::{Instance, License, Server, eventually, get};
 
-/// The example plugin's vendor, and what stands between its server and the sites.
+/// A vendor of one plugin, made of the example plugin, and what stands between its server and the sites.
 pub struct Vendor {
     pub front: Front,
     pub server: Server,
     pub instance: Instance,
+    slug: String,
     history: Mutex<String>,
     /// The vendor's own license, to see what customers are offered.
     own: License,
@@ -27,54 +28,63 @@ const OWN_SITE: &str = "vendor.example";
 impl Vendor {
     /// Serves Acme Forms in version 1.0.0.
     pub fn new(licenses: &[String]) -> Self {
-        let front = Front::new();
+        Self::of("acme-forms", Front::new(), shared_keys(), licenses, |text| text)
+    }
+
+    /// Serves a plugin `acme-…` in version 1.0.0 through `front`, with files that `change` has made of the example's.
+    pub fn of(slug: &str, front: Front, keys: &Keys, licenses: &[String], change: impl Fn(String) -> String) -> Self {
         let instance = Instance::empty();
+        let module = slug.strip_prefix("acme-").expect("a plugin of Acme");
         let downloads = format!("{}/downloads/{{slug}}-{{version}}.zip", front.url());
         let entry = format!(
-            "module = \"forms\"\nrepository = \"../../acme-forms.git\"\ndownload_url = \"{downloads}\"\n\
-             homepage = \"https://acme.example/forms\"\nauthor = \"Acme\"\n"
+            "module = \"{module}\"\nrepository = \"../../plugin.git\"\ndownload_url = \"{downloads}\"\n\
+             homepage = \"https://acme.example/{module}\"\nauthor = \"Acme\"\n"
         );
-        instance.write("registry/plugins/acme-forms.toml", &entry);
+        instance.write(&format!("registry/plugins/{slug}.toml"), &entry);
         let own = License::new();
         instance.write_licenses(licenses);
-        instance.write("registry/licenses/own.toml", &own.toml(""));
-        instance.write_key(&shared_keys().private);
+        instance.write("registry/licenses/own.toml", &own.toml_with("2099-12-31", "", &format!("{module} = []")));
+        instance.write_key(&keys.private);
         instance.write("public/index.html", "<title>Acme</title>\n");
-        let history = tagged("1.0.0", &plugin(&front.url(), shared_keys()), "The first release.");
-        make_repository(&history, &instance.file("acme-forms.git"));
+        let files = plugin(slug, &front.url(), keys, change);
+        let history = tagged("1.0.0", &files, "The first release.");
+        make_repository(&history, &instance.file("plugin.git"));
         build(&instance);
         let server = Server::start(&instance);
         front.forward_to(server.address);
         server.validate(&own, OWN_SITE);
-        let vendor = Self { front, server, instance, history: Mutex::new(history), own };
+        let vendor = Self { front, server, instance, slug: slug.into(), history: Mutex::new(history), own };
         vendor.put_online("1.0.0");
         vendor
     }
 
     /// Tags another version of the plugin, builds, and waits for the server to have it.
-    pub fn release(&self, version: &str, changes: impl Fn(String) -> String) {
-        let files = plugin(&self.front.url(), shared_keys());
-        let files: Vec<_> = files.into_iter().map(|(path, text)| (path, changes(text))).collect();
+    pub fn release(&self, version: &str, change: impl Fn(String) -> String) {
+        let files = plugin(&self.slug, &self.front.url(), shared_keys(), change);
         *self.history.lock().unwrap() += &tagged(version, &files, "Forms can be exported.");
         // Objects and order are the same on every run, so a new repository with one more tag is the old one with it.
-        fs::remove_dir_all(self.instance.file("acme-forms.git")).unwrap();
-        make_repository(&self.history.lock().unwrap(), &self.instance.file("acme-forms.git"));
+        fs::remove_dir_all(self.instance.file("plugin.git")).unwrap();
+        make_repository(&self.history.lock().unwrap(), &self.instance.file("plugin.git"));
         build(&self.instance);
         self.put_online(version);
         eventually("the server has the release", Duration::from_secs(5), || {
-            self.server.updates(&self.own, OWN_SITE, "").json()["version"] == version
+            get(self.server.address, &updates(&self.slug, &self.own, OWN_SITE, "")).json()["version"] == version
         });
     }
 
     /// The archive of a version, as git makes it.
     pub fn archive(&self, version: &str) -> Vec<u8> {
-        archive(&self.instance.file("acme-forms.git"), "acme-forms", version)
+        let mut git = Command::new("git");
+        git.current_dir(self.instance.file("plugin.git")).args(["archive", "--format=zip"]);
+        let output = git.args([&format!("--prefix={}/", self.slug), &format!("v{version}")]).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        output.stdout
     }
 
     fn put_online(&self, version: &str) {
         let archive = self.archive(version);
         let zip = [("Content-Type", "application/zip")];
-        self.front.put(&format!("/downloads/acme-forms-{version}.zip"), response(200, &zip, archive));
+        self.front.put(&format!("/downloads/{}-{version}.zip", self.slug), response(200, &zip, archive));
     }
 }
 
@@ -83,33 +93,32 @@ fn build(instance: &Instance) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-pub fn archive(repository: &Path, slug: &str, version: &str) -> Vec<u8> {
-    let mut git = Command::new("git");
-    git.current_dir(repository).args(["archive", "--format=zip", &format!("--prefix={slug}/"), &format!("v{version}")]);
-    let output = git.output().unwrap();
-    assert!(output.status.success(), "{output:?}");
-    output.stdout
-}
-
-/// The example plugin's files, with what a vendor fills in: the address, the key, and the client's namespace.
-pub fn plugin(base_url: &str, keys: &Keys) -> Vec<(String, String)> {
+/// The example plugin's files under another name, with what a vendor fills in: the address, the key, the client's namespace.
+fn plugin(slug: &str, base_url: &str, keys: &Keys, change: impl Fn(String) -> String) -> Vec<(String, String)> {
     let clients = Path::new(env!("CARGO_MANIFEST_DIR")).join("clients/wordpress");
-    let read = |path: &str| fs::read_to_string(clients.join(path)).unwrap();
-    let filled_in = |text: String| {
-        let text = text.replace("https://licenses.example.com", base_url);
-        text.replace("-----BEGIN PUBLIC KEY-----\n(yours)\n-----END PUBLIC KEY-----\n", &keys.public)
+    let placeholder = "-----BEGIN PUBLIC KEY-----\n(yours)\n-----END PUBLIC KEY-----\n";
+    let files = ["acme-forms.php", "uninstall.php", "readme.txt"].map(|name| (name, format!("example-plugin/{name}")));
+    let client = [("countersign-client.php", "countersign-client.php".to_owned())];
+    let name = slug.strip_prefix("acme-").expect("a plugin of Acme");
+    let capital = format!("{}{}", name[..1].to_uppercase(), &name[1..]);
+    let named = |text: &str| {
+        text.replace("acme-forms", slug)
+            .replace("acme_forms", &slug.replace('-', "_"))
+            .replace("ACME_FORMS", &slug.replace('-', "_").to_uppercase())
+            .replace("Acme\\Forms", &format!("Acme\\{capital}"))
+            .replace("Acme Forms", &format!("Acme {capital}"))
     };
-    let client = read("countersign-client.php").replace("\nnamespace Countersign\\Client;", "\nnamespace Acme\\Forms\\License;");
-    vec![
-        ("acme-forms.php".into(), filled_in(read("example-plugin/acme-forms.php"))),
-        ("uninstall.php".into(), read("example-plugin/uninstall.php")),
-        ("readme.txt".into(), read("example-plugin/readme.txt")),
-        ("countersign-client.php".into(), client),
-    ]
+    let read = |(name, path): (&str, String)| {
+        let text = fs::read_to_string(clients.join(path)).unwrap();
+        let text = text.replace("https://licenses.example.com", base_url).replace(placeholder, &keys.public);
+        let text = text.replace("\nnamespace Countersign\\Client;", "\nnamespace Acme\\Forms\\License;");
+        (named(name), change(named(&text)))
+    };
+    files.into_iter().chain(client).map(read).collect()
 }
 
 /// The steps of a repository that write these files in a version, with its line in the changelog, and tag it.
-pub fn tagged(version: &str, files: &[(String, String)], change: &str) -> String {
+fn tagged(version: &str, files: &[(String, String)], change: &str) -> String {
     let mut steps = String::new();
     for (path, text) in files {
         let text = text.replace("Version: 1.0.0", &format!("Version: {version}"));

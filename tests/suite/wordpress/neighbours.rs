@@ -1,0 +1,175 @@
+//! A client among others: two plugins with two versions of it, a network of sites, and what is left when a plugin goes.
+
+use super::front::Front;
+use super::site::{CORES, Core, Site};
+use super::vendor::Vendor;
+use super::{ACTIVE, HOST, licensed};
+use crate::support::License;
+use crate::support::instance::{new_keys, shared_keys};
+
+/// What another version of the client says of an active license.
+const OTHER: &str = "Licensed, says an older client.";
+
+fn older(text: String) -> String {
+    text.replace(ACTIVE, OTHER).replace("@version 1.0.0", "@version 0.9.0").replace("'spent'", "'used'")
+}
+
+/// Acme Maps by another vendor, with another key, another server and another version of the client.
+fn maps(front: Front, change: impl Fn(String) -> String) -> (License, Vendor) {
+    let license = License::new();
+    let table = license.toml_with("2099-12-31", "", "maps = []");
+    (license, Vendor::of("acme-maps", front, &new_keys(2048), &[table], change))
+}
+
+impl Site {
+    /// Deactivates and deletes a plugin on the page of plugins.
+    fn delete(&mut self, slug: &str) {
+        let page = self.admin.get("/wp-admin/plugins.php");
+        let link = page.between(&format!("id=\"deactivate-{slug}\""), "", ">");
+        assert!(link.contains("Deactivate"));
+        let nonce = page.between("var _wpUpdatesSettings", "\"ajax_nonce\":\"", "\"");
+        let before = &page.html[..page.html.find(&format!("id=\"deactivate-{slug}\"")).unwrap()];
+        let href = before[before.rfind("href=\"").unwrap() + 6..].split('"').next().unwrap().replace("&amp;", "&");
+        self.admin.get(&format!("/wp-admin/{}", href.replace("&#038;", "&")));
+        let plugin = format!("{slug}/{slug}.php");
+        let form = [("action", "delete-plugin"), ("plugin", &plugin), ("slug", slug), ("_ajax_nonce", &nonce)];
+        let answer = self.admin.post("/wp-admin/admin-ajax.php", &form);
+        assert!(answer.html.starts_with("{\"success\":true"), "{}", answer.html);
+    }
+
+    /// Rows of the database and events of WP-Cron that a plugin's client left.
+    fn traces(&self, slug: &str) -> String {
+        let name = format!("countersign_{slug}");
+        self.run(&format!(
+            "global $wpdb; echo implode(' ', $wpdb->get_col(\"SELECT option_name FROM $wpdb->options WHERE option_name \
+             LIKE '%{name}%'\")), wp_next_scheduled('{name}') ? ' event' : '';"
+        ))
+    }
+}
+
+#[test]
+fn two_plugins_with_two_versions_of_the_client_do_not_disturb_each_other() {
+    for core in CORES {
+        let (forms_license, table) = licensed();
+        let forms = Vendor::new(&[table]);
+        let (maps_license, maps) = maps(Front::new(), older);
+        let mut site = Site::new(core, HOST, &forms.front);
+        site.install("acme-forms", &forms.archive("1.0.0"));
+        site.install("acme-maps", &maps.archive("1.0.0"));
+        assert_eq!(site.press("acme-forms", "activate", &forms_license.key).notices()[0], ACTIVE);
+        assert_eq!(site.press("acme-maps", "activate", &maps_license.key).notices()[0], OTHER);
+        let both = |site: &Site| [site.vendor_sees("acme-forms"), site.vendor_sees("acme-maps")];
+        let [by_forms, by_maps] = both(&site);
+        assert_eq!(
+            (&by_forms["active"], &by_forms["forms"], &by_forms["maps"]),
+            (&true.into(), &true.into(), &false.into())
+        );
+        assert_eq!(
+            (&by_maps["active"], &by_maps["forms"], &by_maps["maps"]),
+            (&true.into(), &false.into(), &true.into())
+        );
+        assert_ne!(by_forms["class"], by_maps["class"]);
+
+        // An update of one is offered for that one, on one and the same host of two Update URIs.
+        forms.release("1.1.0", |text| text);
+        site.pass(61);
+        let text = site.admin.get("/wp-admin/update-core.php?force-check=1").text();
+        assert!(text.contains("Acme Forms You have version 1.0.0") && !text.contains("Acme Maps You"), "{text}");
+
+        // Each is deactivated, and deleted with all its traces, for itself.
+        let traces =
+            "_site_transient_countersign_acme-maps _site_transient_timeout_countersign_acme-maps countersign_acme-maps";
+        assert_eq!(site.traces("acme-maps"), format!("{traces} event"));
+        site.press("acme-forms", "remove", "");
+        let [by_forms, by_maps] = both(&site);
+        assert_eq!((&by_forms["active"], &by_maps["active"]), (&false.into(), &true.into()));
+        site.delete("acme-maps");
+        assert_eq!(site.traces("acme-maps"), "");
+        assert_eq!(site.press("acme-forms", "activate", &forms_license.key).notices(), [ACTIVE]);
+        assert_eq!(site.complaints(), [""; 0]);
+    }
+}
+
+#[test]
+fn two_plugins_whose_authors_forgot_the_namespace_work_and_are_told() {
+    let (forms_license, table) = licensed();
+    let forms = Vendor::new(&[table]);
+    let forgot = |text: String| older(text).replace("Acme\\Maps\\License", "Acme\\Forms\\License");
+    let (maps_license, maps) = maps(Front::new(), forgot);
+    let mut site = Site::new(Core::Npm, HOST, &forms.front);
+    site.install("acme-forms", &forms.archive("1.0.0"));
+    site.install("acme-maps", &maps.archive("1.0.0"));
+    site.press("acme-forms", "activate", &forms_license.key);
+    site.press("acme-maps", "activate", &maps_license.key);
+    let [by_forms, by_maps] = ["acme-forms", "acme-maps"].map(|slug| site.vendor_sees(slug));
+    assert_eq!((&by_forms["active"], &by_maps["active"]), (&true.into(), &true.into()));
+    assert_eq!(by_forms["class"], by_maps["class"]);
+    let complaints = site.complaints();
+    let told = "acme-maps: this class is from another plugin: give the namespace a name of your own";
+    assert!(!complaints.is_empty() && complaints.iter().all(|line| line.contains(told)), "{complaints:?}");
+}
+
+#[test]
+fn a_network_has_one_license_for_all_its_sites() {
+    for core in CORES {
+        let (license, table) = licensed();
+        let vendor = Vendor::new(&[table]);
+        let mut site = Site::network(core, HOST, &vendor.front);
+        site.run(&format!("wp_insert_site(['domain' => '{HOST}', 'path' => '/second/', 'network_id' => 1]);"));
+        site.install("acme-forms", &vendor.archive("1.0.0"));
+        assert_eq!(site.press("acme-forms", "activate", &license.key).notices()[0], ACTIVE);
+        let second = site.visitor().get("/second/?vendor=acme_forms_license").html;
+        assert!(second.contains("\"active\":true"), "{second}");
+        let asked = vendor.front.take_asked();
+        let sites: Vec<_> = asked.iter().filter(|asked| asked.is_validation()).map(|asked| asked.json()).collect();
+        assert_eq!(sites.len(), 1);
+        assert_eq!(sites[0]["site_url"], format!("http://{HOST}/"));
+        // The page is the network's, not a site's.
+        assert_ne!(site.admin.get("/wp-admin/options-general.php?page=acme-forms-license").status, 200);
+        assert_ne!(site.admin.get("/second/wp-admin/options-general.php?page=acme-forms-license").status, 200);
+
+        // Sites plan nothing of their own, whoever visits them.
+        let planned = "switch_to_blog(2); echo wp_next_scheduled('countersign_acme-forms') ? 'planned' : 'nothing';";
+        assert_eq!(site.run(planned), "nothing");
+        site.pass(25 * 3600);
+        site.cron();
+        assert_eq!(vendor.front.take_asked().iter().filter(|asked| asked.is_validation()).count(), 1);
+        assert_eq!(site.complaints(), [""; 0]);
+
+        let uninstalled = "Acme\\Forms\\License\\Client::uninstall('acme-forms'); \
+            echo json_encode([get_site_option('countersign_acme-forms'), wp_next_scheduled('countersign_acme-forms')]);";
+        assert_eq!(site.run(uninstalled), "[false,false]");
+    }
+}
+
+#[test]
+fn a_key_that_will_sign_from_tomorrow_on_can_be_pinned_today() {
+    let (license, table) = licensed();
+    let tomorrow = new_keys(2048);
+    let both = format!("ACME_FORMS_PUBLIC_KEY, '{}'", tomorrow.public.trim());
+    let pinned = |text: String| text.replace("[ ACME_FORMS_PUBLIC_KEY ]", &format!("[ {both} ]"));
+    let vendor = Vendor::of("acme-forms", Front::new(), shared_keys(), &[table], pinned);
+    let mut site = Site::new(Core::Npm, HOST, &vendor.front);
+    site.install("acme-forms", &vendor.archive("1.0.0"));
+    assert_eq!(site.press("acme-forms", "activate", &license.key).notices()[0], ACTIVE);
+    let before = vendor.server.validate(&license, HOST).json()["key_id"].clone();
+    vendor.instance.write_key(&tomorrow.private);
+    crate::support::eventually("the server signs with it", std::time::Duration::from_secs(5), || {
+        vendor.server.validate(&license, HOST).json()["key_id"] != before
+    });
+    assert_eq!(site.press("acme-forms", "check", "").notices(), [ACTIVE]);
+    assert_eq!(site.vendor_sees("acme-forms")["condition"], "active");
+}
+
+#[test]
+fn a_site_with_an_international_name_is_licensed() {
+    let (license, table) = licensed();
+    let vendor = Vendor::new(&[table]);
+    let mut site = Site::new(Core::Debian, "www.xn--bcher-kva.example", &vendor.front);
+    site.install("acme-forms", &vendor.archive("1.0.0"));
+    site.press("acme-forms", "activate", &license.key);
+    assert_eq!(site.vendor_sees("acme-forms")["active"], true);
+    let hosts = "foreach (['https://www.bücher.example:8443/x', 'http://WWW.www.Example.COM.', 'http://www.com', \
+        'http://127.0.0.1:80', 'http://[::1]/'] as $url) echo Acme\\Forms\\License\\Statement::host($url), ' ';";
+    assert_eq!(site.run(hosts), "xn--bcher-kva.example example.com www.com 127.0.0.1 [::1] ");
+}
