@@ -1,0 +1,37 @@
+//! The table: a row for each figure, with its target and whether it is met.
+
+/// Medians of some runs.
+pub fn median(figures: impl Iterator<Item = f64>) -> f64 {
+    let mut figures: Vec<f64> = figures.collect();
+    figures.sort_by(f64::total_cmp);
+    figures.get(figures.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+/// What is asked of a figure.
+#[derive(Clone, Copy)]
+pub enum Target {
+    AtLeast(f64),
+    AtMost(f64),
+    /// Shown only: another row decides.
+    None,
+}
+
+/// A heading between rows.
+pub fn heading(text: &str) {
+    println!("\n{text}");
+}
+
+/// One figure.
+pub fn row(figure: &str, seen: f64, unit: &str, target: Target) {
+    let (wanted, met) = match target {
+        Target::AtLeast(least) => (format!("at least {least} {unit}"), seen >= least),
+        Target::AtMost(most) => (format!("at most {most} {unit}"), seen <= most),
+        Target::None => (String::new(), true),
+    };
+    let verdict = match target {
+        Target::None => "",
+        _ if met => "met",
+        _ => "NOT MET",
+    };
+    println!("  {figure:58} {seen:10.2} {unit:4} {wanted:18} {verdict}");
+}

@@ -1,0 +1,124 @@
+//! Updates beside a bare route that returns the same bytes: with a manifest, without one, and each refusal.
+
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use crate::baseline;
+use crate::client::{get, updates, updates_of};
+use crate::instance::{Instance, LATEST, ODD, Odd, host, key};
+use crate::process::Server;
+use crate::report::{Target, heading, median, row};
+use crate::wrk::{Questions, Run};
+
+/// Runs of each server, in turns; odd, so that there is a median.
+const ROUNDS: usize = 5;
+
+/// The least part of the bare route's requests a second, and of its CPU time the other way round.
+const LEAST: f64 = 0.85;
+
+/// A license every question is about, or one of a thousand.
+type Ask = Box<dyn Fn(usize) -> String>;
+
+pub fn run(bench: &Path) -> io::Result<()> {
+    let instance = Instance::new(bench, 100_000, true, 3072)?;
+    let server = Server::countersign(&instance.folder)?;
+    heading("updates, 100,000 licenses, 64 connections, beside a bare warp route (medians of 5)");
+    let all = instance.licenses;
+    let latest = format!("&current_version={LATEST}");
+    compare(
+        bench,
+        &server,
+        "an update, manifest of 2 kB",
+        200,
+        all,
+        2,
+        Box::new(|at| updates(at, "&current_version=1.19.0")),
+    )?;
+    compare(bench, &server, "up to date, {}", 200, all, 2, Box::new(move |at| updates(at, &latest)))?;
+    for (name, status, ask) in refusals() {
+        compare(bench, &server, name, status, ODD, 1, ask)?;
+    }
+    Ok(())
+}
+
+fn refusals() -> Vec<(&'static str, u16, Ask)> {
+    let odd = |odd: Odd| move |at: usize| updates(odd.numbers().start + at, "");
+    let own = |slug: &'static str| move |at: usize| updates_of(slug, key(at).reveal(), &host(at), "");
+    vec![
+        ("403 unknown_license", 403, Box::new(odd(Odd::Unknown))),
+        ("403 license_expired", 403, Box::new(odd(Odd::Expired))),
+        ("403 license_suspended", 403, Box::new(odd(Odd::Suspended))),
+        ("403 license_revoked", 403, Box::new(odd(Odd::Revoked))),
+        ("403 license_not_bound", 403, Box::new(odd(Odd::Unbound))),
+        (
+            "403 bound_elsewhere",
+            403,
+            Box::new(|at| updates_of("acme-forms", key(at).reveal(), "elsewhere.example", "")),
+        ),
+        ("403 plugin_not_covered", 403, Box::new(odd(Odd::OtherModule))),
+        ("404 unknown_plugin", 404, Box::new(own("acme-other"))),
+        ("404 source_not_configured", 404, Box::new(own("acme-bare"))),
+        ("422 malformed_license_key", 422, Box::new(|at| updates_of("acme-forms", &format!("K{at}"), &host(at), ""))),
+        ("422 license_key_checksum", 422, Box::new(|at| updates_of("acme-forms", &mistyped(at), &host(at), ""))),
+        ("422 malformed_site_url", 422, Box::new(|at| updates_of("acme-forms", key(at).reveal(), "a..b", ""))),
+        ("422 malformed_build_id", 422, Box::new(|at| updates(at, "&build_id=x"))),
+        ("422 field_too_long", 422, Box::new(|at| updates(at, &format!("&current_version={}", "1".repeat(65))))),
+        (
+            "400 missing_field",
+            400,
+            Box::new(|at| format!("/api/v1/updates/acme-forms?license_key={}", key(at).reveal())),
+        ),
+        ("400 malformed_request", 400, Box::new(|at| updates(at, "&site_url=b.com"))),
+    ]
+}
+
+/// A key with one symbol changed.
+fn mistyped(number: usize) -> String {
+    let mut text = key(number).reveal().to_owned();
+    let other = if text.starts_with('7') { "8" } else { "7" };
+    text.replace_range(..1, other);
+    text
+}
+
+fn compare(
+    bench: &Path,
+    server: &Server,
+    name: &str,
+    status: u16,
+    keys: usize,
+    seconds: u64,
+    ask: Ask,
+) -> io::Result<()> {
+    let answer = get(server.address, &ask(0))?;
+    if answer.status != status {
+        return Err(io::Error::other(format!("{name}: {} {}", answer.status, answer.body)));
+    }
+    let bare = baseline::start(bench, &answer)?;
+    let mut questions = Questions::new(bench, "updates", (0..keys).map(ask))?;
+    let mut runs = [const { Vec::new() }; 2];
+    for _ in 0..ROUNDS {
+        for (server, runs) in [&bare, server].into_iter().zip(&mut runs) {
+            runs.push(questions.ask(server, Duration::from_secs(seconds))?);
+        }
+    }
+    let of = |runs: &[Run], figure: fn(&Run) -> f64| median(runs.iter().map(figure));
+    let [bare, ours] = &runs;
+    let (bare_cpu, cpu) = (of(bare, |run| run.cpu), of(ours, |run| run.cpu));
+    row(
+        &format!("{name}: bare CPU : ours ({:.2} : {:.2} µs)", bare_cpu * 1e6, cpu * 1e6),
+        bare_cpu / cpu,
+        "x",
+        Target::AtLeast(LEAST),
+    );
+    let (bare_rate, rate) = (of(bare, |run| run.rate), of(ours, |run| run.rate));
+    row(&format!("    requests/s, ours : bare ({rate:.0} : {bare_rate:.0})"), rate / bare_rate, "x", Target::None);
+    let (bare_p99, p99) = (of(bare, |run| run.p99), of(ours, |run| run.p99));
+    row(
+        &format!("    p99, ours : bare ({:.2} : {:.2} ms)", p99 * 1e3, bare_p99 * 1e3),
+        p99 / bare_p99,
+        "x",
+        Target::AtMost(2.0),
+    );
+    Ok(())
+}
