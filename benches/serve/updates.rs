@@ -95,7 +95,7 @@ fn compare(
         return Err(io::Error::other(format!("{name}: {} {}", answer.status, answer.body)));
     }
     let bare = baseline::start(bench, &answer)?;
-    let mut questions = Questions::new(bench, "updates", (0..keys).map(ask))?;
+    let mut questions = Questions::new(bench, name, (0..keys).map(ask))?;
     let mut runs = [const { Vec::new() }; 2];
     for _ in 0..ROUNDS {
         for (server, runs) in [&bare, server].into_iter().zip(&mut runs) {

@@ -61,7 +61,8 @@ pub struct Run {
 impl Questions {
     /// Writes the questions to the folder `bench`.
     pub fn new(bench: &Path, name: &str, lines: impl Iterator<Item = String>) -> io::Result<Self> {
-        let (file, script) = (bench.join(format!("{name}.questions")), bench.join("questions.lua"));
+        let (file, script) =
+            (bench.join(name.replace(char::is_whitespace, "-") + ".questions"), bench.join("questions.lua"));
         let mut writer = io::BufWriter::new(fs::File::create(&file)?);
         for line in lines {
             writeln!(writer, "{line}")?;

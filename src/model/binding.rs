@@ -35,7 +35,37 @@ pub struct Report {
     pub current_versions: BTreeMap<Slug, String>,
 }
 
+/// What a site says of itself in one request; borrowed, because it is said with every request and seldom new.
+#[derive(Clone, Copy, Debug)]
+pub struct Sighting<'a> {
+    /// When it asked.
+    pub time: DateTime<Utc>,
+    /// The watermark it sent.
+    pub build_id: Option<Uuid>,
+    /// The version it sent with a validation.
+    pub plugin_version: Option<&'a str>,
+    /// The plugin's slug and the `current_version` it sent with a question for updates.
+    pub current_version: Option<(&'a str, &'a str)>,
+}
+
 impl Report {
+    /// Takes over what a request says. Costs no allocation where nothing but the time is new.
+    pub fn note(&mut self, sighting: &Sighting<'_>) {
+        self.last_seen = self.last_seen.max(Some(sighting.time));
+        self.build_id = sighting.build_id.or(self.build_id);
+        if let Some(version) = sighting.plugin_version.filter(|version| is_meaningful(version))
+            && self.plugin_version.as_deref() != Some(version)
+        {
+            self.plugin_version = Some(version.to_owned());
+        }
+        if let Some((slug, version)) = sighting.current_version.filter(|(_, version)| is_meaningful(version))
+            && self.current_versions.get(slug).is_none_or(|known| known != version)
+            && let Ok(slug) = slug.parse()
+        {
+            self.current_versions.insert(slug, version.to_owned());
+        }
+    }
+
     /// Takes over what `newer` says and keeps the rest.
     pub fn merge(&mut self, newer: Report) {
         self.plugin_version = newer.plugin_version.or(self.plugin_version.take());
@@ -43,11 +73,11 @@ impl Report {
         self.last_seen = newer.last_seen.max(self.last_seen);
         self.current_versions.extend(newer.current_versions);
     }
+}
 
-    /// A version worth storing: neither empty nor `0.0.0` (interface 8.1), nor a license key in the wrong field.
-    pub fn meaningful_version(version: &str) -> Option<String> {
-        (!matches!(version, "" | "0.0.0") && !LicenseKey::is_in(version)).then(|| version.to_owned())
-    }
+/// A version worth storing: neither empty nor `0.0.0` (interface 8.1), nor a license key in the wrong field.
+fn is_meaningful(version: &str) -> bool {
+    !matches!(version, "" | "0.0.0") && !LicenseKey::is_in(version)
 }
 
 #[cfg(test)]
@@ -65,8 +95,17 @@ mod tests {
 
     #[test]
     fn empty_and_zero_versions_are_not_worth_storing() {
-        assert_eq!(Report::meaningful_version(""), None);
-        assert_eq!(Report::meaningful_version("0.0.0"), None);
-        assert_eq!(Report::meaningful_version("0.0.1").as_deref(), Some("0.0.1"));
+        let mut report = Report::default();
+        for (version, stored) in [("", None), ("0.0.0", None), ("0.0.1", Some("0.0.1")), ("", Some("0.0.1"))] {
+            let sighting = Sighting {
+                time: DateTime::UNIX_EPOCH,
+                build_id: None,
+                plugin_version: Some(version),
+                current_version: Some(("acme", version)),
+            };
+            report.note(&sighting);
+            assert_eq!(report.plugin_version.as_deref(), stored);
+            assert_eq!(report.current_versions.get("acme").map(String::as_str), stored);
+        }
     }
 }

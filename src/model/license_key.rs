@@ -82,21 +82,26 @@ impl LicenseKey {
         }
         let mut clean = String::new();
         let mut copied = 0;
-        // The symbols since the last character that is neither symbol nor separator, with their places.
-        let mut run: Vec<(usize, u8)> = Vec::new();
+        // The last symbols without a character between them that is neither symbol nor separator, and their places.
+        let (mut symbols, mut places) = ([0; SYMBOLS], [0; SYMBOLS]);
+        let mut count = 0;
         for (at, typed) in text.char_indices().filter(|&(_, typed)| !is_separator(typed)) {
             let Some(symbol) = symbol_value(typed) else {
-                run.clear();
+                count = 0;
                 continue;
             };
-            run.push((at, symbol));
-            let Some(window) = run.len().checked_sub(SYMBOLS).map(|start| &run[start..]) else { continue };
-            let symbols: [u8; SYMBOLS] = std::array::from_fn(|index| window[index].1);
-            if check_symbols(&symbols[..RANDOM_SYMBOLS]) == symbols[RANDOM_SYMBOLS..] {
-                clean += &text[copied..window[0].0];
+            if count == SYMBOLS {
+                symbols.copy_within(1.., 0);
+                places.copy_within(1.., 0);
+                count -= 1;
+            }
+            (symbols[count], places[count]) = (symbol, at);
+            count += 1;
+            if count == SYMBOLS && check_symbols(&symbols[..RANDOM_SYMBOLS]) == symbols[RANDOM_SYMBOLS..] {
+                clean += &text[copied..places[0]];
                 clean += "[license key]";
                 copied = at + typed.len_utf8();
-                run.clear();
+                count = 0;
             }
         }
         if copied == 0 { Cow::Borrowed(text) } else { Cow::Owned(clean + &text[copied..]) }
@@ -157,30 +162,60 @@ fn is_separator(typed: char) -> bool {
 }
 
 fn symbol_value(typed: char) -> Option<u8> {
-    let symbol = match typed.to_ascii_uppercase() {
-        'O' => '0',
-        'I' | 'L' => '1',
-        other => other,
-    };
-    ALPHABET.iter().position(|&letter| char::from(letter) == symbol).map(|index| index as u8)
+    let value = *SYMBOL_VALUES.get(typed as usize)?;
+    (value != NO_SYMBOL).then_some(value)
 }
+
+const NO_SYMBOL: u8 = 0xFF;
+
+/// The value of each ASCII character as a person types it.
+const SYMBOL_VALUES: [u8; 128] = {
+    let mut values = [NO_SYMBOL; 128];
+    let mut value = 0;
+    while value < ALPHABET.len() {
+        values[ALPHABET[value] as usize] = value as u8;
+        values[ALPHABET[value].to_ascii_lowercase() as usize] = value as u8;
+        value += 1;
+    }
+    let mut at = 0;
+    while at < b"OoIiLl".len() {
+        values[b"OoIiLl"[at] as usize] = (at >= 2) as u8;
+        at += 1;
+    }
+    values
+};
 
 /// The remainder of the message times x^5 by the generator polynomial, masked: systematic Reed-Solomon encoding.
 fn check_symbols(message: &[u8]) -> [u8; CHECK_SYMBOLS] {
     let mut remainder = [0; CHECK_SYMBOLS];
     for &symbol in message {
-        let feedback = symbol ^ remainder[0];
+        let multiple = GENERATOR_MULTIPLES[usize::from(symbol ^ remainder[0])];
         remainder.rotate_left(1);
         remainder[CHECK_SYMBOLS - 1] = 0;
-        for (cell, coefficient) in remainder.iter_mut().zip(GENERATOR) {
-            *cell ^= multiply(feedback, coefficient);
+        for (cell, product) in remainder.iter_mut().zip(multiple) {
+            *cell ^= product;
         }
     }
     std::array::from_fn(|index| remainder[index] ^ CHECK_MASK[index])
 }
 
+/// The generator times each symbol: a key is checked with every request.
+const GENERATOR_MULTIPLES: [[u8; CHECK_SYMBOLS]; 32] = {
+    let mut multiples = [[0; CHECK_SYMBOLS]; 32];
+    let mut symbol = 0;
+    while symbol < 32 {
+        let mut at = 0;
+        while at < CHECK_SYMBOLS {
+            multiples[symbol][at] = multiply(symbol as u8, GENERATOR[at]);
+            at += 1;
+        }
+        symbol += 1;
+    }
+    multiples
+};
+
 /// Multiplication in GF(32) with the field polynomial x^5 + x^2 + 1.
-fn multiply(mut a: u8, mut b: u8) -> u8 {
+const fn multiply(mut a: u8, mut b: u8) -> u8 {
     let mut product = 0;
     while b != 0 {
         if b & 1 == 1 {

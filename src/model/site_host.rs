@@ -108,10 +108,13 @@ impl FromStr for SiteHost {
         if host.contains('%') {
             return Err(SiteHostError::BadHost);
         }
+        if is_plain_domain(host) {
+            return canonical_domain(host).map(|domain| Self(domain.into()));
+        }
         let canonical = match Host::parse(host).map_err(|_| SiteHostError::BadHost)? {
             Host::Ipv4(address) => canonical_ipv4(address, host)?,
             Host::Ipv6(address) => canonical_ipv6(address)?,
-            Host::Domain(domain) => canonical_domain(&domain)?,
+            Host::Domain(domain) => canonical_domain(&domain)?.to_owned(),
         };
         Ok(Self(canonical.into()))
     }
@@ -169,7 +172,15 @@ fn canonical_ipv6(address: Ipv6Addr) -> Result<String, SiteHostError> {
     }
 }
 
-fn canonical_domain(ascii: &str) -> Result<String, SiteHostError> {
+/// Whether the URL Standard's host parser gives `host` back as it is, which spares it: a domain of lower-case letters,
+/// digits, `-`, `_` and dots without Punycode, whose last label is no number.
+fn is_plain_domain(host: &str) -> bool {
+    let last = host.rsplit('.').next().unwrap_or(host);
+    last.starts_with(|c: char| c.is_ascii_lowercase())
+        && host.split('.').all(|label| is_label(label) && !label.starts_with("xn--"))
+}
+
+fn canonical_domain(ascii: &str) -> Result<&str, SiteHostError> {
     let mut domain = ascii.strip_suffix('.').unwrap_or(ascii);
     while let Some(rest) = domain.strip_prefix("www.").filter(|rest| rest.contains('.')) {
         domain = rest;
@@ -181,7 +192,7 @@ fn canonical_domain(ascii: &str) -> Result<String, SiteHostError> {
     if last_label.contains('_') || !domain.split('.').all(is_label) {
         return Err(SiteHostError::BadLabel);
     }
-    Ok(domain.to_owned())
+    Ok(domain)
 }
 
 fn is_label(label: &str) -> bool {

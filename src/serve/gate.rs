@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
-use chrono::{DateTime, NaiveDate, Utc};
+use chrono::NaiveDate;
 
 use super::signer::SigningKey;
 use crate::catalog::Catalog;
 use crate::config::LocalHosts;
-use crate::model::binding::Report;
+use crate::model::binding::Sighting;
 use crate::model::entitlement::{self, Refusal};
 use crate::model::license::{License, Standing};
 use crate::model::license_key::LicenseId;
@@ -79,12 +79,12 @@ impl Gate {
         snapshot: &Snapshot,
         id: &LicenseId,
         host: &SiteHost,
-        report: Report,
-        now: DateTime<Utc>,
+        sighting: &Sighting<'_>,
     ) -> Result<Finding, StoreError> {
         let Some(license) = snapshot.registry.license(id).cloned() else {
             return Ok(Finding { verdict: Verdict::UnknownLicense, license: None, bound_domain: None });
         };
+        let now = sighting.time;
         let (verdict, bound_domain) = match license.standing(now.date_naive()) {
             Standing::Expired => (Verdict::Expired, None),
             Standing::Suspended => (Verdict::Suspended, None),
@@ -92,7 +92,7 @@ impl Gate {
             Standing::Active if self.local_hosts == LocalHosts::Allow && host.is_local() => (Verdict::Ok, None),
             Standing::Active => match self.bindings.bind(&license, host, now).await? {
                 Outcome::Bound => {
-                    self.bindings.report(id, host, report);
+                    self.bindings.report(id, host, sighting);
                     (Verdict::Ok, None)
                 }
                 Outcome::Elsewhere { first } => (Verdict::BoundElsewhere, Some(first)),

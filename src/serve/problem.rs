@@ -3,6 +3,7 @@
 //! The one table from refusal or error to HTTP status and code (`Problem::row`). Whatever goes wrong behind a route
 //! ends here, and from here goes to the client.
 
+use std::borrow::Cow;
 use std::fmt::Display;
 
 use bytes::Bytes;
@@ -73,6 +74,9 @@ const RETRY_AFTER_OVERLOAD: u64 = 5;
 /// Seconds after which a client that met a failing store may try again: an operator needs a while.
 const RETRY_AFTER_STORE: u64 = 60;
 
+/// Most documents are not longer, in bytes.
+const USUAL_LENGTH: usize = 256;
+
 impl Problem {
     /// Logs what went wrong inside and makes the answer that does not tell it.
     pub fn internal(error: &dyn Display) -> Self {
@@ -124,34 +128,33 @@ impl Problem {
     }
 
     /// What a person should know.
-    fn detail(&self) -> String {
+    fn detail(&self) -> Cow<'_, str> {
         match self {
-            Self::Malformed(what) => what.clone(),
-            Self::MissingField(field) => format!("'{field}' is required."),
-            Self::Refused(refusal) => refusal_detail(*refusal).to_owned(),
-            Self::LicenseKey(error) => sentence(error),
-            Self::SiteUrl { text, .. } => format!("'site_url' does not name a site: {text}."),
-            Self::BuildId => "'build_id' must be a UUID such as 018f3b2e-7c1a-7000-8000-3f1c2d4e5f60.".to_owned(),
-            Self::FieldTooLong { field, limit } => format!("'{field}' may be at most {limit} bytes long."),
-            Self::NotFound => "No operation and no public file has this address.".to_owned(),
-            Self::MethodNotAllowed(allowed) => format!("This address takes {allowed}."),
+            Self::Malformed(what) => what.into(),
+            Self::MissingField(field) => format!("'{field}' is required.").into(),
+            Self::Refused(refusal) => refusal_detail(*refusal).into(),
+            Self::LicenseKey(error) => sentence(error).into(),
+            Self::SiteUrl { text, .. } => format!("'site_url' does not name a site: {text}.").into(),
+            Self::BuildId => "'build_id' must be a UUID such as 018f3b2e-7c1a-7000-8000-3f1c2d4e5f60.".into(),
+            Self::FieldTooLong { field, limit } => format!("'{field}' may be at most {limit} bytes long.").into(),
+            Self::NotFound => "No operation and no public file has this address.".into(),
+            Self::MethodNotAllowed(allowed) => format!("This address takes {allowed}.").into(),
             Self::RequestTimeout => {
-                "The request's body did not arrive, or its answer was not ready, in time.".to_owned()
-            }
-            Self::PayloadTooLarge(limit) => format!("The body may be at most {limit} bytes long."),
-            Self::UriTooLong(limit) => format!("The path and query may be at most {limit} bytes long."),
-            Self::UnsupportedMediaType => "Send the body as application/json, uncompressed.".to_owned(),
+                "The request's body did not arrive, or its answer was not ready, in time.".into()
+            },
+            Self::PayloadTooLarge(limit) => format!("The body may be at most {limit} bytes long.").into(),
+            Self::UriTooLong(limit) => format!("The path and query may be at most {limit} bytes long.").into(),
+            Self::UnsupportedMediaType => "Send the body as application/json, uncompressed.".into(),
             Self::HeadersTooLarge(limit) => {
-                format!("The header fields may be at most {limit} bytes long together.")
+                format!("The header fields may be at most {limit} bytes long together.").into()
             }
-            Self::TooManyRequests(seconds) => format!("Ask again in {seconds} s."),
-            Self::Overloaded => format!("Ask again in {RETRY_AFTER_OVERLOAD} s."),
-            Self::StoreUnavailable => {
-                format!(
-                    "New sites cannot be bound at the moment; bound ones are not affected. Ask again in {RETRY_AFTER_STORE} s."
-                )
-            }
-            Self::Internal(_) => "The operator finds the reason in the server's log under this request id.".to_owned(),
+            Self::TooManyRequests(seconds) => format!("Ask again in {seconds} s.").into(),
+            Self::Overloaded => format!("Ask again in {RETRY_AFTER_OVERLOAD} s.").into(),
+            Self::StoreUnavailable => format!(
+                "New sites cannot be bound at the moment; bound ones are not affected. Ask again in {RETRY_AFTER_STORE} s."
+            )
+            .into(),
+            Self::Internal(_) => "The operator finds the reason in the server's log under this request id.".into(),
         }
     }
 
@@ -195,9 +198,10 @@ impl Problem {
             },
             request_id,
         };
+        let mut body = Vec::with_capacity(USUAL_LENGTH);
         // Strings and a number: nothing in it can fail to serialize.
-        let body = Bytes::from(serde_json::to_vec(&document).unwrap_or_default());
-        let mut response = Response::new(body.into());
+        let _ = serde_json::to_writer(&mut body, &document);
+        let mut response = Response::new(Bytes::from(body).into());
         *response.status_mut() = status;
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
@@ -218,12 +222,12 @@ impl Problem {
 
 /// RFC 9457 section 3.1, with our own members behind.
 #[derive(Serialize)]
-struct Document {
+struct Document<'a> {
     #[serde(rename = "type")]
     kind: &'static str,
     title: &'static str,
     status: u16,
-    detail: String,
+    detail: Cow<'a, str>,
     code: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     field: Option<&'static str>,

@@ -12,7 +12,7 @@ use super::Service;
 use super::code::Code;
 use super::problem::Problem;
 use super::request::{MAX_VERSION, at_most, build_id, failed, license_id, site_host};
-use crate::model::binding::Report;
+use crate::model::binding::Sighting;
 use crate::model::version::Version;
 
 /// The parameters of the operation (interface 4.2). Unknown ones are ignored: updater clients add their own.
@@ -55,12 +55,9 @@ pub fn reply(
     };
     tracing::debug!(license = id.log_tag(), site = %host, code, "asked for updates");
     let manifest = decided.map_err(|refusal| failed(service, address, Problem::Refused(refusal)))?;
-    let mut report = Report { build_id, last_seen: Some(now), ..Report::default() };
-    let version = current.and_then(|version| Report::meaningful_version(version.as_str()));
-    if let (Some(version), Ok(slug)) = (version, slug.parse()) {
-        report.current_versions.extend([(slug, version)]);
-    }
-    service.gate.bindings().report(&id, &host, report);
+    let current_version = current.as_ref().map(|version| (slug, version.as_str()));
+    let sighting = Sighting { time: now, build_id, plugin_version: None, current_version };
+    service.gate.bindings().report(&id, &host, &sighting);
 
     let code = if manifest.is_some() { Code::Update } else { Code::UpToDate };
     let mut response = Response::new(manifest.unwrap_or(Bytes::from_static(b"{}")).into());

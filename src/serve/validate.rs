@@ -18,7 +18,7 @@ use super::problem::Problem;
 use super::request::{MAX_VERSION, at_most, build_id, failed, license_id, site_host};
 use super::signer::SignError;
 use super::signing_queue::Lane;
-use crate::model::binding::Report;
+use crate::model::binding::Sighting;
 use crate::model::statement::{Grant, Statement, Verdict};
 use crate::store::StoreError;
 
@@ -73,22 +73,17 @@ pub async fn reply(
 
     let now = Utc::now();
     let snapshot = service.gate.snapshot();
-    let report = Report {
-        plugin_version: question.plugin_version.as_deref().and_then(Report::meaningful_version),
-        build_id,
-        last_seen: Some(now),
-        ..Report::default()
-    };
-    let finding = service.gate.validate(&snapshot, &id, &host, report, now).await.map_err(store_problem)?;
+    let plugin_version = question.plugin_version.as_deref();
+    let sighting = Sighting { time: now, build_id, plugin_version, current_version: None };
+    let finding = service.gate.validate(&snapshot, &id, &host, &sighting).await.map_err(store_problem)?;
     if finding.license.is_none() {
         service.limits.check_failure(address)?;
     }
-    let (license, code) = (id.log_tag(), finding.verdict.code());
     if finding.verdict == Verdict::BoundElsewhere {
         // For abuse review: which build asks from where it must not.
-        tracing::info!(license, site = %host, build_id = build_id.map(tracing::field::display), "bound elsewhere");
+        tracing::info!(license = id.log_tag(), site = %host, build_id = build_id.map(tracing::field::display), "bound elsewhere");
     } else {
-        tracing::debug!(license, site = %host, code, "validated");
+        tracing::debug!(license = id.log_tag(), site = %host, code = finding.verdict.code(), "validated");
     }
 
     let license = finding.license.as_deref();

@@ -17,7 +17,6 @@ use crate::model::license_key::LicenseId;
 use super::disk::StoreDisk;
 use super::ledger::compaction;
 use super::picture::{Gathering, Tally};
-use super::syncer::Key;
 use super::{Index, StoreError, disk, loading};
 
 /// A store, open for a look; nothing is made or changed.
@@ -123,8 +122,8 @@ impl Reader {
         })?;
         let bindings = gathering.finish().remove(license).unwrap_or_default();
         let report = |binding: &Binding| {
-            let key = Key { license: *license, host: binding.host.clone() };
-            self.index.as_ref().and_then(|index| index.report(&key).ok().flatten()).unwrap_or_default()
+            let index = self.index.as_ref();
+            index.and_then(|index| index.report(license, &binding.host).ok().flatten()).unwrap_or_default()
         };
         Ok(bindings.iter().map(|binding| (binding.clone(), report(binding))).collect())
     }

@@ -27,7 +27,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 
 use crate::histogram::Durations;
-use crate::model::binding::{Binding, Report};
+use crate::model::binding::{Binding, Sighting};
 use crate::model::license::License;
 use crate::model::license_key::LicenseId;
 use crate::model::site_host::SiteHost;
@@ -36,7 +36,7 @@ use self::sled::Index;
 use held::{Decision, Held};
 use picture::Picture;
 use reports::Reports;
-use syncer::{Disk, Key, Syncer};
+use syncer::{Disk, Syncer};
 
 pub use inspect::{Reader, read_only};
 
@@ -57,9 +57,9 @@ pub trait Bindings: Send + Sync {
 
     /// Takes over what a bound site reported: never blocks on a disk, never fails, written a few seconds later.
     ///
-    /// At most 65,536 reports wait; where the disk is slower than the sites, reports of further sites are dropped and
-    /// their number is logged.
-    fn report(&self, license: &LicenseId, host: &SiteHost, report: Report);
+    /// At most 65,536 reports wait and some 2,000 a second are written; where more come in, reports of further sites are
+    /// dropped and their number is logged.
+    fn report(&self, license: &LicenseId, host: &SiteHost, sighting: &Sighting<'_>);
 
     /// Whether bindings become durable.
     fn health(&self) -> Health;
@@ -194,8 +194,8 @@ impl Bindings for Store {
         Box::pin(self.bind(license, host, now))
     }
 
-    fn report(&self, license: &LicenseId, host: &SiteHost, report: Report) {
-        self.reports.add(Key { license: *license, host: host.clone() }, report);
+    fn report(&self, license: &LicenseId, host: &SiteHost, sighting: &Sighting<'_>) {
+        self.reports.add(license, host, sighting);
     }
 
     fn health(&self) -> Health {

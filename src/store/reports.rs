@@ -6,9 +6,9 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::model::binding::Report;
-
-use super::syncer::Key;
+use crate::model::binding::{Report, Sighting};
+use crate::model::license_key::LicenseId;
+use crate::model::site_host::SiteHost;
 
 /// So that requests seldom meet at a lock; also how many writes it takes to write everything.
 pub(super) const SHARDS: usize = 64;
@@ -16,13 +16,19 @@ pub(super) const SHARDS: usize = 64;
 /// Sites whose reports may wait in one shard; 65,536 in all.
 const SHARD_CAPACITY: usize = 1_024;
 
-/// Reports by site.
-pub(super) type Batch = HashMap<Key, Report>;
+/// Reports by license and site. A license has few sites, so they are looked through.
+pub(super) type Batch = HashMap<LicenseId, Vec<(SiteHost, Report)>>;
 
 /// All reports that wait.
 pub(super) struct Reports {
-    shards: [Mutex<Batch>; SHARDS],
+    shards: [Mutex<Shard>; SHARDS],
     dropped: AtomicU64,
+}
+
+#[derive(Default)]
+struct Shard {
+    waiting: Batch,
+    sites: usize,
 }
 
 impl Default for Reports {
@@ -32,32 +38,41 @@ impl Default for Reports {
 }
 
 impl Reports {
-    /// Takes over a report.
-    pub(super) fn add(&self, key: Key, report: Report) {
-        let mut waiting = self.lock(shard_of(&key));
-        if let Some(earlier) = waiting.get_mut(&key) {
-            earlier.merge(report);
-        } else if waiting.len() < SHARD_CAPACITY {
-            waiting.insert(key, report);
-        } else {
-            self.dropped.fetch_add(1, Ordering::Relaxed);
-        }
+    /// Takes over what a site said.
+    pub(super) fn add(&self, license: &LicenseId, host: &SiteHost, sighting: &Sighting<'_>) {
+        self.change(license, host, |report| report.note(sighting));
     }
 
     /// Empties a shard.
     pub(super) fn take(&self, shard: usize) -> Batch {
-        std::mem::take(&mut *self.lock(shard))
+        std::mem::take(&mut *self.lock(shard)).waiting
     }
 
     /// Puts back what could not be written, under what came in since.
     pub(super) fn put_back(&self, batch: Batch) {
-        for (key, mut earlier) in batch {
-            let mut waiting = self.lock(shard_of(&key));
-            if let Some(newer) = waiting.remove(&key) {
-                earlier.merge(newer);
+        for (license, sites) in batch {
+            for (host, mut earlier) in sites {
+                self.change(&license, &host, |newer| {
+                    earlier.merge(std::mem::take(newer));
+                    *newer = earlier;
+                });
             }
-            drop(waiting);
-            self.add(key, earlier);
+        }
+    }
+
+    /// Changes the report of a site; where none waits it is an empty one, if there is room.
+    fn change(&self, license: &LicenseId, host: &SiteHost, change: impl FnOnce(&mut Report)) {
+        let mut shard = self.lock(shard_of(license));
+        let known = shard.waiting.get_mut(license).and_then(|sites| sites.iter_mut().find(|(site, _)| site == host));
+        if let Some((_, report)) = known {
+            change(report);
+        } else if shard.sites < SHARD_CAPACITY {
+            let mut report = Report::default();
+            change(&mut report);
+            shard.waiting.entry(*license).or_default().push((host.clone(), report));
+            shard.sites += 1;
+        } else {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
 
@@ -66,12 +81,12 @@ impl Reports {
         self.dropped.swap(0, Ordering::Relaxed)
     }
 
-    fn lock(&self, shard: usize) -> MutexGuard<'_, Batch> {
+    fn lock(&self, shard: usize) -> MutexGuard<'_, Shard> {
         self.shards[shard].lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// A license id is a digest, so its first byte spreads licenses evenly.
-fn shard_of(key: &Key) -> usize {
-    usize::from(key.license.as_bytes()[0]) % SHARDS
+fn shard_of(license: &LicenseId) -> usize {
+    usize::from(license.as_bytes()[0]) % SHARDS
 }

@@ -15,11 +15,12 @@ use std::time::{Duration, Instant};
 use ::sled::{Batch, Config, Db, Mode, Tree};
 
 use crate::model::binding::Report;
+use crate::model::license_key::LicenseId;
+use crate::model::site_host::SiteHost;
 
 use super::ledger::{Entry, Position};
 use super::picture::Tally;
 use super::reports;
-use super::syncer::Key;
 
 /// The length of a license id in a key.
 const LICENSE_ID: usize = 32;
@@ -66,8 +67,7 @@ impl Index {
         self.change(entries.len(), |files| {
             let mut batch = Batch::default();
             for Entry { license, binding } in entries {
-                let key = [license.as_bytes(), binding.host.as_str().as_bytes()].concat();
-                batch.insert(key, to_json(&binding.bound_at)?);
+                batch.insert(to_key(license, &binding.host), to_json(&binding.bound_at)?);
             }
             if let Some(position) = position {
                 batch.insert(POSITION, to_json(&position)?);
@@ -91,18 +91,21 @@ impl Index {
     }
 
     /// What a site reported.
-    pub(super) fn report(&self, key: &Key) -> io::Result<Option<Report>> {
-        self.with(|files| read_report(files, key))
+    pub(super) fn report(&self, license: &LicenseId, host: &SiteHost) -> io::Result<Option<Report>> {
+        self.with(|files| read_report(files, &to_key(license, host)))
     }
 
     /// Merges reports into those stored.
     pub(super) fn write_reports(&self, reports: &reports::Batch) -> io::Result<()> {
-        self.change(reports.len(), |files| {
+        self.change(reports.values().map(Vec::len).sum(), |files| {
             let mut batch = Batch::default();
-            for (key, report) in reports {
-                let mut merged = read_report(files, key)?.unwrap_or_default();
-                merged.merge(report.clone());
-                batch.insert(to_bytes(key), to_json(&merged)?);
+            for (license, sites) in reports {
+                for (host, report) in sites {
+                    let key = to_key(license, host);
+                    let mut merged = read_report(files, &key)?.unwrap_or_default();
+                    merged.merge(report.clone());
+                    batch.insert(key, to_json(&merged)?);
+                }
             }
             files.reports.apply_batch(batch)
         })
@@ -182,13 +185,13 @@ fn is_locked(error: &::sled::Error) -> bool {
     matches!(error, ::sled::Error::Io(error) if error.to_string().starts_with("could not acquire lock"))
 }
 
-fn to_bytes(key: &Key) -> Vec<u8> {
-    [key.license.as_bytes(), key.host.as_str().as_bytes()].concat()
+fn to_key(license: &LicenseId, host: &SiteHost) -> Vec<u8> {
+    [license.as_bytes(), host.as_str().as_bytes()].concat()
 }
 
 /// A report that cannot be read counts as none: a newer one takes its place.
-fn read_report(files: &Files, key: &Key) -> ::sled::Result<Option<Report>> {
-    Ok(files.reports.get(to_bytes(key))?.and_then(|json| serde_json::from_slice(&json).ok()))
+fn read_report(files: &Files, key: &[u8]) -> ::sled::Result<Option<Report>> {
+    Ok(files.reports.get(key)?.and_then(|json| serde_json::from_slice(&json).ok()))
 }
 
 fn to_json(value: &impl serde::Serialize) -> ::sled::Result<Vec<u8>> {

@@ -12,6 +12,7 @@ use tokio::task::JoinSet;
 use super::ledger::Entry;
 use super::syncer::QUEUE;
 use super::*;
+use crate::model::binding::Report;
 use crate::model::license::{Released, Sites, Status};
 
 fn license(number: u8, sites: u32) -> License {
@@ -34,6 +35,10 @@ fn host(text: &str) -> SiteHost {
 
 fn at(seconds: i64) -> DateTime<Utc> {
     DateTime::from_timestamp(seconds, 0).unwrap()
+}
+
+fn seen(seconds: i64) -> Sighting<'static> {
+    Sighting { time: at(seconds), build_id: None, plugin_version: None, current_version: None }
 }
 
 fn hosts_of(store: &dyn Bindings, license: &License) -> Vec<String> {
@@ -385,18 +390,17 @@ async fn a_released_host_makes_room_and_can_be_bound_anew() {
 async fn reports_are_merged_and_written_at_the_end() {
     let folder = TempDir::new().unwrap();
     let (license, site) = (license(1, 1), host("a.com"));
-    let version = |version: &str| Report { plugin_version: Some(version.into()), ..Report::default() };
-    let seen = |seconds| Report { last_seen: Some(at(seconds)), ..Report::default() };
+    let version = |version: &'static str| Sighting { plugin_version: Some(version), ..seen(0) };
     let expected = Report { plugin_version: Some("1.1".into()), last_seen: Some(at(9)), ..Report::default() };
 
     let store = open(folder.path()).unwrap();
     store.bind(&license, &site, at(1)).await.unwrap();
     for report in [version("1.0"), seen(7), version("1.1")] {
-        store.report(&license.id, &site, report);
+        store.report(&license.id, &site, &report);
     }
     drop(store);
     let store = open(folder.path()).unwrap();
-    store.report(&license.id, &site, seen(9));
+    store.report(&license.id, &site, &seen(9));
     store.close().unwrap();
     drop(store);
     let found = read_only(folder.path()).unwrap().of(&license.id).unwrap();
@@ -409,10 +413,10 @@ async fn reports_that_could_not_be_written_are_kept() {
     memory.state.lock().unwrap().refuses_reports = true;
     let (license, site) = (license(1, 1), host("a.com"));
     let report = Report { last_seen: Some(at(1)), ..Report::default() };
-    store.report(&license.id, &site, report.clone());
+    store.report(&license.id, &site, &seen(1));
     assert!(matches!(store.close(), Err(StoreError::NotDurable(_))));
     let waiting: reports::Batch = (0..reports::SHARDS).flat_map(|shard| store.reports.take(shard)).collect();
-    assert_eq!(waiting, [(Key { license: license.id, host: site }, report)].into());
+    assert_eq!(waiting, [(license.id, vec![(site, report)])].into());
 }
 
 #[tokio::test]
@@ -423,7 +427,7 @@ async fn reports_are_written_and_a_disk_that_works_again_is_noticed_without_anyb
     let (license, site) = (license(1, 1), host("a.com"));
     start_binding(&store, &license, "a.com").await;
     memory.wait_for("sync begins", 1);
-    store.report(&license.id, &site, Report { last_seen: Some(at(1)), ..Report::default() });
+    store.report(&license.id, &site, &seen(1));
     memory.end_sync(false);
     memory.wait_for("sync begins", 2);
     assert!(store.health().state.is_err());
@@ -440,12 +444,12 @@ async fn reports_are_written_and_a_disk_that_works_again_is_noticed_without_anyb
 #[test]
 fn waiting_reports_are_bounded() {
     let reports = Reports::default();
-    let key = |number| Key { license: LicenseId::from_bytes([1; 32]), host: host(&format!("site-{number}.com")) };
+    let (license, site) = (license(1, 1).id, |number| host(&format!("site-{number}.com")));
     for number in 0..1_030 {
-        reports.add(key(number), Report::default());
+        reports.add(&license, &site(number), &seen(1));
     }
     assert_eq!(reports.take_dropped(), 6);
-    reports.add(key(0), Report::default());
+    reports.add(&license, &site(0), &seen(2));
     assert_eq!(reports.take_dropped(), 0, "a site that waits already costs nothing more");
 }
 

@@ -6,7 +6,7 @@ use std::thread;
 
 use chrono::{DateTime, Utc};
 use countersign::config::{Config, PathSettings, ServeSettings};
-use countersign::model::binding::{Binding, Report};
+use countersign::model::binding::{Binding, Sighting};
 use countersign::model::license_key::LicenseId;
 use countersign::model::site_host::SiteHost;
 use countersign::serve;
@@ -35,7 +35,7 @@ impl Bindings for Broken {
         Box::pin(async { Err((self.0)()) })
     }
 
-    fn report(&self, _: &LicenseId, _: &SiteHost, _: Report) {}
+    fn report(&self, _: &LicenseId, _: &SiteHost, _: &Sighting<'_>) {}
 
     fn health(&self) -> Health {
         Health { state: Err(StoreError::NotDurable("no space left".into())), since: DateTime::UNIX_EPOCH }
