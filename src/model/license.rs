@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use chrono::{DateTime, NaiveDate, Utc};
@@ -104,16 +105,49 @@ impl std::fmt::Display for Sites {
     }
 }
 
+/// What the vendor released; few licenses have any, so it takes no room in the others.
+#[derive(Clone, Debug, Default)]
+pub struct Released(Option<Box<ReleaseTimes>>);
+
 /// Times before which bindings are void: of one host, and of all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Released {
+pub struct ReleaseTimes {
     /// `host = time`.
     pub hosts: BTreeMap<SiteHost, DateTime<Utc>>,
     /// `"*" = time`.
     pub all: Option<DateTime<Utc>>,
 }
 
-impl Released {
+impl From<ReleaseTimes> for Released {
+    fn from(times: ReleaseTimes) -> Self {
+        Self((times != ReleaseTimes::default()).then(|| Box::new(times)))
+    }
+}
+
+impl PartialEq for Released {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+impl Eq for Released {}
+
+impl Deref for Released {
+    type Target = ReleaseTimes;
+
+    fn deref(&self) -> &ReleaseTimes {
+        static NONE: ReleaseTimes = ReleaseTimes { hosts: BTreeMap::new(), all: None };
+        self.0.as_deref().unwrap_or(&NONE)
+    }
+}
+
+impl DerefMut for Released {
+    fn deref_mut(&mut self) -> &mut ReleaseTimes {
+        self.0.get_or_insert_default()
+    }
+}
+
+impl ReleaseTimes {
     /// Whether the vendor made this binding void.
     pub fn voids(&self, binding: &Binding) -> bool {
         self.time_of(&binding.host).is_some_and(|time| binding.bound_at < time)
@@ -242,7 +276,7 @@ mod tests {
         moved.released.hosts.insert(host("a.com"), at(10));
         assert_eq!(moved.seat(&[binding("a.com", 9)], &host("b.com")), Seat::Free);
         assert_eq!(moved.seat(&[binding("a.com", 10)], &host("b.com")), Seat::Taken { first: &host("a.com") });
-        moved.released = Released { all: Some(at(20)), ..Released::default() };
+        moved.released = ReleaseTimes { all: Some(at(20)), ..ReleaseTimes::default() }.into();
         assert_eq!(moved.seat(&[binding("a.com", 19)], &host("b.com")), Seat::Free);
     }
 

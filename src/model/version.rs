@@ -59,6 +59,11 @@ fn split_numbers(text: &str) -> (&str, &str) {
 impl Version {
     /// The order of PHP's `version_compare`.
     pub fn cmp_php(&self, other: &Self) -> Ordering {
+        // Numbers alone are canonical, and most versions are nothing else.
+        let numbers = |version: &Self| version.0.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+        if numbers(self) && numbers(other) {
+            return compare_canonical(self.0.as_bytes(), other.0.as_bytes());
+        }
         php_version_compare(&self.0, &other.0)
     }
 

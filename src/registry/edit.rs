@@ -6,7 +6,6 @@
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use chrono::{DateTime, NaiveDate, Utc};
 use toml_edit::{Array, ArrayOfTables, DocumentMut, Item, Table, value};
@@ -102,7 +101,7 @@ impl Editor {
     }
 
     /// Changes a license where it stands.
-    pub fn change(self, license: &Arc<License>, change: &Change) -> Result<(), EditError> {
+    pub fn change(self, license: &License, change: &Change) -> Result<(), EditError> {
         let Some((path, line)) = self.registry.place(&license.id) else { return Ok(()) };
         let path = path.to_owned();
         let old = fs::read_to_string(&path).map_err(|source| EditError::Io { path: path.clone(), source })?;
@@ -116,7 +115,7 @@ impl Editor {
         let draft = RegistryFiles::folder(&self.folder).with_draft(path, new.clone());
         let registry = Registry::read(&draft).map_err(EditError::WouldNotLoad)?;
         let others = usize::from(self.registry.license(&meant.id).is_none()) + self.registry.license_count();
-        if registry.license(&meant.id).is_none_or(|found| **found != *meant) || registry.license_count() != others {
+        if registry.license(&meant.id).is_none_or(|found| found != meant) || registry.license_count() != others {
             return Err(EditError::Layout { path: path.to_owned() });
         }
         // A text editor knows nothing of the lock.
@@ -179,6 +178,8 @@ fn date_value(date: NaiveDate) -> Item {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::model::license_key::LicenseId;
     use crate::registry::splice::tests::{ID, sample};
@@ -221,7 +222,7 @@ mod tests {
             let id = ID.parse().unwrap();
             let (before, after) = (before.license(&id).unwrap(), after.license(&id).unwrap());
             assert_ne!(before, after);
-            assert_eq!(**after, change.applied_to(before));
+            assert_eq!(*after, change.applied_to(before));
         }
     }
 
@@ -229,7 +230,7 @@ mod tests {
     fn a_new_license_is_appended_and_reads_back_as_it_was_meant() {
         let instance = Instance::new("a.toml", &sample());
         let editor = Editor::open(instance.0.path()).unwrap();
-        let mut license = editor.registry().licenses().next().unwrap().as_ref().clone();
+        let mut license = editor.registry().licenses().next().unwrap().clone();
         license.id = LicenseId::from_bytes([7; 32]);
         license.note = "two\nlines, \"quoted\" \\ 🦀".into();
         license.modules = Arc::new([("v2.pdf".parse().unwrap(), vec!["api".parse().unwrap()])].into());
@@ -252,7 +253,7 @@ mod tests {
     fn nothing_is_written_where_the_registry_would_not_load() {
         let instance = Instance::new("a.toml", &sample());
         let editor = Editor::open(instance.0.path()).unwrap();
-        let mut license = editor.registry().license(&ID.parse().unwrap()).unwrap().as_ref().clone();
+        let mut license = editor.registry().license(&ID.parse().unwrap()).unwrap().clone();
         license.modules = Arc::default();
         license.id = LicenseId::from_bytes([7; 32]);
         assert!(matches!(editor.add("a.toml", &license), Err(EditError::WouldNotLoad(_))));
@@ -263,7 +264,7 @@ mod tests {
     fn a_file_that_a_text_editor_changed_meanwhile_is_not_overwritten() {
         let instance = Instance::new("a.toml", &sample());
         let editor = Editor::open(instance.0.path()).unwrap();
-        let license = editor.registry().license(&ID.parse().unwrap()).unwrap().as_ref().clone();
+        let license = editor.registry().license(&ID.parse().unwrap()).unwrap().clone();
         let path = instance.0.path().join("licenses/a.toml");
         let (old, new) = (sample() + "# theirs, before it was read\n", sample());
         assert!(matches!(editor.write(&path, Some(old), new, &license), Err(EditError::Changed { .. })));
@@ -277,7 +278,7 @@ mod tests {
             for number in 1..=8 {
                 scope.spawn(move || {
                     let editor = Editor::open(folder).unwrap();
-                    let mut license = editor.registry().license(&ID.parse().unwrap()).unwrap().as_ref().clone();
+                    let mut license = editor.registry().license(&ID.parse().unwrap()).unwrap().clone();
                     license.id = LicenseId::from_bytes([number; 32]);
                     editor.add("a.toml", &license).unwrap();
                 });

@@ -2,13 +2,12 @@
 //!
 //! Both spell the same fields; JSON writes dates and times as strings. The registry takes all licenses or none.
 
-use std::collections::hash_map::{Entry, HashMap};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::num::NonZeroU32;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::model::license::{License, Modules, Released, Sites, Status};
+use crate::model::license::{License, Modules, ReleaseTimes, Released, Sites, Status};
 use crate::model::license_key::{LicenseId, LicenseKey};
 use crate::model::name::Name;
 use crate::model::site_host::SiteHost;
@@ -17,13 +16,17 @@ use super::RegistryError;
 use super::complaint::Complaint;
 use super::document::{Table, Value};
 use super::files::{Listed, RegistryFiles};
+use super::plain_line::PlainLine;
 use super::reader::{Reader, array, table};
 
 /// Longer than a year, a grace period is no grace any more.
-const MAX_GRACE_PERIOD_HOURS: u32 = 8_760;
+pub const MAX_GRACE_PERIOD_HOURS: u32 = 8_760;
 
 /// An export that is wrong in every line is told so this often.
 const MAX_COMPLAINTS: usize = 1_000;
+
+/// Texts of module sets that are remembered; an export has few.
+const MAX_TEXTS: usize = 1_024;
 
 const FIELDS: &[&str] =
     &["id", "status", "expires", "modules", "sites", "grace_period_hours", "note", "hosts", "released"];
@@ -32,60 +35,107 @@ const FIELDS: &[&str] =
 #[derive(Debug, Default)]
 pub struct Licenses {
     files: Vec<PathBuf>,
-    by_id: HashMap<LicenseId, Held>,
-    /// Every set of modules once, however many licenses grant it.
-    modules: HashSet<Arc<Modules>>,
+    /// In the order of their ids: a million of them shall fit into memory, and be found with few looks at it.
+    held: Vec<Held>,
+    /// Where those begin whose ids begin with 0, 1, 2, … in their first `bits`. Ids are digests, so it is about one each.
+    starts: Vec<u32>,
+    bits: u32,
 }
 
-/// A license, and the number of its file and line: a million of them shall fit into memory.
+/// A license, and the number of its file and line.
 #[derive(Debug)]
 struct Held {
-    license: Arc<License>,
+    license: License,
     file: u32,
     line: u32,
+}
+
+/// What is shared between licenses while they are read.
+#[derive(Default)]
+struct Known {
+    /// Every set of modules once, however many licenses grant it.
+    modules: HashSet<Arc<Modules>>,
+    /// The same by its text in an export.
+    texts: HashMap<String, Arc<Modules>>,
 }
 
 impl Licenses {
     /// Reads every license file, in the order of their names.
     pub fn load(files: &RegistryFiles) -> Result<(Self, Vec<Complaint>), RegistryError> {
-        let mut licenses = Self::default();
+        let (mut licenses, mut known) = (Self::default(), Known::default());
         let mut complaints = Vec::new();
         for listed in files.list("licenses")? {
             licenses.files.push(listed.file.clone());
-            complaints.extend(licenses.read(files, &listed));
+            complaints.extend(licenses.read(files, &listed, &mut known));
         }
-        licenses.modules = HashSet::new();
+        licenses.held.shrink_to_fit();
+        licenses.held.sort_unstable_by_key(|held| (held.license.id, held.file, held.line));
+        complaints.extend(licenses.twins());
+        licenses.index();
         Ok((licenses, complaints))
     }
 
     /// A license and its place: the file, and the line counted from 1.
-    pub fn get(&self, id: &LicenseId) -> Option<(&Arc<License>, &PathBuf, usize)> {
-        self.by_id.get(id).map(|held| (&held.license, &self.files[held.file as usize], held.line as usize))
+    pub fn get(&self, id: &LicenseId) -> Option<(&License, &Path, usize)> {
+        let first = first_bits(id, self.bits);
+        let stretch = *self.starts.get(first)? as usize..*self.starts.get(first + 1)? as usize;
+        let held = self.held[stretch].iter().find(|held| held.license.id == *id)?;
+        Some((&held.license, &self.files[held.file as usize], held.line as usize))
     }
 
-    /// All licenses, in no order.
-    pub fn iter(&self) -> impl Iterator<Item = &Arc<License>> {
-        self.by_id.values().map(|held| &held.license)
+    /// All licenses, in the order of their ids.
+    pub fn iter(&self) -> impl Iterator<Item = &License> {
+        self.held.iter().map(|held| &held.license)
     }
 
     /// How many there are.
     pub fn len(&self) -> usize {
-        self.by_id.len()
+        self.held.len()
     }
 
-    fn read(&mut self, files: &RegistryFiles, listed: &Listed) -> Vec<Complaint> {
+    /// Complains about every license that stands somewhere else already, and takes it out.
+    fn twins(&mut self) -> Vec<Complaint> {
+        let (files, mut complaints) = (&self.files, Vec::new());
+        self.held.dedup_by(|later, first| {
+            let same = later.license.id == first.license.id;
+            if same && complaints.len() < MAX_COMPLAINTS {
+                let place = (files[first.file as usize].display(), first.line);
+                let tag = first.license.id.log_tag();
+                let message = format!("the license {tag} is already at {}:{}", place.0, place.1);
+                let (file, line) = (files[later.file as usize].clone(), later.line as usize);
+                complaints.push(Complaint { file, line, column: 1, message });
+            }
+            same
+        });
+        complaints.sort_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));
+        complaints
+    }
+
+    fn index(&mut self) {
+        self.bits = self.held.len().checked_ilog2().unwrap_or(0);
+        let mut starts = vec![0; (1 << self.bits) + 1];
+        for held in &self.held {
+            starts[first_bits(&held.license.id, self.bits) + 1] += 1;
+        }
+        for at in 1..starts.len() {
+            starts[at] += starts[at - 1];
+        }
+        self.starts = starts;
+    }
+
+    fn read(&mut self, files: &RegistryFiles, listed: &Listed, known: &mut Known) -> Vec<Complaint> {
         let text = match files.text(listed) {
             Ok(text) => text,
             Err(complaint) => return vec![complaint],
         };
         match listed.name.rsplit_once('.') {
-            Some((_, "toml")) => self.read_toml(listed, &text),
-            Some((_, "jsonl")) => self.read_jsonl(listed, &text),
+            Some((_, "toml")) => self.read_toml(listed, &text, known),
+            Some((_, "jsonl")) => self.read_jsonl(listed, &text, known),
             _ => vec![Complaint::of_file(&listed.file, "not a license file: its name must end in .toml or .jsonl")],
         }
     }
 
-    fn read_toml(&mut self, listed: &Listed, text: &str) -> Vec<Complaint> {
+    fn read_toml(&mut self, listed: &Listed, text: &str, known: &mut Known) -> Vec<Complaint> {
         let expected = "an array of tables, each [[license]]";
         let (mut reader, document) = Reader::toml(&listed.file, text);
         let Some(document) = document else { return reader.complaints() };
@@ -93,18 +143,28 @@ impl Licenses {
         let tables = reader.field(&document, "license", expected, array);
         for node in tables.map_or(&[][..], |(_, tables)| tables) {
             if let Some((_, table)) = reader.typed(node, "license", expected, table) {
-                self.take(&mut reader, table);
+                self.take(&mut reader, table, known);
             }
         }
         reader.complaints()
     }
 
-    fn read_jsonl(&mut self, listed: &Listed, text: &str) -> Vec<Complaint> {
+    fn read_jsonl(&mut self, listed: &Listed, text: &str, known: &mut Known) -> Vec<Complaint> {
         let mut complaints = Vec::new();
         for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+            let plain = PlainLine::read(line);
+            let modules = plain.as_ref().and_then(|plain| known.texts.get(plain.modules()).cloned());
+            if let Some(license) = plain.as_ref().zip(modules).and_then(|(plain, modules)| plain.license(modules)) {
+                self.hold(license, index + 1);
+                continue;
+            }
             let (mut reader, table) = Reader::json(&listed.file, index + 1, line);
-            if let Some(table) = table {
-                self.take(&mut reader, &table);
+            let license = table.and_then(|table| self.take(&mut reader, &table, known));
+            if let (Some(license), Some(plain)) = (license, plain)
+                && known.texts.len() < MAX_TEXTS
+            {
+                let modules = license.modules.clone();
+                known.texts.insert(plain.modules().to_owned(), modules);
             }
             complaints.extend(reader.complaints());
             if complaints.len() >= MAX_COMPLAINTS {
@@ -115,25 +175,26 @@ impl Licenses {
         complaints
     }
 
-    fn take(&mut self, reader: &mut Reader<'_>, table: &Table<'_>) {
-        let Some(mut license) = license(reader, table) else { return };
-        match self.modules.get(&license.modules) {
+    fn take(&mut self, reader: &mut Reader<'_>, table: &Table<'_>, known: &mut Known) -> Option<&License> {
+        let mut license = license(reader, table)?;
+        match known.modules.get(&license.modules) {
             Some(shared) => license.modules = shared.clone(),
-            None => drop(self.modules.insert(license.modules.clone())),
+            None => drop(known.modules.insert(license.modules.clone())),
         }
-        let file = self.files.len() - 1;
-        match self.by_id.entry(license.id) {
-            Entry::Vacant(vacant) => {
-                let (file, line) = (file as u32, reader.line(table.at) as u32);
-                vacant.insert(Held { license: Arc::new(license), file, line });
-            }
-            Entry::Occupied(first) => {
-                let place = (self.files[first.get().file as usize].display(), first.get().line);
-                let tag = license.id.log_tag();
-                reader.complain(table.at, format!("the license {tag} is already at {}:{}", place.0, place.1));
-            }
-        }
+        self.hold(license, reader.line(table.at));
+        self.held.last().map(|held| &held.license)
     }
+
+    /// Takes over a license of the last file.
+    fn hold(&mut self, license: License, line: usize) {
+        self.held.push(Held { license, file: self.files.len() as u32 - 1, line: line as u32 });
+    }
+}
+
+/// The first `bits` of an id as a number; at most 32.
+fn first_bits(id: &LicenseId, bits: u32) -> usize {
+    let [a, b, c, d, ..] = *id.as_bytes();
+    (u64::from(u32::from_be_bytes([a, b, c, d])) >> (32 - bits)) as usize
 }
 
 /// What the table says, if nothing is wrong with it.
@@ -230,7 +291,7 @@ fn host(reader: &mut Reader<'_>, at: usize, field: &str, text: &str) -> Option<S
 
 fn released(reader: &mut Reader<'_>, table: &Table<'_>) -> Released {
     let Some(inner) = reader.table(table, "released") else { return Released::default() };
-    let mut released = Released { hosts: BTreeMap::new(), all: None };
+    let mut released = ReleaseTimes::default();
     for (name, field) in &inner.fields {
         let time = reader.time(inner, name);
         if name == "*" {
@@ -239,7 +300,7 @@ fn released(reader: &mut Reader<'_>, table: &Table<'_>) -> Released {
             released.hosts.insert(host, time);
         }
     }
-    released
+    released.into()
 }
 
 #[cfg(test)]
@@ -263,7 +324,7 @@ mod tests {
         let (licenses, complaints) = load(files);
         assert_eq!(complaints, [""; 0]);
         assert_eq!(licenses.len(), 1);
-        licenses.iter().next().unwrap().as_ref().clone()
+        licenses.iter().next().unwrap().clone()
     }
 
     #[test]

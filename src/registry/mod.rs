@@ -11,6 +11,7 @@ pub mod edit;
 mod files;
 mod git;
 mod licenses;
+mod plain_line;
 pub mod plugins;
 mod reader;
 mod splice;
@@ -18,7 +19,6 @@ mod splice;
 use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use crate::model::license::License;
 use crate::model::license_key::LicenseId;
@@ -94,17 +94,17 @@ impl Registry {
     }
 
     /// The license with that id.
-    pub fn license(&self, id: &LicenseId) -> Option<&Arc<License>> {
+    pub fn license(&self, id: &LicenseId) -> Option<&License> {
         self.licenses.get(id).map(|(license, ..)| license)
     }
 
     /// Where a license stands: its file, and its line counted from 1.
     pub fn place(&self, id: &LicenseId) -> Option<(&Path, usize)> {
-        self.licenses.get(id).map(|(_, file, line)| (file.as_path(), line))
+        self.licenses.get(id).map(|(_, file, line)| (file, line))
     }
 
-    /// All licenses, in no order.
-    pub fn licenses(&self) -> impl Iterator<Item = &Arc<License>> {
+    /// All licenses, in the order of their ids.
+    pub fn licenses(&self) -> impl Iterator<Item = &License> {
         self.licenses.iter()
     }
 

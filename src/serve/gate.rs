@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, Guard};
 use bytes::Bytes;
 use chrono::NaiveDate;
 
@@ -39,11 +39,11 @@ pub struct Gate {
 
 /// What a validation found.
 #[derive(Debug)]
-pub struct Finding {
+pub struct Finding<'a> {
     /// The answer to "am I licensed?".
     pub verdict: Verdict,
     /// The license, where the key is known.
-    pub license: Option<Arc<License>>,
+    pub license: Option<&'a License>,
     /// The first bound host, where the license is bound elsewhere.
     pub bound_domain: Option<SiteHost>,
 }
@@ -57,6 +57,11 @@ impl Gate {
     /// The snapshot in force.
     pub fn snapshot(&self) -> Arc<Snapshot> {
         self.snapshot.load_full()
+    }
+
+    /// The snapshot in force, for an answer that is given at once: costs no counter that all cores share.
+    pub fn glance(&self) -> Guard<Arc<Snapshot>> {
+        self.snapshot.load()
     }
 
     /// Puts another snapshot in force; requests under way finish with the one they took.
@@ -74,14 +79,14 @@ impl Gate {
     ///
     /// # Errors
     /// The binding could not be made durable; nothing was decided.
-    pub async fn validate(
+    pub async fn validate<'a>(
         &self,
-        snapshot: &Snapshot,
+        snapshot: &'a Snapshot,
         id: &LicenseId,
         host: &SiteHost,
         sighting: &Sighting<'_>,
-    ) -> Result<Finding, StoreError> {
-        let Some(license) = snapshot.registry.license(id).cloned() else {
+    ) -> Result<Finding<'a>, StoreError> {
+        let Some(license) = snapshot.registry.license(id) else {
             return Ok(Finding { verdict: Verdict::UnknownLicense, license: None, bound_domain: None });
         };
         let now = sighting.time;
@@ -90,7 +95,7 @@ impl Gate {
             Standing::Suspended => (Verdict::Suspended, None),
             Standing::Revoked => (Verdict::Revoked, None),
             Standing::Active if self.local_hosts == LocalHosts::Allow && host.is_local() => (Verdict::Ok, None),
-            Standing::Active => match self.bindings.bind(&license, host, now).await? {
+            Standing::Active => match self.bindings.bind(license, host, now).await? {
                 Outcome::Bound => {
                     self.bindings.report(id, host, sighting);
                     (Verdict::Ok, None)
@@ -112,7 +117,7 @@ impl Gate {
         current: Option<&Version>,
         today: NaiveDate,
     ) -> Result<Option<Bytes>, Refusal> {
-        let license = snapshot.registry.license(id).map(|license| &**license);
+        let license = snapshot.registry.license(id);
         if self.local_hosts == LocalHosts::Allow && host.is_local() {
             // Nobody is bound there under this rule, whoever may have been under another.
             return Err(entitlement::in_good_standing(license, today).err().unwrap_or(Refusal::LicenseNotBound));

@@ -32,6 +32,12 @@ const QUIET: Duration = Duration::from_millis(200);
 /// The files are looked at after so long even where some are never quiet: what is at rest need not wait for what is not.
 const IMPATIENCE: Duration = Duration::from_millis(1_000);
 
+/// Requests that still hold what was replaced are over after so long, nearly all of them.
+const LET_GO_PATIENCE: Duration = Duration::from_secs(1);
+
+/// How often they are looked for.
+const LET_GO_PAUSE: Duration = Duration::from_millis(5);
+
 /// Wakes that may wait: a burst of changes is one change.
 const PENDING: usize = 16;
 
@@ -304,7 +310,16 @@ impl File {
         }
         // This thread is the only one that replaces the snapshot.
         service.gate.replace(next);
+        let_go(&held);
         Ok(())
+    }
+}
+
+/// Waits until no request holds what was replaced, so that this thread frees it: a million licenses take a while.
+fn let_go(held: &Arc<Snapshot>) {
+    let deadline = Instant::now() + LET_GO_PATIENCE;
+    while Arc::strong_count(held) > 1 && Instant::now() < deadline {
+        thread::sleep(LET_GO_PAUSE);
     }
 }
 

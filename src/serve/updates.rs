@@ -46,7 +46,7 @@ pub fn reply(
     let now = Utc::now();
     // What is no version counts as absent.
     let current: Option<Version> = question.current_version.as_deref().and_then(|version| version.parse().ok());
-    let snapshot = service.gate.snapshot();
+    let snapshot = service.gate.glance();
     let decided = service.gate.manifest(&snapshot, &id, &host, slug, current.as_ref(), now.date_naive());
     let code = match &decided {
         Ok(Some(_)) => "update",

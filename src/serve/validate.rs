@@ -86,7 +86,7 @@ pub async fn reply(
         tracing::debug!(license = id.log_tag(), site = %host, code = finding.verdict.code(), "validated");
     }
 
-    let license = finding.license.as_deref();
+    let license = finding.license;
     let statement = Statement {
         verdict: finding.verdict,
         grant: license.filter(|_| finding.verdict == Verdict::Ok).map(|license| Grant {

@@ -136,10 +136,11 @@ pub(super) fn rebuild(path: &Path, loaded: &Loaded) -> io::Result<Index> {
     let index = Index::open(&index)?;
     // In the order of keys, which sled takes faster.
     let mut licenses: Vec<_> = loaded.picture.iter().collect();
-    licenses.sort_unstable_by_key(|(license, _)| **license);
+    licenses.sort_unstable_by_key(|bindings| *bindings.license());
     let mut entries = Vec::with_capacity(REBUILD_BATCH);
-    for (license, bindings) in licenses {
-        entries.extend(bindings.iter().map(|binding| Entry { license: *license, binding: binding.clone() }));
+    for bindings in licenses {
+        let license = *bindings.license();
+        entries.extend(bindings.iter().map(|binding| Entry { license, binding: binding.clone() }));
         if entries.len() >= REBUILD_BATCH {
             index.add(&entries, None)?;
             index.sync()?;

@@ -4,18 +4,19 @@
 //! for a license, and count what is under way; the syncer then says here what became durable and what did not.
 
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use chrono::{DateTime, Utc};
 use tokio::sync::watch;
 
-use crate::model::binding::Binding;
+use crate::model::binding::{Binding, Sighting};
 use crate::model::license::{License, Seat};
 use crate::model::license_key::LicenseId;
 use crate::model::site_host::SiteHost;
 
 use super::ledger::Entry;
-use super::picture::Picture;
+use super::picture::{Bindings, Bound, Picture};
 use super::syncer::Job;
 use super::{Outcome, StoreError};
 
@@ -29,7 +30,7 @@ pub(super) struct Held {
 
 #[derive(Default)]
 struct Shard {
-    durable: HashMap<LicenseId, Arc<[Binding]>>,
+    durable: Picture,
     pending: HashMap<LicenseId, Vec<Pending>>,
 }
 
@@ -69,16 +70,25 @@ impl Held {
     /// Takes over what was read from disk.
     pub(super) fn new(picture: Picture) -> Self {
         let mut shards: [Shard; SHARDS] = std::array::from_fn(|_| Shard::default());
-        for (license, bindings) in picture {
-            shards[shard_of(&license)].durable.insert(license, bindings);
+        for bindings in picture.into_iter() {
+            shards[shard_of(bindings.license())].durable.put(bindings);
         }
         Self { shards: shards.map(RwLock::new) }
     }
 
     /// The durable bindings of a license in the order of binding.
-    pub(super) fn of(&self, license: &LicenseId) -> Arc<[Binding]> {
+    pub(super) fn of(&self, license: &LicenseId) -> Bound {
         let shard = self.shards[shard_of(license)].read().unwrap_or_else(PoisonError::into_inner);
-        shard.durable.get(license).cloned().unwrap_or_default()
+        Bound(shard.durable.get(license).cloned())
+    }
+
+    /// Whether a site says something that the license's sites did not say last, minutes included.
+    pub(super) fn is_news(&self, license: &LicenseId, host: &SiteHost, sighting: &Sighting<'_>) -> bool {
+        let Sighting { time, build_id, plugin_version, current_version } = sighting;
+        let mut said = DefaultHasher::new();
+        (host, time.timestamp().div_euclid(60), build_id, plugin_version, current_version).hash(&mut said);
+        let shard = self.shards[shard_of(license)].read().unwrap_or_else(PoisonError::into_inner);
+        shard.durable.get(license).is_none_or(|bindings| bindings.is_news(said.finish()))
     }
 
     /// How many bindings are durable, void ones included. Looks at every license.
@@ -139,10 +149,11 @@ impl Held {
             }
         }
         if result.is_ok() {
-            let bindings = shard.durable.entry(license).or_default();
             // A void binding of the same host makes way.
-            let others = bindings.iter().filter(|other| other.host != binding.host);
-            *bindings = others.chain([&binding]).cloned().collect();
+            let before = shard.durable.get(&license).map_or(&[][..], |bindings| bindings);
+            let others = before.iter().filter(|other| other.host != binding.host);
+            let bindings = Bindings::new(license, others.chain([&binding]).cloned().collect());
+            shard.durable.put(bindings);
         }
         drop(shard);
         resolve.send_replace(Some(result));

@@ -120,7 +120,8 @@ impl Reader {
                 gathering.add(entry);
             }
         })?;
-        let bindings = gathering.finish().remove(license).unwrap_or_default();
+        let picture = gathering.finish();
+        let bindings = picture.get(license).map_or(&[][..], |bindings| bindings);
         let report = |binding: &Binding| {
             let index = self.index.as_ref();
             index.and_then(|index| index.report(license, &binding.host).ok().flatten()).unwrap_or_default()

@@ -27,7 +27,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 
 use crate::histogram::Durations;
-use crate::model::binding::{Binding, Sighting};
+use crate::model::binding::Sighting;
 use crate::model::license::License;
 use crate::model::license_key::LicenseId;
 use crate::model::site_host::SiteHost;
@@ -39,14 +39,15 @@ use reports::Reports;
 use syncer::{Disk, Syncer};
 
 pub use inspect::{Reader, read_only};
+pub use picture::Bound;
 
 /// The answer to [`Bindings::bind`], once it is known.
 pub type BindFuture<'a> = Pin<Box<dyn Future<Output = Result<Outcome, StoreError>> + Send + 'a>>;
 
 /// The bindings of all licenses.
 pub trait Bindings: Send + Sync {
-    /// The durable bindings of a license in the order of binding, void ones included. Costs a look-up in memory.
-    fn of(&self, license: &LicenseId) -> Arc<[Binding]>;
+    /// The durable bindings of a license. Costs a look-up in memory.
+    fn of(&self, license: &LicenseId) -> Bound;
 
     /// Binds `host` where it is not bound yet and there is room ([`License::seat`]).
     ///
@@ -57,7 +58,7 @@ pub trait Bindings: Send + Sync {
 
     /// Takes over what a bound site reported: never blocks on a disk, never fails, written a few seconds later.
     ///
-    /// At most 65,536 reports wait and some 2,000 a second are written; where more come in, reports of further sites are
+    /// What a license's site says again within a minute is nothing new. At most 65,536 reports wait and some 2,000 a second are written; where more come in, reports of further sites are
     /// dropped and their number is logged.
     fn report(&self, license: &LicenseId, host: &SiteHost, sighting: &Sighting<'_>);
 
@@ -186,7 +187,7 @@ impl Store {
 }
 
 impl Bindings for Store {
-    fn of(&self, license: &LicenseId) -> Arc<[Binding]> {
+    fn of(&self, license: &LicenseId) -> Bound {
         self.held.of(license)
     }
 
@@ -195,7 +196,9 @@ impl Bindings for Store {
     }
 
     fn report(&self, license: &LicenseId, host: &SiteHost, sighting: &Sighting<'_>) {
-        self.reports.add(license, host, sighting);
+        if self.held.is_news(license, host, sighting) {
+            self.reports.add(license, host, sighting);
+        }
     }
 
     fn health(&self) -> Health {

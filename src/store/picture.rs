@@ -1,9 +1,13 @@
 //! All bindings as the ledger tells them, gathered while it is read, and a tally to compare an index with.
+//!
+//! The same form serves in memory while the server runs: 96 bytes a license, and its hosts' names.
 
-use std::collections::hash_map::Entry as Slot;
+use std::borrow::Borrow;
 use std::collections::{HashMap, HashSet};
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::{BuildHasherDefault, DefaultHasher, Hash, Hasher};
+use std::ops::Deref;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use chrono::{DateTime, Utc};
 
@@ -12,8 +16,147 @@ use crate::model::license_key::LicenseId;
 
 use super::ledger::Entry;
 
-/// The bindings of each license in the order of binding.
-pub(super) type Picture = HashMap<LicenseId, Arc<[Binding]>>;
+/// Bindings by license.
+#[derive(Debug, Default)]
+pub(super) struct Picture(HashSet<Bindings, BuildHasherDefault<IdHasher>>);
+
+/// The bindings of one license in the order of binding.
+#[derive(Clone, Debug)]
+pub(super) struct Bindings(Arc<Held>);
+
+#[derive(Debug)]
+struct Held {
+    license: LicenseId,
+    /// What its site said last, as a number, so that saying it again costs little.
+    said: AtomicU64,
+    sites: Sites,
+}
+
+/// Most licenses have one site.
+#[derive(Debug)]
+enum Sites {
+    One(Binding),
+    Several(Box<[Binding]>),
+}
+
+impl Picture {
+    /// The bindings of a license, if it has any.
+    pub(super) fn get(&self, license: &LicenseId) -> Option<&Bindings> {
+        self.0.get(license)
+    }
+
+    /// Puts these in the place of what there was of their license.
+    pub(super) fn put(&mut self, bindings: Bindings) {
+        self.0.replace(bindings);
+    }
+
+    /// How many licenses have bindings.
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// In no order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Bindings> {
+        self.0.iter()
+    }
+
+    /// The bindings of all licenses, in no order.
+    pub(super) fn into_iter(self) -> impl Iterator<Item = Bindings> {
+        self.0.into_iter()
+    }
+}
+
+impl Bindings {
+    /// The bindings of `license`, in the order of binding.
+    pub(super) fn new(license: LicenseId, mut bindings: Vec<Binding>) -> Self {
+        let sites = match bindings.len() {
+            1 => Sites::One(bindings.remove(0)),
+            _ => Sites::Several(bindings.into()),
+        };
+        Self(Arc::new(Held { license, said: AtomicU64::new(0), sites }))
+    }
+
+    /// The license they are of.
+    pub(super) fn license(&self) -> &LicenseId {
+        &self.0.license
+    }
+
+    /// Whether a site says something else than the license's sites did last. Two sites in turn always do.
+    pub(super) fn is_news(&self, said: u64) -> bool {
+        let news = self.0.said.load(Ordering::Relaxed) != said;
+        if news {
+            self.0.said.store(said, Ordering::Relaxed);
+        }
+        news
+    }
+}
+
+impl Deref for Bindings {
+    type Target = [Binding];
+
+    fn deref(&self) -> &[Binding] {
+        match &self.0.sites {
+            Sites::One(binding) => std::slice::from_ref(binding),
+            Sites::Several(bindings) => bindings,
+        }
+    }
+}
+
+/// The durable bindings of a license in the order of binding, void ones included; it may have none.
+#[derive(Debug, Default)]
+pub struct Bound(pub(super) Option<Bindings>);
+
+impl Deref for Bound {
+    type Target = [Binding];
+
+    fn deref(&self) -> &[Binding] {
+        self.0.as_deref().unwrap_or_default()
+    }
+}
+
+impl PartialEq for Bound {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+// By their license alone.
+impl Borrow<LicenseId> for Bindings {
+    fn borrow(&self) -> &LicenseId {
+        self.license()
+    }
+}
+
+impl Hash for Bindings {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        self.license().hash(hasher);
+    }
+}
+
+impl PartialEq for Bindings {
+    fn eq(&self, other: &Self) -> bool {
+        self.license() == other.license()
+    }
+}
+
+impl Eq for Bindings {}
+
+/// An id is a digest, and only the vendor's own are put in: eight of its bytes spread as well as a hash of them all.
+#[derive(Debug, Default)]
+pub(super) struct IdHasher(u64);
+
+impl Hasher for IdHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        // The first bytes name the shard.
+        if let Some(chunk) = bytes.get(8..16).and_then(|bytes| bytes.try_into().ok()) {
+            self.0 = u64::from_ne_bytes(chunk);
+        }
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
 
 /// A picture in the making.
 #[derive(Default)]
@@ -29,12 +172,11 @@ impl Gathering {
             bindings.push(binding);
             return;
         }
-        match self.picture.entry(license) {
-            Slot::Vacant(free) => {
-                free.insert(Arc::new([binding]));
-            }
-            Slot::Occupied(taken) => {
-                self.several.insert(license, [&**taken.get(), &[binding]].concat());
+        match self.picture.get(&license) {
+            None => self.picture.put(Bindings::new(license, vec![binding])),
+            Some(first) => {
+                let bindings = [first, &[binding][..]].concat();
+                self.several.insert(license, bindings);
             }
         }
     }
@@ -42,7 +184,7 @@ impl Gathering {
     /// Drops what was superseded.
     pub(super) fn finish(mut self) -> Picture {
         for (license, bindings) in self.several {
-            self.picture.insert(license, in_force(bindings).into());
+            self.picture.put(Bindings::new(license, in_force(bindings)));
         }
         self.picture
     }
@@ -67,9 +209,9 @@ pub(super) struct Tally {
 impl Tally {
     pub(super) fn of(picture: &Picture) -> Self {
         let mut tally = Self::default();
-        for (license, bindings) in picture {
+        for bindings in picture.iter() {
             for Binding { host, bound_at } in &**bindings {
-                tally.add(license.as_bytes(), host.as_str().as_bytes(), *bound_at);
+                tally.add(bindings.license().as_bytes(), host.as_str().as_bytes(), *bound_at);
             }
         }
         tally

@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use super::ledger::Entry;
 use super::syncer::QUEUE;
 use super::*;
-use crate::model::binding::Report;
+use crate::model::binding::{Binding, Report};
 use crate::model::license::{Released, Sites, Status};
 
 fn license(number: u8, sites: u32) -> License {
@@ -145,7 +145,7 @@ impl Disk for Arc<Memory> {
 fn on_memory() -> (Arc<Memory>, Arc<Store>) {
     const NEVER: Duration = Duration::from_secs(3600);
     let memory = Arc::new(Memory::default());
-    (memory.clone(), Arc::new(Store::new(memory, Picture::new(), NEVER)))
+    (memory.clone(), Arc::new(Store::new(memory, Picture::default(), NEVER)))
 }
 
 type Binder = tokio::task::JoinHandle<Result<Outcome, StoreError>>;
@@ -422,7 +422,7 @@ async fn reports_that_could_not_be_written_are_kept() {
 #[tokio::test]
 async fn reports_are_written_and_a_disk_that_works_again_is_noticed_without_anybody_waiting() {
     let memory = Arc::new(Memory::default());
-    let store = Arc::new(Store::new(memory.clone(), Picture::new(), Duration::from_millis(1)));
+    let store = Arc::new(Store::new(memory.clone(), Picture::default(), Duration::from_millis(1)));
     memory.hold();
     let (license, site) = (license(1, 1), host("a.com"));
     start_binding(&store, &license, "a.com").await;

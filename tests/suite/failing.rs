@@ -6,11 +6,11 @@ use std::thread;
 
 use chrono::{DateTime, Utc};
 use countersign::config::{Config, PathSettings, ServeSettings};
-use countersign::model::binding::{Binding, Sighting};
+use countersign::model::binding::Sighting;
 use countersign::model::license_key::LicenseId;
 use countersign::model::site_host::SiteHost;
 use countersign::serve;
-use countersign::store::{BindFuture, Bindings, Health, StoreError};
+use countersign::store::{BindFuture, Bindings, Bound, Health, StoreError};
 use serde_json::{Value, json};
 
 use crate::support::instance::{new_keys, question};
@@ -22,8 +22,8 @@ const VALIDATE: &str = "/api/v1/validate-license";
 struct Broken(fn() -> StoreError);
 
 impl Bindings for Broken {
-    fn of(&self, _: &LicenseId) -> Arc<[Binding]> {
-        Arc::default()
+    fn of(&self, _: &LicenseId) -> Bound {
+        Bound::default()
     }
 
     fn bind<'a>(

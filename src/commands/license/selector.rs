@@ -4,7 +4,6 @@ use std::convert::Infallible;
 use std::fmt;
 use std::io::{self, Read};
 use std::str::FromStr;
-use std::sync::Arc;
 
 use zeroize::Zeroizing;
 
@@ -29,7 +28,7 @@ pub struct LicenseArg {
 
 impl LicenseArg {
     /// The license that is meant.
-    pub fn find<'r>(&self, registry: &'r Registry) -> Result<&'r Arc<License>, Failure> {
+    pub fn find<'r>(&self, registry: &'r Registry) -> Result<&'r License, Failure> {
         self.license.find(registry)
     }
 }
@@ -59,7 +58,7 @@ enum Wanted {
 }
 
 impl Selector {
-    fn find<'r>(&self, registry: &'r Registry) -> Result<&'r Arc<License>, Failure> {
+    fn find<'r>(&self, registry: &'r Registry) -> Result<&'r License, Failure> {
         let given = if self.0.as_str() == "-" { read_key(io::stdin().lock())? } else { self.0.clone() };
         match wanted(&given)? {
             Wanted::Id(id) => registry.license(&id).ok_or_else(|| unknown(&id.log_tag())),
