@@ -23,7 +23,7 @@ test: tools ## Run every test, on a fresh machine too
 	cargo test
 
 .PHONY: soak
-soak: tools ## Run the long tests of faults: kill -9, loss of power, rushes, reloads; about an hour
+soak: tools ## Run the long tests of faults: kill -9, loss of power, rushes, reloads, all at once; two hours
 	timeout 3h cargo test --release --test suite soak:: -- --ignored --nocapture --test-threads=1
 
 .PHONY: fuzz

@@ -108,6 +108,7 @@ pub fn kill_9(kills: usize, bindings_each: usize) -> usize {
             // At a moment that differs from kill to kill, but never before anything was acknowledged.
             writers.storm(Server::start(&instance), bindings_each + (kill * 37) % 150, Server::kill);
             exported = writers.check(&instance, &exported);
+            writers.check_times(&exported);
         }
         writers.check_served(&instance);
         acknowledged += writers.acknowledged();

@@ -1,7 +1,6 @@
 //! The ledger of bindings as an operator meets it: damaged, cut off, on a full disk, and beside a running server.
 
 use std::fs;
-use std::process::Command;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -126,15 +125,11 @@ fn the_ledger_is_proved_and_exported_while_a_server_runs_and_changed_only_when_n
 fn a_full_disk_turns_new_sites_away_serves_bound_ones_and_is_well_again_by_itself() {
     let license = License::new();
     let instance = Instance::with_licenses(&[license.toml("sites = \"unlimited\"")]);
-    let server = Server::start_limitable(&instance);
+    let server = Server::start_limitable(&instance, &[]);
     assert_eq!(server.validate(&license, "a.com").code(), "ok");
     let before = fs::read(instance.file(LEDGER)).unwrap();
-    // No file may grow beyond this, the index's neither; a line more is cut off in its middle.
-    let limit = |bytes: &str| {
-        let (pid, limit) = (server.pid().to_string(), format!("--fsize={bytes}:unlimited"));
-        assert!(Command::new("prlimit").args(["--pid", &pid, &limit]).status().unwrap().success());
-    };
-    limit(&(before.len() + 100).to_string());
+    // The index's files neither; a line more is cut off in its middle.
+    server.limit_files(&(before.len() + 100).to_string());
     for _ in 0..3 {
         let refused = server.validate(&license, "b.com");
         assert_eq!((refused.status, &refused.json()["code"]), (503, &"store_unavailable".into()));
@@ -143,7 +138,7 @@ fn a_full_disk_turns_new_sites_away_serves_bound_ones_and_is_well_again_by_itsel
         assert_eq!(server.part("store")["state"], "failing");
     }
     assert_eq!(fs::read(instance.file(LEDGER)).unwrap(), before, "the torn line was cut");
-    limit("unlimited");
+    server.limit_files("unlimited");
     eventually("the store is well again", SOON, || server.part("store")["state"] == "ok");
     assert_eq!(get(server.admin, "/readyz").status, 200);
     assert_eq!(server.validate(&license, "b.com").code(), "ok");

@@ -62,9 +62,10 @@ impl Server {
     }
 
     /// The same where a file-size limit set later is an error of a write, as a full disk is, and no signal.
-    pub fn start_limitable(instance: &Instance) -> Self {
+    pub fn start_limitable(instance: &Instance, environment: &[(&str, &Path)]) -> Self {
         let plain = countersign(instance);
         let mut command = Command::new("sh");
+        command.envs(environment.iter().copied());
         command.args(["-c", "trap '' XFSZ; exec \"$@\"", "sh"]).arg(plain.get_program()).args(plain.get_args());
         Self::start_command(command, &[])
     }
@@ -122,6 +123,12 @@ impl Server {
 
     pub fn pid(&self) -> u32 {
         self.child.id()
+    }
+
+    /// No file of its may grow beyond so many bytes (`unlimited`: any number), as on a full disk.
+    pub fn limit_files(&self, bytes: &str) {
+        let (pid, limit) = (self.pid().to_string(), format!("--fsize={bytes}:unlimited"));
+        assert!(Command::new("prlimit").args(["--pid", &pid, &limit]).status().unwrap().success());
     }
 
     pub fn signal(&self, name: &str) {
