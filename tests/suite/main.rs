@@ -23,4 +23,5 @@ mod start;
 mod statements;
 mod support;
 mod updates;
+mod vectors;
 mod wordpress;

@@ -3,11 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use base64::Engine as _;
-use base64::prelude::BASE64_STANDARD;
-use rsa::pkcs8::DecodePrivateKey;
-use rsa::sha2::Sha256;
-use rsa::signature::{SignatureEncoding, Signer};
 use serde_json::{Value, json};
 
 use super::front::{Answer, Asked, response};
@@ -16,6 +11,7 @@ use super::vendor::Vendor;
 use super::{ACTIVE, HOST, licensed};
 use crate::support::instance::{Keys, new_keys, shared_keys};
 use crate::support::{License, Response};
+use crate::vectors::Signer;
 
 const HOUR: i64 = 3_600;
 
@@ -46,16 +42,11 @@ fn fixed(status: u16, headers: &[(&str, &str)], body: &str) -> Answer {
 
 /// The server's answer with other members, signed anew: as genuine as can be, but for what was changed.
 fn signed_with(keys: &Keys, change: impl Fn(&mut Value) + Send + Sync + 'static) -> Answer {
-    let private = rsa::RsaPrivateKey::from_pkcs8_pem(&keys.private).unwrap();
-    let signer = rsa::pkcs1v15::SigningKey::<Sha256>::new(private);
+    let signer = Signer::new(keys);
     changed(move |_, answer| {
         let mut statement = answer.json();
-        statement.as_object_mut().unwrap().remove("signature");
         change(&mut statement);
-        // The members are sorted and their text is plain ASCII, so this is canonical JSON.
-        let signature = signer.sign(statement.to_string().as_bytes()).to_vec();
-        statement["signature"] = json!(BASE64_STANDARD.encode(signature));
-        response(200, &[("Content-Type", "application/json")], statement.to_string())
+        response(200, &[("Content-Type", "application/json")], signer.sign(statement))
     })
 }
 

@@ -7,6 +7,7 @@ mod front;
 mod licenses;
 mod neighbours;
 mod other_clients;
+mod php_versions;
 mod site;
 mod updates;
 mod vendor;

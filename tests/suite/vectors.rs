@@ -1,0 +1,142 @@
+//! The statements that every client under clients/ is tested with: clients/vectors/statements.json.
+//!
+//! `COUNTERSIGN_BLESS=1 cargo test vectors` writes them anew, with new keys.
+
+use std::fs;
+use std::path::Path;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use countersign::model::public_key::PublicKey;
+use countersign::model::statement::split_signature;
+use rsa::pkcs8::DecodePrivateKey;
+use rsa::sha2::Sha256;
+use rsa::signature::{SignatureEncoding, Signer as _};
+use serde_json::{Value, json};
+
+use crate::support::instance::{Keys, new_keys, question, shared_keys};
+use crate::support::{Instance, License, Server};
+
+const PATH: &str = "clients/vectors/statements.json";
+
+/// Signs what no server of ours would.
+pub struct Signer(rsa::pkcs1v15::SigningKey<Sha256>);
+
+impl Signer {
+    pub fn new(keys: &Keys) -> Self {
+        Self(rsa::pkcs1v15::SigningKey::new(rsa::RsaPrivateKey::from_pkcs8_pem(&keys.private).unwrap()))
+    }
+
+    /// The statement as a body with its signature. Members are sorted and their text is ASCII, so it is canonical JSON.
+    pub fn sign(&self, mut statement: Value) -> String {
+        statement.as_object_mut().unwrap().remove("signature");
+        let signature = self.0.sign(statement.to_string().as_bytes()).to_vec();
+        statement["signature"] = json!(BASE64_STANDARD.encode(signature));
+        statement.to_string()
+    }
+}
+
+pub fn statements() -> Value {
+    let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(PATH)).expect("the vectors are there");
+    serde_json::from_str(&text).unwrap()
+}
+
+const NONCE: &str = "0123456789abcdef0123456789abcdef";
+const SITE_URL: &str = "https://www.customer.example/shop";
+
+fn write() {
+    let all: Vec<License> = (0..3).map(|_| License::new()).collect();
+    let [good, expired, unknown] = &all[..] else { unreachable!() };
+    let instance = Instance::with_licenses(&[good.toml(""), expired.toml_with("2001-01-01", "", "forms = []")]);
+    let server = Server::start(&instance);
+    let ask = |license: &License, site_url: &str, nonce: &str| {
+        let mut question = question(license, site_url);
+        question["nonce"] = json!(nonce);
+        server.ask(&question).text()
+    };
+    let genuine = ask(good, SITE_URL, NONCE);
+    let member = |name: &str| serde_json::from_str::<Value>(&genuine).unwrap()[name].clone();
+    let issued_at = member("issued_at").as_str().unwrap().to_owned();
+    let signer = Signer::new(shared_keys());
+    let resigned = |change: &dyn Fn(&mut Value)| {
+        let mut statement: Value = serde_json::from_str(&genuine).unwrap();
+        change(&mut statement);
+        signer.sign(statement)
+    };
+    let stranger = Signer::new(&new_keys(2048)).sign(serde_json::from_str(&genuine).unwrap());
+    let signature = member("signature").as_str().unwrap().to_owned();
+    let other_alphabet = genuine.replace(&signature, &signature.replace('+', "-").replace('/', "_"));
+    let mut rows = vec![
+        ("a genuine statement", genuine.clone(), "", "active"),
+        ("issued in the same millisecond as the last one", genuine.clone(), &issued_at, "active"),
+        ("issued before the last one", genuine.clone(), "2999-01-01T00:00:00.000Z", "it is older than the last one"),
+        ("an expired license", ask(expired, SITE_URL, NONCE), "", "expired"),
+        ("an unknown license", ask(unknown, SITE_URL, NONCE), "", "invalid"),
+        ("another nonce", ask(good, SITE_URL, "another"), "", "it has another nonce"),
+        (
+            "another site_url of the same site",
+            ask(good, "https://customer.example", NONCE),
+            "",
+            "it has another site_url",
+        ),
+        ("another domain", resigned(&|it| it["domain"] = json!("other.example")), "", "it has another domain"),
+        ("no nonce", resigned(&|it| drop(it.as_object_mut().unwrap().remove("nonce"))), "", "it has another nonce"),
+        ("a nonce that is a number", resigned(&|it| it["nonce"] = json!(0)), "", "it has another nonce"),
+        ("no modules", resigned(&|it| drop(it.as_object_mut().unwrap().remove("modules"))), "", "it has no modules"),
+        ("hours as a text", resigned(&|it| it["grace_period_hours"] = json!("72")), "", "it has no grace_period_hours"),
+        ("a time of another form", resigned(&|it| it["issued_at"] = json!("2999")), "", "its time is not readable"),
+        ("another key's signature", stranger, "", "the signature is wrong"),
+        ("a changed status", genuine.replace("\"active\"", "\"revoked\""), "", "the signature is wrong"),
+        ("blanks around it", format!(" {genuine}\n"), "", "the signature is wrong"),
+        ("cut off", genuine[..genuine.len() - 10].to_owned(), "", "the signature is wrong"),
+        ("an empty signature", genuine.replace(&signature, ""), "", "the signature is wrong"),
+        (
+            "the signature of nothing",
+            genuine.replace(&signature, &BASE64_STANDARD.encode([0; 256])),
+            "",
+            "the signature is wrong",
+        ),
+        (
+            "two signatures",
+            genuine.replace("\"signature\"", "\"signature\":\"AAAA\",\"signature\""),
+            "",
+            "the signature is wrong",
+        ),
+        ("no signature", genuine.replace("\"signature\"", "\"unsigned\""), "", "no signature"),
+        ("nothing", String::new(), "", "no signature"),
+        ("a page of a hotel's network", "<!DOCTYPE html><title>Welcome</title>".to_owned(), "", "no signature"),
+    ];
+    if other_alphabet != genuine {
+        rows.push(("base64 of another alphabet", other_alphabet, "", "the signature is wrong"));
+    }
+    let rows: Vec<Value> = rows
+        .into_iter()
+        .map(|(name, body, not_before, result)| {
+            json!({
+                "name": name, "body": body, "nonce": NONCE, "site_url": SITE_URL, "domain": "customer.example",
+                "not_before": not_before, "result": result,
+            })
+        })
+        .collect();
+    let vectors = json!({ "public_key": shared_keys().public, "statements": rows });
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(PATH);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, format!("{vectors:#}\n")).unwrap();
+}
+
+#[test]
+fn the_vectors_of_the_clients_are_what_our_own_verification_says() {
+    if std::env::var_os("COUNTERSIGN_BLESS").is_some() {
+        write();
+    }
+    let vectors = statements();
+    let key = PublicKey::from_pem(vectors["public_key"].as_str().unwrap()).unwrap();
+    for row in vectors["statements"].as_array().unwrap() {
+        let body = row["body"].as_str().unwrap();
+        let signed = split_signature(body.as_bytes()).is_some_and(|(signed, signature)| {
+            BASE64_STANDARD.decode(signature).is_ok_and(|signature| key.verify(&signed, &signature))
+        });
+        let result = row["result"].as_str().unwrap();
+        assert_eq!(signed, !["the signature is wrong", "no signature"].contains(&result), "{}", row["name"]);
+    }
+}

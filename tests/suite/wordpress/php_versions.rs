@@ -1,0 +1,90 @@
+//! The client under every PHP it is for: it compiles there without a complaint, and reads keys and statements as elsewhere.
+
+use std::fs;
+use std::path::Path;
+use std::sync::OnceLock;
+
+use serde_json::{Value, json};
+
+use crate::support::tool;
+use crate::vectors;
+
+const SOURCES: [&str; 3] = ["countersign-client.php", "example-plugin/acme-forms.php", "example-plugin/uninstall.php"];
+const CLIENT: &str = "/client.php";
+
+fn read(path: &str) -> String {
+    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap()
+}
+
+fn license_keys() -> Vec<Value> {
+    serde_json::from_str(&read("tests/vectors/license_keys.json")).unwrap()
+}
+
+/// PHP's version, the script, and the JSON it printed; seven versions start once for all tests.
+fn results() -> &'static [(String, String, Value)] {
+    static RESULTS: OnceLock<Vec<(String, String, Value)>> = OnceLock::new();
+    RESULTS.get_or_init(|| {
+        let keys: Vec<Value> = license_keys().iter().map(|key| key["input"].clone()).collect();
+        let mut input = vectors::statements();
+        input["keys"] = json!(keys);
+        let mut files = json!({ "/input.json": input.to_string() });
+        files[CLIENT] = json!(read("tests/tools/wordpress/client.php"));
+        let mut scripts = vec![CLIENT.to_owned()];
+        for name in SOURCES {
+            let path = format!("/{}", name.replace('/', "-"));
+            let lint = format!("/lint{}", path.replace('/', "-"));
+            files[&lint] = json!(lint_of(&path));
+            files[&path] = json!(read(&format!("clients/wordpress/{name}")));
+            scripts.push(lint);
+        }
+        let input = json!({ "files": files, "scripts": scripts }).to_string();
+        tool::run("node", "tests/tools/php_versions.mjs", &input).lines().map(result).collect()
+    })
+}
+
+/// Compiles a file as a whole; it ends at its first statement because WordPress is not there.
+fn lint_of(path: &str) -> String {
+    let report = "function ($level, $message) { echo json_encode($message); exit(1); }";
+    format!("<?php error_reporting(E_ALL); set_error_handler({report}); echo PHP_VERSION, \"\\n[]\"; require '{path}';")
+}
+
+fn result(line: &str) -> (String, String, Value) {
+    let answer: Value = serde_json::from_str(line).unwrap();
+    assert!(answer["exit"] == 0 && answer["errors"] == "", "{answer}");
+    let (version, result) = answer["text"].as_str().unwrap().split_once('\n').unwrap_or_else(|| panic!("{answer}"));
+    let result = serde_json::from_str(result).unwrap_or_else(|_| panic!("{answer}"));
+    (version.to_owned(), answer["script"].as_str().unwrap().to_owned(), result)
+}
+
+#[test]
+fn every_php_compiles_the_client_and_the_example_without_a_complaint() {
+    let linted = results().iter().filter(|(_, script, _)| script != CLIENT);
+    let versions: Vec<_> = linted.map(|(version, _, _)| version.rsplit_once('.').unwrap().0).collect();
+    let expected =
+        ["7.4", "8.0", "8.1", "8.2", "8.3", "8.4", "8.5"].iter().flat_map(|version| [*version; SOURCES.len()]);
+    assert_eq!(versions, expected.collect::<Vec<_>>());
+}
+
+#[test]
+fn every_php_reads_keys_and_statements_alike() {
+    let keys = license_keys();
+    let statements = vectors::statements();
+    let mut versions = 0;
+    for (version, _, results) in results().iter().filter(|(_, script, _)| script == CLIENT) {
+        versions += 1;
+        assert_eq!(results["grace"], json!([true, true, false, true, false]), "{version}");
+        for (key, result) in keys.iter().zip(results["keys"].as_array().unwrap()) {
+            match key["result"].as_str().unwrap() {
+                "ok" => assert_eq!(result["key"], key["canonical"], "{version}: {key}"),
+                "checksum" => assert_eq!(result["error"], "key_mistyped", "{version}: {key}"),
+                _ => assert!(
+                    ["key_malformed", "key_missing"].contains(&result["error"].as_str().unwrap()),
+                    "{version}: {key}"
+                ),
+            }
+        }
+        let expected: Vec<_> = statements["statements"].as_array().unwrap().iter().map(|row| &row["result"]).collect();
+        assert_eq!(results["statements"], json!(expected), "{version}");
+    }
+    assert_eq!(versions, 7);
+}

@@ -1,0 +1,44 @@
+<?php
+// Runs what the client does without WordPress, under any PHP: it reads license keys, verifies statements and counts grace.
+// Reads /input.json; prints PHP's version and a JSON line of results.
+
+error_reporting(E_ALL);
+set_error_handler(function (int $level, string $message, string $file, int $line) {
+    throw new ErrorException($message, 0, $level, $file, $line);
+});
+
+// What little of WordPress that takes.
+define('ABSPATH', '/');
+define('HOUR_IN_SECONDS', 3600);
+define('DAY_IN_SECONDS', 86400);
+function wp_parse_url(string $url, int $component = -1)
+{
+    return parse_url($url, $component);
+}
+
+require '/countersign-client.php';
+
+use Countersign\Client\{License_Key, Memory, Not_Genuine, Statement};
+
+$input = json_decode(file_get_contents('/input.json'), true);
+
+$keys = array_map([License_Key::class, 'read'], $input['keys']);
+
+$statements = array_map(function (array $given) use ($input) {
+    $expected = array_intersect_key($given, array_flip(['nonce', 'site_url', 'domain']));
+    try {
+        return Statement::verify($given['body'], [$input['public_key']], $expected, $given['not_before'])['status'];
+    } catch (Not_Genuine $reason) {
+        return $reason->getMessage();
+    }
+}, $input['statements']);
+
+$memory = new Memory();
+$memory->learn('key', ['status' => 'active', 'grace_period_hours' => 2, 'code' => 'ok']);
+$grace = [$memory->is_active()];
+foreach ([7100, 7300, -7100, -7300] as $seconds) {
+    $memory->seen = time() - $seconds;
+    $grace[] = $memory->is_active();
+}
+
+echo PHP_VERSION, "\n", json_encode(['keys' => $keys, 'statements' => $statements, 'grace' => $grace]);
