@@ -38,11 +38,8 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 	 */
 	final class Client {
 
-		/** @var Config */
-		private $config;
-
-		/** @var License */
-		private $license;
+		private Config $config;
+		private License $license;
 
 		/** @param array<string, mixed> $settings See Config::DEFAULTS. */
 		public function __construct( array $settings ) {
@@ -66,13 +63,13 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		/** Whether the active license covers a module. */
 		public function has_module( string $module ): bool {
 			$memory = $this->license->memory();
-			return $memory->is_active() && in_array( $module, $memory->statement['modules'], true );
+			return $memory->is_active() && in_array( $module, (array) ( $memory->statement['modules'] ?? [] ), true );
 		}
 
 		/** Whether the active license covers a feature of a module. */
 		public function has_feature( string $module, string $feature ): bool {
 			$memory = $this->license->memory();
-			return $memory->is_active() && in_array( $feature, $memory->statement['features'][ $module ] ?? [], true );
+			return $memory->is_active() && in_array( $feature, (array) ( $memory->statement['features'][ $module ] ?? [] ), true );
 		}
 
 		/** One word for the license's condition: one of the CONDITION constants of Memory, or a statement's `code`. */
@@ -123,24 +120,19 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			'build_id'    => '',
 		];
 
-		/** @var string */
-		public $base_url;
-		/** @var string */
-		public $slug;
-		/** @var string The plugin's main file as WordPress names it: `acme-forms/acme-forms.php`. */
-		public $plugin;
-		/** @var string */
-		public $plugin_file;
+		public string $base_url;
+		public string $slug;
+		/** The plugin's main file as WordPress names it: `acme-forms/acme-forms.php`. */
+		public string $plugin;
+		public string $plugin_file;
 		/** @var string[] */
-		public $public_keys;
-		/** @var bool */
-		public $network;
-		/** @var string */
-		public $capability;
-		/** @var string */
-		public $build_id;
-		/** @var Texts */
-		public $texts;
+		public array $public_keys;
+		public bool $network;
+		public string $capability;
+		public string $build_id;
+		public Texts $texts;
+		/** @var array<string, string> */
+		private array $headers = [];
 
 		/** @param array<string, mixed> $settings */
 		public function __construct( array $settings ) {
@@ -178,8 +170,12 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			return $this->header( 'Plugin Name' );
 		}
 
+		/** A field of the plugin's header, read from its file once a page. */
 		public function header( string $field ): string {
-			return get_file_data( $this->plugin_file, [ 'value' => $field ] )['value'];
+			if ( ! isset( $this->headers[ $field ] ) ) {
+				$this->headers[ $field ] = get_file_data( $this->plugin_file, [ 'value' => $field ] )['value'];
+			}
+			return $this->headers[ $field ];
 		}
 
 		public function runs_network_wide(): bool {
@@ -226,30 +222,32 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		public const CONDITION_GRACE      = 'grace';
 		public const CONDITION_GRACE_OVER = 'grace_over';
 
-		/** @var string The license key, in canonical form. */
-		public $key = '';
+		/** The license key, in canonical form. */
+		public string $key = '';
 		/** @var array<string, mixed>|null The last verified statement, as Statement::verify gives it. */
-		public $statement;
-		/** @var int Seconds of grace spent until $seen. */
-		public $spent = 0;
-		/** @var int The clock when $spent was last brought up to date. */
-		public $seen = 0;
-		/** @var int Questions without an answer since the last verified statement. */
-		public $failures = 0;
-		/** @var string Why the last question had no answer, for whoever gives support. */
-		public $trouble = '';
-		/** @var int When to ask again. */
-		public $next = 0;
-		/** @var int When the server allows another question at the earliest. */
-		public $not_before = 0;
-		/** @var string The condition an administrator was told of. */
-		public $told = '';
+		public ?array $statement = null;
+		/** Seconds of grace spent until $seen. */
+		public int $spent = 0;
+		/** The clock when $spent was last brought up to date. */
+		public int $seen = 0;
+		/** Questions without an answer since the last verified statement. */
+		public int $failures = 0;
+		/** Why the last question had no answer, for whoever gives support. */
+		public string $trouble = '';
+		/** When to ask again. */
+		public int $next = 0;
+		/** When the server allows another question at the earliest. */
+		public int $not_before = 0;
+		/** The condition an administrator was told of. */
+		public string $told = '';
 
 		/** @param mixed $stored What the option holds. */
 		public static function from( $stored ): self {
 			$memory = new self();
-			foreach ( is_array( $stored ) ? $stored : [] as $name => $value ) {
-				if ( property_exists( $memory, $name ) ) {
+			foreach ( get_object_vars( $memory ) as $name => $blank ) {
+				$value = is_array( $stored ) ? ( $stored[ $name ] ?? $blank ) : $blank;
+				// What another version or a damaged database left is not worth a broken site.
+				if ( gettype( $value ) === gettype( $blank ?? [] ) ) {
 					$memory->$name = $value;
 				}
 			}
@@ -272,7 +270,11 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			$this->seen  = time();
 		}
 
-		/** A verified statement is the news: it replaces the last one, and its grace begins. */
+		/**
+		 * A verified statement is the news: it replaces the last one, and its grace begins.
+		 *
+		 * @param array<string, mixed> $statement
+		 */
 		public function learn( string $key, array $statement ): void {
 			$this->key        = $key;
 			$this->statement  = $statement;
@@ -304,7 +306,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 				return self::CONDITION_PENDING;
 			}
 			if ( ! $this->grants() ) {
-				return $this->statement['code'];
+				return (string) $this->statement['code'];
 			}
 			if ( ! $this->is_active() ) {
 				return self::CONDITION_GRACE_OVER;
@@ -318,11 +320,8 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 	 */
 	final class License {
 
-		/** @var Config */
-		private $config;
-
-		/** @var Server */
-		private $server;
+		private Config $config;
+		private Server $server;
 
 		public function __construct( Config $config ) {
 			$this->config = $config;
@@ -514,8 +513,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 	 */
 	final class Server {
 
-		/** @var Config */
-		private $config;
+		private Config $config;
 
 		public function __construct( Config $config ) {
 			$this->config = $config;
@@ -622,18 +620,17 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 
 	/** What came back from the server. */
 	final class Answer {
-		/** @var int The HTTP status, 0 where nothing came back. */
-		public $status = 0;
-		/** @var string */
-		public $body = '';
-		/** @var string Why this is no answer; empty where it is one. */
-		public $trouble = '';
-		/** @var int Seconds the server wants to be left alone. */
-		public $retry_after = 0;
+		/** The HTTP status, 0 where nothing came back. */
+		public int $status = 0;
+		public string $body = '';
+		/** Why this is no answer; empty where it is one. */
+		public string $trouble = '';
+		/** Seconds the server wants to be left alone. */
+		public int $retry_after = 0;
 		/** @var array<string, mixed>|null To a validation: the verified statement. */
-		public $statement;
+		public ?array $statement = null;
 		/** @var array<string, mixed>|null To a question for updates: the manifest, empty where there is no update. */
-		public $manifest;
+		public ?array $manifest = null;
 	}
 
 	/** A statement that is not to be believed; the message says why. */
@@ -655,14 +652,15 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		 * @throws Not_Genuine Where it is not to be believed.
 		 */
 		public static function verify( string $body, array $public_keys, array $expected, string $not_before ): array {
-			$signed = preg_replace( '/"signature":"([^"]*)",/', '', $body, 1, $cut );
-			if ( 1 !== $cut || ! preg_match( '/"signature":"([^"]*)",/', $body, $found ) ) {
+			// A quote within a text is escaped, so this is nowhere but at a member of that name.
+			if ( ! preg_match( '/^(.*?)"signature":"([^"]*)",(.*)$/Ds', $body, $parts ) ) {
 				throw new Not_Genuine( 'no signature' );
 			}
-			if ( ! self::is_signed( (string) $signed, (string) base64_decode( $found[1], true ), $public_keys ) ) {
+			$signed = $parts[1] . $parts[3];
+			if ( ! self::is_signed( $signed, (string) base64_decode( $parts[2], true ), $public_keys ) ) {
 				throw new Not_Genuine( 'the signature is wrong' );
 			}
-			$statement = self::read( (string) $signed );
+			$statement = self::read( $signed );
 			foreach ( $expected as $member => $value ) {
 				if ( ! isset( $statement[ $member ] ) || $value !== $statement[ $member ] ) {
 					throw new Not_Genuine( "it has another $member" );
@@ -877,14 +875,11 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 	 */
 	final class Updates {
 
-		/** @var Config */
-		private $config;
-		/** @var License */
-		private $license;
-		/** @var Server */
-		private $server;
-		/** @var string What is being downloaded for this plugin. */
-		private $download = '';
+		private Config $config;
+		private License $license;
+		private Server $server;
+		/** What is being downloaded for this plugin. */
+		private string $download = '';
 
 		public function __construct( Config $config, License $license ) {
 			$this->config  = $config;
@@ -1091,14 +1086,11 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 	 */
 	final class Settings_Page {
 
-		/** @var Config */
-		private $config;
-		/** @var License */
-		private $license;
-		/** @var Updates */
-		private $updates;
-		/** @var bool Whether the page stands among the network's. */
-		private $in_network;
+		private Config $config;
+		private License $license;
+		private Updates $updates;
+		/** Whether the page stands among the network's. */
+		private bool $in_network;
 
 		public function __construct( Config $config, License $license, Updates $updates ) {
 			$this->config     = $config;
@@ -1314,8 +1306,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 
 		/** @var array<string, string>|callable(): array<string, string> */
 		private $own;
-		/** @var string */
-		private $domain;
+		private string $domain;
 
 		/** @param array<string, string>|callable(): array<string, string> $own A function is called when a text is needed. */
 		public function __construct( $own, string $domain ) {

@@ -217,6 +217,21 @@ fn a_signed_refusal_acts_at_once_and_a_signed_return_too() {
 }
 
 #[test]
+fn an_update_that_is_refused_changes_nothing_and_asks_for_a_signed_answer_soon() {
+    let (license, vendor, mut site) = licensed_site(Core::Npm);
+    vendor.instance.write_licenses(&[license.toml("status = \"suspended\"")]);
+    crate::support::eventually("the server knows", Duration::from_secs(5), || {
+        vendor.server.validate(&license, HOST).json()["status"] == "suspended"
+    });
+    site.pass(2 * HOUR);
+    site.admin.get("/wp-admin/update-core.php?force-check=1");
+    assert_eq!(site.vendor_sees("acme-forms")["condition"], "active");
+    site.pass(120);
+    site.cron();
+    assert_eq!(site.vendor_sees("acme-forms")["condition"], "suspended");
+}
+
+#[test]
 fn a_license_is_validated_daily_in_the_background_with_a_fresh_nonce_and_some_jitter() {
     let (_license, vendor, mut site) = licensed_site(Core::Debian);
     let next =

@@ -2,7 +2,7 @@
 
 use chrono::{Days, Utc};
 
-use super::site::{CORES, Site};
+use super::site::{CORES, Core, Site};
 use super::vendor::Vendor;
 use super::{ACTIVE, HOST, licensed};
 use crate::support::License;
@@ -94,4 +94,43 @@ fn an_administrator_reads_what_is_wrong_with_a_license() {
         assert_eq!(site.vendor_sees("acme-forms")["condition"], "no_key");
         assert_eq!(site.complaints(), [""; 0]);
     }
+}
+
+#[test]
+fn a_typing_error_is_pointed_at_before_anything_is_asked() {
+    let (license, table) = licensed();
+    let vendor = Vendor::new(&[table]);
+    let mut site = Site::new(Core::Npm, HOST, &vendor.front);
+    site.install("acme-forms", &vendor.archive("1.0.0"));
+    let mut groups: Vec<String> = license.key.split('-').map(str::to_owned).collect();
+    let wrong = if groups[2].starts_with('7') { "8" } else { "7" };
+    groups[2].replace_range(..1, wrong);
+    let mistyped = groups.join("-");
+    let scrambled = license.key.chars().rev().collect::<String>();
+    groups[3].push('Q');
+    let malformed = "A license key has five groups of five letters or digits.";
+    for (typed, expected) in [
+        (
+            mistyped.as_str(),
+            "There is a typing error in the license key. Please look at this group again: 3.".to_owned(),
+        ),
+        (&scrambled, "There is a typing error in the license key.".to_owned()),
+        (&groups.join("-"), format!("{malformed} Please look at this group again: 4.")),
+        (&format!("{}'\"><b>", license.key), format!("{malformed} Please look at this group again: 5.")),
+        ("U".repeat(200).as_str(), malformed.to_owned()),
+        (" - ", "Please enter a license key.".to_owned()),
+        ("", "Please enter a license key.".to_owned()),
+    ] {
+        assert_eq!(site.press("acme-forms", "activate", typed).notices(), [expected], "{typed}");
+    }
+    assert_eq!(vendor.front.take_asked().len(), 0);
+    assert_eq!(site.vendor_sees("acme-forms")["condition"], "no_key");
+
+    // Without the form's nonce, and for who may not change settings, nothing happens.
+    let target = site.license_page("acme-forms");
+    let forged = site.admin.post(&target, &[("license_key", &license.key), ("do", "activate")]);
+    assert_eq!(forged.status, 403, "{}", forged.text());
+    site.run("wp_update_user(['ID' => 1, 'role' => 'editor']);");
+    assert_eq!(site.admin.get(&target).status, 403);
+    assert_eq!(vendor.front.take_asked().len(), 0);
 }
