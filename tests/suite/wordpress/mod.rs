@@ -9,6 +9,7 @@ mod neighbours;
 mod other_clients;
 mod php_versions;
 mod site;
+mod tutorial;
 mod updates;
 mod vendor;
 

@@ -1,0 +1,76 @@
+//! The steps of docs/wordpress.md, run as they stand there, from nothing to an update in WordPress.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use super::front::{Front, response};
+use super::site::{Core, Site};
+use super::{ACTIVE, HOST};
+use crate::support::{Server, eventually};
+
+/// The shell steps of the page, in their order, each with the folder that the one before ended in.
+fn steps() -> Vec<String> {
+    let page = include_str!("../../../docs/wordpress.md");
+    let blocks = page.split("```sh\n").skip(1);
+    blocks.map(|block| block.split("```").next().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn every_step_of_the_page_works_as_it_is_written() {
+    let folder = TempDir::new().unwrap();
+    let front = Front::new();
+    // The page's fixed ports stand for the tests' own.
+    let (server_port, downloads) =
+        (format!("127.0.0.1:{}", front.address.port()), format!("{}/downloads", front.url()));
+    let run = |steps: &[String]| {
+        let script =
+            steps.concat().replace("http://127.0.0.1:8000", &downloads).replace("127.0.0.1:8080", &server_port);
+        let program = Path::new(env!("CARGO_BIN_EXE_countersign"));
+        let path = format!("{}:{}", program.parent().unwrap().display(), std::env::var("PATH").unwrap());
+        let mut shell = Command::new("bash");
+        shell.args(["-euc", &script]).current_dir(folder.path()).env("PATH", path);
+        shell.env("COUNTERSIGN", env!("CARGO_MANIFEST_DIR")).env("NO_COLOR", "1");
+        for (name, value) in [("NAME", "Ada"), ("EMAIL", "ada@example.com")] {
+            shell.env(format!("GIT_AUTHOR_{name}"), value).env(format!("GIT_COMMITTER_{name}"), value);
+        }
+        let output = shell.output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let archive = |version: &str| {
+        let name = format!("acme-forms-{version}.zip");
+        let archive = fs::read(folder.path().join("downloads").join(&name)).unwrap();
+        front
+            .put(&format!("/downloads/{name}"), response(200, &[("Content-Type", "application/zip")], archive.clone()));
+        archive
+    };
+    let steps = steps();
+    let (first, again) = steps.split_at(steps.len() - 1);
+    let printed = run(first);
+    let is_key = |word: &&str| word.len() == 29 && word.matches('-').count() == 4;
+    let key = printed.split_whitespace().find(is_key).expect("a license key is shown");
+
+    let server = Server::start_in(&folder.path().join("server"), &[]);
+    front.forward_to(server.address);
+    let mut site = Site::new(Core::Npm, HOST, &front);
+    site.install("acme-forms", &archive("1.0.0"));
+    assert_eq!(site.press("acme-forms", "activate", key).notices()[0], ACTIVE);
+    let visit = site.visitor().get("/").text();
+    assert!(visit.ends_with("Export"), "the feature is there: {visit}");
+
+    let released: Value =
+        serde_json::from_slice(&fs::read(folder.path().join("server/releases/index.json")).unwrap()).unwrap();
+    assert_eq!(released["plugins"]["acme-forms"]["latest"], "1.0.0");
+    run(&["cd server\n".to_owned(), again.concat()]);
+    archive("1.1.0");
+    eventually("WordPress offers the release", Duration::from_secs(20), || {
+        site.pass(61);
+        site.admin.get("/wp-admin/update-core.php?force-check=1").text().contains("Update to 1.1.0.")
+    });
+    assert_eq!(site.complaints(), [""; 0]);
+}
