@@ -12,6 +12,9 @@ use serde_json::Value;
 
 use crate::support::http::{self, Response};
 
+/// Makes an answer of the question and the server's own answer to it.
+type Make = dyn Fn(&Asked, Response) -> Response + Send + Sync;
+
 /// What becomes of a question to the license server.
 #[derive(Clone)]
 pub enum Answer {
@@ -23,8 +26,8 @@ pub enum Answer {
     Late(Duration),
     /// This, whatever was asked.
     Fixed(Response),
-    /// Made from the question and the server's own answer to it.
-    Made(Arc<dyn Fn(&Asked, Response) -> Response + Send + Sync>),
+    /// The server's answer, changed.
+    Made(Arc<Make>),
 }
 
 /// What a site asked.
