@@ -297,3 +297,110 @@ impl Progress for Unheard {
     fn tags_done(&self, _: usize) {}
     fn plugin_done(&self, _: &PluginReport) {}
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::super::fixture::{FILE, Fixture, LINK, entry, header};
+    use super::*;
+
+    fn drafted(made: &Fixture, before: Option<&Draft>) -> Draft {
+        draft(&entry(made.plugin()), None, Path::new("cache"), before)
+    }
+
+    /// `WorkingTree 1.3`, `Head 1.2 released`, …
+    fn told(draft: &Draft) -> Vec<String> {
+        let told = |next: &NextRelease| {
+            let version = match &next.release {
+                Ok(release) => release.version.to_string(),
+                Err(remark) => remark.to_string(),
+            };
+            format!("{:?} {version}{}", next.origin, if next.is_released { " released" } else { "" })
+        };
+        draft.next.iter().map(told).collect()
+    }
+
+    fn write(made: &Fixture, version: &str) {
+        fs::write(made.repository().join("acme.php"), header(version)).unwrap();
+    }
+
+    #[test]
+    fn the_working_tree_and_head_are_the_next_release_unless_a_tag_shows_the_same() {
+        let made = Fixture::new();
+        assert_eq!(told(&drafted(&made, None)), ["WorkingTree no PHP file at the plugin's root has a plugin header"]);
+        write(&made, "1.2");
+        assert_eq!(told(&drafted(&made, None)), ["WorkingTree 1.2"], "there is no commit yet");
+        made.git.set_head_detached(made.release("v1.2", "1.2")).unwrap();
+        assert_eq!(told(&drafted(&made, None)), ["WorkingTree 1.2 released", "Head 1.2 released"]);
+        write(&made, "1.3");
+        let draft = drafted(&made, None);
+        assert_eq!(told(&draft), ["WorkingTree 1.3", "Head 1.2 released"]);
+        let next = draft.next[0].release.as_ref().unwrap();
+        assert_eq!((&*next.manifest.tag, &*next.remarks), ("v1.3", &[][..]), "named as the newest tag is");
+    }
+
+    #[test]
+    fn a_version_that_is_tagged_elsewhere_or_barred_is_told_with_its_line() {
+        let made = Fixture::new();
+        made.release("1.2", "1.2");
+        made.git.set_head_detached(made.commit(&[("acme.php", &header("1.2")), ("readme.txt", "x")])).unwrap();
+        write(&made, "3.0");
+        let mut plugin = made.plugin();
+        plugin.withhold = vec!["3.0".parse().unwrap()];
+        let draft = draft(&entry(plugin), None, Path::new("cache"), None);
+        let remarks: Vec<_> =
+            draft.next.iter().map(|next| next.release.as_ref().unwrap().remarks[0].to_string()).collect();
+        assert_eq!(
+            remarks,
+            [
+                "acme.php:4: withheld by the entry",
+                "acme.php:4: its version is released already, raise it in the plugin header: 1.2",
+            ]
+        );
+    }
+
+    #[test]
+    fn what_is_no_version_and_what_is_no_file_gives_no_release() {
+        let made = Fixture::new();
+        made.git.set_head_detached(made.commit_of(&[("acme.php", LINK, b"/etc/passwd"), ("x", FILE, b"")])).unwrap();
+        write(&made, "soon");
+        assert_eq!(
+            told(&drafted(&made, None)),
+            [
+                "WorkingTree acme.php:4: the header's version is no version: soon in acme.php",
+                "Head acme.php: links and submodules are not followed: acme.php is a symbolic link",
+            ]
+        );
+    }
+
+    #[test]
+    fn tags_are_read_again_only_where_something_changed() {
+        let made = Fixture::new();
+        made.release("1.2", "1.2");
+        let first = drafted(&made, None);
+        write(&made, "1.3");
+        let edited = drafted(&made, Some(&first));
+        assert!(Arc::ptr_eq(&edited.tagged, &first.tagged));
+        assert_eq!(told(&edited), ["WorkingTree 1.3"]);
+        made.release("1.3", "1.3");
+        let tagged = drafted(&made, Some(&edited));
+        assert!(!Arc::ptr_eq(&tagged.tagged, &first.tagged));
+        assert_eq!(tagged.tagged.releases.len(), 2);
+    }
+
+    #[test]
+    fn a_draft_is_what_a_build_publishes() {
+        let made = Fixture::new();
+        made.release("v1.0", "1.0");
+        made.release("1.1", "1.1");
+        made.release("broken", "1.1");
+        let drafted = drafted(&made, None);
+        made.run(&[entry(made.plugin())], false, &[]);
+        for release in &drafted.tagged.releases {
+            let published = fs::read(made.releases().join(format!("acme/{}.json", release.version))).unwrap();
+            assert_eq!(release.manifest.to_bytes(), published);
+        }
+        assert_eq!(drafted.tagged.releases.len(), 2);
+    }
+}

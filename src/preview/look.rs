@@ -173,7 +173,7 @@ fn latest<'a>(plugin: &'a Previewed, pick: &Pick, release: &'a DraftRelease) -> 
 }
 
 /// What the build notes, and what the CMS will miss.
-fn remarks(release: &DraftRelease) -> Vec<Remark> {
+pub fn remarks(release: &DraftRelease) -> Vec<Remark> {
     let manifest = &release.manifest;
     let absent = [
         (&manifest.changelog, format!("no changelog tells of {}", release.version)),

@@ -17,7 +17,7 @@ pub fn for_page(html: &str) -> String {
             if shown("src").is_empty() {
                 continue;
             }
-            // SECURITY: the values stay as they were serialized, escaped for an attribute; `<` and `>` may stand there bare.
+            // SECURITY: the values stay as they were serialized, escaped for an attribute. HTML lets `<` and `>` stand there bare.
             let told = format!("{} {}", shown("alt"), shown("src")).replace('<', "&lt;").replace('>', "&gt;");
             text.push_str(&format!("<span class=\"picture\">{}</span>", told.trim()));
         } else if let Some(attributes) = tag.strip_prefix("<a ") {
@@ -62,7 +62,7 @@ mod tests {
         assert_eq!(
             for_page(&html),
             "<p>See <span class=\"picture\">a &lt;b&gt; &quot;c&quot; https://example.com/p.png?a=1&amp;b=2</span> and \
-             <a target=\"_blank\" href=\"https://example.com/\" title=\"x > y\" rel=\"nofollow noopener noreferrer\">us</a>.</p>"
+             <a target=\"_blank\" href=\"https://example.com/\" title=\"x &gt; y\" rel=\"nofollow noopener noreferrer\">us</a>.</p>"
         );
     }
 

@@ -4,7 +4,7 @@
 use askama::Template;
 
 use super::compare::Change;
-use super::look::{Look, Pick, Sight, Wish, origin_name};
+use super::look::{Look, Pick, Sight, Wish, origin_name, remarks};
 use super::markup;
 use super::site::{Level, Row, Site};
 use super::snapshot::{Previewed, Snapshot};
@@ -208,7 +208,7 @@ impl<'a> VersionBody<'a> {
             description: markup::for_page(&manifest.sections.description),
             changelog: markup::for_page(&manifest.sections.changelog),
             json: serde_json::to_string_pretty(manifest).unwrap_or_default(),
-            updated: date(&manifest.last_updated),
+            updated: date(&manifest.last_updated, "%-d %B %Y"),
             cms_versions: own(
                 &["6.9", "6.8.3", "6.8", "6.7", "6.6", "6.0", "5.9"],
                 [&manifest.tested, &manifest.requires],
@@ -295,7 +295,7 @@ fn versions(plugin: &Previewed, address: &Address, current: Option<&Pick>) -> Ve
                 next if next.is_released => "as tagged",
                 _ => "next",
             },
-            warnings: release.map_or(1, |release| release.remarks.len()),
+            warnings: release.map_or(1, |release| remarks(release).len()),
             address: link(&pick),
             is_current: current == Some(&pick),
         }
@@ -306,14 +306,14 @@ fn versions(plugin: &Previewed, address: &Address, current: Option<&Pick>) -> Ve
         VersionLink {
             version: release.version.to_string(),
             origin: TAG,
-            date: date(&release.manifest.last_updated),
+            date: date(&release.manifest.last_updated, "%-d %b %Y"),
             badge: match &release.version {
                 version if report.added.contains(version) && plugin.published.is_some() => "not published",
                 version if report.changed.contains(version) => "changed",
                 version if report.releases.latest.as_ref() == Some(version) => "latest",
                 _ => "",
             },
-            warnings: release.remarks.len(),
+            warnings: remarks(release).len(),
             address: link(&pick),
             is_current: current == Some(&pick),
         }
@@ -348,8 +348,8 @@ fn picture(
     Some(Picture { url, local })
 }
 
-/// `2026-03-02 12:00:00` → `2 March 2026`.
-fn date(time: &str) -> String {
+/// `2026-03-02 12:00:00` → `2 March 2026`; empty where the manifest tells no time.
+fn date(time: &str, format: &str) -> String {
     let parsed = chrono::NaiveDateTime::parse_from_str(time, "%Y-%m-%d %H:%M:%S");
-    parsed.map(|time| time.format("%-d %B %Y").to_string()).unwrap_or_default()
+    parsed.map(|time| time.format(format).to_string()).unwrap_or_default()
 }

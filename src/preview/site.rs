@@ -165,3 +165,29 @@ impl Site {
         required.is_empty() || php_version_compare(running, required).is_ge()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn site(current: &str) -> Site {
+        Site { cms: "6.8".into(), php: "8.3".into(), current: current.into() }
+    }
+
+    #[test]
+    fn the_answer_is_the_servers_and_says_why() {
+        let latest: Version = "1.2".parse().unwrap();
+        for (current, offered, why) in [
+            ("1.1", true, "1.1 is older than 1.2, the latest release."),
+            ("1.2-rc1", true, "1.2-rc1 is older than 1.2, the latest release."),
+            ("1.2", false, "1.2 is the latest release: no update."),
+            ("1.2.0", false, "1.2.0 is newer than 1.2, the latest release: no update."),
+            (" ", true, "The site sends no version: it gets the latest, 1.2, in full."),
+            ("v1.1", true, "\"v1.1\" is no version and counts as not sent: the site gets the latest, 1.2."),
+        ] {
+            let answer = site(current).answer(Some(&latest));
+            assert_eq!((answer.version.is_some(), &*answer.why), (offered, why));
+        }
+        assert_eq!(site("1.1").answer(None).version, None);
+    }
+}

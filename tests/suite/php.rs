@@ -7,7 +7,9 @@ use std::fs;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use countersign::build::plugin_header;
+use countersign::model::manifest::Manifest;
 use countersign::model::version::php_version_compare;
+use countersign::preview::site::{Level, Site};
 
 use serde_json::json;
 use tempfile::TempDir;
@@ -116,6 +118,67 @@ fn mutated(random: &mut Random, version: &str) -> String {
         }
     }
     letters.into_iter().collect()
+}
+
+#[test]
+fn the_preview_takes_a_site_for_new_enough_where_wordpress_does() {
+    let mut random = Random::new(0x5851_F42D_4C95_7F2D);
+    let mut version = || {
+        let numbers = format!("{}.{}", 5 + random.below(3), random.below(12));
+        match random.below(3) {
+            // Newer WordPress drops a `.0` at the end of three numbers, and this one does not.
+            0 => format!("{numbers}.{}", 1 + random.below(3)),
+            _ => numbers,
+        }
+    };
+    let mut cases: Vec<(String, String)> = (0..2_000).map(|_| (version(), version())).collect();
+    for suffix in ["-RC1", "-alpha-5", "-beta.2"] {
+        cases.extend(["6.8", "6.7", "6.9"].map(|required| (format!("6.8{suffix}"), required.to_owned())));
+    }
+    cases.push(("6.8".into(), String::new()));
+    let input: String = cases.iter().map(|(running, required)| format!("{running}\t{required}\n")).collect();
+    let printed = tool::run("php", "tests/tools/compatible.php", &input);
+    assert_eq!(printed.lines().count(), cases.len());
+    for ((running, required), theirs) in cases.iter().zip(printed.lines()) {
+        let site = Site { cms: running.clone(), php: "8.3".into(), current: String::new() };
+        let refused = site.notes(&manifest_that_requires(required)).iter().any(|note| note.level == Level::Stop);
+        assert_eq!(refused, theirs == "0", "{running} where {required} is required");
+    }
+}
+
+fn manifest_that_requires(required: &str) -> Manifest {
+    let texts = [
+        "author",
+        "author_homepage",
+        "changelog",
+        "description",
+        "download_link",
+        "download_url",
+        "homepage",
+        "last_updated",
+        "name",
+        "new_version",
+        "package",
+        "requires_php",
+        "tag",
+        "tested",
+        "upgrade_notice",
+        "url",
+        "version",
+    ];
+    let mut manifest: serde_json::Map<_, _> = texts.map(|name| (name.to_owned(), json!(""))).into_iter().collect();
+    for (name, value) in [
+        ("autoupdate", json!(false)),
+        ("banners", json!({})),
+        ("icons", json!({})),
+        ("requires", json!(required)),
+        ("sections", json!({ "changelog": "", "description": "" })),
+        ("slug", json!("acme")),
+        ("translations", json!([])),
+    ] {
+        manifest.insert(name.into(), value);
+    }
+    serde_json::from_value(manifest.into()).unwrap()
 }
 
 /// A field's name in a plugin header, and its key in what `get_plugin_data` gives.
