@@ -19,8 +19,8 @@
 //! - [`serve`]: the HTTP server; its [`gate`](serve::gate) is the one door.
 //! - [`commands`]: one file a verb; [`cli`] and [`config`] say what they take.
 //!
-//! Arrows run one way: `commands -> preview -> build | serve -> registry | catalog | store -> model`. `build` and `serve` never
-//! import each other, and a test holds it.
+//! Arrows run one way: `commands -> build | serve -> registry | catalog | store -> model`, and `commands -> preview ->
+//! build`. `serve` and the other two never import each other, and a test holds it.
 #![forbid(unsafe_code)]
 
 pub mod build;

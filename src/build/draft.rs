@@ -114,7 +114,7 @@ pub fn draft(entry: &Entry, published: Option<&Releases>, cache: &Path, before: 
     let opened = opened(entry, &fetched);
     let tags = opened.as_ref().and_then(|(_, repository)| repository.tags().ok()).unwrap_or_default();
     let key = (entry.plugin.clone(), tags, published.cloned());
-    let known = before.filter(|before| before.tagged.key == key && !before.tagged.failed());
+    let known = before.filter(|before| before.tagged.key == key && !before.tagged.is_broken());
     let tagged = known.map_or_else(|| Arc::new(tagged(entry, &fetched, key)), |before| before.tagged.clone());
     match opened {
         None => Draft { tagged, next: Vec::new(), artwork: Vec::new(), places: Vec::new() },
@@ -144,8 +144,8 @@ impl TaggedReleases {
         self.key == other.key && self.releases == other.releases && (self.report.to_json() == other.report.to_json())
     }
 
-    fn failed(&self) -> bool {
-        matches!(self.report.state, State::Broken(_)) || self.report.counts().failed > 0
+    fn is_broken(&self) -> bool {
+        matches!(self.report.state, State::Broken(_))
     }
 }
 

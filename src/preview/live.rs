@@ -28,15 +28,16 @@ const POLL: Duration = Duration::from_secs(2);
 /// The last snapshot, and which one it is.
 pub type Latest = (u64, Arc<Snapshot>);
 
-/// Reads on until nobody listens.
+/// Reads once, then on until nobody listens.
+///
+/// # Errors
+/// The machine gives no thread.
 pub fn start(subject: Arc<Subject>) -> std::io::Result<watch::Receiver<Latest>> {
     let (changed, changes) = channel();
     let snapshot = Snapshot::read(&subject, None);
-    // Watched before it is shown: what changes from now on is seen.
     let places = snapshot.places(&subject);
-    let watcher = watcher(&places, &changed);
     let (latest, readers) = watch::channel((0, Arc::new(snapshot)));
-    let live = Live { subject, latest, changed, changes, places, _watcher: watcher };
+    let live = Live { subject, latest, changed, changes, places, watcher: None };
     thread::Builder::new().name("preview".into()).spawn(move || live.run())?;
     Ok(readers)
 }
@@ -47,17 +48,16 @@ struct Live {
     changed: Sender<()>,
     changes: Receiver<()>,
     places: Vec<Place>,
-    _watcher: Option<RecommendedWatcher>,
+    watcher: Option<RecommendedWatcher>,
 }
 
 impl Live {
     fn run(mut self) {
-        // What changed between the first reading and the watch.
         self.read();
         while !self.latest.is_closed() {
             match self.changes.recv_timeout(POLL) {
                 Ok(()) => self.wait_for_quiet(),
-                // The program itself holds one receiver; each page that listens holds another.
+                // The routes hold one receiver; each page that is open holds another.
                 Err(RecvTimeoutError::Timeout) if self.latest.receiver_count() < 2 => continue,
                 Err(_) => {}
             }
@@ -71,15 +71,20 @@ impl Live {
     }
 
     fn read(&mut self) {
-        let (number, before) = self.latest.borrow().clone();
-        let snapshot = Snapshot::read(&self.subject, Some(&before));
-        let places = snapshot.places(&self.subject);
-        if places != self.places || places.iter().any(|place| !place.folder.exists()) {
-            self._watcher = watcher(&places, &self.changed);
+        loop {
+            // Watched anew, because a folder may have been deleted and made again; and first, so that what changes while it is
+            // read is read once more.
+            self.watcher = watcher(&self.places, &self.changed);
+            let (number, before) = self.latest.borrow().clone();
+            let snapshot = Snapshot::read(&self.subject, Some(&before));
+            let places = snapshot.places(&self.subject);
+            if !snapshot.shows_the_same(&before) {
+                self.latest.send_replace((number + 1, Arc::new(snapshot)));
+            }
+            if places == self.places {
+                return;
+            }
             self.places = places;
-        }
-        if !snapshot.shows_the_same(&before) {
-            self.latest.send_replace((number + 1, Arc::new(snapshot)));
         }
     }
 }

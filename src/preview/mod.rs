@@ -16,7 +16,7 @@ pub mod subject;
 pub mod terminal;
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -46,7 +46,7 @@ pub async fn run(
     shutdown: impl Future<Output = ()>,
 ) {
     let (end, ending) = watch::channel(false);
-    let run = std::process::id().to_string();
+    let run = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_micros().to_string();
     let routes = routes::all(Arc::new(Preview { subject, latest, run, ending }));
     let service = TowerToHyperService::new(warp::service(routes));
     let permits = Arc::new(Semaphore::new(CONNECTIONS));

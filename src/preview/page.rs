@@ -321,7 +321,7 @@ fn versions(plugin: &Previewed, address: &Address, current: Option<&Pick>) -> Ve
     next.chain(tagged).collect()
 }
 
-/// Tags that give no release, but for those that are another name of one.
+/// Tags that give no release of their own.
 fn left_out(plugin: &Previewed) -> Vec<LeftOut> {
     let tags = plugin.draft.tagged.report.tags.iter();
     tags.filter_map(|tag| {
