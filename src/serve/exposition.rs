@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeGaugeValue, NoLabelSet};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeGaugeValue, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 use warp::http::{HeaderValue, header};
@@ -21,7 +21,7 @@ use super::limits::Limit;
 use super::metrics::Operation;
 use super::problem::Problem;
 use super::signing_queue::Lane;
-use crate::histogram::Durations;
+use crate::counting::Durations;
 
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -178,7 +178,7 @@ impl Writer<'_> {
     ) -> fmt::Result {
         let mut metric = self.0.encode_descriptor(name, help, None, MetricType::Counter)?;
         for (labels, count) in series {
-            metric.encode_family(&labels)?.encode_counter::<NoLabelSet, _, u64>(&count, None)?;
+            with(&mut metric, &labels, |series| series.encode_counter::<NoLabelSet, _, u64>(&count, None))?;
         }
         Ok(())
     }
@@ -191,7 +191,7 @@ impl Writer<'_> {
     ) -> fmt::Result {
         let mut metric = self.0.encode_descriptor(name, help, None, MetricType::Gauge)?;
         for (labels, value) in series {
-            metric.encode_family(&labels)?.encode_gauge(&value)?;
+            with(&mut metric, &labels, |series| series.encode_gauge(&value))?;
         }
         Ok(())
     }
@@ -208,9 +208,19 @@ impl Writer<'_> {
     ) -> fmt::Result {
         let mut metric = self.0.encode_descriptor(name, help, None, MetricType::Histogram)?;
         for (labels, read) in series {
-            let mut series = metric.encode_family(&labels)?;
-            series.encode_histogram::<NoLabelSet>(read.sum, read.count(), &read.buckets, None)?;
+            with(&mut metric, &labels, |series| {
+                series.encode_histogram::<NoLabelSet>(read.sum, read.count(), &read.buckets, None)
+            })?;
         }
         Ok(())
     }
+}
+
+/// Writes a series with its labels; one that has none goes without braces.
+fn with<const N: usize>(
+    metric: &mut MetricEncoder<'_>,
+    labels: &[(&'static str, &'static str); N],
+    write: impl FnOnce(&mut MetricEncoder<'_>) -> fmt::Result,
+) -> fmt::Result {
+    if N == 0 { write(metric) } else { write(&mut metric.encode_family(labels)?) }
 }

@@ -3,7 +3,8 @@
 //! Nothing a client sends can become a label, so what is counted is bounded. The counters are read by `exposition`.
 
 use std::marker::PhantomData;
-use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::counting::Sums;
 
 /// One of a closed set of names.
 pub trait Label: Copy + 'static {
@@ -39,28 +40,32 @@ macro_rules! labels {
 }
 pub(super) use labels;
 
+/// Labels in the largest set: the codes.
+const MAX_LABELS: usize = 33;
+
 /// A counter for each label. Counting is one atomic addition.
 #[derive(Debug)]
 pub struct Counters<L> {
-    counts: Box<[AtomicU64]>,
+    counts: Sums<MAX_LABELS>,
     labels: PhantomData<L>,
 }
 
 impl<L: Label> Default for Counters<L> {
     fn default() -> Self {
-        Self { counts: L::ALL.iter().map(|_| AtomicU64::new(0)).collect(), labels: PhantomData }
+        const { assert!(L::ALL.len() <= MAX_LABELS) };
+        Self { counts: Sums::default(), labels: PhantomData }
     }
 }
 
 impl<L: Label> Counters<L> {
     /// Counts one.
     pub fn add(&self, label: L) {
-        self.counts[label.place()].fetch_add(1, Ordering::Relaxed);
+        self.counts.add(label.place(), 1);
     }
 
     /// How many were counted.
     pub fn of(&self, label: L) -> u64 {
-        self.counts[label.place()].load(Ordering::Relaxed)
+        self.counts.of(label.place())
     }
 
     /// Every label and its count.

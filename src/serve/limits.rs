@@ -5,8 +5,10 @@
 use std::hash::Hash;
 use std::net::{IpAddr, Ipv6Addr};
 use std::num::NonZeroU32;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
+use arc_swap::ArcSwap;
 use governor::clock::{Clock, DefaultClock};
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 
@@ -14,11 +16,13 @@ use super::label::labels;
 use super::problem::Problem;
 use crate::model::license_key::LicenseId;
 
-/// How many questions pass between two looks for buckets that are full again.
-const SWEEP_EVERY: u32 = 8_192;
+/// Questions between two looks for buckets that are full again, at least; where many are held, as many as are held, so that
+/// looking stays cheap.
+const SWEEP_EVERY: u64 = 8_192;
 
-/// Buckets that are no reason to sweep.
-const SWEEP_ABOVE: usize = 16_384;
+/// Buckets held after a look, at most. Beyond it, that many addresses all ask more often than their buckets fill: all are
+/// forgotten, because a server without memory serves nobody.
+const MAX_BUCKETS: usize = 1 << 19;
 
 /// The buckets of everyone who asks.
 #[derive(Debug)]
@@ -60,9 +64,9 @@ impl Limits {
     /// How many buckets are held.
     pub fn buckets(&self, limit: Limit) -> usize {
         match limit {
-            Limit::Address => self.addresses.limiter.len(),
-            Limit::License => self.licenses.limiter.len(),
-            Limit::Failures => self.failures.limiter.len(),
+            Limit::Address => self.addresses.len(),
+            Limit::License => self.licenses.len(),
+            Limit::Failures => self.failures.len(),
         }
     }
 }
@@ -82,32 +86,49 @@ labels! {
 /// One bucket for each of what is counted.
 #[derive(Debug)]
 struct Buckets<K: Hash + Eq + Clone> {
-    limiter: DefaultKeyedRateLimiter<K>,
-    taken: AtomicU32,
+    per_minute: NonZeroU32,
+    limiter: ArcSwap<DefaultKeyedRateLimiter<K>>,
+    until_sweep: AtomicU64,
     refused: AtomicU64,
 }
 
 impl<K: Hash + Eq + Clone> Buckets<K> {
     fn new(per_minute: NonZeroU32) -> Self {
         Self {
-            limiter: RateLimiter::dashmap(Quota::per_minute(per_minute)),
-            taken: AtomicU32::new(0),
+            per_minute,
+            limiter: ArcSwap::from_pointee(RateLimiter::dashmap(Quota::per_minute(per_minute))),
+            until_sweep: AtomicU64::new(SWEEP_EVERY),
             refused: AtomicU64::new(0),
         }
     }
 
     /// Takes one from the bucket of `key`, or says in how many seconds there will be one.
     fn take(&self, key: &K) -> Result<(), Problem> {
-        let due = self.taken.fetch_add(1, Ordering::Relaxed).is_multiple_of(SWEEP_EVERY);
-        if due && self.limiter.len() > SWEEP_ABOVE {
-            self.limiter.retain_recent();
-            self.limiter.shrink_to_fit();
+        if self.until_sweep.fetch_sub(1, Ordering::Relaxed) == 1 {
+            self.sweep();
         }
-        self.limiter.check_key(key).map_err(|not_until| {
+        self.limiter.load().check_key(key).map_err(|not_until| {
             self.refused.fetch_add(1, Ordering::Relaxed);
             let wait = not_until.wait_time_from(DefaultClock::default().now());
             Problem::TooManyRequests(wait.as_secs_f64().ceil().max(1.0) as u64)
         })
+    }
+
+    /// Forgets the buckets that are full again.
+    fn sweep(&self) {
+        let limiter = self.limiter.load();
+        limiter.retain_recent();
+        if limiter.len() > MAX_BUCKETS {
+            tracing::warn!(buckets = limiter.len(), "too many ask too often: all rate limits start anew");
+            self.limiter.store(Arc::new(RateLimiter::dashmap(Quota::per_minute(self.per_minute))));
+        } else {
+            limiter.shrink_to_fit();
+        }
+        self.until_sweep.store(SWEEP_EVERY.max(self.len() as u64), Ordering::Relaxed);
+    }
+
+    fn len(&self) -> usize {
+        self.limiter.load().len()
     }
 }
 
@@ -180,6 +201,20 @@ mod tests {
         for number in 0..1_000_000 {
             assert_eq!(buckets.take(&address(number)), Ok(()));
         }
-        assert!(buckets.limiter.len() < 100_000, "{} buckets", buckets.limiter.len());
+        assert!(buckets.len() < 100_000, "{} buckets", buckets.len());
+    }
+
+    #[test]
+    fn buckets_that_fill_slowly_are_bounded_too_and_a_bound_that_is_met_lets_everybody_ask() {
+        // Full again after a minute: none of these can be forgotten in time.
+        let buckets = Buckets::new(NonZeroU32::MIN);
+        let mut most = 0;
+        for number in 0..2_000_000 {
+            assert_eq!(buckets.take(&address(number)), Ok(()));
+            if number % 10_000 == 0 {
+                most = most.max(buckets.len());
+            }
+        }
+        assert!((MAX_BUCKETS..=2 * MAX_BUCKETS + 1).contains(&most), "{most} buckets");
     }
 }

@@ -12,7 +12,7 @@ use warp::reply::Response;
 use super::code::Code;
 use super::label::{Counters, Label, labels};
 use super::problem::Problem;
-use crate::histogram::Histogram;
+use crate::counting::Histogram;
 
 labels! {
     /// What a request asks for.

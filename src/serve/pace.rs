@@ -56,9 +56,10 @@ pub struct Paced<S> {
     phase: Arc<Phase>,
     patience: Patience,
     counts: Arc<ConnectionCounts>,
+    /// When what is awaited began.
     since: Instant,
-    /// Whether something moved after `since`. The clock is read once a request, and not for every byte.
-    moved: bool,
+    /// Whether a head began after `since`: most arrive whole, and then nobody need look at the clock.
+    new_head: bool,
     /// Often earlier than what it stands for: setting it anew for every request would cost more than looking twice.
     timer: Pin<Box<Sleep>>,
     stalled: Option<Pin<Box<Sleep>>>,
@@ -69,7 +70,7 @@ impl<S> Paced<S> {
     pub fn new(stream: S, phase: Arc<Phase>, patience: Patience, counts: Arc<ConnectionCounts>) -> Self {
         let since = Instant::now();
         let timer = Box::pin(sleep_until(since + patience.header));
-        Self { stream, phase, patience, counts, since, moved: false, timer, stalled: None }
+        Self { stream, phase, patience, counts, since, new_head: false, timer, stalled: None }
     }
 
     /// Whether the client let itself be waited for too long.
@@ -79,7 +80,7 @@ impl<S> Paced<S> {
             HEAD => (self.patience.header, TimedOut::Header),
             _ => (self.patience.idle, TimedOut::Idle),
         };
-        if std::mem::take(&mut self.moved) {
+        if std::mem::take(&mut self.new_head) {
             self.since = Instant::now();
         }
         let deadline = self.since + limit;
@@ -95,10 +96,19 @@ impl<S> Paced<S> {
         Poll::Pending
     }
 
+    /// Takes note that the client took something, and begins to wait for its next request.
+    fn taken(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        if written.is_ready() {
+            self.since = Instant::now();
+            // hyper does not read again after an answer where a read was pending before it, so the timer must be set here.
+            let _ = self.poll_overdue(cx);
+        }
+        self.bounded(cx, written)
+    }
+
     /// Bounds how long a write, a flush or a shutdown is pending.
     fn bounded<T>(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if written.is_ready() {
-            self.moved = true;
             self.stalled = None;
             return written;
         }
@@ -117,7 +127,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Paced<S> {
         if let Poll::Ready(read) = Pin::new(&mut self.stream).poll_read(cx, buffer) {
             if buffer.filled().len() > before && self.phase.0.load(Ordering::Relaxed) == ANSWERED {
                 self.phase.0.store(HEAD, Ordering::Relaxed);
-                self.moved = true;
+                self.new_head = true;
             }
             return Poll::Ready(read);
         }
@@ -131,7 +141,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Paced<S> {
 impl<S: AsyncWrite + Unpin> AsyncWrite for Paced<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
-        self.bounded(cx, written)
+        self.taken(cx, written)
     }
 
     fn poll_write_vectored(
@@ -140,7 +150,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Paced<S> {
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write_vectored(cx, slices);
-        self.bounded(cx, written)
+        self.taken(cx, written)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -148,12 +158,8 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Paced<S> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let moved = self.moved;
         let flushed = Pin::new(&mut self.stream).poll_flush(cx);
-        let flushed = self.bounded(cx, flushed);
-        // Most flushes have nothing to do, and are no sign of the client.
-        self.moved = moved;
-        flushed
+        self.bounded(cx, flushed)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -213,6 +219,29 @@ mod tests {
         }
         assert_eq!(read(&mut stream).await, (1, 0));
         assert_eq!(stream.counts.timed_out.of(TimedOut::Idle), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_idle_connection_is_woken_though_nobody_reads_after_the_answer() {
+        let (mut client, mut stream, phase) = paced(16);
+        client.write_all(b"GET").await.unwrap();
+        assert_eq!(read(&mut stream).await, (0, 3));
+        phase.busy();
+        let started = Instant::now();
+        let mut answered = false;
+        // As hyper does it: a read that is pending, then an answer, then nothing until the task is woken.
+        let ended = std::future::poll_fn(|cx| {
+            let mut bytes = [0; 16];
+            let read = Pin::new(&mut stream).poll_read(cx, &mut ReadBuf::new(&mut bytes));
+            if !std::mem::replace(&mut answered, true) {
+                assert!(read.is_pending());
+                phase.answered();
+                assert!(Pin::new(&mut stream).poll_write(cx, b"OK").is_ready());
+            }
+            read
+        });
+        ended.await.unwrap();
+        assert_eq!(started.elapsed().as_secs(), 75);
     }
 
     #[tokio::test(start_paused = true)]

@@ -20,7 +20,7 @@ use tokio::sync::oneshot;
 use super::label::Counters;
 use super::secret_file::{self, SecretFileError};
 use super::signing_queue::{Lane, SigningQueue};
-use crate::histogram::Histogram;
+use crate::counting::Histogram;
 use crate::model::public_key::{PublicKey, PublicKeyError};
 
 /// A signing key in memory, and the public half that checks its signatures.

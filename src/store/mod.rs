@@ -26,7 +26,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
-use crate::histogram::Durations;
+use crate::counting::Durations;
 use crate::model::binding::Sighting;
 use crate::model::license::License;
 use crate::model::license_key::LicenseId;

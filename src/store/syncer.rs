@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use chrono::{DateTime, Utc};
 
-use crate::histogram::Histogram;
+use crate::counting::Histogram;
 
 use super::held::{Held, Resolve};
 use super::ledger::Entry;

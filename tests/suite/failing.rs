@@ -1,8 +1,10 @@
 //! What the server says when its own parts fail: a store that cannot write, an overload, a bug.
 
 use std::net::SocketAddr;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::thread;
+use std::time::{Duration, Instant};
 
 use chrono::{DateTime, Utc};
 use countersign::config::{Config, PathSettings, ServeSettings};
@@ -13,13 +15,14 @@ use countersign::serve;
 use countersign::store::{BindFuture, Bindings, Bound, Health, StoreError};
 use serde_json::{Value, json};
 
+use crate::support::http::Client;
 use crate::support::instance::{new_keys, question};
 use crate::support::{Instance, License, Response, Server, get, post_json};
 
 const VALIDATE: &str = "/api/v1/validate-license";
 
-/// A store whose disk does what the test wants.
-struct Broken(fn() -> StoreError);
+/// A store whose disk fails as the test wants, or, with `None`, never says anything.
+struct Broken(fn() -> Option<StoreError>);
 
 impl Bindings for Broken {
     fn of(&self, _: &LicenseId) -> Bound {
@@ -32,7 +35,12 @@ impl Bindings for Broken {
         _: &'a SiteHost,
         _: DateTime<Utc>,
     ) -> BindFuture<'a> {
-        Box::pin(async { Err((self.0)()) })
+        Box::pin(async {
+            match (self.0)() {
+                Some(error) => Err(error),
+                None => std::future::pending().await,
+            }
+        })
     }
 
     fn report(&self, _: &LicenseId, _: &SiteHost, _: &Sighting<'_>) {}
@@ -53,10 +61,11 @@ struct Addresses {
 }
 
 /// Serves in this process, on a store that fails, for one test.
-fn with_broken_store(error: fn() -> StoreError, test: impl FnOnce(Addresses, &License) + Send + 'static) {
+fn with_broken_store(error: fn() -> Option<StoreError>, test: impl FnOnce(Addresses, &License) + Send + 'static) {
     let license = License::new();
     let instance = Instance::with_licenses(&[license.toml("")]);
-    let config = Config::load(instance.path(), &PathSettings::default(), &ServeSettings::default()).unwrap();
+    let settings = ServeSettings { request_timeout_seconds: NonZeroU32::new(2), ..ServeSettings::default() };
+    let config = Config::load(instance.path(), &PathSettings::default(), &settings).unwrap();
     let loaded = serve::load(&config.paths).unwrap();
     let server = serve::Server::start(&config.serve, &config.paths.public, loaded, Arc::new(Broken(error))).unwrap();
     let runtime = tokio::runtime::Runtime::new().unwrap();
@@ -85,7 +94,7 @@ fn assert_unavailable(response: &Response, status: u16, code: &str, detail: &str
 #[test]
 fn a_store_that_cannot_write_is_unavailable_for_new_sites_and_shows_on_readyz() {
     with_broken_store(
-        || StoreError::NotDurable("no space left".into()),
+        || Some(StoreError::NotDurable("no space left".into())),
         |Addresses { public: address, admin }, license| {
             let response = post_json(address, VALIDATE, &question(license, "a.com"));
             let detail = "New sites cannot be bound at the moment; bound ones are not affected. Ask again in 60 s.";
@@ -104,10 +113,33 @@ fn a_store_that_cannot_write_is_unavailable_for_new_sites_and_shows_on_readyz() 
 #[test]
 fn a_store_with_too_much_to_do_is_an_overload() {
     with_broken_store(
-        || StoreError::Busy,
+        || Some(StoreError::Busy),
         |Addresses { public: address, .. }, license| {
             let response = post_json(address, VALIDATE, &question(license, "a.com"));
             assert_unavailable(&response, 503, "overloaded", "Ask again in 5 s.");
+        },
+    );
+}
+
+#[test]
+fn a_request_has_one_deadline_for_its_body_its_binding_and_its_signature() {
+    with_broken_store(
+        || None,
+        |Addresses { public, admin }, license| {
+            let body = question(license, "a.com").to_string();
+            let head = format!("POST {VALIDATE} HTTP/1.1\r\nHost: t\r\nContent-Length: {}\r\n\r\n", body.len());
+            let mut client = Client::connect(public);
+            client.send(head.as_bytes()).unwrap();
+            let started = Instant::now();
+            // Half of the time goes into the body.
+            thread::sleep(Duration::from_secs(1));
+            client.send(body.as_bytes()).unwrap();
+            let response = client.receive().unwrap();
+            let took = started.elapsed();
+            assert_eq!((response.status, response.code().as_str()), (408, "request_timeout"));
+            assert!(took < Duration::from_millis(2_900), "2 s from the head on, and not from the body: {took:?}");
+            let counted = "countersign_requests_total{operation=\"validate\",code=\"request_timeout\"} 1";
+            assert!(get(admin, "/metrics").text().lines().any(|line| line == counted));
         },
     );
 }

@@ -118,7 +118,12 @@ impl Instance {
     }
 
     pub fn write_key(&self, pem: &str) {
-        let path = self.file("keys/signing.pem");
+        self.write_secret("keys/signing.pem", pem);
+    }
+
+    /// The same for a file that only its owner may read.
+    pub fn write_secret(&self, relative: &str, pem: &str) {
+        let path = self.file(relative);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         let beside = path.with_extension("new~");
         fs::write(&beside, pem).unwrap();

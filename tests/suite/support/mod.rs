@@ -1,6 +1,7 @@
 //! The workbench: an instance in a temporary folder, the program serving it, a plain HTTP client, and what other tests share.
 
 pub mod browser;
+pub mod certificate;
 pub mod history;
 pub mod http;
 pub mod instance;

@@ -160,6 +160,13 @@ impl Server {
         get(self.address, &updates("acme-forms", license, site_url, more))
     }
 
+    /// The value of a series on `/metrics`, by its name with its labels; `None` where it is not there.
+    pub fn metric(&self, series: &str) -> Option<f64> {
+        let page = get(self.admin, "/metrics").text();
+        let value = page.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+        value.map(|value| value.parse().unwrap())
+    }
+
     /// The condition of a part on `/readyz`.
     pub fn part(&self, part: &str) -> Value {
         get(self.admin, "/readyz").json()["parts"][part].clone()

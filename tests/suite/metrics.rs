@@ -1,0 +1,137 @@
+//! The admin listener: metrics that tell what happened, documented name by name, and nothing of it in public.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::Read;
+use std::path::Path;
+use std::process::{Child, Stdio};
+
+use crate::support::certificate::{Certificate, flags};
+use crate::support::server::countersign;
+use crate::support::{Instance, License, Server, eventually, get};
+
+#[test]
+fn every_metric_is_in_the_docs_with_its_type_and_every_documented_one_is_there() {
+    let instance = Instance::new();
+    Certificate::new("any", 30).install(&instance);
+    let tls = flags(&instance);
+    let server = Server::start_with(&instance, &tls.each_ref().map(String::as_str));
+    let response = get(server.admin, "/metrics");
+    assert_eq!(response.header("content-type"), Some("application/openmetrics-text; version=1.0.0; charset=utf-8"));
+    let page = response.text();
+    assert!(page.ends_with("# EOF\n"));
+    let served: BTreeSet<String> = page
+        .lines()
+        .filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '))
+        .map(|(name, kind)| format!("| `{name}{}` | {kind} |", if kind == "counter" { "_total" } else { "" }))
+        .collect();
+    let docs = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/metrics.md")).unwrap();
+    let rows = docs.lines().filter(|line| line.starts_with("| `countersign_") || line.starts_with("| `process_"));
+    let documented: BTreeSet<String> =
+        rows.map(|row| row.split('|').take(3).collect::<Vec<_>>().join("|") + "|").collect();
+    assert!(served.len() > 20);
+    assert_eq!(served, documented);
+}
+
+#[test]
+fn requests_are_counted_by_operation_and_outcome() {
+    let license = License::new();
+    let instance = Instance::with_licenses(&[license.toml("")]);
+    let server = Server::start_with(&instance, &["--requests-per-license", "4"]);
+    server.validate(&license, "a.com");
+    server.validate(&license, "b.com");
+    server.updates(&license, "a.com", "");
+    server.updates(&license, "a.com", "&current_version=9");
+    server.updates(&license, "a.com", "");
+    server.updates(&License::new(), "a.com", "");
+    get(server.address, "/index.html");
+    get(server.address, "/nothing");
+    let requests = |operation, code| {
+        server.metric(&format!("countersign_requests_total{{operation=\"{operation}\",code=\"{code}\"}}"))
+    };
+    for (operation, code) in [
+        ("validate", "ok"),
+        ("validate", "bound_elsewhere"),
+        ("updates", "update"),
+        ("updates", "up_to_date"),
+        ("updates", "too_many_requests"),
+        ("updates", "unknown_license"),
+        ("public", "ok"),
+        ("public", "not_found"),
+    ] {
+        assert_eq!(requests(operation, code), Some(1.0), "{operation} {code}");
+    }
+    for (series, value) in [
+        ("countersign_request_duration_seconds_count{operation=\"updates\"}", 4.0),
+        ("countersign_rate_limited_total{limit=\"license\"}", 1.0),
+        ("countersign_rate_limit_buckets{limit=\"address\"}", 1.0),
+        ("countersign_signing_wait_seconds_count", 2.0),
+        ("countersign_ledger_sync_seconds_count", 1.0),
+        ("countersign_bindings", 1.0),
+        ("countersign_licenses", 1.0),
+        ("countersign_plugins", 3.0),
+        ("countersign_releases", 1.0),
+        ("countersign_part_state{part=\"store\",state=\"ok\"}", 1.0),
+    ] {
+        assert_eq!(server.metric(series), Some(value), "{series}");
+    }
+    assert!(server.metric("process_resident_memory_bytes").unwrap() > 1e6);
+    instance.publish("1.3.0");
+    eventually("the reload is counted", std::time::Duration::from_secs(3), || {
+        server.metric("countersign_reloads_total{part=\"catalog\",result=\"done\"}").unwrap() >= 1.0
+    });
+    assert!(server.metric("countersign_last_reload_timestamp_seconds{part=\"catalog\"}").unwrap() > 1.7e9);
+}
+
+#[test]
+fn health_and_metrics_are_no_business_of_the_public() {
+    let server = Server::start(&Instance::new());
+    for target in ["/healthz", "/readyz", "/metrics"] {
+        assert_eq!(get(server.address, target).status, 404, "{target}");
+        assert_eq!(get(server.admin, target).status, 200, "{target}");
+    }
+    for target in ["/", "/index.html", "/api/v1/validate-license"] {
+        assert_eq!(get(server.admin, target).status, 404, "{target}");
+    }
+}
+
+/// A server that is started by hand; it is killed when it is dropped.
+struct Started(Child);
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn the_admin_listener_can_be_switched_off_and_a_taken_port_is_told_with_what_to_do() {
+    let instance = Instance::new();
+    let serve = |admin: &str| {
+        let mut command = countersign(&instance);
+        command.args(["serve", "--listen", "127.0.0.1:0", "--admin-listen", admin]);
+        command
+    };
+    let spawned = serve("off").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut server = Started(spawned);
+    let mut stderr = server.0.stderr.take().unwrap();
+    let mut log = String::new();
+    while !log.contains("listening") {
+        let mut some = [0; 4096];
+        let read = stderr.read(&mut some).unwrap();
+        assert!(read > 0, "the server did not start: {log}");
+        log += &String::from_utf8_lossy(&some[..read]);
+    }
+    server.0.kill().unwrap();
+    let mut printed = String::new();
+    server.0.stdout.take().unwrap().read_to_string(&mut printed).unwrap();
+    assert_eq!(printed.lines().count(), 1, "one listener: {printed}");
+
+    let other = Server::start(&instance);
+    let output = serve(&other.admin.to_string()).output().unwrap();
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(4));
+    let hint = "hint: choose another address with --admin-listen, or switch it off: --admin-listen off\n";
+    assert!(text.contains(&format!("error: {} cannot be listened on", other.admin)) && text.ends_with(hint), "{text}");
+}

@@ -1,0 +1,126 @@
+//! Slow clients at a bounded size: each kind is closed by its own time-out, and ordinary requests are answered meanwhile.
+
+use std::io::ErrorKind;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::support::http::Client;
+use crate::support::instance::question;
+use crate::support::{Instance, License, Server, eventually, get};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Longer than any time-out here, on a busy machine.
+const SOON: Duration = Duration::from_secs(20);
+
+fn connect(server: &Server, count: usize, first: &str) -> Vec<Client> {
+    let open = |_| {
+        let mut client = Client::connect(server.address);
+        client.send(first.as_bytes()).unwrap();
+        client
+    };
+    (0..count).map(open).collect()
+}
+
+/// Asks ordinary questions until no connection but the asker's own is open; gives the slowest answer's time.
+fn answered_until_they_are_gone(server: &Server, license: &License) -> Duration {
+    let mut slowest = Duration::ZERO;
+    eventually("all are closed", SOON, || {
+        let started = Instant::now();
+        assert_eq!(server.updates(license, "a.com", "").status, 200);
+        slowest = slowest.max(started.elapsed());
+        server.metric("countersign_connections").unwrap() <= 1.0
+    });
+    slowest
+}
+
+fn timed_out(server: &Server, reason: &str) -> f64 {
+    server.metric(&format!("countersign_connections_timed_out_total{{reason=\"{reason}\"}}")).unwrap()
+}
+
+fn serve(flags: &[&str]) -> (License, Instance, Server) {
+    let license = License::new();
+    let instance = Instance::with_licenses(&[license.toml("")]);
+    instance.write("public/large.bin", &"x".repeat(12 << 20));
+    let server = Server::start_with(&instance, flags);
+    assert_eq!(server.validate(&license, "a.com").code(), "ok");
+    (license, instance, server)
+}
+
+#[test]
+fn silent_connections_and_half_heads_are_closed_by_the_header_timeout() {
+    let (license, _instance, server) = serve(&["--header-timeout-seconds", "1"]);
+    let mut silent = connect(&server, 150, "");
+    let mut half = connect(&server, 150, "GET /index.html HTTP/1.1\r\nHost: t\r\nX-Slow: ");
+    // A byte now and then does not buy time.
+    let trickling = thread::spawn(move || {
+        let started = Instant::now();
+        while started.elapsed() < SOON && half.iter_mut().all(|client| client.send(b"x").is_ok()) {
+            thread::sleep(Duration::from_millis(100));
+        }
+        (started.elapsed(), half)
+    });
+    let slowest = answered_until_they_are_gone(&server, &license);
+    assert!(slowest < SECOND, "an ordinary request took {slowest:?}");
+    let (trickled, _half) = trickling.join().unwrap();
+    assert!(trickled < SOON, "the half heads were closed");
+    assert!(silent.iter_mut().all(|client| client.receive().is_err_and(|e| e.kind() == ErrorKind::UnexpectedEof)));
+    assert_eq!(timed_out(&server, "header"), 300.0);
+}
+
+#[test]
+fn an_idle_connection_is_closed_in_order_and_has_longer_than_a_head() {
+    let (_license, _instance, server) = serve(&["--header-timeout-seconds", "1", "--idle-timeout-seconds", "3"]);
+    let mut client = Client::connect(server.address);
+    assert_eq!(client.request("GET", "/index.html", &[], b"").status, 200);
+    thread::sleep(2 * SECOND);
+    assert_eq!(client.request("GET", "/index.html", &[], b"").status, 200, "longer than a head may take");
+    let started = Instant::now();
+    assert_eq!(client.receive().unwrap_err().kind(), ErrorKind::UnexpectedEof, "closed, and not reset");
+    assert!((2 * SECOND..SOON).contains(&started.elapsed()));
+    assert_eq!((timed_out(&server, "idle"), timed_out(&server, "header")), (1.0, 0.0));
+}
+
+#[test]
+fn slow_bodies_get_a_408_however_they_trickle() {
+    let (license, _instance, server) = serve(&["--request-timeout-seconds", "1"]);
+    let body = question(&license, "a.com").to_string();
+    let head = format!("POST /api/v1/validate-license HTTP/1.1\r\nHost: t\r\nContent-Length: {}\r\n\r\n", body.len());
+    let mut slow = connect(&server, 100, &head);
+    let trickling = thread::spawn(move || {
+        for byte in body.bytes().take(5) {
+            slow.iter_mut().for_each(|client| client.send(&[byte]).unwrap());
+            thread::sleep(Duration::from_millis(100));
+        }
+        slow.into_iter().map(|mut client| client.receive().unwrap()).collect::<Vec<_>>()
+    });
+    let slowest = answered_until_they_are_gone(&server, &license);
+    assert!(slowest < SECOND, "an ordinary request took {slowest:?}");
+    for response in trickling.join().unwrap() {
+        assert_eq!((response.status, response.code().as_str()), (408, "request_timeout"));
+        assert_eq!(response.header("connection"), Some("close"));
+    }
+}
+
+#[test]
+fn slow_readers_are_closed_by_the_write_timeout() {
+    let (license, _instance, server) = serve(&["--write-timeout-seconds", "1"]);
+    let deaf = connect(&server, 6, "GET /large.bin HTTP/1.1\r\nHost: t\r\n\r\n");
+    let slowest = answered_until_they_are_gone(&server, &license);
+    assert!(slowest < SECOND, "an ordinary request took {slowest:?}");
+    assert_eq!(timed_out(&server, "write"), deaf.len() as f64);
+    assert_eq!(get(server.address, "/large.bin").body.len(), 12 << 20, "whoever takes it gets it");
+}
+
+#[test]
+fn huge_heads_are_refused_when_they_are_too_large_and_closed_when_they_are_slow() {
+    let (license, _instance, server) = serve(&["--header-timeout-seconds", "1"]);
+    let start = "GET /index.html HTTP/1.1\r\nHost: t\r\nX-Huge: ";
+    let mut huge = connect(&server, 100, &format!("{start}{}", "x".repeat(32 << 10)));
+    let slow = connect(&server, 100, &format!("{start}{}", "x".repeat(12 << 10)));
+    let slowest = answered_until_they_are_gone(&server, &license);
+    assert!(slowest < SECOND, "an ordinary request took {slowest:?}");
+    // What was sent and not read can reset the connection before the answer is taken.
+    assert!(huge.iter_mut().all(|client| client.receive().map_or(true, |response| response.status == 431)));
+    assert_eq!(timed_out(&server, "header"), slow.len() as f64);
+}
