@@ -52,6 +52,39 @@ fn the_configuration_file_has_every_setting_with_its_default() {
     }
 }
 
+/// Settings of the server that are neither a limit nor a time-out.
+const NO_LIMITS: [&str; 10] = [
+    "listen",
+    "admin_listen",
+    "tls_certificate",
+    "tls_key",
+    "grace_period_hours",
+    "local_hosts",
+    "proxies",
+    "proxy_hops",
+    "poll_seconds",
+    "log_format",
+];
+
+#[test]
+fn the_page_of_limits_has_every_limit_with_its_default_and_no_other() {
+    let page = project("docs/limits.md");
+    let table = page.split("## Fixed").next().unwrap();
+    let documented: BTreeSet<String> = table
+        .lines()
+        .filter(|line| line.starts_with("| `"))
+        .map(|row| row.split('|').take(3).collect::<Vec<_>>().join("|"))
+        .collect();
+    let paths = ["registry", "releases", "cache", "public", "store", "signing_key", "retired_keys"];
+    let limits: BTreeSet<String> = settings()
+        .into_iter()
+        .map(|(flag, _, default)| (flag.replace('-', "_"), default))
+        .filter(|(name, _)| !NO_LIMITS.contains(&name.as_str()) && !paths.contains(&name.as_str()))
+        .map(|(name, default)| format!("| `{name}` | `{default}` "))
+        .collect();
+    assert_eq!(documented, limits);
+}
+
 #[test]
 fn tests_the_readme_points_to_exist() {
     let readme = project("README.md");
