@@ -1,6 +1,6 @@
 //! Table `[serve]`: how the server behaves, as it is set and as it is decided.
 
-use std::net::{AddrParseError, Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -108,15 +108,20 @@ pub enum AdminListen {
 }
 
 impl FromStr for AdminListen {
-    type Err = AddrParseError;
+    type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        if text == "off" { Ok(Self::Off) } else { text.parse().map(Self::At) }
+        match text {
+            "off" => Ok(Self::Off),
+            address => {
+                address.parse().map(Self::At).map_err(|_| "neither \"off\" nor an address such as 127.0.0.1:8081")
+            }
+        }
     }
 }
 
 impl TryFrom<String> for AdminListen {
-    type Error = AddrParseError;
+    type Error = &'static str;
 
     fn try_from(text: String) -> Result<Self, Self::Error> {
         text.parse()
@@ -226,5 +231,33 @@ impl ServeConfig {
             poll: positive(given.poll_seconds.or(file.poll_seconds), 30),
             log_format: given.log_format.or(file.log_format).unwrap_or_default(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_admin_listener_is_an_address_or_off() {
+        assert_eq!("off".parse(), Ok(AdminListen::Off));
+        assert_eq!("[::1]:9".parse(), Ok(AdminListen::At("[::1]:9".parse().unwrap())));
+        assert!("localhost".parse::<AdminListen>().is_err());
+    }
+
+    #[test]
+    fn a_flag_goes_before_the_file_and_a_path_in_the_file_is_relative_to_it() {
+        let given = ServeSettings { tls_key: Some("key.pem".into()), ..ServeSettings::default() };
+        let file = toml::from_str("admin_listen = \"off\"\ntls_certificate = \"a.pem\"\ntls_key = \"b.pem\"").unwrap();
+        let config = ServeConfig::merge(Path::new("/srv"), &given, file);
+        let files = TlsFiles { certificate: "/srv/a.pem".into(), key: "key.pem".into() };
+        assert_eq!((config.admin_listen, config.tls().unwrap()), (AdminListen::Off, Some(files)));
+    }
+
+    #[test]
+    fn half_of_tls_is_an_error_that_names_the_other_half() {
+        let file = toml::from_str("tls_key = \"b.pem\"").unwrap();
+        let config = ServeConfig::merge(Path::new(""), &ServeSettings::default(), file);
+        assert_eq!(config.tls().unwrap_err().to_string(), "tls_key is set and tls_certificate is not");
     }
 }
