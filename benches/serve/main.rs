@@ -3,19 +3,34 @@
 //! Load comes from wrk, and from a client of our own where wrk does not fit. Runs are interleaved and medians count;
 //! nothing fails. An argument picks the figures whose name contains it. docs/benchmarks.md says how to read them.
 
+mod attacks;
 mod baseline;
 mod client;
 mod instance;
+mod million;
+mod overload;
+mod paced;
 mod process;
+mod reload;
 mod report;
 mod updates;
+mod validate;
 mod wrk;
 
 use std::io;
 use std::path::Path;
 
-/// The figures, by name.
-const FIGURES: [(&str, fn(&Path) -> io::Result<()>); 1] = [("updates", updates::run)];
+/// Measures and prints some figures; instances are kept in the folder.
+type Figures = fn(&Path) -> io::Result<()>;
+
+const FIGURES: [(&str, Figures); 6] = [
+    ("updates", updates::run),
+    ("validate", validate::run),
+    ("overload", overload::run),
+    ("million", million::run),
+    ("reload", reload::run),
+    ("attacks", attacks::run),
+];
 
 fn main() -> io::Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
@@ -26,9 +41,10 @@ fn main() -> io::Result<()> {
     }
     let bench = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("bench").join("serve");
     std::fs::create_dir_all(&bench)?;
-    for (name, figure) in FIGURES {
+    for (name, figures) in FIGURES {
         if arguments.first().is_none_or(|filter| name.contains(filter)) {
-            figure(&bench)?;
+            // One that cannot be measured does not hide the others.
+            figures(&bench).unwrap_or_else(|error| println!("  {name}: NOT MEASURED: {error}"));
         }
     }
     Ok(())

@@ -57,6 +57,11 @@ impl Server {
         (field("VmRSS:"), field("VmHWM:"))
     }
 
+    /// How many files and connections it has open.
+    pub fn descriptors(&self) -> usize {
+        fs::read_dir(format!("/proc/{}/fd", self.child.id())).map_or(0, Iterator::count)
+    }
+
     /// SIGTERM, and waits for its end.
     pub fn stop(mut self) -> io::Result<()> {
         Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status()?;

@@ -1,10 +1,15 @@
 //! The table: a row for each figure, with its target and whether it is met.
 
-/// Medians of some runs.
+/// The median of some runs.
 pub fn median(figures: impl Iterator<Item = f64>) -> f64 {
+    percentile(figures, 0.5)
+}
+
+/// The figure that this part of all figures does not exceed.
+pub fn percentile(figures: impl Iterator<Item = f64>, part: f64) -> f64 {
     let mut figures: Vec<f64> = figures.collect();
     figures.sort_by(f64::total_cmp);
-    figures.get(figures.len() / 2).copied().unwrap_or(f64::NAN)
+    figures.get((figures.len() as f64 * part) as usize).copied().unwrap_or(f64::NAN)
 }
 
 /// What is asked of a figure.

@@ -1,0 +1,129 @@
+//! Load at a steady pace, whatever the server takes: what wrk cannot do, because it asks again only when it was answered.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::report::percentile;
+
+/// A request, by its number.
+pub type Request = Arc<dyn Fn(usize) -> String + Send + Sync>;
+
+/// How each request ended: when it was due, its status, and how long it took from then, in seconds.
+pub type Answers = Vec<(Instant, u16, f64)>;
+
+/// Load in a thread of its own, until it is stopped.
+pub struct Paced {
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<io::Result<Answers>>,
+}
+
+/// A GET of `target`.
+pub fn get(target: &str) -> String {
+    format!("GET {target} HTTP/1.1\r\nHost: bench\r\n\r\n")
+}
+
+/// A validation with this body.
+pub fn post(body: &str) -> String {
+    format!(
+        "POST /api/v1/validate-license HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\n\
+         Content-Length: {}\r\n\r\n{body}",
+        body.len(),
+    )
+}
+
+impl Paced {
+    /// Sends `rate` requests a second over so many connections.
+    pub fn start(address: SocketAddr, connections: usize, rate: f64, request: Request) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let thread = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            runtime.block_on(async {
+                let mut tasks = tokio::task::JoinSet::new();
+                let next = Arc::new(AtomicUsize::new(0));
+                let interval = Duration::from_secs_f64(connections as f64 / rate);
+                for number in 0..connections {
+                    let first = interval.mul_f64(number as f64 / connections as f64);
+                    let (request, next, stopped) = (Arc::clone(&request), Arc::clone(&next), Arc::clone(&stopped));
+                    tasks.spawn(connection(address, first, interval, request, next, stopped));
+                }
+                let mut answers = Vec::new();
+                while let Some(done) = tasks.join_next().await {
+                    answers.extend(done.map_err(io::Error::other)??);
+                }
+                Ok(answers)
+            })
+        });
+        Self { stop, thread }
+    }
+
+    /// Ends the load; returns every answer.
+    pub fn stop(self) -> io::Result<Answers> {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.join().map_err(|_| io::Error::other("the load failed"))?
+    }
+}
+
+/// The 99th percentile of the answers due in a stretch of time, in seconds; only those with this status, if any is given.
+pub fn p99(answers: &Answers, from: Instant, to: Instant, status: Option<u16>) -> f64 {
+    let counts = |at: &Instant, found: &u16| (from..to).contains(at) && status.is_none_or(|status| status == *found);
+    percentile(answers.iter().filter(|(at, found, _)| counts(at, found)).map(|(.., took)| *took), 0.99)
+}
+
+async fn connection(
+    address: SocketAddr,
+    first: Duration,
+    interval: Duration,
+    request: Request,
+    next: Arc<AtomicUsize>,
+    stopped: Arc<AtomicBool>,
+) -> io::Result<Answers> {
+    let mut stream = TcpStream::connect(address).await?;
+    stream.set_nodelay(true)?;
+    let (mut answers, mut buffer) = (Vec::new(), vec![0; 64 * 1024]);
+    let mut due = Instant::now() + first;
+    while !stopped.load(Ordering::Relaxed) {
+        // What is late because the last answer was late counts from when it was due; a timer's own delay does not.
+        let began = if Instant::now() > due {
+            due
+        } else {
+            tokio::time::sleep_until(due.into()).await;
+            Instant::now()
+        };
+        stream.write_all(request(next.fetch_add(1, Ordering::Relaxed)).as_bytes()).await?;
+        let status = receive(&mut stream, &mut buffer).await?;
+        answers.push((began, status, began.elapsed().as_secs_f64()));
+        due += interval;
+    }
+    Ok(answers)
+}
+
+/// Reads one answer; returns its status.
+async fn receive(stream: &mut TcpStream, buffer: &mut [u8]) -> io::Result<u16> {
+    let mut filled = 0;
+    loop {
+        let read = stream.read(&mut buffer[filled..]).await?;
+        if read == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        filled += read;
+        let text = String::from_utf8_lossy(&buffer[..filled]);
+        let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
+        let head = head.to_ascii_lowercase();
+        let length = head.split("content-length: ").nth(1).and_then(|rest| rest.lines().next()?.parse().ok());
+        if body.len() >= length.unwrap_or(0) {
+            return head
+                .split(' ')
+                .nth(1)
+                .and_then(|status| status.parse().ok())
+                .ok_or(io::ErrorKind::InvalidData.into());
+        }
+    }
+}
