@@ -52,6 +52,11 @@ pub enum Refusal {
     PluginNotCovered,
 }
 
+impl Refusal {
+    /// How many there are.
+    pub const COUNT: usize = Self::PluginNotCovered as usize + 1;
+}
+
 /// The license if there is one and it is active on `today` (UTC).
 pub fn in_good_standing(license: Option<&License>, today: NaiveDate) -> Result<&License, Refusal> {
     let license = license.ok_or(Refusal::UnknownLicense)?;

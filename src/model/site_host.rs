@@ -92,7 +92,8 @@ impl FromStr for SiteHost {
         if url.len() > MAX_INPUT {
             return Err(SiteHostError::TooLong);
         }
-        if url.chars().any(|c| c.is_control() || c.is_whitespace() || matches!(c, '\\' | '\u{FEFF}')) {
+        let odd = |c: char| c.is_control() || c.is_whitespace() || matches!(c, '\\' | '\u{FEFF}');
+        if !url.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\') && url.chars().any(odd) {
             return Err(SiteHostError::BadCharacter);
         }
         let (has_scheme, rest) = split_scheme(url)?;
@@ -122,6 +123,10 @@ impl FromStr for SiteHost {
 
 /// Whether there was a scheme, and what follows it.
 fn split_scheme(url: &str) -> Result<(bool, &str), SiteHostError> {
+    // As most are written.
+    if let Some(rest) = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://")) {
+        return Ok((true, rest));
+    }
     // A `://` behind the authority belongs to a path or query.
     if let Some((scheme, rest)) = url.split_once("://").filter(|(before, _)| !before.contains(['/', '?', '#'])) {
         let known = scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https");

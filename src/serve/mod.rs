@@ -16,6 +16,7 @@ pub mod listener;
 pub mod metrics;
 pub mod pace;
 pub mod problem;
+mod query;
 pub mod reload;
 pub mod request;
 pub mod routes;

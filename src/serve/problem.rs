@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 use std::fmt::Display;
+use std::sync::OnceLock;
 
 use bytes::Bytes;
 use serde::Serialize;
@@ -181,27 +182,11 @@ impl Problem {
             }
             _ => None,
         };
-        let document = Document {
-            // RFC 9457 section 4.2.1: with this type the title is the status' own phrase; `code` is what tells apart.
-            kind: "about:blank",
-            title: status.canonical_reason().unwrap_or_default(),
-            status: status.as_u16(),
-            detail: self.detail(),
-            code,
-            field: match self {
-                Self::MissingField(field) | Self::FieldTooLong { field, .. } => Some(field),
-                _ => None,
-            },
-            reason: match self {
-                Self::SiteUrl { reason, .. } => Some(reason),
-                _ => None,
-            },
-            request_id,
+        let body = match self {
+            Self::Refused(refusal) => refusal_body(refusal),
+            _ => self.document(request_id),
         };
-        let mut body = Vec::with_capacity(USUAL_LENGTH);
-        // Strings and a number: nothing in it can fail to serialize.
-        let _ = serde_json::to_writer(&mut body, &document);
-        let mut response = Response::new(Bytes::from(body).into());
+        let mut response = Response::new(body.into());
         *response.status_mut() = status;
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
@@ -218,6 +203,37 @@ impl Problem {
         }
         response
     }
+
+    fn document(&self, request_id: Option<Uuid>) -> Bytes {
+        let (status, code) = self.row();
+        let document = Document {
+            // RFC 9457 section 4.2.1: with this type the title is the status' own phrase; `code` is what tells apart.
+            kind: "about:blank",
+            title: status.canonical_reason().unwrap_or_default(),
+            status: status.as_u16(),
+            detail: self.detail(),
+            code: code.name(),
+            field: match self {
+                Self::MissingField(field) | Self::FieldTooLong { field, .. } => Some(*field),
+                _ => None,
+            },
+            reason: match self {
+                Self::SiteUrl { reason, .. } => Some(*reason),
+                _ => None,
+            },
+            request_id,
+        };
+        let mut body = Vec::with_capacity(USUAL_LENGTH);
+        // Strings and a number: nothing in it can fail to serialize.
+        let _ = serde_json::to_writer(&mut body, &document);
+        Bytes::from(body)
+    }
+}
+
+/// Refusals are many and always the same: their documents are made once.
+fn refusal_body(refusal: Refusal) -> Bytes {
+    static BODIES: [OnceLock<Bytes>; Refusal::COUNT] = [const { OnceLock::new() }; Refusal::COUNT];
+    BODIES[refusal as usize].get_or_init(|| Problem::Refused(refusal).document(None)).clone()
 }
 
 /// RFC 9457 section 3.1, with our own members behind.

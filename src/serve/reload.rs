@@ -18,7 +18,7 @@ use super::Service;
 use super::gate::Snapshot;
 use super::health::{Part, State};
 use super::label::{Counters, Label};
-use super::signer::{KeyError, SigningKey};
+use super::signer::{KeyError, SigningKey, stand_back};
 use super::tls::{Tls, TlsError};
 use super::watch::Watch;
 use crate::catalog::{Catalog, CatalogError};
@@ -213,6 +213,7 @@ pub struct File {
 
 impl Worker {
     fn run(&mut self, woken: &Receiver<Wake>) {
+        stand_back();
         // What changed between the start's look and the watch was not noticed.
         let mut wait = QUIET;
         loop {

@@ -8,10 +8,10 @@ use chrono::Utc;
 use warp::http::{HeaderMap, HeaderValue, header};
 use warp::reply::Response;
 
-use super::Service;
 use super::code::Code;
 use super::problem::Problem;
 use super::request::{MAX_VERSION, at_most, build_id, failed, license_id, site_host};
+use super::{Service, query};
 use crate::model::binding::Sighting;
 use crate::model::version::Version;
 
@@ -69,7 +69,7 @@ pub fn reply(
 /// Reads the query, and the license key in the header. A parameter given twice is [`Problem::Malformed`].
 pub fn parse<'a>(headers: &'a HeaderMap, query: &'a str) -> Result<Question<'a>, Problem> {
     let mut question = Question::default();
-    for (name, value) in url::form_urlencoded::parse(query.as_bytes()) {
+    for (name, value) in query::parameters(query) {
         let (field, name) = match &*name {
             "license_key" => (&mut question.license_key, "license_key"),
             "site_url" => (&mut question.site_url, "site_url"),

@@ -23,6 +23,9 @@ use super::{Outcome, StoreError};
 /// A license id is a digest, so its first byte spreads licenses evenly.
 const SHARDS: usize = 64;
 
+/// How long a site says nothing new by saying the same, in seconds: it asks twice a day.
+const SAID_FOR: i64 = 600;
+
 /// All bindings in memory.
 pub(super) struct Held {
     shards: [RwLock<Shard>; SHARDS],
@@ -82,11 +85,11 @@ impl Held {
         Bound(shard.durable.get(license).cloned())
     }
 
-    /// Whether a site says something that the license's sites did not say last, minutes included.
+    /// Whether a site says something that the license's sites did not say last, or did so ten minutes ago.
     pub(super) fn is_news(&self, license: &LicenseId, host: &SiteHost, sighting: &Sighting<'_>) -> bool {
         let Sighting { time, build_id, plugin_version, current_version } = sighting;
         let mut said = DefaultHasher::new();
-        (host, time.timestamp().div_euclid(60), build_id, plugin_version, current_version).hash(&mut said);
+        (host, time.timestamp().div_euclid(SAID_FOR), build_id, plugin_version, current_version).hash(&mut said);
         let shard = self.shards[shard_of(license)].read().unwrap_or_else(PoisonError::into_inner);
         shard.durable.get(license).is_none_or(|bindings| bindings.is_news(said.finish()))
     }
@@ -95,7 +98,7 @@ impl Held {
     pub(super) fn count(&self) -> usize {
         let count = |shard: &RwLock<Shard>| {
             let shard = shard.read().unwrap_or_else(PoisonError::into_inner);
-            shard.durable.values().map(|bindings| bindings.len()).sum::<usize>()
+            shard.durable.iter().map(|bindings| bindings.len()).sum::<usize>()
         };
         self.shards.iter().map(count).sum()
     }
