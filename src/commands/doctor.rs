@@ -6,18 +6,23 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
+use chrono::Utc;
 use serde::Serialize;
 
 use super::output::{self, Table};
 use super::{Exit, Failure};
 use crate::build::counted;
 use crate::catalog::{Catalog, CatalogError, Index};
-use crate::config::{Config, Paths};
+use crate::config::{Config, Paths, ServeConfig};
 use crate::model::error_chain::ErrorChain;
 use crate::registry::Registry;
 use crate::serve::signer::SigningKey;
+use crate::serve::tls::Certificate;
 use crate::store::inspect::IndexState;
 use crate::store::{self, StoreError};
+
+/// Days before its end when tools that renew certificates have done so.
+const RENEWED_BY_NOW: i64 = 14;
 
 /// Check an instance and say what is wrong
 #[derive(clap::Args, Debug)]
@@ -68,6 +73,7 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     }
     findings.extend(releases(&paths.releases, registry.as_ref().ok()));
     findings.extend(key(paths));
+    findings.extend(certificate(&config.serve));
     findings.push(private_key_in_public(&paths.public));
     findings.push(store(&paths.store));
 
@@ -157,6 +163,29 @@ fn key(paths: &Paths) -> Vec<Finding> {
             warning("key", "its public half is not published", "run `countersign keys publish`")
         },
     ]
+}
+
+/// The certificate that the configuration file names; flags of the server are not seen here.
+fn certificate(serve: &ServeConfig) -> Option<Finding> {
+    let files = match serve.tls() {
+        Ok(files) => files?,
+        Err(error) => return Some(broken("tls", error.to_string(), None)),
+    };
+    Some(match Certificate::load(&files) {
+        Ok(certificate) => {
+            let days = (certificate.expires() - Utc::now()).num_days();
+            let finding = format!("the certificate ends on {}", certificate.expires().date_naive());
+            if days < RENEWED_BY_NOW {
+                warning("tls", finding, "renew it; the running server notices")
+            } else {
+                ok("tls", finding)
+            }
+        }
+        Err(error) => {
+            let hint = error.hint();
+            broken("tls", error.to_string(), Some(hint))
+        }
+    })
 }
 
 // SECURITY: whatever lies in this folder, anyone may read.

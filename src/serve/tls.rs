@@ -118,9 +118,15 @@ impl Certificate {
             _ => TlsError::NotAKey(files.key.clone()),
         })?;
         if expires < Utc::now() {
+            // Served all the same: without it there would be nothing to serve.
             tracing::warn!(certificate = %files.certificate.display(), %expires, "the TLS certificate has expired");
         }
         Ok(Self { pair: Arc::new(pair), expires })
+    }
+
+    /// When its own certificate ends; those above it are not looked at.
+    pub fn expires(&self) -> DateTime<Utc> {
+        self.expires
     }
 }
 
