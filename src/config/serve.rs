@@ -198,8 +198,11 @@ impl ServeConfig {
         let number = |value: Option<NonZeroU32>, default| value.or(NonZeroU32::new(default)).unwrap_or(NonZeroU32::MIN);
         let size =
             |value: Option<NonZeroUsize>, default| value.or(NonZeroUsize::new(default)).unwrap_or(NonZeroUsize::MIN);
+        // An empty path is none, so that a file or a variable can take one away.
         let path = |given: &Option<PathBuf>, file: Option<PathBuf>| {
-            given.clone().or_else(|| file.map(|path| instance.join(path)))
+            let is_set = |path: &PathBuf| !path.as_os_str().is_empty();
+            let path = given.clone().or_else(|| file.filter(is_set).map(|path| instance.join(path)));
+            path.filter(is_set)
         };
         Self {
             listen: given.listen.or(file.listen).unwrap_or_else(|| (Ipv4Addr::LOCALHOST, 8080).into()),
@@ -252,6 +255,13 @@ mod tests {
         let config = ServeConfig::merge(Path::new("/srv"), &given, file);
         let files = TlsFiles { certificate: "/srv/a.pem".into(), key: "key.pem".into() };
         assert_eq!((config.admin_listen, config.tls().unwrap()), (AdminListen::Off, Some(files)));
+    }
+
+    #[test]
+    fn an_empty_path_is_none() {
+        let given = ServeSettings { tls_key: Some("".into()), ..ServeSettings::default() };
+        let file = toml::from_str("tls_certificate = \"\"\ntls_key = \"b.pem\"").unwrap();
+        assert_eq!(ServeConfig::merge(Path::new("/srv"), &given, file).tls().unwrap(), None);
     }
 
     #[test]
