@@ -8,7 +8,7 @@ use super::compare::{Difference, differences};
 use super::site::{Answer, Note, Row, Site};
 use super::snapshot::Previewed;
 use crate::build::Remark;
-use crate::build::draft::{DraftRelease, NextRelease, Origin};
+use crate::build::draft::{DraftRelease, Origin};
 use crate::catalog::{Release, published_manifest};
 use crate::model::digest::Digest;
 use crate::model::error_chain::ErrorChain;
@@ -86,6 +86,15 @@ impl Pick {
             Self::Next(Origin::WorkingTree) => "working-tree".into(),
             Self::Next(Origin::Head) => "head".into(),
             Self::Tagged(version) => version.to_string(),
+        }
+    }
+
+    /// As people read it.
+    pub fn label(&self) -> &'static str {
+        match self {
+            Self::Next(Origin::WorkingTree) => "Working tree",
+            Self::Next(Origin::Head) => "HEAD",
+            Self::Tagged(_) => "Tag",
         }
     }
 
@@ -193,12 +202,4 @@ fn compare(plugin: &Previewed, releases: Option<&Path>, release: &DraftRelease, 
     let parse = |bytes: &[u8]| serde_json::from_slice(bytes).map_err(|error| format!("no JSON: {error}"));
     let differences = old.and_then(|old| Ok(differences(&parse(&old)?, &parse(bytes)?)));
     Some(Comparison { with: with.version.clone(), differences })
-}
-
-/// What is shown of a next release in a list.
-pub fn origin_name(next: &NextRelease) -> &'static str {
-    match next.origin {
-        Origin::WorkingTree => "Working tree",
-        Origin::Head => "HEAD",
-    }
 }

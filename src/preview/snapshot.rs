@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::subject::Subject;
+use crate::build::State;
 use crate::build::draft::{self, Draft, Place};
 use crate::catalog::{Index, Releases};
 use crate::model::error_chain::ErrorChain;
@@ -59,7 +60,14 @@ impl Snapshot {
         };
         let drafts = draft::all(&work, &subject.cache, known);
         let previewed = |((entry, published), draft)| Arc::new(Previewed { entry, draft, published });
-        Self { plugins: work.into_iter().zip(drafts).map(previewed).collect(), problems }
+        let (plugins, nameless): (Vec<_>, Vec<_>) =
+            work.into_iter().zip(drafts).map(previewed).partition(|plugin| plugin.entry.slug.is_some());
+        for plugin in nameless {
+            if let State::Broken(lines) = &plugin.draft.tagged.report.state {
+                problems.extend(lines.iter().cloned());
+            }
+        }
+        Self { plugins, problems }
     }
 
     /// The plugin of that slug.

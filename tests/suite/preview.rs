@@ -304,6 +304,17 @@ fn every_answer_forbids_whatever_comes_from_elsewhere() {
 }
 
 #[test]
+fn a_file_that_is_no_entry_is_told_and_the_others_are_previewed() {
+    let work = Workplace::new();
+    work.write("registry/plugins/Acme Maps.toml", "name = \"x\"\n");
+    let printed = print(work.path(), &[]);
+    assert_eq!(printed.status.code(), Some(3));
+    let text = stdout(&printed);
+    assert!(text.contains("registry/plugins/Acme Maps.toml: not a plugin entry"), "{text}");
+    assert!(text.contains("Acme Forms 1.3.0 (working tree"), "{text}");
+}
+
+#[test]
 fn sigterm_ends_it_also_while_a_page_is_open() {
     use std::io::{Read, Write};
     let work = Workplace::new();

@@ -1,0 +1,124 @@
+//! What stands beside a version: the plugins, the versions of one, and its tags that give no release.
+
+use super::version::date;
+use super::{Address, Tab};
+use crate::build::{Outcome, State};
+use crate::preview::look::{Pick, remarks};
+use crate::preview::snapshot::Previewed;
+
+/// A plugin to look at.
+pub struct PluginLink {
+    pub name: String,
+    pub address: String,
+    pub is_current: bool,
+    pub is_broken: bool,
+}
+
+/// A version to look at.
+pub struct VersionLink {
+    pub version: String,
+    pub origin: &'static str,
+    pub date: String,
+    pub badge: &'static str,
+    pub warnings: usize,
+    pub address: String,
+    pub is_current: bool,
+}
+
+/// A tag without a release, and why.
+pub struct LeftOut {
+    pub tag: String,
+    pub reason: String,
+    pub failed: bool,
+}
+
+/// What a plugin is called: by its entry, else by its own newest files.
+pub fn name(plugin: &Previewed) -> String {
+    let entry = &plugin.entry;
+    let said = entry.plugin.as_ref().ok().map(|plugin| plugin.name.clone()).filter(|name| !name.is_empty());
+    let newest = || {
+        let next = plugin.draft.next.iter().find_map(|next| next.release.as_ref().ok());
+        let release = next.or(plugin.draft.tagged.releases.first())?;
+        Some(release.manifest.name.clone()).filter(|name| !name.is_empty())
+    };
+    let file = || entry.slug.as_ref().map_or_else(|| entry.file.display().to_string(), ToString::to_string);
+    said.or_else(newest).unwrap_or_else(file)
+}
+
+/// The link to a plugin.
+pub fn plugin(plugin: &Previewed, is_current: bool) -> PluginLink {
+    PluginLink {
+        name: name(plugin),
+        address: plugin.entry.slug.as_ref().map(|slug| format!("/plugins/{slug}")).unwrap_or_default(),
+        is_current,
+        is_broken: matches!(plugin.draft.tagged.report.state, State::Broken(_)),
+    }
+}
+
+/// The links to a plugin's versions: what is not tagged first, then the newest.
+pub fn versions(plugin: &Previewed, address: &Address, current: Option<&Pick>) -> Vec<VersionLink> {
+    let Some(slug) = &plugin.entry.slug else { return Vec::new() };
+    let mut query = url::form_urlencoded::Serializer::new(String::new());
+    // The site stays the same when the version changes; what it has installed does not follow from the version.
+    for (name, value) in [("cms", &address.wish.cms), ("php", &address.wish.php), ("current", &address.wish.current)] {
+        if let Some(value) = value {
+            query.append_pair(name, value);
+        }
+    }
+    if address.tab == Tab::Changelog {
+        query.append_pair("tab", "changelog");
+    }
+    let query = query.finish();
+    let query = if query.is_empty() { query } else { format!("?{query}") };
+    let link = |pick: &Pick| format!("/plugins/{slug}/{}{query}", pick.key());
+    let next = plugin.draft.next.iter().map(|next| {
+        let pick = Pick::Next(next.origin);
+        let release = next.release.as_ref().ok();
+        VersionLink {
+            version: release.map(|release| release.version.to_string()).unwrap_or_default(),
+            origin: pick.label(),
+            date: String::new(),
+            badge: match next {
+                next if next.release.is_err() => "no release",
+                next if next.is_released => "as tagged",
+                _ => "next",
+            },
+            warnings: release.map_or(1, |release| remarks(release).len()),
+            address: link(&pick),
+            is_current: current == Some(&pick),
+        }
+    });
+    let report = &plugin.draft.tagged.report;
+    let tagged = plugin.draft.tagged.releases.iter().map(|release| {
+        let pick = Pick::Tagged(release.version.clone());
+        VersionLink {
+            version: release.version.to_string(),
+            origin: pick.label(),
+            date: date(&release.manifest.last_updated, "%-d %b %Y"),
+            badge: match &release.version {
+                version if report.added.contains(version) && plugin.published.is_some() => "not published",
+                version if report.changed.contains(version) => "changed",
+                version if report.releases.latest.as_ref() == Some(version) => "latest",
+                _ => "",
+            },
+            warnings: remarks(release).len(),
+            address: link(&pick),
+            is_current: current == Some(&pick),
+        }
+    });
+    next.chain(tagged).collect()
+}
+
+/// Tags that give no release of their own.
+pub fn left_out(plugin: &Previewed) -> Vec<LeftOut> {
+    let tags = plugin.draft.tagged.report.tags.iter();
+    tags.filter_map(|tag| {
+        let (reason, failed) = match &tag.outcome {
+            Outcome::Skipped(reason) => (reason, false),
+            Outcome::Failed(reason) => (reason, true),
+            Outcome::Built | Outcome::Unchanged => return None,
+        };
+        Some(LeftOut { tag: tag.tag.clone(), reason: reason.to_string(), failed })
+    })
+    .collect()
+}

@@ -1,0 +1,134 @@
+//! One version, with everything in the form the template takes.
+
+use std::collections::BTreeMap;
+
+use super::Tab;
+use crate::model::manifest::Manifest;
+use crate::model::version::php_version_compare;
+use crate::preview::look::{Pick, Sight};
+use crate::preview::markup;
+use crate::preview::site::Site;
+use crate::preview::snapshot::Previewed;
+
+/// CMS versions to choose from; any other can be typed.
+const CMS: [&str; 7] = ["6.9", "6.8.3", "6.8", "6.7", "6.6", "6.0", "5.9"];
+
+/// PHP versions to choose from.
+const PHP: [&str; 8] = ["8.4", "8.3", "8.2", "8.1", "8.0", "7.4", "7.2", "5.6"];
+
+/// A version that is a release, or would be one.
+pub struct VersionBody<'a> {
+    pub name: &'a str,
+    pub manifest: &'a Manifest,
+    pub origin: &'static str,
+    pub is_next: bool,
+    /// Whether it is published, and as it is.
+    pub published: &'static str,
+    pub site: Site,
+    pub sight: Sight<'a>,
+    /// Path and query the site asks the server for.
+    pub question: String,
+    pub icon: Option<Picture>,
+    pub banner: Option<Picture>,
+    /// Whether the repository has pictures and the manifest names none.
+    pub unused_artwork: bool,
+    pub tab: Tab,
+    /// Sanitized HTML.
+    pub description: String,
+    /// Sanitized HTML.
+    pub changelog: String,
+    /// The manifest, for people to read.
+    pub json: String,
+    /// A date; empty where there is none.
+    pub updated: String,
+    pub cms_versions: Vec<String>,
+    pub php_versions: Vec<String>,
+}
+
+/// A picture the manifest names, with what the repository has of it.
+pub struct Picture {
+    /// Where the CMS gets it.
+    pub url: String,
+    /// Where this page gets it.
+    pub local: Option<String>,
+}
+
+impl<'a> VersionBody<'a> {
+    /// Puts it together.
+    pub fn of(plugin: &'a Previewed, pick: &Pick, sight: Sight<'a>, site: Site, tab: Tab) -> Self {
+        let manifest = &sight.release.manifest;
+        let slug = manifest.slug.as_str();
+        let artwork = &plugin.draft.artwork;
+        let published = match &sight.comparison {
+            None => "Not published",
+            Some(comparison) if comparison.with != sight.release.version => "Not published",
+            Some(comparison) if comparison.differences.as_ref().is_ok_and(Vec::is_empty) => "Published as it is",
+            Some(_) => "Published otherwise",
+        };
+        let query =
+            |name, value: &str| url::form_urlencoded::Serializer::new(String::new()).append_pair(name, value).finish();
+        let question = if site.current.is_empty() {
+            format!("/api/v1/updates/{slug}")
+        } else {
+            format!("/api/v1/updates/{slug}?{}", query("current_version", &site.current))
+        };
+        Self {
+            name: if manifest.name.is_empty() { slug } else { &manifest.name },
+            origin: pick.label(),
+            is_next: matches!(pick, Pick::Next(_)),
+            published,
+            question,
+            icon: picture(slug, &manifest.icons, &["svg", "2x", "1x", "default"], artwork, "icon"),
+            banner: picture(slug, &manifest.banners, &["high", "low"], artwork, "banner"),
+            unused_artwork: manifest.banners.is_empty() && manifest.icons.is_empty() && !artwork.is_empty(),
+            tab,
+            description: markup::for_page(&manifest.sections.description),
+            changelog: markup::for_page(&manifest.sections.changelog),
+            json: serde_json::to_string_pretty(manifest).unwrap_or_default(),
+            updated: date(&manifest.last_updated, "%-d %B %Y"),
+            cms_versions: with_own(&CMS, &[&manifest.tested, &manifest.requires]),
+            php_versions: with_own(&PHP, &[&manifest.requires_php]),
+            manifest,
+            site,
+            sight,
+        }
+    }
+
+    /// What stands for an icon that is not here.
+    pub fn initial(&self) -> String {
+        self.name.chars().take(1).collect()
+    }
+
+    /// Enough of the digest to tell two manifests apart.
+    pub fn digest_start(&self) -> String {
+        self.sight.digest.to_string().chars().take(12).collect()
+    }
+}
+
+/// The usual versions and the manifest's own, newest first.
+fn with_own(usual: &[&str], own: &[&str]) -> Vec<String> {
+    let mut all: Vec<_> =
+        usual.iter().chain(own).filter(|version| !version.is_empty()).map(ToString::to_string).collect();
+    all.sort_by(|a, b| php_version_compare(b, a));
+    all.dedup();
+    all
+}
+
+/// The best picture that the manifest names, in the order of `sizes`.
+fn picture(
+    slug: &str,
+    named: &BTreeMap<String, String>,
+    sizes: &[&str],
+    artwork: &[String],
+    kind: &str,
+) -> Option<Picture> {
+    let url = sizes.iter().find_map(|size| named.get(*size))?.clone();
+    let local = artwork.iter().find(|name| name.starts_with(kind)).map(|name| format!("/art/{slug}/{name}"));
+    Some(Picture { url, local })
+}
+
+/// `2026-03-02 12:00:00` → `2 March 2026`; empty where the manifest tells no time.
+pub fn date(time: &str, format: &str) -> String {
+    let parsed = chrono::NaiveDateTime::parse_from_str(time, "%Y-%m-%d %H:%M:%S");
+    parsed.map(|time| time.format(format).to_string()).unwrap_or_default()
+}
