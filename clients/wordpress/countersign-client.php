@@ -332,6 +332,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			add_action( $this->config->name(), [ $this, 'validate' ] );
 			add_action( 'init', [ $this, 'schedule' ] );
 			add_action( 'admin_init', [ $this, 'look_at_clock' ] );
+			add_action( 'admin_footer', [ $this, 'catch_up_later' ] );
 			register_deactivation_hook( $this->config->plugin_file, [ $this, 'unschedule' ] );
 		}
 
@@ -357,8 +358,8 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 						// A license opens the way to updates: let WordPress look again.
 						delete_site_transient( 'update_plugins' );
 					} elseif ( ! $answer->statement && ! $memory->is_active() ) {
+						$memory->statement = $key === $memory->key ? $memory->statement : null;
 						$memory->key       = $key;
-						$memory->statement = null;
 						$this->fail( $memory, $answer );
 					}
 					return $answer->statement ? $answer->statement['code'] : 'no_answer';
@@ -441,6 +442,19 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 
 		public function unschedule(): void {
 			wp_clear_scheduled_hook( $this->config->name() );
+		}
+
+		/** Where WP-Cron is a day late, an administrator's page asks instead, when it has been sent. */
+		public function catch_up_later(): void {
+			$memory = $this->memory();
+			if ( '' !== $memory->key && time() > $memory->next + DAY_IN_SECONDS ) {
+				add_action( 'shutdown', [ $this, 'catch_up' ], 100 );
+			}
+		}
+
+		public function catch_up(): void {
+			function_exists( 'fastcgi_finish_request' ) && fastcgi_finish_request();
+			$this->validate();
 		}
 
 		/** Looks at the clock once an hour, and whenever it went back. */
@@ -575,11 +589,9 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 					'headers' => [ 'Authorization' => 'License ' . $key ],
 				]
 			);
-			if ( '' === $answer->trouble ) {
-				$answer->manifest = json_decode( $answer->body, true );
-				if ( ! is_array( $answer->manifest ) ) {
-					$answer->trouble = 'not JSON';
-				}
+			$manifest = json_decode( $answer->body, true );
+			if ( '' === $answer->trouble && is_array( $manifest ) ) {
+				$answer->manifest = $manifest;
 			}
 			return $answer;
 		}
@@ -607,7 +619,9 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			$answer->status      = (int) wp_remote_retrieve_response_code( $response );
 			$answer->body        = (string) wp_remote_retrieve_body( $response );
 			$answer->trouble     = 200 === $answer->status ? '' : 'HTTP status ' . $answer->status;
-			$answer->retry_after = self::seconds( (string) wp_remote_retrieve_header( $response, 'retry-after' ) );
+			// An array where it was sent twice.
+			$retry_after         = (array) wp_remote_retrieve_header( $response, 'retry-after' );
+			$answer->retry_after = self::seconds( (string) reset( $retry_after ) );
 			return $answer;
 		}
 

@@ -4,6 +4,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -139,4 +140,21 @@ fn the_vectors_of_the_clients_are_what_our_own_verification_says() {
         let result = row["result"].as_str().unwrap();
         assert_eq!(signed, !["the signature is wrong", "no signature"].contains(&result), "{}", row["name"]);
     }
+}
+
+#[test]
+fn the_clients_in_python_and_javascript_say_the_same() {
+    for (program, arguments) in [
+        ("python3", &["-B", "-m", "unittest", "discover", "clients/python"][..]),
+        ("node", &["--test", "clients/javascript/countersign.test.mjs"]),
+    ] {
+        let tested = Command::new(program).args(arguments).current_dir(env!("CARGO_MANIFEST_DIR")).output().unwrap();
+        assert!(tested.status.success(), "{}{}", text(&tested.stdout), text(&tested.stderr));
+        let ran = text(&tested.stderr).contains("Ran 3 tests") || text(&tested.stdout).contains("# pass 2");
+        assert!(ran, "{}{}", text(&tested.stdout), text(&tested.stderr));
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
 }

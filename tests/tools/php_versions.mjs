@@ -1,8 +1,12 @@
 // Runs PHP scripts under every PHP that is installed here as WebAssembly. Reads {"files": {path: text}, "scripts": [path]}
 // from standard input; a JSON line for each has what it printed, what it complained of and its exit code.
 
+import { File } from 'node:buffer';
 import { readdirSync, readFileSync } from 'node:fs';
-import { PHP, loadPHPRuntime } from '@php-wasm/universal';
+
+// Debian's Node 18 does not have it as a global.
+globalThis.File ??= File;
+const { PHP, loadPHPRuntime } = await import('@php-wasm/universal');
 
 const { files, scripts } = JSON.parse(readFileSync(0, 'utf8'));
 const builds = new URL('.php-versions/', import.meta.url);

@@ -201,7 +201,7 @@ impl Site {
 impl Drop for Site {
     fn drop(&mut self) {
         // The group: the workers outlive their parent otherwise.
-        let _ = Command::new("kill").args(["-KILL", "--", &format!("-{}", self.php.id())]).status();
+        let _ = Command::new("sh").arg("-c").arg(format!("kill -KILL -{}", self.php.id())).status();
         let _ = self.php.wait();
     }
 }

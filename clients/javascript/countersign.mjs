@@ -1,0 +1,107 @@
+/**
+ * Verifies the statements of a countersign server, with nothing but WebCrypto: browsers, Node 18 or newer, Deno, Bun.
+ *
+ * Only a statement that verifies may change what your program believes of a license. Whatever else comes back is no answer:
+ * keep the last statement for its `grace_period_hours`.
+ */
+
+/**
+ * @typedef {object} Statement
+ * @property {'active' | 'invalid' | 'expired' | 'suspended' | 'revoked'} status
+ * @property {string} code
+ * @property {string} message
+ * @property {string[]} modules
+ * @property {Record<string, string[]>} features
+ * @property {string} issued_at
+ * @property {number} grace_period_hours
+ * @property {string} domain
+ * @property {string} site_url
+ * @property {string} [nonce]
+ * @property {string} [expires]
+ * @property {string} [bound_domain]
+ * @property {string} key_id
+ */
+
+/** A statement that is not to be believed; the message says why. */
+export class NotGenuine extends Error {}
+
+// Node 18 has it under another name.
+const { subtle } = globalThis.crypto ?? (await import('node:crypto')).webcrypto;
+
+const SHA256_RSA = { name: 'RSASSA-PKCS1-v1_5', hash: 'SHA-256' };
+const isText = (value) => typeof value === 'string';
+const KINDS = {
+	status: isText,
+	code: isText,
+	issued_at: isText,
+	grace_period_hours: Number.isInteger,
+	domain: isText,
+	modules: Array.isArray,
+	features: (value) => typeof value === 'object' && value !== null && !Array.isArray(value),
+};
+
+/**
+ * Verifies the bytes that were received, and returns what the verified bytes say.
+ *
+ * @param {Uint8Array} body As received: `new Uint8Array(await response.arrayBuffer())`.
+ * @param {object} expected
+ * @param {string[]} expected.publicKeys PEM; the ones that came with your program, never one that was fetched.
+ * @param {string} expected.nonce What was sent.
+ * @param {string} expected.siteUrl What was sent.
+ * @param {string} expected.domain The own host, as the server writes it.
+ * @param {string} [expected.notBefore] `issued_at` of the last verified statement.
+ * @returns {Promise<Statement>}
+ * @throws {NotGenuine}
+ */
+export async function verify(body, { publicKeys, nonce, siteUrl, domain, notBefore = '' }) {
+	// One character a byte: nothing is lost that is not UTF-8.
+	const text = Array.from(body, (byte) => String.fromCharCode(byte)).join('');
+	// A quote within a text is escaped, so this is nowhere but at a member of that name.
+	const found = /"signature":"([^"]*)",/.exec(text);
+	if (!found) {
+		throw new NotGenuine('no signature');
+	}
+	const signed = bytes(text.slice(0, found.index) + text.slice(found.index + found[0].length));
+	if (!(await isSigned(signed, found[1], publicKeys))) {
+		throw new NotGenuine('the signature is wrong');
+	}
+	const statement = JSON.parse(new TextDecoder().decode(signed));
+	for (const [member, isKind] of Object.entries(KINDS)) {
+		if (!isKind(statement[member])) {
+			throw new NotGenuine(`it has no ${member}`);
+		}
+	}
+	if (!/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/.test(statement.issued_at)) {
+		throw new NotGenuine('its time is not readable');
+	}
+	for (const [member, value] of Object.entries({ nonce, site_url: siteUrl, domain })) {
+		if (statement[member] !== value) {
+			throw new NotGenuine(`it has another ${member}`);
+		}
+	}
+	// Both are written alike, so the order of the texts is the order of the times.
+	if (statement.issued_at < notBefore) {
+		throw new NotGenuine('it is older than the last one');
+	}
+	return statement;
+}
+
+async function isSigned(signed, base64, publicKeys) {
+	// atob forgives blanks and missing padding; a signature of ours has neither.
+	if (!/^([A-Za-z0-9+/]{4})+([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/.test(base64)) {
+		return false;
+	}
+	const signature = bytes(atob(base64));
+	for (const pem of publicKeys) {
+		const der = bytes(atob(pem.replace(/-----(BEGIN|END) PUBLIC KEY-----/g, '').replace(/\s/g, '')));
+		const key = await subtle.importKey('spki', der, SHA256_RSA, false, ['verify']);
+		if (await subtle.verify(SHA256_RSA, key, signature, signed)) {
+			return true;
+		}
+	}
+	return false;
+}
+
+function bytes(binary) {
+	return Uint8Array.from(binary, (letter) => letter.charCodeAt(0));
+}
