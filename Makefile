@@ -50,9 +50,20 @@ deny: ## Check the dependencies' licenses, sources and advisories (needs cargo-d
 	cargo deny check
 
 .PHONY: bench
-bench: tools ## Measure the build beside git alone, and the preview; the first run makes repositories in target/bench
+bench: bench-build bench-preview bench-serve ## Measure build, preview and server; the first run makes 1.2 GB in target/bench
+
+.PHONY: bench-build
+bench-build: ## Measure the build beside git alone
 	cargo bench --bench build
+
+.PHONY: bench-preview
+bench-preview: tools ## Measure how soon the preview shows its first page, and a change
 	cargo bench --bench preview
+
+.PHONY: bench-serve
+bench-serve: ## Measure the server beside a bare route and signing alone (FIGURES=updates picks some)
+	benches/tools/install
+	cargo bench --bench serve -- $(FIGURES)
 
 .PHONY: pictures
 pictures: tools ## Draw the pictures in docs/preview anew

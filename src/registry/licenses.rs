@@ -304,12 +304,12 @@ fn released(reader: &mut Reader<'_>, table: &Table<'_>) -> Released {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod testing {
     use super::*;
 
-    const ID: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
+    pub const ID: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
 
-    fn load(files: &[(&str, &str)]) -> (Licenses, Vec<String>) {
+    pub fn load(files: &[(&str, &str)]) -> (Licenses, Vec<String>) {
         let registry = tempfile::tempdir().unwrap();
         std::fs::create_dir(registry.path().join("licenses")).unwrap();
         for (name, text) in files {
@@ -319,6 +319,12 @@ mod tests {
         let folder = format!("{}/licenses/", registry.path().display());
         (licenses, complaints.iter().map(|complaint| complaint.to_string().replace(&folder, "")).collect())
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::testing::{ID, load};
+    use super::*;
 
     fn only(files: &[(&str, &str)]) -> License {
         let (licenses, complaints) = load(files);

@@ -79,3 +79,66 @@ fn date(text: &str) -> Option<NaiveDate> {
     let (year, month, day) = (digits(0, 4)?, digits(5, 7)?, digits(8, 10)?);
     if dashes { NaiveDate::from_ymd_opt(year as i32, month, day) } else { None }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::registry::licenses::testing::{ID, load};
+
+    const MODULES: &str = r#""modules":{"forms":["pdf"]}"#;
+
+    fn line(fields: &str) -> String {
+        format!(r#"{{"id":"{ID}","expires":"2027-12-31",{MODULES}{fields}}}"#)
+    }
+
+    fn plain(line: &str, modules: Arc<Modules>) -> Option<License> {
+        PlainLine::read(line)?.license(modules)
+    }
+
+    #[test]
+    fn a_plain_line_says_what_the_reader_reads() {
+        for fields in
+            ["", r#","status":"suspended""#, r#","sites":3,"grace_period_hours":0"#, r#","note":"order 7, ü""#]
+        {
+            let line = line(fields);
+            let (licenses, complaints) = load(&[("a.jsonl", &(line.clone() + "\n"))]);
+            assert_eq!(complaints, [""; 0]);
+            let license = licenses.iter().next().unwrap();
+            assert_eq!(plain(&line, license.modules.clone()).as_ref(), Some(license));
+        }
+    }
+
+    #[test]
+    fn what_is_unusual_or_wrong_is_left_to_the_reader() {
+        let key = LicenseKey::from_random([7; 20]);
+        for fields in [
+            r#","hosts":["a.com"]"#,
+            r#","released":{}"#,
+            r#","sites":"unlimited""#,
+            r#","sites":0"#,
+            r#","sites":null"#,
+            r#","status":"on""#,
+            r#","grace_period_hours":8761"#,
+            r#","note":"a\nb""#,
+            r#","note":null"#,
+            r#","note":"a","note":"b""#,
+            r#","expire":"2027-12-31""#,
+            &format!(r#","note":"{}""#, key.reveal()),
+        ] {
+            assert!(plain(&line(fields), Arc::default()).is_none(), "{fields}");
+        }
+        for wrong in ["2027-1-31", "2027-02-30", "+027-01-01", "2027-01-01 ", "2027/01/01", ""] {
+            assert!(plain(&line("").replace("2027-12-31", wrong), Arc::default()).is_none(), "{wrong}");
+        }
+        assert!(plain(&line("").replace(ID, key.reveal()), Arc::default()).is_none());
+    }
+
+    #[test]
+    fn a_wrong_line_among_plain_ones_is_still_found_with_its_place() {
+        let other = |digit: &str| line("").replacen('0', digit, 1);
+        let text = [other("1"), other("2"), other("3").replace("12-31", "13-31"), other("4")].join("\n") + "\n";
+        let (licenses, complaints) = load(&[("a.jsonl", &text)]);
+        assert_eq!(complaints, [r#"a.jsonl:3:84: "expires" must be a string such as "2027-12-31""#]);
+        assert_eq!(licenses.len(), 3);
+    }
+}
