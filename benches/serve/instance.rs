@@ -19,6 +19,7 @@ const FORMAT: &str = "1";
 /// Limits are far away: nothing that is measured is turned away by them.
 const SETTINGS: &str = "[serve]
 listen = \"127.0.0.1:0\"
+admin_listen = \"off\"
 requests_per_minute = 4000000000
 requests_per_license = 4000000000
 failures_per_minute = 4000000000

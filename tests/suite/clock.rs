@@ -104,10 +104,10 @@ fn a_release_voids_what_was_bound_before_it_and_nothing_after_whatever_the_clock
 fn rate_limits_and_time_outs_do_not_follow_the_clock() {
     let license = License::new();
     let instance = Instance::with_licenses(&[license.toml("")]);
-    let server = start(&instance, &["--requests-per-license", "2", "--request-timeout-seconds", "60"]);
+    let server = start(&instance, &["--requests-per-license", "2", "--header-timeout-seconds", "60"]);
     let question = question(&license, "a.com");
     let mut slow = Client::connect(server.address);
-    slow.send(b"GET /healthz HTTP/1.1\r\nHost:").unwrap();
+    slow.send(b"GET /index.html HTTP/1.1\r\nHost:").unwrap();
     let ask = || post_json(server.address, "/api/v1/validate-license", &question);
     assert_eq!((ask().status, ask().status), (200, 200));
     for delta in JUMPS {

@@ -233,8 +233,6 @@ fn preview_has_none_of_the_servers_routes_and_the_server_none_of_the_previews() 
     for path in [
         "/api/v1/validate-license",
         "/api/v1/updates/acme-forms",
-        "/healthz",
-        "/readyz",
         "/index.html",
         "/keys/key.pem",
         "/.well-known/jwks.json",
