@@ -924,13 +924,16 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			if ( $plugin_file !== $this->config->plugin ) {
 				return $update;
 			}
-			$manifest = $this->ask( $plugin_data['Version'] );
-			$newer    = self::is_newer( $manifest, $plugin_data['Version'] ) && self::fits( $manifest );
+			$installed = $plugin_data['Version'];
+			$manifest  = $this->ask( $installed );
+			if ( ! self::is_newer( $manifest, $installed ) || ! self::fits( $manifest ) ) {
+				return [ 'slug' => $this->config->slug, 'version' => $installed, 'package' => '' ];
+			}
 			return [
 				'slug'           => $this->config->slug,
-				'version'        => $newer ? $manifest['version'] : $plugin_data['Version'],
+				'version'        => $manifest['version'],
 				'url'            => self::text( $manifest, 'url' ),
-				'package'        => $newer ? self::package( $manifest ) : '',
+				'package'        => self::package( $manifest ),
 				'tested'         => self::text( $manifest, 'tested' ),
 				'requires'       => self::text( $manifest, 'requires' ),
 				'requires_php'   => self::text( $manifest, 'requires_php' ),

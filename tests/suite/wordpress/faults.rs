@@ -130,6 +130,7 @@ fn endure(core: Core) {
     let no_answer = "The license server gave no answer that can be trusted. Nothing was lost; please try again later.";
     for (row, answer, trouble) in rows(&license, &vendor) {
         site.run("delete_site_transient('countersign_acme-forms_pause');");
+        let updates_fail = !matches!(answer, Answer::Made(_));
         vendor.front.answer_with(answer);
         let page = site.press("acme-forms", "check", "");
         assert_eq!(page.notices(), [no_answer], "{row}");
@@ -149,7 +150,7 @@ fn endure(core: Core) {
         vendor.front.take_asked();
         site.pass(61);
         assert_eq!(site.admin.get("/wp-admin/update-core.php?force-check=1").status, 200, "{row}");
-        assert!(vendor.front.take_asked().is_empty(), "{row}");
+        assert!(!updates_fail || vendor.front.take_asked().is_empty(), "{row}");
 
         site.pass(2 * HOUR);
         let seen = site.vendor_sees("acme-forms");

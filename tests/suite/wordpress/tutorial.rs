@@ -9,7 +9,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use super::front::{Front, response};
-use super::site::{Core, Site};
+use super::site::{CORES, Core, Site};
 use super::{ACTIVE, HOST};
 use crate::support::{Server, eventually};
 
@@ -22,6 +22,10 @@ fn steps() -> Vec<String> {
 
 #[test]
 fn every_step_of_the_page_works_as_it_is_written() {
+    CORES.into_iter().for_each(follow);
+}
+
+fn follow(core: Core) {
     let folder = TempDir::new().unwrap();
     let front = Front::new();
     // The page's fixed ports stand for the tests' own.
@@ -57,7 +61,7 @@ fn every_step_of_the_page_works_as_it_is_written() {
 
     let server = Server::start_in(&folder.path().join("server"), &[]);
     front.forward_to(server.address);
-    let mut site = Site::new(Core::Npm, HOST, &front);
+    let mut site = Site::new(core, HOST, &front);
     site.install("acme-forms", &archive("1.0.0"));
     assert_eq!(site.press("acme-forms", "activate", key).notices()[0], ACTIVE);
     let visit = site.visitor().get("/").text();
