@@ -42,7 +42,8 @@ pub fn statements() -> Value {
     serde_json::from_str(&text).unwrap()
 }
 
-const NONCE: &str = "0123456789abcdef0123456789abcdef";
+/// Reads as the number 0 where a language is that loose.
+const NONCE: &str = "fedcba9876543210fedcba9876543210";
 const SITE_URL: &str = "https://www.customer.example/shop";
 
 fn write() {
@@ -83,6 +84,7 @@ fn write() {
         ("another domain", resigned(&|it| it["domain"] = json!("other.example")), "", "it has another domain"),
         ("no nonce", resigned(&|it| drop(it.as_object_mut().unwrap().remove("nonce"))), "", "it has another nonce"),
         ("a nonce that is a number", resigned(&|it| it["nonce"] = json!(0)), "", "it has another nonce"),
+        ("a nonce that is true", resigned(&|it| it["nonce"] = json!(true)), "", "it has another nonce"),
         ("no modules", resigned(&|it| drop(it.as_object_mut().unwrap().remove("modules"))), "", "it has no modules"),
         ("hours as a text", resigned(&|it| it["grace_period_hours"] = json!("72")), "", "it has no grace_period_hours"),
         ("a time of another form", resigned(&|it| it["issued_at"] = json!("2999")), "", "its time is not readable"),
@@ -100,6 +102,12 @@ fn write() {
         (
             "two signatures",
             genuine.replace("\"signature\"", "\"signature\":\"AAAA\",\"signature\""),
+            "",
+            "the signature is wrong",
+        ),
+        (
+            "a star in the signature",
+            genuine.replace(&signature, &signature.replacen('A', "*A", 1)),
             "",
             "the signature is wrong",
         ),

@@ -50,6 +50,20 @@ $statements = array_map(function (array $given) use ($input) {
     }
 }, $input['statements']);
 
+// Under a key of another kind, what openssl_verify returns is neither a yes nor a no.
+$elliptic = <<<'PEM'
+-----BEGIN PUBLIC KEY-----
+MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAE0sIMIoRohG3OTkJv+NQx21FOynyS
+mXRUSJ6MwGS5w5wYPm13U8GEkrlH13W0LmVII/ilhFJ5QJHjWZHNs5hFMg==
+-----END PUBLIC KEY-----
+PEM;
+try {
+    Statement::verify($input['statements'][0]['body'], ['no key', $elliptic], [], '');
+    $otherwise = 'believed';
+} catch (Not_Genuine $reason) {
+    $otherwise = $reason->getMessage();
+}
+
 $memory = new Memory();
 $memory->learn('key', ['status' => 'active', 'grace_period_hours' => 2, 'code' => 'ok']);
 $grace = [$memory->is_active()];
@@ -58,4 +72,4 @@ foreach ([7100, 7300, -7100, -7300] as $seconds) {
     $grace[] = $memory->is_active();
 }
 
-echo PHP_VERSION, "\n", json_encode(['keys' => $keys, 'misplaced' => $misplaced, 'statements' => $statements, 'grace' => $grace]);
+echo PHP_VERSION, "\n", json_encode(['keys' => $keys, 'misplaced' => $misplaced, 'statements' => $statements, 'otherwise' => $otherwise, 'grace' => $grace]);
