@@ -56,7 +56,7 @@ fn endure(instance: &Instance, attack: &Attack) -> io::Result<()> {
     let (before, began) = (server.descriptors(), Instant::now());
     let mut held = open(server.address, attack)?;
     let reached = server.descriptors() - before;
-    let mut most: f64 = 0.0;
+    let mut most = server.memory().0;
     while server.descriptors() > before + SLACK && began.elapsed() < PATIENCE {
         std::thread::sleep(Duration::from_secs(1));
         most = most.max(server.memory().0);

@@ -63,6 +63,7 @@ impl StoreDisk {
                 rebuild(path, &loaded).map_err(failed)?
             }
         };
+        index.rest();
         let mut ledger = writer(path, &loaded).map_err(failed)?;
         if loaded.found.torn {
             tracing::warn!(line = loaded.found.end.sequence + 1, "the ledger's end was never acknowledged: it is cut");

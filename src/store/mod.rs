@@ -58,7 +58,7 @@ pub trait Bindings: Send + Sync {
 
     /// Takes over what a bound site reported: never blocks on a disk, never fails, written a few seconds later.
     ///
-    /// What a license's site says again within ten minutes is nothing new. At most 65,536 reports wait and some 2,000 a second are written; where more come in, reports of further sites are
+    /// What a license's site says again within ten minutes is nothing new. At most 16,384 reports wait and some 2,000 a second are written; where more come in, reports of further sites are
     /// dropped and their number is logged.
     fn report(&self, license: &LicenseId, host: &SiteHost, sighting: &Sighting<'_>);
 

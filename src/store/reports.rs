@@ -13,8 +13,8 @@ use crate::model::site_host::SiteHost;
 /// So that requests seldom meet at a lock; also how many writes it takes to write everything.
 pub(super) const SHARDS: usize = 64;
 
-/// Sites whose reports may wait in one shard; 65,536 in all.
-const SHARD_CAPACITY: usize = 1_024;
+/// Sites whose reports may wait in one shard; 16,384 in all, which take 12 MB.
+const SHARD_CAPACITY: usize = 256;
 
 /// Reports by license and site. A license has few sites, so they are looked through.
 pub(super) type Batch = HashMap<LicenseId, Vec<(SiteHost, Report)>>;

@@ -123,10 +123,15 @@ impl Index {
         });
         synced.inspect_err(|_| self.unsynced.store(true, Ordering::Relaxed))?;
         if self.written.load(Ordering::Relaxed) >= REST {
-            self.written.store(0, Ordering::Relaxed);
-            drop(self.files.lock().unwrap_or_else(PoisonError::into_inner).take());
+            self.rest();
         }
         Ok(())
+    }
+
+    /// Closes sled until it is used again, which gives back what it holds in memory.
+    pub(super) fn rest(&self) {
+        self.written.store(0, Ordering::Relaxed);
+        drop(self.files.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 
     fn change(&self, records: usize, work: impl FnOnce(&Files) -> ::sled::Result<()>) -> io::Result<()> {
