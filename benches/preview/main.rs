@@ -17,7 +17,6 @@ use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
 use browser::Browser;
-use serde_json::json;
 
 /// Tags of the repository.
 const TAGS: usize = 300;
@@ -79,10 +78,7 @@ fn edit_to_screen(clone: &Path) -> io::Result<(f64, f64)> {
         let marked = format!("edit-number-{round}-");
         let begun = Instant::now();
         fs::write(&readme, text.replacen("== Description ==", &format!("== Description ==\n\n{marked}\n"), 1))?;
-        browser.asks(
-            "until",
-            json!([format!("document.getElementById('panel-description').innerText.includes('{marked}')")]),
-        );
+        browser.does("drawn", &["#panel-description", &marked]);
         seconds.push(begun.elapsed().as_secs_f64());
     }
     fs::write(&readme, text)?;

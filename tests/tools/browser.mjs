@@ -46,11 +46,10 @@ const verbs = {
   shows: async (selector, part) =>
     void (await page.locator(selector).filter({ hasText: part }).first().waitFor({ state: "visible" })),
   evaluate: (expression) => page.evaluate(expression),
-  // Milliseconds until `expression` is true, looked at in every frame that is drawn.
-  until: async (expression) => {
-    const begun = performance.now();
-    await page.waitForFunction(expression, undefined, { polling: "raf" });
-    return performance.now() - begun;
+  // The same, looked at in every frame that is drawn.
+  drawn: async (selector, part) => {
+    const has = ([selector, part]) => document.querySelector(selector)?.innerText.includes(part);
+    await page.waitForFunction(has, [selector, part], { polling: "raf" });
   },
   screen: async (width, height, scheme) => {
     await page.setViewportSize({ width, height });

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::Tab;
 use crate::model::manifest::Manifest;
-use crate::model::version::php_version_compare;
+use crate::model::version::{Version, php_version_compare};
 use crate::preview::look::{Pick, Sight};
 use crate::preview::markup;
 use crate::preview::site::Site;
@@ -92,6 +92,11 @@ impl<'a> VersionBody<'a> {
             site,
             sight,
         }
+    }
+
+    /// The version that sites are offered where it is another one.
+    pub fn offered_instead(&self) -> Option<&Version> {
+        self.sight.answer.version.as_ref().filter(|offered| **offered != self.sight.release.version)
     }
 
     /// What stands for an icon that is not here.
