@@ -26,6 +26,24 @@ pub struct Address {
     pub tab: Tab,
 }
 
+impl Address {
+    /// The query that asks for the same site, and for a tab.
+    fn query(&self, tab: Tab) -> String {
+        let Wish { cms, php, current, .. } = &self.wish;
+        let mut query = url::form_urlencoded::Serializer::new(String::new());
+        for (name, value) in [("cms", cms), ("php", php), ("current", current)] {
+            if let Some(value) = value {
+                query.append_pair(name, value);
+            }
+        }
+        let tab = match tab {
+            Tab::Description => "description",
+            Tab::Changelog => "changelog",
+        };
+        query.append_pair("tab", tab).finish()
+    }
+}
+
 /// A tab of the details window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names say it")]
@@ -118,7 +136,7 @@ fn body<'a>(plugin: Option<&'a Previewed>, look: Option<Look<'a>>, address: &Add
         None => Body::Nothing("The repository has no release, and nothing that could become one."),
         Some(Look { pick, release: Err(remark), .. }) => Body::Refused { name, origin: pick.label(), remark },
         Some(Look { pick, release: Ok(sight), site }) => {
-            Body::Version(Box::new(VersionBody::of(plugin, &pick, sight, site, address.tab)))
+            Body::Version(Box::new(VersionBody::of(plugin, &pick, sight, site, address)))
         }
     }
 }

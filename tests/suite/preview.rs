@@ -302,6 +302,23 @@ fn every_answer_forbids_whatever_comes_from_elsewhere() {
 }
 
 #[test]
+fn without_a_script_links_and_forms_say_all_there_is_to_say() {
+    let work = Workplace::new();
+    let preview = Preview::start(work.path(), &[]);
+    let page = preview.get("/plugins/acme-forms/1.1.0?cms=6.1&php=7.4&current=&tab=changelog").text();
+    for part in [
+        "It needs version 6.2 of the CMS or newer, and this site runs 6.1",
+        "<h1>Acme Forms <span class=\"number\">1.1.0</span></h1>",
+        "href=\"/plugins/acme-forms/head?cms=6.1&#38;php=7.4&#38;current=&#38;tab=changelog\"",
+        "href=\"?cms=6.1&#38;php=7.4&#38;current=&#38;tab=description#details\"",
+        "id=\"panel-description\" aria-labelledby=\"tab-description\" tabindex=\"0\" hidden>",
+        "<button class=\"plain\" id=\"apply\" type=\"submit\">",
+    ] {
+        assert!(page.contains(part), "{part}\n{page}");
+    }
+}
+
+#[test]
 fn a_file_that_is_no_entry_is_told_and_the_others_are_previewed() {
     let work = Workplace::new();
     work.write("registry/plugins/Acme Maps.toml", "name = \"x\"\n");

@@ -106,6 +106,22 @@ fn the_manifest_is_copied_as_json() {
 }
 
 #[test]
+fn light_or_dark_follows_the_system_until_a_person_chooses() {
+    let work = Workplace::new();
+    let (preview, mut browser) = page(&work, "/");
+    let paper = "getComputedStyle(document.body).backgroundColor";
+    browser.screen(1200, 800, "light");
+    let light = browser.evaluate(paper);
+    browser.screen(1200, 800, "dark");
+    let dark = browser.evaluate(paper);
+    assert_ne!(light, dark);
+    browser.does("click", &["#theme"]);
+    assert_eq!(browser.evaluate(paper), light);
+    browser.open(&preview.url("/plugins/acme-forms/head"));
+    assert_eq!(browser.evaluate(paper), light, "it is remembered");
+}
+
+#[test]
 fn everything_can_be_reached_and_done_with_the_keyboard() {
     let work = Workplace::new();
     let (_preview, mut browser) = page(&work, "/");

@@ -1,7 +1,7 @@
 //! What stands beside a version: the plugins, the versions of one, and its tags that give no release.
 
+use super::Address;
 use super::version::date;
-use super::{Address, Tab};
 use crate::build::{Outcome, State};
 use crate::preview::look::{Pick, remarks};
 use crate::preview::snapshot::Previewed;
@@ -58,19 +58,9 @@ pub fn plugin(plugin: &Previewed, is_current: bool) -> PluginLink {
 /// The links to a plugin's versions: what is not tagged first, then the newest.
 pub fn versions(plugin: &Previewed, address: &Address, current: Option<&Pick>) -> Vec<VersionLink> {
     let Some(slug) = &plugin.entry.slug else { return Vec::new() };
-    let mut query = url::form_urlencoded::Serializer::new(String::new());
-    // The site stays the same when the version changes; what it has installed does not follow from the version.
-    for (name, value) in [("cms", &address.wish.cms), ("php", &address.wish.php), ("current", &address.wish.current)] {
-        if let Some(value) = value {
-            query.append_pair(name, value);
-        }
-    }
-    if address.tab == Tab::Changelog {
-        query.append_pair("tab", "changelog");
-    }
-    let query = query.finish();
-    let query = if query.is_empty() { query } else { format!("?{query}") };
-    let link = |pick: &Pick| format!("/plugins/{slug}/{}{query}", pick.key());
+    // The site stays the same when the version changes.
+    let query = address.query(address.tab);
+    let link = |pick: &Pick| format!("/plugins/{slug}/{}?{query}", pick.key());
     let next = plugin.draft.next.iter().map(|next| {
         let pick = Pick::Next(next.origin);
         let release = next.release.as_ref().ok();

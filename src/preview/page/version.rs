@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::Tab;
+use super::{Address, Tab};
 use crate::model::manifest::Manifest;
 use crate::model::version::{Version, php_version_compare};
 use crate::preview::look::{Pick, Sight};
@@ -33,6 +33,8 @@ pub struct VersionBody<'a> {
     /// Whether the repository has pictures and the manifest names none.
     pub unused_artwork: bool,
     pub tab: Tab,
+    /// The queries that ask for description and changelog.
+    pub tab_queries: [String; 2],
     /// Sanitized HTML.
     pub description: String,
     /// Sanitized HTML.
@@ -55,7 +57,7 @@ pub struct Picture {
 
 impl<'a> VersionBody<'a> {
     /// Puts it together.
-    pub fn of(plugin: &'a Previewed, pick: &Pick, sight: Sight<'a>, site: Site, tab: Tab) -> Self {
+    pub fn of(plugin: &'a Previewed, pick: &Pick, sight: Sight<'a>, site: Site, address: &Address) -> Self {
         let manifest = &sight.release.manifest;
         let slug = manifest.slug.as_str();
         let artwork = &plugin.draft.artwork;
@@ -81,7 +83,8 @@ impl<'a> VersionBody<'a> {
             icon: picture(slug, &manifest.icons, &["svg", "2x", "1x", "default"], artwork, "icon"),
             banner: picture(slug, &manifest.banners, &["high", "low"], artwork, "banner"),
             unused_artwork: manifest.banners.is_empty() && manifest.icons.is_empty() && !artwork.is_empty(),
-            tab,
+            tab: address.tab,
+            tab_queries: [Tab::Description, Tab::Changelog].map(|tab| address.query(tab)),
             description: markup::for_page(&manifest.sections.description),
             changelog: markup::for_page(&manifest.sections.changelog),
             json: serde_json::to_string_pretty(manifest).unwrap_or_default(),
