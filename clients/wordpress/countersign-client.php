@@ -62,14 +62,16 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 
 		/** Whether the active license covers a module. */
 		public function has_module( string $module ): bool {
-			$memory = $this->license->memory();
-			return $memory->is_active() && in_array( $module, (array) ( $memory->statement['modules'] ?? [] ), true );
+			$memory  = $this->license->memory();
+			$modules = $memory->statement['modules'] ?? [];
+			return $memory->is_active() && in_array( $module, (array) $modules, true );
 		}
 
 		/** Whether the active license covers a feature of a module. */
 		public function has_feature( string $module, string $feature ): bool {
-			$memory = $this->license->memory();
-			return $memory->is_active() && in_array( $feature, (array) ( $memory->statement['features'][ $module ] ?? [] ), true );
+			$memory   = $this->license->memory();
+			$features = $memory->statement['features'][ $module ] ?? [];
+			return $memory->is_active() && in_array( $feature, (array) $features, true );
 		}
 
 		/** One word for the license's condition: one of the CONDITION constants of Memory, or a statement's `code`. */
@@ -741,7 +743,9 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			if ( function_exists( 'idn_to_ascii' ) ) {
 				return (string) idn_to_ascii( $host, IDNA_NONTRANSITIONAL_TO_ASCII, INTL_IDNA_VARIANT_UTS46 );
 			}
-			$encoder = class_exists( '\WpOrg\Requests\IdnaEncoder' ) ? '\WpOrg\Requests\IdnaEncoder' : '\Requests_IDNAEncoder';
+			// It has another name since WordPress 6.2.
+			$encoder = '\WpOrg\Requests\IdnaEncoder';
+			$encoder = class_exists( $encoder ) ? $encoder : '\Requests_IDNAEncoder';
 			try {
 				return $encoder::encode( function_exists( 'mb_strtolower' ) ? mb_strtolower( $host ) : $host );
 			} catch ( \Exception $reason ) {
@@ -955,7 +959,8 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			if ( 'plugin_information' !== $action || ( $arguments->slug ?? '' ) !== $this->config->slug ) {
 				return $result;
 			}
-			$manifest    = $this->known( $this->config->header( 'Version' ) ) ?: ( $this->known( '' ) ?? $this->ask( '' ) );
+			$update      = $this->known( $this->config->header( 'Version' ) );
+			$manifest    = $update ? $update : ( $this->known( '' ) ?? $this->ask( '' ) );
 			$description = [ 'description' => '<p>' . esc_html( $this->config->header( 'Description' ) ) . '</p>' ];
 			return (object) [
 				'name'          => $this->config->plugin_name(),
@@ -1049,7 +1054,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 				return $this->known( $version ) ?? [];
 			}
 			// What was said to who asked for any version, in the details window, is kept beside what the update needs.
-			$known = '' === $version ? (array) get_site_transient( $name ) : [];
+			$known = '' === $version ? ( get_site_transient( $name ) ?: [] ) : [];
 			set_site_transient( $name, [ $version => $answer->manifest ] + $known, DAY_IN_SECONDS );
 			return $answer->manifest;
 		}
@@ -1234,9 +1239,12 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			if ( '' === $outcome ) {
 				return;
 			}
-			$groups = implode( ', ', array_intersect( [ 1, 2, 3, 4, 5 ], explode( '-', sanitize_key( $_GET['groups'] ?? '' ) ) ) );
-			$text   = $this->text( $outcome ) . ( '' === $groups ? '' : ' ' . $this->text( 'groups', [ '{groups}' => $groups ] ) );
-			$good   = in_array( $outcome, [ 'ok', 'deactivated' ], true );
+			$text   = $this->text( $outcome );
+			$groups = array_intersect( [ 1, 2, 3, 4, 5 ], explode( '-', sanitize_key( $_GET['groups'] ?? '' ) ) );
+			if ( $groups ) {
+				$text .= ' ' . $this->text( 'groups', [ '{groups}' => implode( ', ', $groups ) ] );
+			}
+			$good = in_array( $outcome, [ 'ok', 'deactivated' ], true );
 			printf(
 				'<div class="notice notice-%s" role="%s"><p>%s</p></div>',
 				$good ? 'success' : 'error',

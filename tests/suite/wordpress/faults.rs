@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::front::{Answer, Asked, response};
 use super::site::{Core, Site};
 use super::vendor::Vendor;
-use super::{ACTIVE, HOST, licensed};
+use super::{ACTIVE, HOST, LIVE, licensed};
 use crate::support::instance::{Keys, new_keys, shared_keys};
 use crate::support::{License, Response};
 use crate::vectors::Signer;
@@ -211,7 +211,7 @@ fn a_signed_refusal_acts_at_once_and_a_signed_return_too() {
     let (license, vendor, mut site) = licensed_site(Core::Npm);
     for (status, condition) in [("suspended", "suspended"), ("active", "active"), ("revoked", "revoked")] {
         vendor.instance.write_licenses(&[license.toml(&format!("status = \"{status}\""))]);
-        crate::support::eventually("the server knows", Duration::from_secs(5), || {
+        crate::support::eventually("the server knows", LIVE, || {
             vendor.server.validate(&license, HOST).json()["status"] == status
         });
         site.pass(25 * HOUR);
@@ -225,7 +225,7 @@ fn a_signed_refusal_acts_at_once_and_a_signed_return_too() {
 fn an_update_that_is_refused_changes_nothing_and_asks_for_a_signed_answer_soon() {
     let (license, vendor, mut site) = licensed_site(Core::Npm);
     vendor.instance.write_licenses(&[license.toml("status = \"suspended\"")]);
-    crate::support::eventually("the server knows", Duration::from_secs(5), || {
+    crate::support::eventually("the server knows", LIVE, || {
         vendor.server.validate(&license, HOST).json()["status"] == "suspended"
     });
     site.pass(2 * HOUR);
@@ -257,6 +257,20 @@ fn a_license_is_validated_daily_in_the_background_with_a_fresh_nonce_and_some_ji
     nonces.sort_by_key(Value::to_string);
     nonces.dedup();
     assert_eq!(nonces.len(), 4);
+}
+
+#[test]
+fn one_process_asks_at_a_time_and_one_that_died_is_not_waited_for() {
+    let (_license, vendor, mut site) = licensed_site(Core::Npm);
+    site.run(
+        "require ABSPATH . 'wp-admin/includes/class-wp-upgrader.php'; WP_Upgrader::create_lock('countersign_acme-forms');",
+    );
+    vendor.front.take_asked();
+    let page = site.press("acme-forms", "check", "");
+    assert_eq!(page.notices(), ["The license is being checked at this moment. Please try again in a minute."]);
+    assert_eq!(vendor.front.take_asked().len(), 0);
+    site.pass(61);
+    assert_eq!(site.press("acme-forms", "check", "").notices(), [ACTIVE]);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::front::Front;
 use super::site::{CORES, Core, Site};
 use super::vendor::Vendor;
-use super::{ACTIVE, HOST, licensed};
+use super::{ACTIVE, HOST, LIVE, licensed};
 use crate::support::License;
 use crate::support::instance::{new_keys, shared_keys};
 
@@ -154,7 +154,7 @@ fn a_key_that_will_sign_from_tomorrow_on_can_be_pinned_today() {
     assert_eq!(site.press("acme-forms", "activate", &license.key).notices()[0], ACTIVE);
     let before = vendor.server.validate(&license, HOST).json()["key_id"].clone();
     vendor.instance.write_key(&tomorrow.private);
-    crate::support::eventually("the server signs with it", std::time::Duration::from_secs(5), || {
+    crate::support::eventually("the server signs with it", LIVE, || {
         vendor.server.validate(&license, HOST).json()["key_id"] != before
     });
     assert_eq!(site.press("acme-forms", "check", "").notices(), [ACTIVE]);

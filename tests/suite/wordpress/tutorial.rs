@@ -3,14 +3,13 @@
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
 
 use serde_json::Value;
 use tempfile::TempDir;
 
 use super::front::{Front, response};
 use super::site::{CORES, Core, Site};
-use super::{ACTIVE, HOST};
+use super::{ACTIVE, HOST, LIVE};
 use crate::support::{Server, eventually};
 
 /// The shell steps of the page, in their order, each with the folder that the one before ended in.
@@ -72,7 +71,7 @@ fn follow(core: Core) {
     assert_eq!(released["plugins"]["acme-forms"]["latest"], "1.0.0");
     run(&["cd server\n".to_owned(), again.concat()]);
     archive("1.1.0");
-    eventually("WordPress offers the release", Duration::from_secs(20), || {
+    eventually("WordPress offers the release", LIVE, || {
         site.pass(61);
         site.admin.get("/wp-admin/update-core.php?force-check=1").text().contains("Update to 1.1.0.")
     });

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Mutex;
-use std::time::Duration;
 
+use super::LIVE;
 use super::front::{Front, response};
 use crate::support::history::make_repository;
 use crate::support::instance::{Keys, shared_keys};
@@ -67,7 +67,7 @@ impl Vendor {
         make_repository(&self.history.lock().unwrap(), &self.instance.file("plugin.git"));
         build(&self.instance);
         self.put_online(version);
-        eventually("the server has the release", Duration::from_secs(5), || {
+        eventually("the server has the release", LIVE, || {
             get(self.server.address, &updates(&self.slug, &self.own, OWN_SITE, "")).json()["version"] == version
         });
     }
