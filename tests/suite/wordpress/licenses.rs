@@ -2,10 +2,12 @@
 
 use chrono::{Days, Utc};
 
+use super::front::Front;
 use super::site::{CORES, Core, Site};
 use super::vendor::Vendor;
 use super::{ACTIVE, HOST, licensed};
 use crate::support::License;
+use crate::support::instance::shared_keys;
 
 #[test]
 fn a_key_that_is_entered_binds_the_license_to_the_site() {
@@ -133,4 +135,24 @@ fn a_typing_error_is_pointed_at_before_anything_is_asked() {
     site.run("wp_update_user(['ID' => 1, 'role' => 'editor']);");
     assert_eq!(site.admin.get(&target).status, 403);
     assert_eq!(vendor.front.take_asked().len(), 0);
+}
+
+#[test]
+fn a_vendor_says_it_in_other_words_and_other_languages() {
+    let (license, table) = licensed();
+    // Sentences of the vendor's own, and a translation in the plugin's text domain.
+    let changed = |text: String| {
+        let own = "'texts' => function () { return [ 'ok' => __( 'Thank you for {plugin}.', 'acme-forms' ) ]; },";
+        let text = text.replace("'text_domain' => 'acme-forms'", &format!("{own}\n'text_domain' => 'acme-forms'"));
+        let translated = "add_filter( 'gettext_acme-forms', function ( $text ) { \
+            return [ 'Thank you for {plugin}.' => 'Danke für {plugin}.', 'Check now' => 'Jetzt prüfen' ][ $text ] ?? $text; } );";
+        text.replace("acme_forms_license()->run();", &format!("{translated}\nacme_forms_license()->run();"))
+    };
+    let vendor = Vendor::of("acme-forms", Front::new(), shared_keys(), &[table], changed);
+    let mut site = Site::new(Core::Debian, HOST, &vendor.front);
+    site.install("acme-forms", &vendor.archive("1.0.0"));
+    let page = site.press("acme-forms", "activate", &license.key);
+    assert_eq!(page.notices(), ["Danke für Acme Forms."]);
+    assert!(page.text().contains("Activate Jetzt prüfen Remove from this site"), "{}", page.text());
+    assert_eq!(site.complaints(), [""; 0]);
 }
