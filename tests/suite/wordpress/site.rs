@@ -192,8 +192,7 @@ impl Site {
     /// What PHP complained of in a plugin, or because of it.
     pub fn complaints(&self) -> Vec<String> {
         let log = fs::read_to_string(self.file("debug.log")).unwrap_or_default();
-        let ours =
-            |line: &&str| ["/plugins/", "Fatal", "was called incorrectly"].iter().any(|mark| line.contains(mark));
+        let ours = |line: &&str| ["/plugins/", "Fatal", "was called"].iter().any(|mark| line.contains(mark));
         log.lines().filter(ours).map(str::to_owned).collect()
     }
 }

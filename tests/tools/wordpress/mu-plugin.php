@@ -8,6 +8,11 @@ add_filter('pre_http_request', function ($response, array $arguments, string $ur
     if ('127.0.0.1' === $host) {
         return $response;
     }
+    // WordPress asks itself, after an automatic update for example, whether it is well.
+    if (parse_url(WP_HOME, PHP_URL_HOST) === $host && isset($_SERVER['SERVER_PORT'])) {
+        $arguments['headers']['Host'] = $host;
+        return wp_remote_request(str_replace("//$host", "//127.0.0.1:{$_SERVER['SERVER_PORT']}", $url), $arguments);
+    }
     file_put_contents(SITE . '/outside.log', "$url\n", FILE_APPEND);
     return 'api.wordpress.org' === $host
         ? wp_remote_request(getenv('WORDPRESS_OUTSIDE') . '/api.wordpress.org' . parse_url($url, PHP_URL_PATH), $arguments)
