@@ -190,8 +190,8 @@ fn check_symbols(message: &[u8]) -> [u8; CHECK_SYMBOLS] {
     let mut remainder = [0; CHECK_SYMBOLS];
     for &symbol in message {
         let multiple = GENERATOR_MULTIPLES[usize::from(symbol ^ remainder[0])];
-        remainder.rotate_left(1);
-        remainder[CHECK_SYMBOLS - 1] = 0;
+        let [_, a, b, c, d] = remainder;
+        remainder = [a, b, c, d, 0];
         for (cell, product) in remainder.iter_mut().zip(multiple) {
             *cell ^= product;
         }

@@ -37,7 +37,7 @@ pub struct Licenses {
     files: Vec<PathBuf>,
     /// In the order of their ids: a million of them shall fit into memory, and be found with few looks at it.
     held: Vec<Held>,
-    /// Where those begin whose ids begin with 0, 1, 2, … in their first `bits`. Ids are digests, so it is about one each.
+    /// Where those begin whose ids begin with 0, 1, 2, … in their first `bits`. Ids are digests, so it is about one each, or none.
     starts: Vec<u32>,
     bits: u32,
 }
@@ -112,7 +112,7 @@ impl Licenses {
     }
 
     fn index(&mut self) {
-        self.bits = self.held.len().checked_ilog2().unwrap_or(0);
+        self.bits = self.held.len().checked_ilog2().map_or(0, |bits| bits + 1);
         let mut starts = vec![0; (1 << self.bits) + 1];
         for held in &self.held {
             starts[first_bits(&held.license.id, self.bits) + 1] += 1;

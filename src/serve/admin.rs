@@ -4,14 +4,13 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use warp::http::Method;
-use warp::{Filter, Rejection, Reply};
+use warp::{Filter, Rejection};
 
+use super::answer::{Answer, filters, problem};
 use super::client::Proxies;
 use super::listener::Bounds;
 use super::pace::Patience;
 use super::problem::Problem;
-use super::routes::{only, problem};
 use super::{Service, exposition, health};
 
 /// Connections at once: a few tools ask, and none is more than a few.
@@ -24,9 +23,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const DRAIN: Duration = Duration::from_secs(1);
 
 /// `/healthz`, `/readyz` and `/metrics`.
-pub fn routes(service: Arc<Service>) -> impl Filter<Extract = (impl Reply,), Error = Infallible> + Clone {
+pub fn routes(service: Arc<Service>) -> impl Answer {
     let service = warp::any().map(move || Arc::clone(&service));
-    let get = || only(&[Method::GET, Method::HEAD], "GET, HEAD");
+    let get = || warp::get().or(warp::head()).unify();
     let healthz = warp::path!("healthz").and(get()).map(health::liveness);
     let readyz = warp::path!("readyz").and(get()).and(service.clone()).map(|service: Arc<Service>| service.readiness());
     let metrics = warp::path!("metrics").and(get()).and(service).then(|service: Arc<Service>| async {
@@ -35,7 +34,7 @@ pub fn routes(service: Arc<Service>) -> impl Filter<Extract = (impl Reply,), Err
         page.unwrap_or_else(|error| Problem::internal(&error).into_response())
     });
     let refuse = |rejection: Rejection| async move { Ok::<_, Infallible>(problem(&rejection).into_response()) };
-    healthz.or(readyz).unify().or(metrics).unify().recover(refuse).unify()
+    filters(healthz.or(readyz).unify().or(metrics).unify().recover(refuse).unify())
 }
 
 /// What the admin listener takes.

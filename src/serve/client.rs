@@ -5,10 +5,6 @@ use std::net::{IpAddr, SocketAddr};
 use ipnet::IpNet;
 use warp::http::HeaderMap;
 
-/// Who sent a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ClientAddress(pub IpAddr);
-
 /// The proxies in front of this server.
 #[derive(Clone, Debug, Default)]
 pub struct Proxies {
@@ -27,14 +23,14 @@ impl Proxies {
 
     /// The client behind a connection from `peer`.
     // SECURITY: every entry left of what our own proxies appended is the client's to invent.
-    pub fn client(&self, peer: IpAddr, headers: &HeaderMap) -> ClientAddress {
+    pub fn client(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
         if !self.include(peer) {
-            return ClientAddress(peer);
+            return peer;
         }
         let values = headers.get_all("x-forwarded-for").iter().filter_map(|value| value.to_str().ok());
         let entries: Vec<&str> = values.flat_map(|value| value.split(',')).map(str::trim).collect();
         let entry = entries.len().checked_sub(self.hops).and_then(|index| entries.get(index));
-        ClientAddress(entry.and_then(|entry| address(entry)).unwrap_or(peer))
+        entry.and_then(|entry| address(entry)).unwrap_or(peer)
     }
 }
 
@@ -52,7 +48,7 @@ mod tests {
         let proxies = Proxies { networks: vec!["10.0.0.0/8".parse().unwrap(), "::1/128".parse().unwrap()], hops };
         let headers =
             forwarded.iter().map(|value| ("x-forwarded-for".parse().unwrap(), value.parse().unwrap())).collect();
-        proxies.client(peer.parse().unwrap(), &headers).0.to_string()
+        proxies.client(peer.parse().unwrap(), &headers).to_string()
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! One connection: opened in the clear or with TLS, driven by hyper, its heads bounded and its panics turned into answers.
 //!
-//! Requests go to the routes, with the client's address.
+//! Requests go to the listener's routes, with the client's address.
 
 use std::convert::Infallible;
 use std::io;
@@ -13,7 +13,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
-use hyper::service::{Service, service_fn};
+use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -21,7 +21,8 @@ use tokio::sync::watch;
 use warp::http::{HeaderValue, Request, header};
 use warp::reply::Response;
 
-use super::client::{ClientAddress, Proxies};
+use super::answer::Answer;
+use super::client::Proxies;
 use super::metrics::{Metrics, Operation, Refused, TimedOut};
 use super::pace::{Paced, Patience, Phase};
 use super::problem::Problem;
@@ -40,9 +41,9 @@ const MAX_HEADERS: usize = 8 * 1024;
 const TLS_HANDSHAKE: u8 = 22;
 
 /// What all connections of a listener share.
-pub struct Connections<S> {
+pub struct Connections<A> {
     /// Answers requests.
-    pub service: S,
+    pub routes: A,
     /// Speaks TLS, where it is spoken.
     pub tls: Option<TlsAcceptor>,
     /// How long a handshake may take.
@@ -55,10 +56,7 @@ pub struct Connections<S> {
     pub metrics: Arc<Metrics>,
 }
 
-impl<S> Connections<S>
-where
-    S: Service<Request<Incoming>, Response = Response, Error = Infallible>,
-{
+impl<A: Answer> Connections<A> {
     /// Serves a connection to its end. When `closing` changes, the request under way is the last.
     pub async fn serve(&self, stream: TcpStream, peer: SocketAddr, mut closing: watch::Receiver<()>) {
         let Some(tls) = &self.tls else {
@@ -82,10 +80,10 @@ where
     }
 
     /// Speaks HTTP/1.1 over an open stream.
-    async fn speak<IO, A>(&self, stream: IO, mut closing: watch::Receiver<()>, answer: impl Fn(Request<Incoming>) -> A)
+    async fn speak<IO, F>(&self, stream: IO, mut closing: watch::Receiver<()>, answer: impl Fn(Request<Incoming>) -> F)
     where
         IO: AsyncRead + AsyncWrite + Unpin,
-        A: Future<Output = Response>,
+        F: Future<Output = Response>,
     {
         let phase = Arc::new(Phase::default());
         let stream = Paced::new(stream, Arc::clone(&phase), self.patience, Arc::clone(&self.metrics.connections));
@@ -116,7 +114,7 @@ where
     }
 
     /// Bounds the head, names the client, and turns a panic into an answer.
-    async fn answer(&self, peer: SocketAddr, mut request: Request<Incoming>) -> Response {
+    async fn answer(&self, peer: SocketAddr, request: Request<Incoming>) -> Response {
         let refuse = |problem| self.metrics.requests.refuse(Operation::Public, problem);
         let target = request.uri().path_and_query().map_or(0, |target| target.as_str().len());
         if target > MAX_TARGET {
@@ -126,11 +124,10 @@ where
         if headers > MAX_HEADERS {
             return refuse(Problem::HeadersTooLarge(MAX_HEADERS));
         }
-        let client: ClientAddress = self.proxies.client(peer.ip(), request.headers());
-        request.extensions_mut().insert(client);
+        let client = self.proxies.client(peer.ip(), request.headers());
         // Nothing shared is left half-changed: what requests share is swapped whole or behind a lock that survives a panic.
-        let answered = AssertUnwindSafe(self.service.call(request)).catch_unwind().await;
-        answered.map_or_else(|_| refuse(Problem::internal(&"a handler panicked")), |Ok(response)| response)
+        let answered = AssertUnwindSafe(self.routes.answer(client, request)).catch_unwind().await;
+        answered.unwrap_or_else(|_| refuse(Problem::internal(&"a handler panicked")))
     }
 
     /// The answer to somebody who speaks in the clear where TLS is spoken.

@@ -1,17 +1,15 @@
 //! The accept loop: takes connections up to a cap, gives each address its seats, and drains.
 //!
-//! warp's own server sets no timeout and no cap, so hyper's HTTP/1 connection is driven in `connection`, over `warp::service`.
+//! warp's own server sets no timeout and no cap, so hyper's HTTP/1 connection is driven in `connection`.
 
-use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
-use warp::Filter;
 
+use super::answer::Answer;
 use super::client::Proxies;
 use super::connection::Connections;
 use super::metrics::{ConnectionCounts, Metrics, Refused};
@@ -39,24 +37,20 @@ pub struct Bounds {
     pub drain: Duration,
 }
 
-/// Serves `routes` until `shutdown` completes; then finishes the requests under way. With `tls`, nothing is answered in the clear.
-pub async fn run<F>(
+/// Lets `routes` answer until `shutdown` completes; then finishes the requests under way. With `tls`, nothing is answered in the clear.
+pub async fn run(
     listener: TcpListener,
-    routes: F,
+    routes: impl Answer,
     tls: Option<TlsAcceptor>,
     bounds: Bounds,
     metrics: Arc<Metrics>,
     shutdown: impl Future<Output = ()>,
-) where
-    F: Filter<Error = Infallible> + Clone + Send + Sync + 'static,
-    F::Extract: warp::Reply + Send,
-    F::Future: Send,
-{
+) {
     let counts = Arc::clone(&metrics.connections);
     let permits = Arc::new(Semaphore::new(bounds.connections));
     let seats = Arc::new(Seats::new(bounds.connections_per_address));
     let connections = Arc::new(Connections {
-        service: TowerToHyperService::new(warp::service(routes)),
+        routes,
         tls,
         handshake_timeout: bounds.handshake_timeout,
         patience: bounds.patience,

@@ -4,6 +4,7 @@
 //! and `reload` puts in force what changed on disk. `admin` answers the operator.
 
 pub mod admin;
+pub mod answer;
 pub mod client;
 pub mod code;
 pub mod connection;

@@ -5,11 +5,12 @@
 use std::borrow::Cow;
 use std::net::IpAddr;
 
-use bytes::{Buf, Bytes};
+use bytes::Bytes;
 use chrono::Utc;
-use futures_util::{Stream, StreamExt, pin_mut};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use hyper::body::{Body, Incoming};
 use serde::{Deserialize, Deserializer};
-use warp::http::{HeaderMap, HeaderValue, header};
+use warp::http::{HeaderMap, HeaderValue, Request, header};
 use warp::reply::Response;
 
 use super::Service;
@@ -58,10 +59,9 @@ fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Cow<'de, st
 pub async fn reply(
     service: &Service,
     address: IpAddr,
-    headers: HeaderMap,
-    body: impl Stream<Item = Result<impl Buf, warp::Error>>,
+    request: Request<Incoming>,
 ) -> Result<(Code, Response), Problem> {
-    let body = read_body(&headers, body).await?;
+    let body = read_body(request).await?;
     let question = parse(&body)?;
     let id = license_id(question.license_key.as_deref()).map_err(|problem| failed(service, address, problem))?;
     let site_url = question.site_url.or(question.domain).ok_or(Problem::MissingField("site_url"))?;
@@ -123,27 +123,20 @@ fn store_problem(error: StoreError) -> Problem {
 }
 
 /// Reads the body up to its limit.
-async fn read_body(
-    headers: &HeaderMap,
-    body: impl Stream<Item = Result<impl Buf, warp::Error>>,
-) -> Result<Vec<u8>, Problem> {
-    if !is_json(headers) || headers.contains_key(header::CONTENT_ENCODING) {
+async fn read_body(request: Request<Incoming>) -> Result<Bytes, Problem> {
+    let (head, body) = request.into_parts();
+    if !is_json(&head.headers) || head.headers.contains_key(header::CONTENT_ENCODING) {
         return Err(Problem::UnsupportedMediaType);
     }
-    let announced = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
-    if announced.is_some_and(|length| length > MAX_BODY as u64) {
+    // What is announced need not arrive to be too large.
+    if body.size_hint().lower() > MAX_BODY as u64 {
         return Err(Problem::PayloadTooLarge(MAX_BODY));
     }
-    pin_mut!(body);
-    let mut bytes = Vec::new();
-    while let Some(chunk) = body.next().await {
-        let mut chunk = chunk.map_err(|_| Problem::Malformed("The body ended early.".to_owned()))?;
-        if bytes.len() + chunk.remaining() > MAX_BODY {
-            return Err(Problem::PayloadTooLarge(MAX_BODY));
-        }
-        bytes.extend_from_slice(&chunk.copy_to_bytes(chunk.remaining()));
+    match Limited::new(body, MAX_BODY).collect().await {
+        Ok(body) => Ok(body.to_bytes()),
+        Err(error) if error.is::<LengthLimitError>() => Err(Problem::PayloadTooLarge(MAX_BODY)),
+        Err(_) => Err(Problem::Malformed("The body ended early.".to_owned())),
     }
-    Ok(bytes)
 }
 
 /// JSON by its media type (RFC 6838 section 4.2.8 for `+json`), or with none at all.
