@@ -33,6 +33,12 @@ struct Lanes<T> {
     closed: bool,
 }
 
+impl<T> Lanes<T> {
+    fn next(&mut self) -> Option<T> {
+        self.licensed.pop_front().or_else(|| self.unknown.pop_front())
+    }
+}
+
 impl<T> SigningQueue<T> {
     /// An empty queue.
     pub fn new(limit: usize) -> Self {
@@ -68,13 +74,17 @@ impl<T> SigningQueue<T> {
     pub fn pop(&self) -> Option<T> {
         let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
-            let next = lanes.licensed.pop_front();
-            match next.or_else(|| lanes.unknown.pop_front()) {
+            match lanes.next() {
                 Some(job) => return Some(job),
                 None if lanes.closed => return None,
                 None => lanes = self.filled.wait(lanes).unwrap_or_else(PoisonError::into_inner),
             }
         }
+    }
+
+    /// A job, if one waits.
+    pub fn try_pop(&self) -> Option<T> {
+        self.lanes.lock().unwrap_or_else(PoisonError::into_inner).next()
     }
 
     /// Lets the threads that wait go, once nothing is left to do.
@@ -105,10 +115,10 @@ mod tests {
     fn who_waits_is_woken_by_a_job_and_by_the_close() {
         let queue = SigningQueue::new(1);
         std::thread::scope(|scope| {
-            let waiting = scope.spawn(|| (queue.pop(), queue.pop()));
+            let waiting = scope.spawn(|| (queue.pop(), queue.try_pop(), queue.pop()));
             queue.push(Lane::Licensed, 1).unwrap();
             queue.close();
-            assert_eq!(waiting.join().unwrap(), (Some(1), None));
+            assert_eq!(waiting.join().unwrap(), (Some(1), None, None));
         });
     }
 }
