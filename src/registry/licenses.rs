@@ -3,33 +3,25 @@
 //! Both spell the same fields; JSON writes dates and times as strings. The registry takes all licenses or none.
 
 use std::collections::{HashMap, HashSet};
-use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::model::license::{License, Modules, ReleaseTimes, Released, Sites, Status};
-use crate::model::license_key::{LicenseId, LicenseKey};
-use crate::model::name::Name;
-use crate::model::site_host::SiteHost;
+use crate::model::license::{License, Modules};
+use crate::model::license_key::LicenseId;
 
 use super::RegistryError;
 use super::complaint::Complaint;
-use super::document::{Table, Value};
+use super::document::Table;
 use super::files::{Listed, RegistryFiles};
+use super::license::license;
 use super::plain_line::PlainLine;
 use super::reader::{Reader, array, table};
-
-/// Longer than a year, a grace period is no grace any more.
-pub const MAX_GRACE_PERIOD_HOURS: u32 = 8_760;
 
 /// An export that is wrong in every line is told so this often.
 const MAX_COMPLAINTS: usize = 1_000;
 
 /// Texts of module sets that are remembered; an export has few.
 const MAX_TEXTS: usize = 1_024;
-
-const FIELDS: &[&str] =
-    &["id", "status", "expires", "modules", "sites", "grace_period_hours", "note", "hosts", "released"];
 
 /// The licenses by id, and where each stands.
 #[derive(Debug, Default)]
@@ -197,112 +189,6 @@ fn first_bits(id: &LicenseId, bits: u32) -> usize {
     (u64::from(u32::from_be_bytes([a, b, c, d])) >> (32 - bits)) as usize
 }
 
-/// What the table says, if nothing is wrong with it.
-fn license(reader: &mut Reader<'_>, table: &Table<'_>) -> Option<License> {
-    let complaints_before = reader.complained();
-    reader.only(table, FIELDS);
-    reader.without_keys(table);
-    for required in ["id", "expires", "modules"] {
-        reader.require(table, required);
-    }
-    let sites = sites(reader, table).unwrap_or(Sites::DEFAULT);
-    let license = License {
-        id: id(reader, table).unwrap_or(LicenseId::from_bytes([0; 32])),
-        status: status(reader, table).unwrap_or(Status::Active),
-        expires: reader.date(table, "expires").unwrap_or_default(),
-        modules: Arc::new(modules(reader, table)),
-        sites,
-        grace_period_hours: reader.integer(table, "grace_period_hours", 0..=MAX_GRACE_PERIOD_HOURS),
-        hosts: hosts(reader, table, sites),
-        released: released(reader, table),
-        note: reader.string(table, "note").map(|(_, note)| note.to_owned()).unwrap_or_default(),
-    };
-    (reader.complained() == complaints_before).then_some(license)
-}
-
-fn id(reader: &mut Reader<'_>, table: &Table<'_>) -> Option<LicenseId> {
-    let (at, text) = reader.string(table, "id")?;
-    if let Ok(key) = text.parse::<LicenseKey>() {
-        // SECURITY: the complaint names the id only.
-        reader.complain(at, format!("\"id\" must not be the license key itself; the key's id is {}", key.id()));
-        return None;
-    }
-    reader.parse(at, "id", text)
-}
-
-fn status(reader: &mut Reader<'_>, table: &Table<'_>) -> Option<Status> {
-    let (at, text) = reader.string(table, "status")?;
-    let status =
-        [Status::Active, Status::Suspended, Status::Revoked].into_iter().find(|status| status.as_str() == text);
-    if status.is_none() {
-        reader.complain(at, "\"status\" must be \"active\", \"suspended\" or \"revoked\"");
-    }
-    status
-}
-
-fn sites(reader: &mut Reader<'_>, table: &Table<'_>) -> Option<Sites> {
-    let sites = |value: &Value<'_>| match value {
-        Value::String(text) if text == "unlimited" => Some(Sites::Unlimited),
-        Value::Integer(number) => u32::try_from(*number).ok().and_then(NonZeroU32::new).map(Sites::Limited),
-        _ => None,
-    };
-    let field = table.fields.get("sites")?;
-    let found = sites(&field.node.value);
-    if found.is_none() {
-        reader.complain(field.node.at, "\"sites\" must be an integer from 1 on, or \"unlimited\"");
-    }
-    found
-}
-
-fn modules(reader: &mut Reader<'_>, table: &Table<'_>) -> Modules {
-    let Some(inner) = reader.table(table, "modules") else { return Modules::new() };
-    if inner.fields.is_empty() {
-        reader.complain(inner.at, "\"modules\" must not be empty: such a license grants nothing");
-    }
-    let mut modules = Modules::new();
-    for (module, field) in &inner.fields {
-        let name = reader.parse::<Name>(field.at, module, module);
-        let features = reader.strings_of(&field.node, module).unwrap_or_default();
-        let features = features.into_iter().filter_map(|(at, text)| reader.parse(at, module, text)).collect();
-        modules.extend(name.map(|name| (name, features)));
-    }
-    modules
-}
-
-fn hosts(reader: &mut Reader<'_>, table: &Table<'_>, sites: Sites) -> Vec<SiteHost> {
-    let texts = reader.strings(table, "hosts").unwrap_or_default();
-    if let (Sites::Limited(limit), Some((at, _))) = (sites, texts.first())
-        && texts.len() > limit.get() as usize
-    {
-        reader.complain(*at, format!("\"hosts\" has {} hosts, but \"sites\" is {limit}", texts.len()));
-    }
-    texts.into_iter().filter_map(|(at, text)| host(reader, at, "hosts", text)).collect()
-}
-
-/// A host in the form in which hosts are stored and compared: what is reviewed is what is bound.
-fn host(reader: &mut Reader<'_>, at: usize, field: &str, text: &str) -> Option<SiteHost> {
-    match text.parse::<SiteHost>() {
-        Ok(host) if host.as_str() == text => return Some(host),
-        Ok(host) => reader.complain(at, format!("{field:?} has {text:?}, which must be written {host:?}")),
-        Err(error) => reader.complain(at, format!("{field:?} has {text:?}, which is no site host: {error}")),
-    }
-    None
-}
-
-fn released(reader: &mut Reader<'_>, table: &Table<'_>) -> Released {
-    let Some(inner) = reader.table(table, "released") else { return Released::default() };
-    let mut released = ReleaseTimes::default();
-    for (name, field) in &inner.fields {
-        let time = reader.time(inner, name);
-        if name == "*" {
-            released.all = time;
-        } else if let (Some(host), Some(time)) = (host(reader, field.at, "released", name), time) {
-            released.hosts.insert(host, time);
-        }
-    }
-    released.into()
-}
-
 #[cfg(test)]
 pub mod testing {
     use super::*;
@@ -325,121 +211,6 @@ pub mod testing {
 mod tests {
     use super::testing::{ID, load};
     use super::*;
-
-    fn only(files: &[(&str, &str)]) -> License {
-        let (licenses, complaints) = load(files);
-        assert_eq!(complaints, [""; 0]);
-        assert_eq!(licenses.len(), 1);
-        licenses.iter().next().unwrap().clone()
-    }
-
-    #[test]
-    fn toml_and_json_spell_the_same_license() {
-        let toml = format!(
-            "[[license]]\nid = \"{ID}\"\nstatus = \"suspended\"\nexpires = 2027-12-31\nsites = 3\ngrace_period_hours = 0\n\
-             note = \"a\\nb\"\nhosts = [\"example.com\", \"xn--mnchen-3ya.de\"]\n[license.modules]\nforms = [\"pdf\", \"api\"]\n\
-             base = []\n[license.released]\n\"old.example.com\" = 2026-11-20T11:00:00+01:00\n\"*\" = 2026-01-01 00:00:00Z\n"
-        );
-        let json = format!(
-            r#"{{"id":"{ID}","status":"suspended","expires":"2027-12-31","sites":3,"grace_period_hours":0,"note":"a\nb",
-            "hosts":["example.com","xn--mnchen-3ya.de"],"modules":{{"forms":["pdf","api"],"base":[]}},
-            "released":{{"old.example.com":"2026-11-20T10:00:00Z","*":"2026-01-01T00:00:00.000Z"}}}}"#
-        )
-        .replace('\n', "");
-        let license = only(&[("a.toml", &toml)]);
-        assert_eq!(license, only(&[("a.jsonl", &format!("\n{json}\r\n"))]));
-        assert_eq!(
-            (license.id.to_string().as_str(), license.status, license.note.as_str()),
-            (ID, Status::Suspended, "a\nb")
-        );
-        assert_eq!((license.expires.to_string().as_str(), license.grace_period_hours), ("2027-12-31", Some(0)));
-        assert_eq!(license.modules["forms"].iter().map(Name::as_str).collect::<Vec<_>>(), ["pdf", "api"]);
-        assert_eq!(license.hosts.len(), 2);
-        assert_eq!(license.released.hosts["old.example.com"].to_rfc3339(), "2026-11-20T10:00:00+00:00");
-        assert_eq!(license.released.all.unwrap().to_rfc3339(), "2026-01-01T00:00:00+00:00");
-    }
-
-    #[test]
-    fn a_license_without_more_is_active_for_one_site() {
-        let license =
-            only(&[("a.toml", &format!("[[license]]\nid = '{ID}'\nexpires = 2027-12-31\nmodules.base = []\n"))]);
-        assert_eq!((license.status, license.sites, license.grace_period_hours), (Status::Active, Sites::DEFAULT, None));
-        assert_eq!((license.hosts, license.released), (vec![], Released::default()));
-    }
-
-    #[test]
-    fn every_mistake_of_every_license_is_found_with_its_place() {
-        let key = LicenseKey::from_random([7; 20]);
-        let text = format!(
-            "title = 1\n[[license]]\nid = \"{}\"\nexpires = \"2027-12-31\"\nstatus = \"on\"\nsites = 0\n\
-             hosts = [\"https://www.Example.com/\", \"a b\", \"a.com\", \"a.com\"]\ngrace_period_hours = 8761\n[license.modules]\n\
-             [[license]]\nid = \"{}\"\nexpire = 2027-12-31\n[license.modules]\n\"my forms\" = [\"pdf\", \"\"]\nbase = true\n\
-             [license.released]\n\"Old.com\" = 2026-11-20\n",
-            key.reveal(),
-            ID.to_uppercase(),
-        );
-        let (licenses, complaints) = load(&[("a.toml", &text)]);
-        assert_eq!(licenses.len(), 0);
-        let name = "expected 1 to 64 of A-Z, a-z, 0-9, '.', '_' and '-', starting with a letter or a digit";
-        assert_eq!(
-            complaints,
-            [
-                r#"a.toml:1:1: unknown field "title""#.to_owned(),
-                format!(r#"a.toml:3:6: "id" must not be the license key itself; the key's id is {}"#, key.id()),
-                r#"a.toml:4:11: "expires" must be a date such as 2027-12-31, not a string"#.into(),
-                r#"a.toml:5:10: "status" must be "active", "suspended" or "revoked""#.into(),
-                r#"a.toml:6:9: "sites" must be an integer from 1 on, or "unlimited""#.into(),
-                r#"a.toml:7:10: "hosts" has 4 hosts, but "sites" is 1"#.into(),
-                r#"a.toml:7:10: "hosts" has "https://www.Example.com/", which must be written "example.com""#.into(),
-                r#"a.toml:7:38: "hosts" has "a b", which is no site host: it contains a blank, a control character or a backslash"#.into(),
-                r#"a.toml:7:54: "hosts" has "a.com" twice"#.into(),
-                r#"a.toml:8:22: "grace_period_hours" must be an integer from 0 to 8760"#.into(),
-                r#"a.toml:9:1: "modules" must not be empty: such a license grants nothing"#.into(),
-                r#"a.toml:10:1: missing field "expires""#.into(),
-                r#"a.toml:11:6: "id" is not a SHA-256 digest: expected 64 lower-case hex digits"#.into(),
-                r#"a.toml:12:1: unknown field "expire" (did you mean "expires"?)"#.into(),
-                format!(r#"a.toml:14:1: "my forms" is not a name: {name}"#),
-                format!(r#"a.toml:14:22: "my forms" is not a name: {name}"#),
-                r#"a.toml:15:8: "base" must be an array of strings, not a boolean"#.into(),
-                r#"a.toml:17:1: "released" has "Old.com", which must be written "old.com""#.into(),
-                r#"a.toml:17:13: "Old.com" must be a time such as 2026-11-20T10:17:03Z, not a date"#.into(),
-            ]
-        );
-    }
-
-    #[test]
-    fn a_license_key_belongs_in_no_field() {
-        let key = LicenseKey::from_random([7; 20]);
-        let bare = key.reveal().replace('-', "").to_lowercase();
-        let key = key.reveal();
-        let toml = format!(
-            "[[license]]\nid = '{ID}'\nexpires = 2027-12-31\nnote = 'for {key}.'\nhosts = ['{bare}.com']\n\
-             modules = {{ {key} = ['pdf'], base = ['api', '{bare}'] }}\nreleased = {{ '{bare}.com' = 2026-01-01T00:00:00Z }}\n"
-        );
-        let json = format!(
-            r#"{{"id":"{ID}","expires":"2027-12-31","note":"{bare}","hosts":["{bare}.com"],"modules":{{"{key}":["{key}"]}}}}"#
-        );
-        let (licenses, complaints) = load(&[("a.toml", &toml), ("b.jsonl", &(json + "\n"))]);
-        let place = |complaint: &String| {
-            let (place, field) = complaint.split_once(": a license key stands in ").unwrap();
-            format!("{place} {}", field.strip_suffix(": keys belong to customers only").unwrap())
-        };
-        assert_eq!(
-            complaints.iter().map(place).collect::<Vec<_>>(),
-            [
-                "a.toml:4:8 \"note\"",
-                "a.toml:5:10 \"hosts\"",
-                "a.toml:6:13 \"modules\"",
-                "a.toml:6:69 \"modules\"",
-                "a.toml:7:14 \"released\"",
-                "b.jsonl:1:104 \"note\"",
-                "b.jsonl:1:141 \"hosts\"",
-                "b.jsonl:1:185 \"modules\"",
-                "b.jsonl:1:218 \"modules\"",
-            ]
-        );
-        assert_eq!(licenses.len(), 0);
-    }
 
     #[test]
     fn a_line_of_an_export_is_complained_about_with_its_column() {

@@ -10,6 +10,7 @@ mod document;
 pub mod edit;
 mod files;
 mod git;
+mod license;
 mod licenses;
 mod plain_line;
 pub mod plugins;

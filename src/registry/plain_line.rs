@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 use crate::model::license::{License, Modules, Released, Sites, Status};
 use crate::model::license_key::LicenseKey;
 
-use super::licenses::MAX_GRACE_PERIOD_HOURS;
+use super::license::MAX_GRACE_PERIOD_HOURS;
 
 /// The usual fields, without escapes in their texts. `hosts` and `released` are unusual.
 #[derive(Deserialize)]
