@@ -1,5 +1,5 @@
 //! Any text as a plugin entry, as a license file and as an export of licenses. What is taken can be written down and is
-//! read as the same; what is refused has its place in the file.
+//! read as the same, whatever stands before it; what is refused has its place in the file.
 #![no_main]
 
 use std::path::{Path, PathBuf};
@@ -40,6 +40,23 @@ fn read(file: &str, text: &str) -> Option<Registry> {
     }
 }
 
+/// A license that stands before another one, or after it, changes nothing about it: whether lines are taken depends on
+/// none that were read earlier.
+fn order_does_not_matter(text: &str) {
+    let Some(line) = text.lines().find(|line| !line.trim().is_empty()) else { return };
+    // The same modules as the line's own, where it has any: what was read of them earlier is used again.
+    let fields: Option<serde_json::Value> = serde_json::from_str(line).ok();
+    let modules = fields.as_ref().and_then(|fields| fields.get("modules").or(fields.get(2)));
+    for modules in [r#"{"forms":[]}"#.to_owned()].into_iter().chain(modules.map(ToString::to_string)) {
+        let good = format!(r#"{{"id":"{}","expires":"2027-12-31","modules":{modules}}}"#, "ab".repeat(32));
+        let last = read("licenses/a.jsonl", &format!("{good}\n{text}\n"));
+        let first = read("licenses/a.jsonl", &format!("{text}\n{good}\n"));
+        let licenses = |registry: Option<Registry>| registry.map(|registry| registry.licenses().cloned().collect());
+        let (last, first): (Option<Vec<License>>, Option<Vec<License>>) = (licenses(last), licenses(first));
+        assert_eq!(last, first);
+    }
+}
+
 /// A license as an export spells it.
 fn line_of(license: &License) -> String {
     let mut released: serde_json::Map<_, _> =
@@ -60,6 +77,7 @@ fuzz_target!(|text: &str| {
     if let Some(registry) = read("plugins/acme.toml", text) {
         assert_eq!(registry.plugin("acme").expect("the plugin of that name").slug.as_str(), "acme");
     }
+    order_does_not_matter(text);
     for file in ["licenses/a.toml", "licenses/a.jsonl"] {
         let Some(registry) = read(file, text) else { continue };
         let lines: String = registry.licenses().map(|license| line_of(license)).collect();

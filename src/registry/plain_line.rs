@@ -23,8 +23,8 @@ pub struct PlainLine<'a> {
     expires: &'a str,
     #[serde(borrow)]
     modules: &'a RawValue,
-    #[serde(default, deserialize_with = "given")]
-    status: Option<Status>,
+    #[serde(borrow, default, deserialize_with = "given")]
+    status: Option<&'a str>,
     #[serde(default, deserialize_with = "given")]
     sites: Option<NonZeroU32>,
     #[serde(default, deserialize_with = "given")]
@@ -41,7 +41,8 @@ fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Res
 impl<'a> PlainLine<'a> {
     /// The line's fields; `None` where the reader has to look.
     pub fn read(line: &'a str) -> Option<Self> {
-        serde_json::from_str(line).ok()
+        // serde would also take an array for a struct, field after field.
+        if line.trim_start().starts_with('{') { serde_json::from_str(line).ok() } else { None }
     }
 
     /// The text of its modules.
@@ -57,7 +58,7 @@ impl<'a> PlainLine<'a> {
         }
         Some(License {
             id: self.id.parse().ok()?,
-            status: self.status.unwrap_or(Status::Active),
+            status: self.status.map_or(Some(Status::Active), status)?,
             expires: date(self.expires)?,
             modules,
             sites: self.sites.map_or(Sites::DEFAULT, Sites::Limited),
@@ -67,6 +68,11 @@ impl<'a> PlainLine<'a> {
             note: self.note.to_owned(),
         })
     }
+}
+
+/// By its name only: serde would also take `{"revoked":null}` for an enum.
+fn status(text: &str) -> Option<Status> {
+    [Status::Active, Status::Suspended, Status::Revoked].into_iter().find(|status| status.as_str() == text)
 }
 
 /// `YYYY-MM-DD` and nothing else.
@@ -118,6 +124,8 @@ mod tests {
             r#","sites":0"#,
             r#","sites":null"#,
             r#","status":"on""#,
+            r#","status":null"#,
+            r#","status":{"revoked":null}"#,
             r#","grace_period_hours":8761"#,
             r#","note":"a\nb""#,
             r#","note":null"#,
@@ -131,6 +139,21 @@ mod tests {
             assert!(plain(&line("").replace("2027-12-31", wrong), Arc::default()).is_none(), "{wrong}");
         }
         assert!(plain(&line("").replace(ID, key.reveal()), Arc::default()).is_none());
+    }
+
+    #[test]
+    fn what_is_refused_on_its_own_is_refused_after_a_line_with_the_same_modules() {
+        let array = format!(r#"["{ID}","2027-12-31",{{"forms":["pdf"]}},"active",3,72,"x"]"#);
+        for (wrong, complaint) in [
+            (array, "1: expected an object, found an array"),
+            (line(r#","status":{"revoked":null}"#), r#"134: "status" must be a string, not a table"#),
+        ] {
+            let (licenses, complaints) = load(&[("a.jsonl", &format!("{wrong}\n"))]);
+            assert_eq!((licenses.len(), complaints), (0, vec![format!("a.jsonl:1:{complaint}")]));
+            let good = line("").replacen('0', "1", 1);
+            let (licenses, complaints) = load(&[("a.jsonl", &format!("{good}\n{wrong}\n"))]);
+            assert_eq!((licenses.len(), complaints), (1, vec![format!("a.jsonl:2:{complaint}")]));
+        }
     }
 
     #[test]
