@@ -1,5 +1,5 @@
-//! Any `X-Forwarded-For`: the first byte says behind how many proxies, each line is a header. The client is the peer or
-//! an address in the entry that counts, and what a client puts in front changes nothing.
+//! Any `X-Forwarded-For`: the first byte says behind how many proxies, each line is a header. What our own proxies append
+//! is believed whatever stands before it, text or not; else the client is the peer or an address in the entry that counts.
 #![no_main]
 
 use std::net::IpAddr;
@@ -10,8 +10,21 @@ use libfuzzer_sys::fuzz_target;
 
 const NAME: HeaderName = HeaderName::from_static("x-forwarded-for");
 
-fn headers<'a>(values: impl Iterator<Item = &'a [u8]>) -> HeaderMap {
-    values.filter_map(|value| Some((NAME, HeaderValue::from_bytes(value).ok()?))).collect()
+fn headers<'a>(values: impl IntoIterator<Item = &'a [u8]>) -> HeaderMap {
+    values.into_iter().filter_map(|value| Some((NAME, HeaderValue::from_bytes(value).ok()?))).collect()
+}
+
+/// What a request says after `hops` proxies that each append whom it came from to the last line.
+fn passed_on(sent: &HeaderMap, client: IpAddr, hops: usize) -> HeaderMap {
+    let mut lines: Vec<Vec<u8>> = sent.values().map(|value| value.as_bytes().to_vec()).collect();
+    let proxies = (2..=hops).map(|number| format!("10.0.0.{number}"));
+    for address in [client.to_string()].into_iter().chain(proxies) {
+        match lines.last_mut() {
+            Some(last) => last.extend(format!(", {address}").bytes()),
+            None => lines.push(address.into_bytes()),
+        }
+    }
+    headers(lines.iter().map(Vec::as_slice))
 }
 
 fuzz_target!(|input: &[u8]| {
@@ -22,13 +35,14 @@ fuzz_target!(|input: &[u8]| {
     let lines = || rest.split(|&byte| byte == b'\n');
     let sent = headers(lines());
     assert_eq!(proxies.client(stranger, &sent), stranger, "nobody else is believed");
+    assert_eq!(proxies.client(proxy, &passed_on(&sent, stranger, hops)), stranger, "our own proxies are");
 
     let client = proxies.client(proxy, &sent);
-    let readable: Vec<&str> = sent.values().filter_map(|value| value.to_str().ok()).collect();
-    let joined = readable.join(",");
-    let counts = joined.rsplit(',').nth(hops - 1).filter(|_| !readable.is_empty());
+    let values: Vec<&[u8]> = sent.values().map(HeaderValue::as_bytes).collect();
+    let joined = values.join(&b',');
+    let counts = joined.rsplit(|&byte| byte == b',').nth(hops - 1).filter(|_| !values.is_empty());
     if client != proxy {
-        let entry = counts.expect("as many entries as proxies").trim();
+        let entry = std::str::from_utf8(counts.expect("as many entries as proxies")).expect("an address is text").trim();
         let port = |end: &str| end.strip_prefix(':').is_some_and(|port| port.parse::<u16>().is_ok());
         let bare = entry.trim_start_matches('[');
         let ends = bare.rmatch_indices([']', ':']).map(|(at, _)| bare.split_at(at));

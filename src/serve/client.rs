@@ -27,10 +27,11 @@ impl Proxies {
         if !self.include(peer) {
             return peer;
         }
-        let values = headers.get_all("x-forwarded-for").iter().filter_map(|value| value.to_str().ok());
-        let entries: Vec<&str> = values.flat_map(|value| value.split(',')).map(str::trim).collect();
+        let values = headers.get_all("x-forwarded-for").iter();
+        // As bytes: an entry that is no text is an entry all the same, and must not shift the count.
+        let entries: Vec<&[u8]> = values.flat_map(|value| value.as_bytes().split(|&byte| byte == b',')).collect();
         let entry = entries.len().checked_sub(self.hops).and_then(|index| entries.get(index));
-        entry.and_then(|entry| address(entry)).unwrap_or(peer)
+        entry.and_then(|entry| address(str::from_utf8(entry).ok()?.trim())).unwrap_or(peer)
     }
 }
 
@@ -42,12 +43,14 @@ fn address(entry: &str) -> Option<IpAddr> {
 
 #[cfg(test)]
 mod tests {
+    use warp::http::HeaderValue;
+
     use super::*;
 
-    fn client(hops: usize, peer: &str, forwarded: &[&'static str]) -> String {
+    fn client(hops: usize, peer: &str, forwarded: &[impl AsRef<[u8]>]) -> String {
         let proxies = Proxies { networks: vec!["10.0.0.0/8".parse().unwrap(), "::1/128".parse().unwrap()], hops };
-        let headers =
-            forwarded.iter().map(|value| ("x-forwarded-for".parse().unwrap(), value.parse().unwrap())).collect();
+        let value = |text: &[u8]| HeaderValue::from_bytes(text).unwrap();
+        let headers = forwarded.iter().map(|text| ("x-forwarded-for".parse().unwrap(), value(text.as_ref()))).collect();
         proxies.client(peer.parse().unwrap(), &headers).to_string()
     }
 
@@ -68,8 +71,15 @@ mod tests {
     }
 
     #[test]
+    fn bytes_that_are_no_text_invent_no_address() {
+        assert_eq!(client(1, "10.0.0.1", &[&b"6.6.6.6"[..], b"\xff, 198.51.100.7"]), "198.51.100.7");
+        assert_eq!(client(2, "10.0.0.1", &[&b"6.6.6.6"[..], b"\xff, 198.51.100.7, 10.9.9.9"]), "198.51.100.7");
+        assert_eq!(client(1, "10.0.0.1", &[&b"6.6.6.6"[..], b"\xff"]), "10.0.0.1", "the entry that counts is no text");
+    }
+
+    #[test]
     fn what_is_missing_or_no_address_leaves_the_proxys_own() {
-        for forwarded in [&[][..], &["unknown"], &["198.51.100.7, "], &["_hidden"]] {
+        for forwarded in [&[""; 0][..], &["unknown"], &["198.51.100.7, "], &["_hidden"]] {
             assert_eq!(client(1, "10.0.0.1", forwarded), "10.0.0.1", "{forwarded:?}");
         }
         assert_eq!(client(3, "10.0.0.1", &["198.51.100.7"]), "10.0.0.1", "fewer entries than proxies");
