@@ -7,6 +7,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
 
 use arc_swap::ArcSwap;
 use governor::clock::{Clock, DefaultClock};
@@ -27,10 +28,10 @@ const MAX_BUCKETS: usize = 1 << 19;
 /// The buckets of everyone who asks.
 #[derive(Debug)]
 pub struct Limits {
-    addresses: Buckets<IpAddr>,
+    addresses: Arc<Buckets<IpAddr>>,
     /// By eight bytes of the id: it is a digest, so two licenses do not share them by accident.
-    licenses: Buckets<u64>,
-    failures: Buckets<IpAddr>,
+    licenses: Arc<Buckets<u64>>,
+    failures: Arc<Buckets<IpAddr>>,
 }
 
 impl Limits {
@@ -92,20 +93,21 @@ struct Buckets<K: Hash + Eq + Clone> {
     refused: AtomicU64,
 }
 
-impl<K: Hash + Eq + Clone> Buckets<K> {
-    fn new(per_minute: NonZeroU32) -> Self {
-        Self {
+impl<K: Hash + Eq + Clone + Send + Sync + 'static> Buckets<K> {
+    fn new(per_minute: NonZeroU32) -> Arc<Self> {
+        Arc::new(Self {
             per_minute,
             limiter: ArcSwap::from_pointee(RateLimiter::dashmap(Quota::per_minute(per_minute))),
             until_sweep: AtomicU64::new(SWEEP_EVERY),
             refused: AtomicU64::new(0),
-        }
+        })
     }
 
     /// Takes one from the bucket of `key`, or says in how many seconds there will be one.
-    fn take(&self, key: &K) -> Result<(), Problem> {
+    fn take(self: &Arc<Self>, key: &K) -> Result<(), Problem> {
+        // Below 0 it goes on from the largest number: until the look is over, no other one begins.
         if self.until_sweep.fetch_sub(1, Ordering::Relaxed) == 1 {
-            self.sweep();
+            self.start_sweep();
         }
         self.limiter.load().check_key(key).map_err(|not_until| {
             self.refused.fetch_add(1, Ordering::Relaxed);
@@ -114,13 +116,26 @@ impl<K: Hash + Eq + Clone> Buckets<K> {
         })
     }
 
+    /// Sweeps in a thread of its own: no request waits while a million buckets are looked at.
+    fn start_sweep(self: &Arc<Self>) {
+        let buckets = Arc::clone(self);
+        if let Err(error) = thread::Builder::new().name("sweep".to_owned()).spawn(move || buckets.sweep()) {
+            tracing::warn!(%error, "rate limits cannot be swept now");
+            self.until_sweep.store(SWEEP_EVERY, Ordering::Relaxed);
+        }
+    }
+
     /// Forgets the buckets that are full again.
     fn sweep(&self) {
-        let limiter = self.limiter.load();
+        let limiter = self.limiter.load_full();
         limiter.retain_recent();
         if limiter.len() > MAX_BUCKETS {
             tracing::warn!(buckets = limiter.len(), "too many ask too often: all rate limits start anew");
             self.limiter.store(Arc::new(RateLimiter::dashmap(Quota::per_minute(self.per_minute))));
+            // Requests hold it for some nanoseconds more; it is dropped here and not by one of them.
+            while Arc::strong_count(&limiter) > 1 {
+                thread::yield_now();
+            }
         } else {
             limiter.shrink_to_fit();
         }
@@ -194,12 +209,22 @@ mod tests {
         assert_eq!(network("::ffff:192.0.2.1"), network("192.0.2.1"));
     }
 
+    /// Waits until no look is under way, so that what is held does not depend on how threads take turns.
+    fn finish_sweep<K: Hash + Eq + Clone>(buckets: &Buckets<K>) {
+        while buckets.until_sweep.load(Ordering::Relaxed) > u64::MAX / 2
+            || buckets.until_sweep.load(Ordering::Relaxed) == 0
+        {
+            thread::yield_now();
+        }
+    }
+
     #[test]
     fn a_million_addresses_leave_few_buckets_behind() {
         // A bucket of 60,000 a minute is full again after a millisecond.
         let buckets = Buckets::new(NonZeroU32::new(60_000).unwrap());
         for number in 0..1_000_000 {
             assert_eq!(buckets.take(&address(number)), Ok(()));
+            finish_sweep(&buckets);
         }
         assert!(buckets.len() < 100_000, "{} buckets", buckets.len());
     }
@@ -211,6 +236,7 @@ mod tests {
         let mut most = 0;
         for number in 0..2_000_000 {
             assert_eq!(buckets.take(&address(number)), Ok(()));
+            finish_sweep(&buckets);
             if number % 10_000 == 0 {
                 most = most.max(buckets.len());
             }
