@@ -1,7 +1,7 @@
 //! The server: binds licenses, signs what they entitle to, and hands out manifests to who may have them.
 //!
-//! `listener` accepts, `connection` speaks, `routes` dispatches, `validate` and `updates` parse and reply, `gate` decides, `signer` signs,
-//! and `reload` puts in force what changed on disk. `admin` answers the operator.
+//! `listener` accepts, `connection` speaks, `routes` dispatches, `validate` and `updates` parse and reply, `gate` decides,
+//! `signer` signs, and `reload` puts in force what changed on disk. `admin` answers the operator.
 
 pub mod admin;
 pub mod answer;
@@ -9,6 +9,7 @@ pub mod client;
 pub mod code;
 pub mod connection;
 pub mod exposition;
+mod fingerprint;
 pub mod gate;
 pub mod health;
 pub mod label;
@@ -16,6 +17,7 @@ pub mod limits;
 pub mod listener;
 pub mod metrics;
 pub mod pace;
+mod priority;
 pub mod problem;
 mod query;
 pub mod reload;
@@ -105,7 +107,7 @@ impl Server {
     /// # Errors
     /// The machine gives no thread.
     pub fn start(config: &ServeConfig, public: &Path, loaded: Loaded, bindings: Arc<dyn Bindings>) -> io::Result<Self> {
-        let Loaded { snapshot, tls, files, fault } = loaded;
+        let Loaded { snapshot, tls, files, fault, started } = loaded;
         tracing::info!(
             plugins = snapshot.registry.plugin_count(),
             licenses = snapshot.registry.license_count(),
@@ -126,7 +128,7 @@ impl Server {
             metrics: Arc::default(),
             reloads: Reloads::default(),
             tls,
-            started: Utc::now(),
+            started,
             public: public.to_owned(),
             request_timeout: config.request_timeout,
             grace_period_hours: config.grace_period_hours,
@@ -158,7 +160,8 @@ impl Server {
         Self { admin: Some(listener), ..self }
     }
 
-    /// Serves on `listener` until `shutdown` completes, and lets requests under way finish. The admin listener goes last.
+    /// Serves on `listener` until `shutdown` completes, and lets requests under way finish. The admin listener goes
+    /// last.
     pub async fn run(self, listener: TcpListener, shutdown: impl Future<Output = ()>) {
         let Self { service, reloader: _reloader, bounds, acceptor, admin } = self;
         let (drained, draining) = oneshot::channel::<()>();

@@ -3,22 +3,22 @@
 //! One thread of its own. notify wakes it, SIGHUP wakes it, and a slow poll wakes it where notify sees nothing. What it
 //! loads goes to the gate; what it thinks of it goes to `health` and, once, to the log.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Weak};
-use std::time::{Duration, Instant, SystemTime};
-use std::{fs, io, thread};
+use std::time::{Duration, Instant};
+use std::{io, thread};
 
-use chrono::Utc;
+use chrono::{DateTime, Utc};
 
 use super::Service;
+use super::fingerprint::Fingerprint;
 use super::gate::Snapshot;
 use super::health::{Part, State};
 use super::label::{Counters, Label};
-use super::signer::{KeyError, SigningKey, stand_back};
+use super::priority::stand_back;
+use super::signer::{KeyError, SigningKey};
 use super::tls::{Tls, TlsError};
 use super::watch::Watch;
 use crate::catalog::{Catalog, CatalogError};
@@ -38,8 +38,8 @@ const LET_GO_PATIENCE: Duration = Duration::from_secs(1);
 /// How often they are looked for.
 const LET_GO_PAUSE: Duration = Duration::from_millis(5);
 
-/// Wakes that may wait: a burst of changes is one change.
-const PENDING: usize = 16;
+/// Wakes that may wait: whatever changed meanwhile, one look finds it.
+const PENDING: usize = 1;
 
 /// How often a catalog that a build is just replacing is tried at start.
 const START_TRIES: u32 = 10;
@@ -83,6 +83,8 @@ pub struct Loaded {
     pub tls: Option<Arc<Tls>>,
     /// What is to be watched.
     pub files: Vec<File>,
+    /// When loading began, which is the first thing a server does.
+    pub started: DateTime<Utc>,
 }
 
 impl Loaded {
@@ -125,6 +127,7 @@ impl Reloads {
 /// Loads everything for a start. Without a key there is nothing to say, and without a registry nothing true; without
 /// releases there is.
 pub fn load(paths: &Paths) -> Result<Loaded, LoadError> {
+    let started = Utc::now();
     // Looked at before they are read, so that no change falls between.
     let mut files = vec![
         File::new(Part::Registry, &[&paths.registry]),
@@ -135,7 +138,8 @@ pub fn load(paths: &Paths) -> Result<Loaded, LoadError> {
     let registry = Arc::new(Registry::load(&paths.registry)?);
     let (catalog, fault) = first_catalog(&paths.releases);
     files[1].failed = fault.is_some();
-    Ok(Loaded { snapshot: Snapshot { registry, catalog: Arc::new(catalog), key }, tls: None, files, fault })
+    files[1].loaded = fault.is_none();
+    Ok(Loaded { snapshot: Snapshot { registry, catalog: Arc::new(catalog), key }, tls: None, files, fault, started })
 }
 
 /// The catalog for a start. A build that is under way is waited for; one that was killed must not keep licenses from
@@ -165,33 +169,35 @@ fn first_catalog(releases: &Path) -> (Catalog, Option<CatalogError>) {
 /// Wakes the thread, which ends with the service it reloads.
 #[derive(Clone, Debug)]
 pub struct Reloader {
-    wake: SyncSender<Wake>,
-}
-
-#[derive(Debug)]
-enum Wake {
-    Changed,
-    Forced,
+    wake: SyncSender<()>,
+    /// Whether somebody insists; the thread takes it back when it looks.
+    forced: Arc<AtomicBool>,
 }
 
 impl Reloader {
     /// Starts the thread that keeps `service` in step with the files it was loaded from.
     pub fn start(service: &Arc<Service>, files: Vec<File>, poll: Duration) -> io::Result<Self> {
         let (wake, woken) = sync_channel(PENDING);
-        let changed = wake.clone();
+        let reloader = Self { wake, forced: Arc::default() };
+        let changed = reloader.clone();
         let watch = Watch::new(files.iter().flat_map(|file| file.paths.clone()).collect(), move || {
-            // Where that many wait, the change is looked at anyway.
-            let _ = changed.try_send(Wake::Changed);
+            changed.wake();
         });
-        let mut worker = Worker { service: Arc::downgrade(service), files, watch, poll };
-        thread::Builder::new().name("reload".to_owned()).spawn(move || worker.run(&woken))?;
-        Ok(Self { wake })
+        let forced = Arc::clone(&reloader.forced);
+        let mut worker = Worker { service: Arc::downgrade(service), files, watch, poll, woken, forced };
+        thread::Builder::new().name("reload".to_owned()).spawn(move || worker.run())?;
+        Ok(reloader)
     }
 
-    /// Looks at the files now and takes over what is good, whatever it drops.
+    /// Looks at the files now and takes over what is good, whatever it drops. Does not wait for that.
     pub fn force(&self) {
-        // The thread is gone only when the server is.
-        let _ = self.wake.send(Wake::Forced);
+        self.forced.store(true, Ordering::Relaxed);
+        self.wake();
+    }
+
+    fn wake(&self) {
+        // Where one waits already, the files are looked at anyway.
+        let _ = self.wake.try_send(());
     }
 }
 
@@ -200,6 +206,8 @@ struct Worker {
     files: Vec<File>,
     watch: Watch,
     poll: Duration,
+    woken: Receiver<()>,
+    forced: Arc<AtomicBool>,
 }
 
 /// A part and what was last seen of its files.
@@ -209,20 +217,22 @@ pub struct File {
     paths: Vec<PathBuf>,
     seen: Option<u64>,
     failed: bool,
+    /// Whether it ever was in force, so that there is a last good state.
+    loaded: bool,
 }
 
 impl Worker {
-    fn run(&mut self, woken: &Receiver<Wake>) {
+    fn run(&mut self) {
         stand_back();
         // What changed between the start's look and the watch was not noticed.
         let mut wait = QUIET;
         loop {
-            let forced = match woken.recv_timeout(wait) {
-                Ok(Wake::Forced) => true,
-                Ok(Wake::Changed) => settle(woken),
-                Err(RecvTimeoutError::Timeout) => false,
+            match self.woken.recv_timeout(wait) {
+                Ok(()) => self.settle(),
+                Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
-            };
+            }
+            let forced = self.take_forced();
             let Some(service) = self.service.upgrade() else { return };
             // Watched anew before it is read: a folder may be another one now, and no change may fall between.
             self.watch.renew();
@@ -234,26 +244,29 @@ impl Worker {
             }
         }
     }
-}
 
-/// Waits until the files are quiet; returns whether somebody insisted meanwhile.
-fn settle(woken: &Receiver<Wake>) -> bool {
-    let deadline = Instant::now() + IMPATIENCE;
-    while Instant::now() < deadline {
-        match woken.recv_timeout(QUIET) {
-            Ok(Wake::Changed) => {}
-            Ok(Wake::Forced) => return true,
-            Err(_) => return false,
-        }
+    /// Waits until the files are quiet or somebody insists.
+    fn settle(&self) {
+        let deadline = Instant::now() + IMPATIENCE;
+        while !self.forced.load(Ordering::Relaxed)
+            && Instant::now() < deadline
+            && self.woken.recv_timeout(QUIET).is_ok()
+        {}
     }
-    false
+
+    /// Whether somebody insisted, however often.
+    fn take_forced(&self) -> bool {
+        // First, so that who insists from now on is heard in a round of their own.
+        while self.woken.try_recv().is_ok() {}
+        self.forced.swap(false, Ordering::Relaxed)
+    }
 }
 
 impl File {
     fn new(part: Part, paths: &[&Path]) -> Self {
         let paths: Vec<PathBuf> = paths.iter().map(|path| path.to_path_buf()).collect();
         let print = Fingerprint::of(&paths);
-        Self { part, paths, seen: print.at_rest.then_some(print.value), failed: false }
+        Self { part, paths, seen: print.at_rest.then_some(print.value), failed: false, loaded: true }
     }
 
     /// Loads the part if its files changed and are at rest. Returns whether they are.
@@ -275,14 +288,18 @@ impl File {
         let part = self.part.name();
         match outcome {
             Ok(()) => {
+                self.loaded = true;
                 service.health.note(self.part, State::Ok, None, Utc::now());
                 tracing::info!(part, milliseconds = started.elapsed().as_millis(), "reloaded");
             }
             Err(error) => {
                 let error = ErrorChain(&error).first_line();
-                let news = service.health.note(self.part, State::Stale, Some(error.clone()), Utc::now());
+                let state = if self.loaded { State::Stale } else { State::Failing };
+                let news = service.health.note(self.part, state, Some(error.clone()), Utc::now());
                 if news || forced {
-                    tracing::warn!(part, %error, "not reloaded; the last good state stays in force");
+                    let left =
+                        if self.loaded { "the last good state stays in force" } else { "there is no good state yet" };
+                    tracing::warn!(part, %error, "not reloaded; {left}");
                 }
             }
         }
@@ -330,51 +347,23 @@ fn refuse_an_accident(held: &Registry, next: &Registry) -> Result<(), LoadError>
     if dropped * DROP_AT_MOST_ONE_IN > held { Err(LoadError::DropsLicenses { dropped, held }) } else { Ok(()) }
 }
 
-/// What a look at the files' metadata tells: whether anything changed since another look.
-struct Fingerprint {
-    value: u64,
-    /// Whether nothing changed in the last moments. Timestamps come in ticks of some milliseconds, so a file that was
-    /// changed in this one can change again and look the same.
-    at_rest: bool,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// Several ticks of any kernel's clock.
-const TICKS: Duration = Duration::from_millis(50);
-
-/// Deeper than any layout of ours; ends a cycle of symbolic links.
-const MAX_DEPTH: usize = 8;
-
-impl Fingerprint {
-    fn of(paths: &[PathBuf]) -> Self {
-        let mut hasher = DefaultHasher::new();
-        let mut newest = (0, 0);
-        let mut look = |path: &Path, metadata: &fs::Metadata| {
-            let changed = (metadata.ctime(), metadata.ctime_nsec());
-            newest = newest.max(changed);
-            (path, metadata.dev(), metadata.ino(), metadata.size(), metadata.mtime(), metadata.mtime_nsec(), changed)
-                .hash(&mut hasher);
-        };
-        for path in paths {
-            walk(path, MAX_DEPTH, &mut look);
+    #[test]
+    fn who_insists_often_while_nobody_looks_never_waits_and_is_heard_once() {
+        let (wake, woken) = sync_channel(PENDING);
+        let reloader = Reloader { wake, forced: Arc::default() };
+        let forced = Arc::clone(&reloader.forced);
+        let watch = Watch::new(vec![], || ());
+        let worker = Worker { service: Weak::new(), files: vec![], watch, poll: QUIET, woken, forced };
+        for _ in 0..100 {
+            reloader.force();
         }
-        let newest = SystemTime::UNIX_EPOCH + Duration::new(newest.0.max(0) as u64, newest.1 as u32);
-        // A time in the future is a clock that was set back: at rest as far as anyone can tell.
-        let at_rest = newest.elapsed().map_or(true, |age| age > TICKS);
-        Self { value: hasher.finish(), at_rest }
-    }
-}
-
-/// Shows every file and folder at and below `path` to `visit`, following symbolic links. What cannot be read is left
-/// out: loading it will say why.
-fn walk(path: &Path, depth: usize, visit: &mut impl FnMut(&Path, &fs::Metadata)) {
-    let Ok(metadata) = fs::metadata(path) else { return };
-    visit(path, &metadata);
-    if depth == 0 || !metadata.is_dir() {
-        return;
-    }
-    let mut below: Vec<_> = fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
-    below.sort();
-    for path in below {
-        walk(&path, depth - 1, visit);
+        assert!(worker.take_forced());
+        assert!(!worker.take_forced() && worker.woken.try_recv().is_err(), "one look is enough");
+        reloader.wake();
+        assert!(!worker.take_forced(), "a change insists on nothing");
     }
 }

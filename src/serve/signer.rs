@@ -18,6 +18,7 @@ use rsa::pkcs8::{DecodePrivateKey, EncodePrivateKey};
 use tokio::sync::oneshot;
 
 use super::label::Counters;
+use super::priority::stand_back;
 use super::secret_file::{self, SecretFileError};
 use super::signing_queue::{Lane, SigningQueue};
 use crate::counting::Histogram;
@@ -128,16 +129,6 @@ pub enum SignError {
     #[error("signing failed")]
     Failed,
 }
-
-/// Lets threads that answer go before this one, as it computes for long: a signature takes a hundred times what an answer
-/// without one takes. On Linux the nice value is a thread's own.
-pub fn stand_back() {
-    // Where it is not allowed, the threads are equals.
-    let _ = rustix::process::nice(NICE);
-}
-
-/// A tenth of an ordinary thread's share, where both have work to do.
-const NICE: i32 = 10;
 
 /// Threads that sign, one a core, and the queue before them.
 #[derive(Debug)]

@@ -90,6 +90,9 @@ fn broken_releases_keep_no_license_from_being_validated() {
     let server = Server::start(&instance);
     assert_eq!(server.validate(&license, "a.com").code(), "ok");
     assert_eq!(server.updates(&license, "a.com", "").text(), "{}");
+    // Looked at once more, they are as broken, and there is still no good state to fall back on.
+    server.signal("HUP");
+    eventually("looked at", Duration::from_secs(10), || server.log().contains("there is no good state yet"));
     let catalog = server.part("catalog");
     assert_eq!((&catalog["state"], get(server.admin, "/readyz").status), (&"failing".into(), 503));
     assert!(catalog["detail"].as_str().unwrap().ends_with("1.2.0.json: its SHA-256 is not the one in the index"));

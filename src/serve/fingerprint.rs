@@ -1,0 +1,61 @@
+//! What files look like from outside: whether anything at or below some paths changed since another look, and is at rest.
+//!
+//! `reload` loads a part when its fingerprint is another one.
+
+use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+/// Several ticks of any kernel's clock.
+const TICKS: Duration = Duration::from_millis(50);
+
+/// Deeper than any layout of ours; ends a cycle of symbolic links.
+const MAX_DEPTH: usize = 8;
+
+/// What a look at the files' metadata tells: whether anything changed since another look.
+#[derive(Debug)]
+pub struct Fingerprint {
+    /// Another one where anything changed.
+    pub value: u64,
+    /// Whether nothing changed in the last moments. Timestamps come in ticks of some milliseconds, so a file that was
+    /// changed in this one can change again and look the same.
+    pub at_rest: bool,
+}
+
+impl Fingerprint {
+    /// Looks at everything at and below `paths`, following symbolic links.
+    pub fn of(paths: &[PathBuf]) -> Self {
+        let mut hasher = DefaultHasher::new();
+        let mut newest = (0, 0);
+        let mut look = |path: &Path, metadata: &fs::Metadata| {
+            let changed = (metadata.ctime(), metadata.ctime_nsec());
+            newest = newest.max(changed);
+            (path, metadata.dev(), metadata.ino(), metadata.size(), metadata.mtime(), metadata.mtime_nsec(), changed)
+                .hash(&mut hasher);
+        };
+        for path in paths {
+            walk(path, MAX_DEPTH, &mut look);
+        }
+        let newest = SystemTime::UNIX_EPOCH + Duration::new(newest.0.max(0) as u64, newest.1 as u32);
+        // A time in the future is a clock that was set back: at rest as far as anyone can tell.
+        let at_rest = newest.elapsed().map_or(true, |age| age > TICKS);
+        Self { value: hasher.finish(), at_rest }
+    }
+}
+
+/// Shows every file and folder at and below `path` to `visit`, following symbolic links. What cannot be read is left
+/// out: loading it will say why.
+fn walk(path: &Path, depth: usize, visit: &mut impl FnMut(&Path, &fs::Metadata)) {
+    let Ok(metadata) = fs::metadata(path) else { return };
+    visit(path, &metadata);
+    if depth == 0 || !metadata.is_dir() {
+        return;
+    }
+    let mut below: Vec<_> = fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
+    below.sort();
+    for path in below {
+        walk(&path, depth - 1, visit);
+    }
+}
