@@ -37,7 +37,8 @@ pub struct Bounds {
     pub drain: Duration,
 }
 
-/// Lets `routes` answer until `shutdown` completes; then finishes the requests under way. With `tls`, nothing is answered in the clear.
+/// Lets `routes` answer until `shutdown` completes; then finishes the requests under way. With `tls`, nothing is
+/// answered in the clear.
 pub async fn run(
     listener: TcpListener,
     routes: impl Answer,
@@ -47,7 +48,7 @@ pub async fn run(
     shutdown: impl Future<Output = ()>,
 ) {
     let counts = Arc::clone(&metrics.connections);
-    let permits = Arc::new(Semaphore::new(bounds.connections));
+    let permits = Arc::new(Semaphore::new(bounds.connections.min(Semaphore::MAX_PERMITS)));
     let seats = Arc::new(Seats::new(bounds.connections_per_address));
     let connections = Arc::new(Connections {
         routes,
@@ -77,11 +78,11 @@ pub async fn run(
         });
     }
     drop((listener, closing));
-    let under_way = close.receiver_count();
     // Nobody to tell is fine.
     let _ = close.send(());
     if tokio::time::timeout(bounds.drain, close.closed()).await.is_err() {
-        tracing::warn!(under_way, "some requests did not finish in time");
+        // By now, idle connections are closed.
+        tracing::warn!(under_way = close.receiver_count(), "some requests did not finish in time");
     }
 }
 

@@ -133,6 +133,30 @@ fn sigterm_finishes_what_is_under_way_and_exits_0() {
 }
 
 #[test]
+fn the_log_counts_requests_that_are_cut_and_not_connections_that_are_idle() {
+    let license = License::new();
+    let instance = Instance::with_licenses(&[license.toml("")]);
+    let server = Server::start_with(&instance, &["--drain-seconds", "1"]);
+    let mut idle: Vec<Client> = (0..3).map(|_| Client::connect(server.address)).collect();
+    let mut under_way = Client::connect(server.address);
+    under_way.send(b"POST /api/v1/validate-license HTTP/1.1\r\nHost: t\r\nContent-Length: 100\r\n\r\n{").unwrap();
+    for client in &mut idle {
+        assert_eq!(client.request("GET", "/index.html", &[], b"").status, 200);
+    }
+    server.signal("TERM");
+    let cut = "some requests did not finish in time under_way=1\n";
+    eventually("the drain is over", Duration::from_secs(10), || server.log().contains("did not finish"));
+    assert!(server.log().contains(cut), "{}", server.log());
+}
+
+#[test]
+fn as_many_connections_as_a_number_can_say_are_a_setting_like_any() {
+    let instance = Instance::new();
+    let server = Server::start_with(&instance, &["--max-connections", &usize::MAX.to_string()]);
+    assert_eq!(get(server.address, "/index.html").status, 200);
+}
+
+#[test]
 fn a_client_that_takes_nothing_of_its_answer_is_disconnected() {
     let instance = Instance::new();
     instance.write("public/large.bin", &"x".repeat(8 << 20));
