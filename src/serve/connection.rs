@@ -1,4 +1,4 @@
-//! One connection: opened in the clear or with TLS, driven by hyper, its heads bounded and its panics turned into answers.
+//! One connection: opened in the clear or with TLS, driven by hyper, its heads bounded, and panics turned into answers.
 //!
 //! Requests go to the listener's routes, with the client's address.
 
@@ -23,6 +23,7 @@ use warp::reply::Response;
 
 use super::answer::Answer;
 use super::client::Proxies;
+use super::code::Code;
 use super::metrics::{Metrics, Operation, Refused, TimedOut};
 use super::pace::{Paced, Patience, Phase};
 use super::problem::Problem;
@@ -102,8 +103,7 @@ impl<A: Answer> Connections<A> {
             .max_buf_size(MAX_HEAD)
             .serve_connection(TokioIo::new(stream), service);
         let mut connection = pin!(connection);
-        // A client that breaks its connection is no event.
-        let _ = tokio::select! {
+        let ended = tokio::select! {
             biased;
             ended = connection.as_mut() => ended,
             _ = closing.changed() => {
@@ -111,6 +111,13 @@ impl<A: Answer> Connections<A> {
                 connection.await
             }
         };
+        // hyper answered what it could not read, without a document. A client that breaks its connection is no event.
+        if let Err(error) = ended
+            && error.is_parse()
+        {
+            let code = if error.is_parse_too_large() { Code::HeadersTooLarge } else { Code::MalformedRequest };
+            self.metrics.requests.of(Operation::Public).outcomes.add(code);
+        }
     }
 
     /// Bounds the head, names the client, and turns a panic into an answer.
@@ -125,7 +132,8 @@ impl<A: Answer> Connections<A> {
             return refuse(Problem::HeadersTooLarge(MAX_HEADERS));
         }
         let client = self.proxies.client(peer.ip(), request.headers());
-        // Nothing shared is left half-changed: what requests share is swapped whole or behind a lock that survives a panic.
+        // Nothing shared is left half-changed: what requests share is swapped whole, or behind a lock that survives a
+        // panic.
         let answered = AssertUnwindSafe(self.routes.answer(client, request)).catch_unwind().await;
         answered.unwrap_or_else(|_| refuse(Problem::internal(&"a handler panicked")))
     }

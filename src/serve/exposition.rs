@@ -15,6 +15,7 @@ use warp::http::{HeaderValue, header};
 use warp::reply::Response;
 
 use super::Service;
+use super::code::Code;
 use super::health::Part;
 use super::label::{Counters, Label};
 use super::limits::Limit;
@@ -64,10 +65,14 @@ impl Collector for Page {
 fn requests(write: &mut Writer<'_>, service: &Service) -> fmt::Result {
     let requests = &service.metrics.requests;
     let outcomes = Operation::ALL.iter().flat_map(|operation| {
-        let outcomes = requests.of(*operation).outcomes.all().filter(|(_, count)| *count > 0);
+        // An alert on the first internal error needs the series that it is the first of.
+        let shown = |(code, count): &(Code, u64)| *count > 0 || *code == Code::Internal;
+        let outcomes = requests.of(*operation).outcomes.all().filter(shown);
         outcomes.map(|(code, count)| ([("operation", operation.name()), ("code", code.name())], count))
     });
     write.counters("countersign_requests", "Requests by how they ended", outcomes)?;
+    let help = "Validations whose clients hung up before there was an answer";
+    write.counters("countersign_requests_abandoned", help, [([], requests.abandoned())])?;
     let latency = [Operation::Validate, Operation::Updates]
         .map(|operation| ([("operation", operation.name())], requests.of(operation).latency.read()));
     write.histograms("countersign_request_duration_seconds", "From the head of a request to its answer", latency)
@@ -125,11 +130,13 @@ fn files(write: &mut Writer<'_>, service: &Service) -> fmt::Result {
     write.gauges("countersign_part_state", "1 for the state a part is in", health)?;
     let reloads = &service.reloads;
     let counted = |result, counts: &Counters<Part>| -> Vec<_> {
-        counts.all().map(|(part, count)| ([("part", part.name()), ("result", result)], count)).collect()
+        let counts = counts.all().filter(|(part, _)| *part != Part::Store);
+        counts.map(|(part, count)| ([("part", part.name()), ("result", result)], count)).collect()
     };
     let all = counted("done", &reloads.done).into_iter().chain(counted("failed", &reloads.failed));
     write.counters("countersign_reloads", "Times a part was loaded again", all)?;
-    let last = Part::ALL.iter().map(|part| ([("part", part.name())], reloads.last(*part)));
+    let reloaded = Part::ALL.iter().filter(|part| **part != Part::Store);
+    let last = reloaded.map(|part| ([("part", part.name())], reloads.last(*part)));
     let help = "When a part was last loaded again, 0 for not since the start";
     write.gauges("countersign_last_reload_timestamp_seconds", help, last)?;
     if let Some(tls) = &service.tls {

@@ -74,8 +74,8 @@ impl Gate {
         &*self.bindings
     }
 
-    /// Judges a license for a site and binds it where there is room. The license is judged before the binding, and only an
-    /// active license binds.
+    /// Judges a license for a site and binds it where there is room. The license is judged before the binding, and only
+    /// an active license binds.
     ///
     /// # Errors
     /// The binding could not be made durable; nothing was decided.

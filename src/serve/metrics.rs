@@ -1,10 +1,11 @@
 //! What the server counts of itself: requests by operation and outcome, their latency, and connections.
 //!
-//! Atomics found by their place, so that counting a request costs tens of nanoseconds. `exposition` shows them, with what the other
-//! parts count of themselves.
+//! Atomics found by their place, so that counting a request costs tens of nanoseconds. `exposition` shows them, with what
+//! the other parts count of themselves.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
 use std::time::Instant;
 
 use warp::reply::Response;
@@ -65,6 +66,7 @@ pub struct Metrics {
 #[derive(Debug, Default)]
 pub struct Requests {
     operations: [RequestCounts; Operation::ALL.len()],
+    abandoned: AtomicU64,
 }
 
 /// The requests of one operation.
@@ -96,9 +98,39 @@ impl Requests {
         problem.into_response()
     }
 
+    /// Counts a request as abandoned, unless it is told that there is an answer.
+    pub fn expect_answer(&self) -> Unanswered<'_> {
+        Unanswered(&self.abandoned)
+    }
+
+    /// Requests whose clients hung up before there was an answer.
+    pub fn abandoned(&self) -> u64 {
+        self.abandoned.load(Ordering::Relaxed)
+    }
+
     /// The counts of one operation.
     pub fn of(&self, operation: Operation) -> &RequestCounts {
         &self.operations[operation.place()]
+    }
+}
+
+/// A request that has no answer yet. It is dropped with the rest of its connection when its client hangs up.
+#[derive(Debug)]
+pub struct Unanswered<'a>(&'a AtomicU64);
+
+impl Unanswered<'_> {
+    /// There is an answer, which is counted by its code.
+    pub fn answered(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Unanswered<'_> {
+    fn drop(&mut self) {
+        // A panic has an answer.
+        if !thread::panicking() {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
     }
 }
 
@@ -155,6 +187,20 @@ mod tests {
         assert_eq!(counted, [(Code::Update, 1), (Code::RequestTimeout, 1)]);
         assert_eq!(requests.of(Operation::Updates).latency.read().count(), 2);
         assert!(requests.of(Operation::Validate).outcomes.all().all(|(_, count)| count == 0));
+    }
+
+    #[test]
+    fn a_request_whose_client_hangs_up_is_abandoned_and_one_with_an_answer_or_a_panic_is_not() {
+        let requests = Requests::default();
+        requests.expect_answer().answered();
+        let panicked = std::panic::catch_unwind(|| {
+            let _unanswered = requests.expect_answer();
+            panic!("on purpose");
+        });
+        assert!(panicked.is_err());
+        assert_eq!(requests.abandoned(), 0);
+        drop(requests.expect_answer());
+        assert_eq!(requests.abandoned(), 1);
     }
 
     #[test]

@@ -25,7 +25,8 @@ use super::{Service, updates, validate};
 const VALIDATE: &str = "/api/v1/validate-license";
 const UPDATES: &str = "/api/v1/updates/";
 
-/// Everything the server answers in public. Each request is counted, and has a deadline.
+/// Everything the server answers in public. Each request is counted; the operations have a deadline, and public files are
+/// bounded by how fast they are taken.
 pub fn all(service: Arc<Service>) -> impl Answer {
     let counting = Arc::clone(&service);
     let files = warp::fs::dir(service.public.clone()).map(move |file: warp::fs::File| {
@@ -66,7 +67,9 @@ impl<P: Answer> Answer for Routes<P> {
             let started = Instant::now();
             // In a box: a future is moved with every request, and this one has 2 kB.
             let reply = Box::pin(validate::reply(service, client, request));
+            let unanswered = requests.expect_answer();
             let ended = tokio::time::timeout(service.request_timeout, reply).await;
+            unanswered.answered();
             requests.answer(Operation::Validate, started, ended.unwrap_or(Err(Problem::RequestTimeout)))
         } else {
             self.public.answer(client, request).await

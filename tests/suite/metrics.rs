@@ -5,8 +5,11 @@ use std::fs;
 use std::io::Read;
 use std::path::Path;
 use std::process::{Child, Stdio};
+use std::time::Duration;
 
 use crate::support::certificate::{Certificate, flags};
+use crate::support::http::Client;
+use crate::support::instance::question;
 use crate::support::server::countersign;
 use crate::support::{Instance, License, Server, eventually, get};
 
@@ -77,10 +80,55 @@ fn requests_are_counted_by_operation_and_outcome() {
     }
     assert!(server.metric("process_resident_memory_bytes").unwrap() > 1e6);
     instance.publish("1.3.0");
-    eventually("the reload is counted", std::time::Duration::from_secs(3), || {
+    eventually("the reload is counted", Duration::from_secs(3), || {
         server.metric("countersign_reloads_total{part=\"catalog\",result=\"done\"}").unwrap() >= 1.0
     });
     assert!(server.metric("countersign_last_reload_timestamp_seconds{part=\"catalog\"}").unwrap() > 1.7e9);
+}
+
+#[test]
+fn what_the_http_library_refuses_by_itself_is_counted() {
+    let instance = Instance::new();
+    let server = Server::start(&instance);
+    let fields = "X: y\r\n".repeat(101);
+    for (request, status) in [("no request\r\n\r\n".to_owned(), 400), (format!("GET / HTTP/1.1\r\n{fields}\r\n"), 431)]
+    {
+        let mut client = Client::connect(server.address);
+        client.send(request.as_bytes()).unwrap();
+        assert_eq!(client.receive().unwrap().status, status);
+    }
+    for code in ["malformed_request", "headers_too_large"] {
+        let series = format!("countersign_requests_total{{operation=\"public\",code=\"{code}\"}}");
+        eventually(code, Duration::from_secs(10), || server.metric(&series) == Some(1.0));
+    }
+}
+
+#[test]
+fn clients_that_hang_up_before_their_answer_are_counted() {
+    let license = License::new();
+    let instance = Instance::with_licenses(&[license.toml("sites = \"unlimited\"")]);
+    let server = Server::start(&instance);
+    let mut sites = 0..;
+    // Some are answered before the server sees that nobody listens.
+    eventually("one is counted", Duration::from_secs(10), || {
+        let body = question(&license, &format!("s{}.com", sites.next().unwrap())).to_string();
+        let head =
+            format!("POST /api/v1/validate-license HTTP/1.1\r\nHost: t\r\nContent-Length: {}\r\n\r\n", body.len());
+        Client::connect(server.address).send((head + &body).as_bytes()).unwrap();
+        server.metric("countersign_requests_abandoned_total").unwrap() > 0.0
+    });
+}
+
+#[test]
+fn the_first_internal_error_and_the_first_failing_reload_are_an_increase() {
+    let instance = Instance::new();
+    let server = Server::start(&instance);
+    for operation in ["validate", "updates", "public"] {
+        let series = format!("countersign_requests_total{{operation=\"{operation}\",code=\"internal\"}}");
+        assert_eq!(server.metric(&series), Some(0.0), "{operation}");
+    }
+    let reloads = |part| server.metric(&format!("countersign_reloads_total{{part=\"{part}\",result=\"failed\"}}"));
+    assert_eq!((reloads("registry"), reloads("store")), (Some(0.0), None), "the store is never loaded again");
 }
 
 #[test]
