@@ -116,10 +116,12 @@ fn slow_readers_are_closed_by_the_write_timeout() {
 fn huge_heads_are_refused_when_they_are_too_large_and_closed_when_they_are_slow() {
     let (license, _instance, server) = serve(&["--header-timeout-seconds", "1"]);
     let start = "GET /index.html HTTP/1.1\r\nHost: t\r\nX-Huge: ";
-    let mut huge = connect(&server, 100, &format!("{start}{}", "x".repeat(32 << 10)));
+    let mut full = connect(&server, 50, &format!("{start}{}", "x".repeat((16 << 10) - start.len())));
+    let mut huge = connect(&server, 50, &format!("{start}{}", "x".repeat(32 << 10)));
     let slow = connect(&server, 100, &format!("{start}{}", "x".repeat(12 << 10)));
     let slowest = answered_until_they_are_gone(&server, &license);
     assert!(slowest < SECOND, "an ordinary request took {slowest:?}");
+    assert!(full.iter_mut().all(|client| client.receive().unwrap().status == 431), "all of it was read, and refused");
     // What was sent and not read can reset the connection before the answer is taken.
     assert!(huge.iter_mut().all(|client| client.receive().map_or(true, |response| response.status == 431)));
     assert_eq!(timed_out(&server, "header"), slow.len() as f64);

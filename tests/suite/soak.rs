@@ -106,6 +106,8 @@ fn faults(instance: &Instance, writers: &Writers, server: &Server, random: &mut 
             3 => {
                 instance.write("registry/licenses/broken.toml", "[[license]\n");
                 server.signal("HUP");
+                let noticed = || server.part("registry")["state"] == "stale";
+                eventually("the broken file is noticed", Duration::from_secs(30), noticed);
                 fs::remove_file(instance.file("registry/licenses/broken.toml")).unwrap();
                 writers.license(instance, "\"unlimited\"");
                 instance.publish(&format!("1.{number}.0"));
