@@ -18,6 +18,23 @@ pub struct Binding {
     pub bound_at: DateTime<Utc>,
 }
 
+/// The bindings of one license, at most one of each host.
+pub trait Stored {
+    /// All of them in the order of binding, void ones included.
+    fn all(&self) -> &[Binding];
+
+    /// The binding of `host`.
+    fn find(&self, host: &SiteHost) -> Option<&Binding> {
+        self.all().iter().find(|binding| binding.host == *host)
+    }
+}
+
+impl Stored for [Binding] {
+    fn all(&self) -> &[Binding] {
+        self
+    }
+}
+
 /// What a bound site reported. Nothing is decided from it: it is telemetry, and may lag behind by a moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Report {

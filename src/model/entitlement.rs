@@ -2,7 +2,7 @@
 
 use chrono::NaiveDate;
 
-use super::binding::Binding;
+use super::binding::Stored;
 use super::license::{License, Seat, Standing};
 use super::plugin::Plugin;
 use super::site_host::SiteHost;
@@ -71,10 +71,10 @@ pub fn in_good_standing(license: Option<&License>, today: NaiveDate) -> Result<&
 /// Makes the five entitlement checks of the interface (section 4.2).
 ///
 /// The license is judged first, its binding included, so that a stranger learns nothing about which plugins exist.
-/// `stored` are the license's durable bindings in the order of binding; `today` is the day in UTC.
+/// `stored` are the license's durable bindings; `today` is the day in UTC.
 pub fn decide<'a>(
     license: Option<&License>,
-    stored: &[Binding],
+    stored: &(impl Stored + ?Sized),
     host: &SiteHost,
     plugin: Option<&'a Plugin>,
     today: NaiveDate,

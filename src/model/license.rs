@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use chrono::{DateTime, NaiveDate, Utc};
 
-use super::binding::Binding;
+use super::binding::{Binding, Stored};
 use super::license_key::LicenseId;
 use super::name::Name;
 use super::site_host::SiteHost;
@@ -86,14 +86,6 @@ pub enum Sites {
 impl Sites {
     /// One site, where the registry says nothing.
     pub const DEFAULT: Self = Self::Limited(NonZeroU32::MIN);
-
-    /// Whether one more fits beside `taken`.
-    pub fn has_room(self, taken: usize) -> bool {
-        match self {
-            Self::Limited(limit) => taken < limit.get() as usize,
-            Self::Unlimited => true,
-        }
-    }
 }
 
 impl std::fmt::Display for Sites {
@@ -184,30 +176,35 @@ impl License {
         }
     }
 
-    /// The hosts bound now, first bound first: those bound ahead in the registry, then `stored` without the void ones.
-    ///
-    /// `stored` is in the order of binding.
-    pub fn bound_hosts<'a>(&'a self, stored: &'a [Binding]) -> impl Iterator<Item = &'a SiteHost> {
-        let valid = stored.iter().filter(|binding| !self.released.voids(binding)).map(|binding| &binding.host);
-        self.hosts.iter().chain(valid.filter(|host| !self.hosts.contains(host)))
-    }
-
     /// Where `host` stands among the sites of this license. A host that is bound is never counted again, so it keeps its
-    /// seat even where the vendor lowered `sites` since.
-    pub fn seat<'a>(&'a self, stored: &'a [Binding], host: &SiteHost) -> Seat<'a> {
-        let mut first = None;
-        let mut taken = 0;
-        for bound in self.bound_hosts(stored) {
-            if bound == host {
-                return Seat::Held;
-            }
-            first.get_or_insert(bound);
-            taken += 1;
+    /// seat even where the vendor lowered `sites` since. Hosts bound ahead in the registry come first.
+    pub fn seat<'a>(&'a self, stored: &'a (impl Stored + ?Sized), host: &SiteHost) -> Seat<'a> {
+        if self.hosts.contains(host) || self.holds(stored, host) {
+            return Seat::Held;
         }
-        match first {
-            Some(first) if !self.sites.has_room(taken) => Seat::Taken { first },
+        let valid = || stored.all().iter().find(|binding| !self.released.voids(binding)).map(|binding| &binding.host);
+        match self.hosts.first().or_else(valid) {
+            Some(first) if !self.has_room(stored, 0) => Seat::Taken { first },
             _ => Seat::Free,
         }
+    }
+
+    /// Whether a site more fits beside those bound and `under_way` others. Looks at each binding only where the vendor
+    /// released some.
+    pub fn has_room(&self, stored: &(impl Stored + ?Sized), under_way: usize) -> bool {
+        let Sites::Limited(limit) = self.sites else { return true };
+        let all = stored.all();
+        let valid = match self.released.0 {
+            None => all.len(),
+            Some(_) => all.iter().filter(|binding| !self.released.voids(binding)).count(),
+        };
+        let ahead = self.hosts.iter().filter(|host| !self.holds(stored, host)).count();
+        ahead + valid + under_way < limit.get() as usize
+    }
+
+    /// Whether `stored` has a binding of `host` that is not void.
+    fn holds(&self, stored: &(impl Stored + ?Sized), host: &SiteHost) -> bool {
+        stored.find(host).is_some_and(|binding| !self.released.voids(binding))
     }
 }
 
@@ -264,34 +261,34 @@ mod tests {
         let three = License { sites: Sites::Limited(NonZeroU32::new(3).unwrap()), ..license() };
         let stored = [binding("a.com", 1), binding("b.com", 2), binding("c.com", 3)];
         assert_eq!(three.seat(&stored[..2], &host("d.com")), Seat::Free);
-        assert_eq!(three.seat(&stored, &host("d.com")), Seat::Taken { first: &host("a.com") });
-        assert_eq!(three.seat(&stored, &host("c.com")), Seat::Held);
+        assert_eq!(three.seat(&stored[..], &host("d.com")), Seat::Taken { first: &host("a.com") });
+        assert_eq!(three.seat(&stored[..], &host("c.com")), Seat::Held);
         let one = license();
-        assert_eq!(one.seat(&stored, &host("c.com")), Seat::Held, "sites lowered since");
+        assert_eq!(one.seat(&stored[..], &host("c.com")), Seat::Held, "sites lowered since");
     }
 
     #[test]
     fn a_release_voids_what_was_bound_before_it_and_nothing_after() {
         let mut moved = license();
         moved.released.hosts.insert(host("a.com"), at(10));
-        assert_eq!(moved.seat(&[binding("a.com", 9)], &host("b.com")), Seat::Free);
-        assert_eq!(moved.seat(&[binding("a.com", 10)], &host("b.com")), Seat::Taken { first: &host("a.com") });
+        assert_eq!(moved.seat(&[binding("a.com", 9)][..], &host("b.com")), Seat::Free);
+        assert_eq!(moved.seat(&[binding("a.com", 10)][..], &host("b.com")), Seat::Taken { first: &host("a.com") });
         moved.released = ReleaseTimes { all: Some(at(20)), ..ReleaseTimes::default() }.into();
-        assert_eq!(moved.seat(&[binding("a.com", 19)], &host("b.com")), Seat::Free);
+        assert_eq!(moved.seat(&[binding("a.com", 19)][..], &host("b.com")), Seat::Free);
     }
 
     #[test]
     fn hosts_bound_ahead_take_a_seat_once() {
         let ahead = License { hosts: vec![host("a.com")], ..license() };
-        assert_eq!(ahead.seat(&[], &host("a.com")), Seat::Held);
-        assert_eq!(ahead.seat(&[], &host("b.com")), Seat::Taken { first: &host("a.com") });
+        assert_eq!(ahead.seat(&[][..], &host("a.com")), Seat::Held);
+        assert_eq!(ahead.seat(&[][..], &host("b.com")), Seat::Taken { first: &host("a.com") });
         let two = License { sites: Sites::Limited(NonZeroU32::new(2).unwrap()), ..ahead };
-        assert_eq!(two.seat(&[binding("a.com", 1)], &host("b.com")), Seat::Free);
+        assert_eq!(two.seat(&[binding("a.com", 1)][..], &host("b.com")), Seat::Free);
     }
 
     #[test]
     fn unlimited_is_never_taken() {
         let unlimited = License { sites: Sites::Unlimited, ..license() };
-        assert_eq!(unlimited.seat(&[binding("a.com", 1)], &host("b.com")), Seat::Free);
+        assert_eq!(unlimited.seat(&[binding("a.com", 1)][..], &host("b.com")), Seat::Free);
     }
 }

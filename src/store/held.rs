@@ -16,7 +16,7 @@ use crate::model::license_key::LicenseId;
 use crate::model::site_host::SiteHost;
 
 use super::ledger::Entry;
-use super::picture::{Bindings, Bound, Picture};
+use super::picture::{Bound, Picture};
 use super::syncer::Job;
 use super::{Outcome, StoreError};
 
@@ -118,16 +118,15 @@ impl Held {
         // From here to the reservation under one lock: two hosts must not find the same seat free.
         let mut shard = self.shards[shard_of(&license.id)].write().unwrap_or_else(PoisonError::into_inner);
         let Shard { durable, pending } = &mut *shard;
-        let durable = durable.get(&license.id).map_or(&[][..], |bindings| bindings);
-        if let Some(outcome) = settled(license, durable, host) {
+        let durable = Bound(durable.get(&license.id).cloned());
+        if let Some(outcome) = settled(license, &durable, host) {
             return Ok(Decision::Answer(outcome));
         }
         if let Some(under_way) = pending.get(&license.id) {
             if let Some(own) = under_way.iter().find(|pending| pending.binding.host == *host) {
                 return Ok(Decision::UnderWay(own.ticket.clone()));
             }
-            let all: Vec<_> = durable.iter().chain(under_way.iter().map(|pending| &pending.binding)).cloned().collect();
-            if let (Seat::Taken { .. }, Some(last)) = (license.seat(&all, host), under_way.last()) {
+            if let (false, Some(last)) = (license.has_room(&durable, under_way.len()), under_way.last()) {
                 return Ok(Decision::AfterOthers(last.ticket.clone()));
             }
         }
@@ -152,11 +151,7 @@ impl Held {
             }
         }
         if result.is_ok() {
-            // A void binding of the same host makes way.
-            let before = shard.durable.get(&license).map_or(&[][..], |bindings| bindings);
-            let others = before.iter().filter(|other| other.host != binding.host);
-            let bindings = Bindings::new(license, others.chain([&binding]).cloned().collect());
-            shard.durable.put(bindings);
+            shard.durable.add(license, binding);
         }
         drop(shard);
         resolve.send_replace(Some(result));
@@ -164,7 +159,7 @@ impl Held {
 }
 
 /// The answer, where the durable bindings alone decide it.
-fn settled(license: &License, durable: &[Binding], host: &SiteHost) -> Option<Outcome> {
+fn settled(license: &License, durable: &Bound, host: &SiteHost) -> Option<Outcome> {
     match license.seat(durable, host) {
         Seat::Held => Some(Outcome::Bound),
         Seat::Taken { first } => Some(Outcome::Elsewhere { first: first.clone() }),

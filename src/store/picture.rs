@@ -11,8 +11,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use chrono::{DateTime, Utc};
 
-use crate::model::binding::Binding;
+use crate::model::binding::{Binding, Stored};
 use crate::model::license_key::LicenseId;
+use crate::model::site_host::SiteHost;
 
 use super::ledger::Entry;
 
@@ -33,10 +34,18 @@ struct Held {
 }
 
 /// Most licenses have one site.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Sites {
     One(Binding),
-    Several(Box<[Binding]>),
+    Several(Box<Several>),
+}
+
+#[derive(Clone, Debug)]
+struct Several {
+    /// In the order of binding.
+    bindings: Vec<Binding>,
+    /// Their places in the order of hosts, so that one of 50,000 is found at once.
+    by_host: Vec<usize>,
 }
 
 impl Picture {
@@ -48,6 +57,19 @@ impl Picture {
     /// Puts these in the place of what there was of their license.
     pub(super) fn put(&mut self, bindings: Bindings) {
         self.0.replace(bindings);
+    }
+
+    /// Adds a binding; a void one of the same host makes way.
+    pub(super) fn add(&mut self, license: LicenseId, binding: Binding) {
+        let bindings = match self.0.take(&license) {
+            None => Bindings::new(license, vec![binding]),
+            Some(mut bindings) => {
+                // Copies only where somebody is reading this license's bindings just now.
+                Arc::make_mut(&mut bindings.0).sites.add(binding);
+                bindings
+            }
+        };
+        self.0.insert(bindings);
     }
 
     /// How many licenses have bindings.
@@ -71,7 +93,7 @@ impl Bindings {
     pub(super) fn new(license: LicenseId, mut bindings: Vec<Binding>) -> Self {
         let sites = match bindings.len() {
             1 => Sites::One(bindings.remove(0)),
-            _ => Sites::Several(bindings.into()),
+            _ => Sites::Several(Box::new(Several::new(bindings))),
         };
         Self(Arc::new(Held { license, said: AtomicU64::new(0), sites }))
     }
@@ -91,13 +113,58 @@ impl Bindings {
     }
 }
 
+impl Clone for Held {
+    fn clone(&self) -> Self {
+        let said = AtomicU64::new(self.said.load(Ordering::Relaxed));
+        Self { license: self.license, said, sites: self.sites.clone() }
+    }
+}
+
+impl Sites {
+    fn add(&mut self, binding: Binding) {
+        match self {
+            Self::One(one) if one.host == binding.host => *one = binding,
+            Self::One(one) => *self = Self::Several(Box::new(Several::new(vec![one.clone(), binding]))),
+            Self::Several(several) => several.add(binding),
+        }
+    }
+}
+
+impl Several {
+    fn new(mut bindings: Vec<Binding>) -> Self {
+        bindings.shrink_to_fit();
+        let mut by_host: Vec<_> = (0..bindings.len()).collect();
+        by_host.sort_unstable_by_key(|&place| &bindings[place].host);
+        Self { bindings, by_host }
+    }
+
+    fn add(&mut self, binding: Binding) {
+        match self.rank(&binding.host) {
+            Ok(rank) => {
+                self.bindings.remove(self.by_host[rank]);
+                self.bindings.push(binding);
+                *self = Self::new(std::mem::take(&mut self.bindings));
+            }
+            Err(rank) => {
+                self.by_host.insert(rank, self.bindings.len());
+                self.bindings.push(binding);
+            }
+        }
+    }
+
+    /// Where in `by_host` the place of `host` stands, or would.
+    fn rank(&self, host: &SiteHost) -> Result<usize, usize> {
+        self.by_host.binary_search_by_key(&host, |&place| &self.bindings[place].host)
+    }
+}
+
 impl Deref for Bindings {
     type Target = [Binding];
 
     fn deref(&self) -> &[Binding] {
         match &self.0.sites {
             Sites::One(binding) => std::slice::from_ref(binding),
-            Sites::Several(bindings) => bindings,
+            Sites::Several(several) => &several.bindings,
         }
     }
 }
@@ -111,6 +178,19 @@ impl Deref for Bound {
 
     fn deref(&self) -> &[Binding] {
         self.0.as_deref().unwrap_or_default()
+    }
+}
+
+impl Stored for Bound {
+    fn all(&self) -> &[Binding] {
+        self
+    }
+
+    fn find(&self, host: &SiteHost) -> Option<&Binding> {
+        match &self.0.as_ref()?.0.sites {
+            Sites::One(binding) => Some(binding).filter(|binding| binding.host == *host),
+            Sites::Several(several) => several.rank(host).ok().map(|rank| &several.bindings[several.by_host[rank]]),
+        }
     }
 }
 
