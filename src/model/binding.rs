@@ -44,7 +44,7 @@ pub struct Report {
     /// The watermark of the archive the site runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub build_id: Option<Uuid>,
-    /// When the site last asked anything.
+    /// When the site last asked anything, by the server's clock then: a clock that was ahead for an hour is forgotten.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_seen: Option<DateTime<Utc>>,
     /// By plugin: the `current_version` of its latest question for updates.
@@ -68,7 +68,7 @@ pub struct Sighting<'a> {
 impl Report {
     /// Takes over what a request says. Costs no allocation where nothing but the time is new.
     pub fn note(&mut self, sighting: &Sighting<'_>) {
-        self.last_seen = self.last_seen.max(Some(sighting.time));
+        self.last_seen = Some(sighting.time);
         self.build_id = sighting.build_id.or(self.build_id);
         if let Some(version) = sighting.plugin_version.filter(|version| is_meaningful(version))
             && self.plugin_version.as_deref() != Some(version)
@@ -87,7 +87,7 @@ impl Report {
     pub fn merge(&mut self, newer: Report) {
         self.plugin_version = newer.plugin_version.or(self.plugin_version.take());
         self.build_id = newer.build_id.or(self.build_id);
-        self.last_seen = newer.last_seen.max(self.last_seen);
+        self.last_seen = newer.last_seen.or(self.last_seen);
         self.current_versions.extend(newer.current_versions);
     }
 }
@@ -108,6 +108,22 @@ mod tests {
         report.merge(Report { plugin_version: Some("1.1".into()), ..Report::default() });
         assert_eq!(report.plugin_version.as_deref(), Some("1.1"));
         assert_eq!(report.build_id, Some(id));
+    }
+
+    #[test]
+    fn a_clock_that_was_ahead_for_a_while_does_not_freeze_the_time_a_site_was_seen() {
+        let at = |seconds| DateTime::from_timestamp(seconds, 0).unwrap();
+        let seen =
+            |seconds| Sighting { time: at(seconds), build_id: None, plugin_version: None, current_version: None };
+        let (mut stored, mut waiting) = (Report::default(), Report::default());
+        stored.note(&seen(9_000));
+        for seconds in [9_001, 100] {
+            waiting.note(&seen(seconds));
+        }
+        stored.merge(waiting);
+        assert_eq!(stored.last_seen, Some(at(100)));
+        stored.merge(Report::default());
+        assert_eq!(stored.last_seen, Some(at(100)));
     }
 
     #[test]
