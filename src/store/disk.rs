@@ -174,7 +174,16 @@ pub(super) fn index_in(path: &Path) -> PathBuf {
 
 /// Files what the index lacks; whether it then says what the ledger says.
 fn catch_up(index: &Index, loaded: &Loaded) -> io::Result<bool> {
-    let Some(lacking) = &loaded.lacking else { return Ok(false) };
+    let lacking = match &loaded.lacking {
+        Some(lacking) => &lacking[..],
+        None if loaded.found.end == Position::genesis() => {
+            // A new store: its index is whole as soon as it has a place.
+            index.add(&[], Some(loaded.found.end))?;
+            index.sync()?;
+            &[]
+        }
+        None => return Ok(false),
+    };
     for batch in lacking.chunks(INDEX_BATCH) {
         let entries: Vec<_> = batch.iter().map(|(entry, _)| entry.clone()).collect();
         index.add(&entries, batch.last().map(|(_, position)| *position))?;

@@ -725,6 +725,18 @@ async fn a_compacted_store_is_the_same_store_and_continues_the_old_chain() {
 }
 
 #[test]
+fn a_new_store_holds_a_ledger_and_its_index_and_nothing_set_aside() {
+    let folder = TempDir::new().unwrap();
+    for _ in 0..2 {
+        drop(open(folder.path()).unwrap());
+        let found = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
+        let names: HashSet<_> = found.map(|name| name.into_string().unwrap()).collect();
+        assert_eq!(names, ["ledger.jsonl".to_owned(), "index".to_owned()].into());
+    }
+    assert_eq!(read_only(folder.path()).unwrap().verify().unwrap().index, inspect::IndexState::Agrees);
+}
+
+#[test]
 fn the_ledger_is_for_its_owner_only_and_a_store_of_another_format_is_left_alone() {
     use std::os::unix::fs::PermissionsExt;
     let folder = TempDir::new().unwrap();
