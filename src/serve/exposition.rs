@@ -111,7 +111,12 @@ fn store(write: &mut Writer<'_>, service: &Service) -> fmt::Result {
     write.gauge("countersign_bindings", "Bindings held, void ones included", figures.bindings as u64)?;
     let help = "How long it took to make bindings durable, each time for all who waited";
     write.histograms("countersign_ledger_sync_seconds", help, [([], figures.syncs)])?;
-    write.counters("countersign_ledger_failures", "Bindings did not become durable", [([], figures.failures)])
+    let help = "Bindings that did not become durable";
+    write.counters("countersign_ledger_failures", help, [([], figures.failures)])?;
+    let help = "Times the index and reports of sites could not be written";
+    write.counters("countersign_index_failures", help, [([], figures.index_failures)])?;
+    let help = "Reports of sites that were dropped";
+    write.counters("countersign_reports_dropped", help, [([], figures.reports_dropped)])
 }
 
 fn files(write: &mut Writer<'_>, service: &Service) -> fmt::Result {

@@ -54,7 +54,7 @@ use self::signer::Signer;
 use self::tls::{Tls, TlsAcceptor};
 use crate::config::{LocalHosts, ServeConfig};
 use crate::model::error_chain::ErrorChain;
-use crate::store::Bindings;
+use crate::store::{Bindings, StoreError};
 
 pub use self::reload::{LoadError, load};
 
@@ -86,6 +86,7 @@ impl Service {
         let store = self.gate.bindings().health();
         let (state, detail) = match store.state {
             Ok(()) => (State::Ok, None),
+            Err(error @ StoreError::NotIndexed(_)) => (State::Stale, Some(error.to_string())),
             Err(error) => (State::Failing, Some(error.to_string())),
         };
         self.health.note(Part::Store, state, detail, store.since);

@@ -29,16 +29,44 @@ const LOCK_PATIENCE: Duration = Duration::from_secs(1);
 /// Bindings that the index takes at once, so that new ones need not wait long.
 const INDEX_BATCH: usize = 1_024;
 
+/// Bindings that wait for the index in memory, some 3 MB of them; where it fails for longer they are read from the ledger
+/// again, which holds up new ones for a moment.
+const UNINDEXED: usize = 16_384;
+
 /// Bindings that a new index takes at once.
 const REBUILD_BATCH: usize = 16_384;
 
 /// The store's folder, open for writing.
 pub(super) struct StoreDisk {
+    path: PathBuf,
     ledger: Mutex<Writer<File>>,
-    /// On disk in the ledger, and not in the index yet.
-    unindexed: Mutex<VecDeque<(Entry, Position)>>,
+    unindexed: Mutex<Unindexed>,
     index: Index,
     _lock: File,
+}
+
+/// What is on disk in the ledger, and not in the index yet.
+struct Unindexed {
+    limit: usize,
+    /// At most `limit` of it.
+    next: VecDeque<(Entry, Position)>,
+    /// Whether there is more of it than `next`.
+    more: bool,
+}
+
+impl Unindexed {
+    fn new(limit: usize) -> Self {
+        Self { limit, next: VecDeque::new(), more: false }
+    }
+
+    fn add(&mut self, lines: impl IntoIterator<Item = (Entry, Position)>) {
+        for line in lines {
+            self.more |= self.next.len() >= self.limit;
+            if !self.more {
+                self.next.push_back(line);
+            }
+        }
+    }
 }
 
 impl StoreDisk {
@@ -69,8 +97,22 @@ impl StoreDisk {
             tracing::warn!(line = loaded.found.end.sequence + 1, "the ledger's end was never acknowledged: it is cut");
             ledger.cut().map_err(failed)?;
         }
-        let disk = Self { ledger: Mutex::new(ledger), unindexed: Mutex::default(), index, _lock: lock };
+        let (path, unindexed) = (path.to_owned(), Mutex::new(Unindexed::new(UNINDEXED)));
+        let disk = Self { path, ledger: Mutex::new(ledger), unindexed, index, _lock: lock };
         Ok((disk, loaded.picture))
+    }
+
+    /// Reads on in the ledger where the index ends.
+    fn read_unindexed(&self, limit: usize) -> io::Result<Unindexed> {
+        let known = self.index.position()?.ok_or_else(|| io::Error::other("the index has lost its place"))?;
+        let mut unindexed = Unindexed::new(limit);
+        let read = loading::read(&self.path, |position, entry| {
+            if position.sequence > known.sequence {
+                unindexed.add(entry.map(|entry| (entry, position)));
+            }
+        });
+        read.map_err(io::Error::other)?;
+        Ok(unindexed)
     }
 
     /// The ledger was replaced by one that says the same and ends at `end`; this disk can append no more.
@@ -83,7 +125,7 @@ impl StoreDisk {
 impl Disk for StoreDisk {
     fn append(&self, entries: &[Entry]) -> io::Result<()> {
         let places = lock_mutex(&self.ledger).append(entries)?;
-        lock_mutex(&self.unindexed).extend(entries.iter().cloned().zip(places));
+        lock_mutex(&self.unindexed).add(entries.iter().cloned().zip(places));
         Ok(())
     }
 
@@ -93,12 +135,16 @@ impl Disk for StoreDisk {
 
     fn catch_up(&self) -> io::Result<bool> {
         let mut unindexed = lock_mutex(&self.unindexed);
-        let count = unindexed.len().min(INDEX_BATCH);
+        if unindexed.next.is_empty() && unindexed.more {
+            *unindexed = self.read_unindexed(unindexed.limit)?;
+        }
+        let next = &mut unindexed.next;
+        let count = next.len().min(INDEX_BATCH);
         let Some(last) = count.checked_sub(1) else { return Ok(false) };
         let (entries, position) =
-            (unindexed.iter().take(count).map(|(entry, _)| entry.clone()).collect::<Vec<_>>(), unindexed[last].1);
+            (next.iter().take(count).map(|(entry, _)| entry.clone()).collect::<Vec<_>>(), next[last].1);
         self.index.add(&entries, Some(position))?;
-        unindexed.drain(..count);
+        next.drain(..count);
         Ok(true)
     }
 
@@ -210,4 +256,36 @@ fn make_folder(path: &Path) -> io::Result<()> {
 
 fn lock_mutex<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::inspect::{IndexState, read_only};
+    use super::*;
+    use crate::model::binding::Binding;
+    use crate::model::license_key::LicenseId;
+
+    #[test]
+    fn an_index_that_fails_for_long_takes_bounded_memory_and_is_brought_up_to_the_ledger_without_a_restart() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let (path, index, aside) = (folder.path(), folder.path().join("index"), folder.path().join("aside"));
+        let (disk, _) = StoreDisk::open(path).unwrap();
+        lock_mutex(&disk.unindexed).limit = 10;
+        fs::rename(&index, &aside).unwrap();
+        fs::write(&index, "no folder").unwrap();
+        for number in 0..25 {
+            let binding = Binding { host: "a.com".parse().unwrap(), bound_at: chrono::DateTime::UNIX_EPOCH };
+            disk.append(&[Entry { license: LicenseId::from_bytes([number; 32]), binding }]).unwrap();
+            disk.catch_up().unwrap_err();
+        }
+        assert_eq!(lock_mutex(&disk.unindexed).next.len(), 10);
+
+        fs::remove_file(&index).unwrap();
+        fs::rename(&aside, &index).unwrap();
+        while disk.catch_up().unwrap() {}
+        disk.sync_index().unwrap();
+        drop(disk);
+        let verified = read_only(path).unwrap().verify().unwrap();
+        assert_eq!((verified.index, verified.bindings), (IndexState::Agrees, 25));
+    }
 }

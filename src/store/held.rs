@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use chrono::{DateTime, Utc};
@@ -16,7 +17,7 @@ use crate::model::license_key::LicenseId;
 use crate::model::site_host::SiteHost;
 
 use super::ledger::Entry;
-use super::picture::{Bound, Picture};
+use super::picture::{Bindings, Bound, Picture};
 use super::syncer::Job;
 use super::{Outcome, StoreError};
 
@@ -40,6 +41,21 @@ struct Shard {
 struct Pending {
     binding: Binding,
     ticket: Ticket,
+}
+
+/// What a site says that its license's sites did not say last.
+pub(super) struct News {
+    bindings: Option<Bindings>,
+    said: u64,
+}
+
+impl News {
+    /// It was noted: saying it again is no news.
+    pub(super) fn was_noted(self) {
+        if let Some(bindings) = self.bindings {
+            bindings.said().store(self.said, Ordering::Relaxed);
+        }
+    }
 }
 
 /// What somebody who wants to bind has to do.
@@ -85,13 +101,16 @@ impl Held {
         Bound(shard.durable.get(license).cloned())
     }
 
-    /// Whether a site says something that the license's sites did not say last, or did so ten minutes ago.
-    pub(super) fn is_news(&self, license: &LicenseId, host: &SiteHost, sighting: &Sighting<'_>) -> bool {
+    /// What a site says, unless the license's sites said just that last, and less than ten minutes ago. Two sites in turn
+    /// always tell news, and so does one that nothing is stored of, as it is bound ahead in the registry.
+    pub(super) fn news(&self, license: &LicenseId, host: &SiteHost, sighting: &Sighting<'_>) -> Option<News> {
         let Sighting { time, build_id, plugin_version, current_version } = sighting;
         let mut said = DefaultHasher::new();
         (host, time.timestamp().div_euclid(SAID_FOR), build_id, plugin_version, current_version).hash(&mut said);
         let shard = self.shards[shard_of(license)].read().unwrap_or_else(PoisonError::into_inner);
-        shard.durable.get(license).is_none_or(|bindings| bindings.is_news(said.finish()))
+        let (said, bindings) = (said.finish(), shard.durable.get(license));
+        let is_news = bindings.is_none_or(|bindings| bindings.said().load(Ordering::Relaxed) != said);
+        is_news.then(|| News { bindings: bindings.cloned(), said })
     }
 
     /// How many bindings are durable, void ones included. Looks at every license.

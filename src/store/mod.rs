@@ -58,11 +58,13 @@ pub trait Bindings: Send + Sync {
 
     /// Takes over what a bound site reported: never blocks on a disk, never fails, written a few seconds later.
     ///
-    /// What a license's site says again within ten minutes is nothing new. At most 16,384 reports wait and some 2,000 a second are written; where more come in, reports of further sites are
-    /// dropped and their number is logged.
+    /// What a license's site says again within ten minutes is nothing new. That is known only of the site that asked last,
+    /// and not of hosts that are bound ahead in the registry alone: these are noted each time. At most 16,384 reports wait
+    /// and some 2,000 a second are written; where more come in, reports of further sites are dropped, and counted in
+    /// [`Figures::reports_dropped`].
     fn report(&self, license: &LicenseId, host: &SiteHost, sighting: &Sighting<'_>);
 
-    /// Whether bindings become durable.
+    /// Whether bindings become durable, and whether what can wait is written.
     fn health(&self) -> Health;
 
     /// What the store counts of itself. Looks at every binding, so it takes some milliseconds for a million.
@@ -86,10 +88,11 @@ pub enum Outcome {
     },
 }
 
-/// Whether the store can bind.
+/// How the store is.
 #[derive(Debug)]
 pub struct Health {
-    /// What failed, where something did; the store keeps trying.
+    /// What failed, where something did; the store keeps trying, and binds all the same after
+    /// [`StoreError::NotIndexed`].
     pub state: Result<(), StoreError>,
     /// Since when it is so.
     pub since: DateTime<Utc>,
@@ -102,8 +105,12 @@ pub struct Figures {
     pub bindings: usize,
     /// How long it took to make bindings durable, each time for all who waited.
     pub syncs: Durations,
-    /// How often that failed.
+    /// Bindings that did not become durable.
     pub failures: u64,
+    /// How often the index and reports could not be written.
+    pub index_failures: u64,
+    /// Reports of sites that were dropped.
+    pub reports_dropped: u64,
 }
 
 /// Why the store did not do what was asked.
@@ -145,6 +152,9 @@ pub enum StoreError {
     /// What was to be written did not become durable, and is not in force.
     #[error("what was to be written did not become durable: {0}")]
     NotDurable(Arc<str>),
+    /// Bindings become durable, but the index and reports do not; the next start makes up for the index.
+    #[error("the index and reports of sites are not written: {0}")]
+    NotIndexed(Arc<str>),
     /// The store was closed.
     #[error("the store is closed")]
     Closed,
@@ -196,8 +206,10 @@ impl Bindings for Store {
     }
 
     fn report(&self, license: &LicenseId, host: &SiteHost, sighting: &Sighting<'_>) {
-        if self.held.is_news(license, host, sighting) {
-            self.reports.add(license, host, sighting);
+        if let Some(news) = self.held.news(license, host, sighting)
+            && self.reports.add(license, host, sighting)
+        {
+            news.was_noted();
         }
     }
 
@@ -206,11 +218,13 @@ impl Bindings for Store {
     }
 
     fn figures(&self) -> Figures {
-        let ledger = self.syncer.ledger();
+        let ledger = self.syncer.counts();
         Figures {
             bindings: self.held.count(),
             syncs: ledger.syncs.read(),
             failures: ledger.failures.load(Ordering::Relaxed),
+            index_failures: ledger.index_failures.load(Ordering::Relaxed),
+            reports_dropped: self.reports.dropped(),
         }
     }
 

@@ -103,13 +103,9 @@ impl Bindings {
         &self.0.license
     }
 
-    /// Whether a site says something else than the license's sites did last. Two sites in turn always do.
-    pub(super) fn is_news(&self, said: u64) -> bool {
-        let news = self.0.said.load(Ordering::Relaxed) != said;
-        if news {
-            self.0.said.store(said, Ordering::Relaxed);
-        }
-        news
+    /// What the license's sites said last.
+    pub(super) fn said(&self) -> &AtomicU64 {
+        &self.0.said
     }
 }
 

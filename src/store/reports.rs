@@ -38,9 +38,9 @@ impl Default for Reports {
 }
 
 impl Reports {
-    /// Takes over what a site said.
-    pub(super) fn add(&self, license: &LicenseId, host: &SiteHost, sighting: &Sighting<'_>) {
-        self.change(license, host, |report| report.note(sighting));
+    /// Takes over what a site said; whether there was room for it.
+    pub(super) fn add(&self, license: &LicenseId, host: &SiteHost, sighting: &Sighting<'_>) -> bool {
+        self.change(license, host, |report| report.note(sighting))
     }
 
     /// Empties a shard.
@@ -60,8 +60,8 @@ impl Reports {
         }
     }
 
-    /// Changes the report of a site; where none waits it is an empty one, if there is room.
-    fn change(&self, license: &LicenseId, host: &SiteHost, change: impl FnOnce(&mut Report)) {
+    /// Changes the report of a site; where none waits it is an empty one, if there is room. Whether there was.
+    fn change(&self, license: &LicenseId, host: &SiteHost, change: impl FnOnce(&mut Report)) -> bool {
         let mut shard = self.lock(shard_of(license));
         let known = shard.waiting.get_mut(license).and_then(|sites| sites.iter_mut().find(|(site, _)| site == host));
         if let Some((_, report)) = known {
@@ -73,12 +73,19 @@ impl Reports {
             shard.sites += 1;
         } else {
             self.dropped.fetch_add(1, Ordering::Relaxed);
+            return false;
         }
+        true
     }
 
-    /// How many reports were dropped since this was last asked.
-    pub(super) fn take_dropped(&self) -> u64 {
-        self.dropped.swap(0, Ordering::Relaxed)
+    /// How many reports were dropped.
+    pub(super) fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
+    }
+
+    /// How many sites' reports wait.
+    pub(super) fn waiting(&self) -> usize {
+        (0..SHARDS).map(|shard| self.lock(shard).sites).sum()
     }
 
     fn lock(&self, shard: usize) -> MutexGuard<'_, Shard> {

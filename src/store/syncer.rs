@@ -6,7 +6,7 @@
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -59,29 +59,24 @@ enum Message {
 pub(super) struct Syncer {
     queue: SyncSender<Message>,
     status: Arc<Mutex<Status>>,
-    ledger: Arc<LedgerCounts>,
+    counts: Arc<Counts>,
     thread: Mutex<Option<JoinHandle<Result<(), StoreError>>>>,
 }
 
-/// How writing to the ledger went.
+/// How writing went.
 #[derive(Default)]
-pub(super) struct LedgerCounts {
+pub(super) struct Counts {
+    /// How long the ledger took, failures included.
     pub syncs: Histogram,
+    /// Bindings that did not become durable.
     pub failures: AtomicU64,
-}
-
-impl LedgerCounts {
-    fn synced(&self, took: Duration, durable: bool) {
-        self.syncs.observe(took);
-        if !durable {
-            self.failures.fetch_add(1, Ordering::Relaxed);
-        }
-    }
+    /// Times that the index or reports could not be written.
+    pub index_failures: AtomicU64,
 }
 
 struct Status {
-    failure: Option<Failure>,
-    since: DateTime<Utc>,
+    ledger: Condition<Failure>,
+    index: Condition<Arc<str>>,
 }
 
 #[derive(Clone, PartialEq)]
@@ -90,26 +85,45 @@ enum Failure {
     Closed,
 }
 
+/// What fails, if something does, and since when it is so.
+struct Condition<F> {
+    failure: Option<F>,
+    since: DateTime<Utc>,
+}
+
+impl<F> Condition<F> {
+    fn new(failure: Option<F>) -> Self {
+        Self { failure, since: Utc::now() }
+    }
+
+    /// Whether it began or ceased to fail; what fails may be told in other words each time.
+    fn set(&mut self, failure: Option<F>) -> bool {
+        let news = self.failure.is_some() != failure.is_some();
+        *self = Self { failure, since: if news { Utc::now() } else { self.since } };
+        news
+    }
+}
+
 impl Syncer {
     pub(super) fn start(disk: impl Disk, held: Arc<Held>, reports: Arc<Reports>, write_behind: Duration) -> Self {
         let (queue, jobs) = sync_channel(QUEUE);
-        let status = Arc::new(Mutex::new(Status { failure: None, since: Utc::now() }));
-        let ledger = Arc::new(LedgerCounts::default());
+        let status = Status { ledger: Condition::new(None), index: Condition::new(None) };
+        let (status, counts) = (Arc::new(Mutex::new(status)), Arc::new(Counts::default()));
         let writer = Writer {
             disk,
             held,
             reports,
             status: status.clone(),
-            ledger: ledger.clone(),
+            counts: counts.clone(),
             next_shard: 0,
             turn: Turn::NEW,
-            index_failure: None,
+            dropped: 0,
         };
         let thread = std::thread::Builder::new().name("store".into()).spawn(move || writer.run(&jobs, write_behind));
         if let Err(error) = &thread {
             tracing::error!(%error, "the store's thread does not start");
         }
-        Self { queue, status, ledger, thread: Mutex::new(thread.ok()) }
+        Self { queue, status, counts, thread: Mutex::new(thread.ok()) }
     }
 
     /// Hands over a binding; never blocks.
@@ -122,17 +136,20 @@ impl Syncer {
 
     pub(super) fn health(&self) -> Health {
         let status = self.status.lock().unwrap_or_else(PoisonError::into_inner);
-        let state = match &status.failure {
-            None => Ok(()),
-            Some(Failure::NotDurable(reason)) => Err(StoreError::NotDurable(reason.clone())),
-            Some(Failure::Closed) => Err(StoreError::Closed),
-        };
-        Health { state, since: status.since }
+        let Status { ledger, index } = &*status;
+        match (&ledger.failure, &index.failure) {
+            (Some(Failure::Closed), _) => Health { state: Err(StoreError::Closed), since: ledger.since },
+            (Some(Failure::NotDurable(reason)), _) => {
+                Health { state: Err(StoreError::NotDurable(reason.clone())), since: ledger.since }
+            }
+            (None, Some(reason)) => Health { state: Err(StoreError::NotIndexed(reason.clone())), since: index.since },
+            (None, None) => Health { state: Ok(()), since: ledger.since.max(index.since) },
+        }
     }
 
-    /// How writing to the ledger went.
-    pub(super) fn ledger(&self) -> &LedgerCounts {
-        &self.ledger
+    /// How writing went.
+    pub(super) fn counts(&self) -> &Counts {
+        &self.counts
     }
 
     /// Writes what waits and ends the thread. Does nothing the second time.
@@ -158,12 +175,12 @@ struct Writer<D> {
     held: Arc<Held>,
     reports: Arc<Reports>,
     status: Arc<Mutex<Status>>,
-    ledger: Arc<LedgerCounts>,
+    counts: Arc<Counts>,
     /// The shard of reports that is written next.
     next_shard: usize,
     turn: Turn,
-    /// Why the index and reports are not written, if so. New sites are bound all the same.
-    index_failure: Option<Arc<str>>,
+    /// Dropped reports that were logged.
+    dropped: u64,
 }
 
 /// What is still to be written of the reports before the next sync of the index.
@@ -196,7 +213,8 @@ impl<D: Disk> Writer<D> {
             if closing {
                 return self.finish();
             }
-            // A part at a time, so that a binding waits for one sync more at most.
+            // A part at a time, so that a binding waits for one of them more at most: for one sync, and after each
+            // 16,384 records for sled to be closed and opened anew.
             if Instant::now() >= next_write_behind && !self.write_behind() {
                 self.retry();
                 next_write_behind = Instant::now() + write_behind;
@@ -208,7 +226,10 @@ impl<D: Disk> Writer<D> {
         let entries: Vec<_> = jobs.iter().map(|job| job.entry.clone()).collect();
         let started = Instant::now();
         let result = self.note(self.disk.append(&entries));
-        self.ledger.synced(started.elapsed(), result.is_ok());
+        self.counts.syncs.observe(started.elapsed());
+        if result.is_err() {
+            self.counts.failures.fetch_add(jobs.len() as u64, Ordering::Relaxed);
+        }
         for job in jobs {
             self.held.settle(job, result.clone());
         }
@@ -216,7 +237,7 @@ impl<D: Disk> Writer<D> {
 
     /// A disk that works again shows without anybody binding.
     fn retry(&self) {
-        let failing = self.status.lock().unwrap_or_else(PoisonError::into_inner).failure.is_some();
+        let failing = self.status().ledger.failure.is_some();
         if failing {
             // The result shows in the status, and nobody waits for it.
             let _ = self.note(self.disk.probe());
@@ -226,17 +247,25 @@ impl<D: Disk> Writer<D> {
     /// Writes the next part of what waits; whether there is more to do at once.
     fn write_behind(&mut self) -> bool {
         let written = self.try_write_behind();
-        let failure = written.as_ref().err().map(|error| Arc::from(error.to_string()));
-        if failure != self.index_failure && !matches!(written, Ok(true)) {
-            match &failure {
-                Some(reason) => tracing::error!(reason = &**reason, "the index and reports are not written"),
-                None => tracing::info!("the index and reports are written again"),
+        match &written {
+            // Only a whole turn shows that all of it works.
+            Ok(true) => {}
+            Ok(false) => {
+                if self.status().index.set(None) {
+                    tracing::info!("the index and reports are written again");
+                }
             }
-            self.index_failure = failure;
+            Err(error) => {
+                self.counts.index_failures.fetch_add(1, Ordering::Relaxed);
+                if self.status().index.set(Some(Arc::from(error.to_string()))) {
+                    tracing::error!(%error, "the index and reports are not written");
+                }
+            }
         }
-        match self.reports.take_dropped() {
-            0 => {}
-            dropped => tracing::warn!(dropped, "more sites reported than are written: reports were dropped"),
+        let dropped = self.reports.dropped();
+        if dropped > self.dropped {
+            let dropped = dropped - std::mem::replace(&mut self.dropped, dropped);
+            tracing::warn!(dropped, "more sites reported than are written: reports were dropped");
         }
         written.unwrap_or(false)
     }
@@ -269,12 +298,12 @@ impl<D: Disk> Writer<D> {
         let result = result.map_err(|error| Arc::from(error.to_string()));
         match &result {
             Ok(()) => {
-                if self.set_status(None) {
+                if self.status().ledger.set(None) {
                     tracing::info!("the store is durable again");
                 }
             }
             Err(reason) => {
-                if self.set_status(Some(Failure::NotDurable(Arc::clone(reason)))) {
+                if self.status().ledger.set(Some(Failure::NotDurable(Arc::clone(reason)))) {
                     tracing::error!(reason = &**reason, "the store does not become durable");
                 }
             }
@@ -282,21 +311,19 @@ impl<D: Disk> Writer<D> {
         result
     }
 
-    /// Notes how the disk is; whether that is news.
-    fn set_status(&self, failure: Option<Failure>) -> bool {
-        let mut status = self.status.lock().unwrap_or_else(PoisonError::into_inner);
-        let news = status.failure != failure;
-        if status.failure.is_some() != failure.is_some() {
-            status.since = Utc::now();
-        }
-        status.failure = failure;
-        news
+    fn status(&self) -> MutexGuard<'_, Status> {
+        self.status.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn finish(&mut self) -> Result<(), StoreError> {
         self.turn = Turn::LAST;
         while self.write_behind() {}
-        self.index_failure.take().map_or(Ok(()), |reason| Err(StoreError::NotDurable(reason)))
+        let Some(reason) = self.status().index.failure.take() else { return Ok(()) };
+        match self.reports.waiting() {
+            0 => {}
+            lost => tracing::error!(lost, "reports of sites could not be written and are lost"),
+        }
+        Err(StoreError::NotIndexed(reason))
     }
 }
 
@@ -304,6 +331,6 @@ impl<D> Drop for Writer<D> {
     // Also where the thread panics: nobody may believe in a store that writes no more.
     fn drop(&mut self) {
         let mut status = self.status.lock().unwrap_or_else(PoisonError::into_inner);
-        *status = Status { failure: Some(Failure::Closed), since: Utc::now() };
+        status.ledger = Condition::new(Some(Failure::Closed));
     }
 }

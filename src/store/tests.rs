@@ -129,6 +129,8 @@ impl Disk for Arc<Memory> {
     fn write_reports(&self, reports: &reports::Batch) -> io::Result<()> {
         let mut state = self.state.lock().unwrap();
         if state.refuses_reports {
+            state.events.push("reports refused");
+            self.changed.notify_all();
             return Err(io::Error::other("the disk is full"));
         }
         state.reports.extend(reports.clone());
@@ -261,7 +263,13 @@ async fn a_failing_sync_turns_everybody_away_and_gives_the_seats_back() {
     let (one, two) = (license(1, 1), license(2, 1));
     let tasks = [start_binding(&store, &one, "a.com").await, start_binding(&store, &one, "a.com").await];
     memory.wait_for("sync begins", 1);
+    let further = [start_binding(&store, &two, "a.com").await, start_binding(&store, &license(3, 1), "a.com").await];
     memory.end_sync(false);
+    memory.end_sync(false);
+    for task in further {
+        task.await.unwrap().unwrap_err();
+    }
+    assert_eq!(store.figures().failures, 3, "bindings, not syncs");
     for task in tasks {
         assert!(matches!(task.await.unwrap(), Err(StoreError::NotDurable(reason)) if &*reason == "the disk is full"));
     }
@@ -470,7 +478,7 @@ async fn reports_that_could_not_be_written_are_kept() {
     let (license, site) = (license(1, 1), host("a.com"));
     let report = Report { last_seen: Some(at(1)), ..Report::default() };
     store.report(&license.id, &site, &seen(1));
-    assert!(matches!(store.close(), Err(StoreError::NotDurable(_))));
+    assert!(matches!(store.close(), Err(StoreError::NotIndexed(_))));
     let waiting: reports::Batch = (0..reports::SHARDS).flat_map(|shard| store.reports.take(shard)).collect();
     assert_eq!(waiting, [(license.id, vec![(site, report)])].into());
 }
@@ -504,9 +512,53 @@ fn waiting_reports_are_bounded() {
     for number in 0..262 {
         reports.add(&license, &site(number), &seen(1));
     }
-    assert_eq!(reports.take_dropped(), 6);
-    reports.add(&license, &site(0), &seen(2));
-    assert_eq!(reports.take_dropped(), 0, "a site that waits already costs nothing more");
+    assert_eq!((reports.dropped(), reports.waiting()), (6, 256));
+    assert!(reports.add(&license, &site(0), &seen(2)), "a site that waits already costs nothing more");
+    assert_eq!((reports.dropped(), reports.waiting()), (6, 256));
+}
+
+#[tokio::test]
+async fn a_report_that_was_dropped_is_counted_each_time_and_taken_once_there_is_room() {
+    let (_, store) = on_memory();
+    let (license, site) = (license(1, 1), host("a.com"));
+    store.bind(&license, &site, at(1)).await.unwrap();
+    for number in 0..256 {
+        store.report(&license.id, &host(&format!("site-{number}.com")), &seen(1));
+    }
+    for dropped in 1..=3 {
+        store.report(&license.id, &site, &seen(1));
+        assert_eq!(store.figures().reports_dropped, dropped);
+    }
+    for shard in 0..reports::SHARDS {
+        store.reports.take(shard);
+    }
+    for _ in 0..2 {
+        store.report(&license.id, &site, &seen(1));
+        assert_eq!((store.figures().reports_dropped, store.reports.waiting()), (3, 1));
+    }
+    assert!(store.held.news(&license.id, &site, &seen(1)).is_none(), "what was taken is no news");
+}
+
+#[tokio::test]
+async fn an_index_that_is_not_written_is_told_and_counted_and_binds_all_the_same() {
+    let memory = Arc::new(Memory::default());
+    let store = Store::new(memory.clone(), Picture::default(), Duration::from_millis(1));
+    memory.state.lock().unwrap().refuses_reports = true;
+    let (license, site) = (license(1, 1), host("a.com"));
+    store.report(&license.id, &site, &seen(1));
+    memory.wait_for("reports refused", 3);
+    let health = store.health();
+    assert!(matches!(health.state, Err(StoreError::NotIndexed(reason)) if &*reason == "the disk is full"));
+    assert_eq!(store.health().since, health.since);
+    assert_eq!(store.bind(&license, &site, at(1)).await.unwrap(), Outcome::Bound);
+    assert!(matches!(store.health().state, Err(StoreError::NotIndexed(_))), "a good ledger does not hide it");
+    let Figures { failures, index_failures, .. } = store.figures();
+    assert!(failures == 0 && index_failures >= 2, "{failures} {index_failures}");
+
+    memory.state.lock().unwrap().refuses_reports = false;
+    let rounds = memory.events().iter().filter(|event| **event == "index synced").count();
+    memory.wait_for("index synced", rounds + 2);
+    assert!(store.health().state.is_ok());
 }
 
 #[tokio::test]

@@ -146,3 +146,25 @@ fn a_full_disk_turns_new_sites_away_serves_bound_ones_and_is_well_again_by_itsel
     let (exit, stdout, stderr) = run(&instance, &["bindings", "verify"]);
     assert!(exit == 0 && stdout.contains("agrees"), "{stdout}{stderr}");
 }
+
+#[test]
+fn an_index_that_cannot_be_written_shows_on_readyz_and_in_the_metrics_while_sites_are_bound() {
+    let license = License::new();
+    let instance = Instance::with_licenses(&[license.toml("sites = \"unlimited\"")]);
+    let server = Server::start_limitable(&instance, &[]);
+    assert_eq!(server.validate(&license, "a.com").code(), "ok");
+    // Room for some lines of the ledger, and none for the index.
+    server.limit_files(&(fs::metadata(instance.file(LEDGER)).unwrap().len() + 1_000).to_string());
+    assert_eq!(server.validate(&license, "b.com").code(), "ok");
+    eventually("the index has failed twice", SOON, || server.metric("countersign_index_failures_total") >= Some(2.0));
+    assert_eq!(server.part("store")["state"], "stale");
+    assert_eq!(get(server.admin, "/readyz").status, 200);
+    assert_eq!(server.metric("countersign_ledger_failures_total"), Some(0.0));
+    assert_eq!(server.validate(&license, "c.com").code(), "ok");
+    assert_eq!(server.log().matches("the index and reports are not written").count(), 1, "{}", server.log());
+    server.limit_files("unlimited");
+    eventually("the store is well again", SOON, || server.part("store")["state"] == "ok");
+    assert!(server.stop().success());
+    let (exit, stdout, stderr) = run(&instance, &["bindings", "verify"]);
+    assert!(exit == 0 && stdout.contains("agrees"), "{stdout}{stderr}");
+}
