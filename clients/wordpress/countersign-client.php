@@ -503,24 +503,62 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		 * @param callable(Memory): string $change
 		 */
 		private function exclusively( callable $change ): string {
-			require_once ABSPATH . 'wp-admin/includes/class-wp-upgrader.php';
-			$name = $this->config->name();
-			if ( ! \WP_Upgrader::create_lock( $name, MINUTE_IN_SECONDS ) ) {
+			if ( ! $this->where_the_lock_is( [ $this, 'lock' ] ) ) {
 				return 'busy';
 			}
 			try {
-				// What this process read before it had the lock may be out of date.
-				wp_cache_delete( 'alloptions', 'options' );
-				wp_cache_delete( $name, 'options' );
-				wp_cache_delete( get_current_network_id() . ':' . $name, 'site-options' );
-				$memory  = $this->memory();
+				$memory  = $this->fresh_memory();
 				$outcome = $change( $memory );
-				$value   = get_object_vars( $memory );
-				$this->config->network ? update_site_option( $name, $value ) : update_option( $name, $value, true );
+				$this->save( $memory );
 				return $outcome;
 			} finally {
-				\WP_Upgrader::release_lock( $name );
+				$this->where_the_lock_is( [ $this, 'unlock' ] );
 			}
+		}
+
+		/** A lock is an option of one site; what a network remembers needs one that all its sites share. */
+		private function where_the_lock_is( callable $do ): bool {
+			$this->config->network && switch_to_blog( get_main_site_id() );
+			try {
+				return $do();
+			} finally {
+				$this->config->network && restore_current_blog();
+			}
+		}
+
+		private function lock(): bool {
+			require_once ABSPATH . 'wp-admin/includes/class-wp-upgrader.php';
+			$name = $this->config->name();
+			if ( \WP_Upgrader::create_lock( $name, MINUTE_IN_SECONDS ) ) {
+				return true;
+			}
+			// One that a clock far ahead left would hold until time has caught up.
+			return (int) get_option( $name . '.lock' ) > time() + MINUTE_IN_SECONDS
+				&& $this->unlock() && \WP_Upgrader::create_lock( $name, MINUTE_IN_SECONDS );
+		}
+
+		private function unlock(): bool {
+			return \WP_Upgrader::release_lock( $this->config->name() );
+		}
+
+		/** The memory as it is stored now: what this process read before it had the lock may be out of date. */
+		private function fresh_memory(): Memory {
+			$name    = $this->config->name();
+			$network = get_current_network_id() . ':';
+			// SECURITY: that there was no such option is kept, too, and a blank memory would be written over a license.
+			foreach ( [ 'alloptions', 'notoptions', $name ] as $cached ) {
+				wp_cache_delete( $cached, 'options' );
+			}
+			foreach ( [ 'notoptions', $name ] as $cached ) {
+				wp_cache_delete( $network . $cached, 'site-options' );
+			}
+			return $this->memory();
+		}
+
+		private function save( Memory $memory ): void {
+			$name  = $this->config->name();
+			$value = get_object_vars( $memory );
+			$this->config->network ? update_site_option( $name, $value ) : update_option( $name, $value, true );
 		}
 	}
 

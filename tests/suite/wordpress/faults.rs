@@ -274,6 +274,13 @@ fn one_process_asks_at_a_time_and_one_that_died_is_not_waited_for() {
 }
 
 #[test]
+fn a_lock_that_a_clock_far_ahead_left_is_broken() {
+    let (_license, _vendor, mut site) = licensed_site(Core::Debian);
+    site.run("add_option('countersign_acme-forms.lock', time() + 9 * DAY_IN_SECONDS, '', 'no');");
+    assert_eq!(site.press("acme-forms", "check", "").notices(), [ACTIVE]);
+}
+
+#[test]
 fn where_wp_cron_does_not_run_an_administrators_page_catches_up() {
     let (_license, vendor, mut site) = licensed_site(Core::Npm);
     vendor.front.take_asked();

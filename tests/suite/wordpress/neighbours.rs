@@ -142,6 +142,54 @@ fn a_network_has_one_license_for_all_its_sites() {
     }
 }
 
+/// PHP that takes a stored row away, looks for it, puts it back as another process does, and then writes the memory.
+fn overtaken(table: &str, column: &str) -> String {
+    format!(
+        "global $wpdb; $name = 'countersign_acme-forms'; \
+         $row = $wpdb->get_row(\"SELECT * FROM $wpdb->{table} WHERE {column} = '$name'\", ARRAY_A); \
+         $wpdb->delete($wpdb->{table}, ['{column}' => $name]); wp_cache_flush(); \
+         {LICENSE} $license->memory(); $wpdb->insert($wpdb->{table}, $row); $license->tell('no_key'); \
+         echo $wpdb->get_var(\"SELECT count(*) FROM $wpdb->{table} WHERE {column} = '$name'\");"
+    )
+}
+
+/// What is behind the example's client.
+const LICENSE: &str = "$license = (function () { return $this->license; })->call(acme_forms_license());";
+
+#[test]
+fn a_page_that_began_before_an_activation_does_not_undo_it() {
+    for core in CORES {
+        let (license, table) = licensed();
+        let vendor = Vendor::new(&[table]);
+        let mut site = Site::new(core, HOST, &vendor.front);
+        site.install("acme-forms", &vendor.archive("1.0.0"));
+        site.press("acme-forms", "activate", &license.key);
+        assert_eq!(site.run(&overtaken("options", "option_name")), "1");
+        assert_eq!(site.vendor_sees("acme-forms")["active"], true);
+
+        let mut site = Site::network(core, HOST, &vendor.front);
+        site.install("acme-forms", &vendor.archive("1.0.0"));
+        site.press("acme-forms", "activate", &license.key);
+        assert_eq!(site.run(&overtaken("sitemeta", "meta_key")), "1");
+        assert_eq!(site.vendor_sees("acme-forms")["active"], true);
+    }
+}
+
+#[test]
+fn the_sites_of_a_network_that_share_a_license_share_its_lock() {
+    let (license, table) = licensed();
+    let vendor = Vendor::new(&[table]);
+    let mut site = Site::network(Core::Debian, HOST, &vendor.front);
+    site.run(&format!("wp_insert_site(['domain' => '{HOST}', 'path' => '/second/', 'network_id' => 1]);"));
+    site.install("acme-forms", &vendor.archive("1.0.0"));
+    site.press("acme-forms", "activate", &license.key);
+    let locked = "require ABSPATH . 'wp-admin/includes/class-wp-upgrader.php'; \
+        WP_Upgrader::create_lock('countersign_acme-forms'); switch_to_blog(2);";
+    let unlocked = "restore_current_blog(); WP_Upgrader::release_lock('countersign_acme-forms'); switch_to_blog(2);";
+    let validate = "echo $license->validate(), ' ';";
+    assert_eq!(site.run(&format!("{LICENSE} {locked} {validate} {unlocked} {validate}")), "busy ok ");
+}
+
 #[test]
 fn a_key_that_will_sign_from_tomorrow_on_can_be_pinned_today() {
     let (license, table) = licensed();
