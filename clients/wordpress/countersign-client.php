@@ -948,6 +948,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			add_filter( 'update_plugins_' . $host, [ $this, 'offer' ], 10, 3 );
 			add_filter( 'plugins_api', [ $this, 'describe' ], 10, 3 );
 			add_filter( 'upgrader_pre_download', [ $this, 'guard_download' ], 10, 4 );
+			add_filter( 'upgrader_source_selection', [ $this, 'keep_folder' ], 10, 4 );
 			add_action( 'requests-requests.before_redirect', [ $this, 'guard_redirect' ], 10, 5 );
 		}
 
@@ -1058,6 +1059,31 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 				$location       = Config::is_safe( $location ) ? $location : set_url_scheme( $location, 'https' );
 				$this->download = $location;
 			}
+		}
+
+		/**
+		 * Lets an update end up in the plugin's own folder, whatever the archive calls it: WordPress deletes the old folder,
+		 * and would find no plugin under its name any more.
+		 *
+		 * @param mixed                $source Where the archive was unpacked, or an error.
+		 * @param string               $parent
+		 * @param mixed                $upgrader
+		 * @param array<string, mixed> $extra
+		 * @return mixed
+		 */
+		public function keep_folder( $source, $parent, $upgrader, $extra = [] ) {
+			global $wp_filesystem;
+			if ( is_wp_error( $source ) || ( $extra['plugin'] ?? '' ) !== $this->config->plugin ) {
+				return $source;
+			}
+			$source = trailingslashit( $source );
+			$parent = trailingslashit( $parent );
+			$folder = $parent . dirname( $this->config->plugin ) . '/';
+			$whole  = $source !== $parent && $wp_filesystem->exists( $source . basename( $this->config->plugin ) );
+			if ( $whole && ( $source === $folder || $wp_filesystem->move( $source, $folder ) ) ) {
+				return $folder;
+			}
+			return new \WP_Error( 'countersign_archive', $this->config->texts->get( 'archive_refused' ) );
 		}
 
 		/**
@@ -1438,6 +1464,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 				// Updates.
 				'needs_wordpress'  => __( 'Version {version} is out, and needs WordPress {requires}.', $d ),
 				'needs_php'        => __( 'The update needs PHP {requires}.', $d ),
+				'archive_refused'  => __( 'The update was refused: its archive does not have this plugin in one folder.', $d ),
 				'download_refused' => __( 'The download was refused: it is not the one the license server named.', $d ),
 			];
 		}

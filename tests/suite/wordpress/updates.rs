@@ -163,3 +163,26 @@ fn only_the_download_that_the_manifest_names_is_installed_and_only_over_https() 
     assert_eq!(site.vendor_sees("acme-forms")["active"], true);
     assert!(site.row().0.contains("Version 1.0.0"));
 }
+
+#[test]
+fn an_archive_with_another_folder_updates_the_plugin_where_it_is_and_one_without_is_refused() {
+    for core in CORES {
+        let (vendor, mut site) = licensed_site(core);
+        vendor.release("1.1.0", |text| text);
+        for (prefix, whole) in [("", false), ("acme-forms/trunk/", false), ("acme-forms-1.1.0/", true)] {
+            vendor.put_online_in(prefix, "1.1.0");
+            site.check_again();
+            let answer = site.update_now();
+            assert_eq!(answer["success"], whole, "{prefix}: {answer}");
+            if !whole {
+                let refused = "The update was refused: its archive does not have this plugin in one folder.";
+                assert_eq!(answer["data"]["errorMessage"], refused, "{prefix}: {answer}");
+            }
+            let (row, _) = site.row();
+            let version = if whole { "Version 1.1.0" } else { "Version 1.0.0" };
+            assert!(row.contains(version) && row.contains("Deactivate"), "{prefix}: {row}");
+            assert_eq!(site.vendor_sees("acme-forms")["active"], true, "{prefix}");
+        }
+        assert_eq!(site.complaints(), [""; 0]);
+    }
+}

@@ -74,15 +74,27 @@ impl Vendor {
 
     /// The archive of a version, as git makes it.
     pub fn archive(&self, version: &str) -> Vec<u8> {
+        self.archive_in(&format!("{}/", self.slug), version)
+    }
+
+    fn archive_in(&self, prefix: &str, version: &str) -> Vec<u8> {
         let mut git = Command::new("git");
         git.current_dir(self.instance.file("plugin.git")).args(["archive", "--format=zip"]);
-        let output = git.args([&format!("--prefix={}/", self.slug), &format!("v{version}")]).output().unwrap();
+        let output = git.args([&format!("--prefix={prefix}"), &format!("v{version}")]).output().unwrap();
         assert!(output.status.success(), "{output:?}");
         output.stdout
     }
 
+    /// Serves the archive of a version with its files in another folder, or in none.
+    pub fn put_online_in(&self, prefix: &str, version: &str) {
+        self.put_archive_online(version, self.archive_in(prefix, version));
+    }
+
     fn put_online(&self, version: &str) {
-        let archive = self.archive(version);
+        self.put_archive_online(version, self.archive(version));
+    }
+
+    fn put_archive_online(&self, version: &str, archive: Vec<u8>) {
         let zip = [("Content-Type", "application/zip")];
         self.front.put(&format!("/downloads/{}-{version}.zip", self.slug), response(200, &zip, archive));
     }
