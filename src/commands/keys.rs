@@ -28,7 +28,8 @@ pub const DEFAULT_BITS: u16 = 3072;
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   countersign keys generate
-  countersign keys generate --rotate
+  countersign keys generate --out next.pem
+  countersign keys rotate next.pem
   countersign keys list
   countersign keys publish")]
 pub struct Args {
@@ -41,11 +42,24 @@ enum Verb {
     /// Make a signing key; never overwrites one
     #[command(after_help = "Examples:
   countersign keys generate
+  countersign keys generate --out next.pem
   countersign keys generate --rotate --bits 4096
 
-The instance's own key is published at once. With --rotate, the public half of the old one is kept:
-clients can still verify what it signed.")]
+The instance's own key is published at once. With --rotate, it signs at once, too, and the public half of
+the old one is kept. Clients that pin keys must know a key before it signs: make it with --out, which
+prints its public half, pin that in a release of your plugins, and when your customers have the release,
+let `keys rotate` put it in the signing key's place.")]
     Generate(GenerateArgs),
+    /// Let a prepared key sign; the public half of the one before is kept
+    #[command(after_help = "Example:
+  countersign keys rotate next.pem
+
+The file is one that `keys generate --out` made. It is moved to the signing key's place.")]
+    Rotate {
+        /// The private key that signs from now on
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+    },
     /// Show the signing key and those before it
     #[command(after_help = "Examples:
   countersign keys list
@@ -68,10 +82,10 @@ struct GenerateArgs {
     /// Size of the key
     #[arg(long, value_name = "BITS", default_value_t = DEFAULT_BITS, value_parser = clap::value_parser!(u16).range(2048..=4096))]
     bits: u16,
-    /// Put it in the place of the signing key, which is retired
+    /// Put it in the place of the signing key, which is retired, and sign with it at once
     #[arg(long)]
     rotate: bool,
-    /// Write it to this file in place of the instance's own, and do not publish it
+    /// Write it to this file in place of the instance's own, and print its public half without publishing it
     #[arg(long, value_name = "FILE", conflicts_with = "rotate")]
     out: Option<PathBuf>,
 }
@@ -90,6 +104,9 @@ pub enum KeyError {
     /// A key is never overwritten.
     #[error("{}: is already there", .0.display())]
     Exists(PathBuf),
+    /// The key to rotate to is the signing key.
+    #[error("{}: is the signing key already", .0.display())]
+    Current(PathBuf),
     /// A public key is not one, or of a size that is not used.
     #[error("{}: cannot be used", path.display())]
     Public {
@@ -116,6 +133,7 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     let paths = &config.paths;
     let text = match &args.verb {
         Verb::Generate(args) => generate(args, paths),
+        Verb::Rotate { file } => rotate_to(file, paths),
         Verb::List { json } => list(*json, paths),
         Verb::Publish => publish(paths),
     }?;
@@ -136,25 +154,41 @@ fn generate(args: &GenerateArgs, paths: &Paths) -> Result<String, Failure> {
         Some(file) => {
             let (private, public) = new_key(bits)?;
             write_private(file, &private, "choose another file")?;
-            Ok(format!("{}: {} bits, key {}\n", file.display(), public.bits(), public.key_id()))
+            Ok(format!("{}: {} bits, key {}\n{}", file.display(), public.bits(), public.key_id(), public.to_pem()))
         }
-        None if args.rotate => rotate(paths, bits),
+        None if args.rotate => {
+            let (private, public) = new_key(bits)?;
+            replace_current(paths, &read_key(&paths.signing_key)?, &private, &public)
+        }
         None => Ok(format!("{}: {bits} bits, key {}\n", paths.signing_key.display(), create(paths, bits)?)),
     }
 }
 
-fn rotate(paths: &Paths, bits: u16) -> Result<String, Failure> {
-    let old = read_current(paths)?;
-    let (private, public) = new_key(bits)?;
+fn rotate_to(file: &Path, paths: &Paths) -> Result<String, Failure> {
+    let old = read_key(&paths.signing_key)?;
+    let public = read_key(file)?;
+    if public == old {
+        return Err(
+            Failure::from(KeyError::Current(file.to_owned())).hint("prepare another with `keys generate --out`")
+        );
+    }
+    let private = fs::read_to_string(file).map(Zeroizing::new).map_err(|source| io_error(file, source))?;
+    let told = replace_current(paths, &old, &private, &public)?;
+    fs::remove_file(file).map_err(|source| io_error(file, source))?;
+    Ok(told)
+}
+
+fn replace_current(paths: &Paths, old: &PublicKey, private: &str, public: &PublicKey) -> Result<String, Failure> {
     let retired = paths.retired_keys.join(format!("{}.pem", old.key_id()));
     write_public(&retired, old.to_pem().as_bytes())?;
     // Published before the server can sign with it: no statement names a key that clients cannot get.
-    publish_all(paths, &public)?;
+    publish_all(paths, public)?;
     durable_file::replace(&paths.signing_key, private.as_bytes())
         .map_err(|source| io_error(&paths.signing_key, source))?;
     Ok(format!(
-        "{}: {bits} bits, key {}\n{}: the key before it, retired\n",
+        "{}: {} bits, key {}\n{}: the key before it, retired\n",
         paths.signing_key.display(),
+        public.bits(),
         public.key_id(),
         retired.display()
     ))
@@ -195,7 +229,7 @@ fn list(json: bool, paths: &Paths) -> Result<String, Failure> {
         state: &'static str,
         file: &'a Path,
     }
-    let current = read_current(paths)?;
+    let current = read_key(&paths.signing_key)?;
     let keys = all_keys(paths, &current)?;
     let state = |listed: &Listed| if listed.current { "current" } else { "retired" };
     if json {
@@ -214,7 +248,7 @@ fn list(json: bool, paths: &Paths) -> Result<String, Failure> {
 }
 
 fn publish(paths: &Paths) -> Result<String, Failure> {
-    let current = read_current(paths)?;
+    let current = read_key(&paths.signing_key)?;
     let written = publish_all(paths, &current)?;
     Ok(written.iter().map(|file| format!("{}\n", file.display())).collect())
 }
@@ -265,9 +299,9 @@ fn is_pem(path: &Path) -> bool {
     !hidden && path.extension().is_some_and(|extension| extension == "pem")
 }
 
-/// The public half of the signing key.
-fn read_current(paths: &Paths) -> Result<PublicKey, Failure> {
-    SigningKey::load(&paths.signing_key).map(|key| key.public().clone()).map_err(|error| {
+/// The public half of a private key.
+fn read_key(file: &Path) -> Result<PublicKey, Failure> {
+    SigningKey::load(file).map(|key| key.public().clone()).map_err(|error| {
         let hint = error.hint();
         Failure::input(error).hint(hint)
     })
@@ -280,7 +314,7 @@ fn io_error(path: &Path, source: io::Error) -> KeyError {
 impl From<KeyError> for Failure {
     fn from(error: KeyError) -> Self {
         match error {
-            KeyError::Exists(_) | KeyError::Public { .. } => Self::input(error),
+            KeyError::Exists(_) | KeyError::Current(_) | KeyError::Public { .. } => Self::input(error),
             KeyError::Io { .. } | KeyError::Generate(_) => Self::environment(error),
         }
     }
@@ -321,7 +355,7 @@ mod tests {
         instance.generate(false, None).unwrap();
         let path = &instance.1.signing_key;
         assert_eq!(fs::metadata(path).unwrap().permissions().mode() & 0o777, 0o600);
-        let key = read_current(&instance.1).unwrap();
+        let key = read_key(&instance.1.signing_key).unwrap();
         let published = fs::read_to_string(instance.1.public.join(format!("keys/{}.pem", key.key_id()))).unwrap();
         assert_eq!(PublicKey::from_pem(&published).unwrap(), key);
         let jwks = instance.json("public/.well-known/jwks.json");
@@ -350,9 +384,9 @@ mod tests {
     fn rotation_keeps_the_public_half_of_every_key_before() {
         let instance = Instance::new();
         instance.generate(false, None).unwrap();
-        let first = read_current(&instance.1).unwrap();
+        let first = read_key(&instance.1.signing_key).unwrap();
         instance.generate(true, None).unwrap();
-        let second = read_current(&instance.1).unwrap();
+        let second = read_key(&instance.1.signing_key).unwrap();
         instance.generate(true, None).unwrap();
         assert_eq!(fs::metadata(&instance.1.signing_key).unwrap().permissions().mode() & 0o777, 0o600);
         let rows: serde_json::Value = serde_json::from_str(&list(true, &instance.1).unwrap()).unwrap();
@@ -366,6 +400,31 @@ mod tests {
         }
         assert_eq!(instance.json("public/.well-known/jwks.json")["keys"].as_array().unwrap().len(), 3);
         assert_eq!(instance.public_keys(), 3);
+    }
+
+    #[test]
+    fn a_key_is_prepared_pinned_and_only_then_signs() {
+        let instance = Instance::new();
+        instance.generate(false, None).unwrap();
+        let old = read_key(&instance.1.signing_key).unwrap();
+        let next = instance.0.path().join("next.pem");
+        let told = instance.generate(false, Some(next.clone())).unwrap();
+        let pinned = PublicKey::from_pem(&told[told.find("-----BEGIN PUBLIC KEY-----").unwrap()..]).unwrap();
+        assert_eq!((read_key(&instance.1.signing_key).unwrap(), instance.public_keys()), (old.clone(), 1));
+
+        let told = rotate_to(&next, &instance.1).unwrap();
+        assert!(told.contains(pinned.key_id()) && told.contains(old.key_id()), "{told}");
+        assert_eq!(read_key(&instance.1.signing_key).unwrap(), pinned);
+        assert_eq!(fs::metadata(&instance.1.signing_key).unwrap().permissions().mode() & 0o777, 0o600);
+        assert!(!next.exists() && instance.1.retired_keys.join(format!("{}.pem", old.key_id())).exists());
+        assert_eq!(instance.json("public/.well-known/jwks.json")["keys"].as_array().unwrap().len(), 2);
+
+        let failure = rotate_to(&instance.1.signing_key, &instance.1).unwrap_err();
+        assert!(failure.error.to_string().ends_with("signing.pem: is the signing key already"), "{}", failure.error);
+        assert!(instance.1.signing_key.exists());
+        fs::write(&next, "no key").unwrap();
+        assert!(rotate_to(&next, &instance.1).is_err());
+        assert_eq!(read_key(&instance.1.signing_key).unwrap(), pinned);
     }
 
     #[test]
