@@ -295,9 +295,26 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			return $this->grants() && $this->elapsed() <= $this->grace();
 		}
 
-		/** The whole grace period in seconds. */
+		/** The whole grace period in seconds; two hours at least, or the license would lapse between two validations. */
 		public function grace(): int {
-			return $this->grants() ? $this->statement['grace_period_hours'] * HOUR_IN_SECONDS : 0;
+			return $this->grants() ? max( 2, $this->statement['grace_period_hours'] ) * HOUR_IN_SECONDS : 0;
+		}
+
+		/** Seconds until the server may be asked again; what it asked for is a day at most, so more is another clock's. */
+		public function pause(): int {
+			$pause = $this->not_before - time();
+			return $pause <= DAY_IN_SECONDS ? max( 0, $pause ) : 0;
+		}
+
+		/**
+		 * Seconds until the next question in the background. What a clock that was ahead has planned is not waited for, and
+		 * neither is there a reason to wait where the statement was lost, or its grace ran out, without a question.
+		 */
+		public function wait(): int {
+			$wait      = $this->next - time();
+			$went_back = $this->seen > time() + HOUR_IN_SECONDS || $wait > DAY_IN_SECONDS;
+			$lapsed    = null === $this->statement || ( $this->grants() && ! $this->is_active() );
+			return $went_back || ( $lapsed && ! $this->failures ) ? $this->pause() : max( 0, $wait );
 		}
 
 		public function condition(): string {
@@ -331,7 +348,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		}
 
 		public function hook(): void {
-			add_action( $this->config->name(), [ $this, 'validate' ] );
+			add_action( $this->config->name(), [ $this, 'validate_if_due' ] );
 			add_action( 'init', [ $this, 'schedule' ] );
 			add_action( 'admin_init', [ $this, 'look_at_clock' ] );
 			add_action( 'admin_footer', [ $this, 'catch_up_later' ] );
@@ -370,29 +387,38 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		}
 
 		/**
-		 * Asks about the key that is kept: in the background, or because a person wants to know.
+		 * Asks about the key that is kept, because a person wants to know.
 		 *
 		 * @return string What came of it: a Texts name.
 		 */
 		public function validate(): string {
-			return $this->exclusively(
+			return $this->exclusively( [ $this, 'ask' ] );
+		}
+
+		/** Asks in the background. Each site of a network may plan that, and one that asked has asked for all. */
+		public function validate_if_due(): void {
+			$this->exclusively(
 				function ( Memory $memory ): string {
-					if ( '' === $memory->key ) {
-						return Memory::CONDITION_NO_KEY;
-					}
-					if ( time() < $memory->not_before && $memory->not_before - time() <= DAY_IN_SECONDS ) {
-						return 'not_before';
-					}
-					$answer = $this->server->validate( $memory->key, $memory );
-					if ( ! $answer->statement ) {
-						$this->fail( $memory, $answer );
-						return 'no_answer';
-					}
-					$memory->learn( $memory->key, $answer->statement );
-					$this->plan( $memory );
-					return $answer->statement['code'];
+					return $memory->wait() ? '' : $this->ask( $memory );
 				}
 			);
+		}
+
+		private function ask( Memory $memory ): string {
+			if ( '' === $memory->key ) {
+				return Memory::CONDITION_NO_KEY;
+			}
+			if ( $memory->pause() ) {
+				return 'not_before';
+			}
+			$answer = $this->server->validate( $memory->key, $memory );
+			if ( ! $answer->statement ) {
+				$this->fail( $memory, $answer );
+				return 'no_answer';
+			}
+			$memory->learn( $memory->key, $answer->statement );
+			$this->plan( $memory );
+			return $answer->statement['code'];
 		}
 
 		/** Forgets the key and all that was learned with it. The server is not told: its owner releases the site. */
@@ -420,16 +446,21 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 
 		/** The server refused an update, unsigned: nothing changes, but a signed answer is wanted soon. */
 		public function doubt(): void {
-			$soon    = time() + MINUTE_IN_SECONDS;
-			$planned = (int) wp_next_scheduled( $this->config->name() );
-			if ( $planned > $soon && $this->memory()->elapsed() > HOUR_IN_SECONDS ) {
-				$this->reschedule( $soon );
+			$memory = $this->memory();
+			if ( $memory->wait() > MINUTE_IN_SECONDS && $memory->elapsed() > HOUR_IN_SECONDS ) {
+				$this->exclusively(
+					function ( Memory $memory ): string {
+						$memory->next = time() + MINUTE_IN_SECONDS;
+						return '';
+					}
+				);
+				$this->schedule();
 			}
 		}
 
-		/** Keeps a validation planned; one that is planned for beyond the next two days was planned by another clock. */
+		/** Keeps a validation planned for when it is due. */
 		public function schedule(): void {
-			if ( $this->config->runs_network_wide() && ! is_main_site() ) {
+			if ( $this->config->network && $this->config->runs_network_wide() && ! is_main_site() ) {
 				return;
 			}
 			$memory = $this->memory();
@@ -437,8 +468,9 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 				return;
 			}
 			$planned = (int) wp_next_scheduled( $this->config->name() );
-			if ( ! $planned || $planned > time() + 2 * DAY_IN_SECONDS ) {
-				$this->reschedule( min( max( $memory->next, time() ), time() + DAY_IN_SECONDS ) );
+			$due     = time() + max( MINUTE_IN_SECONDS, $memory->wait() );
+			if ( ! $planned || $planned > $due ) {
+				$this->reschedule( $due );
 			}
 		}
 
@@ -456,7 +488,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 
 		public function catch_up(): void {
 			function_exists( 'fastcgi_finish_request' ) && fastcgi_finish_request();
-			$this->validate();
+			$this->validate_if_due();
 		}
 
 		/** Looks at the clock once an hour, and whenever it went back. */

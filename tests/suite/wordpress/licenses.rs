@@ -156,3 +156,27 @@ fn a_vendor_says_it_in_other_words_and_other_languages() {
     assert!(page.text().contains("Activate Jetzt prüfen Remove from this site"), "{}", page.text());
     assert_eq!(site.complaints(), [""; 0]);
 }
+
+#[test]
+fn a_vendor_says_who_may_change_the_license_and_which_archive_it_is() {
+    let (license, table) = licensed();
+    let build_id = "0b8f7c1e-6f0a-4a53-9d0e-3f2a6c5b4d7e";
+    let domain = "'text_domain' => 'acme-forms'";
+    let settings = format!("'capability' => 'edit_pages', 'build_id' => '{build_id}', {domain}");
+    let set = |text: String| text.replace(domain, &settings);
+    let vendor = Vendor::of("acme-forms", Front::new(), shared_keys(), &[table], set);
+    let mut site = Site::new(Core::Npm, HOST, &vendor.front);
+    site.install("acme-forms", &vendor.archive("1.0.0"));
+    assert_eq!(site.press("acme-forms", "activate", &license.key).notices(), [ACTIVE]);
+    site.pass(61);
+    site.admin.get("/wp-admin/update-core.php?force-check=1");
+    let asked = vendor.front.take_asked();
+    let (validations, updates): (Vec<_>, Vec<_>) = asked.iter().partition(|asked| asked.is_validation());
+    assert_eq!(validations[0].json()["build_id"], build_id);
+    assert!(updates.last().unwrap().target.contains(&format!("build_id={build_id}")), "{updates:?}");
+
+    site.run("wp_update_user(['ID' => 1, 'role' => 'editor']);");
+    assert_eq!(site.press("acme-forms", "check", "").notices(), [ACTIVE]);
+    site.run("wp_update_user(['ID' => 1, 'role' => 'author']);");
+    assert_eq!(site.admin.get(&site.license_page("acme-forms")).status, 403);
+}

@@ -6,6 +6,7 @@ mod faults;
 mod front;
 mod licenses;
 mod neighbours;
+mod networks;
 mod other_clients;
 mod php_versions;
 mod site;
@@ -25,6 +26,9 @@ const LIVE: Duration = Duration::from_secs(20);
 
 /// The notice of a license that is good.
 const ACTIVE: &str = "The license is active on this site.";
+
+/// PHP that fetches what is behind the example's client.
+const LICENSE: &str = "$license = (function () { return $this->license; })->call(acme_forms_license());";
 
 /// A license for Acme Forms on one site, with 72 hours of grace.
 fn licensed() -> (License, String) {

@@ -1,9 +1,9 @@
-//! A client among others: two plugins with two versions of it, a network of sites, and what is left when a plugin goes.
+//! A client among others: two plugins with two versions of it, other processes, and what is left when a plugin goes.
 
 use super::front::Front;
 use super::site::{CORES, Core, Site};
 use super::vendor::Vendor;
-use super::{ACTIVE, HOST, LIVE, licensed};
+use super::{ACTIVE, HOST, LICENSE, LIVE, licensed};
 use crate::support::License;
 use crate::support::instance::{new_keys, shared_keys};
 
@@ -109,39 +109,6 @@ fn two_plugins_whose_authors_forgot_the_namespace_work_and_are_told() {
     assert!(!complaints.is_empty() && complaints.iter().all(|line| line.contains(told)), "{complaints:?}");
 }
 
-#[test]
-fn a_network_has_one_license_for_all_its_sites() {
-    for core in CORES {
-        let (license, table) = licensed();
-        let vendor = Vendor::new(&[table]);
-        let mut site = Site::network(core, HOST, &vendor.front);
-        site.run(&format!("wp_insert_site(['domain' => '{HOST}', 'path' => '/second/', 'network_id' => 1]);"));
-        site.install("acme-forms", &vendor.archive("1.0.0"));
-        assert_eq!(site.press("acme-forms", "activate", &license.key).notices()[0], ACTIVE);
-        let second = site.visitor().get("/second/?vendor=acme_forms_license").html;
-        assert!(second.contains("\"active\":true"), "{second}");
-        let asked = vendor.front.take_asked();
-        let sites: Vec<_> = asked.iter().filter(|asked| asked.is_validation()).map(|asked| asked.json()).collect();
-        assert_eq!(sites.len(), 1);
-        assert_eq!(sites[0]["site_url"], format!("http://{HOST}/"));
-        // The page is the network's, not a site's.
-        assert_ne!(site.admin.get("/wp-admin/options-general.php?page=acme-forms-license").status, 200);
-        assert_ne!(site.admin.get("/second/wp-admin/options-general.php?page=acme-forms-license").status, 200);
-
-        // Sites plan nothing of their own, whoever visits them.
-        let planned = "switch_to_blog(2); echo wp_next_scheduled('countersign_acme-forms') ? 'planned' : 'nothing';";
-        assert_eq!(site.run(planned), "nothing");
-        site.pass(25 * 3600);
-        site.cron();
-        assert_eq!(vendor.front.take_asked().iter().filter(|asked| asked.is_validation()).count(), 1);
-        assert_eq!(site.complaints(), [""; 0]);
-
-        let uninstalled = "Acme\\Forms\\License\\Client::uninstall('acme-forms'); \
-            echo json_encode([get_site_option('countersign_acme-forms'), wp_next_scheduled('countersign_acme-forms')]);";
-        assert_eq!(site.run(uninstalled), "[false,false]");
-    }
-}
-
 /// PHP that takes a stored row away, looks for it, puts it back as another process does, and then writes the memory.
 fn overtaken(table: &str, column: &str) -> String {
     format!(
@@ -152,9 +119,6 @@ fn overtaken(table: &str, column: &str) -> String {
          echo $wpdb->get_var(\"SELECT count(*) FROM $wpdb->{table} WHERE {column} = '$name'\");"
     )
 }
-
-/// What is behind the example's client.
-const LICENSE: &str = "$license = (function () { return $this->license; })->call(acme_forms_license());";
 
 #[test]
 fn a_page_that_began_before_an_activation_does_not_undo_it() {
@@ -173,21 +137,6 @@ fn a_page_that_began_before_an_activation_does_not_undo_it() {
         assert_eq!(site.run(&overtaken("sitemeta", "meta_key")), "1");
         assert_eq!(site.vendor_sees("acme-forms")["active"], true);
     }
-}
-
-#[test]
-fn the_sites_of_a_network_that_share_a_license_share_its_lock() {
-    let (license, table) = licensed();
-    let vendor = Vendor::new(&[table]);
-    let mut site = Site::network(Core::Debian, HOST, &vendor.front);
-    site.run(&format!("wp_insert_site(['domain' => '{HOST}', 'path' => '/second/', 'network_id' => 1]);"));
-    site.install("acme-forms", &vendor.archive("1.0.0"));
-    site.press("acme-forms", "activate", &license.key);
-    let locked = "require ABSPATH . 'wp-admin/includes/class-wp-upgrader.php'; \
-        WP_Upgrader::create_lock('countersign_acme-forms'); switch_to_blog(2);";
-    let unlocked = "restore_current_blog(); WP_Upgrader::release_lock('countersign_acme-forms'); switch_to_blog(2);";
-    let validate = "echo $license->validate(), ' ';";
-    assert_eq!(site.run(&format!("{LICENSE} {locked} {validate} {unlocked} {validate}")), "busy ok ");
 }
 
 #[test]

@@ -9,7 +9,7 @@ add_filter('pre_http_request', function ($response, array $arguments, string $ur
         return $response;
     }
     // WordPress asks itself, after an automatic update for example, whether it is well.
-    if (parse_url(WP_HOME, PHP_URL_HOST) === $host && isset($_SERVER['SERVER_PORT'])) {
+    if (parse_url(getenv('WORDPRESS_HOME'), PHP_URL_HOST) === $host && isset($_SERVER['SERVER_PORT'])) {
         $arguments['headers']['Host'] = $host;
         return wp_remote_request(str_replace("//$host", "//127.0.0.1:{$_SERVER['SERVER_PORT']}", $url), $arguments);
     }
@@ -29,6 +29,13 @@ add_filter('http_allowed_safe_ports', fn(array $ports) => [...$ports, parse_url(
 
 // Its weekly look at the site's health asks PHP's MySQL for its version.
 add_action('wp_loaded', fn() => remove_all_actions('wp_site_health_scheduled_check'));
+
+// /second/?cron: what is due on a site of a network, whose own wp-cron.php PHP's server would look for in a folder.
+add_action('wp_loaded', function () {
+    if (isset($_GET['cron'])) {
+        require ABSPATH . 'wp-cron.php';
+    }
+});
 
 // /?vendor=<function>: what the client of that plugin says, and what saying it costs.
 add_action('wp_loaded', function () {

@@ -3,10 +3,12 @@
 
 define('SITE', getenv('WORDPRESS_SITE'));
 // The address is the customer's, whatever port the tests reach it on.
-define('WP_HOME', getenv('WORDPRESS_HOME'));
-define('WP_SITEURL', WP_HOME);
+if (!getenv('WORDPRESS_NETWORK')) {
+    define('WP_HOME', getenv('WORDPRESS_HOME'));
+    define('WP_SITEURL', WP_HOME);
+}
 define('WP_CONTENT_DIR', SITE . '/wp-content');
-define('WP_CONTENT_URL', WP_HOME . '/wp-content');
+define('WP_CONTENT_URL', getenv('WORDPRESS_HOME') . '/wp-content');
 define('WP_TEMP_DIR', SITE . '/tmp');
 
 define('DB_ENGINE', 'sqlite');
@@ -28,7 +30,7 @@ foreach (['AUTH', 'SECURE_AUTH', 'LOGGED_IN', 'NONCE'] as $name) {
 if (getenv('WORDPRESS_NETWORK')) {
     define('MULTISITE', true);
     define('SUBDOMAIN_INSTALL', false);
-    define('DOMAIN_CURRENT_SITE', parse_url(WP_HOME, PHP_URL_HOST));
+    define('DOMAIN_CURRENT_SITE', parse_url(getenv('WORDPRESS_HOME'), PHP_URL_HOST));
     define('PATH_CURRENT_SITE', '/');
     define('SITE_ID_CURRENT_SITE', 1);
     define('BLOG_ID_CURRENT_SITE', 1);
