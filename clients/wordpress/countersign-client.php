@@ -253,6 +253,9 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 					$memory->$name = $value;
 				}
 			}
+			if ( null !== $memory->statement && '' !== Statement::flaw( $memory->statement ) ) {
+				$memory->statement = null;
+			}
 			return $memory;
 		}
 
@@ -783,29 +786,50 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		}
 
 		/**
-		 * @return array<string, mixed>
-		 * @throws Not_Genuine Where a member is missing or of another type.
+		 * What is wrong with a statement's members; empty where each is there and of its type.
+		 *
+		 * @param mixed $members
 		 */
-		private static function read( string $json ): array {
-			$members = json_decode( $json, true, 8 );
-			$kinds   = [
+		public static function flaw( $members ): string {
+			$kinds = [
 				'status'             => 'is_string',
 				'code'               => 'is_string',
 				'issued_at'          => 'is_string',
 				'grace_period_hours' => 'is_int',
 				'domain'             => 'is_string',
-				'modules'            => 'is_array',
+				'modules'            => [ __CLASS__, 'are_texts' ],
 				'features'           => 'is_array',
 			];
 			foreach ( $kinds as $member => $is_kind ) {
 				if ( ! is_array( $members ) || ! isset( $members[ $member ] ) || ! $is_kind( $members[ $member ] ) ) {
-					throw new Not_Genuine( "it has no $member" );
+					return "it has no $member";
 				}
 			}
-			if ( ! preg_match( '/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/D', $members['issued_at'] ) ) {
-				throw new Not_Genuine( 'its time is not readable' );
+			// These two are not in every statement.
+			foreach ( [ 'expires', 'bound_domain' ] as $member ) {
+				if ( ! is_string( $members[ $member ] ?? '' ) ) {
+					return "its $member is not readable";
+				}
+			}
+			$time = '/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/D';
+			return preg_match( $time, $members['issued_at'] ) ? '' : 'its time is not readable';
+		}
+
+		/**
+		 * @return array<string, mixed>
+		 * @throws Not_Genuine Where a member is missing or of another type.
+		 */
+		private static function read( string $json ): array {
+			$members = json_decode( $json, true, 8 );
+			if ( '' !== self::flaw( $members ) ) {
+				throw new Not_Genuine( self::flaw( $members ) );
 			}
 			return $members;
+		}
+
+		/** @param mixed $members */
+		private static function are_texts( $members ): bool {
+			return is_array( $members ) && array_filter( $members, 'is_string' ) === $members;
 		}
 
 		/** An internationalized name as it stands in the DNS; without PHP's intl, with what WordPress has for it. */
