@@ -1088,8 +1088,12 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			if ( false !== $reply || ( $extra['plugin'] ?? '' ) !== $this->config->plugin ) {
 				return $reply;
 			}
-			$manifest       = $this->known( $this->config->header( 'Version' ) ) ?? [];
+			$installed      = $this->config->header( 'Version' );
+			$manifest       = $this->known( $installed ) ?? $this->ask( $installed );
 			$this->download = self::package( $manifest );
+			if ( ! $manifest ) {
+				return new \WP_Error( 'countersign_unknown', $this->config->texts->get( 'download_unknown' ) );
+			}
 			if ( '' === $this->download || $package !== $this->download ) {
 				return new \WP_Error( 'countersign_download', $this->config->texts->get( 'download_refused' ) );
 			}
@@ -1521,6 +1525,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 				'needs_wordpress'  => __( 'Version {version} is out, and needs WordPress {requires}.', $d ),
 				'needs_php'        => __( 'The update needs PHP {requires}.', $d ),
 				'archive_refused'  => __( 'The update was refused: its archive does not have this plugin in one folder.', $d ),
+				'download_unknown' => __( 'The license server names no download for this site at the moment. Please try again later.', $d ),
 				'download_refused' => __( 'The download was refused: it is not the one the license server named.', $d ),
 			];
 		}

@@ -165,6 +165,24 @@ fn only_the_download_that_the_manifest_names_is_installed_and_only_over_https() 
 }
 
 #[test]
+fn a_manifest_that_is_no_longer_kept_is_asked_for_again_when_its_download_begins() {
+    let (vendor, mut site) = licensed_site(Core::Npm);
+    vendor.release("1.1.0", |text| text);
+    site.check_again();
+    assert!(site.row().1);
+    let evict = "delete_site_transient('countersign_acme-forms');";
+    site.run(evict);
+    vendor.front.answer_with(Answer::Nothing);
+    let answer = site.update_now();
+    let unknown = "The license server names no download for this site at the moment. Please try again later.";
+    assert_eq!(answer["data"]["errorMessage"], unknown, "{answer}");
+    vendor.front.answer_with(Answer::Forward);
+    site.run(&format!("{evict} delete_site_transient('countersign_acme-forms_pause');"));
+    assert_eq!(site.update_now()["success"], true);
+    assert!(site.row().0.contains("Version 1.1.0"));
+}
+
+#[test]
 fn an_archive_with_another_folder_updates_the_plugin_where_it_is_and_one_without_is_refused() {
     for core in CORES {
         let (vendor, mut site) = licensed_site(core);
