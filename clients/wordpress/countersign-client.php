@@ -194,7 +194,11 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 
 		/** Tells the plugin's author, where WP_DEBUG is on, what would not work. */
 		private function complain(): void {
+			if ( ! WP_DEBUG ) {
+				return;
+			}
 			$wrong = [];
+			$host  = wp_parse_url( $this->base_url, PHP_URL_HOST );
 			if ( ! self::is_safe( $this->base_url ) ) {
 				$wrong[] = 'base_url must begin with https://';
 			}
@@ -203,6 +207,14 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			}
 			if ( ! $this->public_keys ) {
 				$wrong[] = 'public_keys must have a key: nothing can be verified';
+			}
+			if ( ! function_exists( 'openssl_verify' ) ) {
+				$wrong[] = 'PHP has no OpenSSL: nothing can be verified';
+			} elseif ( in_array( false, array_map( 'openssl_pkey_get_public', $this->public_keys ), true ) ) {
+				$wrong[] = 'public_keys has something that is not a public key in PEM form';
+			}
+			if ( wp_parse_url( $this->header( 'Update URI' ), PHP_URL_HOST ) !== $host ) {
+				$wrong[] = 'the host in the Update URI of the plugin\'s header is not that of base_url: no update is offered';
 			}
 			if ( 0 !== strpos( wp_normalize_path( __FILE__ ), wp_normalize_path( dirname( $this->plugin_file ) ) . '/' ) ) {
 				$wrong[] = 'this class is from another plugin: give the namespace a name of your own';
@@ -765,7 +777,10 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 
 		/** The host of an address, as the server writes it in `domain`. */
 		public static function host( string $url ): string {
-			$host = trim( (string) wp_parse_url( $url, PHP_URL_HOST ) );
+			$host = (string) wp_parse_url( trim( $url ), PHP_URL_HOST );
+			if ( filter_var( trim( $host, '[]' ), FILTER_VALIDATE_IP, FILTER_FLAG_IPV6 ) ) {
+				return '[' . inet_ntop( (string) inet_pton( trim( $host, '[]' ) ) ) . ']';
+			}
 			if ( preg_match( '/[^\x00-\x7F]/', $host ) ) {
 				$host = self::to_ascii( $host );
 			}
@@ -832,7 +847,10 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			return is_array( $members ) && array_filter( $members, 'is_string' ) === $members;
 		}
 
-		/** An internationalized name as it stands in the DNS; without PHP's intl, with what WordPress has for it. */
+		/**
+		 * An internationalized name as it stands in the DNS; without PHP's intl, with what WordPress has for it, which does
+		 * not join combining characters nor map wide letters.
+		 */
 		private static function to_ascii( string $host ): string {
 			if ( function_exists( 'idn_to_ascii' ) ) {
 				return (string) idn_to_ascii( $host, IDNA_NONTRANSITIONAL_TO_ASCII, INTL_IDNA_VARIANT_UTS46 );
@@ -1270,10 +1288,11 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		/**
 		 * Adds a link to the plugin's row.
 		 *
-		 * @param string[] $links
+		 * @param mixed $links An array of texts, unless another plugin's filter lost it.
 		 * @return string[]
 		 */
-		public function link( array $links ): array {
+		public function link( $links ): array {
+			$links = (array) $links;
 			$link = sprintf( '<a href="%s">%s</a>', esc_url( $this->url() ), esc_html( $this->text( 'link' ) ) );
 			return current_user_can( $this->config->capability ) ? [ 'license' => $link ] + $links : $links;
 		}
