@@ -14,7 +14,7 @@ defined( 'ABSPATH' ) || exit;
 
 require_once __DIR__ . '/countersign-client.php';
 
-/** Who may sign for this plugin: keys/public.pem of your instance. */
+/** Who may sign for this plugin: public/keys/<id>.pem of your instance. */
 const ACME_FORMS_PUBLIC_KEY = <<<'PEM'
 -----BEGIN PUBLIC KEY-----
 (yours)
