@@ -10,7 +10,7 @@ const vectors = JSON.parse(readFileSync(new URL('../vectors/statements.json', im
 async function result(row, body) {
 	try {
 		const { nonce, site_url: siteUrl, domain, not_before: notBefore } = row;
-		return (await verify(body, { publicKeys: [vectors.public_key], nonce, siteUrl, domain, notBefore })).status;
+		return (await verify(body, { publicKeys: vectors.public_keys, nonce, siteUrl, domain, notBefore })).status;
 	} catch (error) {
 		assert(error instanceof NotGenuine, error);
 		return error.message;

@@ -12,7 +12,7 @@ VECTORS = json.loads((pathlib.Path(__file__).parent.parent / "vectors/statements
 class Verification(unittest.TestCase):
     def result(self, row, body):
         try:
-            keys = [VECTORS["public_key"]]
+            keys = VECTORS["public_keys"]
             given = (row["nonce"], row["site_url"], row["domain"], row["not_before"])
             return countersign.verify(body, keys, *given)["status"]
         except countersign.NotGenuine as reason:

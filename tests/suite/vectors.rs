@@ -46,6 +46,13 @@ pub fn statements() -> Value {
 const NONCE: &str = "fedcba9876543210fedcba9876543210";
 const SITE_URL: &str = "https://www.customer.example/shop";
 
+const WRONG: &str = "the signature is wrong";
+
+/// What is echoed looks like the signature; escaped within a text, it is none.
+const HOSTILE: &str = r#"","signature":"AAAA","x":""#;
+/// Latin, Greek, Japanese, and a pair of surrogates where a language has those.
+const FOREIGN: &str = "Größe·σοφία·日本·🗝";
+
 fn write() {
     let all: Vec<License> = (0..3).map(|_| License::new()).collect();
     let [good, expired, unknown] = &all[..] else { unreachable!() };
@@ -65,11 +72,14 @@ fn write() {
         change(&mut statement);
         signer.sign(statement)
     };
+    let next = new_keys(2048);
+    let by_the_next_key = Signer::new(&next).sign(serde_json::from_str(&genuine).unwrap());
     let stranger = Signer::new(&new_keys(2048)).sign(serde_json::from_str(&genuine).unwrap());
     let signature = member("signature").as_str().unwrap().to_owned();
     let other_alphabet = genuine.replace(&signature, &signature.replace('+', "-").replace('/', "_"));
     let mut rows = vec![
         ("a genuine statement", genuine.clone(), "", "active"),
+        ("signed with the second of the pinned keys", by_the_next_key, "", "active"),
         ("issued in the same millisecond as the last one", genuine.clone(), &issued_at, "active"),
         ("issued before the last one", genuine.clone(), "2999-01-01T00:00:00.000Z", "it is older than the last one"),
         ("an expired license", ask(expired, SITE_URL, NONCE), "", "expired"),
@@ -88,46 +98,40 @@ fn write() {
         ("no modules", resigned(&|it| drop(it.as_object_mut().unwrap().remove("modules"))), "", "it has no modules"),
         ("hours as a text", resigned(&|it| it["grace_period_hours"] = json!("72")), "", "it has no grace_period_hours"),
         ("a time of another form", resigned(&|it| it["issued_at"] = json!("2999")), "", "its time is not readable"),
-        ("another key's signature", stranger, "", "the signature is wrong"),
-        ("a changed status", genuine.replace("\"active\"", "\"revoked\""), "", "the signature is wrong"),
-        ("blanks around it", format!(" {genuine}\n"), "", "the signature is wrong"),
-        ("cut off", genuine[..genuine.len() - 10].to_owned(), "", "the signature is wrong"),
-        ("an empty signature", genuine.replace(&signature, ""), "", "the signature is wrong"),
-        (
-            "the signature of nothing",
-            genuine.replace(&signature, &BASE64_STANDARD.encode([0; 256])),
-            "",
-            "the signature is wrong",
-        ),
-        (
-            "two signatures",
-            genuine.replace("\"signature\"", "\"signature\":\"AAAA\",\"signature\""),
-            "",
-            "the signature is wrong",
-        ),
-        (
-            "a star in the signature",
-            genuine.replace(&signature, &signature.replacen('A', "*A", 1)),
-            "",
-            "the signature is wrong",
-        ),
+        ("another key's signature", stranger, "", WRONG),
+        ("a changed status", genuine.replace("\"active\"", "\"revoked\""), "", WRONG),
+        ("blanks around it", format!(" {genuine}\n"), "", WRONG),
+        ("cut off", genuine[..genuine.len() - 10].to_owned(), "", WRONG),
+        ("an empty signature", genuine.replace(&signature, ""), "", WRONG),
+        ("the signature of nothing", genuine.replace(&signature, &BASE64_STANDARD.encode([0; 256])), "", WRONG),
+        ("two signatures", genuine.replace("\"signature\"", "\"signature\":\"AAAA\",\"signature\""), "", WRONG),
+        ("a star in the signature", genuine.replace(&signature, &signature.replacen('A', "*A", 1)), "", WRONG),
         ("no signature", genuine.replace("\"signature\"", "\"unsigned\""), "", "no signature"),
         ("nothing", String::new(), "", "no signature"),
         ("a page of a hotel's network", "<!DOCTYPE html><title>Welcome</title>".to_owned(), "", "no signature"),
     ];
     if other_alphabet != genuine {
-        rows.push(("base64 of another alphabet", other_alphabet, "", "the signature is wrong"));
+        rows.push(("base64 of another alphabet", other_alphabet, "", WRONG));
     }
-    let rows: Vec<Value> = rows
-        .into_iter()
-        .map(|(name, body, not_before, result)| {
-            json!({
-                "name": name, "body": body, "nonce": NONCE, "site_url": SITE_URL, "domain": "customer.example",
-                "not_before": not_before, "result": result,
-            })
+    let row = |name: &str, body: String, nonce: &str, site_url: &str, not_before: &str, result: &str| {
+        json!({
+            "name": name, "body": body, "nonce": nonce, "site_url": site_url, "domain": "customer.example",
+            "not_before": not_before, "result": result,
         })
+    };
+    let mut rows: Vec<Value> = rows
+        .into_iter()
+        .map(|(name, body, not_before, result)| row(name, body, NONCE, SITE_URL, not_before, result))
         .collect();
-    let vectors = json!({ "public_key": shared_keys().public, "statements": rows });
+    for (kind, echo) in [("that looks like a signature", HOSTILE), ("in many scripts", FOREIGN)] {
+        let site_url = format!("{SITE_URL}/{echo}");
+        let told = ask(good, &site_url, echo);
+        rows.push(row(&format!("a nonce {kind}"), ask(good, SITE_URL, echo), echo, SITE_URL, "", "active"));
+        rows.push(row(&format!("a site_url {kind}"), ask(good, &site_url, NONCE), NONCE, &site_url, "", "active"));
+        let unsigned = told.replace(r#""status":"active""#, r#""status":"expired""#);
+        rows.push(row(&format!("a changed status beside echoes {kind}"), unsigned, echo, &site_url, "", WRONG));
+    }
+    let vectors = json!({ "public_keys": [shared_keys().public, next.public], "statements": rows });
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(PATH);
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::write(path, format!("{vectors:#}\n")).unwrap();
@@ -139,14 +143,17 @@ fn the_vectors_of_the_clients_are_what_our_own_verification_says() {
         write();
     }
     let vectors = statements();
-    let key = PublicKey::from_pem(vectors["public_key"].as_str().unwrap()).unwrap();
+    let pinned = vectors["public_keys"].as_array().unwrap().iter();
+    let keys: Vec<_> = pinned.map(|pem| PublicKey::from_pem(pem.as_str().unwrap()).unwrap()).collect();
     for row in vectors["statements"].as_array().unwrap() {
         let body = row["body"].as_str().unwrap();
         let signed = split_signature(body.as_bytes()).is_some_and(|(signed, signature)| {
-            BASE64_STANDARD.decode(signature).is_ok_and(|signature| key.verify(&signed, &signature))
+            BASE64_STANDARD
+                .decode(signature)
+                .is_ok_and(|signature| keys.iter().any(|key| key.verify(&signed, &signature)))
         });
         let result = row["result"].as_str().unwrap();
-        assert_eq!(signed, !["the signature is wrong", "no signature"].contains(&result), "{}", row["name"]);
+        assert_eq!(signed, ![WRONG, "no signature"].contains(&result), "{}", row["name"]);
     }
 }
 
