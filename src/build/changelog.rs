@@ -397,8 +397,8 @@ mod tests {
             of_version(&markdown, &version);
             to_html(&markdown, 64 * 1024);
             from_tag_message(&markdown, &version);
-            // Unoptimized and on a busy machine; quadratic time would be minutes.
-            assert!(start.elapsed() < Duration::from_secs(5), "{seed}: {:?}", start.elapsed());
+            // Unoptimized and on a machine with much other work; quadratic time would be minutes.
+            assert!(start.elapsed() < Duration::from_secs(60), "{seed}: {:?}", start.elapsed());
         }
     }
 
