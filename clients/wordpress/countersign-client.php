@@ -16,7 +16,8 @@
  *     $license->run();
  *
  * Read it from top to bottom: what your plugin calls (Client), what it says (Config), what is known (Memory), how it is
- * learned (License, Server, Statement, License_Key), and what a person sees (Updates, Settings_Page, Texts).
+ * learned (License, Server and its Answer, Statement and why one is Not_Genuine, License_Key), and what a person sees
+ * (Updates, Settings_Page, Texts).
  *
  * One rule stands above all: ONLY A SIGNED ANSWER CHANGES ANYTHING. Whatever else comes back is no answer, and the last
  * signed one counts until its grace period is over.
@@ -249,9 +250,9 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		/** Why the last question had no answer, for whoever gives support. */
 		public string $trouble = '';
 		/** When to ask again. */
-		public int $next = 0;
+		public int $next_question = 0;
 		/** When the server allows another question at the earliest. */
-		public int $not_before = 0;
+		public int $retry_not_before = 0;
 		/** The condition an administrator was told of. */
 		public string $told = '';
 
@@ -293,13 +294,13 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		 * @param array<string, mixed> $statement
 		 */
 		public function learn( string $key, array $statement ): void {
-			$this->key        = $key;
-			$this->statement  = $statement;
-			$this->spent      = 0;
-			$this->seen       = time();
-			$this->failures   = 0;
-			$this->trouble    = '';
-			$this->not_before = 0;
+			$this->key              = $key;
+			$this->statement        = $statement;
+			$this->spent            = 0;
+			$this->seen             = time();
+			$this->failures         = 0;
+			$this->trouble          = '';
+			$this->retry_not_before = 0;
 		}
 
 		public function grants(): bool {
@@ -317,7 +318,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 
 		/** Seconds until the server may be asked again; what it asked for is a day at most, so more is another clock's. */
 		public function pause(): int {
-			$pause = $this->not_before - time();
+			$pause = $this->retry_not_before - time();
 			return $pause <= DAY_IN_SECONDS ? max( 0, $pause ) : 0;
 		}
 
@@ -326,7 +327,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		 * neither is there a reason to wait where the statement was lost, or its grace ran out, without a question.
 		 */
 		public function wait(): int {
-			$wait      = $this->next - time();
+			$wait      = $this->next_question - time();
 			$went_back = $this->seen > time() + HOUR_IN_SECONDS || $wait > DAY_IN_SECONDS;
 			$lapsed    = null === $this->statement || ( $this->grants() && ! $this->is_active() );
 			return $went_back || ( $lapsed && ! $this->failures ) ? $this->pause() : max( 0, $wait );
@@ -465,7 +466,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			if ( $memory->wait() > MINUTE_IN_SECONDS && $memory->elapsed() > HOUR_IN_SECONDS ) {
 				$this->exclusively(
 					function ( Memory $memory ): string {
-						$memory->next = time() + MINUTE_IN_SECONDS;
+						$memory->next_question = time() + MINUTE_IN_SECONDS;
 						return '';
 					}
 				);
@@ -496,7 +497,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		/** Where WP-Cron is a day late, an administrator's page asks instead, when it has been sent. */
 		public function catch_up_later(): void {
 			$memory = $this->memory();
-			if ( '' !== $memory->key && time() > $memory->next + DAY_IN_SECONDS ) {
+			if ( '' !== $memory->key && time() > $memory->next_question + DAY_IN_SECONDS ) {
 				add_action( 'shutdown', [ $this, 'catch_up' ], 100 );
 			}
 		}
@@ -522,21 +523,21 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 
 		/** Plans the next validation after an answer: daily, or twice in a shorter grace, at no time that all sites share. */
 		private function plan( Memory $memory ): void {
-			$longest      = $memory->grants() ? min( DAY_IN_SECONDS, intdiv( $memory->grace(), 2 ) ) : DAY_IN_SECONDS;
-			$memory->next = time() + max( HOUR_IN_SECONDS, $longest - wp_rand( 0, intdiv( $longest, 4 ) ) );
-			$this->reschedule( $memory->next );
+			$longest = $memory->grants() ? min( DAY_IN_SECONDS, intdiv( $memory->grace(), 2 ) ) : DAY_IN_SECONDS;
+			$memory->next_question = time() + max( HOUR_IN_SECONDS, $longest - wp_rand( 0, intdiv( $longest, 4 ) ) );
+			$this->reschedule( $memory->next_question );
 		}
 
 		/** No answer: the clock runs on, and the next question waits longer each time, up to six hours. */
 		private function fail( Memory $memory, Answer $answer ): void {
 			$memory->look_at_clock();
-			$memory->trouble    = $answer->trouble;
-			$memory->failures   = min( $memory->failures + 1, 20 );
-			$memory->not_before = $answer->retry_after ? time() + $answer->retry_after : 0;
+			$memory->trouble          = $answer->trouble;
+			$memory->failures         = min( $memory->failures + 1, 20 );
+			$memory->retry_not_before = $answer->retry_after ? time() + $answer->retry_after : 0;
 
-			$wait         = min( 6 * HOUR_IN_SECONDS, 150 * 2 ** $memory->failures );
-			$memory->next = time() + max( $answer->retry_after, $wait + wp_rand( 0, intdiv( $wait, 4 ) ) );
-			$this->reschedule( $memory->next );
+			$wait = min( 6 * HOUR_IN_SECONDS, 150 * 2 ** $memory->failures );
+			$memory->next_question = time() + max( $answer->retry_after, $wait + wp_rand( 0, intdiv( $wait, 4 ) ) );
+			$this->reschedule( $memory->next_question );
 		}
 
 		private function reschedule( int $when ): void {
@@ -624,6 +625,21 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		public function validate( string $key, Memory $memory ): Answer {
 			$nonce    = bin2hex( random_bytes( 16 ) );
 			$site_url = $this->config->site_url();
+			$answer   = $this->ask_about( $key, $site_url, $nonce );
+			if ( '' !== $answer->trouble ) {
+				return $answer;
+			}
+			try {
+				$expected          = [ 'nonce' => $nonce, 'site_url' => $site_url, 'domain' => Statement::host( $site_url ) ];
+				$last_issued_at    = $memory->statement['issued_at'] ?? '';
+				$answer->statement = Statement::verify( $answer->body, $this->config->public_keys, $expected, $last_issued_at );
+			} catch ( Not_Genuine $reason ) {
+				$answer->trouble = $reason->getMessage();
+			}
+			return $answer;
+		}
+
+		private function ask_about( string $key, string $site_url, string $nonce ): Answer {
 			$question = [
 				'license_key'    => $key,
 				'site_url'       => $site_url,
@@ -631,7 +647,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 				'build_id'       => $this->config->build_id,
 				'nonce'          => $nonce,
 			];
-			$answer   = $this->request(
+			return $this->request(
 				'/api/v1/validate-license',
 				[
 					'method'  => 'POST',
@@ -641,24 +657,6 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 					'body'    => (string) wp_json_encode( $question ),
 				]
 			);
-			if ( '' !== $answer->trouble ) {
-				return $answer;
-			}
-			try {
-				$answer->statement = Statement::verify(
-					$answer->body,
-					$this->config->public_keys,
-					[
-						'nonce'    => $nonce,
-						'site_url' => $site_url,
-						'domain'   => Statement::host( $site_url ),
-					],
-					$memory->statement['issued_at'] ?? ''
-				);
-			} catch ( Not_Genuine $reason ) {
-				$answer->trouble = $reason->getMessage();
-			}
-			return $answer;
 		}
 
 		/** The latest manifest, or an empty answer where the version is the latest. An empty version asks for any. */
@@ -746,13 +744,13 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		/**
 		 * Verifies the bytes that were received, and reads nothing but the bytes that were verified.
 		 *
-		 * @param string[]              $public_keys PEM; the ones that came with the plugin, never one that was fetched.
-		 * @param array<string, string> $expected    Members that must be exactly these.
-		 * @param string                $not_before  `issued_at` of the last verified statement, or an empty string.
+		 * @param string[]              $public_keys    PEM; the ones that came with the plugin, never one that was fetched.
+		 * @param array<string, string> $expected       Members that must be exactly these.
+		 * @param string                $last_issued_at Of the last verified statement, or an empty string.
 		 * @return array<string, mixed>
 		 * @throws Not_Genuine Where it is not to be believed.
 		 */
-		public static function verify( string $body, array $public_keys, array $expected, string $not_before ): array {
+		public static function verify( string $body, array $public_keys, array $expected, string $last_issued_at ): array {
 			// A quote within a text is escaped, so this is nowhere but at a member of that name.
 			if ( ! preg_match( '/^(.*?)"signature":"([^"]*)",(.*)$/Ds', $body, $parts ) ) {
 				throw new Not_Genuine( 'no signature' );
@@ -768,7 +766,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 				}
 			}
 			// Both are written alike, so the order of the texts is the order of the times.
-			if ( strcmp( $statement['issued_at'], $not_before ) < 0 ) {
+			if ( strcmp( $statement['issued_at'], $last_issued_at ) < 0 ) {
 				throw new Not_Genuine( 'it is older than the last one' );
 			}
 			unset( $statement['nonce'], $statement['site_url'] );
