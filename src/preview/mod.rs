@@ -29,7 +29,7 @@ use self::live::Latest;
 use self::routes::Preview;
 use self::subject::Subject;
 
-/// Connections held at once: a browser opens six, and each page holds one.
+/// Connections held at once: a browser opens six, and the page it shows holds one of them.
 const CONNECTIONS: usize = 64;
 
 /// Time for a request to arrive, which also ends an idle connection.

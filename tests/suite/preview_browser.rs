@@ -94,6 +94,66 @@ fn what_is_being_typed_is_not_taken_away_by_an_edit() {
 }
 
 #[test]
+fn any_number_of_tabs_are_open_and_one_that_is_seen_again_has_what_changed() {
+    let work = Workplace::new();
+    let (preview, mut browser) = page(&work, "/?cms=6.1");
+    // A browser shares six connections among them.
+    for tab in 2..=8 {
+        browser.does("tab", &[&preview.url(&format!("/?cms=6.{tab}"))]);
+        browser.does("shows", &["#live", "Live"]);
+    }
+    work.write("acme-forms/acme-forms.php", &header("1.3.1"));
+    browser.does("shows", &["h1", "Acme Forms 1.3.1"]);
+    browser.does("tab", &[&preview.url("/?cms=6.1")]);
+    browser.does("shows", &["h1", "Acme Forms 1.3.1"]);
+    assert_eq!(browser.evaluate("document.getElementById('cms').value"), "6.1");
+}
+
+#[test]
+fn two_fields_filled_within_a_moment_both_count() {
+    let work = Workplace::new();
+    let (_preview, mut browser) = page(&work, "/");
+    browser.evaluate(
+        "for (const [name, value] of [['cms', '6.1'], ['php', '7.4']]) { \
+             const field = document.getElementById(name); field.value = value; \
+             field.dispatchEvent(new Event('input', { bubbles: true })) }",
+    );
+    browser.does("shows", &["#notes", "It needs PHP 8.1 or newer, and this site runs PHP 7.4"]);
+    assert!(browser.text("#notes").contains("It needs version 6.2 of the CMS or newer, and this site runs 6.1"));
+    assert_eq!(browser.evaluate("location.search"), "?cms=6.1&php=7.4", "what nobody typed stays open");
+}
+
+#[test]
+fn the_chosen_tab_stays_when_another_version_is_picked() {
+    let work = Workplace::new();
+    let (_preview, mut browser) = page(&work, "/");
+    browser.does("click", &["#tab-changelog"]);
+    browser.does("click", &[".versions a >> text=1.1.0"]);
+    browser.does("shows", &["h1", "Acme Forms 1.1.0"]);
+    assert_eq!(browser.evaluate("document.getElementById('panel-changelog').hidden"), false);
+}
+
+#[test]
+fn the_bar_on_top_fits_the_narrowest_phone_in_every_state() {
+    let work = Workplace::new();
+    let (preview, mut browser) = page(&work, "/");
+    let wide = "document.documentElement.scrollWidth";
+    browser.screen(320, 640, "light");
+    assert_eq!(browser.evaluate(wide), 320);
+    work.write("acme-forms/acme-forms.php", &header("1.3.1"));
+    browser.does("shows", &["#live.fresh", ":"]);
+    assert_eq!(browser.evaluate(wide), 320);
+    browser.screen(480, 640, "light");
+    assert!(!browser.text("#live").contains("Updated"), "there is room for the time only");
+    browser.screen(500, 640, "light");
+    assert!(browser.text("#live").starts_with("Updated "));
+    browser.screen(320, 640, "light");
+    assert_eq!(preview.stop(), Some(0));
+    browser.does("shows", &["#live", "Not connected"]);
+    assert_eq!(browser.evaluate(wide), 320);
+}
+
+#[test]
 fn the_manifest_is_copied_as_json() {
     let work = Workplace::new();
     let (_preview, mut browser) = page(&work, "/plugins/acme-forms/1.2.0");
@@ -160,6 +220,8 @@ fn everything_can_be_reached_and_done_with_the_keyboard() {
 fn a_syntax_error_is_on_the_page_as_it_is_in_the_terminal_and_goes_when_it_is_repaired() {
     let work = Workplace::new();
     let (_preview, mut browser) = page(&work, "/");
+    browser.screen(1200, 500, "light");
+    browser.evaluate("scrollTo(0, 300)");
     let good = std::fs::read_to_string(work.path().join("registry/plugins/acme-forms.toml")).unwrap();
     work.write("registry/plugins/acme-forms.toml", &format!("{good}modul = \"x\"\nname = 3\n"));
     browser.does("shows", &["#complaints", "unknown field"]);
@@ -174,6 +236,7 @@ fn a_syntax_error_is_on_the_page_as_it_is_in_the_terminal_and_goes_when_it_is_re
 
     work.write("registry/plugins/acme-forms.toml", &good);
     browser.does("shows", &["h1", "Acme Forms 1.3.0"]);
+    assert_eq!(browser.evaluate("scrollY"), 300, "the reader is where they were");
     work.write("acme-forms/acme-forms.php", "<?php // nothing yet\n");
     browser.does("shows", &["#complaints", "no PHP file at the plugin's root has a plugin header"]);
 }

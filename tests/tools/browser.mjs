@@ -16,8 +16,8 @@ const context = await chromium.launchPersistentContext(profile, {
   ],
 });
 await context.grantPermissions(["clipboard-read", "clipboard-write"]);
-const page = context.pages()[0];
-page.setDefaultTimeout(20_000);
+context.setDefaultTimeout(20_000);
+let page = context.pages()[0];
 
 // Everything the page sends for or complains of, in order. What its policy refuses is announced and never sent.
 let requests = [];
@@ -35,8 +35,20 @@ page.on("dialog", (dialog) => {
   dialog.dismiss();
 });
 
+const seen = (isSeen) => {
+  Object.defineProperty(document, "hidden", { value: !isSeen, configurable: true });
+  document.dispatchEvent(new Event("visibilitychange"));
+};
+
 const verbs = {
   open: async (address) => void (await page.goto(address)),
+  // Another tab, in front of the others, or one that is open already. To the driver all tabs are in front, so they are told.
+  tab: async (address) => {
+    await page.evaluate(seen, false);
+    page = context.pages().find((tab) => tab.url() === address) ?? (await context.newPage());
+    if (page.url() === address) await page.evaluate(seen, true);
+    else await page.goto(address);
+  },
   address: () => page.url(),
   text: (selector) => page.locator(selector).first().innerText(),
   click: async (selector) => void (await page.locator(selector).first().click()),

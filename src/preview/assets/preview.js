@@ -5,6 +5,8 @@
 const byId = (id) => document.getElementById(id);
 const live = byId("live");
 let fetching = null;
+/** The reader's place in what a complaint stands in place of; it comes back with the version. */
+let waiting = null;
 
 /** Fetches the page at `address` and puts it in the place of this one: scroll positions, focus and open details stay. */
 async function show(address) {
@@ -20,11 +22,12 @@ async function show(address) {
   const fresh = new DOMParser().parseFromString(text, "text/html");
   const page = fresh.getElementById("page");
   if (!page || attempt.signal.aborted) return;
-  const kept = remember();
+  const kept = waiting ?? remember();
   byId("page").replaceWith(document.adoptNode(page));
   document.title = fresh.title;
   enhance();
   restore(kept);
+  waiting = byId("details") ? null : kept;
 }
 
 const SCROLLED = [".nav", ".versions", ".rail", ".json"];
@@ -82,6 +85,11 @@ function choose(tab) {
   const address = new URL(location.href);
   address.searchParams.set("tab", tab.dataset.tab);
   history.replaceState(null, "", address);
+  for (const link of document.querySelectorAll(".versions a")) {
+    const version = new URL(link.href);
+    version.searchParams.set("tab", tab.dataset.tab);
+    link.href = version;
+  }
 }
 
 document.addEventListener("click", async (event) => {
@@ -111,18 +119,26 @@ document.addEventListener("keydown", (event) => {
   next.focus();
 });
 
+/** What was typed since the last question; fields nobody touched stay open to what fits the release. */
+const typed = new Map();
 let typing;
+function ask() {
+  clearTimeout(typing);
+  go((query) => typed.forEach((value, name) => query.set(name, value)));
+  typed.clear();
+}
+
 document.addEventListener("input", (event) => {
   const field = event.target;
   if (!field.closest("#site-form")) return;
+  typed.set(field.name, field.value);
   clearTimeout(typing);
-  typing = setTimeout(() => go((query) => query.set(field.name, field.value)), 200);
+  typing = setTimeout(ask, 200);
 });
 
 document.addEventListener("submit", (event) => {
   event.preventDefault();
-  const fields = new FormData(event.target);
-  go((query) => fields.forEach((value, name) => query.set(name, value)));
+  ask();
 });
 
 /** Follows the system until somebody chooses. */
@@ -137,18 +153,31 @@ theme.addEventListener("click", () => {
   localStorage.setItem("theme", next);
 });
 
-/** The server names each snapshot; this page shows one of them. */
-const events = new EventSource("/events");
-events.addEventListener("snapshot", async (event) => {
-  const changed = event.data !== byId("page").dataset.stamp;
-  if (changed) await show(location.href);
-  live.className = changed ? "live on fresh" : "live on";
-  live.textContent = changed ? `Updated ${new Date().toLocaleTimeString()}` : "Live";
-});
-events.addEventListener("error", () => {
-  live.className = "live lost";
-  live.textContent = "Not connected";
-});
+/**
+ * The server names each snapshot; this page shows one of them. A browser shares six connections among all tabs of a host,
+ * so only a tab that is seen holds one.
+ */
+let events;
+function follow() {
+  events?.close();
+  if (document.hidden) return;
+  events = new EventSource("/events");
+  events.addEventListener("snapshot", async (event) => {
+    const changed = event.data !== byId("page").dataset.stamp;
+    if (changed) await show(location.href);
+    live.className = changed ? "live on fresh" : "live on";
+    if (!changed) return live.replaceChildren("Live");
+    const word = document.createElement("span");
+    word.textContent = "Updated ";
+    live.replaceChildren(word, new Date().toLocaleTimeString());
+  });
+  events.addEventListener("error", () => {
+    live.className = "live lost";
+    live.textContent = "Not connected";
+  });
+}
+document.addEventListener("visibilitychange", follow);
+follow();
 
 enhance();
 document.querySelector(".versions [aria-current]")?.scrollIntoView({ block: "nearest" });
