@@ -60,6 +60,8 @@ pub struct Sight<'a> {
     pub row: Row,
     /// What the details window says about compatibility.
     pub notes: Vec<Note>,
+    /// Whether it is of no tag yet.
+    pub is_untagged: bool,
     /// What the site is told once everything shown is published.
     pub answer: Answer,
     /// What the site is told today; `None` where nothing is published.
@@ -149,12 +151,25 @@ impl<'a> Look<'a> {
 }
 
 impl<'a> Sight<'a> {
+    /// What the row and the window leave out: that the site is not offered this release. `None` where it is.
+    pub fn caveat(&self) -> Option<String> {
+        let version = &self.release.version;
+        let offered = match &self.answer.version {
+            Some(offered) if offered == version => return None,
+            Some(offered) => format!("offered {offered}"),
+            None if self.row == Row::UpToDate => return None,
+            None => "told nothing".to_owned(),
+        };
+        Some(format!("This site is {offered}; this is what it would read were {version} the latest."))
+    }
+
     fn of(plugin: &Previewed, releases: Option<&Path>, pick: &Pick, release: &'a DraftRelease, site: &Site) -> Self {
         let bytes = release.manifest.to_bytes();
         Self {
             digest: Digest::of(&bytes),
             row: site.row(&release.manifest),
             notes: site.notes(&release.manifest),
+            is_untagged: plugin.draft.next.iter().any(|next| *pick == Pick::Next(next.origin) && !next.is_released),
             answer: site.answer(latest(plugin, pick, release)),
             answer_now: plugin.published.as_ref().map(|published| site.answer(published.latest.as_ref())),
             remarks: remarks(release),

@@ -115,9 +115,10 @@ impl Text {
 
     fn version(&mut self, pick: &Pick, sight: &Sight<'_>, site: &Site) {
         let manifest = &sight.release.manifest;
+        let would_be = if sight.is_untagged { "would be" } else { "as" };
         let place = match pick {
-            Pick::Next(Origin::WorkingTree) => format!("working tree, would be tagged {}", manifest.tag),
-            Pick::Next(Origin::Head) => format!("HEAD, would be tagged {}", manifest.tag),
+            Pick::Next(Origin::WorkingTree) => format!("working tree, {would_be} tagged {}", manifest.tag),
+            Pick::Next(Origin::Head) => format!("HEAD, {would_be} tagged {}", manifest.tag),
             Pick::Tagged(_) => format!("tag {}", manifest.tag),
         };
         self.line(&format!("{} {} ({place})", manifest.name, manifest.version));
@@ -125,6 +126,7 @@ impl Text {
         let current = if site.current.is_empty() { "an unknown version" } else { &site.current };
         self.heading(&format!("On a site with CMS {}, PHP {} and {current} of it", site.cms, site.php));
         self.line(&format!("  {}", row(sight, site)));
+        sight.caveat().iter().for_each(|caveat| self.line(&format!("  {caveat}")));
         for note in &sight.notes {
             let level = match note.level {
                 Level::Good => "good",
@@ -217,6 +219,7 @@ fn version_json(pick: &Pick, sight: &Sight<'_>, site: &Site) -> Value {
         "sha256": sight.digest,
         "site": { "cms": site.cms, "php": site.php, "current_version": site.current },
         "row": sight.row,
+        "caveat": sight.caveat(),
         "notes": sight.notes,
         "answer": sight.answer,
         "answer_today": sight.answer_now,

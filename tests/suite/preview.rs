@@ -71,6 +71,26 @@ fn a_tagged_release_is_shown_as_it_is_published_and_the_next_one_with_what_it_ch
 }
 
 #[test]
+fn a_site_that_is_not_offered_what_is_shown_is_said_to_be_so() {
+    let work = Workplace::new();
+    work.edit("2.0.0-beta.1", "* Rewritten.");
+    let caveat = "  This site is told nothing; this is what it would read were 2.0.0-beta.1 the latest.";
+    let text = stdout(&print(work.path(), &[]));
+    assert!(text.contains(&format!("View version 2.0.0-beta.1 details.\n{caveat}\n")), "{text}");
+    assert_eq!(only(&print(work.path(), &["--json"]))["caveat"], caveat.trim());
+    let page = Preview::start(work.path(), &[]).get("/").text();
+    assert!(page.contains(&format!("id=\"caveat\">{}<", caveat.trim())), "{page}");
+    assert!(!page.contains("<h3>Today"), "one answer, where both are the same");
+
+    let old = stdout(&print(work.path(), &["--current", "1.1.0"]));
+    assert!(old.contains("  This site is offered 1.2.0; this is what"), "{old}");
+    work.git(&["commit", "--quiet", "--all", "--message", "beta"]);
+    work.git(&["tag", "2.0.0-beta.1"]);
+    let tagged = stdout(&print(work.path(), &[]));
+    assert!(tagged.contains("Acme Forms 2.0.0-beta.1 (working tree, as tagged 2.0.0-beta.1)\n"), "{tagged}");
+}
+
+#[test]
 fn the_site_that_looks_decides_what_it_reads() {
     let work = Workplace::new();
     let seen = |arguments: &[&str]| stdout(&print(work.path(), arguments));

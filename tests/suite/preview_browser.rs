@@ -66,8 +66,11 @@ fn an_edit_arrives_by_itself_and_leaves_the_reader_where_they_are() {
     work.edit("1.3.0", "* New: committed.");
     work.git(&["commit", "--quiet", "--all", "--message", "1.3.0"]);
     work.git(&["tag", "1.3.0"]);
-    browser.does("shows", &[".versions li:nth-child(3)", "1.3.0"]);
+    browser.does("shows", &[".versions li:nth-child(2)", "1.3.0"]);
     browser.does("shows", &[".versions li:nth-child(1)", "as tagged"]);
+    browser.does("shows", &[".chip.strong", "Working tree, as tagged"]);
+    assert!(!browser.text(".chips").contains("Would be tagged"));
+    assert!(!browser.text(".versions").contains("HEAD"), "it shows nothing of its own");
 
     let entry =
         "name = \"Renamed\"\nrepository = \"../../acme-forms\"\ndownload_url = \"https://dl.example/{version}.zip\"\n";

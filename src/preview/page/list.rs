@@ -2,6 +2,7 @@
 
 use super::Address;
 use super::version::date;
+use crate::build::draft::{NextRelease, Origin};
 use crate::build::{Outcome, State};
 use crate::preview::look::{Pick, remarks};
 use crate::preview::snapshot::Previewed;
@@ -61,7 +62,13 @@ pub fn versions(plugin: &Previewed, address: &Address, current: Option<&Pick>) -
     // The site stays the same when the version changes.
     let query = address.query(address.tab);
     let link = |pick: &Pick| format!("/plugins/{slug}/{}?{query}", pick.key());
-    let next = plugin.draft.next.iter().map(|next| {
+    // A clean checkout has nothing of its own to show at HEAD.
+    let in_folder = plugin.draft.next.iter().find(|next| next.origin == Origin::WorkingTree);
+    let is_shown = |next: &&NextRelease| {
+        let is_same = in_folder.is_some_and(|folder| next.origin != folder.origin && next.release == folder.release);
+        !is_same || current == Some(&Pick::Next(next.origin))
+    };
+    let next = plugin.draft.next.iter().filter(is_shown).map(|next| {
         let pick = Pick::Next(next.origin);
         let release = next.release.as_ref().ok();
         VersionLink {

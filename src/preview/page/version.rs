@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use super::{Address, Tab};
 use crate::model::manifest::Manifest;
-use crate::model::version::{Version, php_version_compare};
+use crate::model::version::php_version_compare;
 use crate::preview::look::{Pick, Sight};
 use crate::preview::markup;
-use crate::preview::site::Site;
+use crate::preview::site::{Answer, Site};
 use crate::preview::snapshot::Previewed;
 
 /// CMS versions to choose from; any other can be typed.
@@ -97,9 +97,9 @@ impl<'a> VersionBody<'a> {
         }
     }
 
-    /// The version that sites are offered where it is another one.
-    pub fn offered_instead(&self) -> Option<&Version> {
-        self.sight.answer.version.as_ref().filter(|offered| **offered != self.sight.release.version)
+    /// What the site is told today where that is something else.
+    pub fn answer_today(&self) -> Option<&Answer> {
+        self.sight.answer_now.as_ref().filter(|today| **today != self.sight.answer)
     }
 
     /// What stands for an icon that is not here.
