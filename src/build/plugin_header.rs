@@ -5,6 +5,7 @@
 
 use super::encoding::decode;
 use super::html;
+use super::readme::Warning;
 
 /// WordPress looks at this many bytes of a file.
 const WINDOW: usize = 8192;
@@ -34,6 +35,8 @@ pub struct PluginHeader {
     pub tested: String,
     /// `Update URI`, as written: it may be a host or `false`.
     pub update_uri: String,
+    /// Values the CMS cannot compare. It gets them as they stand.
+    pub warnings: Vec<Warning>,
 }
 
 /// Reads the header of a PHP file.
@@ -51,9 +54,18 @@ pub fn parse(php: &[u8]) -> PluginHeader {
         "Update URI",
     ];
     let located = located(php, NAMES);
-    let version_line = located[1].map_or(0, |(start, _)| line_number(&php[..start]));
+    let line_of = |index: usize| located[index].map_or(0, |(start, _)| line_number(&php[..start]));
+    let version_line = line_of(1);
+    let platform_lines = [6, 7, 8].map(line_of);
     let [name, version, description, author, author_uri, plugin_uri, requires, requires_php, tested, update_uri] =
         located.map(|found| found.map(|(_, value)| value).unwrap_or_default());
+    let platforms = [plain(requires), plain(requires_php), plain(tested)];
+    let strange = |(value, line): (&String, usize)| {
+        let message = || format!("\"{}\" is not a version such as 6.5 or 6.5.1", value.escape_debug());
+        (!is_platform_version(value)).then(|| Warning { line, message: message() })
+    };
+    let warnings = platforms.iter().zip(platform_lines).filter_map(strange).collect();
+    let [requires, requires_php, tested] = platforms;
     PluginHeader {
         name: plain(name),
         version: plain(version),
@@ -62,11 +74,19 @@ pub fn parse(php: &[u8]) -> PluginHeader {
         author: plain(author),
         author_uri: web_address(author_uri),
         plugin_uri: web_address(plugin_uri),
-        requires: plain(requires),
-        requires_php: plain(requires_php),
-        tested: plain(tested),
+        requires,
+        requires_php,
+        tested,
         update_uri: line(update_uri),
+        warnings,
     }
+}
+
+/// Numbers with dots between them, perhaps with a suffix: `7.4`, `6.9-RC1`. Nothing at all is no mistake.
+fn is_platform_version(value: &str) -> bool {
+    let numbers = value.split('-').next().unwrap_or_default();
+    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    value.is_empty() || numbers.split('.').all(is_number)
 }
 
 /// Whether a `style.css` makes its folder a theme.
@@ -252,6 +272,21 @@ mod tests {
             ("<?php", 0),
         ] {
             assert_eq!(parse(file.as_bytes()).version_line, line, "{file:?}");
+        }
+    }
+
+    #[test]
+    fn what_the_cms_cannot_compare_is_told_with_its_line_and_kept() {
+        let header = parse(b"<?php\n/*\nTested up to: latest\nRequires at least: WordPress 6\nRequires PHP: 8.\n*/");
+        let told: Vec<_> = header.warnings.iter().map(|warning| (warning.line, &*warning.message)).collect();
+        let expected = [(4, "\"WordPress 6\""), (5, "\"8.\""), (3, "\"latest\"")];
+        assert_eq!(told.len(), expected.len());
+        for ((line, message), (expected_line, value)) in told.into_iter().zip(expected) {
+            assert_eq!((line, message), (expected_line, &*format!("{value} is not a version such as 6.5 or 6.5.1")));
+        }
+        assert_eq!(header.tested, "latest");
+        for fine in ["6", "6.9", "7.4.0", "6.9-RC1", ""] {
+            assert_eq!(parse(format!("Tested up to: {fine}").as_bytes()).warnings, [], "{fine}");
         }
     }
 

@@ -5,6 +5,7 @@
 use std::fmt;
 
 use super::outcome::Reason;
+use super::readme::Warning;
 use super::source_files::SourceFiles;
 use crate::catalog::Releases;
 use crate::model::digest::Digest;
@@ -52,10 +53,14 @@ impl Composed {
     pub fn remarks(&self, folder: &str) -> Vec<Remark> {
         let line = self.files.header.version_line;
         let notes = self.notes.iter().map(|note| Remark::of(note, folder, &self.files.main_file, line));
-        let warnings = self.files.readme.iter().flat_map(|readme| &readme.fields.warnings);
-        let file = in_folder(folder, &self.files.readme_name);
-        let warnings = warnings.map(|warning| Remark { line: warning.line, ..Remark::about(&file, &warning.message) });
-        notes.chain(warnings).collect()
+        let readme = self.files.readme.iter().flat_map(|readme| &readme.fields.warnings);
+        let header = self.files.header.warnings.iter().map(|warning| (&self.files.main_file, warning));
+        let warnings = header.chain(readme.map(|warning| (&self.files.readme_name, warning)));
+        let told = |(file, warning): (&String, &Warning)| Remark {
+            line: warning.line,
+            ..Remark::about(&in_folder(folder, file), &warning.message)
+        };
+        notes.chain(warnings.map(told)).collect()
     }
 }
 

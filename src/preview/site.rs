@@ -63,7 +63,9 @@ pub struct Answer {
 impl Site {
     /// A site on which a release has nothing to complain about; it has `current` installed.
     pub fn at_ease_with(manifest: &Manifest, current: Option<&Version>) -> Self {
-        let or = |text: &str, default: &str| if text.is_empty() { default.to_owned() } else { text.to_owned() };
+        // A header may say anything; a site runs a version.
+        let is_version = |text: &str| text.starts_with(|c: char| c.is_ascii_digit());
+        let or = |text: &str, default: &str| if is_version(text) { text.to_owned() } else { default.to_owned() };
         let php = or(&manifest.requires_php, "8.3");
         Self {
             cms: or(&manifest.tested, "6.8"),

@@ -128,6 +128,22 @@ fn what_the_build_warns_of_is_told_with_file_and_line() {
 }
 
 #[test]
+fn what_a_header_says_of_platforms_is_checked_as_the_readmes_is() {
+    let work = Workplace::new();
+    let junk = header("1.3.0").replace("6.2", "WordPress 6").replace("8.1", "seven\n * Tested up to: latest");
+    work.write("acme-forms/acme-forms.php", &junk);
+    let text = stdout(&print(work.path(), &[]));
+    for line in [
+        "On a site with CMS 6.8, PHP 8.3 and 1.2.0 of it",
+        "  acme-forms.php:7: \"WordPress 6\" is not a version such as 6.5 or 6.5.1",
+        "  acme-forms.php:8: \"seven\" is not a version such as 6.5 or 6.5.1",
+        "  acme-forms.php:9: \"latest\" is not a version such as 6.5 or 6.5.1",
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+    }
+}
+
+#[test]
 fn a_repository_with_no_instance_is_previewed_and_what_is_assumed_is_said() {
     let work = Workplace::new();
     fs::remove_dir_all(work.path().join("registry")).unwrap();
