@@ -109,10 +109,11 @@ impl Pick {
             tagged.report.releases.latest.as_ref().or(newest).cloned().map(Self::Tagged)
         };
         match name {
-            None => first().or_else(newest),
-            Some("next") => first(),
+            None | Some("") => first().or_else(newest),
+            Some(name) if name.eq_ignore_ascii_case("next") => first(),
             Some(name) => {
-                next.iter().map(|next| Self::Next(next.origin)).find(|pick| pick.key() == name).or_else(|| {
+                let is_named = |pick: &Self| pick.key().eq_ignore_ascii_case(name);
+                next.iter().map(|next| Self::Next(next.origin)).find(is_named).or_else(|| {
                     let version: Version = name.parse().ok()?;
                     let same = |release: &&DraftRelease| release.version.cmp_php(&version).is_eq();
                     tagged.releases.iter().find(same).map(|release| Self::Tagged(release.version.clone()))

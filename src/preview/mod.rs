@@ -32,6 +32,9 @@ use self::subject::Subject;
 /// Connections held at once: a browser opens six, and the page it shows holds one of them.
 const CONNECTIONS: usize = 64;
 
+/// Streams of events among them: what is left answers requests.
+const STREAMS: usize = 48;
+
 /// Time for a request to arrive, which also ends an idle connection.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -47,7 +50,8 @@ pub async fn run(
 ) {
     let (end, ending) = watch::channel(false);
     let run = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_micros().to_string();
-    let routes = routes::all(Arc::new(Preview { subject, latest, run, ending }));
+    let streams = Arc::new(Semaphore::new(STREAMS));
+    let routes = routes::all(Arc::new(Preview { subject, latest, run, streams, ending }));
     let service = TowerToHyperService::new(warp::service(routes));
     let permits = Arc::new(Semaphore::new(CONNECTIONS));
     let graceful = GracefulShutdown::new();

@@ -67,8 +67,11 @@ struct Page<'a> {
 }
 
 enum Body<'a> {
-    /// There is no plugin, or none of that name.
-    Nothing(&'static str),
+    /// There is nothing to show, perhaps because what was asked for is absent.
+    Nothing {
+        message: &'static str,
+        is_absent: bool,
+    },
     /// Nothing can be read of the plugin.
     Broken {
         name: String,
@@ -83,8 +86,21 @@ enum Body<'a> {
     Version(Box<VersionBody<'a>>),
 }
 
+/// A page.
+pub struct Rendered {
+    /// All of it.
+    pub html: String,
+    /// Whether there is what the address asks for.
+    pub is_found: bool,
+}
+
 /// The whole page. `stamp` names the snapshot.
-pub fn render(snapshot: &Snapshot, subject: &Subject, address: &Address, stamp: &str) -> Result<String, askama::Error> {
+pub fn render(
+    snapshot: &Snapshot,
+    subject: &Subject,
+    address: &Address,
+    stamp: &str,
+) -> Result<Rendered, askama::Error> {
     let plugin = match &address.plugin {
         Some(slug) => snapshot.plugin(slug),
         None => snapshot.plugins.first(),
@@ -97,7 +113,7 @@ pub fn render(snapshot: &Snapshot, subject: &Subject, address: &Address, stamp: 
     let title = match &body {
         Body::Version(body) => format!("{} {}", body.name, body.manifest.version),
         Body::Broken { name, .. } | Body::Refused { name, .. } => name.clone(),
-        Body::Nothing(_) => "Nothing to show".to_owned(),
+        Body::Nothing { .. } => "Nothing to show".to_owned(),
     };
     let page = Page {
         stamp,
@@ -113,16 +129,18 @@ pub fn render(snapshot: &Snapshot, subject: &Subject, address: &Address, stamp: 
         left_out,
         body,
     };
-    page.render()
+    let is_found = !matches!(page.body, Body::Nothing { is_absent: true, .. });
+    Ok(Rendered { html: page.render()?, is_found })
 }
 
 fn body<'a>(plugin: Option<&'a Previewed>, look: Option<Look<'a>>, address: &Address) -> Body<'a> {
+    let nothing = |message| Body::Nothing { message, is_absent: false };
+    let absent = |message| Body::Nothing { message, is_absent: true };
     let Some(plugin) = plugin else {
-        return Body::Nothing(if address.plugin.is_some() {
-            "There is no such plugin."
-        } else {
-            "There is no plugin."
-        });
+        return match address.plugin {
+            Some(_) => absent("There is no such plugin."),
+            None => nothing("There is no plugin in registry/plugins yet. Its README.md has a block to begin with."),
+        };
     };
     let name = list::name(plugin);
     if let State::Broken(lines) = &plugin.draft.tagged.report.state {
@@ -130,10 +148,12 @@ fn body<'a>(plugin: Option<&'a Previewed>, look: Option<Look<'a>>, address: &Add
     }
     match look {
         None if plugin.draft.tagged.report.state == State::NoSource => {
-            Body::Nothing("The entry names no repository: nothing is published of this plugin.")
+            nothing("The entry names no repository: nothing is published of this plugin.")
         }
-        None if address.wish.version.is_some() => Body::Nothing("There is no such version."),
-        None => Body::Nothing("The repository has no release, and nothing that could become one."),
+        None if address.wish.version.as_ref().is_some_and(|version| !version.is_empty()) => {
+            absent("There is no such version.")
+        }
+        None => nothing("The repository has no release, and nothing that could become one."),
         Some(Look { pick, release: Err(remark), .. }) => Body::Refused { name, origin: pick.label(), remark },
         Some(Look { pick, release: Ok(sight), site }) => {
             Body::Version(Box::new(VersionBody::of(plugin, &pick, sight, site, address)))

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use futures_util::StreamExt as _;
 use futures_util::stream;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use warp::http::header::{self, HeaderValue};
 use warp::http::{HeaderMap, Method, StatusCode};
 use warp::path::FullPath;
@@ -48,6 +48,8 @@ pub struct Preview {
     pub latest: watch::Receiver<Latest>,
     /// Tells this run of the program from an earlier one on the same port.
     pub run: String,
+    /// One permit for each stream of events.
+    pub streams: Arc<Semaphore>,
     /// Turns true when the program ends, and with it every stream of events.
     pub ending: watch::Receiver<bool>,
 }
@@ -96,7 +98,7 @@ fn refused(method: &Method, headers: &HeaderMap) -> Option<Response> {
     let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
     let name = host.rsplit_once(':').filter(|(_, port)| port.bytes().all(|byte| byte.is_ascii_digit()));
     let name = name.map_or(host, |(name, _)| name);
-    if !["127.0.0.1", "localhost", "[::1]"].contains(&name) {
+    if !["127.0.0.1", "localhost", "[::1]"].iter().any(|own| own.eq_ignore_ascii_case(name)) {
         return Some(guarded(plain(StatusCode::MISDIRECTED_REQUEST, "Ask for 127.0.0.1 or localhost.\n")));
     }
     if !matches!(*method, Method::GET | Method::HEAD) {
@@ -124,21 +126,27 @@ async fn show(
         page::render(&snapshot, &preview.subject, &address, &preview.stamp(number))
     });
     match rendered.await {
-        Some(Ok(html)) => of_kind("text/html; charset=utf-8", html.into_response()),
+        Some(Ok(page)) => {
+            let status = if page.is_found { StatusCode::OK } else { StatusCode::NOT_FOUND };
+            of_kind("text/html; charset=utf-8", warp::reply::with_status(page.html, status).into_response())
+        }
         _ => plain(StatusCode::INTERNAL_SERVER_ERROR, "The page cannot be made.\n"),
     }
 }
 
 /// The number of the snapshot that is shown now, then of each new one.
 fn events(preview: &Preview) -> Response {
+    let Ok(permit) = Arc::clone(&preview.streams).try_acquire_owned() else {
+        return plain(StatusCode::SERVICE_UNAVAILABLE, "Too many pages are open.\n");
+    };
     let run = preview.run.clone();
     let mut ending = preview.ending.clone();
-    let numbers = stream::unfold((preview.latest.clone(), true), |(mut latest, first)| async move {
+    let numbers = stream::unfold((preview.latest.clone(), true, permit), |(mut latest, first, permit)| async move {
         if !first {
             latest.changed().await.ok()?;
         }
         let number = latest.borrow_and_update().0;
-        Some((number, (latest, false)))
+        Some((number, (latest, false, permit)))
     });
     let told = numbers
         .map(move |number| Ok::<_, Infallible>(Event::default().event("snapshot").data(format!("{run}-{number}"))));

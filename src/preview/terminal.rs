@@ -33,6 +33,9 @@ pub fn text(snapshot: &Snapshot, subject: &Subject, wish: &Wish) -> Printed {
     for assumption in subject.assumptions() {
         text.line(&format!("assumed: {assumption}"));
     }
+    if snapshot.plugins.is_empty() && is_whole {
+        text.line("no plugins in registry/plugins; its README.md has a block to begin with");
+    }
     for plugin in &snapshot.plugins {
         text.gap();
         is_whole &= match found(plugin, subject, wish) {

@@ -303,7 +303,7 @@ fn only_this_machine_under_its_own_names_gets_an_answer() {
     assert!(preview.address.ip().is_loopback());
     let port = preview.address.port();
     let asked = |host: &str| preview.ask("GET", "/", host).status;
-    for host in [format!("127.0.0.1:{port}"), format!("localhost:{port}"), format!("[::1]:{port}"), "localhost".into()]
+    for host in [format!("127.0.0.1:{port}"), format!("localhost:{port}"), format!("[::1]:{port}"), "localhost".into(), "LOCALHOST".into()]
     {
         assert_eq!(asked(&host), 200, "{host}");
     }
@@ -363,6 +363,46 @@ fn a_file_that_is_no_entry_is_told_and_the_others_are_previewed() {
     let text = stdout(&printed);
     assert!(text.contains("registry/plugins/Acme Maps.toml: not a plugin entry"), "{text}");
     assert!(text.contains("Acme Forms 1.3.0 (working tree"), "{text}");
+}
+
+#[test]
+fn what_is_not_there_is_answered_with_404_and_names_are_read_in_any_case() {
+    let work = Workplace::new();
+    let preview = Preview::start(work.path(), &[]);
+    for (path, status) in [
+        ("/plugins/nothing", 404),
+        ("/plugins/acme-forms/9.9.9", 404),
+        ("/plugins/acme-forms/", 200),
+        ("/plugins/acme-forms/HEAD", 200),
+        ("/plugins/acme-forms/Working-Tree", 200),
+        ("/plugins/acme-forms/Next", 200),
+    ] {
+        assert_eq!(preview.get(path).status, status, "{path}");
+    }
+    assert_eq!(only(&print(work.path(), &["--json", "--version", "HEAD"]))["pick"], "head");
+    fs::remove_file(work.path().join("registry/plugins/acme-forms.toml")).unwrap();
+    let printed = stdout(&print(work.path(), &[]));
+    assert_eq!(printed, "no plugins in registry/plugins; its README.md has a block to begin with\n");
+}
+
+#[test]
+fn open_pages_leave_connections_for_requests() {
+    use std::io::{Read, Write};
+    let work = Workplace::new();
+    let preview = Preview::start(work.path(), &[]);
+    let mut pages = Vec::new();
+    let mut statuses = Vec::new();
+    for _ in 0..50 {
+        let mut page = std::net::TcpStream::connect(preview.address).unwrap();
+        page.write_all(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+        let mut begun = [0; 12];
+        page.read_exact(&mut begun).unwrap();
+        statuses.push(String::from_utf8_lossy(&begun[9..]).into_owned());
+        pages.push(page);
+    }
+    assert_eq!(statuses.iter().filter(|status| *status == "200").count(), 48);
+    assert_eq!(statuses[48..], ["503", "503"]);
+    assert_eq!(preview.get("/").status, 200);
 }
 
 #[test]

@@ -174,6 +174,8 @@ function follow() {
   events.addEventListener("error", () => {
     live.className = "live lost";
     live.textContent = "Not connected";
+    // A refusal ends a stream; what was only broken off, the browser connects again.
+    if (events.readyState === EventSource.CLOSED) setTimeout(follow, 5000);
   });
 }
 document.addEventListener("visibilitychange", follow);
