@@ -16,6 +16,7 @@ use crate::model::name::Name;
 use crate::model::printable::Printable;
 use crate::model::site_host::{SiteHost, SiteHostError};
 use crate::registry::edit::Editor;
+use crate::registry::{RegistryFiles, plugins};
 
 use super::not_edited;
 
@@ -88,6 +89,7 @@ struct Issued<'a> {
 /// Writes the license, then shows the key.
 pub fn run(args: &Args, registry: &Path, now: DateTime<Utc>) -> Result<Exit, Failure> {
     let (key, file) = issue(args, registry, now.date_naive())?;
+    strange_modules(args, registry).iter().for_each(|warning| eprintln!("warning: {}", Printable(warning)));
     let tag = key.id().log_tag();
     let text = if args.json {
         output::json(&Issued { license_key: key.reveal(), id: key.id().to_string(), file: &file })?
@@ -137,6 +139,21 @@ fn issue(args: &Args, registry: &Path, today: NaiveDate) -> Result<(LicenseKey, 
     };
     let file = Editor::open(registry).and_then(|editor| editor.add(&name, &license)).map_err(not_edited)?;
     Ok((key, file))
+}
+
+/// What no plugin has, with the nearest module that one has. A module may be for something else, so it is no error.
+fn strange_modules(args: &Args, registry: &Path) -> Vec<String> {
+    // Entries that cannot be read are told by `build`.
+    let entries = plugins::load(&RegistryFiles::folder(registry)).unwrap_or_default();
+    let known: Vec<Name> = entries.into_iter().filter_map(|entry| Some(entry.plugin.ok()?.module)).collect();
+    let given = args.modules.iter().map(|given| &given.module).filter(|module| !known.contains(module));
+    given
+        .filter_map(|module| {
+            let similarity = |known: &Name| strsim::jaro_winkler(known.as_str(), module.as_str());
+            let nearest = known.iter().max_by(|a, b| similarity(a).total_cmp(&similarity(b)))?;
+            Some(format!("no plugin of the registry has the module {module}; the nearest is {nearest}"))
+        })
+        .collect()
 }
 
 // SECURITY: a key pasted into the wrong argument must not get into a file.
@@ -201,6 +218,17 @@ mod tests {
         let failure = hand_over(&mut writer, "the key\n", "0123").unwrap_err();
         let hint = "nobody has seen the key of license 0123: revoke it and issue another";
         assert_eq!((failure.exit, failure.hint.as_deref()), (Exit::Environment, Some(hint)));
+    }
+
+    #[test]
+    fn a_module_that_no_plugin_has_is_warned_of() {
+        let instance = Instance::new();
+        let warned = |line: &str| strange_modules(&parse(&format!("{line} --expires 2027-12-31")), instance.path());
+        assert_eq!(warned("--module anything"), [""; 0], "there are no plugins to hold it against");
+        std::fs::write(instance.path().join("plugins/acme-maps.toml"), "").unwrap();
+        std::fs::write(instance.path().join("plugins/acme-forms.toml"), "module = 'forms'").unwrap();
+        let expected = "no plugin of the registry has the module form; the nearest is forms";
+        assert_eq!(warned("--module form --module acme-maps --module forms=pdf"), [expected]);
     }
 
     #[test]
