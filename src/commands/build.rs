@@ -10,7 +10,7 @@ use super::{Exit, Failure, output};
 use crate::build::{self, BuildError, Credentials, Mirrors, Options, PluginReport, Progress, Report, State, counted};
 use crate::config::Config;
 use crate::model::slug::Slug;
-use crate::registry::{RegistryFiles, plugins};
+use crate::registry::{RegistryError, RegistryFiles, RevisionError, plugins};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -54,7 +54,7 @@ pub struct Args {
 pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     let registry = &config.paths.registry;
     let files = match &args.rev {
-        Some(rev) => RegistryFiles::revision(registry, rev).map_err(Failure::input)?,
+        Some(rev) => RegistryFiles::revision(registry, rev).map_err(no_revision)?,
         None => RegistryFiles::folder(registry),
     };
     let entries = plugins::load(&files).map_err(Failure::input)?;
@@ -76,6 +76,15 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
         (false, true) => Exit::Differs,
         (false, false) => Exit::Done,
     })
+}
+
+fn no_revision(error: RegistryError) -> Failure {
+    match error {
+        RegistryError::Revision(RevisionError::NoRepository { .. }) => {
+            Failure::input(error).hint("keep registry/ in a git repository: git init, git add registry, git commit")
+        }
+        _ => Failure::input(error),
+    }
 }
 
 fn failure(error: BuildError) -> Failure {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 
-use crate::model::printable::Printable;
+use crate::model::printable::{Printable, is_unsafe};
 
 use super::{Exit, Failure};
 
@@ -26,9 +26,10 @@ pub fn json(value: &impl serde::Serialize) -> Result<String, Failure> {
     serde_json::to_string_pretty(value).map(|text| text + "\n").map_err(Failure::environment)
 }
 
-/// JSON leaves DEL and the C1 controls as they are; a terminal obeys some of them.
+/// JSON leaves DEL, the C1 controls and text-direction overrides as they are; a terminal obeys some of them.
 pub fn printable_json(json: &str) -> String {
-    let is_raw = |c: &char| c.is_control() && *c != '\n';
+    // All of them have four digits.
+    let is_raw = |c: &char| is_unsafe(*c) && *c != '\n';
     json.chars().map(|c| if is_raw(&c) { format!("\\u{:04x}", u32::from(c)) } else { c.into() }).collect()
 }
 
@@ -64,6 +65,12 @@ impl fmt::Display for Table {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn json_for_a_terminal_keeps_its_meaning_and_steers_nothing() {
+        let raw = "{\n\"a\": \"\u{9b}b\u{202E}c\"\n}";
+        assert_eq!(printable_json(raw), "{\n\"a\": \"\\u009bb\\u202ec\"\n}");
+    }
 
     #[test]
     fn columns_are_as_wide_as_their_widest_cell_and_cells_cannot_break_out() {

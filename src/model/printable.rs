@@ -25,7 +25,8 @@ impl Write for Escaping<'_, '_> {
     }
 }
 
-fn is_unsafe(c: char) -> bool {
+/// Whether a terminal could obey it, or show what is around it in another order.
+pub fn is_unsafe(c: char) -> bool {
     // Marks, embeddings, overrides and isolates of the bidirectional algorithm (UAX #9), and the two Unicode line breaks.
     c.is_control()
         || matches!(c, '\u{61C}' | '\u{200E}' | '\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2066}'..='\u{2069}')
