@@ -115,6 +115,9 @@ pub enum Reason {
 const NAMES: usize = 8;
 
 impl Reason {
+    /// What a working tree can hold and a commit cannot.
+    pub const SPECIAL: &str = "pipe, socket or device";
+
     /// These tags give the same version at different commits.
     pub fn conflicting_tags(tags: &[String]) -> Self {
         Self::ConflictingTags(first(tags))
@@ -166,6 +169,9 @@ impl Reason {
             }
             Self::TooManyFiles(count) => {
                 ("too_many_files", "too many PHP files at the plugin's root, set main_file", count.to_string())
+            }
+            Self::NotFollowed { path, kind } if *kind == Self::SPECIAL => {
+                ("not_followed", "only files and folders are read", format!("{path} is a {kind}"))
             }
             Self::NotFollowed { path, kind } => {
                 ("not_followed", "links and submodules are not followed", format!("{path} is a {kind}"))

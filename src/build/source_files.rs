@@ -287,7 +287,7 @@ fn not_followed<Id>(path: &str, item: &Item<Id>) -> Reason {
         ItemKind::Submodule => "submodule",
         ItemKind::Folder => "folder",
         ItemKind::File => "file",
-        ItemKind::Special => "pipe, socket or device",
+        ItemKind::Special => Reason::SPECIAL,
     };
     Reason::NotFollowed { path: path.to_owned(), kind }
 }
