@@ -2,7 +2,8 @@
 //!
 //! Manifests name pictures by address only; these are for [drafts](super::draft).
 
-use std::path::PathBuf;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
 
 use super::files::{Files, Item, ItemKind};
 use super::repository::Repository;
@@ -31,15 +32,37 @@ pub const FOLDER: &str = ".wordpress-org";
 /// A picture larger than this is not read, in bytes.
 const MAX_SIZE: usize = 4 << 20;
 
-/// The names of the pictures, better ones first.
-pub fn names(plugin: &Plugin, repository: &Repository) -> Vec<String> {
-    match WorkingTree::of(repository) {
-        Some(tree) => named(plugin, &tree, PathBuf::new()).into_iter().map(|item| item.name).collect(),
-        None => match repository.head() {
-            Ok(Some(head)) => named(plugin, repository, head.tree).into_iter().map(|item| item.name).collect(),
+/// A picture in a repository.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Artwork {
+    /// One of the names WordPress.org knows.
+    pub name: String,
+    /// Another one whenever the file was written.
+    pub stamp: String,
+}
+
+/// The pictures, better ones first.
+pub fn all(plugin: &Plugin, repository: &Repository) -> Vec<Artwork> {
+    let root = repository.working_tree();
+    match (WorkingTree::of(repository), root) {
+        (Some(tree), Some(root)) => {
+            let items = named(plugin, &tree, PathBuf::new()).into_iter();
+            items.map(|item| Artwork { stamp: stamp(&root.join(&item.id)), name: item.name }).collect()
+        }
+        _ => match repository.head() {
+            Ok(Some(head)) => {
+                let items = named(plugin, repository, head.tree).into_iter();
+                items.map(|item| Artwork { stamp: item.id.to_string(), name: item.name }).collect()
+            }
             _ => Vec::new(),
         },
     }
+}
+
+/// Size and time of a file; empty where it is gone already.
+fn stamp(file: &Path) -> String {
+    let Ok(metadata) = file.symlink_metadata() else { return String::new() };
+    format!("{}-{}.{}", metadata.len(), metadata.mtime(), metadata.mtime_nsec())
 }
 
 /// A picture's bytes; `None` where there is none of that name, or too large a one.

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::artwork;
+pub use super::artwork::Artwork;
 use super::compose::{self, Facts};
 use super::files::Files;
 use super::outcome::Reason;
@@ -34,8 +35,8 @@ pub struct Draft {
     pub tagged: Arc<TaggedReleases>,
     /// What is not tagged yet: the working tree, then HEAD. Neither where the repository is a mirror.
     pub next: Vec<NextRelease>,
-    /// Pictures for the CMS that the repository brings, by name.
-    pub artwork: Vec<String>,
+    /// Pictures for the CMS that the repository brings.
+    pub artwork: Vec<Artwork>,
     /// Where a change may change the draft.
     pub places: Vec<Place>,
 }
@@ -120,7 +121,7 @@ pub fn draft(entry: &Entry, published: Option<&Releases>, cache: &Path, before: 
         None => Draft { tagged, next: Vec::new(), artwork: Vec::new(), places: Vec::new() },
         Some((plugin, repository)) => Draft {
             next: next(plugin, &repository, &tagged),
-            artwork: artwork::names(plugin, &repository),
+            artwork: artwork::all(plugin, &repository),
             places: places(plugin, &repository),
             tagged,
         },
@@ -205,7 +206,8 @@ impl DraftRelease {
 fn next(plugin: &Plugin, repository: &Repository, tagged: &TaggedReleases) -> Vec<NextRelease> {
     let head = repository.head().transpose();
     let commit = head.as_ref().and_then(|head| head.as_ref().ok());
-    let time = commit.map_or(0, |head| head.time);
+    // Before the first commit there is no time; one that no manifest can name leaves it empty.
+    let time = commit.map_or(-1, |head| head.time);
     let is_tagged =
         |head: &Tagged| tagged.report.releases.releases.iter().any(|release| release.commit == head.commit.to_string());
     let folder = plugin.source.as_ref().map_or("", |source| &source.path);
@@ -330,7 +332,9 @@ mod tests {
         let made = Fixture::new();
         assert_eq!(told(&drafted(&made, None)), ["WorkingTree no PHP file at the plugin's root has a plugin header"]);
         write(&made, "1.2");
-        assert_eq!(told(&drafted(&made, None)), ["WorkingTree 1.2"], "there is no commit yet");
+        let unborn = drafted(&made, None);
+        assert_eq!(told(&unborn), ["WorkingTree 1.2"], "there is no commit yet");
+        assert_eq!(unborn.next[0].release.as_ref().unwrap().manifest.last_updated, "");
         made.git.set_head_detached(made.release("v1.2", "1.2")).unwrap();
         assert_eq!(told(&drafted(&made, None)), ["WorkingTree 1.2 released", "Head 1.2 released"]);
         write(&made, "1.3");

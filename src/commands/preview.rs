@@ -68,6 +68,9 @@ pub struct Args {
 /// Prints, or serves the page until SIGTERM or SIGINT.
 pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     let subject = subject(args, config)?;
+    for assumption in subject.assumptions().iter().filter(|_| !args.json) {
+        eprintln!("assumed: {assumption}");
+    }
     if args.print {
         return print(args, &subject);
     }
@@ -132,9 +135,6 @@ async fn serve(args: &Args, subject: Subject) -> Result<Exit, Failure> {
     let subject = Arc::new(subject);
     let latest = live::start(Arc::clone(&subject)).map_err(Failure::environment)?;
 
-    for assumption in subject.assumptions() {
-        eprintln!("assumed: {assumption}");
-    }
     // Scripts that start it with port 0 read the port here.
     let _ = writeln!(std::io::stdout(), "preview on http://{address}/");
     if args.open {

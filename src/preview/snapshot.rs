@@ -29,8 +29,10 @@ pub struct Previewed {
     pub entry: Entry,
     /// What comes of it.
     pub draft: Draft,
-    /// What is published of it.
+    /// What is published of it; `None` where nothing is, or where that is not known.
     pub published: Option<Releases>,
+    /// Whether what is published cannot be read.
+    pub is_index_broken: bool,
 }
 
 impl Snapshot {
@@ -38,8 +40,10 @@ impl Snapshot {
     pub fn read(subject: &Subject, before: Option<&Self>) -> Self {
         let mut problems = Vec::new();
         let index = subject.releases.as_ref().map(|releases| Index::read(releases)).transpose();
+        let is_index_broken = index.is_err();
         let index = index.unwrap_or_else(|error| {
-            problems.push(ErrorChain(&error).to_string());
+            let hint = "hint: restore it, or delete it and build everything";
+            problems.push(format!("{}\n{hint}", ErrorChain(&error)));
             None
         });
         let mut index = index.flatten().unwrap_or_default();
@@ -59,7 +63,7 @@ impl Snapshot {
             plugins.iter().find(|known| known.entry.file == entry.file).map(|known| &known.draft)
         };
         let drafts = draft::all(&work, &subject.cache, known);
-        let previewed = |((entry, published), draft)| Arc::new(Previewed { entry, draft, published });
+        let previewed = |((entry, published), draft)| Arc::new(Previewed { entry, draft, published, is_index_broken });
         let (plugins, nameless): (Vec<_>, Vec<_>) =
             work.into_iter().zip(drafts).map(previewed).partition(|plugin| plugin.entry.slug.is_some());
         for plugin in nameless {
@@ -82,6 +86,7 @@ impl Snapshot {
                 && a.draft.next == b.draft.next
                 && a.draft.artwork == b.draft.artwork
                 && a.entry.file == b.entry.file
+                && a.is_index_broken == b.is_index_broken
         };
         self.problems == other.problems
             && self.plugins.len() == other.plugins.len()

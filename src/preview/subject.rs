@@ -43,6 +43,12 @@ pub enum SubjectError {
         /// Why.
         source: std::io::Error,
     },
+    /// It is a file.
+    #[error("{}: not a folder", path.display())]
+    NoFolder {
+        /// The file.
+        path: PathBuf,
+    },
     /// No folder above it is one either.
     #[error("{}: not in a git repository", path.display())]
     NoRepository {
@@ -56,6 +62,11 @@ impl Subject {
     pub fn repository(path: &Path) -> Result<Self, SubjectError> {
         let absent = |source| SubjectError::Absent { path: path.to_owned(), source };
         let folder = path.canonicalize().map_err(absent)?;
+        if !folder.is_dir() {
+            return Err(SubjectError::NoFolder { path: path.to_owned() });
+        }
+        let is_gits_own = |folder: &&Path| folder.file_name().is_some_and(|name| name == ".git");
+        let folder = folder.ancestors().find(is_gits_own).and_then(Path::parent).unwrap_or(&folder);
         let is_repository = |folder: &&Path| folder.join(".git").exists() || folder.join("HEAD").is_file();
         let root = folder.ancestors().find(is_repository);
         let root = root.ok_or_else(|| SubjectError::NoRepository { path: path.to_owned() })?;
@@ -80,7 +91,10 @@ impl Subject {
     pub fn assumptions(&self) -> Vec<String> {
         let Plugins::Assumed(plugin) = &self.plugins else { return Vec::new() };
         let mut told = vec![
-            format!("the slug is {}, as the folder is called", plugin.slug),
+            match folder_slug(plugin) {
+                Some(_) => format!("the slug is {}, as the folder is called", plugin.slug),
+                None => format!("the slug is {}, since the folder's name gives none", plugin.slug),
+            },
             "tags are called 1.2.3 or v1.2.3".to_owned(),
             format!("the package is at {}", plugin.download_url),
             "nothing is published yet".to_owned(),
@@ -103,8 +117,8 @@ impl Subject {
 
 /// The entry a vendor would begin with.
 fn assumed(root: &Path, folder: String) -> Plugin {
-    let name = if folder.is_empty() { root } else { Path::new(&folder) }.file_name().unwrap_or_default();
-    let slug = slug(&name.to_string_lossy());
+    // A slug by construction.
+    let slug = slug_of(root, &folder).or_else(|| "plugin".parse().ok()).unwrap_or_else(|| unreachable!());
     let mut plugin = Plugin {
         name: String::new(),
         module: (&slug).into(),
@@ -122,8 +136,9 @@ fn assumed(root: &Path, folder: String) -> Plugin {
         slug,
     };
     let Draft { artwork, .. } = draft::draft(&entry(&plugin), None, Path::new(""), None);
-    let address = |name: &String| format!("https://example.com/{}/{name}", plugin.slug);
-    let first = |start: &str| artwork.iter().find(|name| name.starts_with(start)).map(address);
+    let address = |name: &str| format!("https://example.com/{}/{name}", plugin.slug);
+    let names = || artwork.iter().map(|artwork| &*artwork.name);
+    let first = |start: &str| names().find(|name| name.starts_with(start)).map(address);
     let named = |sizes: [(&str, &str); 2]| -> BTreeMap<String, String> {
         sizes.into_iter().filter_map(|(size, start)| Some((size.to_owned(), first(start)?))).collect()
     };
@@ -144,12 +159,24 @@ fn entry(plugin: &Plugin) -> Entry {
     Entry { file, slug: Some(plugin.slug.clone()), plugin: Ok(plugin.clone()) }
 }
 
+/// What the folder's name gives; `None` where it has nothing a slug could be made of.
+fn folder_slug(plugin: &Plugin) -> Option<Slug> {
+    match plugin.source.as_ref()? {
+        Source { repository: Repository::Folder(root), path, .. } => slug_of(root, path),
+        _ => None,
+    }
+}
+
+fn slug_of(root: &Path, folder: &str) -> Option<Slug> {
+    let folder = if folder.is_empty() { root } else { Path::new(folder) };
+    slug(&folder.file_name()?.to_string_lossy())
+}
+
 /// `My_Plugin.git` → `my-plugin`.
-fn slug(name: &str) -> Slug {
+fn slug(name: &str) -> Option<Slug> {
     let name = name.strip_suffix(".git").unwrap_or(name).to_ascii_lowercase();
     let plain: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).take(64).collect();
-    // Letters, digits and '-', not beginning with '-': what a slug is; "plugin" is one.
-    plain.trim_matches('-').parse().or_else(|_| "plugin".parse()).unwrap_or_else(|_| unreachable!())
+    plain.trim_matches('-').parse().ok()
 }
 
 #[cfg(test)]
@@ -158,9 +185,9 @@ mod tests {
 
     #[test]
     fn a_folders_name_becomes_a_slug() {
-        for (name, expected) in [("Acme_Forms.git", "acme-forms"), ("-x", "x"), ("ß", "plugin"), ("", "plugin")] {
-            assert_eq!(slug(name).as_str(), expected, "{name}");
+        for (name, expected) in [("Acme_Forms.git", Some("acme-forms")), ("-x", Some("x")), ("ß", None), ("", None)] {
+            assert_eq!(slug(name).as_ref().map(Slug::as_str), expected, "{name}");
         }
-        assert_eq!(slug(&"a".repeat(100)).as_str().len(), 64);
+        assert_eq!(slug(&"a".repeat(100)).unwrap().as_str().len(), 64);
     }
 }

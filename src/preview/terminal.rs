@@ -30,9 +30,6 @@ pub fn text(snapshot: &Snapshot, subject: &Subject, wish: &Wish) -> Printed {
     for problem in &snapshot.problems {
         text.lines("", problem);
     }
-    for assumption in subject.assumptions() {
-        text.line(&format!("assumed: {assumption}"));
-    }
     if snapshot.plugins.is_empty() && is_whole {
         text.line("no plugins in registry/plugins; its README.md has a block to begin with");
     }

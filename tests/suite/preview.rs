@@ -151,14 +151,24 @@ fn a_repository_with_no_instance_is_previewed_and_what_is_assumed_is_said() {
     assert_eq!(without.status.code(), Some(3));
     assert!(String::from_utf8_lossy(&without.stderr).contains("countersign preview PATH"));
 
-    let printed = stdout(&print(work.path(), &["acme-forms"]));
-    assert!(printed.contains("assumed: the slug is acme-forms, as the folder is called\n"), "{printed}");
+    let output = print(work.path(), &["acme-forms"]);
+    let assumed = String::from_utf8_lossy(&output.stderr);
+    assert!(assumed.contains("assumed: the slug is acme-forms, as the folder is called\n"), "{assumed}");
+    let printed = stdout(&output);
+    assert!(!printed.contains("assumed"), "{printed}");
     assert!(printed.contains("Acme Forms 1.3.0 (working tree, would be tagged 1.3.0)\n"), "{printed}");
 
     work.write("acme-forms/packages/small/small.php", &header("0.1").replace("Acme Forms", "Small"));
-    let below = stdout(&print(work.path(), &["acme-forms/packages/small"]));
-    assert!(below.contains("assumed: the slug is small"), "{below}");
+    let output = print(work.path(), &["acme-forms/packages/small"]);
+    assert!(String::from_utf8_lossy(&output.stderr).contains("assumed: the slug is small"));
+    let below = stdout(&output);
     assert!(below.contains("Small 0.1 (working tree, would be tagged 0.1)\n"), "{below}");
+
+    let inside = stdout(&print(work.path(), &["acme-forms/.git"]));
+    assert!(inside.contains("Acme Forms 1.3.0 (working tree, would be tagged 1.3.0)\n"), "{inside}");
+    let file = print(work.path(), &["acme-forms/readme.txt"]);
+    assert_eq!(file.status.code(), Some(3));
+    assert!(String::from_utf8_lossy(&file.stderr).contains("acme-forms/readme.txt: not a folder"));
 
     let nowhere = print(work.path(), &["releases"]);
     assert_eq!(nowhere.status.code(), Some(3));
@@ -182,7 +192,7 @@ fn links_pipes_and_files_over_their_limit_in_the_working_tree_are_not_read() {
     fs::remove_file(repository.join("readme.txt")).unwrap();
     let pipe = Command::new("mkfifo").arg(repository.join("readme.txt")).status().unwrap();
     assert!(pipe.success());
-    assert!(text("pipe").contains("readme.txt is a pipe, socket or device"));
+    assert!(text("pipe").contains("readme.txt: only files and folders are read: readme.txt is a pipe, socket or device"));
 
     fs::remove_file(repository.join("readme.txt")).unwrap();
     fs::write(repository.join("readme.txt"), "canary ".repeat(400_000)).unwrap();
@@ -344,7 +354,8 @@ fn without_a_script_links_and_forms_say_all_there_is_to_say() {
     let page = preview.get("/plugins/acme-forms/1.1.0?cms=6.1&php=7.4&current=&tab=changelog").text();
     for part in [
         "It needs version 6.2 of the CMS or newer, and this site runs 6.1",
-        "<h1>Acme Forms <span class=\"number\">1.1.0</span></h1>",
+        "<h1><bdi>Acme Forms</bdi> <span class=\"number\">1.1.0</span></h1>",
+        "GET /api/v1/updates/acme-forms?site_url=https://site.example<",
         "href=\"/plugins/acme-forms/head?cms=6.1&#38;php=7.4&#38;current=&#38;tab=changelog\"",
         "href=\"?cms=6.1&#38;php=7.4&#38;current=&#38;tab=description#details\"",
         "id=\"panel-description\" aria-labelledby=\"tab-description\" tabindex=\"0\" hidden>",
@@ -403,6 +414,19 @@ fn open_pages_leave_connections_for_requests() {
     assert_eq!(statuses.iter().filter(|status| *status == "200").count(), 48);
     assert_eq!(statuses[48..], ["503", "503"]);
     assert_eq!(preview.get("/").status, 200);
+}
+
+#[test]
+fn a_broken_index_is_told_with_a_hint_and_nothing_is_said_of_what_it_would_tell() {
+    let work = Workplace::new();
+    work.write("releases/index.json", "{");
+    let printed = print(work.path(), &[]);
+    assert_eq!(printed.status.code(), Some(3));
+    let text = stdout(&printed);
+    assert!(text.contains("index.json:1:1: not an index"), "{text}");
+    assert!(text.contains("\nhint: restore it, or delete it and build everything\n"), "{text}");
+    let page = Preview::start(work.path(), &[]).get("/plugins/acme-forms/1.2.0").text();
+    assert!(page.contains("Published: unknown") && page.contains("What is published cannot be read."), "{page}");
 }
 
 #[test]

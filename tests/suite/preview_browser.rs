@@ -137,6 +137,34 @@ fn the_chosen_tab_stays_when_another_version_is_picked() {
 }
 
 #[test]
+fn a_picture_that_is_drawn_anew_is_shown_anew() {
+    let work = Workplace::new();
+    let icon = |size: u32| {
+        let svg = format!("<svg xmlns='http://www.w3.org/2000/svg' width='{size}' height='{size}'/>\n");
+        work.write("acme-forms/.wordpress-org/icon.svg", &svg);
+    };
+    icon(10);
+    let (_preview, mut browser) = page(&work, "/");
+    let width = "document.querySelector('img.icon').decode().then(() => document.querySelector('img.icon').naturalWidth)";
+    assert_eq!(browser.evaluate(width), 10);
+    icon(20);
+    browser.does("shows", &["#live.fresh", "Updated"]);
+    assert_eq!(browser.evaluate(width), 20);
+}
+
+#[test]
+fn a_name_that_turns_the_text_turns_only_itself() {
+    let work = Workplace::new();
+    work.write("acme-forms/acme-forms.php", &header("1.3.0").replace("Acme Forms", "Acme \u{202E}Forms"));
+    let (_preview, mut browser) = page(&work, "/");
+    // The version stands to the right of the name, where it does without the override.
+    let right = "document.querySelector('h1 .number').getBoundingClientRect().left \
+                 >= document.querySelector('h1 bdi').getBoundingClientRect().right - 1";
+    assert_eq!(browser.evaluate(right), true);
+    assert_eq!(browser.evaluate("document.querySelector('#update-row bdi').textContent"), "Acme \u{202E}Forms");
+}
+
+#[test]
 fn the_bar_on_top_fits_the_narrowest_phone_in_every_state() {
     let work = Workplace::new();
     let (preview, mut browser) = page(&work, "/");

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Address, Tab};
+use crate::build::draft::Artwork;
 use crate::model::manifest::Manifest;
 use crate::model::version::php_version_compare;
 use crate::preview::look::{Pick, Sight};
@@ -22,6 +23,7 @@ pub struct VersionBody<'a> {
     pub manifest: &'a Manifest,
     pub origin: &'static str,
     pub is_next: bool,
+    pub is_index_broken: bool,
     /// Whether it is published, and as it is.
     pub published: &'static str,
     pub site: Site,
@@ -62,22 +64,22 @@ impl<'a> VersionBody<'a> {
         let slug = manifest.slug.as_str();
         let artwork = &plugin.draft.artwork;
         let published = match &sight.comparison {
+            None if plugin.is_index_broken => "Published: unknown",
             None => "Not published",
             Some(comparison) if comparison.with != sight.release.version => "Not published",
             Some(comparison) if comparison.differences.as_ref().is_ok_and(Vec::is_empty) => "Published as it is",
             Some(_) => "Published otherwise",
         };
-        let query =
-            |name, value: &str| url::form_urlencoded::Serializer::new(String::new()).append_pair(name, value).finish();
-        let question = if site.current.is_empty() {
-            format!("/api/v1/updates/{slug}")
-        } else {
-            format!("/api/v1/updates/{slug}?{}", query("current_version", &site.current))
-        };
+        let mut question = format!("/api/v1/updates/{slug}?site_url=https://site.example");
+        if !site.current.is_empty() {
+            let mut query = url::form_urlencoded::Serializer::new(String::new());
+            question = format!("{question}&{}", query.append_pair("current_version", &site.current).finish());
+        }
         Self {
             name: if manifest.name.is_empty() { slug } else { &manifest.name },
             origin: pick.label(),
             is_next: matches!(pick, Pick::Next(_)),
+            is_index_broken: plugin.is_index_broken,
             published,
             question,
             icon: picture(slug, &manifest.icons, &["svg", "2x", "1x", "default"], artwork, "icon"),
@@ -127,11 +129,12 @@ fn picture(
     slug: &str,
     named: &BTreeMap<String, String>,
     sizes: &[&str],
-    artwork: &[String],
+    artwork: &[Artwork],
     kind: &str,
 ) -> Option<Picture> {
     let url = sizes.iter().find_map(|size| named.get(*size))?.clone();
-    let local = artwork.iter().find(|name| name.starts_with(kind)).map(|name| format!("/art/{slug}/{name}"));
+    let local = artwork.iter().find(|own| own.name.starts_with(kind));
+    let local = local.map(|Artwork { name, stamp }| format!("/art/{slug}/{name}?{stamp}"));
     Some(Picture { url, local })
 }
 
