@@ -192,7 +192,9 @@ fn links_pipes_and_files_over_their_limit_in_the_working_tree_are_not_read() {
     fs::remove_file(repository.join("readme.txt")).unwrap();
     let pipe = Command::new("mkfifo").arg(repository.join("readme.txt")).status().unwrap();
     assert!(pipe.success());
-    assert!(text("pipe").contains("readme.txt: only files and folders are read: readme.txt is a pipe, socket or device"));
+    assert!(
+        text("pipe").contains("readme.txt: only files and folders are read: readme.txt is a pipe, socket or device")
+    );
 
     fs::remove_file(repository.join("readme.txt")).unwrap();
     fs::write(repository.join("readme.txt"), "canary ".repeat(400_000)).unwrap();
@@ -313,8 +315,13 @@ fn only_this_machine_under_its_own_names_gets_an_answer() {
     assert!(preview.address.ip().is_loopback());
     let port = preview.address.port();
     let asked = |host: &str| preview.ask("GET", "/", host).status;
-    for host in [format!("127.0.0.1:{port}"), format!("localhost:{port}"), format!("[::1]:{port}"), "localhost".into(), "LOCALHOST".into()]
-    {
+    for host in [
+        format!("127.0.0.1:{port}"),
+        format!("localhost:{port}"),
+        format!("[::1]:{port}"),
+        "localhost".into(),
+        "LOCALHOST".into(),
+    ] {
         assert_eq!(asked(&host), 200, "{host}");
     }
     for host in ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example:80", "evil.example:80", "", "[::2]"]

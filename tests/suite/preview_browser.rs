@@ -145,7 +145,8 @@ fn a_picture_that_is_drawn_anew_is_shown_anew() {
     };
     icon(10);
     let (_preview, mut browser) = page(&work, "/");
-    let width = "document.querySelector('img.icon').decode().then(() => document.querySelector('img.icon').naturalWidth)";
+    let width =
+        "document.querySelector('img.icon').decode().then(() => document.querySelector('img.icon').naturalWidth)";
     assert_eq!(browser.evaluate(width), 10);
     icon(20);
     browser.does("shows", &["#live.fresh", "Updated"]);
