@@ -167,9 +167,11 @@ function follow() {
     if (changed) await show(location.href);
     live.className = changed ? "live on fresh" : "live on";
     if (!changed) return live.replaceChildren("Live");
-    const word = document.createElement("span");
+    const [line, word] = [document.createElement("span"), document.createElement("span")];
+    word.className = "word";
     word.textContent = "Updated ";
-    live.replaceChildren(word, new Date().toLocaleTimeString());
+    line.append(word, new Date().toLocaleTimeString());
+    live.replaceChildren(line);
   });
   events.addEventListener("error", () => {
     live.className = "live lost";
