@@ -166,6 +166,23 @@ fn a_name_that_turns_the_text_turns_only_itself() {
 }
 
 #[test]
+fn cards_fill_the_width_between_phone_and_desk_whatever_the_plugin_is_called() {
+    let work = Workplace::new();
+    let long = "Acme Forms for Everybody Who Has a Form";
+    work.write("acme-forms/acme-forms.php", &header("1.3.0").replace("Acme Forms", long));
+    let (_preview, mut browser) = page(&work, "/");
+    let width =
+        |selector: &str| format!("Math.round(document.querySelector('{selector}').getBoundingClientRect().width)");
+    for wide in [900, 1150] {
+        browser.screen(wide, 740, "light");
+        assert_eq!(browser.evaluate(&width("#warnings")), browser.evaluate(&width("#row")), "{wide}");
+    }
+    assert_eq!(browser.evaluate(&format!("{} > 100", width("#current"))), true);
+    browser.screen(360, 740, "light");
+    assert_eq!(browser.evaluate(&width("#site")), browser.evaluate(&width("#row")));
+}
+
+#[test]
 fn the_bar_on_top_fits_the_narrowest_phone_in_every_state() {
     let work = Workplace::new();
     let (preview, mut browser) = page(&work, "/");

@@ -225,8 +225,10 @@ mod tests {
         let instance = Instance::new();
         let warned = |line: &str| strange_modules(&parse(&format!("{line} --expires 2027-12-31")), instance.path());
         assert_eq!(warned("--module anything"), [""; 0], "there are no plugins to hold it against");
-        std::fs::write(instance.path().join("plugins/acme-maps.toml"), "").unwrap();
-        std::fs::write(instance.path().join("plugins/acme-forms.toml"), "module = 'forms'").unwrap();
+        for (slug, module) in [("acme-maps", "acme-maps"), ("acme-forms", "forms")] {
+            let entry = format!("module = '{module}'\ndownload_url = 'https://dl.example/{{version}}.zip'\n");
+            std::fs::write(instance.path().join(format!("plugins/{slug}.toml")), entry).unwrap();
+        }
         let expected = "no plugin of the registry has the module form; the nearest is forms";
         assert_eq!(warned("--module form --module acme-maps --module forms=pdf"), [expected]);
     }
