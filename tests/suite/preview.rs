@@ -170,6 +170,11 @@ fn a_repository_with_no_instance_is_previewed_and_what_is_assumed_is_said() {
     assert_eq!(file.status.code(), Some(3));
     assert!(String::from_utf8_lossy(&file.stderr).contains("acme-forms/readme.txt: not a folder"));
 
+    fs::rename(work.repository(), work.path().join("ß")).unwrap();
+    let nameless = print(work.path(), &["ß"]);
+    let assumed = String::from_utf8_lossy(&nameless.stderr);
+    assert!(assumed.contains("assumed: the slug is plugin, since the folder's name gives none\n"), "{assumed}");
+
     let nowhere = print(work.path(), &["releases"]);
     assert_eq!(nowhere.status.code(), Some(3));
     assert!(String::from_utf8_lossy(&nowhere.stderr).contains("releases: not in a git repository"));
