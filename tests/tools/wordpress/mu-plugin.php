@@ -26,6 +26,8 @@ add_action('requests-requests.before_redirect', function (string $location) {
 // Packages are downloaded with wp_safe_remote_get, which by itself refuses loopback and odd ports.
 add_filter('http_request_host_is_external', fn($external, string $host) => in_array($host, ['127.0.0.1', '0.0.0.0'], true), 10, 2);
 add_filter('http_allowed_safe_ports', fn(array $ports) => [...$ports, parse_url(getenv('WORDPRESS_OUTSIDE'), PHP_URL_PORT)]);
+// These files are in a clone of countersign's repository, and WordPress updates no site that is somebody's clone.
+add_filter('automatic_updates_is_vcs_checkout', '__return_false');
 
 // Its weekly look at the site's health asks PHP's MySQL for its version.
 add_action('wp_loaded', fn() => remove_all_actions('wp_site_health_scheduled_check'));
