@@ -29,13 +29,9 @@ pub struct License {
     /// How many hosts may be bound.
     pub sites: Sites,
     /// Hours a site may go on without an answer; `None` for the server's default.
-    pub grace_period_hours: Option<u32>,
-    /// Hosts bound ahead of their first validation, at most as many as `sites`.
-    pub hosts: Vec<SiteHost>,
-    /// Bindings the vendor made void.
-    pub released: Released,
-    /// For the vendor's own use.
-    pub note: String,
+    pub grace_period_hours: Option<u16>,
+    /// Hosts bound ahead, releases, and a note.
+    pub particulars: Particulars,
 }
 
 /// The vendor's word on a license.
@@ -97,9 +93,20 @@ impl std::fmt::Display for Sites {
     }
 }
 
-/// What the vendor released; few licenses have any, so it takes no room in the others.
+/// What few licenses have, or only the vendor asks for; it takes no room in the others.
 #[derive(Clone, Debug, Default)]
-pub struct Released(Option<Box<ReleaseTimes>>);
+pub struct Particulars(Option<Box<ParticularsHeld>>);
+
+/// What the particulars of a license are.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ParticularsHeld {
+    /// Hosts bound ahead of their first validation, at most as many as `sites`.
+    pub hosts: Vec<SiteHost>,
+    /// Bindings the vendor made void.
+    pub released: ReleaseTimes,
+    /// For the vendor's own use.
+    pub note: String,
+}
 
 /// Times before which bindings are void: of one host, and of all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -110,36 +117,45 @@ pub struct ReleaseTimes {
     pub all: Option<DateTime<Utc>>,
 }
 
-impl From<ReleaseTimes> for Released {
-    fn from(times: ReleaseTimes) -> Self {
-        Self((times != ReleaseTimes::default()).then(|| Box::new(times)))
+impl From<ParticularsHeld> for Particulars {
+    fn from(held: ParticularsHeld) -> Self {
+        Self((held != ParticularsHeld::default()).then(|| Box::new(held)))
     }
 }
 
-impl PartialEq for Released {
+impl PartialEq for Particulars {
     fn eq(&self, other: &Self) -> bool {
         **self == **other
     }
 }
 
-impl Eq for Released {}
+impl Eq for Particulars {}
 
-impl Deref for Released {
-    type Target = ReleaseTimes;
+impl Deref for Particulars {
+    type Target = ParticularsHeld;
 
-    fn deref(&self) -> &ReleaseTimes {
-        static NONE: ReleaseTimes = ReleaseTimes { hosts: BTreeMap::new(), all: None };
+    fn deref(&self) -> &ParticularsHeld {
+        static NONE: ParticularsHeld = ParticularsHeld {
+            hosts: Vec::new(),
+            released: ReleaseTimes { hosts: BTreeMap::new(), all: None },
+            note: String::new(),
+        };
         self.0.as_deref().unwrap_or(&NONE)
     }
 }
 
-impl DerefMut for Released {
-    fn deref_mut(&mut self) -> &mut ReleaseTimes {
+impl DerefMut for Particulars {
+    fn deref_mut(&mut self) -> &mut ParticularsHeld {
         self.0.get_or_insert_default()
     }
 }
 
 impl ReleaseTimes {
+    /// Whether the vendor released nothing.
+    pub fn is_empty(&self) -> bool {
+        self.all.is_none() && self.hosts.is_empty()
+    }
+
     /// Whether the vendor made this binding void.
     pub fn voids(&self, binding: &Binding) -> bool {
         self.time_of(&binding.host).is_some_and(|time| binding.bound_at < time)
@@ -179,11 +195,12 @@ impl License {
     /// Where `host` stands among the sites of this license. A host that is bound is never counted again, so it keeps its
     /// seat even where the vendor lowered `sites` since. Hosts bound ahead in the registry come first.
     pub fn seat<'a>(&'a self, stored: &'a (impl Stored + ?Sized), host: &SiteHost) -> Seat<'a> {
-        if self.hosts.contains(host) || self.holds(stored, host) {
+        let ParticularsHeld { hosts: ahead, released, .. } = &*self.particulars;
+        if ahead.contains(host) || self.holds(stored, host) {
             return Seat::Held;
         }
-        let valid = || stored.all().iter().find(|binding| !self.released.voids(binding)).map(|binding| &binding.host);
-        match self.hosts.first().or_else(valid) {
+        let valid = || stored.all().iter().find(|binding| !released.voids(binding)).map(|binding| &binding.host);
+        match ahead.first().or_else(valid) {
             Some(first) if !self.has_room(stored, 0) => Seat::Taken { first },
             _ => Seat::Free,
         }
@@ -193,18 +210,19 @@ impl License {
     /// released some.
     pub fn has_room(&self, stored: &(impl Stored + ?Sized), under_way: usize) -> bool {
         let Sites::Limited(limit) = self.sites else { return true };
+        let ParticularsHeld { hosts: ahead, released, .. } = &*self.particulars;
         let all = stored.all();
-        let valid = match self.released.0 {
-            None => all.len(),
-            Some(_) => all.iter().filter(|binding| !self.released.voids(binding)).count(),
+        let valid = match released.is_empty() {
+            true => all.len(),
+            false => all.iter().filter(|binding| !released.voids(binding)).count(),
         };
-        let ahead = self.hosts.iter().filter(|host| !self.holds(stored, host)).count();
+        let ahead = ahead.iter().filter(|host| !self.holds(stored, host)).count();
         ahead + valid + under_way < limit.get() as usize
     }
 
     /// Whether `stored` has a binding of `host` that is not void.
     fn holds(&self, stored: &(impl Stored + ?Sized), host: &SiteHost) -> bool {
-        stored.find(host).is_some_and(|binding| !self.released.voids(binding))
+        stored.find(host).is_some_and(|binding| !self.particulars.released.voids(binding))
     }
 }
 
@@ -220,9 +238,7 @@ mod tests {
             modules: Arc::default(),
             sites: Sites::DEFAULT,
             grace_period_hours: None,
-            hosts: vec![],
-            released: Released::default(),
-            note: String::new(),
+            particulars: Particulars::default(),
         }
     }
 
@@ -270,16 +286,17 @@ mod tests {
     #[test]
     fn a_release_voids_what_was_bound_before_it_and_nothing_after() {
         let mut moved = license();
-        moved.released.hosts.insert(host("a.com"), at(10));
+        moved.particulars.released.hosts.insert(host("a.com"), at(10));
         assert_eq!(moved.seat(&[binding("a.com", 9)][..], &host("b.com")), Seat::Free);
         assert_eq!(moved.seat(&[binding("a.com", 10)][..], &host("b.com")), Seat::Taken { first: &host("a.com") });
-        moved.released = ReleaseTimes { all: Some(at(20)), ..ReleaseTimes::default() }.into();
+        moved.particulars.released = ReleaseTimes { all: Some(at(20)), ..ReleaseTimes::default() };
         assert_eq!(moved.seat(&[binding("a.com", 19)][..], &host("b.com")), Seat::Free);
     }
 
     #[test]
     fn hosts_bound_ahead_take_a_seat_once() {
-        let ahead = License { hosts: vec![host("a.com")], ..license() };
+        let mut ahead = license();
+        ahead.particulars.hosts.push(host("a.com"));
         assert_eq!(ahead.seat(&[][..], &host("a.com")), Seat::Held);
         assert_eq!(ahead.seat(&[][..], &host("b.com")), Seat::Taken { first: &host("a.com") });
         let two = License { sites: Sites::Limited(NonZeroU32::new(2).unwrap()), ..ahead };

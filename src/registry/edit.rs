@@ -133,12 +133,12 @@ impl Change {
             Self::Expires(date) => license.expires = *date,
             Self::Status(status) => license.status = *status,
             Self::Release(None, time) => {
-                license.hosts.clear();
-                license.released.all = Some(*time);
+                license.particulars.hosts.clear();
+                license.particulars.released.all = Some(*time);
             }
             Self::Release(Some(host), time) => {
-                license.hosts.retain(|bound| bound != host);
-                license.released.hosts.insert(host.clone(), *time);
+                license.particulars.hosts.retain(|bound| bound != host);
+                license.particulars.released.hosts.insert(host.clone(), *time);
             }
         }
         license
@@ -157,11 +157,11 @@ fn license_toml(license: &License) -> String {
     if let Some(hours) = license.grace_period_hours {
         table["grace_period_hours"] = value(i64::from(hours));
     }
-    if !license.hosts.is_empty() {
-        table["hosts"] = value(license.hosts.iter().map(SiteHost::as_str).collect::<Array>());
+    if !license.particulars.hosts.is_empty() {
+        table["hosts"] = value(license.particulars.hosts.iter().map(SiteHost::as_str).collect::<Array>());
     }
-    if !license.note.is_empty() {
-        table["note"] = value(&license.note);
+    if !license.particulars.note.is_empty() {
+        table["note"] = value(&license.particulars.note);
     }
     let features = |features: &[Name]| value(features.iter().map(Name::as_str).collect::<Array>());
     let modules = license.modules.iter().map(|(module, names)| (module.as_str(), features(names)));
@@ -232,7 +232,7 @@ mod tests {
         let editor = Editor::open(instance.0.path()).unwrap();
         let mut license = editor.registry().licenses().next().unwrap().clone();
         license.id = LicenseId::from_bytes([7; 32]);
-        license.note = "two\nlines, \"quoted\" \\ 🦀".into();
+        license.particulars.note = "two\nlines, \"quoted\" \\ 🦀".into();
         license.modules = Arc::new([("v2.pdf".parse().unwrap(), vec!["api".parse().unwrap()])].into());
         license.sites = Sites::Unlimited;
         license.grace_period_hours = Some(0);

@@ -5,22 +5,24 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use crate::model::license::{License, Modules, ReleaseTimes, Released, Sites, Status};
+use crate::model::license::{License, Modules, ParticularsHeld, ReleaseTimes, Sites, Status};
 use crate::model::license_key::{LicenseId, LicenseKey};
 use crate::model::name::Name;
 use crate::model::site_host::SiteHost;
 
+use super::Notes;
 use super::document::{Table, Value};
 use super::reader::Reader;
 
 /// Longer than a year, a grace period is no grace any more.
-pub const MAX_GRACE_PERIOD_HOURS: u32 = 8_760;
+pub const MAX_GRACE_PERIOD_HOURS: u16 = 8_760;
 
 const FIELDS: &[&str] =
     &["id", "status", "expires", "modules", "sites", "grace_period_hours", "note", "hosts", "released"];
 
 /// What the table says, if nothing is wrong with it; the reader has the complaints.
-pub fn license(reader: &mut Reader<'_>, table: &Table<'_>) -> Option<License> {
+pub fn license(reader: &mut Reader<'_>, table: &Table<'_>, notes: Notes) -> Option<License> {
+    let note = reader.string(table, "note").map(|(_, note)| note);
     let complaints_before = reader.complained();
     reader.only(table, FIELDS);
     reader.without_keys(table);
@@ -34,10 +36,15 @@ pub fn license(reader: &mut Reader<'_>, table: &Table<'_>) -> Option<License> {
         expires: reader.date(table, "expires").unwrap_or_default(),
         modules: Arc::new(modules(reader, table)),
         sites,
-        grace_period_hours: reader.integer(table, "grace_period_hours", 0..=MAX_GRACE_PERIOD_HOURS),
-        hosts: hosts(reader, table, sites),
-        released: released(reader, table),
-        note: reader.string(table, "note").map(|(_, note)| note.to_owned()).unwrap_or_default(),
+        grace_period_hours: reader
+            .integer(table, "grace_period_hours", 0..=u32::from(MAX_GRACE_PERIOD_HOURS))
+            .and_then(|hours| u16::try_from(hours).ok()),
+        particulars: ParticularsHeld {
+            hosts: hosts(reader, table, sites),
+            released: released(reader, table),
+            note: note.filter(|_| notes == Notes::Kept).map(str::to_owned).unwrap_or_default(),
+        }
+        .into(),
     };
     (reader.complained() == complaints_before).then_some(license)
 }
@@ -111,9 +118,9 @@ fn host(reader: &mut Reader<'_>, at: usize, field: &str, text: &str) -> Option<S
     None
 }
 
-fn released(reader: &mut Reader<'_>, table: &Table<'_>) -> Released {
-    let Some(inner) = reader.table(table, "released") else { return Released::default() };
+fn released(reader: &mut Reader<'_>, table: &Table<'_>) -> ReleaseTimes {
     let mut released = ReleaseTimes::default();
+    let Some(inner) = reader.table(table, "released") else { return released };
     for (name, field) in &inner.fields {
         let time = reader.time(inner, name);
         if name == "*" {
@@ -122,13 +129,14 @@ fn released(reader: &mut Reader<'_>, table: &Table<'_>) -> Released {
             released.hosts.insert(host, time);
         }
     }
-    released.into()
+    released
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::licenses::testing::{ID, load};
     use super::*;
+    use crate::model::license::Particulars;
 
     fn only(files: &[(&str, &str)]) -> License {
         let (licenses, complaints) = load(files);
@@ -153,14 +161,14 @@ mod tests {
         let license = only(&[("a.toml", &toml)]);
         assert_eq!(license, only(&[("a.jsonl", &format!("\n{json}\r\n"))]));
         assert_eq!(
-            (license.id.to_string().as_str(), license.status, license.note.as_str()),
+            (license.id.to_string().as_str(), license.status, license.particulars.note.as_str()),
             (ID, Status::Suspended, "a\nb")
         );
         assert_eq!((license.expires.to_string().as_str(), license.grace_period_hours), ("2027-12-31", Some(0)));
         assert_eq!(license.modules["forms"].iter().map(Name::as_str).collect::<Vec<_>>(), ["pdf", "api"]);
-        assert_eq!(license.hosts.len(), 2);
-        assert_eq!(license.released.hosts["old.example.com"].to_rfc3339(), "2026-11-20T10:00:00+00:00");
-        assert_eq!(license.released.all.unwrap().to_rfc3339(), "2026-01-01T00:00:00+00:00");
+        assert_eq!(license.particulars.hosts.len(), 2);
+        assert_eq!(license.particulars.released.hosts["old.example.com"].to_rfc3339(), "2026-11-20T10:00:00+00:00");
+        assert_eq!(license.particulars.released.all.unwrap().to_rfc3339(), "2026-01-01T00:00:00+00:00");
     }
 
     #[test]
@@ -168,7 +176,7 @@ mod tests {
         let license =
             only(&[("a.toml", &format!("[[license]]\nid = '{ID}'\nexpires = 2027-12-31\nmodules.base = []\n"))]);
         assert_eq!((license.status, license.sites, license.grace_period_hours), (Status::Active, Sites::DEFAULT, None));
-        assert_eq!((license.hosts, license.released), (vec![], Released::default()));
+        assert_eq!(license.particulars, Particulars::default());
     }
 
     #[test]

@@ -1,27 +1,16 @@
-//! Licenses: `registry/licenses/*.toml` with any number of `[[license]]`, and `*.jsonl` with one license a line.
+//! Licenses: all of them by their ids, and where in the registry each stands. `license_files` reads them.
 //!
-//! Both spell the same fields; JSON writes dates and times as strings. The registry takes all licenses or none.
+//! The registry takes all licenses or none; whether one is asked about decides every request.
 
-use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use crate::model::license::{License, Modules};
+use crate::model::license::License;
 use crate::model::license_key::LicenseId;
 
-use super::RegistryError;
 use super::complaint::Complaint;
-use super::document::Table;
-use super::files::{Listed, RegistryFiles};
-use super::license::license;
-use super::plain_line::PlainLine;
-use super::reader::{Reader, array, table};
-
-/// An export that is wrong in every line is told so this often.
-const MAX_COMPLAINTS: usize = 1_000;
-
-/// Texts of module sets that are remembered; an export has few.
-const MAX_TEXTS: usize = 1_024;
+use super::files::RegistryFiles;
+use super::license_files::{MAX_COMPLAINTS, Place, Reading};
+use super::{Notes, RegistryError};
 
 /// The licenses by id, and where each stands.
 #[derive(Debug, Default)]
@@ -29,55 +18,57 @@ pub struct Licenses {
     files: Vec<PathBuf>,
     /// In the order of their ids: a million of them shall fit into memory, and be found with few looks at it.
     held: Vec<Held>,
+    /// Where each stands, in the same order.
+    places: Vec<Place>,
     /// Where those begin whose ids begin with 0, 1, 2, … in their first `bits`. Ids are digests, so it is about one each, or none.
     starts: Vec<u32>,
     bits: u32,
 }
 
-/// A license, and the number of its file and line.
+/// A license on a cache line of its own: it costs one look at memory.
 #[derive(Debug)]
-struct Held {
-    license: License,
-    file: u32,
-    line: u32,
-}
+#[repr(align(64))]
+struct Held(License);
 
-/// What is shared between licenses while they are read.
-#[derive(Default)]
-struct Known {
-    /// Every set of modules once, however many licenses grant it.
-    modules: HashSet<Arc<Modules>>,
-    /// The same by its text in an export.
-    texts: HashMap<String, Arc<Modules>>,
-}
+const _: () = assert!(size_of::<Held>() == 64);
 
 impl Licenses {
     /// Reads every license file, in the order of their names.
-    pub fn load(files: &RegistryFiles) -> Result<(Self, Vec<Complaint>), RegistryError> {
-        let (mut licenses, mut known) = (Self::default(), Known::default());
-        let mut complaints = Vec::new();
+    pub fn load(files: &RegistryFiles, notes: Notes) -> Result<(Self, Vec<Complaint>), RegistryError> {
+        let mut reading = Reading::new(notes);
         for listed in files.list("licenses")? {
-            licenses.files.push(listed.file.clone());
-            complaints.extend(licenses.read(files, &listed, &mut known));
+            reading.read(files, &listed);
         }
-        licenses.held.shrink_to_fit();
-        licenses.held.sort_unstable_by_key(|held| (held.license.id, held.file, held.line));
-        complaints.extend(licenses.twins());
+        let Reading { files, licenses: mut read, mut complaints, .. } = reading;
+        read.sort_unstable_by_key(|(license, place)| (license.id, *place));
+        complaints.extend(twins(&mut read, &files));
+        let (held, places) = read.into_iter().map(|(license, place)| (Held(license), place)).unzip();
+        let mut licenses = Self { files, held, places, ..Self::default() };
         licenses.index();
         Ok((licenses, complaints))
     }
 
-    /// A license and its place: the file, and the line counted from 1.
-    pub fn get(&self, id: &LicenseId) -> Option<(&License, &Path, usize)> {
+    /// The number of a license: its rank among the ids.
+    pub fn find(&self, id: &LicenseId) -> Option<usize> {
         let first = first_bits(id, self.bits);
-        let stretch = *self.starts.get(first)? as usize..*self.starts.get(first + 1)? as usize;
-        let held = self.held[stretch].iter().find(|held| held.license.id == *id)?;
-        Some((&held.license, &self.files[held.file as usize], held.line as usize))
+        let mut stretch = *self.starts.get(first)? as usize..*self.starts.get(first + 1)? as usize;
+        stretch.find(|&number| self.held[number].0.id == *id)
+    }
+
+    /// The license of that number, as [`Self::find`] gave it.
+    pub fn get(&self, number: usize) -> &License {
+        &self.held[number].0
+    }
+
+    /// Where the license of that number stands: the file, and the line counted from 1.
+    pub fn place(&self, number: usize) -> (&Path, usize) {
+        let place = self.places[number];
+        (&self.files[place.file as usize], place.line as usize)
     }
 
     /// All licenses, in the order of their ids.
     pub fn iter(&self) -> impl Iterator<Item = &License> {
-        self.held.iter().map(|held| &held.license)
+        self.held.iter().map(|held| &held.0)
     }
 
     /// How many there are.
@@ -85,102 +76,34 @@ impl Licenses {
         self.held.len()
     }
 
-    /// Complains about every license that stands somewhere else already, and takes it out.
-    fn twins(&mut self) -> Vec<Complaint> {
-        let (files, mut complaints) = (&self.files, Vec::new());
-        self.held.dedup_by(|later, first| {
-            let same = later.license.id == first.license.id;
-            if same && complaints.len() < MAX_COMPLAINTS {
-                let place = (files[first.file as usize].display(), first.line);
-                let tag = first.license.id.log_tag();
-                let message = format!("the license {tag} is already at {}:{}", place.0, place.1);
-                let (file, line) = (files[later.file as usize].clone(), later.line as usize);
-                complaints.push(Complaint { file, line, column: 1, message });
-            }
-            same
-        });
-        complaints.sort_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));
-        complaints
-    }
-
     fn index(&mut self) {
         self.bits = self.held.len().checked_ilog2().map_or(0, |bits| bits + 1);
         let mut starts = vec![0; (1 << self.bits) + 1];
-        for held in &self.held {
-            starts[first_bits(&held.license.id, self.bits) + 1] += 1;
+        for license in self.iter() {
+            starts[first_bits(&license.id, self.bits) + 1] += 1;
         }
         for at in 1..starts.len() {
             starts[at] += starts[at - 1];
         }
         self.starts = starts;
     }
+}
 
-    fn read(&mut self, files: &RegistryFiles, listed: &Listed, known: &mut Known) -> Vec<Complaint> {
-        let text = match files.text(listed) {
-            Ok(text) => text,
-            Err(complaint) => return vec![complaint],
-        };
-        match listed.name.rsplit_once('.') {
-            Some((_, "toml")) => self.read_toml(listed, &text, known),
-            Some((_, "jsonl")) => self.read_jsonl(listed, &text, known),
-            _ => vec![Complaint::of_file(&listed.file, "not a license file: its name must end in .toml or .jsonl")],
+/// Complains about every license that stands somewhere else already, and takes it out; they come in the order of their ids.
+fn twins(licenses: &mut Vec<(License, Place)>, files: &[PathBuf]) -> Vec<Complaint> {
+    let mut complaints = Vec::new();
+    licenses.dedup_by(|(later, place), (first, first_place)| {
+        let same = later.id == first.id;
+        if same && complaints.len() < MAX_COMPLAINTS {
+            let already = (files[first_place.file as usize].display(), first_place.line);
+            let message = format!("the license {} is already at {}:{}", first.id.log_tag(), already.0, already.1);
+            let (file, line) = (files[place.file as usize].clone(), place.line as usize);
+            complaints.push(Complaint { file, line, column: 1, message });
         }
-    }
-
-    fn read_toml(&mut self, listed: &Listed, text: &str, known: &mut Known) -> Vec<Complaint> {
-        let expected = "an array of tables, each [[license]]";
-        let (mut reader, document) = Reader::toml(&listed.file, text);
-        let Some(document) = document else { return reader.complaints() };
-        reader.only(&document, &["license"]);
-        let tables = reader.field(&document, "license", expected, array);
-        for node in tables.map_or(&[][..], |(_, tables)| tables) {
-            if let Some((_, table)) = reader.typed(node, "license", expected, table) {
-                self.take(&mut reader, table, known);
-            }
-        }
-        reader.complaints()
-    }
-
-    fn read_jsonl(&mut self, listed: &Listed, text: &str, known: &mut Known) -> Vec<Complaint> {
-        let mut complaints = Vec::new();
-        for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-            let plain = PlainLine::read(line);
-            let modules = plain.as_ref().and_then(|plain| known.texts.get(plain.modules()).cloned());
-            if let Some(license) = plain.as_ref().zip(modules).and_then(|(plain, modules)| plain.license(modules)) {
-                self.hold(license, index + 1);
-                continue;
-            }
-            let (mut reader, table) = Reader::json(&listed.file, index + 1, line);
-            let license = table.and_then(|table| self.take(&mut reader, &table, known));
-            if let (Some(license), Some(plain)) = (license, plain)
-                && known.texts.len() < MAX_TEXTS
-            {
-                let modules = license.modules.clone();
-                known.texts.insert(plain.modules().to_owned(), modules);
-            }
-            complaints.extend(reader.complaints());
-            if complaints.len() >= MAX_COMPLAINTS {
-                complaints.push(Complaint::of_file(&listed.file, "too many mistakes: the rest was not read"));
-                break;
-            }
-        }
-        complaints
-    }
-
-    fn take(&mut self, reader: &mut Reader<'_>, table: &Table<'_>, known: &mut Known) -> Option<&License> {
-        let mut license = license(reader, table)?;
-        match known.modules.get(&license.modules) {
-            Some(shared) => license.modules = shared.clone(),
-            None => drop(known.modules.insert(license.modules.clone())),
-        }
-        self.hold(license, reader.line(table.at));
-        self.held.last().map(|held| &held.license)
-    }
-
-    /// Takes over a license of the last file.
-    fn hold(&mut self, license: License, line: usize) {
-        self.held.push(Held { license, file: self.files.len() as u32 - 1, line: line as u32 });
-    }
+        same
+    });
+    complaints.sort_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));
+    complaints
 }
 
 /// The first `bits` of an id as a number; at most 32.
@@ -201,7 +124,7 @@ pub mod testing {
         for (name, text) in files {
             std::fs::write(registry.path().join("licenses").join(name), text).unwrap();
         }
-        let (licenses, complaints) = Licenses::load(&RegistryFiles::folder(registry.path())).unwrap();
+        let (licenses, complaints) = Licenses::load(&RegistryFiles::folder(registry.path()), Notes::Kept).unwrap();
         let folder = format!("{}/licenses/", registry.path().display());
         (licenses, complaints.iter().map(|complaint| complaint.to_string().replace(&folder, "")).collect())
     }
@@ -209,6 +132,8 @@ pub mod testing {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::testing::{ID, load};
     use super::*;
 
@@ -245,6 +170,28 @@ mod tests {
             let (licenses, complaints) = load(&[("a.toml", &text[..length])]);
             assert!(!complaints.is_empty() && licenses.len() == 0, "{:?}", &text[..length]);
         }
+    }
+
+    #[test]
+    fn notes_may_be_left_out_and_are_checked_all_the_same() {
+        let registry = tempfile::tempdir().unwrap();
+        std::fs::create_dir(registry.path().join("licenses")).unwrap();
+        let load = |lines: &str| {
+            std::fs::write(registry.path().join("licenses/a.jsonl"), lines).unwrap();
+            let files = RegistryFiles::folder(registry.path());
+            [Notes::Kept, Notes::Skipped].map(|notes| {
+                let (licenses, complaints) = Licenses::load(&files, notes).unwrap();
+                let notes: Vec<_> = licenses.iter().map(|license| license.particulars.note.clone()).collect();
+                (notes.join("+"), complaints.len())
+            })
+        };
+        let line = |byte: u8, note: &str| {
+            format!("{{\"id\":\"{byte:064x}\",\"expires\":\"2027-12-31\",\"modules\":{{\"a\":[]}},\"note\":{note}}}\n")
+        };
+        // The second is read as a plain line, the third by the reader.
+        let good = line(1, "\"a\"") + &line(2, "\"b\"") + &line(3, "\"\\u0063\"");
+        assert_eq!(load(&good), [("a+b+c".to_owned(), 0), ("++".to_owned(), 0)]);
+        assert_eq!(load(&(good + &line(4, "1"))).map(|(_, complaints)| complaints), [1, 1]);
     }
 
     #[test]

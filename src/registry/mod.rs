@@ -11,6 +11,7 @@ pub mod edit;
 mod files;
 mod git;
 mod license;
+mod license_files;
 mod licenses;
 mod plain_line;
 pub mod plugins;
@@ -36,6 +37,13 @@ use licenses::Licenses;
 pub struct Registry {
     plugins: HashMap<Slug, Plugin>,
     licenses: Licenses,
+}
+
+/// What becomes of the licenses' notes; they are checked all the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Notes {
+    Kept,
+    Skipped,
 }
 
 /// Why there is no registry.
@@ -69,8 +77,17 @@ impl Registry {
         Self::read(&RegistryFiles::folder(folder))
     }
 
+    /// The same, for a server: nothing is decided by a note, and a million of them take 64 MB.
+    pub fn load_without_notes(folder: &Path) -> Result<Self, RegistryError> {
+        Self::read_with(&RegistryFiles::folder(folder), Notes::Skipped)
+    }
+
     /// Reads what `files` gives, or tells everything that is wrong in it.
     pub fn read(files: &RegistryFiles) -> Result<Self, RegistryError> {
+        Self::read_with(files, Notes::Kept)
+    }
+
+    fn read_with(files: &RegistryFiles, notes: Notes) -> Result<Self, RegistryError> {
         let mut complaints = Vec::new();
         let mut plugins = HashMap::new();
         for entry in plugins::load(files)? {
@@ -79,7 +96,7 @@ impl Registry {
                 Err(reasons) => complaints.extend(reasons),
             }
         }
-        let (licenses, reasons) = Licenses::load(files)?;
+        let (licenses, reasons) = Licenses::load(files, notes)?;
         complaints.extend(reasons);
         if complaints.is_empty() { Ok(Self { plugins, licenses }) } else { Err(RegistryError::Complaints(complaints)) }
     }
@@ -96,12 +113,12 @@ impl Registry {
 
     /// The license with that id.
     pub fn license(&self, id: &LicenseId) -> Option<&License> {
-        self.licenses.get(id).map(|(license, ..)| license)
+        Some(self.licenses.get(self.licenses.find(id)?))
     }
 
     /// Where a license stands: its file, and its line counted from 1.
     pub fn place(&self, id: &LicenseId) -> Option<(&Path, usize)> {
-        self.licenses.get(id).map(|(_, file, line)| (file, line))
+        Some(self.licenses.place(self.licenses.find(id)?))
     }
 
     /// All licenses, in the order of their ids.

@@ -10,9 +10,10 @@ use chrono::NaiveDate;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use crate::model::license::{License, Modules, Released, Sites, Status};
+use crate::model::license::{License, Modules, Particulars, ParticularsHeld, Sites, Status};
 use crate::model::license_key::LicenseKey;
 
+use super::Notes;
 use super::license::MAX_GRACE_PERIOD_HOURS;
 
 /// The usual fields, without escapes in their texts. `hosts` and `released` are unusual.
@@ -28,7 +29,7 @@ pub struct PlainLine<'a> {
     #[serde(default, deserialize_with = "given")]
     sites: Option<NonZeroU32>,
     #[serde(default, deserialize_with = "given")]
-    grace_period_hours: Option<u32>,
+    grace_period_hours: Option<u16>,
     #[serde(default)]
     note: &'a str,
 }
@@ -51,7 +52,7 @@ impl<'a> PlainLine<'a> {
     }
 
     /// The license, if nothing is wrong with it but perhaps its `modules`, which the reader took before.
-    pub fn license(&self, modules: Arc<Modules>) -> Option<License> {
+    pub fn license(&self, modules: Arc<Modules>, notes: Notes) -> Option<License> {
         let grace_period_hours = self.grace_period_hours;
         if grace_period_hours.is_some_and(|hours| hours > MAX_GRACE_PERIOD_HOURS) || LicenseKey::is_in(self.note) {
             return None;
@@ -63,9 +64,10 @@ impl<'a> PlainLine<'a> {
             modules,
             sites: self.sites.map_or(Sites::DEFAULT, Sites::Limited),
             grace_period_hours,
-            hosts: Vec::new(),
-            released: Released::default(),
-            note: self.note.to_owned(),
+            particulars: match notes {
+                Notes::Kept => ParticularsHeld { note: self.note.to_owned(), ..ParticularsHeld::default() }.into(),
+                Notes::Skipped => Particulars::default(),
+            },
         })
     }
 }
@@ -98,7 +100,7 @@ mod tests {
     }
 
     fn plain(line: &str, modules: Arc<Modules>) -> Option<License> {
-        PlainLine::read(line)?.license(modules)
+        PlainLine::read(line)?.license(modules, Notes::Kept)
     }
 
     #[test]

@@ -135,7 +135,7 @@ pub fn load(paths: &Paths) -> Result<Loaded, LoadError> {
         File::new(Part::Key, &[&paths.signing_key]),
     ];
     let key = Arc::new(SigningKey::load(&paths.signing_key)?);
-    let registry = Arc::new(Registry::load(&paths.registry)?);
+    let registry = Arc::new(Registry::load_without_notes(&paths.registry)?);
     let (catalog, fault) = first_catalog(&paths.releases);
     files[1].failed = fault.is_some();
     files[1].loaded = fault.is_none();
@@ -312,7 +312,7 @@ impl File {
         let mut next = Snapshot::clone(&held);
         match self.part {
             Part::Registry => {
-                next.registry = Arc::new(Registry::load(path)?);
+                next.registry = Arc::new(Registry::load_without_notes(path)?);
                 if !forced {
                     refuse_an_accident(&held.registry, &next.registry)?;
                 }

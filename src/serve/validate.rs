@@ -91,7 +91,7 @@ pub async fn reply(
         verdict: finding.verdict,
         grant: license.filter(|_| finding.verdict == Verdict::Ok).map(|license| Grant {
             modules: &license.modules,
-            grace_period_hours: license.grace_period_hours.unwrap_or(service.grace_period_hours),
+            grace_period_hours: license.grace_period_hours.map_or(service.grace_period_hours, u32::from),
         }),
         expires: license.map(|license| license.expires),
         issued_at: now,

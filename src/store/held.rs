@@ -150,7 +150,7 @@ impl Held {
             }
         }
         // Every release the license knows came before this binding, whatever the clocks say.
-        let bound_at = license.released.time_of(host).map_or(now, |released_at| released_at.max(now));
+        let bound_at = license.particulars.released.time_of(host).map_or(now, |released_at| released_at.max(now));
         let binding = Binding { host: host.clone(), bound_at };
         let (resolve, ticket) = watch::channel(None);
         let ticket = Ticket(ticket);

@@ -13,7 +13,7 @@ use super::ledger::Entry;
 use super::syncer::QUEUE;
 use super::*;
 use crate::model::binding::{Binding, Report, Stored};
-use crate::model::license::{Released, Seat, Sites, Status};
+use crate::model::license::{Particulars, Seat, Sites, Status};
 
 fn license(number: u8, sites: u32) -> License {
     License {
@@ -23,9 +23,7 @@ fn license(number: u8, sites: u32) -> License {
         modules: Arc::default(),
         sites: Sites::Limited(NonZeroU32::new(sites).unwrap()),
         grace_period_hours: None,
-        hosts: vec![],
-        released: Released::default(),
-        note: String::new(),
+        particulars: Particulars::default(),
     }
 }
 
@@ -207,7 +205,8 @@ async fn of_64_hosts_at_once_exactly_as_many_are_bound_as_there_are_sites() {
 #[tokio::test]
 async fn a_host_that_is_bound_is_answered_without_a_write() {
     let (memory, store) = on_memory();
-    let license = License { hosts: vec![host("ahead.com")], ..license(1, 2) };
+    let mut license = license(1, 2);
+    license.particulars.hosts.push(host("ahead.com"));
     assert_eq!(store.bind(&license, &host("ahead.com"), at(1)).await.unwrap(), Outcome::Bound);
     assert_eq!(memory.events(), [""; 0], "bound by the registry");
     assert_eq!(store.bind(&license, &host("a.com"), at(1)).await.unwrap(), Outcome::Bound);
@@ -289,7 +288,7 @@ async fn a_failed_binding_over_a_void_one_leaves_the_void_one() {
     let mut license = license(1, 1);
     store.bind(&license, &host("a.com"), at(1)).await.unwrap();
     let before = store.of(&license.id);
-    license.released.all = Some(at(5));
+    license.particulars.released.all = Some(at(5));
     memory.hold();
     let task = start_binding(&store, &license, "a.com").await;
     memory.wait_for("sync begins", 2);
@@ -380,11 +379,11 @@ async fn a_released_host_makes_room_and_can_be_bound_anew() {
     let mut license = license(1, 1);
     let store = open(folder.path()).unwrap();
     store.bind(&license, &host("old.com"), at(10)).await.unwrap();
-    license.released.hosts.insert(host("old.com"), at(20));
+    license.particulars.released.hosts.insert(host("old.com"), at(20));
     assert_eq!(store.bind(&license, &host("new.com"), at(30)).await.unwrap(), Outcome::Bound);
     assert_eq!(store.bind(&license, &host("old.com"), at(31)).await.unwrap(), elsewhere("new.com"));
 
-    license.released.hosts.insert(host("new.com"), at(40));
+    license.particulars.released.hosts.insert(host("new.com"), at(40));
     // This server's clock is behind the one the release was written with.
     assert_eq!(store.bind(&license, &host("old.com"), at(15)).await.unwrap(), Outcome::Bound);
     assert_eq!(store.bind(&license, &host("new.com"), at(50)).await.unwrap(), elsewhere("old.com"));
@@ -746,7 +745,7 @@ async fn a_compacted_store_is_the_same_store_and_continues_the_old_chain() {
     let store = open(path).unwrap();
     for (name, seconds) in [("a.com", 1), ("b.com", 2), ("a.com", 11)] {
         store.bind(&license, &host(name), at(seconds)).await.unwrap();
-        license.released.hosts.insert(host(name), at(10));
+        license.particulars.released.hosts.insert(host(name), at(10));
     }
     let before = store.of(&license.id);
     assert_eq!(hosts_of(&*store, &license), ["b.com", "a.com"]);

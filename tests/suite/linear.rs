@@ -7,7 +7,7 @@ use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 
 use chrono::{NaiveDate, Utc};
-use countersign::model::license::{License as Granted, Released, Sites, Status};
+use countersign::model::license::{License as Granted, Particulars, Sites, Status};
 use countersign::model::license_key::LicenseId;
 use countersign::store::{self, Outcome};
 use tempfile::TempDir;
@@ -61,9 +61,7 @@ fn granted(round: usize, sites: u32) -> Granted {
         modules: Arc::default(),
         sites: Sites::Limited(NonZeroU32::new(sites).unwrap()),
         grace_period_hours: None,
-        hosts: vec![],
-        released: Released::default(),
-        note: String::new(),
+        particulars: Particulars::default(),
     }
 }
 

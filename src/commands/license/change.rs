@@ -172,7 +172,7 @@ mod tests {
         assert_eq!(release(2, "--host https://New.com/x"), "License second: new.com is released.\n");
         assert_eq!(release(2, "--all"), "License second: every site is released.\n");
         let registry = instance.registry();
-        let released = |number| registry.license(&Instance::key(number).id()).unwrap().released.clone();
+        let released = |number| registry.license(&Instance::key(number).id()).unwrap().particulars.released.clone();
         let written: DateTime<Utc> = "2026-11-20T10:17:03.123Z".parse().unwrap();
         assert_eq!((released(1).all, released(1).hosts.len()), (Some(written), 0));
         assert_eq!((released(2).all, released(2).hosts["new.com"]), (Some(written), written));

@@ -10,7 +10,7 @@ use chrono::{DateTime, NaiveDate, Utc};
 use serde::Serialize;
 
 use crate::commands::{Exit, Failure, output};
-use crate::model::license::{License, Modules, Released, Sites, Status};
+use crate::model::license::{License, Modules, ParticularsHeld, Sites, Status};
 use crate::model::license_key::LicenseKey;
 use crate::model::name::Name;
 use crate::model::printable::Printable;
@@ -33,8 +33,8 @@ pub struct Args {
     #[arg(long, value_name = "N", value_parser = parse_sites)]
     sites: Option<Sites>,
     /// Hours a site may go on without an answer [default: the server's]
-    #[arg(long, value_name = "HOURS", value_parser = clap::value_parser!(u32).range(..=8_760))]
-    grace_period_hours: Option<u32>,
+    #[arg(long, value_name = "HOURS", value_parser = clap::value_parser!(u16).range(..=8_760))]
+    grace_period_hours: Option<u16>,
     /// A site bound ahead of its first validation; may be repeated
     #[arg(long = "host", value_name = "HOST", value_parser = parse_host)]
     hosts: Vec<SiteHost>,
@@ -133,9 +133,12 @@ fn issue(args: &Args, registry: &Path, today: NaiveDate) -> Result<(LicenseKey, 
         modules: Arc::new(modules),
         sites: args.sites.unwrap_or(Sites::DEFAULT),
         grace_period_hours: args.grace_period_hours,
-        hosts: args.hosts.clone(),
-        released: Released::default(),
-        note: args.note.clone(),
+        particulars: ParticularsHeld {
+            hosts: args.hosts.clone(),
+            note: args.note.clone(),
+            ..ParticularsHeld::default()
+        }
+        .into(),
     };
     let file = Editor::open(registry).and_then(|editor| editor.add(&name, &license)).map_err(not_edited)?;
     Ok((key, file))
@@ -208,7 +211,7 @@ mod tests {
         let license = registry.license(&key.id()).unwrap();
         assert_eq!(super::super::view::modules(license), "base forms=pdf,api");
         assert_eq!((license.sites.to_string().as_str(), license.grace_period_hours), ("3", Some(24)));
-        assert_eq!((license.hosts[0].as_str(), license.note.as_str()), ("example.com", "Zoë"));
+        assert_eq!((license.particulars.hosts[0].as_str(), license.particulars.note.as_str()), ("example.com", "Zoë"));
     }
 
     #[test]

@@ -68,7 +68,7 @@ pub fn list(args: &Args, registry: &Path, today: NaiveDate) -> Result<String, Fa
     for license in licenses {
         let standing = view::standing(license, today);
         let (tag, modules) = (license.id.log_tag(), view::modules(license));
-        table.row([&tag, &standing, &license.expires, &license.sites, &modules, &license.note]);
+        table.row([&tag, &standing, &license.expires, &license.sites, &modules, &license.particulars.note]);
     }
     Ok(table.to_string())
 }

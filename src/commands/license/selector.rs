@@ -112,7 +112,10 @@ mod tests {
         let instance = Instance::new();
         let registry = instance.registry();
         let selector: Selector = selector.parse().unwrap();
-        selector.find(&registry).map(|license| license.note.clone()).map_err(|failure| failure.error.to_string())
+        selector
+            .find(&registry)
+            .map(|license| license.particulars.note.clone())
+            .map_err(|failure| failure.error.to_string())
     }
 
     #[test]

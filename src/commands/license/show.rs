@@ -61,12 +61,12 @@ pub fn show(args: &Args, config: &Config, bindings: ReadBindings<'_>, today: Nai
 }
 
 fn bound<'a>(license: &License, binding: &'a Binding, report: &'a Report) -> Bound<'a> {
-    let released = license.released.voids(binding);
+    let released = license.particulars.released.voids(binding);
     Bound { host: binding.host.as_str(), bound_at: shown_time(binding.bound_at), released, report }
 }
 
 fn fields(license: &License, view: &View<'_>, config: &Config, today: NaiveDate) -> String {
-    let hosts = license.hosts.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
+    let hosts = license.particulars.hosts.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
     let released: Vec<_> = view::released(license).iter().map(|(host, time)| format!("{host} before {time}")).collect();
     let grace = match license.grace_period_hours {
         Some(hours) => format!("{hours} hours"),
@@ -81,7 +81,7 @@ fn fields(license: &License, view: &View<'_>, config: &Config, today: NaiveDate)
         ("grace", grace),
         ("bound ahead", hosts),
         ("released", released.join(", ")),
-        ("note", license.note.clone()),
+        ("note", license.particulars.note.clone()),
         ("file", view.place().to_owned()),
     ];
     let shown = lines.iter().filter(|(_, value)| !value.is_empty());
@@ -96,7 +96,7 @@ fn bindings_text(license: &License, stored: &Result<Vec<(Binding, Report)>, Stri
     };
     let mut table = Table::new(&["HOST", "BOUND AT", "STATE", "VERSION", "LAST SEEN", "BUILD ID", "PLUGINS"]);
     for (binding, report) in stored {
-        let state = if license.released.voids(binding) { "released" } else { "bound" };
+        let state = if license.particulars.released.voids(binding) { "released" } else { "bound" };
         let version = report.plugin_version.as_deref().unwrap_or("-");
         let seen = report.last_seen.map_or("-".into(), shown_time);
         let build = report.build_id.map_or("-".into(), |id| id.to_string());

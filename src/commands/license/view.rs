@@ -23,7 +23,7 @@ pub struct View<'a> {
     #[serde(serialize_with = "number_or_unlimited")]
     sites: Sites,
     #[serde(skip_serializing_if = "Option::is_none")]
-    grace_period_hours: Option<u32>,
+    grace_period_hours: Option<u16>,
     hosts: &'a [SiteHost],
     released: BTreeMap<&'a str, String>,
     note: &'a str,
@@ -42,9 +42,9 @@ impl<'a> View<'a> {
             modules: &license.modules,
             sites: license.sites,
             grace_period_hours: license.grace_period_hours,
-            hosts: &license.hosts,
+            hosts: &license.particulars.hosts,
             released: released(license),
-            note: &license.note,
+            note: &license.particulars.note,
             place: registry.place(&license.id).map(|(file, line)| format!("{}:{line}", file.display())),
         }
     }
@@ -76,8 +76,9 @@ pub fn modules(license: &License) -> String {
 
 /// Hosts and `*`, with the time before which their bindings are void.
 pub fn released(license: &License) -> BTreeMap<&str, String> {
-    let hosts = license.released.hosts.iter().map(|(host, time)| (host.as_str(), *time));
-    hosts.chain(license.released.all.map(|time| ("*", time))).map(|(host, time)| (host, shown_time(time))).collect()
+    let released = &license.particulars.released;
+    let hosts = released.hosts.iter().map(|(host, time)| (host.as_str(), *time));
+    hosts.chain(released.all.map(|time| ("*", time))).map(|(host, time)| (host, shown_time(time))).collect()
 }
 
 fn number_or_unlimited<S: serde::Serializer>(sites: &Sites, serializer: S) -> Result<S::Ok, S::Error> {

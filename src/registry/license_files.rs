@@ -1,0 +1,128 @@
+//! License files: `registry/licenses/*.toml` with any number of `[[license]]`, and `*.jsonl` with one license a line.
+//!
+//! Both spell the same fields; JSON writes dates and times as strings. What is read goes to `licenses`.
+
+use std::collections::{HashMap, HashSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::model::license::{License, Modules};
+
+use super::Notes;
+use super::complaint::Complaint;
+use super::document::Table;
+use super::files::{Listed, RegistryFiles};
+use super::license::license;
+use super::plain_line::PlainLine;
+use super::reader::{Reader, array, table};
+
+/// An export that is wrong in every line is told so this often.
+pub const MAX_COMPLAINTS: usize = 1_000;
+
+/// Texts of module sets that are remembered; an export has few.
+const MAX_TEXTS: usize = 1_024;
+
+/// Where a license stands: the number of its file, and the line counted from 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    pub file: u32,
+    pub line: u32,
+}
+
+/// What was read so far, and what the licenses share.
+pub struct Reading {
+    /// By their numbers.
+    pub files: Vec<PathBuf>,
+    /// In the order in which they stand.
+    pub licenses: Vec<(License, Place)>,
+    pub complaints: Vec<Complaint>,
+    notes: Notes,
+    /// Every set of modules once, however many licenses grant it.
+    modules: HashSet<Arc<Modules>>,
+    /// The same by its text in an export.
+    texts: HashMap<String, Arc<Modules>>,
+}
+
+impl Reading {
+    pub fn new(notes: Notes) -> Self {
+        Self {
+            files: Vec::new(),
+            licenses: Vec::new(),
+            complaints: Vec::new(),
+            notes,
+            modules: HashSet::new(),
+            texts: HashMap::new(),
+        }
+    }
+
+    /// Reads one file, whatever the others had.
+    pub fn read(&mut self, files: &RegistryFiles, listed: &Listed) {
+        self.files.push(listed.file.clone());
+        let complaints = match (files.text(listed), listed.name.rsplit_once('.')) {
+            (Err(complaint), _) => vec![complaint],
+            (Ok(text), Some((_, "toml"))) => self.read_toml(listed, &text),
+            (Ok(text), Some((_, "jsonl"))) => self.read_jsonl(listed, &text),
+            (Ok(_), _) => {
+                vec![Complaint::of_file(&listed.file, "not a license file: its name must end in .toml or .jsonl")]
+            }
+        };
+        self.complaints.extend(complaints);
+    }
+
+    fn read_toml(&mut self, listed: &Listed, text: &str) -> Vec<Complaint> {
+        let expected = "an array of tables, each [[license]]";
+        let (mut reader, document) = Reader::toml(&listed.file, text);
+        let Some(document) = document else { return reader.complaints() };
+        reader.only(&document, &["license"]);
+        let tables = reader.field(&document, "license", expected, array);
+        for node in tables.map_or(&[][..], |(_, tables)| tables) {
+            if let Some((_, table)) = reader.typed(node, "license", expected, table) {
+                self.take(&mut reader, table);
+            }
+        }
+        reader.complaints()
+    }
+
+    fn read_jsonl(&mut self, listed: &Listed, text: &str) -> Vec<Complaint> {
+        let mut complaints = Vec::new();
+        for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+            let plain = PlainLine::read(line);
+            let modules = plain.as_ref().and_then(|plain| self.texts.get(plain.modules()).cloned());
+            let read = plain.as_ref().zip(modules).and_then(|(plain, modules)| plain.license(modules, self.notes));
+            if let Some(license) = read {
+                self.hold(license, index + 1);
+                continue;
+            }
+            let (mut reader, table) = Reader::json(&listed.file, index + 1, line);
+            let license = table.and_then(|table| self.take(&mut reader, &table));
+            let modules = license.map(|license| license.modules.clone());
+            if let (Some(modules), Some(plain)) = (modules, plain)
+                && self.texts.len() < MAX_TEXTS
+            {
+                self.texts.insert(plain.modules().to_owned(), modules);
+            }
+            complaints.extend(reader.complaints());
+            if complaints.len() >= MAX_COMPLAINTS {
+                complaints.push(Complaint::of_file(&listed.file, "too many mistakes: the rest was not read"));
+                break;
+            }
+        }
+        complaints
+    }
+
+    fn take(&mut self, reader: &mut Reader<'_>, table: &Table<'_>) -> Option<&License> {
+        let mut license = license(reader, table, self.notes)?;
+        match self.modules.get(&license.modules) {
+            Some(shared) => license.modules = shared.clone(),
+            None => drop(self.modules.insert(license.modules.clone())),
+        }
+        self.hold(license, reader.line(table.at));
+        self.licenses.last().map(|(license, _)| license)
+    }
+
+    /// Takes over a license of the last file.
+    fn hold(&mut self, license: License, line: usize) {
+        let place = Place { file: self.files.len() as u32 - 1, line: line as u32 };
+        self.licenses.push((license, place));
+    }
+}
