@@ -9,6 +9,9 @@ use countersign::commands::{self, Exit, Failure};
 use countersign::config::{Config, ServeSettings};
 use countersign::model::license_key::LicenseKey;
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let cli = Cli::parse_or_exit();
     let exit = run(&cli).unwrap_or_else(|failure| {

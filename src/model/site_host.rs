@@ -6,6 +6,7 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
+use compact_str::CompactString;
 use url::Host;
 
 use super::text::checked_text;
@@ -23,7 +24,7 @@ const MAX_LABEL: usize = 63;
 ///
 /// Scheme, port, path and user do not matter; a subdomain is another site. Parsing is idempotent.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct SiteHost(Box<str>);
+pub struct SiteHost(CompactString);
 
 checked_text!(SiteHost);
 

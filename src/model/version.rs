@@ -5,6 +5,8 @@
 use std::cmp::Ordering;
 use std::str::FromStr;
 
+use compact_str::CompactString;
+
 use super::text::checked_text;
 
 /// The longest version accepted, in bytes.
@@ -18,7 +20,7 @@ const MAX_PARTS: usize = 5;
 /// Never starts with `v`, never carries build metadata. Kept as written, compared as PHP compares: two versions can be
 /// [equal in order](Version::cmp_php) without being the same text, so there is no `Ord`.
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub struct Version(Box<str>);
+pub struct Version(CompactString);
 
 checked_text!(Version);
 
