@@ -9,6 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
+use foldhash::fast::RandomState;
 
 use crate::model::digest::Digest;
 use crate::model::entitlement::Entitlement;
@@ -91,7 +92,7 @@ pub fn published_manifest(releases: &Path, slug: &Slug, release: &Release) -> Re
 /// All releases in memory.
 #[derive(Debug, Default)]
 pub struct Catalog {
-    plugins: HashMap<Slug, Held>,
+    plugins: HashMap<Slug, Held, RandomState>,
     releases: usize,
 }
 

@@ -4,6 +4,7 @@
 //! of this crate. Time comes in as an argument.
 
 pub mod binding;
+pub mod by_id;
 pub mod digest;
 pub mod entitlement;
 pub mod error_chain;

@@ -4,6 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::model::by_id::{ById, OfLicense};
 use crate::model::license::License;
 use crate::model::license_key::LicenseId;
 
@@ -16,13 +17,9 @@ use super::{Notes, RegistryError};
 #[derive(Debug, Default)]
 pub struct Licenses {
     files: Vec<PathBuf>,
-    /// In the order of their ids: a million of them shall fit into memory, and be found with few looks at it.
-    held: Vec<Held>,
-    /// Where each stands, in the same order.
+    held: ById<Held>,
+    /// Where each stands, by its number.
     places: Vec<Place>,
-    /// Where those begin whose ids begin with 0, 1, 2, … in their first `bits`. Ids are digests, so it is about one each, or none.
-    starts: Vec<u32>,
-    bits: u32,
 }
 
 /// A license on a cache line of its own: it costs one look at memory.
@@ -31,6 +28,12 @@ pub struct Licenses {
 struct Held(License);
 
 const _: () = assert!(size_of::<Held>() == 64);
+
+impl OfLicense for Held {
+    fn license_id(&self) -> &LicenseId {
+        &self.0.id
+    }
+}
 
 impl Licenses {
     /// Reads every license file, in the order of their names.
@@ -43,21 +46,17 @@ impl Licenses {
         read.sort_unstable_by_key(|(license, place)| (license.id, *place));
         complaints.extend(twins(&mut read, &files));
         let (held, places) = read.into_iter().map(|(license, place)| (Held(license), place)).unzip();
-        let mut licenses = Self { files, held, places, ..Self::default() };
-        licenses.index();
-        Ok((licenses, complaints))
+        Ok((Self { files, held: ById::new(held), places }, complaints))
     }
 
     /// The number of a license: its rank among the ids.
     pub fn find(&self, id: &LicenseId) -> Option<usize> {
-        let first = first_bits(id, self.bits);
-        let mut stretch = *self.starts.get(first)? as usize..*self.starts.get(first + 1)? as usize;
-        stretch.find(|&number| self.held[number].0.id == *id)
+        self.held.find(id)
     }
 
     /// The license of that number, as [`Self::find`] gave it.
     pub fn get(&self, number: usize) -> &License {
-        &self.held[number].0
+        &self.held.get(number).0
     }
 
     /// Where the license of that number stands: the file, and the line counted from 1.
@@ -74,18 +73,6 @@ impl Licenses {
     /// How many there are.
     pub fn len(&self) -> usize {
         self.held.len()
-    }
-
-    fn index(&mut self) {
-        self.bits = self.held.len().checked_ilog2().map_or(0, |bits| bits + 1);
-        let mut starts = vec![0; (1 << self.bits) + 1];
-        for license in self.iter() {
-            starts[first_bits(&license.id, self.bits) + 1] += 1;
-        }
-        for at in 1..starts.len() {
-            starts[at] += starts[at - 1];
-        }
-        self.starts = starts;
     }
 }
 
@@ -104,12 +91,6 @@ fn twins(licenses: &mut Vec<(License, Place)>, files: &[PathBuf]) -> Vec<Complai
     });
     complaints.sort_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));
     complaints
-}
-
-/// The first `bits` of an id as a number; at most 32.
-fn first_bits(id: &LicenseId, bits: u32) -> usize {
-    let [a, b, c, d, ..] = *id.as_bytes();
-    (u64::from(u32::from_be_bytes([a, b, c, d])) >> (32 - bits)) as usize
 }
 
 #[cfg(test)]

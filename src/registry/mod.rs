@@ -22,6 +22,8 @@ use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use foldhash::fast::RandomState;
+
 use crate::model::license::License;
 use crate::model::license_key::LicenseId;
 use crate::model::plugin::Plugin;
@@ -35,7 +37,7 @@ use licenses::Licenses;
 /// All plugins and licenses.
 #[derive(Debug, Default)]
 pub struct Registry {
-    plugins: HashMap<Slug, Plugin>,
+    plugins: HashMap<Slug, Plugin, RandomState>,
     licenses: Licenses,
 }
 
@@ -89,7 +91,7 @@ impl Registry {
 
     fn read_with(files: &RegistryFiles, notes: Notes) -> Result<Self, RegistryError> {
         let mut complaints = Vec::new();
-        let mut plugins = HashMap::new();
+        let mut plugins = HashMap::default();
         for entry in plugins::load(files)? {
             match entry.plugin {
                 Ok(plugin) => drop(plugins.insert(plugin.slug.clone(), plugin)),
@@ -113,7 +115,13 @@ impl Registry {
 
     /// The license with that id.
     pub fn license(&self, id: &LicenseId) -> Option<&License> {
-        Some(self.licenses.get(self.licenses.find(id)?))
+        self.find(id).map(|(_, license)| license)
+    }
+
+    /// The same, and its number: its rank among all licenses, below [`Self::license_count`].
+    pub fn find(&self, id: &LicenseId) -> Option<(usize, &License)> {
+        let number = self.licenses.find(id)?;
+        Some((number, self.licenses.get(number)))
     }
 
     /// Where a license stands: its file, and its line counted from 1.
