@@ -92,8 +92,8 @@ fn limits(write: &mut Writer<'_>, service: &Service) -> fmt::Result {
     let each = |limit: &Limit| ([("limit", limit.name())], *limit);
     let refused = Limit::ALL.iter().map(each).map(|(label, limit)| (label, service.limits.refused(limit)));
     write.counters("countersign_rate_limited", "Requests that were told to come back", refused)?;
-    let held = Limit::ALL.iter().map(each).map(|(label, limit)| (label, service.limits.buckets(limit) as u64));
-    write.gauges("countersign_rate_limit_buckets", "Addresses and licenses that asked lately", held)
+    let held = service.limits.buckets().map(|(limit, buckets)| ([("limit", limit.name())], buckets as u64));
+    write.gauges("countersign_rate_limit_buckets", "Addresses that asked lately", held)
 }
 
 fn signing(write: &mut Writer<'_>, service: &Service) -> fmt::Result {

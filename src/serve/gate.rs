@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use arc_swap::{ArcSwap, Guard};
 use bytes::Bytes;
-use chrono::NaiveDate;
 
 use super::signer::SigningKey;
 use crate::catalog::Catalog;
@@ -17,7 +16,7 @@ use crate::model::site_host::SiteHost;
 use crate::model::statement::Verdict;
 use crate::model::version::Version;
 use crate::registry::Registry;
-use crate::store::{Bindings, Outcome, StoreError};
+use crate::store::{Bindings, Bound, Outcome, StoreError};
 
 /// What the vendor decided and published, as of one moment. Swapped as a whole; a request takes it once.
 #[derive(Clone, Debug)]
@@ -37,13 +36,24 @@ pub struct Gate {
     local_hosts: LocalHosts,
 }
 
+/// A site that asks about a license.
+#[derive(Debug)]
+pub struct Asker<'a> {
+    /// The license.
+    pub id: &'a LicenseId,
+    /// What the registry says of it, where its key is known.
+    pub license: Option<&'a License>,
+    /// The site.
+    pub host: &'a SiteHost,
+    /// When it asks, and what it says of itself.
+    pub sighting: Sighting<'a>,
+}
+
 /// What a validation found.
 #[derive(Debug)]
-pub struct Finding<'a> {
+pub struct Finding {
     /// The answer to "am I licensed?".
     pub verdict: Verdict,
-    /// The license, where the key is known.
-    pub license: Option<&'a License>,
     /// The first bound host, where the license is bound elsewhere.
     pub bound_domain: Option<SiteHost>,
 }
@@ -79,15 +89,10 @@ impl Gate {
     ///
     /// # Errors
     /// The binding could not be made durable; nothing was decided.
-    pub async fn validate<'a>(
-        &self,
-        snapshot: &'a Snapshot,
-        id: &LicenseId,
-        host: &SiteHost,
-        sighting: &Sighting<'_>,
-    ) -> Result<Finding<'a>, StoreError> {
-        let Some(license) = snapshot.registry.license(id) else {
-            return Ok(Finding { verdict: Verdict::UnknownLicense, license: None, bound_domain: None });
+    pub async fn validate(&self, asker: &Asker<'_>) -> Result<Finding, StoreError> {
+        let Asker { id, license, host, sighting, .. } = asker;
+        let Some(license) = license else {
+            return Ok(Finding { verdict: Verdict::UnknownLicense, bound_domain: None });
         };
         let now = sighting.time;
         let (verdict, bound_domain) = match license.standing(now.date_naive()) {
@@ -97,34 +102,34 @@ impl Gate {
             Standing::Active if self.local_hosts == LocalHosts::Allow && host.is_local() => (Verdict::Ok, None),
             Standing::Active => match self.bindings.bind(license, host, now).await? {
                 Outcome::Bound => {
-                    self.bindings.report(id, host, sighting);
+                    self.bindings.report(id, &self.bindings.of(id), host, sighting);
                     (Verdict::Ok, None)
                 }
                 Outcome::Elsewhere { first } => (Verdict::BoundElsewhere, Some(first)),
             },
         };
-        Ok(Finding { verdict, license: Some(license), bound_domain })
+        Ok(Finding { verdict, bound_domain })
     }
 
     /// Makes the five entitlement checks and hands out the latest manifest if it is newer than `current`; `None` means
-    /// the site is up to date. The binding is read, never changed.
+    /// the site is up to date. The license's bindings are read, never changed.
     pub fn manifest(
         &self,
         snapshot: &Snapshot,
-        id: &LicenseId,
-        host: &SiteHost,
+        asker: &Asker<'_>,
+        bound: &Bound<'_>,
         slug: &str,
         current: Option<&Version>,
-        today: NaiveDate,
     ) -> Result<Option<Bytes>, Refusal> {
-        let license = snapshot.registry.license(id);
+        let Asker { id, license, host, sighting } = asker;
+        let today = sighting.time.date_naive();
         if self.local_hosts == LocalHosts::Allow && host.is_local() {
             // Nobody is bound there under this rule, whoever may have been under another.
-            return Err(entitlement::in_good_standing(license, today).err().unwrap_or(Refusal::LicenseNotBound));
+            return Err(entitlement::in_good_standing(*license, today).err().unwrap_or(Refusal::LicenseNotBound));
         }
-        let stored = self.bindings.of(id);
         let plugin = snapshot.registry.plugin(slug);
-        let entitlement = entitlement::decide(license, &stored, host, plugin, today)?;
+        let entitlement = entitlement::decide(*license, bound, host, plugin, today)?;
+        self.bindings.report(id, bound, host, sighting);
         Ok(snapshot.catalog.manifest(&entitlement, current))
     }
 }

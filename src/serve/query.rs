@@ -4,21 +4,36 @@
 
 use std::borrow::Cow;
 
+use memchr::{memchr, memchr2};
+
 /// Names and values in the order in which they stand.
 pub fn parameters(query: &str) -> impl Iterator<Item = (Cow<'_, str>, Cow<'_, str>)> {
-    query.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
-        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-        (decode(name), decode(value))
+    let mut rest = Some(query);
+    let pairs = std::iter::from_fn(move || {
+        let (pair, after) = split_once(rest?, b'&');
+        rest = after;
+        Some(pair)
+    });
+    pairs.filter(|pair| !pair.is_empty()).map(|pair| {
+        let (name, value) = split_once(pair, b'=');
+        (decode(name), value.map_or(Cow::Borrowed(""), decode))
     })
+}
+
+/// What stands before and behind the first `sign`, which is ASCII.
+fn split_once(text: &str, sign: u8) -> (&str, Option<&str>) {
+    match memchr(sign, text.as_bytes()) {
+        Some(at) => (&text[..at], Some(&text[at + 1..])),
+        None => (text, None),
+    }
 }
 
 /// `+` is a blank and `%20` too; what is then no UTF-8 is replaced.
 fn decode(text: &str) -> Cow<'_, str> {
-    if !text.bytes().any(|byte| matches!(byte, b'%' | b'+')) {
-        return Cow::Borrowed(text);
-    }
+    let Some(plain) = memchr2(b'%', b'+', text.as_bytes()) else { return Cow::Borrowed(text) };
     let mut decoded = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
+    let (plain, mut rest) = text.as_bytes().split_at(plain);
+    decoded.extend_from_slice(plain);
     while let [first, after @ ..] = rest {
         let (byte, after) = match (first, after) {
             (b'+', _) => (b' ', after),

@@ -327,7 +327,11 @@ impl File {
             Part::Store => {}
         }
         // This thread is the only one that replaces the snapshot.
+        let licenses = next.registry.license_count();
         service.gate.replace(next);
+        if self.part == Part::Registry {
+            service.limits.count_licenses(licenses);
+        }
         let_go(&held);
         Ok(())
     }

@@ -8,6 +8,7 @@ use super::Service;
 use super::problem::Problem;
 use crate::config::LocalHosts;
 use crate::model::entitlement::Refusal;
+use crate::model::license::License;
 use crate::model::license_key::{LicenseId, LicenseKey};
 use crate::model::site_host::{SiteHost, SiteHostError};
 
@@ -19,6 +20,16 @@ pub fn license_id(license_key: Option<&str>) -> Result<LicenseId, Problem> {
     let key: LicenseKey =
         license_key.ok_or(Problem::MissingField("license_key"))?.parse().map_err(Problem::LicenseKey)?;
     Ok(key.id())
+}
+
+/// The license that was found, by its number, if any was and not too many ask about it.
+pub fn not_too_often<'a>(
+    service: &Service,
+    found: Option<(usize, &'a License)>,
+) -> Result<Option<&'a License>, Problem> {
+    let Some((number, license)) = found else { return Ok(None) };
+    service.limits.check_license(number)?;
+    Ok(Some(license))
 }
 
 /// Counts an answer that helps whoever guesses keys; who guesses too often is only told to come back.

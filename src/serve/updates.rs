@@ -9,8 +9,9 @@ use warp::http::{HeaderMap, HeaderValue, header};
 use warp::reply::Response;
 
 use super::code::Code;
+use super::gate::Asker;
 use super::problem::Problem;
-use super::request::{MAX_VERSION, at_most, build_id, failed, license_id, site_host};
+use super::request::{MAX_VERSION, at_most, build_id, failed, license_id, not_too_often, site_host};
 use super::{Service, query};
 use crate::model::binding::Sighting;
 use crate::model::version::Version;
@@ -41,13 +42,18 @@ pub fn reply(
     let host = site_host(&site_url, service.local_hosts)?;
     at_most(MAX_VERSION, "current_version", question.current_version.as_deref())?;
     let build_id = build_id(question.build_id.as_deref())?;
-    service.limits.check(address, &id)?;
+    service.limits.check_address(address)?;
 
-    let now = Utc::now();
     // What is no version counts as absent.
     let current: Option<Version> = question.current_version.as_deref().and_then(|version| version.parse().ok());
     let snapshot = service.gate.glance();
-    let decided = service.gate.manifest(&snapshot, &id, &host, slug, current.as_ref(), now.date_naive());
+    // One after the other: what each waits for from memory comes at the same time.
+    let (found, bound) = (snapshot.registry.find(&id), service.gate.bindings().of(&id));
+    let license = not_too_often(service, found)?;
+    let current_version = current.as_ref().map(|version| (slug, version.as_str()));
+    let sighting = Sighting { time: Utc::now(), build_id, plugin_version: None, current_version };
+    let asker = Asker { id: &id, license, host: &host, sighting };
+    let decided = service.gate.manifest(&snapshot, &asker, &bound, slug, current.as_ref());
     let code = match &decided {
         Ok(Some(_)) => "update",
         Ok(None) => "up_to_date",
@@ -55,10 +61,6 @@ pub fn reply(
     };
     tracing::debug!(license = id.log_tag(), site = %host, code, "asked for updates");
     let manifest = decided.map_err(|refusal| failed(service, address, Problem::Refused(refusal)))?;
-    let current_version = current.as_ref().map(|version| (slug, version.as_str()));
-    let sighting = Sighting { time: now, build_id, plugin_version: None, current_version };
-    service.gate.bindings().report(&id, &host, &sighting);
-
     let code = if manifest.is_some() { Code::Update } else { Code::UpToDate };
     let mut response = Response::new(manifest.unwrap_or(Bytes::from_static(b"{}")).into());
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));

@@ -15,8 +15,9 @@ use warp::reply::Response;
 
 use super::Service;
 use super::code::Code;
+use super::gate::Asker;
 use super::problem::Problem;
-use super::request::{MAX_VERSION, at_most, build_id, failed, license_id, site_host};
+use super::request::{MAX_VERSION, at_most, build_id, failed, license_id, not_too_often, site_host};
 use super::signer::SignError;
 use super::signing_queue::Lane;
 use crate::model::binding::Sighting;
@@ -69,14 +70,16 @@ pub async fn reply(
     at_most(MAX_NONCE, "nonce", question.nonce.as_deref())?;
     at_most(MAX_VERSION, "plugin_version", question.plugin_version.as_deref())?;
     let build_id = build_id(question.build_id.as_deref())?;
-    service.limits.check(address, &id)?;
+    service.limits.check_address(address)?;
 
     let now = Utc::now();
     let snapshot = service.gate.snapshot();
+    let license = not_too_often(service, snapshot.registry.find(&id))?;
     let plugin_version = question.plugin_version.as_deref();
     let sighting = Sighting { time: now, build_id, plugin_version, current_version: None };
-    let finding = service.gate.validate(&snapshot, &id, &host, &sighting).await.map_err(store_problem)?;
-    if finding.license.is_none() {
+    let asker = Asker { id: &id, license, host: &host, sighting };
+    let finding = service.gate.validate(&asker).await.map_err(store_problem)?;
+    if license.is_none() {
         service.limits.check_failure(address)?;
     }
     if finding.verdict == Verdict::BoundElsewhere {
@@ -86,7 +89,6 @@ pub async fn reply(
         tracing::debug!(license = id.log_tag(), site = %host, code = finding.verdict.code(), "validated");
     }
 
-    let license = finding.license;
     let statement = Statement {
         verdict: finding.verdict,
         grant: license.filter(|_| finding.verdict == Verdict::Ok).map(|license| Grant {
@@ -101,14 +103,13 @@ pub async fn reply(
         bound_domain: finding.bound_domain.as_ref(),
         key_id: snapshot.key.public().key_id(),
     };
-    let unsigned = statement.to_unsigned();
     let lane = if license.is_some() { Lane::Licensed } else { Lane::Unknown };
-    let signed = service.signer.sign(lane, snapshot.key.clone(), unsigned.bytes().to_vec()).await;
-    let signature = signed.map_err(|error| match error {
+    let signed = service.signer.sign(lane, snapshot.key.clone(), statement.to_unsigned()).await;
+    let signed = signed.map_err(|error| match error {
         SignError::QueueFull => Problem::Overloaded,
         SignError::Failed => Problem::internal(&error),
     })?;
-    let mut response = Response::new(Bytes::from(unsigned.with_signature(&signature)).into());
+    let mut response = Response::new(Bytes::from(signed).into());
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     Ok((finding.verdict.into(), response))

@@ -12,6 +12,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::durable_file;
+use crate::model::by_id::OfLicense;
 
 use super::ledger::writer::Writer;
 use super::ledger::{Entry, Position};
@@ -181,12 +182,10 @@ pub(super) fn rebuild(path: &Path, loaded: &Loaded) -> io::Result<Index> {
         fs::rename(&index, &aside)?;
     }
     let index = Index::open(&index)?;
-    // In the order of keys, which sled takes faster.
-    let mut licenses: Vec<_> = loaded.picture.iter().collect();
-    licenses.sort_unstable_by_key(|bindings| *bindings.license());
     let mut entries = Vec::with_capacity(REBUILD_BATCH);
-    for bindings in licenses {
-        let license = *bindings.license();
+    // In the order of keys, which sled takes faster.
+    for bindings in loaded.picture.iter() {
+        let license = *bindings.license_id();
         entries.extend(bindings.iter().map(|binding| Entry { license, binding: binding.clone() }));
         if entries.len() >= REBUILD_BATCH {
             index.add(&entries, None)?;

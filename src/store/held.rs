@@ -1,61 +1,46 @@
 //! The picture in memory: all durable bindings, and those under way to the disk.
 //!
-//! Asked on every request, so it is sharded, and an answer is a clone of an `Arc`. Seats are given here, under one lock
-//! for a license, and count what is under way; the syncer then says here what became durable and what did not.
+//! Asked on every request: what was bound at the start stays where it is and is read without a lock, what changed since is
+//! sharded. Seats are given here, under one lock for a license, and count what is under way; the syncer then says here what
+//! became durable and what did not.
 
 use std::collections::HashMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use chrono::{DateTime, Utc};
 use tokio::sync::watch;
 
-use crate::model::binding::{Binding, Sighting};
+use crate::model::binding::Binding;
 use crate::model::license::{License, Seat};
 use crate::model::license_key::LicenseId;
 use crate::model::site_host::SiteHost;
 
+use super::bindings::{Bound, Found, LicenseBindings};
 use super::ledger::Entry;
-use super::picture::{Bindings, Bound, Picture};
+use super::picture::Picture;
 use super::syncer::Job;
 use super::{Outcome, StoreError};
 
 /// A license id is a digest, so its first byte spreads licenses evenly.
 const SHARDS: usize = 64;
 
-/// How long a site says nothing new by saying the same, in seconds: it asks twice a day.
-const SAID_FOR: i64 = 600;
-
 /// All bindings in memory.
 pub(super) struct Held {
+    /// Those of the start; some are superseded.
+    settled: Picture,
     shards: [RwLock<Shard>; SHARDS],
 }
 
 #[derive(Default)]
 struct Shard {
-    durable: Picture,
+    /// The bindings of licenses of which one changed.
+    changed: HashMap<LicenseId, Arc<LicenseBindings>>,
     pending: HashMap<LicenseId, Vec<Pending>>,
 }
 
 struct Pending {
     binding: Binding,
     ticket: Ticket,
-}
-
-/// What a site says that its license's sites did not say last.
-pub(super) struct News {
-    bindings: Option<Bindings>,
-    said: u64,
-}
-
-impl News {
-    /// It was noted: saying it again is no news.
-    pub(super) fn was_noted(self) {
-        if let Some(bindings) = self.bindings {
-            bindings.said().store(self.said, Ordering::Relaxed);
-        }
-    }
 }
 
 /// What somebody who wants to bind has to do.
@@ -87,39 +72,38 @@ impl Ticket {
 
 impl Held {
     /// Takes over what was read from disk.
-    pub(super) fn new(picture: Picture) -> Self {
-        let mut shards: [Shard; SHARDS] = std::array::from_fn(|_| Shard::default());
-        for bindings in picture.into_iter() {
-            shards[shard_of(bindings.license())].durable.put(bindings);
-        }
-        Self { shards: shards.map(RwLock::new) }
+    pub(super) fn new(settled: Picture) -> Self {
+        Self { settled, shards: std::array::from_fn(|_| RwLock::default()) }
     }
 
     /// The durable bindings of a license in the order of binding.
-    pub(super) fn of(&self, license: &LicenseId) -> Bound {
+    pub(super) fn of(&self, license: &LicenseId) -> Bound<'_> {
+        if let Some(bindings) = self.settled(license) {
+            return Bound(Some(Found::Settled(bindings)));
+        }
         let shard = self.shards[shard_of(license)].read().unwrap_or_else(PoisonError::into_inner);
-        Bound(shard.durable.get(license).cloned())
+        Bound(shard.changed.get(license).cloned().map(Found::Changed))
     }
 
-    /// What a site says, unless the license's sites said just that last, and less than ten minutes ago. Two sites in turn
-    /// always tell news, and so does one that nothing is stored of, as it is bound ahead in the registry.
-    pub(super) fn news(&self, license: &LicenseId, host: &SiteHost, sighting: &Sighting<'_>) -> Option<News> {
-        let Sighting { time, build_id, plugin_version, current_version } = sighting;
-        let mut said = DefaultHasher::new();
-        (host, time.timestamp().div_euclid(SAID_FOR), build_id, plugin_version, current_version).hash(&mut said);
-        let shard = self.shards[shard_of(license)].read().unwrap_or_else(PoisonError::into_inner);
-        let (said, bindings) = (said.finish(), shard.durable.get(license));
-        let is_news = bindings.is_none_or(|bindings| bindings.said().load(Ordering::Relaxed) != said);
-        is_news.then(|| News { bindings: bindings.cloned(), said })
+    /// The bindings of a license that did not change since the start.
+    fn settled(&self, license: &LicenseId) -> Option<&LicenseBindings> {
+        self.settled.of(license).filter(|bindings| !bindings.is_superseded())
+    }
+
+    /// The same as [`Self::of`], where the license's shard is locked.
+    fn in_shard(&self, shard: &Shard, license: &LicenseId) -> Bound<'_> {
+        let changed = || shard.changed.get(license).cloned().map(Found::Changed);
+        Bound(self.settled(license).map(Found::Settled).or_else(changed))
     }
 
     /// How many bindings are durable, void ones included. Looks at every license.
     pub(super) fn count(&self) -> usize {
         let count = |shard: &RwLock<Shard>| {
             let shard = shard.read().unwrap_or_else(PoisonError::into_inner);
-            shard.durable.iter().map(|bindings| bindings.len()).sum::<usize>()
+            shard.changed.values().map(|bindings| bindings.len()).sum::<usize>()
         };
-        self.shards.iter().map(count).sum()
+        let settled = self.settled.iter().filter(|bindings| !bindings.is_superseded());
+        settled.map(|bindings| bindings.len()).sum::<usize>() + self.shards.iter().map(count).sum::<usize>()
     }
 
     /// Finds `host` a seat. Where there is a free one, it is taken and its binding given to `enqueue`, which must not
@@ -136,12 +120,11 @@ impl Held {
         }
         // From here to the reservation under one lock: two hosts must not find the same seat free.
         let mut shard = self.shards[shard_of(&license.id)].write().unwrap_or_else(PoisonError::into_inner);
-        let Shard { durable, pending } = &mut *shard;
-        let durable = Bound(durable.get(&license.id).cloned());
+        let durable = self.in_shard(&shard, &license.id);
         if let Some(outcome) = settled(license, &durable, host) {
             return Ok(Decision::Answer(outcome));
         }
-        if let Some(under_way) = pending.get(&license.id) {
+        if let Some(under_way) = shard.pending.get(&license.id) {
             if let Some(own) = under_way.iter().find(|pending| pending.binding.host == *host) {
                 return Ok(Decision::UnderWay(own.ticket.clone()));
             }
@@ -155,7 +138,7 @@ impl Held {
         let (resolve, ticket) = watch::channel(None);
         let ticket = Ticket(ticket);
         enqueue(Job { entry: Entry { license: license.id, binding: binding.clone() }, resolve })?;
-        pending.entry(license.id).or_default().push(Pending { binding, ticket: ticket.clone() });
+        shard.pending.entry(license.id).or_default().push(Pending { binding, ticket: ticket.clone() });
         Ok(Decision::UnderWay(ticket))
     }
 
@@ -170,15 +153,38 @@ impl Held {
             }
         }
         if result.is_ok() {
-            shard.durable.add(license, binding);
+            self.add(&mut shard, license, binding);
         }
         drop(shard);
         resolve.send_replace(Some(result));
     }
+
+    /// Adds a durable binding; a void one of the same host makes way.
+    fn add(&self, shard: &mut Shard, license: LicenseId, binding: Binding) {
+        if let Some(bindings) = shard.changed.get_mut(&license) {
+            // Copies only where somebody is reading this license's bindings just now.
+            Arc::make_mut(bindings).add(binding);
+            return;
+        }
+        let settled = self.settled.of(&license);
+        let bindings = match settled {
+            None => LicenseBindings::new(license, vec![binding]),
+            Some(settled) => {
+                let mut bindings = settled.clone();
+                bindings.add(binding);
+                bindings
+            }
+        };
+        shard.changed.insert(license, Arc::new(bindings));
+        // Whoever sees it waits for the shard's lock, and finds the others.
+        if let Some(settled) = settled {
+            settled.supersede();
+        }
+    }
 }
 
 /// The answer, where the durable bindings alone decide it.
-fn settled(license: &License, durable: &Bound, host: &SiteHost) -> Option<Outcome> {
+fn settled(license: &License, durable: &Bound<'_>, host: &SiteHost) -> Option<Outcome> {
     match license.seat(durable, host) {
         Seat::Held => Some(Outcome::Bound),
         Seat::Taken { first } => Some(Outcome::Elsewhere { first: first.clone() }),

@@ -121,7 +121,7 @@ impl Reader {
             }
         })?;
         let picture = gathering.finish();
-        let bindings = picture.get(license).map_or(&[][..], |bindings| bindings);
+        let bindings = picture.of(license).map_or(&[][..], |bindings| bindings);
         let report = |binding: &Binding| {
             let index = self.index.as_ref();
             index.and_then(|index| index.report(license, &binding.host).ok().flatten()).unwrap_or_default()

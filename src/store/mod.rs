@@ -4,6 +4,7 @@
 //! it durable in the `ledger` before anybody is told; the index (`sled`) and `reports` wait until that thread has time.
 //! `disk` has the files for a server, `inspect` for a command.
 
+mod bindings;
 mod disk;
 mod held;
 pub mod inspect;
@@ -38,8 +39,8 @@ use picture::Picture;
 use reports::Reports;
 use syncer::{Disk, Syncer};
 
+pub use bindings::Bound;
 pub use inspect::{Reader, read_only};
-pub use picture::Bound;
 
 /// The answer to [`Bindings::bind`], once it is known.
 pub type BindFuture<'a> = Pin<Box<dyn Future<Output = Result<Outcome, StoreError>> + Send + 'a>>;
@@ -47,7 +48,7 @@ pub type BindFuture<'a> = Pin<Box<dyn Future<Output = Result<Outcome, StoreError
 /// The bindings of all licenses.
 pub trait Bindings: Send + Sync {
     /// The durable bindings of a license. Costs a look-up in memory.
-    fn of(&self, license: &LicenseId) -> Bound;
+    fn of(&self, license: &LicenseId) -> Bound<'_>;
 
     /// Binds `host` where it is not bound yet and there is room ([`License::seat`]).
     ///
@@ -56,13 +57,13 @@ pub trait Bindings: Send + Sync {
     /// [`StoreError::Closed`]; after each the host may try again.
     fn bind<'a>(&'a self, license: &'a License, host: &'a SiteHost, now: DateTime<Utc>) -> BindFuture<'a>;
 
-    /// Takes over what a bound site reported: never blocks on a disk, never fails, written a few seconds later.
+    /// Takes over what a site reported whose license has these bindings: never blocks on a disk, never fails, written a few seconds later.
     ///
     /// What a license's site says again within ten minutes is nothing new. That is known only of the site that asked last,
     /// and not of hosts that are bound ahead in the registry alone: these are noted each time. At most 16,384 reports wait
-    /// and some 2,000 a second are written; where more come in, reports of further sites are dropped, and counted in
+    /// and some 500 a second are written; where more come in, reports of further sites are dropped, and counted in
     /// [`Figures::reports_dropped`].
-    fn report(&self, license: &LicenseId, host: &SiteHost, sighting: &Sighting<'_>);
+    fn report(&self, license: &LicenseId, bound: &Bound<'_>, host: &SiteHost, sighting: &Sighting<'_>);
 
     /// Whether bindings become durable, and whether what can wait is written.
     fn health(&self) -> Health;
@@ -197,7 +198,7 @@ impl Store {
 }
 
 impl Bindings for Store {
-    fn of(&self, license: &LicenseId) -> Bound {
+    fn of(&self, license: &LicenseId) -> Bound<'_> {
         self.held.of(license)
     }
 
@@ -205,8 +206,8 @@ impl Bindings for Store {
         Box::pin(self.bind(license, host, now))
     }
 
-    fn report(&self, license: &LicenseId, host: &SiteHost, sighting: &Sighting<'_>) {
-        if let Some(news) = self.held.news(license, host, sighting)
+    fn report(&self, license: &LicenseId, bound: &Bound<'_>, host: &SiteHost, sighting: &Sighting<'_>) {
+        if let Some(news) = bound.news(host, sighting)
             && self.reports.add(license, host, sighting)
         {
             news.was_noted();

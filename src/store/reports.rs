@@ -3,9 +3,10 @@
 //! Nothing is decided from a report, so a full shard drops reports of further sites instead of making anybody wait.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use crate::counting::Sums;
 use crate::model::binding::{Report, Sighting};
 use crate::model::license_key::LicenseId;
 use crate::model::site_host::SiteHost;
@@ -21,75 +22,94 @@ pub(super) type Batch = HashMap<LicenseId, Vec<(SiteHost, Report)>>;
 
 /// All reports that wait.
 pub(super) struct Reports {
-    shards: [Mutex<Shard>; SHARDS],
-    dropped: AtomicU64,
+    shards: [Shard; SHARDS],
+    dropped: Sums<1>,
 }
 
 #[derive(Default)]
 struct Shard {
-    waiting: Batch,
+    waiting: Mutex<Waiting>,
+    /// Somebody was turned away: nothing more is taken until what waits is written.
+    is_full: AtomicBool,
+}
+
+#[derive(Default)]
+struct Waiting {
+    reports: Batch,
     sites: usize,
 }
 
 impl Default for Reports {
     fn default() -> Self {
-        Self { shards: std::array::from_fn(|_| Mutex::default()), dropped: AtomicU64::new(0) }
+        Self { shards: std::array::from_fn(|_| Shard::default()), dropped: Sums::default() }
     }
 }
 
 impl Reports {
-    /// Takes over what a site said; whether there was room for it.
+    /// Takes over what a site said; whether there was room for it. Where there is none, nobody waits at a lock to be told so.
     pub(super) fn add(&self, license: &LicenseId, host: &SiteHost, sighting: &Sighting<'_>) -> bool {
-        self.change(license, host, |report| report.note(sighting))
+        let shard = &self.shards[shard_of(license)];
+        let taken =
+            !shard.is_full.load(Ordering::Relaxed) && shard.change(license, host, |report| report.note(sighting));
+        if !taken {
+            self.dropped.add(0, 1);
+        }
+        taken
     }
 
     /// Empties a shard.
     pub(super) fn take(&self, shard: usize) -> Batch {
-        std::mem::take(&mut *self.lock(shard)).waiting
+        let shard = &self.shards[shard];
+        let mut waiting = shard.lock();
+        shard.is_full.store(false, Ordering::Relaxed);
+        std::mem::take(&mut *waiting).reports
     }
 
     /// Puts back what could not be written, under what came in since.
     pub(super) fn put_back(&self, batch: Batch) {
         for (license, sites) in batch {
             for (host, mut earlier) in sites {
-                self.change(&license, &host, |newer| {
+                let put_back = self.shards[shard_of(&license)].change(&license, &host, |newer| {
                     earlier.merge(std::mem::take(newer));
                     *newer = earlier;
                 });
+                self.dropped.add(0, u64::from(!put_back));
             }
         }
     }
 
+    /// How many reports were dropped.
+    pub(super) fn dropped(&self) -> u64 {
+        self.dropped.of(0)
+    }
+
+    /// How many sites' reports wait.
+    pub(super) fn waiting(&self) -> usize {
+        self.shards.iter().map(|shard| shard.lock().sites).sum()
+    }
+}
+
+impl Shard {
     /// Changes the report of a site; where none waits it is an empty one, if there is room. Whether there was.
     fn change(&self, license: &LicenseId, host: &SiteHost, change: impl FnOnce(&mut Report)) -> bool {
-        let mut shard = self.lock(shard_of(license));
-        let known = shard.waiting.get_mut(license).and_then(|sites| sites.iter_mut().find(|(site, _)| site == host));
+        let mut waiting = self.lock();
+        let known = waiting.reports.get_mut(license).and_then(|sites| sites.iter_mut().find(|(site, _)| site == host));
         if let Some((_, report)) = known {
             change(report);
-        } else if shard.sites < SHARD_CAPACITY {
+        } else if waiting.sites < SHARD_CAPACITY {
             let mut report = Report::default();
             change(&mut report);
-            shard.waiting.entry(*license).or_default().push((host.clone(), report));
-            shard.sites += 1;
+            waiting.reports.entry(*license).or_default().push((host.clone(), report));
+            waiting.sites += 1;
         } else {
-            self.dropped.fetch_add(1, Ordering::Relaxed);
+            self.is_full.store(true, Ordering::Relaxed);
             return false;
         }
         true
     }
 
-    /// How many reports were dropped.
-    pub(super) fn dropped(&self) -> u64 {
-        self.dropped.load(Ordering::Relaxed)
-    }
-
-    /// How many sites' reports wait.
-    pub(super) fn waiting(&self) -> usize {
-        (0..SHARDS).map(|shard| self.lock(shard).sites).sum()
-    }
-
-    fn lock(&self, shard: usize) -> MutexGuard<'_, Shard> {
-        self.shards[shard].lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -9,6 +9,7 @@ use chrono::{DateTime, NaiveDate, Utc};
 use tempfile::TempDir;
 use tokio::task::JoinSet;
 
+use super::bindings::Found;
 use super::ledger::Entry;
 use super::syncer::QUEUE;
 use super::*;
@@ -287,7 +288,7 @@ async fn a_failed_binding_over_a_void_one_leaves_the_void_one() {
     let (memory, store) = on_memory();
     let mut license = license(1, 1);
     store.bind(&license, &host("a.com"), at(1)).await.unwrap();
-    let before = store.of(&license.id);
+    let before = store.of(&license.id).to_vec();
     license.particulars.released.all = Some(at(5));
     memory.hold();
     let task = start_binding(&store, &license, "a.com").await;
@@ -295,7 +296,7 @@ async fn a_failed_binding_over_a_void_one_leaves_the_void_one() {
     memory.end_sync(false);
     task.await.unwrap().unwrap_err();
     memory.let_go();
-    assert_eq!(store.of(&license.id), before);
+    assert_eq!(store.of(&license.id).to_vec(), before);
 }
 
 #[tokio::test]
@@ -365,11 +366,11 @@ async fn a_restart_keeps_every_binding_in_order_even_where_the_clock_stepped_bac
     for (name, seconds) in [("a.com", 100), ("k.com", 400)] {
         store.bind(&license, &host(name), at(seconds)).await.unwrap();
     }
-    let before = store.of(&license.id);
+    let before = store.of(&license.id).to_vec();
     drop(store);
     let store = open(folder.path()).unwrap();
     assert_eq!(hosts_of(&*store, &license), ["z.com", "m.com", "a.com", "k.com"]);
-    assert_eq!(store.of(&license.id), before);
+    assert_eq!(store.of(&license.id).to_vec(), before);
     assert_eq!(store.bind(&license, &host("late.com"), at(500)).await.unwrap(), elsewhere("z.com"));
 }
 
@@ -433,18 +434,41 @@ fn a_site_among_20_000_costs_much_the_same_as_one_among_100() {
 }
 
 #[test]
+fn who_read_a_license_before_it_was_bound_once_more_keeps_what_there_was() {
+    let license = license(1, 100);
+    let held = Held::new(bound_to(&license, 2));
+    let bind = |name: &str| {
+        let mut job = None;
+        let decided = held.decide(&license, &host(name), at(5), |given| {
+            job = Some(given);
+            Ok(())
+        });
+        assert!(matches!(decided, Ok(Decision::UnderWay(_))), "{name}");
+        held.settle(job.unwrap(), Ok(()));
+    };
+    let at_first = held.of(&license.id);
+    bind("a.com");
+    let then = held.of(&license.id);
+    bind("b.com");
+    let now = held.of(&license.id);
+    assert_eq!([&at_first, &then, &now].map(|bound| bound.len()), [2, 3, 4]);
+    assert_eq!(held.count(), 4);
+    assert!(["site-0.com", "site-1.com", "a.com", "b.com"].iter().all(|name| now.find(&host(name)).is_some()));
+}
+
+#[test]
 fn a_host_is_found_among_many_and_one_bound_again_counts_where_it_was_bound_last() {
     let license = license(1, 100);
-    let mut picture = bound_to(&license, 20);
-    let reader = Bound(picture.get(&license.id).cloned());
+    let picture = bound_to(&license, 20);
+    let mut bindings = picture.of(&license.id).unwrap().clone();
     for name in ["a.com", "site-7.com", "z.com", "site-0.com"] {
-        picture.add(license.id, Binding { host: host(name), bound_at: at(5) });
+        bindings.add(Binding { host: host(name), bound_at: at(5) });
     }
-    let bound = Bound(picture.get(&license.id).cloned());
+    let bound = Bound(Some(Found::Settled(&bindings)));
     for binding in bound.iter() {
         assert_eq!(bound.find(&binding.host), Some(binding));
     }
-    assert_eq!((reader.len(), bound.len(), bound.find(&host("b.com"))), (20, 22, None));
+    assert_eq!((bound.len(), bound.find(&host("b.com"))), (22, None));
     let last: Vec<_> = bound[18..].iter().map(|binding| binding.host.as_str()).collect();
     assert_eq!(last, ["a.com", "site-7.com", "z.com", "site-0.com"]);
 }
@@ -459,11 +483,11 @@ async fn reports_are_merged_and_written_at_the_end() {
     let store = open(folder.path()).unwrap();
     store.bind(&license, &site, at(1)).await.unwrap();
     for report in [version("1.0"), seen(7), version("1.1")] {
-        store.report(&license.id, &site, &report);
+        store.report(&license.id, &store.of(&license.id), &site, &report);
     }
     drop(store);
     let store = open(folder.path()).unwrap();
-    store.report(&license.id, &site, &seen(9));
+    store.report(&license.id, &store.of(&license.id), &site, &seen(9));
     store.close().unwrap();
     drop(store);
     let found = read_only(folder.path()).unwrap().of(&license.id).unwrap();
@@ -476,7 +500,7 @@ async fn reports_that_could_not_be_written_are_kept() {
     memory.state.lock().unwrap().refuses_reports = true;
     let (license, site) = (license(1, 1), host("a.com"));
     let report = Report { last_seen: Some(at(1)), ..Report::default() };
-    store.report(&license.id, &site, &seen(1));
+    store.report(&license.id, &store.of(&license.id), &site, &seen(1));
     assert!(matches!(store.close(), Err(StoreError::NotIndexed(_))));
     let waiting: reports::Batch = (0..reports::SHARDS).flat_map(|shard| store.reports.take(shard)).collect();
     assert_eq!(waiting, [(license.id, vec![(site, report)])].into());
@@ -490,7 +514,7 @@ async fn reports_are_written_and_a_disk_that_works_again_is_noticed_without_anyb
     let (license, site) = (license(1, 1), host("a.com"));
     start_binding(&store, &license, "a.com").await;
     memory.wait_for("sync begins", 1);
-    store.report(&license.id, &site, &seen(1));
+    store.report(&license.id, &store.of(&license.id), &site, &seen(1));
     memory.end_sync(false);
     memory.wait_for("sync begins", 2);
     assert!(store.health().state.is_err());
@@ -512,8 +536,11 @@ fn waiting_reports_are_bounded() {
         reports.add(&license, &site(number), &seen(1));
     }
     assert_eq!((reports.dropped(), reports.waiting()), (6, 256));
-    assert!(reports.add(&license, &site(0), &seen(2)), "a site that waits already costs nothing more");
-    assert_eq!((reports.dropped(), reports.waiting()), (6, 256));
+    assert!(!reports.add(&license, &site(0), &seen(2)), "nothing is taken until what waits is written");
+    let batch = (0..reports::SHARDS).map(|shard| reports.take(shard)).find(|batch| !batch.is_empty()).unwrap();
+    assert!(reports.add(&license, &site(0), &seen(2)));
+    reports.put_back(batch);
+    assert_eq!((reports.dropped(), reports.waiting()), (7, 256));
 }
 
 #[tokio::test]
@@ -522,20 +549,20 @@ async fn a_report_that_was_dropped_is_counted_each_time_and_taken_once_there_is_
     let (license, site) = (license(1, 1), host("a.com"));
     store.bind(&license, &site, at(1)).await.unwrap();
     for number in 0..256 {
-        store.report(&license.id, &host(&format!("site-{number}.com")), &seen(1));
+        store.report(&license.id, &store.of(&license.id), &host(&format!("site-{number}.com")), &seen(1));
     }
     for dropped in 1..=3 {
-        store.report(&license.id, &site, &seen(1));
+        store.report(&license.id, &store.of(&license.id), &site, &seen(1));
         assert_eq!(store.figures().reports_dropped, dropped);
     }
     for shard in 0..reports::SHARDS {
         store.reports.take(shard);
     }
     for _ in 0..2 {
-        store.report(&license.id, &site, &seen(1));
+        store.report(&license.id, &store.of(&license.id), &site, &seen(1));
         assert_eq!((store.figures().reports_dropped, store.reports.waiting()), (3, 1));
     }
-    assert!(store.held.news(&license.id, &site, &seen(1)).is_none(), "what was taken is no news");
+    assert!(store.of(&license.id).news(&site, &seen(1)).is_none(), "what was taken is no news");
 }
 
 #[tokio::test]
@@ -544,7 +571,7 @@ async fn an_index_that_is_not_written_is_told_and_counted_and_binds_all_the_same
     let store = Store::new(memory.clone(), Picture::default(), Duration::from_millis(1));
     memory.state.lock().unwrap().refuses_reports = true;
     let (license, site) = (license(1, 1), host("a.com"));
-    store.report(&license.id, &site, &seen(1));
+    store.report(&license.id, &store.of(&license.id), &site, &seen(1));
     memory.wait_for("reports refused", 3);
     let health = store.health();
     assert!(matches!(health.state, Err(StoreError::NotIndexed(reason)) if &*reason == "the disk is full"));
@@ -747,7 +774,7 @@ async fn a_compacted_store_is_the_same_store_and_continues_the_old_chain() {
         store.bind(&license, &host(name), at(seconds)).await.unwrap();
         license.particulars.released.hosts.insert(host(name), at(10));
     }
-    let before = store.of(&license.id);
+    let before = store.of(&license.id).to_vec();
     assert_eq!(hosts_of(&*store, &license), ["b.com", "a.com"]);
     drop(store);
     let done = inspect::compact(path, at(0)).unwrap();
@@ -763,7 +790,7 @@ async fn a_compacted_store_is_the_same_store_and_continues_the_old_chain() {
     assert_eq!(read_only(path).unwrap().verify().unwrap().index, inspect::IndexState::Agrees);
 
     let store = open(path).unwrap();
-    assert_eq!(store.of(&license.id), before);
+    assert_eq!(store.of(&license.id).to_vec(), before);
     store.bind(&License { id: LicenseId::from_bytes([9; 32]), ..license }, &host("c.com"), at(9)).await.unwrap();
     drop(store);
     assert_eq!(read_only(path).unwrap().verify().unwrap().lines, 7);

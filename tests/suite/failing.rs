@@ -25,7 +25,7 @@ const VALIDATE: &str = "/api/v1/validate-license";
 struct Broken(fn() -> Option<StoreError>);
 
 impl Bindings for Broken {
-    fn of(&self, _: &LicenseId) -> Bound {
+    fn of(&self, _: &LicenseId) -> Bound<'_> {
         Bound::default()
     }
 
@@ -43,7 +43,7 @@ impl Bindings for Broken {
         })
     }
 
-    fn report(&self, _: &LicenseId, _: &SiteHost, _: &Sighting<'_>) {}
+    fn report(&self, _: &LicenseId, _: &Bound<'_>, _: &SiteHost, _: &Sighting<'_>) {}
 
     fn health(&self) -> Health {
         Health { state: Err(StoreError::NotDurable("no space left".into())), since: DateTime::UNIX_EPOCH }
