@@ -5,6 +5,8 @@
 use std::convert::Infallible;
 use std::net::IpAddr;
 
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, Either, Ready, ready};
 use hyper::body::Incoming;
 use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;
@@ -18,7 +20,21 @@ use super::problem::Problem;
 /// Answers requests.
 pub trait Answer: Send + Sync + 'static {
     /// Answers a request of the client at this address.
-    fn answer(&self, client: IpAddr, request: Request<Incoming>) -> impl Future<Output = Response> + Send;
+    fn answer(&self, client: IpAddr, request: Request<Incoming>) -> Answering<'_>;
+}
+
+/// An answer that is there, or one that has to be waited for: in a box, because a future is moved with every request and
+/// these have 2 kB.
+pub type Answering<'a> = Either<Ready<Response>, BoxFuture<'a, Response>>;
+
+/// An answer that is there.
+pub fn at_once<'a>(response: Response) -> Answering<'a> {
+    Either::Left(ready(response))
+}
+
+/// An answer that has to be waited for.
+pub fn later<'a>(answer: impl Future<Output = Response> + Send + 'a) -> Answering<'a> {
+    Either::Right(answer.boxed())
 }
 
 /// Lets filters answer, whoever the client is.
@@ -37,9 +53,8 @@ impl<S> Answer for Filters<S>
 where
     S: Service<Request<Incoming>, Response = Response, Error = Infallible, Future: Send> + Send + Sync + 'static,
 {
-    async fn answer(&self, _client: IpAddr, request: Request<Incoming>) -> Response {
-        let Ok(response) = self.0.call(request).await;
-        response
+    fn answer(&self, _client: IpAddr, request: Request<Incoming>) -> Answering<'_> {
+        later(self.0.call(request).map(|Ok(response)| response))
     }
 }
 

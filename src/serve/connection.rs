@@ -5,12 +5,13 @@
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
-use std::panic::AssertUnwindSafe;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use futures_util::future::Either;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -21,7 +22,7 @@ use tokio::sync::watch;
 use warp::http::{HeaderValue, Request, header};
 use warp::reply::Response;
 
-use super::answer::Answer;
+use super::answer::{Answer, Answering, at_once, later};
 use super::client::Proxies;
 use super::code::Code;
 use super::metrics::{Metrics, Operation, Refused, TimedOut};
@@ -121,29 +122,35 @@ impl<A: Answer> Connections<A> {
     }
 
     /// Bounds the head, names the client, and turns a panic into an answer.
-    async fn answer(&self, peer: SocketAddr, request: Request<Incoming>) -> Response {
+    fn answer(&self, peer: SocketAddr, request: Request<Incoming>) -> Answering<'_> {
         let refuse = |problem| self.metrics.requests.refuse(Operation::Public, problem);
         let target = request.uri().path_and_query().map_or(0, |target| target.as_str().len());
         if target > MAX_TARGET {
-            return refuse(Problem::UriTooLong(MAX_TARGET));
+            return at_once(refuse(Problem::UriTooLong(MAX_TARGET)));
         }
         let headers: usize = request.headers().iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
         if headers > MAX_HEADERS {
-            return refuse(Problem::HeadersTooLarge(MAX_HEADERS));
+            return at_once(refuse(Problem::HeadersTooLarge(MAX_HEADERS)));
         }
         let client = self.proxies.client(peer.ip(), request.headers());
         // Nothing shared is left half-changed: what requests share is swapped whole, or behind a lock that survives a
         // panic.
-        let answered = AssertUnwindSafe(self.routes.answer(client, request)).catch_unwind().await;
-        answered.unwrap_or_else(|_| refuse(Problem::internal(&"a handler panicked")))
+        let panicked = move |_| refuse(Problem::internal(&"a handler panicked"));
+        match catch_unwind(AssertUnwindSafe(|| self.routes.answer(client, request))) {
+            Ok(Either::Right(answer)) => {
+                later(AssertUnwindSafe(answer).catch_unwind().map(move |answered| answered.unwrap_or_else(panicked)))
+            }
+            Ok(at_once) => at_once,
+            Err(panic) => at_once(panicked(panic)),
+        }
     }
 
     /// The answer to somebody who speaks in the clear where TLS is spoken.
-    async fn use_tls(&self) -> Response {
+    fn use_tls(&self) -> Answering<'_> {
         let problem = Problem::Malformed("This port speaks TLS: ask it with https://.".to_owned());
         let mut response = self.metrics.requests.refuse(Operation::Public, problem);
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
-        response
+        at_once(response)
     }
 }
 

@@ -13,10 +13,9 @@ use std::time::Instant;
 
 use hyper::body::Incoming;
 use warp::http::{Method, Request};
-use warp::reply::Response;
 use warp::{Filter, Rejection, Reply};
 
-use super::answer::{Answer, filters, problem};
+use super::answer::{Answer, Answering, at_once, filters, later, problem};
 use super::code::Code;
 use super::metrics::Operation;
 use super::problem::Problem;
@@ -48,31 +47,32 @@ struct Routes<P> {
 }
 
 impl<P: Answer> Answer for Routes<P> {
-    async fn answer(&self, client: IpAddr, request: Request<Incoming>) -> Response {
+    fn answer(&self, client: IpAddr, request: Request<Incoming>) -> Answering<'_> {
         let service = &*self.service;
         let requests = &service.metrics.requests;
         let path = request.uri().path();
         if let Some(slug) = path.strip_prefix(UPDATES).filter(|slug| !slug.is_empty() && !slug.contains('/')) {
             if request.method() != Method::GET {
-                return requests.refuse(Operation::Updates, Problem::MethodNotAllowed("GET"));
+                return at_once(requests.refuse(Operation::Updates, Problem::MethodNotAllowed("GET")));
             }
             let started = Instant::now();
             let query = request.uri().query().unwrap_or_default();
             let ended = updates::reply(service, client, slug, request.headers(), query);
-            requests.answer(Operation::Updates, started, ended)
+            at_once(requests.answer(Operation::Updates, started, ended))
         } else if path == VALIDATE {
             if request.method() != Method::POST {
-                return requests.refuse(Operation::Validate, Problem::MethodNotAllowed("POST"));
+                return at_once(requests.refuse(Operation::Validate, Problem::MethodNotAllowed("POST")));
             }
-            let started = Instant::now();
-            // In a box: a future is moved with every request, and this one has 2 kB.
-            let reply = Box::pin(validate::reply(service, client, request));
-            let unanswered = requests.expect_answer();
-            let ended = tokio::time::timeout(service.request_timeout, reply).await;
-            unanswered.answered();
-            requests.answer(Operation::Validate, started, ended.unwrap_or(Err(Problem::RequestTimeout)))
+            later(async move {
+                let started = Instant::now();
+                let unanswered = requests.expect_answer();
+                let reply = validate::reply(service, client, request);
+                let ended = tokio::time::timeout(service.request_timeout, reply).await;
+                unanswered.answered();
+                requests.answer(Operation::Validate, started, ended.unwrap_or(Err(Problem::RequestTimeout)))
+            })
         } else {
-            self.public.answer(client, request).await
+            self.public.answer(client, request)
         }
     }
 }
