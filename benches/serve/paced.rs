@@ -47,12 +47,11 @@ impl Paced {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             runtime.block_on(async {
                 let mut tasks = tokio::task::JoinSet::new();
-                let next = Arc::new(AtomicUsize::new(0));
-                let interval = Duration::from_secs_f64(connections as f64 / rate);
-                for number in 0..connections {
-                    let first = interval.mul_f64(number as f64 / connections as f64);
-                    let (request, next, stopped) = (Arc::clone(&request), Arc::clone(&next), Arc::clone(&stopped));
-                    tasks.spawn(connection(address, first, interval, request, next, stopped));
+                let schedule = Arc::new(Schedule { start: Instant::now(), rate, next: AtomicUsize::new(0) });
+                for _ in 0..connections {
+                    let (request, schedule, stopped) =
+                        (Arc::clone(&request), Arc::clone(&schedule), Arc::clone(&stopped));
+                    tasks.spawn(connection(address, schedule, request, stopped));
                 }
                 let mut answers = Vec::new();
                 while let Some(done) = tasks.join_next().await {
@@ -77,30 +76,43 @@ pub fn p99(answers: &Answers, from: Instant, to: Instant, status: Option<u16>) -
     percentile(answers.iter().filter(|(at, found, _)| counts(at, found)).map(|(.., took)| *took), 0.99)
 }
 
+/// When each request is due. Whichever connection is free takes the next one, so that a request is late only where all wait
+/// for answers, and never because of another one's.
+struct Schedule {
+    start: Instant,
+    rate: f64,
+    next: AtomicUsize,
+}
+
+impl Schedule {
+    /// The next request's number, and when it is due.
+    fn take(&self) -> (usize, Instant) {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        (number, self.start + Duration::from_secs_f64(number as f64 / self.rate))
+    }
+}
+
 async fn connection(
     address: SocketAddr,
-    first: Duration,
-    interval: Duration,
+    schedule: Arc<Schedule>,
     request: Request,
-    next: Arc<AtomicUsize>,
     stopped: Arc<AtomicBool>,
 ) -> io::Result<Answers> {
     let mut stream = TcpStream::connect(address).await?;
     stream.set_nodelay(true)?;
     let (mut answers, mut buffer) = (Vec::new(), vec![0; 64 * 1024]);
-    let mut due = Instant::now() + first;
     while !stopped.load(Ordering::Relaxed) {
-        // What is late because the last answer was late counts from when it was due; a timer's own delay does not.
+        let (number, due) = schedule.take();
+        // What is late because all connections were busy counts from when it was due; a timer's own delay does not.
         let began = if Instant::now() > due {
             due
         } else {
             tokio::time::sleep_until(due.into()).await;
             Instant::now()
         };
-        stream.write_all(request(next.fetch_add(1, Ordering::Relaxed)).as_bytes()).await?;
+        stream.write_all(request(number).as_bytes()).await?;
         let status = receive(&mut stream, &mut buffer).await?;
         answers.push((began, status, began.elapsed().as_secs_f64()));
-        due += interval;
     }
     Ok(answers)
 }
