@@ -111,7 +111,7 @@ impl FromStr for SiteHost {
             return Err(SiteHostError::BadHost);
         }
         if is_plain_domain(host) {
-            return canonical_domain(host).map(|domain| Self(domain.into()));
+            return without_www(host).map(|domain| Self(domain.into()));
         }
         let canonical = match Host::parse(host).map_err(|_| SiteHostError::BadHost)? {
             Host::Ipv4(address) => canonical_ipv4(address, host)?,
@@ -186,19 +186,25 @@ fn is_plain_domain(host: &str) -> bool {
         && host.split('.').all(|label| is_label(label) && !label.starts_with("xn--"))
 }
 
+/// Takes `www.` away, and a dot at the end.
 fn canonical_domain(ascii: &str) -> Result<&str, SiteHostError> {
-    let mut domain = ascii.strip_suffix('.').unwrap_or(ascii);
+    let domain = without_www(ascii.strip_suffix('.').unwrap_or(ascii))?;
+    if domain.split('.').all(is_label) { Ok(domain) } else { Err(SiteHostError::BadLabel) }
+}
+
+/// The same for a domain whose labels are right.
+fn without_www(ascii: &str) -> Result<&str, SiteHostError> {
+    let mut domain = ascii;
     while let Some(rest) = domain.strip_prefix("www.").filter(|rest| rest.contains('.')) {
         domain = rest;
     }
     if domain.len() > MAX_DOMAIN {
         return Err(SiteHostError::TooLong);
     }
-    let last_label = domain.rsplit('.').next().unwrap_or(domain);
-    if last_label.contains('_') || !domain.split('.').all(is_label) {
-        return Err(SiteHostError::BadLabel);
+    match domain.rsplit('.').next() {
+        Some(last) if last.contains('_') => Err(SiteHostError::BadLabel),
+        _ => Ok(domain),
     }
-    Ok(domain)
 }
 
 fn is_label(label: &str) -> bool {

@@ -30,21 +30,27 @@ fn split_once(text: &str, sign: u8) -> (&str, Option<&str>) {
 
 /// `+` is a blank and `%20` too; what is then no UTF-8 is replaced.
 fn decode(text: &str) -> Cow<'_, str> {
-    let Some(plain) = memchr2(b'%', b'+', text.as_bytes()) else { return Cow::Borrowed(text) };
+    let mut rest = text.as_bytes();
+    let Some(mut next) = memchr2(b'%', b'+', rest) else { return Cow::Borrowed(text) };
     let mut decoded = Vec::with_capacity(text.len());
-    let (plain, mut rest) = text.as_bytes().split_at(plain);
-    decoded.extend_from_slice(plain);
-    while let [first, after @ ..] = rest {
-        let (byte, after) = match (first, after) {
-            (b'+', _) => (b' ', after),
-            (b'%', [high, low, after @ ..]) if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => {
-                (hex(*high) << 4 | hex(*low), after)
+    loop {
+        let (plain, encoded) = rest.split_at(next);
+        decoded.extend_from_slice(plain);
+        let (byte, length) = match encoded {
+            [b'+', ..] => (b' ', 1),
+            [b'%', high, low, ..] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => {
+                (hex(*high) << 4 | hex(*low), 3)
             }
-            _ => (*first, after),
+            _ => (b'%', 1),
         };
         decoded.push(byte);
-        rest = after;
+        rest = &encoded[length..];
+        match memchr2(b'%', b'+', rest) {
+            Some(at) => next = at,
+            None => break,
+        }
     }
+    decoded.extend_from_slice(rest);
     let replaced = |error: std::string::FromUtf8Error| String::from_utf8_lossy(error.as_bytes()).into_owned();
     Cow::Owned(String::from_utf8(decoded).unwrap_or_else(replaced))
 }
