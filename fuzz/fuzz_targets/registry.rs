@@ -60,11 +60,11 @@ fn order_does_not_matter(text: &str) {
 /// A license as an export spells it.
 fn line_of(license: &License) -> String {
     let mut released: serde_json::Map<_, _> =
-        license.released.hosts.iter().map(|(host, time)| (host.to_string(), json!(time))).collect();
-    released.extend(license.released.all.map(|time| ("*".to_owned(), json!(time))));
+        license.particulars.released.hosts.iter().map(|(host, time)| (host.to_string(), json!(time))).collect();
+    released.extend(license.particulars.released.all.map(|time| ("*".to_owned(), json!(time))));
     let mut line = json!({
-        "id": license.id.to_string(), "status": license.status, "expires": license.expires, "note": license.note,
-        "modules": &*license.modules, "hosts": license.hosts, "released": released,
+        "id": license.id.to_string(), "status": license.status, "expires": license.expires, "note": license.particulars.note,
+        "modules": &*license.modules, "hosts": license.particulars.hosts, "released": released,
         "sites": match license.sites { Sites::Limited(limit) => json!(limit), Sites::Unlimited => json!("unlimited") },
     });
     if let Some(hours) = license.grace_period_hours {
