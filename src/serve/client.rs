@@ -35,8 +35,12 @@ impl Proxies {
     }
 }
 
-/// An entry as proxies write it: an address, with a port or in brackets.
+/// An entry as proxies write it: an address, with a port or in brackets. One with a zone names nobody: zones are known to
+/// the machine alone that wrote them (RFC 4007 section 6).
 fn address(entry: &str) -> Option<IpAddr> {
+    if entry.contains('%') {
+        return None;
+    }
     let bare = entry.trim_start_matches('[').trim_end_matches(']');
     bare.parse().ok().or_else(|| entry.parse().map(|address: SocketAddr| address.ip()).ok())
 }
@@ -79,7 +83,9 @@ mod tests {
 
     #[test]
     fn what_is_missing_or_no_address_leaves_the_proxys_own() {
-        for forwarded in [&[""; 0][..], &["unknown"], &["198.51.100.7, "], &["_hidden"]] {
+        let zones = ["fe80::1%7", "[2001:db8::7%7]", "[2001:db8::7%7]:4711", "[2001:db8::7%0]:4711"];
+        let unknown = [&[""; 0][..], &["unknown"], &["198.51.100.7, "], &["_hidden"]];
+        for forwarded in unknown.into_iter().chain(zones.chunks(1)) {
             assert_eq!(client(1, "10.0.0.1", forwarded), "10.0.0.1", "{forwarded:?}");
         }
         assert_eq!(client(3, "10.0.0.1", &["198.51.100.7"]), "10.0.0.1", "fewer entries than proxies");
