@@ -90,7 +90,7 @@ impl Gate {
     /// # Errors
     /// The binding could not be made durable; nothing was decided.
     pub async fn validate(&self, asker: &Asker<'_>) -> Result<Finding, StoreError> {
-        let Asker { id, license, host, sighting, .. } = asker;
+        let Asker { id, license, host, sighting } = asker;
         let Some(license) = license else {
             return Ok(Finding { verdict: Verdict::UnknownLicense, bound_domain: None });
         };

@@ -137,8 +137,8 @@ impl StateStore for Row {
     }
 }
 
-/// The system's clock as of its last tick, some milliseconds ago: it costs a fifth of the exact time, and a bucket fills in
-/// seconds.
+/// The system's clock as of its last tick, some milliseconds ago: it is cheaper to ask than the exact one, and a bucket fills
+/// in seconds.
 #[derive(Clone, Copy, Debug)]
 struct Ticks;
 

@@ -31,10 +31,13 @@ fn split_once(text: &str, sign: u8) -> (&str, Option<&str>) {
 /// `+` is a blank and `%20` too; what is then no UTF-8 is replaced.
 fn decode(text: &str) -> Cow<'_, str> {
     let mut rest = text.as_bytes();
-    let Some(mut next) = memchr2(b'%', b'+', rest) else { return Cow::Borrowed(text) };
+    let mut next = memchr2(b'%', b'+', rest);
+    if next.is_none() {
+        return Cow::Borrowed(text);
+    }
     let mut decoded = Vec::with_capacity(text.len());
-    loop {
-        let (plain, encoded) = rest.split_at(next);
+    while let Some(at) = next {
+        let (plain, encoded) = rest.split_at(at);
         decoded.extend_from_slice(plain);
         let (byte, length) = match encoded {
             [b'+', ..] => (b' ', 1),
@@ -45,10 +48,7 @@ fn decode(text: &str) -> Cow<'_, str> {
         };
         decoded.push(byte);
         rest = &encoded[length..];
-        match memchr2(b'%', b'+', rest) {
-            Some(at) => next = at,
-            None => break,
-        }
+        next = memchr2(b'%', b'+', rest);
     }
     decoded.extend_from_slice(rest);
     let replaced = |error: std::string::FromUtf8Error| String::from_utf8_lossy(error.as_bytes()).into_owned();
