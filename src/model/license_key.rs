@@ -21,11 +21,14 @@ const CANONICAL_LENGTH: usize = SYMBOLS + SYMBOLS / GROUP - 1;
 /// What a person typed may be at most this long, in bytes.
 const MAX_INPUT: usize = 128;
 
+/// Bits of a symbol; check symbols stand side by side in a number, the first one highest.
+const BITS: usize = 5;
+
 /// Product of (x - 2^i) for i = 1..5 over GF(32), without the leading 1; highest coefficient first.
 const GENERATOR: [u8; CHECK_SYMBOLS] = [27, 15, 23, 25, 31];
 
 /// The values of the symbols `KEY01`, XORed onto the check symbols so that a key of zeros is not a key of another system.
-const CHECK_MASK: [u8; CHECK_SYMBOLS] = [19, 14, 30, 0, 1];
+const CHECK_MASK: u32 = packed(&[19, 14, 30, 0, 1]);
 
 /// A well-formed license key whose check symbols are right, in canonical form: `XXXXX-XXXXX-XXXXX-XXXXX-XXXXX`.
 ///
@@ -54,7 +57,9 @@ impl LicenseKey {
             *symbol = byte & 31;
         }
         let check = check_symbols(&symbols[..RANDOM_SYMBOLS]);
-        symbols[RANDOM_SYMBOLS..].copy_from_slice(&check);
+        for (at, symbol) in symbols[RANDOM_SYMBOLS..].iter_mut().rev().enumerate() {
+            *symbol = (check >> (BITS * at)) as u8 & 31;
+        }
         let key = Self::from_symbols(&symbols);
         symbols.zeroize();
         key
@@ -77,7 +82,7 @@ impl LicenseKey {
     /// Any 25 symbols whose check symbols are right count as one, which one in 33 million others happen to do.
     // SECURITY: for what a person or a client put where no key belongs, before it is printed, logged or stored.
     pub fn redact(text: &str) -> Cow<'_, str> {
-        if text.len() < SYMBOLS {
+        if !has_enough_symbols(text) {
             return Cow::Borrowed(text);
         }
         let mut clean = String::new();
@@ -85,10 +90,14 @@ impl LicenseKey {
         // The last symbols without a character between them that is neither symbol nor separator, and their places.
         let (mut symbols, mut places) = ([0; SYMBOLS], [0; SYMBOLS]);
         let mut count = 0;
-        for (at, typed) in text.char_indices().filter(|&(_, typed)| !is_separator(typed)) {
-            let Some(symbol) = symbol_value(typed) else {
-                count = 0;
-                continue;
+        for (at, typed) in text.char_indices() {
+            let symbol = match read(typed) {
+                SEPARATOR => continue,
+                NO_SYMBOL => {
+                    count = 0;
+                    continue;
+                }
+                symbol => symbol,
             };
             if count == SYMBOLS {
                 symbols.copy_within(1.., 0);
@@ -97,7 +106,7 @@ impl LicenseKey {
             }
             (symbols[count], places[count]) = (symbol, at);
             count += 1;
-            if count == SYMBOLS && check_symbols(&symbols[..RANDOM_SYMBOLS]) == symbols[RANDOM_SYMBOLS..] {
+            if count == SYMBOLS && has_right_check(&symbols) {
                 clean += &text[copied..places[0]];
                 clean += "[license key]";
                 copied = at + typed.len_utf8();
@@ -132,16 +141,19 @@ impl FromStr for LicenseKey {
         }
         let mut symbols = [0; SYMBOLS];
         let mut count = 0;
-        for typed in text.chars().filter(|&typed| !is_separator(typed)) {
-            let symbol = symbol_value(typed).ok_or(LicenseKeyError::Malformed)?;
+        for typed in text.chars() {
+            let symbol = match read(typed) {
+                SEPARATOR => continue,
+                NO_SYMBOL => return Err(LicenseKeyError::Malformed),
+                symbol => symbol,
+            };
             *symbols.get_mut(count).ok_or(LicenseKeyError::Malformed)? = symbol;
             count += 1;
         }
         if count != SYMBOLS {
             return Err(LicenseKeyError::Malformed);
         }
-        let (random, check) = symbols.split_at(RANDOM_SYMBOLS);
-        if check_symbols(random) != check {
+        if !has_right_check(&symbols) {
             return Err(LicenseKeyError::Checksum);
         }
         let key = Self::from_symbols(&symbols);
@@ -156,20 +168,37 @@ impl fmt::Debug for LicenseKey {
     }
 }
 
-fn is_separator(typed: char) -> bool {
-    typed.is_ascii_whitespace()
-        || matches!(typed, '-' | '_' | '\u{A0}' | '\u{2010}'..='\u{2015}' | '\u{2212}' | '\u{200B}' | '\u{FEFF}')
+/// Whether there are as many symbols in a row as a key has, or may be: what is not ASCII is not looked at closely. No host,
+/// version or file name of usual length has, and those are asked about with every request.
+fn has_enough_symbols(text: &str) -> bool {
+    let mut row = 0;
+    text.bytes().any(|byte| {
+        match ASCII.get(usize::from(byte)) {
+            Some(&NO_SYMBOL) => row = 0,
+            Some(&SEPARATOR) | None => {}
+            Some(_) => row += 1,
+        }
+        row == SYMBOLS
+    })
 }
 
-fn symbol_value(typed: char) -> Option<u8> {
-    let value = *SYMBOL_VALUES.get(typed as usize)?;
-    (value != NO_SYMBOL).then_some(value)
+/// The value of a symbol as a person types it, or one of the two below.
+fn read(typed: char) -> u8 {
+    match ASCII.get(typed as usize) {
+        Some(&value) => value,
+        None if matches!(typed, '\u{A0}' | '\u{2010}'..='\u{2015}' | '\u{2212}' | '\u{200B}' | '\u{FEFF}') => SEPARATOR,
+        None => NO_SYMBOL,
+    }
 }
 
+/// A blank or a dash: may stand anywhere.
+const SEPARATOR: u8 = 0xFE;
+
+/// Stands in no key.
 const NO_SYMBOL: u8 = 0xFF;
 
-/// The value of each ASCII character as a person types it.
-const SYMBOL_VALUES: [u8; 128] = {
+/// What each ASCII character is read as.
+const ASCII: [u8; 128] = {
     let mut values = [NO_SYMBOL; 128];
     let mut value = 0;
     while value < ALPHABET.len() {
@@ -182,33 +211,49 @@ const SYMBOL_VALUES: [u8; 128] = {
         values[b"OoIiLl"[at] as usize] = (at >= 2) as u8;
         at += 1;
     }
+    let mut at = 0;
+    while at < b"-_ \t\n\r\x0C".len() {
+        values[b"-_ \t\n\r\x0C"[at] as usize] = SEPARATOR;
+        at += 1;
+    }
     values
 };
 
+fn has_right_check(symbols: &[u8; SYMBOLS]) -> bool {
+    let (random, check) = symbols.split_at(RANDOM_SYMBOLS);
+    check_symbols(random) == packed(check)
+}
+
 /// The remainder of the message times x^5 by the generator polynomial, masked: systematic Reed-Solomon encoding.
-fn check_symbols(message: &[u8]) -> [u8; CHECK_SYMBOLS] {
-    let mut remainder = [0; CHECK_SYMBOLS];
-    for &symbol in message {
-        let multiple = GENERATOR_MULTIPLES[usize::from(symbol ^ remainder[0])];
-        let [_, a, b, c, d] = remainder;
-        remainder = [a, b, c, d, 0];
-        for (cell, product) in remainder.iter_mut().zip(multiple) {
-            *cell ^= product;
-        }
+fn check_symbols(message: &[u8]) -> u32 {
+    const ALL: u32 = (1 << (BITS * CHECK_SYMBOLS)) - 1;
+    let remainder = message.iter().fold(0, |remainder, &symbol| {
+        let first = (remainder >> (BITS * (CHECK_SYMBOLS - 1))) as usize;
+        (remainder << BITS) & ALL ^ GENERATOR_MULTIPLES[usize::from(symbol) ^ first]
+    });
+    remainder ^ CHECK_MASK
+}
+
+const fn packed(symbols: &[u8]) -> u32 {
+    let (mut number, mut at) = (0, 0);
+    while at < symbols.len() {
+        number = number << BITS | symbols[at] as u32;
+        at += 1;
     }
-    std::array::from_fn(|index| remainder[index] ^ CHECK_MASK[index])
+    number
 }
 
 /// The generator times each symbol: a key is checked with every request.
-const GENERATOR_MULTIPLES: [[u8; CHECK_SYMBOLS]; 32] = {
-    let mut multiples = [[0; CHECK_SYMBOLS]; 32];
+const GENERATOR_MULTIPLES: [u32; 32] = {
+    let mut multiples = [0; 32];
     let mut symbol = 0;
     while symbol < 32 {
-        let mut at = 0;
+        let (mut multiple, mut at) = ([0; CHECK_SYMBOLS], 0);
         while at < CHECK_SYMBOLS {
-            multiples[symbol][at] = multiply(symbol as u8, GENERATOR[at]);
+            multiple[at] = multiply(symbol as u8, GENERATOR[at]);
             at += 1;
         }
+        multiples[symbol] = packed(&multiple);
         symbol += 1;
     }
     multiples
@@ -312,7 +357,7 @@ mod tests {
                 for shift in 1..32 {
                     let mut typed = canonical.clone();
                     for symbol in &mut typed[start..start + length] {
-                        let value = usize::from(symbol_value(*symbol).unwrap());
+                        let value = usize::from(read(*symbol));
                         *symbol = char::from(ALPHABET[(value + shift) % 32]);
                     }
                     let typed: String = typed.into_iter().collect();
@@ -364,6 +409,19 @@ mod tests {
         fn a_new_key_reads_back_as_itself(random: [u8; 20]) {
             let key = LicenseKey::from_random(random);
             proptest::prop_assert_eq!(key.reveal().to_lowercase().replace('-', " ").parse(), Ok(key));
+        }
+
+        #[test]
+        fn a_key_is_found_in_any_text_however_it_is_written(
+            random: [u8; 20],
+            before in ".{0,9}",
+            between in "[-_ \t\u{A0}\u{2011}]{0,3}",
+            after in "[^-_ ]{0,9}",
+        ) {
+            let key = LicenseKey::from_random(random);
+            let written = key.reveal().replace('-', &between);
+            let text = format!("{before}/{written}/{after}");
+            proptest::prop_assert!(LicenseKey::is_in(&text));
         }
 
         #[test]
