@@ -98,9 +98,14 @@ impl FromStr for SiteHost {
             return Err(SiteHostError::BadCharacter);
         }
         let (has_scheme, rest) = split_scheme(url)?;
-        let authority = &rest[..rest.find(['/', '?', '#']).unwrap_or(rest.len())];
+        let end = rest.bytes().position(|byte| matches!(byte, b'/' | b'?' | b'#'));
+        let authority = &rest[..end.unwrap_or(rest.len())];
         if authority.is_empty() {
             return Err(SiteHostError::NoHost);
+        }
+        // As most are written: nothing that follows would find anything in it.
+        if is_plain_domain(authority) {
+            return without_www(authority).map(|domain| Self(domain.into()));
         }
         let host = without_port(without_userinfo(authority, has_scheme)?)?;
         if host.is_empty() {
@@ -109,9 +114,6 @@ impl FromStr for SiteHost {
         // The URL Standard decodes percent-encoded hosts, PHP does not.
         if host.contains('%') {
             return Err(SiteHostError::BadHost);
-        }
-        if is_plain_domain(host) {
-            return without_www(host).map(|domain| Self(domain.into()));
         }
         let canonical = match Host::parse(host).map_err(|_| SiteHostError::BadHost)? {
             Host::Ipv4(address) => canonical_ipv4(address, host)?,
@@ -181,15 +183,15 @@ fn canonical_ipv6(address: Ipv6Addr) -> Result<String, SiteHostError> {
 /// Whether the URL Standard's host parser gives `host` back as it is, which spares it: a domain of lower-case letters,
 /// digits, `-`, `_` and dots without Punycode, whose last label is no number.
 fn is_plain_domain(host: &str) -> bool {
-    let last = host.rsplit('.').next().unwrap_or(host);
-    last.starts_with(|c: char| c.is_ascii_lowercase())
-        && host.split('.').all(|label| is_label(label) && !label.starts_with("xn--"))
+    let mut last: &[u8] = b"";
+    labels(host).inspect(|label| last = label).all(|label| is_label(label) && !label.starts_with(b"xn--"))
+        && last[0].is_ascii_lowercase()
 }
 
 /// Takes `www.` away, and a dot at the end.
 fn canonical_domain(ascii: &str) -> Result<&str, SiteHostError> {
     let domain = without_www(ascii.strip_suffix('.').unwrap_or(ascii))?;
-    if domain.split('.').all(is_label) { Ok(domain) } else { Err(SiteHostError::BadLabel) }
+    if labels(domain).all(is_label) { Ok(domain) } else { Err(SiteHostError::BadLabel) }
 }
 
 /// The same for a domain whose labels are right.
@@ -201,17 +203,21 @@ fn without_www(ascii: &str) -> Result<&str, SiteHostError> {
     if domain.len() > MAX_DOMAIN {
         return Err(SiteHostError::TooLong);
     }
-    match domain.rsplit('.').next() {
-        Some(last) if last.contains('_') => Err(SiteHostError::BadLabel),
+    match labels(domain).next_back() {
+        Some(last) if last.contains(&b'_') => Err(SiteHostError::BadLabel),
         _ => Ok(domain),
     }
 }
 
-fn is_label(label: &str) -> bool {
+fn labels(domain: &str) -> impl DoubleEndedIterator<Item = &[u8]> {
+    domain.as_bytes().split(|&byte| byte == b'.')
+}
+
+fn is_label(label: &[u8]) -> bool {
     (1..=MAX_LABEL).contains(&label.len())
-        && !label.starts_with('-')
-        && !label.ends_with('-')
-        && label.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_'))
+        && !label.starts_with(b"-")
+        && !label.ends_with(b"-")
+        && label.iter().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_'))
 }
 
 impl SiteHost {
