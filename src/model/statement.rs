@@ -93,9 +93,9 @@ pub struct Statement<'a> {
     pub key_id: &'a str,
 }
 
-/// The payload on the wire, without its signature.
+/// The members of the payload that sort before `signature`, in the order of RFC 8785 section 3.2.3.
 #[derive(Serialize)]
-struct Payload<'a> {
+struct Head<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     bound_domain: Option<&'a SiteHost>,
     code: &'static str,
@@ -111,6 +111,11 @@ struct Payload<'a> {
     modules: Vec<&'a Name>,
     #[serde(skip_serializing_if = "Option::is_none")]
     nonce: Option<&'a str>,
+}
+
+/// Those that sort behind it.
+#[derive(Serialize)]
+struct Tail<'a> {
     site_url: &'a str,
     status: &'static str,
 }
@@ -124,7 +129,7 @@ impl Statement<'_> {
     pub fn to_unsigned(&self) -> Unsigned {
         let modules = self.grant.map(|grant| grant.modules);
         let features = modules.into_iter().flatten().map(|(module, features)| (module, features.as_slice())).collect();
-        let payload = Payload {
+        let head = Head {
             bound_domain: self.bound_domain,
             code: self.verdict.code(),
             domain: self.domain,
@@ -136,25 +141,26 @@ impl Statement<'_> {
             message: self.verdict.message(),
             modules: modules.into_iter().flat_map(Modules::keys).collect(),
             nonce: self.nonce,
-            site_url: self.site_url,
-            status: self.verdict.status(),
         };
-        // `signature` sorts directly before `site_url`, and these two members end the object.
         let tail = Tail { site_url: self.site_url, status: self.verdict.status() };
-        let (bytes, tail) = (canonical(&payload), canonical(&tail));
-        Unsigned { signature_at: bytes.len() - (tail.len() - 1), bytes }
+        let mut bytes = Vec::with_capacity(USUAL_LENGTH);
+        append(&head, &mut bytes);
+        bytes.pop();
+        bytes.push(b',');
+        let signature_at = bytes.len();
+        append(&tail, &mut bytes);
+        bytes.remove(signature_at);
+        Unsigned { bytes, signature_at }
     }
 }
 
-#[derive(Serialize)]
-struct Tail<'a> {
-    site_url: &'a str,
-    status: &'static str,
-}
+/// Bytes that most statements have at most.
+const USUAL_LENGTH: usize = 640;
 
-fn canonical(value: &impl Serialize) -> Vec<u8> {
-    // Only strings, a small integer and maps with string keys: RFC 8785 has a form for each, and a Vec takes any bytes.
-    serde_json_canonicalizer::to_vec(value).unwrap_or_default()
+/// Writes an object whose members are in order already. There are only strings, a small integer, and maps with ASCII keys: those
+/// serde_json writes as RFC 8785 wants them, and a Vec takes any bytes.
+fn append(object: &impl Serialize, bytes: &mut Vec<u8>) {
+    let _ = serde_json::to_writer(bytes, object);
 }
 
 /// Canonical JSON without its signature, and the place where the signature belongs.
@@ -243,7 +249,22 @@ mod tests {
                 let whole: serde_json::Value = serde_json::from_slice(&body).unwrap();
                 assert_eq!(whole["signature"], "c2ln");
                 assert_eq!(whole["site_url"], hostile);
-                assert_eq!(canonical(&whole), body, "the body itself is canonical");
+            });
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn whatever_the_strings_say_the_body_is_canonical_with_its_signature_and_without(
+            site_url in "(?s).{0,40}",
+            nonce in "(?s).{0,40}|[\\x00-\\x20\"/\\\\\x7f]{0,20}",
+        ) {
+            with_statement(&site_url, Some(&nonce), |statement| {
+                let unsigned = statement.to_unsigned();
+                for bytes in [unsigned.bytes(), &unsigned.with_signature("c2ln")] {
+                    let value: serde_json::Value = serde_json::from_slice(bytes).unwrap();
+                    assert_eq!(serde_json_canonicalizer::to_vec(&value).unwrap(), bytes);
+                }
             });
         }
     }
