@@ -30,6 +30,8 @@ pub struct SigningQueue<T> {
 struct Lanes<T> {
     licensed: VecDeque<T>,
     unknown: VecDeque<T>,
+    /// Threads that wait for a job: where there is none, nobody is woken, which costs a system call.
+    waiting: usize,
     closed: bool,
 }
 
@@ -42,13 +44,14 @@ impl<T> Lanes<T> {
 impl<T> SigningQueue<T> {
     /// An empty queue.
     pub fn new(limit: usize) -> Self {
-        let lanes = Lanes { licensed: VecDeque::new(), unknown: VecDeque::new(), closed: false };
+        let lanes = Lanes { licensed: VecDeque::new(), unknown: VecDeque::new(), waiting: 0, closed: false };
         Self { lanes: Mutex::new(lanes), filled: Condvar::new(), limit }
     }
 
     /// Puts `job` at the end of its lane, or gives it back where the lane is full.
     pub fn push(&self, lane: Lane, job: T) -> Result<(), T> {
         let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
+        let lanes = &mut *lanes;
         let lane = match lane {
             Lane::Licensed => &mut lanes.licensed,
             Lane::Unknown => &mut lanes.unknown,
@@ -57,7 +60,9 @@ impl<T> SigningQueue<T> {
             return Err(job);
         }
         lane.push_back(job);
-        self.filled.notify_one();
+        if lanes.waiting > 0 {
+            self.filled.notify_one();
+        }
         Ok(())
     }
 
@@ -77,7 +82,11 @@ impl<T> SigningQueue<T> {
             match lanes.next() {
                 Some(job) => return Some(job),
                 None if lanes.closed => return None,
-                None => lanes = self.filled.wait(lanes).unwrap_or_else(PoisonError::into_inner),
+                None => {
+                    lanes.waiting += 1;
+                    lanes = self.filled.wait(lanes).unwrap_or_else(PoisonError::into_inner);
+                    lanes.waiting -= 1;
+                }
             }
         }
     }
