@@ -91,9 +91,7 @@ fn connections(write: &mut Writer<'_>, service: &Service) -> fmt::Result {
 fn limits(write: &mut Writer<'_>, service: &Service) -> fmt::Result {
     let each = |limit: &Limit| ([("limit", limit.name())], *limit);
     let refused = Limit::ALL.iter().map(each).map(|(label, limit)| (label, service.limits.refused(limit)));
-    write.counters("countersign_rate_limited", "Requests that were told to come back", refused)?;
-    let held = service.limits.buckets().map(|(limit, buckets)| ([("limit", limit.name())], buckets as u64));
-    write.gauges("countersign_rate_limit_buckets", "Addresses that asked lately", held)
+    write.counters("countersign_rate_limited", "Requests that were told to come back", refused)
 }
 
 fn signing(write: &mut Writer<'_>, service: &Service) -> fmt::Result {

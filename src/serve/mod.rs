@@ -121,8 +121,7 @@ impl Server {
         if let Some(fault) = fault {
             health.note(Part::Catalog, State::Failing, Some(ErrorChain(&fault).first_line()), Utc::now());
         }
-        let limits =
-            Limits::start(config.requests_per_minute, config.requests_per_license, config.failures_per_minute)?;
+        let limits = Limits::new(config.requests_per_minute, config.requests_per_license, config.failures_per_minute);
         limits.count_licenses(snapshot.registry.license_count());
         let service = Arc::new(Service {
             limits,

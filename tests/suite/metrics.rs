@@ -67,7 +67,6 @@ fn requests_are_counted_by_operation_and_outcome() {
     for (series, value) in [
         ("countersign_request_duration_seconds_count{operation=\"updates\"}", 4.0),
         ("countersign_rate_limited_total{limit=\"license\"}", 1.0),
-        ("countersign_rate_limit_buckets{limit=\"address\"}", 1.0),
         ("countersign_signing_wait_seconds_count", 2.0),
         ("countersign_ledger_sync_seconds_count", 1.0),
         ("countersign_bindings", 1.0),
