@@ -35,7 +35,8 @@ impl FromStr for Version {
     fn from_str(text: &str) -> Result<Self, NotAVersion> {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-');
         let (numbers, suffix) = split_numbers(text);
-        let numbers_hold = numbers.split('.').count() <= MAX_PARTS && numbers.split('.').all(|part| !part.is_empty());
+        let parts = || numbers.as_bytes().split(|&byte| byte == b'.');
+        let numbers_hold = parts().count() <= MAX_PARTS && parts().all(|part| !part.is_empty());
         let suffix_holds = suffix.is_empty()
             || suffix.trim_start_matches(['.', '-']).starts_with(|c: char| c.is_ascii_alphabetic())
                 && suffix.split(['.', '-']).skip(1).all(|part| !part.is_empty());
