@@ -104,8 +104,8 @@ impl FromStr for SiteHost {
             return Err(SiteHostError::NoHost);
         }
         // As most are written: nothing that follows would find anything in it.
-        if is_plain_domain(authority) {
-            return without_www(authority).map(|domain| Self(domain.into()));
+        if is_plain(authority) {
+            return canonical_domain(authority).map(|domain| Self(domain.into()));
         }
         let host = without_port(without_userinfo(authority, has_scheme)?)?;
         if host.is_empty() {
@@ -180,33 +180,26 @@ fn canonical_ipv6(address: Ipv6Addr) -> Result<String, SiteHostError> {
     }
 }
 
-/// Whether the URL Standard's host parser gives `host` back as it is, which spares it: a domain of lower-case letters,
-/// digits, `-`, `_` and dots without Punycode, whose last label is no number.
-fn is_plain_domain(host: &str) -> bool {
+/// Whether the URL Standard's host parser gives `host` back as it is, which spares it: lower-case letters, digits, `-`, `_`
+/// and dots without Punycode, and a last label that is no number.
+fn is_plain(host: &str) -> bool {
     let mut last: &[u8] = b"";
-    labels(host).inspect(|label| last = label).all(|label| is_label(label) && !label.starts_with(b"xn--"))
-        && last[0].is_ascii_lowercase()
+    host.bytes().all(|byte| byte == b'.' || is_plain_in_label(byte))
+        && labels(host).inspect(|label| last = label).all(|label| !label.starts_with(b"xn--"))
+        && last.first().is_some_and(u8::is_ascii_lowercase)
 }
 
 /// Takes `www.` away, and a dot at the end.
 fn canonical_domain(ascii: &str) -> Result<&str, SiteHostError> {
-    let domain = without_www(ascii.strip_suffix('.').unwrap_or(ascii))?;
-    if labels(domain).all(is_label) { Ok(domain) } else { Err(SiteHostError::BadLabel) }
-}
-
-/// The same for a domain whose labels are right.
-fn without_www(ascii: &str) -> Result<&str, SiteHostError> {
-    let mut domain = ascii;
+    let mut domain = ascii.strip_suffix('.').unwrap_or(ascii);
     while let Some(rest) = domain.strip_prefix("www.").filter(|rest| rest.contains('.')) {
         domain = rest;
     }
     if domain.len() > MAX_DOMAIN {
         return Err(SiteHostError::TooLong);
     }
-    match labels(domain).next_back() {
-        Some(last) if last.contains(&b'_') => Err(SiteHostError::BadLabel),
-        _ => Ok(domain),
-    }
+    let last_holds = labels(domain).next_back().is_some_and(|last| !last.contains(&b'_'));
+    if last_holds && labels(domain).all(is_label) { Ok(domain) } else { Err(SiteHostError::BadLabel) }
 }
 
 fn labels(domain: &str) -> impl DoubleEndedIterator<Item = &[u8]> {
@@ -217,7 +210,11 @@ fn is_label(label: &[u8]) -> bool {
     (1..=MAX_LABEL).contains(&label.len())
         && !label.starts_with(b"-")
         && !label.ends_with(b"-")
-        && label.iter().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_'))
+        && label.iter().copied().all(is_plain_in_label)
+}
+
+fn is_plain_in_label(byte: u8) -> bool {
+    matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_')
 }
 
 impl SiteHost {
@@ -303,6 +300,15 @@ mod tests {
                 proptest::prop_assert_eq!(host.as_str().parse::<SiteHost>(), Ok(host.clone()));
                 let url = url::Url::parse(&format!("https://{host}")).unwrap();
                 proptest::prop_assert_eq!(url.host_str(), Some(host.as_str()));
+            }
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn what_is_plain_is_what_the_url_standards_parser_gives_back(host in "[a-z0-9_.-]{1,12}|xn--[a-z0-9-]{1,9}|[a-z.]{1,9}") {
+            if is_plain(&host) {
+                proptest::prop_assert_eq!(Host::parse(&host), Ok(Host::Domain(host)));
             }
         }
     }
