@@ -221,7 +221,7 @@ impl ServeConfig {
             proxy_hops: size(given.proxy_hops.or(file.proxy_hops), 1),
             max_connections: size(given.max_connections.or(file.max_connections), 4_096),
             connections_per_address: size(given.connections_per_address.or(file.connections_per_address), 256),
-            signing_queue: size(given.signing_queue.or(file.signing_queue), 256),
+            signing_queue: size(given.signing_queue.or(file.signing_queue), 128),
             tls_handshake_timeout: positive(
                 given.tls_handshake_timeout_seconds.or(file.tls_handshake_timeout_seconds),
                 10,
