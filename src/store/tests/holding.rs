@@ -1,0 +1,82 @@
+//! What is held in memory: found among many, and kept by whoever reads it.
+
+use super::*;
+
+/// A picture of a license that is bound to as many sites.
+fn bound_to(license: &License, sites: u32) -> Picture {
+    let mut gathering = picture::Gathering::default();
+    for number in 0..sites {
+        let binding = Binding { host: host(&format!("site-{number}.com")), bound_at: at(1) };
+        gathering.add(Entry { license: license.id, binding });
+    }
+    gathering.finish()
+}
+
+#[test]
+fn a_site_among_20_000_costs_much_the_same_as_one_among_100() {
+    // The quickest of 50 times, asked for the last site, and to bind a new one.
+    let quickest = |sites| {
+        let license = license(1, 100_000);
+        let held = Held::new(bound_to(&license, sites));
+        let last = host(&format!("site-{}.com", sites - 1));
+        let rounds = (0..50).map(|round| {
+            let new = host(&format!("new-{round}.com"));
+            let started = std::time::Instant::now();
+            assert_eq!(license.seat(&held.of(&license.id), &last), Seat::Held);
+            let looked_up = started.elapsed();
+            let mut job = None;
+            let decided = held.decide(&license, &new, at(2), |given| {
+                job = Some(given);
+                Ok(())
+            });
+            assert!(matches!(decided, Ok(Decision::UnderWay(_))));
+            held.settle(job.unwrap(), Ok(()));
+            (looked_up, started.elapsed() - looked_up)
+        });
+        let (look_ups, bindings): (Vec<_>, Vec<_>) = rounds.unzip();
+        assert_eq!(held.count(), sites as usize + 50);
+        (look_ups.into_iter().min().unwrap(), bindings.into_iter().min().unwrap())
+    };
+    let (few, many) = (quickest(100), quickest(20_000));
+    assert!(many.0 < few.0 * 10 && many.1 < few.1 * 10, "{few:?} became {many:?}");
+}
+
+#[test]
+fn who_read_a_license_before_it_was_bound_once_more_keeps_what_there_was() {
+    let license = license(1, 100);
+    let held = Held::new(bound_to(&license, 2));
+    let bind = |name: &str| {
+        let mut job = None;
+        let decided = held.decide(&license, &host(name), at(5), |given| {
+            job = Some(given);
+            Ok(())
+        });
+        assert!(matches!(decided, Ok(Decision::UnderWay(_))), "{name}");
+        held.settle(job.unwrap(), Ok(()));
+    };
+    let at_first = held.of(&license.id);
+    bind("a.com");
+    let then = held.of(&license.id);
+    bind("b.com");
+    let now = held.of(&license.id);
+    assert_eq!([&at_first, &then, &now].map(|bound| bound.len()), [2, 3, 4]);
+    assert_eq!(held.count(), 4);
+    assert!(["site-0.com", "site-1.com", "a.com", "b.com"].iter().all(|name| now.find(&host(name)).is_some()));
+}
+
+#[test]
+fn a_host_is_found_among_many_and_one_bound_again_counts_where_it_was_bound_last() {
+    let license = license(1, 100);
+    let picture = bound_to(&license, 20);
+    let mut bindings = picture.of(&license.id).unwrap().clone();
+    for name in ["a.com", "site-7.com", "z.com", "site-0.com"] {
+        bindings.add(Binding { host: host(name), bound_at: at(5) });
+    }
+    let bound = Bound(Some(Found::Settled(&bindings)));
+    for binding in bound.iter() {
+        assert_eq!(bound.find(&binding.host), Some(binding));
+    }
+    assert_eq!((bound.len(), bound.find(&host("b.com"))), (22, None));
+    let last: Vec<_> = bound[18..].iter().map(|binding| binding.host.as_str()).collect();
+    assert_eq!(last, ["a.com", "site-7.com", "z.com", "site-0.com"]);
+}

@@ -1,0 +1,235 @@
+//! Opening, looking at, damaging and compacting a store on a real disk.
+
+use super::*;
+
+#[tokio::test]
+async fn a_store_in_use_is_not_opened_twice_but_can_be_looked_at() {
+    let folder = TempDir::new().unwrap();
+    let (path, license) = (folder.path(), license(1, 1));
+    let store = open(path).unwrap();
+    store.bind(&license, &host("a.com"), at(1)).await.unwrap();
+    assert!(matches!(open(path), Err(StoreError::InUse(named)) if named == path));
+    assert!(matches!(inspect::rebuild(path), Err(StoreError::InUse(_))));
+    assert!(matches!(inspect::compact(path, at(9)), Err(StoreError::InUse(_))));
+    let reader = read_only(path).unwrap();
+    assert!(reader.is_in_use());
+    assert_eq!(reader.of(&license.id).unwrap()[0].0, store.of(&license.id)[0]);
+    assert_eq!(reader.verify().unwrap().index, inspect::IndexState::Held);
+}
+
+#[test]
+fn looking_at_a_store_makes_none() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("store");
+    assert!(matches!(read_only(&path), Err(StoreError::Missing(_))));
+    assert!(!path.exists());
+}
+
+#[test]
+fn a_folder_that_cannot_be_made_is_an_error() {
+    let folder = TempDir::new().unwrap();
+    std::fs::write(folder.path().join("store"), "a file").unwrap();
+    assert!(matches!(open(&folder.path().join("store")), Err(StoreError::Read { .. })));
+}
+
+/// A store that was closed, with bindings of three licenses: its folder, and what it holds.
+async fn closed_store() -> (TempDir, Vec<(License, Vec<String>)>) {
+    let folder = TempDir::new().unwrap();
+    let store = open(folder.path()).unwrap();
+    let mut held = Vec::new();
+    for number in 1..=3 {
+        let license = license(number, 40);
+        for site in 0..40 {
+            store.bind(&license, &host(&format!("site-{site}.com")), at(site)).await.unwrap();
+        }
+        let hosts = hosts_of(&*store, &license);
+        held.push((license, hosts));
+    }
+    store.close().unwrap();
+    (folder, held)
+}
+
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap().map(Result::unwrap) {
+        let target = to.join(entry.file_name());
+        if entry.path().is_dir() {
+            copy(&entry.path(), &target);
+        } else {
+            std::fs::copy(entry.path(), target).unwrap();
+        }
+    }
+}
+
+/// Flips a bit, zeroes a page, or cuts the end off.
+fn damage(file: &Path, random: &mut impl FnMut(usize) -> usize) {
+    let mut bytes = std::fs::read(file).unwrap();
+    let at = random(bytes.len());
+    match random(3) {
+        0 => bytes[at] ^= 1 << random(8),
+        1 => {
+            let (from, length) = (at / 4096 * 4096, bytes.len());
+            bytes[from..length.min(from + 4096)].fill(0);
+        }
+        _ => bytes.truncate(at),
+    }
+    std::fs::write(file, bytes).unwrap();
+}
+
+/// Damages one of `files` 200 times, each time in a fresh copy of the store, and opens it: whatever opens holds
+/// everything. Returns how many opened.
+async fn survive(files: &[&str]) -> usize {
+    let (whole, held) = closed_store().await;
+    let mut seed = 0x2545_F491_4F6C_DD1D_u64;
+    let mut random = |below: usize| {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        (seed % below as u64) as usize
+    };
+    let mut opened = 0;
+    for round in 0..200 {
+        let folder = TempDir::new().unwrap();
+        copy(whole.path(), folder.path());
+        damage(&folder.path().join(files[round % files.len()]), &mut random);
+        match open(folder.path()) {
+            Ok(store) => {
+                opened += 1;
+                for (license, hosts) in &held {
+                    assert_eq!(hosts_of(&*store, license), *hosts, "round {round}");
+                }
+                store.close().unwrap();
+            }
+            Err(error) => {
+                let text = error.to_string();
+                assert!(
+                    matches!(error, StoreError::Damaged { .. }) && !text.contains('\n'),
+                    "round {round}: {error:?}"
+                );
+            }
+        }
+    }
+    opened
+}
+
+#[tokio::test]
+async fn a_ledger_that_is_damaged_at_random_is_never_taken_for_a_whole_one() {
+    let opened = survive(&["ledger.jsonl"]).await;
+    assert_eq!(opened, 0, "the index knows how the ledger ends");
+}
+
+#[tokio::test]
+async fn an_index_that_is_damaged_at_random_is_made_anew() {
+    let opened = survive(&["index/db", "index/db", "index/db", "index/conf"]).await;
+    assert_eq!(opened, 200);
+}
+
+#[tokio::test]
+async fn a_missing_index_is_made_anew_and_a_missing_ledger_is_told() {
+    let (folder, held) = closed_store().await;
+    std::fs::remove_dir_all(folder.path().join("index")).unwrap();
+    let store = open(folder.path()).unwrap();
+    assert_eq!(hosts_of(&*store, &held[2].0), held[2].1);
+    store.close().unwrap();
+    drop(store);
+    let verified = read_only(folder.path()).unwrap().verify().unwrap();
+    assert_eq!((verified.index, verified.bindings, verified.licenses), (inspect::IndexState::Agrees, 120, 3));
+
+    std::fs::remove_file(folder.path().join("ledger.jsonl")).unwrap();
+    assert!(matches!(open(folder.path()), Err(StoreError::Damaged { .. })));
+    assert!(!folder.path().join("ledger.jsonl").exists(), "an empty one would hide it");
+}
+
+#[tokio::test]
+async fn an_index_that_is_behind_is_brought_up_to_the_ledger() {
+    let (folder, held) = closed_store().await;
+    let early = TempDir::new().unwrap();
+    copy(folder.path(), early.path());
+    let (late, id) = (license(4, 2), license(4, 2).id);
+    let store = open(folder.path()).unwrap();
+    store.bind(&late, &host("late.com"), at(99)).await.unwrap();
+    store.close().unwrap();
+    drop(store);
+    // As a crash leaves them: the ledger is on disk, the index is as it was.
+    std::fs::copy(folder.path().join("ledger.jsonl"), early.path().join("ledger.jsonl")).unwrap();
+    let state = || read_only(early.path()).unwrap().verify().unwrap().index;
+    assert_eq!(state(), inspect::IndexState::Behind(1));
+    let store = open(early.path()).unwrap();
+    assert_eq!((store.of(&id).len(), hosts_of(&*store, &held[0].0)), (1, held[0].1.clone()));
+    drop(store);
+    assert_eq!(state(), inspect::IndexState::Agrees);
+
+    // The other way round, the ledger has lost what was acknowledged; only a person can want that.
+    std::fs::remove_dir_all(folder.path().join("index")).unwrap();
+    copy(&early.path().join("index"), &folder.path().join("index"));
+    let ledger = std::fs::read_to_string(folder.path().join("ledger.jsonl")).unwrap();
+    let cut = ledger.trim_end().rfind('\n').unwrap() + 1;
+    std::fs::write(folder.path().join("ledger.jsonl"), &ledger[..cut]).unwrap();
+    let error = open(folder.path()).err().unwrap().to_string();
+    assert!(error.ends_with("it ends with line 120, and the index knows of line 121"), "{error}");
+    assert_eq!(inspect::rebuild(folder.path()).unwrap(), 120);
+    assert!(open(folder.path()).unwrap().of(&id).is_empty());
+}
+
+#[tokio::test]
+async fn a_compacted_store_is_the_same_store_and_continues_the_old_chain() {
+    let folder = TempDir::new().unwrap();
+    let (path, mut license) = (folder.path(), license(1, 2));
+    let store = open(path).unwrap();
+    for (name, seconds) in [("a.com", 1), ("b.com", 2), ("a.com", 11)] {
+        store.bind(&license, &host(name), at(seconds)).await.unwrap();
+        license.particulars.released.hosts.insert(host(name), at(10));
+    }
+    let before = store.of(&license.id).to_vec();
+    assert_eq!(hosts_of(&*store, &license), ["b.com", "a.com"]);
+    drop(store);
+    let done = inspect::compact(path, at(0)).unwrap();
+    assert_eq!(
+        (done.kept, done.aside.file_name().unwrap().to_str()),
+        (2, Some("ledger-until-1970-01-01T000000Z.jsonl"))
+    );
+    let lines = |file: &Path| std::fs::read_to_string(file).unwrap().lines().map(str::to_owned).collect::<Vec<_>>();
+    let (old, new) = (lines(&done.aside), lines(&path.join("ledger.jsonl")));
+    assert_eq!((old.len(), new.len()), (3, 3));
+    let digest = crate::model::digest::Digest::of(format!("{}\n", old[2]).as_bytes());
+    assert!(new[0].contains(&format!("\"kept\":2,\"previous\":\"{digest}\",\"sequence\":4,")), "{}", new[0]);
+    assert_eq!(read_only(path).unwrap().verify().unwrap().index, inspect::IndexState::Agrees);
+
+    let store = open(path).unwrap();
+    assert_eq!(store.of(&license.id).to_vec(), before);
+    store.bind(&License { id: LicenseId::from_bytes([9; 32]), ..license }, &host("c.com"), at(9)).await.unwrap();
+    drop(store);
+    assert_eq!(read_only(path).unwrap().verify().unwrap().lines, 7);
+    // What was kept was on disk before the ledger got its name, so none of it can be torn.
+    std::fs::remove_dir_all(path.join("index")).unwrap();
+    std::fs::write(path.join("ledger.jsonl"), format!("{}\n{}\n", new[0], &new[1][..50])).unwrap();
+    assert!(matches!(open(path), Err(StoreError::Damaged { .. })));
+    std::fs::write(path.join("ledger.jsonl"), format!("{}\n{}\n", new[0], new[1])).unwrap();
+    assert!(matches!(open(path), Err(StoreError::Damaged { .. })));
+}
+
+#[test]
+fn a_new_store_holds_a_ledger_and_its_index_and_nothing_set_aside() {
+    let folder = TempDir::new().unwrap();
+    for _ in 0..2 {
+        drop(open(folder.path()).unwrap());
+        let found = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
+        let names: HashSet<_> = found.map(|name| name.into_string().unwrap()).collect();
+        assert_eq!(names, ["ledger.jsonl".to_owned(), "index".to_owned()].into());
+    }
+    assert_eq!(read_only(folder.path()).unwrap().verify().unwrap().index, inspect::IndexState::Agrees);
+}
+
+#[test]
+fn the_ledger_is_for_its_owner_only_and_a_store_of_another_format_is_left_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = TempDir::new().unwrap();
+    drop(open(&folder.path().join("store")).unwrap());
+    let mode = |path: &str| std::fs::metadata(folder.path().join(path)).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode("store"), mode("store/ledger.jsonl")), (0o700, 0o600));
+
+    std::fs::create_dir(folder.path().join("old")).unwrap();
+    std::fs::write(folder.path().join("old/db"), "sled").unwrap();
+    assert!(matches!(open(&folder.path().join("old")), Err(StoreError::Format { .. })));
+    assert!(!folder.path().join("old/ledger.jsonl").exists());
+}

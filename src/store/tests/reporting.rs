@@ -1,0 +1,126 @@
+//! What sites say of themselves: merged, bounded, kept until it can be written.
+
+use super::*;
+
+#[tokio::test]
+async fn reports_are_merged_and_written_at_the_end() {
+    let folder = TempDir::new().unwrap();
+    let (license, site) = (license(1, 1), host("a.com"));
+    let version = |version: &'static str| Sighting { plugin_version: Some(version), ..seen(0) };
+    let expected = Report { plugin_version: Some("1.1".into()), last_seen: Some(at(9)), ..Report::default() };
+
+    let store = open(folder.path()).unwrap();
+    store.bind(&license, &site, at(1)).await.unwrap();
+    for report in [version("1.0"), seen(7), version("1.1")] {
+        store.report(&license.id, &store.of(&license.id), &site, &report);
+    }
+    drop(store);
+    let store = open(folder.path()).unwrap();
+    store.report(&license.id, &store.of(&license.id), &site, &seen(9));
+    store.close().unwrap();
+    drop(store);
+    let found = read_only(folder.path()).unwrap().of(&license.id).unwrap();
+    assert_eq!(found, [(Binding { host: site, bound_at: at(1) }, expected)]);
+}
+
+#[tokio::test]
+async fn reports_that_could_not_be_written_are_kept() {
+    let (memory, store) = on_memory();
+    memory.state.lock().unwrap().refuses_reports = true;
+    let (license, site) = (license(1, 1), host("a.com"));
+    let report = Report { last_seen: Some(at(1)), ..Report::default() };
+    store.report(&license.id, &store.of(&license.id), &site, &seen(1));
+    assert!(matches!(store.close(), Err(StoreError::NotIndexed(_))));
+    let waiting: reports::Batch = (0..reports::SHARDS).flat_map(|shard| store.reports.take(shard)).collect();
+    assert_eq!(waiting, [(license.id, vec![(site, report)])].into());
+}
+
+#[tokio::test]
+async fn reports_are_written_and_a_disk_that_works_again_is_noticed_without_anybody_waiting() {
+    let memory = Arc::new(Memory::default());
+    let store = Arc::new(Store::new(memory.clone(), Picture::default(), Duration::from_millis(1)));
+    memory.hold();
+    let (license, site) = (license(1, 1), host("a.com"));
+    start_binding(&store, &license, "a.com").await;
+    memory.wait_for("sync begins", 1);
+    store.report(&license.id, &store.of(&license.id), &site, &seen(1));
+    memory.end_sync(false);
+    memory.wait_for("sync begins", 2);
+    assert!(store.health().state.is_err());
+    assert_eq!(memory.state.lock().unwrap().reports.len(), 1);
+    memory.end_sync(true);
+    memory.wait_for("synced", 1);
+    let rounds = memory.events().iter().filter(|event| **event == "index synced").count();
+    memory.wait_for("index synced", rounds + 1);
+    assert!(store.health().state.is_ok());
+    assert_eq!(memory.bound(), [""; 0], "a probe binds nobody");
+    memory.let_go();
+}
+
+#[test]
+fn waiting_reports_are_bounded() {
+    let reports = Reports::default();
+    let (license, site) = (license(1, 1).id, |number| host(&format!("site-{number}.com")));
+    for number in 0..262 {
+        reports.add(&license, &site(number), &seen(1));
+    }
+    assert_eq!((reports.dropped(), reports.waiting()), (6, 256));
+    assert!(!reports.add(&license, &site(0), &seen(2)), "nothing is taken until what waits is written");
+    let batch = (0..reports::SHARDS).map(|shard| reports.take(shard)).find(|batch| !batch.is_empty()).unwrap();
+    assert!(reports.add(&license, &site(0), &seen(2)));
+    reports.put_back(batch);
+    assert_eq!((reports.dropped(), reports.waiting()), (7, 256));
+}
+
+#[tokio::test]
+async fn a_report_that_was_dropped_is_counted_each_time_and_taken_once_there_is_room() {
+    let (_, store) = on_memory();
+    let (license, site) = (license(1, 1), host("a.com"));
+    store.bind(&license, &site, at(1)).await.unwrap();
+    for number in 0..256 {
+        store.report(&license.id, &store.of(&license.id), &host(&format!("site-{number}.com")), &seen(1));
+    }
+    for dropped in 1..=3 {
+        store.report(&license.id, &store.of(&license.id), &site, &seen(1));
+        assert_eq!(store.figures().reports_dropped, dropped);
+    }
+    for shard in 0..reports::SHARDS {
+        store.reports.take(shard);
+    }
+    for _ in 0..2 {
+        store.report(&license.id, &store.of(&license.id), &site, &seen(1));
+        assert_eq!((store.figures().reports_dropped, store.reports.waiting()), (3, 1));
+    }
+    assert!(store.of(&license.id).news(&site, &seen(1)).is_none(), "what was taken is no news");
+}
+
+#[tokio::test]
+async fn an_index_that_is_not_written_is_told_and_counted_and_binds_all_the_same() {
+    let memory = Arc::new(Memory::default());
+    let store = Store::new(memory.clone(), Picture::default(), Duration::from_millis(1));
+    memory.state.lock().unwrap().refuses_reports = true;
+    let (license, site) = (license(1, 1), host("a.com"));
+    store.report(&license.id, &store.of(&license.id), &site, &seen(1));
+    memory.wait_for("reports refused", 3);
+    let health = store.health();
+    assert!(matches!(health.state, Err(StoreError::NotIndexed(reason)) if &*reason == "the disk is full"));
+    assert_eq!(store.health().since, health.since);
+    assert_eq!(store.bind(&license, &site, at(1)).await.unwrap(), Outcome::Bound);
+    assert!(matches!(store.health().state, Err(StoreError::NotIndexed(_))), "a good ledger does not hide it");
+    let Figures { failures, index_failures, .. } = store.figures();
+    assert!(failures == 0 && index_failures >= 2, "{failures} {index_failures}");
+
+    memory.state.lock().unwrap().refuses_reports = false;
+    let rounds = memory.events().iter().filter(|event| **event == "index synced").count();
+    memory.wait_for("index synced", rounds + 2);
+    assert!(store.health().state.is_ok());
+}
+
+#[tokio::test]
+async fn a_closed_store_binds_nobody_and_says_so() {
+    let (_, store) = on_memory();
+    store.close().unwrap();
+    assert!(matches!(store.bind(&license(1, 1), &host("a.com"), at(1)).await, Err(StoreError::Closed)));
+    assert!(matches!(store.health().state, Err(StoreError::Closed)));
+    store.close().unwrap();
+}
