@@ -40,10 +40,11 @@ tools: ## Install what the tests need beyond Rust, gcc, git and Python 3
 	tests/tools/install
 
 .PHONY: lint
-lint: ## Check format, lints and documentation
+lint: ## Check format, lints, documentation, and that the fuzz targets still compile
 	cargo fmt --check
 	cargo clippy --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --no-deps
+	cargo check --manifest-path fuzz/Cargo.toml
 
 .PHONY: deny
 deny: ## Check the dependencies' licenses, sources and advisories (needs cargo-deny)
