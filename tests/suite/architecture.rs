@@ -30,7 +30,7 @@ const LIBRARIES: [(&str, &[&str]); 8] = [
     ("prometheus_client::", &["src/serve/exposition.rs"]),
     // A site gets a manifest from the catalog, against an entitlement.
     ("published_manifest", &["src/catalog.rs", "src/preview/"]),
-    ("RsaPrivateKey", &["src/serve/signer.rs", "src/commands/keys.rs"]),
+    ("RsaPrivateKey", &["src/serve/signer.rs", "src/commands/keys/make.rs"]),
 ];
 
 fn sources() -> BTreeMap<String, String> {
@@ -41,11 +41,12 @@ fn sources() -> BTreeMap<String, String> {
         for entry in fs::read_dir(root.join(&folder)).unwrap() {
             let entry = entry.unwrap();
             let path = folder.join(entry.file_name());
+            if TESTS.iter().any(|name| path.ends_with(name)) {
+                continue;
+            }
             if entry.file_type().unwrap().is_dir() {
                 folders.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "rs")
-                && !TESTS.iter().any(|name| path.ends_with(name))
-            {
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
                 found.insert(path.display().to_string(), fs::read_to_string(entry.path()).unwrap());
             }
         }
@@ -54,8 +55,8 @@ fn sources() -> BTreeMap<String, String> {
     found
 }
 
-/// Modules of tests, in files of their own.
-const TESTS: [&str; 3] = ["tests.rs", "testing.rs", "fixture.rs"];
+/// Modules of tests, in files and folders of their own.
+const TESTS: [&str; 4] = ["tests", "tests.rs", "testing.rs", "fixture.rs"];
 
 /// Code without comments and without the tests at the foot of a file.
 fn code(source: &str) -> String {

@@ -1,0 +1,108 @@
+//! The signing key and those before it: shown, and their public halves written where clients look.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use crate::config::Paths;
+use crate::durable_file;
+use crate::model::public_key::{Jwk, PublicKey};
+
+use super::super::output::{self, Table};
+use super::{Failure, KeyError, create_folder, io_error, read_key};
+
+/// A key, and the file it comes from.
+#[derive(Debug)]
+struct Listed {
+    key: PublicKey,
+    file: PathBuf,
+    current: bool,
+}
+
+/// The keys as a table, or as JSON.
+pub(super) fn list(json: bool, paths: &Paths) -> Result<String, Failure> {
+    #[derive(Serialize)]
+    struct Row<'a> {
+        key_id: &'a str,
+        bits: usize,
+        state: &'static str,
+        file: &'a Path,
+    }
+    let current = read_key(&paths.signing_key)?;
+    let keys = all_keys(paths, &current)?;
+    let state = |listed: &Listed| if listed.current { "current" } else { "retired" };
+    if json {
+        let rows = keys.iter().map(|listed| {
+            let Listed { key, file, .. } = listed;
+            Row { key_id: key.key_id(), bits: key.bits(), state: state(listed), file }
+        });
+        return output::json(&rows.collect::<Vec<_>>());
+    }
+    let mut table = Table::new(&["KEY ID", "BITS", "STATE", "FILE"]);
+    for listed in &keys {
+        let Listed { key, file, .. } = listed;
+        table.row([&key.key_id(), &key.bits(), &state(listed), &file.display()]);
+    }
+    Ok(table.to_string())
+}
+
+/// Publishes every key, and names the files that were written.
+pub(super) fn publish(paths: &Paths) -> Result<String, Failure> {
+    let current = read_key(&paths.signing_key)?;
+    let written = publish_all(paths, &current)?;
+    Ok(written.iter().map(|file| format!("{}\n", file.display())).collect())
+}
+
+/// Writes the public halves of `current` and of the retired keys; a key that was published before stays.
+pub(super) fn publish_all(paths: &Paths, current: &PublicKey) -> Result<Vec<PathBuf>, Failure> {
+    #[derive(Serialize)]
+    struct Jwks {
+        keys: Vec<Jwk>,
+    }
+    let keys = all_keys(paths, current)?;
+    let mut written = Vec::new();
+    for Listed { key, .. } in &keys {
+        let file = paths.public.join("keys").join(format!("{}.pem", key.key_id()));
+        write_public(&file, key.to_pem().as_bytes())?;
+        written.push(file);
+    }
+    let file = paths.public.join(".well-known/jwks.json");
+    let jwks = Jwks { keys: keys.iter().map(|listed| listed.key.to_jwk()).collect() };
+    write_public(&file, output::json(&jwks)?.as_bytes())?;
+    written.push(file);
+    Ok(written)
+}
+
+/// The current key, then the retired ones by file name.
+fn all_keys(paths: &Paths, current: &PublicKey) -> Result<Vec<Listed>, KeyError> {
+    let mut keys = vec![Listed { key: current.clone(), file: paths.signing_key.clone(), current: true }];
+    let folder = &paths.retired_keys;
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries.collect::<Result<Vec<_>, _>>().map_err(|source| io_error(folder, source))?,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => vec![],
+        Err(source) => return Err(io_error(folder, source)),
+    };
+    let mut files: Vec<_> = entries.iter().map(fs::DirEntry::path).filter(|path| is_pem(path)).collect();
+    files.sort();
+    for file in files {
+        let pem = fs::read_to_string(&file).map_err(|source| io_error(&file, source))?;
+        let key = PublicKey::from_pem(&pem).map_err(|source| KeyError::Public { path: file.clone(), source })?;
+        if key != *current {
+            keys.push(Listed { key, file, current: false });
+        }
+    }
+    Ok(keys)
+}
+
+fn is_pem(path: &Path) -> bool {
+    let hidden = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
+    !hidden && path.extension().is_some_and(|extension| extension == "pem")
+}
+
+/// Writes a public half, durably; there may be one already.
+pub(super) fn write_public(path: &Path, bytes: &[u8]) -> Result<(), KeyError> {
+    create_folder(path)?;
+    durable_file::replace(path, bytes).map_err(|source| io_error(path, source))
+}
