@@ -78,6 +78,28 @@ fn php_verifies_the_cut_body_and_the_re_encoded_one_and_refuses_every_flipped_by
 }
 
 #[test]
+fn the_lines_of_the_readme_verify_what_was_signed_and_nothing_else() {
+    let readme = include_str!("../../README.md");
+    let lines = readme.split("```php\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    let folder = TempDir::new().unwrap();
+    let program = folder.path().join("readme.php");
+    let asked = "$asked = json_decode(stream_get_contents(STDIN), true); $pinned_public_key_pem = $asked['key'];";
+    let told = "echo json_encode([$genuine, $payload['domain']]), \"\\n\";";
+    fs::write(&program, format!("<?php {asked}\nforeach ($asked['bodies'] as $body) {{\n{lines}\n{told} }}\n"))
+        .unwrap();
+    let genuine: Vec<String> = received().into_iter().map(|body| String::from_utf8(body).unwrap()).collect();
+    let forged = genuine.iter().map(|body| body.replacen("\"domain\":\"", "\"domain\":\"x", 1));
+    let bodies: Vec<String> = genuine.iter().cloned().chain(forged).collect();
+    let input = json!({ "bodies": bodies, "key": shared_keys().public }).to_string();
+    let printed = run("php", program.to_str().unwrap(), &input);
+    let expected = bodies.iter().enumerate().map(|(at, body)| {
+        let payload: Value = serde_json::from_str(body).unwrap();
+        json!([at < genuine.len(), payload["domain"]]).to_string()
+    });
+    assert_eq!(printed.lines().collect::<Vec<_>>(), expected.collect::<Vec<_>>());
+}
+
+#[test]
 fn our_own_second_implementation_refuses_a_flipped_bit_anywhere_in_body_and_signature() {
     let key = PublicKey::from_pem(&shared_keys().public).unwrap();
     let body = received().swap_remove(0);
