@@ -10,7 +10,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::config::{Config, Paths};
+use crate::config::Config;
 use crate::model::public_key::{PublicKey, PublicKeyError};
 use crate::serve::signer::SigningKey;
 

@@ -55,7 +55,7 @@ pub struct ServeSettings {
     /// Connections one address may hold at once, proxies excepted [default: 256]
     #[arg(long, env = "COUNTERSIGN_CONNECTIONS_PER_ADDRESS", value_name = "N")]
     pub connections_per_address: Option<NonZeroUsize>,
-    /// Statements that may wait for a signature; further validations are told to come back [default: 256]
+    /// Statements that may wait for a signature; further validations are told to come back [default: 128]
     #[arg(long, env = "COUNTERSIGN_SIGNING_QUEUE", value_name = "N")]
     pub signing_queue: Option<NonZeroUsize>,
     /// Seconds a TLS handshake may take [default: 10]
