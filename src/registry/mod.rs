@@ -143,6 +143,11 @@ impl Registry {
     pub fn license_count(&self) -> usize {
         self.licenses.len()
     }
+
+    /// Whether every number names the same license in `other`.
+    pub fn numbers_as(&self, other: &Self) -> bool {
+        self.licenses().map(|license| license.id).eq(other.licenses().map(|license| license.id))
+    }
 }
 
 #[cfg(test)]
@@ -174,6 +179,18 @@ mod tests {
         assert!(registry.plugin("beta").is_none());
         assert_eq!(registry.license(&id).unwrap().id, id);
         assert_eq!(registry.place(&id), Some((folder.path().join("licenses/a.toml").as_path(), 1)));
+    }
+
+    #[test]
+    fn a_license_that_changed_keeps_its_number_and_one_more_may_take_it() {
+        let read =
+            |text: &str| Registry::load(folder(&[("plugins/.gitkeep", ""), ("licenses/a.toml", text)]).path()).unwrap();
+        let (first, changed) = (read(LICENSE), read(&format!("{LICENSE}sites = 7\n")));
+        assert_ne!(first.licenses().next(), changed.licenses().next());
+        assert!(first.numbers_as(&changed));
+        let id = first.licenses().next().unwrap().id.to_string();
+        assert!(!first.numbers_as(&read(&format!("{LICENSE}{}", LICENSE.replace(&id, &"f".repeat(64))))));
+        assert!(!first.numbers_as(&read("\n")));
     }
 
     #[test]

@@ -51,7 +51,7 @@ impl Limits {
         }
     }
 
-    /// Other licenses are in force, so many: their buckets start anew, because their numbers are others.
+    /// Licenses have other numbers now, below this one: their buckets start anew.
     pub fn count_licenses(&self, licenses: usize) {
         self.licenses.store(Arc::new(buckets(self.per_license, licenses)));
     }

@@ -328,8 +328,9 @@ impl File {
         }
         // This thread is the only one that replaces the snapshot.
         let licenses = next.registry.license_count();
+        let renumbered = self.part == Part::Registry && !next.registry.numbers_as(&held.registry);
         service.gate.replace(next);
-        if self.part == Part::Registry {
+        if renumbered {
             service.limits.count_licenses(licenses);
         }
         let_go(&held);

@@ -2,13 +2,14 @@
 
 use std::io::Write;
 use std::net::TcpStream;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::support::http::Client;
 use crate::support::instance::question;
 use crate::support::server::updates;
-use crate::support::{Instance, License, Response, Server, get, post_json, request};
+use crate::support::{Instance, License, Response, Server, eventually, get, post_json, request};
 
 const VALIDATE: &str = "/api/v1/validate-license";
 
@@ -293,6 +294,12 @@ fn a_license_asked_about_too_often_and_a_guesser_are_told_to_come_back() {
     assert_eq!(server.validate(&license, "a.com").code(), "ok");
     assert_eq!(server.validate(&license, "a.com").code(), "too_many_requests");
     assert_eq!(server.validate(&other, "a.com").code(), "ok", "another license is not affected");
+    instance.write_licenses(&[license.toml("grace_period_hours = 9"), other.toml("")]);
+    let reloads = || server.metric("countersign_reloads_total{part=\"registry\",result=\"done\"}");
+    let before = reloads();
+    server.signal("HUP");
+    eventually("the registry is read again", Duration::from_secs(10), || reloads() > before);
+    assert_eq!(server.validate(&license, "a.com").code(), "too_many_requests", "a reload forgets nothing");
 
     assert_eq!(server.validate(&License::new(), "a.com").code(), "unknown_license");
     assert_eq!(server.ask(&json!({ "license_key": "guess" })).code(), "malformed_license_key");

@@ -9,7 +9,7 @@ use rsa::rand_core::OsRng;
 use super::make::{generate, rotate_to, write_private};
 use super::publish::{list, publish};
 use super::*;
-use crate::config::{PathSettings, ServeSettings};
+use crate::config::{PathSettings, Paths, ServeSettings};
 
 struct Instance(tempfile::TempDir, Paths);
 
