@@ -15,8 +15,10 @@ pub mod health;
 pub mod label;
 pub mod limits;
 pub mod listener;
+pub mod loading;
 pub mod metrics;
 pub mod pace;
+pub mod part_files;
 mod priority;
 pub mod problem;
 mod query;
@@ -47,16 +49,19 @@ use self::gate::Gate;
 use self::health::{Health, Part, State};
 use self::limits::Limits;
 use self::listener::Bounds;
+use self::loading::Loaded;
 use self::metrics::Metrics;
 use self::pace::Patience;
-use self::reload::{Loaded, Reloader, Reloads};
+use self::part_files::Reloads;
+use self::reload::Reloader;
 use self::signer::Signer;
 use self::tls::{Tls, TlsAcceptor};
 use crate::config::{LocalHosts, ServeConfig};
 use crate::model::error_chain::ErrorChain;
 use crate::store::{Bindings, StoreError};
 
-pub use self::reload::{LoadError, load};
+pub use self::loading::load;
+pub use self::part_files::LoadError;
 
 /// What every request shares.
 pub struct Service {

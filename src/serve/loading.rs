@@ -1,0 +1,89 @@
+//! Loading for a start: what there must be, what may be missing, and what is awaited.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+
+use super::gate::Snapshot;
+use super::health::Part;
+use super::part_files::{LoadError, PartFiles};
+use super::signer::SigningKey;
+use super::tls::Tls;
+use crate::catalog::{Catalog, CatalogError};
+use crate::config::{Paths, TlsFiles};
+use crate::model::error_chain::ErrorChain;
+use crate::registry::Registry;
+
+/// How often a catalog that a build is just replacing is tried at start.
+const START_TRIES: u32 = 10;
+
+/// How long a build is given between two tries.
+const BETWEEN_TRIES: Duration = Duration::from_millis(200);
+
+/// What is in force at the start, and what its files looked like.
+#[derive(Debug)]
+pub struct Loaded {
+    /// To be put in force.
+    pub snapshot: Snapshot,
+    /// What is wrong with the catalog, which is empty then.
+    pub fault: Option<CatalogError>,
+    /// Shown to whoever connects, where TLS is spoken.
+    pub tls: Option<Arc<Tls>>,
+    /// What is to be watched.
+    pub files: Vec<PartFiles>,
+    /// When loading began, which is the first thing a server does.
+    pub started: DateTime<Utc>,
+}
+
+impl Loaded {
+    /// Loads what TLS is spoken with, too.
+    pub fn with_tls(mut self, files: Option<TlsFiles>) -> Result<Self, LoadError> {
+        if let Some(files) = files {
+            self.files.push(PartFiles::new(Part::Tls, &[&files.certificate, &files.key]));
+            self.tls = Some(Tls::load(files)?);
+        }
+        Ok(self)
+    }
+}
+
+/// Loads everything for a start. Without a key there is nothing to say, and without a registry nothing true; without
+/// releases there is.
+pub fn load(paths: &Paths) -> Result<Loaded, LoadError> {
+    let started = Utc::now();
+    let [registry_files, catalog_files, key_files] =
+        [(Part::Registry, &paths.registry), (Part::Catalog, &paths.releases), (Part::Key, &paths.signing_key)]
+            .map(|(part, path)| PartFiles::new(part, &[path]));
+    let key = Arc::new(SigningKey::load(&paths.signing_key)?);
+    let registry = Arc::new(Registry::load_without_notes(&paths.registry)?);
+    let (catalog, fault) = first_catalog(&paths.releases);
+    let catalog_files = if fault.is_some() { catalog_files.failed() } else { catalog_files };
+    let files = vec![registry_files, catalog_files, key_files];
+    Ok(Loaded { snapshot: Snapshot { registry, catalog: Arc::new(catalog), key }, tls: None, files, fault, started })
+}
+
+/// The catalog for a start. A build that is under way is waited for; one that was killed must not keep licenses from
+/// being validated, so a broken catalog is an empty one, and its fault comes back with it.
+fn first_catalog(releases: &Path) -> (Catalog, Option<CatalogError>) {
+    let mut tries = 1..START_TRIES;
+    loop {
+        match Catalog::load(releases) {
+            Ok(catalog) => return (catalog, None),
+            // A build replaces manifests before the index.
+            Err(CatalogError::Differs { .. }) if tries.next().is_some() => thread::sleep(BETWEEN_TRIES),
+            Err(CatalogError::NoIndex { path }) => {
+                tracing::warn!(index = %path.display(), "nothing is published yet: run `countersign build`");
+                return (Catalog::default(), None);
+            }
+            Err(error) => {
+                tracing::error!(
+                    error = ErrorChain(&error).first_line(),
+                    "no updates until `countersign build` has mended the releases"
+                );
+                return (Catalog::default(), Some(error));
+            }
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! A part of what is in force and the files it comes from: loaded anew where they changed, or the last good state is kept.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use chrono::Utc;
+
+use super::Service;
+use super::fingerprint::Fingerprint;
+use super::gate::Snapshot;
+use super::health::{Part, State};
+use super::label::{Counters, Label};
+use super::signer::{KeyError, SigningKey};
+use super::tls::TlsError;
+use crate::catalog::{Catalog, CatalogError};
+use crate::model::error_chain::ErrorChain;
+use crate::registry::{Registry, RegistryError};
+
+/// Requests that still hold what was replaced are over after so long, nearly all of them.
+const LET_GO_PATIENCE: Duration = Duration::from_secs(1);
+
+/// How often they are looked for.
+const LET_GO_PAUSE: Duration = Duration::from_millis(5);
+
+/// A reload that drops more than one in so many licenses is refused: it looks like an accident.
+const DROP_AT_MOST_ONE_IN: usize = 5;
+
+/// A part that cannot be loaded.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// The registry is wrong or cannot be read.
+    #[error(transparent)]
+    Registry(#[from] RegistryError),
+    /// The releases are wrong or cannot be read.
+    #[error(transparent)]
+    Catalog(#[from] CatalogError),
+    /// There is no usable signing key.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// There is no usable certificate.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// The registry is fine, but so much smaller that it looks like an accident.
+    #[error("it drops {dropped} of {held} licenses; if that is meant, send SIGHUP")]
+    DropsLicenses {
+        /// How many of the licenses held are gone.
+        dropped: usize,
+        /// How many are held.
+        held: usize,
+    },
+}
+
+/// How often each part was loaded again.
+#[derive(Debug, Default)]
+pub struct Reloads {
+    /// What was loaded is in force.
+    pub done: Counters<Part>,
+    /// The last good state stayed in force.
+    pub failed: Counters<Part>,
+    last: [AtomicI64; Part::ALL.len()],
+}
+
+impl Reloads {
+    /// When what is in force was loaded, in seconds since 1970; 0 where that was at the start.
+    pub fn last(&self, part: Part) -> i64 {
+        self.last[part.place()].load(Ordering::Relaxed)
+    }
+
+    fn count(&self, part: Part, done: bool) {
+        if done {
+            self.done.add(part);
+            self.last[part.place()].store(Utc::now().timestamp(), Ordering::Relaxed);
+        } else {
+            self.failed.add(part);
+        }
+    }
+}
+
+/// A part and what was last seen of its files.
+#[derive(Debug)]
+pub struct PartFiles {
+    part: Part,
+    paths: Vec<PathBuf>,
+    seen: Option<u64>,
+    failed: bool,
+    /// Whether it ever was in force, so that there is a last good state.
+    loaded: bool,
+}
+
+impl PartFiles {
+    /// The files of a part that is about to be loaded: looked at before they are read, so that no change falls between.
+    pub(super) fn new(part: Part, paths: &[&Path]) -> Self {
+        let paths: Vec<PathBuf> = paths.iter().map(|path| path.to_path_buf()).collect();
+        let print = Fingerprint::of(&paths);
+        Self { part, paths, seen: print.at_rest.then_some(print.value), failed: false, loaded: true }
+    }
+
+    /// There is no good state of it yet.
+    pub(super) fn failed(self) -> Self {
+        Self { failed: true, loaded: false, ..self }
+    }
+
+    /// Where they are.
+    pub(super) fn paths(&self) -> &[PathBuf] {
+        &self.paths
+    }
+
+    /// Loads the part if its files changed and are at rest. Returns whether they are.
+    pub(super) fn refresh(&mut self, service: &Service, forced: bool) -> bool {
+        let print = Fingerprint::of(&self.paths);
+        let unchanged = self.seen == Some(print.value);
+        if unchanged && !self.failed && !forced {
+            return true;
+        }
+        // What is being written in place may look whole before it is.
+        if !print.at_rest && !forced {
+            return false;
+        }
+        self.seen = print.at_rest.then_some(print.value);
+        let started = Instant::now();
+        let outcome = self.load(service, forced);
+        self.failed = outcome.is_err();
+        service.reloads.count(self.part, outcome.is_ok());
+        let part = self.part.name();
+        match outcome {
+            Ok(()) => {
+                self.loaded = true;
+                service.health.note(self.part, State::Ok, None, Utc::now());
+                tracing::info!(part, milliseconds = started.elapsed().as_millis(), "reloaded");
+            }
+            Err(error) => {
+                let error = ErrorChain(&error).first_line();
+                let state = if self.loaded { State::Stale } else { State::Failing };
+                let news = service.health.note(self.part, state, Some(error.clone()), Utc::now());
+                if news || forced {
+                    let left =
+                        if self.loaded { "the last good state stays in force" } else { "there is no good state yet" };
+                    tracing::warn!(part, %error, "not reloaded; {left}");
+                }
+            }
+        }
+        print.at_rest
+    }
+
+    fn load(&self, service: &Service, forced: bool) -> Result<(), LoadError> {
+        let Some(path) = self.paths.first() else { return Ok(()) };
+        let held = service.gate.snapshot();
+        let mut next = Snapshot::clone(&held);
+        match self.part {
+            Part::Registry => {
+                next.registry = Arc::new(Registry::load_without_notes(path)?);
+                if !forced {
+                    refuse_an_accident(&held.registry, &next.registry)?;
+                }
+            }
+            Part::Catalog => match Catalog::load(path) {
+                // Still nothing published.
+                Err(CatalogError::NoIndex { .. }) if held.catalog.releases() == 0 => {}
+                loaded => next.catalog = Arc::new(loaded?),
+            },
+            Part::Key => next.key = Arc::new(SigningKey::load(path)?),
+            Part::Tls => return service.tls.as_ref().map_or(Ok(()), |tls| Ok(tls.reload()?)),
+            Part::Store => {}
+        }
+        // This thread is the only one that replaces the snapshot.
+        let licenses = next.registry.license_count();
+        let renumbered = self.part == Part::Registry && !next.registry.numbers_as(&held.registry);
+        service.gate.replace(next);
+        if renumbered {
+            service.limits.count_licenses(licenses);
+        }
+        let_go(&held);
+        Ok(())
+    }
+}
+
+/// Waits until no request holds what was replaced, so that this thread frees it: a million licenses take a while.
+fn let_go(held: &Arc<Snapshot>) {
+    let deadline = Instant::now() + LET_GO_PATIENCE;
+    while Arc::strong_count(held) > 1 && Instant::now() < deadline {
+        thread::sleep(LET_GO_PAUSE);
+    }
+}
+
+fn refuse_an_accident(held: &Registry, next: &Registry) -> Result<(), LoadError> {
+    let dropped = held.licenses().filter(|license| next.license(&license.id).is_none()).count();
+    let held = held.licenses().count();
+    if dropped * DROP_AT_MOST_ONE_IN > held { Err(LoadError::DropsLicenses { dropped, held }) } else { Ok(()) }
+}
