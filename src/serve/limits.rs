@@ -4,7 +4,7 @@
 //! found by its number. Addresses find theirs by a keyed hash and may share it, so that any number of them takes the same
 //! memory.
 
-use std::hash::BuildHasher;
+use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, Ipv6Addr};
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -12,7 +12,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use foldhash::fast::RandomState;
 use governor::clock::Clock;
 use governor::middleware::NoOpMiddleware;
 use governor::nanos::Nanos;
@@ -98,6 +97,7 @@ labels! {
 #[derive(Debug)]
 struct AddressBuckets {
     buckets: Buckets,
+    // SECURITY: SipHash with a random key, so that nobody finds an address that shares its bucket with another's.
     places: RandomState,
     refused: AtomicU64,
 }
@@ -235,7 +235,7 @@ mod tests {
     fn three_million_addresses_are_each_limited_in_the_memory_of_none() {
         let limits = limits(1, 1);
         let refused = (0..3_000_000).filter(|&number| limits.check_address(address(number)).is_err()).count();
-        // One from each bucket, and a few that filled again meanwhile would make no difference.
+        // One from each bucket, as this takes less than the minute in which one fills again.
         assert!(refused >= 3_000_000 - ADDRESS_BUCKETS, "{refused}");
         assert!((0..100).all(|number| limits.check_address(address(number)).is_err()), "nobody was forgotten");
     }
