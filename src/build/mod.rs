@@ -166,7 +166,9 @@ fn fetch(entries: &[&Entry], mirrors: &Mirrors, progress: &dyn Progress) -> Resu
     let addresses: Vec<_> = addresses.into_iter().collect();
     let fetched = side_by_side(&addresses, FETCHES, |&url| {
         let address = mirror::shown(url);
-        progress.fetching(&address);
+        if !mirrors.offline {
+            progress.fetching(&address);
+        }
         let mirror = mirrors.update(url).map_err(|error| format!("{address}: {}", ErrorChain(&error)));
         Ok((url.clone(), mirror))
     })?;
