@@ -1,7 +1,8 @@
 //! The server: binds licenses, signs what they entitle to, and hands out manifests to who may have them.
 //!
 //! `listener` accepts, `connection` speaks, `routes` dispatches, `validate` and `updates` parse and reply, `gate` decides,
-//! `signer` signs, and `reload` puts in force what changed on disk. `admin` answers the operator.
+//! `signer` signs. `loading` reads everything for a start, `reload` notices what changed on disk, and `part_files` puts it in
+//! force. `admin` answers the operator.
 
 pub mod admin;
 pub mod answer;
