@@ -168,18 +168,18 @@ impl fmt::Debug for LicenseKey {
     }
 }
 
-/// Whether there are as many symbols in a row as a key has, or may be: what is not ASCII is not looked at closely. No host,
-/// version or file name of usual length has, and those are asked about with every request.
+/// Whether there is a stretch as long as a key without a character that stands in none; what is not ASCII is not looked at
+/// closely. No host, version or file name of usual length has one, and those are asked about with every request: looked at
+/// from its end, a stretch without is often told by one character.
 fn has_enough_symbols(text: &str) -> bool {
-    let mut row = 0;
-    text.bytes().any(|byte| {
-        match ASCII.get(usize::from(byte)) {
-            Some(&NO_SYMBOL) => row = 0,
-            Some(&SEPARATOR) | None => {}
-            Some(_) => row += 1,
+    let mut rest = text.as_bytes();
+    while let Some(stretch) = rest.get(..SYMBOLS) {
+        match stretch.iter().rposition(|&byte| ASCII.get(usize::from(byte)) == Some(&NO_SYMBOL)) {
+            Some(at) => rest = &rest[at + 1..],
+            None => return true,
         }
-        row == SYMBOLS
-    })
+    }
+    false
 }
 
 /// The value of a symbol as a person types it, or one of the two below.
