@@ -62,6 +62,8 @@ pub struct Paced<S> {
     new_head: bool,
     /// Often earlier than what it stands for: setting it anew for every request would cost more than looking twice.
     timer: Pin<Box<Sleep>>,
+    /// Whether the timer will wake the connection's task: it stays the same one, so that it need not be told with every read.
+    timer_is_set: bool,
     stalled: Option<Pin<Box<Sleep>>>,
 }
 
@@ -70,7 +72,7 @@ impl<S> Paced<S> {
     pub fn new(stream: S, phase: Arc<Phase>, patience: Patience, counts: Arc<ConnectionCounts>) -> Self {
         let since = Instant::now();
         let timer = Box::pin(sleep_until(since + patience.header));
-        Self { stream, phase, patience, counts, since, new_head: false, timer, stalled: None }
+        Self { stream, phase, patience, counts, since, new_head: false, timer, timer_is_set: false, stalled: None }
     }
 
     /// Whether the client let itself be waited for too long.
@@ -85,15 +87,24 @@ impl<S> Paced<S> {
         }
         let deadline = self.since + limit;
         if self.timer.deadline() > deadline {
-            self.timer.as_mut().reset(deadline);
+            self.reset_timer(deadline);
         }
-        while self.timer.as_mut().poll(cx).is_ready() {
+        while !self.timer_is_set || self.timer.is_elapsed() {
+            self.timer_is_set = self.timer.as_mut().poll(cx).is_pending();
+            if self.timer_is_set {
+                break;
+            }
             if self.timer.deadline() >= deadline {
                 return Poll::Ready(what);
             }
-            self.timer.as_mut().reset(deadline);
+            self.reset_timer(deadline);
         }
         Poll::Pending
+    }
+
+    fn reset_timer(&mut self, deadline: Instant) {
+        self.timer.as_mut().reset(deadline);
+        self.timer_is_set = false;
     }
 
     /// Takes note that the client took something, and begins to wait for its next request.
