@@ -3,11 +3,13 @@
 //! Requests go to the listener's routes, with the client's address.
 
 use std::convert::Infallible;
+use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -82,7 +84,7 @@ impl<A: Answer> Connections<A> {
     }
 
     /// Speaks HTTP/1.1 over an open stream.
-    async fn speak<IO, F>(&self, stream: IO, mut closing: watch::Receiver<()>, answer: impl Fn(Request<Incoming>) -> F)
+    async fn speak<IO, F>(&self, stream: IO, closing: watch::Receiver<()>, answer: impl Fn(Request<Incoming>) -> F)
     where
         IO: AsyncRead + AsyncWrite + Unpin,
         F: Future<Output = Response>,
@@ -104,10 +106,9 @@ impl<A: Answer> Connections<A> {
             .max_buf_size(MAX_HEAD)
             .serve_connection(TokioIo::new(stream), service);
         let mut connection = pin!(connection);
-        let ended = tokio::select! {
-            biased;
-            ended = connection.as_mut() => ended,
-            _ = closing.changed() => {
+        let ended = match before_closing(connection.as_mut(), &closing).await {
+            Some(ended) => ended,
+            None => {
                 connection.as_mut().graceful_shutdown();
                 connection.await
             }
@@ -152,6 +153,25 @@ impl<A: Answer> Connections<A> {
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         at_once(response)
     }
+}
+
+/// Drives a connection to its end, or until `closing` changes; then `None`.
+///
+/// It is told of the change once: every request wakes the connection, and asking anew would take a lock that all of them
+/// share. A task's waker stays the same, so that once is enough.
+async fn before_closing<C: Future>(mut connection: Pin<&mut C>, closing: &watch::Receiver<()>) -> Option<C::Output> {
+    let mut told = closing.clone();
+    let mut told = pin!(told.changed());
+    let mut will_be_told = false;
+    poll_fn(|cx| match connection.as_mut().poll(cx) {
+        Poll::Ready(ended) => Poll::Ready(Some(ended)),
+        Poll::Pending if will_be_told && !closing.has_changed().unwrap_or(true) => Poll::Pending,
+        Poll::Pending => {
+            will_be_told = true;
+            told.as_mut().poll(cx).map(|_| None)
+        }
+    })
+    .await
 }
 
 /// A connection to a port that speaks TLS.
