@@ -22,11 +22,11 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use warp::http::{HeaderValue, Request, header};
-use warp::reply::Response;
 
-use super::answer::{Answer, Answering, at_once, later};
+use super::answer::{Answer, Answering, Sending, at_once};
 use super::client::Proxies;
 use super::code::Code;
+use super::content::Content;
 use super::metrics::{Metrics, Operation, Refused, TimedOut};
 use super::pace::{Paced, Patience, Phase};
 use super::problem::Problem;
@@ -87,7 +87,7 @@ impl<A: Answer> Connections<A> {
     async fn speak<IO, F>(&self, stream: IO, closing: watch::Receiver<()>, answer: impl Fn(Request<Incoming>) -> F)
     where
         IO: AsyncRead + AsyncWrite + Unpin,
-        F: Future<Output = Response>,
+        F: Future<Output = Sending>,
     {
         let phase = Arc::new(Phase::default());
         let stream = Paced::new(stream, Arc::clone(&phase), self.patience, Arc::clone(&self.metrics.connections));
@@ -104,6 +104,9 @@ impl<A: Answer> Connections<A> {
         let connection = http1::Builder::new()
             .header_read_timeout(None)
             .max_buf_size(MAX_HEAD)
+            // One `send` of head and body together: `writev` takes the kernel longer than copying what is mostly short.
+            // Seen with `{}`: 18.4 µs a request instead of 19.5.
+            .writev(false)
             .serve_connection(TokioIo::new(stream), service);
         let mut connection = pin!(connection);
         let ended = match before_closing(connection.as_mut(), &closing).await {
@@ -139,7 +142,9 @@ impl<A: Answer> Connections<A> {
         let panicked = move |_| refuse(Problem::internal(&"a handler panicked"));
         match catch_unwind(AssertUnwindSafe(|| self.routes.answer(client, request))) {
             Ok(Either::Right(answer)) => {
-                later(AssertUnwindSafe(answer).catch_unwind().map(move |answered| answered.unwrap_or_else(panicked)))
+                let panicked = move |panic| panicked(panic).map(Content::from);
+                let answer = AssertUnwindSafe(answer).catch_unwind();
+                Either::Right(answer.map(move |answered| answered.unwrap_or_else(panicked)).boxed())
             }
             Ok(at_once) => at_once,
             Err(panic) => at_once(panicked(panic)),

@@ -11,10 +11,9 @@ use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeGaugeValue, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
-use warp::http::{HeaderValue, header};
-use warp::reply::Response;
 
 use super::Service;
+use super::answer::{Response, not_to_be_stored};
 use super::code::Code;
 use super::health::Part;
 use super::label::{Counters, Label};
@@ -34,10 +33,7 @@ pub fn page(service: Arc<Service>) -> Response {
     if let Err(error) = encode(&mut text, &registry) {
         return Problem::internal(&error).into_response();
     }
-    let mut response = Response::new(text.into());
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(CONTENT_TYPE));
-    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    response
+    not_to_be_stored(CONTENT_TYPE, text)
 }
 
 struct Page(Arc<Service>);

@@ -5,9 +5,9 @@ use std::sync::{Mutex, PoisonError};
 use bytes::Bytes;
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::{Serialize, Serializer};
-use warp::http::{HeaderValue, StatusCode, header};
-use warp::reply::Response;
+use warp::http::StatusCode;
 
+use super::answer::{Response, not_to_be_stored};
 use super::label::labels;
 
 labels! {
@@ -130,9 +130,7 @@ pub fn liveness() -> Response {
 }
 
 fn answer(status: StatusCode, content_type: &'static str, body: Bytes) -> Response {
-    let mut response = Response::new(body.into());
+    let mut response = not_to_be_stored(content_type, body);
     *response.status_mut() = status;
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
-    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
 }

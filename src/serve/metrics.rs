@@ -8,8 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Instant;
 
-use warp::reply::Response;
-
+use super::answer::Response;
 use super::code::Code;
 use super::label::{Counters, Label, labels};
 use super::problem::Problem;

@@ -9,6 +9,7 @@ pub mod answer;
 pub mod client;
 pub mod code;
 pub mod connection;
+pub mod content;
 pub mod exposition;
 mod fingerprint;
 pub mod gate;
@@ -82,7 +83,7 @@ pub struct Service {
 
 impl Service {
     /// The answer of `/readyz`.
-    fn readiness(&self) -> warp::reply::Response {
+    fn readiness(&self) -> answer::Response {
         self.note_store();
         self.health.readiness()
     }

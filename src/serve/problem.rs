@@ -11,8 +11,8 @@ use bytes::Bytes;
 use serde::Serialize;
 use uuid::Uuid;
 use warp::http::{HeaderValue, StatusCode, header};
-use warp::reply::Response;
 
+use super::answer::{Response, not_to_be_stored};
 use super::code::Code;
 use super::label::Label;
 use crate::model::entitlement::Refusal;
@@ -186,11 +186,9 @@ impl Problem {
             Self::Refused(refusal) => refusal_body(refusal),
             _ => self.document(request_id),
         };
-        let mut response = Response::new(body.into());
+        let mut response = not_to_be_stored("application/problem+json", body);
         *response.status_mut() = status;
         let headers = response.headers_mut();
-        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
-        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
         if let Self::MethodNotAllowed(allowed) = self {
             headers.insert(header::ALLOW, HeaderValue::from_static(allowed));
         }

@@ -34,7 +34,7 @@ pub fn all(service: Arc<Service>) -> impl Answer {
     });
     let refusing = Arc::clone(&service);
     let refuse = move |rejection: Rejection| {
-        let response = refusing.metrics.requests.refuse(Operation::Public, problem(&rejection));
+        let response = refusing.metrics.requests.refuse(Operation::Public, problem(&rejection)).into_response();
         async { Ok::<_, Infallible>(response) }
     };
     Routes { service, public: filters(files.recover(refuse).unify()) }

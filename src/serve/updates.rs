@@ -6,8 +6,8 @@ use std::net::IpAddr;
 use bytes::Bytes;
 use chrono::Utc;
 use warp::http::{HeaderMap, HeaderValue, header};
-use warp::reply::Response;
 
+use super::answer::{Response, not_to_be_stored};
 use super::code::Code;
 use super::gate::Asker;
 use super::problem::Problem;
@@ -62,10 +62,7 @@ pub fn reply(
     tracing::debug!(license = id.log_tag(), site = %host, code, "asked for updates");
     let manifest = decided.map_err(|refusal| failed(service, address, Problem::Refused(refusal)))?;
     let code = if manifest.is_some() { Code::Update } else { Code::UpToDate };
-    let mut response = Response::new(manifest.unwrap_or(Bytes::from_static(b"{}")).into());
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    Ok((code, response))
+    Ok((code, not_to_be_stored("application/json", manifest.unwrap_or(Bytes::from_static(b"{}")))))
 }
 
 /// Reads the query, and the license key in the header. A parameter given twice is [`Problem::Malformed`].

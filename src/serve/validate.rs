@@ -10,10 +10,10 @@ use chrono::Utc;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::{Body, Incoming};
 use serde::{Deserialize, Deserializer};
-use warp::http::{HeaderMap, HeaderValue, Request, header};
-use warp::reply::Response;
+use warp::http::{HeaderMap, Request, header};
 
 use super::Service;
+use super::answer::{Response, not_to_be_stored};
 use super::code::Code;
 use super::gate::Asker;
 use super::problem::Problem;
@@ -109,10 +109,7 @@ pub async fn reply(
         SignError::QueueFull => Problem::Overloaded,
         SignError::Failed => Problem::internal(&error),
     })?;
-    let mut response = Response::new(Bytes::from(signed).into());
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    Ok((finding.verdict.into(), response))
+    Ok((finding.verdict.into(), not_to_be_stored("application/json", signed)))
 }
 
 fn store_problem(error: StoreError) -> Problem {
