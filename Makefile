@@ -14,7 +14,10 @@ run: ## Build, make the demo instance in demo/ (once), and serve it on 127.0.0.1
 	  echo "demo/ is there, and its keys were shown when it was made. Another key, to try things with:"; \
 	  echo "  $(COUNTERSIGN) -C demo license issue --module acme-forms --expires 2099-12-31"; \
 	  echo "or start over: rm -r demo"; \
-	else $(COUNTERSIGN) init --demo demo; fi
+	else \
+	  $(COUNTERSIGN) init --demo demo && \
+	  echo && echo "make builds the manifests and starts the server now; paste the commands into another terminal."; \
+	fi
 	$(COUNTERSIGN) -C demo build
 	$(COUNTERSIGN) -C demo serve
 

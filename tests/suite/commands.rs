@@ -158,6 +158,27 @@ fn the_demo_is_validated_updated_and_verified_by_the_commands_it_prints() {
 }
 
 #[test]
+fn make_run_says_that_it_builds_and_serves_the_demo_by_itself() {
+    let folder = TempDir::new().unwrap();
+    // cargo has nothing to do, and what builds and serves says that it was called.
+    std::os::unix::fs::symlink("/bin/true", folder.path().join("cargo")).unwrap();
+    let program = env!("CARGO_BIN_EXE_countersign");
+    let script = format!("case \"$*\" in *build | *serve) echo \"$*\" ;; *) exec '{program}' \"$@\" ;; esac\n");
+    fs::write(folder.path().join("program"), script).unwrap();
+    let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").unwrap());
+    let mut make = Command::new("make");
+    make.args(["--silent", "-f", concat!(env!("CARGO_MANIFEST_DIR"), "/Makefile"), "run", "COUNTERSIGN=sh program"]);
+    make.current_dir(folder.path()).env("PATH", path).env_remove("MAKEFLAGS").env_remove("MAKELEVEL");
+    let output = make.output().unwrap();
+    let shown = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{shown}{}", String::from_utf8_lossy(&output.stderr));
+    let (demo, rest) =
+        shown.split_once("\nmake builds the manifests and starts the server now; ").expect("make says so");
+    assert!(demo.contains("\nWhat builds the manifests and starts the server:\n  (cd demo && "), "{demo}");
+    assert_eq!(rest, "paste the commands into another terminal.\n-C demo build\n-C demo serve\n");
+}
+
+#[test]
 fn a_build_of_a_revision_takes_the_registry_as_it_was_merged() {
     let folder = TempDir::new().unwrap();
     let demo = folder.path().join("demo");

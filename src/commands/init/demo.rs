@@ -40,7 +40,7 @@ pub(super) fn write(folder: &Path, config: &Config, key_id: &str) -> Result<Stri
   {}  Acme Forms, one site
   {}  Acme Forms and Acme PDF, three sites
 
-Build the manifests and start the server:
+What builds the manifests and starts the server:
   (cd {} && countersign build && countersign serve)
 
 {}",
