@@ -72,6 +72,7 @@ struct VerifyArgs {
 #[derive(Serialize)]
 struct Verified {
     lines: u64,
+    sequence: u64,
     last_digest: String,
     bindings: u64,
     licenses: usize,
@@ -106,6 +107,7 @@ fn verify(args: &VerifyArgs, config: &Config) -> Result<Exit, Failure> {
     let found = store::read_only(&config.paths.store).and_then(|store| store.verify()).map_err(failure)?;
     let verified = Verified {
         lines: found.lines,
+        sequence: found.sequence,
         last_digest: found.digest.to_string(),
         bindings: found.bindings,
         licenses: found.licenses,
@@ -121,9 +123,9 @@ fn verify(args: &VerifyArgs, config: &Config) -> Result<Exit, Failure> {
 }
 
 fn text(verified: &Verified) -> String {
-    let Verified { lines, last_digest, bindings, licenses, index } = verified;
+    let Verified { lines, sequence, last_digest, bindings, licenses, index } = verified;
     format!(
-        "chain        whole, up to line {lines}\nlast digest  {last_digest}\n\
+        "chain        whole, up to line {lines} of the file (sequence {sequence})\nlast digest  {last_digest}\n\
          bindings     {bindings}, of {licenses} licenses\nindex        {index}\n"
     )
 }

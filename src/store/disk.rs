@@ -95,7 +95,8 @@ impl StoreDisk {
         index.rest();
         let mut ledger = writer(path, &loaded).map_err(failed)?;
         if loaded.found.torn {
-            tracing::warn!(line = loaded.found.end.sequence + 1, "the ledger's end was never acknowledged: it is cut");
+            let (line, sequence) = (loaded.found.lines() + 1, loaded.found.end.sequence + 1);
+            tracing::warn!(line, sequence, "the ledger's end was never acknowledged: it is cut");
             ledger.cut().map_err(failed)?;
         }
         let (path, unindexed) = (path.to_owned(), Mutex::new(Unindexed::new(UNINDEXED)));

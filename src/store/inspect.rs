@@ -30,8 +30,10 @@ pub struct Reader {
 /// What [`Reader::verify`] found in a ledger without a fault.
 #[derive(Debug)]
 pub struct Verified {
-    /// The number of the last line, counted through all compactions.
+    /// How many lines the file has.
     pub lines: u64,
+    /// The last line's `sequence`, which counts through all compactions.
+    pub sequence: u64,
     /// The SHA-256 of the last line: who keeps it can later prove that nothing before it was changed.
     pub digest: Digest,
     /// Bindings that are not superseded.
@@ -146,8 +148,9 @@ impl Reader {
             (Some(index), Some(_)) if index.tally().is_ok_and(|found| found == tally) => IndexState::Agrees,
             _ => IndexState::Differs,
         };
-        let (lines, digest, licenses) = (loaded.found.end.sequence, loaded.found.end.digest, loaded.picture.len());
-        Ok(Verified { lines, digest, bindings: tally.count, licenses, index })
+        let (lines, end) = (loaded.found.lines(), loaded.found.end);
+        let (bindings, licenses) = (tally.count, loaded.picture.len());
+        Ok(Verified { lines, sequence: end.sequence, digest: end.digest, bindings, licenses, index })
     }
 }
 

@@ -35,7 +35,7 @@ pub struct Entry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Position {
-    /// The line's number, counted from 1 through all compactions.
+    /// Counted from 1 through all compactions; in messages, `line` is a line of the file.
     pub sequence: u64,
     /// The SHA-256 of the line, with its line feed.
     pub digest: Digest,

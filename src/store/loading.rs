@@ -36,10 +36,16 @@ pub(super) fn load(path: &Path, known: Option<Position>) -> Result<Loaded, Store
     let broken = |what: String| StoreError::Damaged { path: ledger_in(path), what };
     let known = known.map(|known| known.sequence);
     if let Some(known) = known.filter(|&known| known > found.end.sequence) {
-        return Err(broken(format!("it ends with line {}, and the index knows of line {known}", found.end.sequence)));
+        return Err(broken(format!(
+            "it ends with sequence {}, and the index knows of sequence {known}",
+            found.end.sequence
+        )));
     }
     if differs {
-        return Err(broken(format!("line {} is not the one the index knows", known.unwrap_or_default())));
+        return Err(broken(format!(
+            "the line with sequence {} is not the one the index knows",
+            known.unwrap_or_default()
+        )));
     }
     // Where a ledger was compacted away from under an index, nothing says what was in between.
     let lacking = known.filter(|&known| known >= found.start.sequence).map(|_| lacking);

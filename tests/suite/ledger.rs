@@ -48,7 +48,7 @@ fn a_broken_chain_refuses_to_start_and_says_where() {
     assert_eq!((exit, stdout.as_str()), (4, ""));
     let place = ledger.match_indices('\n').nth(1).unwrap().0 + 1;
     let expected = format!(
-        "error: {}: the ledger is damaged: line 3 (byte {place}): does not continue line 2: one of the two was changed\nhint: ",
+        "error: {}: the ledger is damaged: line 3 of the file (byte {place}): does not continue line 2: one of the two was changed\nhint: ",
         instance.file(LEDGER).display()
     );
     assert!(stderr.contains(&expected), "{stderr}");
@@ -74,7 +74,7 @@ fn a_torn_end_is_cut_and_logged_but_nothing_that_was_acknowledged() {
 
     fs::write(instance.file(LEDGER), &whole[..whole.len() - 9]).unwrap();
     let (exit, _, stderr) = run(&instance, &["serve", "--listen", "127.0.0.1:0", "--admin-listen", "off"]);
-    assert!(exit == 4 && stderr.contains("it ends with line 2, and the index knows of line 3"), "{stderr}");
+    assert!(exit == 4 && stderr.contains("it ends with sequence 2, and the index knows of sequence 3"), "{stderr}");
 }
 
 #[test]
@@ -101,7 +101,12 @@ fn the_ledger_is_proved_and_exported_while_a_server_runs_and_changed_only_when_n
     let (instance, license) = bound();
     let server = Server::start(&instance);
     let (exit, stdout, _) = run(&instance, &["bindings", "verify"]);
-    assert!(exit == 0 && stdout.contains("up to line 3\n") && stdout.contains("in use by a server"), "{stdout}");
+    assert!(
+        exit == 0
+            && stdout.contains("up to line 3 of the file (sequence 3)\n")
+            && stdout.contains("in use by a server"),
+        "{stdout}"
+    );
     for verb in ["rebuild", "compact"] {
         let (exit, _, stderr) = run(&instance, &["bindings", verb]);
         assert!(exit == 4 && stderr.contains("in use by another process") && stderr.contains("\nhint: "), "{stderr}");

@@ -21,6 +21,13 @@ pub struct Found {
     pub torn: bool,
 }
 
+impl Found {
+    /// How many lines the file has. A line's `sequence` counts those before compactions, too.
+    pub fn lines(&self) -> u64 {
+        self.end.sequence - self.start.sequence
+    }
+}
+
 /// Why a ledger cannot be read.
 #[derive(Debug)]
 pub enum Fault {
@@ -146,6 +153,6 @@ impl Chain {
     }
 
     fn broken(&self, what: &str) -> Fault {
-        Fault::Broken(format!("line {} (byte {}): {what}", self.lines + 1, self.length))
+        Fault::Broken(format!("line {} of the file (byte {}): {what}", self.lines + 1, self.length))
     }
 }

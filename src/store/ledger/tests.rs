@@ -178,12 +178,12 @@ fn a_hole_in_the_last_batch_was_never_acknowledged_and_one_before_it_was() {
     // The batch before was on disk when the last one was written.
     for (from, to, line) in [(0, ends[0], 1), (9, 19, 1), (ends[0], ends[2], 2), (ends[1] + 1, ends[1] + 2, 3)] {
         let error = with_hole(from, to).unwrap_err();
-        assert!(error.starts_with(&format!("line {line} (byte ")), "{error}");
+        assert!(error.starts_with(&format!("line {line} of the file (byte ")), "{error}");
     }
     // Also where the only line that says so has run into the damaged one.
     let mut bytes = whole[..ends[3]].to_vec();
     bytes[ends[2] - 1] = 0;
-    assert!(read(&bytes).unwrap_err().starts_with("line 3 (byte "));
+    assert!(read(&bytes).unwrap_err().starts_with("line 3 of the file (byte "));
 }
 
 #[test]
@@ -196,7 +196,7 @@ fn every_changed_byte_is_found_and_its_line_is_named() {
             bytes[at] ^= 1 << bit;
             let line = ends.iter().filter(|end| **end <= at).count() + 1;
             let error = read(&bytes).unwrap_err();
-            let named = [line, line + 1].map(|line| error.starts_with(&format!("line {line} (byte ")));
+            let named = [line, line + 1].map(|line| error.starts_with(&format!("line {line} of the file (byte ")));
             assert!(named.contains(&true), "byte {at} of line {line}: {error}");
         }
     }
@@ -215,6 +215,6 @@ fn a_line_taken_out_doubled_or_moved_breaks_the_chain() {
 #[test]
 fn garbage_of_any_length_is_refused_in_bounded_memory() {
     for bytes in [vec![b'x'; 1 << 22], vec![b'\n'; 1 << 10], b"{}\n".repeat(100)] {
-        assert!(read(&bytes).unwrap_err().starts_with("line 1 (byte 0): damaged"));
+        assert!(read(&bytes).unwrap_err().starts_with("line 1 of the file (byte 0): damaged"));
     }
 }

@@ -166,7 +166,7 @@ async fn an_index_that_is_behind_is_brought_up_to_the_ledger() {
     let cut = ledger.trim_end().rfind('\n').unwrap() + 1;
     std::fs::write(folder.path().join("ledger.jsonl"), &ledger[..cut]).unwrap();
     let error = open(folder.path()).err().unwrap().to_string();
-    assert!(error.ends_with("it ends with line 120, and the index knows of line 121"), "{error}");
+    assert!(error.ends_with("it ends with sequence 120, and the index knows of sequence 121"), "{error}");
     assert_eq!(inspect::rebuild(folder.path()).unwrap(), 120);
     assert!(open(folder.path()).unwrap().of(&id).is_empty());
 }
@@ -199,7 +199,18 @@ async fn a_compacted_store_is_the_same_store_and_continues_the_old_chain() {
     assert_eq!(store.of(&license.id).to_vec(), before);
     store.bind(&License { id: LicenseId::from_bytes([9; 32]), ..license }, &host("c.com"), at(9)).await.unwrap();
     drop(store);
-    assert_eq!(read_only(path).unwrap().verify().unwrap().lines, 7);
+    let verified = read_only(path).unwrap().verify().unwrap();
+    assert_eq!((verified.lines, verified.sequence), (4, 7));
+    // A line of the file is told from a sequence, which counts through all compactions.
+    let told = |ledger: String| {
+        std::fs::write(path.join("ledger.jsonl"), ledger).unwrap();
+        read_only(path).unwrap().verify().unwrap_err().to_string()
+    };
+    let error = told(format!("{}\n{}\n{}\n", new[0], new[1].replace("b.com", "d.com"), new[2]));
+    let place = format!("line 3 of the file (byte {}): does not continue line 2", new[0].len() + new[1].len() + 2);
+    assert!(error.contains(&place), "{error}");
+    let error = told(new.join("\n") + "\n");
+    assert!(error.ends_with("it ends with sequence 6, and the index knows of sequence 7"), "{error}");
     // What was kept was on disk before the ledger got its name, so none of it can be torn.
     std::fs::remove_dir_all(path.join("index")).unwrap();
     std::fs::write(path.join("ledger.jsonl"), format!("{}\n{}\n", new[0], &new[1][..50])).unwrap();
