@@ -41,7 +41,8 @@ enum Verb {
   countersign bindings verify
   countersign bindings verify --json
 
-Names the first line that is not as it was written. Works while a server runs; the index is then in its hands.")]
+Names the first line that is not as it was written. Works while a server runs; the index is then in its hands. A torn end,
+as a loss of power leaves it, is told and no fault: nobody was answered on it.")]
     Verify(VerifyArgs),
     /// Make the index anew from the ledger
     #[command(after_help = "Example:
@@ -73,6 +74,8 @@ struct VerifyArgs {
 struct Verified {
     lines: u64,
     sequence: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    torn_end: Option<&'static str>,
     last_digest: String,
     bindings: u64,
     licenses: usize,
@@ -108,6 +111,10 @@ fn verify(args: &VerifyArgs, config: &Config) -> Result<Exit, Failure> {
     let verified = Verified {
         lines: found.lines,
         sequence: found.sequence,
+        torn_end: found.torn.then_some(match found.index {
+            IndexState::Held => "what stands behind it is not acknowledged; the server finishes or cuts it",
+            _ => "what stands behind it was never acknowledged; the next start cuts it",
+        }),
         last_digest: found.digest.to_string(),
         bindings: found.bindings,
         licenses: found.licenses,
@@ -123,9 +130,10 @@ fn verify(args: &VerifyArgs, config: &Config) -> Result<Exit, Failure> {
 }
 
 fn text(verified: &Verified) -> String {
-    let Verified { lines, sequence, last_digest, bindings, licenses, index } = verified;
+    let Verified { lines, sequence, torn_end, last_digest, bindings, licenses, index } = verified;
+    let torn_end = torn_end.map_or(String::new(), |torn_end| format!("torn end     {torn_end}\n"));
     format!(
-        "chain        whole, up to line {lines} of the file (sequence {sequence})\nlast digest  {last_digest}\n\
+        "chain        whole, up to line {lines} of the file (sequence {sequence})\n{torn_end}last digest  {last_digest}\n\
          bindings     {bindings}, of {licenses} licenses\nindex        {index}\n"
     )
 }

@@ -34,6 +34,8 @@ pub struct Verified {
     pub lines: u64,
     /// The last line's `sequence`, which counts through all compactions.
     pub sequence: u64,
+    /// Whether something stands behind it that was never acknowledged, or not yet.
+    pub torn: bool,
     /// The SHA-256 of the last line: who keeps it can later prove that nothing before it was changed.
     pub digest: Digest,
     /// Bindings that are not superseded.
@@ -148,9 +150,15 @@ impl Reader {
             (Some(index), Some(_)) if index.tally().is_ok_and(|found| found == tally) => IndexState::Agrees,
             _ => IndexState::Differs,
         };
-        let (lines, end) = (loaded.found.lines(), loaded.found.end);
-        let (bindings, licenses) = (tally.count, loaded.picture.len());
-        Ok(Verified { lines, sequence: end.sequence, digest: end.digest, bindings, licenses, index })
+        Ok(Verified {
+            lines: loaded.found.lines(),
+            sequence: loaded.found.end.sequence,
+            torn: loaded.found.torn,
+            digest: loaded.found.end.digest,
+            bindings: tally.count,
+            licenses: loaded.picture.len(),
+            index,
+        })
     }
 }
 

@@ -65,12 +65,17 @@ fn a_torn_end_is_cut_and_logged_but_nothing_that_was_acknowledged() {
     let whole = fs::read(instance.file(LEDGER)).unwrap();
     let torn = [&whole[..], &whole[..100]].concat();
     fs::write(instance.file(LEDGER), torn).unwrap();
-    assert_eq!(run(&instance, &["bindings", "verify"]).0, 0, "a server may be writing it");
+    let (exit, stdout, _) = run(&instance, &["bindings", "verify"]);
+    let told = "up to line 3 of the file (sequence 3)\ntorn end     what stands behind it was never acknowledged; the next start cuts it\n";
+    assert!(exit == 0 && stdout.contains(told), "it is no fault: {stdout}");
+    let verified = || serde_json::from_str::<Value>(&run(&instance, &["bindings", "verify", "--json"]).1).unwrap();
+    assert!(verified()["torn_end"].as_str().unwrap().contains("the next start cuts it"));
     let server = Server::start(&instance);
     assert!(server.log().contains("was never acknowledged") && server.log().contains("line=4"), "{}", server.log());
     assert_bound(&server, &license, &["a.com", "b.com", "c.com"]);
     server.stop();
     assert_eq!(fs::read(instance.file(LEDGER)).unwrap(), whole);
+    assert_eq!(verified().get("torn_end"), None);
 
     fs::write(instance.file(LEDGER), &whole[..whole.len() - 9]).unwrap();
     let (exit, _, stderr) = run(&instance, &["serve", "--listen", "127.0.0.1:0", "--admin-listen", "off"]);
