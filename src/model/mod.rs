@@ -5,6 +5,7 @@
 
 pub mod binding;
 pub mod by_id;
+pub mod did_you_mean;
 pub mod digest;
 pub mod entitlement;
 pub mod error_chain;

@@ -11,6 +11,7 @@ use std::str::FromStr;
 
 use chrono::{DateTime, NaiveDate, Utc};
 
+use crate::model::did_you_mean::did_you_mean;
 use crate::model::license_key::LicenseKey;
 
 use super::complaint::Complaint;
@@ -96,10 +97,8 @@ impl<'a> Reader<'a> {
     pub fn only(&mut self, table: &Table<'_>, known: &[&str]) {
         for (name, field) in &table.fields {
             if !known.contains(&&**name) {
-                let similarity = |known: &str| strsim::jaro_winkler(known, name);
-                let best = known.iter().max_by(|a, b| similarity(a).total_cmp(&similarity(b)));
-                let hint = best.filter(|best| similarity(best) > 0.8).map(|best| format!(" (did you mean {best:?}?)"));
-                self.complain(field.at, format!("unknown field {name:?}{}", hint.unwrap_or_default()));
+                let meant = did_you_mean(name, known.iter().copied());
+                self.complain(field.at, format!("unknown field {name:?}{meant}"));
             }
         }
     }

@@ -1,0 +1,24 @@
+//! What a person who mistyped a name may have meant.
+
+/// Names that are less alike, from 0 to 1, are not taken for each other.
+const ALIKE: f64 = 0.8;
+
+/// ` (did you mean "module"?)` with the most similar of the `known` names; nothing where none is similar.
+pub fn did_you_mean<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+    let similar = known.into_iter().map(|known| (strsim::jaro_winkler(known, given), known));
+    let best = similar.filter(|(similarity, _)| *similarity > ALIKE).max_by(|a, b| a.0.total_cmp(&b.0));
+    best.map(|(_, known)| format!(" (did you mean {known:?}?)")).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_most_similar_name_is_meant_and_none_where_none_is_similar() {
+        let meant = |given| did_you_mean(given, ["listen", "admin_listen", "proxies"]);
+        assert_eq!(meant("lisen"), " (did you mean \"listen\"?)");
+        assert_eq!(meant("adminlisten"), " (did you mean \"admin_listen\"?)");
+        assert_eq!(meant("zzz"), "");
+    }
+}
