@@ -10,6 +10,7 @@ use chrono::{DateTime, NaiveDate, Utc};
 use serde::Serialize;
 
 use crate::commands::{Exit, Failure, output};
+use crate::model::did_you_mean::did_you_mean;
 use crate::model::license::{License, Modules, ParticularsHeld, Sites, Status};
 use crate::model::license_key::LicenseKey;
 use crate::model::name::Name;
@@ -144,17 +145,16 @@ fn issue(args: &Args, registry: &Path, today: NaiveDate) -> Result<(LicenseKey, 
     Ok((key, file))
 }
 
-/// What no plugin has, with the nearest module that one has. A module may be for something else, so it is no error.
+/// What no plugin has, with the module that may be meant. A module may be for something else, so it is no error.
 fn strange_modules(args: &Args, registry: &Path) -> Vec<String> {
     // Entries that cannot be read are told by `build`.
     let entries = plugins::load(&RegistryFiles::folder(registry)).unwrap_or_default();
     let known: Vec<Name> = entries.into_iter().filter_map(|entry| Some(entry.plugin.ok()?.module)).collect();
-    let given = args.modules.iter().map(|given| &given.module).filter(|module| !known.contains(module));
-    given
-        .filter_map(|module| {
-            let similarity = |known: &Name| strsim::jaro_winkler(known.as_str(), module.as_str());
-            let nearest = known.iter().max_by(|a, b| similarity(a).total_cmp(&similarity(b)))?;
-            Some(format!("no plugin of the registry has the module {module}; the nearest is {nearest}"))
+    let strange = args.modules.iter().map(|given| &given.module).filter(|module| !known.contains(module));
+    strange
+        .map(|module| {
+            let meant = did_you_mean(module.as_str(), known.iter().map(Name::as_str));
+            format!("no plugin of the registry has the module {module}{meant}")
         })
         .collect()
 }
@@ -227,13 +227,15 @@ mod tests {
     fn a_module_that_no_plugin_has_is_warned_of() {
         let instance = Instance::new();
         let warned = |line: &str| strange_modules(&parse(&format!("{line} --expires 2027-12-31")), instance.path());
-        assert_eq!(warned("--module anything"), [""; 0], "there are no plugins to hold it against");
+        let nothing_like_it = ["no plugin of the registry has the module anything"];
+        assert_eq!(warned("--module anything"), nothing_like_it, "also where there are no plugins yet");
         for (slug, module) in [("acme-maps", "acme-maps"), ("acme-forms", "forms")] {
             let entry = format!("module = '{module}'\ndownload_url = 'https://dl.example/{{version}}.zip'\n");
             std::fs::write(instance.path().join(format!("plugins/{slug}.toml")), entry).unwrap();
         }
-        let expected = "no plugin of the registry has the module form; the nearest is forms";
+        let expected = "no plugin of the registry has the module form (did you mean \"forms\"?)";
         assert_eq!(warned("--module form --module acme-maps --module forms=pdf"), [expected]);
+        assert_eq!(warned("--module anything"), nothing_like_it);
     }
 
     #[test]
