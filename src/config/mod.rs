@@ -9,6 +9,9 @@ mod serve;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
+use toml::de::DeTable;
+
+use crate::model::did_you_mean::did_you_mean;
 
 pub use paths::{PathSettings, Paths};
 pub use serve::{AdminListen, LocalHosts, LogFormat, ServeConfig, ServeSettings, TlsFiles};
@@ -83,14 +86,67 @@ impl File {
             Err(source) if source.kind() == std::io::ErrorKind::NotFound => return Ok(Self::default()),
             Err(source) => return Err(ConfigError::Read { path: path.to_owned(), source }),
         };
-        toml::from_str(&text).map_err(|error| {
-            let before = &text[..error.span().map_or(0, |span| span.start)];
+        let content = |at: usize, message: String| {
+            let before = &text[..at];
             ConfigError::Content {
                 path: path.to_owned(),
                 line: before.matches('\n').count() + 1,
                 column: before.len() - before.rfind('\n').map_or(0, |newline| newline + 1) + 1,
-                message: error.message().to_owned(),
+                message,
             }
-        })
+        };
+        if let Some((at, message)) = unknown_setting(&text) {
+            return Err(content(at, message));
+        }
+        toml::from_str(&text)
+            .map_err(|error| content(error.span().map_or(0, |span| span.start), error.message().to_owned()))
+    }
+}
+
+/// Where a name stands that is no setting, with the one that may be meant; serde would only list all there are.
+fn unknown_setting(text: &str) -> Option<(usize, String)> {
+    let file = DeTable::parse(text).ok()?.into_inner();
+    let table = |name| file.get(name).and_then(|value| value.get_ref().as_table());
+    let levels = [
+        (Some(&file), vec!["paths".to_owned(), "serve".to_owned()]),
+        (table("paths"), settings::<PathSettings>()),
+        (table("serve"), settings::<ServeSettings>()),
+    ];
+    levels.iter().find_map(|(table, known)| {
+        let name = (*table)?.keys().find(|name| !known.iter().any(|known| known == name.get_ref()))?;
+        let meant = did_you_mean(name.get_ref(), known.iter().map(String::as_str));
+        Some((name.span().start, format!("unknown setting {:?}{meant}", name.get_ref())))
+    })
+}
+
+/// The settings of a table: they are declared as arguments, too, under the same names.
+fn settings<T: clap::Args>() -> Vec<String> {
+    T::augment_args(clap::Command::default()).get_arguments().map(|argument| argument.get_id().to_string()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Config, String> {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join(FILE), text).unwrap();
+        let loaded = Config::load(folder.path(), &PathSettings::default(), &ServeSettings::default());
+        loaded.map_err(|error| error.to_string().replace(&format!("{}/", folder.path().display()), ""))
+    }
+
+    #[test]
+    fn a_mistyped_setting_is_told_with_its_place_and_the_one_that_may_be_meant() {
+        for (text, expected) in [
+            (
+                "[serve]\nlisten = \"127.0.0.1:1\"\n  proxeis = []\n",
+                "3:3: unknown setting \"proxeis\" (did you mean \"proxies\"?)",
+            ),
+            ("[paths]\nstroe = \"x\"\n", "2:1: unknown setting \"stroe\" (did you mean \"store\"?)"),
+            ("[server]\n", "1:2: unknown setting \"server\" (did you mean \"serve\"?)"),
+            ("zzz = 1\n", "1:1: unknown setting \"zzz\""),
+        ] {
+            assert_eq!(read(text).unwrap_err(), format!("countersign.toml:{expected}"));
+        }
     }
 }

@@ -12,7 +12,7 @@ const ARROWS: [(&str, &[&str]); 12] = [
     ("registry", &["model", "durable_file"]),
     ("catalog", &["model"]),
     ("store", &["model", "durable_file", "counting"]),
-    ("config", &[]),
+    ("config", &["model"]),
     ("build", &["registry", "catalog", "model", "durable_file"]),
     ("serve", &["registry", "catalog", "store", "config", "model", "counting"]),
     ("preview", &["build", "registry", "catalog", "model"]),

@@ -229,5 +229,6 @@ fn settings_come_from_the_file_then_the_environment_then_flags() {
     instance.write("countersign.toml", "[serve]\n\ngrace_period = 1\n");
     let (status, text) = refused(&instance);
     assert_eq!(status, Some(3));
-    assert!(text.starts_with("error: INSTANCE/countersign.toml:3:1: unknown field `grace_period`"), "{text}");
+    let meant = "unknown setting \"grace_period\" (did you mean \"grace_period_hours\"?)";
+    assert_eq!(text, format!("error: INSTANCE/countersign.toml:3:1: {meant}"));
 }
