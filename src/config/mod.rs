@@ -3,6 +3,7 @@
 //! [`PathSettings`] and [`ServeSettings`] are each declared once, as a table of the file, as flags and as environment
 //! variables. `Config` is what the rest of the program sees.
 
+mod address;
 mod paths;
 mod serve;
 
@@ -13,8 +14,9 @@ use toml::de::DeTable;
 
 use crate::model::did_you_mean::did_you_mean;
 
+pub use address::{AdminListen, Listen, Network};
 pub use paths::{PathSettings, Paths};
-pub use serve::{AdminListen, LocalHosts, LogFormat, ServeConfig, ServeSettings, TlsFiles};
+pub use serve::{LocalHosts, LogFormat, ServeConfig, ServeSettings, TlsFiles};
 
 /// The file's name in an instance's folder.
 pub const FILE: &str = "countersign.toml";
@@ -133,6 +135,29 @@ mod tests {
         std::fs::write(folder.path().join(FILE), text).unwrap();
         let loaded = Config::load(folder.path(), &PathSettings::default(), &ServeSettings::default());
         loaded.map_err(|error| error.to_string().replace(&format!("{}/", folder.path().display()), ""))
+    }
+
+    #[test]
+    fn what_is_no_address_or_network_in_the_file_is_told_with_an_example() {
+        let listen = "expected an address with a port, such as 127.0.0.1:8080";
+        for (text, expected) in [
+            ("listen = 8080", format!("2:10: {listen}")),
+            ("listen = \"localhost:8080\"", format!("2:10: {listen}")),
+            (
+                "admin_listen = \"on\"",
+                "2:16: expected \"off\" or an address with a port, such as 127.0.0.1:8081".to_owned(),
+            ),
+            (
+                "proxies = [\"::1\", \"x\"]",
+                "2:11: expected an address such as 127.0.0.1 or a network such as 10.0.0.0/8".to_owned(),
+            ),
+        ] {
+            assert_eq!(read(&format!("[serve]\n{text}\n")).unwrap_err(), format!("countersign.toml:{expected}"));
+        }
+        let config = read("[serve]\nproxies = [\"127.0.0.1\", \"10.0.0.0/8\"]\n").unwrap();
+        assert_eq!(config.serve.proxies, ["127.0.0.1/32".parse().unwrap(), "10.0.0.0/8".parse().unwrap()]);
+        let config = read("[serve]\nproxies = \"127.0.0.1\"\n").unwrap();
+        assert_eq!(config.serve.proxies, ["127.0.0.1/32".parse().unwrap()], "one alone needs no brackets");
     }
 
     #[test]

@@ -3,7 +3,6 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 use std::time::Duration;
 
 use clap::ValueEnum;
@@ -11,6 +10,7 @@ use ipnet::IpNet;
 use serde::Deserialize;
 
 use super::ConfigError;
+use super::address::{self, AdminListen, Listen, Network};
 
 /// Table `[serve]`: how the server behaves.
 #[derive(clap::Args, Clone, Debug, Default, Deserialize)]
@@ -18,9 +18,11 @@ use super::ConfigError;
 pub struct ServeSettings {
     /// Address and port to listen on [default: 127.0.0.1:8080]
     #[arg(long, env = "COUNTERSIGN_LISTEN", value_name = "ADDRESS")]
-    pub listen: Option<SocketAddr>,
+    #[serde(deserialize_with = "address::one")]
+    pub listen: Option<Listen>,
     /// Where health and metrics are answered, or "off" [default: 127.0.0.1:8081]
     #[arg(long, env = "COUNTERSIGN_ADMIN_LISTEN", value_name = "ADDRESS")]
+    #[serde(deserialize_with = "address::one")]
     pub admin_listen: Option<AdminListen>,
     /// Certificate chain in PEM, the server's own first; with it the server speaks TLS [default: none]
     #[arg(long, env = "COUNTERSIGN_TLS_CERTIFICATE", value_name = "FILE")]
@@ -43,9 +45,10 @@ pub struct ServeSettings {
     /// Wrong keys one address may try in a minute [default: 60]
     #[arg(long, env = "COUNTERSIGN_FAILURES_PER_MINUTE", value_name = "N")]
     pub failures_per_minute: Option<NonZeroU32>,
-    /// Networks of proxies whose X-Forwarded-For is believed [default: none]
+    /// Addresses or networks of proxies whose X-Forwarded-For is believed [default: none]
     #[arg(long, env = "COUNTERSIGN_PROXIES", value_name = "NETWORK,...", value_delimiter = ',')]
-    pub proxies: Option<Vec<IpNet>>,
+    #[serde(deserialize_with = "address::many")]
+    pub proxies: Option<Vec<Network>>,
     /// Proxies a request passes: the client is that many entries from the right [default: 1]
     #[arg(long, env = "COUNTERSIGN_PROXY_HOPS", value_name = "N")]
     pub proxy_hops: Option<NonZeroUsize>,
@@ -95,37 +98,6 @@ pub enum LocalHosts {
     Allow,
     /// Its address is refused as malformed, with the reason `local_host`.
     Refuse,
-}
-
-/// Where health and metrics are answered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "String")]
-pub enum AdminListen {
-    /// Nowhere.
-    Off,
-    /// On a listener of its own.
-    At(SocketAddr),
-}
-
-impl FromStr for AdminListen {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        match text {
-            "off" => Ok(Self::Off),
-            address => {
-                address.parse().map(Self::At).map_err(|_| "neither \"off\" nor an address such as 127.0.0.1:8081")
-            }
-        }
-    }
-}
-
-impl TryFrom<String> for AdminListen {
-    type Error = &'static str;
-
-    fn try_from(text: String) -> Result<Self, Self::Error> {
-        text.parse()
-    }
 }
 
 /// What the server proves its name with.
@@ -204,8 +176,9 @@ impl ServeConfig {
             let path = given.clone().or_else(|| file.filter(is_set).map(|path| instance.join(path)));
             path.filter(is_set)
         };
+        let proxies = given.proxies.clone().or(file.proxies).unwrap_or_default();
         Self {
-            listen: given.listen.or(file.listen).unwrap_or_else(|| (Ipv4Addr::LOCALHOST, 8080).into()),
+            listen: given.listen.or(file.listen).map_or((Ipv4Addr::LOCALHOST, 8080).into(), |Listen(address)| address),
             admin_listen: given
                 .admin_listen
                 .or(file.admin_listen)
@@ -217,7 +190,7 @@ impl ServeConfig {
             requests_per_minute: number(given.requests_per_minute.or(file.requests_per_minute), 6_000),
             requests_per_license: number(given.requests_per_license.or(file.requests_per_license), 600),
             failures_per_minute: number(given.failures_per_minute.or(file.failures_per_minute), 60),
-            proxies: given.proxies.clone().or(file.proxies).unwrap_or_default(),
+            proxies: proxies.into_iter().map(|Network(network)| network).collect(),
             proxy_hops: size(given.proxy_hops.or(file.proxy_hops), 1),
             max_connections: size(given.max_connections.or(file.max_connections), 4_096),
             connections_per_address: size(given.connections_per_address.or(file.connections_per_address), 256),
@@ -240,13 +213,6 @@ impl ServeConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_admin_listener_is_an_address_or_off() {
-        assert_eq!("off".parse(), Ok(AdminListen::Off));
-        assert_eq!("[::1]:9".parse(), Ok(AdminListen::At("[::1]:9".parse().unwrap())));
-        assert!("localhost".parse::<AdminListen>().is_err());
-    }
 
     #[test]
     fn a_flag_goes_before_the_file_and_a_path_in_the_file_is_relative_to_it() {

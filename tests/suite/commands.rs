@@ -1,13 +1,14 @@
 //! The commands as a person uses them, beside a running server.
 
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::support::server::countersign;
+use crate::support::server::{countersign, countersign_in};
 use crate::support::{Instance, License, Server, eventually, get};
 
 /// What a change of a file may take.
@@ -20,7 +21,11 @@ fn succeeds(instance: &Instance, arguments: &[&str]) -> String {
 }
 
 fn fails(instance: &Instance, arguments: &[&str]) -> (i32, String) {
-    let output = countersign(instance).args(arguments).output().unwrap();
+    fails_in(instance.path(), arguments)
+}
+
+fn fails_in(instance: &Path, arguments: &[&str]) -> (i32, String) {
+    let output = countersign_in(instance).args(arguments).output().unwrap();
     (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
 }
 
@@ -219,6 +224,19 @@ fn a_build_of_a_revision_takes_the_registry_as_it_was_merged() {
     let (exit, stderr) = fails(&nowhere, &["build", "--rev", "HEAD"]);
     assert_eq!(exit, 3);
     assert!(stderr.contains("hint: keep registry/ in a git repository"), "{stderr}");
+}
+
+#[test]
+fn what_is_no_address_or_network_is_told_with_an_example() {
+    let folder = TempDir::new().unwrap();
+    for (line, expected) in [
+        ("serve --listen 8080", "expected an address with a port, such as 127.0.0.1:8080"),
+        ("serve --admin-listen on", "expected \"off\" or an address with a port, such as 127.0.0.1:8081"),
+        ("serve --proxies 127.0.0.1,proxy", "expected an address such as 127.0.0.1 or a network such as 10.0.0.0/8"),
+    ] {
+        let (exit, error) = fails_in(folder.path(), &line.split(' ').collect::<Vec<_>>());
+        assert!(exit == 2 && error.lines().next().unwrap().ends_with(&format!(": {expected}")), "{line}: {error}");
+    }
 }
 
 #[test]
