@@ -22,18 +22,20 @@ fn main() -> ExitCode {
 }
 
 fn run(cli: &Cli) -> Result<Exit, Failure> {
-    let config = |serve: &ServeSettings| Config::load(&cli.instance, &cli.paths, serve).map_err(Failure::input);
-    let paths = || config(&ServeSettings::default());
+    let no_settings = ServeSettings::default();
+    let anywhere = || Config::load(&cli.instance, &cli.paths, &no_settings).map_err(Failure::from);
+    let instance = |serve: &ServeSettings| Config::of_instance(&cli.instance, &cli.paths, serve).map_err(Failure::from);
     match &cli.command {
         Command::Init(args) => commands::init::run(args, &cli.instance),
-        Command::Build(args) => commands::build::run(args, &paths()?),
-        Command::Preview(args) => commands::preview::run(args, &paths()?),
-        Command::Serve(args) => commands::serve::run(&config(&args.settings)?),
-        Command::License(args) => commands::license::run(args, &paths()?),
-        Command::Bindings(args) => commands::bindings::run(args, &paths()?),
-        Command::Keys(args) => commands::keys::run(args, &paths()?),
-        Command::Verify(args) => commands::verify::run(args, &paths()?),
-        Command::Doctor(args) => commands::doctor::run(args, &paths()?),
+        Command::Build(args) => commands::build::run(args, &instance(&no_settings)?),
+        Command::Preview(args) => commands::preview::run(args, &anywhere()?),
+        Command::Serve(args) => commands::serve::run(&instance(&args.settings)?),
+        Command::License(args) => commands::license::run(args, &instance(&no_settings)?),
+        Command::Bindings(args) => commands::bindings::run(args, &instance(&no_settings)?),
+        Command::Keys(args) if args.need_no_instance() => commands::keys::run(args, &anywhere()?),
+        Command::Keys(args) => commands::keys::run(args, &instance(&no_settings)?),
+        Command::Verify(args) => commands::verify::run(args, &anywhere()?),
+        Command::Doctor(args) => commands::doctor::run(args, &instance(&no_settings)?),
         Command::Completions(args) => commands::completions::run(args, Cli::command()),
         Command::Manual(args) => commands::manual::run(args, Cli::command()),
     }

@@ -57,7 +57,7 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
         Some(rev) => RegistryFiles::revision(registry, rev).map_err(no_revision)?,
         None => RegistryFiles::folder(registry),
     };
-    let entries = plugins::load(&files).map_err(Failure::input)?;
+    let entries = plugins::load(&files)?;
     let options = Options {
         releases: config.paths.releases.clone(),
         check: args.check,

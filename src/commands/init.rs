@@ -73,7 +73,7 @@ fn make(folder: &Path, demo: bool) -> Result<String, Failure> {
         return Err(InitError::AlreadyThere { folder: folder.to_owned(), names: taken }.into());
     }
     instance::write(folder)?;
-    let config = Config::load(folder, &PathSettings::default(), &ServeSettings::default()).map_err(Failure::input)?;
+    let config = Config::load(folder, &PathSettings::default(), &ServeSettings::default())?;
     let key_id = keys::create(&config.paths, keys::DEFAULT_BITS)?;
     let next = if demo { demo::write(folder, &config, &key_id)? } else { instance::next_steps(folder) };
     let list: String = names.iter().map(|name| format!("  {name}\n")).collect();

@@ -88,6 +88,13 @@ struct GenerateArgs {
     out: Option<PathBuf>,
 }
 
+impl Args {
+    /// Whether it makes a key that belongs to no instance yet.
+    pub fn need_no_instance(&self) -> bool {
+        matches!(&self.verb, Verb::Generate(args) if args.out.is_some())
+    }
+}
+
 /// Why a key cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {

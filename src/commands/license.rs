@@ -15,7 +15,6 @@ use chrono::{DateTime, Utc};
 use crate::config::Config;
 use crate::model::binding::{Binding, Report};
 use crate::model::license_key::LicenseId;
-use crate::registry::RegistryError;
 use crate::registry::edit::EditError;
 use crate::store::{self, StoreError};
 
@@ -108,19 +107,9 @@ fn stored(config: &Config, id: &LicenseId) -> Result<Vec<(Binding, Report)>, Sto
     store.of(id)
 }
 
-fn not_loaded(error: RegistryError) -> Failure {
-    match error {
-        RegistryError::List { .. } => Failure::environment(error),
-        RegistryError::NoFolder { .. } => {
-            Failure::input(error).hint("run this in an instance's folder, or name its registry with --registry")
-        }
-        _ => Failure::input(error),
-    }
-}
-
 fn not_edited(error: EditError) -> Failure {
     match error {
-        EditError::Registry(error) => not_loaded(error),
+        EditError::Registry(error) => error.into(),
         EditError::WouldNotLoad(_) => Failure::input(error),
         EditError::Layout { .. } => Failure::input(error).hint("make the change by hand; the server notices"),
         EditError::Changed { .. } => Failure::environment(error).hint("run the command again"),

@@ -16,6 +16,9 @@ pub mod verify;
 
 use std::error::Error;
 
+use crate::config::ConfigError;
+use crate::registry::RegistryError;
+
 /// What the program's exit code says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -62,5 +65,30 @@ impl Failure {
     /// Adds what to do about it: one line, an order.
     pub fn hint(self, hint: impl Into<String>) -> Self {
         Self { hint: Some(hint.into()), ..self }
+    }
+}
+
+/// What to do where there is no instance, or not all of one.
+const INSTANCE: &str = "name the instance's folder with -C, or make one with `countersign init`";
+
+impl From<ConfigError> for Failure {
+    fn from(error: ConfigError) -> Self {
+        match error {
+            ConfigError::NoInstance(_) => Self::input(error).hint(INSTANCE),
+            ConfigError::HalfOfTls { .. } => {
+                Self::input(error).hint("set both for TLS, or neither behind a proxy that has it")
+            }
+            _ => Self::input(error),
+        }
+    }
+}
+
+impl From<RegistryError> for Failure {
+    fn from(error: RegistryError) -> Self {
+        match error {
+            RegistryError::List { .. } => Self::environment(error),
+            RegistryError::NoFolder { .. } => Self::input(error).hint(INSTANCE),
+            _ => Self::input(error),
+        }
     }
 }

@@ -9,7 +9,6 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::{Exit, Failure};
 use crate::config::{AdminListen, Config, LogFormat, ServeSettings};
-use crate::registry::RegistryError;
 use crate::serve::{self, LoadError, Server};
 use crate::store::{self, Bindings, StoreError};
 
@@ -44,10 +43,7 @@ async fn serve(config: &Config) -> Result<Arc<dyn Bindings>, Failure> {
     let mut interrupt = on(SignalKind::interrupt())?;
     let mut hang_up = on(SignalKind::hangup())?;
 
-    let tls = config
-        .serve
-        .tls()
-        .map_err(|error| Failure::input(error).hint("set both for TLS, or neither behind a proxy that has it"))?;
+    let tls = config.serve.tls()?;
     let scheme = if tls.is_some() { "https" } else { "http" };
     let loaded = serve::load(&config.paths).and_then(|loaded| loaded.with_tls(tls)).map_err(load_failure)?;
     let listener = listen(config.serve.listen, "choose another address with --listen").await?;
@@ -111,9 +107,7 @@ fn load_failure(error: LoadError) -> Failure {
             let hint = error.hint();
             Failure::environment(error).hint(hint)
         }
-        LoadError::Registry(error @ RegistryError::NoFolder { .. }) => {
-            Failure::input(error).hint("name the instance's folder with -C, or make one with `countersign init`")
-        }
+        LoadError::Registry(error) => error.into(),
         error => Failure::input(error),
     }
 }

@@ -53,6 +53,9 @@ pub enum ConfigError {
         /// What is wrong.
         message: String,
     },
+    /// There is nothing of an instance, and nothing says that its parts are elsewhere.
+    #[error("{}: no instance: there is neither {FILE} nor a registry", .0.display())]
+    NoInstance(PathBuf),
     /// A certificate without its key, or a key without its certificate.
     #[error("{given} is set and {missing} is not")]
     HalfOfTls {
@@ -78,6 +81,13 @@ impl Config {
         let file = File::read(&instance.join(FILE))?;
         let serve = ServeConfig::merge(instance, serve, file.serve);
         Ok(Self { paths: Paths::merge(instance, paths, file.paths), serve })
+    }
+
+    /// The same where there is an instance: its file, a part of it, or somebody who says where the parts are.
+    pub fn of_instance(instance: &Path, paths: &PathSettings, serve: &ServeSettings) -> Result<Self, ConfigError> {
+        let config = Self::load(instance, paths, serve)?;
+        let is_one = instance.join(FILE).exists() || *paths != PathSettings::default() || config.paths.some_exist();
+        if is_one { Ok(config) } else { Err(ConfigError::NoInstance(instance.to_owned())) }
     }
 }
 
@@ -135,6 +145,21 @@ mod tests {
         std::fs::write(folder.path().join(FILE), text).unwrap();
         let loaded = Config::load(folder.path(), &PathSettings::default(), &ServeSettings::default());
         loaded.map_err(|error| error.to_string().replace(&format!("{}/", folder.path().display()), ""))
+    }
+
+    #[test]
+    fn an_instance_has_a_file_or_a_part_or_is_described_by_flags_and_environment() {
+        let folder = tempfile::tempdir().unwrap();
+        let is_one = |paths: &PathSettings| Config::of_instance(folder.path(), paths, &ServeSettings::default());
+        let nothing = PathSettings::default();
+        assert!(matches!(is_one(&nothing), Err(ConfigError::NoInstance(named)) if named == folder.path()));
+        assert!(is_one(&PathSettings { store: Some("/elsewhere".into()), ..nothing.clone() }).is_ok());
+        for part in ["registry", "releases", "public", "store", "keys/signing.pem", FILE] {
+            std::fs::create_dir_all(folder.path().join(part).parent().unwrap()).unwrap();
+            std::fs::write(folder.path().join(part), "").unwrap();
+            assert!(is_one(&nothing).is_ok(), "{part}");
+            std::fs::remove_file(folder.path().join(part)).unwrap();
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 /// Table `[paths]`: where the parts of an instance are. Paths in the file are relative to the file.
-#[derive(clap::Args, Clone, Debug, Default, Deserialize)]
+#[derive(clap::Args, Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[command(next_help_heading = "Paths")]
 pub struct PathSettings {
@@ -62,5 +62,11 @@ impl Paths {
             signing_key: pick(&given.signing_key, file.signing_key, "keys/signing.pem"),
             retired_keys: pick(&given.retired_keys, file.retired_keys, "keys/retired"),
         }
+    }
+
+    /// Whether anything is there that makes a folder an instance.
+    pub(super) fn some_exist(&self) -> bool {
+        let Self { registry, releases, public, store, signing_key, .. } = self;
+        [registry, releases, public, store, signing_key].into_iter().any(|path| path.exists())
     }
 }

@@ -227,6 +227,48 @@ fn a_build_of_a_revision_takes_the_registry_as_it_was_merged() {
 }
 
 #[test]
+fn a_folder_that_is_no_instance_is_said_to_be_none_and_is_left_alone() {
+    let folder = TempDir::new().unwrap();
+    let (empty, missing) = (folder.path().join("empty"), folder.path().join("nosuch"));
+    fs::create_dir(&empty).unwrap();
+    for path in [&empty, &missing] {
+        for verb in [
+            &["build"][..],
+            &["serve"],
+            &["license", "list"],
+            &["bindings", "verify"],
+            &["keys", "generate"],
+            &["keys", "list"],
+            &["doctor"],
+        ] {
+            let expected = format!(
+                "error: {}: no instance: there is neither countersign.toml nor a registry\n\
+                 hint: name the instance's folder with -C, or make one with `countersign init`\n",
+                path.display()
+            );
+            assert_eq!(fails_in(path, verb), (3, expected), "{verb:?}");
+        }
+        assert!(
+            fails_in(path, &["preview", "--print"])
+                .1
+                .contains("\nhint: name the instance's folder with -C, or a plugin's")
+        );
+    }
+    assert!(!missing.exists() && fs::read_dir(&empty).unwrap().count() == 0);
+
+    let works = |arguments: &[&str]| countersign_in(&missing).args(arguments).output().unwrap().status.success();
+    let key = folder.path().join("next.pem");
+    assert!(works(&["keys", "generate", "--bits", "2048", "--out", key.to_str().unwrap()]));
+    let instance = Instance::new();
+    let parts = ["registry", "releases", "signing-key"].map(|part| {
+        let path = instance.file(if part == "signing-key" { "keys/signing.pem" } else { part });
+        (format!("COUNTERSIGN_{}", part.to_uppercase().replace('-', "_")), path)
+    });
+    let doctor = countersign_in(&missing).arg("doctor").envs(parts).output().unwrap();
+    assert!(doctor.status.success(), "the environment says where everything is");
+}
+
+#[test]
 fn what_is_no_address_or_network_is_told_with_an_example() {
     let folder = TempDir::new().unwrap();
     for (line, expected) in [

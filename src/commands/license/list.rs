@@ -11,7 +11,6 @@ use crate::model::license::{License, Standing};
 use crate::model::name::Name;
 use crate::registry::Registry;
 
-use super::not_loaded;
 use super::view::{self, View};
 
 /// What `list` takes.
@@ -58,7 +57,7 @@ impl Args {
 
 /// The table, or the JSON document.
 pub fn list(args: &Args, registry: &Path, today: NaiveDate) -> Result<String, Failure> {
-    let registry = Registry::load(registry).map_err(not_loaded)?;
+    let registry = Registry::load(registry)?;
     let mut licenses: Vec<_> = registry.licenses().filter(|license| args.wants(license, today)).collect();
     licenses.sort_by_key(|license| registry.place(&license.id));
     if args.json {

@@ -13,7 +13,7 @@ use crate::registry::Registry;
 
 use super::selector::LicenseArg;
 use super::view::{self, View};
-use super::{ReadBindings, not_loaded, shown_time};
+use super::{ReadBindings, shown_time};
 
 /// What `show` takes.
 #[derive(clap::Args, Debug)]
@@ -48,7 +48,7 @@ struct Bound<'a> {
 
 /// The license and its bindings; a store that cannot be read is told and no failure.
 pub fn show(args: &Args, config: &Config, bindings: ReadBindings<'_>, today: NaiveDate) -> Result<String, Failure> {
-    let registry = Registry::load(&config.paths.registry).map_err(not_loaded)?;
+    let registry = Registry::load(&config.paths.registry)?;
     let license = args.license.find(&registry)?;
     let stored = bindings(&license.id).map_err(|error| format!("Its bindings cannot be read: {error}"));
     let view = View::new(license, &registry, today);
