@@ -137,10 +137,15 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     output::print(&text)
 }
 
-/// The public half of a private key.
+/// The public half of the signing key.
 fn read_key(file: &Path) -> Result<PublicKey, Failure> {
+    read_key_made_by("countersign keys generate", file)
+}
+
+/// The public half of a private key that the command `generate` makes.
+fn read_key_made_by(generate: &str, file: &Path) -> Result<PublicKey, Failure> {
     SigningKey::load(file).map(|key| key.public().clone()).map_err(|error| {
-        let hint = error.hint();
+        let hint = error.hint_for(generate);
         Failure::input(error).hint(hint)
     })
 }

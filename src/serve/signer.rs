@@ -68,14 +68,19 @@ pub enum KeyError {
 }
 
 impl KeyError {
-    /// What to do about it.
+    /// What to do about the server's own key.
     pub fn hint(&self) -> String {
+        self.hint_for("countersign keys generate")
+    }
+
+    /// What to do about a key that the command `generate` makes.
+    pub fn hint_for(&self, generate: &str) -> String {
         match self {
-            Self::Missing(_) => "make one with `countersign keys generate`".to_owned(),
+            Self::Missing(_) => format!("make one with `{generate}`"),
             Self::Read { .. } => "let the user that runs the server own the file".to_owned(),
             Self::Exposed { path, .. } => format!("chmod 600 {}", path.display()),
             Self::NotAKey(_) | Self::Size { .. } => {
-                "move it away, and make a new one with `countersign keys generate`".to_owned()
+                format!("move it away, and make a new one with `{generate}`")
             }
         }
     }

@@ -14,7 +14,7 @@ use crate::durable_file;
 use crate::model::public_key::PublicKey;
 
 use super::publish::{publish_all, write_public};
-use super::{Failure, GenerateArgs, KeyError, create_folder, io_error, read_key};
+use super::{Failure, GenerateArgs, KeyError, create_folder, io_error, read_key, read_key_made_by};
 
 /// Makes the instance's signing key where it has none yet, and publishes it; returns its id.
 pub fn create(paths: &Paths, bits: u16) -> Result<String, Failure> {
@@ -44,7 +44,7 @@ pub(super) fn generate(args: &GenerateArgs, paths: &Paths) -> Result<String, Fai
 /// Puts a key that was made for later in the signing key's place.
 pub(super) fn rotate_to(file: &Path, paths: &Paths) -> Result<String, Failure> {
     let old = read_key(&paths.signing_key)?;
-    let public = read_key(file)?;
+    let public = read_key_made_by(&format!("countersign keys generate --out {}", file.display()), file)?;
     if public == old {
         return Err(
             Failure::from(KeyError::Current(file.to_owned())).hint("prepare another with `keys generate --out`")

@@ -106,8 +106,11 @@ fn a_key_is_prepared_pinned_and_only_then_signs() {
     let failure = rotate_to(&instance.1.signing_key, &instance.1).unwrap_err();
     assert!(failure.error.to_string().ends_with("signing.pem: is the signing key already"), "{}", failure.error);
     assert!(instance.1.signing_key.exists());
-    fs::write(&next, "no key").unwrap();
-    assert!(rotate_to(&next, &instance.1).is_err());
+    let make = format!("`countersign keys generate --out {}`", next.display());
+    let hint = || rotate_to(&next, &instance.1).unwrap_err().hint.unwrap();
+    assert_eq!(hint(), format!("make one with {make}"));
+    write_private(&next, "no key", "").unwrap();
+    assert_eq!(hint(), format!("move it away, and make a new one with {make}"));
     assert_eq!(read_key(&instance.1.signing_key).unwrap(), pinned);
 }
 
