@@ -10,6 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 use chrono::{DateTime, NaiveDate, SecondsFormat, TimeDelta, Utc};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use zeroize::Zeroizing;
 
 use crate::config::Config;
 use crate::model::printable::Printable;
@@ -49,13 +50,13 @@ enum VerifyError {
     #[error("{}: cannot be read", path.display())]
     Read { path: PathBuf, source: io::Error },
     #[error("{}: cannot be used", path.display())]
-    Key { path: PathBuf, source: PublicKeyError },
+    Key { path: PathBuf, is_private: bool, source: PublicKeyError },
     #[error("{}: not a statement", path.display())]
-    NotAStatement { path: PathBuf, source: serde_json::Error },
+    NotAStatement { path: PathBuf, is_html: bool, source: serde_json::Error },
     #[error("{}: not a statement: it has no signature", path.display())]
     NoSignature { path: PathBuf },
     #[error("{}: the signature does not verify with key {key_id}", path.display())]
-    Signature { path: PathBuf, key_id: String, named: Option<String> },
+    Signature { path: PathBuf, key_id: String, names_other: Option<String> },
 }
 
 /// A statement as a client reads it.
@@ -84,10 +85,15 @@ pub fn run(args: &Args, _config: &Config) -> Result<Exit, Failure> {
 }
 
 fn verified(file: &Path, key: &Path) -> Result<Statement, VerifyError> {
-    let key = PublicKey::from_pem(&String::from_utf8_lossy(&read(key)?))
-        .map_err(|source| VerifyError::Key { path: key.to_owned(), source })?;
+    let pem = Zeroizing::new(read(key)?);
+    let key = PublicKey::from_pem(&String::from_utf8_lossy(&pem)).map_err(|source| VerifyError::Key {
+        path: key.to_owned(),
+        is_private: pem.windows(12).any(|window| window == b"PRIVATE KEY-"),
+        source,
+    })?;
     let body = read(file)?;
-    let not_a_statement = |source| VerifyError::NotAStatement { path: file.to_owned(), source };
+    let is_html = body.trim_ascii_start().starts_with(b"<");
+    let not_a_statement = |source| VerifyError::NotAStatement { path: file.to_owned(), is_html, source };
     let whole: Value = serde_json::from_slice(&body).map_err(not_a_statement)?;
     if !whole["signature"].is_string() {
         return Err(VerifyError::NoSignature { path: file.to_owned() });
@@ -101,7 +107,7 @@ fn verified(file: &Path, key: &Path) -> Result<Statement, VerifyError> {
         .ok_or_else(|| VerifyError::Signature {
             path: file.to_owned(),
             key_id: key.key_id().to_owned(),
-            named: whole["key_id"].as_str().filter(|named| *named != key.key_id()).map(str::to_owned),
+            names_other: whole["key_id"].as_str().filter(|named| *named != key.key_id()).map(str::to_owned),
         })?;
     serde_json::from_slice(&signed).map_err(not_a_statement)
 }
@@ -210,13 +216,28 @@ fn text(statement: &Statement, at: DateTime<Utc>) -> String {
 
 impl From<VerifyError> for Failure {
     fn from(error: VerifyError) -> Self {
-        match &error {
-            VerifyError::Signature { named: Some(named), .. } => {
-                let hint = format!("it names key {}", Printable(named));
-                Self::input(error).hint(hint)
+        let hint = match &error {
+            VerifyError::Read { .. } => return Self::input(error),
+            VerifyError::Key { is_private: true, .. } => {
+                "this is a private key, which only the server needs: take its public half from public/keys/".to_owned()
             }
-            _ => Self::input(error),
-        }
+            VerifyError::Key { .. } => "take the key from public/keys/, or from /keys/ on the server".to_owned(),
+            VerifyError::NotAStatement { is_html: true, .. } => {
+                "this is an HTML page: a proxy or a login page answered in the server's place".to_owned()
+            }
+            VerifyError::NotAStatement { .. } => {
+                "save the body of the answer as it was received, and nothing else".to_owned()
+            }
+            VerifyError::NoSignature { .. } => {
+                "only the answer to a validation is signed, and only where its HTTP status is 200".to_owned()
+            }
+            VerifyError::Signature { names_other: Some(named), .. } => format!("it names key {}", Printable(named)),
+            VerifyError::Signature { .. } => {
+                "it names this key, so it was changed since it was signed: save the answer again, byte for byte"
+                    .to_owned()
+            }
+        };
+        Self::input(error).hint(hint)
     }
 }
 
@@ -314,6 +335,27 @@ mod tests {
         assert_eq!(other.verify(&other.body).unwrap_err(), "answer.json: not a statement");
         let reason = signed.verify(&other.body).unwrap_err();
         assert!(reason.starts_with("answer.json: the signature does not verify with key "), "{reason}");
+    }
+
+    #[test]
+    fn whatever_is_not_to_be_trusted_comes_with_what_to_do_about_it() {
+        let signed = Signed::new();
+        let (file, key) = (signed.folder.path().join("answer.json"), signed.folder.path().join("key.pem"));
+        let hint = |body: &[u8]| {
+            std::fs::write(&file, body).unwrap();
+            Failure::from(verified(&file, &key).unwrap_err()).hint.unwrap()
+        };
+        let this_key = PublicKey::from_pem(&std::fs::read_to_string(&key).unwrap()).unwrap().key_id().to_owned();
+        let changed = String::from_utf8(signed.body.clone()).unwrap().replace("\"active\"", "\"expired\"");
+        assert_eq!(hint(changed.as_bytes()), "it names key kid");
+        assert!(hint(changed.replace("\"kid\"", &format!("\"{this_key}\"")).as_bytes()).contains("it was changed"));
+        assert!(hint(b"\n<!DOCTYPE html>").starts_with("this is an HTML page"));
+        assert!(hint(b"HTTP/1.1 200 OK\n\n{}").starts_with("save the body"));
+        assert!(hint(b"{}").starts_with("only the answer to a validation"));
+        std::fs::write(&key, "-----BEGIN PRIVATE KEY-----\n").unwrap();
+        assert!(hint(&signed.body).starts_with("this is a private key"));
+        std::fs::write(&key, "-----BEGIN CERTIFICATE-----\n").unwrap();
+        assert!(hint(&signed.body).starts_with("take the key from public/keys/"));
     }
 
     #[test]
