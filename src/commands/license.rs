@@ -10,7 +10,7 @@ mod selector;
 mod show;
 mod view;
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, NaiveDate, Utc};
 
 use crate::config::Config;
 use crate::model::binding::{Binding, Report};
@@ -115,6 +115,11 @@ fn not_edited(error: EditError) -> Failure {
         EditError::Changed { .. } => Failure::environment(error).hint("run the command again"),
         EditError::Io { .. } => Failure::environment(error),
     }
+}
+
+/// Reads a day.
+fn parse_day(text: &str) -> Result<NaiveDate, &'static str> {
+    text.parse().map_err(|_| "expected a date such as 2027-12-31")
 }
 
 /// As times stand in the registry: RFC 3339, UTC, to the second.

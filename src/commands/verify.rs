@@ -40,7 +40,7 @@ pub struct Args {
     #[arg(long)]
     json: bool,
     /// The time at which to judge it [default: now]
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
     at: Option<DateTime<Utc>>,
 }
 
@@ -75,6 +75,10 @@ struct Statement {
     key_id: String,
     nonce: Option<String>,
     bound_domain: Option<String>,
+}
+
+fn parse_time(text: &str) -> Result<DateTime<Utc>, &'static str> {
+    text.parse().map_err(|_| "expected a time such as 2027-01-31T12:00:00Z")
 }
 
 /// Reads, verifies, and says what was found.

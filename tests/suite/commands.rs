@@ -269,12 +269,17 @@ fn a_folder_that_is_no_instance_is_said_to_be_none_and_is_left_alone() {
 }
 
 #[test]
-fn what_is_no_address_or_network_is_told_with_an_example() {
+fn what_is_no_address_network_date_or_time_is_told_with_an_example() {
     let folder = TempDir::new().unwrap();
+    let (date, time) = ("expected a date such as 2027-12-31", "expected a time such as 2027-01-31T12:00:00Z");
     for (line, expected) in [
         ("serve --listen 8080", "expected an address with a port, such as 127.0.0.1:8080"),
         ("serve --admin-listen on", "expected \"off\" or an address with a port, such as 127.0.0.1:8081"),
         ("serve --proxies 127.0.0.1,proxy", "expected an address such as 127.0.0.1 or a network such as 10.0.0.0/8"),
+        ("license issue --module a --expires 31.12.2027", date),
+        ("license renew 01234567 --expires 2027-02-29", date),
+        ("license list --expires-before tomorrow", date),
+        ("verify answer.json --key key.pem --at 2027-01-31", time),
     ] {
         let (exit, error) = fails_in(folder.path(), &line.split(' ').collect::<Vec<_>>());
         assert!(exit == 2 && error.lines().next().unwrap().ends_with(&format!(": {expected}")), "{line}: {error}");

@@ -10,8 +10,8 @@ use crate::model::site_host::SiteHost;
 use crate::registry::edit::{Change, Editor};
 
 use super::issue::parse_host;
-use super::not_edited;
 use super::selector::LicenseArg;
+use super::{not_edited, parse_day};
 
 /// What `renew` takes.
 #[derive(clap::Args, Debug)]
@@ -19,7 +19,7 @@ pub struct RenewArgs {
     #[command(flatten)]
     license: LicenseArg,
     /// Its new last day, in UTC
-    #[arg(long, value_name = "YYYY-MM-DD")]
+    #[arg(long, value_name = "YYYY-MM-DD", value_parser = parse_day)]
     expires: NaiveDate,
 }
 

@@ -19,7 +19,7 @@ use crate::model::site_host::{SiteHost, SiteHostError};
 use crate::registry::edit::Editor;
 use crate::registry::{RegistryFiles, plugins};
 
-use super::not_edited;
+use super::{not_edited, parse_day};
 
 /// What `issue` takes.
 #[derive(clap::Args, Debug)]
@@ -28,7 +28,7 @@ pub struct Args {
     #[arg(long = "module", value_name = "MODULE[=FEATURE,...]", required = true)]
     modules: Vec<ModuleArg>,
     /// Its last day, in UTC
-    #[arg(long, value_name = "YYYY-MM-DD")]
+    #[arg(long, value_name = "YYYY-MM-DD", value_parser = parse_day)]
     expires: NaiveDate,
     /// How many sites may use it at once, or 'unlimited' [default: 1]
     #[arg(long, value_name = "N", value_parser = parse_sites)]

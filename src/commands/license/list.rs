@@ -11,6 +11,7 @@ use crate::model::license::{License, Standing};
 use crate::model::name::Name;
 use crate::registry::Registry;
 
+use super::parse_day;
 use super::view::{self, View};
 
 /// What `list` takes.
@@ -23,7 +24,7 @@ pub struct Args {
     #[arg(long, value_name = "MODULE")]
     module: Option<Name>,
     /// Only those whose last day is before this one
-    #[arg(long, value_name = "YYYY-MM-DD")]
+    #[arg(long, value_name = "YYYY-MM-DD", value_parser = parse_day)]
     expires_before: Option<NaiveDate>,
     /// Print one JSON document
     #[arg(long)]
