@@ -83,7 +83,12 @@ fn no_revision(error: RegistryError) -> Failure {
         RegistryError::Revision(RevisionError::NoRepository { .. }) => {
             Failure::input(error).hint("keep registry/ in a git repository: git init, git add registry, git commit")
         }
-        _ => Failure::input(error),
+        RegistryError::Revision(RevisionError::NoCommit { .. }) => Failure::input(error)
+            .hint("name a commit, a branch or a tag that is there; in CI it may have to be fetched first: git fetch"),
+        RegistryError::Revision(RevisionError::NotThere { .. }) => {
+            Failure::input(error).hint("commit the registry, and name that commit or a later one")
+        }
+        _ => error.into(),
     }
 }
 

@@ -28,18 +28,16 @@ pub enum RevisionError {
     NoRepository {
         /// The registry's folder.
         path: PathBuf,
-        /// Why.
-        source: git2::Error,
+        /// Why one that is there cannot be used.
+        source: Option<git2::Error>,
     },
-    /// The repository has no such commit.
-    #[error("{}: its git repository has no commit {rev:?}", path.display())]
+    /// The repository has no such commit, or more than one.
+    #[error("{}: {rev:?} names no commit of its git repository", path.display())]
     NoCommit {
         /// The registry's folder.
         path: PathBuf,
         /// What was asked for.
         rev: String,
-        /// Why.
-        source: git2::Error,
     },
     /// The commit has no such folder.
     #[error("{}: not there at {rev:?}", path.display())]
@@ -48,8 +46,6 @@ pub enum RevisionError {
         path: PathBuf,
         /// What was asked for.
         rev: String,
-        /// Why.
-        source: git2::Error,
     },
     /// The repository is damaged.
     #[error("the registry's git repository cannot be read")]
@@ -61,21 +57,31 @@ impl Revision {
     pub fn open(folder: &Path, rev: &str) -> Result<Self, RevisionError> {
         let path = || folder.to_owned();
         let real = folder.canonicalize().map_err(|source| RevisionError::NoFolder { path: path(), source })?;
-        let no_repository = |source| RevisionError::NoRepository { path: path(), source };
+        let no_repository = |error: git2::Error| {
+            let source = Some(error).filter(|error| error.code() != ErrorCode::NotFound);
+            RevisionError::NoRepository { path: path(), source }
+        };
         let repository = Repository::discover(&real).map_err(no_repository)?;
         let root = repository.workdir().and_then(|root| root.canonicalize().ok()).unwrap_or_default();
         let inside = real
             .strip_prefix(root)
             .map_err(|_| no_repository(git2::Error::from_str("the repository has no work tree around it")))?;
         let commit = repository.revparse_single(rev).and_then(|object| object.peel(ObjectType::Tree));
-        let tree = commit.and_then(|object| object.peel_to_tree()).map_err(|source| RevisionError::NoCommit {
-            path: path(),
-            rev: rev.to_owned(),
-            source,
-        })?;
+        let no_commit = |error: git2::Error| match error.code() {
+            ErrorCode::NotFound
+            | ErrorCode::UnbornBranch
+            | ErrorCode::Ambiguous
+            | ErrorCode::InvalidSpec
+            | ErrorCode::Peel => RevisionError::NoCommit { path: path(), rev: rev.to_owned() },
+            _ => error.into(),
+        };
+        let tree = commit.and_then(|object| object.peel_to_tree()).map_err(no_commit)?;
         let registry =
             if inside.as_os_str().is_empty() { Ok(tree.id()) } else { tree.get_path(inside).map(|e| e.id()) };
-        let not_there = |source| RevisionError::NotThere { path: path(), rev: rev.to_owned(), source };
+        let not_there = |error: git2::Error| match error.code() {
+            ErrorCode::NotFound => RevisionError::NotThere { path: path(), rev: rev.to_owned() },
+            _ => error.into(),
+        };
         let registry = registry.and_then(|id| repository.find_tree(id)).map_err(not_there)?.id();
         drop(tree);
         Ok(Self { repository, registry })
@@ -117,6 +123,8 @@ impl Revision {
 
 #[cfg(test)]
 mod tests {
+    use std::error::Error as _;
+
     use super::super::files::RegistryFiles;
     use super::super::plugins;
     use super::*;
@@ -167,11 +175,18 @@ mod tests {
         std::fs::create_dir(&registry).unwrap();
         let shown = registry.display();
         assert_eq!(error(&registry, "HEAD"), format!("{shown}: lies in no git repository"));
+        let cause = |rev: &str| Revision::open(&registry, rev).err().unwrap().source().map(ToString::to_string);
+        assert_eq!(cause("HEAD"), None, "git's own words say no more");
         let repository = Repository::init(root.path()).unwrap();
-        assert_eq!(error(&registry, "HEAD"), format!("{shown}: its git repository has no commit \"HEAD\""));
+        assert_eq!(error(&registry, "HEAD"), format!("{shown}: \"HEAD\" names no commit of its git repository"));
         std::fs::write(root.path().join("file"), "").unwrap();
         commit(&repository, "without a registry");
         assert_eq!(error(&registry, "HEAD"), format!("{shown}: not there at \"HEAD\""));
+        for rev in ["NOSUCH", "0000000", "HEAD:file", "HEAD..HEAD", "a b", ""] {
+            let error = Revision::open(&registry, rev).err().unwrap();
+            assert!(matches!(&error, RevisionError::NoCommit { .. }), "{rev}: {error:?}");
+            assert_eq!(cause(rev), None, "{rev}");
+        }
         std::fs::create_dir(registry.join("plugins")).unwrap();
         std::fs::write(registry.join("README.md"), "").unwrap();
         commit(&repository, "with an empty one");

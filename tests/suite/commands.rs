@@ -219,11 +219,13 @@ fn a_build_of_a_revision_takes_the_registry_as_it_was_merged() {
     assert_eq!(run(program, &["build", "--plugin", "acme-pdf"]).0, 0);
     assert_eq!(index()["plugins"]["acme-pdf"]["latest"], "1.0.0", "the working folder's entry withholds it");
     assert_eq!(index()["plugins"]["acme-forms"]["latest"], "1.2.0", "the other plugin stayed");
-    assert_eq!(run(program, &["build", "--rev", "no-such-revision"]).0, 3);
+    let (exit, stderr) = fails_in(&demo, &["build", "--rev", "NOSUCH"]);
+    let told = "error: DEMO/registry: \"NOSUCH\" names no commit of its git repository\nhint: name a commit, a branch or a tag";
+    assert!(exit == 3 && stderr.replace(demo.to_str().unwrap(), "DEMO").starts_with(told), "{stderr}");
     let nowhere = Instance::new();
     let (exit, stderr) = fails(&nowhere, &["build", "--rev", "HEAD"]);
     assert_eq!(exit, 3);
-    assert!(stderr.contains("hint: keep registry/ in a git repository"), "{stderr}");
+    assert!(stderr.contains("lies in no git repository\nhint: keep registry/ in a git repository"), "{stderr}");
 }
 
 #[test]
