@@ -15,6 +15,9 @@ use crate::build::State;
 use crate::build::draft::Origin;
 use crate::model::printable::Printable;
 
+/// Releases that are named where there is no such version.
+const LATEST: usize = 5;
+
 /// What is printed, and whether all of it is a preview of something.
 pub struct Printed {
     /// Lines for people, or one JSON document, with a final newline.
@@ -77,11 +80,22 @@ fn found<'a>(plugin: &'a Previewed, subject: &Subject, wish: &Wish) -> Result<(P
     }
     match Look::at(plugin, subject.releases.as_deref(), wish) {
         None => Err(vec![match &wish.version {
-            Some(version) => format!("there is no version {version}"),
+            Some(version) => no_version(plugin, version),
             None => "there is no release, and nothing that could become one".into(),
         }]),
         Some(Look { release: Err(remark), .. }) => Err(vec![format!("would be no release: {remark}")]),
         Some(Look { pick, release: Ok(sight), site }) => Ok((pick, sight, site)),
+    }
+}
+
+/// That there is no such version, and what can be asked for in its place.
+fn no_version(plugin: &Previewed, version: &str) -> String {
+    let next = plugin.draft.next.iter().map(|next| Pick::Next(next.origin));
+    let tagged = plugin.draft.tagged.releases.iter().map(|release| Pick::Tagged(release.version.clone()));
+    let there: Vec<_> = next.chain(tagged.take(LATEST)).map(|pick| pick.key()).collect();
+    match &there[..] {
+        [] => format!("there is no version {version}, and no other"),
+        _ => format!("there is no version {version}; the latest are {}", there.join(", ")),
     }
 }
 
