@@ -31,6 +31,7 @@ use super::metrics::{Metrics, Operation, Refused, TimedOut};
 use super::pace::{Paced, Patience, Phase};
 use super::problem::Problem;
 use super::tls::{TlsAcceptor, TlsStream};
+use super::turn::Turn;
 
 /// Largest request head hyper buffers, in bytes; it answers 431 without a body beyond it.
 const MAX_HEAD: usize = 16 * 1024;
@@ -89,13 +90,14 @@ impl<A: Answer> Connections<A> {
         IO: AsyncRead + AsyncWrite + Unpin,
         F: Future<Output = Sending>,
     {
-        let phase = Arc::new(Phase::default());
+        let (phase, turn) = (Arc::new(Phase::default()), Turn::default());
         let stream = Paced::new(stream, Arc::clone(&phase), self.patience, Arc::clone(&self.metrics.connections));
         let service = service_fn(|request| {
             phase.busy();
             let answer = answer(request);
-            let phase = &phase;
+            let (phase, turn) = (&phase, &turn);
             async move {
+                turn.take().await;
                 let response = answer.await;
                 phase.answered();
                 Ok::<_, Infallible>(response)
@@ -109,7 +111,7 @@ impl<A: Answer> Connections<A> {
             .writev(false)
             .serve_connection(TokioIo::new(stream), service);
         let mut connection = pin!(connection);
-        let ended = match before_closing(connection.as_mut(), &closing).await {
+        let ended = match before_closing(connection.as_mut(), &turn, &closing).await {
             Some(ended) => ended,
             None => {
                 connection.as_mut().graceful_shutdown();
@@ -164,16 +166,23 @@ impl<A: Answer> Connections<A> {
 ///
 /// It is told of the change once: every request wakes the connection, and asking anew would take a lock that all of them
 /// share. A task's waker stays the same, so that once is enough.
-async fn before_closing<C: Future>(mut connection: Pin<&mut C>, closing: &watch::Receiver<()>) -> Option<C::Output> {
+async fn before_closing<C: Future>(
+    mut connection: Pin<&mut C>,
+    turn: &Turn,
+    closing: &watch::Receiver<()>,
+) -> Option<C::Output> {
     let mut told = closing.clone();
     let mut told = pin!(told.changed());
     let mut will_be_told = false;
-    poll_fn(|cx| match connection.as_mut().poll(cx) {
-        Poll::Ready(ended) => Poll::Ready(Some(ended)),
-        Poll::Pending if will_be_told && !closing.has_changed().unwrap_or(true) => Poll::Pending,
-        Poll::Pending => {
-            will_be_told = true;
-            told.as_mut().poll(cx).map(|_| None)
+    poll_fn(|cx| {
+        turn.begin();
+        match connection.as_mut().poll(cx) {
+            Poll::Ready(ended) => Poll::Ready(Some(ended)),
+            Poll::Pending if will_be_told && !closing.has_changed().unwrap_or(true) => Poll::Pending,
+            Poll::Pending => {
+                will_be_told = true;
+                told.as_mut().poll(cx).map(|_| None)
+            }
         }
     })
     .await

@@ -32,6 +32,7 @@ mod secret_file;
 pub mod signer;
 pub mod signing_queue;
 pub mod tls;
+mod turn;
 pub mod updates;
 pub mod validate;
 mod watch;

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::support::http::Client;
 use crate::support::instance::question;
+use crate::support::server::updates;
 use crate::support::{Instance, License, Server, eventually, get};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -110,6 +111,28 @@ fn slow_readers_are_closed_by_the_write_timeout() {
     assert!(slowest < SECOND, "an ordinary request took {slowest:?}");
     assert_eq!(timed_out(&server, "write"), deaf.len() as f64);
     assert_eq!(get(server.address, "/large.bin").body.len(), 12 << 20, "whoever takes it gets it");
+}
+
+#[test]
+fn requests_that_wait_for_no_answer_are_answered_in_their_order() {
+    let (license, instance, server) = serve(&[]);
+    instance.write("public/middle.txt", &"middle ".repeat(6 << 10));
+    let targets = [
+        updates("acme-forms", &license, "a.com", ""),
+        "/middle.txt".to_owned(),
+        updates("nosuch", &license, "a.com", ""),
+        updates("acme-forms", &license, "a.com", "&current_version=99"),
+    ];
+    let expected =
+        targets.each_ref().map(|target| get(server.address, target)).map(|answer| (answer.status, answer.body));
+    assert_eq!(expected.each_ref().map(|(status, _)| *status), [200, 200, 404, 200]);
+    let mut client = Client::connect(server.address);
+    let request = |at: usize| format!("GET {} HTTP/1.1\r\nHost: t\r\n\r\n", targets[at % targets.len()]);
+    client.send((0..40).map(request).collect::<String>().as_bytes()).unwrap();
+    for at in 0..40 {
+        let answer = client.receive().unwrap();
+        assert!((answer.status, answer.body) == expected[at % expected.len()], "answer {at}");
+    }
 }
 
 #[test]
