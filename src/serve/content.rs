@@ -88,7 +88,6 @@ mod tests {
             lengths.push(data.len());
             all.extend_from_slice(&data);
         }
-        assert!(content.is_end_stream());
         (lengths, all)
     }
 
@@ -108,6 +107,15 @@ mod tests {
     async fn what_is_short_is_one_piece_and_nothing_is_none() {
         assert_eq!(pieces(Content::from(Bytes::from_static(b"{}"))).await, (vec![2], b"{}".to_vec()));
         assert_eq!(pieces(Content::default()).await, (vec![], vec![]));
+    }
+
+    #[tokio::test]
+    async fn the_last_piece_is_known_to_be_the_last() {
+        let mut content = Content::from(Bytes::from(vec![b'x'; PIECE + 1]));
+        for is_last in [false, true] {
+            content.frame().await.unwrap().unwrap();
+            assert_eq!(content.is_end_stream(), is_last);
+        }
     }
 
     #[tokio::test]
