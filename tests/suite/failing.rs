@@ -67,9 +67,10 @@ fn with_broken_store(error: fn() -> Option<StoreError>, test: impl FnOnce(Addres
     let settings = ServeSettings { request_timeout_seconds: NonZeroU32::new(2), ..ServeSettings::default() };
     let config = Config::load(instance.path(), &PathSettings::default(), &settings).unwrap();
     let loaded = serve::load(&config.paths).unwrap();
-    let server = serve::Server::start(&config.serve, &config.paths.public, loaded, Arc::new(Broken(error))).unwrap();
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
+        let server =
+            serve::Server::start(&config.serve, &config.paths.public, loaded, Arc::new(Broken(error))).unwrap();
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let admin = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let addresses = Addresses { public: listener.local_addr().unwrap(), admin: admin.local_addr().unwrap() };
