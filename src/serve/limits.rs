@@ -5,7 +5,7 @@
 //! memory.
 
 use std::hash::{BuildHasher, RandomState};
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -113,18 +113,22 @@ impl AddressBuckets {
     }
 
     fn place(&self, address: IpAddr) -> usize {
-        self.places.hash_one(network(address)) as usize % ADDRESS_BUCKETS
+        self.places.hash_one(Network::of(address)) as usize % ADDRESS_BUCKETS
     }
 }
 
-/// Whom an address stands for: an IPv6 customer has a whole /64 (RFC 6177).
-pub fn network(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(address) => {
-            let [a, b, c, d, ..] = address.segments();
-            Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0).into()
+/// Whom an address stands for: an IPv6 customer has a whole /64 (RFC 6177). IPv4 addresses have the numbers of `::/32`, which
+/// is nobody's (RFC 4291 section 2.5.5): one number is hashed faster than an address is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Network(u64);
+
+impl Network {
+    /// The network of an address; one that maps IPv4 is that one.
+    pub fn of(address: IpAddr) -> Self {
+        match address.to_canonical() {
+            IpAddr::V4(address) => Self(address.to_bits().into()),
+            IpAddr::V6(address) => Self((address.to_bits() >> 64) as u64),
         }
-        v4 => v4,
     }
 }
 
@@ -225,7 +229,7 @@ mod tests {
 
     #[test]
     fn a_whole_ipv6_customer_shares_a_bucket_and_a_mapped_address_is_ipv4() {
-        let network = |text: &str| network(text.parse().unwrap());
+        let network = |text: &str| Network::of(text.parse().unwrap());
         assert_eq!(network("2001:db8:0:1::1"), network("2001:db8:0:1:ffff::2"));
         assert_ne!(network("2001:db8:0:1::1"), network("2001:db8:0:2::1"));
         assert_eq!(network("::ffff:192.0.2.1"), network("192.0.2.1"));

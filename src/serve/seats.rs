@@ -4,12 +4,12 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::limits::network;
+use super::limits::Network;
 
 /// The addresses that hold connections, and how many each.
 #[derive(Debug)]
 pub struct Seats {
-    taken: Mutex<HashMap<IpAddr, usize>>,
+    taken: Mutex<HashMap<Network, usize>>,
     limit: usize,
 }
 
@@ -17,7 +17,7 @@ pub struct Seats {
 #[derive(Debug)]
 pub struct Seat {
     seats: Arc<Seats>,
-    network: IpAddr,
+    network: Network,
 }
 
 impl Seats {
@@ -28,7 +28,7 @@ impl Seats {
 
     /// One more connection of `address`; `None` where it has all it may have.
     pub fn take(self: &Arc<Self>, address: IpAddr) -> Option<Seat> {
-        let network = network(address);
+        let network = Network::of(address);
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let count = taken.entry(network).or_default();
         if *count >= self.limit {
