@@ -4,6 +4,7 @@
 
 use std::convert::Infallible;
 use std::net::IpAddr;
+use std::sync::OnceLock;
 
 use bytes::Bytes;
 use futures_util::FutureExt;
@@ -34,14 +35,33 @@ pub type Sending = http::Response<Content>;
 /// these have 2 kB.
 pub type Answering<'a> = Either<Ready<Sending>, BoxFuture<'a, Sending>>;
 
-/// An answer that nobody on the way may keep for others (RFC 9111 section 5.2.2.5).
-pub fn not_to_be_stored(content_type: &'static str, body: impl Into<Bytes>) -> Response {
-    let mut response = Response::new(body.into());
-    let mut headers = HeaderMap::with_capacity(2);
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    *response.headers_mut() = headers;
-    response
+/// What answers of our own hold. Nobody on the way may keep them for others (RFC 9111 section 5.2.2.5).
+#[derive(Debug)]
+pub struct ContentType {
+    name: &'static str,
+    /// Made once: to copy them takes a third of the time.
+    headers: OnceLock<HeaderMap>,
+}
+
+/// JSON (RFC 8259).
+pub static JSON: ContentType = ContentType::new("application/json");
+
+impl ContentType {
+    /// The content type of this name.
+    pub const fn new(name: &'static str) -> Self {
+        Self { name, headers: OnceLock::new() }
+    }
+
+    /// An answer of this type, 200.
+    pub fn answer(&'static self, body: impl Into<Bytes>) -> Response {
+        let headers = self.headers.get_or_init(|| {
+            let content_type = (header::CONTENT_TYPE, HeaderValue::from_static(self.name));
+            HeaderMap::from_iter([content_type, (header::CACHE_CONTROL, HeaderValue::from_static("no-store"))])
+        });
+        let mut response = Response::new(body.into());
+        *response.headers_mut() = headers.clone();
+        response
+    }
 }
 
 /// An answer that is there.

@@ -13,7 +13,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
 use super::Service;
-use super::answer::{Response, not_to_be_stored};
+use super::answer::{ContentType, Response};
 use super::code::Code;
 use super::health::Part;
 use super::label::{Counters, Label};
@@ -23,7 +23,7 @@ use super::problem::Problem;
 use super::signing_queue::Lane;
 use crate::counting::Durations;
 
-const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+static OPEN_METRICS: ContentType = ContentType::new("application/openmetrics-text; version=1.0.0; charset=utf-8");
 
 /// The answer of `/metrics`. Counts what is held, so it blocks for some milliseconds where that is much.
 pub fn page(service: Arc<Service>) -> Response {
@@ -33,7 +33,7 @@ pub fn page(service: Arc<Service>) -> Response {
     if let Err(error) = encode(&mut text, &registry) {
         return Problem::internal(&error).into_response();
     }
-    not_to_be_stored(CONTENT_TYPE, text)
+    OPEN_METRICS.answer(text)
 }
 
 struct Page(Arc<Service>);

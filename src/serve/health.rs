@@ -2,12 +2,11 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use bytes::Bytes;
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::{Serialize, Serializer};
 use warp::http::StatusCode;
 
-use super::answer::{Response, not_to_be_stored};
+use super::answer::{ContentType, JSON, Response};
 use super::label::labels;
 
 labels! {
@@ -120,17 +119,14 @@ impl Health {
         // Strings and a bool: nothing in it can fail to serialize.
         let body = serde_json::to_vec_pretty(&Readiness { ready, parts: &parts }).unwrap_or_default();
         let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-        answer(status, "application/json", body.into())
+        let mut response = JSON.answer(body);
+        *response.status_mut() = status;
+        response
     }
 }
 
 /// The answer of `/healthz`.
 pub fn liveness() -> Response {
-    answer(StatusCode::OK, "text/plain; charset=utf-8", Bytes::from_static(b"alive\n"))
-}
-
-fn answer(status: StatusCode, content_type: &'static str, body: Bytes) -> Response {
-    let mut response = not_to_be_stored(content_type, body);
-    *response.status_mut() = status;
-    response
+    static TEXT: ContentType = ContentType::new("text/plain; charset=utf-8");
+    TEXT.answer("alive\n")
 }

@@ -12,7 +12,7 @@ use serde::Serialize;
 use uuid::Uuid;
 use warp::http::{HeaderValue, StatusCode, header};
 
-use super::answer::{Response, not_to_be_stored};
+use super::answer::{ContentType, Response};
 use super::code::Code;
 use super::label::Label;
 use crate::model::entitlement::Refusal;
@@ -74,6 +74,9 @@ const RETRY_AFTER_OVERLOAD: u64 = 5;
 
 /// Seconds after which a client that met a failing store may try again: an operator needs a while.
 const RETRY_AFTER_STORE: u64 = 60;
+
+/// RFC 9457 section 6.1.
+static PROBLEM: ContentType = ContentType::new("application/problem+json");
 
 /// Most documents are not longer, in bytes.
 const USUAL_LENGTH: usize = 256;
@@ -186,7 +189,7 @@ impl Problem {
             Self::Refused(refusal) => refusal_body(refusal),
             _ => self.document(request_id),
         };
-        let mut response = not_to_be_stored("application/problem+json", body);
+        let mut response = PROBLEM.answer(body);
         *response.status_mut() = status;
         let headers = response.headers_mut();
         if let Self::MethodNotAllowed(allowed) = self {

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use chrono::Utc;
 use warp::http::{HeaderMap, HeaderValue, header};
 
-use super::answer::{Response, not_to_be_stored};
+use super::answer::{JSON, Response};
 use super::code::Code;
 use super::gate::Asker;
 use super::problem::Problem;
@@ -62,7 +62,7 @@ pub fn reply(
     tracing::debug!(license = id.log_tag(), site = %host, code, "asked for updates");
     let manifest = decided.map_err(|refusal| failed(service, address, Problem::Refused(refusal)))?;
     let code = if manifest.is_some() { Code::Update } else { Code::UpToDate };
-    Ok((code, not_to_be_stored("application/json", manifest.unwrap_or(Bytes::from_static(b"{}")))))
+    Ok((code, JSON.answer(manifest.unwrap_or(Bytes::from_static(b"{}")))))
 }
 
 /// Reads the query, and the license key in the header. A parameter given twice is [`Problem::Malformed`].

@@ -13,7 +13,7 @@ use serde::{Deserialize, Deserializer};
 use warp::http::{HeaderMap, Request, header};
 
 use super::Service;
-use super::answer::{Response, not_to_be_stored};
+use super::answer::{JSON, Response};
 use super::code::Code;
 use super::gate::Asker;
 use super::problem::Problem;
@@ -109,7 +109,7 @@ pub async fn reply(
         SignError::QueueFull => Problem::Overloaded,
         SignError::Failed => Problem::internal(&error),
     })?;
-    Ok((finding.verdict.into(), not_to_be_stored("application/json", signed)))
+    Ok((finding.verdict.into(), JSON.answer(signed)))
 }
 
 fn store_problem(error: StoreError) -> Problem {
