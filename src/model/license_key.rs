@@ -123,8 +123,10 @@ impl LicenseKey {
 
     fn from_symbols(symbols: &[u8; SYMBOLS]) -> Self {
         let mut canonical = [b'-'; CANONICAL_LENGTH];
-        for (index, &symbol) in symbols.iter().enumerate() {
-            canonical[index + index / GROUP] = ALPHABET[usize::from(symbol)];
+        for (written, group) in canonical.chunks_mut(GROUP + 1).zip(symbols.chunks(GROUP)) {
+            for (character, &symbol) in written.iter_mut().zip(group) {
+                *character = ALPHABET[usize::from(symbol)];
+            }
         }
         Self(canonical)
     }

@@ -38,19 +38,16 @@ impl FromStr for Version {
         let parts = || numbers.as_bytes().split(|&byte| byte == b'.');
         let numbers_hold = parts().count() <= MAX_PARTS && parts().all(|part| !part.is_empty());
         let suffix_holds = suffix.is_empty()
-            || suffix.trim_start_matches(['.', '-']).starts_with(|c: char| c.is_ascii_alphabetic())
+            || suffix.bytes().all(plain)
+                && suffix.trim_start_matches(['.', '-']).starts_with(|c: char| c.is_ascii_alphabetic())
                 && suffix.split(['.', '-']).skip(1).all(|part| !part.is_empty());
-        if text.len() <= MAX_LENGTH && text.bytes().all(plain) && numbers_hold && suffix_holds {
-            Ok(Self(text.into()))
-        } else {
-            Err(NotAVersion)
-        }
+        if text.len() <= MAX_LENGTH && numbers_hold && suffix_holds { Ok(Self(text.into())) } else { Err(NotAVersion) }
     }
 }
 
 /// Splits `1.2.0-beta.1` into `1.2.0` and `-beta.1`.
 fn split_numbers(text: &str) -> (&str, &str) {
-    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let end = text.bytes().position(|byte| !byte.is_ascii_digit() && byte != b'.').unwrap_or(text.len());
     let numbers = &text[..end];
     // In `1.2.beta` the last dot belongs to the suffix.
     match numbers.strip_suffix('.') {
@@ -62,6 +59,10 @@ fn split_numbers(text: &str) -> (&str, &str) {
 impl Version {
     /// The order of PHP's `version_compare`.
     pub fn cmp_php(&self, other: &Self) -> Ordering {
+        // Most sites that ask are up to date.
+        if self == other {
+            return Ordering::Equal;
+        }
         // Numbers alone are canonical, and most versions are nothing else.
         let numbers = |version: &Self| version.0.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
         if numbers(self) && numbers(other) {
