@@ -61,7 +61,7 @@ pub trait Bindings: Send + Sync {
     ///
     /// What a license's site says again within ten minutes is nothing new. That is known only of the site that asked last,
     /// and not of hosts that are bound ahead in the registry alone: these are noted each time. At most 16,384 reports wait
-    /// and some 500 a second are written; where more come in, reports of further sites are dropped, and counted in
+    /// and some 250 a second are written; where more come in, reports of further sites are dropped, and counted in
     /// [`Figures::reports_dropped`].
     fn report(&self, license: &LicenseId, bound: &Bound<'_>, host: &SiteHost, sighting: &Sighting<'_>);
 
