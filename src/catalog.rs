@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use bytes::Bytes;
 use foldhash::fast::RandomState;
 
+use crate::counting::SharedBytes;
 use crate::model::digest::Digest;
 use crate::model::entitlement::Entitlement;
 use crate::model::slug::Slug;
@@ -100,7 +101,7 @@ pub struct Catalog {
 #[derive(Debug)]
 struct Held {
     version: Version,
-    manifest: Bytes,
+    manifest: SharedBytes,
 }
 
 /// Why `releases/` could not be taken over. The catalog held before stays in use.
@@ -169,7 +170,7 @@ impl Catalog {
                 }
                 catalog.releases += 1;
                 if plugin.latest.as_ref() == Some(&release.version) {
-                    latest = Some(Held { version: release.version, manifest: bytes.into() });
+                    latest = Some(Held { version: release.version, manifest: Bytes::from(bytes).into() });
                 }
             }
             match latest {
@@ -183,12 +184,12 @@ impl Catalog {
 
     /// The latest manifest, if it is newer than what the caller has; `None` means there is no update.
     ///
-    /// Without a `current` version the caller wants the full answer. The bytes are the file's, untouched; cloning them
-    /// copies a pointer.
+    /// Without a `current` version the caller wants the full answer. The bytes are the file's, untouched, and
+    /// not copied.
     pub fn manifest(&self, entitlement: &Entitlement<'_>, current: Option<&Version>) -> Option<Bytes> {
         let held = self.plugins.get(entitlement.slug())?;
         let up_to_date = current.is_some_and(|current| current.cmp_php(&held.version).is_ge());
-        (!up_to_date).then(|| held.manifest.clone())
+        (!up_to_date).then(|| held.manifest.handle())
     }
 
     /// How many releases were verified.

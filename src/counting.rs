@@ -1,10 +1,14 @@
-//! Counting while many threads count: numbers and durations, each thread on a cache line of its own, without a lock.
+//! Counting while many threads count: numbers, durations and who holds bytes, each thread on a cache line of its own, without a
+//! lock.
 //!
-//! Leaf module: the server and the store count with it, and the server's metrics show what they counted.
+//! Leaf module: the server and the store count with it, the server's metrics show what they counted, and manifests are handed
+//! out by it.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
+
+use bytes::Bytes;
 
 /// Upper bounds of a histogram's buckets in nanoseconds: from an update (some 10 µs) to a request that meets its deadline.
 const BOUNDS: [u64; 17] = [
@@ -67,6 +71,33 @@ fn line() -> usize {
         }
         line.get()
     })
+}
+
+/// Bytes that many threads hand out at once; each counts for itself how many of its handles are about.
+#[derive(Debug)]
+pub struct SharedBytes([Bytes; LINES]);
+
+impl SharedBytes {
+    /// A handle of the thread that asks.
+    pub fn handle(&self) -> Bytes {
+        self.0[line()].clone()
+    }
+}
+
+impl From<Bytes> for SharedBytes {
+    fn from(bytes: Bytes) -> Self {
+        Self(std::array::from_fn(|_| Bytes::from_owner(Apart(bytes.clone()))))
+    }
+}
+
+/// The count of a handle stands before it: as far from others as a [`Line`].
+#[repr(align(128))]
+struct Apart(Bytes);
+
+impl AsRef<[u8]> for Apart {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
 }
 
 /// Durations by size: one number for each bound, one for what is beyond, and the sum in nanoseconds.

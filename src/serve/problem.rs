@@ -15,6 +15,7 @@ use warp::http::{HeaderValue, StatusCode, header};
 use super::answer::{ContentType, Response};
 use super::code::Code;
 use super::label::Label;
+use crate::counting::SharedBytes;
 use crate::model::entitlement::Refusal;
 use crate::model::license_key::LicenseKeyError;
 
@@ -233,8 +234,8 @@ impl Problem {
 
 /// Refusals are many and always the same: their documents are made once.
 fn refusal_body(refusal: Refusal) -> Bytes {
-    static BODIES: [OnceLock<Bytes>; Refusal::COUNT] = [const { OnceLock::new() }; Refusal::COUNT];
-    BODIES[refusal as usize].get_or_init(|| Problem::Refused(refusal).document(None)).clone()
+    static BODIES: [OnceLock<SharedBytes>; Refusal::COUNT] = [const { OnceLock::new() }; Refusal::COUNT];
+    BODIES[refusal as usize].get_or_init(|| Problem::Refused(refusal).document(None).into()).handle()
 }
 
 /// RFC 9457 section 3.1, with our own members behind.
