@@ -54,6 +54,11 @@ impl Licenses {
         self.held.find(id)
     }
 
+    /// Says that the license will be looked up in a moment.
+    pub fn announce(&self, id: &LicenseId) {
+        self.held.announce(id);
+    }
+
     /// The license of that number, as [`Self::find`] gave it.
     pub fn get(&self, number: usize) -> &License {
         &self.held.get(number).0

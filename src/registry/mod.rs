@@ -118,6 +118,11 @@ impl Registry {
         self.find(id).map(|(_, license)| license)
     }
 
+    /// Says that the license will be looked up in a moment.
+    pub fn announce(&self, id: &LicenseId) {
+        self.licenses.announce(id);
+    }
+
     /// The same, and its number: its rank among all licenses, below [`Self::license_count`].
     pub fn find(&self, id: &LicenseId) -> Option<(usize, &License)> {
         let number = self.licenses.find(id)?;

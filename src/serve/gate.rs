@@ -79,6 +79,12 @@ impl Gate {
         self.snapshot.store(Arc::new(snapshot));
     }
 
+    /// Says that it will be asked about a license in a moment.
+    pub fn announce(&self, snapshot: &Snapshot, id: &LicenseId) {
+        snapshot.registry.announce(id);
+        self.bindings.announce(id);
+    }
+
     /// The store of bindings.
     pub fn bindings(&self) -> &dyn Bindings {
         &*self.bindings

@@ -38,6 +38,8 @@ pub fn reply(
 ) -> Result<(Code, Response), Problem> {
     let question = parse(headers, query)?;
     let id = license_id(question.license_key.as_deref()).map_err(|problem| failed(service, address, problem))?;
+    let snapshot = service.gate.glance();
+    service.gate.announce(&snapshot, &id);
     let site_url = question.site_url.or(question.domain).ok_or(Problem::MissingField("site_url"))?;
     let host = site_host(&site_url, service.local_hosts)?;
     at_most(MAX_VERSION, "current_version", question.current_version.as_deref())?;
@@ -46,7 +48,6 @@ pub fn reply(
 
     // What is no version counts as absent.
     let current: Option<Version> = question.current_version.as_deref().and_then(|version| version.parse().ok());
-    let snapshot = service.gate.glance();
     // One after the other: what each waits for from memory comes at the same time.
     let (found, bound) = (snapshot.registry.find(&id), service.gate.bindings().of(&id));
     let license = not_too_often(service, found)?;

@@ -76,6 +76,11 @@ impl Held {
         Self { settled, shards: std::array::from_fn(|_| RwLock::default()) }
     }
 
+    /// Says that a license's bindings will be asked for in a moment.
+    pub(super) fn announce(&self, license: &LicenseId) {
+        self.settled.announce(license);
+    }
+
     /// The durable bindings of a license in the order of binding.
     pub(super) fn of(&self, license: &LicenseId) -> Bound<'_> {
         if let Some(bindings) = self.settled(license) {

@@ -50,6 +50,9 @@ pub trait Bindings: Send + Sync {
     /// The durable bindings of a license. Costs a look-up in memory.
     fn of(&self, license: &LicenseId) -> Bound<'_>;
 
+    /// Says that a license's bindings will be asked for in a moment, for those who can make use of it.
+    fn announce(&self, _license: &LicenseId) {}
+
     /// Binds `host` where it is not bound yet and there is room ([`License::seat`]).
     ///
     /// [`Outcome::Bound`] means that the binding is durable. Dropping the future early does no harm: a binding under way
@@ -200,6 +203,10 @@ impl Store {
 impl Bindings for Store {
     fn of(&self, license: &LicenseId) -> Bound<'_> {
         self.held.of(license)
+    }
+
+    fn announce(&self, license: &LicenseId) {
+        self.held.announce(license);
     }
 
     fn bind<'a>(&'a self, license: &'a License, host: &'a SiteHost, now: DateTime<Utc>) -> BindFuture<'a> {
