@@ -164,4 +164,16 @@ mod tests {
         });
         assert_eq!((sums.of(0), sums.of(1)), (0, 3 * LINES as u64 * 2_000));
     }
+
+    #[test]
+    fn handles_are_the_same_bytes_in_every_thread_and_outlive_what_gave_them_out() {
+        let bytes = Bytes::from(vec![7; 100]);
+        let shared = SharedBytes::from(bytes.clone());
+        let handles: Vec<_> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..2 * LINES).map(|_| scope.spawn(|| shared.handle())).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        drop(shared);
+        assert!(handles.iter().all(|handle| handle.as_ptr() == bytes.as_ptr() && *handle == bytes));
+    }
 }

@@ -120,6 +120,7 @@ mod tests {
                 proptest::prop_assert_eq!((table.of(license), table.get(number)), (Some(license), license));
             }
             for other in others.into_iter().map(id) {
+                table.announce(&other);
                 proptest::prop_assert_eq!(table.of(&other).is_some(), held.contains(&other));
             }
             proptest::prop_assert!(table.iter().eq(&held) && table.len() == held.len());

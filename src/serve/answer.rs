@@ -103,3 +103,18 @@ pub fn problem(rejection: &Rejection) -> Problem {
         None => Problem::NotFound,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_one_answer_says_besides_does_not_stand_in_the_next() {
+        let mut first = JSON.answer("{}");
+        first.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(1));
+        let second = JSON.answer("{}");
+        let names: Vec<_> =
+            second.headers().iter().map(|(name, value)| (name.as_str(), value.to_str().unwrap())).collect();
+        assert_eq!(names, [("content-type", "application/json"), ("cache-control", "no-store")]);
+    }
+}
