@@ -17,7 +17,7 @@
 //! - [`store`]: which site is bound to which license, in a ledger that proves itself.
 //! - [`preview`]: what the CMS will show, on a page for this machine only.
 //! - [`serve`]: the HTTP server; its [`gate`](serve::gate) is the one door.
-//! - [`counting`]: numbers and durations that many threads count at once.
+//! - [`counting`]: numbers, durations and handles that many threads count at once.
 //! - [`commands`]: one file a verb; [`cli`] and [`config`] say what they take.
 //!
 //! Arrows run one way: `commands -> build | serve -> registry | catalog | store -> model`, and `commands -> preview ->

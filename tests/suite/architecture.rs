@@ -10,7 +10,7 @@ const ARROWS: [(&str, &[&str]); 12] = [
     ("durable_file", &[]),
     ("counting", &[]),
     ("registry", &["model", "durable_file"]),
-    ("catalog", &["model"]),
+    ("catalog", &["model", "counting"]),
     ("store", &["model", "durable_file", "counting"]),
     ("config", &["model"]),
     ("build", &["registry", "catalog", "model", "durable_file"]),
