@@ -83,6 +83,8 @@ fn no_revision(error: RegistryError) -> Failure {
         RegistryError::Revision(RevisionError::NoRepository { .. }) => {
             Failure::input(error).hint("keep registry/ in a git repository: git init, git add registry, git commit")
         }
+        RegistryError::Revision(RevisionError::NotOurs { .. }) => Failure::input(error)
+            .hint("if you trust it: git config --global --add safe.directory <the repository's folder>"),
         RegistryError::Revision(RevisionError::NoCommit { .. }) => Failure::input(error)
             .hint("name a commit, a branch or a tag that is there; in CI it may have to be fetched first: git fetch"),
         RegistryError::Revision(RevisionError::NotThere { .. }) => {

@@ -31,6 +31,12 @@ pub enum RevisionError {
         /// Why one that is there cannot be used.
         source: Option<git2::Error>,
     },
+    /// The repository is another user's, who could have git run what they like.
+    #[error("{}: its git repository belongs to another user", path.display())]
+    NotOurs {
+        /// The registry's folder.
+        path: PathBuf,
+    },
     /// The repository has no such commit, or more than one.
     #[error("{}: {rev:?} names no commit of its git repository", path.display())]
     NoCommit {
@@ -58,6 +64,9 @@ impl Revision {
         let path = || folder.to_owned();
         let real = folder.canonicalize().map_err(|source| RevisionError::NoFolder { path: path(), source })?;
         let no_repository = |error: git2::Error| {
+            if error.code() == ErrorCode::Owner {
+                return RevisionError::NotOurs { path: path() };
+            }
             let source = Some(error).filter(|error| error.code() != ErrorCode::NotFound);
             RevisionError::NoRepository { path: path(), source }
         };
