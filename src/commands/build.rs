@@ -10,7 +10,7 @@ use super::{Exit, Failure, output};
 use crate::build::{self, BuildError, Credentials, Mirrors, Options, PluginReport, Progress, Report, State, counted};
 use crate::config::Config;
 use crate::model::slug::Slug;
-use crate::registry::{RegistryError, RegistryFiles, RevisionError, plugins};
+use crate::registry::{self, RegistryError, RegistryFiles, RevisionError, plugins};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -33,7 +33,7 @@ pub struct Args {
     /// Build this plugin only; may be given more than once
     #[arg(long = "plugin", value_name = "SLUG")]
     pub plugins: Vec<Slug>,
-    /// Publish nothing; exit 1 and say what would change
+    /// Publish nothing; exit 1 and say what would change. Looks at the licenses, too: a server starts with none that is wrong
     #[arg(long)]
     pub check: bool,
     /// Fetch nothing: take the mirrors of remote repositories as they are
@@ -70,7 +70,10 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
         },
     };
     let report = build::run(&entries, &options, &*progress()).map_err(failure)?;
-    print(&report, args.json);
+    print(&report, args.json)?;
+    if args.check {
+        registry::check_licenses(&files)?;
+    }
     Ok(match (report.failed(), report.check && report.differs()) {
         (true, _) => Exit::Input,
         (false, true) => Exit::Differs,
@@ -105,13 +108,12 @@ fn failure(error: BuildError) -> Failure {
     }
 }
 
-fn print(report: &Report, json: bool) {
-    let stdout = std::io::stdout();
+fn print(report: &Report, json: bool) -> Result<Exit, Failure> {
     if json {
-        println!("{}", output::printable_json(&format!("{:#}", report.to_json())));
-    } else {
-        print!("{}", build::summary(report, stdout.is_terminal() && std::env::var_os("NO_COLOR").is_none()));
+        return output::print(&output::printable_json(&format!("{:#}\n", report.to_json())));
     }
+    let colour = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    output::print(&build::summary(report, colour))
 }
 
 /// A bar on a terminal, a line per plugin elsewhere.

@@ -73,6 +73,15 @@ pub enum RegistryError {
     Complaints(Vec<Complaint>),
 }
 
+/// Tells everything that is wrong in the license files, which a build does not read and need not have.
+pub fn check_licenses(files: &RegistryFiles) -> Result<(), RegistryError> {
+    match Licenses::load(files, Notes::Skipped) {
+        Ok((_, complaints)) if !complaints.is_empty() => Err(RegistryError::Complaints(complaints)),
+        Ok(_) | Err(RegistryError::NoFolder { .. }) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
 impl Registry {
     /// Reads the whole folder, or tells everything that is wrong in it.
     pub fn load(folder: &Path) -> Result<Self, RegistryError> {

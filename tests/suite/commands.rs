@@ -216,6 +216,16 @@ fn a_build_of_a_revision_takes_the_registry_as_it_was_merged() {
     assert_eq!(run(program, &["build", "--rev", "main", "--check"]).0, 0);
     let (exit, summary) = run(program, &["build", "--check"]);
     assert!(exit == 1 && summary.contains("acme-pdf") && summary.contains("1.1.0"), "{summary}");
+    let licenses = demo.join("registry/licenses/broken.toml");
+    fs::write(&licenses, "[[license]]\nexpire = 2026-01-01\n").unwrap();
+    let (exit, stderr) = fails_in(&demo, &["build", "--check"]);
+    assert!(exit == 3 && stderr.contains("registry/licenses/broken.toml:2:1: unknown field"), "{stderr}");
+    fs::remove_file(licenses).unwrap();
+    let (nobody, stdout) = std::io::pipe().unwrap();
+    drop(nobody);
+    let mut unread = Command::new(program);
+    let unread = unread.current_dir(&demo).args(["build", "--check", "--json"]).stdout(stdout).output().unwrap();
+    assert_eq!((unread.status.code(), String::from_utf8_lossy(&unread.stderr).contains("panicked")), (Some(1), false));
     assert_eq!(run(program, &["build", "--plugin", "acme-pdf"]).0, 0);
     assert_eq!(index()["plugins"]["acme-pdf"]["latest"], "1.0.0", "the working folder's entry withholds it");
     assert_eq!(index()["plugins"]["acme-forms"]["latest"], "1.2.0", "the other plugin stayed");
