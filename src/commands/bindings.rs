@@ -160,6 +160,10 @@ fn failure(error: StoreError) -> Failure {
         StoreError::Damaged { .. } => Failure::input(error).hint(DAMAGED),
         StoreError::Format { .. } => Failure::input(error),
         StoreError::Missing(_) => Failure::input(error).hint("a server makes it at its first start"),
+        StoreError::NotOurs { owner, .. } => {
+            let hint = format!("run this as the user of the server: sudo -u '#{owner}' countersign bindings ...");
+            Failure::environment(error).hint(hint)
+        }
         StoreError::InUse(_) => Failure::environment(error).hint("stop the server first"),
         _ => Failure::environment(error),
     }

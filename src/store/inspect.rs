@@ -1,14 +1,16 @@
 //! The store as commands see it: the ledger read beside a running server, the index where none runs.
 //!
-//! What changes files (`rebuild`, `compact`) takes the store as a server does, so it is refused while one runs.
+//! What changes files (`rebuild`, `compact`) takes the store as a server does, so it is refused while one runs, and to whom the
+//! ledger does not belong.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use chrono::{DateTime, SecondsFormat, Utc};
+use rustix::process::geteuid;
 
 use crate::model::binding::{Binding, Report};
 use crate::model::digest::Digest;
@@ -88,7 +90,7 @@ pub struct Compacted {
 
 /// Begins a new ledger without what is superseded; the old one stays aside under a name that says until when it is.
 pub fn compact(path: &Path, now: DateTime<Utc>) -> Result<Compacted, StoreError> {
-    require(path)?;
+    require_own(path)?;
     // Opened as for serving, so that a ledger that lost something is not taken for one that never had it.
     let (disk, _) = StoreDisk::open(path)?;
     let until = now.to_rfc3339_opts(SecondsFormat::Secs, true).replace(':', "");
@@ -133,8 +135,10 @@ impl Reader {
         Ok(bindings.iter().map(|binding| (binding.clone(), report(binding))).collect())
     }
 
-    /// Hands over every binding that is not superseded, void ones included, in the order of binding.
+    /// Proves the ledger, then hands over every binding that is not superseded, void ones included, in the order of binding.
     pub fn export(&self, mut each: impl FnMut(LicenseId, Binding)) -> Result<(), StoreError> {
+        // What its last line says, the index alone can tell.
+        self.verify()?;
         compaction::current(|| loading::open(&self.path), |entry| each(entry.license, entry.binding))
             .map_err(|fault| loading::fault_in(&self.path, fault))
     }
@@ -166,7 +170,18 @@ fn require(path: &Path) -> Result<(), StoreError> {
     if disk::has_ledger(path)? { Ok(()) } else { Err(StoreError::Missing(path.to_owned())) }
 }
 
-fn take(path: &Path) -> Result<File, StoreError> {
+/// What is made in a store is its maker's, and a server that is somebody else could not start with it.
+fn require_own(path: &Path) -> Result<(), StoreError> {
     require(path)?;
+    let ledger = loading::ledger_in(path);
+    match fs::metadata(&ledger) {
+        Ok(found) if found.uid() == geteuid().as_raw() => Ok(()),
+        Ok(found) => Err(StoreError::NotOurs { path: ledger, owner: found.uid() }),
+        Err(source) => Err(StoreError::Read { path: ledger, source }),
+    }
+}
+
+fn take(path: &Path) -> Result<File, StoreError> {
+    require_own(path)?;
     disk::lock(path, Duration::ZERO)?.ok_or_else(|| StoreError::InUse(path.to_owned()))
 }

@@ -123,6 +123,14 @@ pub enum StoreError {
     /// Another process has the store open.
     #[error("{}: in use by another process; is another `countersign serve` running?", .0.display())]
     InUse(PathBuf),
+    /// The ledger belongs to somebody else, who could not read what this process makes.
+    #[error("{}: belongs to another user, of uid {owner}", path.display())]
+    NotOurs {
+        /// The ledger.
+        path: PathBuf,
+        /// Whose it is.
+        owner: u32,
+    },
     /// There is no store yet: no server has run on this instance.
     #[error("{}: there is no store", .0.display())]
     Missing(PathBuf),

@@ -1,6 +1,7 @@
 //! The ledger of bindings as an operator meets it: damaged, cut off, on a full disk, and beside a running server.
 
 use std::fs;
+use std::os::unix::fs::chown;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -127,6 +128,21 @@ fn the_ledger_is_proved_and_exported_while_a_server_runs_and_changed_only_when_n
         assert_eq!(run(&instance, &["bindings", verb]).0, 0);
         assert_eq!(exported(), before, "{verb}");
     }
+    // Root can give the ledger to the user of a server; whoever else runs this has no other user's ledger to meet.
+    if chown(instance.file(LEDGER), Some(12_345), None).is_ok() {
+        for verb in ["rebuild", "compact"] {
+            let (exit, _, stderr) = run(&instance, &["bindings", verb]);
+            let told =
+                "belongs to another user, of uid 12345\nhint: run this as the user of the server: sudo -u '#12345' ";
+            assert!(exit == 4 && stderr.contains(told), "{stderr}");
+        }
+        assert_eq!(exported(), before, "who only reads may be anybody");
+    }
+    let ledger = fs::read_to_string(instance.file(LEDGER)).unwrap();
+    fs::write(instance.file(LEDGER), ledger.replace("c.com", "d.com")).unwrap();
+    let (exit, stdout, stderr) = run(&instance, &["bindings", "export"]);
+    assert!((exit, &*stdout) == (3, "") && stderr.contains("\nhint: "), "{stdout}{stderr}");
+    fs::write(instance.file(LEDGER), ledger).unwrap();
     let server = Server::start(&instance);
     assert_bound(&server, &license, &["a.com", "b.com", "c.com"]);
 }
