@@ -14,7 +14,9 @@ use chrono::{DateTime, NaiveDate, Utc};
 
 use crate::config::Config;
 use crate::model::binding::{Binding, Report};
+use crate::model::license::License;
 use crate::model::license_key::LicenseId;
+use crate::model::site_host::SiteHost;
 use crate::registry::edit::EditError;
 use crate::store::{self, StoreError};
 
@@ -94,7 +96,9 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
         Verb::Suspend(license) => change::suspend(license, registry),
         Verb::Resume(license) => change::resume(license, registry),
         Verb::Revoke(license) => change::revoke(license, registry),
-        Verb::Release(args) => change::release(args, registry, now),
+        Verb::Release(args) => {
+            change::release(args, registry, |license, host| may_be_bound(config, license, host), now)
+        }
     }?;
     output::print(&text)
 }
@@ -105,6 +109,12 @@ fn stored(config: &Config, id: &LicenseId) -> Result<Vec<(Binding, Report)>, Sto
         eprintln!("note: a server is running; what the sites reported is shown when it is stopped");
     }
     store.of(id)
+}
+
+/// Whether the store knows of a binding, or cannot be asked.
+fn may_be_bound(config: &Config, license: &License, host: &SiteHost) -> bool {
+    let bindings = store::read_only(&config.paths.store).and_then(|store| store.of(&license.id));
+    bindings.map_or(true, |bindings| bindings.iter().any(|(binding, _)| binding.host == *host))
 }
 
 fn not_edited(error: EditError) -> Failure {

@@ -76,14 +76,23 @@ pub fn revoke(license: &LicenseArg, registry: &Path) -> Result<String, Failure> 
     })
 }
 
-/// Makes the bindings of one host, or of all, void up to `now`.
-pub fn release(args: &ReleaseArgs, registry: &Path, now: DateTime<Utc>) -> Result<String, Failure> {
+/// Makes the bindings of one host, or of all, void up to `now`. Somebody may have mistyped a host that `is_bound` does not know.
+pub fn release(
+    args: &ReleaseArgs,
+    registry: &Path,
+    is_bound: impl Fn(&License, &SiteHost) -> bool,
+    now: DateTime<Utc>,
+) -> Result<String, Failure> {
     change(&args.license, registry, |license| {
         if args.host.is_none() && !args.all && license.sites != Sites::DEFAULT {
             let hint = "name the site with --host, or release all of them with --all";
             return Err(Failure::usage("this license is for more than one site").hint(hint));
         }
-        let whom = args.host.as_ref().map_or("every site".to_owned(), ToString::to_string);
+        let whom = match &args.host {
+            None => "every site".to_owned(),
+            Some(host) if is_bound(license, host) => host.to_string(),
+            Some(host) => format!("{host}, which was not bound to it,"),
+        };
         let change = Some(Change::Release(args.host.clone(), now.trunc_subsecs(3)));
         Ok(Decision { change, outcome: format!(": {whom} is released") })
     })
@@ -165,11 +174,13 @@ mod tests {
         let now = "2026-11-20T10:17:03.123456Z".parse().unwrap();
         let release = |number: u8, more: &str| {
             let id = Instance::key(number).id().to_string();
-            outcome(release(&parse(&format!("{id} {more}")), instance.path(), now))
+            let is_bound = |_: &License, host: &SiteHost| host.as_str() == "new.com";
+            outcome(release(&parse(&format!("{id} {more}")), instance.path(), is_bound, now))
         };
         assert_eq!(release(1, ""), "License first: every site is released.\n");
         assert_eq!(release(2, ""), "Usage: this license is for more than one site");
         assert_eq!(release(2, "--host https://New.com/x"), "License second: new.com is released.\n");
+        assert_eq!(release(2, "--host ncw.com"), "License second: ncw.com, which was not bound to it, is released.\n");
         assert_eq!(release(2, "--all"), "License second: every site is released.\n");
         let registry = instance.registry();
         let released = |number| registry.license(&Instance::key(number).id()).unwrap().particulars.released.clone();
