@@ -55,14 +55,23 @@ pub struct Args {
     #[arg(long, requires = "print")]
     pub json: bool,
     /// The CMS's version on the site that looks [default: the one the release was tested with]
-    #[arg(long, value_name = "V", requires = "print")]
+    #[arg(long, value_name = "V", requires = "print", value_parser = parse_platform_version)]
     pub cms: Option<String>,
     /// PHP's version on the site that looks [default: one that suffices]
-    #[arg(long, value_name = "V", requires = "print")]
+    #[arg(long, value_name = "V", requires = "print", value_parser = parse_platform_version)]
     pub php: Option<String>,
     /// The plugin's version on the site that looks [default: the release before]
     #[arg(long, value_name = "V", requires = "print")]
     pub current: Option<String>,
+}
+
+/// Reads a version of the CMS or of PHP, which begin with a number, whatever follows: `6.9-alpha-60093`, `8.2.7-1ubuntu3`.
+fn parse_platform_version(text: &str) -> Result<String, &'static str> {
+    if text.starts_with(|c: char| c.is_ascii_digit()) {
+        Ok(text.to_owned())
+    } else {
+        Err("expected a version such as 6.8")
+    }
 }
 
 /// Prints, or serves the page until SIGTERM or SIGINT.

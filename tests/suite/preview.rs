@@ -49,6 +49,17 @@ fn uncommitted_edits_come_first_and_head_and_tags_can_be_asked_for() {
 }
 
 #[test]
+fn a_site_that_looks_runs_versions_that_begin_with_a_number() {
+    let work = Workplace::new();
+    for flag in ["--cms", "--php"] {
+        let refused = print(work.path(), &[flag, "six"]);
+        let told = String::from_utf8(refused.stderr).unwrap();
+        assert!(refused.status.code() == Some(2) && told.contains("expected a version such as 6.8"), "{told}");
+        assert_eq!(print(work.path(), &[flag, "8.2.7-1ubuntu3"]).status.code(), Some(0));
+    }
+}
+
+#[test]
 fn a_tagged_release_is_shown_as_it_is_published_and_the_next_one_with_what_it_changes() {
     let work = Workplace::new();
     let tagged = only(&print(work.path(), &["--json", "--version", "1.2.0"]));
