@@ -26,8 +26,8 @@ pub const DEFAULT_BITS: u16 = 3072;
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   countersign keys generate
-  countersign keys generate --out next.pem
-  countersign keys rotate next.pem
+  countersign keys generate --out keys/next.pem
+  countersign keys rotate keys/next.pem
   countersign keys list
   countersign keys publish")]
 pub struct Args {
@@ -40,7 +40,7 @@ enum Verb {
     /// Make a signing key; never overwrites one
     #[command(after_help = "Examples:
   countersign keys generate
-  countersign keys generate --out next.pem
+  countersign keys generate --out keys/next.pem
   countersign keys generate --rotate --bits 4096
 
 The instance's own key is published at once. With --rotate, it signs at once, too, and the public half of
@@ -50,7 +50,7 @@ let `keys rotate` put it in the signing key's place.")]
     Generate(GenerateArgs),
     /// Let a prepared key sign; the public half of the one before is kept
     #[command(after_help = "Example:
-  countersign keys rotate next.pem
+  countersign keys rotate keys/next.pem
 
 The file is one that `keys generate --out` made. It is moved to the signing key's place.")]
     Rotate {

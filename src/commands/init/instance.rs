@@ -19,6 +19,8 @@ const IGNORED: &str = "\
 /keys/
 /store/
 /cache/
+*.pem
+!/public/keys/*.pem
 ";
 
 /// What an empty instance has; the keys and their folders are made by the key command.
