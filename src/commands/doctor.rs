@@ -10,6 +10,7 @@ use chrono::Utc;
 use serde::Serialize;
 
 use super::output::{self, Table};
+use super::serve::store_hint;
 use super::{Exit, Failure};
 use crate::build::counted;
 use crate::catalog::{Catalog, CatalogError, Index};
@@ -213,8 +214,13 @@ fn store(path: &Path) -> Finding {
         Ok(found) if found.index == IndexState::Differs => {
             warning("store", "the index does not match the ledger", "the next start makes it anew from the ledger")
         }
+        Ok(found) if found.torn && found.index != IndexState::Held => warning(
+            "store",
+            "the ledger's last line is torn, and was never acknowledged",
+            "the next start cuts it; nothing is lost",
+        ),
         Ok(found) => ok("store", format!("{}, the ledger's chain is whole", counted(found.bindings, "binding"))),
         Err(StoreError::Missing(_)) => ok("store", "none yet: no server has run"),
-        Err(error) => broken("store", ErrorChain(&error).first_line(), Some("restore it from a backup".to_owned())),
+        Err(error) => broken("store", ErrorChain(&error).first_line(), Some(store_hint(&error).to_owned())),
     }
 }

@@ -113,13 +113,18 @@ fn load_failure(error: LoadError) -> Failure {
 }
 
 fn store_failure(error: StoreError) -> Failure {
-    let hint = match &error {
+    let hint = store_hint(&error);
+    Failure::environment(error).hint(hint)
+}
+
+/// What to do about a store that cannot be opened.
+pub fn store_hint(error: &StoreError) -> &'static str {
+    match error {
         StoreError::InUse(_) => "stop the other process first, or give this one another --store",
         StoreError::Damaged { .. } => super::bindings::DAMAGED,
         StoreError::Format { .. } => "move the store aside and restore it from a backup",
         _ => "look at the folder's owner, mode and free space",
-    };
-    Failure::environment(error).hint(hint)
+    }
 }
 
 // SECURITY: only our own events are logged. What hyper and others say at their lowest levels can hold a request's query,

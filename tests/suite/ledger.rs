@@ -71,6 +71,8 @@ fn a_torn_end_is_cut_and_logged_but_nothing_that_was_acknowledged() {
     assert!(exit == 0 && stdout.contains(told), "it is no fault: {stdout}");
     let verified = || serde_json::from_str::<Value>(&run(&instance, &["bindings", "verify", "--json"]).1).unwrap();
     assert!(verified()["torn_end"].as_str().unwrap().contains("the next start cuts it"));
+    let doctor = run(&instance, &["doctor"]).1;
+    assert!(doctor.contains("the ledger's last line is torn, and was never acknowledged"), "{doctor}");
     let server = Server::start(&instance);
     assert!(server.log().contains("was never acknowledged") && server.log().contains("line=4"), "{}", server.log());
     assert_bound(&server, &license, &["a.com", "b.com", "c.com"]);
