@@ -184,8 +184,8 @@ impl Catalog {
 
     /// The latest manifest, if it is newer than what the caller has; `None` means there is no update.
     ///
-    /// Without a `current` version the caller wants the full answer. The bytes are the file's, untouched, and
-    /// not copied.
+    /// Without a `current` version the caller wants the full answer. The bytes are the file's, untouched and not
+    /// copied.
     pub fn manifest(&self, entitlement: &Entitlement<'_>, current: Option<&Version>) -> Option<Bytes> {
         let held = self.plugins.get(entitlement.slug())?;
         let up_to_date = current.is_some_and(|current| current.cmp_php(&held.version).is_ge());

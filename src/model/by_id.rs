@@ -50,8 +50,8 @@ impl<T: OfLicense> ById<T> {
         stretch.find(|&number| self.held[number].license_id() == license)
     }
 
-    /// Says that the license will be looked up in a moment: what that reads is far away, and comes while others work. Seen under
-    /// full load: a look-up takes 1 in a hundred of an update's time instead of 4.
+    /// Says that the license will be looked up in a moment: what that reads is far away, and comes while something else is
+    /// done. Seen under full load: a look-up takes 1 in a hundred of an update's time instead of 4.
     pub fn announce(&self, license: &LicenseId) {
         if let Some(&start) = self.starts.get(first_bits(license, self.bits)) {
             prefetch_index(&self.held, start as usize);

@@ -117,8 +117,8 @@ impl AddressBuckets {
     }
 }
 
-/// Whom an address stands for: an IPv6 customer has a whole /64 (RFC 6177). IPv4 addresses have the numbers of `::/32`, which
-/// is nobody's (RFC 4291 section 2.5.5): one number is hashed faster than an address is.
+/// Whom an address stands for: an IPv6 customer has a whole /64 (RFC 6177). IPv4 addresses have the numbers of networks in
+/// `::/32`, where nobody is but loopback (IANA reserves `::/8`): one number is hashed faster than an address is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Network(u64);
 
