@@ -52,16 +52,14 @@ impl LicenseKey {
     ///
     /// The bytes must come from the operating system's generator: whoever can guess them can guess the key.
     pub fn from_random(random: [u8; RANDOM_SYMBOLS]) -> Self {
-        let mut symbols = [0; SYMBOLS];
-        for (symbol, byte) in symbols.iter_mut().zip(random) {
-            *symbol = byte & 31;
+        let mut key = Self([b'-'; CANONICAL_LENGTH]);
+        let mut check = CHECK_MASK;
+        for (at, byte) in random.into_iter().enumerate() {
+            check ^= key.write(at, byte & 31);
         }
-        let check = check_symbols(&symbols[..RANDOM_SYMBOLS]);
-        for (at, symbol) in symbols[RANDOM_SYMBOLS..].iter_mut().rev().enumerate() {
-            *symbol = (check >> (BITS * at)) as u8 & 31;
+        for at in RANDOM_SYMBOLS..SYMBOLS {
+            key.write(at, (check >> (BITS * (SYMBOLS - 1 - at))) as u8 & 31);
         }
-        let key = Self::from_symbols(&symbols);
-        symbols.zeroize();
         key
     }
 
@@ -121,14 +119,10 @@ impl LicenseKey {
         matches!(Self::redact(text), Cow::Owned(_))
     }
 
-    fn from_symbols(symbols: &[u8; SYMBOLS]) -> Self {
-        let mut canonical = [b'-'; CANONICAL_LENGTH];
-        for (written, group) in canonical.chunks_mut(GROUP + 1).zip(symbols.chunks(GROUP)) {
-            for (character, &symbol) in written.iter_mut().zip(group) {
-                *character = ALPHABET[usize::from(symbol)];
-            }
-        }
-        Self(canonical)
+    /// Writes a symbol, and tells its part of the check.
+    fn write(&mut self, at: usize, symbol: u8) -> u32 {
+        self.0[at + at / GROUP] = ALPHABET[usize::from(symbol)];
+        PARTS[at][usize::from(symbol)]
     }
 }
 
@@ -141,26 +135,23 @@ impl FromStr for LicenseKey {
         if text.len() > MAX_INPUT {
             return Err(LicenseKeyError::Malformed);
         }
-        let mut symbols = [0; SYMBOLS];
-        let mut count = 0;
+        let mut key = Self([b'-'; CANONICAL_LENGTH]);
+        let (mut count, mut check) = (0, CHECK_MASK);
         for typed in text.chars() {
             let symbol = match read(typed) {
                 SEPARATOR => continue,
                 NO_SYMBOL => return Err(LicenseKeyError::Malformed),
+                _ if count == SYMBOLS => return Err(LicenseKeyError::Malformed),
                 symbol => symbol,
             };
-            *symbols.get_mut(count).ok_or(LicenseKeyError::Malformed)? = symbol;
+            check ^= key.write(count, symbol);
             count += 1;
         }
-        if count != SYMBOLS {
-            return Err(LicenseKeyError::Malformed);
+        match (count, check) {
+            (SYMBOLS, 0) => Ok(key),
+            (SYMBOLS, _) => Err(LicenseKeyError::Checksum),
+            _ => Err(LicenseKeyError::Malformed),
         }
-        if !has_right_check(&symbols) {
-            return Err(LicenseKeyError::Checksum);
-        }
-        let key = Self::from_symbols(&symbols);
-        symbols.zeroize();
-        Ok(key)
     }
 }
 
@@ -222,18 +213,38 @@ const ASCII: [u8; 128] = {
 };
 
 fn has_right_check(symbols: &[u8; SYMBOLS]) -> bool {
-    let (random, check) = symbols.split_at(RANDOM_SYMBOLS);
-    check_symbols(random) == packed(check)
+    let parts = symbols.iter().zip(&PARTS).map(|(&symbol, parts)| parts[usize::from(symbol)]);
+    parts.fold(CHECK_MASK, |check, part| check ^ part) == 0
 }
 
-/// The remainder of the message times x^5 by the generator polynomial, masked: systematic Reed-Solomon encoding.
-fn check_symbols(message: &[u8]) -> u32 {
-    const ALL: u32 = (1 << (BITS * CHECK_SYMBOLS)) - 1;
-    let remainder = message.iter().fold(0, |remainder, &symbol| {
-        let first = (remainder >> (BITS * (CHECK_SYMBOLS - 1))) as usize;
-        (remainder << BITS) & ALL ^ GENERATOR_MULTIPLES[usize::from(symbol) ^ first]
-    });
-    remainder ^ CHECK_MASK
+/// What each symbol adds to the check at each place; the parts of a key that is right and the mask make nothing.
+///
+/// The check symbols are the remainder of the others times x^5 by the generator polynomial (systematic Reed-Solomon
+/// encoding), which is a sum over them: no part waits for another when a key is checked, as it is with every request.
+static PARTS: [[u32; 32]; SYMBOLS] = {
+    const LEFTMOST: usize = BITS * (CHECK_SYMBOLS - 1);
+    let mut parts = [[0; 32]; SYMBOLS];
+    let mut symbol = 0;
+    while symbol < 32 {
+        let (mut part, mut at) = (symbol as u32, SYMBOLS);
+        while at > 0 {
+            at -= 1;
+            parts[at][symbol] = part;
+            // One place further left is once more times x.
+            part = (part & !(31 << LEFTMOST)) << BITS ^ generator_times((part >> LEFTMOST) as u8);
+        }
+        symbol += 1;
+    }
+    parts
+};
+
+const fn generator_times(symbol: u8) -> u32 {
+    let (mut multiple, mut at) = ([0; CHECK_SYMBOLS], 0);
+    while at < CHECK_SYMBOLS {
+        multiple[at] = multiply(symbol, GENERATOR[at]);
+        at += 1;
+    }
+    packed(&multiple)
 }
 
 const fn packed(symbols: &[u8]) -> u32 {
@@ -244,22 +255,6 @@ const fn packed(symbols: &[u8]) -> u32 {
     }
     number
 }
-
-/// The generator times each symbol: a key is checked with every request.
-const GENERATOR_MULTIPLES: [u32; 32] = {
-    let mut multiples = [0; 32];
-    let mut symbol = 0;
-    while symbol < 32 {
-        let (mut multiple, mut at) = ([0; CHECK_SYMBOLS], 0);
-        while at < CHECK_SYMBOLS {
-            multiple[at] = multiply(symbol as u8, GENERATOR[at]);
-            at += 1;
-        }
-        multiples[symbol] = packed(&multiple);
-        symbol += 1;
-    }
-    multiples
-};
 
 /// Multiplication in GF(32) with the field polynomial x^5 + x^2 + 1.
 const fn multiply(mut a: u8, mut b: u8) -> u8 {
