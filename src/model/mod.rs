@@ -18,6 +18,7 @@ pub mod printable;
 pub mod public_key;
 pub mod site_host;
 pub mod slug;
+mod starts;
 pub mod statement;
 pub mod tag_pattern;
 mod text;

@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::model::by_id::{ById, OfLicense};
+use crate::model::by_id::{ById, OfLicense, fetch};
 use crate::model::license::License;
 use crate::model::license_key::LicenseId;
 
@@ -33,6 +33,10 @@ impl OfLicense for Held {
     fn license_id(&self) -> &LicenseId {
         &self.0.id
     }
+
+    fn fetch(&self) {
+        fetch(self);
+    }
 }
 
 impl Licenses {
@@ -54,9 +58,14 @@ impl Licenses {
         self.held.find(id)
     }
 
-    /// Says that the license will be looked up in a moment.
+    /// Says that the license will be looked up in a while.
     pub fn announce(&self, id: &LicenseId) {
         self.held.announce(id);
+    }
+
+    /// Says that the license will be looked up in a moment. Its number, or a little less.
+    pub fn fetch(&self, id: &LicenseId) -> usize {
+        self.held.fetch(id)
     }
 
     /// The license of that number, as [`Self::find`] gave it.

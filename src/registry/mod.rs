@@ -127,9 +127,14 @@ impl Registry {
         self.find(id).map(|(_, license)| license)
     }
 
-    /// Says that the license will be looked up in a moment.
+    /// Says that the license will be looked up in a while.
     pub fn announce(&self, id: &LicenseId) {
         self.licenses.announce(id);
+    }
+
+    /// Says that the license will be looked up in a moment. Its number, or a little less.
+    pub fn fetch(&self, id: &LicenseId) -> usize {
+        self.licenses.fetch(id)
     }
 
     /// The same, and its number: its rank among all licenses, below [`Self::license_count`].

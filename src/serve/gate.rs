@@ -79,10 +79,16 @@ impl Gate {
         self.snapshot.store(Arc::new(snapshot));
     }
 
-    /// Says that it will be asked about a license in a moment.
+    /// Says that it will be asked about a license in a while.
     pub fn announce(&self, snapshot: &Snapshot, id: &LicenseId) {
         snapshot.registry.announce(id);
         self.bindings.announce(id);
+    }
+
+    /// Says that it will be asked about a license in a moment. The license's number, or a little less.
+    pub fn fetch(&self, snapshot: &Snapshot, id: &LicenseId) -> usize {
+        self.bindings.fetch(id);
+        snapshot.registry.fetch(id)
     }
 
     /// The store of bindings.

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use foldhash::fast::FixedState;
 
 use crate::model::binding::{Binding, Sighting, Stored};
-use crate::model::by_id::OfLicense;
+use crate::model::by_id::{OfLicense, fetch};
 use crate::model::license_key::LicenseId;
 use crate::model::site_host::SiteHost;
 
@@ -17,7 +17,7 @@ const SAID_FOR: i64 = 600;
 
 /// The bindings of one license in the order of binding: on two cache lines, wherever they lie.
 #[derive(Debug)]
-#[repr(align(32))]
+#[repr(C, align(32))]
 pub(super) struct LicenseBindings {
     license: LicenseId,
     sites: Sites,
@@ -83,6 +83,11 @@ impl LicenseBindings {
 impl OfLicense for LicenseBindings {
     fn license_id(&self) -> &LicenseId {
         &self.license
+    }
+
+    fn fetch(&self) {
+        fetch(&self.license);
+        fetch(&self.said);
     }
 }
 

@@ -76,9 +76,14 @@ impl Held {
         Self { settled, shards: std::array::from_fn(|_| RwLock::default()) }
     }
 
-    /// Says that a license's bindings will be asked for in a moment.
+    /// Says that a license's bindings will be asked for in a while.
     pub(super) fn announce(&self, license: &LicenseId) {
         self.settled.announce(license);
+    }
+
+    /// Says that a license's bindings will be asked for in a moment.
+    pub(super) fn fetch(&self, license: &LicenseId) {
+        self.settled.fetch(license);
     }
 
     /// The durable bindings of a license in the order of binding.

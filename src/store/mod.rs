@@ -50,8 +50,11 @@ pub trait Bindings: Send + Sync {
     /// The durable bindings of a license. Costs a look-up in memory.
     fn of(&self, license: &LicenseId) -> Bound<'_>;
 
-    /// Says that a license's bindings will be asked for in a moment, for those who can make use of it.
+    /// Says that a license's bindings will be asked for in a while, for those who can make use of it.
     fn announce(&self, _license: &LicenseId) {}
+
+    /// Says that they will be asked for in a moment.
+    fn fetch(&self, _license: &LicenseId) {}
 
     /// Binds `host` where it is not bound yet and there is room ([`License::seat`]).
     ///
@@ -215,6 +218,10 @@ impl Bindings for Store {
 
     fn announce(&self, license: &LicenseId) {
         self.held.announce(license);
+    }
+
+    fn fetch(&self, license: &LicenseId) {
+        self.held.fetch(license);
     }
 
     fn bind<'a>(&'a self, license: &'a License, host: &'a SiteHost, now: DateTime<Utc>) -> BindFuture<'a> {
