@@ -5,6 +5,7 @@
 use std::convert::Infallible;
 use std::future::poll_fn;
 use std::io;
+use std::mem;
 use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
@@ -13,7 +14,6 @@ use std::task::Poll;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use futures_util::future::Either;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -21,15 +21,15 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
-use warp::http::{HeaderValue, Request, header};
+use warp::http::{HeaderMap, Request};
 
-use super::answer::{Answer, Answering, Sending, at_once};
+use super::answer::{Answer, Answering, at_once, later};
 use super::client::Proxies;
 use super::code::Code;
-use super::content::Content;
 use super::metrics::{Metrics, Operation, Refused, TimedOut};
 use super::pace::{Paced, Patience, Phase};
 use super::problem::Problem;
+use super::response::{Besides, Response};
 use super::tls::{TlsAcceptor, TlsStream};
 use super::turn::Turn;
 
@@ -85,23 +85,22 @@ impl<A: Answer> Connections<A> {
     }
 
     /// Speaks HTTP/1.1 over an open stream.
-    async fn speak<IO, F>(&self, stream: IO, closing: watch::Receiver<()>, answer: impl Fn(Request<Incoming>) -> F)
-    where
+    async fn speak<'a, IO>(
+        &self,
+        stream: IO,
+        closing: watch::Receiver<()>,
+        answer: impl Fn(Request<Incoming>) -> Answering<'a>,
+    ) where
         IO: AsyncRead + AsyncWrite + Unpin,
-        F: Future<Output = Sending>,
     {
         let (phase, turn) = (Arc::new(Phase::default()), Turn::default());
         let stream = Paced::new(stream, Arc::clone(&phase), self.patience, Arc::clone(&self.metrics.connections));
         let service = service_fn(|request| {
             phase.busy();
-            let answer = answer(request);
-            let (phase, turn) = (&phase, &turn);
-            async move {
-                turn.take().await;
-                let response = answer.await;
+            turn.take(answer(request)).map(|response| {
                 phase.answered();
                 Ok::<_, Infallible>(response)
-            }
+            })
         });
         let connection = http1::Builder::new()
             .header_read_timeout(None)
@@ -128,38 +127,48 @@ impl<A: Answer> Connections<A> {
     }
 
     /// Bounds the head, names the client, and turns a panic into an answer.
-    fn answer(&self, peer: SocketAddr, request: Request<Incoming>) -> Answering<'_> {
-        let refuse = |problem| self.metrics.requests.refuse(Operation::Public, problem);
-        let target = request.uri().path_and_query().map_or(0, |target| target.as_str().len());
-        if target > MAX_TARGET {
-            return at_once(refuse(Problem::UriTooLong(MAX_TARGET)));
-        }
-        let headers: usize = request.headers().iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
-        if headers > MAX_HEADERS {
-            return at_once(refuse(Problem::HeadersTooLarge(MAX_HEADERS)));
-        }
-        let client = self.proxies.client(peer.ip(), request.headers());
+    fn answer(&self, peer: SocketAddr, mut request: Request<Incoming>) -> Answering<'_> {
         // Nothing shared is left half-changed: what requests share is swapped whole, or behind a lock that survives a
         // panic.
-        let panicked = move |_| refuse(Problem::internal(&"a handler panicked"));
-        match catch_unwind(AssertUnwindSafe(|| self.routes.answer(client, request))) {
-            Ok(Either::Right(answer)) => {
-                let panicked = move |panic| panicked(panic).map(Content::from);
-                let answer = AssertUnwindSafe(answer).catch_unwind();
-                Either::Right(answer.map(move |answered| answered.unwrap_or_else(panicked)).boxed())
+        let panicked = move |_| self.refuse(Problem::internal(&"a handler panicked"));
+        let client = self.proxies.client(peer.ip(), request.headers());
+        let answered = match too_large(&request) {
+            Some(problem) => Some(self.refuse(problem)),
+            None => catch_unwind(AssertUnwindSafe(|| self.routes.at_once(client, &request)))
+                .unwrap_or_else(|panic| Some(panicked(panic))),
+        };
+        match answered {
+            Some(response) => at_once(response, mem::take(request.headers_mut())),
+            None => {
+                let answer = AssertUnwindSafe(async move { self.routes.later(client, request).await }).catch_unwind();
+                later(
+                    answer.map(move |answered| {
+                        answered.unwrap_or_else(|panic| panicked(panic).into_http(HeaderMap::new()))
+                    }),
+                )
             }
-            Ok(at_once) => at_once,
-            Err(panic) => at_once(panicked(panic)),
         }
+    }
+
+    fn refuse(&self, problem: Problem) -> Response {
+        self.metrics.requests.refuse(Operation::Public, problem)
     }
 
     /// The answer to somebody who speaks in the clear where TLS is spoken.
     fn use_tls(&self) -> Answering<'_> {
-        let problem = Problem::Malformed("This port speaks TLS: ask it with https://.".to_owned());
-        let mut response = self.metrics.requests.refuse(Operation::Public, problem);
-        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
-        at_once(response)
+        let response = self.refuse(Problem::Malformed("This port speaks TLS: ask it with https://.".to_owned()));
+        at_once(Response { besides: Some(Besides::Close), ..response }, HeaderMap::new())
     }
+}
+
+/// What is wrong with a head that hyper took.
+fn too_large(request: &Request<Incoming>) -> Option<Problem> {
+    let target = request.uri().path_and_query().map_or(0, |target| target.as_str().len());
+    if target > MAX_TARGET {
+        return Some(Problem::UriTooLong(MAX_TARGET));
+    }
+    let headers: usize = request.headers().iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
+    (headers > MAX_HEADERS).then_some(Problem::HeadersTooLarge(MAX_HEADERS))
 }
 
 /// Drives a connection to its end, or until `closing` changes; then `None`.

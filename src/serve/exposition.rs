@@ -13,17 +13,17 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
 use super::Service;
-use super::answer::{ContentType, Response};
 use super::code::Code;
 use super::health::Part;
 use super::label::{Counters, Label};
 use super::limits::Limit;
 use super::metrics::Operation;
 use super::problem::Problem;
+use super::response::{ContentType, Response};
 use super::signing_queue::Lane;
 use crate::counting::Durations;
 
-static OPEN_METRICS: ContentType = ContentType::new("application/openmetrics-text; version=1.0.0; charset=utf-8");
+const OPEN_METRICS: ContentType = ContentType("application/openmetrics-text; version=1.0.0; charset=utf-8");
 
 /// The answer of `/metrics`. Counts what is held, so it blocks for some milliseconds where that is much.
 pub fn page(service: Arc<Service>) -> Response {

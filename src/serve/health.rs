@@ -6,8 +6,8 @@ use chrono::{DateTime, SecondsFormat, Utc};
 use serde::{Serialize, Serializer};
 use warp::http::StatusCode;
 
-use super::answer::{ContentType, JSON, Response};
 use super::label::labels;
+use super::response::{ContentType, JSON, Response};
 
 labels! {
     /// What the server is made of.
@@ -119,14 +119,11 @@ impl Health {
         // Strings and a bool: nothing in it can fail to serialize.
         let body = serde_json::to_vec_pretty(&Readiness { ready, parts: &parts }).unwrap_or_default();
         let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-        let mut response = JSON.answer(body);
-        *response.status_mut() = status;
-        response
+        Response { status, ..JSON.answer(body) }
     }
 }
 
 /// The answer of `/healthz`.
 pub fn liveness() -> Response {
-    static TEXT: ContentType = ContentType::new("text/plain; charset=utf-8");
-    TEXT.answer("alive\n")
+    ContentType("text/plain; charset=utf-8").answer("alive\n")
 }

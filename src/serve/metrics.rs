@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Instant;
 
-use super::answer::Response;
 use super::code::Code;
 use super::label::{Counters, Label, labels};
 use super::problem::Problem;
+use super::response::Response;
 use crate::counting::Histogram;
 
 labels! {
@@ -175,12 +175,13 @@ impl Drop for OpenConnection {
 
 #[cfg(test)]
 mod tests {
+    use super::super::response::JSON;
     use super::*;
 
     #[test]
     fn a_request_is_counted_once_under_its_operation_and_outcome() {
         let requests = Requests::default();
-        requests.answer(Operation::Updates, Instant::now(), Ok((Code::Update, Response::default())));
+        requests.answer(Operation::Updates, Instant::now(), Ok((Code::Update, JSON.answer("{}"))));
         requests.answer(Operation::Updates, Instant::now(), Err(Problem::RequestTimeout));
         let counted: Vec<_> = requests.of(Operation::Updates).outcomes.all().filter(|(_, count)| *count > 0).collect();
         assert_eq!(counted, [(Code::Update, 1), (Code::RequestTimeout, 1)]);

@@ -27,6 +27,7 @@ mod query;
 pub mod reload;
 pub mod request;
 pub mod routes;
+mod response;
 mod seats;
 mod secret_file;
 pub mod signer;
@@ -84,7 +85,7 @@ pub struct Service {
 
 impl Service {
     /// The answer of `/readyz`.
-    fn readiness(&self) -> answer::Response {
+    fn readiness(&self) -> response::Response {
         self.note_store();
         self.health.readiness()
     }

@@ -10,11 +10,11 @@ use std::sync::OnceLock;
 use bytes::Bytes;
 use serde::Serialize;
 use uuid::Uuid;
-use warp::http::{HeaderValue, StatusCode, header};
+use warp::http::StatusCode;
 
-use super::answer::{ContentType, Response};
 use super::code::Code;
 use super::label::Label;
+use super::response::{Besides, ContentType, Response};
 use crate::counting::SharedBytes;
 use crate::model::entitlement::Refusal;
 use crate::model::license_key::LicenseKeyError;
@@ -77,7 +77,7 @@ const RETRY_AFTER_OVERLOAD: u64 = 5;
 const RETRY_AFTER_STORE: u64 = 60;
 
 /// RFC 9457 section 6.1.
-static PROBLEM: ContentType = ContentType::new("application/problem+json");
+const PROBLEM: ContentType = ContentType("application/problem+json");
 
 /// Most documents are not longer, in bytes.
 const USUAL_LENGTH: usize = 256;
@@ -163,16 +163,20 @@ impl Problem {
         }
     }
 
-    fn retry_after(&self) -> Option<u64> {
+    /// What the status says besides.
+    fn besides(&self) -> Option<Besides> {
         match self {
-            Self::TooManyRequests(seconds) => Some(*seconds),
-            Self::Overloaded => Some(RETRY_AFTER_OVERLOAD),
-            Self::StoreUnavailable => Some(RETRY_AFTER_STORE),
+            Self::MethodNotAllowed(allowed) => Some(Besides::Allow(allowed)),
+            Self::TooManyRequests(seconds) => Some(Besides::RetryAfter(*seconds)),
+            Self::Overloaded => Some(Besides::RetryAfter(RETRY_AFTER_OVERLOAD)),
+            Self::StoreUnavailable => Some(Besides::RetryAfter(RETRY_AFTER_STORE)),
+            // The rest of such a request is still on its way and nobody will read it.
+            Self::RequestTimeout | Self::PayloadTooLarge(_) => Some(Besides::Close),
             _ => None,
         }
     }
 
-    /// The answer on the wire.
+    /// The answer.
     pub fn into_response(self) -> Response {
         let (status, code) = self.row();
         let code = code.name();
@@ -190,20 +194,7 @@ impl Problem {
             Self::Refused(refusal) => refusal_body(refusal),
             _ => self.document(request_id),
         };
-        let mut response = PROBLEM.answer(body);
-        *response.status_mut() = status;
-        let headers = response.headers_mut();
-        if let Self::MethodNotAllowed(allowed) = self {
-            headers.insert(header::ALLOW, HeaderValue::from_static(allowed));
-        }
-        if let Some(seconds) = self.retry_after() {
-            headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
-        }
-        // The rest of such a request is still on its way and nobody will read it.
-        if matches!(self, Self::RequestTimeout | Self::PayloadTooLarge(_)) {
-            headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
-        }
-        response
+        Response { status, besides: self.besides(), ..PROBLEM.answer(body) }
     }
 
     fn document(&self, request_id: Option<Uuid>) -> Bytes {

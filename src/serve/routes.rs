@@ -12,13 +12,14 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use hyper::body::Incoming;
-use warp::http::{Method, Request};
+use warp::http::{HeaderMap, Method, Request};
 use warp::{Filter, Rejection, Reply};
 
-use super::answer::{Answer, Answering, at_once, filters, later, problem};
+use super::answer::{Answer, Sending, filters, problem};
 use super::code::Code;
 use super::metrics::Operation;
 use super::problem::Problem;
+use super::response::Response;
 use super::{Service, updates, validate};
 
 const VALIDATE: &str = "/api/v1/validate-license";
@@ -47,32 +48,36 @@ struct Routes<P> {
 }
 
 impl<P: Answer> Answer for Routes<P> {
-    fn answer(&self, client: IpAddr, request: Request<Incoming>) -> Answering<'_> {
+    fn at_once(&self, client: IpAddr, head: &Request<Incoming>) -> Option<Response> {
         let service = &*self.service;
         let requests = &service.metrics.requests;
-        let path = request.uri().path();
-        if let Some(slug) = path.strip_prefix(UPDATES).filter(|slug| !slug.is_empty() && !slug.contains('/')) {
-            if request.method() != Method::GET {
-                return at_once(requests.refuse(Operation::Updates, Problem::MethodNotAllowed("GET")));
+        let uri = head.uri();
+        if let Some(slug) = uri.path().strip_prefix(UPDATES).filter(|slug| !slug.is_empty() && !slug.contains('/')) {
+            if head.method() != Method::GET {
+                return Some(requests.refuse(Operation::Updates, Problem::MethodNotAllowed("GET")));
             }
             let started = Instant::now();
-            let query = request.uri().query().unwrap_or_default();
-            let ended = updates::reply(service, client, slug, request.headers(), query);
-            at_once(requests.answer(Operation::Updates, started, ended))
-        } else if path == VALIDATE {
-            if request.method() != Method::POST {
-                return at_once(requests.refuse(Operation::Validate, Problem::MethodNotAllowed("POST")));
-            }
-            later(async move {
-                let started = Instant::now();
-                let unanswered = requests.expect_answer();
-                let reply = validate::reply(service, client, request);
-                let ended = tokio::time::timeout(service.request_timeout, reply).await;
-                unanswered.answered();
-                requests.answer(Operation::Validate, started, ended.unwrap_or(Err(Problem::RequestTimeout)))
-            })
+            let ended = updates::reply(service, client, slug, head.headers(), uri.query().unwrap_or_default());
+            Some(requests.answer(Operation::Updates, started, ended))
+        } else if uri.path() == VALIDATE && head.method() != Method::POST {
+            Some(requests.refuse(Operation::Validate, Problem::MethodNotAllowed("POST")))
         } else {
-            self.public.answer(client, request)
+            None
         }
+    }
+
+    async fn later(&self, client: IpAddr, request: Request<Incoming>) -> Sending {
+        if request.uri().path() != VALIDATE {
+            return self.public.later(client, request).await;
+        }
+        let service = &*self.service;
+        let requests = &service.metrics.requests;
+        let started = Instant::now();
+        let unanswered = requests.expect_answer();
+        let reply = validate::reply(service, client, request);
+        let ended = tokio::time::timeout(service.request_timeout, reply).await;
+        unanswered.answered();
+        let ended = ended.unwrap_or(Err(Problem::RequestTimeout));
+        requests.answer(Operation::Validate, started, ended).into_http(HeaderMap::new())
     }
 }

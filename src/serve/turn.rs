@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::task::yield_now;
 
+use super::answer::{Answering, later};
+
 /// Whether a connection was answered since its task was last run.
 #[derive(Debug, Default)]
 pub struct Turn(AtomicBool);
@@ -16,30 +18,39 @@ impl Turn {
         self.0.store(false, Ordering::Relaxed);
     }
 
-    /// Returns at once for the first answer of a turn, and for another one after all other tasks had theirs.
-    pub async fn take(&self) {
-        if self.0.load(Ordering::Relaxed) {
-            yield_now().await;
+    /// Leaves the first answer of a turn as it is; another one waits until all other tasks had theirs.
+    pub fn take<'a>(&'a self, answer: Answering<'a>) -> Answering<'a> {
+        if !self.0.load(Ordering::Relaxed) {
+            self.0.store(true, Ordering::Relaxed);
+            return answer;
         }
-        self.0.store(true, Ordering::Relaxed);
+        later(async {
+            yield_now().await;
+            self.0.store(true, Ordering::Relaxed);
+            answer.await
+        })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use futures_util::FutureExt;
+    use warp::http::HeaderMap;
 
+    use super::super::answer::at_once;
+    use super::super::response::JSON;
     use super::*;
 
     #[tokio::test]
     async fn the_second_answer_of_a_turn_waits_for_the_next() {
         let turn = Turn::default();
+        let answer = || turn.take(at_once(JSON.answer("{}"), HeaderMap::new()));
         turn.begin();
-        assert!(turn.take().now_or_never().is_some());
-        let mut second = Box::pin(turn.take());
-        assert!(second.as_mut().now_or_never().is_none());
+        assert!(answer().now_or_never().is_some());
+        let mut second = answer();
+        assert!((&mut second).now_or_never().is_none());
         turn.begin();
         second.await;
-        assert!(turn.take().now_or_never().is_none(), "the second one was this turn's");
+        assert!(answer().now_or_never().is_none(), "the second one was this turn's");
     }
 }

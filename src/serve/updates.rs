@@ -7,11 +7,11 @@ use bytes::Bytes;
 use chrono::Utc;
 use warp::http::{HeaderMap, HeaderValue, header};
 
-use super::answer::{JSON, Response};
 use super::code::Code;
 use super::gate::Asker;
 use super::problem::Problem;
 use super::request::{MAX_VERSION, at_most, build_id, failed, license_id, not_too_often, site_host};
+use super::response::{JSON, Response};
 use super::{Service, query};
 use crate::model::binding::Sighting;
 use crate::model::version::Version;

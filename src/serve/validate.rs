@@ -13,11 +13,11 @@ use serde::{Deserialize, Deserializer};
 use warp::http::{HeaderMap, Request, header};
 
 use super::Service;
-use super::answer::{JSON, Response};
 use super::code::Code;
 use super::gate::Asker;
 use super::problem::Problem;
 use super::request::{MAX_VERSION, at_most, build_id, failed, license_id, not_too_often, site_host};
+use super::response::{JSON, Response};
 use super::signer::SignError;
 use super::signing_queue::Lane;
 use crate::model::binding::Sighting;

@@ -1,0 +1,96 @@
+//! An answer of our own, whole: small, because it is handed on some times, and with headers only when it goes out.
+
+use bytes::Bytes;
+use warp::http::{self, HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use warp::{Reply, reply};
+
+/// An answer, whole.
+#[derive(Debug)]
+pub struct Response {
+    /// How it went.
+    pub status: StatusCode,
+    /// What the body is.
+    pub content_type: ContentType,
+    /// What a status says besides.
+    pub besides: Option<Besides>,
+    /// The body.
+    pub body: Bytes,
+}
+
+/// A media type (RFC 9110 section 8.3.1).
+#[derive(Clone, Copy, Debug)]
+pub struct ContentType(pub &'static str);
+
+/// JSON (RFC 8259).
+pub const JSON: ContentType = ContentType("application/json");
+
+/// A header that few answers have.
+#[derive(Clone, Copy, Debug)]
+pub enum Besides {
+    /// The methods an address takes.
+    Allow(&'static str),
+    /// Seconds until it is worth asking again.
+    RetryAfter(u64),
+    /// This is the connection's last answer.
+    Close,
+}
+
+impl ContentType {
+    /// An answer of this type, 200.
+    pub fn answer(self, body: impl Into<Bytes>) -> Response {
+        Response { status: StatusCode::OK, content_type: self, besides: None, body: body.into() }
+    }
+}
+
+impl Response {
+    /// The answer on the wire. Its headers take the place of those in `headers`, which is there already and as large as the
+    /// request's. Nobody on the way may keep it for others (RFC 9111 section 5.2.2.5).
+    pub fn into_http<B: From<Bytes>>(self, mut headers: HeaderMap) -> http::Response<B> {
+        headers.clear();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(self.content_type.0));
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        if let Some((name, value)) = self.besides.map(Besides::header) {
+            headers.insert(name, value);
+        }
+        let mut response = http::Response::new(self.body.into());
+        *response.status_mut() = self.status;
+        *response.headers_mut() = headers;
+        response
+    }
+}
+
+impl Besides {
+    fn header(self) -> (HeaderName, HeaderValue) {
+        match self {
+            Self::Allow(methods) => (header::ALLOW, HeaderValue::from_static(methods)),
+            Self::RetryAfter(seconds) => (header::RETRY_AFTER, HeaderValue::from(seconds)),
+            Self::Close => (header::CONNECTION, HeaderValue::from_static("close")),
+        }
+    }
+}
+
+impl Reply for Response {
+    fn into_response(self) -> reply::Response {
+        self.into_http(HeaderMap::new())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_of_a_request_stands_in_its_answer() {
+        let cookie = || (header::COOKIE, HeaderValue::from_static("secret"));
+        let asked = HeaderMap::from_iter([cookie(), cookie(), (header::ALLOW, HeaderValue::from_static("secret"))]);
+        let answer = Response { besides: Some(Besides::RetryAfter(7)), ..JSON.answer("{}") };
+        let answer: http::Response<Bytes> = answer.into_http(asked);
+        let headers: Vec<_> =
+            answer.headers().iter().map(|(name, value)| (name.as_str(), value.to_str().unwrap())).collect();
+        assert_eq!(
+            headers,
+            [("content-type", "application/json"), ("cache-control", "no-store"), ("retry-after", "7")]
+        );
+        assert_eq!((answer.status(), &answer.body()[..]), (StatusCode::OK, &b"{}"[..]));
+    }
+}
