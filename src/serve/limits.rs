@@ -1,25 +1,19 @@
-//! Rate limits: how often one address, one license and one guesser may ask, with a token bucket (GCRA) each.
+//! Rate limits: how often one address, one license and one guesser may ask.
 //!
-//! Buckets lie in rows that are made once, 8 bytes each, and are taken from without a lock. A license has one of its own,
-//! found by its number. Addresses find theirs by a keyed hash and may share it, so that any number of them takes the same
-//! memory.
+//! A license has a bucket of its own, found by its number. Addresses find theirs by a keyed hash and may share it, so that any
+//! number of them takes the same memory.
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
-use arc_swap::ArcSwap;
-use governor::clock::Clock;
-use governor::middleware::NoOpMiddleware;
-use governor::nanos::Nanos;
-use governor::state::{InMemoryState, NotKeyed, StateStore};
-use governor::{NotUntil, Quota, RateLimiter};
-use rustix::time::{ClockId, clock_gettime};
+use arc_swap::{ArcSwap, Guard};
+use governor::Quota;
 
-use super::label::labels;
+use super::buckets::Buckets;
+use super::label::{Label, labels};
 use super::problem::Problem;
 
 /// Buckets that all addresses share, by a hash that nobody outside knows. Who keeps buckets empty must keep asking: 80,000
@@ -34,25 +28,28 @@ pub struct Limits {
     failures: AddressBuckets,
     licenses: ArcSwap<Buckets>,
     per_license: Quota,
-    licenses_refused: AtomicU64,
+    refused: [Arc<AtomicU64>; Limit::ALL.len()],
 }
 
 impl Limits {
     /// How often each may ask in a minute: at once, and in the long run. Nobody knows a license before there are any.
     pub fn new(address: NonZeroU32, license: NonZeroU32, failures: NonZeroU32) -> Self {
+        let refused: [Arc<AtomicU64>; Limit::ALL.len()] = Default::default();
+        let refused_by = |limit: Limit| Arc::clone(&refused[limit.place()]);
         let per_license = Quota::per_minute(license);
         Self {
-            addresses: AddressBuckets::new(Quota::per_minute(address)),
-            failures: AddressBuckets::new(Quota::per_minute(failures)),
-            licenses: ArcSwap::from_pointee(buckets(per_license, 0)),
+            addresses: AddressBuckets::new(Quota::per_minute(address), refused_by(Limit::Address)),
+            failures: AddressBuckets::new(Quota::per_minute(failures), refused_by(Limit::Failures)),
+            licenses: ArcSwap::from_pointee(Buckets::new(per_license, 0, refused_by(Limit::License))),
             per_license,
-            licenses_refused: AtomicU64::new(0),
+            refused,
         }
     }
 
     /// Licenses have other numbers now, below this one: their buckets start anew.
     pub fn count_licenses(&self, licenses: usize) {
-        self.licenses.store(Arc::new(buckets(self.per_license, licenses)));
+        let refused = Arc::clone(&self.refused[Limit::License.place()]);
+        self.licenses.store(Arc::new(Buckets::new(self.per_license, licenses, refused)));
     }
 
     /// Whether `address` may ask now; it is counted.
@@ -60,9 +57,10 @@ impl Limits {
         self.addresses.take(address)
     }
 
-    /// Whether somebody may ask about the license of this number now; it is counted.
-    pub fn check_license(&self, number: usize) -> Result<(), Problem> {
-        take(&self.licenses.load(), number, &self.licenses_refused)
+    /// The buckets of licenses, by their numbers. One has none while it has another number before or after a reload: it may be
+    /// asked about.
+    pub fn licenses(&self) -> Guard<Arc<Buckets>> {
+        self.licenses.load()
     }
 
     /// Whether `address` may be told that it guessed wrong; it is counted.
@@ -72,12 +70,7 @@ impl Limits {
 
     /// How many were told to come back.
     pub fn refused(&self, limit: Limit) -> u64 {
-        let refused = match limit {
-            Limit::Address => &self.addresses.refused,
-            Limit::License => &self.licenses_refused,
-            Limit::Failures => &self.failures.refused,
-        };
-        refused.load(Ordering::Relaxed)
+        self.refused[limit.place()].load(Ordering::Relaxed)
     }
 }
 
@@ -99,17 +92,16 @@ struct AddressBuckets {
     buckets: Buckets,
     // SECURITY: SipHash with a random key, so that nobody finds an address that shares its bucket with another's.
     places: RandomState,
-    refused: AtomicU64,
 }
 
 impl AddressBuckets {
-    fn new(quota: Quota) -> Self {
-        Self { buckets: buckets(quota, ADDRESS_BUCKETS), places: RandomState::default(), refused: AtomicU64::new(0) }
+    fn new(quota: Quota, refused: Arc<AtomicU64>) -> Self {
+        Self { buckets: Buckets::new(quota, ADDRESS_BUCKETS, refused), places: RandomState::default() }
     }
 
     /// Takes one from the bucket of `address`, or says in how many seconds there will be one.
     fn take(&self, address: IpAddr) -> Result<(), Problem> {
-        take(&self.buckets, self.place(address), &self.refused)
+        self.buckets.take(self.place(address))
     }
 
     fn place(&self, address: IpAddr) -> usize {
@@ -129,57 +121,6 @@ impl Network {
             IpAddr::V4(address) => Self(address.to_bits().into()),
             IpAddr::V6(address) => Self((address.to_bits() >> 64) as u64),
         }
-    }
-}
-
-/// Buckets of one size, by their place.
-type Buckets = RateLimiter<usize, Row, Ticks, NoOpMiddleware<Duration>>;
-
-fn buckets(quota: Quota, count: usize) -> Buckets {
-    RateLimiter::new(quota, Row((0..count).map(|_| InMemoryState::default()).collect()), Ticks)
-}
-
-fn take(buckets: &Buckets, place: usize, refused: &AtomicU64) -> Result<(), Problem> {
-    buckets.check_key(&place).map_err(|not_until| {
-        refused.fetch_add(1, Ordering::Relaxed);
-        come_back(&not_until)
-    })
-}
-
-fn come_back(not_until: &NotUntil<Duration>) -> Problem {
-    Problem::TooManyRequests(not_until.wait_time_from(Ticks.now()).as_secs_f64().ceil().max(1.0) as u64)
-}
-
-/// Buckets side by side.
-#[derive(Debug)]
-struct Row(Box<[InMemoryState]>);
-
-impl StateStore for Row {
-    type Key = usize;
-
-    fn measure_and_replace<T, F, E>(&self, place: &usize, decide: F) -> Result<T, E>
-    where
-        F: Fn(Option<Nanos>) -> Result<(T, Nanos), E>,
-    {
-        match self.0.get(*place) {
-            Some(bucket) => bucket.measure_and_replace(&NotKeyed::NonKey, decide),
-            // A license's number of before or after a reload: the first question is free.
-            None => decide(None).map(|(taken, _)| taken),
-        }
-    }
-}
-
-/// The system's clock as of its last tick, some milliseconds ago: it is cheaper to ask than the exact one, and a bucket fills
-/// in seconds.
-#[derive(Clone, Copy, Debug)]
-struct Ticks;
-
-impl Clock for Ticks {
-    type Instant = Duration;
-
-    fn now(&self) -> Duration {
-        let now = clock_gettime(ClockId::MonotonicCoarse);
-        Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec as u32)
     }
 }
 
@@ -211,12 +152,12 @@ mod tests {
     #[test]
     fn a_license_that_is_asked_about_too_often_is_limited_until_licenses_change() {
         let limits = limits(100, 2);
-        assert!((0..2).all(|_| limits.check_license(1).is_ok()));
-        assert_eq!(limits.check_license(1), Err(Problem::TooManyRequests(30)));
-        assert_eq!(limits.check_license(0), Ok(()), "another license is not affected");
-        assert_eq!(limits.check_license(2), Ok(()), "a number from before a reload");
+        assert!((0..2).all(|_| limits.licenses().take(1).is_ok()));
+        assert_eq!(limits.licenses().take(1), Err(Problem::TooManyRequests(30)));
+        assert_eq!(limits.licenses().take(0), Ok(()), "another license is not affected");
+        assert_eq!(limits.licenses().take(2), Ok(()), "a number from before a reload");
         limits.count_licenses(2);
-        assert_eq!(limits.check_license(1), Ok(()));
+        assert_eq!(limits.licenses().take(1), Ok(()));
         assert_eq!(limits.refused(Limit::License), 1);
     }
 

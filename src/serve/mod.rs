@@ -6,6 +6,7 @@
 
 pub mod admin;
 pub mod answer;
+mod buckets;
 pub mod client;
 pub mod code;
 pub mod connection;

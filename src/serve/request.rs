@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use uuid::Uuid;
 
 use super::Service;
+use super::buckets::Buckets;
 use super::problem::Problem;
 use crate::config::LocalHosts;
 use crate::model::entitlement::Refusal;
@@ -24,11 +25,11 @@ pub fn license_id(license_key: Option<&str>) -> Result<LicenseId, Problem> {
 
 /// The license that was found, by its number, if any was and not too many ask about it.
 pub fn not_too_often<'a>(
-    service: &Service,
+    licenses: &Buckets,
     found: Option<(usize, &'a License)>,
 ) -> Result<Option<&'a License>, Problem> {
     let Some((number, license)) = found else { return Ok(None) };
-    service.limits.check_license(number)?;
+    licenses.take(number)?;
     Ok(Some(license))
 }
 

@@ -43,16 +43,18 @@ pub fn reply(
     let site_url = question.site_url.or(question.domain).ok_or(Problem::MissingField("site_url"))?;
     let host = site_host(&site_url, service.local_hosts)?;
     at_most(MAX_VERSION, "current_version", question.current_version.as_deref())?;
+    let asked = service.limits.licenses();
+    asked.announce(service.gate.fetch(&snapshot, &id));
     let build_id = build_id(question.build_id.as_deref())?;
     service.limits.check_address(address)?;
 
     // What is no version counts as absent.
     let current: Option<Version> = question.current_version.as_deref().and_then(|version| version.parse().ok());
-    // One after the other: what each waits for from memory comes at the same time.
-    let (found, bound) = (snapshot.registry.find(&id), service.gate.bindings().of(&id));
-    let license = not_too_often(service, found)?;
     let current_version = current.as_ref().map(|version| (slug, version.as_str()));
     let sighting = Sighting { time: Utc::now(), build_id, plugin_version: None, current_version };
+    // One after the other: what each waits for from memory comes at the same time.
+    let (found, bound) = (snapshot.registry.find(&id), service.gate.bindings().of(&id));
+    let license = not_too_often(&asked, found)?;
     let asker = Asker { id: &id, license, host: &host, sighting };
     let decided = service.gate.manifest(&snapshot, &asker, &bound, slug, current.as_ref());
     let code = match &decided {

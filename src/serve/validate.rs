@@ -74,7 +74,7 @@ pub async fn reply(
 
     let now = Utc::now();
     let snapshot = service.gate.snapshot();
-    let license = not_too_often(service, snapshot.registry.find(&id))?;
+    let license = not_too_often(&service.limits.licenses(), snapshot.registry.find(&id))?;
     let plugin_version = question.plugin_version.as_deref();
     let sighting = Sighting { time: now, build_id, plugin_version, current_version: None };
     let asker = Asker { id: &id, license, host: &host, sighting };
