@@ -68,19 +68,25 @@ pub fn reply(
     Ok((code, JSON.answer(manifest.unwrap_or(Bytes::from_static(b"{}")))))
 }
 
+/// The names of the parameters, and where their values go.
+const PARAMETERS: [(&str, Field); 5] = [
+    ("license_key", |question| &mut question.license_key),
+    ("site_url", |question| &mut question.site_url),
+    ("domain", |question| &mut question.domain),
+    ("current_version", |question| &mut question.current_version),
+    ("build_id", |question| &mut question.build_id),
+];
+
+type Field = for<'q, 'a> fn(&'q mut Question<'a>) -> &'q mut Option<Cow<'a, str>>;
+
 /// Reads the query, and the license key in the header. A parameter given twice is [`Problem::Malformed`].
 pub fn parse<'a>(headers: &'a HeaderMap, query: &'a str) -> Result<Question<'a>, Problem> {
     let mut question = Question::default();
     for (name, value) in query::parameters(query) {
-        let (field, name) = match &*name {
-            "license_key" => (&mut question.license_key, "license_key"),
-            "site_url" => (&mut question.site_url, "site_url"),
-            "domain" => (&mut question.domain, "domain"),
-            "current_version" => (&mut question.current_version, "current_version"),
-            "build_id" => (&mut question.build_id, "build_id"),
-            _ => continue,
-        };
-        put(field, name, value)?;
+        // Hardly anybody encodes a name.
+        if let Some((name, field)) = parameter(name).or_else(|| parameter(&query::decode(name))) {
+            put(field(&mut question), name, query::decode(value))?;
+        }
     }
     for value in headers.get_all(header::AUTHORIZATION) {
         if let Some(key) = license_credentials(value) {
@@ -88,6 +94,10 @@ pub fn parse<'a>(headers: &'a HeaderMap, query: &'a str) -> Result<Question<'a>,
         }
     }
     Ok(question)
+}
+
+fn parameter(name: &str) -> Option<(&'static str, Field)> {
+    PARAMETERS.into_iter().find(|(known, _)| *known == name)
 }
 
 fn put<'a>(field: &mut Option<Cow<'a, str>>, name: &str, value: Cow<'a, str>) -> Result<(), Problem> {
@@ -128,7 +138,11 @@ mod tests {
         let none = headers(&[]);
         assert!(parse(&none, "a=1&a=2&site_url=x").is_ok());
         for name in ["license_key", "site_url", "domain", "current_version", "build_id"] {
-            assert!(matches!(parse(&none, &format!("{name}=1&{name}=1")), Err(Problem::Malformed(_))), "{name}");
+            let encoded = name.replace('i', "%69").replace('m', "%6D").replace('u', "%75");
+            for (first, second) in [(name, name), (name, &encoded), (&encoded, name)] {
+                let query = format!("{first}=1&{second}=1");
+                assert!(matches!(parse(&none, &query), Err(Problem::Malformed(_))), "{query}");
+            }
         }
     }
 }
