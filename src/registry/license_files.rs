@@ -22,6 +22,9 @@ pub const MAX_COMPLAINTS: usize = 1_000;
 /// Texts of module sets that are remembered; an export has few.
 const MAX_TEXTS: usize = 1_024;
 
+/// No license takes fewer bytes of an export.
+const SHORTEST_LINE: usize = 110;
+
 /// Where a license stands: the number of its file, and the line counted from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
@@ -85,6 +88,8 @@ impl Reading {
 
     fn read_jsonl(&mut self, listed: &Listed, text: &str) -> Vec<Complaint> {
         let mut complaints = Vec::new();
+        // Grown by doubling, a million of them would be moved once more, through memory that has to be cleared first.
+        self.licenses.reserve(text.len() / SHORTEST_LINE);
         for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
             let plain = PlainLine::read(line);
             let modules = plain.as_ref().and_then(|plain| self.texts.get(plain.modules()).cloned());
