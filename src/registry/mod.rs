@@ -163,9 +163,15 @@ impl Registry {
         self.licenses.len()
     }
 
-    /// Whether every number names the same license in `other`.
-    pub fn numbers_as(&self, other: &Self) -> bool {
-        self.licenses().map(|license| license.id).eq(other.licenses().map(|license| license.id))
+    /// How many licenses of `earlier` are not here any more. Where that is none, and both have as many, every number names
+    /// the same license in both.
+    pub fn dropped_since(&self, earlier: &Self) -> usize {
+        let mut ids = self.licenses().map(|license| license.id).peekable();
+        let is_dropped = |license: &&License| {
+            while ids.next_if(|id| *id < license.id).is_some() {}
+            ids.peek() != Some(&license.id)
+        };
+        earlier.licenses().filter(is_dropped).count()
     }
 }
 
@@ -201,15 +207,17 @@ mod tests {
     }
 
     #[test]
-    fn a_license_that_changed_keeps_its_number_and_one_more_may_take_it() {
+    fn a_license_that_changed_is_not_dropped_and_one_that_is_replaced_is() {
         let read =
             |text: &str| Registry::load(folder(&[("plugins/.gitkeep", ""), ("licenses/a.toml", text)]).path()).unwrap();
+        let license = |first: char| LICENSE.replace("'0", &format!("'{first}"));
         let (first, changed) = (read(LICENSE), read(&format!("{LICENSE}sites = 7\n")));
         assert_ne!(first.licenses().next(), changed.licenses().next());
-        assert!(first.numbers_as(&changed));
-        let id = first.licenses().next().unwrap().id.to_string();
-        assert!(!first.numbers_as(&read(&format!("{LICENSE}{}", LICENSE.replace(&id, &"f".repeat(64))))));
-        assert!(!first.numbers_as(&read("\n")));
+        assert_eq!(changed.dropped_since(&first), 0);
+        let (all, some) =
+            (read(&['0', '1', '2', '3'].map(license).concat()), read(&['1', '3', '4'].map(license).concat()));
+        assert_eq!((all.dropped_since(&some), some.dropped_since(&all)), (1, 2));
+        assert_eq!((all.dropped_since(&read("\n")), read("\n").dropped_since(&all)), (0, 4));
     }
 
     #[test]

@@ -149,12 +149,17 @@ impl PartFiles {
         let Some(path) = self.paths.first() else { return Ok(()) };
         let held = service.gate.snapshot();
         let mut next = Snapshot::clone(&held);
+        let mut renumbered = false;
         match self.part {
             Part::Registry => {
                 next.registry = Arc::new(Registry::load_without_notes(path)?);
-                if !forced {
-                    refuse_an_accident(&held.registry, &next.registry)?;
+                let licenses = held.registry.license_count();
+                let dropped = next.registry.dropped_since(&held.registry);
+                // An accident, unless somebody insists.
+                if !forced && dropped * DROP_AT_MOST_ONE_IN > licenses {
+                    return Err(LoadError::DropsLicenses { dropped, held: licenses });
                 }
+                renumbered = dropped > 0 || next.registry.license_count() != licenses;
             }
             Part::Catalog => match Catalog::load(path) {
                 // Still nothing published.
@@ -167,7 +172,6 @@ impl PartFiles {
         }
         // This thread is the only one that replaces the snapshot.
         let licenses = next.registry.license_count();
-        let renumbered = self.part == Part::Registry && !next.registry.numbers_as(&held.registry);
         service.gate.replace(next);
         if renumbered {
             service.limits.count_licenses(licenses);
@@ -183,10 +187,4 @@ fn let_go(held: &Arc<Snapshot>) {
     while Arc::strong_count(held) > 1 && Instant::now() < deadline {
         thread::sleep(LET_GO_PAUSE);
     }
-}
-
-fn refuse_an_accident(held: &Registry, next: &Registry) -> Result<(), LoadError> {
-    let dropped = held.licenses().filter(|license| next.license(&license.id).is_none()).count();
-    let held = held.licenses().count();
-    if dropped * DROP_AT_MOST_ONE_IN > held { Err(LoadError::DropsLicenses { dropped, held }) } else { Ok(()) }
 }
