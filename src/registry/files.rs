@@ -2,14 +2,13 @@
 //!
 //! Decides which files count, and hands over their text only where it is whole.
 
-use std::io::{self, Read as _};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use super::RegistryError;
 use super::complaint::Complaint;
 use super::git::Revision;
-
-const MEBIBYTE: u64 = 1 << 20;
+use super::lines::{Lines, MEBIBYTE, Source};
 
 /// The largest TOML file that is read.
 const MAX_TOML: u64 = 64 * MEBIBYTE;
@@ -92,34 +91,32 @@ impl RegistryFiles {
 
     /// The text of a file, if it is a file, not too large, UTF-8 and whole.
     pub fn text(&self, listed: &Listed) -> Result<String, Complaint> {
-        let complain = |message: String| Err(Complaint::of_file(&listed.file, message));
+        let mut text = String::new();
+        let mut lines = self.lines(listed)?;
+        while let Some((_, line)) = lines.next()? {
+            text += line;
+        }
+        Ok(text)
+    }
+
+    /// The same, line by line.
+    pub fn lines<'a>(&self, listed: &'a Listed) -> Result<Lines<'a>, Complaint> {
+        let complain = |message: &str| Err(Complaint::of_file(&listed.file, message));
         match listed.kind {
             Kind::File => {}
-            Kind::Folder => return complain("a folder has no place here".into()),
-            Kind::Link => return complain("a symbolic link is not followed in a revision".into()),
-            Kind::Special => return complain("not a regular file".into()),
+            Kind::Folder => return complain("a folder has no place here"),
+            Kind::Link => return complain("a symbolic link is not followed in a revision"),
+            Kind::Special => return complain("not a regular file"),
         }
         let limit = if listed.name.ends_with(".jsonl") { MAX_JSONL } else { MAX_TOML };
-        let bytes = match (&self.draft, &self.revision) {
-            (Some((file, text)), _) if *file == listed.file => Ok(text.clone().into_bytes()),
-            (_, Some(revision)) => revision.read(&self.folder, &listed.file, limit),
-            _ => read_file(&listed.file, limit).map_err(|error| error.to_string()),
+        let source = match (&self.draft, &self.revision) {
+            (Some((file, text)), _) if *file == listed.file => Ok(Source::held(text.clone().into_bytes())),
+            (_, Some(revision)) => revision.read(&self.folder, &listed.file, limit).map(Source::held),
+            _ => Source::open(&listed.file, limit).map_err(|error| error.to_string()),
         };
-        match bytes.map(String::from_utf8) {
-            Err(reason) => complain(format!("cannot be read: {reason}")),
-            Ok(Err(error)) => {
-                let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
-                let line_start = valid.iter().rposition(|&byte| byte == b'\n').map_or(0, |newline| newline + 1);
-                let line = valid.iter().filter(|&&byte| byte == b'\n').count() + 1;
-                let (column, message) = (valid.len() - line_start + 1, "not UTF-8".to_owned());
-                Err(Complaint { file: listed.file.clone(), line, column, message })
-            }
-            Ok(Ok(text)) if text.len() as u64 > limit => complain(format!("larger than {} MiB", limit / MEBIBYTE)),
-            // A writer that was interrupted must not make a shorter registry out of a longer one.
-            Ok(Ok(text)) if !text.ends_with('\n') => {
-                complain("the file does not end with a newline: it may be half written".into())
-            }
-            Ok(Ok(text)) => Ok(text),
+        match source {
+            Ok(source) => Ok(Lines::new(listed, source, limit)),
+            Err(reason) => complain(&format!("cannot be read: {reason}")),
         }
     }
 }
@@ -139,13 +136,6 @@ fn list_folder(folder: &Path) -> io::Result<Vec<(String, Kind)>> {
     std::fs::read_dir(folder)?
         .map(|entry| entry.map(|entry| (entry.file_name().to_string_lossy().into_owned(), kind(&entry.path()))))
         .collect()
-}
-
-/// Reads a file, but not much more of it than `limit`.
-fn read_file(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    std::fs::File::open(path)?.take(limit + 1).read_to_end(&mut bytes)?;
-    Ok(bytes)
 }
 
 #[cfg(test)]

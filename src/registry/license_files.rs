@@ -13,6 +13,7 @@ use super::complaint::Complaint;
 use super::document::Table;
 use super::files::{Listed, RegistryFiles};
 use super::license::license;
+use super::lines::Lines;
 use super::plain_line::PlainLine;
 use super::reader::{Reader, array, table};
 
@@ -61,15 +62,12 @@ impl Reading {
     /// Reads one file, whatever the others had.
     pub fn read(&mut self, files: &RegistryFiles, listed: &Listed) {
         self.files.push(listed.file.clone());
-        let complaints = match (files.text(listed), listed.name.rsplit_once('.')) {
-            (Err(complaint), _) => vec![complaint],
-            (Ok(text), Some((_, "toml"))) => self.read_toml(listed, &text),
-            (Ok(text), Some((_, "jsonl"))) => self.read_jsonl(listed, &text),
-            (Ok(_), _) => {
-                vec![Complaint::of_file(&listed.file, "not a license file: its name must end in .toml or .jsonl")]
-            }
+        let complaints = match listed.name.rsplit_once('.') {
+            Some((_, "toml")) => files.text(listed).map(|text| self.read_toml(listed, &text)),
+            Some((_, "jsonl")) => files.lines(listed).map(|lines| self.read_jsonl(listed, lines)),
+            _ => Err(Complaint::of_file(&listed.file, "not a license file: its name must end in .toml or .jsonl")),
         };
-        self.complaints.extend(complaints);
+        self.complaints.extend(complaints.unwrap_or_else(|complaint| vec![complaint]));
     }
 
     fn read_toml(&mut self, listed: &Listed, text: &str) -> Vec<Complaint> {
@@ -86,33 +84,46 @@ impl Reading {
         reader.complaints()
     }
 
-    fn read_jsonl(&mut self, listed: &Listed, text: &str) -> Vec<Complaint> {
+    fn read_jsonl(&mut self, listed: &Listed, mut lines: Lines<'_>) -> Vec<Complaint> {
         let mut complaints = Vec::new();
         // Grown by doubling, a million of them would be moved once more, through memory that has to be cleared first.
-        self.licenses.reserve(text.len() / SHORTEST_LINE);
-        for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-            let plain = PlainLine::read(line);
-            let modules = plain.as_ref().and_then(|plain| self.texts.get(plain.modules()).cloned());
-            let read = plain.as_ref().zip(modules).and_then(|(plain, modules)| plain.license(modules, self.notes));
-            if let Some(license) = read {
-                self.hold(license, index + 1);
-                continue;
+        self.licenses.reserve(lines.bytes() / SHORTEST_LINE);
+        loop {
+            match lines.next() {
+                Ok(None) => return complaints,
+                Ok(Some((number, line))) => complaints.extend(self.read_line(listed, number, line.trim_end())),
+                Err(complaint) => {
+                    complaints.push(complaint);
+                    return complaints;
+                }
             }
-            let (mut reader, table) = Reader::json(&listed.file, index + 1, line);
-            let license = table.and_then(|table| self.take(&mut reader, &table));
-            let modules = license.map(|license| license.modules.clone());
-            if let (Some(modules), Some(plain)) = (modules, plain)
-                && self.texts.len() < MAX_TEXTS
-            {
-                self.texts.insert(plain.modules().to_owned(), modules);
-            }
-            complaints.extend(reader.complaints());
             if complaints.len() >= MAX_COMPLAINTS {
                 complaints.push(Complaint::of_file(&listed.file, "too many mistakes: the rest was not read"));
-                break;
+                return complaints;
             }
         }
-        complaints
+    }
+
+    fn read_line(&mut self, listed: &Listed, number: usize, line: &str) -> Vec<Complaint> {
+        if line.is_empty() {
+            return Vec::new();
+        }
+        let plain = PlainLine::read(line);
+        let modules = plain.as_ref().and_then(|plain| self.texts.get(plain.modules()).cloned());
+        let read = plain.as_ref().zip(modules).and_then(|(plain, modules)| plain.license(modules, self.notes));
+        if let Some(license) = read {
+            self.hold(license, number);
+            return Vec::new();
+        }
+        let (mut reader, table) = Reader::json(&listed.file, number, line);
+        let license = table.and_then(|table| self.take(&mut reader, &table));
+        let modules = license.map(|license| license.modules.clone());
+        if let (Some(modules), Some(plain)) = (modules, plain)
+            && self.texts.len() < MAX_TEXTS
+        {
+            self.texts.insert(plain.modules().to_owned(), modules);
+        }
+        reader.complaints()
     }
 
     fn take(&mut self, reader: &mut Reader<'_>, table: &Table<'_>) -> Option<&License> {

@@ -13,6 +13,7 @@ mod git;
 mod license;
 mod license_files;
 mod licenses;
+mod lines;
 mod plain_line;
 pub mod plugins;
 mod reader;
