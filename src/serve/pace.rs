@@ -111,6 +111,7 @@ impl<S> Paced<S> {
     fn taken(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         if written.is_ready() {
             self.since = Instant::now();
+            self.new_head = false;
             // hyper does not read again after an answer where a read was pending before it, so the timer must be set here.
             let _ = self.poll_overdue(cx);
         }
