@@ -6,7 +6,7 @@
 
 pub mod admin;
 pub mod answer;
-mod buckets;
+pub mod buckets;
 pub mod client;
 pub mod code;
 pub mod connection;
@@ -27,7 +27,7 @@ pub mod problem;
 mod query;
 pub mod reload;
 pub mod request;
-mod response;
+pub mod response;
 pub mod routes;
 mod seats;
 mod secret_file;
