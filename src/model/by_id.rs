@@ -16,12 +16,12 @@ pub trait OfLicense {
     /// Which one.
     fn license_id(&self) -> &LicenseId;
 
-    /// Fetches it from memory, for somebody who will look at it in a moment.
-    fn fetch(&self);
+    /// Prefetches all of it, for somebody who will look at it in a moment.
+    fn prefetch(&self);
 }
 
-/// Fetches the cache line where this begins.
-pub fn fetch<T>(thing: &T) {
+/// Prefetches the cache line where this begins.
+pub fn prefetch_line<T>(thing: &T) {
     prefetch_index(slice::from_ref(thing), 0);
 }
 
@@ -40,7 +40,7 @@ impl<T> Default for ById<T> {
 }
 
 impl<T: OfLicense> ById<T> {
-    /// Takes over what is in the order of its ids, each of them once; at most 2^32.
+    /// Takes over what is in the order of its ids, each of them once; fewer than 2^32.
     pub fn new(held: Vec<T>) -> Self {
         let starts = Starts::new(held.iter().map(T::license_id));
         Self { held, starts }
@@ -59,16 +59,16 @@ impl<T: OfLicense> ById<T> {
         None
     }
 
-    /// Says that the license will be looked up in a while: where that begins to look is far away.
-    pub fn announce(&self, license: &LicenseId) {
-        self.starts.announce(license);
+    /// Prefetches where the look-up of a license begins, which is far away.
+    pub fn prefetch_start(&self, license: &LicenseId) {
+        self.starts.prefetch(license);
     }
 
-    /// Says that the license will be looked up in a moment: what that reads is far away, too. Its number, or a little less.
-    pub fn fetch(&self, license: &LicenseId) -> usize {
+    /// Prefetches what the look-up reads from there, which is far away, too. Returns the license's number, or a little less.
+    pub fn prefetch(&self, license: &LicenseId) -> usize {
         let start = self.starts.of(license);
-        // Every other license stands behind one that begins as it does.
-        self.held.iter().skip(start).take(2).for_each(T::fetch);
+        // One license in three stands behind one that begins as it does.
+        self.held.iter().skip(start).take(2).for_each(T::prefetch);
         start
     }
 
@@ -107,7 +107,7 @@ mod tests {
             self
         }
 
-        fn fetch(&self) {}
+        fn prefetch(&self) {}
     }
 
     proptest::proptest! {
@@ -130,11 +130,25 @@ mod tests {
                 proptest::prop_assert_eq!((table.of(license), table.get(number)), (Some(license), license));
             }
             for other in others.into_iter().map(id) {
-                table.announce(&other);
-                proptest::prop_assert!(table.fetch(&other) <= held.len());
+                table.prefetch_start(&other);
+                proptest::prop_assert!(table.prefetch(&other) <= held.len());
                 proptest::prop_assert_eq!(table.of(&other).is_some(), held.contains(&other));
             }
             proptest::prop_assert!(table.iter().eq(&held) && table.len() == held.len());
         }
+    }
+
+    #[test]
+    fn ids_that_are_no_digests_are_found_too() {
+        let id = |first: u8, last: u16| {
+            let mut bytes = [0; 32];
+            (bytes[0], bytes[30], bytes[31]) = (first, (last >> 8) as u8, last as u8);
+            LicenseId::from_bytes(bytes)
+        };
+        // All in the same beginning but two, of which one's is on the same line.
+        let held: Vec<_> = (0..1_000).map(|last| id(0, last)).chain([id(7, 0), id(255, 0)]).collect();
+        let table = ById::new(held.clone());
+        assert!(held.iter().enumerate().all(|(number, license)| table.find(license) == Some(number)));
+        assert!([id(0, 1_000), id(1, 0), id(7, 1), id(8, 0), id(255, 1)].iter().all(|id| table.find(id).is_none()));
     }
 }

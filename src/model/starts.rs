@@ -23,14 +23,14 @@ const LINE: usize = 60;
 struct Line {
     /// The rank of the first.
     base: u32,
-    /// How far each is behind it. Ids are digests, so it is some 60 at most; of others, 255 may say too little.
+    /// How far each is behind it. Ids are digests, so it is seldom 100; of others, 255 may say too little.
     distances: [u8; LINE],
 }
 
 const _: () = assert!(size_of::<Line>() == 64);
 
 impl Starts {
-    /// The beginnings of ids that are in order, at most 2^32.
+    /// The beginnings of ids that are in order, fewer than 2^32.
     pub fn new<'a>(ids: impl ExactSizeIterator<Item = &'a LicenseId>) -> Self {
         let count = ids.len();
         let bits = count.checked_ilog2().map_or(0, |bits| bits + 1);
@@ -43,7 +43,7 @@ impl Starts {
         starts
     }
 
-    /// The ids with the `next` beginnings, to `last`, have this rank or a higher one.
+    /// The beginnings from `next` to `last` are at `rank`.
     fn fill(&mut self, next: &mut usize, last: usize, rank: usize) {
         while *next <= last {
             if next.is_multiple_of(LINE) {
@@ -55,12 +55,12 @@ impl Starts {
         }
     }
 
-    /// Says that it will be asked about an id in a moment.
-    pub fn announce(&self, id: &LicenseId) {
+    /// Prefetches what tells where an id begins.
+    pub fn prefetch(&self, id: &LicenseId) {
         prefetch_index(&self.lines, first_bits(id, self.bits) / LINE);
     }
 
-    /// The rank of the first id that begins as this one does, or of one before it.
+    /// A rank before which no id begins as this one does: of the first that does, or of one not far before it.
     pub fn of(&self, id: &LicenseId) -> usize {
         let place = first_bits(id, self.bits);
         self.lines.get(place / LINE).map_or(0, |line| line.base as usize + usize::from(line.distances[place % LINE]))

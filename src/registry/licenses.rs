@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::model::by_id::{ById, OfLicense, fetch};
+use crate::model::by_id::{ById, OfLicense, prefetch_line};
 use crate::model::license::License;
 use crate::model::license_key::LicenseId;
 
@@ -34,8 +34,8 @@ impl OfLicense for Held {
         &self.0.id
     }
 
-    fn fetch(&self) {
-        fetch(self);
+    fn prefetch(&self) {
+        prefetch_line(self);
     }
 }
 
@@ -58,14 +58,14 @@ impl Licenses {
         self.held.find(id)
     }
 
-    /// Says that the license will be looked up in a while.
-    pub fn announce(&self, id: &LicenseId) {
-        self.held.announce(id);
+    /// Prefetches where the look-up of a license begins.
+    pub fn prefetch_start(&self, id: &LicenseId) {
+        self.held.prefetch_start(id);
     }
 
-    /// Says that the license will be looked up in a moment. Its number, or a little less.
-    pub fn fetch(&self, id: &LicenseId) -> usize {
-        self.held.fetch(id)
+    /// Prefetches what the look-up reads from there. Returns the license's number, or a little less.
+    pub fn prefetch(&self, id: &LicenseId) -> usize {
+        self.held.prefetch(id)
     }
 
     /// The license of that number, as [`Self::find`] gave it.

@@ -1,6 +1,6 @@
 //! The registry: what the vendor decides, read from `plugins/` and `licenses/`.
 //!
-//! `files` finds the text, `document` places every value, `reader` takes typed fields off it and collects complaints,
+//! `files` finds the text and `lines` reads it, `document` places every value, `reader` takes typed fields off it and collects complaints,
 //! `plugins` and `licenses` make model values of them; `edit` writes licenses. The server takes a [`Registry`], all or
 //! nothing; the build takes [plugin entries](plugins::load) one by one.
 
@@ -128,20 +128,20 @@ impl Registry {
         self.find(id).map(|(_, license)| license)
     }
 
-    /// Says that the license will be looked up in a while.
-    pub fn announce(&self, id: &LicenseId) {
-        self.licenses.announce(id);
-    }
-
-    /// Says that the license will be looked up in a moment. Its number, or a little less.
-    pub fn fetch(&self, id: &LicenseId) -> usize {
-        self.licenses.fetch(id)
-    }
-
-    /// The same, and its number: its rank among all licenses, below [`Self::license_count`].
+    /// The license with that id, and its number: its rank among all licenses, below [`Self::license_count`].
     pub fn find(&self, id: &LicenseId) -> Option<(usize, &License)> {
         let number = self.licenses.find(id)?;
         Some((number, self.licenses.get(number)))
+    }
+
+    /// Prefetches where the look-up of a license begins.
+    pub fn prefetch_start(&self, id: &LicenseId) {
+        self.licenses.prefetch_start(id);
+    }
+
+    /// Prefetches what the look-up reads from there. Returns the license's number, or a little less.
+    pub fn prefetch(&self, id: &LicenseId) -> usize {
+        self.licenses.prefetch(id)
     }
 
     /// Where a license stands: its file, and its line counted from 1.

@@ -29,8 +29,8 @@ impl Buckets {
         Self { limiter: RateLimiter::new(quota, row.clone(), Ticks), row, refused }
     }
 
-    /// Says that something will be taken from the bucket at this place in a moment, or from one beside it.
-    pub fn announce(&self, place: usize) {
+    /// Prefetches the bucket at this place, and mostly those beside it.
+    pub fn prefetch(&self, place: usize) {
         prefetch_index(&self.row.0, place);
     }
 

@@ -79,16 +79,16 @@ impl Gate {
         self.snapshot.store(Arc::new(snapshot));
     }
 
-    /// Says that it will be asked about a license in a while.
-    pub fn announce(&self, snapshot: &Snapshot, id: &LicenseId) {
-        snapshot.registry.announce(id);
-        self.bindings.announce(id);
+    /// Prefetches where the look-ups of a license begin.
+    pub fn prefetch_starts(&self, snapshot: &Snapshot, id: &LicenseId) {
+        snapshot.registry.prefetch_start(id);
+        self.bindings.prefetch_start(id);
     }
 
-    /// Says that it will be asked about a license in a moment. The license's number, or a little less.
-    pub fn fetch(&self, snapshot: &Snapshot, id: &LicenseId) -> usize {
-        self.bindings.fetch(id);
-        snapshot.registry.fetch(id)
+    /// Prefetches what the look-ups read from there. Returns the license's number, or a little less.
+    pub fn prefetch(&self, snapshot: &Snapshot, id: &LicenseId) -> usize {
+        self.bindings.prefetch(id);
+        snapshot.registry.prefetch(id)
     }
 
     /// The store of bindings.

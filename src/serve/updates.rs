@@ -39,12 +39,12 @@ pub fn reply(
     let question = parse(headers, query)?;
     let id = license_id(question.license_key.as_deref()).map_err(|problem| failed(service, address, problem))?;
     let snapshot = service.gate.glance();
-    service.gate.announce(&snapshot, &id);
+    service.gate.prefetch_starts(&snapshot, &id);
     let site_url = question.site_url.or(question.domain).ok_or(Problem::MissingField("site_url"))?;
     let host = site_host(&site_url, service.local_hosts)?;
     at_most(MAX_VERSION, "current_version", question.current_version.as_deref())?;
-    let asked = service.limits.licenses();
-    asked.announce(service.gate.fetch(&snapshot, &id));
+    let buckets = service.limits.licenses();
+    buckets.prefetch(service.gate.prefetch(&snapshot, &id));
     let build_id = build_id(question.build_id.as_deref())?;
     service.limits.check_address(address)?;
 
@@ -54,7 +54,7 @@ pub fn reply(
     let sighting = Sighting { time: Utc::now(), build_id, plugin_version: None, current_version };
     // One after the other: what each waits for from memory comes at the same time.
     let (found, bound) = (snapshot.registry.find(&id), service.gate.bindings().of(&id));
-    let license = not_too_often(&asked, found)?;
+    let license = not_too_often(&buckets, found)?;
     let asker = Asker { id: &id, license, host: &host, sighting };
     let decided = service.gate.manifest(&snapshot, &asker, &bound, slug, current.as_ref());
     let code = match &decided {

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use foldhash::fast::FixedState;
 
 use crate::model::binding::{Binding, Sighting, Stored};
-use crate::model::by_id::{OfLicense, fetch};
+use crate::model::by_id::{OfLicense, prefetch_line};
 use crate::model::license_key::LicenseId;
 use crate::model::site_host::SiteHost;
 
@@ -85,9 +85,9 @@ impl OfLicense for LicenseBindings {
         &self.license
     }
 
-    fn fetch(&self) {
-        fetch(&self.license);
-        fetch(&self.said);
+    fn prefetch(&self) {
+        prefetch_line(&self.license);
+        prefetch_line(&self.said);
     }
 }
 

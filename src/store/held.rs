@@ -76,14 +76,14 @@ impl Held {
         Self { settled, shards: std::array::from_fn(|_| RwLock::default()) }
     }
 
-    /// Says that a license's bindings will be asked for in a while.
-    pub(super) fn announce(&self, license: &LicenseId) {
-        self.settled.announce(license);
+    /// Prefetches where the look-up of a license's bindings begins.
+    pub(super) fn prefetch_start(&self, license: &LicenseId) {
+        self.settled.prefetch_start(license);
     }
 
-    /// Says that a license's bindings will be asked for in a moment.
-    pub(super) fn fetch(&self, license: &LicenseId) {
-        self.settled.fetch(license);
+    /// Prefetches what the look-up reads from there.
+    pub(super) fn prefetch(&self, license: &LicenseId) {
+        self.settled.prefetch(license);
     }
 
     /// The durable bindings of a license in the order of binding.

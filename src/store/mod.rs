@@ -50,11 +50,11 @@ pub trait Bindings: Send + Sync {
     /// The durable bindings of a license. Costs a look-up in memory.
     fn of(&self, license: &LicenseId) -> Bound<'_>;
 
-    /// Says that a license's bindings will be asked for in a while, for those who can make use of it.
-    fn announce(&self, _license: &LicenseId) {}
+    /// Prefetches where the look-up of a license's bindings begins, for those who can make use of it.
+    fn prefetch_start(&self, _license: &LicenseId) {}
 
-    /// Says that they will be asked for in a moment.
-    fn fetch(&self, _license: &LicenseId) {}
+    /// Prefetches what the look-up reads from there.
+    fn prefetch(&self, _license: &LicenseId) {}
 
     /// Binds `host` where it is not bound yet and there is room ([`License::seat`]).
     ///
@@ -216,12 +216,12 @@ impl Bindings for Store {
         self.held.of(license)
     }
 
-    fn announce(&self, license: &LicenseId) {
-        self.held.announce(license);
+    fn prefetch_start(&self, license: &LicenseId) {
+        self.held.prefetch_start(license);
     }
 
-    fn fetch(&self, license: &LicenseId) {
-        self.held.fetch(license);
+    fn prefetch(&self, license: &LicenseId) {
+        self.held.prefetch(license);
     }
 
     fn bind<'a>(&'a self, license: &'a License, host: &'a SiteHost, now: DateTime<Utc>) -> BindFuture<'a> {
