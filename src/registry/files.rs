@@ -1,6 +1,6 @@
 //! Where the registry's text comes from: a folder, or one revision of the git repository the folder lies in.
 //!
-//! Decides which files count, and hands over their text only where it is whole.
+//! Decides which files count; `lines` sees to it that they are whole.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -99,7 +99,7 @@ impl RegistryFiles {
         Ok(text)
     }
 
-    /// The same, line by line.
+    /// The same, line by line: whether the file is whole, its last line tells.
     pub fn lines<'a>(&self, listed: &'a Listed) -> Result<Lines<'a>, Complaint> {
         let complain = |message: &str| Err(Complaint::of_file(&listed.file, message));
         match listed.kind {

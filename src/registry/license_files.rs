@@ -65,7 +65,9 @@ impl Reading {
         let complaints = match listed.name.rsplit_once('.') {
             Some((_, "toml")) => files.text(listed).map(|text| self.read_toml(listed, &text)),
             Some((_, "jsonl")) => files.lines(listed).map(|lines| self.read_jsonl(listed, lines)),
-            _ => Err(Complaint::of_file(&listed.file, "not a license file: its name must end in .toml or .jsonl")),
+            _ => files.lines(listed).and_then(|_| {
+                Err(Complaint::of_file(&listed.file, "not a license file: its name must end in .toml or .jsonl"))
+            }),
         };
         self.complaints.extend(complaints.unwrap_or_else(|complaint| vec![complaint]));
     }
@@ -86,12 +88,12 @@ impl Reading {
 
     fn read_jsonl(&mut self, listed: &Listed, mut lines: Lines<'_>) -> Vec<Complaint> {
         let mut complaints = Vec::new();
-        // Grown by doubling, a million of them would be moved once more, through memory that has to be cleared first.
-        self.licenses.reserve(lines.bytes() / SHORTEST_LINE);
+        // Room for all at once: growing would move a million of them. It is no harm where there is none yet.
+        let _ = self.licenses.try_reserve(lines.bytes() / SHORTEST_LINE);
         loop {
             match lines.next() {
                 Ok(None) => return complaints,
-                Ok(Some((number, line))) => complaints.extend(self.read_line(listed, number, line.trim_end())),
+                Ok(Some((number, line))) => complaints.extend(self.read_line(listed, number, without_end(line))),
                 Err(complaint) => {
                     complaints.push(complaint);
                     return complaints;
@@ -105,7 +107,7 @@ impl Reading {
     }
 
     fn read_line(&mut self, listed: &Listed, number: usize, line: &str) -> Vec<Complaint> {
-        if line.is_empty() {
+        if line.trim().is_empty() {
             return Vec::new();
         }
         let plain = PlainLine::read(line);
@@ -141,4 +143,9 @@ impl Reading {
         let place = Place { file: self.files.len() as u32 - 1, line: line as u32 };
         self.licenses.push((license, place));
     }
+}
+
+fn without_end(line: &str) -> &str {
+    let line = line.strip_suffix('\n').unwrap_or(line);
+    line.strip_suffix('\r').unwrap_or(line)
 }

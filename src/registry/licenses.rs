@@ -165,6 +165,29 @@ mod tests {
             let (licenses, complaints) = load(&[("a.toml", &text[..length])]);
             assert!(!complaints.is_empty() && licenses.len() == 0, "{:?}", &text[..length]);
         }
+        let line = format!("{{\"id\":\"{ID}\",\"expires\":\"2027-12-31\",\"modules\":{{\"a\":[]}}}}\n");
+        let lines = format!("{line}{}", line.replace("00112233", "10112233"));
+        for length in (0..lines.len()).filter(|length| *length != line.len()) {
+            assert_eq!(load(&[("a.jsonl", &lines[..length])]).1.len(), 1, "{:?}", &lines[..length]);
+        }
+    }
+
+    #[test]
+    fn lines_may_be_blank_and_end_as_they_do_elsewhere_but_not_in_other_blanks() {
+        let line =
+            |first: u8| format!("{{\"id\":\"{first:064x}\",\"expires\":\"2027-12-31\",\"modules\":{{\"a\":[]}}}}");
+        let (licenses, complaints) = load(&[("a.jsonl", &format!("\n{}\r\n \t\n{} \n", line(1), line(2)))]);
+        assert_eq!((licenses.len(), complaints), (2, vec![]));
+        let (_, complaints) = load(&[("a.jsonl", &format!("{}\u{a0}\n", line(1)))]);
+        assert!(complaints[0].starts_with("a.jsonl:1:"), "{complaints:?}");
+    }
+
+    #[test]
+    fn a_folder_has_no_place_among_license_files() {
+        let registry = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(registry.path().join("licenses/old")).unwrap();
+        let (_, complaints) = Licenses::load(&RegistryFiles::folder(registry.path()), Notes::Kept).unwrap();
+        assert!(complaints[0].to_string().ends_with("old: a folder has no place here"), "{complaints:?}");
     }
 
     #[test]

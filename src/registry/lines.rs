@@ -1,5 +1,5 @@
-//! The lines of a registry file, handed over one after the other and only as far as they are whole: an export of a million
-//! licenses need not be in memory with all that is read from it.
+//! The lines of a registry file, one after the other: an export of a million licenses need not be in memory with all that is
+//! read from it. Only the last one tells whether the file is whole.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Cursor, Read as _};
@@ -13,7 +13,7 @@ pub const MEBIBYTE: u64 = 1 << 20;
 /// As much of a file is read at once.
 const PIECE: usize = 256 * 1024;
 
-/// Where a file's bytes come from, and about how many there are.
+/// Where a file's bytes come from, and how many there are.
 pub struct Source {
     from: Box<dyn BufRead>,
     length: u64,
@@ -50,18 +50,20 @@ impl<'a> Lines<'a> {
         Self { listed, source, limit, read: 0, number: 0, line: Vec::new() }
     }
 
-    /// About how many bytes all of them are.
+    /// How many bytes all of them are.
     pub fn bytes(&self) -> usize {
         self.source.length.min(self.limit) as usize
     }
 
-    /// The next line with its end, and its number from 1; `None` behind the last one.
+    /// The next line with its end, and its number from 1; `None` behind the last one of a file that is whole. After a
+    /// complaint, what was read before is worth nothing.
     pub fn next(&mut self) -> Result<Option<(usize, &str)>, Complaint> {
         let complain = |message: String| Err(Complaint::of_file(&self.listed.file, message));
         self.line.clear();
         match self.source.from.read_until(b'\n', &mut self.line) {
             Err(error) => return complain(format!("cannot be read: {error}")),
-            Ok(0) if self.number > 0 => return Ok(None),
+            Ok(0) if self.number > 0 && self.read == self.source.length => return Ok(None),
+            Ok(0) if self.number > 0 => return complain("it changed while it was read".into()),
             Ok(length) => self.read += length as u64,
         }
         if self.read > self.limit {
@@ -78,6 +80,64 @@ impl<'a> Lines<'a> {
                 let (file, line, column) = (self.listed.file.clone(), self.number, error.valid_up_to() + 1);
                 Err(Complaint { file, line, column, message: "not UTF-8".to_owned() })
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::registry::files::RegistryFiles;
+
+    /// The lines with their numbers, and the complaint.
+    fn read(text: &[u8], limit: u64) -> (Vec<(usize, String)>, Option<String>) {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("licenses")).unwrap();
+        std::fs::write(folder.path().join("licenses/a.jsonl"), text).unwrap();
+        let listed = &RegistryFiles::folder(folder.path()).list("licenses").unwrap()[0];
+        let mut lines = Lines::new(listed, Source::open(&listed.file, limit).unwrap(), limit);
+        let mut read = Vec::new();
+        loop {
+            match lines.next() {
+                Ok(Some((number, line))) => read.push((number, line.to_owned())),
+                Ok(None) => return (read, None),
+                Err(complaint) => {
+                    return (read, complaint.to_string().rsplit_once("a.jsonl:").map(|(_, end)| end.into()));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn lines_come_with_their_ends_and_numbers_up_to_the_limit() {
+        let lines = [(1, "a\r\n".to_owned()), (2, "\n".to_owned()), (3, "ä\n".to_owned())];
+        let text = "a\r\n\nä\n".as_bytes();
+        assert_eq!(read(text, text.len() as u64), (lines.to_vec(), None));
+        let (before, complaint) = read(text, text.len() as u64 - 1);
+        assert_eq!((&before[..], complaint.as_deref()), (&lines[..2], Some(" larger than 0 MiB")));
+    }
+
+    #[test]
+    fn a_file_that_is_not_whole_or_no_text_is_complained_about_with_its_place() {
+        let end = " the file does not end with a newline: it may be half written";
+        for (text, complaint) in [(&b""[..], end), (b"a\nb", end), (b"a\nb\nc\xff\n", "3:2: not UTF-8")] {
+            assert_eq!(read(text, 100).1.as_deref(), Some(complaint));
+        }
+    }
+
+    #[test]
+    fn a_file_that_grows_or_shrinks_meanwhile_is_complained_about() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(&file, "a\nb\n").unwrap();
+        for length in [3, 5] {
+            let source = Source { length, ..Source::open(file.path(), 100).unwrap() };
+            let folder = tempfile::tempdir().unwrap();
+            std::fs::create_dir(folder.path().join("licenses")).unwrap();
+            std::fs::write(folder.path().join("licenses/a.jsonl"), "").unwrap();
+            let listed = &RegistryFiles::folder(folder.path()).list("licenses").unwrap()[0];
+            let mut lines = Lines::new(listed, source, 100);
+            assert!(lines.next().is_ok() && lines.next().is_ok());
+            assert!(lines.next().unwrap_err().to_string().ends_with("a.jsonl: it changed while it was read"));
         }
     }
 }
