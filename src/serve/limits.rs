@@ -46,10 +46,14 @@ impl Limits {
         }
     }
 
-    /// Licenses have other numbers now, below this one: their buckets start anew.
-    pub fn count_licenses(&self, licenses: usize) {
-        let refused = Arc::clone(&self.refused[Limit::License.place()]);
-        self.licenses.store(Arc::new(Buckets::new(self.per_license, licenses, refused)));
+    /// Full buckets for so many licenses.
+    pub fn new_buckets(&self, licenses: usize) -> Buckets {
+        Buckets::new(self.per_license, licenses, Arc::clone(&self.refused[Limit::License.place()]))
+    }
+
+    /// Licenses have other numbers now, and new buckets.
+    pub fn renumber(&self, buckets: Buckets) {
+        self.licenses.store(Arc::new(buckets));
     }
 
     /// Whether `address` may ask now; it is counted.
@@ -57,8 +61,7 @@ impl Limits {
         self.addresses.take(address)
     }
 
-    /// The buckets of licenses, by their numbers. One has none while it has another number before or after a reload: it may be
-    /// asked about.
+    /// The buckets of licenses, by their numbers. For a moment while a reload renumbers them, one may have another's, or none.
     pub fn licenses(&self) -> Guard<Arc<Buckets>> {
         self.licenses.load()
     }
@@ -131,7 +134,7 @@ mod tests {
     fn limits(address: u32, license: u32) -> Limits {
         let per_minute = |number| NonZeroU32::new(number).unwrap();
         let limits = Limits::new(per_minute(address), per_minute(license), per_minute(1));
-        limits.count_licenses(2);
+        limits.renumber(limits.new_buckets(2));
         limits
     }
 
@@ -156,7 +159,7 @@ mod tests {
         assert_eq!(limits.licenses().take(1), Err(Problem::TooManyRequests(30)));
         assert_eq!(limits.licenses().take(0), Ok(()), "another license is not affected");
         assert_eq!(limits.licenses().take(2), Ok(()), "a number from before a reload");
-        limits.count_licenses(2);
+        limits.renumber(limits.new_buckets(2));
         assert_eq!(limits.licenses().take(1), Ok(()));
         assert_eq!(limits.refused(Limit::License), 1);
     }

@@ -132,7 +132,7 @@ impl Server {
             health.note(Part::Catalog, State::Failing, Some(ErrorChain(&fault).first_line()), Utc::now());
         }
         let limits = Limits::new(config.requests_per_minute, config.requests_per_license, config.failures_per_minute);
-        limits.count_licenses(snapshot.registry.license_count());
+        limits.renumber(limits.new_buckets(snapshot.registry.license_count()));
         let service = Arc::new(Service {
             limits,
             gate: Gate::new(snapshot, bindings, config.local_hosts),

@@ -149,7 +149,7 @@ impl PartFiles {
         let Some(path) = self.paths.first() else { return Ok(()) };
         let held = service.gate.snapshot();
         let mut next = Snapshot::clone(&held);
-        let mut renumbered = false;
+        let mut new_buckets = None;
         match self.part {
             Part::Registry => {
                 next.registry = Arc::new(Registry::load_without_notes(path)?);
@@ -159,7 +159,8 @@ impl PartFiles {
                 if !forced && dropped * DROP_AT_MOST_ONE_IN > licenses {
                     return Err(LoadError::DropsLicenses { dropped, held: licenses });
                 }
-                renumbered = dropped > 0 || next.registry.license_count() != licenses;
+                let now = next.registry.license_count();
+                new_buckets = (dropped > 0 || now != licenses).then(|| service.limits.new_buckets(now));
             }
             Part::Catalog => match Catalog::load(path) {
                 // Still nothing published.
@@ -171,10 +172,9 @@ impl PartFiles {
             Part::Store => {}
         }
         // This thread is the only one that replaces the snapshot.
-        let licenses = next.registry.license_count();
         service.gate.replace(next);
-        if renumbered {
-            service.limits.count_licenses(licenses);
+        if let Some(buckets) = new_buckets {
+            service.limits.renumber(buckets);
         }
         let_go(&held);
         Ok(())

@@ -296,10 +296,20 @@ fn a_license_asked_about_too_often_and_a_guesser_are_told_to_come_back() {
     assert_eq!(server.validate(&other, "a.com").code(), "ok", "another license is not affected");
     instance.write_licenses(&[license.toml("grace_period_hours = 9"), other.toml("")]);
     let reloads = || server.metric("countersign_reloads_total{part=\"registry\",result=\"done\"}");
-    let before = reloads();
-    server.signal("HUP");
-    eventually("the registry is read again", Duration::from_secs(10), || reloads() > before);
+    let reload = || {
+        let before = reloads();
+        server.signal("HUP");
+        eventually("the registry is read again", Duration::from_secs(10), || reloads() > before);
+    };
+    reload();
     assert_eq!(server.validate(&license, "a.com").code(), "too_many_requests", "a reload forgets nothing");
+    let third = License::new();
+    instance.write_licenses(&[license.toml(""), third.toml("")]);
+    reload();
+    for known in [&license, &third] {
+        assert_eq!(server.validate(known, "a.com").code(), "ok", "licenses have other numbers, and new buckets");
+        assert_eq!(server.validate(known, "a.com").code(), "too_many_requests");
+    }
 
     assert_eq!(server.validate(&License::new(), "a.com").code(), "unknown_license");
     assert_eq!(server.ask(&json!({ "license_key": "guess" })).code(), "malformed_license_key");
