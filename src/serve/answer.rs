@@ -35,12 +35,12 @@ pub type Sending = http::Response<Content>;
 pub type Answering<'a> = Either<Ready<Sending>, BoxFuture<'a, Sending>>;
 
 /// An answer that is there, for a request that had these headers.
-pub fn at_once<'a>(response: Response, headers: HeaderMap) -> Answering<'a> {
+pub fn ready_answer<'a>(response: Response, headers: HeaderMap) -> Answering<'a> {
     Either::Left(ready(response.into_http(headers)))
 }
 
 /// An answer that has to be waited for.
-pub fn later<'a>(answer: impl Future<Output = Sending> + Send + 'a) -> Answering<'a> {
+pub fn boxed_answer<'a>(answer: impl Future<Output = Sending> + Send + 'a) -> Answering<'a> {
     Either::Right(answer.boxed())
 }
 

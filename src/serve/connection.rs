@@ -23,13 +23,13 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 use warp::http::{HeaderMap, Request};
 
-use super::answer::{Answer, Answering, at_once, later};
+use super::answer::{Answer, Answering, boxed_answer, ready_answer};
 use super::client::Proxies;
 use super::code::Code;
 use super::metrics::{Metrics, Operation, Refused, TimedOut};
 use super::pace::{Paced, Patience, Phase};
 use super::problem::Problem;
-use super::response::{Besides, Response};
+use super::response::{ExtraHeader, Response};
 use super::tls::{TlsAcceptor, TlsStream};
 use super::turn::Turn;
 
@@ -138,10 +138,10 @@ impl<A: Answer> Connections<A> {
                 .unwrap_or_else(|panic| Some(panicked(panic))),
         };
         match answered {
-            Some(response) => at_once(response, mem::take(request.headers_mut())),
+            Some(response) => ready_answer(response, mem::take(request.headers_mut())),
             None => {
                 let answer = AssertUnwindSafe(async move { self.routes.later(client, request).await }).catch_unwind();
-                later(
+                boxed_answer(
                     answer.map(move |answered| {
                         answered.unwrap_or_else(|panic| panicked(panic).into_http(HeaderMap::new()))
                     }),
@@ -157,7 +157,7 @@ impl<A: Answer> Connections<A> {
     /// The answer to somebody who speaks in the clear where TLS is spoken.
     fn use_tls(&self) -> Answering<'_> {
         let response = self.refuse(Problem::Malformed("This port speaks TLS: ask it with https://.".to_owned()));
-        at_once(Response { besides: Some(Besides::Close), ..response }, HeaderMap::new())
+        ready_answer(Response { extra: Some(ExtraHeader::Close), ..response }, HeaderMap::new())
     }
 }
 
@@ -211,5 +211,66 @@ async fn open(tls: &TlsAcceptor, stream: TcpStream) -> io::Result<Opened> {
         0 => Err(io::ErrorKind::UnexpectedEof.into()),
         _ if first[0] == TLS_HANDSHAKE => Ok(Opened::Secret(Box::new(tls.accept(stream).await?))),
         _ => Ok(Opened::Clear(stream)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
+    use super::super::answer::Sending;
+    use super::super::response::JSON;
+    use super::*;
+
+    struct Panicking;
+
+    impl Answer for Panicking {
+        fn at_once(&self, _client: IpAddr, head: &Request<Incoming>) -> Option<Response> {
+            match head.uri().path() {
+                "/now" => panic!("on purpose"),
+                "/later" => None,
+                _ => Some(JSON.answer("{}")),
+            }
+        }
+
+        async fn later(&self, _client: IpAddr, _request: Request<Incoming>) -> Sending {
+            panic!("on purpose")
+        }
+    }
+
+    #[tokio::test]
+    async fn a_panic_is_an_answer_and_the_connection_goes_on() {
+        let patience = Duration::from_secs(10);
+        let connections = Connections {
+            routes: Panicking,
+            tls: None,
+            handshake_timeout: patience,
+            patience: Patience { header: patience, idle: patience, write: patience },
+            proxies: Proxies::default(),
+            metrics: Arc::default(),
+        };
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (stream, peer) = listener.accept().await.unwrap();
+        let (_closing, closed) = watch::channel(());
+        let asking = async move {
+            for (path, status) in [("/", "200"), ("/now", "500"), ("/later", "500"), ("/", "200")] {
+                let request = format!("GET {path} HTTP/1.1\r\nHost: a\r\nCookie: secret\r\n\r\n");
+                client.write_all(request.as_bytes()).await.unwrap();
+                let mut answer = Vec::new();
+                while !answer.ends_with(b"}") {
+                    assert!(client.read_buf(&mut answer).await.unwrap() > 0, "{path}: closed");
+                }
+                let answer = String::from_utf8(answer).unwrap();
+                assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{path}: {answer}");
+                assert!(!answer.contains("secret") && !answer.contains("cookie"), "{answer}");
+            }
+        };
+        tokio::join!(connections.serve(stream, peer, closed), asking);
+        let outcomes = &connections.metrics.requests.of(Operation::Public).outcomes;
+        assert_eq!(outcomes.all().find(|(code, _)| *code == Code::Internal), Some((Code::Internal, 2)));
     }
 }

@@ -14,7 +14,7 @@ use warp::http::StatusCode;
 
 use super::code::Code;
 use super::label::Label;
-use super::response::{Besides, ContentType, Response};
+use super::response::{ContentType, ExtraHeader, Response};
 use crate::counting::SharedBytes;
 use crate::model::entitlement::Refusal;
 use crate::model::license_key::LicenseKeyError;
@@ -163,15 +163,15 @@ impl Problem {
         }
     }
 
-    /// What the status says besides.
-    fn besides(&self) -> Option<Besides> {
+    /// What the status alone does not say.
+    fn extra(&self) -> Option<ExtraHeader> {
         match self {
-            Self::MethodNotAllowed(allowed) => Some(Besides::Allow(allowed)),
-            Self::TooManyRequests(seconds) => Some(Besides::RetryAfter(*seconds)),
-            Self::Overloaded => Some(Besides::RetryAfter(RETRY_AFTER_OVERLOAD)),
-            Self::StoreUnavailable => Some(Besides::RetryAfter(RETRY_AFTER_STORE)),
+            Self::MethodNotAllowed(allowed) => Some(ExtraHeader::Allow(allowed)),
+            Self::TooManyRequests(seconds) => Some(ExtraHeader::RetryAfter(*seconds)),
+            Self::Overloaded => Some(ExtraHeader::RetryAfter(RETRY_AFTER_OVERLOAD)),
+            Self::StoreUnavailable => Some(ExtraHeader::RetryAfter(RETRY_AFTER_STORE)),
             // The rest of such a request is still on its way and nobody will read it.
-            Self::RequestTimeout | Self::PayloadTooLarge(_) => Some(Besides::Close),
+            Self::RequestTimeout | Self::PayloadTooLarge(_) => Some(ExtraHeader::Close),
             _ => None,
         }
     }
@@ -194,7 +194,7 @@ impl Problem {
             Self::Refused(refusal) => refusal_body(refusal),
             _ => self.document(request_id),
         };
-        Response { status, besides: self.besides(), ..PROBLEM.answer(body) }
+        Response { status, extra: self.extra(), ..PROBLEM.answer(body) }
     }
 
     fn document(&self, request_id: Option<Uuid>) -> Bytes {

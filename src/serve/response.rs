@@ -1,8 +1,11 @@
-//! An answer of our own, whole: small, because it is handed on some times, and with headers only when it goes out.
+//! An answer of our own, whole: small, because it is handed on several times, and with headers only when it goes out.
 
 use bytes::Bytes;
 use warp::http::{self, HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use warp::{Reply, reply};
+
+/// Room for so many headers is kept from one request to the next: what sites and proxies send.
+const KEPT_HEADERS: usize = 24;
 
 /// An answer, whole.
 #[derive(Debug)]
@@ -11,8 +14,8 @@ pub struct Response {
     pub status: StatusCode,
     /// What the body is.
     pub content_type: ContentType,
-    /// What a status says besides.
-    pub besides: Option<Besides>,
+    /// What few answers say, too.
+    pub extra: Option<ExtraHeader>,
     /// The body.
     pub body: Bytes,
 }
@@ -26,7 +29,7 @@ pub const JSON: ContentType = ContentType("application/json");
 
 /// A header that few answers have.
 #[derive(Clone, Copy, Debug)]
-pub enum Besides {
+pub enum ExtraHeader {
     /// The methods an address takes.
     Allow(&'static str),
     /// Seconds until it is worth asking again.
@@ -38,18 +41,22 @@ pub enum Besides {
 impl ContentType {
     /// An answer of this type, 200.
     pub fn answer(self, body: impl Into<Bytes>) -> Response {
-        Response { status: StatusCode::OK, content_type: self, besides: None, body: body.into() }
+        Response { status: StatusCode::OK, content_type: self, extra: None, body: body.into() }
     }
 }
 
 impl Response {
-    /// The answer on the wire. Its headers take the place of those in `headers`, which is there already and as large as the
-    /// request's. Nobody on the way may keep it for others (RFC 9111 section 5.2.2.5).
+    /// The answer on the wire. Its headers take the place of the request's in `headers`, whose memory is there already. Nobody on the way may keep it for others (RFC 9111 section 5.2.2.5).
     pub fn into_http<B: From<Bytes>>(self, mut headers: HeaderMap) -> http::Response<B> {
+        // SECURITY: hyper keeps this memory for the connection's next request. It never shrinks, and a client that sends a
+        // hundred headers once would hold 20 kB as long as it likes.
+        if headers.capacity() > KEPT_HEADERS || headers.len() > headers.keys_len() {
+            headers = HeaderMap::new();
+        }
         headers.clear();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(self.content_type.0));
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-        if let Some((name, value)) = self.besides.map(Besides::header) {
+        if let Some((name, value)) = self.extra.map(ExtraHeader::header) {
             headers.insert(name, value);
         }
         let mut response = http::Response::new(self.body.into());
@@ -59,7 +66,7 @@ impl Response {
     }
 }
 
-impl Besides {
+impl ExtraHeader {
     fn header(self) -> (HeaderName, HeaderValue) {
         match self {
             Self::Allow(methods) => (header::ALLOW, HeaderValue::from_static(methods)),
@@ -83,7 +90,7 @@ mod tests {
     fn nothing_of_a_request_stands_in_its_answer() {
         let cookie = || (header::COOKIE, HeaderValue::from_static("secret"));
         let asked = HeaderMap::from_iter([cookie(), cookie(), (header::ALLOW, HeaderValue::from_static("secret"))]);
-        let answer = Response { besides: Some(Besides::RetryAfter(7)), ..JSON.answer("{}") };
+        let answer = Response { extra: Some(ExtraHeader::RetryAfter(7)), ..JSON.answer("{}") };
         let answer: http::Response<Bytes> = answer.into_http(asked);
         let headers: Vec<_> =
             answer.headers().iter().map(|(name, value)| (name.as_str(), value.to_str().unwrap())).collect();
@@ -92,5 +99,18 @@ mod tests {
             [("content-type", "application/json"), ("cache-control", "no-store"), ("retry-after", "7")]
         );
         assert_eq!((answer.status(), &answer.body()[..]), (StatusCode::OK, &b"{}"[..]));
+    }
+
+    #[test]
+    fn the_room_of_many_headers_is_not_kept() {
+        let room = |asked: HeaderMap| JSON.answer("{}").into_http::<Bytes>(asked).headers().capacity();
+        let one = |number: usize| (format!("x-{number}").parse::<HeaderName>().unwrap(), HeaderValue::from_static("1"));
+        assert_eq!(room((0..20).map(one).collect()), KEPT_HEADERS);
+        assert!(room((0..100).map(one).collect()) < KEPT_HEADERS);
+        let mut twice = HeaderMap::with_capacity(KEPT_HEADERS);
+        for _ in 0..100 {
+            twice.append(header::COOKIE, HeaderValue::from_static("1"));
+        }
+        assert!(room(twice) < KEPT_HEADERS, "values beside the first of a name take room of their own");
     }
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::task::yield_now;
 
-use super::answer::{Answering, later};
+use super::answer::{Answering, boxed_answer};
 
 /// Whether a connection was answered since its task was last run.
 #[derive(Debug, Default)]
@@ -24,7 +24,7 @@ impl Turn {
             self.0.store(true, Ordering::Relaxed);
             return answer;
         }
-        later(async {
+        boxed_answer(async {
             yield_now().await;
             self.0.store(true, Ordering::Relaxed);
             answer.await
@@ -37,14 +37,14 @@ mod tests {
     use futures_util::FutureExt;
     use warp::http::HeaderMap;
 
-    use super::super::answer::at_once;
+    use super::super::answer::ready_answer;
     use super::super::response::JSON;
     use super::*;
 
     #[tokio::test]
     async fn the_second_answer_of_a_turn_waits_for_the_next() {
         let turn = Turn::default();
-        let answer = || turn.take(at_once(JSON.answer("{}"), HeaderMap::new()));
+        let answer = || turn.take(ready_answer(JSON.answer("{}"), HeaderMap::new()));
         turn.begin();
         assert!(answer().now_or_never().is_some());
         let mut second = answer();
