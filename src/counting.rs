@@ -117,7 +117,7 @@ impl Histogram {
     /// Adds one.
     pub fn observe(&self, duration: Duration) {
         let nanoseconds = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
-        // Nearly all are in the first bucket.
+        // Nearly all are updates, which are in the first bucket.
         self.0.add(BOUNDS.iter().take_while(|bound| **bound < nanoseconds).count(), 1);
         self.0.add(BOUNDS.len() + 1, nanoseconds);
     }

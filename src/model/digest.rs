@@ -120,9 +120,9 @@ mod tests {
             assert_eq!(bad.parse::<Digest>(), Err(NotADigest), "{bad}");
         }
         for foreign in (0..=u8::MAX).map(char::from).filter(|letter| !matches!(letter, '0'..='9' | 'a'..='f')) {
-            for at in [0, 63] {
+            for at in [0, 62] {
                 let mut bad = good.clone();
-                bad.replace_range(at..at + foreign.len_utf8().min(64 - at), &foreign.to_string());
+                bad.replace_range(at..at + foreign.len_utf8(), &foreign.to_string());
                 assert_eq!(bad.parse::<Digest>(), Err(NotADigest), "{bad}");
             }
         }

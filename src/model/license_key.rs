@@ -217,7 +217,7 @@ fn has_right_check(symbols: &[u8; SYMBOLS]) -> bool {
     parts.fold(CHECK_MASK, |check, part| check ^ part) == 0
 }
 
-/// What each symbol adds to the check at each place; the parts of a key that is right and the mask make nothing.
+/// What each symbol adds to the check at each place; the parts of a key that is right and the mask XOR to zero.
 ///
 /// The check symbols are the remainder of the others times x^5 by the generator polynomial (systematic Reed-Solomon
 /// encoding), which is a sum over them: no part waits for another when a key is checked, as it is with every request.
