@@ -35,13 +35,16 @@ impl Reloader {
     pub fn start(service: &Arc<Service>, files: Vec<PartFiles>, poll: Duration) -> io::Result<Self> {
         let (wake, woken) = sync_channel(PENDING);
         let reloader = Self { wake, forced: Arc::default() };
-        let changed = reloader.clone();
-        let watch = Watch::new(files.iter().flat_map(|file| file.paths().to_vec()).collect(), move || {
-            changed.wake();
-        });
+        let (service, changed) = (Arc::downgrade(service), reloader.clone());
         let forced = Arc::clone(&reloader.forced);
-        let mut worker = Worker { service: Arc::downgrade(service), files, watch, poll, woken, forced };
-        thread::Builder::new().name("reload".to_owned()).spawn(move || worker.run())?;
+        let work = move || {
+            // First, so that the thread that watches stands back, too: a build's 20,000 files are many changes.
+            stand_back();
+            let paths = files.iter().flat_map(|file| file.paths().to_vec()).collect();
+            let watch = Watch::new(paths, move || changed.wake());
+            Worker { service, files, watch, poll, woken, forced }.run();
+        };
+        thread::Builder::new().name("reload".to_owned()).spawn(work)?;
         Ok(reloader)
     }
 
@@ -68,7 +71,6 @@ struct Worker {
 
 impl Worker {
     fn run(&mut self) {
-        stand_back();
         // What changed between the start's look and the watch was not noticed.
         let mut wait = QUIET;
         loop {
