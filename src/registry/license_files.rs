@@ -93,7 +93,7 @@ impl Reading {
         loop {
             match lines.next() {
                 Ok(None) => return complaints,
-                Ok(Some((number, line))) => complaints.extend(self.read_line(listed, number, without_end(line))),
+                Ok(Some((number, line))) => complaints.extend(self.read_line(listed, number, line)),
                 Err(complaint) => {
                     complaints.push(complaint);
                     return complaints;
@@ -107,6 +107,8 @@ impl Reading {
     }
 
     fn read_line(&mut self, listed: &Listed, number: usize, line: &str) -> Vec<Complaint> {
+        // Without its end, and nothing else.
+        let line = line.lines().next().unwrap_or_default();
         if line.trim().is_empty() {
             return Vec::new();
         }
@@ -143,9 +145,4 @@ impl Reading {
         let place = Place { file: self.files.len() as u32 - 1, line: line as u32 };
         self.licenses.push((license, place));
     }
-}
-
-fn without_end(line: &str) -> &str {
-    let line = line.strip_suffix('\n').unwrap_or(line);
-    line.strip_suffix('\r').unwrap_or(line)
 }

@@ -89,13 +89,19 @@ mod tests {
     use super::*;
     use crate::registry::files::RegistryFiles;
 
-    /// The lines with their numbers, and the complaint.
-    fn read(text: &[u8], limit: u64) -> (Vec<(usize, String)>, Option<String>) {
+    /// A file of this text, in a folder that goes away with what comes first.
+    fn listed(text: &[u8]) -> (tempfile::TempDir, Listed) {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("licenses")).unwrap();
         std::fs::write(folder.path().join("licenses/a.jsonl"), text).unwrap();
-        let listed = &RegistryFiles::folder(folder.path()).list("licenses").unwrap()[0];
-        let mut lines = Lines::new(listed, Source::open(&listed.file, limit).unwrap(), limit);
+        let listed = RegistryFiles::folder(folder.path()).list("licenses").unwrap().remove(0);
+        (folder, listed)
+    }
+
+    /// The lines with their numbers, and the complaint.
+    fn read(text: &[u8], limit: u64) -> (Vec<(usize, String)>, Option<String>) {
+        let (_folder, listed) = listed(text);
+        let mut lines = Lines::new(&listed, Source::open(&listed.file, limit).unwrap(), limit);
         let mut read = Vec::new();
         loop {
             match lines.next() {
@@ -127,15 +133,10 @@ mod tests {
 
     #[test]
     fn a_file_that_grows_or_shrinks_meanwhile_is_complained_about() {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        std::fs::write(&file, "a\nb\n").unwrap();
+        let (_folder, listed) = listed(b"a\nb\n");
         for length in [3, 5] {
-            let source = Source { length, ..Source::open(file.path(), 100).unwrap() };
-            let folder = tempfile::tempdir().unwrap();
-            std::fs::create_dir(folder.path().join("licenses")).unwrap();
-            std::fs::write(folder.path().join("licenses/a.jsonl"), "").unwrap();
-            let listed = &RegistryFiles::folder(folder.path()).list("licenses").unwrap()[0];
-            let mut lines = Lines::new(listed, source, 100);
+            let source = Source { length, ..Source::open(&listed.file, 100).unwrap() };
+            let mut lines = Lines::new(&listed, source, 100);
             assert!(lines.next().is_ok() && lines.next().is_ok());
             assert!(lines.next().unwrap_err().to_string().ends_with("a.jsonl: it changed while it was read"));
         }

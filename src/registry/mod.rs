@@ -1,8 +1,8 @@
 //! The registry: what the vendor decides, read from `plugins/` and `licenses/`.
 //!
-//! `files` finds the text and `lines` reads it, `document` places every value, `reader` takes typed fields off it and collects complaints,
-//! `plugins` and `licenses` make model values of them; `edit` writes licenses. The server takes a [`Registry`], all or
-//! nothing; the build takes [plugin entries](plugins::load) one by one.
+//! `files` finds the text and `lines` reads it, `document` places every value, `reader` takes typed fields off it and
+//! collects complaints, `plugins` and `licenses` make model values of them; `edit` writes licenses. The server takes a
+//! [`Registry`], all or nothing; the build takes [plugin entries](plugins::load) one by one.
 
 mod addresses;
 mod complaint;

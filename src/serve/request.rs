@@ -25,11 +25,11 @@ pub fn license_id(license_key: Option<&str>) -> Result<LicenseId, Problem> {
 
 /// The license that was found, by its number, if any was and not too many ask about it.
 pub fn not_too_often<'a>(
-    licenses: &Buckets,
+    buckets: &Buckets,
     found: Option<(usize, &'a License)>,
 ) -> Result<Option<&'a License>, Problem> {
     let Some((number, license)) = found else { return Ok(None) };
-    licenses.take(number)?;
+    buckets.take(number)?;
     Ok(Some(license))
 }
 

@@ -46,7 +46,8 @@ impl ContentType {
 }
 
 impl Response {
-    /// The answer on the wire. Its headers take the place of the request's in `headers`, whose memory is there already. Nobody on the way may keep it for others (RFC 9111 section 5.2.2.5).
+    /// The answer on the wire, which nobody on the way may keep for others (RFC 9111 section 5.2.2.5). Its headers take the
+    /// place of the request's in `headers`, whose memory is there already.
     pub fn into_http<B: From<Bytes>>(self, mut headers: HeaderMap) -> http::Response<B> {
         // SECURITY: hyper keeps this memory for the connection's next request. It never shrinks, and a client that sends a
         // hundred headers once would hold 20 kB as long as it likes.
