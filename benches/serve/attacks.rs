@@ -76,7 +76,7 @@ fn endure(instance: &Instance, attack: &Attack) -> io::Result<()> {
         "",
         Target::AtMost(0.0),
     );
-    row("    ordinary requests' p99", p99(&answers, began, end, None) * 1e3, "ms", Target::AtMost(20.0));
+    row("    ordinary requests' p99", p99(&answers, &[began..end], None) * 1e3, "ms", Target::AtMost(20.0));
     row("    resident at most", most, "MiB", Target::AtMost(400.0));
     Ok(())
 }

@@ -73,7 +73,7 @@ fn change_one(instance: &Instance, server: &Server) -> io::Result<()> {
     let end = Instant::now();
     let answers = load.stop()?;
     row("one license changed: in force after", took.as_secs_f64(), "s", Target::AtMost(2.0));
-    let (quiet, busy) = (p99(&answers, before, began, None), p99(&answers, began, end, None));
+    let (quiet, busy) = (p99(&answers, &[before..began], None), p99(&answers, &[began..end], None));
     let figure = format!("    p99 meanwhile : before ({:.2} : {:.2} ms)", busy * 1e3, quiet * 1e3);
     row(&figure, busy / quiet, "x", Target::AtMost(2.0));
     let (resident, most) = server.memory();

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
@@ -70,9 +71,12 @@ impl Paced {
     }
 }
 
-/// The 99th percentile of the answers due in a stretch of time, in seconds; only those with this status, if any is given.
-pub fn p99(answers: &Answers, from: Instant, to: Instant, status: Option<u16>) -> f64 {
-    let counts = |at: &Instant, found: &u16| (from..to).contains(at) && status.is_none_or(|status| status == *found);
+/// The 99th percentile of the answers due in these stretches of time, in seconds; only those with this status, if any is
+/// given.
+pub fn p99(answers: &Answers, stretches: &[Range<Instant>], status: Option<u16>) -> f64 {
+    let counts = |at: &Instant, found: &u16| {
+        stretches.iter().any(|stretch| stretch.contains(at)) && status.is_none_or(|status| status == *found)
+    };
     percentile(answers.iter().filter(|(at, found, _)| counts(at, found)).map(|(.., took)| *took), 0.99)
 }
 
