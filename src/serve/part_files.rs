@@ -108,16 +108,18 @@ impl PartFiles {
         &self.paths
     }
 
-    /// Loads the part if its files changed and are at rest. Returns whether they are.
-    pub(super) fn refresh(&mut self, service: &Service, forced: bool) -> bool {
+    /// Whether they look different from when they were read, or were not at rest then.
+    pub(super) fn changed(&self) -> bool {
+        self.seen != Some(Fingerprint::of(&self.paths).value)
+    }
+
+    /// Loads the part if its files changed and are at rest, or if somebody insists.
+    pub(super) fn refresh(&mut self, service: &Service, forced: bool) {
         let print = Fingerprint::of(&self.paths);
-        let unchanged = self.seen == Some(print.value);
-        if unchanged && !self.failed && !forced {
-            return true;
-        }
         // What is being written in place may look whole before it is.
-        if !print.at_rest && !forced {
-            return false;
+        let due = print.at_rest && (self.failed || self.seen != Some(print.value));
+        if !due && !forced {
+            return;
         }
         self.seen = print.at_rest.then_some(print.value);
         let started = Instant::now();
@@ -142,7 +144,6 @@ impl PartFiles {
                 }
             }
         }
-        print.at_rest
     }
 
     fn load(&self, service: &Service, forced: bool) -> Result<(), LoadError> {

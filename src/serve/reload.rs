@@ -81,14 +81,13 @@ impl Worker {
             }
             let forced = self.take_forced();
             let Some(service) = self.service.upgrade() else { return };
-            // Watched anew before it is read: a folder may be another one now, and no change may fall between.
-            self.watch.renew();
-            wait = self.poll;
+            self.watch.pause();
             for file in &mut self.files {
-                if !file.refresh(&service, forced) {
-                    wait = QUIET;
-                }
+                file.refresh(&service, forced);
             }
+            // Watched anew, for a folder may be another one now. What changed since it was read was not noticed.
+            self.watch.resume();
+            wait = if self.files.iter().any(PartFiles::changed) { QUIET } else { self.poll };
         }
     }
 

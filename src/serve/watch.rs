@@ -1,7 +1,7 @@
 //! Watching files: says that something at or below some paths changed, whoever changed it and however.
 //!
 //! A path may be a symbolic link that is swapped, a folder that is deleted and made again, or not there yet; so its
-//! parents are watched too, and everything is watched anew after each change. Changes go to `reload`.
+//! parents are watched too, and everything is watched anew after each look. Changes go to `reload`.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,14 +22,18 @@ impl Watch {
     /// Watches `paths`, which need not exist.
     pub fn new(paths: Vec<PathBuf>, changed: impl Fn() + Send + Sync + 'static) -> Self {
         let mut watch = Self { paths, changed: Arc::new(changed), watcher: None, failure: None };
-        watch.renew();
+        watch.resume();
         watch
     }
 
+    /// Notices nothing until it is resumed: a file that is read is an event as well, and 20,000 of them keep a core busy.
+    pub fn pause(&mut self) {
+        self.watcher = None;
+    }
+
     /// Watches what the paths lead to now.
-    pub fn renew(&mut self) {
+    pub fn resume(&mut self) {
         match self.watcher() {
-            // The old one goes only when the new one sees.
             Ok(watcher) => {
                 self.watcher = Some(watcher);
                 self.failure = None;

@@ -101,6 +101,24 @@ fn every_way_to_replace_files_is_noticed() {
 }
 
 #[test]
+fn what_changes_while_files_are_read_is_noticed_too() {
+    let license = License::new();
+    let (instance, server) = serve(&[&license]);
+    // Read last, and for as long as the loop below needs for a change.
+    let lines = (0..10_000)
+        .map(|id| format!("{{\"id\":\"{id:064x}\",\"expires\":\"2099-12-31\",\"modules\":{{\"forms\":[]}}}}\n"));
+    instance.write("registry/licenses/z.jsonl", &lines.collect::<String>());
+    for round in 1..=5_u64 {
+        server.signal("HUP");
+        thread::sleep(Duration::from_millis(round * 20));
+        instance.write_licenses(&[license.toml(&format!("grace_period_hours = {round}"))]);
+        // Sooner than the poll would.
+        let live = || server.validate(&license, "a.com").json()["grace_period_hours"] == round;
+        eventually("the change", Duration::from_secs(10), live);
+    }
+}
+
+#[test]
 fn where_notifications_see_nothing_the_poll_does() {
     let license = License::new();
     let instance = Instance::with_licenses(&[license.toml("")]);
