@@ -1,7 +1,6 @@
 //! A build replaces the releases of 1,000 plugins with 20 versions each, while the server answers.
 
 use std::io;
-use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,6 +19,9 @@ const QUIET: Duration = Duration::from_secs(4);
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// What is in force is watched anew, and looked at once more; requests meanwhile count, too.
+const AFTER: Duration = Duration::from_millis(200);
+
 pub fn run(bench: &Path) -> io::Result<()> {
     let instance = Instance::new(bench, 1_000, true, 3072)?;
     let others: Vec<String> = (1..1_000).map(|number| format!("acme-{number}")).collect();
@@ -31,7 +33,7 @@ pub fn run(bench: &Path) -> io::Result<()> {
     heading("a new release of 1,000 plugins with 20 versions each, under 1,000 updates/s");
     let all = instance.licenses;
     let load = Paced::start(server.address, 64, 1_000.0, Arc::new(move |at: usize| paced::get(&updates(at % all, ""))));
-    let (mut quiet, mut reloading) = (Vec::new(), Vec::new());
+    let (mut quiet, mut reloading, mut slowest) = (Vec::new(), Vec::new(), Duration::ZERO);
     for round in 1..=ROUNDS {
         std::thread::sleep(QUIET);
         let ended = Instant::now();
@@ -41,11 +43,12 @@ pub fn run(bench: &Path) -> io::Result<()> {
         while !get(server.address, &updates(0, ""))?.body.contains(newest) && began.elapsed() < PATIENCE {
             std::thread::sleep(Duration::from_millis(10));
         }
+        slowest = began.elapsed().max(slowest);
+        std::thread::sleep(AFTER);
         reloading.push(began..Instant::now());
     }
     let answers = load.stop()?;
-    let slowest = reloading.iter().map(|reload| (reload.end - reload.start).as_secs_f64()).fold(0.0, f64::max);
-    row(&format!("in force after, the slowest of {ROUNDS}"), slowest, "s", Target::AtMost(2.0));
+    row(&format!("in force after, the slowest of {ROUNDS}"), slowest.as_secs_f64(), "s", Target::AtMost(2.0));
     let [before, during] = [quiet, reloading].map(|stretches| p99(&answers, &stretches, None));
     let figure = format!("    p99 meanwhile : before ({:.2} : {:.2} ms)", during * 1e3, before * 1e3);
     row(&figure, during / before, "x", Target::AtMost(2.0));
