@@ -22,6 +22,8 @@ pub struct Fingerprint {
     /// Whether nothing changed in the last moments. Timestamps come in ticks of some milliseconds, so a file that was
     /// changed in this one can change again and look the same.
     pub at_rest: bool,
+    /// Every folder that was looked into.
+    pub folders: Vec<PathBuf>,
 }
 
 impl Fingerprint {
@@ -29,11 +31,15 @@ impl Fingerprint {
     pub fn of(paths: &[PathBuf]) -> Self {
         let mut hasher = DefaultHasher::new();
         let mut newest = (0, 0);
+        let mut folders = Vec::new();
         let mut look = |path: &Path, metadata: &fs::Metadata| {
             let changed = (metadata.ctime(), metadata.ctime_nsec());
             newest = newest.max(changed);
             (path, metadata.dev(), metadata.ino(), metadata.size(), metadata.mtime(), metadata.mtime_nsec(), changed)
                 .hash(&mut hasher);
+            if metadata.is_dir() {
+                folders.push(path.to_owned());
+            }
         };
         for path in paths {
             walk(path, MAX_DEPTH, &mut look);
@@ -41,7 +47,7 @@ impl Fingerprint {
         let newest = SystemTime::UNIX_EPOCH + Duration::new(newest.0.max(0) as u64, newest.1 as u32);
         // A time in the future is a clock that was set back: at rest as far as anyone can tell.
         let at_rest = newest.elapsed().map_or(true, |age| age > TICKS);
-        Self { value: hasher.finish(), at_rest }
+        Self { value: hasher.finish(), at_rest, folders }
     }
 }
 

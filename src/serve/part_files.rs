@@ -84,6 +84,7 @@ impl Reloads {
 pub struct PartFiles {
     part: Part,
     paths: Vec<PathBuf>,
+    folders: Vec<PathBuf>,
     seen: Option<u64>,
     failed: bool,
     /// Whether it ever was in force, so that there is a last good state.
@@ -95,7 +96,8 @@ impl PartFiles {
     pub(super) fn new(part: Part, paths: &[&Path]) -> Self {
         let paths: Vec<PathBuf> = paths.iter().map(|path| path.to_path_buf()).collect();
         let print = Fingerprint::of(&paths);
-        Self { part, paths, seen: print.at_rest.then_some(print.value), failed: false, loaded: true }
+        let (folders, seen) = (print.folders, print.at_rest.then_some(print.value));
+        Self { part, paths, folders, seen, failed: false, loaded: true }
     }
 
     /// There is no good state of it yet.
@@ -108,6 +110,11 @@ impl PartFiles {
         &self.paths
     }
 
+    /// The folders among them and below, when they were looked at last.
+    pub(super) fn folders(&self) -> impl Iterator<Item = &Path> {
+        self.folders.iter().map(PathBuf::as_path)
+    }
+
     /// Whether they look different from when they were read, or were not at rest then.
     pub(super) fn changed(&self) -> bool {
         self.seen != Some(Fingerprint::of(&self.paths).value)
@@ -116,6 +123,7 @@ impl PartFiles {
     /// Loads the part if its files changed and are at rest, or if somebody insists.
     pub(super) fn refresh(&mut self, service: &Service, forced: bool) {
         let print = Fingerprint::of(&self.paths);
+        self.folders = print.folders;
         // What is being written in place may look whole before it is.
         let due = print.at_rest && (self.failed || self.seen != Some(print.value));
         if !due && !forced {

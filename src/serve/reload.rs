@@ -2,6 +2,7 @@
 //!
 //! One thread of its own. notify wakes it, SIGHUP wakes it, and a slow poll wakes it where notify sees nothing.
 
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Weak};
@@ -71,9 +72,12 @@ struct Worker {
 
 impl Worker {
     fn run(&mut self) {
-        // What changed between the start's look and the watch was not noticed.
-        let mut wait = QUIET;
         loop {
+            // Watched anew each time, for a folder may be another one now.
+            let folders: Vec<&Path> = self.files.iter().flat_map(PartFiles::folders).collect();
+            self.watch.resume(&folders);
+            // What changed between the last look and this was not noticed.
+            let wait = if self.files.iter().any(PartFiles::changed) { QUIET } else { self.poll };
             match self.woken.recv_timeout(wait) {
                 Ok(()) => self.settle(),
                 Err(RecvTimeoutError::Timeout) => {}
@@ -85,9 +89,6 @@ impl Worker {
             for file in &mut self.files {
                 file.refresh(&service, forced);
             }
-            // Watched anew, for a folder may be another one now. What changed since it was read was not noticed.
-            self.watch.resume();
-            wait = if self.files.iter().any(PartFiles::changed) { QUIET } else { self.poll };
         }
     }
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use notify::event::{AccessKind, AccessMode};
-use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
+use notify::{ErrorKind, Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 
 /// Calls back on every change at or below its paths, until it is dropped.
 pub struct Watch {
@@ -19,11 +19,9 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Watches `paths`, which need not exist.
+    /// Will watch `paths`, which need not exist.
     pub fn new(paths: Vec<PathBuf>, changed: impl Fn() + Send + Sync + 'static) -> Self {
-        let mut watch = Self { paths, changed: Arc::new(changed), watcher: None, failure: None };
-        watch.resume();
-        watch
+        Self { paths, changed: Arc::new(changed), watcher: None, failure: None }
     }
 
     /// Notices nothing until it is resumed: a file that is read is an event as well, and 20,000 of them keep a core busy.
@@ -31,26 +29,22 @@ impl Watch {
         self.watcher = None;
     }
 
-    /// Watches what the paths lead to now.
-    pub fn resume(&mut self) {
-        match self.watcher() {
-            Ok(watcher) => {
-                self.watcher = Some(watcher);
-                self.failure = None;
-            }
-            Err(error) => {
-                let error = error.to_string();
-                if self.failure.as_ref() != Some(&error) {
-                    tracing::warn!(%error, "files cannot be watched; changes are found by polling");
-                    self.failure = Some(error);
-                }
-            }
+    /// Watches what the paths lead to now, and these folders below them.
+    pub fn resume(&mut self, folders: &[&Path]) {
+        let failure = self.try_resume(folders).err().map(|error| error.to_string());
+        if let Some(error) = &failure
+            && self.failure != failure
+        {
+            tracing::warn!(error, "not every file can be watched; what is not noticed is found by polling");
         }
+        self.failure = failure;
     }
 
-    fn watcher(&self) -> notify::Result<RecommendedWatcher> {
-        let interest: Vec<PathBuf> =
-            self.paths.iter().flat_map(|path| [Some(path.clone()), path.canonicalize().ok()]).flatten().collect();
+    /// Watches as much as can be. Returns why something could not.
+    fn try_resume(&mut self, folders: &[&Path]) -> notify::Result<()> {
+        let targets: Vec<PathBuf> = self.paths.iter().filter_map(|path| path.canonicalize().ok()).collect();
+        let interest: Vec<PathBuf> = self.paths.iter().chain(&targets).cloned().collect();
+        let parents: Vec<PathBuf> = interest.iter().filter_map(|path| parent(path)).map(Path::to_owned).collect();
         let changed = Arc::clone(&self.changed);
         let mut watcher = notify::recommended_watcher(move |event: notify::Result<Event>| {
             // An error means that events were lost.
@@ -58,29 +52,25 @@ impl Watch {
                 changed();
             }
         })?;
-        for path in &self.paths {
-            watch_parent(&mut watcher, path)?;
-            let Ok(target) = path.canonicalize() else { continue };
-            if target != *path {
-                watch_parent(&mut watcher, &target)?;
+        let mut outcome = Ok(());
+        for folder in parents.iter().map(PathBuf::as_path).chain(folders.iter().copied()) {
+            match watcher.watch(folder, RecursiveMode::NonRecursive) {
+                // What is gone meanwhile is a change that another look finds.
+                Err(error) if !matches!(error.kind, ErrorKind::PathNotFound) => outcome = outcome.and(Err(error)),
+                _ => {}
             }
         }
-        // Last, because a folder that is watched twice is watched as it was asked for last.
-        for target in self.paths.iter().filter_map(|path| path.canonicalize().ok()).filter(|target| target.is_dir()) {
-            watcher.watch(&target, RecursiveMode::Recursive)?;
-        }
-        Ok(watcher)
+        self.watcher = Some(watcher);
+        outcome
     }
 }
 
-/// Watches the folder `path` stands in, or the nearest one above that exists.
-fn watch_parent(watcher: &mut RecommendedWatcher, path: &Path) -> notify::Result<()> {
-    let parents =
-        path.ancestors().skip(1).map(|parent| if parent.as_os_str().is_empty() { Path::new(".") } else { parent });
-    match parents.into_iter().find(|parent| parent.is_dir()) {
-        Some(parent) => watcher.watch(parent, RecursiveMode::NonRecursive),
-        None => Ok(()),
-    }
+/// The folder `path` stands in, or the nearest one above that exists.
+fn parent(path: &Path) -> Option<&Path> {
+    path.ancestors()
+        .skip(1)
+        .map(|parent| if parent.as_os_str().is_empty() { Path::new(".") } else { parent })
+        .find(|parent| parent.is_dir())
 }
 
 /// Reading a file is no change, and reading is what a reload does.
@@ -97,4 +87,59 @@ fn concerns(event: &Event, interest: &[PathBuf]) -> bool {
                 changed.starts_with(path) || path.starts_with(changed)
             })
         })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::sync::mpsc::{Receiver, channel};
+    use std::time::Duration;
+
+    use super::*;
+
+    /// A folder `releases` with a file in a folder, what watches it, and what it says.
+    fn watched() -> (tempfile::TempDir, Watch, Receiver<()>) {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir_all(folder.path().join("releases/acme")).unwrap();
+        fs::write(folder.path().join("releases/acme/1.json"), "").unwrap();
+        let (said, heard) = channel();
+        let watch = Watch::new(vec![folder.path().join("releases")], move || said.send(()).unwrap());
+        (folder, watch, heard)
+    }
+
+    /// Whether anything is said from now on.
+    fn hears(heard: &Receiver<()>, change: impl FnOnce()) -> bool {
+        while heard.try_recv().is_ok() {}
+        change();
+        let noticed = heard.recv_timeout(Duration::from_millis(500)).is_ok();
+        while heard.recv_timeout(Duration::from_millis(50)).is_ok() {}
+        noticed
+    }
+
+    #[test]
+    fn a_change_is_noticed_where_it_is_watched_and_reading_is_none() {
+        let (folder, mut watch, heard) = watched();
+        let (releases, file) = (folder.path().join("releases"), folder.path().join("releases/acme/1.json"));
+        let edit = || fs::write(&file, "{}").unwrap();
+        assert!(!hears(&heard, edit), "nothing is watched yet");
+        watch.resume(&[&releases, &releases.join("acme")]);
+        assert!(hears(&heard, edit));
+        assert!(!hears(&heard, || assert_eq!(fs::read_to_string(&file).unwrap(), "{}")));
+        assert!(!hears(&heard, || fs::write(folder.path().join("beside"), "").unwrap()));
+        watch.pause();
+        assert!(!hears(&heard, edit));
+        watch.resume(&[&releases, &releases.join("acme")]);
+        assert!(hears(&heard, || fs::remove_dir_all(&releases).unwrap()));
+        watch.resume(&[]);
+        assert!(hears(&heard, || fs::create_dir(&releases).unwrap()), "its parent is watched");
+    }
+
+    #[test]
+    fn a_folder_that_is_gone_keeps_no_other_from_being_watched() {
+        let (folder, mut watch, heard) = watched();
+        let acme = folder.path().join("releases/acme");
+        watch.resume(&[&folder.path().join("releases/gone"), &acme]);
+        assert_eq!(watch.failure, None, "another look finds that it is gone");
+        assert!(hears(&heard, || fs::write(acme.join("2.json"), "").unwrap()));
+    }
 }
