@@ -22,7 +22,7 @@ pub struct Fingerprint {
     /// Whether nothing changed in the last moments. Timestamps come in ticks of some milliseconds, so a file that was
     /// changed in this one can change again and look the same.
     pub at_rest: bool,
-    /// Every folder that was looked into.
+    /// Every folder that was found, without symbolic links in its name but below the paths.
     pub folders: Vec<PathBuf>,
 }
 
@@ -41,8 +41,9 @@ impl Fingerprint {
                 folders.push(path.to_owned());
             }
         };
-        for path in paths {
-            walk(path, MAX_DEPTH, &mut look);
+        // By the name it has without symbolic links, as what watches it will call it.
+        for path in paths.iter().filter_map(|path| path.canonicalize().ok()) {
+            walk(&path, MAX_DEPTH, &mut look);
         }
         let newest = SystemTime::UNIX_EPOCH + Duration::new(newest.0.max(0) as u64, newest.1 as u32);
         // A time in the future is a clock that was set back: at rest as far as anyone can tell.

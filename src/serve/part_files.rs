@@ -84,8 +84,10 @@ impl Reloads {
 pub struct PartFiles {
     part: Part,
     paths: Vec<PathBuf>,
-    folders: Vec<PathBuf>,
-    seen: Option<u64>,
+    /// The last look at them.
+    looked: Fingerprint,
+    /// What they looked like when they were read, if they were at rest.
+    read: Option<u64>,
     failed: bool,
     /// Whether it ever was in force, so that there is a last good state.
     loaded: bool,
@@ -95,9 +97,9 @@ impl PartFiles {
     /// The files of a part that is about to be loaded: looked at before they are read, so that no change falls between.
     pub(super) fn new(part: Part, paths: &[&Path]) -> Self {
         let paths: Vec<PathBuf> = paths.iter().map(|path| path.to_path_buf()).collect();
-        let print = Fingerprint::of(&paths);
-        let (folders, seen) = (print.folders, print.at_rest.then_some(print.value));
-        Self { part, paths, folders, seen, failed: false, loaded: true }
+        let looked = Fingerprint::of(&paths);
+        let read = looked.at_rest.then_some(looked.value);
+        Self { part, paths, looked, read, failed: false, loaded: true }
     }
 
     /// There is no good state of it yet.
@@ -110,26 +112,34 @@ impl PartFiles {
         &self.paths
     }
 
-    /// The folders among them and below, when they were looked at last.
+    /// The folders among them and below.
     pub(super) fn folders(&self) -> impl Iterator<Item = &Path> {
-        self.folders.iter().map(PathBuf::as_path)
+        self.looked.folders.iter().map(PathBuf::as_path)
     }
 
-    /// Whether they look different from when they were read, or were not at rest then.
-    pub(super) fn changed(&self) -> bool {
-        self.seen != Some(Fingerprint::of(&self.paths).value)
+    /// Looks at them once more. Returns whether they changed since they were read.
+    pub(super) fn look(&mut self) -> bool {
+        let mut looked = Fingerprint::of(&self.paths);
+        // Nobody could notice what happens in a folder that is new.
+        looked.at_rest &= looked.folders == self.looked.folders;
+        self.looked = looked;
+        self.read != Some(self.looked.value)
     }
 
-    /// Loads the part if its files changed and are at rest, or if somebody insists.
+    /// Whether they were at rest when they were looked at.
+    pub(super) fn at_rest(&self) -> bool {
+        self.looked.at_rest
+    }
+
+    /// Loads the part if its files changed and are at rest, if it failed before, or if somebody insists.
     pub(super) fn refresh(&mut self, service: &Service, forced: bool) {
-        let print = Fingerprint::of(&self.paths);
-        self.folders = print.folders;
+        let looked = self.looked.at_rest.then_some(self.looked.value);
         // What is being written in place may look whole before it is.
-        let due = print.at_rest && (self.failed || self.seen != Some(print.value));
+        let due = looked.is_some() && (self.failed || self.read != looked);
         if !due && !forced {
             return;
         }
-        self.seen = print.at_rest.then_some(print.value);
+        self.read = looked;
         let started = Instant::now();
         let outcome = self.load(service, forced);
         self.failed = outcome.is_err();

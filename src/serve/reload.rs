@@ -2,7 +2,6 @@
 //!
 //! One thread of its own. notify wakes it, SIGHUP wakes it, and a slow poll wakes it where notify sees nothing.
 
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Weak};
@@ -72,12 +71,10 @@ struct Worker {
 
 impl Worker {
     fn run(&mut self) {
+        self.watch.resume(self.files.iter().flat_map(PartFiles::folders));
+        // What changed between the start's look and the watch was not noticed.
+        let (mut wait, mut again) = (QUIET, true);
         loop {
-            // Watched anew each time, for a folder may be another one now.
-            let folders: Vec<&Path> = self.files.iter().flat_map(PartFiles::folders).collect();
-            self.watch.resume(&folders);
-            // What changed between the last look and this was not noticed.
-            let wait = if self.files.iter().any(PartFiles::changed) { QUIET } else { self.poll };
             match self.woken.recv_timeout(wait) {
                 Ok(()) => self.settle(),
                 Err(RecvTimeoutError::Timeout) => {}
@@ -85,10 +82,20 @@ impl Worker {
             }
             let forced = self.take_forced();
             let Some(service) = self.service.upgrade() else { return };
-            self.watch.pause();
+            // What changes while nothing is noticed takes another look, and that one with open eyes.
+            let eyes_open = again;
+            again = false;
             for file in &mut self.files {
+                if file.look() && !eyes_open {
+                    self.watch.pause();
+                    again = true;
+                }
                 file.refresh(&service, forced);
             }
+            // A folder may be another one now.
+            self.watch.resume(self.files.iter().flat_map(PartFiles::folders));
+            let at_rest = self.files.iter().all(PartFiles::at_rest);
+            wait = if again || !at_rest { QUIET } else { self.poll };
         }
     }
 

@@ -1,27 +1,30 @@
-//! Watching files: says that something at or below some paths changed, whoever changed it and however.
+//! Watching files: says that something at some paths or in some folders changed, whoever changed it and however.
 //!
 //! A path may be a symbolic link that is swapped, a folder that is deleted and made again, or not there yet; so its
 //! parents are watched too, and everything is watched anew after each look. Changes go to `reload`.
 
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::{self, Path, PathBuf};
 use std::sync::Arc;
 
 use notify::event::{AccessKind, AccessMode};
 use notify::{ErrorKind, Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 
-/// Calls back on every change at or below its paths, until it is dropped.
+/// Calls back on every change while it watches.
 pub struct Watch {
     paths: Vec<PathBuf>,
     changed: Arc<dyn Fn() + Send + Sync>,
     watcher: Option<RecommendedWatcher>,
     /// A watch that fails is logged once; the poll does its work.
-    failure: Option<String>,
+    failing: bool,
 }
 
 impl Watch {
     /// Will watch `paths`, which need not exist.
     pub fn new(paths: Vec<PathBuf>, changed: impl Fn() + Send + Sync + 'static) -> Self {
-        Self { paths, changed: Arc::new(changed), watcher: None, failure: None }
+        // notify makes them absolute, too, and calls what changed by such names.
+        let paths = paths.into_iter().map(|path| path::absolute(&path).unwrap_or(path)).collect();
+        Self { paths, changed: Arc::new(changed), watcher: None, failing: false }
     }
 
     /// Notices nothing until it is resumed: a file that is read is an event as well, and 20,000 of them keep a core busy.
@@ -30,21 +33,31 @@ impl Watch {
     }
 
     /// Watches what the paths lead to now, and these folders below them.
-    pub fn resume(&mut self, folders: &[&Path]) {
-        let failure = self.try_resume(folders).err().map(|error| error.to_string());
+    pub fn resume<'a>(&mut self, folders: impl Iterator<Item = &'a Path>) {
+        let failure = match self.watcher(folders) {
+            // The old one goes only when the new one sees.
+            Ok((watcher, failure)) => {
+                self.watcher = Some(watcher);
+                failure
+            }
+            Err(error) => Some(error),
+        };
         if let Some(error) = &failure
-            && self.failure != failure
+            && !self.failing
         {
-            tracing::warn!(error, "not every file can be watched; what is not noticed is found by polling");
+            tracing::warn!(%error, "not every file can be watched; what is not noticed is found by polling");
         }
-        self.failure = failure;
+        self.failing = failure.is_some();
     }
 
-    /// Watches as much as can be. Returns why something could not.
-    fn try_resume(&mut self, folders: &[&Path]) -> notify::Result<()> {
+    /// Watches as much as can be, and says what could not.
+    fn watcher<'a>(
+        &self,
+        folders: impl Iterator<Item = &'a Path>,
+    ) -> notify::Result<(RecommendedWatcher, Option<notify::Error>)> {
         let targets: Vec<PathBuf> = self.paths.iter().filter_map(|path| path.canonicalize().ok()).collect();
-        let interest: Vec<PathBuf> = self.paths.iter().chain(&targets).cloned().collect();
-        let parents: Vec<PathBuf> = interest.iter().filter_map(|path| parent(path)).map(Path::to_owned).collect();
+        let places: Vec<Place> = self.paths.iter().chain(&targets).filter_map(|path| Place::of(path)).collect();
+        let interest: Vec<PathBuf> = places.iter().map(|place| place.path.clone()).chain(targets).collect();
         let changed = Arc::clone(&self.changed);
         let mut watcher = notify::recommended_watcher(move |event: notify::Result<Event>| {
             // An error means that events were lost.
@@ -52,25 +65,42 @@ impl Watch {
                 changed();
             }
         })?;
-        let mut outcome = Ok(());
-        for folder in parents.iter().map(PathBuf::as_path).chain(folders.iter().copied()) {
-            match watcher.watch(folder, RecursiveMode::NonRecursive) {
-                // What is gone meanwhile is a change that another look finds.
-                Err(error) if !matches!(error.kind, ErrorKind::PathNotFound) => outcome = outcome.and(Err(error)),
-                _ => {}
-            }
+        let mut failures = Vec::new();
+        for place in &places {
+            failures.extend(watcher.watch(&place.folder, RecursiveMode::NonRecursive).err());
         }
-        self.watcher = Some(watcher);
-        outcome
+        // After the parents: of two names of a folder, what happens in it is told by the one it was watched by last.
+        for folder in folders {
+            let failure = watcher.watch(folder, RecursiveMode::NonRecursive).err();
+            // What is gone since it was looked into is a change that another look finds.
+            failures.extend(failure.filter(|error| !is_gone(error)));
+        }
+        Ok((watcher, failures.into_iter().next()))
     }
 }
 
-/// The folder `path` stands in, or the nearest one above that exists.
-fn parent(path: &Path) -> Option<&Path> {
-    path.ancestors()
-        .skip(1)
-        .map(|parent| if parent.as_os_str().is_empty() { Path::new(".") } else { parent })
-        .find(|parent| parent.is_dir())
+/// Where a path stands, by names without symbolic links: what changed is told by such names.
+struct Place {
+    /// The folder the path stands in, or the nearest one above that exists.
+    folder: PathBuf,
+    /// The path there.
+    path: PathBuf,
+}
+
+impl Place {
+    fn of(path: &Path) -> Option<Self> {
+        let parent = path.ancestors().skip(1).find(|parent| parent.is_dir())?;
+        let folder = parent.canonicalize().ok()?;
+        Some(Self { path: folder.join(path.strip_prefix(parent).ok()?), folder })
+    }
+}
+
+fn is_gone(error: &notify::Error) -> bool {
+    match &error.kind {
+        ErrorKind::PathNotFound => true,
+        ErrorKind::Io(error) => matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory),
+        _ => false,
+    }
 }
 
 /// Reading a file is no change, and reading is what a reload does.
@@ -80,66 +110,102 @@ fn is_change(event: &Event) -> bool {
 
 fn concerns(event: &Event, interest: &[PathBuf]) -> bool {
     event.need_rescan()
-        || event.paths.iter().any(|changed| {
-            interest.iter().any(|path| {
-                let changed = changed.strip_prefix(".").unwrap_or(changed);
-                let path = path.strip_prefix(".").unwrap_or(path);
-                changed.starts_with(path) || path.starts_with(changed)
-            })
-        })
+        || event
+            .paths
+            .iter()
+            .any(|changed| interest.iter().any(|path| changed.starts_with(path) || path.starts_with(changed)))
 }
 
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::os::unix::fs::symlink;
     use std::sync::mpsc::{Receiver, channel};
     use std::time::Duration;
 
     use super::*;
 
-    /// A folder `releases` with a file in a folder, what watches it, and what it says.
-    fn watched() -> (tempfile::TempDir, Watch, Receiver<()>) {
+    /// A folder with `releases/acme/1.json`, what watches `path` there, and what it says.
+    fn watched(path: &str) -> (tempfile::TempDir, Watch, Receiver<()>) {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir_all(folder.path().join("releases/acme")).unwrap();
         fs::write(folder.path().join("releases/acme/1.json"), "").unwrap();
+        symlink("releases", folder.path().join("current")).unwrap();
         let (said, heard) = channel();
-        let watch = Watch::new(vec![folder.path().join("releases")], move || said.send(()).unwrap());
+        let watch = Watch::new(vec![folder.path().join(path)], move || {
+            // Nobody listens any more at the end of a test.
+            let _ = said.send(());
+        });
         (folder, watch, heard)
     }
 
-    /// Whether anything is said from now on.
-    fn hears(heard: &Receiver<()>, change: impl FnOnce()) -> bool {
-        while heard.try_recv().is_ok() {}
+    /// Whether anything is said of a change within so many milliseconds.
+    fn hears(heard: &Receiver<()>, within: u64, change: impl FnOnce()) -> bool {
+        // What was noticed before is said by then.
+        while heard.recv_timeout(Duration::from_millis(300)).is_ok() {}
         change();
-        let noticed = heard.recv_timeout(Duration::from_millis(500)).is_ok();
-        while heard.recv_timeout(Duration::from_millis(50)).is_ok() {}
-        noticed
+        heard.recv_timeout(Duration::from_millis(within)).is_ok()
+    }
+
+    fn notices(heard: &Receiver<()>, change: impl FnOnce()) -> bool {
+        hears(heard, 10_000, change)
+    }
+
+    fn ignores(heard: &Receiver<()>, change: impl FnOnce()) -> bool {
+        !hears(heard, 300, change)
     }
 
     #[test]
-    fn a_change_is_noticed_where_it_is_watched_and_reading_is_none() {
-        let (folder, mut watch, heard) = watched();
-        let (releases, file) = (folder.path().join("releases"), folder.path().join("releases/acme/1.json"));
+    fn a_change_is_noticed_while_and_where_it_is_watched_and_reading_is_none() {
+        let (folder, mut watch, heard) = watched("releases");
+        let releases = folder.path().join("releases");
+        let (acme, file) = (releases.join("acme"), releases.join("acme/1.json"));
+        let folders = || [&releases, &acme].into_iter().map(PathBuf::as_path);
         let edit = || fs::write(&file, "{}").unwrap();
-        assert!(!hears(&heard, edit), "nothing is watched yet");
-        watch.resume(&[&releases, &releases.join("acme")]);
-        assert!(hears(&heard, edit));
-        assert!(!hears(&heard, || assert_eq!(fs::read_to_string(&file).unwrap(), "{}")));
-        assert!(!hears(&heard, || fs::write(folder.path().join("beside"), "").unwrap()));
+        assert!(ignores(&heard, edit), "nothing is watched yet");
+        watch.resume(folders());
+        assert!(notices(&heard, edit));
+        assert!(ignores(&heard, || assert_eq!(fs::read_to_string(&file).unwrap(), "{}")));
+        assert!(ignores(&heard, || fs::write(folder.path().join("beside"), "").unwrap()));
         watch.pause();
-        assert!(!hears(&heard, edit));
-        watch.resume(&[&releases, &releases.join("acme")]);
-        assert!(hears(&heard, || fs::remove_dir_all(&releases).unwrap()));
-        watch.resume(&[]);
-        assert!(hears(&heard, || fs::create_dir(&releases).unwrap()), "its parent is watched");
+        assert!(ignores(&heard, edit));
+        watch.resume(folders());
+        assert!(notices(&heard, || fs::remove_dir_all(&releases).unwrap()));
+        watch.pause();
+        watch.resume([].into_iter());
+        assert!(notices(&heard, || fs::create_dir(&releases).unwrap()), "its parent is watched");
     }
 
     #[test]
-    fn a_folder_that_is_gone_keeps_no_other_from_being_watched() {
-        let (folder, mut watch, heard) = watched();
-        let acme = folder.path().join("releases/acme");
-        watch.resume(&[&folder.path().join("releases/gone"), &acme]);
-        assert_eq!(watch.failure, None, "another look finds that it is gone");
-        assert!(hears(&heard, || fs::write(acme.join("2.json"), "").unwrap()));
+    fn a_symbolic_link_is_watched_and_what_is_behind_it() {
+        let (folder, mut watch, heard) = watched("current");
+        let target = folder.path().join("releases");
+        watch.resume([&*target].into_iter());
+        assert!(notices(&heard, || fs::write(target.join("index.json"), "").unwrap()));
+        assert!(notices(&heard, || fs::rename(&target, folder.path().join("aside")).unwrap()));
+        assert!(notices(&heard, || fs::remove_file(folder.path().join("current")).unwrap()));
+    }
+
+    #[test]
+    fn a_path_below_a_symbolic_link_is_watched_there_or_not_yet_there() {
+        for path in ["current/index.json", "current/acme/later/index.json"] {
+            let (folder, mut watch, heard) = watched(path);
+            watch.resume([].into_iter());
+            let there = folder.path().join(path.replace("current", "releases"));
+            let make = || {
+                fs::create_dir_all(there.parent().unwrap()).unwrap();
+                fs::write(&there, "").unwrap();
+            };
+            assert!(notices(&heard, make), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_folder_that_is_gone_keeps_no_other_from_being_watched_and_is_no_failure() {
+        let (folder, mut watch, heard) = watched("releases");
+        let (gone, acme) = (folder.path().join("releases/gone"), folder.path().join("releases/acme"));
+        watch.resume([&*gone, &acme.join("1.json/below"), &acme].into_iter());
+        assert!(!watch.failing);
+        assert!(notices(&heard, || fs::write(acme.join("2.json"), "").unwrap()));
     }
 }

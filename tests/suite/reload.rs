@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
@@ -101,6 +102,44 @@ fn every_way_to_replace_files_is_noticed() {
 }
 
 #[test]
+fn files_are_watched_by_whatever_path_they_are_reached() {
+    let root = std::env::current_dir().unwrap();
+    let up: String = root.components().skip(1).map(|_| "../").collect();
+    let starts: [fn(&Path, &str) -> Server; 3] = [
+        |instance, _| Server::start_inside(instance),
+        |instance, up| Server::start_in(&Path::new(up).join(instance.strip_prefix("/").unwrap()), &[]),
+        |instance, _| {
+            symlink(instance, instance.join("itself")).unwrap();
+            Server::start_in(&instance.join("itself"), &[])
+        },
+    ];
+    for (number, start) in starts.into_iter().enumerate() {
+        let license = License::new();
+        let instance = Instance::with_licenses(&[license.toml("")]);
+        instance.publish_in("builds/1", "1.1.0");
+        instance.publish_in("builds/2", "1.2.0");
+        fs::remove_dir_all(instance.file("releases")).unwrap();
+        let server = start(instance.path(), &up);
+        server.validate(&license, "a.com");
+        let live = |version: &str| {
+            let what = format!("{version}, started in way {number}");
+            eventually(&what, LIVE, || latest(&server, &license) == manifest(version));
+        };
+        // The first look is over, and the poll is far away.
+        thread::sleep(Duration::from_millis(500));
+        symlink("builds/1", instance.file("releases")).unwrap();
+        live("1.1.0");
+        symlink("builds/2", instance.file("next")).unwrap();
+        fs::rename(instance.file("next"), instance.file("releases")).unwrap();
+        live("1.2.0");
+        instance.publish_in("builds/2", "1.3.0");
+        live("1.3.0");
+        instance.write_licenses(&[license.toml("grace_period_hours = 7")]);
+        eventually("an edited license", LIVE, || server.validate(&license, "a.com").json()["grace_period_hours"] == 7);
+    }
+}
+
+#[test]
 fn what_changes_while_files_are_read_is_noticed_too() {
     let license = License::new();
     let (instance, server) = serve(&[&license]);
@@ -108,6 +147,7 @@ fn what_changes_while_files_are_read_is_noticed_too() {
     let lines = (0..10_000)
         .map(|id| format!("{{\"id\":\"{id:064x}\",\"expires\":\"2099-12-31\",\"modules\":{{\"forms\":[]}}}}\n"));
     instance.write("registry/licenses/z.jsonl", &lines.collect::<String>());
+    thread::sleep(NOTICED);
     for round in 1..=5_u64 {
         server.signal("HUP");
         thread::sleep(Duration::from_millis(round * 20));

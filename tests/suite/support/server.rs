@@ -51,7 +51,14 @@ impl Server {
         Self::start_command(countersign_in(instance), flags)
     }
 
-    /// The same under strace, which writes the system calls named in `calls` to `trace`.
+    /// The same from within the instance, which is what nearly everybody does: all paths are relative.
+    pub fn start_inside(instance: &Path) -> Self {
+        let mut command = countersign_in(Path::new("."));
+        command.current_dir(instance);
+        Self::start_command(command, &[])
+    }
+
+    /// The program under strace, which writes the system calls named in `calls` to `trace`.
     pub fn start_traced(instance: &Instance, calls: &str, trace: &Path) -> Self {
         let plain = countersign(instance);
         let mut command = Command::new("strace");
