@@ -143,17 +143,19 @@ fn files_are_watched_by_whatever_path_they_are_reached() {
 fn what_changes_while_files_are_read_is_noticed_too() {
     let license = License::new();
     let (instance, server) = serve(&[&license]);
-    // Read last, and for as long as the loop below needs for a change.
+    // Read last, and for long enough that a change falls into it.
     let lines = (0..10_000)
         .map(|id| format!("{{\"id\":\"{id:064x}\",\"expires\":\"2099-12-31\",\"modules\":{{\"forms\":[]}}}}\n"));
     instance.write("registry/licenses/z.jsonl", &lines.collect::<String>());
     thread::sleep(NOTICED);
-    for round in 1..=5_u64 {
-        server.signal("HUP");
-        thread::sleep(Duration::from_millis(round * 20));
-        instance.write_licenses(&[license.toml(&format!("grace_period_hours = {round}"))]);
+    for round in 1..=8_u64 {
+        for hours in [round, 100 + round] {
+            instance.write_licenses(&[license.toml(&format!("grace_period_hours = {hours}"))]);
+            // The first is read 200 ms after it was made.
+            thread::sleep(Duration::from_millis(200 + round * 10));
+        }
         // Sooner than the poll would.
-        let live = || server.validate(&license, "a.com").json()["grace_period_hours"] == round;
+        let live = || server.validate(&license, "a.com").json()["grace_period_hours"] == 100 + round;
         eventually("the change", Duration::from_secs(10), live);
     }
 }
