@@ -151,6 +151,11 @@ impl Catalog {
     /// The folder is resolved once, so that a `releases` which is a symbolic link and is swapped meanwhile is read whole
     /// from one side.
     pub fn load(releases: &Path) -> Result<Self, CatalogError> {
+        Self::load_pausing(releases, || ())
+    }
+
+    /// The same, with a `pause` before each manifest.
+    pub fn load_pausing(releases: &Path, mut pause: impl FnMut()) -> Result<Self, CatalogError> {
         let read_error = |path: &Path, source| CatalogError::Read { path: path.to_owned(), source };
         let no_index = || CatalogError::NoIndex { path: index_path(releases) };
         let root = match releases.canonicalize() {
@@ -164,6 +169,7 @@ impl Catalog {
             let mut latest = None;
             for release in plugin.releases {
                 let path = manifest_path(&root, &slug, &release.version);
+                pause();
                 let bytes = std::fs::read(&path).map_err(|source| read_error(&path, source))?;
                 if Digest::of(&bytes) != release.sha256 {
                     return Err(CatalogError::Differs { path });

@@ -8,6 +8,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use super::priority::Stints;
+
 /// Several ticks of any kernel's clock.
 const TICKS: Duration = Duration::from_millis(50);
 
@@ -32,7 +34,9 @@ impl Fingerprint {
         let mut hasher = DefaultHasher::new();
         let mut newest = (0, 0);
         let mut folders = Vec::new();
+        let mut stints = Stints::begin();
         let mut look = |path: &Path, metadata: &fs::Metadata| {
+            stints.pause();
             let changed = (metadata.ctime(), metadata.ctime_nsec());
             newest = newest.max(changed);
             (path, metadata.dev(), metadata.ino(), metadata.size(), metadata.mtime(), metadata.mtime_nsec(), changed)

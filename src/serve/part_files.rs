@@ -13,6 +13,7 @@ use super::fingerprint::Fingerprint;
 use super::gate::Snapshot;
 use super::health::{Part, State};
 use super::label::{Counters, Label};
+use super::priority::Stints;
 use super::signer::{KeyError, SigningKey};
 use super::tls::TlsError;
 use crate::catalog::{Catalog, CatalogError};
@@ -181,11 +182,14 @@ impl PartFiles {
                 let now = next.registry.license_count();
                 new_buckets = (dropped > 0 || now != licenses).then(|| service.limits.new_buckets(now));
             }
-            Part::Catalog => match Catalog::load(path) {
-                // Still nothing published.
-                Err(CatalogError::NoIndex { .. }) if held.catalog.releases() == 0 => {}
-                loaded => next.catalog = Arc::new(loaded?),
-            },
+            Part::Catalog => {
+                let mut stints = Stints::begin();
+                match Catalog::load_pausing(path, || stints.pause()) {
+                    // Still nothing published.
+                    Err(CatalogError::NoIndex { .. }) if held.catalog.releases() == 0 => {}
+                    loaded => next.catalog = Arc::new(loaded?),
+                }
+            }
             Part::Key => next.key = Arc::new(SigningKey::load(path)?),
             Part::Tls => return service.tls.as_ref().map_or(Ok(()), |tls| Ok(tls.reload()?)),
             Part::Store => {}
