@@ -28,7 +28,7 @@ pub fn run(bench: &Path) -> io::Result<()> {
     let slugs: Vec<&str> = std::iter::once("acme-forms").chain(others.iter().map(String::as_str)).collect();
     let versions: Vec<String> = (1..=20 + ROUNDS).map(|minor| format!("1.{minor}.0")).collect();
     let versions: Vec<&str> = versions.iter().map(String::as_str).collect();
-    fs::remove_dir_all(instance.file("releases"))?;
+    let _ = fs::remove_dir_all(instance.file("releases"));
     instance.publish(&slugs, &versions[..20])?;
     let server = Server::countersign(&instance.folder)?;
     heading("a new release of 1,000 plugins with 20 versions each and more, under 1,000 updates/s");
@@ -48,6 +48,7 @@ pub fn run(bench: &Path) -> io::Result<()> {
         loading.push(began..live);
         after.push(live..live + AFTER);
     }
+    std::thread::sleep(AFTER);
     let answers = load.stop()?;
     let slowest = loading.iter().map(|stretch| stretch.end - stretch.start).max().unwrap_or_default();
     row(&format!("in force after, the slowest of {ROUNDS}"), slowest.as_secs_f64(), "s", Target::AtMost(2.0));

@@ -24,7 +24,7 @@ pub struct Fingerprint {
     /// Whether nothing changed in the last moments. Timestamps come in ticks of some milliseconds, so a file that was
     /// changed in this one can change again and look the same.
     pub at_rest: bool,
-    /// Every folder that was found, without symbolic links in its name but below the paths.
+    /// Every folder that was found, by a name that has symbolic links only below the paths.
     pub folders: Vec<PathBuf>,
 }
 
@@ -45,8 +45,9 @@ impl Fingerprint {
                 folders.push(path.to_owned());
             }
         };
-        // By the name it has without symbolic links, as what watches it will call it.
-        for path in paths.iter().filter_map(|path| path.canonicalize().ok()) {
+        for path in paths {
+            // By the name that changes will be told by.
+            let path = path.canonicalize().unwrap_or_else(|_| path.clone());
             walk(&path, MAX_DEPTH, &mut look);
         }
         let newest = SystemTime::UNIX_EPOCH + Duration::new(newest.0.max(0) as u64, newest.1 as u32);

@@ -118,29 +118,27 @@ impl PartFiles {
         self.looked.folders.iter().map(PathBuf::as_path)
     }
 
-    /// Looks at them once more. Returns whether they changed since they were read.
-    pub(super) fn look(&mut self) -> bool {
+    /// Looks at them once more.
+    pub(super) fn look(&mut self) {
         let mut looked = Fingerprint::of(&self.paths);
         // Nobody could notice what happens in a folder that is new.
         looked.at_rest &= looked.folders == self.looked.folders;
         self.looked = looked;
-        self.read != Some(self.looked.value)
     }
 
-    /// Whether they were at rest when they were looked at.
+    /// Whether they were at rest when they were looked at: what is being written in place may look whole before it is.
     pub(super) fn at_rest(&self) -> bool {
         self.looked.at_rest
     }
 
-    /// Loads the part if its files changed and are at rest, if it failed before, or if somebody insists.
+    /// Whether the part has to be loaded: its files changed since they were read, or it failed and there is to be a retry.
+    pub(super) fn is_due(&self, retry: bool) -> bool {
+        self.looked.at_rest && (self.read != Some(self.looked.value) || self.failed && retry)
+    }
+
+    /// Loads the part from what was looked at.
     pub(super) fn refresh(&mut self, service: &Service, forced: bool) {
-        let looked = self.looked.at_rest.then_some(self.looked.value);
-        // What is being written in place may look whole before it is.
-        let due = looked.is_some() && (self.failed || self.read != looked);
-        if !due && !forced {
-            return;
-        }
-        self.read = looked;
+        self.read = self.looked.at_rest.then_some(self.looked.value);
         let started = Instant::now();
         let outcome = self.load(service, forced);
         self.failed = outcome.is_err();

@@ -73,7 +73,7 @@ impl Worker {
     fn run(&mut self) {
         self.watch.resume(self.files.iter().flat_map(PartFiles::folders));
         // What changed between the start's look and the watch was not noticed.
-        let (mut wait, mut again) = (QUIET, true);
+        let (mut wait, mut again) = (QUIET, false);
         loop {
             match self.woken.recv_timeout(wait) {
                 Ok(()) => self.settle(),
@@ -82,15 +82,17 @@ impl Worker {
             }
             let forced = self.take_forced();
             let Some(service) = self.service.upgrade() else { return };
-            // What changes while nothing is noticed takes another look, and that one with open eyes.
-            let eyes_open = again;
+            // What failed is not tried once more only because it was read.
+            let retry = !again;
             again = false;
             for file in &mut self.files {
-                if file.look() && !eyes_open {
+                file.look();
+                if forced || file.is_due(retry) {
+                    // Nothing is noticed while files are read, so they are looked at once more.
                     self.watch.pause();
                     again = true;
+                    file.refresh(&service, forced);
                 }
-                file.refresh(&service, forced);
             }
             // A folder may be another one now.
             self.watch.resume(self.files.iter().flat_map(PartFiles::folders));

@@ -22,8 +22,6 @@ pub struct Watch {
 impl Watch {
     /// Will watch `paths`, which need not exist.
     pub fn new(paths: Vec<PathBuf>, changed: impl Fn() + Send + Sync + 'static) -> Self {
-        // notify makes them absolute, too, and calls what changed by such names.
-        let paths = paths.into_iter().map(|path| path::absolute(&path).unwrap_or(path)).collect();
         Self { paths, changed: Arc::new(changed), watcher: None, failing: false }
     }
 
@@ -65,17 +63,14 @@ impl Watch {
                 changed();
             }
         })?;
-        let mut failures = Vec::new();
-        for place in &places {
-            failures.extend(watcher.watch(&place.folder, RecursiveMode::NonRecursive).err());
-        }
-        // After the parents: of two names of a folder, what happens in it is told by the one it was watched by last.
-        for folder in folders {
-            let failure = watcher.watch(folder, RecursiveMode::NonRecursive).err();
+        let mut failure = None;
+        // Parents first: of two names of a folder, what happens in it is told by the one it was watched by last.
+        for folder in places.iter().map(|place| place.folder.clone()).chain(folders.map(Path::to_owned)) {
+            let failed = watcher.watch(&folder, RecursiveMode::NonRecursive).err();
             // What is gone since it was looked into is a change that another look finds.
-            failures.extend(failure.filter(|error| !is_gone(error)));
+            failure = failure.or(failed.filter(|error| !is_gone(error)));
         }
-        Ok((watcher, failures.into_iter().next()))
+        Ok((watcher, failure))
     }
 }
 
@@ -89,6 +84,8 @@ struct Place {
 
 impl Place {
     fn of(path: &Path) -> Option<Self> {
+        // A relative path may have no parent in its name.
+        let path = path::absolute(path).ok()?;
         let parent = path.ancestors().skip(1).find(|parent| parent.is_dir())?;
         let folder = parent.canonicalize().ok()?;
         Some(Self { path: folder.join(path.strip_prefix(parent).ok()?), folder })
@@ -125,18 +122,19 @@ mod tests {
 
     use super::*;
 
-    /// A folder with `releases/acme/1.json`, what watches `path` there, and what it says.
-    fn watched(path: &str) -> (tempfile::TempDir, Watch, Receiver<()>) {
-        let folder = tempfile::tempdir().unwrap();
-        fs::create_dir_all(folder.path().join("releases/acme")).unwrap();
-        fs::write(folder.path().join("releases/acme/1.json"), "").unwrap();
-        symlink("releases", folder.path().join("current")).unwrap();
+    /// A folder with `releases/acme/1.json`, what watches `paths` there, and what it says.
+    fn watched(paths: &[&str]) -> (tempfile::TempDir, PathBuf, Watch, Receiver<()>) {
+        let made = tempfile::tempdir().unwrap();
+        let folder = made.path().canonicalize().unwrap();
+        fs::create_dir_all(folder.join("releases/acme")).unwrap();
+        fs::write(folder.join("releases/acme/1.json"), "").unwrap();
+        symlink("releases", folder.join("current")).unwrap();
         let (said, heard) = channel();
-        let watch = Watch::new(vec![folder.path().join(path)], move || {
+        let watch = Watch::new(paths.iter().map(|path| folder.join(path)).collect(), move || {
             // Nobody listens any more at the end of a test.
             let _ = said.send(());
         });
-        (folder, watch, heard)
+        (made, folder, watch, heard)
     }
 
     /// Whether anything is said of a change within so many milliseconds.
@@ -157,8 +155,8 @@ mod tests {
 
     #[test]
     fn a_change_is_noticed_while_and_where_it_is_watched_and_reading_is_none() {
-        let (folder, mut watch, heard) = watched("releases");
-        let releases = folder.path().join("releases");
+        let (_made, folder, mut watch, heard) = watched(&["releases"]);
+        let releases = folder.join("releases");
         let (acme, file) = (releases.join("acme"), releases.join("acme/1.json"));
         let folders = || [&releases, &acme].into_iter().map(PathBuf::as_path);
         let edit = || fs::write(&file, "{}").unwrap();
@@ -166,7 +164,7 @@ mod tests {
         watch.resume(folders());
         assert!(notices(&heard, edit));
         assert!(ignores(&heard, || assert_eq!(fs::read_to_string(&file).unwrap(), "{}")));
-        assert!(ignores(&heard, || fs::write(folder.path().join("beside"), "").unwrap()));
+        assert!(ignores(&heard, || fs::write(folder.join("beside"), "").unwrap()));
         watch.pause();
         assert!(ignores(&heard, edit));
         watch.resume(folders());
@@ -178,20 +176,21 @@ mod tests {
 
     #[test]
     fn a_symbolic_link_is_watched_and_what_is_behind_it() {
-        let (folder, mut watch, heard) = watched("current");
-        let target = folder.path().join("releases");
+        let (_made, folder, mut watch, heard) = watched(&["current"]);
+        let target = folder.join("releases");
         watch.resume([&*target].into_iter());
         assert!(notices(&heard, || fs::write(target.join("index.json"), "").unwrap()));
-        assert!(notices(&heard, || fs::rename(&target, folder.path().join("aside")).unwrap()));
-        assert!(notices(&heard, || fs::remove_file(folder.path().join("current")).unwrap()));
+        assert!(notices(&heard, || fs::rename(&target, folder.join("aside")).unwrap()));
+        assert!(notices(&heard, || fs::remove_file(folder.join("current")).unwrap()));
     }
 
     #[test]
     fn a_path_below_a_symbolic_link_is_watched_there_or_not_yet_there() {
         for path in ["current/index.json", "current/acme/later/index.json"] {
-            let (folder, mut watch, heard) = watched(path);
+            // The other one's parent gives the folder another name.
+            let (_made, folder, mut watch, heard) = watched(&[path, "releases/missing"]);
             watch.resume([].into_iter());
-            let there = folder.path().join(path.replace("current", "releases"));
+            let there = folder.join(path.replace("current", "releases"));
             let make = || {
                 fs::create_dir_all(there.parent().unwrap()).unwrap();
                 fs::write(&there, "").unwrap();
@@ -202,8 +201,8 @@ mod tests {
 
     #[test]
     fn a_folder_that_is_gone_keeps_no_other_from_being_watched_and_is_no_failure() {
-        let (folder, mut watch, heard) = watched("releases");
-        let (gone, acme) = (folder.path().join("releases/gone"), folder.path().join("releases/acme"));
+        let (_made, folder, mut watch, heard) = watched(&["releases"]);
+        let (gone, acme) = (folder.join("releases/gone"), folder.join("releases/acme"));
         watch.resume([&*gone, &acme.join("1.json/below"), &acme].into_iter());
         assert!(!watch.failing);
         assert!(notices(&heard, || fs::write(acme.join("2.json"), "").unwrap()));

@@ -203,6 +203,8 @@ fn what_is_broken_keeps_the_last_good_state_is_logged_once_and_shows_on_readyz()
         let good = fs::read_to_string(instance.file(file)).unwrap();
         let well = server.part(part);
         assert_eq!(well["state"], "ok");
+        let series = format!("countersign_reloads_total{{part=\"{part}\",result=\"failed\"}}");
+        let failed = server.metric(&series).unwrap();
         // In place, so that the key keeps its mode.
         fs::write(instance.file(file), broken).unwrap();
         eventually(file, LIVE, || server.part(part)["state"] == "stale");
@@ -211,6 +213,8 @@ fn what_is_broken_keeps_the_last_good_state_is_logged_once_and_shows_on_readyz()
         assert_eq!(server.validate(&license, "a.com").code(), "ok", "{file}");
         assert_eq!(latest(&server, &license), manifest("1.2.0"), "{file}");
         assert_eq!(get(server.admin, "/readyz").status, 200, "the last good state does its work");
+        thread::sleep(Duration::from_millis(600));
+        assert_eq!(server.metric(&series), Some(failed + 1.0), "it is read once");
         // Another change finds the same fault, which is no news.
         instance.write("registry/plugins/acme-maps.toml", "module = \"maps\"\n");
         instance.write("releases/another.txt", "no manifest\n");
