@@ -71,10 +71,11 @@ struct Worker {
 
 impl Worker {
     fn run(&mut self) {
-        self.watch.resume(self.files.iter().flat_map(PartFiles::folders));
         // What changed between the start's look and the watch was not noticed.
         let (mut wait, mut again) = (QUIET, false);
         loop {
+            // Each time anew: a folder may be another one now.
+            self.watch.resume(self.files.iter().flat_map(PartFiles::folders));
             match self.woken.recv_timeout(wait) {
                 Ok(()) => self.settle(),
                 Err(RecvTimeoutError::Timeout) => {}
@@ -94,8 +95,6 @@ impl Worker {
                     file.refresh(&service, forced);
                 }
             }
-            // A folder may be another one now.
-            self.watch.resume(self.files.iter().flat_map(PartFiles::folders));
             let at_rest = self.files.iter().all(PartFiles::at_rest);
             wait = if again || !at_rest { QUIET } else { self.poll };
         }

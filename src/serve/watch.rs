@@ -55,7 +55,7 @@ impl Watch {
     ) -> notify::Result<(RecommendedWatcher, Option<notify::Error>)> {
         let targets: Vec<PathBuf> = self.paths.iter().filter_map(|path| path.canonicalize().ok()).collect();
         let places: Vec<Place> = self.paths.iter().chain(&targets).filter_map(|path| Place::of(path)).collect();
-        let interest: Vec<PathBuf> = places.iter().map(|place| place.path.clone()).chain(targets).collect();
+        let interest: Vec<PathBuf> = places.iter().map(|place| place.path.clone()).collect();
         let changed = Arc::clone(&self.changed);
         let mut watcher = notify::recommended_watcher(move |event: notify::Result<Event>| {
             // An error means that events were lost.
@@ -100,7 +100,7 @@ fn is_gone(error: &notify::Error) -> bool {
     }
 }
 
-/// Reading a file is no change, and reading is what a reload does.
+/// Reading a file is no change: builds and backups read them, too.
 fn is_change(event: &Event) -> bool {
     !matches!(event.kind, EventKind::Access(kind) if kind != AccessKind::Close(AccessMode::Write))
 }
