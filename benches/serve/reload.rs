@@ -1,4 +1,4 @@
-//! A build replaces the releases of 1,000 plugins with 20 versions each, while the server answers.
+//! A build adds a release to each of 1,000 plugins with 20 versions and more, while the server answers.
 
 use std::path::Path;
 use std::sync::Arc;
