@@ -17,6 +17,7 @@
 //! - [`store`]: which site is bound to which license, in a ledger that proves itself.
 //! - [`preview`]: what the CMS will show, on a page for this machine only.
 //! - [`serve`]: the HTTP server; its [`gate`](serve::gate) is the one door.
+//! - [`regular_file`]: the one way to open a file, for everything that is read; [`durable_file`]: the way to write one.
 //! - [`counting`]: numbers, durations and handles that many threads count at once.
 //! - [`commands`]: one file a verb; [`cli`] and [`config`] say what they take.
 //!
@@ -34,5 +35,6 @@ pub mod durable_file;
 pub mod model;
 pub mod preview;
 pub mod registry;
+pub mod regular_file;
 pub mod serve;
 pub mod store;

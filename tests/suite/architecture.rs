@@ -5,18 +5,33 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// What each module may import of ours. Whatever is not listed may import nothing of ours.
-const ARROWS: [(&str, &[&str]); 12] = [
+const ARROWS: [(&str, &[&str]); 13] = [
     ("model", &[]),
     ("durable_file", &[]),
+    ("regular_file", &[]),
     ("counting", &[]),
-    ("registry", &["model", "durable_file"]),
-    ("catalog", &["model", "counting"]),
-    ("store", &["model", "durable_file", "counting"]),
-    ("config", &["model"]),
-    ("build", &["registry", "catalog", "model", "durable_file"]),
-    ("serve", &["registry", "catalog", "store", "config", "model", "counting"]),
-    ("preview", &["build", "registry", "catalog", "model"]),
-    ("commands", &["build", "preview", "serve", "registry", "catalog", "store", "config", "model", "durable_file"]),
+    ("registry", &["model", "durable_file", "regular_file"]),
+    ("catalog", &["model", "counting", "regular_file"]),
+    ("store", &["model", "durable_file", "regular_file", "counting"]),
+    ("config", &["model", "regular_file"]),
+    ("build", &["registry", "catalog", "model", "durable_file", "regular_file"]),
+    ("serve", &["registry", "catalog", "store", "config", "model", "counting", "regular_file"]),
+    ("preview", &["build", "registry", "catalog", "model", "regular_file"]),
+    (
+        "commands",
+        &[
+            "build",
+            "preview",
+            "serve",
+            "registry",
+            "catalog",
+            "store",
+            "config",
+            "model",
+            "durable_file",
+            "regular_file",
+        ],
+    ),
     ("cli", &["commands", "config", "model"]),
 ];
 
