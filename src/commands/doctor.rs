@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use chrono::Utc;
+use chrono::{DateTime, TimeDelta, Utc};
 use serde::Serialize;
 
 use super::output::{self, Table};
@@ -16,6 +16,7 @@ use crate::build::counted;
 use crate::catalog::{Catalog, CatalogError, Index};
 use crate::config::{Config, Paths, ServeConfig};
 use crate::model::error_chain::ErrorChain;
+use crate::model::license::License;
 use crate::registry::Registry;
 use crate::serve::signer::SigningKey;
 use crate::serve::tls::Certificate;
@@ -24,6 +25,9 @@ use crate::store::{self, StoreError};
 
 /// Days before its end when tools that renew certificates have done so.
 const RENEWED_BY_NOW: i64 = 14;
+
+/// Clocks that are set by the network differ by less.
+const CLOCKS_DIFFER: TimeDelta = TimeDelta::seconds(10);
 
 /// Check an instance and say what is wrong
 #[derive(clap::Args, Debug)]
@@ -67,6 +71,7 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
             let licenses = counted(registry.license_count(), "license");
             findings.push(ok("registry", format!("{plugins}, {licenses}")));
             findings.extend(modules_nobody_sells(registry));
+            findings.extend(releases_in_the_future(registry, Utc::now()));
         }
         Err(error) => {
             findings.extend(error.to_string().lines().map(|complaint| broken("registry", complaint, None)));
@@ -122,6 +127,24 @@ fn modules_nobody_sells(registry: &Registry) -> Vec<Finding> {
             warning("registry", finding, "fine for a module that has no updates; else correct its name")
         })
         .collect()
+}
+
+/// The server honours such a time, and whoever is bound before then gets it as the time of the binding.
+fn releases_in_the_future(registry: &Registry, now: DateTime<Utc>) -> Option<Finding> {
+    let latest = |license: &License| {
+        let released = &license.particulars.released;
+        released.hosts.values().copied().chain(released.all).max().filter(|time| *time > now)
+    };
+    let mut ahead = registry.licenses().filter_map(|license| Some((latest(license)?, license)));
+    let (time, first) = ahead.next()?;
+    let place = registry.place(&first.id).map_or(String::new(), |(file, line)| format!(", {}:{line}", file.display()));
+    let licenses = counted(1 + ahead.count(), "license");
+    let finding = format!("{licenses} with a release time in the future: {} ({time:?}{place})", first.id.log_tag());
+    Some(warning(
+        "registry",
+        finding,
+        "compare the clocks of this machine and the server; correct a mistyped time by hand",
+    ))
 }
 
 fn releases(folder: &Path, registry: Option<&Registry>) -> Vec<Finding> {
@@ -219,6 +242,12 @@ fn store(path: &Path) -> Finding {
             "the ledger's last line is torn, and was never acknowledged",
             "the next start cuts it; nothing is lost",
         ),
+        Ok(found) if found.latest.is_some_and(|latest| latest > Utc::now() + CLOCKS_DIFFER) => {
+            let latest = found.latest.unwrap_or_default();
+            let finding =
+                format!("a site was bound at {}, which is in the future", latest.format("%Y-%m-%dT%H:%M:%SZ"));
+            warning("store", finding, "compare the clocks of this machine and the server")
+        }
         Ok(found) => ok("store", format!("{}, the ledger's chain is whole", counted(found.bindings, "binding"))),
         Err(StoreError::Missing(_)) => ok("store", "none yet: no server has run"),
         Err(error) => broken("store", ErrorChain(&error).first_line(), Some(store_hint(&error).to_owned())),

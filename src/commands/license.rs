@@ -6,6 +6,7 @@
 mod change;
 mod issue;
 mod list;
+mod release;
 mod selector;
 mod show;
 mod view;
@@ -14,11 +15,9 @@ use chrono::{DateTime, NaiveDate, Utc};
 
 use crate::config::Config;
 use crate::model::binding::{Binding, Report};
-use crate::model::license::License;
 use crate::model::license_key::LicenseId;
-use crate::model::site_host::SiteHost;
 use crate::registry::edit::EditError;
-use crate::store::{self, StoreError};
+use crate::store::{self, StoreError, inspect};
 
 use super::{Exit, Failure, output};
 use selector::LicenseArg;
@@ -81,7 +80,7 @@ The key goes to stdout and is stored nowhere: the registry holds its id only.")]
     #[command(after_help = "Examples:
   countersign license release 3f9a0c21d4e5
   countersign license release 3f9a0c21d4e5 --host old.example.com")]
-    Release(change::ReleaseArgs),
+    Release(release::Args),
 }
 
 /// Does what was asked for.
@@ -91,13 +90,13 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     let text = match &args.verb {
         Verb::Issue(args) => return issue::run(args, registry, now),
         Verb::List(args) => list::list(args, registry, now.date_naive()),
-        Verb::Show(args) => show::show(args, config, &|id| stored(config, id), now.date_naive()),
+        Verb::Show(args) => show::show(args, config, &|id| stored(config, id), now),
         Verb::Renew(args) => change::renew(args, registry, now.date_naive()),
         Verb::Suspend(license) => change::suspend(license, registry),
         Verb::Resume(license) => change::resume(license, registry),
         Verb::Revoke(license) => change::revoke(license, registry),
         Verb::Release(args) => {
-            change::release(args, registry, |license, host| may_be_bound(config, license, host), now)
+            release::release(args, registry, |license| inspect::bindings_of(&config.paths.store, license), now)
         }
     }?;
     output::print(&text)
@@ -109,12 +108,6 @@ fn stored(config: &Config, id: &LicenseId) -> Result<Vec<(Binding, Report)>, Sto
         eprintln!("note: a server is running; what the sites reported is shown when it is stopped");
     }
     store.of(id)
-}
-
-/// Whether the store knows of a binding, or cannot be asked.
-fn may_be_bound(config: &Config, license: &License, host: &SiteHost) -> bool {
-    let bindings = store::read_only(&config.paths.store).and_then(|store| store.of(&license.id));
-    bindings.map_or(true, |bindings| bindings.iter().any(|(binding, _)| binding.host == *host))
 }
 
 fn not_edited(error: EditError) -> Failure {

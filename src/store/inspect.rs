@@ -44,6 +44,8 @@ pub struct Verified {
     pub bindings: u64,
     /// Licenses that have one.
     pub licenses: usize,
+    /// The latest time of a binding; a clock that was ahead leaves one in the future.
+    pub latest: Option<DateTime<Utc>>,
     /// How the index is.
     pub index: IndexState,
 }
@@ -69,6 +71,20 @@ pub fn read_only(path: &Path) -> Result<Reader, StoreError> {
     let index = disk::index_in(path);
     let index = if lock.is_some() && index.exists() { Index::open(&index).ok() } else { None };
     Ok(Reader { path: path.to_owned(), lock, index })
+}
+
+/// The bindings of a license in the order of binding, void ones included, as the ledger has them. Neither waits for a
+/// server nor keeps one from starting.
+pub fn bindings_of(path: &Path, license: &LicenseId) -> Result<Vec<Binding>, StoreError> {
+    require(path)?;
+    let mut gathering = Gathering::default();
+    loading::read(path, |_, entry| {
+        if let Some(entry) = entry.filter(|entry| entry.license == *license) {
+            gathering.add(entry);
+        }
+    })?;
+    let picture = gathering.finish();
+    Ok(picture.of(license).map_or_else(Vec::new, |bindings| bindings.to_vec()))
 }
 
 /// Makes the index anew from the ledger, whatever the old one knows; returns the number of bindings.
@@ -120,19 +136,12 @@ impl Reader {
 
     /// The bindings of a license in the order of binding, void ones included, each with what its site reported.
     pub fn of(&self, license: &LicenseId) -> Result<Vec<(Binding, Report)>, StoreError> {
-        let mut gathering = Gathering::default();
-        loading::read(&self.path, |_, entry| {
-            if let Some(entry) = entry.filter(|entry| entry.license == *license) {
-                gathering.add(entry);
-            }
-        })?;
-        let picture = gathering.finish();
-        let bindings = picture.of(license).map_or(&[][..], |bindings| bindings);
         let report = |binding: &Binding| {
             let index = self.index.as_ref();
             index.and_then(|index| index.report(license, &binding.host).ok().flatten()).unwrap_or_default()
         };
-        Ok(bindings.iter().map(|binding| (binding.clone(), report(binding))).collect())
+        let bindings = bindings_of(&self.path, license)?;
+        Ok(bindings.into_iter().map(|binding| (binding.clone(), report(&binding))).collect())
     }
 
     /// Proves the ledger, then hands over every binding that is not superseded, void ones included, in the order of binding.
@@ -161,6 +170,7 @@ impl Reader {
             digest: loaded.found.end.digest,
             bindings: tally.count,
             licenses: loaded.picture.len(),
+            latest: loaded.picture.iter().flat_map(|bindings| bindings.iter()).map(|binding| binding.bound_at).max(),
             index,
         })
     }

@@ -101,6 +101,33 @@ fn a_release_voids_what_was_bound_before_it_and_nothing_after_whatever_the_clock
 }
 
 #[test]
+fn a_release_by_a_command_whose_clock_is_behind_the_servers_frees_the_seat() {
+    let license = License::new();
+    for release in [&["--host", "old.com"][..], &["--all"]] {
+        let instance = Instance::with_licenses(&[license.toml("")]);
+        let server = start(&instance, &[]);
+        jump(&instance, TimeDelta::minutes(10));
+        assert_eq!(server.validate(&license, "old.com").code(), "ok");
+        let run = |arguments: &[&str]| {
+            let output = countersign(&instance).args(arguments).output().unwrap();
+            assert!(output.status.success(), "{output:?}");
+            String::from_utf8(output.stdout).unwrap()
+        };
+        assert!(run(&["doctor"]).contains("a site was bound at "), "a clock differs");
+        let told = run(&[&["license", "release", &license.id], release].concat());
+        assert!(told.contains("in the future: the server bound the site by a clock that is ahead"), "{told}");
+        eventually("the release", Duration::from_secs(5), || server.validate(&license, "new.com").code() == "ok");
+        assert_eq!(server.validate(&license, "old.com").code(), "bound_elsewhere");
+        let shown = run(&["license", "show", &license.id]);
+        assert!(shown.contains("note: the release of ") && shown.contains("note: new.com was bound at "), "{shown}");
+        assert!(run(&["doctor"]).contains("1 license with a release time in the future: "));
+        // Again, while the first release is in the future for this machine.
+        run(&[&["license", "release", &license.id], &["--all"][..]].concat());
+        eventually("the second", Duration::from_secs(5), || server.validate(&license, "next.com").code() == "ok");
+    }
+}
+
+#[test]
 fn rate_limits_and_time_outs_do_not_follow_the_clock() {
     let license = License::new();
     let instance = Instance::with_licenses(&[license.toml("")]);

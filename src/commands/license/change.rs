@@ -1,15 +1,13 @@
-//! `license renew | suspend | resume | revoke | release`: one change to one license.
+//! `license renew | suspend | resume | revoke`: one change to one license. [`release`](super::release) makes another.
 
 use std::path::Path;
 
-use chrono::{DateTime, NaiveDate, SubsecRound as _, Utc};
+use chrono::NaiveDate;
 
 use crate::commands::Failure;
-use crate::model::license::{License, Sites, Status};
-use crate::model::site_host::SiteHost;
+use crate::model::license::{License, Status};
 use crate::registry::edit::{Change, Editor};
 
-use super::issue::parse_host;
 use super::selector::LicenseArg;
 use super::{not_edited, parse_day};
 
@@ -21,19 +19,6 @@ pub struct RenewArgs {
     /// Its new last day, in UTC
     #[arg(long, value_name = "YYYY-MM-DD", value_parser = parse_day)]
     expires: NaiveDate,
-}
-
-/// What `release` takes.
-#[derive(clap::Args, Debug)]
-pub struct ReleaseArgs {
-    #[command(flatten)]
-    license: LicenseArg,
-    /// The site that no longer uses it
-    #[arg(long, value_name = "HOST", value_parser = parse_host)]
-    host: Option<SiteHost>,
-    /// All its sites; a license for one site needs neither --host nor --all
-    #[arg(long, conflicts_with = "host")]
-    all: bool,
 }
 
 /// Sets another last day; a revoked license stays what it is.
@@ -76,32 +61,10 @@ pub fn revoke(license: &LicenseArg, registry: &Path) -> Result<String, Failure> 
     })
 }
 
-/// Makes the bindings of one host, or of all, void up to `now`. Somebody may have mistyped a host that `is_bound` does not know.
-pub fn release(
-    args: &ReleaseArgs,
-    registry: &Path,
-    is_bound: impl Fn(&License, &SiteHost) -> bool,
-    now: DateTime<Utc>,
-) -> Result<String, Failure> {
-    change(&args.license, registry, |license| {
-        if args.host.is_none() && !args.all && license.sites != Sites::DEFAULT {
-            let hint = "name the site with --host, or release all of them with --all";
-            return Err(Failure::usage("this license is for more than one site").hint(hint));
-        }
-        let whom = match &args.host {
-            None => "every site".to_owned(),
-            Some(host) if license.particulars.hosts.contains(host) || is_bound(license, host) => host.to_string(),
-            Some(host) => format!("{host}, which was not bound to it,"),
-        };
-        let change = Some(Change::Release(args.host.clone(), now.trunc_subsecs(3)));
-        Ok(Decision { change, outcome: format!(": {whom} is released") })
-    })
-}
-
 /// What to write, if anything, and how to go on after the license's name to say what is true afterwards.
-struct Decision {
-    change: Option<Change>,
-    outcome: String,
+pub(super) struct Decision {
+    pub change: Option<Change>,
+    pub outcome: String,
 }
 
 fn decided(news: bool, change: Change, state: String) -> Decision {
@@ -109,7 +72,8 @@ fn decided(news: bool, change: Change, state: String) -> Decision {
     Decision { change: news.then_some(change), outcome: format!(" is {word} {state}") }
 }
 
-fn change(
+/// Finds the license, decides, and writes the change.
+pub(super) fn change(
     wanted: &LicenseArg,
     registry: &Path,
     decide: impl FnOnce(&License) -> Result<Decision, Failure>,
@@ -166,26 +130,5 @@ mod tests {
         assert_eq!([suspend(), resume(), renew("2029-12-31")], [refused; 3]);
         let expected = Instance::toml().replacen("2027-12-31\n", "2028-12-31\n", 1);
         assert_eq!(instance.text(), expected.replacen("'\n", "'\nstatus = \"revoked\"\n", 1));
-    }
-
-    #[test]
-    fn a_site_is_released_by_name_or_all_at_once() {
-        let instance = Instance::new();
-        let now = "2026-11-20T10:17:03.123456Z".parse().unwrap();
-        let release = |number: u8, more: &str| {
-            let id = Instance::key(number).id().to_string();
-            let is_bound = |_: &License, host: &SiteHost| host.as_str() == "new.com";
-            outcome(release(&parse(&format!("{id} {more}")), instance.path(), is_bound, now))
-        };
-        assert_eq!(release(1, ""), "License first: every site is released.\n");
-        assert_eq!(release(2, ""), "Usage: this license is for more than one site");
-        assert_eq!(release(2, "--host https://New.com/x"), "License second: new.com is released.\n");
-        assert_eq!(release(2, "--host ncw.com"), "License second: ncw.com, which was not bound to it, is released.\n");
-        assert_eq!(release(2, "--all"), "License second: every site is released.\n");
-        let registry = instance.registry();
-        let released = |number| registry.license(&Instance::key(number).id()).unwrap().particulars.released.clone();
-        let written: DateTime<Utc> = "2026-11-20T10:17:03.123Z".parse().unwrap();
-        assert_eq!((released(1).all, released(1).hosts.len()), (Some(written), 0));
-        assert_eq!((released(2).all, released(2).hosts["new.com"]), (Some(written), written));
     }
 }

@@ -1,6 +1,6 @@
 //! `license show`: one license, and the sites that use it.
 
-use chrono::NaiveDate;
+use chrono::{DateTime, Utc};
 use serde::Serialize;
 
 use crate::commands::Failure;
@@ -34,6 +34,9 @@ struct Shown<'a> {
     bindings: Option<Vec<Bound<'a>>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     bindings_error: Option<String>,
+    /// Release times and bindings that lie in the future.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    future: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -47,17 +50,34 @@ struct Bound<'a> {
 }
 
 /// The license and its bindings; a store that cannot be read is told and no failure.
-pub fn show(args: &Args, config: &Config, bindings: ReadBindings<'_>, today: NaiveDate) -> Result<String, Failure> {
+pub fn show(args: &Args, config: &Config, bindings: ReadBindings<'_>, now: DateTime<Utc>) -> Result<String, Failure> {
     let registry = Registry::load(&config.paths.registry)?;
     let license = args.license.find(&registry)?;
     let stored = bindings(&license.id).map_err(|error| format!("Its bindings cannot be read: {error}"));
-    let view = View::new(license, &registry, today);
+    let view = View::new(license, &registry, now.date_naive());
+    let future = times_in_the_future(license, stored.as_deref().unwrap_or_default(), now);
     if args.json {
         let bound = |(binding, report)| bound(license, binding, report);
         let bindings = stored.as_ref().ok().map(|stored| stored.iter().map(|(b, r)| bound((b, r))).collect());
-        return output::json(&Shown { license: view, bindings, bindings_error: stored.as_ref().err().cloned() });
+        return output::json(&Shown {
+            license: view,
+            bindings,
+            bindings_error: stored.as_ref().err().cloned(),
+            future,
+        });
     }
-    Ok(format!("{}\n{}", fields(license, &view, config, today), bindings_text(license, &stored)))
+    let notes = future.iter().map(|note| format!("note: {note}, which is in the future\n")).collect::<String>();
+    Ok(format!("{}\n{}{notes}", fields(license, &view, config, now), bindings_text(license, &stored)))
+}
+
+/// Release times and bindings that this clock has not reached: a clock was ahead, or a time was mistyped.
+fn times_in_the_future(license: &License, stored: &[(Binding, Report)], now: DateTime<Utc>) -> Vec<String> {
+    let released = view::release_times(license).filter(|(_, time)| *time > now);
+    let bound = stored.iter().filter(|(binding, _)| binding.bound_at > now);
+    released
+        .map(|(host, time)| format!("the release of {host} has the time {}", shown_time(time)))
+        .chain(bound.map(|(b, _)| format!("{} was bound at {}", b.host, shown_time(b.bound_at))))
+        .collect()
 }
 
 fn bound<'a>(license: &License, binding: &'a Binding, report: &'a Report) -> Bound<'a> {
@@ -65,7 +85,7 @@ fn bound<'a>(license: &License, binding: &'a Binding, report: &'a Report) -> Bou
     Bound { host: binding.host.as_str(), bound_at: shown_time(binding.bound_at), released, report }
 }
 
-fn fields(license: &License, view: &View<'_>, config: &Config, today: NaiveDate) -> String {
+fn fields(license: &License, view: &View<'_>, config: &Config, now: DateTime<Utc>) -> String {
     let hosts = license.particulars.hosts.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
     let released: Vec<_> = view::released(license).iter().map(|(host, time)| format!("{host} before {time}")).collect();
     let grace = match license.grace_period_hours {
@@ -74,7 +94,7 @@ fn fields(license: &License, view: &View<'_>, config: &Config, today: NaiveDate)
     };
     let lines = [
         ("id", license.id.to_string()),
-        ("status", view::standing(license, today).to_owned()),
+        ("status", view::standing(license, now.date_naive()).to_owned()),
         ("expires", license.expires.to_string()),
         ("modules", view::modules(license)),
         ("sites", license.sites.to_string()),
@@ -110,9 +130,7 @@ fn bindings_text(license: &License, stored: &Result<Vec<(Binding, Report)>, Stri
 
 #[cfg(test)]
 mod tests {
-    use chrono::DateTime;
-
-    use super::super::testing::{Instance, parse, today};
+    use super::super::testing::{Instance, now, parse};
     use super::*;
     use crate::store::StoreError;
 
@@ -122,7 +140,7 @@ mod tests {
 
     fn shown(line: &str, bindings: ReadBindings<'_>) -> String {
         let instance = Instance::new();
-        let text = show(&parse(line), &instance.config(), bindings, today()).unwrap();
+        let text = show(&parse(line), &instance.config(), bindings, now()).unwrap();
         text.replace(&instance.path().display().to_string(), "registry")
     }
 
@@ -150,7 +168,8 @@ mod tests {
                  \n\
                  HOST     BOUND AT              STATE     VERSION    LAST SEEN  BUILD ID  PLUGINS\n\
                  old.com  1970-01-01T00:00:00Z  released  -          -          -         -\n\
-                 new.com  2027-01-15T08:00:00Z  bound     1.2\\u{{1b}}  -          -         acme-forms=1.1 acme-pdf=1.1\n"
+                 new.com  2027-01-15T08:00:00Z  bound     1.2\\u{{1b}}  -          -         acme-forms=1.1 acme-pdf=1.1\n\
+                 note: new.com was bound at 2027-01-15T08:00:00Z, which is in the future\n"
             )
         );
     }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use chrono::NaiveDate;
+use chrono::{DateTime, NaiveDate, Utc};
 use clap::{Args, Command, FromArgMatches};
 
 use crate::config::{Config, PathSettings, ServeSettings};
@@ -61,4 +61,8 @@ pub fn parse<T: Args + FromArgMatches>(line: &str) -> T {
 
 pub fn today() -> NaiveDate {
     NaiveDate::from_ymd_opt(2026, 11, 20).unwrap()
+}
+
+pub fn now() -> DateTime<Utc> {
+    "2026-11-20T10:17:03Z".parse().unwrap()
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use chrono::NaiveDate;
+use chrono::{DateTime, NaiveDate, Utc};
 use serde::Serialize;
 
 use crate::model::license::{License, Modules, Sites, Standing, Status};
@@ -76,9 +76,14 @@ pub fn modules(license: &License) -> String {
 
 /// Hosts and `*`, with the time before which their bindings are void.
 pub fn released(license: &License) -> BTreeMap<&str, String> {
+    release_times(license).map(|(host, time)| (host, shown_time(time))).collect()
+}
+
+/// The same as times.
+pub fn release_times(license: &License) -> impl Iterator<Item = (&str, DateTime<Utc>)> {
     let released = &license.particulars.released;
     let hosts = released.hosts.iter().map(|(host, time)| (host.as_str(), *time));
-    hosts.chain(released.all.map(|time| ("*", time))).map(|(host, time)| (host, shown_time(time))).collect()
+    hosts.chain(released.all.map(|time| ("*", time)))
 }
 
 fn number_or_unlimited<S: serde::Serializer>(sites: &Sites, serializer: S) -> Result<S::Ok, S::Error> {

@@ -1,0 +1,246 @@
+//! `license release`: makes a license's bindings void, so that another site can have the seat.
+//!
+//! A binding is void where it was made before the release time, and the two times come from two clocks: the server's and
+//! this command's. So the time that is written is later than every binding it is meant for, whatever this clock says.
+
+use std::path::Path;
+
+use chrono::{DateTime, SecondsFormat, SubsecRound as _, TimeDelta, Utc};
+
+use crate::commands::Failure;
+use crate::model::binding::Binding;
+use crate::model::error_chain::ErrorChain;
+use crate::model::license::{License, Sites};
+use crate::model::license_key::LicenseId;
+use crate::model::site_host::SiteHost;
+use crate::registry::edit::Change;
+use crate::store::StoreError;
+
+use super::change::{Decision, change};
+use super::issue::parse_host;
+use super::selector::LicenseArg;
+
+/// What `release` takes.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    #[command(flatten)]
+    license: LicenseArg,
+    /// The site that no longer uses it
+    #[arg(long, value_name = "HOST", value_parser = parse_host)]
+    host: Option<SiteHost>,
+    /// All its sites; a license for one site needs neither --host nor --all
+    #[arg(long, conflicts_with = "host")]
+    all: bool,
+}
+
+/// Makes the bindings of one host, or of all, void. `bindings` reads those of a license from the ledger.
+pub fn release(
+    args: &Args,
+    registry: &Path,
+    bindings: impl Fn(&LicenseId) -> Result<Vec<Binding>, StoreError>,
+    now: DateTime<Utc>,
+) -> Result<String, Failure> {
+    let mut notes = String::new();
+    let done = change(&args.license, registry, |license| {
+        if args.host.is_none() && !args.all && license.sites != Sites::DEFAULT {
+            let hint = "name the site with --host, or release all of them with --all";
+            return Err(Failure::usage("this license is for more than one site").hint(hint));
+        }
+        let host = args.host.as_ref();
+        let stored = bindings(&license.id);
+        let release = Release::new(license, host, stored.as_deref().ok(), now);
+        notes = release.notes(license, stored.as_ref().err());
+        let is_known = |host| license.particulars.hosts.contains(host) || stored.is_err() || release.bound > 0;
+        let whom = match host {
+            None => "every site".to_owned(),
+            Some(host) if is_known(host) => host.to_string(),
+            Some(host) => format!("{host}, which was not bound to it,"),
+        };
+        let change = Some(Change::Release(args.host.clone(), release.time));
+        Ok(Decision { change, outcome: format!(": {whom} is released") })
+    })?;
+    Ok(done + &notes)
+}
+
+/// A release time, and what made it what it is.
+struct Release {
+    time: DateTime<Utc>,
+    /// How many bindings it is meant for.
+    bound: usize,
+    /// Why it is in the future, where it is.
+    ahead: Option<&'static str>,
+}
+
+impl Release {
+    /// The release of `host`, or of all sites with `None`; without `stored`, nobody knows which sites are bound.
+    fn new(license: &License, host: Option<&SiteHost>, stored: Option<&[Binding]>, now: DateTime<Utc>) -> Self {
+        let released = &license.particulars.released;
+        let affected =
+            || stored.unwrap_or_default().iter().filter(|binding| host.is_none_or(|host| binding.host == *host));
+        let earlier = match host {
+            Some(host) => released.hosts.get(host).copied(),
+            None => released.all,
+        };
+        // A site that is bound after a release gets a time that is no earlier than the release: where the bindings are
+        // not known, one may have just that time.
+        let unknown = match (stored, host) {
+            (Some(_), _) => None,
+            (None, Some(host)) => released.time_of(host),
+            (None, None) => released.hosts.values().copied().max().max(released.all),
+        };
+        let now = now.trunc_subsecs(3);
+        let latest_binding = affected().map(|binding| binding.bound_at).max().map(after);
+        let earlier = earlier.max(unknown.map(after));
+        let time = now.max(latest_binding.unwrap_or(now)).max(earlier.unwrap_or(now));
+        let ahead = match time {
+            time if time == now => None,
+            time if Some(time) == latest_binding => {
+                Some("the server bound the site by a clock that is ahead of this one")
+            }
+            _ => Some("an earlier release has a time in the future"),
+        };
+        Self { time, bound: affected().count(), ahead }
+    }
+
+    /// What a person has to know beyond that it is done.
+    fn notes(&self, license: &License, unreadable: Option<&StoreError>) -> String {
+        let mut notes = String::new();
+        if let Some(reason) = self.ahead {
+            let time = self.time.to_rfc3339_opts(SecondsFormat::Millis, true);
+            notes += &format!(
+                "note: the release has the time {time}, which is in the future: {reason}; compare the clocks\n"
+            );
+        }
+        if let Some(error) = unreadable {
+            notes += &format!(
+                "note: the bindings cannot be read here: {}\n      If the server's clock is ahead of this one, a site that it bound \
+                 a moment ago stays bound.\n      On the server, `countersign license show {}` tells.\n",
+                ErrorChain(error).first_line(),
+                license.id.log_tag()
+            );
+        }
+        notes
+    }
+}
+
+/// The first time, in milliseconds as the registry has them, that makes a binding of this time void.
+fn after(time: DateTime<Utc>) -> DateTime<Utc> {
+    time.checked_add_signed(TimeDelta::milliseconds(1)).unwrap_or(time).trunc_subsecs(3)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Instance, parse};
+    use super::*;
+    use crate::model::license::ReleaseTimes;
+
+    /// What the command says, with the licenses' tags replaced.
+    fn said(result: Result<String, Failure>) -> String {
+        let tags = [1, 2].map(|number| Instance::key(number).id().log_tag());
+        let text = result.unwrap_or_else(|failure| format!("{:?}: {}", failure.exit, failure.error));
+        text.replace(&tags[0], "first").replace(&tags[1], "second")
+    }
+
+    fn time(text: &str) -> DateTime<Utc> {
+        text.parse().unwrap()
+    }
+
+    fn bound(host: &str, at: &str) -> Binding {
+        Binding { host: host.parse().unwrap(), bound_at: time(at) }
+    }
+
+    /// A registry, what is bound, and the time by this machine's clock.
+    struct Case {
+        instance: Instance,
+        bound: Option<Vec<Binding>>,
+        now: DateTime<Utc>,
+    }
+
+    impl Case {
+        fn new(bound: Option<&[(&str, &str)]>) -> Self {
+            let bound = bound.map(|all| all.iter().map(|(host, at)| self::bound(host, at)).collect());
+            Self { instance: Instance::new(), bound, now: time("2026-11-20T10:17:03.123456Z") }
+        }
+
+        fn release(&self, number: u8, more: &str) -> String {
+            let id = Instance::key(number).id().to_string();
+            let bindings = |_: &LicenseId| self.bound.clone().ok_or_else(|| StoreError::Missing("store".into()));
+            said(release(&parse(&format!("{id} {more}")), self.instance.path(), bindings, self.now))
+        }
+
+        fn released(&self, number: u8) -> ReleaseTimes {
+            let registry = self.instance.registry();
+            registry.license(&Instance::key(number).id()).unwrap().particulars.released.clone()
+        }
+
+        /// Whether all that is bound is void.
+        fn is_void(&self, number: u8) -> bool {
+            self.bound.iter().flatten().all(|binding| self.released(number).voids(binding))
+        }
+    }
+
+    #[test]
+    fn a_site_is_released_by_name_or_all_at_once() {
+        let case = Case::new(Some(&[("new.com", "2026-11-20T10:00:00Z")]));
+        assert_eq!(case.release(1, ""), "License first: every site is released.\n");
+        assert_eq!(case.release(2, ""), "Usage: this license is for more than one site");
+        assert_eq!(case.release(2, "--host https://New.com/x"), "License second: new.com is released.\n");
+        let unbound = "License second: ncw.com, which was not bound to it, is released.\n";
+        assert_eq!(case.release(2, "--host ncw.com"), unbound);
+        assert_eq!(case.release(2, "--all"), "License second: every site is released.\n");
+        let written = time("2026-11-20T10:17:03.123Z");
+        assert_eq!((case.released(1).all, case.released(1).hosts.len()), (Some(written), 0));
+        assert_eq!((case.released(2).all, case.released(2).hosts["new.com"]), (Some(written), written));
+    }
+
+    #[test]
+    fn a_release_voids_what_a_server_bound_by_a_clock_that_is_ahead() {
+        // One binding to the nanosecond, the other in this very millisecond.
+        for at in ["2026-11-20T10:22:03.999999999Z", "2026-11-20T10:17:03.123Z"] {
+            for more in ["--host a.com", "--all"] {
+                let case = Case::new(Some(&[("a.com", at)]));
+                let said = case.release(2, more);
+                assert!(case.is_void(2), "{at} {more}: {said}");
+                assert!(said.contains("which is in the future: the server bound the site by a clock"), "{said}");
+            }
+        }
+        let case = Case::new(Some(&[("a.com", "2026-11-20T10:22:03Z"), ("b.com", "2026-11-20T11:00:00Z")]));
+        case.release(2, "--host a.com");
+        assert_eq!(case.released(2).hosts["a.com"], time("2026-11-20T10:22:03.001Z"), "the other's time is not taken");
+        assert!(!case.is_void(2));
+    }
+
+    #[test]
+    fn an_earlier_release_that_lies_in_the_future_is_never_taken_back() {
+        for (more, name) in [("--host a.com", "a.com"), ("--all", "*")] {
+            let case = Case::new(Some(&[]));
+            let text = case.instance.text().replace("'old.com' = 2026-01-01", &format!("'{name}' = 2027-01-01"));
+            std::fs::write(case.instance.path().join("licenses/licenses.toml"), text).unwrap();
+            let said = case.release(2, more);
+            let released = case.released(2);
+            let written = if name == "*" { released.all } else { released.hosts.get(name).copied() };
+            assert_eq!(written, Some(time("2027-01-01T00:00:00Z")), "{said}");
+            assert!(said.contains("2027-01-01T00:00:00.000Z, which is in the future: an earlier release"), "{said}");
+
+            // The server binds the next site at that very time, so a second release has to be later.
+            let case = Case { bound: Some(vec![bound("a.com", "2027-01-01T00:00:00Z")]), ..case };
+            case.release(2, more);
+            assert!(case.is_void(2), "{more}");
+        }
+    }
+
+    #[test]
+    fn where_the_bindings_cannot_be_read_it_says_what_it_does_not_know_and_goes_beyond_every_release() {
+        for more in ["--host a.com", "--all"] {
+            let mut case = Case::new(None);
+            let text = case.instance.text().replace("'old.com' = 2026-01-01", "'a.com' = 2027-01-01");
+            std::fs::write(case.instance.path().join("licenses/licenses.toml"), text).unwrap();
+            let said = case.release(2, more);
+            assert!(said.contains("\nnote: the bindings cannot be read here: store: there is no store\n"), "{said}");
+            assert!(said.contains("`countersign license show second`"), "{said}");
+            // What the server may have bound since the earlier release.
+            case.bound = Some(vec![bound("a.com", "2027-01-01T00:00:00Z")]);
+            assert!(case.is_void(2), "{more}");
+        }
+    }
+}
