@@ -5,20 +5,23 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
+use std::time::SystemTime;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use serde::Serialize;
 
+use super::keys::lost;
+use super::keys::retired::{self, Retired};
 use super::output::{self, Table};
 use super::serve::store_hint;
 use super::{Exit, Failure};
 use crate::build::counted;
 use crate::catalog::{Catalog, CatalogError, Index};
-use crate::config::{Config, Paths, ServeConfig};
+use crate::config::{Config, KeySettings, Paths, ServeConfig};
 use crate::model::error_chain::ErrorChain;
 use crate::model::license::License;
 use crate::registry::Registry;
-use crate::serve::signer::SigningKey;
+use crate::serve::signer::{KeyError, SigningKey};
 use crate::serve::tls::Certificate;
 use crate::store::inspect::IndexState;
 use crate::store::{self, StoreError};
@@ -41,6 +44,8 @@ pub struct Args {
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,
+    #[command(flatten)]
+    settings: KeySettings,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -79,6 +84,7 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     }
     findings.extend(releases(&paths.releases, registry.as_ref().ok()));
     findings.extend(key(paths));
+    findings.extend(retired_keys(paths, config.keys.with(&args.settings).keep_retired_days, SystemTime::now()));
     findings.extend(certificate(&config.serve));
     findings.push(private_key_in_public(&paths.public));
     findings.push(store(&paths.store));
@@ -171,7 +177,7 @@ fn key(paths: &Paths) -> Vec<Finding> {
     let key = match SigningKey::load(&paths.signing_key) {
         Ok(key) => key,
         Err(error) => {
-            let hint = error.hint();
+            let hint = lost::hint(&error, paths);
             return vec![broken("key", error.to_string(), Some(hint))];
         }
     };
@@ -187,6 +193,31 @@ fn key(paths: &Paths) -> Vec<Finding> {
             warning("key", "its public half is not published", "run `countersign keys publish`")
         },
     ]
+}
+
+/// Private keys that no longer sign. Whoever steals one makes statements that plugins which pin it believe.
+fn retired_keys(paths: &Paths, days: u32, now: SystemTime) -> Vec<Finding> {
+    let retired = match retired::all(paths) {
+        Ok(retired) => retired,
+        Err(error) => return vec![warning("key", ErrorChain(&error).first_line(), "let this user read the folder")],
+    };
+    let describe = |retired: &Retired| {
+        let (age, file) = (counted(retired.days(now), "day"), retired.file.display());
+        if retired.days(now) > u64::from(days) {
+            let finding = format!("{file}: retired {age} ago, and kept for {days}");
+            warning("key", finding, "if no plugin needs it to sign again: countersign keys remove --overdue")
+        } else {
+            ok("key", format!("{file}: retired {age} ago, and can sign again: keys rotate --back"))
+        }
+    };
+    let mut findings: Vec<_> = retired.iter().map(describe).collect();
+    for Retired { file, .. } in &retired {
+        if let Err(error @ KeyError::Exposed { .. }) = SigningKey::load(file) {
+            let hint = error.hint_for("");
+            findings.push(broken("key", error.to_string(), Some(hint)));
+        }
+    }
+    findings
 }
 
 /// The certificate that the configuration file names; flags of the server are not seen here.

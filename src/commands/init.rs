@@ -33,6 +33,9 @@ pub struct Args {
     /// Add two plugins with git repositories, and two licenses
     #[arg(long)]
     demo: bool,
+    /// Make a new signing key although keys or bindings of an instance are there, whose key no backup has
+    #[arg(long)]
+    old_key_is_lost: bool,
 }
 
 /// Why there is no new instance.
@@ -60,21 +63,23 @@ impl From<InitError> for Failure {
 /// Makes an instance in `args.dir`, relative to where the person stands, or in `instance`.
 pub fn run(args: &Args, instance: &Path) -> Result<Exit, Failure> {
     let default = || if args.demo { instance.join("demo") } else { instance.to_owned() };
-    let text = make(&args.dir.clone().unwrap_or_else(default), args.demo)?;
+    let text = make(&args.dir.clone().unwrap_or_else(default), args.demo, args.old_key_is_lost)?;
     output::print(&text)
 }
 
 /// Makes an instance and returns what to tell about it.
-fn make(folder: &Path, demo: bool) -> Result<String, Failure> {
+fn make(folder: &Path, demo: bool, old_key_is_lost: bool) -> Result<String, Failure> {
     let demo_names = if demo { demo::NAMES } else { &[] };
     let names: Vec<_> = instance::NAMES.iter().chain(demo_names).copied().collect();
     let taken: Vec<_> = names.iter().copied().filter(|name| folder.join(name).symlink_metadata().is_ok()).collect();
     if !taken.is_empty() {
         return Err(InitError::AlreadyThere { folder: folder.to_owned(), names: taken }.into());
     }
+    let paths = Config::load(folder, &PathSettings::default(), &ServeSettings::default())?.paths;
+    keys::refuse_a_second(&paths, old_key_is_lost, "init --old-key-is-lost")?;
     instance::write(folder)?;
     let config = Config::load(folder, &PathSettings::default(), &ServeSettings::default())?;
-    let key_id = keys::create(&config.paths, keys::DEFAULT_BITS)?;
+    let key_id = keys::create(&config.paths, keys::DEFAULT_BITS, old_key_is_lost)?;
     let next = if demo { demo::write(folder, &config, &key_id)? } else { instance::next_steps(folder) };
     let list: String = names.iter().map(|name| format!("  {name}\n")).collect();
     Ok(format!("Made in {}:\n{list}\n{next}", shell_quoted(folder)))
@@ -105,7 +110,7 @@ mod tests {
     use super::*;
 
     fn init(folder: &Path, demo: bool) -> Result<Exit, Failure> {
-        run(&Args { dir: Some(folder.to_owned()), demo }, Path::new("elsewhere"))
+        run(&Args { dir: Some(folder.to_owned()), demo, old_key_is_lost: false }, Path::new("elsewhere"))
     }
 
     /// Every file with its bytes.
@@ -129,7 +134,7 @@ mod tests {
     fn a_new_instance_has_all_it_takes_and_a_key_for_its_owner_only() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("new/instance");
-        make(&path, false).unwrap();
+        make(&path, false, false).unwrap();
         for name in instance::NAMES {
             assert!(path.join(name).exists(), "{name}");
         }
@@ -156,7 +161,7 @@ mod tests {
     fn a_folder_with_other_things_in_it_is_welcome() {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("README.md"), "mine").unwrap();
-        make(folder.path(), false).unwrap();
+        make(folder.path(), false, false).unwrap();
         let before = tree(folder.path());
         assert_eq!(init(folder.path(), false).unwrap_err().exit, Exit::Input);
         assert_eq!(tree(folder.path()), before);
@@ -165,7 +170,7 @@ mod tests {
     #[test]
     fn the_demos_keys_are_shown_and_stored_nowhere() {
         let folder = tempfile::tempdir().unwrap();
-        let told = make(folder.path(), true).unwrap();
+        let told = make(folder.path(), true, false).unwrap();
         let words: std::collections::BTreeSet<_> =
             told.split(|c: char| !c.is_ascii_alphanumeric() && c != '-').collect();
         let keys: Vec<_> =
@@ -185,7 +190,7 @@ mod tests {
     #[test]
     fn the_demos_registry_is_read() {
         let folder = tempfile::tempdir().unwrap();
-        make(folder.path(), true).unwrap();
+        make(folder.path(), true, false).unwrap();
         let registry = crate::registry::Registry::load(&folder.path().join("registry")).unwrap();
         assert_eq!((registry.plugin_count(), registry.license_count()), (2, 2));
     }

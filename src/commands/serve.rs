@@ -7,8 +7,9 @@ use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use super::keys::lost;
 use super::{Exit, Failure};
-use crate::config::{AdminListen, Config, LogFormat, ServeSettings};
+use crate::config::{AdminListen, Config, LogFormat, Paths, ServeSettings};
 use crate::serve::{self, LoadError, Server};
 use crate::store::{self, Bindings, StoreError};
 
@@ -45,7 +46,9 @@ async fn serve(config: &Config) -> Result<Arc<dyn Bindings>, Failure> {
 
     let tls = config.serve.tls()?;
     let scheme = if tls.is_some() { "https" } else { "http" };
-    let loaded = serve::load(&config.paths).and_then(|loaded| loaded.with_tls(tls)).map_err(load_failure)?;
+    let loaded = serve::load(&config.paths)
+        .and_then(|loaded| loaded.with_tls(tls))
+        .map_err(|error| load_failure(error, &config.paths))?;
     let listener = listen(config.serve.listen, "choose another address with --listen").await?;
     let address = listener.local_addr().map_err(Failure::environment)?;
     let admin = match config.serve.admin_listen {
@@ -97,10 +100,10 @@ fn on(kind: SignalKind) -> Result<Signal, Failure> {
     signal(kind).map_err(Failure::environment)
 }
 
-fn load_failure(error: LoadError) -> Failure {
+fn load_failure(error: LoadError, paths: &Paths) -> Failure {
     match error {
         LoadError::Key(error) => {
-            let hint = error.hint();
+            let hint = lost::hint(&error, paths);
             Failure::environment(error).hint(hint)
         }
         LoadError::Tls(error) => {

@@ -1,9 +1,10 @@
 //! Configuration: `countersign.toml`, then environment, then flags, merged once into one [`Config`].
 //!
-//! [`PathSettings`] and [`ServeSettings`] are each declared once, as a table of the file, as flags and as environment
+//! [`PathSettings`], [`KeySettings`] and [`ServeSettings`] are each declared once, as a table of the file, as flags and as environment
 //! variables. `Config` is what the rest of the program sees.
 
 mod address;
+mod keys;
 mod paths;
 mod serve;
 
@@ -15,6 +16,7 @@ use toml::de::DeTable;
 use crate::model::did_you_mean::did_you_mean;
 
 pub use address::{AdminListen, Listen, Network};
+pub use keys::{KeySettings, KeysConfig};
 pub use paths::{PathSettings, Paths};
 pub use serve::{LocalHosts, LogFormat, ServeConfig, ServeSettings, TlsFiles};
 
@@ -26,6 +28,8 @@ pub const FILE: &str = "countersign.toml";
 pub struct Config {
     /// Where the parts of the instance are.
     pub paths: Paths,
+    /// What happens to keys that no longer sign.
+    pub keys: KeysConfig,
     /// How the server behaves.
     pub serve: ServeConfig,
 }
@@ -70,6 +74,7 @@ pub enum ConfigError {
 #[serde(default, deny_unknown_fields)]
 struct File {
     paths: PathSettings,
+    keys: KeySettings,
     serve: ServeSettings,
 }
 
@@ -80,7 +85,8 @@ impl Config {
         let instance = if instance == Path::new(".") { Path::new("") } else { instance };
         let file = File::read(&instance.join(FILE))?;
         let serve = ServeConfig::merge(instance, serve, file.serve);
-        Ok(Self { paths: Paths::merge(instance, paths, file.paths), serve })
+        let keys = KeysConfig::of_file(&file.keys);
+        Ok(Self { paths: Paths::merge(instance, paths, file.paths), keys, serve })
     }
 
     /// The same where there is an instance: its file, a part of it, or somebody who says where the parts are.
@@ -120,8 +126,9 @@ fn unknown_setting(text: &str) -> Option<(usize, String)> {
     let file = DeTable::parse(text).ok()?.into_inner();
     let table = |name| file.get(name).and_then(|value| value.get_ref().as_table());
     let levels = [
-        (Some(&file), vec!["paths".to_owned(), "serve".to_owned()]),
+        (Some(&file), vec!["paths".to_owned(), "keys".to_owned(), "serve".to_owned()]),
         (table("paths"), settings::<PathSettings>()),
+        (table("keys"), settings::<KeySettings>()),
         (table("serve"), settings::<ServeSettings>()),
     ];
     levels.iter().find_map(|(table, known)| {

@@ -27,7 +27,7 @@ pub struct PathSettings {
     /// The private signing key, PEM, mode 0600 [default: keys/signing.pem]
     #[arg(long, env = "COUNTERSIGN_SIGNING_KEY", value_name = "FILE", global = true, hide_short_help = true)]
     pub signing_key: Option<PathBuf>,
-    /// Public keys that signed in the past, PEM [default: keys/retired]
+    /// Keys that signed in the past, PEM [default: keys/retired]
     #[arg(long, env = "COUNTERSIGN_RETIRED_KEYS", value_name = "DIR", global = true, hide_short_help = true)]
     pub retired_keys: Option<PathBuf>,
 }

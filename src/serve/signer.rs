@@ -68,11 +68,6 @@ pub enum KeyError {
 }
 
 impl KeyError {
-    /// What to do about the server's own key.
-    pub fn hint(&self) -> String {
-        self.hint_for("countersign keys generate")
-    }
-
     /// What to do about a key that the command `generate` makes.
     pub fn hint_for(&self, generate: &str) -> String {
         match self {

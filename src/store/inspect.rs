@@ -63,6 +63,11 @@ pub enum IndexState {
     Differs,
 }
 
+/// Whether a ledger is there with something in it.
+pub fn has_bindings(path: &Path) -> bool {
+    fs::metadata(loading::ledger_in(path)).is_ok_and(|ledger| ledger.len() > 0)
+}
+
 /// Opens an existing store for a look, also while a server runs on it.
 pub fn read_only(path: &Path) -> Result<Reader, StoreError> {
     require(path)?;

@@ -40,7 +40,7 @@ use reports::Reports;
 use syncer::{Disk, Syncer};
 
 pub use bindings::Bound;
-pub use inspect::{Reader, read_only};
+pub use inspect::{Reader, has_bindings, read_only};
 
 /// The answer to [`Bindings::bind`], once it is known.
 pub type BindFuture<'a> = Pin<Box<dyn Future<Output = Result<Outcome, StoreError>> + Send + 'a>>;

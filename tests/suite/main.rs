@@ -7,6 +7,7 @@ mod clock;
 mod commands;
 mod failing;
 mod golden;
+mod keys;
 mod ledger;
 mod linear;
 mod metrics;

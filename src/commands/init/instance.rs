@@ -73,7 +73,7 @@ pub(super) fn next_steps(folder: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Config, PathSettings, ServeSettings};
+    use crate::config::{Config, KeySettings, PathSettings, ServeSettings};
     use crate::registry::Registry;
 
     /// A text with every setting that is commented out put in force: `#name = …`, `#[table]`.
@@ -88,10 +88,12 @@ mod tests {
         #[derive(serde::Deserialize)]
         struct File {
             paths: PathSettings,
+            keys: KeySettings,
             serve: ServeSettings,
         }
-        let File { paths, serve } = toml::from_str(&uncommented(CONFIG)).unwrap();
-        assert!(!format!("{paths:?} {serve:?}").contains("None"), "a setting is missing: {paths:?} {serve:?}");
+        let File { paths, keys, serve } = toml::from_str(&uncommented(CONFIG)).unwrap();
+        let given = format!("{paths:?} {keys:?} {serve:?}");
+        assert!(!given.contains("None"), "a setting is missing: {given}");
 
         let folder = tempfile::tempdir().unwrap();
         let (no_paths, no_serve) = (PathSettings::default(), ServeSettings::default());

@@ -1,27 +1,44 @@
-//! Makes private keys, and puts one in the place of another.
+//! Makes private keys; `rotate` puts one in the place of another.
 
-use std::fs;
 use std::io;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use rsa::RsaPrivateKey;
 use rsa::pkcs8::{EncodePrivateKey as _, LineEnding};
 use rsa::rand_core::OsRng;
-use zeroize::Zeroizing;
 
 use crate::config::Paths;
 use crate::durable_file;
 use crate::model::public_key::PublicKey;
 
-use super::publish::{publish_all, write_public};
-use super::{Failure, GenerateArgs, KeyError, create_folder, io_error, read_key, read_key_made_by};
+use super::lost;
+use super::publish::publish_all;
+use super::rotate::{KeysLock, Old, Private, current, replace_current};
+use super::{Failure, GenerateArgs, KeyError, create_folder, io_error};
 
 /// Makes the instance's signing key where it has none yet, and publishes it; returns its id.
-pub fn create(paths: &Paths, bits: u16) -> Result<String, Failure> {
-    let (private, public) = new_key(bits)?;
-    write_private(&paths.signing_key, &private, "--rotate retires it and makes another")?;
+///
+/// An instance that had a key gets no other one, unless a person says that the old one `is_lost`: every plugin that pins
+/// the old key would stop to believe this server.
+pub fn create(paths: &Paths, bits: u16, is_lost: bool) -> Result<String, Failure> {
+    refuse_a_second(paths, is_lost, "keys generate --old-key-is-lost")?;
+    let Private { pem, public } = new_key(bits)?;
+    write_private(&paths.signing_key, &pem, "--rotate retires it and makes another")?;
     publish_all(paths, &public)?;
     Ok(public.key_id().to_owned())
+}
+
+/// Fails where there was a key and it is missing, unless a person says that it `is_lost` by the command `otherwise`.
+pub fn refuse_a_second(paths: &Paths, is_lost: bool, otherwise: &str) -> Result<(), Failure> {
+    let is_missing = paths.signing_key.symlink_metadata().is_err();
+    match lost::trace(paths).filter(|_| is_missing && !is_lost) {
+        None => Ok(()),
+        Some(trace) => {
+            let hint = trace.hint(&paths.signing_key, otherwise);
+            Err(Failure::from(KeyError::HadOne { trace: trace.file }).hint(hint))
+        }
+    }
 }
 
 /// Makes a key: the instance's own, the one after it, or one for later.
@@ -29,54 +46,27 @@ pub(super) fn generate(args: &GenerateArgs, paths: &Paths) -> Result<String, Fai
     let bits = args.bits;
     match &args.out {
         Some(file) => {
-            let (private, public) = new_key(bits)?;
-            write_private(file, &private, "choose another file")?;
+            let Private { pem, public } = new_key(bits)?;
+            write_private(file, &pem, "choose another file")?;
             Ok(format!("{}: {} bits, key {}\n{}", file.display(), public.bits(), public.key_id(), public.to_pem()))
         }
         None if args.rotate => {
-            let (private, public) = new_key(bits)?;
-            replace_current(paths, &read_key(&paths.signing_key)?, &private, &public)
+            let lock = KeysLock::take(paths)?;
+            let current = current(Old::Retire, paths)?;
+            replace_current(&lock, paths, current.as_ref(), &new_key(bits)?)
         }
-        None => Ok(format!("{}: {bits} bits, key {}\n", paths.signing_key.display(), create(paths, bits)?)),
+        None => {
+            let key_id = create(paths, bits, args.old_key_is_lost)?;
+            Ok(format!("{}: {bits} bits, key {key_id}\n", paths.signing_key.display()))
+        }
     }
 }
 
-/// Puts a key that was made for later in the signing key's place.
-pub(super) fn rotate_to(file: &Path, paths: &Paths) -> Result<String, Failure> {
-    let old = read_key(&paths.signing_key)?;
-    let public = read_key_made_by(&format!("countersign keys generate --out {}", file.display()), file)?;
-    if public == old {
-        return Err(
-            Failure::from(KeyError::Current(file.to_owned())).hint("prepare another with `keys generate --out`")
-        );
-    }
-    let private = fs::read_to_string(file).map(Zeroizing::new).map_err(|source| io_error(file, source))?;
-    let told = replace_current(paths, &old, &private, &public)?;
-    fs::remove_file(file).map_err(|source| io_error(file, source))?;
-    Ok(told)
-}
-
-fn replace_current(paths: &Paths, old: &PublicKey, private: &str, public: &PublicKey) -> Result<String, Failure> {
-    let retired = paths.retired_keys.join(format!("{}.pem", old.key_id()));
-    write_public(&retired, old.to_pem().as_bytes())?;
-    // Published before the server can sign with it: no statement names a key that clients cannot get.
-    publish_all(paths, public)?;
-    durable_file::replace(&paths.signing_key, private.as_bytes())
-        .map_err(|source| io_error(&paths.signing_key, source))?;
-    Ok(format!(
-        "{}: {} bits, key {}\n{}: the key before it, retired\n",
-        paths.signing_key.display(),
-        public.bits(),
-        public.key_id(),
-        retired.display()
-    ))
-}
-
-fn new_key(bits: u16) -> Result<(Zeroizing<String>, PublicKey), KeyError> {
+fn new_key(bits: u16) -> Result<Private, KeyError> {
     let private = RsaPrivateKey::new(&mut OsRng, bits.into()).map_err(|error| KeyError::Generate(error.into()))?;
     let public = PublicKey::new(private.to_public_key()).map_err(|error| KeyError::Generate(error.into()))?;
     let pem = private.to_pkcs8_pem(LineEnding::LF).map_err(|error| KeyError::Generate(error.into()))?;
-    Ok((pem, public))
+    Ok(Private { pem, public })
 }
 
 /// Creates the file of a key; where there is one already, the hint is what to do `otherwise`.
@@ -87,4 +77,18 @@ pub(super) fn write_private(path: &Path, pem: &str, otherwise: &str) -> Result<(
         io::ErrorKind::AlreadyExists => Failure::from(KeyError::Exists(path.to_owned())).hint(otherwise),
         _ => io_error(path, source).into(),
     })
+}
+
+/// Writes a private key where there may be one already; readable by its owner alone in either case.
+pub(super) fn put_private(path: &Path, pem: &str) -> Result<(), KeyError> {
+    let created = durable_file::create_new(path, pem.as_bytes(), 0o600);
+    let put = created.or_else(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => {
+            // SECURITY: a file that is replaced keeps its permissions.
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
+            durable_file::replace(path, pem.as_bytes())
+        }
+        _ => Err(error),
+    });
+    put.map_err(|source| io_error(path, source))
 }

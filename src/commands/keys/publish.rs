@@ -9,9 +9,11 @@ use serde::Serialize;
 use crate::config::Paths;
 use crate::durable_file;
 use crate::model::public_key::{Jwk, PublicKey};
+use crate::regular_file;
 
 use super::super::output::{self, Table};
-use super::{Failure, KeyError, create_folder, io_error, read_key};
+use super::retired;
+use super::{Failure, KeyError, MAX_PEM, create_folder, io_error, read_key};
 
 /// A key, and the file it comes from.
 #[derive(Debug)]
@@ -29,28 +31,40 @@ pub(super) fn list(json: bool, paths: &Paths) -> Result<String, Failure> {
         bits: usize,
         state: &'static str,
         file: &'a Path,
+        /// Where its private half is kept, for a key that no longer signs.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        private: Option<PathBuf>,
     }
-    let current = read_key(&paths.signing_key)?;
+    let current = read_key(paths)?;
     let keys = all_keys(paths, &current)?;
     let state = |listed: &Listed| if listed.current { "current" } else { "retired" };
+    let retired = retired::all(paths)?;
+    let kept = |listed: &Listed| {
+        let kept = retired.iter().find(|kept| !listed.current && kept.key_id == listed.key.key_id());
+        kept.map(|kept| kept.file.clone())
+    };
     if json {
         let rows = keys.iter().map(|listed| {
             let Listed { key, file, .. } = listed;
-            Row { key_id: key.key_id(), bits: key.bits(), state: state(listed), file }
+            Row { key_id: key.key_id(), bits: key.bits(), state: state(listed), file, private: kept(listed) }
         });
         return output::json(&rows.collect::<Vec<_>>());
     }
     let mut table = Table::new(&["KEY ID", "BITS", "STATE", "FILE"]);
     for listed in &keys {
         let Listed { key, file, .. } = listed;
-        table.row([&key.key_id(), &key.bits(), &state(listed), &file.display()]);
+        let state = match kept(listed) {
+            Some(_) => "retired, private key kept",
+            None => state(listed),
+        };
+        table.row([&key.key_id(), &key.bits(), &state, &file.display()]);
     }
     Ok(table.to_string())
 }
 
 /// Publishes every key, and names the files that were written.
 pub(super) fn publish(paths: &Paths) -> Result<String, Failure> {
-    let current = read_key(&paths.signing_key)?;
+    let current = read_key(paths)?;
     let written = publish_all(paths, &current)?;
     Ok(written.iter().map(|file| format!("{}\n", file.display())).collect())
 }
@@ -84,10 +98,11 @@ fn all_keys(paths: &Paths, current: &PublicKey) -> Result<Vec<Listed>, KeyError>
         Err(error) if error.kind() == io::ErrorKind::NotFound => vec![],
         Err(source) => return Err(io_error(folder, source)),
     };
-    let mut files: Vec<_> = entries.iter().map(fs::DirEntry::path).filter(|path| is_pem(path)).collect();
+    let is_public = |path: &PathBuf| is_pem(path) && !retired::is_private(path);
+    let mut files: Vec<_> = entries.iter().map(fs::DirEntry::path).filter(is_public).collect();
     files.sort();
     for file in files {
-        let pem = fs::read_to_string(&file).map_err(|source| io_error(&file, source))?;
+        let pem = regular_file::read_to_string(&file, MAX_PEM).map_err(|source| io_error(&file, source))?;
         let key = PublicKey::from_pem(&pem).map_err(|source| KeyError::Public { path: file.clone(), source })?;
         if key != *current {
             keys.push(Listed { key, file, current: false });

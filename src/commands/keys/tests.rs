@@ -6,8 +6,9 @@ use rsa::RsaPrivateKey;
 use rsa::pkcs8::LineEnding;
 use rsa::rand_core::OsRng;
 
-use super::make::{generate, rotate_to, write_private};
+use super::make::{generate, write_private};
 use super::publish::{list, publish};
+use super::rotate::{rotate_back, rotate_to};
 use super::*;
 use crate::config::{PathSettings, Paths, ServeSettings};
 
@@ -21,7 +22,7 @@ impl Instance {
     }
 
     fn generate(&self, rotate: bool, out: Option<PathBuf>) -> Result<String, Failure> {
-        generate(&GenerateArgs { bits: 2048, rotate, out }, &self.1)
+        generate(&GenerateArgs { bits: 2048, rotate, out, old_key_is_lost: false }, &self.1)
     }
 
     fn json(&self, path: &str) -> serde_json::Value {
@@ -39,7 +40,7 @@ fn a_private_key_is_its_owners_alone_and_its_public_half_everybodys() {
     instance.generate(false, None).unwrap();
     let path = &instance.1.signing_key;
     assert_eq!(fs::metadata(path).unwrap().permissions().mode() & 0o777, 0o600);
-    let key = read_key(&instance.1.signing_key).unwrap();
+    let key = read_key(&instance.1).unwrap();
     let published = fs::read_to_string(instance.1.public.join(format!("keys/{}.pem", key.key_id()))).unwrap();
     assert_eq!(PublicKey::from_pem(&published).unwrap(), key);
     let jwks = instance.json("public/.well-known/jwks.json");
@@ -68,9 +69,9 @@ fn a_key_is_never_overwritten() {
 fn rotation_keeps_the_public_half_of_every_key_before() {
     let instance = Instance::new();
     instance.generate(false, None).unwrap();
-    let first = read_key(&instance.1.signing_key).unwrap();
+    let first = read_key(&instance.1).unwrap();
     instance.generate(true, None).unwrap();
-    let second = read_key(&instance.1.signing_key).unwrap();
+    let second = read_key(&instance.1).unwrap();
     instance.generate(true, None).unwrap();
     assert_eq!(fs::metadata(&instance.1.signing_key).unwrap().permissions().mode() & 0o777, 0o600);
     let rows: serde_json::Value = serde_json::from_str(&list(true, &instance.1).unwrap()).unwrap();
@@ -90,28 +91,28 @@ fn rotation_keeps_the_public_half_of_every_key_before() {
 fn a_key_is_prepared_pinned_and_only_then_signs() {
     let instance = Instance::new();
     instance.generate(false, None).unwrap();
-    let old = read_key(&instance.1.signing_key).unwrap();
+    let old = read_key(&instance.1).unwrap();
     let next = instance.0.path().join("next.pem");
     let told = instance.generate(false, Some(next.clone())).unwrap();
     let pinned = PublicKey::from_pem(&told[told.find("-----BEGIN PUBLIC KEY-----").unwrap()..]).unwrap();
-    assert_eq!((read_key(&instance.1.signing_key).unwrap(), instance.public_keys()), (old.clone(), 1));
+    assert_eq!((read_key(&instance.1).unwrap(), instance.public_keys()), (old.clone(), 1));
 
-    let told = rotate_to(&next, &instance.1).unwrap();
+    let told = rotate_to(&next, Old::Retire, &instance.1).unwrap();
     assert!(told.contains(pinned.key_id()) && told.contains(old.key_id()), "{told}");
-    assert_eq!(read_key(&instance.1.signing_key).unwrap(), pinned);
+    assert_eq!(read_key(&instance.1).unwrap(), pinned);
     assert_eq!(fs::metadata(&instance.1.signing_key).unwrap().permissions().mode() & 0o777, 0o600);
     assert!(!next.exists() && instance.1.retired_keys.join(format!("{}.pem", old.key_id())).exists());
     assert_eq!(instance.json("public/.well-known/jwks.json")["keys"].as_array().unwrap().len(), 2);
 
-    let failure = rotate_to(&instance.1.signing_key, &instance.1).unwrap_err();
+    let failure = rotate_to(&instance.1.signing_key, Old::Retire, &instance.1).unwrap_err();
     assert!(failure.error.to_string().ends_with("signing.pem: is the signing key already"), "{}", failure.error);
     assert!(instance.1.signing_key.exists());
     let make = format!("`countersign keys generate --out {}`", next.display());
-    let hint = || rotate_to(&next, &instance.1).unwrap_err().hint.unwrap();
+    let hint = || rotate_to(&next, Old::Retire, &instance.1).unwrap_err().hint.unwrap();
     assert_eq!(hint(), format!("make one with {make}"));
     write_private(&next, "no key", "").unwrap();
     assert_eq!(hint(), format!("move it away, and make a new one with {make}"));
-    assert_eq!(read_key(&instance.1.signing_key).unwrap(), pinned);
+    assert_eq!(read_key(&instance.1).unwrap(), pinned);
 }
 
 #[test]
@@ -153,4 +154,157 @@ fn what_is_no_key_is_named_with_its_file() {
     let failure = publish(&instance.1).unwrap_err();
     let reason = failure.error.to_string();
     assert!(reason.contains("signing.pem: ") && failure.hint.is_some(), "{reason}");
+}
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().permissions().mode() & 0o777
+}
+
+#[test]
+fn a_retired_private_key_is_kept_for_its_owner_alone_and_signs_again_by_one_command() {
+    let instance = Instance::new();
+    let (paths, private) = (&instance.1, |id: &str| instance.1.retired_keys.join(format!("{id}.private.pem")));
+    instance.generate(false, None).unwrap();
+    let first = read_key(paths).unwrap();
+    let pem = fs::read(&paths.signing_key).unwrap();
+    instance.generate(true, None).unwrap();
+    let second = read_key(paths).unwrap();
+    let kept = private(first.key_id());
+    assert_eq!((mode(&kept), fs::read(&kept).unwrap()), (0o600, pem.clone()));
+    let rows: serde_json::Value = serde_json::from_str(&list(true, paths).unwrap()).unwrap();
+    assert_eq!((&rows[1]["key_id"], &rows[1]["private"]), (&first.key_id().into(), &kept.to_str().unwrap().into()));
+    assert!(rows[0].get("private").is_none() && list(false, paths).unwrap().contains("retired, private key kept"));
+
+    rotate_back(Old::Retire, paths).unwrap();
+    assert_eq!((read_key(paths).unwrap(), fs::read(&paths.signing_key).unwrap()), (first.clone(), pem));
+    assert!(!kept.exists() && private(second.key_id()).exists(), "it is moved, and the other one kept");
+    rotate_to(&private(second.key_id()), Old::Retire, paths).unwrap();
+    assert_eq!((read_key(paths).unwrap(), mode(&paths.signing_key)), (second.clone(), 0o600));
+    assert!(kept.exists() && !private(second.key_id()).exists());
+
+    // A file that somebody put there with open permissions is closed before the key is written into it.
+    fs::write(private(second.key_id()), "").unwrap();
+    fs::set_permissions(private(second.key_id()), fs::Permissions::from_mode(0o644)).unwrap();
+    rotate_back(Old::Retire, paths).unwrap();
+    assert_eq!(mode(&private(second.key_id())), 0o600);
+}
+
+#[test]
+fn going_back_goes_to_the_key_that_was_retired_last_and_says_where_there_is_none() {
+    let instance = Instance::new();
+    let paths = &instance.1;
+    instance.generate(false, None).unwrap();
+    let failure = rotate_back(Old::Retire, paths).unwrap_err();
+    assert!(failure.exit == Exit::Input && failure.hint.unwrap().contains("restore it from the backup"));
+    let mut ids = vec![];
+    for days in [300, 200, 100] {
+        ids.push(read_key(paths).unwrap().key_id().to_owned());
+        instance.generate(true, None).unwrap();
+        let file = paths.retired_keys.join(format!("{}.private.pem", ids.last().unwrap()));
+        let then = SystemTime::now() - std::time::Duration::from_secs(days * 24 * 60 * 60);
+        fs::File::options().write(true).open(file).unwrap().set_modified(then).unwrap();
+    }
+    rotate_back(Old::Retire, paths).unwrap();
+    assert_eq!(read_key(paths).unwrap().key_id(), ids[2]);
+}
+
+#[test]
+fn retired_private_keys_are_removed_by_name_or_when_their_time_is_over_and_never_silently() {
+    use super::retired::{all, overdue, remove};
+    let instance = Instance::new();
+    let paths = &instance.1;
+    let mut ids = vec![];
+    instance.generate(false, None).unwrap();
+    for _ in 0..2 {
+        ids.push(read_key(paths).unwrap().key_id().to_owned());
+        instance.generate(true, None).unwrap();
+    }
+    let day = std::time::Duration::from_secs(24 * 60 * 60);
+    let now = SystemTime::now() + std::time::Duration::from_secs(60);
+    assert_eq!(remove(&Which::Overdue { days: 90 }, paths, now + 90 * day).unwrap(), "No private key is overdue.\n");
+    assert_eq!((all(paths).unwrap().len(), overdue(paths, 90, now + 91 * day).unwrap().len()), (2, 2));
+    let told = remove(&Which::Named(&ids[..1]), paths, now).unwrap();
+    assert!(told.contains(&ids[0]) && !told.contains(&ids[1]), "{told}");
+    assert_eq!(remove(&Which::Named(&ids[..1]), paths, now).unwrap_err().exit, Exit::Input);
+    assert!(remove(&Which::Overdue { days: 90 }, paths, now + 91 * day).unwrap().contains(&ids[1]));
+    assert_eq!(all(paths).unwrap(), []);
+    for id in &ids {
+        assert!(paths.retired_keys.join(format!("{id}.pem")).exists(), "public halves stay");
+    }
+}
+
+#[test]
+fn where_there_was_a_key_a_new_one_is_made_only_by_who_says_that_it_is_lost() {
+    let bindings = |instance: &Instance| {
+        fs::create_dir_all(&instance.1.store).unwrap();
+        fs::write(instance.1.store.join("ledger.jsonl"), "{}\n").unwrap();
+    };
+    let rotated = |instance: &Instance| {
+        instance.generate(true, None).unwrap();
+        fs::remove_dir_all(&instance.1.public).unwrap();
+        fs::remove_file(&instance.1.signing_key).unwrap();
+    };
+    let published = |instance: &Instance| fs::remove_file(&instance.1.signing_key).unwrap();
+    type Lose<'a> = &'a dyn Fn(&Instance);
+    let traces: [(&str, bool, Lose<'_>); 3] = [
+        ("jwks.json", true, &published),
+        ("keys/retired", false, &rotated),
+        ("store", false, &|instance| {
+            fs::remove_dir_all(&instance.1.public).unwrap();
+            fs::remove_file(&instance.1.signing_key).unwrap();
+            bindings(instance);
+        }),
+    ];
+    for (file, names_key, lose) in traces {
+        let instance = Instance::new();
+        instance.generate(false, None).unwrap();
+        let id = read_key(&instance.1).unwrap().key_id().to_owned();
+        lose(&instance);
+        for failure in [
+            instance.generate(false, None).unwrap_err(),
+            instance.generate(true, None).unwrap_err(),
+            list(false, &instance.1).unwrap_err(),
+        ] {
+            let hint = failure.hint.unwrap();
+            assert!(hint.starts_with("restore ") && hint.contains("from the backup"), "{file}: {hint}");
+            assert_eq!(hint.contains(&id), names_key, "{file}: {hint}");
+        }
+        let told = instance.generate(false, None).unwrap_err().error.to_string();
+        assert!(told.contains("had a signing key") && told.ends_with(file), "{told}");
+        assert!(!instance.1.signing_key.exists());
+        let lost = GenerateArgs { bits: 2048, rotate: false, out: None, old_key_is_lost: true };
+        generate(&lost, &instance.1).unwrap();
+        assert!(read_key(&instance.1).is_ok());
+    }
+}
+
+#[test]
+fn a_prepared_key_takes_the_place_of_a_lost_one() {
+    let instance = Instance::new();
+    let (paths, next) = (&instance.1, instance.0.path().join("next.pem"));
+    instance.generate(false, None).unwrap();
+    instance.generate(false, Some(next.clone())).unwrap();
+    fs::remove_file(&paths.signing_key).unwrap();
+    assert!(rotate_to(&next, Old::Retire, paths).unwrap_err().hint.unwrap().contains("from the backup"));
+    rotate_to(&next, Old::Lost, paths).unwrap();
+    assert_eq!(mode(&paths.signing_key), 0o600);
+    assert!(read_key(paths).is_ok() && !next.exists());
+}
+
+#[test]
+fn while_one_command_changes_the_keys_another_one_is_told() {
+    let instance = Instance::new();
+    let paths = &instance.1;
+    instance.generate(false, None).unwrap();
+    let before = fs::read(&paths.signing_key).unwrap();
+    let held = super::rotate::KeysLock::take(paths).unwrap();
+    for failure in
+        [instance.generate(true, None).unwrap_err(), rotate_to(&paths.store, Old::Retire, paths).unwrap_err()]
+    {
+        assert!(failure.exit == Exit::Environment && failure.hint.is_some());
+        assert!(failure.error.to_string().ends_with("another command is changing the keys"), "{}", failure.error);
+    }
+    assert_eq!(fs::read(&paths.signing_key).unwrap(), before);
+    drop(held);
+    instance.generate(true, None).unwrap();
 }

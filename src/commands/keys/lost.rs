@@ -1,0 +1,71 @@
+//! Whether an instance had a signing key that is no longer there, and what to do about it.
+//!
+//! Plugins pin the key. A new one in its place is believed by none of them, so a key that is missing is restored from the
+//! backup; a new one is made only where a person says that no backup has it.
+
+use std::path::{Path, PathBuf};
+
+use crate::config::Paths;
+use crate::regular_file;
+use crate::serve::signer::KeyError;
+use crate::store;
+
+/// More than a set of a thousand keys, in bytes.
+const MAX_JWKS: u64 = 4 << 20;
+
+/// What shows that there was a signing key.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Trace {
+    /// The file or folder that shows it.
+    pub file: PathBuf,
+    /// The id of the missing key, where something tells it.
+    pub key_id: Option<String>,
+}
+
+/// What is left of a signing key: its public half, keys that were retired for it, or sites that were bound with it.
+pub fn trace(paths: &Paths) -> Option<Trace> {
+    let jwks = paths.public.join(".well-known/jwks.json");
+    if let Some(key_id) = first_published(&jwks) {
+        return Some(Trace { file: jwks, key_id: Some(key_id) });
+    }
+    let folders = [paths.public.join("keys"), paths.retired_keys.clone()];
+    let file = folders.into_iter().find(|folder| has_pem(folder));
+    let file = file.or_else(|| store::has_bindings(&paths.store).then(|| paths.store.clone()));
+    file.map(|file| Trace { file, key_id: None })
+}
+
+impl Trace {
+    /// What to do; `otherwise` is the command for a key that is lost for good.
+    pub fn hint(&self, signing_key: &Path, otherwise: &str) -> String {
+        let which = match &self.key_id {
+            Some(id) => format!("key {id}"),
+            None => "plugins pin it".to_owned(),
+        };
+        format!(
+            "restore {} from the backup ({which}); if no backup has it: countersign {otherwise}",
+            signing_key.display()
+        )
+    }
+}
+
+/// What to do about a signing key that cannot be loaded.
+pub fn hint(error: &KeyError, paths: &Paths) -> String {
+    match (error, trace(paths)) {
+        (KeyError::Missing(_), Some(trace)) => trace.hint(&paths.signing_key, "keys generate --old-key-is-lost"),
+        (KeyError::NotAKey(_) | KeyError::Size { .. }, Some(trace)) => {
+            format!("move it away and {}", trace.hint(&paths.signing_key, "keys generate --old-key-is-lost"))
+        }
+        _ => error.hint_for("countersign keys generate"),
+    }
+}
+
+/// The first key of the published set: the one that signs, since `keys publish` writes it first.
+fn first_published(jwks: &Path) -> Option<String> {
+    let set: serde_json::Value = serde_json::from_str(&regular_file::read_to_string(jwks, MAX_JWKS).ok()?).ok()?;
+    set["keys"][0]["kid"].as_str().map(str::to_owned)
+}
+
+fn has_pem(folder: &Path) -> bool {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).any(|path| path.extension().is_some_and(|extension| extension == "pem"))
+}

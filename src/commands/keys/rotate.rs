@@ -1,0 +1,134 @@
+//! Puts another private key in the signing key's place, and keeps the one before it in `retired`.
+//!
+//! The order makes every moment a safe one to be killed at: the old key is copied, the new one is published, and only then
+//! one rename lets it sign. Until that rename the old key signs, and afterwards the new one.
+
+use std::fs::{self, File, TryLockError};
+use std::path::{Path, PathBuf};
+
+use zeroize::Zeroizing;
+
+use crate::config::Paths;
+use crate::model::public_key::PublicKey;
+use crate::regular_file;
+use crate::serve::signer::SigningKey;
+
+use super::make::put_private;
+use super::publish::{publish_all, write_public};
+use super::retired::{self, keep};
+use super::{Failure, KeyError, MAX_PEM, folder_of, io_error, read_key, read_key_made_by};
+
+/// A private key, as text and as what checks its signatures.
+pub(super) struct Private {
+    pub pem: Zeroizing<String>,
+    pub public: PublicKey,
+}
+
+/// What to do about the key that signs now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Old {
+    /// It is retired.
+    Retire,
+    /// There is none: a person says so.
+    Lost,
+}
+
+/// The keys' folder, held against other commands that change the signing key until it is dropped.
+pub(super) struct KeysLock {
+    _folder: File,
+}
+
+impl KeysLock {
+    /// Takes the folder, or says that somebody else has it.
+    pub(super) fn take(paths: &Paths) -> Result<Self, Failure> {
+        let folder = folder_of(&paths.signing_key);
+        // The folder itself is locked: no file is left behind, and the lock dies with the process.
+        let lock = File::open(folder).map_err(|source| io_error(folder, source))?;
+        match lock.try_lock() {
+            Ok(()) => Ok(Self { _folder: lock }),
+            Err(TryLockError::WouldBlock) => Err(Failure::from(KeyError::Busy(folder.to_owned()))
+                .hint("look at what it did with `countersign keys list`, then run this again if it is still needed")),
+            Err(TryLockError::Error(source)) => Err(io_error(folder, source).into()),
+        }
+    }
+}
+
+/// Puts the key in `file` in the signing key's place; the file is gone afterwards.
+pub(super) fn rotate_to(file: &Path, old: Old, paths: &Paths) -> Result<String, Failure> {
+    let lock = KeysLock::take(paths)?;
+    let current = current(old, paths)?;
+    let new = read_private(file)?;
+    if current.as_ref().is_some_and(|current| current.public == new.public) {
+        let hint = match is_same_file(file, &paths.signing_key) {
+            true => "prepare another with `keys generate --out`",
+            false => "a rotation was interrupted after its key was in force: remove this copy",
+        };
+        return Err(Failure::from(KeyError::Current(file.to_owned())).hint(hint));
+    }
+    let told = replace_current(&lock, paths, current.as_ref(), &new)?;
+    fs::remove_file(file).map_err(|source| io_error(file, source))?;
+    Ok(told)
+}
+
+/// Lets the key sign again that was retired last.
+pub(super) fn rotate_back(old: Old, paths: &Paths) -> Result<String, Failure> {
+    let current = SigningKey::load(&paths.signing_key).ok();
+    let retired = retired::all(paths)?;
+    let last =
+        retired.into_iter().rfind(|retired| current.as_ref().is_none_or(|key| key.public().key_id() != retired.key_id));
+    let Some(last) = last else {
+        return Err(Failure::from(KeyError::NothingToGoBackTo(paths.retired_keys.clone())).hint(
+            "a rotation keeps the private key there for `keep_retired_days`; restore it from the backup if it was removed",
+        ));
+    };
+    rotate_to(&last.file, old, paths)
+}
+
+/// Retires `current`, publishes `new` and lets it sign.
+pub(super) fn replace_current(
+    _held: &KeysLock,
+    paths: &Paths,
+    current: Option<&Private>,
+    new: &Private,
+) -> Result<String, Failure> {
+    let mut told = String::new();
+    if let Some(Private { pem, public }) = current {
+        // SECURITY: the old key is safe in its new place before anything happens to its old one.
+        let private = keep(paths, public.key_id(), pem)?;
+        let kept = paths.retired_keys.join(format!("{}.pem", public.key_id()));
+        write_public(&kept, public.to_pem().as_bytes())?;
+        told = format!("{}: the key before it; `keys rotate --back` lets it sign again\n", private.display());
+    }
+    // Published before the server can sign with it: no statement names a key that clients cannot get.
+    publish_all(paths, &new.public)?;
+    put_private(&paths.signing_key, &new.pem)?;
+    let Private { public, .. } = new;
+    Ok(format!("{}: {} bits, key {}\n{told}", paths.signing_key.display(), public.bits(), public.key_id()))
+}
+
+/// The key that signs now; `None` where a person says that it is lost.
+pub(super) fn current(old: Old, paths: &Paths) -> Result<Option<Private>, Failure> {
+    match (old, read_key(paths)) {
+        (Old::Lost, Err(_)) if !exists(&paths.signing_key) => Ok(None),
+        (_, Err(failure)) => Err(failure),
+        (_, Ok(public)) => Ok(Some(Private { pem: read_pem(&paths.signing_key)?, public })),
+    }
+}
+
+fn read_private(file: &Path) -> Result<Private, Failure> {
+    let public = read_key_made_by(&format!("countersign keys generate --out {}", file.display()), file)?;
+    Ok(Private { pem: read_pem(file)?, public })
+}
+
+fn read_pem(file: &Path) -> Result<Zeroizing<String>, KeyError> {
+    regular_file::read_to_string(file, MAX_PEM).map(Zeroizing::new).map_err(|source| io_error(file, source))
+}
+
+fn exists(path: &Path) -> bool {
+    path.symlink_metadata().is_ok()
+}
+
+fn is_same_file(one: &Path, other: &Path) -> bool {
+    let real = |path: &Path| fs::canonicalize(path).ok();
+    real(one).is_some_and(|path: PathBuf| Some(path) == real(other))
+}

@@ -1,0 +1,31 @@
+//! Table `[keys]`: how long retired private keys are kept, as it is set and as it is decided.
+
+use serde::Deserialize;
+
+/// Table `[keys]`: what happens to keys that no longer sign.
+#[derive(clap::Args, Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct KeySettings {
+    /// Days a retired private key is kept before `doctor` asks to remove it [default: 90]
+    #[arg(long, env = "COUNTERSIGN_KEEP_RETIRED_DAYS", value_name = "DAYS", global = true)]
+    pub keep_retired_days: Option<u32>,
+}
+
+/// What happens to keys that no longer sign, decided.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "each is the setting of the same name in KeySettings")]
+pub struct KeysConfig {
+    pub keep_retired_days: u32,
+}
+
+impl KeysConfig {
+    /// What the file says, over the defaults.
+    pub(super) fn of_file(file: &KeySettings) -> Self {
+        Self { keep_retired_days: file.keep_retired_days.unwrap_or(90) }
+    }
+
+    /// What the command line and the environment gave, over this.
+    pub fn with(&self, given: &KeySettings) -> Self {
+        Self { keep_retired_days: given.keep_retired_days.unwrap_or(self.keep_retired_days) }
+    }
+}
