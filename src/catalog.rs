@@ -55,8 +55,19 @@ pub struct Release {
     pub tag: String,
     /// The commit the tag points at, in hex.
     pub commit: String,
+    /// Digest of what the build made the manifest from; absent in what older versions published. The server ignores it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inputs: Option<Digest>,
     /// Digest of the manifest's bytes.
     pub sha256: Digest,
+}
+
+impl Release {
+    /// Whether sites and people see no difference.
+    pub fn shows_the_same(&self, other: &Self) -> bool {
+        let Self { version, tag, commit, inputs: _, sha256 } = self;
+        (version, tag, commit, sha256) == (&other.version, &other.tag, &other.commit, &other.sha256)
+    }
 }
 
 impl Index {
@@ -70,6 +81,15 @@ impl Index {
             Err(source) if source.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(source) => Err(CatalogError::Read { path, source }),
         }
+    }
+
+    /// Whether sites and people see no difference.
+    pub fn shows_the_same(&self, other: &Self) -> bool {
+        let same = |(a, b): (&Releases, &Releases)| {
+            let releases = || a.releases.iter().zip(&b.releases);
+            a.latest == b.latest && a.releases.len() == b.releases.len() && releases().all(|(a, b)| a.shows_the_same(b))
+        };
+        self.plugins.keys().eq(other.plugins.keys()) && self.plugins.values().zip(other.plugins.values()).all(same)
     }
 
     /// The bytes of `index.json`: for people to read in a diff, repeatable, with a final newline.

@@ -19,7 +19,7 @@ use super::shelf::{Composed, Remark, Shelf};
 use super::source_files::SourceReader;
 use super::working_tree::WorkingTree;
 use super::{Fetched, PluginReport, Progress, State, build_entry, mirror, open, side_by_side, tags};
-use crate::catalog::Releases;
+use crate::catalog::{Release, Releases};
 use crate::model::digest::Digest;
 use crate::model::manifest::Manifest;
 use crate::model::plugin::{self, Plugin};
@@ -183,6 +183,11 @@ impl Shelf for Memory {
 
     fn published(&self, _: &Slug) -> Option<&Releases> {
         self.published.as_ref()
+    }
+
+    /// A preview shows every manifest.
+    fn stands(&self, _: &Slug, _: &Release) -> bool {
+        false
     }
 
     fn take(&self, _: &Slug, composed: Composed) -> Result<(Digest, bool), Infallible> {

@@ -133,6 +133,7 @@ impl Fixture {
         Options {
             releases: self.releases(),
             check,
+            all: false,
             only: only.iter().map(|slug| slug.parse().unwrap()).collect(),
             mirrors: Mirrors {
                 cache: self.folder.path().join("cache"),
@@ -145,10 +146,7 @@ impl Fixture {
 
     /// Every published file and its contents, sorted.
     pub fn published(&self) -> Vec<(String, String)> {
-        let mut files = Vec::new();
-        collect(&self.releases(), &self.releases(), &mut files);
-        files.sort();
-        files
+        files(&self.releases())
     }
 
     /// A field of a published manifest.
@@ -157,6 +155,14 @@ impl Fixture {
         let manifest: serde_json::Value = serde_json::from_slice(&bytes).unwrap();
         manifest.pointer(pointer).unwrap().as_str().unwrap().to_owned()
     }
+}
+
+/// Every file below a folder and its contents, sorted.
+pub fn files(folder: &Path) -> Vec<(String, String)> {
+    let mut files = Vec::new();
+    collect(folder, folder, &mut files);
+    files.sort();
+    files
 }
 
 fn collect(root: &Path, folder: &Path, files: &mut Vec<(String, String)>) {

@@ -15,6 +15,7 @@ mod files;
 mod fixture;
 mod git_command;
 pub mod html;
+mod inputs;
 mod mirror;
 mod outcome;
 pub mod plugin_header;
@@ -40,18 +41,22 @@ use url::Url;
 
 use self::compose::Facts;
 pub use self::credentials::{Credentials, CredentialsError};
+use self::files::Files as _;
+pub use self::inputs::FORMAT;
+use self::inputs::Inputs;
 pub use self::mirror::Mirrors;
 use self::outcome::Reason;
 pub use self::outcome::{Outcome, TagOutcome};
 use self::publish::Publisher;
 pub use self::report::{PluginReport, Report, State};
-use self::repository::{ObjectId, Repository};
+use self::repository::{Repository, Tag};
 pub use self::shelf::Remark;
 use self::shelf::{Composed, Shelf};
 use self::source_files::SourceReader;
 pub use self::summary::{counted, summary};
 use self::tags::{Candidate, Chosen};
 use crate::catalog::{CatalogError, Release};
+use crate::model::digest::Digest;
 use crate::model::error_chain::ErrorChain;
 use crate::model::plugin::{self, Plugin};
 use crate::model::slug::Slug;
@@ -65,6 +70,8 @@ pub struct Options {
     pub releases: PathBuf,
     /// Write nothing, only say what would change.
     pub check: bool,
+    /// Read every tag, also those that the index says were read already.
+    pub all: bool,
     /// Build these plugins only; empty for all.
     pub only: BTreeSet<Slug>,
     /// Where remote repositories are fetched to, also where nothing else is written.
@@ -124,7 +131,7 @@ impl BuildError {
 pub fn run(entries: &[Entry], options: &Options, progress: &dyn Progress) -> Result<Report, BuildError> {
     // 1 plugins
     let chosen = chosen(entries, &options.only)?;
-    let publisher = Publisher::open(&options.releases, options.check)?;
+    let publisher = Publisher::open(&options.releases, options.check, options.all)?;
 
     // 2 tags, 3 the plugin's own files, 4 compose
     let fetched = fetch(&chosen, &options.mirrors, progress)?;
@@ -264,6 +271,12 @@ fn build_plugin<S: Shelf>(
         repository,
         shelf,
         published: published.iter().flat_map(|old| &old.releases).map(|release| (&release.version, release)).collect(),
+        known: published
+            .iter()
+            .flat_map(|old| &old.releases)
+            .filter_map(|release| Some((release.inputs?, release)))
+            .collect(),
+        inputs: Inputs::of(plugin, repository.name()),
         reader: SourceReader::new(repository, plugin),
         by_commit: HashMap::new(),
         report,
@@ -281,50 +294,86 @@ struct PluginBuild<'a, S> {
     repository: &'a Repository,
     shelf: &'a S,
     published: HashMap<&'a Version, &'a Release>,
+    /// The same by what they follow from.
+    known: HashMap<Digest, &'a Release>,
+    inputs: Inputs,
     reader: SourceReader<'a, Repository>,
-    /// The last release of each commit: `1.2` and `1.2.0` are one where they tag the same commit.
-    by_commit: HashMap<ObjectId, (Version, String)>,
+    /// The last release of each commit, by its id in hex: `1.2` and `1.2.0` are one where they tag the same commit.
+    by_commit: HashMap<String, (Version, String)>,
     report: &'a mut PluginReport,
 }
 
-impl<S: Shelf> PluginBuild<'_, S> {
+impl<'a, S: Shelf> PluginBuild<'a, S> {
     fn release(&mut self, candidate: Candidate) -> Result<(), S::Error> {
+        if let Some(known) = candidate.only().and_then(|(version, tag)| self.known(tag, version)) {
+            self.keep(known);
+            return Ok(());
+        }
         let Some(chosen) = candidate.choose(self.repository, &mut self.report.tags) else { return Ok(()) };
+        if let Some(known) = self.known(&chosen.tag, &chosen.version) {
+            self.keep(known);
+            return Ok(());
+        }
 
         // 3 the plugin's own files, 4 compose
         let composed = match self.compose(&chosen) {
             Ok(composed) => composed,
             Err(reason) => {
                 let Chosen { tag, version, .. } = chosen;
-                let outcome = TagOutcome { tag, version: Some(version), outcome: reason.into(), notes: Vec::new() };
+                let outcome =
+                    TagOutcome { tag: tag.name, version: Some(version), outcome: reason.into(), notes: Vec::new() };
                 self.report.tags.push(outcome);
                 return Ok(());
             }
         };
-
-        let (version, notes) = (composed.version.clone(), composed.notes.clone());
-        let commit = chosen.tagged.commit;
-        if let Some((twin, tag)) = self.by_commit.get(&commit)
-            && twin.cmp_php(&version).is_eq()
-        {
-            let outcome = Reason::SameAs(tag.clone()).into();
-            self.report.tags.push(TagOutcome { tag: chosen.tag, version: Some(version), outcome, notes: Vec::new() });
+        let version = composed.version.clone();
+        let notes = composed.notes.clone();
+        let commit = chosen.tagged.commit.to_string();
+        if self.is_twin(&commit, &version, &chosen.tag.name) {
             return Ok(());
         }
-        self.by_commit.insert(commit, (version.clone(), chosen.tag.clone()));
 
         // 5 publish: staged here, put in place when all plugins are done
         let (sha256, held) = self.shelf.take(&self.plugin.slug, composed)?;
-        let release = Release { version, tag: chosen.tag, commit: commit.to_string(), sha256 };
-        let unchanged = held && self.published.get(&release.version) == Some(&&release);
-        self.report.tags.push(TagOutcome {
-            tag: release.tag.clone(),
-            version: Some(release.version.clone()),
-            outcome: if unchanged { Outcome::Unchanged } else { Outcome::Built },
-            notes,
-        });
-        self.report.releases.releases.push(release);
+        let inputs = self.inputs.of_tag(&chosen.tag, &chosen.version);
+        let release = Release { version, tag: chosen.tag.name, commit, inputs, sha256 };
+        let unchanged = held && self.published.get(&release.version).is_some_and(|old| old.shows_the_same(&release));
+        let outcome = if unchanged { Outcome::Unchanged } else { Outcome::Built };
+        self.push(release, outcome, notes);
         Ok(())
+    }
+
+    /// The published release that a tag would give again.
+    fn known(&self, tag: &Tag, version: &Version) -> Option<&'a Release> {
+        let known = *self.known.get(&self.inputs.of_tag(tag, version)?)?;
+        self.shelf.stands(&self.plugin.slug, known).then_some(known)
+    }
+
+    /// Takes a release over as it is published.
+    fn keep(&mut self, release: &Release) {
+        if !self.is_twin(&release.commit, &release.version, &release.tag) {
+            self.push(release.clone(), Outcome::Unchanged, Vec::new());
+        }
+    }
+
+    /// Whether an earlier tag gave this version of this commit already; if not, it is noted that this one does.
+    fn is_twin(&mut self, commit: &str, version: &Version, tag: &str) -> bool {
+        if let Some((twin, earlier)) = self.by_commit.get(commit)
+            && twin.cmp_php(version).is_eq()
+        {
+            let outcome = Reason::SameAs(earlier.clone()).into();
+            let version = Some(version.clone());
+            self.report.tags.push(TagOutcome { tag: tag.to_owned(), version, outcome, notes: Vec::new() });
+            return true;
+        }
+        self.by_commit.insert(commit.to_owned(), (version.clone(), tag.to_owned()));
+        false
+    }
+
+    fn push(&mut self, release: Release, outcome: Outcome, notes: Vec<Reason>) {
+        let version = Some(release.version.clone());
+        self.report.tags.push(TagOutcome { tag: release.tag.clone(), version, outcome, notes });
+        self.report.releases.releases.push(release);
     }
 
     fn compose(&mut self, chosen: &Chosen) -> Result<Composed, Reason> {
@@ -338,7 +387,7 @@ impl<S: Shelf> PluginBuild<'_, S> {
         let facts = Facts {
             version: &version,
             tag_version: &chosen.version,
-            tag: &chosen.tag,
+            tag: &chosen.tag.name,
             time: chosen.tagged.time,
             message: chosen.tagged.message.as_deref(),
             files: &files,

@@ -11,7 +11,7 @@ use std::sync::Mutex;
 
 use super::BuildError;
 use super::shelf::{Composed, Shelf};
-use crate::catalog::{Index, Releases, index_path, manifest_path};
+use crate::catalog::{Index, Release, Releases, index_path, manifest_path};
 use crate::model::digest::Digest;
 use crate::model::slug::Slug;
 use crate::model::version::Version;
@@ -23,6 +23,8 @@ const MANY: usize = 100;
 pub struct Publisher {
     root: PathBuf,
     old: Index,
+    /// Make every manifest again, whatever the index says.
+    all: bool,
     /// The open folder; `None` where nothing is written: `--check`.
     lock: Option<File>,
     /// Digests of the manifests that wait under a temporary name, by their place.
@@ -31,7 +33,7 @@ pub struct Publisher {
 
 impl Publisher {
     /// Takes the folder over, or looks at it only.
-    pub fn open(releases: &Path, check: bool) -> Result<Self, BuildError> {
+    pub fn open(releases: &Path, check: bool, all: bool) -> Result<Self, BuildError> {
         if !check {
             fs::create_dir_all(releases).map_err(|source| BuildError::write(releases, source))?;
         }
@@ -39,7 +41,7 @@ impl Publisher {
         let root = releases.canonicalize().unwrap_or_else(|_| releases.to_owned());
         let lock = if check { None } else { Some(lock(&root)?) };
         let old = Index::read(&root).map_err(BuildError::Index)?.unwrap_or_default();
-        Ok(Self { root, old, lock, staged: Mutex::default() })
+        Ok(Self { root, old, all, lock, staged: Mutex::default() })
     }
 
     /// The index that is published now; empty where there is none.
@@ -124,6 +126,10 @@ impl Shelf for Publisher {
 
     fn published(&self, slug: &Slug) -> Option<&Releases> {
         self.old.plugins.get(slug)
+    }
+
+    fn stands(&self, slug: &Slug, release: &Release) -> bool {
+        !self.all && self.holds(slug, &release.version, release.sha256)
     }
 
     /// Writes the manifest under a temporary name, unless it stands in its place already.

@@ -24,7 +24,7 @@ pub struct Report {
     pub gone: BTreeMap<Slug, Vec<Version>>,
     /// Manifests that stay published and are not what the index says; the server refuses the folder because of them.
     pub damaged: Vec<String>,
-    /// Whether `index.json` changes.
+    /// Whether `index.json` changes in what it says of releases.
     pub index_changes: bool,
 }
 
@@ -110,7 +110,7 @@ impl Report {
         let lost = |(slug, release): &(Slug, Release)| !publisher.holds(slug, &release.version, release.sha256);
         let damaged = taken_over.iter().filter(|taken| lost(taken));
         let damaged = damaged.map(|(slug, release)| format!("{slug}/{}.json", release.version)).collect();
-        let index_changes = publisher.index_changes(&index);
+        let index_changes = !old.shows_the_same(&index);
         (Self { check, plugins, gone, damaged, index_changes }, index)
     }
 

@@ -47,6 +47,13 @@ pub struct Tag {
     target: Option<ObjectId>,
 }
 
+impl Tag {
+    /// The object it points at: an annotated tag, a commit; `None` where the reference is damaged.
+    pub fn target(&self) -> Option<ObjectId> {
+        self.target
+    }
+}
+
 /// The commit a tag stands for.
 #[derive(Clone, Debug)]
 pub struct Tagged {

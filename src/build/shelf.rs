@@ -7,7 +7,7 @@ use std::fmt;
 use super::outcome::Reason;
 use super::readme::Warning;
 use super::source_files::SourceFiles;
-use crate::catalog::Releases;
+use crate::catalog::{Release, Releases};
 use crate::model::digest::Digest;
 use crate::model::manifest::Manifest;
 use crate::model::slug::Slug;
@@ -20,6 +20,10 @@ pub trait Shelf {
 
     /// What is published of a plugin now; `None` where nothing ever was.
     fn published(&self, slug: &Slug) -> Option<&Releases>;
+
+    /// Whether this release need not be made again where it follows from the same inputs: it is published, and its manifest
+    /// stands in its place byte for byte.
+    fn stands(&self, slug: &Slug, release: &Release) -> bool;
 
     /// Takes a manifest; gives the digest of its bytes, and whether these bytes are published already.
     fn take(&self, slug: &Slug, composed: Composed) -> Result<(Digest, bool), Self::Error>;

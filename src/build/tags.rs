@@ -15,8 +15,8 @@ pub struct Candidate {
 pub struct Chosen {
     /// What remains of the tag's name.
     pub version: Version,
-    /// The tag's name.
-    pub tag: String,
+    /// The tag.
+    pub tag: Tag,
     /// What it points at.
     pub tagged: Tagged,
 }
@@ -68,6 +68,14 @@ impl Candidate {
         self.tags.len()
     }
 
+    /// Its only tag; `None` where there are several.
+    pub fn only(&self) -> Option<&(Version, Tag)> {
+        match &self.tags[..] {
+            [only] => Some(only),
+            _ => None,
+        }
+    }
+
     /// Follows the tags to their commits and decides for one: an annotated one, else the first by name.
     ///
     /// The others are added to `outcomes`; all of them are where no decision is possible.
@@ -75,24 +83,28 @@ impl Candidate {
         let mut usable: Vec<Chosen> = Vec::new();
         for (version, tag) in self.tags {
             match repository.peel(&tag) {
-                Ok(tagged) => usable.push(Chosen { version, tag: tag.name, tagged }),
+                Ok(tagged) => usable.push(Chosen { version, tag, tagged }),
                 Err(error) => {
                     outcomes.push(outcome(tag.name, Some(version), Reason::from_object("the tag", error).into()))
                 }
             }
         }
-        usable.sort_by(|a, b| (a.tagged.message.is_none(), &a.tag).cmp(&(b.tagged.message.is_none(), &b.tag)));
+        usable
+            .sort_by(|a, b| (a.tagged.message.is_none(), &a.tag.name).cmp(&(b.tagged.message.is_none(), &b.tag.name)));
         let conflict = usable.iter().any(|other| other.tagged.commit != usable[0].tagged.commit);
         if conflict {
-            let names: Vec<_> = usable.iter().map(|chosen| chosen.tag.clone()).collect();
-            let failed =
-                |chosen: Chosen| outcome(chosen.tag, Some(chosen.version), Reason::conflicting_tags(&names).into());
+            let names: Vec<_> = usable.iter().map(|chosen| chosen.tag.name.clone()).collect();
+            let failed = |chosen: Chosen| {
+                outcome(chosen.tag.name, Some(chosen.version), Reason::conflicting_tags(&names).into())
+            };
             outcomes.extend(usable.into_iter().map(failed));
             return None;
         }
         let mut usable = usable.into_iter();
         let chosen = usable.next()?;
-        let same = |other: Chosen| outcome(other.tag, Some(other.version), Reason::SameAs(chosen.tag.clone()).into());
+        let same = |other: Chosen| {
+            outcome(other.tag.name, Some(other.version), Reason::SameAs(chosen.tag.name.clone()).into())
+        };
         outcomes.extend(usable.map(same));
         Some(chosen)
     }

@@ -1,5 +1,7 @@
 //! Whole builds of repositories with the oddities that real ones have.
 
+mod incremental;
+
 use std::fs;
 
 use super::fixture::{COMMITTED, FILE, Fixture, LINK, SUBMODULE, Silent, entry, header};
@@ -405,7 +407,8 @@ fn a_release_whose_tag_fails_later_stays_published() {
     let before = made.published();
     let hex = commit.to_string();
     fs::remove_file(made.git.path().join("objects").join(&hex[..2]).join(&hex[2..])).unwrap();
-    let report = made.build(made.plugin());
+    // Another name, so that the tag has to be read again.
+    let report = made.build(Plugin { name: "Acme Forms".into(), ..made.plugin() });
     assert_eq!(outcomes(&report), ["1.0 failed unreadable"]);
     assert_eq!(made.published(), before);
 }

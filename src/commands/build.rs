@@ -17,6 +17,7 @@ Examples:
   countersign build                       every plugin of the registry
   countersign build --plugin acme-forms   this one only; the others stay as they are
   countersign build --check               for CI: writes nothing, exit code 1 if a build would change something
+  countersign build --check --all         the same, and trusts nothing that is published: reads every tag again
   countersign build --rev origin/main     with the registry as it stands in that commit
   countersign build --offline             remote repositories as they were fetched last
 
@@ -36,6 +37,9 @@ pub struct Args {
     /// Publish nothing; exit 1 and say what would change. Looks at the licenses, too: a server starts with none that is wrong
     #[arg(long)]
     pub check: bool,
+    /// Read every tag again, also those that have not changed since they were published
+    #[arg(long)]
+    pub all: bool,
     /// Fetch nothing: take the mirrors of remote repositories as they are
     #[arg(long)]
     pub offline: bool,
@@ -61,6 +65,7 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     let options = Options {
         releases: config.paths.releases.clone(),
         check: args.check,
+        all: args.all,
         only: args.plugins.iter().cloned().collect(),
         mirrors: Mirrors {
             cache: config.paths.cache.clone(),

@@ -10,6 +10,9 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
+use countersign::build::FORMAT;
+use countersign::model::digest::Digest;
+
 use crate::support::Instance;
 use crate::support::history::make_repository;
 use crate::support::server::countersign;
@@ -18,9 +21,7 @@ use crate::support::server::countersign;
 fn every_golden_case_builds_what_it_expects() {
     let mut differences = Vec::new();
     let cases = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
-    let mut folders: Vec<PathBuf> = fs::read_dir(cases).unwrap().map(|case| case.unwrap().path()).collect();
-    folders.sort();
-    for case in folders {
+    for case in folders(&cases) {
         let built = build(&case);
         let expected = case.join("expected");
         if std::env::var_os("COUNTERSIGN_BLESS").is_some() {
@@ -37,6 +38,41 @@ fn every_golden_case_builds_what_it_expects() {
         }
     }
     assert!(differences.is_empty(), "{}\nCOUNTERSIGN_BLESS=1 takes what was built", differences.join("\n"));
+}
+
+/// A build skips a tag whose inputs have not changed, and the number of the form is one of them.
+#[test]
+fn a_change_of_what_is_built_raises_the_format() {
+    let cases = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+    let recorded = fs::read_to_string(cases.join("formats.tsv")).unwrap();
+    let recorded: BTreeMap<&str, (u32, &str)> = recorded
+        .lines()
+        .map(|line| {
+            let [case, format, digest] = line.split('\t').collect::<Vec<_>>()[..] else { panic!("{line}") };
+            (case, (format.parse().unwrap(), digest))
+        })
+        .collect();
+    let mut lines = String::new();
+    let mut unrecorded = Vec::new();
+    for case in folders(&cases) {
+        let name = case.file_name().unwrap().to_str().unwrap();
+        let manifests = files(&case.join("expected/releases"));
+        let manifests: Vec<_> = manifests.iter().filter(|(name, _)| *name != "index.json").collect();
+        let digest = Digest::of(format!("{manifests:?}").as_bytes()).to_string();
+        let (format, known) = recorded.get(name).copied().unwrap_or((0, ""));
+        if known == digest {
+            lines += &format!("{name}\t{format}\t{digest}\n");
+            continue;
+        }
+        assert!(format < FORMAT, "{name}: the manifests changed: raise FORMAT in src/build/inputs.rs");
+        lines += &format!("{name}\t{FORMAT}\t{digest}\n");
+        unrecorded.push(name.to_owned());
+    }
+    if std::env::var_os("COUNTERSIGN_BLESS").is_some() {
+        fs::write(cases.join("formats.tsv"), lines).unwrap();
+    } else {
+        assert_eq!(unrecorded, [""; 0], "COUNTERSIGN_BLESS=1 records them in tests/golden/formats.tsv");
+    }
 }
 
 #[test]
@@ -63,6 +99,24 @@ fn the_page_on_tags_tells_what_becomes_of_each_odd_name() {
     }
 }
 
+/// The folders in a folder, sorted.
+fn folders(folder: &Path) -> Vec<PathBuf> {
+    let found = fs::read_dir(folder).unwrap().map(|found| found.unwrap().path());
+    let mut folders: Vec<PathBuf> = found.filter(|path| path.is_dir()).collect();
+    folders.sort();
+    folders
+}
+
+/// `index.json` without the digests of what releases were made from: they differ from one version of the program to the next.
+fn without_inputs(index: &[u8]) -> Vec<u8> {
+    let lines = std::str::from_utf8(index).unwrap().lines();
+    lines
+        .filter(|line| !line.trim_start().starts_with("\"inputs\":"))
+        .flat_map(|line| [line, "\n"])
+        .collect::<String>()
+        .into()
+}
+
 /// Everything under `releases/`, and the report with the exit code.
 fn build(case: &Path) -> BTreeMap<String, Vec<u8>> {
     let instance = Instance::empty();
@@ -78,12 +132,13 @@ fn build(case: &Path) -> BTreeMap<String, Vec<u8>> {
     let report = [&output.stdout[..], format!("exit code {}\n", output.status.code().unwrap()).as_bytes()].concat();
 
     let releases = files(&instance.file("releases"));
-    let again = countersign(&instance).args(["build", "--check"]).output().unwrap();
+    let again = countersign(&instance).args(["build", "--check", "--all"]).output().unwrap();
     assert_eq!(again.status.code(), output.status.code(), "{}: a second build changes something", case.display());
     assert_eq!(files(&instance.file("releases")), releases);
 
     let mut built: BTreeMap<_, _> =
         releases.into_iter().map(|(name, bytes)| (format!("releases/{name}"), bytes)).collect();
+    built.entry("releases/index.json".into()).and_modify(|index| *index = without_inputs(index));
     built.insert("report.txt".into(), report);
     built
 }

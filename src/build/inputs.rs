@@ -1,0 +1,65 @@
+//! What a manifest follows from, as one digest: the program, the entry as far as it shows, the tag and the object it points at.
+//!
+//! The index keeps it with each release. A tag whose digest is the one in the index is not read again: the same input gives
+//! the same bytes. Whatever [`compose`](super::compose) or [`source_files`](super::source_files) look at must be in it.
+
+use serde_json::json;
+
+use super::repository::Tag;
+use crate::model::digest::Digest;
+use crate::model::plugin::{Plugin, Source};
+use crate::model::version::Version;
+
+/// The number of the form manifests have. Raise it with every change that gives another manifest for the same input; the
+/// next build then reads every tag again. `golden::a_change_of_what_is_built_raises_the_format` holds it.
+pub const FORMAT: u32 = 1;
+
+/// What all releases of a plugin follow from.
+pub struct Inputs(Digest);
+
+impl Inputs {
+    /// `repository` is the name of the repository's folder, by which a main file may be called.
+    pub fn of(plugin: &Plugin, repository: Option<&str>) -> Self {
+        // No `..`: a new field is either in the digest or named here as one that shows in no manifest.
+        let Plugin {
+            slug,
+            name,
+            module: _,
+            source,
+            tags: _,
+            versions: _,
+            withhold: _,
+            download_url,
+            homepage,
+            author,
+            author_homepage,
+            icons,
+            banners,
+            allow_version_mismatch,
+        } = plugin;
+        let source = source.as_ref().map(|Source { repository: _, path, main_file }| (path, main_file));
+        let inputs = json!([
+            // A dependency may render otherwise from one version to the next.
+            env!("CARGO_PKG_VERSION"),
+            FORMAT,
+            slug,
+            name,
+            repository,
+            source,
+            download_url,
+            homepage,
+            author,
+            author_homepage,
+            icons,
+            banners,
+            allow_version_mismatch,
+        ]);
+        Self(Digest::of(inputs.to_string().as_bytes()))
+    }
+
+    /// What the release of one tag follows from; `None` where the tag is damaged. `version` is the one in the tag's name.
+    pub fn of_tag(&self, tag: &Tag, version: &Version) -> Option<Digest> {
+        let object = tag.target()?.to_string();
+        Some(Digest::of(json!([self.0, tag.name, version, object]).to_string().as_bytes()))
+    }
+}
