@@ -16,13 +16,13 @@
  *     $license->run();
  *
  * Read it from top to bottom: what your plugin calls (Client), what it says (Config), what is known (Memory), how it is
- * learned (License, Server and its Answer, Statement and why one is Not_Genuine, License_Key), and what a person sees
- * (Updates, Settings_Page, Texts).
+ * learned (License, Server and its Answer, Http and Sockets, Statement and why one is Not_Genuine, License_Key), what is
+ * installed (Download, Manifest, Updates), and what a person sees (Settings_Page, Texts).
  *
  * One rule stands above all: ONLY A SIGNED ANSWER CHANGES ANYTHING. Whatever else comes back is no answer, and the last
  * signed one counts until its grace period is over.
  *
- * PHP 7.4 or newer with OpenSSL, WordPress 6.0 or newer.
+ * PHP 7.4 or newer with OpenSSL, WordPress 6.1 or newer.
  *
  * @version 1.0.0
  * @license MIT OR Apache-2.0
@@ -674,9 +674,9 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 					'headers' => [ 'Authorization' => 'License ' . $key ],
 				]
 			);
-			$manifest = json_decode( $answer->body, true );
-			if ( '' === $answer->trouble && is_array( $manifest ) ) {
-				$answer->manifest = $manifest;
+			if ( '' === $answer->trouble ) {
+				$answer->manifest = Manifest::read( json_decode( $answer->body, true, 16 ), $this->config->slug );
+				$answer->trouble  = null === $answer->manifest ? 'the manifest is not readable' : '';
 			}
 			return $answer;
 		}
@@ -688,14 +688,10 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 				$answer->trouble = 'base_url is not https';
 				return $answer;
 			}
-			$response = wp_remote_request(
+			// SECURITY: redirects are not followed, so the key goes to the server that was configured and nowhere else.
+			$response = Http::request(
 				$this->config->base_url . $target,
-				$options + [
-					'method'              => 'GET',
-					// SECURITY: the key goes to the server that was configured, and nowhere it points to.
-					'redirection'         => 0,
-					'limit_response_size' => MB_IN_BYTES,
-				]
+				$options + [ 'method' => 'GET', 'limit_response_size' => MB_IN_BYTES ]
 			);
 			if ( is_wp_error( $response ) ) {
 				$answer->trouble = $response->get_error_message();
@@ -717,6 +713,391 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		}
 	}
 
+	/**
+	 * One HTTP request through WordPress, with a bound on its size and its time whatever transport PHP has.
+	 */
+	final class Http {
+
+		/**
+		 * Makes one request and follows no redirect.
+		 *
+		 * @param array<string, mixed> $options As wp_remote_request() takes them; `timeout` bounds the whole request.
+		 * @return array<string, mixed>|\WP_Error
+		 */
+		public static function request( string $url, array $options ) {
+			$options['redirection'] = 0;
+			$options['headers']     = ( $options['headers'] ?? [] ) + [ 'Accept-Encoding' => 'identity' ];
+
+			$choose = [ __CLASS__, 'choose_transport' ];
+			$keep   = [ __CLASS__, 'keep_encoding' ];
+			add_action( 'requests-requests.before_request', $choose, 10, 5 );
+			add_action( 'requests-requests.before_parse', $keep, 10, 1 );
+			try {
+				return wp_remote_request( $url, $options );
+			} finally {
+				remove_action( 'requests-requests.before_request', $choose, 10 );
+				remove_action( 'requests-requests.before_parse', $keep, 10 );
+			}
+		}
+
+		/**
+		 * WordPress' own transport for a PHP without cURL bounds each read, and neither the whole nor the headers.
+		 *
+		 * @param string               $url
+		 * @param mixed                $headers
+		 * @param mixed                $data
+		 * @param string               $type
+		 * @param array<string, mixed> $options
+		 */
+		public static function choose_transport( &$url, &$headers, &$data, &$type, &$options ): void {
+			$has_curl = function_exists( 'curl_init' ) && function_exists( 'curl_exec' );
+			if ( ! $has_curl && empty( $options['proxy'] ) ) {
+				$options['transport'] = new Sockets();
+			}
+		}
+
+		/**
+		 * SECURITY: WordPress unpacks a body without a bound, so a few kilobytes could fill the memory. No compressed answer
+		 * was asked for, and one that comes is left as it is.
+		 *
+		 * @param string $raw The headers and the body.
+		 */
+		public static function keep_encoding( &$raw ): void {
+			$parts    = explode( "\r\n\r\n", (string) $raw, 2 );
+			$parts[0] = preg_replace( '/\nContent-Encoding:[^\n]*/i', '', $parts[0] );
+			$raw      = implode( "\r\n\r\n", $parts );
+		}
+	}
+
+	/**
+	 * A transport for WordPress' HTTP library that ends in time: connecting, the headers and the body together.
+	 */
+	final class Sockets {
+
+		private const LONGEST_HEAD = 65536;
+
+		/** When the request has to be done, in seconds as microtime() counts. */
+		private float $deadline = 0.0;
+
+		/**
+		 * @param string                $url
+		 * @param array<string, string> $headers
+		 * @param mixed                 $data    The body, or nothing.
+		 * @param array<string, mixed>  $options
+		 * @return string The headers, and behind an empty line the body, unless that went into a file.
+		 */
+		public function request( $url, $headers = [], $data = [], $options = [] ) {
+			$this->deadline = microtime( true ) + (float) $options['timeout'];
+
+			$body   = is_string( $data ) ? $data : '';
+			$socket = $this->connect( $url, $options );
+			try {
+				fwrite( $socket, $this->head( $url, $headers, $body, $options ) . $body );
+				stream_set_blocking( $socket, false );
+				return $this->receive( $socket, (int) $options['max_bytes'], (string) $options['filename'] );
+			} finally {
+				fclose( $socket );
+			}
+		}
+
+		/**
+		 * @param array<string, mixed> $options
+		 * @return resource
+		 */
+		private function connect( string $url, array $options ) {
+			$host    = (string) wp_parse_url( $url, PHP_URL_HOST );
+			$secure  = 'https' === strtolower( (string) wp_parse_url( $url, PHP_URL_SCHEME ) );
+			$port    = (int) ( wp_parse_url( $url, PHP_URL_PORT ) ?: ( $secure ? 443 : 80 ) );
+			$verify  = false !== $options['verify'];
+			$context = stream_context_create(
+				[
+					'ssl' => [
+						'verify_peer'      => $verify,
+						'verify_peer_name' => $verify && false !== ( $options['verifyname'] ?? true ),
+						'peer_name'        => trim( $host, '[]' ),
+						'SNI_enabled'      => true,
+					] + ( is_string( $options['verify'] ) ? [ 'cafile' => $options['verify'] ] : [] ),
+				]
+			);
+			$timeout = max( 1, min( (int) $options['timeout'], (int) ceil( (float) $options['connect_timeout'] ) ) );
+			$address = ( $secure ? 'ssl://' : 'tcp://' ) . $host . ':' . $port;
+			// A warning is no more than the exception says.
+			$socket = @stream_socket_client( $address, $number, $reason, $timeout, STREAM_CLIENT_CONNECT, $context );
+			return $socket ? $socket : $this->fail( '' === $reason ? 'the connection failed' : $reason );
+		}
+
+		/**
+		 * The request's head. HTTP/1.0, so that no answer comes in chunks.
+		 *
+		 * @param array<string, string> $headers
+		 * @param array<string, mixed>  $options
+		 */
+		private function head( string $url, array $headers, string $body, array $options ): string {
+			$parts = wp_parse_url( $url );
+			$path  = ( $parts['path'] ?? '/' ) . ( isset( $parts['query'] ) ? '?' . $parts['query'] : '' );
+			$lines = [
+				$options['type'] . ' ' . $path . ' HTTP/1.0',
+				'Host: ' . $parts['host'] . ( isset( $parts['port'] ) ? ':' . $parts['port'] : '' ),
+				'User-Agent: ' . $options['useragent'],
+				'Connection: close',
+			];
+			foreach ( $headers as $name => $value ) {
+				$lines[] = $name . ': ' . $value;
+			}
+			if ( '' !== $body ) {
+				$lines[] = 'Content-Length: ' . strlen( $body );
+			}
+			// SECURITY: a line break in a value would be a header of its own.
+			return implode( "\r\n", preg_replace( '/[\r\n]+/', ' ', $lines ) ) . "\r\n\r\n";
+		}
+
+		/** @param resource $socket */
+		private function receive( $socket, int $limit, string $filename ): string {
+			$head = '';
+			while ( false === strpos( $head, "\r\n\r\n" ) ) {
+				$block = $this->read( $socket );
+				$head .= $block;
+				if ( '' === $block || strlen( $head ) > self::LONGEST_HEAD ) {
+					$this->fail( 'the answer has no readable headers' );
+				}
+			}
+			list( $head, $block ) = explode( "\r\n\r\n", $head, 2 );
+			if ( preg_match( '/\nTransfer-Encoding:/i', $head ) ) {
+				$this->fail( 'the answer came in chunks' );
+			}
+			$expected = preg_match( '/\nContent-Length:[ \t]*(\d{1,15})[ \t\r]*(\n|$)/i', $head, $found ) ? (int) $found[1] : null;
+
+			$file     = '' === $filename ? null : fopen( $filename, 'wb' );
+			$body     = '';
+			$received = 0;
+			while ( '' !== $block ) {
+				$received += strlen( $block );
+				if ( $limit && $received > $limit ) {
+					$this->fail( 'the answer is too large' );
+				}
+				if ( false === $file || ( $file && strlen( $block ) !== fwrite( $file, $block ) ) ) {
+					$this->fail( 'the file could not be written' );
+				}
+				$body .= $file ? '' : $block;
+				$block = null !== $expected && $received >= $expected ? '' : $this->read( $socket );
+			}
+			$file && fclose( $file );
+			if ( null !== $expected && $received < $expected ) {
+				$this->fail( 'the answer is cut short' );
+			}
+			return $file ? $head : $head . "\r\n\r\n" . $body;
+		}
+
+		/**
+		 * The next bytes; empty at the end.
+		 *
+		 * @param resource $socket
+		 */
+		private function read( $socket ): string {
+			while ( true ) {
+				// First the read: what TLS has decrypted already is not seen by a wait.
+				$block = (string) fread( $socket, 65536 );
+				if ( '' !== $block || feof( $socket ) ) {
+					return $block;
+				}
+				$left = $this->deadline - microtime( true );
+				if ( $left <= 0 ) {
+					$this->fail( 'the answer took too long' );
+				}
+				$readable  = [ $socket ];
+				$writable  = null;
+				$exception = null;
+				stream_select( $readable, $writable, $exception, 0, (int) min( 200000, $left * 1000000 ) );
+			}
+		}
+
+		/** @return never */
+		private function fail( string $reason ) {
+			// It has another name since WordPress 6.2.
+			$class = class_exists( '\WpOrg\Requests\Exception' ) ? '\WpOrg\Requests\Exception' : '\Requests_Exception';
+			throw new $class( $reason, 'countersign' );
+		}
+	}
+
+	/**
+	 * The download of a package.
+	 */
+	final class Download {
+
+		private const LONGEST_CHAIN = 5;
+		private const LARGEST       = 512 * MB_IN_BYTES;
+		private const SECONDS       = 300;
+
+		/**
+		 * Fetches a package into a temporary file.
+		 *
+		 * SECURITY: every address of a chain of redirects is looked at before it is asked.
+		 *
+		 * @return string|\WP_Error The file's path.
+		 */
+		public static function fetch( string $url, string $refused ) {
+			require_once ABSPATH . 'wp-admin/includes/file.php';
+			$file     = wp_tempnam( basename( (string) wp_parse_url( $url, PHP_URL_PATH ) ) );
+			$deadline = time() + self::SECONDS;
+			$result   = new \WP_Error( 'countersign_redirects', $refused );
+			for ( $hop = 0; $hop <= self::LONGEST_CHAIN && Config::is_safe( $url ); $hop++ ) {
+				$response = Http::request(
+					$url,
+					[
+						'method'              => 'GET',
+						'timeout'             => max( 1, $deadline - time() ),
+						'reject_unsafe_urls'  => true,
+						'stream'              => true,
+						'filename'            => $file,
+						'limit_response_size' => self::LARGEST,
+					]
+				);
+				$location = is_wp_error( $response ) ? '' : wp_remote_retrieve_header( $response, 'location' );
+				$status   = (int) wp_remote_retrieve_response_code( $response );
+				if ( ! in_array( $status, [ 301, 302, 303, 307, 308 ], true ) || ! is_string( $location ) || '' === $location ) {
+					$result = self::result( $response, $status, $file );
+					break;
+				}
+				$url = self::next( $url, $location );
+			}
+			if ( is_wp_error( $result ) && file_exists( $file ) ) {
+				wp_delete_file( $file );
+			}
+			return $result;
+		}
+
+		/**
+		 * @param array<string, mixed>|\WP_Error $response
+		 * @return string|\WP_Error
+		 */
+		private static function result( $response, int $status, string $file ) {
+			if ( is_wp_error( $response ) ) {
+				return new \WP_Error( 'download_failed', $response->get_error_message() );
+			}
+			if ( 200 !== $status ) {
+				return new \WP_Error( 'download_failed', 'HTTP status ' . $status );
+			}
+			clearstatcache( true, $file );
+			return filesize( $file ) < self::LARGEST ? $file : new \WP_Error( 'download_failed', 'too large' );
+		}
+
+		/** Where a redirect leads. What came by https stays on https. */
+		public static function next( string $from, string $location ): string {
+			$to     = \WP_Http::make_absolute_url( $location, $from );
+			$scheme = strtolower( (string) wp_parse_url( $to, PHP_URL_SCHEME ) );
+			$stays  = 'http' === strtolower( (string) wp_parse_url( $from, PHP_URL_SCHEME ) ) && Config::is_safe( $to );
+			return 'http' === $scheme && ! $stays ? 'https' . substr( $to, 4 ) : $to;
+		}
+	}
+
+	/**
+	 * An update manifest, read field by field.
+	 *
+	 * SECURITY: a manifest is not signed, and WordPress prints much of it as it stands. Each field has a type, a grammar and
+	 * a length; what does not fit is dropped, or refuses the whole where an update could not be judged without it.
+	 */
+	final class Manifest {
+
+		private const VERSION     = '/^\d[0-9A-Za-z.+_~-]{0,63}$/D';
+		private const REQUIREMENT = '/^(\d{1,4}(\.\d{1,4}){0,3}(-[0-9A-Za-z.-]{1,16})?)?$/D';
+		private const TIME        = '/^\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d)?( ?(Z|GMT|UTC))?)?$/D';
+		// No quote, bracket, blank or backslash: it stands in attributes, in style sheets and in texts.
+		private const URL         = '~^https?://[A-Za-z0-9.:\[\]-]+(/[A-Za-z0-9/._%+=&?#@!$,;:\~*-]*)?$~iD';
+
+		private const SECTIONS = [ 'description', 'installation', 'faq', 'screenshots', 'changelog', 'other_notes' ];
+		private const IMAGES   = [
+			'icons'   => [ '1x', '2x', 'svg', 'default' ],
+			'banners' => [ 'low', 'high', '1x', '2x' ],
+		];
+
+		private const LONGEST_URL     = 2048;
+		private const LONGEST_TEXT    = 4096;
+		private const LONGEST_SECTION = 524288;
+
+		/**
+		 * @param mixed $said What the server said.
+		 * @return array<string, mixed>|null Every field, empty where it was not there or did not fit; an empty array where
+		 *                                   there is no update; null where it is no manifest of this plugin.
+		 */
+		public static function read( $said, string $slug ): ?array {
+			if ( ! is_array( $said ) ) {
+				return null;
+			}
+			if ( ! isset( $said['version'] ) ) {
+				return [];
+			}
+			$version  = self::matching( self::VERSION, $said['version'] );
+			$requires = self::matching( self::REQUIREMENT, $said['requires'] ?? '' );
+			$php      = self::matching( self::REQUIREMENT, $said['requires_php'] ?? '' );
+			if ( ! $version || null === $requires || null === $php || ( $said['slug'] ?? $slug ) !== $slug ) {
+				return null;
+			}
+			$package = self::url( $said['package'] ?? '' );
+			return [
+				'version'        => $version,
+				'requires'       => $requires,
+				'requires_php'   => $php,
+				'tested'         => (string) self::matching( self::REQUIREMENT, $said['tested'] ?? '' ),
+				'last_updated'   => (string) self::matching( self::TIME, $said['last_updated'] ?? '' ),
+				'name'           => self::text( $said['name'] ?? '' ),
+				'author'         => self::text( $said['author'] ?? '' ),
+				'upgrade_notice' => self::text( $said['upgrade_notice'] ?? '' ),
+				'url'            => self::url( $said['url'] ?? '' ),
+				'homepage'       => self::url( $said['homepage'] ?? '' ),
+				'package'        => Config::is_safe( $package ) ? $package : '',
+				'sections'       => self::sections( $said['sections'] ?? [] ),
+				'icons'          => self::images( 'icons', $said['icons'] ?? [] ),
+				'banners'        => self::images( 'banners', $said['banners'] ?? [] ),
+			];
+		}
+
+		/** @param mixed $value */
+		private static function matching( string $grammar, $value ): ?string {
+			return is_string( $value ) && preg_match( $grammar, $value ) ? $value : null;
+		}
+
+		/**
+		 * One line of plain text.
+		 *
+		 * @param mixed $value
+		 */
+		private static function text( $value ): string {
+			if ( ! is_string( $value ) || strlen( $value ) > self::LONGEST_TEXT ) {
+				return '';
+			}
+			$plain = wp_strip_all_tags( wp_check_invalid_utf8( $value ) );
+			// Tags that only come into being by taking others away, and half of one.
+			return trim( (string) preg_replace( '/[<>\x00-\x20\x7F]+/', ' ', $plain ) );
+		}
+
+		/** @param mixed $value */
+		private static function url( $value ): string {
+			return is_string( $value ) && strlen( $value ) <= self::LONGEST_URL && preg_match( self::URL, $value ) ? $value : '';
+		}
+
+		/**
+		 * @param mixed $value
+		 * @return array<string, string> HTML that still has to be made safe, which costs too much for pages that do not show it.
+		 */
+		private static function sections( $value ): array {
+			$fits     = function ( $html ): bool {
+				return is_string( $html ) && strlen( $html ) <= self::LONGEST_SECTION;
+			};
+			$sections = is_array( $value ) ? array_intersect_key( $value, array_flip( self::SECTIONS ) ) : [];
+			return array_map( 'wp_check_invalid_utf8', array_filter( $sections, $fits ) );
+		}
+
+		/**
+		 * @param mixed $value
+		 * @return array<string, string>
+		 */
+		private static function images( string $kind, $value ): array {
+			$images = is_array( $value ) ? array_intersect_key( $value, array_flip( self::IMAGES[ $kind ] ) ) : [];
+			$images = array_map( [ __CLASS__, 'url' ], $images );
+			return array_filter( $images, [ Config::class, 'is_safe' ] );
+		}
+	}
+
 	/** What came back from the server. */
 	final class Answer {
 		/** The HTTP status, 0 where nothing came back. */
@@ -728,7 +1109,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		public int $retry_after = 0;
 		/** @var array<string, mixed>|null To a validation: the verified statement. */
 		public ?array $statement = null;
-		/** @var array<string, mixed>|null To a question for updates: the manifest, empty where there is no update. */
+		/** @var array<string, mixed>|null To a question for updates: the manifest as Manifest reads it, empty where there is no update. */
 		public ?array $manifest = null;
 	}
 
@@ -1006,8 +1387,8 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		private Config $config;
 		private License $license;
 		private Server $server;
-		/** What is being downloaded for this plugin. */
-		private string $download = '';
+		/** The version whose package is being installed. */
+		private string $installing = '';
 
 		public function __construct( Config $config, License $license ) {
 			$this->config  = $config;
@@ -1019,9 +1400,8 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			$host = (string) wp_parse_url( $this->config->base_url, PHP_URL_HOST );
 			add_filter( 'update_plugins_' . $host, [ $this, 'offer' ], 10, 3 );
 			add_filter( 'plugins_api', [ $this, 'describe' ], 10, 3 );
-			add_filter( 'upgrader_pre_download', [ $this, 'guard_download' ], 10, 4 );
-			add_filter( 'upgrader_source_selection', [ $this, 'keep_folder' ], 10, 4 );
-			add_action( 'requests-requests.before_redirect', [ $this, 'guard_redirect' ], 10, 5 );
+			add_filter( 'upgrader_pre_download', [ $this, 'download' ], 10, 4 );
+			add_filter( 'upgrader_source_selection', [ $this, 'check_source' ], 10, 4 );
 		}
 
 		/**
@@ -1047,14 +1427,14 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			return [
 				'slug'           => $this->config->slug,
 				'version'        => $manifest['version'],
-				'url'            => self::text( $manifest, 'url' ),
-				'package'        => self::package( $manifest ),
-				'tested'         => self::text( $manifest, 'tested' ),
-				'requires'       => self::text( $manifest, 'requires' ),
-				'requires_php'   => self::text( $manifest, 'requires_php' ),
-				'upgrade_notice' => self::text( $manifest, 'upgrade_notice' ),
-				'icons'          => self::images( $manifest, 'icons' ),
-				'banners'        => self::images( $manifest, 'banners' ),
+				'url'            => $manifest['url'],
+				'package'        => $manifest['package'],
+				'tested'         => self::tested( $manifest['tested'] ),
+				'requires'       => $manifest['requires'],
+				'requires_php'   => $manifest['requires_php'],
+				'upgrade_notice' => $manifest['upgrade_notice'],
+				'icons'          => $manifest['icons'],
+				'banners'        => $manifest['banners'],
 			];
 		}
 
@@ -1074,72 +1454,60 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			$manifest    = $update ? $update : ( $this->known( '' ) ?? $this->ask( '' ) );
 			$description = [ 'description' => '<p>' . esc_html( $this->config->header( 'Description' ) ) . '</p>' ];
 			return (object) [
-				'name'          => $this->config->plugin_name(),
+				'name'          => esc_html( $this->config->plugin_name() ),
 				'slug'          => $this->config->slug,
-				'version'       => self::text( $manifest, 'version' ) ?: $this->config->header( 'Version' ),
-				'author'        => esc_html( self::text( $manifest, 'author' ) ?: $this->config->header( 'Author' ) ),
-				'homepage'      => self::text( $manifest, 'homepage' ),
-				'requires'      => self::text( $manifest, 'requires' ),
-				'requires_php'  => self::text( $manifest, 'requires_php' ),
-				'tested'        => self::text( $manifest, 'tested' ),
-				'last_updated'  => self::text( $manifest, 'last_updated' ),
-				'download_link' => self::package( $manifest ),
-				'sections'      => array_filter( (array) ( $manifest['sections'] ?? [] ), 'is_string' ) + $description,
-				'banners'       => self::images( $manifest, 'banners' ),
+				'version'       => $manifest['version'] ?? $this->config->header( 'Version' ),
+				'author'        => esc_html( ( $manifest['author'] ?? '' ) ?: $this->config->header( 'Author' ) ),
+				'homepage'      => $manifest['homepage'] ?? '',
+				'requires'      => $manifest['requires'] ?? '',
+				'requires_php'  => $manifest['requires_php'] ?? '',
+				'tested'        => self::tested( $manifest['tested'] ?? '' ),
+				'last_updated'  => $manifest['last_updated'] ?? '',
+				'download_link' => $manifest['package'] ?? '',
+				'sections'      => array_map( 'wp_kses_post', $manifest['sections'] ?? [] ) + $description,
+				'banners'       => $manifest['banners'] ?? [],
 				'external'      => true,
 			];
 		}
 
 		/**
+		 * Downloads the package of an update.
+		 *
 		 * SECURITY: what replaces the plugin's code comes from the manifest and over https, whatever else filtered
 		 * the offer.
 		 *
 		 * @param mixed                $reply
 		 * @param string               $package
-		 * @param mixed                $upgrader
+		 * @param object               $upgrader
 		 * @param array<string, mixed> $extra
 		 * @return mixed
 		 */
-		public function guard_download( $reply, $package, $upgrader, $extra = [] ) {
+		public function download( $reply, $package, $upgrader, $extra = [] ) {
 			if ( false !== $reply || ( $extra['plugin'] ?? '' ) !== $this->config->plugin ) {
 				return $reply;
 			}
-			$installed      = $this->config->header( 'Version' );
-			$manifest       = $this->known( $installed ) ?? $this->ask( $installed );
-			$this->download = self::package( $manifest );
+			$installed = $this->config->header( 'Version' );
+			$manifest  = $this->known( $installed ) ?? $this->ask( $installed );
 			if ( ! $manifest ) {
-				return new \WP_Error( 'countersign_unknown', $this->config->texts->get( 'download_unknown' ) );
+				return $this->error( 'download_unknown' );
 			}
-			if ( '' === $this->download || $package !== $this->download ) {
-				return new \WP_Error( 'countersign_download', $this->config->texts->get( 'download_refused' ) );
+			if ( '' === $manifest['package'] || $package !== $manifest['package'] ) {
+				return $this->error( 'download_refused' );
 			}
 			// WordPress does not offer the button then, and does not stop who asks without it.
-			if ( ! is_php_version_compatible( self::text( $manifest, 'requires_php' ) ) ) {
-				$needed = [ '{requires}' => $manifest['requires_php'] ];
-				return new \WP_Error( 'countersign_php', $this->config->texts->get( 'needs_php', $needed ) );
+			if ( ! is_php_version_compatible( $manifest['requires_php'] ) ) {
+				return $this->error( 'needs_php', [ '{requires}' => $manifest['requires_php'] ] );
 			}
-			return $reply;
+			$this->installing = $manifest['version'];
+			isset( $upgrader->skin ) && $upgrader->skin->feedback( 'downloading_package', $package );
+			return Download::fetch( $package, $this->config->texts->get( 'download_refused' ) );
 		}
 
 		/**
-		 * SECURITY: a download that is sent elsewhere stays on https.
+		 * Looks at what was unpacked before anything is replaced, and gives it the name of the plugin's own folder: WordPress
+		 * deletes the old folder, and would find no plugin under its name any more.
 		 *
-		 * @param string $location
-		 * @param mixed  $headers
-		 * @param mixed  $data
-		 * @param mixed  $options
-		 * @param object $response
-		 */
-		public function guard_redirect( &$location, $headers, $data, $options, $response ): void {
-			if ( '' !== $this->download && $response->url === $this->download ) {
-				$location       = Config::is_safe( $location ) ? $location : set_url_scheme( $location, 'https' );
-				$this->download = $location;
-			}
-		}
-
-		/**
-		 * Lets an update end up in the plugin's own folder, whatever the archive calls it: WordPress deletes the old folder,
-		 * and would find no plugin under its name any more.
+		 * SECURITY: a package of another plugin or of another version, an older one above all, is not installed.
 		 *
 		 * @param mixed                $source Where the archive was unpacked, or an error.
 		 * @param string               $parent
@@ -1147,7 +1515,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		 * @param array<string, mixed> $extra
 		 * @return mixed
 		 */
-		public function keep_folder( $source, $parent, $upgrader, $extra = [] ) {
+		public function check_source( $source, $parent, $upgrader, $extra = [] ) {
 			global $wp_filesystem;
 			if ( is_wp_error( $source ) || ( $extra['plugin'] ?? '' ) !== $this->config->plugin ) {
 				return $source;
@@ -1155,11 +1523,48 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			$source = trailingslashit( $source );
 			$parent = trailingslashit( $parent );
 			$folder = $parent . dirname( $this->config->plugin ) . '/';
-			$whole  = $source !== $parent && $wp_filesystem->exists( $source . basename( $this->config->plugin ) );
-			if ( $whole && ( $source === $folder || $wp_filesystem->move( $source, $folder ) ) ) {
-				return $folder;
+			$main   = $source . basename( $this->config->plugin );
+			if ( $source === $parent || ! $wp_filesystem->exists( $main ) ) {
+				return $this->error( 'archive_refused' );
 			}
-			return new \WP_Error( 'countersign_archive', $this->config->texts->get( 'archive_refused' ) );
+			$header = $this->header_of( (string) $wp_filesystem->get_contents( $main ) );
+			if ( ! $this->is_this_plugin( $header ) ) {
+				return $this->error( 'archive_other', [ '{found}' => $header['name'] ] );
+			}
+			if ( '' !== $this->installing && 0 !== version_compare( $header['version'], $this->installing ) ) {
+				$versions = [ '{found}' => $header['version'], '{version}' => $this->installing ];
+				return $this->error( 'archive_version', $versions );
+			}
+			return $source === $folder || $wp_filesystem->move( $source, $folder ) ? $folder : $this->error( 'archive_refused' );
+		}
+
+		/**
+		 * What an unpacked main file says of itself. WordPress reads the first 8 KiB, and of a file on this machine only,
+		 * which the unpacked one is not where it is written through FTP.
+		 *
+		 * @return array<string, string>
+		 */
+		private function header_of( string $content ): array {
+			$fields = [ 'name' => 'Plugin Name', 'version' => 'Version', 'update_uri' => 'Update URI', 'domain' => 'Text Domain' ];
+			$copy   = wp_tempnam( 'header' );
+			file_put_contents( $copy, substr( $content, 0, 8 * KB_IN_BYTES ) );
+			$header = get_file_data( $copy, $fields );
+			wp_delete_file( $copy );
+			return $header;
+		}
+
+		/**
+		 * Whether a header is of this plugin: a plugin may be renamed, or move to another server, but not everything at once.
+		 *
+		 * @param array<string, string> $header
+		 */
+		private function is_this_plugin( array $header ): bool {
+			$path = (string) wp_parse_url( $header['update_uri'], PHP_URL_PATH );
+			return '' !== $header['name'] && '' !== $header['version'] && (
+				$header['name'] === $this->config->plugin_name()
+				|| $header['domain'] === $this->config->slug
+				|| basename( $path ) === $this->config->slug
+			);
 		}
 
 		/**
@@ -1206,12 +1611,19 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		 */
 		private function known( string $version ): ?array {
 			$known = $this->license->memory()->is_active() ? get_site_transient( $this->config->name() ) : [];
-			return $known[ $version ] ?? null;
+			// Another version of this file may have kept it.
+			return isset( $known[ $version ] ) ? Manifest::read( $known[ $version ], $this->config->slug ) : null;
+		}
+
+		/** @param array<string, string> $values */
+		private function error( string $text, array $values = [] ): \WP_Error {
+			$values += [ '{plugin}' => $this->config->plugin_name() ];
+			return new \WP_Error( 'countersign_' . $text, esc_html( $this->config->texts->get( $text, $values ) ) );
 		}
 
 		/** @param array<string, mixed> $manifest */
 		private static function is_newer( array $manifest, string $installed ): bool {
-			return version_compare( self::text( $manifest, 'version' ), $installed, '>' );
+			return version_compare( $manifest['version'] ?? '', $installed, '>' );
 		}
 
 		/**
@@ -1220,26 +1632,17 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		 * @param array<string, mixed> $manifest
 		 */
 		private static function fits( array $manifest ): bool {
-			return is_wp_version_compatible( self::text( $manifest, 'requires' ) );
+			return is_wp_version_compatible( $manifest['requires'] );
 		}
 
-		/** @param array<string, mixed> $manifest */
-		private static function package( array $manifest ): string {
-			$url = self::text( $manifest, 'package' );
-			return Config::is_safe( $url ) ? $url : '';
-		}
-
-		/** @param array<string, mixed> $manifest */
-		private static function text( array $manifest, string $member ): string {
-			return is_string( $manifest[ $member ] ?? null ) ? $manifest[ $member ] : '';
-		}
-
-		/**
-		 * @param array<string, mixed> $manifest
-		 * @return array<string, string>
-		 */
-		private static function images( array $manifest, string $member ): array {
-			return array_filter( (array) ( $manifest[ $member ] ?? [] ), 'is_string' );
+		/** Tested up to 6.5 means 6.5.5, too, which WordPress.org spells out for its plugins and wp-admin expects. */
+		private static function tested( string $tested ): string {
+			// Without the filter of get_bloginfo(), and without the suffix of a version that is not out yet.
+			$running = (string) preg_replace( '/-.*$/', '', $GLOBALS['wp_version'] );
+			$branch  = '/^\d+\.\d+(?=\.|$)/';
+			$same    = preg_match( $branch, $tested, $of_tested ) && preg_match( $branch, $running, $of_running )
+				&& $of_tested[0] === $of_running[0];
+			return $same && version_compare( $tested, $running, '<' ) ? $running : $tested;
 		}
 	}
 
@@ -1542,6 +1945,8 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 				'needs_wordpress'  => __( 'Version {version} is out, and needs WordPress {requires}.', $d ),
 				'needs_php'        => __( 'The update needs PHP {requires}.', $d ),
 				'archive_refused'  => __( 'The update was refused: its archive does not have this plugin in one folder.', $d ),
+				'archive_other'    => __( 'The update was refused: its archive has another plugin ({found}) than {plugin}.', $d ),
+				'archive_version'  => __( 'The update was refused: its archive has version {found}, and version {version} was offered.', $d ),
 				'download_unknown' => __( 'The license server names no download for this site at the moment. Please try again later.', $d ),
 				'download_refused' => __( 'The download was refused: it is not the one the license server named.', $d ),
 			];

@@ -20,15 +20,17 @@ use super::front::Front;
 pub enum Core {
     Debian,
     Npm,
+    Newest,
 }
 
-pub const CORES: [Core; 2] = [Core::Debian, Core::Npm];
+pub const CORES: [Core; 3] = [Core::Debian, Core::Npm, Core::Newest];
 
 impl Core {
     pub fn path(self) -> PathBuf {
         tools().join(match self {
             Self::Debian => ".wordpress",
             Self::Npm => ".wordpress-npm",
+            Self::Newest => ".wordpress-newest",
         })
     }
 }
@@ -65,7 +67,7 @@ impl Site {
         if network {
             install(folder.path(), host, true);
         } else {
-            static INSTALLED: [OnceLock<TempDir>; 2] = [const { OnceLock::new() }; 2];
+            static INSTALLED: [OnceLock<TempDir>; CORES.len()] = [const { OnceLock::new() }; CORES.len()];
             let installed = INSTALLED[core as usize].get_or_init(|| {
                 let folder = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
                 lay_out(core, folder.path());

@@ -94,7 +94,7 @@ impl Vendor {
         self.put_archive_online(version, self.archive(version));
     }
 
-    fn put_archive_online(&self, version: &str, archive: Vec<u8>) {
+    pub fn put_archive_online(&self, version: &str, archive: Vec<u8>) {
         let zip = [("Content-Type", "application/zip")];
         self.front.put(&format!("/downloads/{}-{version}.zip", self.slug), response(200, &zip, archive));
     }
