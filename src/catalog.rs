@@ -16,6 +16,13 @@ use crate::model::digest::Digest;
 use crate::model::entitlement::Entitlement;
 use crate::model::slug::Slug;
 use crate::model::version::Version;
+use crate::regular_file;
+
+/// An index larger than this is not read, in bytes: about a quarter of a million releases.
+pub const MAX_INDEX: u64 = 64 << 20;
+
+/// A manifest larger than this is not read, in bytes. Its texts are cut long before: no build publishes a tenth of it.
+pub const MAX_MANIFEST: u64 = 16 << 20;
 
 /// Where the index stands under `releases/`.
 pub fn index_path(releases: &Path) -> PathBuf {
@@ -74,7 +81,7 @@ impl Index {
     /// Reads `index.json` without looking at the manifests; `None` where there is no such file.
     pub fn read(releases: &Path) -> Result<Option<Self>, CatalogError> {
         let path = index_path(releases);
-        match std::fs::read(&path) {
+        match regular_file::read(&path, MAX_INDEX) {
             Ok(bytes) => {
                 serde_json::from_slice(&bytes).map(Some).map_err(|source| CatalogError::Index { path, source })
             }
@@ -106,7 +113,8 @@ impl Index {
 /// The server has no use for it: a site gets a manifest from the [`Catalog`], against an [`Entitlement`].
 pub fn published_manifest(releases: &Path, slug: &Slug, release: &Release) -> Result<Vec<u8>, CatalogError> {
     let path = manifest_path(releases, slug, &release.version);
-    let bytes = std::fs::read(&path).map_err(|source| CatalogError::Read { path: path.clone(), source })?;
+    let bytes =
+        regular_file::read(&path, MAX_MANIFEST).map_err(|source| CatalogError::Read { path: path.clone(), source })?;
     if Digest::of(&bytes) == release.sha256 { Ok(bytes) } else { Err(CatalogError::Differs { path }) }
 }
 
@@ -190,7 +198,7 @@ impl Catalog {
             for release in plugin.releases {
                 let path = manifest_path(&root, &slug, &release.version);
                 pause();
-                let bytes = std::fs::read(&path).map_err(|source| read_error(&path, source))?;
+                let bytes = regular_file::read(&path, MAX_MANIFEST).map_err(|source| read_error(&path, source))?;
                 if Digest::of(&bytes) != release.sha256 {
                     return Err(CatalogError::Differs { path });
                 }

@@ -2,10 +2,12 @@
 //!
 //! What a person or a server reads meanwhile is the old file or the new one, also after a power failure.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+
+use crate::regular_file;
 
 /// Puts `bytes` in the place of the file at `path`, or creates it.
 ///
@@ -32,7 +34,7 @@ pub fn create_new(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
 }
 
 fn write_new(path: &Path, bytes: &[u8], mode: u32, prepare: impl FnOnce(&File) -> io::Result<()>) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
+    let mut file = regular_file::create_new(path, mode)?;
     let written = prepare(&file).and_then(|()| file.write_all(bytes)).and_then(|()| file.sync_all());
     written.inspect_err(|_| drop(fs::remove_file(path)))
 }
@@ -56,7 +58,7 @@ fn temporary_name(target: &Path) -> io::Result<PathBuf> {
 /// A rename survives a power failure only once its folder is synced.
 fn sync_folder(path: &Path) -> io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    File::open(folder)?.sync_all()
+    regular_file::open_folder(folder)?.sync_all()
 }
 
 #[cfg(test)]

@@ -1,13 +1,19 @@
-//! The one way this program opens a file to read it: a regular file, up to a size, without ever waiting for a writer.
+//! The one way this program opens a file: a regular file, up to a size, without ever waiting for a pipe's other end.
 //!
 //! A path that a person, a plugin repository or another program can change may lead to a pipe, a device or a file without
 //! end. Opening a pipe blocks until somebody writes, and `/dev/zero` fills the memory. Both are errors here, told at once.
 //! A test (`architecture::files_are_opened_by_regular_file_alone`) forbids opening files in any other way.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read};
+use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
 use std::path::Path;
+
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+
+/// For files that are read piece by piece, and whose length is the product's own affair: the store's.
+pub const UNLIMITED: u64 = u64::MAX;
 
 /// Opens a regular file of at most `limit` bytes for reading. Symbolic links are followed.
 ///
@@ -16,14 +22,52 @@ use std::path::Path;
 /// As [`File::open`]; `IsADirectory` for a directory, `InvalidInput` for a pipe, a socket or a device, and `FileTooLarge`
 /// for a file that is larger than `limit`. The file can still grow: a reader that needs the bound uses [`read`].
 pub fn open(path: &Path, limit: u64) -> io::Result<File> {
-    open_with(OpenOptions::new().read(true), path, limit)
+    open_with(OpenOptions::new().read(true), OFlags::empty(), path, limit)
 }
 
-/// Opens a file as `options` say, with the checks of [`open`]. A file that `options` create is regular by nature.
-pub fn open_with(options: &mut OpenOptions, path: &Path, limit: u64) -> io::Result<File> {
+/// The same for a path whose last part must not be a symbolic link, which gives `ELOOP`.
+pub fn open_unlinked(path: &Path, limit: u64) -> io::Result<File> {
+    open_with(OpenOptions::new().read(true), OFlags::NOFOLLOW, path, limit)
+}
+
+/// Opens a regular file that is there for writing, wherever in it.
+pub fn open_to_write(path: &Path) -> io::Result<File> {
+    open_with(OpenOptions::new().write(true), OFlags::empty(), path, UNLIMITED)
+}
+
+/// Creates a regular file with `mode` (less the umask), or empties the one that is there. Not through a symbolic link.
+pub fn create(path: &Path, mode: u32) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).mode(mode);
+    let file = open_with(&mut options, OFlags::NOFOLLOW, path, UNLIMITED)?;
+    file.set_len(0)?;
+    Ok(file)
+}
+
+/// Creates a file with `mode` (less the umask); fails with `AlreadyExists` where there is anything of that name.
+pub fn create_new(path: &Path, mode: u32) -> io::Result<File> {
+    OpenOptions::new().write(true).create_new(true).mode(mode).open(path)
+}
+
+/// Writes the whole of a file as [`create`] opens it.
+pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    create(path, 0o666)?.write_all(bytes)
+}
+
+/// Opens a folder, to lock it or to make the names in it durable. Anything else is `NotADirectory`, told without waiting.
+pub fn open_folder(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).custom_flags(OFlags::DIRECTORY.bits() as i32).open(path)
+}
+
+fn open_with(options: &mut OpenOptions, flags: OFlags, path: &Path, limit: u64) -> io::Result<File> {
     // SECURITY: without O_NONBLOCK, opening a pipe waits for its other end. It changes nothing for regular files.
-    let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
-    let file = options.custom_flags(flags.bits() as i32).open(path)?;
+    let flags = flags | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let opened = options.custom_flags(flags.bits() as i32).open(path);
+    // A socket cannot be opened at all, nor a pipe to write where nobody reads.
+    let file = opened.map_err(|error| match error.raw_os_error() == Some(Errno::NXIO.raw_os_error()) {
+        true => io::Error::new(io::ErrorKind::InvalidInput, "is a socket, a pipe or a device, not a regular file"),
+        false => error,
+    })?;
     check(&file, limit)?;
     Ok(file)
 }
@@ -115,7 +159,46 @@ mod tests {
         assert_eq!(kind(read(folder.path(), 10)), io::ErrorKind::IsADirectory);
         let socket = folder.path().join("socket");
         let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
-        assert!(read(&socket, 10).is_err());
+        let told = read(&socket, 10).unwrap_err().to_string();
+        assert_eq!(told, "is a socket, a pipe or a device, not a regular file");
+    }
+
+    #[test]
+    fn only_a_regular_file_is_opened_to_be_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        mknodat(CWD, path("pipe"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        std::os::unix::fs::symlink("elsewhere", path("link")).unwrap();
+        for name in ["pipe", "link"] {
+            assert!(write(&path(name), b"text").is_err(), "{name}");
+        }
+        assert!(!path("elsewhere").exists());
+        assert_eq!(open_to_write(&path("pipe")).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+        assert_eq!(open_to_write(&path("missing")).unwrap_err().kind(), io::ErrorKind::NotFound);
+        write(&path("file"), b"a longer text").unwrap();
+        write(&path("file"), b"text").unwrap();
+        assert_eq!(std::fs::read(path("file")).unwrap(), b"text");
+        assert_eq!(create_new(&path("file"), 0o600).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        assert!(open_to_write(&path("file")).is_ok());
+    }
+
+    #[test]
+    fn a_folder_is_opened_and_nothing_else_is_taken_for_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        assert!(open_folder(folder.path()).is_ok());
+        assert_eq!(open_folder(&pipe).unwrap_err().kind(), io::ErrorKind::NotADirectory);
+    }
+
+    #[test]
+    fn a_symbolic_link_is_followed_unless_it_must_not_be() {
+        let folder = tempfile::tempdir().unwrap();
+        let link = folder.path().join("link");
+        std::fs::write(folder.path().join("file"), "text").unwrap();
+        std::os::unix::fs::symlink("file", &link).unwrap();
+        assert_eq!(read(&link, 10).unwrap(), b"text");
+        assert_eq!(open_unlinked(&link, 10).unwrap_err().raw_os_error(), Some(Errno::LOOP.raw_os_error()));
     }
 
     #[test]

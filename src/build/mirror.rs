@@ -15,6 +15,7 @@ use url::Url;
 use super::credentials::Credentials;
 use super::git_command::{Git, GitError};
 use crate::model::digest::Digest;
+use crate::regular_file;
 
 /// The mirrors of one machine, and how they are brought up to date.
 #[derive(Clone, Debug)]
@@ -111,7 +112,8 @@ fn plain(name: &str) -> String {
 
 /// Waits for other builds as long as git has time.
 fn lock(path: &Path, git: &Git<'_>) -> Result<File, MirrorError> {
-    let file = File::create(path).map_err(|source| MirrorError::Write { path: path.to_owned(), source })?;
+    let file =
+        regular_file::create(path, 0o600).map_err(|source| MirrorError::Write { path: path.to_owned(), source })?;
     loop {
         match file.try_lock() {
             Err(TryLockError::WouldBlock) if git.time_left().is_zero() => return Err(MirrorError::Busy),

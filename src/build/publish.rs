@@ -11,10 +11,11 @@ use std::sync::Mutex;
 
 use super::BuildError;
 use super::shelf::{Composed, Shelf};
-use crate::catalog::{Index, Release, Releases, index_path, manifest_path};
+use crate::catalog::{Index, MAX_INDEX, MAX_MANIFEST, Release, Releases, index_path, manifest_path};
 use crate::model::digest::Digest;
 use crate::model::slug::Slug;
 use crate::model::version::Version;
+use crate::regular_file;
 
 /// More files than this are made durable together.
 const MANY: usize = 100;
@@ -51,7 +52,8 @@ impl Publisher {
 
     /// Whether the manifest of this digest stands in its place.
     pub fn holds(&self, slug: &Slug, version: &Version, digest: Digest) -> bool {
-        fs::read(manifest_path(&self.root, slug, version)).is_ok_and(|bytes| Digest::of(&bytes) == digest)
+        regular_file::read(&manifest_path(&self.root, slug, version), MAX_MANIFEST)
+            .is_ok_and(|bytes| Digest::of(&bytes) == digest)
     }
 
     /// Renames what `index` names into place, then the index, then removes manifests of `plugins` (`None`: of all) that the
@@ -75,7 +77,7 @@ impl Publisher {
             self.staged().remove(place);
         }
         for folder in folders.iter().chain([&self.root]) {
-            sync(folder).map_err(|source| BuildError::write(folder, source))?;
+            sync_folder(folder).map_err(|source| BuildError::write(folder, source))?;
         }
         self.put_index(index)?;
         self.prune(index, plugins)
@@ -83,7 +85,7 @@ impl Publisher {
 
     /// Whether the index is not, byte for byte, the one that is published.
     pub fn index_changes(&self, index: &Index) -> bool {
-        fs::read(index_path(&self.root)).map_or(true, |held| held != index.to_bytes())
+        regular_file::read(&index_path(&self.root), MAX_INDEX).map_or(true, |held| held != index.to_bytes())
     }
 
     fn put_index(&self, index: &Index) -> Result<(), BuildError> {
@@ -92,10 +94,10 @@ impl Publisher {
         }
         let place = index_path(&self.root);
         let write = || {
-            fs::write(temporary(&place), index.to_bytes())?;
-            sync(&temporary(&place))?;
+            regular_file::write(&temporary(&place), &index.to_bytes())?;
+            regular_file::open_to_write(&temporary(&place))?.sync_all()?;
             fs::rename(temporary(&place), &place)?;
-            sync(&self.root)
+            sync_folder(&self.root)
         };
         write().map_err(|source| BuildError::write(&place, source))
     }
@@ -137,11 +139,11 @@ impl Shelf for Publisher {
         let bytes = composed.manifest.to_bytes();
         let digest = Digest::of(&bytes);
         let place = manifest_path(&self.root, slug, &composed.version);
-        let held = fs::read(&place).is_ok_and(|held| held == bytes);
+        let held = regular_file::read(&place, MAX_MANIFEST).is_ok_and(|held| held == bytes);
         if self.lock.is_some() && !held {
             // Noted first, so that whatever was begun is cleaned up.
             self.staged().insert(place.clone(), digest);
-            let write = || fs::write(temporary(&place), &bytes);
+            let write = || regular_file::write(&temporary(&place), &bytes);
             let written = write().or_else(|error| match error.kind() {
                 io::ErrorKind::NotFound => fs::create_dir_all(self.root.join(slug.as_str())).and_then(|()| write()),
                 _ => Err(error),
@@ -164,7 +166,7 @@ impl Drop for Publisher {
 }
 
 fn lock(root: &Path) -> Result<File, BuildError> {
-    let folder = File::open(root).map_err(|source| BuildError::write(root, source))?;
+    let folder = regular_file::open_folder(root).map_err(|source| BuildError::write(root, source))?;
     match folder.try_lock() {
         Err(TryLockError::WouldBlock) => Err(BuildError::Busy { path: root.to_owned() }),
         // Some network file systems have no locks; a vendor builds on one machine.
@@ -188,12 +190,12 @@ fn sync_temporary(root: &File, places: &[PathBuf]) -> io::Result<()> {
     if places.len() > MANY {
         return Ok(rustix::fs::syncfs(root)?);
     }
-    places.iter().try_for_each(|place| sync(&temporary(place)))
+    places.iter().try_for_each(|place| regular_file::open_to_write(&temporary(place))?.sync_all())
 }
 
-/// Makes a file, or the names in a folder, durable.
-fn sync(path: &Path) -> io::Result<()> {
-    File::open(path)?.sync_all()
+/// Makes the names in a folder durable.
+fn sync_folder(path: &Path) -> io::Result<()> {
+    regular_file::open_folder(path)?.sync_all()
 }
 
 /// Removes manifests that are not named and temporary files of a build that was cut off; other files stay.

@@ -3,15 +3,13 @@
 //!
 //! As hostile as a commit: links are not followed, pipes are not waited for, sizes are limited. `source_files` reads it.
 
-use std::fs::{self, DirEntry, OpenOptions};
+use std::fs::{self, DirEntry};
 use std::io::{self, Read as _};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-
-use rustix::fs::OFlags;
 
 use super::files::{Files, Item, ItemKind};
 use super::repository::{MAX_TREE, ObjectError, Repository};
+use crate::regular_file;
 
 /// The files that stand in a repository's folder now.
 pub struct WorkingTree<'a> {
@@ -72,14 +70,13 @@ impl Files for WorkingTree<'_> {
 
     fn bytes(&self, file: &PathBuf, limit: usize) -> Result<Vec<u8>, ObjectError> {
         // SECURITY: what was a file when its folder was listed may be a link or a pipe by now.
-        let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
-        let file = OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(self.root.join(file))?;
-        let metadata = file.metadata()?;
-        if !metadata.is_file() {
-            return Err(io::Error::other("not a regular file").into());
+        let file = regular_file::open_unlinked(&self.root.join(file), regular_file::UNLIMITED)?;
+        let length = file.metadata()?.len();
+        if length > limit as u64 {
+            return Err(ObjectError::TooLarge { size: usize::try_from(length).unwrap_or(usize::MAX), limit });
         }
         let mut bytes = Vec::new();
-        let size = file.take(limit as u64 + 1).read_to_end(&mut bytes)?.max(metadata.len() as usize);
+        let size = file.take(limit as u64 + 1).read_to_end(&mut bytes)?;
         if size > limit { Err(ObjectError::TooLarge { size, limit }) } else { Ok(bytes) }
     }
 }

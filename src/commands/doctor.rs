@@ -21,6 +21,7 @@ use crate::config::{Config, KeySettings, Paths, ServeConfig};
 use crate::model::error_chain::ErrorChain;
 use crate::model::license::License;
 use crate::registry::Registry;
+use crate::regular_file;
 use crate::serve::signer::{KeyError, SigningKey};
 use crate::serve::tls::Certificate;
 use crate::store::inspect::IndexState;
@@ -31,6 +32,9 @@ const RENEWED_BY_NOW: i64 = 14;
 
 /// Clocks that are set by the network differ by less.
 const CLOCKS_DIFFER: TimeDelta = TimeDelta::seconds(10);
+
+/// Public files larger than this are not searched for private keys, in bytes.
+const MAX_PUBLIC: u64 = 64 << 20;
 
 /// Check an instance and say what is wrong
 #[derive(clap::Args, Debug)]
@@ -182,8 +186,8 @@ fn key(paths: &Paths) -> Vec<Finding> {
         }
     };
     let (public, id) = (key.public(), key.public().key_id());
-    let published = fs::read_to_string(paths.public.join("keys").join(format!("{id}.pem")));
-    let listed = fs::read_to_string(paths.public.join(".well-known/jwks.json"));
+    let published = regular_file::read_to_string(&paths.public.join("keys").join(format!("{id}.pem")), MAX_PUBLIC);
+    let listed = regular_file::read_to_string(&paths.public.join(".well-known/jwks.json"), MAX_PUBLIC);
     let is_published = published.is_ok_and(|pem| pem == public.to_pem()) && listed.is_ok_and(|jwks| jwks.contains(id));
     vec![
         ok("key", format!("{id}, {} bits", public.bits())),
@@ -250,7 +254,9 @@ fn private_key_in_public(public: &Path) -> Finding {
         for path in fs::read_dir(&folder).into_iter().flatten().flatten().map(|entry| entry.path()) {
             if path.is_dir() {
                 folders.push(path);
-            } else if fs::read(&path).is_ok_and(|bytes| bytes.windows(12).any(|window| window == b"PRIVATE KEY-")) {
+            } else if regular_file::read(&path, MAX_PUBLIC)
+                .is_ok_and(|bytes| bytes.windows(12).any(|window| window == b"PRIVATE KEY-"))
+            {
                 let finding = format!("{}: a private key, for anyone to read", path.display());
                 return broken(
                     "public",

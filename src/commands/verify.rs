@@ -1,8 +1,7 @@
 //! `countersign verify`: checks a saved answer with a public key, without a server, and says what it grants and until when.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
@@ -16,6 +15,7 @@ use crate::config::Config;
 use crate::model::printable::Printable;
 use crate::model::public_key::{PublicKey, PublicKeyError};
 use crate::model::statement::split_signature;
+use crate::regular_file;
 
 use super::{Exit, Failure, output};
 
@@ -117,11 +117,7 @@ fn verified(file: &Path, key: &Path) -> Result<Statement, VerifyError> {
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, VerifyError> {
-    let mut bytes = Vec::new();
-    File::open(path)
-        .and_then(|file| file.take(MAX_FILE).read_to_end(&mut bytes))
-        .map_err(|source| VerifyError::Read { path: path.to_owned(), source })?;
-    Ok(bytes)
+    regular_file::read(path, MAX_FILE).map_err(|source| VerifyError::Read { path: path.to_owned(), source })
 }
 
 /// The signed bytes and the signature of a body that is as the server sent it, but for blanks around it.

@@ -14,6 +14,7 @@ use serde::Deserialize;
 use toml::de::DeTable;
 
 use crate::model::did_you_mean::did_you_mean;
+use crate::regular_file;
 
 pub use address::{AdminListen, Listen, Network};
 pub use keys::{KeySettings, KeysConfig};
@@ -22,6 +23,9 @@ pub use serve::{LocalHosts, LogFormat, ServeConfig, ServeSettings, TlsFiles};
 
 /// The file's name in an instance's folder.
 pub const FILE: &str = "countersign.toml";
+
+/// A configuration larger than this is not read, in bytes.
+const MAX_CONFIG: u64 = 1 << 20;
 
 /// Everything that can be set, decided.
 #[derive(Clone, Debug)]
@@ -99,7 +103,7 @@ impl Config {
 
 impl File {
     fn read(path: &Path) -> Result<Self, ConfigError> {
-        let text = match std::fs::read_to_string(path) {
+        let text = match regular_file::read_to_string(path, MAX_CONFIG) {
             Ok(text) => text,
             Err(source) if source.kind() == std::io::ErrorKind::NotFound => return Ok(Self::default()),
             Err(source) => return Err(ConfigError::Read { path: path.to_owned(), source }),

@@ -3,7 +3,7 @@
 //! `splice` makes the draft. It is written only once the whole registry loads with it and says what was meant; the server
 //! notices the new file.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -14,8 +14,9 @@ use crate::durable_file;
 use crate::model::license::{License, Sites, Status};
 use crate::model::name::Name;
 use crate::model::site_host::SiteHost;
+use crate::regular_file;
 
-use super::files::RegistryFiles;
+use super::files::{RegistryFiles, limit_of};
 use super::{Registry, RegistryError, splice};
 
 /// What a command changes about a license.
@@ -73,7 +74,7 @@ impl Editor {
     pub fn open(folder: &Path) -> Result<Self, EditError> {
         let licenses = folder.join("licenses");
         // The folder itself is locked: no file is left behind, and the lock dies with the process.
-        let lock = File::open(&licenses).and_then(|lock| lock.lock().map(|()| lock));
+        let lock = regular_file::open_folder(&licenses).and_then(|lock| lock.lock().map(|()| lock));
         let lock = lock.map_err(|source| match source.kind() {
             io::ErrorKind::NotFound => RegistryError::NoFolder { path: licenses.clone() }.into(),
             _ => EditError::Io { path: licenses.clone(), source },
@@ -89,7 +90,7 @@ impl Editor {
     /// Appends a license to `licenses/<name>`, a TOML file that need not be there yet; returns its path.
     pub fn add(self, name: &str, license: &License) -> Result<PathBuf, EditError> {
         let path = self.folder.join("licenses").join(name);
-        let old = match fs::read_to_string(&path) {
+        let old = match regular_file::read_to_string(&path, limit_of(&path)) {
             Ok(text) => Some(text),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(source) => return Err(EditError::Io { path, source }),
@@ -104,7 +105,8 @@ impl Editor {
     pub fn change(self, license: &License, change: &Change) -> Result<(), EditError> {
         let Some((path, line)) = self.registry.place(&license.id) else { return Ok(()) };
         let path = path.to_owned();
-        let old = fs::read_to_string(&path).map_err(|source| EditError::Io { path: path.clone(), source })?;
+        let old = regular_file::read_to_string(&path, limit_of(&path))
+            .map_err(|source| EditError::Io { path: path.clone(), source })?;
         let json = path.extension().is_some_and(|extension| extension == "jsonl");
         let new = if json { splice::json(&old, line, change) } else { splice::toml(&old, &license.id, change) };
         let new = new.ok_or_else(|| EditError::Layout { path: path.clone() })?;
@@ -119,7 +121,7 @@ impl Editor {
             return Err(EditError::Layout { path: path.to_owned() });
         }
         // A text editor knows nothing of the lock.
-        if fs::read_to_string(path).ok() != old {
+        if regular_file::read_to_string(path, limit_of(path)).ok() != old {
             return Err(EditError::Changed { path: path.to_owned() });
         }
         durable_file::replace(path, new.as_bytes()).map_err(|source| EditError::Io { path: path.to_owned(), source })
@@ -178,6 +180,8 @@ fn date_value(date: NaiveDate) -> Item {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use std::sync::Arc;
 
     use super::*;

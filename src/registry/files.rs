@@ -9,6 +9,7 @@ use super::RegistryError;
 use super::complaint::Complaint;
 use super::git::Revision;
 use super::lines::{Lines, MEBIBYTE, Source};
+use crate::regular_file;
 
 /// The largest TOML file that is read.
 const MAX_TOML: u64 = 64 * MEBIBYTE;
@@ -108,17 +109,25 @@ impl RegistryFiles {
             Kind::Link => return complain("a symbolic link is not followed in a revision"),
             Kind::Special => return complain("not a regular file"),
         }
-        let limit = if listed.name.ends_with(".jsonl") { MAX_JSONL } else { MAX_TOML };
+        let limit = limit_of(&listed.file);
         let source = match (&self.draft, &self.revision) {
             (Some((file, text)), _) if *file == listed.file => Ok(Source::held(text.clone().into_bytes())),
             (_, Some(revision)) => revision.read(&self.folder, &listed.file, limit).map(Source::held),
-            _ => Source::open(&listed.file, limit).map_err(|error| error.to_string()),
+            _ => match Source::open(&listed.file, limit) {
+                Err(error) if regular_file::is_unsuitable(&error) => return complain(&error.to_string()),
+                opened => opened.map_err(|error| error.to_string()),
+            },
         };
         match source {
             Ok(source) => Ok(Lines::new(listed, source, limit)),
             Err(reason) => complain(&format!("cannot be read: {reason}")),
         }
     }
+}
+
+/// The largest file that is read, by what its name says it holds; in bytes.
+pub(super) fn limit_of(file: &Path) -> u64 {
+    if file.extension().is_some_and(|extension| extension == "jsonl") { MAX_JSONL } else { MAX_TOML }
 }
 
 fn list_folder(folder: &Path) -> io::Result<Vec<(String, Kind)>> {
@@ -165,7 +174,7 @@ mod tests {
         assert_eq!(
             reasons,
             [
-                "larger than 64 MiB",
+                "is larger than the limit of 64 MiB",
                 "cannot be read: No such file or directory (os error 2)",
                 "not a regular file",
                 "a folder has no place here",

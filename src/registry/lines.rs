@@ -1,12 +1,12 @@
 //! The lines of a registry file, one after the other: an export of a million licenses need not be in memory with all that is
 //! read from it. Only the last one tells whether the file is whole.
 
-use std::fs::File;
 use std::io::{self, BufRead, BufReader, Cursor, Read as _};
 use std::path::Path;
 
 use super::complaint::Complaint;
 use super::files::Listed;
+use crate::regular_file;
 
 pub const MEBIBYTE: u64 = 1 << 20;
 
@@ -27,7 +27,7 @@ impl Source {
 
     /// A file, of which not much more than `limit` is read.
     pub fn open(path: &Path, limit: u64) -> io::Result<Self> {
-        let file = File::open(path)?;
+        let file = regular_file::open(path, limit)?;
         let length = file.metadata()?.len();
         Ok(Self { from: Box::new(BufReader::with_capacity(PIECE, file.take(limit + 1))), length })
     }
@@ -101,7 +101,7 @@ mod tests {
     /// The lines with their numbers, and the complaint.
     fn read(text: &[u8], limit: u64) -> (Vec<(usize, String)>, Option<String>) {
         let (_folder, listed) = listed(text);
-        let mut lines = Lines::new(&listed, Source::open(&listed.file, limit).unwrap(), limit);
+        let mut lines = Lines::new(&listed, Source::held(text.to_vec()), limit);
         let mut read = Vec::new();
         loop {
             match lines.next() {

@@ -4,6 +4,7 @@
 // SECURITY: no label holds what a client sends: not a license, a host, an address or a path.
 
 use std::fmt::{self, Debug, Formatter};
+use std::path::Path;
 use std::sync::Arc;
 
 use prometheus_client::collector::Collector;
@@ -22,8 +23,12 @@ use super::problem::Problem;
 use super::response::{ContentType, Response};
 use super::signing_queue::Lane;
 use crate::counting::Durations;
+use crate::regular_file;
 
 const OPEN_METRICS: ContentType = ContentType("application/openmetrics-text; version=1.0.0; charset=utf-8");
+
+/// More than the kernel says of a process, in bytes.
+const MAX_STATUS: u64 = 64 << 10;
 
 /// The answer of `/metrics`. Counts what is held, so it blocks for some milliseconds where that is much.
 pub fn page(service: Arc<Service>) -> Response {
@@ -160,7 +165,7 @@ fn process(write: &mut Writer<'_>, service: &Service) -> fmt::Result {
 
 /// `VmRSS` of proc_pid_status(5), which is in kB.
 fn resident_bytes() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let status = regular_file::read_to_string(Path::new("/proc/self/status"), MAX_STATUS).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
     line.trim().trim_end_matches(" kB").parse::<u64>().ok().map(|kilobytes| kilobytes * 1024)
 }

@@ -1,10 +1,12 @@
 //! Files that hold a secret: read only where nobody but their owner can read them. Private keys come through here.
 
-use std::io::{self, Read};
+use std::io::{self, Read as _};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use zeroize::Zeroizing;
+
+use crate::regular_file;
 
 /// More than a key of 4096 bits in PEM, in bytes.
 const MAX_PEM: u64 = 16 * 1024;
@@ -24,11 +26,10 @@ pub enum SecretFileError {
 
 /// The text of a file that nobody but its owner can read; what is beyond 16 KiB is not read.
 pub fn read(path: &Path) -> Result<Zeroizing<String>, SecretFileError> {
-    // Looked at before it is opened, because opening a pipe waits for its writer.
-    if !std::fs::metadata(path)?.is_file() {
-        return Err(SecretFileError::NotAFile);
-    }
-    let file = std::fs::File::open(path)?;
+    let file = match regular_file::open(path, regular_file::UNLIMITED) {
+        Err(error) if regular_file::is_unsuitable(&error) => return Err(SecretFileError::NotAFile),
+        opened => opened?,
+    };
     let mode = file.metadata()?.permissions().mode() & 0o7777;
     if mode & 0o077 != 0 {
         return Err(SecretFileError::Exposed(mode));

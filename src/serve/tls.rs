@@ -18,12 +18,16 @@ use x509_cert::der::Decode;
 
 use super::secret_file::{self, SecretFileError};
 use crate::config::TlsFiles;
+use crate::regular_file;
 
 pub use tokio_rustls::TlsAcceptor;
 pub use tokio_rustls::server::TlsStream;
 
 /// The one protocol that is spoken (RFC 7301).
 const ALPN: &[u8] = b"http/1.1";
+
+/// A certificate chain larger than this is not read, in bytes.
+const MAX_CHAIN: u64 = 1 << 20;
 
 /// A certificate chain with its key, fit to be shown to clients.
 #[derive(Debug)]
@@ -98,10 +102,10 @@ impl Certificate {
     pub fn load(files: &TlsFiles) -> Result<Self, TlsError> {
         let not_a_certificate = || TlsError::NotACertificate(files.certificate.clone());
         let read_error = |reason| TlsError::Read { path: files.certificate.clone(), reason };
-        if !std::fs::metadata(&files.certificate).map_err(read_error)?.is_file() {
-            return Err(not_a_certificate());
-        }
-        let pem = std::fs::read(&files.certificate).map_err(read_error)?;
+        let pem = match regular_file::read(&files.certificate, MAX_CHAIN) {
+            Err(error) if regular_file::is_unsuitable(&error) => return Err(not_a_certificate()),
+            read => read.map_err(read_error)?,
+        };
         let chain: Vec<_> =
             CertificateDer::pem_slice_iter(&pem).collect::<Result<_, _>>().map_err(|_| not_a_certificate())?;
         let own = chain.first().ok_or_else(not_a_certificate)?;

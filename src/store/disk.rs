@@ -4,7 +4,7 @@
 //! goes to the ledger before anybody is told, and to the index a moment later.
 
 use std::collections::VecDeque;
-use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use crate::durable_file;
 use crate::model::by_id::OfLicense;
+use crate::regular_file;
 
 use super::ledger::writer::Writer;
 use super::ledger::{Entry, Position};
@@ -203,7 +204,8 @@ pub(super) fn rebuild(path: &Path, loaded: &Loaded) -> io::Result<Index> {
 /// Takes the store for this process; `None` where another one has it. SECURITY: two writers would break the chain.
 pub(super) fn lock(path: &Path, patience: Duration) -> Result<Option<File>, StoreError> {
     let failed = |source| StoreError::Read { path: path.to_owned(), source };
-    let (folder, deadline) = (File::open(path).map_err(failed)?, Instant::now() + patience);
+    let folder = regular_file::open_folder(path).map_err(failed)?;
+    let deadline = Instant::now() + patience;
     loop {
         match folder.try_lock() {
             Ok(()) => return Ok(Some(folder)),
@@ -238,7 +240,7 @@ fn catch_up(index: &Index, loaded: &Loaded) -> io::Result<bool> {
 }
 
 fn writer(path: &Path, loaded: &Loaded) -> io::Result<Writer<File>> {
-    let ledger = OpenOptions::new().write(true).open(loading::ledger_in(path))?;
+    let ledger = regular_file::open_to_write(&loading::ledger_in(path))?;
     Ok(Writer::new(ledger, loaded.found.end, loaded.found.length, loaded.found.torn))
 }
 
@@ -251,7 +253,7 @@ fn make_folder(path: &Path) -> io::Result<()> {
         }
         DirBuilder::new().mode(0o700).create(path)?;
     }
-    File::open(path.canonicalize()?.parent().unwrap_or(path))?.sync_all()
+    regular_file::open_folder(path.canonicalize()?.parent().unwrap_or(path))?.sync_all()
 }
 
 fn lock_mutex<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -3,9 +3,9 @@
 //! What changes files (`rebuild`, `compact`) takes the store as a server does, so it is refused while one runs, and to whom the
 //! ledger does not belong.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -15,6 +15,7 @@ use rustix::process::geteuid;
 use crate::model::binding::{Binding, Report};
 use crate::model::digest::Digest;
 use crate::model::license_key::LicenseId;
+use crate::regular_file;
 
 use super::disk::StoreDisk;
 use super::ledger::compaction;
@@ -118,7 +119,7 @@ pub fn compact(path: &Path, now: DateTime<Utc>) -> Result<Compacted, StoreError>
     let (ledger, aside) = (loading::ledger_in(path), path.join(format!("ledger-until-{until}.jsonl")));
     let failed = |source| StoreError::Read { path: path.to_owned(), source };
     let new = path.join(".ledger.jsonl.new");
-    let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new).map_err(failed)?;
+    let file = regular_file::create(&new, 0o600).map_err(failed)?;
     let compacted = compaction::write(|| loading::open(path), &file, now);
     let (kept, end) = compacted.map_err(|fault| loading::fault_in(path, fault))?;
     let renamed = || -> io::Result<()> {
@@ -126,7 +127,7 @@ pub fn compact(path: &Path, now: DateTime<Utc>) -> Result<Compacted, StoreError>
         // At every moment there is a ledger.
         fs::hard_link(&ledger, &aside)?;
         fs::rename(&new, &ledger)?;
-        File::open(path)?.sync_all()?;
+        regular_file::open_folder(path)?.sync_all()?;
         disk.was_compacted(end)
     };
     renamed().map_err(failed)?;

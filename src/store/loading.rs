@@ -8,6 +8,7 @@ use super::StoreError;
 use super::ledger::reader::{self, Fault, Found};
 use super::ledger::{self, Entry, Position};
 use super::picture::{Gathering, Picture};
+use crate::regular_file;
 
 /// The ledger, read.
 pub(super) struct Loaded {
@@ -60,7 +61,7 @@ pub(super) fn read(path: &Path, each: impl FnMut(Position, Option<Entry>)) -> Re
 
 /// The ledger's file, for reading.
 pub(super) fn open(path: &Path) -> io::Result<File> {
-    File::open(ledger_in(path))
+    regular_file::open(&ledger_in(path), regular_file::UNLIMITED)
 }
 
 pub(super) fn ledger_in(path: &Path) -> PathBuf {

@@ -4,7 +4,7 @@
 //! where it is missing, behind or wrong it is made anew. sled's own flush only asks the kernel to start writing
 //! (`sync_file_range`), so a sync ends with an fdatasync of its file.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -17,6 +17,7 @@ use ::sled::{Batch, Config, Db, Mode, Tree};
 use crate::model::binding::Report;
 use crate::model::license_key::LicenseId;
 use crate::model::site_host::SiteHost;
+use crate::regular_file;
 
 use super::ledger::{Entry, Position};
 use super::picture::Tally;
@@ -162,6 +163,7 @@ struct Files {
 
 impl Files {
     fn open(path: &Path) -> io::Result<Self> {
+        require_regular_files(path)?;
         let deadline = Instant::now() + LOCK_PATIENCE;
         // sled's background flush would sync behind the syncer's back.
         let config = Config::new().path(path).mode(Mode::LowSpace).cache_capacity(CACHE).flush_every_ms(None);
@@ -175,9 +177,24 @@ impl Files {
         };
         no_panic(|| {
             let (bindings, reports) = (db.open_tree("bindings")?, db.open_tree("reports")?);
-            Ok(Self { db, bindings, reports, data: File::open(path.join("db"))? })
+            Ok(Self { db, bindings, reports, data: regular_file::open(&path.join("db"), regular_file::UNLIMITED)? })
         })?
     }
+}
+
+/// sled opens its files itself, and would wait for the other end of a pipe.
+fn require_regular_files(path: &Path) -> io::Result<()> {
+    let entries = match fs::read_dir(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        entries => entries?,
+    };
+    for entry in entries {
+        let entry = entry?.path();
+        if !entry.is_dir() {
+            regular_file::open(&entry, regular_file::UNLIMITED)?;
+        }
+    }
+    Ok(())
 }
 
 /// sled panics on some damaged files; that is an error like another.

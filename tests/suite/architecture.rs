@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 /// What each module may import of ours. Whatever is not listed may import nothing of ours.
 const ARROWS: [(&str, &[&str]); 13] = [
     ("model", &[]),
-    ("durable_file", &[]),
+    ("durable_file", &["regular_file"]),
     ("regular_file", &[]),
     ("counting", &[]),
     ("registry", &["model", "durable_file", "regular_file"]),
@@ -38,7 +38,8 @@ const ARROWS: [(&str, &[&str]); 13] = [
 /// Where a library's name may stand.
 const LIBRARIES: [(&str, &[&str]); 8] = [
     ("git2::", &["src/build/repository.rs", "src/registry/git.rs", "src/commands/init/demo_repository.rs"]),
-    ("sled::", &["src/store/sled.rs"]),
+    // `self::sled` is our module.
+    ("sled::", &["src/store/sled.rs", "src/store/mod.rs"]),
     ("warp::", &["src/serve/", "src/preview/"]),
     ("askama::", &["src/preview/"]),
     ("rustls::", &["src/serve/tls.rs"]),
@@ -73,10 +74,62 @@ fn sources() -> BTreeMap<String, String> {
 /// Modules of tests, in files and folders of their own.
 const TESTS: [&str; 4] = ["tests", "tests.rs", "testing.rs", "fixture.rs"];
 
-/// Code without comments and without the tests at the foot of a file.
+/// Code without comments and without what is compiled for tests only, wherever in a file that stands.
+///
+/// rustfmt ends an item with `;` on its first line, or with a closing bracket where the item began.
 fn code(source: &str) -> String {
-    let code = source.split("#[cfg(test)]").next().unwrap_or_default();
-    code.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n")
+    let mut code = Vec::new();
+    let mut lines = source.lines().filter(|line| !line.trim_start().starts_with("//"));
+    while let Some(line) = lines.next() {
+        if line.trim() != "#[cfg(test)]" {
+            code.push(line);
+            continue;
+        }
+        let indent = &line[..line.len() - line.trim_start().len()];
+        let mut item = lines.by_ref().skip_while(|line| line.trim_start().starts_with("#["));
+        let first = item.next().expect("an attribute has an item");
+        let is_end = |line: &str| line.strip_prefix(indent).is_some_and(|rest| rest.starts_with(['}', ')', ']']));
+        if !first.ends_with(';') && !first.ends_with("{}") {
+            assert!(item.any(is_end), "the end of {first:?} was found");
+        }
+    }
+    code.join("\n")
+}
+
+#[test]
+fn all_code_is_looked_at_but_that_of_tests() {
+    let source = "\
+//! A file.
+mod before;
+#[cfg(test)]
+mod fixture;
+mod between;
+impl A {
+    #[cfg(test)]
+    #[allow(dead_code)]
+    fn test() {
+        if true {
+            hidden();
+        }
+    }
+
+    fn shown() {}
+}
+#[cfg(test)]
+use a::{
+    hidden,
+};
+// A comment.
+fn after() {}
+
+#[cfg(test)]
+mod tests {
+    hidden!();
+}
+fn last() {}
+";
+    let seen = "mod before;\nmod between;\nimpl A {\n\n    fn shown() {}\n}\nfn after() {}\n\nfn last() {}";
+    assert_eq!(code(source), seen);
 }
 
 fn module(path: &str) -> &str {
@@ -115,6 +168,37 @@ fn each_library_is_named_only_where_it_belongs() {
             let named = code(&source).contains(library);
             assert!(!named || allowed.iter().any(|place| path.starts_with(place)), "{path} names {library}");
         }
+    }
+}
+
+/// Ways to open a file that wait for a pipe's other end and read a device without end.
+const OPENERS: [&str; 12] = [
+    "File::open",
+    "File::create",
+    "File::options",
+    "OpenOptions",
+    "fs::read(",
+    "fs::read_to_string",
+    "fs::write",
+    "fs::copy",
+    "fs::{read",
+    "use std::fs::read",
+    "warp::fs::file",
+    "tokio::fs::",
+];
+
+/// Who may open files otherwise.
+const OPENS: [&str; 1] = ["src/regular_file.rs"];
+
+#[test]
+fn files_are_opened_by_regular_file_alone() {
+    for (path, source) in sources() {
+        if OPENS.contains(&path.as_str()) {
+            continue;
+        }
+        let code = code(&source);
+        let found: Vec<_> = OPENERS.iter().filter(|opener| code.contains(*opener)).collect();
+        assert!(found.is_empty(), "{path} opens a file by {found:?}: use regular_file");
     }
 }
 

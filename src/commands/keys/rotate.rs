@@ -43,7 +43,7 @@ impl KeysLock {
     pub(super) fn take(paths: &Paths) -> Result<Self, Failure> {
         let folder = folder_of(&paths.signing_key);
         // The folder itself is locked: no file is left behind, and the lock dies with the process.
-        let lock = File::open(folder).map_err(|source| io_error(folder, source))?;
+        let lock = regular_file::open_folder(folder).map_err(|source| io_error(folder, source))?;
         match lock.try_lock() {
             Ok(()) => Ok(Self { _folder: lock }),
             Err(TryLockError::WouldBlock) => Err(Failure::from(KeyError::Busy(folder.to_owned()))
