@@ -22,6 +22,7 @@ use crate::model::error_chain::ErrorChain;
 use crate::model::license::License;
 use crate::registry::Registry;
 use crate::regular_file;
+use crate::serve::descriptors::Descriptors;
 use crate::serve::signer::{KeyError, SigningKey};
 use crate::serve::tls::Certificate;
 use crate::store::inspect::IndexState;
@@ -90,6 +91,7 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     findings.extend(key(paths));
     findings.extend(retired_keys(paths, config.keys.with(&args.settings).keep_retired_days, SystemTime::now()));
     findings.extend(certificate(&config.serve));
+    findings.push(descriptors(&config.serve));
     findings.push(private_key_in_public(&paths.public));
     findings.push(store(&paths.store));
 
@@ -245,6 +247,26 @@ fn certificate(serve: &ServeConfig) -> Option<Finding> {
             broken("tls", error.to_string(), Some(hint))
         }
     })
+}
+
+/// How many connections a server that is started here could hold.
+fn descriptors(serve: &ServeConfig) -> Finding {
+    let found = Descriptors::expected(serve.max_connections.get());
+    let limit = found.limit.map_or("any number of".to_owned(), number);
+    let finding = format!("{limit} open files: {} connections at once", number(found.connections as u64));
+    if found.are_short() {
+        let finding = format!("{finding}, and max_connections is {}", number(found.wanted as u64));
+        warning("descriptors", finding, Descriptors::HINT)
+    } else {
+        ok("descriptors", finding)
+    }
+}
+
+/// A number as people write it: 1,024.
+fn number(number: u64) -> String {
+    let digits = number.to_string();
+    let groups: Vec<&str> = digits.as_bytes().rchunks(3).rev().filter_map(|group| str::from_utf8(group).ok()).collect();
+    groups.join(",")
 }
 
 // SECURITY: whatever lies in this folder, anyone may read.

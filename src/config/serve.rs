@@ -52,7 +52,7 @@ pub struct ServeSettings {
     /// Proxies a request passes: the client is that many entries from the right [default: 1]
     #[arg(long, env = "COUNTERSIGN_PROXY_HOPS", value_name = "N")]
     pub proxy_hops: Option<NonZeroUsize>,
-    /// Connections held at once; further ones wait to be accepted [default: 4096]
+    /// Connections held at once; for a further one, the one idle longest is closed [default: 4096]
     #[arg(long, env = "COUNTERSIGN_MAX_CONNECTIONS", value_name = "N")]
     pub max_connections: Option<NonZeroUsize>,
     /// Connections one address may hold at once, proxies excepted [default: 256]

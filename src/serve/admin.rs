@@ -8,6 +8,7 @@ use warp::{Filter, Rejection};
 
 use super::answer::{Answer, filters, problem};
 use super::client::Proxies;
+use super::descriptors::Descriptors;
 use super::listener::Bounds;
 use super::pace::Patience;
 use super::problem::Problem;
@@ -38,9 +39,9 @@ pub fn routes(service: Arc<Service>) -> impl Answer {
 }
 
 /// What the admin listener takes.
-pub fn bounds() -> Bounds {
+pub fn bounds(descriptors: &Descriptors) -> Bounds {
     Bounds {
-        connections: CONNECTIONS,
+        connections: descriptors.admin_connections(CONNECTIONS),
         connections_per_address: CONNECTIONS,
         proxies: Proxies::default(),
         handshake_timeout: PATIENCE,

@@ -10,9 +10,9 @@ use governor::nanos::Nanos;
 use governor::state::{InMemoryState, NotKeyed, StateStore};
 use governor::{NotUntil, Quota, RateLimiter};
 use prefetch_index::prefetch_index;
-use rustix::time::{ClockId, clock_gettime};
 
 use super::problem::Problem;
+use super::ticks;
 
 /// Buckets of one size, by their places.
 #[derive(Debug)]
@@ -66,8 +66,7 @@ impl StateStore for Row {
     }
 }
 
-/// The system's clock as of its last tick, some milliseconds ago: it is cheaper to ask than the exact one, and a bucket fills
-/// in seconds.
+/// The clock of [`ticks`].
 #[derive(Clone, Copy, Debug)]
 struct Ticks;
 
@@ -75,7 +74,6 @@ impl Clock for Ticks {
     type Instant = Duration;
 
     fn now(&self) -> Duration {
-        let now = clock_gettime(ClockId::MonotonicCoarse);
-        Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec as u32)
+        ticks::now()
     }
 }

@@ -27,7 +27,7 @@ use super::answer::{Answer, Answering, boxed_answer, ready_answer};
 use super::client::Proxies;
 use super::code::Code;
 use super::metrics::{Metrics, Operation, Refused, TimedOut};
-use super::pace::{Paced, Patience, Phase};
+use super::pace::{HandOver, Paced, Patience, Phase};
 use super::problem::Problem;
 use super::response::{ExtraHeader, Response};
 use super::tls::{TlsAcceptor, TlsStream};
@@ -62,20 +62,31 @@ pub struct Connections<A> {
 }
 
 impl<A: Answer> Connections<A> {
-    /// Serves a connection to its end. When `closing` changes, the request under way is the last.
-    pub async fn serve(&self, stream: TcpStream, peer: SocketAddr, mut closing: watch::Receiver<()>) {
+    /// Serves a connection to its end, and says in `phase` what it is doing. When `closing` changes, the request under way is
+    /// the last.
+    pub async fn serve(
+        &self,
+        stream: TcpStream,
+        peer: SocketAddr,
+        phase: Arc<Phase>,
+        mut closing: watch::Receiver<()>,
+    ) {
         let Some(tls) = &self.tls else {
-            return self.speak(stream, closing, |request| self.answer(peer, request)).await;
+            return self.speak(stream, phase, closing, |request| self.answer(peer, request)).await;
         };
+        phase.opened();
         // In boxes: a connection in the clear need not be as large as one with TLS.
-        let open = Box::pin(open(tls, stream));
+        let open = Box::pin(open(tls, stream, &phase));
         let opened = tokio::select! {
             opened = tokio::time::timeout(self.handshake_timeout, open) => opened,
+            () = evicted(&phase) => return,
             _ = closing.changed() => return,
         };
         match opened {
-            Ok(Ok(Opened::Secret(stream))) => self.speak(stream, closing, |request| self.answer(peer, request)).await,
-            Ok(Ok(Opened::Clear(stream))) => self.speak(stream, closing, |_| self.use_tls()).await,
+            Ok(Ok(Opened::Secret(stream))) => {
+                self.speak(stream, phase, closing, |request| self.answer(peer, request)).await;
+            }
+            Ok(Ok(Opened::Clear(stream))) => self.speak(stream, phase, closing, |_| self.use_tls()).await,
             Ok(Err(error)) => {
                 tracing::debug!(%error, "a TLS handshake failed");
                 self.metrics.connections.refused.add(Refused::Handshake);
@@ -88,18 +99,19 @@ impl<A: Answer> Connections<A> {
     async fn speak<'a, IO>(
         &self,
         stream: IO,
+        phase: Arc<Phase>,
         closing: watch::Receiver<()>,
         answer: impl Fn(Request<Incoming>) -> Answering<'a>,
     ) where
         IO: AsyncRead + AsyncWrite + Unpin,
     {
-        let (phase, turn) = (Arc::new(Phase::default()), Turn::default());
+        let turn = Turn::default();
         let stream = Paced::new(stream, Arc::clone(&phase), self.patience, Arc::clone(&self.metrics.connections));
         let service = service_fn(|request| {
             phase.busy();
             turn.take(answer(request)).map(|response| {
                 phase.answered();
-                Ok::<_, Infallible>(response)
+                Ok::<_, Infallible>(response.map(|content| content.tell(HandOver(Arc::clone(&phase)))))
             })
         });
         let connection = http1::Builder::new()
@@ -110,7 +122,7 @@ impl<A: Answer> Connections<A> {
             .writev(false)
             .serve_connection(TokioIo::new(stream), service);
         let mut connection = pin!(connection);
-        let ended = match before_closing(connection.as_mut(), &turn, &closing).await {
+        let ended = match before_closing(connection.as_mut(), &turn, &phase, &closing).await {
             Some(ended) => ended,
             None => {
                 connection.as_mut().graceful_shutdown();
@@ -171,13 +183,14 @@ fn too_large(request: &Request<Incoming>) -> Option<Problem> {
     (headers > MAX_HEADERS).then_some(Problem::HeadersTooLarge(MAX_HEADERS))
 }
 
-/// Drives a connection to its end, or until `closing` changes; then `None`.
+/// Drives a connection to its end, or until it is evicted or `closing` changes; then `None`.
 ///
 /// It is told of the change once: every request wakes the connection, and asking anew would take a lock that all of them
 /// share. A task's waker stays the same, so that once is enough.
 async fn before_closing<C: Future>(
     mut connection: Pin<&mut C>,
     turn: &Turn,
+    phase: &Phase,
     closing: &watch::Receiver<()>,
 ) -> Option<C::Output> {
     let mut told = closing.clone();
@@ -187,14 +200,28 @@ async fn before_closing<C: Future>(
         turn.begin();
         match connection.as_mut().poll(cx) {
             Poll::Ready(ended) => Poll::Ready(Some(ended)),
+            Poll::Pending if phase.is_evicted() => Poll::Ready(None),
             Poll::Pending if will_be_told && !closing.has_changed().unwrap_or(true) => Poll::Pending,
             Poll::Pending => {
                 will_be_told = true;
+                phase.wake_when_evicted(cx.waker());
+                if phase.is_evicted() {
+                    return Poll::Ready(None);
+                }
                 told.as_mut().poll(cx).map(|_| None)
             }
         }
     })
     .await
+}
+
+/// Completes when the connection is evicted.
+async fn evicted(phase: &Phase) {
+    poll_fn(|cx| {
+        phase.wake_when_evicted(cx.waker());
+        if phase.is_evicted() { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
 }
 
 /// A connection to a port that speaks TLS.
@@ -205,9 +232,11 @@ enum Opened {
     Clear(TcpStream),
 }
 
-async fn open(tls: &TlsAcceptor, stream: TcpStream) -> io::Result<Opened> {
+async fn open(tls: &TlsAcceptor, stream: TcpStream, phase: &Phase) -> io::Result<Opened> {
     let mut first = [0];
-    match stream.peek(&mut first).await? {
+    let peeked = stream.peek(&mut first).await?;
+    phase.opening();
+    match peeked {
         0 => Err(io::ErrorKind::UnexpectedEof.into()),
         _ if first[0] == TLS_HANDSHAKE => Ok(Opened::Secret(Box::new(tls.accept(stream).await?))),
         _ => Ok(Opened::Clear(stream)),
@@ -269,7 +298,7 @@ mod tests {
                 assert!(!answer.contains("secret") && !answer.contains("cookie"), "{answer}");
             }
         };
-        tokio::join!(connections.serve(stream, peer, closed), asking);
+        tokio::join!(connections.serve(stream, peer, Arc::default(), closed), asking);
         let outcomes = &connections.metrics.requests.of(Operation::Public).outcomes;
         assert_eq!(outcomes.all().find(|(code, _)| *code == Code::Internal), Some((Code::Internal, 2)));
     }

@@ -11,6 +11,8 @@ use http_body_util::BodyExt;
 use http_body_util::combinators::BoxBody;
 use hyper::body::{Body, Frame, SizeHint};
 
+use super::pace::HandOver;
+
 /// As much as hyper holds of an answer before it sends some of it.
 const PIECE: usize = 16 * 1024;
 
@@ -21,18 +23,25 @@ pub struct Content {
     held: Bytes,
     /// What follows.
     more: Option<BoxBody<Bytes, warp::Error>>,
+    /// Told when all of it was taken, or nobody wants the rest.
+    _hand_over: Option<HandOver>,
 }
 
 impl From<Bytes> for Content {
     fn from(held: Bytes) -> Self {
-        Self { held, more: None }
+        Self { held, more: None, _hand_over: None }
     }
 }
 
 impl Content {
     /// The body of a filter's answer.
     pub fn read_while_sent(body: impl Body<Data = Bytes, Error = warp::Error> + Send + Sync + 'static) -> Self {
-        Self { held: Bytes::new(), more: Some(body.boxed()) }
+        Self { held: Bytes::new(), more: Some(body.boxed()), _hand_over: None }
+    }
+
+    /// Tells `hand_over` when all of it was taken.
+    pub fn tell(self, hand_over: HandOver) -> Self {
+        Self { _hand_over: Some(hand_over), ..self }
     }
 }
 

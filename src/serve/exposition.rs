@@ -82,6 +82,10 @@ fn requests(write: &mut Writer<'_>, service: &Service) -> fmt::Result {
 fn connections(write: &mut Writer<'_>, service: &Service) -> fmt::Result {
     let counts = &service.metrics.connections;
     write.gauge("countersign_connections", "Connections that are open", counts.open_now())?;
+    let help = "Connections held at once, as far as the limit on open files allows";
+    write.gauge("countersign_connections_limit", help, service.descriptors.connections as u64)?;
+    let help = "Connections that waited for a request and were closed for new clients";
+    write.counters("countersign_connections_evicted", help, [([], counts.evicted())])?;
     write.counters("countersign_connections_accepted", "Connections taken", [([], counts.accepted())])?;
     let help = "Connections closed before a request";
     write.counters("countersign_connections_refused", help, labelled("reason", &counts.refused))?;
@@ -160,6 +164,8 @@ fn process(write: &mut Writer<'_>, service: &Service) -> fmt::Result {
     if let Ok(open) = std::fs::read_dir("/proc/self/fd") {
         write.gauge("process_open_fds", "File descriptors in use", open.count() as u64)?;
     }
+    let limit = service.descriptors.limit.map_or(f64::INFINITY, |limit| limit as f64);
+    write.gauge("process_max_fds", "File descriptors the process may use", limit)?;
     Ok(())
 }
 

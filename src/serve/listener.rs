@@ -1,4 +1,5 @@
 //! The accept loop: takes connections up to a cap, gives each address its seats, and drains.
+//! A full table closes the connection that has waited longest for its next request.
 //!
 //! warp's own server sets no timeout and no cap, so hyper's HTTP/1 connection is driven in `connection`.
 
@@ -7,25 +8,31 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::watch;
+use tokio::time::Instant;
 
 use super::answer::Answer;
 use super::client::Proxies;
 use super::connection::Connections;
+use super::connection_table::ConnectionTable;
 use super::metrics::{ConnectionCounts, Metrics, Refused};
-use super::pace::Patience;
+use super::pace::{Patience, Phase};
 use super::seats::Seats;
 use super::tls::TlsAcceptor;
 
 /// How long to wait after a failed accept: mostly there are no file descriptors left, and some will be.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
+/// Failed accepts are one episode, told once, until so long none has failed.
+const EPISODE: Duration = Duration::from_secs(60);
+
 /// Bounds of what a listener takes.
 #[derive(Clone, Debug)]
 pub struct Bounds {
-    /// Connections held at once; further ones wait in the kernel's queue.
+    /// Connections held at once. For a further one, the connection that has waited longest for a request is closed; where
+    /// all have a request under way, it waits.
     pub connections: usize,
-    /// Connections one address (IPv6: one /64) holds at once, proxies excepted; further ones are closed.
+    /// Connections one address holds at once, proxies excepted; further ones are closed. See [`Seats`] for IPv6.
     pub connections_per_address: usize,
     /// Who stands between us and the clients.
     pub proxies: Proxies,
@@ -48,7 +55,8 @@ pub async fn run(
     shutdown: impl Future<Output = ()>,
 ) {
     let counts = Arc::clone(&metrics.connections);
-    let permits = Arc::new(Semaphore::new(bounds.connections.min(Semaphore::MAX_PERMITS)));
+    let table = ConnectionTable::new(bounds.connections, Arc::clone(&counts));
+    let mut failures = Failures::default();
     let seats = Arc::new(Seats::new(bounds.connections_per_address));
     let connections = Arc::new(Connections {
         routes,
@@ -61,8 +69,8 @@ pub async fn run(
     let (close, closing) = watch::channel(());
     tokio::pin!(shutdown);
     loop {
-        let (stream, peer, permit) = tokio::select! {
-            accepted = accept(&listener, &permits, &counts) => accepted,
+        let (stream, peer) = tokio::select! {
+            accepted = accept(&listener, &table, &counts, &mut failures) => accepted,
             () = &mut shutdown => break,
         };
         let seat = seats.take(peer.ip());
@@ -70,11 +78,17 @@ pub async fn run(
             counts.refused.add(Refused::Address);
             continue;
         }
+        let phase = Arc::new(Phase::default());
+        let place = tokio::select! {
+            place = table.place(Arc::clone(&phase)) => place,
+            () = &mut shutdown => break,
+        };
         let open = counts.open();
-        let (connections, closing) = (Arc::clone(&connections), closing.clone());
+        let connections = Arc::clone(&connections);
+        let closing = closing.clone();
         tokio::spawn(async move {
-            connections.serve(stream, peer, closing).await;
-            drop((permit, seat, open));
+            connections.serve(stream, peer, phase, closing).await;
+            drop((place, seat, open));
         });
     }
     drop((listener, closing));
@@ -86,26 +100,59 @@ pub async fn run(
     }
 }
 
-/// Waits for room first, so that a connection beyond the cap costs nothing.
+/// Takes the next connection. Where the system gives none, one that waits for a request is closed and it is tried again.
 async fn accept(
     listener: &TcpListener,
-    permits: &Arc<Semaphore>,
+    table: &ConnectionTable,
     counts: &ConnectionCounts,
-) -> (TcpStream, SocketAddr, Option<OwnedSemaphorePermit>) {
-    // The semaphore is never closed.
-    let permit = Arc::clone(permits).acquire_owned().await.ok();
+    failures: &mut Failures,
+) -> (TcpStream, SocketAddr) {
     loop {
         match listener.accept().await {
             Ok((stream, peer)) => {
                 // An answer is one write: waiting for more would only delay it.
                 let _ = stream.set_nodelay(true);
-                return (stream, peer, permit);
+                return (stream, peer);
             }
             Err(error) => {
                 counts.refused.add(Refused::Accept);
-                tracing::warn!(%error, "a connection could not be accepted");
+                if failures.are_news(Instant::now()) {
+                    tracing::warn!(%error, "cannot accept connections; told once until a minute has passed without it");
+                }
+                table.evict();
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }
+    }
+}
+
+/// When an accept last failed.
+#[derive(Debug, Default)]
+struct Failures {
+    last: Option<Instant>,
+}
+
+impl Failures {
+    /// Takes note of a failure; whether it begins an episode.
+    fn are_news(&mut self, now: Instant) -> bool {
+        let last = self.last.replace(now);
+        last.is_none_or(|last| now.duration_since(last) >= EPISODE)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn failures_are_news_once_an_episode() {
+        let mut failures = Failures::default();
+        assert!(failures.are_news(Instant::now()));
+        for _ in 0..100 {
+            tokio::time::sleep(EPISODE - Duration::from_secs(1)).await;
+            assert!(!failures.are_news(Instant::now()));
+        }
+        tokio::time::sleep(EPISODE).await;
+        assert!(failures.are_news(Instant::now()));
     }
 }

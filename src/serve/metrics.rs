@@ -138,6 +138,7 @@ impl Drop for Unanswered<'_> {
 pub struct ConnectionCounts {
     accepted: AtomicU64,
     closed: AtomicU64,
+    evicted: AtomicU64,
     /// Closed before their first request.
     pub refused: Counters<Refused>,
     /// Closed because of a slow client.
@@ -153,6 +154,16 @@ impl ConnectionCounts {
     pub fn open(self: &Arc<Self>) -> OpenConnection {
         self.accepted.fetch_add(1, Ordering::Relaxed);
         OpenConnection(Arc::clone(self))
+    }
+
+    /// Counts a connection that was closed for another one.
+    pub fn evict(&self) {
+        self.evicted.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many were closed for others.
+    pub fn evicted(&self) -> u64 {
+        self.evicted.load(Ordering::Relaxed)
     }
 
     /// How many were taken since the start.

@@ -10,7 +10,9 @@ pub mod buckets;
 pub mod client;
 pub mod code;
 pub mod connection;
+mod connection_table;
 pub mod content;
+pub mod descriptors;
 pub mod exposition;
 mod fingerprint;
 pub mod gate;
@@ -20,6 +22,7 @@ pub mod limits;
 pub mod listener;
 pub mod loading;
 pub mod metrics;
+pub mod networks;
 pub mod pace;
 pub mod part_files;
 mod priority;
@@ -33,6 +36,7 @@ mod seats;
 mod secret_file;
 pub mod signer;
 pub mod signing_queue;
+pub mod ticks;
 pub mod tls;
 mod turn;
 pub mod updates;
@@ -50,6 +54,7 @@ use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
 use self::client::Proxies;
+use self::descriptors::Descriptors;
 use self::gate::Gate;
 use self::health::{Health, Part, State};
 use self::limits::Limits;
@@ -75,6 +80,7 @@ pub struct Service {
     limits: Limits,
     health: Health,
     metrics: Arc<Metrics>,
+    descriptors: Descriptors,
     reloads: Reloads,
     tls: Option<Arc<Tls>>,
     started: DateTime<Utc>,
@@ -133,12 +139,23 @@ impl Server {
         }
         let limits = Limits::new(config.requests_per_minute, config.requests_per_license, config.failures_per_minute);
         limits.renumber(limits.new_buckets(snapshot.registry.license_count()));
+        let descriptors = Descriptors::raised(config.max_connections.get());
+        if descriptors.are_short() {
+            tracing::warn!(
+                open_files = descriptors.limit,
+                max_connections = descriptors.wanted,
+                held_at_once = descriptors.connections,
+                "the limit on open files allows fewer connections than max_connections: {}",
+                Descriptors::HINT
+            );
+        }
         let service = Arc::new(Service {
             limits,
             gate: Gate::new(snapshot, bindings, config.local_hosts),
             signer: Signer::start(config.signing_queue.get())?,
             health,
             metrics: Arc::default(),
+            descriptors,
             reloads: Reloads::default(),
             tls,
             started,
@@ -149,7 +166,7 @@ impl Server {
         });
         let reloader = Reloader::start(&service, files, config.poll)?;
         let bounds = Bounds {
-            connections: config.max_connections.get(),
+            connections: descriptors.connections,
             connections_per_address: config.connections_per_address.get(),
             proxies: Proxies { networks: config.proxies.clone(), hops: config.proxy_hops.get() },
             handshake_timeout: config.tls_handshake_timeout,
@@ -186,7 +203,8 @@ impl Server {
         let admin = async {
             let Some(listener) = admin else { return };
             let routes = admin::routes(Arc::clone(&service));
-            listener::run(listener, routes, None, admin::bounds(), Arc::default(), draining.map(drop)).await;
+            let bounds = admin::bounds(&service.descriptors);
+            listener::run(listener, routes, None, bounds, Arc::default(), draining.map(drop)).await;
         };
         tokio::join!(public, admin);
     }

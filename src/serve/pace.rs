@@ -1,4 +1,4 @@
-//! The pace of a connection: ends it where a head, the next request or the taking of an answer lets itself be waited for.
+//! The pace of a connection: closes it when its client is slow to send a request or to read an answer.
 //!
 //! hyper's own `header_read_timeout` runs from the end of the last answer, so it cannot tell an idle connection from a slow
 //! head. Here the bytes are watched instead, and what stalls looks to hyper like a client that hung up.
@@ -6,14 +6,16 @@
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
-use std::task::{Context, Poll};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use futures_util::task::AtomicWaker;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
 use super::metrics::{ConnectionCounts, TimedOut};
+use super::ticks;
 
 /// How long each phase may last.
 #[derive(Clone, Copy, Debug)]
@@ -26,26 +28,115 @@ pub struct Patience {
     pub write: Duration,
 }
 
-/// What a connection is doing; its service says so, and its stream acts on it.
+/// What a connection is doing; its service says so, and its stream acts on it. One that waits for a request may be evicted.
 #[derive(Debug, Default)]
-pub struct Phase(AtomicU8);
+pub struct Phase {
+    step: AtomicU8,
+    /// Since when it waits, in milliseconds of [`ticks`].
+    since: AtomicU64,
+    /// The connection's task, which closes it when it was evicted.
+    task: AtomicWaker,
+}
 
-/// A head is awaited or arriving.
-const HEAD: u8 = 0;
+/// It is being opened: a TLS handshake is under way.
+const OPENING: u8 = 0;
+/// Its first head is awaited, and nothing of it has arrived.
+const NEW: u8 = 1;
+/// A head is arriving.
+const HEAD: u8 = 2;
 /// A request is being worked on; it has a deadline of its own.
-const BUSY: u8 = 1;
-/// The last request is answered, perhaps not yet sent.
-const ANSWERED: u8 = 2;
+const BUSY: u8 = 3;
+/// The last request is answered, and the answer is not yet sent.
+const ANSWERED: u8 = 4;
+/// All of the answer was handed to the stream, and some of it may not be on its way.
+const HANDED_OVER: u8 = 5;
+/// The next request is awaited.
+const IDLE: u8 = 6;
+/// It is to be closed for another connection.
+const EVICTED: u8 = 7;
 
 impl Phase {
-    /// The head of a request was read.
+    /// The connection is open, and nothing has arrived.
+    pub fn opened(&self) {
+        self.begin_to_wait(NEW);
+    }
+
+    /// Something arrived before the first request: a TLS handshake.
+    pub fn opening(&self) {
+        self.step.store(OPENING, Ordering::Relaxed);
+    }
+
+    /// The head of a request was read. Where the connection was to be closed, it is not: the request came first.
     pub fn busy(&self) {
-        self.0.store(BUSY, Ordering::Relaxed);
+        self.step.store(BUSY, Ordering::Relaxed);
     }
 
     /// The request has its answer.
     pub fn answered(&self) {
-        self.0.store(ANSWERED, Ordering::Relaxed);
+        self.step.store(ANSWERED, Ordering::Relaxed);
+    }
+
+    /// The answer's last byte was taken from its body.
+    fn handed_over(&self) {
+        self.change(ANSWERED, HANDED_OVER);
+    }
+
+    /// Everything that was handed to the stream is on its way.
+    fn flushed(&self) {
+        if self.step.load(Ordering::Relaxed) == HANDED_OVER {
+            self.begin_to_wait(IDLE);
+        }
+    }
+
+    fn begin_to_wait(&self, step: u8) {
+        self.since.store(ticks::now().as_millis() as u64, Ordering::Relaxed);
+        self.step.store(step, Ordering::Release);
+    }
+
+    /// Since when it waits for a request of which nothing has arrived, by the clock of [`ticks`]; `None` where it does not.
+    pub fn waits_since(&self) -> Option<Duration> {
+        let waits = matches!(self.step.load(Ordering::Acquire), NEW | IDLE);
+        waits.then(|| Duration::from_millis(self.since.load(Ordering::Relaxed)))
+    }
+
+    /// Closes the connection, if it waits for a request. A request that arrives first is answered all the same.
+    pub fn evict(&self) -> bool {
+        let evicted = self.change(IDLE, EVICTED) || self.change(NEW, EVICTED);
+        if evicted {
+            self.task.wake();
+        }
+        evicted
+    }
+
+    /// Whether it is to be closed for another connection.
+    pub fn is_evicted(&self) -> bool {
+        self.step.load(Ordering::Relaxed) == EVICTED
+    }
+
+    /// Wakes this task when the connection is evicted.
+    pub fn wake_when_evicted(&self, task: &Waker) {
+        self.task.register(task);
+    }
+
+    fn change(&self, from: u8, to: u8) -> bool {
+        self.step.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
+    /// It has waited since then.
+    #[cfg(test)]
+    pub fn wait_from(&self, since: Duration) {
+        self.since.store(since.as_millis() as u64, Ordering::Relaxed);
+        self.step.store(IDLE, Ordering::Relaxed);
+    }
+}
+
+/// Held by an answer's body: when it is dropped, all of the answer was handed to the stream.
+#[derive(Debug)]
+pub struct HandOver(pub Arc<Phase>);
+
+impl Drop for HandOver {
+    fn drop(&mut self) {
+        self.0.handed_over();
     }
 }
 
@@ -70,6 +161,7 @@ pub struct Paced<S> {
 impl<S> Paced<S> {
     /// A connection that was opened now.
     pub fn new(stream: S, phase: Arc<Phase>, patience: Patience, counts: Arc<ConnectionCounts>) -> Self {
+        phase.opened();
         let since = Instant::now();
         let timer = Box::pin(sleep_until(since + patience.header));
         Self { stream, phase, patience, counts, since, new_head: false, timer, timer_is_set: false, stalled: None }
@@ -77,9 +169,9 @@ impl<S> Paced<S> {
 
     /// Whether the client let itself be waited for too long.
     fn poll_overdue(&mut self, cx: &mut Context<'_>) -> Poll<TimedOut> {
-        let (limit, what) = match self.phase.0.load(Ordering::Relaxed) {
+        let (limit, what) = match self.phase.step.load(Ordering::Relaxed) {
             BUSY => return Poll::Pending,
-            HEAD => (self.patience.header, TimedOut::Header),
+            OPENING | NEW | HEAD => (self.patience.header, TimedOut::Header),
             _ => (self.patience.idle, TimedOut::Idle),
         };
         if std::mem::take(&mut self.new_head) {
@@ -100,6 +192,19 @@ impl<S> Paced<S> {
             self.reset_timer(deadline);
         }
         Poll::Pending
+    }
+
+    /// Takes note that some of a request arrived.
+    fn arrived(&mut self) {
+        match self.phase.step.load(Ordering::Relaxed) {
+            // Its time runs from the opening of the connection.
+            OPENING | NEW => self.phase.step.store(HEAD, Ordering::Relaxed),
+            ANSWERED | HANDED_OVER | IDLE | EVICTED => {
+                self.phase.step.store(HEAD, Ordering::Relaxed);
+                self.new_head = true;
+            }
+            _ => {}
+        }
     }
 
     fn reset_timer(&mut self, deadline: Instant) {
@@ -137,9 +242,8 @@ impl<S: AsyncRead + Unpin> AsyncRead for Paced<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         if let Poll::Ready(read) = Pin::new(&mut self.stream).poll_read(cx, buffer) {
-            if buffer.filled().len() > before && self.phase.0.load(Ordering::Relaxed) == ANSWERED {
-                self.phase.0.store(HEAD, Ordering::Relaxed);
-                self.new_head = true;
+            if buffer.filled().len() > before {
+                self.arrived();
             }
             return Poll::Ready(read);
         }
@@ -171,6 +275,9 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Paced<S> {
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = Pin::new(&mut self.stream).poll_flush(cx);
+        if flushed.is_ready() {
+            self.phase.flushed();
+        }
         self.bounded(cx, flushed)
     }
 
@@ -212,6 +319,30 @@ mod tests {
         assert_eq!(read(&mut stream).await, (0, 1));
         assert_eq!(read(&mut stream).await, (4, 0), "ended 10 s after the connection was opened");
         assert_eq!(stream.counts.timed_out.of(TimedOut::Header), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_may_be_evicted_only_while_nothing_of_a_request_is_there_and_its_answer_is_sent() {
+        let (mut client, mut stream, phase) = paced(1);
+        let waits = |phase: &Phase| phase.waits_since().is_some();
+        assert!(waits(&phase), "opened");
+        client.write_all(b"G").await.unwrap();
+        assert_eq!(read(&mut stream).await, (0, 1));
+        assert!(!waits(&phase) && !phase.evict(), "a head is arriving");
+        phase.busy();
+        assert!(!waits(&phase) && !phase.evict());
+        phase.answered();
+        let hand_over = HandOver(Arc::clone(&phase));
+        stream.write_all(b"O").await.unwrap();
+        stream.flush().await.unwrap();
+        assert!(!waits(&phase) && !phase.evict(), "more of the answer is to come");
+        drop(hand_over);
+        assert!(!waits(&phase) && !phase.evict(), "the rest is not sent");
+        stream.flush().await.unwrap();
+        assert!(waits(&phase) && phase.evict() && phase.is_evicted());
+        client.write_all(b"G").await.unwrap();
+        assert_eq!(read(&mut stream).await, (0, 1));
+        assert!(!phase.is_evicted(), "the request came first");
     }
 
     #[tokio::test(start_paused = true)]

@@ -5,6 +5,7 @@ mod binding;
 mod canary;
 mod clock;
 mod commands;
+mod descriptors;
 mod failing;
 mod golden;
 mod keys;

@@ -47,7 +47,11 @@ impl Client {
     }
 
     pub fn try_connect(address: SocketAddr) -> std::io::Result<Self> {
-        let stream = TcpStream::connect(address)?;
+        Self::over(TcpStream::connect(address)?)
+    }
+
+    /// Speaks over a connection that somebody else opened.
+    pub fn over(stream: TcpStream) -> std::io::Result<Self> {
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_nodelay(true)?;
         Ok(Self { stream: BufReader::new(stream) })
@@ -83,6 +87,13 @@ impl Client {
         response.body = vec![0; length];
         self.stream.read_exact(&mut response.body)?;
         Ok(response)
+    }
+
+    /// Reads so many bytes of a body whose head was read.
+    pub fn receive_body(&mut self, length: usize) -> std::io::Result<Vec<u8>> {
+        let mut body = vec![0; length];
+        self.stream.read_exact(&mut body)?;
+        Ok(body)
     }
 
     pub fn try_request(

@@ -2,6 +2,7 @@
 
 pub mod browser;
 pub mod certificate;
+pub mod descriptors;
 pub mod history;
 pub mod http;
 pub mod instance;

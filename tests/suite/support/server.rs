@@ -77,6 +77,14 @@ impl Server {
         Self::start_command(command, &[])
     }
 
+    /// The same where it may open so many files: the soft limit and the hard one.
+    pub fn start_with_descriptors(instance: &Instance, soft: u64, hard: u64, flags: &[&str]) -> Self {
+        let plain = countersign(instance);
+        let mut command = Command::new("prlimit");
+        command.arg(format!("--nofile={soft}:{hard}")).arg(plain.get_program()).args(plain.get_args());
+        Self::start_command(command, flags)
+    }
+
     /// Starts with more in its environment, such as a library to load.
     pub fn start_with_environment(instance: &Instance, flags: &[&str], environment: &[(&str, &Path)]) -> Self {
         let mut command = countersign(instance);
@@ -135,6 +143,12 @@ impl Server {
     /// No file of its may grow beyond so many bytes (`unlimited`: any number), as on a full disk.
     pub fn limit_files(&self, bytes: &str) {
         let (pid, limit) = (self.pid().to_string(), format!("--fsize={bytes}:unlimited"));
+        assert!(Command::new("prlimit").args(["--pid", &pid, &limit]).status().unwrap().success());
+    }
+
+    /// It may open so many files from now on.
+    pub fn limit_descriptors(&self, soft: u64) {
+        let (pid, limit) = (self.pid().to_string(), format!("--nofile={soft}:"));
         assert!(Command::new("prlimit").args(["--pid", &pid, &limit]).status().unwrap().success());
     }
 

@@ -1,0 +1,157 @@
+//! File descriptors and the table of connections: whoever holds many connections keeps nobody else from an answer.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use crate::support::descriptors::{connect_from, raise_own_limit};
+use crate::support::http::Client;
+use crate::support::server::countersign;
+use crate::support::{Instance, License, Server, eventually, get};
+
+const SOON: Duration = Duration::from_secs(20);
+
+/// One request and its answer, so that the connection waits for the next one.
+fn idle(from: Ipv4Addr, address: SocketAddr) -> Option<Client> {
+    let mut client = connect_from(from, address).ok()?;
+    client.try_request("GET", "/index.html", &[], b"").ok().map(|_| client)
+}
+
+#[test]
+fn idle_connections_of_five_addresses_keep_neither_reloads_nor_new_clients_nor_the_admin_listener_waiting() {
+    raise_own_limit();
+    let license = License::new();
+    let instance = Instance::with_licenses(&[license.toml("")]);
+    let server = Server::start_with_descriptors(&instance, 1_024, 1_024, &["--connections-per-address", "256"]);
+    assert_eq!(server.validate(&license, "a.com").code(), "ok");
+    let mut held = Vec::new();
+    for network in 2..7 {
+        held.extend((0..250).map_while(|_| idle(Ipv4Addr::new(127, 0, 0, network), server.address)));
+    }
+    assert_eq!(held.len(), 1_250, "each of them was taken and answered");
+    assert_eq!(get(server.admin, "/readyz").status, 200);
+    instance.write_licenses(&[license.toml("status = \"suspended\"")]);
+    eventually("the reload", SOON, || server.validate(&license, "a.com").code() == "suspended");
+    assert!(server.metric("countersign_connections_evicted_total").unwrap() > 800.0);
+    assert_eq!(server.metric("process_max_fds"), Some(1_024.0));
+    let clamped = server.metric("countersign_connections_limit").unwrap();
+    assert!(clamped < 512.0, "{clamped}");
+    let log = server.log();
+    let warnings: Vec<&str> = log.lines().filter(|line| line.contains("WARN")).collect();
+    assert_eq!(warnings.len(), 1, "{warnings:#?}");
+    assert!(warnings[0].contains("max_connections") && warnings[0].contains("LimitNOFILE"), "{warnings:?}");
+}
+
+#[test]
+fn the_soft_limit_is_raised_to_the_hard_one() {
+    let instance = Instance::new();
+    let server = Server::start_with_descriptors(&instance, 256, 12_000, &[]);
+    assert_eq!(server.metric("process_max_fds"), Some(12_000.0));
+    assert_eq!(server.metric("countersign_connections_limit"), Some(4_096.0));
+    assert!(!server.log().contains("WARN"), "{}", server.log());
+}
+
+#[test]
+fn too_many_open_files_are_logged_once_and_the_server_is_well_again_by_itself() {
+    let license = License::new();
+    let instance = Instance::with_licenses(&[license.toml("")]);
+    let server = Server::start(&instance);
+    assert_eq!(server.validate(&license, "a.com").code(), "ok");
+    // Fewer than it has open: the next accept fails, and those that are tried again do, too.
+    server.limit_descriptors(4);
+    let mut waiting = Client::connect(server.address);
+    waiting.send(b"GET /index.html HTTP/1.1\r\nHost: t\r\nContent-Length: 0\r\n\r\n").unwrap();
+    let complaints = || server.log().matches("cannot accept connections").count();
+    eventually("it is told", SOON, || complaints() > 0);
+    // Twenty accepts fail in a second; this is how it is known that some did.
+    std::thread::sleep(Duration::from_secs(1));
+    server.limit_descriptors(1_024);
+    assert_eq!(waiting.receive().unwrap().status, 200);
+    assert_eq!(complaints(), 1, "{}", server.log());
+    assert!(server.log().contains("error=Too many open files"), "{}", server.log());
+    let refused = server.metric("countersign_connections_refused_total{reason=\"accept\"}").unwrap();
+    assert!(refused > 3.0, "{refused}");
+}
+
+#[test]
+fn a_full_table_closes_who_waits_longest_and_never_who_has_a_request_under_way() {
+    let instance = Instance::new();
+    instance.write("public/large.bin", &"x".repeat(12 << 20));
+    let server = Server::start_with(&instance, &["--max-connections", "4"]);
+    let mut reading = Client::connect(server.address);
+    reading.send(b"GET /large.bin HTTP/1.1\r\nHost: t\r\n\r\n").unwrap();
+    assert_eq!(reading.receive_head().unwrap().status, 200);
+    let mut asking = Client::connect(server.address);
+    asking.send(b"POST /api/v1/validate-license HTTP/1.1\r\nHost: t\r\nContent-Length: 2\r\n\r\n{").unwrap();
+    let mut beginning = Client::connect(server.address);
+    beginning.send(b"GET /index.html HTTP/1.1\r\nHo").unwrap();
+    let mut waiting = Client::connect(server.address);
+    assert_eq!(waiting.request("GET", "/index.html", &[], b"").status, 200);
+    for _ in 0..20 {
+        assert_eq!(get(server.address, "/index.html").status, 200);
+    }
+    assert!(waiting.receive().is_err(), "closed");
+    asking.send(b"}").unwrap();
+    assert_eq!(asking.receive().unwrap().code(), "missing_field");
+    beginning.send(b"st: t\r\n\r\n").unwrap();
+    assert_eq!(beginning.receive().unwrap().status, 200);
+    assert_eq!(reading.receive_body(12 << 20).unwrap().len(), 12 << 20);
+}
+
+#[test]
+fn the_table_evicts_in_the_order_in_which_connections_began_to_wait() {
+    let instance = Instance::new();
+    let server = Server::start_with(&instance, &["--max-connections", "3"]);
+    let mut clients: Vec<Client> = Vec::new();
+    let ask = |client: &mut Client| assert_eq!(client.request("GET", "/index.html", &[], b"").status, 200);
+    for _ in 0..3 {
+        let mut client = Client::connect(server.address);
+        ask(&mut client);
+        // Longer than a tick of the clock that orders them.
+        std::thread::sleep(Duration::from_millis(30));
+        clients.push(client);
+    }
+    // The eldest connection asks again, and has waited the shortest time then.
+    ask(&mut clients[0]);
+    std::thread::sleep(Duration::from_millis(30));
+    let mut newcomer = Client::connect(server.address);
+    ask(&mut newcomer);
+    assert!(clients[1].receive().is_err(), "it waited longest");
+    ask(&mut clients[0]);
+    ask(&mut clients[2]);
+    ask(&mut newcomer);
+}
+
+#[test]
+fn the_admin_listener_answers_while_the_public_table_is_full_of_requests_under_way() {
+    let instance = Instance::new();
+    let server = Server::start_with(&instance, &["--max-connections", "2"]);
+    let _held: Vec<Client> = (0..4)
+        .map(|_| {
+            let mut client = Client::connect(server.address);
+            client.send(b"POST /api/v1/validate-license HTTP/1.1\r\nHost: t\r\nContent-Length: 2\r\n\r\n{").unwrap();
+            client
+        })
+        .collect();
+    eventually("the table is full", SOON, || server.metric("countersign_connections") == Some(2.0));
+    assert_eq!(get(server.admin, "/readyz").status, 200);
+}
+
+#[test]
+fn doctor_shows_the_limit_as_the_server_would_have_it() {
+    let instance = Instance::new();
+    let descriptors = |limit: u64| {
+        let plain = countersign(&instance);
+        let mut command = std::process::Command::new("prlimit");
+        command.arg(format!("--nofile={limit}:{limit}")).arg(plain.get_program()).args(plain.get_args());
+        let output = command.args(["doctor", "--json"]).output().unwrap();
+        let findings: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let all = findings.as_array().cloned().or_else(|| findings["findings"].as_array().cloned()).unwrap();
+        all.into_iter().find(|finding| finding["part"] == "descriptors").unwrap()
+    };
+    let few = descriptors(1_024);
+    assert_eq!(few["verdict"], "warning");
+    assert!(
+        few["finding"].as_str().unwrap().contains("1,024") && few["hint"].as_str().unwrap().contains("LimitNOFILE")
+    );
+    assert_eq!(descriptors(12_000)["verdict"], "ok");
+}
