@@ -1,15 +1,26 @@
 //! Files that are either whole or not there: written to a temporary name, synced, renamed, and the folder synced.
 //!
-//! What a person or a server reads meanwhile is the old file or the new one, also after a power failure.
+//! What a person or a server reads meanwhile is the old file or the new one, also after a power failure. A new file belongs
+//! to whom its folder belongs, and whoever may read the folder may read the file: root with a umask of 077 leaves nothing
+//! that the server's user cannot read. Private keys are for their owner only.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use crate::regular_file;
 
-/// Puts `bytes` in the place of the file at `path`, or creates it.
+/// Who may read a new file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Its owner, who is its folder's owner as far as this process may give it away.
+    Owner,
+    /// Whoever may read its folder, whatever the umask.
+    LikeFolder,
+}
+
+/// Puts `bytes` in the place of the file at `path`, or creates it with [`Access::LikeFolder`].
 ///
 /// A file that is there keeps its permissions and, as far as this process may, its owner. A symbolic link stays one: what it
 /// leads to is replaced. Nothing of a failed attempt is left behind.
@@ -18,25 +29,64 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let old = fs::metadata(&target).ok();
     let temporary = temporary_name(&target)?;
     // SECURITY: never more permissions than the old file, not even for a moment: it may be a private key.
-    let mode = old.as_ref().map_or(0o666, |old| old.permissions().mode() & 0o777);
+    let mode = old.as_ref().map_or(0o600, |old| old.permissions().mode() & 0o777);
     write_new(&temporary, bytes, mode, |file| match &old {
         Some(old) => keep_access(file, old),
-        None => Ok(()),
+        None => give_access(file, folder_of(&target), Access::LikeFolder),
     })?;
     fs::rename(&temporary, &target).inspect_err(|_| drop(fs::remove_file(&temporary)))?;
     sync_folder(&target)
 }
 
-/// Creates a file with `mode` (less the umask); fails with `AlreadyExists` where there is one.
-pub fn create_new(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
-    write_new(path, bytes, mode, |_| Ok(()))?;
+/// Creates a file; fails with `AlreadyExists` where there is one.
+pub fn create_new(path: &Path, bytes: &[u8], access: Access) -> io::Result<()> {
+    write_new(path, bytes, 0o600, |file| give_access(file, folder_of(path), access))?;
     sync_folder(path)
+}
+
+/// Creates a file that is not durable yet, or replaces its content: for many files that are synced together.
+pub fn write_like_folder(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = regular_file::create(path, 0o600)?;
+    give_access(&file, folder_of(path), Access::LikeFolder)?;
+    file.write_all(bytes)
+}
+
+/// Creates a folder and those above it. Each belongs to whom the one above belongs, and with [`Access::LikeFolder`] who may
+/// enter that one may enter it.
+pub fn create_folders(path: &Path, access: Access) -> io::Result<()> {
+    if path.as_os_str().is_empty() || path.is_dir() {
+        return Ok(());
+    }
+    let above = folder_of(path);
+    create_folders(above, Access::LikeFolder)?;
+    match fs::DirBuilder::new().mode(0o700).create(path) {
+        Ok(()) => give_access(&regular_file::open_folder(path)?, above, access),
+        // Somebody else made it meanwhile.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
+        Err(error) => Err(error),
+    }
 }
 
 fn write_new(path: &Path, bytes: &[u8], mode: u32, prepare: impl FnOnce(&File) -> io::Result<()>) -> io::Result<()> {
     let mut file = regular_file::create_new(path, mode)?;
     let written = prepare(&file).and_then(|()| file.write_all(bytes)).and_then(|()| file.sync_all());
     written.inspect_err(|_| drop(fs::remove_file(path)))
+}
+
+/// Gives a new file or folder its folder's owner and group, and with [`Access::LikeFolder`] what others may do there.
+fn give_access(new: &File, folder: &Path, access: Access) -> io::Result<()> {
+    let (given, like) = (new.metadata()?, fs::metadata(folder)?);
+    if (given.uid(), given.gid()) != (like.uid(), like.gid()) {
+        // Only root may give a file away; for anybody else the file stays theirs.
+        let _ = std::os::unix::fs::fchown(new, Some(like.uid()), Some(like.gid()));
+    }
+    let mode = match (access, given.is_dir()) {
+        (Access::Owner, _) => return Ok(()),
+        // Others never write what they may write beside; a group that shares a folder does.
+        (Access::LikeFolder, true) => 0o700 | like.mode() & 0o2_075,
+        (Access::LikeFolder, false) => 0o600 | like.mode() & 0o064,
+    };
+    new.set_permissions(fs::Permissions::from_mode(mode))
 }
 
 fn keep_access(file: &File, old: &fs::Metadata) -> io::Result<()> {
@@ -57,8 +107,11 @@ fn temporary_name(target: &Path) -> io::Result<PathBuf> {
 
 /// A rename survives a power failure only once its folder is synced.
 fn sync_folder(path: &Path) -> io::Result<()> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    regular_file::open_folder(folder)?.sync_all()
+    regular_file::open_folder(folder_of(path))?.sync_all()
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 #[cfg(test)]
@@ -80,7 +133,7 @@ mod tests {
     fn a_replaced_file_has_the_new_bytes_and_the_old_permissions_and_leaves_nothing_beside_it() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("key.pem");
-        create_new(&path, b"old", 0o600).unwrap();
+        create_new(&path, b"old", Access::Owner).unwrap();
         assert_eq!(mode(&path), 0o600);
         replace(&path, b"new").unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"new");
@@ -119,8 +172,8 @@ mod tests {
     fn what_is_there_is_never_created_anew() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("key.pem");
-        create_new(&path, b"first", 0o600).unwrap();
-        assert_eq!(create_new(&path, b"second", 0o600).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        create_new(&path, b"first", Access::Owner).unwrap();
+        assert_eq!(create_new(&path, b"second", Access::Owner).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
         assert_eq!(fs::read(&path).unwrap(), b"first");
     }
 
@@ -133,5 +186,27 @@ mod tests {
         assert!(replace(&occupied, b"new").is_err());
         assert_eq!(names(folder.path()), ["occupied"]);
         assert!(replace(&folder.path().join("missing/file"), b"new").is_err());
+    }
+
+    #[test]
+    fn a_new_file_is_as_readable_as_its_folder_and_a_secret_is_its_owners() {
+        let folder = tempfile::tempdir().unwrap();
+        for (bits, file, inner) in
+            [(0o755, 0o644, 0o755), (0o750, 0o640, 0o750), (0o2770, 0o660, 0o2770), (0o700, 0o600, 0o700)]
+        {
+            let root = folder.path().join(format!("{bits:o}"));
+            fs::create_dir(&root).unwrap();
+            fs::set_permissions(&root, fs::Permissions::from_mode(bits)).unwrap();
+            replace(&root.join("replaced"), b"").unwrap();
+            create_new(&root.join("created"), b"", Access::LikeFolder).unwrap();
+            write_like_folder(&root.join("written"), b"").unwrap();
+            create_folders(&root.join("a/b"), Access::LikeFolder).unwrap();
+            create_folders(&root.join("keys"), Access::Owner).unwrap();
+            create_new(&root.join("a/secret"), b"", Access::Owner).unwrap();
+            let modes = ["replaced", "created", "written", "a/secret"].map(|name| mode(&root.join(name)));
+            assert_eq!(modes, [file, file, file, 0o600], "{bits:o}");
+            let whole = |name: &str| fs::metadata(root.join(name)).unwrap().permissions().mode() & 0o7777;
+            assert_eq!([whole("a"), whole("a/b"), whole("keys") & 0o777], [inner, inner, 0o700], "{bits:o}");
+        }
     }
 }

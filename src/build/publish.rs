@@ -12,6 +12,7 @@ use std::sync::Mutex;
 use super::BuildError;
 use super::shelf::{Composed, Shelf};
 use crate::catalog::{Index, MAX_INDEX, MAX_MANIFEST, Release, Releases, index_path, manifest_path};
+use crate::durable_file::{self, Access};
 use crate::model::digest::Digest;
 use crate::model::slug::Slug;
 use crate::model::version::Version;
@@ -36,7 +37,8 @@ impl Publisher {
     /// Takes the folder over, or looks at it only.
     pub fn open(releases: &Path, check: bool, all: bool) -> Result<Self, BuildError> {
         if !check {
-            fs::create_dir_all(releases).map_err(|source| BuildError::write(releases, source))?;
+            durable_file::create_folders(releases, Access::LikeFolder)
+                .map_err(|source| BuildError::write(releases, source))?;
         }
         // A `releases` that is a symbolic link and is swapped meanwhile: everything goes to one side.
         let root = releases.canonicalize().unwrap_or_else(|_| releases.to_owned());
@@ -94,7 +96,7 @@ impl Publisher {
         }
         let place = index_path(&self.root);
         let write = || {
-            regular_file::write(&temporary(&place), &index.to_bytes())?;
+            durable_file::write_like_folder(&temporary(&place), &index.to_bytes())?;
             regular_file::open_to_write(&temporary(&place))?.sync_all()?;
             fs::rename(temporary(&place), &place)?;
             sync_folder(&self.root)
@@ -143,9 +145,12 @@ impl Shelf for Publisher {
         if self.lock.is_some() && !held {
             // Noted first, so that whatever was begun is cleaned up.
             self.staged().insert(place.clone(), digest);
-            let write = || regular_file::write(&temporary(&place), &bytes);
+            let write = || durable_file::write_like_folder(&temporary(&place), &bytes);
             let written = write().or_else(|error| match error.kind() {
-                io::ErrorKind::NotFound => fs::create_dir_all(self.root.join(slug.as_str())).and_then(|()| write()),
+                io::ErrorKind::NotFound => {
+                    durable_file::create_folders(&self.root.join(slug.as_str()), Access::LikeFolder)
+                        .and_then(|()| write())
+                }
                 _ => Err(error),
             });
             written.map_err(|source| BuildError::write(&place, source))?;

@@ -7,12 +7,12 @@ mod demo;
 mod demo_repository;
 mod instance;
 
+use std::io;
 use std::path::{Path, PathBuf};
-use std::{fs, io};
 
 use crate::config::{Config, PathSettings, ServeSettings};
 
-use crate::durable_file;
+use crate::durable_file::{self, Access};
 
 use super::{Exit, Failure, keys, output};
 
@@ -88,7 +88,8 @@ fn make(folder: &Path, demo: bool, old_key_is_lost: bool) -> Result<String, Fail
 /// Creates a file, and the folders above it; fails where there is one.
 fn create(path: &Path, text: &str) -> Result<(), InitError> {
     let folder = path.parent().unwrap_or(Path::new(""));
-    let created = fs::create_dir_all(folder).and_then(|()| durable_file::create_new(path, text.as_bytes(), 0o666));
+    let created = durable_file::create_folders(folder, Access::LikeFolder)
+        .and_then(|()| durable_file::create_new(path, text.as_bytes(), Access::LikeFolder));
     created.map_err(|source| InitError::Write { path: path.to_owned(), source })
 }
 
@@ -105,6 +106,7 @@ fn shell_quoted(path: &Path) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;

@@ -10,12 +10,12 @@ mod publish;
 pub mod retired;
 mod rotate;
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use crate::config::{Config, KeySettings, Paths};
+use crate::durable_file::{self, Access};
 use crate::model::public_key::{PublicKey, PublicKeyError};
 use crate::serve::signer::SigningKey;
 
@@ -234,9 +234,9 @@ fn folder_of(file: &Path) -> &Path {
     file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-fn create_folder(file: &Path) -> Result<(), KeyError> {
+fn create_folder(file: &Path, access: Access) -> Result<(), KeyError> {
     let folder = folder_of(file);
-    fs::create_dir_all(folder).map_err(|source| io_error(folder, source))
+    durable_file::create_folders(folder, access).map_err(|source| io_error(folder, source))
 }
 
 impl From<KeyError> for Failure {

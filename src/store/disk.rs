@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::durable_file;
+use crate::durable_file::{self, Access};
 use crate::model::by_id::OfLicense;
 use crate::regular_file;
 
@@ -79,7 +79,7 @@ impl StoreDisk {
         let lock = lock(path, LOCK_PATIENCE)?.ok_or_else(|| StoreError::InUse(path.to_owned()))?;
         if !has_ledger(path)? {
             // First the ledger, then the index: an index without a ledger is a ledger that was lost.
-            durable_file::create_new(&loading::ledger_in(path), b"", 0o600).map_err(failed)?;
+            durable_file::create_new(&loading::ledger_in(path), b"", Access::Owner).map_err(failed)?;
         }
         let known = Index::open(&index_in(path)).and_then(|index| Ok((index.position()?, index)));
         let loaded = loading::load(path, known.as_ref().ok().and_then(|(position, _)| *position))?;

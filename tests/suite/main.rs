@@ -7,6 +7,7 @@ mod clock;
 mod commands;
 mod descriptors;
 mod failing;
+mod file_access;
 mod golden;
 mod keys;
 mod ledger;

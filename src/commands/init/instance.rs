@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use crate::durable_file::{self, Access};
+
 use super::{InitError, create, shell_quoted};
 
 /// A plugin entry in which every setting is explained.
@@ -54,7 +56,8 @@ pub(super) fn write(folder: &Path) -> Result<(), InitError> {
         create(&folder.join(name), text)?;
     }
     let releases = folder.join("releases");
-    std::fs::create_dir(&releases).map_err(|source| InitError::Write { path: releases, source })
+    durable_file::create_folders(&releases, Access::LikeFolder)
+        .map_err(|source| InitError::Write { path: releases, source })
 }
 
 /// What the person does next.

@@ -9,7 +9,7 @@ use rsa::pkcs8::{EncodePrivateKey as _, LineEnding};
 use rsa::rand_core::OsRng;
 
 use crate::config::Paths;
-use crate::durable_file;
+use crate::durable_file::{self, Access};
 use crate::model::public_key::PublicKey;
 
 use super::lost;
@@ -71,9 +71,9 @@ fn new_key(bits: u16) -> Result<Private, KeyError> {
 
 /// Creates the file of a key; where there is one already, the hint is what to do `otherwise`.
 pub(super) fn write_private(path: &Path, pem: &str, otherwise: &str) -> Result<(), Failure> {
-    create_folder(path)?;
+    create_folder(path, Access::Owner)?;
     // SECURITY: 0600 from the first moment; and a key that is overwritten cannot be had again.
-    durable_file::create_new(path, pem.as_bytes(), 0o600).map_err(|source| match source.kind() {
+    durable_file::create_new(path, pem.as_bytes(), Access::Owner).map_err(|source| match source.kind() {
         io::ErrorKind::AlreadyExists => Failure::from(KeyError::Exists(path.to_owned())).hint(otherwise),
         _ => io_error(path, source).into(),
     })

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use crate::config::Paths;
-use crate::durable_file;
+use crate::durable_file::{self, Access};
 use crate::model::public_key::{Jwk, PublicKey};
 use crate::regular_file;
 
@@ -118,6 +118,6 @@ fn is_pem(path: &Path) -> bool {
 
 /// Writes a public half, durably; there may be one already.
 pub(super) fn write_public(path: &Path, bytes: &[u8]) -> Result<(), KeyError> {
-    create_folder(path)?;
+    create_folder(path, Access::LikeFolder)?;
     durable_file::replace(path, bytes).map_err(|source| io_error(path, source))
 }

@@ -1,5 +1,6 @@
 //! Keys in a folder of their own: made, rotated, listed and published.
 
+use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
 use rsa::RsaPrivateKey;
