@@ -6,14 +6,16 @@ use std::process::ExitCode;
 use clap::CommandFactory;
 use countersign::cli::{Cli, Command};
 use countersign::commands::{self, Exit, Failure};
-use countersign::config::{Config, ServeSettings};
+use countersign::config::{Config, ServeSettings, unknown_variables};
 use countersign::model::license_key::LicenseKey;
+use countersign::model::printable::Printable;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     let cli = Cli::parse_or_exit();
+    warn_of_unknown_variables();
     let exit = run(&cli).unwrap_or_else(|failure| {
         report(&failure);
         failure.exit
@@ -38,6 +40,13 @@ fn run(cli: &Cli) -> Result<Exit, Failure> {
         Command::Doctor(args) => commands::doctor::run(args, &instance(&no_settings)?),
         Command::Completions(args) => commands::completions::run(args, Cli::command()),
         Command::Manual(args) => commands::manual::run(args, Cli::command()),
+    }
+}
+
+fn warn_of_unknown_variables() {
+    let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    for warning in unknown_variables(&Cli::command(), names) {
+        eprintln!("warning: {}", Printable(LicenseKey::redact(&warning)));
     }
 }
 

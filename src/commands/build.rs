@@ -8,7 +8,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use super::{Exit, Failure, output};
 use crate::build::{self, BuildError, Credentials, Mirrors, Options, PluginReport, Progress, Report, State, counted};
-use crate::config::Config;
+use crate::config::{self, Config};
 use crate::model::slug::Slug;
 use crate::registry::{self, RegistryError, RegistryFiles, RevisionError, plugins};
 
@@ -44,7 +44,8 @@ pub struct Args {
     #[arg(long)]
     pub offline: bool,
     /// Seconds each remote repository may take to be fetched
-    #[arg(long, env = "COUNTERSIGN_FETCH_TIMEOUT", value_name = "SECONDS", default_value = "300")]
+    #[arg(long, env = "COUNTERSIGN_FETCH_TIMEOUT", value_name = "SECONDS", default_value = "300",
+        value_parser = config::parse::<NonZeroU32>)]
     pub fetch_timeout: NonZeroU32,
     /// Take the registry from this commit of the repository it lies in
     #[arg(long, value_name = "REV")]

@@ -10,7 +10,7 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::{Exit, Failure, output};
-use crate::config::Config;
+use crate::config::{self, Config};
 use crate::model::slug::Slug;
 use crate::preview;
 use crate::preview::look::Wish;
@@ -40,7 +40,7 @@ pub struct Args {
     #[arg(long, value_name = "SLUG", conflicts_with = "repository")]
     pub plugin: Option<Slug>,
     /// The port on 127.0.0.1; 0 for any that is free
-    #[arg(long, value_name = "N", default_value = "4180")]
+    #[arg(long, value_name = "N", default_value = "4180", value_parser = config::parse::<u16>)]
     pub port: u16,
     /// Open the page in the browser
     #[arg(long, conflicts_with = "print")]

@@ -4,9 +4,11 @@
 //! variables. `Config` is what the rest of the program sees.
 
 mod address;
+mod environment;
 mod keys;
 mod paths;
 mod serve;
+mod value;
 
 use std::path::{Path, PathBuf};
 
@@ -17,9 +19,11 @@ use crate::model::did_you_mean::did_you_mean;
 use crate::regular_file;
 
 pub use address::{AdminListen, Listen, Network};
+pub use environment::unknown_variables;
 pub use keys::{KeySettings, KeysConfig};
 pub use paths::{PathSettings, Paths};
 pub use serve::{LocalHosts, LogFormat, ServeConfig, ServeSettings, TlsFiles};
+pub use value::parse;
 
 /// The file's name in an instance's folder.
 pub const FILE: &str = "countersign.toml";
@@ -128,6 +132,11 @@ impl File {
 /// Where a name stands that is no setting, with the one that may be meant; serde would only list all there are.
 fn unknown_setting(text: &str) -> Option<(usize, String)> {
     let file = DeTable::parse(text).ok()?.into_inner();
+    let no_table = |name: &&str| file.get(*name).is_some_and(|value| value.get_ref().as_table().is_none());
+    if let Some(name) = ["paths", "keys", "serve"].into_iter().find(no_table) {
+        let at = file.get(name).map_or(0, |value| value.span().start);
+        return Some((at, format!("expected a table: [{name}]")));
+    }
     let table = |name| file.get(name).and_then(|value| value.get_ref().as_table());
     let levels = [
         (Some(&file), vec!["paths".to_owned(), "keys".to_owned(), "serve".to_owned()]),
@@ -149,6 +158,8 @@ fn settings<T: clap::Args>() -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use clap::Args as _;
+
     use super::*;
 
     fn read(text: &str) -> Result<Config, String> {
@@ -194,6 +205,46 @@ mod tests {
         assert_eq!(config.serve.proxies, ["127.0.0.1/32".parse().unwrap(), "10.0.0.0/8".parse().unwrap()]);
         let config = read("[serve]\nproxies = \"127.0.0.1\"\n").unwrap();
         assert_eq!(config.serve.proxies, ["127.0.0.1/32".parse().unwrap()], "one alone needs no brackets");
+    }
+
+    #[test]
+    fn every_setting_of_the_wrong_kind_is_told_what_is_expected_and_where() {
+        let of = |table, names: Vec<String>| names.into_iter().map(move |name| (table, name));
+        let all: Vec<_> = of("paths", settings::<PathSettings>())
+            .chain(of("keys", settings::<KeySettings>()))
+            .chain(of("serve", settings::<ServeSettings>()))
+            .collect();
+        assert!(all.len() > 20);
+        for (table, name) in all {
+            for wrong in ["{}", "-1.5", "1979-05-27"] {
+                let error = read(&format!("[{table}]\n{name} = {wrong}\n")).unwrap_err();
+                let place = format!("countersign.toml:2:{}: expected ", name.len() + 4);
+                assert!(error.starts_with(&place) && !error.contains(['`', '\n']), "{name} = {wrong}: {error}");
+            }
+        }
+        let number = "expected a whole number from 1 to 4294967295";
+        for (text, expected) in [
+            ("[serve]\npoll_seconds = 0\n", format!("2:16: {number}")),
+            ("[serve]\npoll_seconds = \"30\"\n", format!("2:16: {number}")),
+            ("[serve]\nlocal_hosts = \"bnid\"\n", "2:15: expected \"bind\", \"allow\" or \"refuse\"".to_owned()),
+            ("[paths]\nstore = 5\n", "2:9: expected a path in quotes".to_owned()),
+            ("serve = 5\n", "1:9: expected a table: [serve]".to_owned()),
+        ] {
+            assert_eq!(read(text).unwrap_err(), format!("countersign.toml:{expected}"));
+        }
+        let config = read("[serve]\npoll_seconds = 5\nlocal_hosts = \"allow\"\n").unwrap();
+        assert_eq!((config.serve.poll.as_secs(), config.serve.local_hosts), (5, LocalHosts::Allow));
+    }
+
+    #[test]
+    fn every_number_on_the_command_line_is_told_what_is_expected() {
+        for argument in ServeSettings::augment_args(clap::Command::new("serve")).get_arguments() {
+            let Some(flag) = argument.get_long() else { continue };
+            let command = ServeSettings::augment_args(clap::Command::new("serve"));
+            let Err(error) = command.try_get_matches_from(["serve", &format!("--{flag}"), "?!"]) else { continue };
+            let error = error.to_string();
+            assert!(error.contains("expected ") || error.contains("[possible values: "), "{error}");
+        }
     }
 
     #[test]

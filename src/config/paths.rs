@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
+use super::value;
+
 /// Table `[paths]`: where the parts of an instance are. Paths in the file are relative to the file.
 #[derive(clap::Args, Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -11,24 +13,31 @@ use serde::Deserialize;
 pub struct PathSettings {
     /// The vendor's decisions: plugins/ and licenses/ [default: registry]
     #[arg(long, env = "COUNTERSIGN_REGISTRY", value_name = "DIR", global = true, hide_short_help = true)]
+    #[serde(deserialize_with = "value::one")]
     pub registry: Option<PathBuf>,
     /// The manifests that `build` writes [default: releases]
     #[arg(long, env = "COUNTERSIGN_RELEASES", value_name = "DIR", global = true, hide_short_help = true)]
+    #[serde(deserialize_with = "value::one")]
     pub releases: Option<PathBuf>,
     /// Mirrors of remote repositories [default: cache]
-    #[arg(long, env = "COUNTERSIGN_CACHE", value_name = "DIR", global = true)]
+    #[arg(long, env = "COUNTERSIGN_CACHE", value_name = "DIR", global = true, hide_short_help = true)]
+    #[serde(deserialize_with = "value::one")]
     pub cache: Option<PathBuf>,
     /// Files served to anyone as they are [default: public]
     #[arg(long, env = "COUNTERSIGN_PUBLIC", value_name = "DIR", global = true, hide_short_help = true)]
+    #[serde(deserialize_with = "value::one")]
     pub public: Option<PathBuf>,
     /// What sites report: bindings [default: store]
     #[arg(long, env = "COUNTERSIGN_STORE", value_name = "DIR", global = true, hide_short_help = true)]
+    #[serde(deserialize_with = "value::one")]
     pub store: Option<PathBuf>,
     /// The private signing key, PEM, mode 0600 [default: keys/signing.pem]
     #[arg(long, env = "COUNTERSIGN_SIGNING_KEY", value_name = "FILE", global = true, hide_short_help = true)]
+    #[serde(deserialize_with = "value::one")]
     pub signing_key: Option<PathBuf>,
     /// Keys that signed in the past, PEM [default: keys/retired]
     #[arg(long, env = "COUNTERSIGN_RETIRED_KEYS", value_name = "DIR", global = true, hide_short_help = true)]
+    #[serde(deserialize_with = "value::one")]
     pub retired_keys: Option<PathBuf>,
 }
 

@@ -11,6 +11,7 @@ use serde::Deserialize;
 
 use super::ConfigError;
 use super::address::{self, AdminListen, Listen, Network};
+use super::value;
 
 /// Table `[serve]`: how the server behaves.
 #[derive(clap::Args, Clone, Debug, Default, Deserialize)]
@@ -26,70 +27,88 @@ pub struct ServeSettings {
     pub admin_listen: Option<AdminListen>,
     /// Certificate chain in PEM, the server's own first; with it the server speaks TLS [default: none]
     #[arg(long, env = "COUNTERSIGN_TLS_CERTIFICATE", value_name = "FILE")]
+    #[serde(deserialize_with = "value::one")]
     pub tls_certificate: Option<PathBuf>,
     /// The certificate's private key, PEM, mode 0600 [default: none]
     #[arg(long, env = "COUNTERSIGN_TLS_KEY", value_name = "FILE")]
+    #[serde(deserialize_with = "value::one")]
     pub tls_key: Option<PathBuf>,
     /// Hours a site may go on without an answer, where its license does not say [default: 72]
-    #[arg(long, env = "COUNTERSIGN_GRACE_PERIOD_HOURS", value_name = "HOURS")]
+    #[arg(long, env = "COUNTERSIGN_GRACE_PERIOD_HOURS", value_name = "HOURS", value_parser = value::parse::<u32>)]
+    #[serde(deserialize_with = "value::one")]
     pub grace_period_hours: Option<u32>,
     /// What a site on localhost or a private network gets [default: bind]
     #[arg(long, env = "COUNTERSIGN_LOCAL_HOSTS", value_name = "RULE")]
+    #[serde(deserialize_with = "value::one")]
     pub local_hosts: Option<LocalHosts>,
     /// Validations and updates one address may ask for in a minute [default: 6000]
-    #[arg(long, env = "COUNTERSIGN_REQUESTS_PER_MINUTE", value_name = "N")]
+    #[arg(long, env = "COUNTERSIGN_REQUESTS_PER_MINUTE", value_name = "N", value_parser = value::parse::<NonZeroU32>)]
+    #[serde(deserialize_with = "value::one")]
     pub requests_per_minute: Option<NonZeroU32>,
     /// Questions about one license in a minute, from wherever [default: 600]
-    #[arg(long, env = "COUNTERSIGN_REQUESTS_PER_LICENSE", value_name = "N")]
+    #[arg(long, env = "COUNTERSIGN_REQUESTS_PER_LICENSE", value_name = "N", value_parser = value::parse::<NonZeroU32>)]
+    #[serde(deserialize_with = "value::one")]
     pub requests_per_license: Option<NonZeroU32>,
     /// Wrong keys one address may try in a minute [default: 60]
-    #[arg(long, env = "COUNTERSIGN_FAILURES_PER_MINUTE", value_name = "N")]
+    #[arg(long, env = "COUNTERSIGN_FAILURES_PER_MINUTE", value_name = "N", value_parser = value::parse::<NonZeroU32>)]
+    #[serde(deserialize_with = "value::one")]
     pub failures_per_minute: Option<NonZeroU32>,
     /// Addresses or networks of proxies whose X-Forwarded-For is believed [default: none]
     #[arg(long, env = "COUNTERSIGN_PROXIES", value_name = "NETWORK,...", value_delimiter = ',')]
     #[serde(deserialize_with = "address::many")]
     pub proxies: Option<Vec<Network>>,
     /// Proxies a request passes: the client is that many entries from the right [default: 1]
-    #[arg(long, env = "COUNTERSIGN_PROXY_HOPS", value_name = "N")]
+    #[arg(long, env = "COUNTERSIGN_PROXY_HOPS", value_name = "N", value_parser = value::parse::<NonZeroUsize>)]
+    #[serde(deserialize_with = "value::one")]
     pub proxy_hops: Option<NonZeroUsize>,
     /// Connections held at once; for a further one, the one idle longest is closed [default: 4096]
-    #[arg(long, env = "COUNTERSIGN_MAX_CONNECTIONS", value_name = "N")]
+    #[arg(long, env = "COUNTERSIGN_MAX_CONNECTIONS", value_name = "N", value_parser = value::parse::<NonZeroUsize>)]
+    #[serde(deserialize_with = "value::one")]
     pub max_connections: Option<NonZeroUsize>,
     /// Connections one address may hold at once, proxies excepted [default: 256]
-    #[arg(long, env = "COUNTERSIGN_CONNECTIONS_PER_ADDRESS", value_name = "N")]
+    #[arg(long, env = "COUNTERSIGN_CONNECTIONS_PER_ADDRESS", value_name = "N", value_parser = value::parse::<NonZeroUsize>)]
+    #[serde(deserialize_with = "value::one")]
     pub connections_per_address: Option<NonZeroUsize>,
     /// Statements that may wait for a signature; further validations are told to come back [default: 128]
-    #[arg(long, env = "COUNTERSIGN_SIGNING_QUEUE", value_name = "N")]
+    #[arg(long, env = "COUNTERSIGN_SIGNING_QUEUE", value_name = "N", value_parser = value::parse::<NonZeroUsize>)]
+    #[serde(deserialize_with = "value::one")]
     pub signing_queue: Option<NonZeroUsize>,
     /// Seconds a TLS handshake may take [default: 10]
-    #[arg(long, env = "COUNTERSIGN_TLS_HANDSHAKE_TIMEOUT_SECONDS", value_name = "SECONDS")]
+    #[arg(long, env = "COUNTERSIGN_TLS_HANDSHAKE_TIMEOUT_SECONDS", value_name = "SECONDS", value_parser = value::parse::<NonZeroU32>)]
+    #[serde(deserialize_with = "value::one")]
     pub tls_handshake_timeout_seconds: Option<NonZeroU32>,
     /// Seconds a request's head may take to arrive [default: 10]
-    #[arg(long, env = "COUNTERSIGN_HEADER_TIMEOUT_SECONDS", value_name = "SECONDS")]
+    #[arg(long, env = "COUNTERSIGN_HEADER_TIMEOUT_SECONDS", value_name = "SECONDS", value_parser = value::parse::<NonZeroU32>)]
+    #[serde(deserialize_with = "value::one")]
     pub header_timeout_seconds: Option<NonZeroU32>,
     /// Seconds a connection may wait for its next request [default: 75]
-    #[arg(long, env = "COUNTERSIGN_IDLE_TIMEOUT_SECONDS", value_name = "SECONDS")]
+    #[arg(long, env = "COUNTERSIGN_IDLE_TIMEOUT_SECONDS", value_name = "SECONDS", value_parser = value::parse::<NonZeroU32>)]
+    #[serde(deserialize_with = "value::one")]
     pub idle_timeout_seconds: Option<NonZeroU32>,
     /// Seconds a request may take from its head to its answer, body and signature included [default: 10]
-    #[arg(long, env = "COUNTERSIGN_REQUEST_TIMEOUT_SECONDS", value_name = "SECONDS")]
+    #[arg(long, env = "COUNTERSIGN_REQUEST_TIMEOUT_SECONDS", value_name = "SECONDS", value_parser = value::parse::<NonZeroU32>)]
+    #[serde(deserialize_with = "value::one")]
     pub request_timeout_seconds: Option<NonZeroU32>,
     /// Seconds a client may take nothing of its answer [default: 10]
-    #[arg(long, env = "COUNTERSIGN_WRITE_TIMEOUT_SECONDS", value_name = "SECONDS")]
+    #[arg(long, env = "COUNTERSIGN_WRITE_TIMEOUT_SECONDS", value_name = "SECONDS", value_parser = value::parse::<NonZeroU32>)]
+    #[serde(deserialize_with = "value::one")]
     pub write_timeout_seconds: Option<NonZeroU32>,
     /// Seconds that requests under way get to finish after SIGTERM [default: 10]
-    #[arg(long, env = "COUNTERSIGN_DRAIN_SECONDS", value_name = "SECONDS")]
+    #[arg(long, env = "COUNTERSIGN_DRAIN_SECONDS", value_name = "SECONDS", value_parser = value::parse::<u32>)]
+    #[serde(deserialize_with = "value::one")]
     pub drain_seconds: Option<u32>,
     /// Seconds between looks at the files, for changes that no notification told of [default: 30]
-    #[arg(long, env = "COUNTERSIGN_POLL_SECONDS", value_name = "SECONDS")]
+    #[arg(long, env = "COUNTERSIGN_POLL_SECONDS", value_name = "SECONDS", value_parser = value::parse::<NonZeroU32>)]
+    #[serde(deserialize_with = "value::one")]
     pub poll_seconds: Option<NonZeroU32>,
     /// How log lines are written to stderr [default: text]
     #[arg(long, env = "COUNTERSIGN_LOG_FORMAT", value_name = "FORMAT")]
+    #[serde(deserialize_with = "value::one")]
     pub log_format: Option<LogFormat>,
 }
 
 /// What a site that only its own network can reach gets.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ValueEnum)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum LocalHosts {
     /// It is treated like any site.
     #[default]
@@ -110,8 +129,7 @@ pub struct TlsFiles {
 }
 
 /// How log lines are written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ValueEnum)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum LogFormat {
     /// For people.
     #[default]

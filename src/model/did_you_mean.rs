@@ -3,11 +3,16 @@
 /// Names that are less alike, from 0 to 1, are not taken for each other.
 const ALIKE: f64 = 0.8;
 
-/// ` (did you mean "module"?)` with the most similar of the `known` names; nothing where none is similar.
-pub fn did_you_mean<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+/// The most similar of the `known` names; `None` where none is similar.
+pub fn nearest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let similar = known.into_iter().map(|known| (strsim::jaro_winkler(known, given), known));
     let best = similar.filter(|(similarity, _)| *similarity > ALIKE).max_by(|a, b| a.0.total_cmp(&b.0));
-    best.map(|(_, known)| format!(" (did you mean {known:?}?)")).unwrap_or_default()
+    best.map(|(_, known)| known)
+}
+
+/// ` (did you mean "module"?)` with the most similar of the `known` names; nothing where none is similar.
+pub fn did_you_mean<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+    nearest(given, known).map(|known| format!(" (did you mean {known:?}?)")).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -299,6 +299,16 @@ fn what_is_no_address_network_date_or_time_is_told_with_an_example() {
 }
 
 #[test]
+fn a_variable_that_is_no_setting_is_warned_of_and_its_value_is_not_shown() {
+    let instance = Instance::new();
+    let output =
+        countersign(&instance).args(["license", "list"]).env("COUNTERSIGN_GIT_TOKN", "s3cret").output().unwrap();
+    let told = "warning: the environment has COUNTERSIGN_GIT_TOKN, which is no setting (did you mean COUNTERSIGN_GIT_TOKEN?)\n";
+    assert_eq!((output.status.code(), &*String::from_utf8_lossy(&output.stderr)), (Some(0), told));
+    assert!(succeeds(&instance, &["license", "list"]).starts_with("ID"));
+}
+
+#[test]
 fn every_verb_has_help_with_examples_and_wrong_usage_exits_2() {
     let verbs = ["init", "build", "serve", "license", "bindings", "keys", "verify", "doctor", "completions", "manual"];
     let program = || Command::new(env!("CARGO_BIN_EXE_countersign"));

@@ -81,7 +81,7 @@ pub(super) fn write_private(path: &Path, pem: &str, otherwise: &str) -> Result<(
 
 /// Writes a private key where there may be one already; readable by its owner alone in either case.
 pub(super) fn put_private(path: &Path, pem: &str) -> Result<(), KeyError> {
-    let created = durable_file::create_new(path, pem.as_bytes(), 0o600);
+    let created = durable_file::create_new(path, pem.as_bytes(), Access::Owner);
     let put = created.or_else(|error| match error.kind() {
         io::ErrorKind::AlreadyExists => {
             // SECURITY: a file that is replaced keeps its permissions.

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use crate::config::Paths;
+use crate::durable_file::Access;
 
 use super::make::put_private;
 use super::{Failure, KeyError, create_folder, io_error};
@@ -70,7 +71,7 @@ pub(super) fn is_private(path: &Path) -> bool {
 /// Keeps the private key that is about to be replaced; returns its file.
 pub(super) fn keep(paths: &Paths, key_id: &str, pem: &str) -> Result<PathBuf, KeyError> {
     let file = paths.retired_keys.join(format!("{key_id}{SUFFIX}"));
-    create_folder(&file)?;
+    create_folder(&file, Access::Owner)?;
     put_private(&file, pem)?;
     Ok(file)
 }

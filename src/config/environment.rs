@@ -1,0 +1,58 @@
+//! Variables of the environment that begin like a setting and are none: mostly a typing error, which nothing else would tell.
+
+use crate::model::did_you_mean::nearest;
+
+/// What every variable of ours begins with.
+const PREFIX: &str = "COUNTERSIGN_";
+
+/// Variables that are no arguments.
+const OTHERS: [&str; 4] = ["COUNTERSIGN_LOG", "COUNTERSIGN_GIT_HOST", "COUNTERSIGN_GIT_TOKEN", "COUNTERSIGN_GIT_USER"];
+
+/// A warning for each of the variables `given` that neither an argument of `command` takes nor anything else of ours.
+// SECURITY: names only; the value of a mistyped variable may be a token.
+pub fn unknown_variables(command: &clap::Command, given: impl IntoIterator<Item = String>) -> Vec<String> {
+    let known = variables(command);
+    let is_unknown = |name: &String| name.starts_with(PREFIX) && !known.contains(name);
+    let mut unknown: Vec<String> = given.into_iter().filter(is_unknown).collect();
+    unknown.sort();
+    let bare = || known.iter().filter_map(|name| name.strip_prefix(PREFIX));
+    let warning = |name: String| {
+        let meant = nearest(name.strip_prefix(PREFIX).unwrap_or_default(), bare());
+        let meant = meant.map(|meant| format!(" (did you mean {PREFIX}{meant}?)")).unwrap_or_default();
+        format!("the environment has {name}, which is no setting{meant}")
+    };
+    unknown.into_iter().map(warning).collect()
+}
+
+/// Every variable that `command` or a verb of it takes.
+fn variables(command: &clap::Command) -> Vec<String> {
+    let own = command.get_arguments().filter_map(|argument| argument.get_env()?.to_str().map(str::to_owned));
+    let mut all: Vec<String> = own.chain(command.get_subcommands().flat_map(variables)).collect();
+    all.extend(OTHERS.map(str::to_owned));
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+    use crate::cli::Cli;
+
+    #[test]
+    fn a_variable_that_is_no_setting_is_told_with_the_one_that_may_be_meant() {
+        let told = |names: &[&str]| unknown_variables(&Cli::command(), names.iter().map(ToString::to_string));
+        let known = variables(&Cli::command());
+        assert!(known.len() > 25, "{known:?}");
+        assert_eq!(told(&known.iter().map(String::as_str).collect::<Vec<_>>()), [""; 0]);
+        assert_eq!(told(&["PATH", "countersign_listen", "COUNTERSIGN"]), [""; 0]);
+        assert_eq!(
+            told(&["COUNTERSIGN_ZZZ", "COUNTERSIGN_LISTN", "COUNTERSIGN_STORE_DIR"]),
+            [
+                "the environment has COUNTERSIGN_LISTN, which is no setting (did you mean COUNTERSIGN_LISTEN?)",
+                "the environment has COUNTERSIGN_STORE_DIR, which is no setting (did you mean COUNTERSIGN_STORE?)",
+                "the environment has COUNTERSIGN_ZZZ, which is no setting",
+            ]
+        );
+    }
+}

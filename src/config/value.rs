@@ -1,0 +1,91 @@
+//! Numbers, paths and choices as settings. What is none is told in plain words, on the command line and in the file alike;
+//! [`address`](super::address) does the same for addresses.
+
+use std::num::{NonZeroU32, NonZeroUsize};
+use std::path::PathBuf;
+
+use serde::de::{Deserialize as _, Deserializer, Error as _};
+use toml::Value;
+
+use super::serve::{LocalHosts, LogFormat};
+
+/// What a setting can be.
+pub trait Setting: Sized {
+    /// What is expected, for whom gave something else.
+    const EXPECTED: &'static str;
+
+    /// Reads it from the command line or the environment.
+    fn from_text(text: &str) -> Option<Self>;
+
+    /// Reads it from the file.
+    fn from_value(value: &Value) -> Option<Self>;
+}
+
+/// Reads a setting of the command line or the environment.
+pub fn parse<T: Setting>(text: &str) -> Result<T, &'static str> {
+    T::from_text(text).ok_or(T::EXPECTED)
+}
+
+/// Reads a setting of the file.
+pub fn one<'de, T: Setting, D: Deserializer<'de>>(file: D) -> Result<Option<T>, D::Error> {
+    T::from_value(&Value::deserialize(file)?).map(Some).ok_or_else(|| D::Error::custom(T::EXPECTED))
+}
+
+macro_rules! numbers {
+    ($($number:ty: $expected:literal,)*) => {$(
+        impl Setting for $number {
+            const EXPECTED: &'static str = $expected;
+
+            fn from_text(text: &str) -> Option<Self> {
+                text.parse().ok()
+            }
+
+            fn from_value(value: &Value) -> Option<Self> {
+                Self::from_text(&value.as_integer()?.to_string())
+            }
+        }
+    )*};
+}
+
+numbers! {
+    u16: "expected a whole number from 0 to 65535",
+    u32: "expected a whole number from 0 to 4294967295",
+    NonZeroU32: "expected a whole number from 1 to 4294967295",
+    NonZeroUsize: "expected a whole number from 1 on",
+}
+
+impl Setting for PathBuf {
+    const EXPECTED: &'static str = "expected a path in quotes";
+
+    fn from_text(text: &str) -> Option<Self> {
+        Some(text.into())
+    }
+
+    fn from_value(value: &Value) -> Option<Self> {
+        value.as_str().map(Self::from)
+    }
+}
+
+impl Setting for LocalHosts {
+    const EXPECTED: &'static str = "expected \"bind\", \"allow\" or \"refuse\"";
+
+    fn from_text(text: &str) -> Option<Self> {
+        clap::ValueEnum::from_str(text, false).ok()
+    }
+
+    fn from_value(value: &Value) -> Option<Self> {
+        Self::from_text(value.as_str()?)
+    }
+}
+
+impl Setting for LogFormat {
+    const EXPECTED: &'static str = "expected \"text\" or \"json\"";
+
+    fn from_text(text: &str) -> Option<Self> {
+        clap::ValueEnum::from_str(text, false).ok()
+    }
+
+    fn from_value(value: &Value) -> Option<Self> {
+        Self::from_text(value.as_str()?)
+    }
+}
