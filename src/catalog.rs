@@ -13,7 +13,8 @@ use foldhash::fast::RandomState;
 
 use crate::counting::SharedBytes;
 use crate::model::digest::Digest;
-use crate::model::entitlement::Entitlement;
+use crate::model::entitlement::{Entitlement, NoticeEntitlement};
+use crate::model::manifest::{LatestRelease, is_security_release};
 use crate::model::slug::Slug;
 use crate::model::version::Version;
 use crate::regular_file;
@@ -130,6 +131,8 @@ pub struct Catalog {
 struct Held {
     version: Version,
     manifest: SharedBytes,
+    /// The newest security release up to this one.
+    security: Option<Version>,
 }
 
 /// Why `releases/` could not be taken over. The catalog held before stays in use.
@@ -194,7 +197,8 @@ impl Catalog {
         let index = Index::read(&root)?.ok_or_else(no_index)?;
         let mut catalog = Self::default();
         for (slug, plugin) in index.plugins {
-            let mut latest = None;
+            let mut latest: Option<Held> = None;
+            let mut security: Option<Version> = None;
             for release in plugin.releases {
                 let path = manifest_path(&root, &slug, &release.version);
                 pause();
@@ -203,12 +207,19 @@ impl Catalog {
                     return Err(CatalogError::Differs { path });
                 }
                 catalog.releases += 1;
+                // Newest first; a pre-release that is newer than the latest is offered to nobody.
+                let is_offered = latest.is_some() || plugin.latest.as_ref() == Some(&release.version);
+                let counts = is_offered && !release.version.is_prerelease();
+                if counts && security.is_none() && is_security_release(&bytes) {
+                    security = Some(release.version.clone());
+                }
                 if plugin.latest.as_ref() == Some(&release.version) {
-                    latest = Some(Held { version: release.version, manifest: Bytes::from(bytes).into() });
+                    latest =
+                        Some(Held { version: release.version, manifest: Bytes::from(bytes).into(), security: None });
                 }
             }
             match latest {
-                Some(held) => drop(catalog.plugins.insert(slug, held)),
+                Some(held) => drop(catalog.plugins.insert(slug, Held { security, ..held })),
                 None if plugin.latest.is_none() => {}
                 None => return Err(CatalogError::NoSuchLatest { path: index_path(releases), slug }),
             }
@@ -224,6 +235,14 @@ impl Catalog {
         let held = self.plugins.get(entitlement.slug())?;
         let up_to_date = current.is_some_and(|current| current.cmp_php(&held.version).is_ge());
         (!up_to_date).then(|| held.manifest.handle())
+    }
+
+    /// The latest release, if it is newer than what the caller has. It is marked where the caller lacks a security release.
+    pub fn latest(&self, entitled: &NoticeEntitlement<'_>, current: Option<&Version>) -> Option<LatestRelease> {
+        let held = self.plugins.get(entitled.slug())?;
+        let is_newer = |version: &Version| current.is_none_or(|current| current.cmp_php(version).is_lt());
+        let security = held.security.as_ref().is_some_and(is_newer);
+        is_newer(&held.version).then(|| LatestRelease { version: held.version.clone(), security })
     }
 
     /// How many releases were verified.

@@ -80,6 +80,45 @@ pub fn decide<'a>(
     today: NaiveDate,
 ) -> Result<Entitlement<'a>, Refusal> {
     let license = in_good_standing(license, today)?;
+    let slug = held_and_covered(license, stored, host, plugin)?;
+    Ok(Entitlement { slug })
+}
+
+/// Proof that a site may hear which release is the latest, and no more: its license has expired and would be good for the
+/// plugin otherwise. Only [`decide_notice`] makes one.
+#[derive(Debug)]
+pub struct NoticeEntitlement<'a> {
+    slug: &'a Slug,
+}
+
+impl NoticeEntitlement<'_> {
+    /// The plugin it is for.
+    pub fn slug(&self) -> &Slug {
+        self.slug
+    }
+}
+
+/// Whether a site whose license has expired may hear of the latest release: the license was bound to this site and covers
+/// the plugin.
+pub fn decide_notice<'a>(
+    license: Option<&License>,
+    stored: &(impl Stored + ?Sized),
+    host: &SiteHost,
+    plugin: Option<&'a Plugin>,
+    today: NaiveDate,
+) -> Option<NoticeEntitlement<'a>> {
+    let license = license.filter(|license| matches!(license.standing(today), Standing::Expired))?;
+    let slug = held_and_covered(license, stored, host, plugin).ok()?;
+    Some(NoticeEntitlement { slug })
+}
+
+/// The plugin's slug, where the license is bound to this site and covers the plugin.
+fn held_and_covered<'a>(
+    license: &License,
+    stored: &(impl Stored + ?Sized),
+    host: &SiteHost,
+    plugin: Option<&'a Plugin>,
+) -> Result<&'a Slug, Refusal> {
     match license.seat(stored, host) {
         Seat::Held => {}
         Seat::Free => return Err(Refusal::LicenseNotBound),
@@ -92,5 +131,5 @@ pub fn decide<'a>(
     if !license.modules.contains_key(&plugin.module) {
         return Err(Refusal::PluginNotCovered);
     }
-    Ok(Entitlement { slug: &plugin.slug })
+    Ok(&plugin.slug)
 }

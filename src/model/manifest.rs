@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::slug::Slug;
+use super::version::Version;
 
 /// One release as the CMS reads it: the seven fields of the interface (section 2.6), and those that the common updater
 /// clients look for, so that they read the same bytes with no glue.
@@ -50,6 +51,28 @@ pub struct Sections {
     pub description: String,
 }
 
+/// What a site hears of the latest release where it may not have its manifest.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct LatestRelease {
+    /// Its version.
+    pub version: Version,
+    /// Whether it, or a release between the site's own and it, mends the security of the plugin.
+    pub security: bool,
+}
+
+/// Whether a published manifest is of a security release: its upgrade notice begins with the word "Security", in any case.
+///
+/// Looks at the bytes and parses nothing: every manifest of a catalog is asked this. Within a text a quotation mark is
+/// escaped, so the name is found nowhere but at the field.
+pub fn is_security_release(manifest: &[u8]) -> bool {
+    const FIELD: &[u8] = b"\"upgrade_notice\":\"";
+    const WORD: &[u8] = b"security";
+    let Some(at) = memchr::memmem::find(manifest, FIELD) else { return false };
+    let notice = &manifest[at + FIELD.len()..];
+    let is_word_end = notice.get(WORD.len()).is_none_or(|next| !next.is_ascii_alphanumeric());
+    notice.len() >= WORD.len() && notice[..WORD.len()].eq_ignore_ascii_case(WORD) && is_word_end
+}
+
 impl Manifest {
     /// The bytes that are stored, hashed and served: compact JSON with sorted keys and a final newline.
     pub fn to_bytes(&self) -> Vec<u8> {
@@ -60,5 +83,26 @@ impl Manifest {
         let _ = serde_json::to_writer(&mut bytes, self);
         bytes.push(b'\n');
         bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_security_release;
+
+    #[test]
+    fn a_release_is_a_security_release_where_its_upgrade_notice_begins_with_that_word() {
+        let with = |notice: &str| {
+            let notice = serde_json::to_string(notice).unwrap();
+            let changelog = serde_json::to_string("\"upgrade_notice\":\"Security").unwrap();
+            is_security_release(format!("{{\"changelog\":{changelog},\"upgrade_notice\":{notice}}}").as_bytes())
+        };
+        for notice in ["Security", "Security fix.", "security: update now", "SECURITY RELEASE"] {
+            assert!(with(notice), "{notice}");
+        }
+        for notice in ["", "A security fix.", "Securities", "Secur", "Save first. Security."] {
+            assert!(!with(notice), "{notice}");
+        }
+        assert!(!is_security_release(b"{}"));
     }
 }

@@ -12,6 +12,7 @@ use crate::model::binding::Sighting;
 use crate::model::entitlement::{self, Refusal};
 use crate::model::license::{License, Standing};
 use crate::model::license_key::LicenseId;
+use crate::model::manifest::LatestRelease;
 use crate::model::site_host::SiteHost;
 use crate::model::statement::Verdict;
 use crate::model::version::Version;
@@ -143,5 +144,20 @@ impl Gate {
         let entitlement = entitlement::decide(*license, bound, host, plugin, today)?;
         self.bindings.report(id, bound, host, sighting);
         Ok(snapshot.catalog.manifest(&entitlement, current))
+    }
+
+    /// What a site may hear of the latest release although its license has expired; `None` where that is nothing.
+    pub fn latest_for_expired(
+        &self,
+        snapshot: &Snapshot,
+        asker: &Asker<'_>,
+        bound: &Bound<'_>,
+        slug: &str,
+        current: Option<&Version>,
+    ) -> Option<LatestRelease> {
+        let today = asker.sighting.time.date_naive();
+        let plugin = snapshot.registry.plugin(slug);
+        let entitled = entitlement::decide_notice(asker.license, bound, asker.host, plugin, today)?;
+        snapshot.catalog.latest(&entitled, current)
     }
 }

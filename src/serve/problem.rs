@@ -18,6 +18,7 @@ use super::response::{ContentType, ExtraHeader, Response};
 use crate::counting::SharedBytes;
 use crate::model::entitlement::Refusal;
 use crate::model::license_key::LicenseKeyError;
+use crate::model::manifest::LatestRelease;
 
 /// An answer that means "no answer": a client keeps what it last verified.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +29,8 @@ pub enum Problem {
     MissingField(&'static str),
     /// The update operation refuses.
     Refused(Refusal),
+    /// The update operation refuses because the license has expired, and the site may hear which release is the latest.
+    Expired(LatestRelease),
     /// The text is no license key.
     LicenseKey(LicenseKeyError),
     /// The site address names no site; the reason's code and its text.
@@ -113,6 +116,7 @@ impl Problem {
                 Refusal::UnknownPlugin => (S::NOT_FOUND, C::UnknownPlugin),
                 Refusal::SourceNotConfigured => (S::NOT_FOUND, C::SourceNotConfigured),
             },
+            Self::Expired(_) => (S::FORBIDDEN, C::LicenseExpired),
             Self::LicenseKey(LicenseKeyError::Malformed) => (S::UNPROCESSABLE_ENTITY, C::MalformedLicenseKey),
             Self::LicenseKey(LicenseKeyError::Checksum) => (S::UNPROCESSABLE_ENTITY, C::LicenseKeyChecksum),
             Self::SiteUrl { .. } => (S::UNPROCESSABLE_ENTITY, C::MalformedSiteUrl),
@@ -138,6 +142,7 @@ impl Problem {
             Self::Malformed(what) => what.into(),
             Self::MissingField(field) => format!("'{field}' is required.").into(),
             Self::Refused(refusal) => refusal_detail(*refusal).into(),
+            Self::Expired(_) => refusal_detail(Refusal::LicenseExpired).into(),
             Self::LicenseKey(error) => sentence(error).into(),
             Self::SiteUrl { text, .. } => format!("'site_url' does not name a site: {text}.").into(),
             Self::BuildId => "'build_id' must be a UUID such as 018f3b2e-7c1a-7000-8000-3f1c2d4e5f60.".into(),
@@ -215,6 +220,10 @@ impl Problem {
                 _ => None,
             },
             request_id,
+            latest: match self {
+                Self::Expired(latest) => Some(latest),
+                _ => None,
+            },
         };
         let mut body = Vec::with_capacity(USUAL_LENGTH);
         // Strings and a number: nothing in it can fail to serialize.
@@ -244,6 +253,8 @@ struct Document<'a> {
     reason: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     request_id: Option<Uuid>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    latest: Option<&'a LatestRelease>,
 }
 
 fn refusal_detail(refusal: Refusal) -> &'static str {

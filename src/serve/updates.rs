@@ -14,6 +14,7 @@ use super::request::{MAX_VERSION, at_most, build_id, failed, license_id, not_too
 use super::response::{JSON, Response};
 use super::{Service, query};
 use crate::model::binding::Sighting;
+use crate::model::entitlement::Refusal;
 use crate::model::version::Version;
 
 /// The parameters of the operation (interface 4.2). Unknown ones are ignored: updater clients add their own.
@@ -63,7 +64,13 @@ pub fn reply(
         Err(_) => "refused",
     };
     tracing::debug!(license = id.log_tag(), site = %host, code, "asked for updates");
-    let manifest = decided.map_err(|refusal| failed(service, address, Problem::Refused(refusal)))?;
+    let manifest = decided.map_err(|refusal| {
+        let news = || service.gate.latest_for_expired(&snapshot, &asker, &bound, slug, current.as_ref());
+        match (refusal == Refusal::LicenseExpired).then(news).flatten() {
+            Some(latest) => Problem::Expired(latest),
+            None => failed(service, address, Problem::Refused(refusal)),
+        }
+    })?;
     let code = if manifest.is_some() { Code::Update } else { Code::UpToDate };
     Ok((code, JSON.answer(manifest.unwrap_or(Bytes::from_static(b"{}")))))
 }

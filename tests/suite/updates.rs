@@ -1,11 +1,13 @@
 //! Updates: the manifest's bytes for whoever may have them, `{}` for whoever has the latest, a reason for everyone else.
 
+use std::time::Duration;
+
 use chrono::{Days, Utc};
 use serde_json::json;
 
 use crate::support::instance::{LATEST, manifest};
 use crate::support::server::updates;
-use crate::support::{Instance, License, Response, Server, get, request};
+use crate::support::{Instance, License, Response, Server, eventually, get, request};
 
 fn assert_manifest(response: &Response, version: &str) {
     assert_eq!(response.status, 200, "{}", response.text());
@@ -100,6 +102,39 @@ fn each_failed_check_is_refused_with_its_reason_and_the_license_is_judged_first(
     assert_eq!(refusal("NO_SLUG", good, "a.com"), expect(404, "unknown_plugin"));
     assert_eq!(refusal("acme-bare", good, "a.com"), expect(404, "source_not_configured"));
     assert_eq!(refusal("acme-maps", good, "a.com"), expect(403, "plugin_not_covered"));
+}
+
+#[test]
+fn an_expired_license_hears_of_the_latest_release_on_its_own_site_and_of_what_it_covers() {
+    let yesterday = (Utc::now().date_naive() - Days::new(1)).to_string();
+    let (license, other) = (License::new(), License::new());
+    let instance = Instance::with_licenses(&[license.toml("sites = 2"), other.toml("")]);
+    let server = Server::start(&instance);
+    for license in [&license, &other] {
+        assert_eq!(server.validate(license, "a.com").code(), "ok");
+    }
+    instance.write_licenses(&[
+        license.toml_with(&yesterday, "", "forms = []"),
+        other.toml_with(&yesterday, "status = \"suspended\"", "forms = []"),
+    ]);
+    eventually("the server knows", Duration::from_secs(20), || {
+        server.updates(&license, "a.com", "").code() == "license_expired"
+    });
+    let latest = |slug: &str, license: &License, site: &str, more: &str| {
+        let response = get(server.address, &updates(slug, license, site, more));
+        assert_eq!((response.status, response.header("content-type")), (403, Some("application/problem+json")));
+        response.json()["latest"].clone()
+    };
+    let news = json!({ "version": LATEST, "security": false });
+    assert_eq!(latest("acme-forms", &license, "a.com", ""), news);
+    assert_eq!(latest("acme-forms", &license, "a.com", "&current_version=0.1"), news);
+    let nothing = serde_json::Value::Null;
+    assert_eq!(latest("acme-forms", &license, "a.com", &format!("&current_version={LATEST}")), nothing);
+    assert_eq!(latest("acme-forms", &license, "b.com", ""), nothing, "a free seat is not this site's");
+    assert_eq!(latest("acme-forms", &other, "a.com", ""), nothing, "suspended");
+    for slug in ["acme-maps", "acme-bare", "no-such-plugin"] {
+        assert_eq!(latest(slug, &license, "a.com", ""), nothing, "{slug}");
+    }
 }
 
 #[test]
