@@ -50,6 +50,7 @@ pub use self::outcome::{Outcome, TagOutcome};
 use self::publish::Publisher;
 pub use self::report::{PluginReport, Report, State};
 use self::repository::{Repository, Tag};
+pub use self::repository::{RepositoryError, can_be_read};
 pub use self::shelf::Remark;
 use self::shelf::{Composed, Shelf};
 use self::source_files::SourceReader;

@@ -28,6 +28,11 @@ pub struct Repository {
     git: git2::Repository,
 }
 
+/// Whether there is a repository at `path` whose tags can be listed.
+pub fn can_be_read(path: &Path) -> Result<(), RepositoryError> {
+    Repository::open(path).map(drop)
+}
+
 /// The name of an object.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct ObjectId(git2::Oid);

@@ -41,7 +41,8 @@ enum Verb {
   countersign bindings verify
   countersign bindings verify --json
 
-Names the first line that is not as it was written. Works while a server runs; the index is then in its hands. A torn end,
+Names the first line that is not as it was written. A copy of the ledger alone is proved like the original, also one
+that is read-only: name its folder with --store. Works while a server runs; the index is then in its hands. A torn end,
 as a loss of power leaves it, is told and no fault: nobody was answered on it.")]
     Verify(VerifyArgs),
     /// Make the index anew from the ledger
@@ -113,6 +114,9 @@ fn verify(args: &VerifyArgs, config: &Config) -> Result<Exit, Failure> {
         sequence: found.sequence,
         torn_end: found.torn.then_some(match found.index {
             IndexState::Held => "what stands behind it is not acknowledged; the server finishes or cuts it",
+            IndexState::Missing | IndexState::NotCompared => {
+                "the last line is cut off, as in a copy made while a server wrote it; the next start cuts it"
+            }
             _ => "what stands behind it was never acknowledged; the next start cuts it",
         }),
         last_digest: found.digest.to_string(),
@@ -122,7 +126,9 @@ fn verify(args: &VerifyArgs, config: &Config) -> Result<Exit, Failure> {
             IndexState::Agrees => "agrees",
             IndexState::Held => "in use by a server",
             IndexState::Behind(_) => "behind; the next start brings it up to the ledger",
-            IndexState::Differs => "missing or wrong; the next start makes it anew",
+            IndexState::Missing => "none; the next start makes it from the ledger",
+            IndexState::NotCompared => "not compared: this user may not write here, and opening it writes",
+            IndexState::Differs => "wrong; the next start makes it anew",
         },
     };
     output::print(&if args.json { output::json(&verified)? } else { text(&verified) })?;

@@ -1,6 +1,12 @@
 //! `countersign doctor`: looks an instance over as the server and its clients will meet it, and says what is wrong.
 //!
-//! Each check returns findings; nothing is changed. The findings go to stdout.
+//! Each check returns findings; nothing is changed. `server` asks the server that runs on the instance, `keys`,
+//! `repositories` and `space` look at what their names say. The findings go to stdout.
+
+mod keys;
+mod repositories;
+mod server;
+mod space;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,20 +16,17 @@ use std::time::SystemTime;
 use chrono::{DateTime, TimeDelta, Utc};
 use serde::Serialize;
 
-use super::keys::lost;
-use super::keys::retired::{self, Retired};
 use super::output::{self, Table};
 use super::serve::store_hint;
 use super::{Exit, Failure};
 use crate::build::counted;
 use crate::catalog::{Catalog, CatalogError, Index};
-use crate::config::{Config, KeySettings, Paths, ServeConfig};
+use crate::config::{AdminListen, Config, KeySettings, ServeConfig};
 use crate::model::error_chain::ErrorChain;
 use crate::model::license::License;
 use crate::registry::Registry;
 use crate::regular_file;
 use crate::serve::descriptors::Descriptors;
-use crate::serve::signer::{KeyError, SigningKey};
 use crate::serve::tls::Certificate;
 use crate::store::inspect::IndexState;
 use crate::store::{self, StoreError};
@@ -44,11 +47,16 @@ Examples:
   countersign doctor                            the instance in this folder
   countersign -C /srv/acme doctor --json
 
+A running server is asked what /readyz says. Where a server runs and is not ready, something is broken; where files are
+broken, a restart would fail, although a running server goes on with their last good version.
 Exit codes: 0 nothing is broken, 3 something is.")]
 pub struct Args {
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,
+    /// Where the running server answers health, or "off" [default: as in countersign.toml]
+    #[arg(long, env = "COUNTERSIGN_ADMIN_LISTEN", value_name = "ADDRESS")]
+    admin_listen: Option<AdminListen>,
     #[command(flatten)]
     settings: KeySettings,
 }
@@ -88,12 +96,15 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
         }
     }
     findings.extend(releases(&paths.releases, registry.as_ref().ok()));
-    findings.extend(key(paths));
-    findings.extend(retired_keys(paths, config.keys.with(&args.settings).keep_retired_days, SystemTime::now()));
+    let days = config.keys.with(&args.settings).keep_retired_days;
+    findings.extend(keys::findings(paths, days, SystemTime::now()));
     findings.extend(certificate(&config.serve));
     findings.push(descriptors(&config.serve));
     findings.push(private_key_in_public(&paths.public));
     findings.push(store(&paths.store));
+    findings.extend(registry.iter().flat_map(repositories::findings));
+    findings.extend(space::findings(paths));
+    findings.extend(server::findings(args.admin_listen.unwrap_or(config.serve.admin_listen), &paths.store));
 
     output::print(&if args.json { output::json(&findings)? } else { table(&findings) })?;
     let healthy = findings.iter().all(|finding| finding.verdict != Verdict::Broken);
@@ -177,53 +188,6 @@ fn releases(folder: &Path, registry: Option<&Registry>) -> Vec<Finding> {
             findings
         }
     }
-}
-
-fn key(paths: &Paths) -> Vec<Finding> {
-    let key = match SigningKey::load(&paths.signing_key) {
-        Ok(key) => key,
-        Err(error) => {
-            let hint = lost::hint(&error, paths);
-            return vec![broken("key", error.to_string(), Some(hint))];
-        }
-    };
-    let (public, id) = (key.public(), key.public().key_id());
-    let published = regular_file::read_to_string(&paths.public.join("keys").join(format!("{id}.pem")), MAX_PUBLIC);
-    let listed = regular_file::read_to_string(&paths.public.join(".well-known/jwks.json"), MAX_PUBLIC);
-    let is_published = published.is_ok_and(|pem| pem == public.to_pem()) && listed.is_ok_and(|jwks| jwks.contains(id));
-    vec![
-        ok("key", format!("{id}, {} bits", public.bits())),
-        if is_published {
-            ok("key", "its public half is published")
-        } else {
-            warning("key", "its public half is not published", "run `countersign keys publish`")
-        },
-    ]
-}
-
-/// Private keys that no longer sign. Whoever steals one makes statements that plugins which pin it believe.
-fn retired_keys(paths: &Paths, days: u32, now: SystemTime) -> Vec<Finding> {
-    let retired = match retired::all(paths) {
-        Ok(retired) => retired,
-        Err(error) => return vec![warning("key", ErrorChain(&error).first_line(), "let this user read the folder")],
-    };
-    let describe = |retired: &Retired| {
-        let (age, file) = (counted(retired.days(now), "day"), retired.file.display());
-        if retired.days(now) > u64::from(days) {
-            let finding = format!("{file}: retired {age} ago, and kept for {days}");
-            warning("key", finding, "if no plugin needs it to sign again: countersign keys remove --overdue")
-        } else {
-            ok("key", format!("{file}: retired {age} ago, and can sign again: keys rotate --back"))
-        }
-    };
-    let mut findings: Vec<_> = retired.iter().map(describe).collect();
-    for Retired { file, .. } in &retired {
-        if let Err(error @ KeyError::Exposed { .. }) = SigningKey::load(file) {
-            let hint = error.hint_for("");
-            findings.push(broken("key", error.to_string(), Some(hint)));
-        }
-    }
-    findings
 }
 
 /// The certificate that the configuration file names; flags of the server are not seen here.

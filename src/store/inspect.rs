@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use chrono::{DateTime, SecondsFormat, Utc};
+use rustix::fs::{Access, access};
 use rustix::process::geteuid;
 
 use crate::model::binding::{Binding, Report};
@@ -27,7 +28,8 @@ pub struct Reader {
     path: PathBuf,
     /// `None` while a server has the store.
     lock: Option<File>,
-    index: Option<Index>,
+    /// The index, or how it is where it was not opened.
+    index: Result<Index, IndexState>,
 }
 
 /// What [`Reader::verify`] found in a ledger without a fault.
@@ -58,6 +60,10 @@ pub enum IndexState {
     Agrees,
     /// A server has it.
     Held,
+    /// There is none, as in a copy of the ledger alone; the next start makes it.
+    Missing,
+    /// It was not opened, because opening it writes: it belongs to another user, or nothing can be written here.
+    NotCompared,
     /// It lacks this many of the latest bindings, as after a crash; the next start adds them.
     Behind(usize),
     /// It cannot be read or says something else; the next start makes it anew.
@@ -73,10 +79,28 @@ pub fn has_bindings(path: &Path) -> bool {
 pub fn read_only(path: &Path) -> Result<Reader, StoreError> {
     require(path)?;
     let lock = disk::lock(path, Duration::ZERO)?;
-    // sled would make what is not there.
-    let index = disk::index_in(path);
-    let index = if lock.is_some() && index.exists() { Index::open(&index).ok() } else { None };
+    let index = match &lock {
+        Some(_) => open_index(&disk::index_in(path)),
+        None => Err(IndexState::Held),
+    };
     Ok(Reader { path: path.to_owned(), lock, index })
+}
+
+/// Opens an index where that does no harm: sled makes what is not there, and writes into what it opens.
+fn open_index(path: &Path) -> Result<Index, IndexState> {
+    match fs::metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(IndexState::Missing),
+        // SECURITY: what root writes there, the server's user could not open any more.
+        Ok(found) if found.uid() != geteuid().as_raw() => return Err(IndexState::NotCompared),
+        _ => {}
+    }
+    // Root may write anywhere, and what somebody made read-only is meant to stay as it is.
+    let is_writable = |path: &Path| fs::metadata(path).is_ok_and(|found| found.mode() & 0o200 != 0);
+    let may_write = |path: &Path| is_writable(path) && access(path, Access::WRITE_OK).is_ok();
+    if ![path, &path.join("db"), path.parent().unwrap_or(path)].into_iter().all(may_write) {
+        return Err(IndexState::NotCompared);
+    }
+    Index::open(path).map_err(|_| IndexState::Differs)
 }
 
 /// The bindings of a license in the order of binding, void ones included, as the ledger has them. Neither waits for a
@@ -143,7 +167,7 @@ impl Reader {
     /// The bindings of a license in the order of binding, void ones included, each with what its site reported.
     pub fn of(&self, license: &LicenseId) -> Result<Vec<(Binding, Report)>, StoreError> {
         let report = |binding: &Binding| {
-            let index = self.index.as_ref();
+            let index = self.index.as_ref().ok();
             index.and_then(|index| index.report(license, &binding.host).ok().flatten()).unwrap_or_default()
         };
         let bindings = bindings_of(&self.path, license)?;
@@ -160,13 +184,13 @@ impl Reader {
 
     /// Proves the chain and compares the index; the first fault of the ledger is the error.
     pub fn verify(&self) -> Result<Verified, StoreError> {
-        let position = self.index.as_ref().and_then(|index| index.position().ok().flatten());
+        let position = self.index.as_ref().ok().and_then(|index| index.position().ok().flatten());
         let loaded = loading::load(&self.path, position)?;
         let tally = Tally::of(&loaded.picture);
         let index = match (&self.index, &loaded.lacking) {
-            _ if self.is_in_use() => IndexState::Held,
-            (Some(_), Some(lacking)) if !lacking.is_empty() => IndexState::Behind(lacking.len()),
-            (Some(index), Some(_)) if index.tally().is_ok_and(|found| found == tally) => IndexState::Agrees,
+            (Err(state), _) => *state,
+            (Ok(_), Some(lacking)) if !lacking.is_empty() => IndexState::Behind(lacking.len()),
+            (Ok(index), Some(_)) if index.tally().is_ok_and(|found| found == tally) => IndexState::Agrees,
             _ => IndexState::Differs,
         };
         Ok(Verified {

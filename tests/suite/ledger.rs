@@ -93,7 +93,8 @@ fn an_index_that_is_lost_is_made_anew_and_logged() {
             "removed" => fs::remove_dir_all(instance.file("store/index")).unwrap(),
             _ => fs::write(instance.file("store/index/db"), [0xA5; 4096]).unwrap(),
         }
-        assert_eq!(run(&instance, &["bindings", "verify"]).0, 3, "{damage}");
+        // An index that is not there is no fault of the ledger; one that says something else may be.
+        assert_eq!(run(&instance, &["bindings", "verify"]).0, if damage == "removed" { 0 } else { 3 }, "{damage}");
         let server = Server::start(&instance);
         assert!(server.log().contains("made anew"), "{damage}: {}", server.log());
         assert_bound(&server, &license, &["a.com", "b.com", "c.com"]);

@@ -1,11 +1,13 @@
 //! Integration tests by behaviour: the program as a whole, over real sockets, files and processes.
 
 mod architecture;
+mod backup;
 mod binding;
 mod canary;
 mod clock;
 mod commands;
 mod descriptors;
+mod doctor;
 mod failing;
 mod file_access;
 mod golden;

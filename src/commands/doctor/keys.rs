@@ -1,0 +1,66 @@
+//! The signing key, its published half, and the private keys that no longer sign.
+
+use std::time::SystemTime;
+
+use super::{Finding, MAX_PUBLIC, broken, ok, warning};
+use crate::build::counted;
+use crate::commands::keys::lost;
+use crate::commands::keys::retired::{self, Retired};
+use crate::config::Paths;
+use crate::model::error_chain::ErrorChain;
+use crate::regular_file;
+use crate::serve::signer::{KeyError, SigningKey};
+
+/// Every key; retired private ones are kept for `days`.
+pub(super) fn findings(paths: &Paths, days: u32, now: SystemTime) -> Vec<Finding> {
+    let mut findings = signing_key(paths);
+    findings.extend(retired_keys(paths, days, now));
+    findings
+}
+
+fn signing_key(paths: &Paths) -> Vec<Finding> {
+    let key = match SigningKey::load(&paths.signing_key) {
+        Ok(key) => key,
+        Err(error) => {
+            let hint = lost::hint(&error, paths);
+            return vec![broken("key", error.to_string(), Some(hint))];
+        }
+    };
+    let (public, id) = (key.public(), key.public().key_id());
+    let published = regular_file::read_to_string(&paths.public.join("keys").join(format!("{id}.pem")), MAX_PUBLIC);
+    let listed = regular_file::read_to_string(&paths.public.join(".well-known/jwks.json"), MAX_PUBLIC);
+    let is_published = published.is_ok_and(|pem| pem == public.to_pem()) && listed.is_ok_and(|jwks| jwks.contains(id));
+    vec![
+        ok("key", format!("{id}, {} bits", public.bits())),
+        if is_published {
+            ok("key", "its public half is published")
+        } else {
+            warning("key", "its public half is not published", "run `countersign keys publish`")
+        },
+    ]
+}
+
+/// Private keys that no longer sign. Whoever steals one makes statements that plugins which pin it believe.
+fn retired_keys(paths: &Paths, days: u32, now: SystemTime) -> Vec<Finding> {
+    let retired = match retired::all(paths) {
+        Ok(retired) => retired,
+        Err(error) => return vec![warning("key", ErrorChain(&error).first_line(), "let this user read the folder")],
+    };
+    let describe = |retired: &Retired| {
+        let (age, file) = (counted(retired.days(now), "day"), retired.file.display());
+        if retired.days(now) > u64::from(days) {
+            let finding = format!("{file}: retired {age} ago, and kept for {days}");
+            warning("key", finding, "if no plugin needs it to sign again: countersign keys remove --overdue")
+        } else {
+            ok("key", format!("{file}: retired {age} ago, and can sign again: keys rotate --back"))
+        }
+    };
+    let mut findings: Vec<_> = retired.iter().map(describe).collect();
+    for Retired { file, .. } in &retired {
+        if let Err(error @ KeyError::Exposed { .. }) = SigningKey::load(file) {
+            let hint = error.hint_for("");
+            findings.push(broken("key", error.to_string(), Some(hint)));
+        }
+    }
+    findings
+}

@@ -1,0 +1,45 @@
+//! Whether the plugins' repositories can be read where they are folders. Nothing is fetched: an address is named, and
+//! `build` asks it.
+
+use std::collections::BTreeSet;
+
+use super::{Finding, ok, warning};
+use crate::build::{can_be_read, counted};
+use crate::model::error_chain::ErrorChain;
+use crate::model::plugin::Repository;
+use crate::registry::Registry;
+
+/// One finding for each folder that is no repository, and one for all that is well.
+pub(super) fn findings(registry: &Registry) -> Vec<Finding> {
+    let places = registry.plugins().filter_map(|plugin| plugin.source.as_ref().map(|source| &source.repository));
+    let mut folders = BTreeSet::new();
+    let mut addresses = BTreeSet::new();
+    for place in places {
+        match place {
+            Repository::Folder(folder) => drop(folders.insert(folder)),
+            Repository::Url(url) => drop(addresses.insert(url)),
+        }
+    }
+    let mut findings = Vec::new();
+    let mut readable = 0_usize;
+    for folder in folders {
+        match can_be_read(folder) {
+            Ok(()) => readable += 1,
+            Err(error) => {
+                let hint = "correct `repository` in its plugin's entry, or let this user read the folder";
+                findings.push(warning("source", ErrorChain(&error).first_line(), hint));
+            }
+        }
+    }
+    if readable > 0 {
+        findings.push(ok("source", format!("{} can be read", repositories(readable))));
+    }
+    if !addresses.is_empty() {
+        findings.push(ok("source", format!("{} elsewhere: `countersign build` asks", repositories(addresses.len()))));
+    }
+    findings
+}
+
+fn repositories(count: usize) -> String {
+    counted(count, "repository").replace("repositorys", "repositories")
+}
