@@ -1,4 +1,5 @@
-//! Pictures for the CMS that a plugin's repository brings in `.wordpress-org/`, where WordPress.org's own tools look.
+//! Pictures for the CMS that a plugin's repository brings in `.wordpress-org/`, where WordPress.org's own tools look, or in
+//! `assets/`.
 //!
 //! Manifests name pictures by address only; these are for [drafts](super::draft).
 
@@ -27,7 +28,7 @@ const NAMES: [&str; 12] = [
 ];
 
 /// Where they are, in the plugin's folder or at the repository's root.
-pub const FOLDER: &str = ".wordpress-org";
+pub const FOLDERS: [&str; 2] = [".wordpress-org", "assets"];
 
 /// A picture larger than this is not read, in bytes.
 const MAX_SIZE: usize = 4 << 20;
@@ -78,18 +79,22 @@ fn bytes<F: Files>(plugin: &Plugin, files: &F, root: F::Id, name: &str) -> Optio
     files.bytes(&item.id, MAX_SIZE).ok()
 }
 
-/// The pictures in the plugin's folder, else those at the root.
-fn named<F: Files>(plugin: &Plugin, files: &F, root: F::Id) -> Vec<Item<F::Id>> {
+/// The pictures in the first folder that has any: in the plugin's own, else at the root.
+pub(super) fn named<F: Files>(plugin: &Plugin, files: &F, root: F::Id) -> Vec<Item<F::Id>> {
     let path = plugin.source.as_ref().map_or("", |source| &source.path);
-    let own = walk(files, root.clone(), path).and_then(|folder| walk(files, folder, FOLDER));
-    let folder = own.or_else(|| walk(files, root, FOLDER));
-    let items = folder.and_then(|folder| files.items(&folder).ok()).unwrap_or_default();
-    let named = |name: &&str| items.iter().find(|item| item.name == **name && item.kind == ItemKind::File).cloned();
-    NAMES.iter().filter_map(named).collect()
+    let own = walk(files, root.clone(), path);
+    let folders =
+        own.into_iter().chain([root]).flat_map(|folder| FOLDERS.map(|name| walk(files, folder.clone(), name)));
+    let pictures = folders.flatten().map(|folder| {
+        let items = files.items(&folder).unwrap_or_default();
+        let named = |name: &&str| items.iter().find(|item| item.name == **name && item.kind == ItemKind::File).cloned();
+        NAMES.iter().filter_map(named).collect::<Vec<_>>()
+    });
+    pictures.into_iter().find(|pictures| !pictures.is_empty()).unwrap_or_default()
 }
 
 /// The folder at `path`; links are not followed.
-fn walk<F: Files>(files: &F, root: F::Id, path: &str) -> Option<F::Id> {
+pub(super) fn walk<F: Files>(files: &F, root: F::Id, path: &str) -> Option<F::Id> {
     path.split('/').filter(|name| !name.is_empty()).try_fold(root, |folder, name| {
         let items = files.items(&folder).ok()?;
         items.into_iter().find(|item| item.name == name && item.kind == ItemKind::Folder).map(|item| item.id)

@@ -4,11 +4,15 @@
 
 use url::Url;
 
+use super::readme::Readme;
 use super::source_files::{Changelog, SourceFiles};
 use super::{changelog, html};
 use crate::model::manifest::{Manifest, Sections};
 use crate::model::plugin::Plugin;
 use crate::model::version::Version;
+
+/// How much HTML of the readme's FAQ and of its Installation a manifest carries each, in bytes: every site fetches it.
+const SECTION_HTML: usize = 8 << 10;
 
 /// A release, ready to be described.
 pub struct Facts<'a> {
@@ -56,7 +60,12 @@ pub fn manifest(plugin: &Plugin, release: &Facts<'_>) -> Manifest {
         new_version: version.clone(),
         requires: first([&header.requires, fields.map_or("", |fields| &fields.requires)]),
         requires_php: first([&header.requires_php, fields.map_or("", |fields| &fields.requires_php)]),
-        sections: Sections { changelog: changelog_html, description: long_description.to_string() },
+        sections: Sections {
+            changelog: changelog_html,
+            description: long_description.to_string(),
+            faq: section(fields, "faq"),
+            installation: section(fields, "installation"),
+        },
         slug: plugin.slug.clone(),
         tag: release.tag.to_owned(),
         tested: first([&header.tested, fields.map_or("", |fields| &fields.tested)]),
@@ -66,6 +75,12 @@ pub fn manifest(plugin: &Plugin, release: &Facts<'_>) -> Manifest {
         }),
         version,
     }
+}
+
+/// A section of the readme that the CMS has a tab for, as sanitized HTML; empty where there is none.
+fn section(readme: Option<&Readme>, name: &str) -> String {
+    let markdown = readme.and_then(|readme| readme.sections.get(name)).map_or("", String::as_str);
+    html::from_markdown_up_to(markdown, SECTION_HTML)
 }
 
 /// The first that says something.

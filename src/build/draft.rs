@@ -15,6 +15,7 @@ use super::compose::{self, Facts};
 use super::files::Files;
 use super::outcome::Reason;
 use super::repository::{Repository, Tag, Tagged};
+use super::review;
 use super::shelf::{Composed, Remark, Shelf};
 use super::source_files::SourceReader;
 use super::working_tree::WorkingTree;
@@ -162,7 +163,7 @@ fn fetched(entry: &Entry, cache: &Path) -> Fetched {
 fn tagged(entry: &Entry, fetched: &Fetched, key: Key) -> TaggedReleases {
     let folder = key.0.as_ref().ok().and_then(|plugin| plugin.source.as_ref()).map(|source| source.path.clone());
     let memory = Memory { published: key.2.clone(), folder: folder.unwrap_or_default(), releases: RefCell::default() };
-    let Ok(mut report) = build_entry(entry, fetched, &memory, &Unheard);
+    let Ok(mut report) = build_entry(entry, fetched, &memory, true, &Unheard);
     report.settle(&key.2.clone().unwrap_or_default());
     let mut releases = memory.releases.into_inner();
     // Two tags whose headers say the same version are refused only when all are known.
@@ -251,6 +252,7 @@ fn compose_next<F: Files>(
     tagged: &TaggedReleases,
 ) -> Result<Composed, Remark> {
     let folder = plugin.source.as_ref().map_or("", |source| &source.path);
+    let inspected = review::inspect(plugin, files, root, true);
     let mut files = SourceReader::new(files, plugin).read(root).map_err(|reason| Remark::of(&reason, folder, "", 0))?;
     let header = &files.header;
     let version: Version = header.version.parse().map_err(|_| {
@@ -261,7 +263,7 @@ fn compose_next<F: Files>(
     let facts = Facts { version: &version, tag_version: &version, tag: &tag, time, message: None, files: &files };
     let manifest = compose::manifest(plugin, &facts);
     let notes = std::mem::take(&mut files.notes).into_iter().chain(tags::barred(plugin, &version)).collect();
-    Ok(Composed { version, manifest, files, notes })
+    Ok(Composed { version, manifest, files, notes, inspected })
 }
 
 /// The tag a version would get: named as the newest release's is.
@@ -287,7 +289,9 @@ fn places(plugin: &Plugin, repository: &Repository) -> Vec<Place> {
     if let (Some(root), Some(source)) = (repository.working_tree(), &plugin.source) {
         let folder = root.join(&source.path);
         let pinned = source.main_file.as_ref().and_then(|file| folder.join(file).parent().map(Path::to_owned));
-        places.extend([root.join(artwork::FOLDER), folder.join(artwork::FOLDER), root.into(), folder].map(flat));
+        places.extend(artwork::FOLDERS.map(|name| flat(root.join(name))));
+        places.extend(artwork::FOLDERS.map(|name| flat(folder.join(name))));
+        places.extend([root.into(), folder].map(flat));
         places.extend(pinned.map(flat));
     }
     places.sort();
@@ -346,7 +350,8 @@ mod tests {
         let draft = drafted(&made, None);
         assert_eq!(told(&draft), ["WorkingTree 1.3", "Head 1.2 released"]);
         let next = draft.next[0].release.as_ref().unwrap();
-        assert_eq!((&*next.manifest.tag, &*next.remarks), ("v1.3", &[][..]), "named as the newest tag is");
+        assert_eq!(&*next.manifest.tag, "v1.3", "named as the newest tag is");
+        assert!(next.remarks.iter().all(|remark| remark.file.is_empty()), "only what is absent: {:?}", next.remarks);
     }
 
     #[test]

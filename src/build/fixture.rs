@@ -134,6 +134,7 @@ impl Fixture {
             releases: self.releases(),
             check,
             all: false,
+            parse_php: false,
             only: only.iter().map(|slug| slug.parse().unwrap()).collect(),
             mirrors: Mirrors {
                 cache: self.folder.path().join("cache"),

@@ -67,6 +67,33 @@ pub fn from_markdown(markdown: &str) -> Rc<str> {
     })
 }
 
+/// The same up to a number of bytes of HTML: as many whole paragraphs as fit, and `…` where that is not all.
+pub fn from_markdown_up_to(markdown: &str, limit: usize) -> String {
+    const MORE: &str = "\n<p>…</p>";
+    let whole = from_markdown(markdown);
+    // What is rendered was cut by itself beyond this.
+    if whole.len() <= limit && markdown.len() <= MARKDOWN_LIMIT {
+        return whole.to_string();
+    }
+    let mut kept = markdown;
+    let mut most = limit.min(markdown.len());
+    loop {
+        kept = cut_at_paragraph(kept, most);
+        let html = from_markdown(kept);
+        if html.is_empty() || html.len() + MORE.len() <= limit {
+            return if html.is_empty() { String::new() } else { format!("{html}{MORE}") };
+        }
+        // Markup takes more than the Markdown it is made of; in small steps, so that little is lost.
+        most = kept.len() * 7 / 8;
+    }
+}
+
+/// At most `limit` bytes, whole paragraphs where one ends there, else whole lines.
+fn cut_at_paragraph(text: &str, limit: usize) -> &str {
+    let head = cut_at_line(text, limit);
+    if head.len() == text.len() { head } else { head[..head.rfind("\n\n").unwrap_or(head.len())].trim_end() }
+}
+
 /// The text of Markdown: no markup, no entities; items start with `- ` or their number, paragraphs stand apart.
 pub fn to_plain_text(markdown: &str) -> String {
     text_of(&from_markdown(markdown))
@@ -206,6 +233,24 @@ mod tests {
         ] {
             assert_eq!(&*from_markdown(markdown), expected, "{markdown}");
         }
+    }
+
+    #[test]
+    fn a_section_is_cut_behind_a_paragraph_and_within_its_limit() {
+        assert_eq!(from_markdown_up_to("", 100), "");
+        assert_eq!(from_markdown_up_to("a\n\nb", 100), "<p>a</p>\n<p>b</p>");
+        for unit in
+            ["= Why? =\n\nBecause of *this* & that.\n\n", "x", "* item\n", "<b>", "&", "ü ", "> ", "1. a\n\n   b\n\n"]
+        {
+            let text = unit.repeat(100_000 / unit.len());
+            for limit in [64, 1000, 8192] {
+                let html = from_markdown_up_to(&text, limit);
+                assert!(html.len() <= limit, "{unit}: {}", html.len());
+                assert!(html.is_empty() || html.ends_with("\n<p>…</p>"), "{unit}: {html}");
+            }
+        }
+        let html = from_markdown_up_to(&"= Why? =\n\nBecause.\n\n".repeat(1000), 8192);
+        assert!(html.len() > 6000 && html.ends_with("<p>Because.</p>\n<p>…</p>"), "{}", html.len());
     }
 
     #[test]

@@ -18,11 +18,13 @@ pub mod html;
 mod inputs;
 mod mirror;
 mod outcome;
+mod php_syntax;
 pub mod plugin_header;
 mod publish;
 pub mod readme;
 mod report;
 mod repository;
+mod review;
 mod shelf;
 mod source_files;
 mod summary;
@@ -48,7 +50,7 @@ pub use self::mirror::Mirrors;
 use self::outcome::Reason;
 pub use self::outcome::{Outcome, TagOutcome};
 use self::publish::Publisher;
-pub use self::report::{PluginReport, Report, State};
+pub use self::report::{PluginReport, Report, State, Warning};
 use self::repository::{Repository, Tag};
 pub use self::repository::{RepositoryError, can_be_read};
 pub use self::shelf::Remark;
@@ -73,6 +75,8 @@ pub struct Options {
     pub check: bool,
     /// Read every tag, also those that the index says were read already.
     pub all: bool,
+    /// Parse the PHP of the newest release also where it is published already.
+    pub parse_php: bool,
     /// Build these plugins only; empty for all.
     pub only: BTreeSet<Slug>,
     /// Where remote repositories are fetched to, also where nothing else is written.
@@ -138,7 +142,7 @@ pub fn run(entries: &[Entry], options: &Options, progress: &dyn Progress) -> Res
     let fetched = fetch(&chosen, &options.mirrors, progress)?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let plugins = side_by_side(&chosen, cores, |entry| {
-        let report = build_entry(entry, &fetched, &publisher, progress)?;
+        let report = build_entry(entry, &fetched, &publisher, options.all || options.parse_php, progress)?;
         progress.plugin_done(&report);
         Ok(report)
     })?;
@@ -215,6 +219,7 @@ fn build_entry<S: Shelf>(
     entry: &Entry,
     fetched: &Fetched,
     shelf: &S,
+    parse_php: bool,
     progress: &dyn Progress,
 ) -> Result<PluginReport, S::Error> {
     let mut report = PluginReport::new(entry);
@@ -223,7 +228,7 @@ fn build_entry<S: Shelf>(
         Ok(Plugin { source: None, .. }) => report.state = State::NoSource,
         Ok(plugin) => match open(plugin, fetched) {
             Err(problem) => report.state = State::Broken(vec![problem]),
-            Ok(repository) => build_plugin(plugin, &repository, shelf, progress, &mut report)?,
+            Ok(repository) => build_plugin(plugin, &repository, shelf, parse_php, progress, &mut report)?,
         },
     }
     Ok(report)
@@ -244,6 +249,7 @@ fn build_plugin<S: Shelf>(
     plugin: &Plugin,
     repository: &Repository,
     shelf: &S,
+    parse_php: bool,
     progress: &dyn Progress,
     report: &mut PluginReport,
 ) -> Result<(), S::Error> {
@@ -280,6 +286,8 @@ fn build_plugin<S: Shelf>(
         inputs: Inputs::of(plugin, repository.name()),
         reader: SourceReader::new(repository, plugin),
         by_commit: HashMap::new(),
+        parse_php,
+        reviewed: Reviewed::default(),
         report,
     };
     for candidate in candidates {
@@ -301,23 +309,50 @@ struct PluginBuild<'a, S> {
     reader: SourceReader<'a, Repository>,
     /// The last release of each commit, by its id in hex: `1.2` and `1.2.0` are one where they tag the same commit.
     by_commit: HashMap<String, (Version, String)>,
+    /// Whether the PHP of releases that are published already is parsed.
+    parse_php: bool,
+    reviewed: Reviewed,
     report: &'a mut PluginReport,
+}
+
+/// Which releases of a plugin have been reviewed: the newest, and the newest that is no pre-release.
+#[derive(Default)]
+struct Reviewed {
+    any: bool,
+    stable: bool,
+}
+
+impl Reviewed {
+    /// Whether this is one of them; asked from the newest version on.
+    fn is_due(&mut self, version: &Version) -> bool {
+        let is_stable = !version.is_prerelease();
+        let is_due = !self.any || is_stable && !self.stable;
+        self.any = true;
+        self.stable |= is_stable;
+        is_due
+    }
 }
 
 impl<'a, S: Shelf> PluginBuild<'a, S> {
     fn release(&mut self, candidate: Candidate) -> Result<(), S::Error> {
         if let Some(known) = candidate.only().and_then(|(version, tag)| self.known(tag, version)) {
-            self.keep(known);
+            if self.keep(known)
+                && let Some(chosen) = candidate.choose(self.repository, &mut Vec::new())
+            {
+                self.review_again(&chosen);
+            }
             return Ok(());
         }
         let Some(chosen) = candidate.choose(self.repository, &mut self.report.tags) else { return Ok(()) };
         if let Some(known) = self.known(&chosen.tag, &chosen.version) {
-            self.keep(known);
+            if self.keep(known) {
+                self.review_again(&chosen);
+            }
             return Ok(());
         }
 
         // 3 the plugin's own files, 4 compose
-        let composed = match self.compose(&chosen) {
+        let mut composed = match self.compose(&chosen) {
             Ok(composed) => composed,
             Err(reason) => {
                 let Chosen { tag, version, .. } = chosen;
@@ -333,6 +368,9 @@ impl<'a, S: Shelf> PluginBuild<'a, S> {
         if self.is_twin(&commit, &version, &chosen.tag.name) {
             return Ok(());
         }
+        if self.reviewed.is_due(&version) {
+            self.review(&chosen, &mut composed, true);
+        }
 
         // 5 publish: staged here, put in place when all plugins are done
         let (sha256, held) = self.shelf.take(&self.plugin.slug, composed)?;
@@ -344,17 +382,39 @@ impl<'a, S: Shelf> PluginBuild<'a, S> {
         Ok(())
     }
 
+    /// Looks for what the maker of a release should know.
+    fn review(&mut self, chosen: &Chosen, composed: &mut Composed, parse_php: bool) {
+        let folder = self.plugin.source.as_ref().map_or("", |source| &source.path);
+        composed.inspected = review::inspect(self.plugin, self.repository, &chosen.tagged.tree, parse_php);
+        let warning = |remark| Warning { tag: chosen.tag.name.clone(), version: composed.version.clone(), remark };
+        // The pre-release before it mostly has the same ones.
+        let warnings = &mut self.report.warnings;
+        let mut remarks = composed.remarks(folder);
+        remarks.retain(|remark| !warnings.iter().any(|told| told.remark == *remark));
+        warnings.extend(remarks.into_iter().map(warning));
+    }
+
+    /// The same for a release that is taken over as it is published. Its maker has had these warnings, so what cannot be read
+    /// now is none.
+    fn review_again(&mut self, chosen: &Chosen) {
+        if let Ok(mut composed) = self.compose(chosen) {
+            self.review(chosen, &mut composed, self.parse_php);
+        }
+    }
+
     /// The published release that a tag would give again.
     fn known(&self, tag: &Tag, version: &Version) -> Option<&'a Release> {
         let known = *self.known.get(&self.inputs.of_tag(tag, version)?)?;
         self.shelf.stands(&self.plugin.slug, known).then_some(known)
     }
 
-    /// Takes a release over as it is published.
-    fn keep(&mut self, release: &Release) {
-        if !self.is_twin(&release.commit, &release.version, &release.tag) {
-            self.push(release.clone(), Outcome::Unchanged, Vec::new());
+    /// Takes a release over as it is published; says whether it has to be reviewed.
+    fn keep(&mut self, release: &Release) -> bool {
+        if self.is_twin(&release.commit, &release.version, &release.tag) {
+            return false;
         }
+        self.push(release.clone(), Outcome::Unchanged, Vec::new());
+        self.reviewed.is_due(&release.version)
     }
 
     /// Whether an earlier tag gave this version of this commit already; if not, it is noted that this one does.
@@ -395,6 +455,6 @@ impl<'a, S: Shelf> PluginBuild<'a, S> {
         };
         let manifest = compose::manifest(self.plugin, &facts);
         let notes = std::mem::take(&mut files.notes).into_iter().chain(note).collect();
-        Ok(Composed { version, manifest, files, notes })
+        Ok(Composed { version, manifest, files, notes, inspected: Vec::new() })
     }
 }

@@ -46,6 +46,8 @@ impl From<Reason> for Outcome {
 pub enum Reason {
     /// No tag pattern of the entry finds a version in its name.
     NotAVersion,
+    /// A letter stands where a digit belongs, `O` for 0, `l` or `I` for 1; with the version that is meant.
+    LetterForDigit(String),
     /// The entry withholds this version.
     Withheld,
     /// The entry's `versions` leave it out.
@@ -156,6 +158,9 @@ impl Reason {
         let none = String::new();
         match self {
             Self::NotAVersion => ("not_a_version", "the name is no version under the entry's tag patterns", none),
+            Self::LetterForDigit(meant) => {
+                ("letter_for_digit", "no version: a letter stands for a digit", format!("{meant} may be meant"))
+            }
             Self::Withheld => ("withheld", "withheld by the entry", none),
             Self::OutsideVersions => ("outside_versions", "outside the entry's versions", none),
             Self::SameAs(tag) => ("same_as", "the same release as another tag", tag.clone()),

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::outcome::{Outcome, Reason, TagOutcome};
 use super::publish::Publisher;
+use super::shelf::Remark;
 use crate::catalog::{Index, Release, Releases};
 use crate::model::slug::Slug;
 use crate::model::version::Version;
@@ -49,6 +50,19 @@ pub struct PluginReport {
     pub removed: Vec<Version>,
     /// Versions that stay as they were published although their tag failed now.
     pub kept: Vec<Version>,
+    /// What the maker of the newest releases should know.
+    pub warnings: Vec<Warning>,
+}
+
+/// Something to know about a release that stops nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Warning {
+    /// The release's tag.
+    pub tag: String,
+    /// Its version.
+    pub version: Version,
+    /// What there is to know.
+    pub remark: Remark,
 }
 
 /// Whether there was anything to build from.
@@ -127,6 +141,12 @@ impl Report {
         !self.damaged.is_empty() || self.plugins.iter().any(broken)
     }
 
+    /// How many warnings there are: remarks on the newest releases, and newest tags that are not published.
+    pub fn warnings(&self) -> usize {
+        let of = |plugin: &PluginReport| plugin.warnings.len() + usize::from(plugin.missing_newest().is_some());
+        self.plugins.iter().map(of).sum()
+    }
+
     /// How many tags of all plugins became what.
     pub fn counts(&self) -> Counts {
         self.plugins.iter().map(PluginReport::counts).fold(Counts::default(), Counts::plus)
@@ -138,6 +158,7 @@ impl Report {
             "check": self.check,
             "differs": self.differs(),
             "failed": self.failed(),
+            "warnings": self.warnings(),
             "counts": self.counts().to_json(),
             "plugins": self.plugins.iter().map(PluginReport::to_json).collect::<Vec<_>>(),
             "gone": self.gone,
@@ -158,6 +179,7 @@ impl PluginReport {
             changed: Vec::new(),
             removed: Vec::new(),
             kept: Vec::new(),
+            warnings: Vec::new(),
         }
     }
 
@@ -277,6 +299,7 @@ impl PluginReport {
             "changed": self.changed,
             "removed": self.removed,
             "kept": self.kept,
+            "warnings": self.warnings.iter().map(warning_json).collect::<Vec<_>>(),
             "tags": self.tags.iter().map(tag_json).collect::<Vec<_>>(),
         })
     }
@@ -322,6 +345,11 @@ fn tag_json(tag: &TagOutcome) -> Value {
         "reason": reason.map(reason_json),
         "notes": tag.notes.iter().map(reason_json).collect::<Vec<_>>(),
     })
+}
+
+fn warning_json(warning: &Warning) -> Value {
+    let Warning { tag, version, remark: Remark { file, line, message } } = warning;
+    json!({ "tag": tag, "version": version, "file": file, "line": line, "message": message })
 }
 
 fn reason_json(reason: &Reason) -> Value {

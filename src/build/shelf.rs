@@ -5,7 +5,7 @@
 use std::fmt;
 
 use super::outcome::Reason;
-use super::readme::Warning;
+use super::review;
 use super::source_files::SourceFiles;
 use crate::catalog::{Release, Releases};
 use crate::model::digest::Digest;
@@ -39,6 +39,17 @@ pub struct Composed {
     pub files: SourceFiles,
     /// What somebody should know although it stops nothing.
     pub notes: Vec<Reason>,
+    /// What the plugin's folder shows; empty where nobody looked into it.
+    pub inspected: Vec<Remark>,
+}
+
+impl Composed {
+    /// Everything there is to know about it. `folder` is the plugin's in its repository.
+    pub fn remarks(&self, folder: &str) -> Vec<Remark> {
+        let mut remarks = review::remarks(self, folder);
+        remarks.extend(self.inspected.iter().cloned());
+        remarks
+    }
 }
 
 /// Something to know about a release, where possible with its place: `readme.txt:4: …`.
@@ -50,22 +61,6 @@ pub struct Remark {
     pub line: usize,
     /// What there is to know.
     pub message: String,
-}
-
-impl Composed {
-    /// Everything there is to know about it. `folder` is the plugin's in its repository.
-    pub fn remarks(&self, folder: &str) -> Vec<Remark> {
-        let line = self.files.header.version_line;
-        let notes = self.notes.iter().map(|note| Remark::of(note, folder, &self.files.main_file, line));
-        let readme = self.files.readme.iter().flat_map(|readme| &readme.fields.warnings);
-        let header = self.files.header.warnings.iter().map(|warning| (&self.files.main_file, warning));
-        let warnings = header.chain(readme.map(|warning| (&self.files.readme_name, warning)));
-        let told = |(file, warning): (&String, &Warning)| Remark {
-            line: warning.line,
-            ..Remark::about(&in_folder(folder, file), &warning.message)
-        };
-        notes.chain(warnings.map(told)).collect()
-    }
 }
 
 impl Remark {
@@ -93,7 +88,7 @@ impl Remark {
 }
 
 /// The path in the repository of a file in the plugin's folder.
-fn in_folder(folder: &str, file: &str) -> String {
+pub(super) fn in_folder(folder: &str, file: &str) -> String {
     if folder.is_empty() { file.to_owned() } else { format!("{folder}/{file}") }
 }
 

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt::{Display, Write as _};
 
 use super::outcome::{Outcome, Reason, TagOutcome};
-use super::report::{PluginReport, Report, State};
+use super::report::{PluginReport, Report, State, Warning};
 use crate::model::printable::Printable;
 
 /// Names listed in a line; the rest is counted.
@@ -38,6 +38,20 @@ pub fn summary(report: &Report, colour: bool) -> String {
         counts.skipped,
         counts.failed
     );
+    // What the tags' counts leave out, and the lines above tell.
+    let broken = report.plugins.iter().filter(|plugin| matches!(plugin.state, State::Broken(_))).count();
+    let removed = report.plugins.iter().map(|plugin| plugin.removed.len()).sum::<usize>();
+    let removed = removed + report.gone.values().map(Vec::len).sum::<usize>();
+    let damaged = report.damaged.len();
+    let more = [
+        (broken, counted(broken, "plugin") + " broken"),
+        (removed, format!("{} {}", counted(removed, "release"), if report.check { "to remove" } else { "removed" })),
+        (damaged, counted(damaged, "manifest") + " damaged"),
+        (report.warnings(), counted(report.warnings(), "warning")),
+    ];
+    for (_, told) in more.iter().filter(|(count, _)| *count > 0) {
+        total += &format!(", {told}");
+    }
     if report.check {
         total += if report.differs() { "; nothing written, a build would change it" } else { "; nothing would change" };
     }
@@ -102,6 +116,9 @@ impl Text {
             }
         }
         self.changes(plugin, check);
+        for Warning { version, remark, .. } in &plugin.warnings {
+            self.line(Style::Warning, &format!("  warning, {version}: {remark}"));
+        }
         let failed = plugin.tags.iter().filter_map(|tag| match &tag.outcome {
             Outcome::Failed(reason) => Some((tag, reason)),
             _ => None,
@@ -110,7 +127,10 @@ impl Text {
             Outcome::Skipped(reason) => Some((tag, reason)),
             _ => None,
         });
-        let notes = plugin.tags.iter().flat_map(|tag| tag.notes.iter().map(move |note| (tag, note)));
+        // Those of the newest releases are among the warnings.
+        let is_told = |tag: &&TagOutcome| plugin.warnings.iter().any(|warning| warning.tag == tag.tag);
+        let others = plugin.tags.iter().filter(|tag| !tag.notes.is_empty() && !is_told(tag));
+        let notes = others.flat_map(|tag| tag.notes.iter().map(move |note| (tag, note)));
         self.grouped("failed", Style::Wrong, failed);
         self.grouped("skipped", Style::Plain, skipped);
         self.grouped("note on", Style::Plain, notes);

@@ -45,10 +45,36 @@ pub fn sort_out(plugin: &Plugin, tags: Vec<Tag>) -> (Vec<Candidate>, Vec<TagOutc
 
 fn judge(plugin: &Plugin, tag: &str) -> Result<Version, (Option<Version>, Reason)> {
     let version = plugin.tags.iter().find_map(|pattern| pattern.version_of(tag)).ok_or((None, Reason::NotAVersion))?;
+    if let Some(meant) = without_lookalikes(&version) {
+        let reason = Reason::LetterForDigit(meant.to_string());
+        return Err((Some(meant), reason));
+    }
     match barred(plugin, &version) {
         Some(reason) => Err((Some(version), reason)),
         None => Ok(version),
     }
+}
+
+/// The version that is meant where a part of one would be a number but for letters that look like digits: `1.2.O`, `1.l`.
+///
+/// It would be a pre-release by its form, and is a slip of whoever tagged.
+fn without_lookalikes(version: &Version) -> Option<Version> {
+    let digit = |letter: char| match letter {
+        'O' | 'o' => '0',
+        'I' | 'l' => '1',
+        other => other,
+    };
+    let is_slip = |part: &str| {
+        let is_number = part.chars().all(|letter| digit(letter).is_ascii_digit());
+        is_number && part.contains(|letter: char| !letter.is_ascii_digit())
+    };
+    let text = version.as_str();
+    if !text.split('.').any(is_slip) {
+        return None;
+    }
+    let parts =
+        text.split('.').map(|part| if is_slip(part) { part.chars().map(digit).collect() } else { part.to_owned() });
+    parts.collect::<Vec<_>>().join(".").parse().ok()
 }
 
 /// Why the entry keeps a version from being published, where it does.

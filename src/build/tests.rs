@@ -8,7 +8,7 @@ use super::fixture::{COMMITTED, FILE, Fixture, LINK, SUBMODULE, Silent, entry, h
 use super::outcome::{Outcome, Reason, TagOutcome};
 use super::{BuildError, PluginReport, Report, State, run, summary};
 use crate::catalog::{Catalog, Index};
-use crate::model::plugin::{Plugin, Repository};
+use crate::model::plugin::{Plugin, Repository, Source};
 
 /// `v1.0 built`, `latest skipped not_a_version`, …, by tag.
 fn outcomes(report: &PluginReport) -> Vec<String> {
@@ -92,6 +92,33 @@ fn each_odd_tag_name_has_its_outcome() {
 }
 
 #[test]
+fn a_letter_for_a_digit_makes_no_version_and_is_told_with_what_is_meant() {
+    let made = Fixture::new();
+    made.release("v1.1", "1.1");
+    for tag in ["v1.2.O", "1.l", "1.IO", "1.1O", "1.O.1"] {
+        made.release(tag, "1.2.0");
+    }
+    for tag in ["1.2-l10n", "1.0-o2", "1.0-lo"] {
+        made.release(tag, tag);
+    }
+    let report = made.run(&[entry(made.plugin())], false, &[]);
+    let slips: Vec<_> = outcomes(&report.plugins[0]).into_iter().filter(|told| told.contains("letter")).collect();
+    assert_eq!(
+        slips,
+        [
+            "1.1O skipped letter_for_digit",
+            "1.IO skipped letter_for_digit",
+            "1.O.1 skipped letter_for_digit",
+            "1.l skipped letter_for_digit",
+            "v1.2.O skipped letter_for_digit",
+        ]
+    );
+    let told = summary(&report, false);
+    let line = "newest not published: 1.1O: no version: a letter stands for a digit: 1.10 may be meant\n";
+    assert!(told.contains(line), "{told}");
+}
+
+#[test]
 fn a_tag_name_is_encoded_in_addresses_and_escaped_in_reports() {
     let made = Fixture::new();
     made.release("ü{slug}%/1.0", "1.0");
@@ -103,6 +130,144 @@ fn a_tag_name_is_encoded_in_addresses_and_escaped_in_reports() {
     let told = summary(&report, false);
     assert!(told.contains(r"\u{202e}\u{9b}31m"), "{told}");
     assert!(told.chars().all(|c| c == '\n' || !c.is_control()), "{told:?}");
+}
+
+/// A plugin with everything the CMS shows, and PHP that parses.
+const COMPLETE: [(&str, &str); 3] = [
+    ("acme.php", "<?php\n/*\n * Plugin Name: Acme\n * Version: 1.0\n */\n"),
+    (
+        "readme.txt",
+        "=== Acme ===\nRequires at least: 6.0\nTested up to: 6.8\n\nForms.\n\n== Changelog ==\n= 1.0 =\n* First\n",
+    ),
+    ("inc/more.php", "<?php\nreturn 1;\n"),
+];
+
+fn with_pictures(plugin: Plugin) -> Plugin {
+    let picture = |size: &str| [(size.to_owned(), "https://example.com/picture.png".to_owned())].into_iter().collect();
+    Plugin { icons: picture("1x"), banners: picture("low"), ..plugin }
+}
+
+fn warnings(report: &PluginReport) -> Vec<String> {
+    report.warnings.iter().map(|warning| format!("{} {}", warning.version, warning.remark)).collect()
+}
+
+#[test]
+fn a_build_warns_of_each_thing_the_newest_release_lacks() {
+    let cases: [(&[(&str, &str)], &str); 10] = [
+        (
+            &[("readme.txt", "")],
+            "1.0 there is no readme.txt: the details window shows only what the plugin header says",
+        ),
+        (
+            &[("readme.txt", "=== Acme ===\nRequires at least: 6\n")],
+            "1.0 readme.txt:2: \"6\" is not a version such as 6.5 or 6.5.1",
+        ),
+        (
+            &[("CHANGELOG.md", "x"), ("readme.txt", "=== Acme ===\nTested up to: 6.8\nRequires at least: 6.0\n")],
+            "1.0 no changelog tells of 1.0",
+        ),
+        (
+            &[("inc/more.php", "<?php\n\nfunction {\n")],
+            "1.0 inc/more.php:3: does not parse: syntax error, unexpected token",
+        ),
+        (&[("vendor/a.php", "<?php function {"), ("tests/a.php", "<?php function {")], ""),
+        (
+            &[("composer.json", "{\"require\": {\"php\": \">=8\", \"acme/lib\": \"^1\", \"b/b\": \"1\"}}")],
+            "1.0 composer.json: requires acme/lib and 1 more, and there is no vendor folder",
+        ),
+        (&[("composer.json", "{\"require\": {\"php\": \">=8\", \"ext-json\": \"*\"}}")], ""),
+        (&[("composer.json", "{\"require\": {\"a/b\": \"1\"}}"), ("vendor/autoload.php", "<?php")], ""),
+        (&[("composer.json", "no JSON")], ""),
+        (&[], ""),
+    ];
+    for (changes, expected) in cases {
+        let made = Fixture::new();
+        let kept = COMPLETE.iter().filter(|(name, _)| !changes.iter().any(|(changed, _)| changed == name));
+        let files: Vec<_> = kept.chain(changes).filter(|(_, text)| !text.is_empty()).copied().collect();
+        made.tag("1.0", made.commit(&files));
+        let told = warnings(&made.build(with_pictures(made.plugin())));
+        let is_told = told.iter().any(|told| told.starts_with(expected));
+        assert!(if expected.is_empty() { told.is_empty() } else { is_told }, "{changes:?}: {told:?}");
+    }
+}
+
+#[test]
+fn a_build_says_that_pictures_of_the_repository_have_no_address() {
+    let made = Fixture::new();
+    let pictures = [("assets/icon.svg", "<svg/>"), ("assets/banner-772x250.png", "x"), ("assets/logo.png", "x")];
+    made.tag("1.0", made.commit(&[&COMPLETE[..], &pictures].concat()));
+    let told = warnings(&made.build(made.plugin()));
+    let hint = "upload them and name their addresses under [icons] and [banners] of the entry";
+    assert_eq!(
+        told,
+        [format!(
+            "1.0 the CMS shows no icons and no banners: the repository has banner-772x250.png and 1 more; {hint}"
+        )]
+    );
+    let bare = Fixture::new();
+    bare.tag("1.0", bare.commit(&COMPLETE));
+    let only_icons = Plugin { banners: Default::default(), ..with_pictures(bare.plugin()) };
+    assert_eq!(
+        warnings(&bare.build(only_icons)),
+        ["1.0 the CMS shows no banners: name their addresses under [banners] of the entry"]
+    );
+}
+
+#[test]
+fn warnings_are_about_the_newest_release_and_the_newest_stable_one_and_stay_when_nothing_changed() {
+    let made = Fixture::new();
+    for version in ["0.9", "1.0", "2.0-beta1"] {
+        made.release(version, version);
+    }
+    let tags = |report: &PluginReport| {
+        let mut tags: Vec<_> = report.warnings.iter().map(|warning| warning.tag.clone()).collect();
+        tags.dedup();
+        tags
+    };
+    let first = made.build(made.plugin());
+    assert_eq!(tags(&first), ["2.0-beta1", "1.0"]);
+    let again = made.build(made.plugin());
+    assert_eq!(outcomes(&again), ["0.9 unchanged", "1.0 unchanged", "2.0-beta1 unchanged"]);
+    assert_eq!(again.warnings, first.warnings);
+}
+
+#[test]
+fn the_summary_counts_what_its_lines_tell() {
+    let made = Fixture::new();
+    made.release("1.0", "1.0");
+    made.release("1.1", "1.1");
+    made.release("latest", "1.1");
+    made.release("1.2", "1.1");
+    made.build(made.plugin());
+    made.git.find_reference("refs/tags/1.0").unwrap().delete().unwrap();
+    let broken = Plugin { slug: "other".parse().unwrap(), ..made.plugin() };
+    let broken = Plugin {
+        source: broken.source.map(|source| Source { repository: Repository::Folder("/nowhere".into()), ..source }),
+        ..broken
+    };
+    let told = summary(&made.run(&[entry(made.plugin()), entry(broken)], false, &[]), false);
+    let total = told.lines().last().unwrap();
+    let lines = |start: &str| told.lines().filter(|line| line.trim_start().starts_with(start)).count();
+    let warnings = lines("warning, ") + lines("newest not published");
+    assert_eq!(lines("other  broken"), 1, "{told}");
+    assert_eq!(lines("removed 1: 1.0"), 1, "{told}");
+    assert_eq!(lines("skipped 1, "), 2, "{told}");
+    assert!(warnings > 2, "{told}");
+    let expected = format!("2 skipped, 0 failed, 1 plugin broken, 1 release removed, {warnings} warnings");
+    assert!(total.ends_with(&expected), "{told}");
+}
+
+#[test]
+fn faq_and_installation_are_sections_where_the_readme_has_them() {
+    let made = Fixture::new();
+    let readme = "=== Acme ===\n\n== Installation ==\n1. Upload\n\n== Frequently Asked Questions ==\n= Why? =\n<script>x</script>Because.\n";
+    made.tag("1.0", made.commit(&[("acme.php", &header("1.0")), ("readme.txt", readme)]));
+    made.release("0.9", "0.9");
+    made.build(made.plugin());
+    assert_eq!(made.field("1.0", "/sections/installation"), "<ol>\n<li>Upload</li>\n</ol>");
+    assert_eq!(made.field("1.0", "/sections/faq"), "<h4>Why?</h4>\nxBecause.");
+    let without = fs::read_to_string(made.releases().join("acme/0.9.json")).unwrap();
+    assert!(!without.contains("faq") && !without.contains("installation"), "{without}");
 }
 
 #[test]

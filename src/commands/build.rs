@@ -18,6 +18,7 @@ Examples:
   countersign build --plugin acme-forms   this one only; the others stay as they are
   countersign build --check               for CI: writes nothing, exit code 1 if a build would change something
   countersign build --check --all         the same, and trusts nothing that is published: reads every tag again
+  countersign build --check --deny-warnings   for CI: exit code 3 where the newest release of a plugin has warnings
   countersign build --rev origin/main     with the registry as it stands in that commit
   countersign build --offline             remote repositories as they were fetched last
 
@@ -40,6 +41,9 @@ pub struct Args {
     /// Read every tag again, also those that have not changed since they were published
     #[arg(long)]
     pub all: bool,
+    /// Exit 3 where there are warnings; everything is published all the same
+    #[arg(long)]
+    pub deny_warnings: bool,
     /// Fetch nothing: take the mirrors of remote repositories as they are
     #[arg(long)]
     pub offline: bool,
@@ -67,6 +71,7 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
         releases: config.paths.releases.clone(),
         check: args.check,
         all: args.all,
+        parse_php: args.deny_warnings,
         only: args.plugins.iter().cloned().collect(),
         mirrors: Mirrors {
             cache: config.paths.cache.clone(),
@@ -80,7 +85,8 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     if args.check {
         registry::check_licenses(&files)?;
     }
-    Ok(match (report.failed(), report.check && report.differs()) {
+    let is_wrong = report.failed() || args.deny_warnings && report.warnings() > 0;
+    Ok(match (is_wrong, report.check && report.differs()) {
         (true, _) => Exit::Input,
         (false, true) => Exit::Differs,
         (false, false) => Exit::Done,

@@ -49,6 +49,10 @@ pub struct Manifest {
 pub struct Sections {
     pub changelog: String,
     pub description: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub faq: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub installation: String,
 }
 
 /// What a site hears of the latest release where it may not have its manifest.
@@ -77,8 +81,9 @@ impl Manifest {
     /// The bytes that are stored, hashed and served: compact JSON with sorted keys and a final newline.
     pub fn to_bytes(&self) -> Vec<u8> {
         // The sections are nearly all of it.
-        let mut bytes =
-            Vec::with_capacity((self.sections.changelog.len() + self.sections.description.len()) * 9 / 8 + 4096);
+        let Sections { changelog, description, faq, installation } = &self.sections;
+        let sections = [changelog, description, faq, installation].map(String::len).iter().sum::<usize>();
+        let mut bytes = Vec::with_capacity(sections * 9 / 8 + 4096);
         // Strings, maps of strings and a bool: nothing in it can fail to serialize.
         let _ = serde_json::to_writer(&mut bytes, self);
         bytes.push(b'\n');

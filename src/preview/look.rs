@@ -173,7 +173,7 @@ impl<'a> Sight<'a> {
             is_untagged: plugin.draft.next.iter().any(|next| *pick == Pick::Next(next.origin) && !next.is_released),
             answer: site.answer(latest(plugin, pick, release)),
             answer_now: plugin.published.as_ref().map(|published| site.answer(published.latest.as_ref())),
-            remarks: remarks(release),
+            remarks: release.remarks.clone(),
             comparison: compare(plugin, releases, release, &bytes),
             bytes,
             release,
@@ -195,19 +195,6 @@ fn latest<'a>(plugin: &'a Previewed, pick: &Pick, release: &'a DraftRelease) -> 
         (Some(tagged), Some(next)) if tagged.cmp_php(next).is_ge() => Some(tagged),
         (tagged, next) => next.or(tagged),
     }
-}
-
-/// What the build notes, and what the CMS will miss.
-pub fn remarks(release: &DraftRelease) -> Vec<Remark> {
-    let manifest = &release.manifest;
-    let absent = [
-        (&manifest.changelog, format!("no changelog tells of {}", release.version)),
-        (&manifest.tested, "nothing says up to which version of the CMS it is tested".to_owned()),
-        (&manifest.requires, "nothing says which version of the CMS it requires".to_owned()),
-    ];
-    let absent =
-        absent.into_iter().filter(|(field, _)| field.is_empty()).map(|(_, message)| Remark::about("", message));
-    release.remarks.iter().cloned().chain(absent).collect()
 }
 
 fn compare(plugin: &Previewed, releases: Option<&Path>, release: &DraftRelease, bytes: &[u8]) -> Option<Comparison> {

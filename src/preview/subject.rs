@@ -100,7 +100,7 @@ impl Subject {
             "nothing is published yet".to_owned(),
         ];
         if !plugin.banners.is_empty() || !plugin.icons.is_empty() {
-            told.push("icons and banners are those in .wordpress-org".to_owned());
+            told.push("icons and banners are those of the repository".to_owned());
         }
         told
     }

@@ -11,12 +11,15 @@ use super::look::{Look, Pick, Sight, Wish};
 use super::site::{Answer, Level, Row, Site};
 use super::snapshot::{Previewed, Snapshot};
 use super::subject::Subject;
-use crate::build::State;
 use crate::build::draft::Origin;
+use crate::build::{Outcome, State};
 use crate::model::printable::Printable;
 
 /// Releases that are named where there is no such version.
 const LATEST: usize = 5;
+
+/// Tags without a release that are printed; the rest is counted.
+const TAGS: usize = 50;
 
 /// What is printed, and whether all of it is a preview of something.
 pub struct Printed {
@@ -41,6 +44,7 @@ pub fn text(snapshot: &Snapshot, subject: &Subject, wish: &Wish) -> Printed {
         is_whole &= match found(plugin, subject, wish) {
             Ok((pick, sight, site)) => {
                 text.version(&pick, &sight, &site);
+                text.left_out(plugin);
                 true
             }
             Err(lines) => {
@@ -60,7 +64,12 @@ pub fn json(snapshot: &Snapshot, subject: &Subject, wish: &Wish) -> Printed {
         .plugins
         .iter()
         .map(|plugin| match found(plugin, subject, wish) {
-            Ok((pick, sight, site)) => version_json(&pick, &sight, &site),
+            Ok((pick, sight, site)) => {
+                let mut version = version_json(&pick, &sight, &site);
+                version["skipped"] =
+                    left_out(plugin).map(|(tag, reason)| json!({ "tag": tag, "reason": reason })).collect();
+                version
+            }
             Err(lines) => {
                 is_whole = false;
                 json!({ "plugin": name(plugin), "problems": lines })
@@ -188,6 +197,17 @@ impl Text {
         }
     }
 
+    fn left_out(&mut self, plugin: &Previewed) {
+        let all = left_out(plugin).count();
+        if all > 0 {
+            self.heading("Skipped tags");
+        }
+        left_out(plugin).take(TAGS).for_each(|(tag, reason)| self.line(&format!("  {tag}: {reason}")));
+        if let Some(more) = all.checked_sub(TAGS).filter(|more| *more > 0) {
+            self.line(&format!("  and {more} more; --json lists them all"));
+        }
+    }
+
     fn difference(&mut self, difference: &Difference) {
         self.line(&format!("  {}", difference.fields.join(", ")));
         for line in &difference.lines {
@@ -200,6 +220,14 @@ impl Text {
             self.line(&format!("    {sign} {}", line.text));
         }
     }
+}
+
+/// The tags that give no release, and why.
+fn left_out(plugin: &Previewed) -> impl Iterator<Item = (&str, String)> {
+    plugin.draft.tagged.report.tags.iter().filter_map(|tag| match &tag.outcome {
+        Outcome::Skipped(reason) | Outcome::Failed(reason) => Some((&*tag.tag, reason.to_string())),
+        Outcome::Built | Outcome::Unchanged => None,
+    })
 }
 
 fn row(sight: &Sight<'_>, site: &Site) -> String {

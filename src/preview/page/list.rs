@@ -4,7 +4,7 @@ use super::Address;
 use super::version::date;
 use crate::build::draft::{NextRelease, Origin};
 use crate::build::{Outcome, State};
-use crate::preview::look::{Pick, remarks};
+use crate::preview::look::Pick;
 use crate::preview::snapshot::Previewed;
 
 /// A plugin to look at.
@@ -80,7 +80,7 @@ pub fn versions(plugin: &Previewed, address: &Address, current: Option<&Pick>) -
                 next if next.is_released => "as tagged",
                 _ => "next",
             },
-            warnings: release.map_or(1, |release| remarks(release).len()),
+            warnings: release.map_or(1, |release| release.remarks.len()),
             address: link(&pick),
             is_current: current == Some(&pick),
         }
@@ -98,7 +98,7 @@ pub fn versions(plugin: &Previewed, address: &Address, current: Option<&Pick>) -
                 version if report.releases.latest.as_ref() == Some(version) => "latest",
                 _ => "",
             },
-            warnings: remarks(release).len(),
+            warnings: release.remarks.len(),
             address: link(&pick),
             is_current: current == Some(&pick),
         }

@@ -1,0 +1,163 @@
+//! What the maker of a release should know before it is published, although it stops nothing: the one list of warnings that
+//! `build` and `preview` show.
+//!
+//! [`remarks`] is about what was composed, and cheap; [`inspect`] looks into the plugin's folder, for the newest releases only.
+
+use super::artwork;
+use super::files::{Files, Item, ItemKind};
+use super::php_syntax;
+use super::readme::Warning;
+use super::shelf::{Composed, Remark, in_folder};
+use crate::model::plugin::Plugin;
+
+/// A `composer.json` larger than this is not read, in bytes.
+const MAX_COMPOSER: usize = 1 << 20;
+
+/// PHP files that are parsed, and their bytes in all; further ones are not.
+const MAX_PHP_FILES: usize = 5_000;
+const MAX_PHP_BYTES: usize = 64 << 20;
+
+/// A PHP file larger than this is not parsed, in bytes.
+const MAX_PHP_FILE: usize = 2 << 20;
+
+/// Folders are entered this deep.
+const MAX_DEPTH: usize = 24;
+
+/// Files that are told by name; the rest is counted.
+const TOLD: usize = 5;
+
+/// Folders with code of others, or with code that is meant to be broken.
+const OTHERS: [&str; 5] = ["vendor", "node_modules", "tests", "test", "fixtures"];
+
+/// Everything there is to know about a release from its own texts. `folder` is the plugin's in its repository.
+pub fn remarks(composed: &Composed, folder: &str) -> Vec<Remark> {
+    let files = &composed.files;
+    let line = files.header.version_line;
+    let notes = composed.notes.iter().map(|note| Remark::of(note, folder, &files.main_file, line));
+    let readme = files.readme.iter().flat_map(|readme| &readme.fields.warnings);
+    let header = files.header.warnings.iter().map(|warning| (&files.main_file, warning));
+    let warnings = header.chain(readme.map(|warning| (&files.readme_name, warning)));
+    let told = |(file, warning): (&String, &Warning)| Remark {
+        line: warning.line,
+        ..Remark::about(&in_folder(folder, file), &warning.message)
+    };
+    notes.chain(warnings.map(told)).chain(absent(composed)).collect()
+}
+
+/// What the CMS will miss.
+fn absent(composed: &Composed) -> impl Iterator<Item = Remark> {
+    let manifest = &composed.manifest;
+    let has_readme = composed.files.readme.is_some();
+    [
+        (has_readme, "there is no readme.txt: the details window shows only what the plugin header says".to_owned()),
+        (!manifest.changelog.is_empty(), format!("no changelog tells of {}", manifest.version)),
+        (!manifest.tested.is_empty(), "nothing says up to which version of the CMS it is tested".to_owned()),
+        (!manifest.requires.is_empty(), "nothing says which version of the CMS it requires".to_owned()),
+    ]
+    .into_iter()
+    .filter(|(is_there, _)| !is_there)
+    .map(|(_, message)| Remark::about("", message))
+}
+
+/// What the plugin's folder below `root` shows. PHP files are parsed where `parses_php`.
+pub fn inspect<F: Files>(plugin: &Plugin, files: &F, root: &F::Id, parses_php: bool) -> Vec<Remark> {
+    let path = plugin.source.as_ref().map_or("", |source| &source.path);
+    let folder = artwork::walk(files, root.clone(), path);
+    let items = folder.as_ref().and_then(|folder| files.items(folder).ok()).unwrap_or_default();
+    let mut remarks: Vec<_> = pictures(plugin, files, root).into_iter().collect();
+    remarks.extend(composer(files, &items, path));
+    if parses_php {
+        remarks.extend(php(files, &items, path));
+    }
+    remarks
+}
+
+/// Pictures have to be loaded by every site, and the build knows no address under which those of a repository could be.
+fn pictures<F: Files>(plugin: &Plugin, files: &F, root: &F::Id) -> Option<Remark> {
+    let kinds = [("icon", plugin.icons.is_empty()), ("banner", plugin.banners.is_empty())];
+    let missing: Vec<&str> = kinds.iter().filter(|(_, is_missing)| *is_missing).map(|(kind, _)| *kind).collect();
+    if missing.is_empty() {
+        return None;
+    }
+    let tables = missing.iter().map(|kind| format!("[{kind}s]")).collect::<Vec<_>>().join(" and ");
+    let words = missing.iter().map(|kind| format!("no {kind}s")).collect::<Vec<_>>().join(" and ");
+    let named = artwork::named(plugin, files, root.clone());
+    let there = named.iter().filter(|item| missing.iter().any(|kind| item.name.starts_with(kind)));
+    let there: Vec<&str> = there.map(|item| &*item.name).collect();
+    let hint = match there[..] {
+        [] => format!("name their addresses under {tables} of the entry"),
+        [first, ..] => format!(
+            "the repository has {first}{}; upload them and name their addresses under {tables} of the entry",
+            if there.len() > 1 { format!(" and {} more", there.len() - 1) } else { String::new() }
+        ),
+    };
+    Some(Remark::about("", format!("the CMS shows {words}: {hint}")))
+}
+
+/// Packages that composer would install and that nobody did.
+fn composer<F: Files>(files: &F, items: &[Item<F::Id>], folder: &str) -> Option<Remark> {
+    let is = |item: &&Item<F::Id>, name: &str, kind| item.name == name && item.kind == kind;
+    let json = items.iter().find(|item| is(item, "composer.json", ItemKind::File))?;
+    if items.iter().any(|item| is(&item, "vendor", ItemKind::Folder)) {
+        return None;
+    }
+    let json: serde_json::Value = serde_json::from_slice(&files.bytes(&json.id, MAX_COMPOSER).ok()?).ok()?;
+    // A platform package has no slash: php, ext-json, lib-curl, composer-plugin-api.
+    let packages: Vec<&String> = json.get("require")?.as_object()?.keys().filter(|name| name.contains('/')).collect();
+    let first = packages.first()?;
+    let more = if packages.len() > 1 { format!(" and {} more", packages.len() - 1) } else { String::new() };
+    let message = format!("requires {first}{more}, and there is no vendor folder: a package of this tag lacks them");
+    Some(Remark::about(&in_folder(folder, "composer.json"), message))
+}
+
+/// PHP files of the plugin's own that do not parse.
+fn php<F: Files>(files: &F, items: &[Item<F::Id>], folder: &str) -> Vec<Remark> {
+    let mut found = Found::default();
+    found.collect(files, items, folder, 0);
+    let Found { paths, contents, .. } = found;
+    let errors = paths.iter().zip(php_syntax::errors(contents)).filter_map(|(path, error)| Some((path, error?)));
+    let mut remarks: Vec<_> = errors
+        .map(|(path, error)| Remark {
+            line: error.line,
+            ..Remark::about(path, format!("does not parse: {}", error.message))
+        })
+        .collect();
+    if let Some(more) = remarks.len().checked_sub(TOLD).filter(|more| *more > 0) {
+        remarks.truncate(TOLD);
+        remarks.push(Remark::about("", format!("{more} more PHP files do not parse")));
+    }
+    remarks
+}
+
+/// PHP files with their contents, up to the limits.
+#[derive(Default)]
+struct Found {
+    paths: Vec<String>,
+    contents: Vec<Vec<u8>>,
+    bytes: usize,
+}
+
+impl Found {
+    fn collect<F: Files>(&mut self, files: &F, items: &[Item<F::Id>], folder: &str, depth: usize) {
+        for item in items {
+            if self.paths.len() >= MAX_PHP_FILES || self.bytes >= MAX_PHP_BYTES {
+                return;
+            }
+            let path = in_folder(folder, &item.name);
+            let is_own = !item.name.starts_with('.') && !OTHERS.contains(&&*item.name);
+            match item.kind {
+                ItemKind::Folder if is_own && depth < MAX_DEPTH => {
+                    let below = files.items(&item.id).unwrap_or_default();
+                    self.collect(files, &below, &path, depth + 1);
+                }
+                ItemKind::File if item.name.ends_with(".php") => {
+                    let Ok(bytes) = files.bytes(&item.id, MAX_PHP_FILE) else { continue };
+                    self.bytes += bytes.len();
+                    self.contents.push(bytes);
+                    self.paths.push(path);
+                }
+                _ => {}
+            }
+        }
+    }
+}
