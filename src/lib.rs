@@ -38,3 +38,4 @@ pub mod registry;
 pub mod regular_file;
 pub mod serve;
 pub mod store;
+pub mod time_limit;

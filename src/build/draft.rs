@@ -13,6 +13,7 @@ use super::artwork;
 pub use super::artwork::Artwork;
 use super::compose::{self, Facts};
 use super::files::Files;
+use super::mirror::MirrorError;
 use super::outcome::Reason;
 use super::repository::{Repository, Tag, Tagged};
 use super::review;
@@ -155,8 +156,11 @@ impl TaggedReleases {
 fn fetched(entry: &Entry, cache: &Path) -> Fetched {
     let source = entry.plugin.as_ref().ok().and_then(|plugin| plugin.source.as_ref());
     let Some(plugin::Repository::Url(url)) = source.map(|source| &source.repository) else { return HashMap::new() };
-    let absent = || format!("{}: never fetched, and a preview fetches nothing: build once", mirror::shown(url));
-    HashMap::from([(url.clone(), mirror::existing(cache, url).ok_or_else(absent))])
+    let untold = |error| {
+        let why = if matches!(error, MirrorError::Absent) { "never fetched" } else { "changed since it was fetched" };
+        format!("{}: {why}, and a preview fetches nothing: build once", mirror::shown(url))
+    };
+    HashMap::from([(url.clone(), mirror::existing(cache, url).map_err(untold))])
 }
 
 /// Steps 2 to 4 for every tag.

@@ -140,6 +140,8 @@ impl Fixture {
                 cache: self.folder.path().join("cache"),
                 offline: false,
                 timeout: Duration::from_secs(60),
+                limit: u64::MAX,
+                allowed: vec!["file://".parse().unwrap()],
                 credentials: None,
             },
         }

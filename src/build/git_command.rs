@@ -3,6 +3,7 @@
 //! It knows credential helpers, ssh agents and proxies; here it never asks a person, never runs a hook, and never outlives
 //! its time or this process. [`mirror`](super::mirror) fetches with it.
 
+use std::fs;
 use std::io::{self, Read};
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
@@ -14,9 +15,9 @@ use std::time::{Duration, Instant};
 use super::credentials::Credentials;
 use crate::model::printable::Printable;
 
-/// The protocols git may speak, also where its own configuration turns an address into another.
-// SECURITY: never `ext`, which runs whatever the address says.
-const PROTOCOLS: &str = "https:http:ssh:git:file";
+/// What git may always speak: a person's own configuration (`insteadOf`) may turn an address into one of these.
+// SECURITY: never `ext`, which runs whatever the address says. What is not encrypted only where the address says so.
+const PROTOCOLS: &str = "https:ssh";
 
 /// Starts git, and a watchman in git's process group who waits for the end of standard input. When the other end of that
 /// pipe is closed, by us or because we were killed, he ends the group: git, its helpers, ssh.
@@ -24,7 +25,8 @@ const LEASH: &str = r#"exec 3<&0; (read -r _ <&3; kill -s KILL 0) >/dev/null 2>&
 
 /// No prompt, English, a repository that libgit2 can read.
 const ENVIRONMENT: [(&str, &str); 8] = [
-    ("GIT_ALLOW_PROTOCOL", PROTOCOLS),
+    // SECURITY: an object is read as what it is, whatever `refs/replace/` says.
+    ("GIT_NO_REPLACE_OBJECTS", "1"),
     ("GIT_TERMINAL_PROMPT", "0"),
     // Set and empty: neither core.askPass nor SSH_ASKPASS is looked at (git-credential(7)).
     ("GIT_ASKPASS", ""),
@@ -45,8 +47,11 @@ const NOT_INHERITED: [&str; 6] = [
     "GIT_NAMESPACE",
 ];
 
-const CONFIGURATION: [&str; 5] = [
+const CONFIGURATION: [&str; 7] = [
     "core.hooksPath=/dev/null",
+    "core.fsmonitor=false",
+    // SECURITY: a host that may be fetched from must not lead to one that may not.
+    "http.followRedirects=false",
     // A server from which nothing comes for a minute is given up.
     "http.lowSpeedLimit=1",
     "http.lowSpeedTime=60",
@@ -60,14 +65,20 @@ const SSH: &str = "ssh -o BatchMode=yes -o ConnectTimeout=15 -o ServerAliveInter
 /// How much of the end of git's messages is read, in bytes; a server can send any amount.
 const MAX_SAID: usize = 8 << 10;
 
+/// How often the folder that git works on is measured.
+const BETWEEN_MEASUREMENTS: Duration = Duration::from_millis(200);
+
 /// How many of its lines are told.
 const LINES_TOLD: usize = 4;
 
 /// Runs of git that have to be done by the same time.
 pub struct Git<'a> {
     credentials: Option<&'a Credentials>,
+    protocols: String,
     timeout: Duration,
     deadline: Instant,
+    /// How large the folder that git works on may become, in bytes.
+    limit: u64,
 }
 
 /// Why git did not do it.
@@ -82,15 +93,20 @@ pub enum GitError {
     /// It failed, and said so.
     #[error("{0}")]
     Failed(String),
+    /// It was ended, because its folder became larger than so many bytes.
+    #[error("larger than {} MiB; --fetch-limit gives it more", .0 >> 20)]
+    TooLarge(u64),
     /// No process can be started.
     #[error("git cannot be started")]
     Start(#[source] io::Error),
 }
 
 impl<'a> Git<'a> {
-    /// Whatever is run takes `timeout` together, from now on.
-    pub fn new(credentials: Option<&'a Credentials>, timeout: Duration) -> Self {
-        Self { credentials, timeout, deadline: Instant::now() + timeout }
+    /// Whatever is run takes `timeout` together, from now on, makes a folder of at most `limit` bytes, and speaks `scheme`
+    /// or something that is encrypted.
+    pub fn new(credentials: Option<&'a Credentials>, scheme: &str, timeout: Duration, limit: u64) -> Self {
+        let protocols = format!("{PROTOCOLS}:{scheme}");
+        Self { credentials, protocols, timeout, deadline: Instant::now() + timeout, limit }
     }
 
     /// How much time is left.
@@ -100,8 +116,10 @@ impl<'a> Git<'a> {
 
     /// Runs `git` with these arguments on the repository at `path`.
     pub fn run(&self, path: &Path, arguments: &[&str]) -> Result<(), GitError> {
-        let (status, said) = self.end_of(self.command(path, arguments))?;
+        let (status, said) = self.end_of(path, self.command(path, arguments))?;
         match status.code() {
+            // What was quick was not measured while it ran.
+            Some(0) if size_of(path) > self.limit => Err(GitError::TooLarge(self.limit)),
             Some(0) => Ok(()),
             // What a shell says of a command that it cannot find.
             Some(127) => Err(GitError::NotInstalled),
@@ -118,7 +136,7 @@ impl<'a> Git<'a> {
         if let Some(credentials) = self.credentials {
             credentials.give_to(&mut command);
         }
-        command.args(arguments).env("GIT_DIR", path).envs(ENVIRONMENT);
+        command.args(arguments).env("GIT_DIR", path).envs(ENVIRONMENT).env("GIT_ALLOW_PROTOCOL", &self.protocols);
         for name in NOT_INHERITED {
             command.env_remove(name);
         }
@@ -131,16 +149,24 @@ impl<'a> Git<'a> {
     }
 
     /// Waits for the end of git, or ends it. Gives its status and the end of what it said.
-    fn end_of(&self, mut command: Command) -> Result<(ExitStatus, Vec<u8>), GitError> {
+    fn end_of(&self, path: &Path, mut command: Command) -> Result<(ExitStatus, Vec<u8>), GitError> {
         let mut child = command.spawn().map_err(GitError::Start)?;
         let leash = child.stdin.take();
         let stderr = child.stderr.take();
         let said = in_background(move || stderr.map(end_of_stream).unwrap_or_default());
         let ended = in_background(move || child.wait());
-        let Ok(status) = ended.recv_timeout(self.time_left()) else {
+        let status = loop {
+            if let Ok(status) = ended.recv_timeout(self.time_left().min(BETWEEN_MEASUREMENTS)) {
+                break status;
+            }
+            let error = match () {
+                () if self.time_left().is_zero() => GitError::TimedOut(self.timeout),
+                () if size_of(path) > self.limit => GitError::TooLarge(self.limit),
+                () => continue,
+            };
             drop(leash);
             let _ = ended.recv();
-            return Err(GitError::TimedOut(self.timeout));
+            return Err(error);
         };
         drop(leash);
         // An ssh that stays for later connections may hold the pipe for ever.
@@ -159,7 +185,10 @@ impl<'a> Git<'a> {
         let told = if told.is_empty() { format!("git ended with {status}") } else { told };
         let wants_credentials = ["terminal prompts disabled", "Authentication failed"].iter().any(|s| told.contains(s));
         let told = without_user_info(&self.credentials.map_or(told.clone(), |credentials| credentials.redact(&told)));
-        let hint = if wants_credentials {
+        let is_redirect = told.contains("returned error: 30");
+        let hint = if is_redirect {
+            "; redirects are not followed: name the address it leads to"
+        } else if wants_credentials {
             "; give git a credential helper, or set COUNTERSIGN_GIT_HOST and COUNTERSIGN_GIT_TOKEN"
         } else {
             ""
@@ -176,6 +205,17 @@ fn has_ssh_command() -> bool {
         git.stderr(Stdio::null()).status().is_ok_and(|status| status.success())
     };
     ["GIT_SSH_COMMAND", "GIT_SSH"].iter().any(|name| std::env::var_os(name).is_some()) || configured()
+}
+
+/// How many bytes the files in a folder have; what git removes meanwhile counts as nothing.
+pub fn size_of(folder: &Path) -> u64 {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let size = |entry: fs::DirEntry| match entry.metadata() {
+        Ok(metadata) if metadata.is_dir() => size_of(&entry.path()),
+        Ok(metadata) => metadata.len(),
+        Err(_) => 0,
+    };
+    entries.map(size).fold(0, u64::saturating_add)
 }
 
 fn in_background<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> mpsc::Receiver<T> {
@@ -211,7 +251,7 @@ mod tests {
     use super::*;
 
     fn git(timeout: Duration) -> Git<'static> {
-        Git::new(None, timeout)
+        Git::new(None, "file", timeout, u64::MAX)
     }
 
     #[test]

@@ -14,7 +14,9 @@ use url::Url;
 
 use super::credentials::Credentials;
 use super::git_command::{Git, GitError};
+use super::mirror_folder::{is_ours, is_tidy, tidy};
 use crate::model::digest::Digest;
+use crate::model::git_hosts::GitHost;
 use crate::regular_file;
 
 /// The mirrors of one machine, and how they are brought up to date.
@@ -26,6 +28,10 @@ pub struct Mirrors {
     pub offline: bool,
     /// How long one fetch may take, waiting for another build that fetches the same included.
     pub timeout: Duration,
+    /// How large one mirror may become, in bytes.
+    pub limit: u64,
+    /// Where they may be fetched from.
+    pub allowed: Vec<GitHost>,
     /// A token for one host.
     pub credentials: Option<Credentials>,
 }
@@ -36,6 +42,12 @@ pub enum MirrorError {
     /// ssh would take the host for an option.
     #[error("not an address: a host must not begin with '-'")]
     Strange,
+    /// The vendor's list has no such host.
+    #[error("allowed_git_hosts does not have it: if it is to be fetched from, add {0:?}")]
+    NotAllowed(String),
+    /// It was not fetched last by this user alone, or something in it was changed since.
+    #[error("its mirror is not as it was fetched: build once without --offline")]
+    Distrusted,
     /// `--offline`, and it was never fetched.
     #[error("there is no mirror of it yet, and --offline forbids to fetch one")]
     Absent,
@@ -62,26 +74,47 @@ impl Mirrors {
             return Err(MirrorError::Strange);
         }
         if self.offline {
-            return existing(&self.cache, url).ok_or(MirrorError::Absent);
+            return existing(&self.cache, url);
+        }
+        if !self.allowed.iter().any(|host| host.allows(url)) {
+            return Err(MirrorError::NotAllowed(GitHost::that_allows(url)));
         }
         let (folder, mirror) = places(&self.cache, url);
-        let git = Git::new(self.credentials.as_ref(), self.timeout);
+        let git = Git::new(self.credentials.as_ref(), url.scheme(), self.timeout, self.limit);
+        let write = |source| MirrorError::Write { path: folder.clone(), source };
         // SECURITY: it is the source of what is sold.
-        let made = DirBuilder::new().recursive(true).mode(0o700).create(&folder);
-        made.map_err(|source| MirrorError::Write { path: folder.clone(), source })?;
+        let own = || DirBuilder::new().recursive(true).mode(0o700).create(&folder);
+        own().map_err(write)?;
+        if mirror.exists() && !is_ours(&folder, &mirror).map_err(write)? || !is_ours(&folder, &folder).map_err(write)? {
+            remove(&folder).and_then(|()| own()).map_err(write)?;
+        }
         let _lock = lock(&folder.join("lock"), &git)?;
-        let kept = mirror.exists() && fetch_into_old(&git, &mirror, url)?;
-        if !kept {
+        let fetched = if mirror.exists() {
+            tidy(&mirror).map_err(write)?;
+            fetch_into_old(&git, &mirror, url)?
+        } else {
+            false
+        };
+        if !fetched {
             make(&git, &folder.join("new"), &mirror, url)?;
         }
+        // What git wrote for itself, too, so that whoever reads the mirror next can tell that nobody else wrote to it.
+        tidy(&mirror).map_err(write)?;
         Ok(mirror)
     }
 }
 
-/// The mirror of `url` as it was left by the last fetch; `None` where it was never fetched.
-pub fn existing(cache: &Path, url: &Url) -> Option<PathBuf> {
-    let (_, mirror) = places(cache, url);
-    mirror.exists().then_some(mirror)
+/// The mirror of `url` as it was left by the last fetch; nothing is written.
+///
+/// # Errors
+/// It was never fetched, or is not as a fetch leaves it.
+pub fn existing(cache: &Path, url: &Url) -> Result<PathBuf, MirrorError> {
+    let (folder, mirror) = places(cache, url);
+    match mirror.exists() {
+        false => Err(MirrorError::Absent),
+        true if is_ours(&folder, &mirror).unwrap_or(false) && is_tidy(&mirror) => Ok(mirror),
+        true => Err(MirrorError::Distrusted),
+    }
 }
 
 /// The address without what might be a secret in it.
@@ -127,6 +160,10 @@ fn lock(path: &Path, git: &Git<'_>) -> Result<File, MirrorError> {
 /// Fetches what is new; `false` where the mirror is damaged and has to be made anew.
 fn fetch_into_old(git: &Git<'_>, mirror: &Path, url: &Url) -> Result<bool, GitError> {
     let Err(error) = fetch(git, mirror, url) else { return Ok(true) };
+    if let GitError::TooLarge(_) = error {
+        // What it fetched so far is of no use to anybody. Where it cannot be removed now, it is before the next fetch.
+        let _ = fs::remove_dir_all(mirror);
+    }
     let GitError::Failed(told) = &error else { return Err(error) };
     // We hold the mirror, so whoever left a lock of git's was killed.
     let locked = told.contains(".lock': File exists");
@@ -168,7 +205,15 @@ mod tests {
     use super::*;
 
     fn mirrors(cache: &Path) -> Mirrors {
-        Mirrors { cache: cache.to_owned(), offline: false, timeout: Duration::from_secs(60), credentials: None }
+        let allowed = ["file://", "example.com", "-oProxyCommand=id"].map(|host| host.parse());
+        Mirrors {
+            cache: cache.to_owned(),
+            offline: false,
+            timeout: Duration::from_secs(60),
+            limit: u64::MAX,
+            allowed: allowed.into_iter().flatten().collect(),
+            credentials: None,
+        }
     }
 
     #[test]
@@ -221,7 +266,7 @@ mod tests {
     fn who_waits_for_another_build_waits_no_longer_than_a_fetch_may_take() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("lock");
-        let _held = lock(&path, &Git::new(None, Duration::ZERO)).unwrap();
-        assert!(matches!(lock(&path, &Git::new(None, Duration::from_millis(60))), Err(MirrorError::Busy)));
+        let _held = lock(&path, &Git::new(None, "file", Duration::ZERO, 0)).unwrap();
+        assert!(matches!(lock(&path, &Git::new(None, "file", Duration::from_millis(60), 0)), Err(MirrorError::Busy)));
     }
 }

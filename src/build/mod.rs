@@ -17,6 +17,7 @@ mod git_command;
 pub mod html;
 mod inputs;
 mod mirror;
+mod mirror_folder;
 mod outcome;
 mod php_syntax;
 pub mod plugin_header;
@@ -236,12 +237,15 @@ fn build_entry<S: Shelf>(
 
 /// The plugin's repository, or why there is none, in one line.
 fn open(plugin: &Plugin, fetched: &Fetched) -> Result<Repository, String> {
-    let folder = match plugin.source.as_ref().map(|source| &source.repository) {
+    let repository = plugin.source.as_ref().map(|source| &source.repository);
+    let is_mirror = matches!(repository, Some(plugin::Repository::Url(_)));
+    let folder = match repository {
         Some(plugin::Repository::Folder(folder)) => folder,
         Some(plugin::Repository::Url(url)) => fetched.get(url).ok_or("not fetched")?.as_ref().map_err(String::clone)?,
         None => return Err("no source configured".into()),
     };
-    Repository::open(folder).map_err(|error| ErrorChain(&error).to_string())
+    let opened = if is_mirror { Repository::open_mirror(folder) } else { Repository::open(folder) };
+    opened.map_err(|error| ErrorChain(&error).to_string())
 }
 
 /// Builds every release of a plugin; each becomes an outcome in `report`.

@@ -8,7 +8,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use super::{Exit, Failure, output};
 use crate::build::{self, BuildError, Credentials, Mirrors, Options, PluginReport, Progress, Report, State, counted};
-use crate::config::{self, Config};
+use crate::config::{self, BuildSettings, Config};
 use crate::model::slug::Slug;
 use crate::registry::{self, RegistryError, RegistryFiles, RevisionError, plugins};
 
@@ -51,6 +51,13 @@ pub struct Args {
     #[arg(long, env = "COUNTERSIGN_FETCH_TIMEOUT", value_name = "SECONDS", default_value = "300",
         value_parser = config::parse::<NonZeroU32>)]
     pub fetch_timeout: NonZeroU32,
+    /// MiB that the mirror of one remote repository may take
+    #[arg(long, env = "COUNTERSIGN_FETCH_LIMIT", value_name = "MIB", default_value = "4096",
+        value_parser = config::parse::<NonZeroU32>)]
+    pub fetch_limit: NonZeroU32,
+    /// How repositories are read.
+    #[command(flatten)]
+    pub settings: BuildSettings,
     /// Take the registry from this commit of the repository it lies in
     #[arg(long, value_name = "REV")]
     pub rev: Option<String>,
@@ -77,6 +84,8 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
             cache: config.paths.cache.clone(),
             offline: args.offline,
             timeout: Duration::from_secs(args.fetch_timeout.get().into()),
+            limit: u64::from(args.fetch_limit.get()) << 20,
+            allowed: config.build.with(&args.settings).allowed_git_hosts,
             credentials: Credentials::from_environment().map_err(Failure::usage)?,
         },
     };

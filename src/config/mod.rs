@@ -4,6 +4,7 @@
 //! variables. `Config` is what the rest of the program sees.
 
 mod address;
+mod build;
 mod environment;
 mod keys;
 mod paths;
@@ -19,6 +20,7 @@ use crate::model::did_you_mean::did_you_mean;
 use crate::regular_file;
 
 pub use address::{AdminListen, Listen, Network};
+pub use build::{BuildConfig, BuildSettings};
 pub use environment::unknown_variables;
 pub use keys::{KeySettings, KeysConfig};
 pub use paths::{PathSettings, Paths};
@@ -38,6 +40,8 @@ pub struct Config {
     pub paths: Paths,
     /// What happens to keys that no longer sign.
     pub keys: KeysConfig,
+    /// How repositories are read.
+    pub build: BuildConfig,
     /// How the server behaves.
     pub serve: ServeConfig,
 }
@@ -83,6 +87,7 @@ pub enum ConfigError {
 struct File {
     paths: PathSettings,
     keys: KeySettings,
+    build: BuildSettings,
     serve: ServeSettings,
 }
 
@@ -94,7 +99,8 @@ impl Config {
         let file = File::read(&instance.join(FILE))?;
         let serve = ServeConfig::merge(instance, serve, file.serve);
         let keys = KeysConfig::of_file(&file.keys);
-        Ok(Self { paths: Paths::merge(instance, paths, file.paths), keys, serve })
+        let build = BuildConfig::of_file(file.build);
+        Ok(Self { paths: Paths::merge(instance, paths, file.paths), keys, build, serve })
     }
 
     /// The same where there is an instance: its file, a part of it, or somebody who says where the parts are.
@@ -133,15 +139,16 @@ impl File {
 fn unknown_setting(text: &str) -> Option<(usize, String)> {
     let file = DeTable::parse(text).ok()?.into_inner();
     let no_table = |name: &&str| file.get(*name).is_some_and(|value| value.get_ref().as_table().is_none());
-    if let Some(name) = ["paths", "keys", "serve"].into_iter().find(no_table) {
+    if let Some(name) = ["paths", "keys", "build", "serve"].into_iter().find(no_table) {
         let at = file.get(name).map_or(0, |value| value.span().start);
         return Some((at, format!("expected a table: [{name}]")));
     }
     let table = |name| file.get(name).and_then(|value| value.get_ref().as_table());
     let levels = [
-        (Some(&file), vec!["paths".to_owned(), "keys".to_owned(), "serve".to_owned()]),
+        (Some(&file), vec!["paths".to_owned(), "keys".to_owned(), "build".to_owned(), "serve".to_owned()]),
         (table("paths"), settings::<PathSettings>()),
         (table("keys"), settings::<KeySettings>()),
+        (table("build"), settings::<BuildSettings>()),
         (table("serve"), settings::<ServeSettings>()),
     ];
     levels.iter().find_map(|(table, known)| {

@@ -9,6 +9,7 @@ pub mod did_you_mean;
 pub mod digest;
 pub mod entitlement;
 pub mod error_chain;
+pub mod git_hosts;
 pub mod license;
 pub mod license_key;
 pub mod manifest;

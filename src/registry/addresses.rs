@@ -35,6 +35,10 @@ pub fn repository(text: &str, folder: &Path) -> Result<Repository, String> {
     if url.password().is_some() || url.scheme() != "ssh" && !url.username().is_empty() {
         return Err("must not have a user name or password in it".into());
     }
+    // SECURITY: tokens stand there, too, and git prints the address when it fails.
+    if url.query().is_some() || url.fragment().is_some() {
+        return Err("must not have a query ('?') or a fragment ('#') in it".into());
+    }
     Ok(Repository::Url(url))
 }
 
@@ -121,6 +125,11 @@ mod tests {
             ("ext::sh -c id://", "!must be a URL with one of https, http, ssh, git, file"),
             ("https://token@example.com/acme", "!must not have a user name or password in it"),
             ("ssh://git:secret@example.com/acme", "!must not have a user name or password in it"),
+            ("https://example.com/acme?token=secret", "!must not have a query ('?') or a fragment ('#') in it"),
+            ("https://example.com/acme#secret", "!must not have a query ('?') or a fragment ('#') in it"),
+            ("git@example.com:acme?secret", "!must not have a query ('?') or a fragment ('#') in it"),
+            ("file:///srv/acme?", "!must not have a query ('?') or a fragment ('#') in it"),
+            ("../what?#", "registry/what?#"),
             ("", "!must not be empty: leave it out where no source is configured"),
         ] {
             assert_eq!(read(text), expected, "{text}");

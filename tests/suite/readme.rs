@@ -14,8 +14,8 @@ fn project(file: &str) -> String {
 /// The settings of the command line: flag, variable, default as the help tells it.
 fn settings() -> Vec<(String, String, String)> {
     let cli = Cli::command();
-    let [serve, keys] = ["serve", "keys"].map(|verb| cli.find_subcommand(verb).unwrap().clone());
-    let all = cli.get_arguments().chain(keys.get_arguments()).chain(serve.get_arguments());
+    let [serve, keys, build] = ["serve", "keys", "build"].map(|verb| cli.find_subcommand(verb).unwrap().clone());
+    let all = cli.get_arguments().chain(keys.get_arguments()).chain(serve.get_arguments()).chain(build.get_arguments());
     let mut found = Vec::new();
     for argument in all {
         let Some(variable) = argument.get_env() else { continue };
@@ -33,7 +33,9 @@ fn the_configuration_table_has_every_setting_with_its_default() {
     let readme = project("README.md");
     let rows: BTreeSet<&str> = readme
         .lines()
-        .filter(|line| ["paths", "keys", "serve"].iter().any(|table| line.starts_with(&format!("| `{table}` |"))))
+        .filter(|line| {
+            ["paths", "keys", "build", "serve"].iter().any(|table| line.starts_with(&format!("| `{table}` |")))
+        })
         .collect();
     assert_eq!(rows.len(), settings().len());
     for (flag, variable, default) in settings() {
@@ -49,7 +51,11 @@ fn the_configuration_file_has_every_setting_with_its_default() {
         let name = flag.replace('-', "_");
         let none = ["[]", "\"\""].map(|none| format!("\n#{name} = {none}\n"));
         let bare = format!("\n#{name} = {default}\n");
-        let quoted = format!("\n#{name} = \"{default}\"\n");
+        let quoted = if default.contains(',') {
+            format!("\n#{name} = [\"{}\"]\n", default.replace(',', "\", \""))
+        } else {
+            format!("\n#{name} = \"{default}\"\n")
+        };
         if default == "none" {
             assert!(none.iter().any(|line| file.contains(line)), "countersign.toml has no line for {name}");
             continue;
@@ -59,7 +65,8 @@ fn the_configuration_file_has_every_setting_with_its_default() {
 }
 
 /// Settings of the server that are neither a limit nor a time-out.
-const NO_LIMITS: [&str; 11] = [
+const NO_LIMITS: [&str; 12] = [
+    "allowed_git_hosts",
     "keep_retired_days",
     "listen",
     "admin_listen",

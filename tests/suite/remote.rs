@@ -134,7 +134,21 @@ fn write_entry(instance: &Instance, slug: &str, repository: &str) {
 fn build(instance: &Instance) -> Command {
     let mut command = countersign(instance);
     without_settings(&mut command).args(["build", "--plugin", "acme-forms"]);
+    command.env("COUNTERSIGN_ALLOWED_GIT_HOSTS", origins(instance).join(","));
     command
+}
+
+/// Where the repositories of an instance's plugins are, as entries of `allowed_git_hosts`.
+fn origins(instance: &Instance) -> Vec<String> {
+    let entries = fs::read_dir(instance.file("registry/plugins")).unwrap().map(|entry| entry.unwrap().path());
+    let texts = entries.map(|entry| fs::read_to_string(entry).unwrap());
+    let origin = |text: String| {
+        let url = text.split("repository = \"").nth(1)?.split('"').next()?;
+        let (scheme, rest) = url.split_once("://")?;
+        let host = rest.split('/').next()?.rsplit('@').next()?;
+        Some(if scheme == "ssh" { host.to_owned() } else { format!("{scheme}://{host}") })
+    };
+    texts.filter_map(origin).collect()
 }
 
 fn with_token<'a>(command: &'a mut Command, server: &GitServer) -> &'a mut Command {
@@ -398,4 +412,182 @@ fn a_hook_of_the_person_is_not_run_and_what_a_hook_sets_is_not_heard() {
     command.env("GIT_CONFIG_GLOBAL", settings).env("GIT_DIR", "/nowhere").env("GIT_OBJECT_DIRECTORY", "/nowhere");
     assert_builds(&mut command);
     assert!(!proof.exists());
+}
+
+/// Makes git tell that it was run, in every way a repository's own files can.
+fn booby_trap(mirror: &Path, upstream: &Upstream, evil: &Upstream, proof: &Path) {
+    let run = format!("touch {}", proof.display());
+    let hooks = mirror.join("hooks");
+    fs::create_dir_all(&hooks).unwrap();
+    for name in ["reference-transaction", "post-checkout", "pre-auto-gc"] {
+        fs::write(hooks.join(name), format!("#!/bin/sh\n{run}\n")).unwrap();
+        fs::set_permissions(hooks.join(name), fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let included = evil.folder.path().join("included");
+    fs::write(&included, format!("[core]\nfsmonitor = \"{run}\"\n")).unwrap();
+    let config = format!(
+        "[core]\nrepositoryformatversion = 0\nbare = true\nhooksPath = {hooks}\nsshCommand = \"{run}; false\"\n\
+         gitProxy = \"{run}\"\nalternateRefsCommand = \"{run}\"\n[credential]\nhelper = \"!{run}\"\n\
+         [remote \"{url}\"]\nuploadpack = \"{run}; git-upload-pack\"\n\
+         [url \"{other}\"]\ninsteadOf = {url}\n[include]\npath = {included}\n",
+        hooks = hooks.display(),
+        url = upstream.file_url(),
+        other = evil.file_url(),
+        included = included.display(),
+    );
+    fs::write(mirror.join("config"), config).unwrap();
+    fs::create_dir_all(mirror.join("objects/info")).unwrap();
+    let objects = evil.repository().join("objects");
+    fs::write(mirror.join("objects/info/alternates"), format!("{}\n", objects.display())).unwrap();
+    fs::create_dir_all(mirror.join("info")).unwrap();
+    fs::write(mirror.join("info/grafts"), "").unwrap();
+    fs::write(mirror.join("commondir"), evil.repository().display().to_string()).unwrap();
+}
+
+#[test]
+fn a_cache_that_somebody_else_wrote_runs_nothing_and_swaps_nothing() {
+    let upstream = Upstream::with_release("1.3");
+    let evil = Upstream::with_release("6.6.6");
+    let instance = instance(&upstream.file_url());
+    assert_builds(&mut build(&instance));
+    let proof = evil.folder.path().join("proof");
+
+    booby_trap(&mirror(&instance), &upstream, &evil, &proof);
+    let (code, text) = run(build(&instance).arg("--offline"));
+    assert_eq!(code, Some(3), "{text}");
+    assert!(text.contains("its mirror is not as it was fetched: build once without --offline"), "{text}");
+    assert!(!proof.exists(), "offline");
+
+    upstream.release("1.4");
+    assert_builds(build(&instance).arg("--all"));
+    assert_eq!(published(&instance), ["1.4", "1.3"]);
+    assert!(!proof.exists());
+    for name in ["hooks", "info", "commondir", "objects/info"] {
+        assert!(!mirror(&instance).join(name).exists(), "{name}");
+    }
+    assert_builds(build(&instance).args(["--offline", "--all"]));
+}
+
+#[test]
+fn an_object_that_was_rewritten_in_a_mirror_is_noticed() {
+    let upstream = Upstream::with_release("1.3");
+    let instance = instance(&upstream.file_url());
+    assert_builds(&mut build(&instance));
+
+    let object = |version: &str| {
+        let name = Command::new("git")
+            .env("GIT_DIR", upstream.repository())
+            .args(["rev-parse", &format!("{version}:acme-forms.php")])
+            .output()
+            .unwrap();
+        let name = String::from_utf8(name.stdout).unwrap();
+        format!("objects/{}/{}", &name[..2], name[2..].trim())
+    };
+    let honest = mirror(&instance).join(object("1.3"));
+    upstream.release("9.9");
+    fs::remove_file(&honest).unwrap();
+    fs::copy(upstream.repository().join(object("9.9")), &honest).unwrap();
+    upstream.git(&["tag", "-d", "9.9"]);
+    for offline in [&[][..], &["--offline"]] {
+        assert_keeps(&instance, build(&instance).arg("--all").args(offline), "its hash is not its name");
+    }
+}
+
+#[test]
+fn a_mirror_that_others_may_write_to_or_that_holds_no_files_is_made_anew() {
+    let upstream = Upstream::with_release("1.3");
+    let instance = instance(&upstream.file_url());
+    assert_builds(&mut build(&instance));
+    let folder = mirror(&instance).parent().unwrap().to_owned();
+    let spoil: [&dyn Fn(); 3] = [
+        &|| fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap(),
+        &|| assert!(Command::new("mkfifo").arg(folder.join("acme-forms.git/refs/tags/9")).status().unwrap().success()),
+        &|| {
+            let objects = folder.join("acme-forms.git/objects");
+            fs::rename(&objects, folder.join("elsewhere")).unwrap();
+            symlink("../elsewhere", &objects).unwrap();
+        },
+    ];
+    for spoil in spoil {
+        let old = folder.join("acme-forms.git/old");
+        fs::write(&old, "").unwrap();
+        spoil();
+        assert_keeps(&instance, build(&instance).args(["--offline", "--all"]), "its mirror is not as it was fetched");
+        assert_builds(build(&instance).arg("--all"));
+        assert!(!old.exists());
+        assert_eq!(fs::metadata(&folder).unwrap().permissions().mode() & 0o777, 0o700);
+        assert_eq!(cached(&instance), ["acme-forms.git", "lock"]);
+    }
+}
+
+#[test]
+fn a_repository_that_is_too_large_is_given_up() {
+    let upstream = Upstream::new();
+    let mut state = 1_u64;
+    let noise: Vec<u8> = std::iter::repeat_with(|| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 56) as u8
+    })
+    .take(3 << 20)
+    .collect();
+    fs::write(upstream.folder.path().join("work/noise"), noise).unwrap();
+    upstream.release("1.3");
+    let instance = instance(&upstream.file_url());
+    let told = "larger than 1 MiB; --fetch-limit gives it more";
+    assert_keeps(&instance, build(&instance).args(["--fetch-limit", "1"]), told);
+    assert_eq!(cached(&instance), ["lock"], "nothing half-made");
+    assert_builds(&mut build(&instance));
+    assert_keeps(&instance, build(&instance).args(["--fetch-limit", "1"]), told);
+}
+
+#[test]
+fn a_host_that_is_not_allowed_is_not_asked() {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let address = listener.local_addr().unwrap();
+    let upstream = Upstream::with_release("1.3");
+    for (url, allowed) in [
+        (format!("http://{address}/a.git"), format!("http://{address}")),
+        (format!("https://{address}/a.git"), address.to_string()),
+        (format!("git://{address}/a.git"), format!("git://{address}")),
+        (format!("ssh://git@{address}/a.git"), address.to_string()),
+        (upstream.file_url(), "file://".to_owned()),
+    ] {
+        let instance = instance(&url);
+        let hint = format!("allowed_git_hosts does not have it: if it is to be fetched from, add \"{allowed}\"");
+        for entries in [None, Some("git.example.com,https://127.0.0.2")] {
+            let mut command = build(&instance);
+            command.env_remove("COUNTERSIGN_ALLOWED_GIT_HOSTS");
+            entries.map(|entries| command.args(["--allowed-git-hosts", entries]));
+            assert_keeps(&instance, &mut command, &hint);
+        }
+        assert!(listener.accept().is_err(), "{url} was asked");
+    }
+    let instance = instance(&upstream.file_url());
+    instance.write("countersign.toml", "[build]\nallowed_git_hosts = [\"file://\"]\n");
+    assert_builds(build(&instance).env_remove("COUNTERSIGN_ALLOWED_GIT_HOSTS"));
+}
+
+#[test]
+fn a_redirect_leads_to_no_other_host() {
+    let upstream = Upstream::with_release("1.3");
+    let server = GitServer::start(&upstream);
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let instance = instance(&format!("http://{}/acme-forms.git", listener.local_addr().unwrap()));
+    let target = server.url();
+    let redirecting = thread::spawn(move || {
+        use std::io::Write;
+        let (mut client, _) = listener.accept().unwrap();
+        let mut line = String::new();
+        BufReader::new(&client).read_line(&mut line).unwrap();
+        let path = line.split(' ').nth(1).unwrap().trim_start_matches("/acme-forms.git");
+        let answer = format!(
+            "HTTP/1.1 301 Moved Permanently\r\nLocation: {target}{path}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+        );
+        client.write_all(answer.as_bytes()).unwrap();
+    });
+    let told = "redirects are not followed: name the address it leads to";
+    assert_keeps(&instance, with_token(&mut build(&instance), &server), told);
+    redirecting.join().unwrap();
+    assert_eq!(server.sent(), 0);
 }
