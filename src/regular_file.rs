@@ -30,9 +30,9 @@ pub fn open_unlinked(path: &Path, limit: u64) -> io::Result<File> {
     open_with(OpenOptions::new().read(true), OFlags::NOFOLLOW, path, limit)
 }
 
-/// Opens a regular file that is there for writing, wherever in it.
+/// Opens a regular file that is there for reading and writing, wherever in it.
 pub fn open_to_write(path: &Path) -> io::Result<File> {
-    open_with(OpenOptions::new().write(true), OFlags::empty(), path, UNLIMITED)
+    open_with(OpenOptions::new().read(true).write(true), OFlags::empty(), path, UNLIMITED)
 }
 
 /// Creates a regular file with `mode` (less the umask), or empties the one that is there. Not through a symbolic link.

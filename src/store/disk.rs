@@ -4,20 +4,22 @@
 //! goes to the ledger before anybody is told, and to the index a moment later.
 
 use std::collections::VecDeque;
-use std::fs::{self, DirBuilder, File, TryLockError};
+use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::durable_file::{self, Access};
 use crate::model::by_id::OfLicense;
 use crate::regular_file;
 
+use super::ledger::file::LedgerFile;
 use super::ledger::writer::Writer;
 use super::ledger::{Entry, Position};
 use super::loading::{self, Loaded};
+use super::lock::{self, StoreLock};
 use super::picture::{Picture, Tally};
 use super::syncer::Disk;
 use super::{Index, StoreError, reports};
@@ -41,10 +43,10 @@ const REBUILD_BATCH: usize = 16_384;
 /// The store's folder, open for writing.
 pub(super) struct StoreDisk {
     path: PathBuf,
-    ledger: Mutex<Writer<File>>,
+    ledger: Mutex<Writer<LedgerFile>>,
     unindexed: Mutex<Unindexed>,
     index: Index,
-    _lock: File,
+    lock: Mutex<StoreLock>,
 }
 
 /// What is on disk in the ledger, and not in the index yet.
@@ -75,8 +77,8 @@ impl StoreDisk {
     /// Opens or makes the store, and reads all bindings.
     pub(super) fn open(path: &Path) -> Result<(Self, Picture), StoreError> {
         let failed = |source| StoreError::Read { path: path.to_owned(), source };
-        make_folder(path).map_err(failed)?;
-        let lock = lock(path, LOCK_PATIENCE)?.ok_or_else(|| StoreError::InUse(path.to_owned()))?;
+        let lock = lock::take(path, LOCK_PATIENCE, || make_folder(path)).map_err(failed)?;
+        let lock = lock.ok_or_else(|| StoreError::InUse(path.to_owned()))?;
         if !has_ledger(path)? {
             // First the ledger, then the index: an index without a ledger is a ledger that was lost.
             durable_file::create_new(&loading::ledger_in(path), b"", Access::Owner).map_err(failed)?;
@@ -94,14 +96,18 @@ impl StoreDisk {
             }
         };
         index.rest();
-        let mut ledger = writer(path, &loaded).map_err(failed)?;
+        let file = LedgerFile::take(&loading::ledger_in(path)).map_err(failed)?;
+        let file = file.ok_or_else(|| StoreError::InUse(path.to_owned()))?;
+        let mut ledger = Writer::new(file, loaded.found.end, loaded.found.length, loaded.found.torn);
+        // It was read by its name a moment ago.
+        ledger.look().map_err(failed)?;
         if loaded.found.torn {
             let (line, sequence) = (loaded.found.lines() + 1, loaded.found.end.sequence + 1);
             tracing::warn!(line, sequence, "the ledger's end was never acknowledged: it is cut");
             ledger.cut().map_err(failed)?;
         }
-        let (path, unindexed) = (path.to_owned(), Mutex::new(Unindexed::new(UNINDEXED)));
-        let disk = Self { path, ledger: Mutex::new(ledger), unindexed, index, _lock: lock };
+        let unindexed = Mutex::new(Unindexed::new(UNINDEXED));
+        let disk = Self { path: path.to_owned(), ledger: Mutex::new(ledger), unindexed, index, lock: Mutex::new(lock) };
         Ok((disk, loaded.picture))
     }
 
@@ -134,6 +140,11 @@ impl Disk for StoreDisk {
 
     fn probe(&self) -> io::Result<()> {
         lock_mutex(&self.ledger).probe()
+    }
+
+    fn look(&self) -> io::Result<()> {
+        lock_mutex(&self.ledger).look()?;
+        lock_mutex(&self.lock).renew()
     }
 
     fn catch_up(&self) -> io::Result<bool> {
@@ -201,21 +212,6 @@ pub(super) fn rebuild(path: &Path, loaded: &Loaded) -> io::Result<Index> {
     Ok(index)
 }
 
-/// Takes the store for this process; `None` where another one has it. SECURITY: two writers would break the chain.
-pub(super) fn lock(path: &Path, patience: Duration) -> Result<Option<File>, StoreError> {
-    let failed = |source| StoreError::Read { path: path.to_owned(), source };
-    let folder = regular_file::open_folder(path).map_err(failed)?;
-    let deadline = Instant::now() + patience;
-    loop {
-        match folder.try_lock() {
-            Ok(()) => return Ok(Some(folder)),
-            Err(TryLockError::Error(error)) => return Err(failed(error)),
-            Err(TryLockError::WouldBlock) if Instant::now() >= deadline => return Ok(None),
-            Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(10)),
-        }
-    }
-}
-
 pub(super) fn index_in(path: &Path) -> PathBuf {
     path.join("index")
 }
@@ -237,11 +233,6 @@ fn catch_up(index: &Index, loaded: &Loaded) -> io::Result<bool> {
         index.add(&entries, batch.last().map(|(_, position)| *position))?;
     }
     Ok(index.tally()? == Tally::of(&loaded.picture))
-}
-
-fn writer(path: &Path, loaded: &Loaded) -> io::Result<Writer<File>> {
-    let ledger = regular_file::open_to_write(&loading::ledger_in(path))?;
-    Ok(Writer::new(ledger, loaded.found.end, loaded.found.length, loaded.found.torn))
 }
 
 /// Also makes the folder's name durable, and the names of those above it that were missing too.

@@ -3,7 +3,7 @@
 //! What changes files (`rebuild`, `compact`) takes the store as a server does, so it is refused while one runs, and to whom the
 //! ledger does not belong.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -20,14 +20,15 @@ use crate::regular_file;
 
 use super::disk::StoreDisk;
 use super::ledger::compaction;
+use super::lock::StoreLock;
 use super::picture::{Gathering, Tally};
-use super::{Index, StoreError, disk, loading};
+use super::{Index, StoreError, disk, loading, lock};
 
 /// A store, open for a look; nothing is made or changed.
 pub struct Reader {
     path: PathBuf,
     /// `None` while a server has the store.
-    lock: Option<File>,
+    lock: Option<StoreLock>,
     /// The index, or how it is where it was not opened.
     index: Result<Index, IndexState>,
 }
@@ -78,7 +79,7 @@ pub fn has_bindings(path: &Path) -> bool {
 /// Opens an existing store for a look, also while a server runs on it.
 pub fn read_only(path: &Path) -> Result<Reader, StoreError> {
     require(path)?;
-    let lock = disk::lock(path, Duration::ZERO)?;
+    let lock = lock::look(path).map_err(|source| StoreError::Read { path: path.to_owned(), source })?;
     let index = match &lock {
         Some(_) => open_index(&disk::index_in(path)),
         None => Err(IndexState::Held),
@@ -221,7 +222,9 @@ fn require_own(path: &Path) -> Result<(), StoreError> {
     }
 }
 
-fn take(path: &Path) -> Result<File, StoreError> {
+fn take(path: &Path) -> Result<StoreLock, StoreError> {
     require_own(path)?;
-    disk::lock(path, Duration::ZERO)?.ok_or_else(|| StoreError::InUse(path.to_owned()))
+    let lock = lock::take(path, Duration::ZERO, || Ok(()));
+    let lock = lock.map_err(|source| StoreError::Read { path: path.to_owned(), source })?;
+    lock.ok_or_else(|| StoreError::InUse(path.to_owned()))
 }

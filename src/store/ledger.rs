@@ -1,9 +1,10 @@
 //! The ledger: every change to a binding, one JSON object a line, each with the SHA-256 of the line before it.
 //!
 //! It is the truth, an audit trail and a backup. `sed -n 7p ledger.jsonl | sha256sum` is line 8's `previous`. Lines are
-//! written by `writer`, read and proved by `reader`; `compaction` begins a new file where superseded lines are many.
+//! written by `writer` to a `file`, read and proved by `reader`; `compaction` begins a new file where superseded lines are many.
 
 pub(super) mod compaction;
+pub(super) mod file;
 pub mod line;
 pub mod reader;
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //!
 //! Questions are answered from memory (`held`). What changes goes through one queue to one thread (`syncer`), which makes
 //! it durable in the `ledger` before anybody is told; the index (`sled`) and `reports` wait until that thread has time.
-//! `disk` has the files for a server, `inspect` for a command.
+//! `disk` has the files for a server, which `lock` keeps for one process; `inspect` has them for a command.
 
 mod bindings;
 mod disk;
@@ -10,6 +10,7 @@ mod held;
 pub mod inspect;
 pub mod ledger;
 mod loading;
+mod lock;
 mod picture;
 mod reports;
 mod sled;

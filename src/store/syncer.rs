@@ -35,6 +35,9 @@ pub(super) trait Disk: Send + Sync + 'static {
     fn append(&self, entries: &[Entry]) -> io::Result<()>;
     /// Whether bindings could be written.
     fn probe(&self) -> io::Result<()>;
+    /// Whether the store is still the one that was opened, at the path where the next start looks for it. Costs a few
+    /// system calls; one that came back is read whole.
+    fn look(&self) -> io::Result<()>;
     /// Files a part of what was appended in the index; whether there was something to file.
     fn catch_up(&self) -> io::Result<bool>;
     /// Merges reports into those stored.
@@ -244,8 +247,14 @@ impl<D: Disk> Writer<D> {
         }
     }
 
-    /// Writes the next part of what waits; whether there is more to do at once.
+    /// Writes the next part of what waits; whether there is more to do at once. Also shows a store that was replaced,
+    /// without anybody binding.
     fn write_behind(&mut self) -> bool {
+        if let Err(error) = self.disk.look() {
+            // An index written now would belong to another ledger.
+            let _ = self.note(Err(error));
+            return false;
+        }
         let written = self.try_write_behind();
         match &written {
             // Only a whole turn shows that all of it works.
@@ -318,12 +327,16 @@ impl<D: Disk> Writer<D> {
     fn finish(&mut self) -> Result<(), StoreError> {
         self.turn = Turn::LAST;
         while self.write_behind() {}
-        let Some(reason) = self.status().index.failure.take() else { return Ok(()) };
+        let failure = match (self.disk.look(), self.status().index.failure.take()) {
+            (Ok(()), None) => return Ok(()),
+            (Ok(()), Some(reason)) => StoreError::NotIndexed(reason),
+            (Err(error), _) => StoreError::NotDurable(Arc::from(error.to_string())),
+        };
         match self.reports.waiting() {
             0 => {}
             lost => tracing::error!(lost, "reports of sites could not be written and are lost"),
         }
-        Err(StoreError::NotIndexed(reason))
+        Err(failure)
     }
 }
 

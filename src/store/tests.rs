@@ -126,6 +126,10 @@ impl Disk for Arc<Memory> {
         if well { Ok(()) } else { Err(io::Error::other("the disk is full")) }
     }
 
+    fn look(&self) -> io::Result<()> {
+        Ok(())
+    }
+
     fn catch_up(&self) -> io::Result<bool> {
         Ok(false)
     }

@@ -23,6 +23,7 @@ mod problems;
 mod readme;
 mod reload;
 mod remote;
+mod replaced;
 mod signature;
 mod slow;
 mod soak;

@@ -20,6 +20,7 @@ const IGNORED: &str = "\
 # The private key, and what only this machine knows.
 /keys/
 /store/
+/.store.lock
 /cache/
 *.pem
 !/public/keys/*.pem

@@ -60,6 +60,16 @@ impl Medium for &Disk {
     fn sync(&self) -> io::Result<()> {
         if self.syncs.get() { Ok(()) } else { Err(full()) }
     }
+
+    fn expect(&self, lengths: std::ops::RangeInclusive<u64>) -> io::Result<()> {
+        let length = self.bytes.borrow().len() as u64;
+        assert!(lengths.contains(&length), "{length} is not within {lengths:?}");
+        Ok(())
+    }
+
+    fn prove(&self, _: Position, _: u64) -> io::Result<()> {
+        panic!("nobody touches this disk but the writer")
+    }
 }
 
 fn entry(name: &str) -> Entry {
