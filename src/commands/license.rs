@@ -4,11 +4,15 @@
 //! touched.
 
 mod change;
+mod expires;
 mod issue;
 mod list;
+mod rekey;
 mod release;
+mod seats;
 mod selector;
 mod show;
+mod told;
 mod view;
 
 use chrono::{DateTime, NaiveDate, Utc};
@@ -20,7 +24,6 @@ use crate::registry::edit::EditError;
 use crate::store::{self, StoreError, inspect};
 
 use super::{Exit, Failure, output};
-use selector::LicenseArg;
 
 /// Reads the stored bindings of a license, in the order of binding, with what their sites reported.
 pub type ReadBindings<'a> = &'a dyn Fn(&LicenseId) -> Result<Vec<(Binding, Report)>, StoreError>;
@@ -46,14 +49,15 @@ enum Verb {
     /// Make a license and show its key, once
     #[command(after_help = "Examples:
   countersign license issue --module forms=pdf,api --module base --expires 2027-12-31
-  countersign license issue --module base --expires 2027-12-31 --sites unlimited --note 'Acme, order 1234'
+  countersign license issue --module base --expires +1y --sites unlimited --note 'Order 1234'
 
 The key goes to stdout and is stored nowhere: the registry holds its id only.")]
     Issue(issue::Args),
     /// Show all licenses, or some
     #[command(after_help = "Examples:
   countersign license list --status active --module forms
-  countersign license list --expires-before 2027-01-31 --json")]
+  countersign license list --plugin acme-forms --expires-within 30d --json
+  countersign license list --host shop.example.com")]
     List(list::Args),
     /// Show one license and the sites that use it
     #[command(after_help = "Examples:
@@ -61,45 +65,73 @@ The key goes to stdout and is stored nowhere: the registry holds its id only.")]
   countersign license show - --json <key.txt")]
     Show(show::Args),
     /// Set another last day
-    #[command(after_help = "Example:
-  countersign license renew 3f9a0c21d4e5 --expires 2028-12-31")]
+    #[command(after_help = "Examples:
+  countersign license renew 3f9a0c21d4e5 --expires 2028-12-31
+  countersign license renew 3f9a0c21d4e5 --expires +1y
+
+A period such as +1y counts from the last day where that is ahead, else from today.")]
     Renew(change::RenewArgs),
     /// Withdraw a license until it is resumed
     #[command(after_help = "Example:
   countersign license suspend 3f9a0c21d4e5")]
-    Suspend(LicenseArg),
+    Suspend(change::OneArgs),
     /// Put a suspended license back in use
     #[command(after_help = "Example:
   countersign license resume 3f9a0c21d4e5")]
-    Resume(LicenseArg),
+    Resume(change::OneArgs),
     /// Withdraw a license for good
     #[command(after_help = "Example:
   countersign license revoke 3f9a0c21d4e5")]
-    Revoke(LicenseArg),
+    Revoke(change::OneArgs),
     /// Free a license's site, so that another one can use it
     #[command(after_help = "Examples:
   countersign license release 3f9a0c21d4e5
   countersign license release 3f9a0c21d4e5 --host old.example.com")]
     Release(release::Args),
+    /// Let another site have a site's place, before it asks
+    #[command(after_help = "Example:
+  countersign license move 3f9a0c21d4e5 --from old.example.com --to new.example.com
+
+The new site is bound ahead of its first validation, within the number of sites.")]
+    Move(seats::MoveArgs),
+    /// Set how many sites may use a license at once
+    #[command(after_help = "Examples:
+  countersign license sites 3f9a0c21d4e5 5
+  countersign license sites 3f9a0c21d4e5 unlimited
+
+Sites that are bound stay bound, also where they are more.")]
+    Sites(seats::SitesArgs),
+    /// Give a license a new key, and revoke the old one
+    #[command(after_help = "Example:
+  countersign license rekey 3f9a0c21d4e5
+
+The new license grants the same and says which one it replaces. Its sites bind anew with the new key, which goes to
+stdout and is stored nowhere.")]
+    Rekey(rekey::Args),
 }
 
 /// Does what was asked for.
 pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     let now = Utc::now();
     let registry = &config.paths.registry;
-    let text = match &args.verb {
-        Verb::Issue(args) => return issue::run(args, registry, now),
-        Verb::List(args) => list::list(args, registry, now.date_naive()),
-        Verb::Show(args) => show::show(args, config, &|id| stored(config, id), now),
-        Verb::Renew(args) => change::renew(args, registry, now.date_naive()),
-        Verb::Suspend(license) => change::suspend(license, registry),
-        Verb::Resume(license) => change::resume(license, registry),
-        Verb::Revoke(license) => change::revoke(license, registry),
-        Verb::Release(args) => {
-            release::release(args, registry, |license| inspect::bindings_of(&config.paths.store, license), now)
+    let today = now.date_naive();
+    let bindings = |license: &LicenseId| inspect::bindings_of(&config.paths.store, license);
+    let (done, told) = match &args.verb {
+        Verb::Issue(args) => return issue::run(args, config, now),
+        Verb::Rekey(args) => return rekey::run(args, config, today),
+        Verb::List(args) => return list::run(args, config, today),
+        Verb::Show(args) => {
+            return output::print(&show::show(args, config, &|id| stored(config, id), now)?);
         }
-    }?;
-    output::print(&text)
+        Verb::Renew(args) => (change::renew(args, registry, today), &args.told),
+        Verb::Suspend(args) => (change::suspend(args, registry), &args.told),
+        Verb::Resume(args) => (change::resume(args, registry), &args.told),
+        Verb::Revoke(args) => (change::revoke(args, registry), &args.told),
+        Verb::Release(args) => (release::release(args, registry, bindings, now), &args.told),
+        Verb::Move(args) => (seats::move_site(args, registry, &bindings, now), &args.told),
+        Verb::Sites(args) => (seats::sites(args, registry, &bindings), &args.told),
+    };
+    told.tell(&done?, config)
 }
 
 fn stored(config: &Config, id: &LicenseId) -> Result<Vec<(Binding, Report)>, StoreError> {

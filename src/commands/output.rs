@@ -33,32 +33,79 @@ pub fn printable_json(json: &str) -> String {
     json.chars().map(|c| if is_raw(&c) { format!("\\u{:04x}", u32::from(c)) } else { c.into() }).collect()
 }
 
+/// How many characters a line of the terminal takes; `None` where stdout is none.
+pub fn terminal_width() -> Option<usize> {
+    terminal_size::terminal_size_of(io::stdout()).map(|(terminal_size::Width(width), _)| width.into())
+}
+
 /// Rows under a heading, in columns as wide as their widest cell.
 #[derive(Clone, Debug)]
-pub struct Table(Vec<Vec<String>>);
+pub struct Table {
+    rows: Vec<Vec<String>>,
+    widths: Vec<usize>,
+}
+
+/// Between two columns.
+const GAP: usize = 2;
+
+/// A column is cut no shorter.
+const SHORTEST: usize = 8;
 
 impl Table {
     /// A table with these headings.
     pub fn new(headings: &[&str]) -> Self {
-        Self(vec![headings.iter().map(ToString::to_string).collect()])
+        let headings: Vec<String> = headings.iter().map(ToString::to_string).collect();
+        Self { widths: headings.iter().map(|heading| heading.chars().count()).collect(), rows: vec![headings] }
     }
 
     /// Adds a row; control characters in it are escaped.
     pub fn row<const N: usize>(&mut self, cells: [&dyn fmt::Display; N]) {
-        self.0.push(cells.map(|cell| Printable(cell).to_string()).into());
+        let cells: Vec<String> = cells.map(|cell| Printable(cell).to_string()).into();
+        for (width, cell) in self.widths.iter_mut().zip(&cells) {
+            *width = cell.chars().count().max(*width);
+        }
+        self.rows.push(cells);
+    }
+
+    /// Makes the last columns narrower, so that a row takes `width` characters: the last one first.
+    pub fn fit(&mut self, width: usize) {
+        let mut excess =
+            (self.widths.iter().sum::<usize>() + GAP * self.widths.len().saturating_sub(1)).saturating_sub(width);
+        for column in self.widths.iter_mut().rev() {
+            let cut = excess.min(column.saturating_sub(SHORTEST));
+            *column -= cut;
+            excess -= cut;
+        }
+    }
+
+    /// Writes all rows.
+    pub fn write(&self, out: &mut impl io::Write) -> io::Result<()> {
+        let mut line = String::new();
+        for row in &self.rows {
+            line.clear();
+            for (cell, width) in row.iter().zip(&self.widths) {
+                let length = cell.chars().count();
+                if length > *width {
+                    line.extend(cell.chars().take(width.saturating_sub(1)).chain(['…']));
+                } else {
+                    line += cell;
+                    line.extend(std::iter::repeat_n(' ', width - length));
+                }
+                line += "  ";
+            }
+            line.truncate(line.trim_end().len());
+            line.push('\n');
+            out.write_all(line.as_bytes())?;
+        }
+        Ok(())
     }
 }
 
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let columns = self.0.first().map_or(0, Vec::len);
-        let width = |column: usize| self.0.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-        let widths: Vec<_> = (0..columns).map(width).collect();
-        for row in &self.0 {
-            let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
-            writeln!(f, "{}", cells.collect::<Vec<_>>().join("  ").trim_end())?;
-        }
-        Ok(())
+        let mut text = Vec::new();
+        self.write(&mut text).map_err(|_| fmt::Error)?;
+        f.write_str(&String::from_utf8_lossy(&text))
     }
 }
 

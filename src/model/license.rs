@@ -106,6 +106,8 @@ pub struct ParticularsHeld {
     pub released: ReleaseTimes,
     /// For the vendor's own use.
     pub note: String,
+    /// The license whose key this one's replaced.
+    pub replaces: Option<LicenseId>,
 }
 
 /// Times before which bindings are void: of one host, and of all.
@@ -139,6 +141,7 @@ impl Deref for Particulars {
             hosts: Vec::new(),
             released: ReleaseTimes { hosts: BTreeMap::new(), all: None },
             note: String::new(),
+            replaces: None,
         };
         self.0.as_deref().unwrap_or(&NONE)
     }

@@ -28,6 +28,19 @@ pub enum Change {
     Status(Status),
     /// Bindings of this host, or of all with `None`, made before that time are void; and it is no longer bound ahead.
     Release(Option<SiteHost>, DateTime<Utc>),
+    /// How many sites may use it.
+    Sites(Sites),
+    /// What the vendor notes about it.
+    Note(String),
+    /// Bindings of one host made before that time are void, and another host is bound ahead in its place.
+    Move {
+        /// Who gives its place.
+        from: SiteHost,
+        /// Who gets it.
+        to: SiteHost,
+        /// The release time of `from`.
+        time: DateTime<Utc>,
+    },
 }
 
 /// Why a license was not edited. Nothing was written.
@@ -79,7 +92,12 @@ impl Editor {
             io::ErrorKind::NotFound => RegistryError::NoFolder { path: licenses.clone() }.into(),
             _ => EditError::Io { path: licenses.clone(), source },
         })?;
-        Ok(Self { folder: folder.to_owned(), registry: Registry::load(folder)?, _lock: lock })
+        Ok(Self { folder: folder.to_owned(), registry: Registry::load_licenses(folder)?, _lock: lock })
+    }
+
+    /// The registry, where nothing is to be changed after all.
+    pub fn into_registry(self) -> Registry {
+        self.registry
     }
 
     /// The registry as it stands.
@@ -87,7 +105,7 @@ impl Editor {
         &self.registry
     }
 
-    /// Appends a license to `licenses/<name>`, a TOML file that need not be there yet; returns its path.
+    /// Appends a license to `licenses/<name>`, a TOML or JSONL file that need not be there yet; returns its path.
     pub fn add(self, name: &str, license: &License) -> Result<PathBuf, EditError> {
         let path = self.folder.join("licenses").join(name);
         let old = match regular_file::read_to_string(&path, limit_of(&path)) {
@@ -95,45 +113,84 @@ impl Editor {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(source) => return Err(EditError::Io { path, source }),
         };
-        let blank = if old.is_some() { "\n" } else { "" };
-        let new = format!("{}{blank}{}", old.as_deref().unwrap_or_default(), license_toml(license));
-        self.write(&path, old, new, license)?;
+        let new = appended(&path, old.as_deref().unwrap_or_default(), license);
+        self.write(&path, old, new, &[license])?;
         Ok(path)
     }
 
-    /// Changes a license where it stands.
-    pub fn change(self, license: &License, change: &Change) -> Result<(), EditError> {
-        let Some((path, line)) = self.registry.place(&license.id) else { return Ok(()) };
+    /// Changes a license where it stands; returns the registry as it is then.
+    pub fn change(self, license: &License, change: &Change) -> Result<Registry, EditError> {
+        let (path, old, new) = self.draft(license, std::slice::from_ref(change))?;
+        self.write(&path, Some(old), new, &[&change.applied_to(license)])
+    }
+
+    /// Changes a license and puts `new` into the same file, both at once; returns the registry as it is then.
+    pub fn replace(self, old: &License, changes: &[Change], new: &License) -> Result<Registry, EditError> {
+        let (path, text, draft) = self.draft(old, changes)?;
+        let draft = appended(&path, &draft, new);
+        let changed = changes.iter().fold(old.clone(), |license, change| change.applied_to(&license));
+        self.write(&path, Some(text), draft, &[&changed, new])
+    }
+
+    /// The file in which a license stands, its text, and the text with the license changed.
+    fn draft(&self, license: &License, changes: &[Change]) -> Result<(PathBuf, String, String), EditError> {
+        let (path, line) =
+            self.registry.place(&license.id).ok_or_else(|| EditError::Layout { path: self.folder.clone() })?;
         let path = path.to_owned();
         let old = regular_file::read_to_string(&path, limit_of(&path))
             .map_err(|source| EditError::Io { path: path.clone(), source })?;
-        let json = path.extension().is_some_and(|extension| extension == "jsonl");
-        let new = if json { splice::json(&old, line, change) } else { splice::toml(&old, &license.id, change) };
+        let new = match is_json(&path) {
+            true => splice::json(&old, line, changes),
+            false => splice::toml(&old, &license.id, changes),
+        };
         let new = new.ok_or_else(|| EditError::Layout { path: path.clone() })?;
-        self.write(&path, Some(old), new, &change.applied_to(license))
+        Ok((path, old, new))
     }
 
-    fn write(&self, path: &Path, old: Option<String>, new: String, meant: &License) -> Result<(), EditError> {
+    fn write(&self, path: &Path, old: Option<String>, new: String, meant: &[&License]) -> Result<Registry, EditError> {
         let draft = RegistryFiles::folder(&self.folder).with_draft(path, new.clone());
-        let registry = Registry::read(&draft).map_err(EditError::WouldNotLoad)?;
-        let others = usize::from(self.registry.license(&meant.id).is_none()) + self.registry.license_count();
-        if registry.license(&meant.id).is_none_or(|found| found != meant) || registry.license_count() != others {
+        let registry = Registry::read_licenses(&draft).map_err(EditError::WouldNotLoad)?;
+        let added = meant.iter().filter(|license| self.registry.license(&license.id).is_none()).count();
+        let is_meant = |license: &&License| registry.license(&license.id).is_some_and(|found| found == *license);
+        if !meant.iter().all(is_meant) || registry.license_count() != self.registry.license_count() + added {
             return Err(EditError::Layout { path: path.to_owned() });
         }
         // A text editor knows nothing of the lock.
         if regular_file::read_to_string(path, limit_of(path)).ok() != old {
             return Err(EditError::Changed { path: path.to_owned() });
         }
-        durable_file::replace(path, new.as_bytes()).map_err(|source| EditError::Io { path: path.to_owned(), source })
+        durable_file::replace(path, new.as_bytes())
+            .map_err(|source| EditError::Io { path: path.to_owned(), source })?;
+        Ok(registry)
+    }
+}
+
+fn is_json(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "jsonl")
+}
+
+/// The text of a file with one license more.
+fn appended(path: &Path, text: &str, license: &License) -> String {
+    match is_json(path) {
+        true => format!("{text}{}", license_json(license)),
+        false if text.is_empty() => license_toml(license),
+        false => format!("{text}\n{}", license_toml(license)),
     }
 }
 
 impl Change {
-    fn applied_to(&self, license: &License) -> License {
+    /// The license as it is afterwards.
+    pub fn applied_to(&self, license: &License) -> License {
         let mut license = license.clone();
         match self {
             Self::Expires(date) => license.expires = *date,
             Self::Status(status) => license.status = *status,
+            Self::Sites(sites) => license.sites = *sites,
+            Self::Note(note) => license.particulars.note = note.clone(),
+            Self::Move { from, to, time } => {
+                license.particulars.hosts = hosts_after_move(&license, from, to);
+                license.particulars.released.hosts.insert(from.clone(), *time);
+            }
             Self::Release(None, time) => {
                 license.particulars.hosts.clear();
                 license.particulars.released.all = Some(*time);
@@ -147,9 +204,56 @@ impl Change {
     }
 }
 
+/// The hosts that are bound ahead once `to` has the place of `from`.
+pub(super) fn hosts_after_move(license: &License, from: &SiteHost, to: &SiteHost) -> Vec<SiteHost> {
+    let others = license.particulars.hosts.iter().filter(|host| *host != from && *host != to);
+    others.chain([to]).cloned().collect()
+}
+
+/// A line of an export, with its end.
+fn license_json(license: &License) -> String {
+    let mut line = serde_json::Map::new();
+    line.insert("id".into(), license.id.to_string().into());
+    if license.status != Status::Active {
+        line.insert("status".into(), license.status.as_str().into());
+    }
+    line.insert("expires".into(), license.expires.to_string().into());
+    match license.sites {
+        Sites::DEFAULT => {}
+        Sites::Limited(limit) => drop(line.insert("sites".into(), limit.get().into())),
+        Sites::Unlimited => drop(line.insert("sites".into(), "unlimited".into())),
+    }
+    if let Some(hours) = license.grace_period_hours {
+        line.insert("grace_period_hours".into(), hours.into());
+    }
+    if !license.particulars.hosts.is_empty() {
+        let hosts = license.particulars.hosts.iter().map(SiteHost::as_str).collect::<Vec<_>>();
+        line.insert("hosts".into(), hosts.into());
+    }
+    if !license.particulars.note.is_empty() {
+        line.insert("note".into(), license.particulars.note.as_str().into());
+    }
+    if let Some(id) = &license.particulars.replaces {
+        line.insert("replaces".into(), id.to_string().into());
+    }
+    let modules: serde_json::Map<_, _> = license
+        .modules
+        .iter()
+        .map(|(module, names)| {
+            let features: Vec<&str> = names.iter().map(Name::as_str).collect();
+            (module.as_str().to_owned(), features.into())
+        })
+        .collect();
+    line.insert("modules".into(), modules.into());
+    format!("{}\n", serde_json::Value::Object(line))
+}
+
 fn license_toml(license: &License) -> String {
     let mut table = Table::new();
     table["id"] = value(license.id.to_string());
+    if license.status != Status::Active {
+        table["status"] = value(license.status.as_str());
+    }
     table["expires"] = date_value(license.expires);
     match license.sites {
         Sites::DEFAULT => {}
@@ -164,6 +268,9 @@ fn license_toml(license: &License) -> String {
     }
     if !license.particulars.note.is_empty() {
         table["note"] = value(&license.particulars.note);
+    }
+    if let Some(id) = &license.particulars.replaces {
+        table["replaces"] = value(id.to_string());
     }
     let features = |features: &[Name]| value(features.iter().map(Name::as_str).collect::<Array>());
     let modules = license.modules.iter().map(|(module, names)| (module.as_str(), features(names)));
@@ -199,7 +306,7 @@ mod tests {
             Self(folder)
         }
 
-        fn change(&self, change: &Change) -> Result<(), EditError> {
+        fn change(&self, change: &Change) -> Result<Registry, EditError> {
             let editor = Editor::open(self.0.path()).unwrap();
             let license = editor.registry().license(&ID.parse().unwrap()).unwrap().clone();
             editor.change(&license, change)
@@ -218,7 +325,20 @@ mod tests {
             Change::Status(Status::Revoked),
             Change::Release(Some(host), "2026-11-20T10:17:03.123Z".parse().unwrap()),
             Change::Release(None, "2026-11-20T10:17:03Z".parse().unwrap()),
+            Change::Sites(Sites::Unlimited),
+            Change::Sites(Sites::Limited(std::num::NonZeroU32::new(9).unwrap())),
+            Change::Note("two\nlines, \"quoted\" \\ 🦀".into()),
+            Change::Move {
+                from: "b.com".parse().unwrap(),
+                to: "d.com".parse().unwrap(),
+                time: "2026-11-20T10:17:03.123Z".parse().unwrap(),
+            },
         ] {
+            let json = Instance::new("a.jsonl", &sample_line());
+            let before = Registry::load_licenses(json.0.path()).unwrap().license(&ID.parse().unwrap()).unwrap().clone();
+            json.change(&change).unwrap();
+            let after = Registry::load_licenses(json.0.path()).unwrap();
+            assert_eq!(*after.license(&ID.parse().unwrap()).unwrap(), change.applied_to(&before), "{change:?}");
             let instance = Instance::new("a.toml", &sample());
             let before = Registry::load(instance.0.path()).unwrap();
             instance.change(&change).unwrap();
@@ -253,6 +373,42 @@ mod tests {
         assert_eq!(Registry::load(instance.0.path()).unwrap().license_count(), 4);
     }
 
+    fn sample_line() -> String {
+        format!(
+            "{{\"id\":\"{ID}\",\"expires\":\"2027-12-31\",\"sites\":3,\"hosts\":[\"a.com\",\"b.com\"],\"modules\":{{\"a\":[]}}}}\n"
+        )
+    }
+
+    #[test]
+    fn a_license_is_replaced_by_another_in_the_same_file_at_once() {
+        for (name, text) in [("a.toml", sample()), ("a.jsonl", sample_line())] {
+            let instance = Instance::new(name, &text);
+            let editor = Editor::open(instance.0.path()).unwrap();
+            let old = editor.registry().license(&ID.parse().unwrap()).unwrap().clone();
+            let mut new = old.clone();
+            new.id = LicenseId::from_bytes([7; 32]);
+            new.particulars.replaces = Some(old.id);
+            new.status = Status::Suspended;
+            let registry =
+                editor.replace(&old, &[Change::Status(Status::Revoked), Change::Note("gone".into())], &new).unwrap();
+            let loaded = Registry::load(instance.0.path()).unwrap();
+            for registry in [registry, loaded] {
+                assert_eq!(registry.license(&new.id), Some(&new), "{name}");
+                let old = registry.license(&old.id).unwrap();
+                assert_eq!((old.status, old.particulars.note.as_str()), (Status::Revoked, "gone"), "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_mistake_in_a_plugin_entry_keeps_no_license_from_being_changed() {
+        let instance = Instance::new("a.toml", &sample());
+        fs::write(instance.0.path().join("plugins/acme.toml"), "modul = 'x'\n").unwrap();
+        instance.change(&Change::Status(Status::Revoked)).unwrap();
+        fs::write(instance.0.path().join("licenses/b.toml"), "x = 1\n").unwrap();
+        assert!(matches!(Editor::open(instance.0.path()), Err(EditError::Registry(RegistryError::Complaints(_)))));
+    }
+
     #[test]
     fn nothing_is_written_where_the_registry_would_not_load() {
         let instance = Instance::new("a.toml", &sample());
@@ -271,7 +427,7 @@ mod tests {
         let license = editor.registry().license(&ID.parse().unwrap()).unwrap().clone();
         let path = instance.0.path().join("licenses/a.toml");
         let (old, new) = (sample() + "# theirs, before it was read\n", sample());
-        assert!(matches!(editor.write(&path, Some(old), new, &license), Err(EditError::Changed { .. })));
+        assert!(matches!(editor.write(&path, Some(old), new, &[&license]), Err(EditError::Changed { .. })));
     }
 
     #[test]

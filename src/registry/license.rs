@@ -18,7 +18,7 @@ use super::reader::Reader;
 pub const MAX_GRACE_PERIOD_HOURS: u16 = 8_760;
 
 const FIELDS: &[&str] =
-    &["id", "status", "expires", "modules", "sites", "grace_period_hours", "note", "hosts", "released"];
+    &["id", "status", "expires", "modules", "sites", "grace_period_hours", "note", "hosts", "released", "replaces"];
 
 /// What the table says, if nothing is wrong with it; the reader has the complaints.
 pub fn license(reader: &mut Reader<'_>, table: &Table<'_>, notes: Notes) -> Option<License> {
@@ -43,6 +43,7 @@ pub fn license(reader: &mut Reader<'_>, table: &Table<'_>, notes: Notes) -> Opti
             hosts: hosts(reader, table, sites),
             released: released(reader, table),
             note: note.filter(|_| notes == Notes::Kept).map(str::to_owned).unwrap_or_default(),
+            replaces: replaces(reader, table).filter(|_| notes == Notes::Kept),
         }
         .into(),
     };
@@ -57,6 +58,12 @@ fn id(reader: &mut Reader<'_>, table: &Table<'_>) -> Option<LicenseId> {
         return None;
     }
     reader.parse(at, "id", text)
+}
+
+/// Nothing is decided by it: it tells a person whence a license comes.
+fn replaces(reader: &mut Reader<'_>, table: &Table<'_>) -> Option<LicenseId> {
+    let (at, text) = reader.string(table, "replaces")?;
+    reader.parse(at, "replaces", text)
 }
 
 fn status(reader: &mut Reader<'_>, table: &Table<'_>) -> Option<Status> {

@@ -79,6 +79,13 @@ impl Licenses {
         (&self.files[place.file as usize], place.line as usize)
     }
 
+    /// The numbers of all licenses, in the order in which they stand in the files.
+    pub fn in_order(&self) -> Vec<usize> {
+        let mut numbers: Vec<usize> = (0..self.len()).collect();
+        numbers.sort_unstable_by_key(|number| self.places[*number]);
+        numbers
+    }
+
     /// All licenses, in the order of their ids.
     pub fn iter(&self) -> impl Iterator<Item = &License> {
         self.held.iter().map(|held| &held.0)

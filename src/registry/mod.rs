@@ -89,7 +89,20 @@ impl Registry {
         Self::read(&RegistryFiles::folder(folder))
     }
 
-    /// The same, for a server: nothing is decided by a note, and a million of them take 64 MB.
+    /// Reads the licenses alone, or tells everything that is wrong in them: a mistake in a plugin entry must not keep a
+    /// license from being withdrawn.
+    pub fn load_licenses(folder: &Path) -> Result<Self, RegistryError> {
+        Self::read_licenses(&RegistryFiles::folder(folder))
+    }
+
+    /// The same of what `files` gives.
+    fn read_licenses(files: &RegistryFiles) -> Result<Self, RegistryError> {
+        let (licenses, complaints) = Licenses::load(files, Notes::Kept)?;
+        let plugins = HashMap::default();
+        if complaints.is_empty() { Ok(Self { plugins, licenses }) } else { Err(RegistryError::Complaints(complaints)) }
+    }
+
+    /// Reads the whole folder for a server: nothing is decided by a note, and a million of them take 64 MB.
     pub fn load_without_notes(folder: &Path) -> Result<Self, RegistryError> {
         Self::read_with(&RegistryFiles::folder(folder), Notes::Skipped)
     }
@@ -152,6 +165,11 @@ impl Registry {
     /// All licenses, in the order of their ids.
     pub fn licenses(&self) -> impl Iterator<Item = &License> {
         self.licenses.iter()
+    }
+
+    /// All licenses, in the order in which they stand in the files.
+    pub fn licenses_in_order(&self) -> impl Iterator<Item = &License> {
+        self.licenses.in_order().into_iter().map(|number| self.licenses.get(number))
     }
 
     /// How many plugins there are.

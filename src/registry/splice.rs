@@ -4,6 +4,7 @@
 
 use chrono::{DateTime, SecondsFormat, Utc};
 
+use crate::model::license::Sites;
 use crate::model::license_key::LicenseId;
 use crate::model::site_host::SiteHost;
 
@@ -11,18 +12,18 @@ use super::document::{self, Field, Table, Value};
 use super::edit::Change;
 
 /// The text of an export with the license in that line changed; `None` where there is no license.
-pub fn json(text: &str, line: usize, change: &Change) -> Option<String> {
+pub fn json(text: &str, line: usize, changes: &[Change]) -> Option<String> {
     let start = text.split_inclusive('\n').take(line - 1).map(str::len).sum();
     let (before, rest) = text.split_at(start);
     let node = document::from_json(rest.lines().next()?).ok()?;
     let Value::Table(table) = &node.value else { return None };
     let mut splice = Splice { text: rest, json: true, pieces: vec![] };
-    splice.change(table, change);
+    changes.iter().for_each(|change| splice.change(table, change));
     Some(format!("{before}{}", splice.finish()))
 }
 
 /// The text of a TOML file with that license changed; `None` where it is not in it.
-pub fn toml(text: &str, id: &LicenseId, change: &Change) -> Option<String> {
+pub fn toml(text: &str, id: &LicenseId, changes: &[Change]) -> Option<String> {
     let document = document::from_toml(text).ok()?;
     let Value::Array(licenses) = &document.fields.get("license")?.node.value else { return None };
     let is_meant = |table: &&Table<'_>| {
@@ -35,7 +36,7 @@ pub fn toml(text: &str, id: &LicenseId, change: &Change) -> Option<String> {
         licenses.iter().filter_map(|node| if let Value::Table(table) = &node.value { Some(table) } else { None });
     let table = tables.into_iter().find(is_meant)?;
     let mut splice = Splice { text, json: false, pieces: vec![] };
-    splice.change(table, change);
+    changes.iter().for_each(|change| splice.change(table, change));
     Some(splice.finish())
 }
 
@@ -52,6 +53,13 @@ impl Splice<'_> {
             Change::Expires(date) if self.json => self.set(license, "expires", format!("\"{date}\"")),
             Change::Expires(date) => self.set(license, "expires", date.to_string()),
             Change::Status(status) => self.set(license, "status", format!("\"{}\"", status.as_str())),
+            Change::Sites(Sites::Limited(limit)) => self.set(license, "sites", limit.to_string()),
+            Change::Sites(Sites::Unlimited) => self.set(license, "sites", "\"unlimited\"".to_owned()),
+            Change::Note(note) => self.set(license, "note", self.text_literal(note)),
+            Change::Move { from, to, time } => {
+                self.release(license, from.as_str(), *time);
+                self.move_bound_ahead(license, from, to);
+            }
             Change::Release(host, time) => {
                 let host = host.as_ref().map(SiteHost::as_str);
                 self.release(license, host.unwrap_or("*"), *time);
@@ -88,6 +96,27 @@ impl Splice<'_> {
                 self.pieces.push((place..place, table));
             }
         }
+    }
+
+    /// A text as the file spells it.
+    fn text_literal(&self, text: &str) -> String {
+        if self.json { serde_json::Value::from(text).to_string() } else { toml_edit::Value::from(text).to_string() }
+    }
+
+    /// Binds `to` ahead, and no longer `from`; the others keep their order.
+    fn move_bound_ahead(&mut self, license: &Table<'_>, from: &SiteHost, to: &SiteHost) {
+        let items = match license.fields.get("hosts").map(|field| &field.node.value) {
+            Some(Value::Array(items)) => &items[..],
+            _ => &[],
+        };
+        let bound = items.iter().filter_map(|item| match &item.value {
+            Value::String(host) => Some(host.as_ref()),
+            _ => None,
+        });
+        let others = bound.filter(|host| ![from.as_str(), to.as_str()].contains(host));
+        let hosts: Vec<_> = others.chain([to.as_str()]).map(|host| format!("\"{host}\"")).collect();
+        let separator = if self.json { "," } else { ", " };
+        self.set(license, "hosts", format!("[{}]", hosts.join(separator)));
     }
 
     /// Takes a host, or all of them, out of those that are bound ahead.
@@ -163,8 +192,12 @@ pub(super) mod tests {
     /// The text with the license [`ID`] changed, by the kind of file.
     fn changed(name: &str, text: &str, change: &Change) -> String {
         let line = text.lines().position(|line| line.contains(ID)).unwrap() + 1;
-        if name.ends_with(".jsonl") { json(text, line, change) } else { toml(text, &ID.parse().unwrap(), change) }
-            .unwrap()
+        if name.ends_with(".jsonl") {
+            json(text, line, std::slice::from_ref(change))
+        } else {
+            toml(text, &ID.parse().unwrap(), std::slice::from_ref(change))
+        }
+        .unwrap()
     }
 
     fn expires() -> Change {

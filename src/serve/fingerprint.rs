@@ -28,6 +28,27 @@ pub struct Fingerprint {
     pub folders: Vec<PathBuf>,
 }
 
+/// A folder, and what the files in it look like: a server that read them then has them in force.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FilesSeen {
+    /// The folder, without symbolic links.
+    pub path: PathBuf,
+    /// Another one where anything changed. Programs of one version agree on it.
+    pub fingerprint: String,
+}
+
+impl FilesSeen {
+    /// Looks at everything at and below `folder` now.
+    pub fn of(folder: &Path) -> Self {
+        Self::new(folder, Fingerprint::of(&[folder.to_owned()]).value)
+    }
+
+    pub(super) fn new(folder: &Path, value: u64) -> Self {
+        let path = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+        Self { path, fingerprint: format!("{value:016x}") }
+    }
+}
+
 impl Fingerprint {
     /// Looks at everything at and below `paths`, following symbolic links.
     pub fn of(paths: &[PathBuf]) -> Self {

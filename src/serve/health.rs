@@ -1,5 +1,6 @@
 //! Health: `/healthz` says the process answers, `/readyz` says what state each part is in and since when.
 
+use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 use chrono::{DateTime, SecondsFormat, Utc};
@@ -42,6 +43,12 @@ struct Condition {
     since: DateTime<Utc>,
     #[serde(skip_serializing_if = "Option::is_none")]
     detail: Option<String>,
+    /// The folder that it is read from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    files: Option<PathBuf>,
+    /// What that folder looked like when what is in force was read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    in_force: Option<String>,
 }
 
 fn seconds<S: Serializer>(time: &DateTime<Utc>, serializer: S) -> Result<S::Ok, S::Error> {
@@ -79,7 +86,7 @@ pub struct Health(Mutex<Parts>);
 impl Health {
     /// Everything is well as of `now`; TLS is a part where it is spoken.
     pub fn new(tls: bool, now: DateTime<Utc>) -> Self {
-        let well = || Condition { state: State::Ok, since: now, detail: None };
+        let well = || Condition { state: State::Ok, since: now, detail: None, files: None, in_force: None };
         let tls = tls.then(well);
         Self(Mutex::new(Parts { catalog: well(), key: well(), registry: well(), store: well(), tls }))
     }
@@ -101,9 +108,16 @@ impl Health {
         let news = condition.state != state || condition.detail != detail;
         if news {
             let since = if condition.state == state { condition.since } else { since };
-            *condition = Condition { state, since, detail };
+            *condition = Condition { state, since, detail, ..condition.clone() };
         }
         news
+    }
+
+    /// Notes from which files the registry in force was read; a command can wait for its change.
+    pub(super) fn note_registry(&self, folder: PathBuf, in_force: Option<String>) {
+        let mut parts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        parts.registry.files = Some(folder);
+        parts.registry.in_force = in_force;
     }
 
     /// The state of every part.

@@ -70,6 +70,7 @@ use crate::config::{LocalHosts, ServeConfig};
 use crate::model::error_chain::ErrorChain;
 use crate::store::{Bindings, StoreError};
 
+pub use self::fingerprint::FilesSeen;
 pub use self::loading::load;
 pub use self::part_files::LoadError;
 
@@ -133,6 +134,7 @@ impl Server {
             "loaded"
         );
         let health = Health::new(tls.is_some(), Utc::now());
+        files.iter().for_each(|file| file.tell(&health));
         let acceptor = tls.as_ref().map(Tls::acceptor).transpose().map_err(io::Error::other)?;
         if let Some(fault) = fault {
             health.note(Part::Catalog, State::Failing, Some(ErrorChain(&fault).first_line()), Utc::now());

@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use chrono::Utc;
 
 use super::Service;
-use super::fingerprint::Fingerprint;
+use super::fingerprint::{FilesSeen, Fingerprint};
 use super::gate::Snapshot;
-use super::health::{Part, State};
+use super::health::{Health, Part, State};
 use super::label::{Counters, Label};
 use super::priority::Stints;
 use super::signer::{KeyError, SigningKey};
@@ -148,6 +148,7 @@ impl PartFiles {
             Ok(()) => {
                 self.loaded = true;
                 service.health.note(self.part, State::Ok, None, Utc::now());
+                self.tell(&service.health);
                 tracing::info!(part, milliseconds = started.elapsed().as_millis(), "reloaded");
             }
             Err(error) => {
@@ -160,6 +161,15 @@ impl PartFiles {
                     tracing::warn!(part, %error, "not reloaded; {left}");
                 }
             }
+        }
+    }
+
+    /// Tells which files of the registry are in force.
+    pub(super) fn tell(&self, health: &Health) {
+        if let (Part::Registry, Some(folder)) = (self.part, self.paths.first()) {
+            // Files that were not at rest are read once more.
+            let FilesSeen { path, fingerprint } = FilesSeen::new(folder, self.read.unwrap_or_default());
+            health.note_registry(path, self.read.map(|_| fingerprint));
         }
     }
 

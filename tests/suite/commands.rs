@@ -299,6 +299,105 @@ fn what_is_no_address_network_date_or_time_is_told_with_an_example() {
 }
 
 #[test]
+fn a_change_that_is_waited_for_is_in_force_when_the_command_returns() {
+    let instance = Instance::new();
+    let server = Server::start(&instance);
+    let admin = server.admin.to_string();
+    let run = |arguments: &[&str]| {
+        let waiting = ["--wait", "--admin-listen", &admin, "--json"];
+        serde_json::from_str::<Value>(&succeeds(&instance, &[arguments, &waiting].concat())).unwrap()
+    };
+    let issued = run(&["license", "issue", "--module", "forms", "--expires", "+1y"]);
+    let text = |name: &str| issued[name].as_str().unwrap().to_owned();
+    let license = License { key: text("license_key"), id: text("id") };
+    let code = |license: &License, site: &str| server.validate(license, site).code();
+    for _ in 0..3 {
+        assert_eq!(code(&license, "a.com"), "ok");
+        let suspended = run(&["license", "suspend", &license.id]);
+        assert_eq!((&suspended["in_force"], &suspended["license"]["status"]), (&true.into(), &"suspended".into()));
+        assert_eq!(code(&license, "a.com"), "suspended");
+        run(&["license", "resume", &license.id]);
+    }
+    run(&["license", "move", &license.id, "--from", "a.com", "--to", "b.com"]);
+    assert_eq!(code(&license, "a.com"), "bound_elsewhere");
+    assert_eq!(server.validate(&license, "a.com").json()["bound_domain"], "b.com");
+    run(&["license", "sites", &license.id, "2"]);
+    assert_eq!([code(&license, "a.com"), code(&license, "b.com")], ["ok", "ok"]);
+    let rekeyed = run(&["license", "rekey", &license.id]);
+    let text = |name: &str| rekeyed[name].as_str().unwrap().to_owned();
+    let new = License { key: text("license_key"), id: text("id") };
+    assert_eq!(text("replaces"), license.id);
+    assert_eq!(
+        [code(&license, "a.com"), code(&new, "c.com"), code(&new, "a.com"), code(&new, "b.com")],
+        ["revoked", "ok", "ok", "bound_elsewhere"]
+    );
+    let shown = |license: &License| succeeds(&instance, &["license", "show", &license.id]);
+    assert!(shown(&new).contains(&format!("\nreplaces     {}\n", &license.id[..12])), "{}", shown(&new));
+    assert!(shown(&license).contains(&format!("\nreplaced by  {}\n", &new.id[..12])), "{}", shown(&license));
+}
+
+#[test]
+fn a_change_that_no_server_takes_over_is_told_and_written_all_the_same() {
+    let license = License::new();
+    let instance = Instance::with_licenses(&[license.toml("")]);
+    let server = Server::start(&instance);
+    let other = Instance::new();
+    let elsewhere = Server::start(&other);
+    let waits = |verb: &str, admin: &str| {
+        fails(&instance, &["license", verb, &license.id, "--wait=1", "--admin-listen", admin])
+    };
+    let (exit, error) = waits("suspend", &elsewhere.admin.to_string());
+    assert!(exit == 4 && error.contains("serves another registry: "), "{error}");
+    assert!(error.contains("\nhint: the change is written, "), "{error}");
+    let (exit, error) = waits("resume", &server.address.to_string());
+    assert!(exit == 4 && error.contains("does not tell which registry"), "{error}");
+    let gone = elsewhere.admin.to_string();
+    elsewhere.stop();
+    let (exit, error) = waits("suspend", &gone);
+    assert!(exit == 4 && error.starts_with(&format!("error: no server answers on {gone}: ")), "{error}");
+    let (exit, error) = waits("resume", "off");
+    assert!(exit == 2 && error.contains("admin listener is off"), "{error}");
+    instance.write("registry/plugins/acme-maps.toml", "modul = \"maps\"\n");
+    let (exit, error) = waits("revoke", &server.admin.to_string());
+    assert!(
+        exit == 4 && error.contains("has not taken the change over within 1 s: ") && error.contains("modul"),
+        "{error}"
+    );
+    assert!(error.starts_with("warning: the server takes no change of the registry over until"), "{error}");
+    assert!(succeeds(&instance, &["license", "show", &license.id]).contains("\nstatus       revoked\n"));
+}
+
+#[test]
+fn a_list_on_a_terminal_of_80_columns_is_no_wider() {
+    let license = License::new();
+    let instance = Instance::with_licenses(&[license.toml(&format!("note = \"{}\"", "a long note ".repeat(20)))]);
+    let plain = succeeds(&instance, &["license", "list"]);
+    assert!(plain.lines().any(|line| line.len() > 200), "all of it where nobody looks");
+    let program = countersign(&instance);
+    // A terminal of 24 lines of 80 characters, of which the program is the only user.
+    let script = "import fcntl, os, pty, struct, sys, termios\n\
+        pid, terminal = pty.fork()\n\
+        if pid == 0:\n    \
+            fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack('HHHH', 24, 80, 0, 0))\n    \
+            os.execv(sys.argv[1], sys.argv[1:])\n\
+        text = b''\n\
+        while True:\n    \
+            try: piece = os.read(terminal, 4096)\n    \
+            except OSError: break\n    \
+            if not piece: break\n    \
+            text += piece\n\
+        os.waitpid(pid, 0)\n\
+        sys.stdout.buffer.write(text)\n";
+    let mut python = Command::new("python3");
+    python.args(["-c", script]).arg(program.get_program()).args(program.get_args()).args(["license", "list"]);
+    let output = python.output().unwrap();
+    let shown = String::from_utf8(output.stdout).unwrap();
+    let lines: Vec<&str> = shown.lines().collect();
+    assert_eq!(lines.len(), 2, "{shown}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(lines.iter().all(|line| line.chars().count() <= 80) && lines[1].ends_with('…'), "{shown}");
+}
+
+#[test]
 fn a_variable_that_is_no_setting_is_warned_of_and_its_value_is_not_shown() {
     let instance = Instance::new();
     let output =

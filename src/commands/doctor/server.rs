@@ -7,22 +7,16 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
-use http_body_util::{BodyExt as _, Empty, Limited};
-use hyper::body::Bytes;
-use hyper_util::rt::TokioIo;
 use serde::Deserialize;
-use tokio::net::TcpStream;
 
 use super::{Finding, broken, ok, warning};
+use crate::commands::running_server;
 use crate::config::AdminListen;
 use crate::model::printable::Printable;
 use crate::store;
 
 /// How long the server may take to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
-
-/// More than any answer of `/readyz`, in bytes.
-const MAX_ANSWER: usize = 256 << 10;
 
 const ADDRESS: &str = "name its admin listener with --admin-listen or in countersign.toml";
 
@@ -82,23 +76,6 @@ fn said(address: SocketAddr, Readiness { ready, parts }: Readiness) -> Vec<Findi
 }
 
 fn ask(address: SocketAddr) -> Result<Readiness, String> {
-    let runtime =
-        tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| error.to_string())?;
-    let answer = runtime.block_on(async { tokio::time::timeout(PATIENCE, get(address)).await });
-    let body = answer.map_err(|_| format!("not within {} seconds", PATIENCE.as_secs()))??;
+    let body = running_server::ask(address, PATIENCE)?;
     serde_json::from_slice(&body).map_err(|_| "what answers there is no countersign".to_owned())
-}
-
-async fn get(address: SocketAddr) -> Result<Bytes, String> {
-    let told = |error: &dyn std::fmt::Display| error.to_string();
-    let stream = TcpStream::connect(address).await.map_err(|error| told(&error))?;
-    let (mut sender, connection) =
-        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(|error| told(&error))?;
-    let driver = tokio::spawn(connection);
-    let request = hyper::Request::get("/readyz").header("Host", address.to_string());
-    let request = request.body(Empty::<Bytes>::new()).map_err(|error| told(&error))?;
-    let response = sender.send_request(request).await.map_err(|error| told(&error))?;
-    let body = Limited::new(response.into_body(), MAX_ANSWER).collect().await.map_err(|error| told(&error))?;
-    driver.abort();
-    Ok(body.to_bytes())
 }

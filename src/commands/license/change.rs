@@ -2,43 +2,59 @@
 
 use std::path::Path;
 
-use chrono::NaiveDate;
+use chrono::{NaiveDate, Utc};
 
 use crate::commands::Failure;
 use crate::model::license::{License, Status};
+use crate::registry::Registry;
 use crate::registry::edit::{Change, Editor};
 
+use super::expires::Expires;
+use super::not_edited;
 use super::selector::LicenseArg;
-use super::{not_edited, parse_day};
+use super::told::Told;
 
 /// What `renew` takes.
 #[derive(clap::Args, Debug)]
 pub struct RenewArgs {
     #[command(flatten)]
     license: LicenseArg,
-    /// Its new last day, in UTC
-    #[arg(long, value_name = "YYYY-MM-DD", value_parser = parse_day)]
-    expires: NaiveDate,
+    /// Its new last day, in UTC: a date, a period such as +1y, which begins when the license ends, or never
+    #[arg(long, value_name = "DATE|+1y|+30d|never")]
+    expires: Expires,
+    #[command(flatten)]
+    pub told: Told,
 }
 
-/// Sets another last day; a revoked license stays what it is.
-pub fn renew(args: &RenewArgs, registry: &Path, today: NaiveDate) -> Result<String, Failure> {
-    if args.expires < today {
-        return Err(
-            Failure::usage(format!("{} is past", args.expires)).hint("use suspend or revoke to withdraw a license")
-        );
-    }
+/// What a verb takes that needs no more than a license.
+#[derive(clap::Args, Debug)]
+pub struct OneArgs {
+    #[command(flatten)]
+    license: LicenseArg,
+    #[command(flatten)]
+    pub told: Told,
+}
+
+/// Sets another last day; a revoked license stays what it is. A period counts from the last day where that is ahead, so that
+/// nobody loses days by renewing early.
+pub fn renew(args: &RenewArgs, registry: &Path, today: NaiveDate) -> Result<Done, Failure> {
     change(&args.license, registry, |license| {
         refuse_revoked(license)?;
-        let change = Change::Expires(args.expires);
+        let expires = args.expires.from(license.expires.max(today));
+        if expires < today {
+            return Err(
+                Failure::usage(format!("{expires} is past")).hint("use suspend or revoke to withdraw a license")
+            );
+        }
+        let change = Change::Expires(expires);
         let still = if license.status == Status::Suspended { ", and still suspended" } else { "" };
-        Ok(decided(license.expires != args.expires, change, format!("set to expire on {}{still}", args.expires)))
+        Ok(decided(license.expires != expires, change, format!("set to expire on {expires}{still}")))
     })
 }
 
 /// Withdraws a license until it is resumed.
-pub fn suspend(license: &LicenseArg, registry: &Path) -> Result<String, Failure> {
-    change(license, registry, |license| {
+pub fn suspend(args: &OneArgs, registry: &Path) -> Result<Done, Failure> {
+    change(&args.license, registry, |license| {
         refuse_revoked(license)?;
         let news = license.status != Status::Suspended;
         Ok(decided(news, Change::Status(Status::Suspended), "suspended".into()))
@@ -46,16 +62,16 @@ pub fn suspend(license: &LicenseArg, registry: &Path) -> Result<String, Failure>
 }
 
 /// Puts a suspended license back in use.
-pub fn resume(license: &LicenseArg, registry: &Path) -> Result<String, Failure> {
-    change(license, registry, |license| {
+pub fn resume(args: &OneArgs, registry: &Path) -> Result<Done, Failure> {
+    change(&args.license, registry, |license| {
         refuse_revoked(license)?;
         Ok(decided(license.status != Status::Active, Change::Status(Status::Active), "active".into()))
     })
 }
 
 /// Withdraws a license for good.
-pub fn revoke(license: &LicenseArg, registry: &Path) -> Result<String, Failure> {
-    change(license, registry, |license| {
+pub fn revoke(args: &OneArgs, registry: &Path) -> Result<Done, Failure> {
+    change(&args.license, registry, |license| {
         let news = license.status != Status::Revoked;
         Ok(decided(news, Change::Status(Status::Revoked), "revoked".into()))
     })
@@ -67,7 +83,36 @@ pub(super) struct Decision {
     pub outcome: String,
 }
 
-fn decided(news: bool, change: Change, state: String) -> Decision {
+/// What is true now.
+pub struct Done {
+    /// Whether anything was written.
+    pub changed: bool,
+    /// A sentence about it.
+    pub message: String,
+    /// What else a person has to know.
+    pub notes: Vec<String>,
+    /// The license as it is now.
+    pub license: License,
+    /// The registry as it is now.
+    pub registry: Registry,
+    /// The day on which it was asked for.
+    pub today: NaiveDate,
+}
+
+impl Done {
+    /// The same with these notes.
+    pub fn with_notes(self, notes: Vec<String>) -> Self {
+        Self { notes, ..self }
+    }
+
+    /// All of it, a line each.
+    pub fn text(&self) -> String {
+        let notes: String = self.notes.iter().map(|note| format!("note: {note}\n")).collect();
+        format!("{}\n{notes}", self.message)
+    }
+}
+
+pub(super) fn decided(news: bool, change: Change, state: String) -> Decision {
     let word = if news { "now" } else { "already" };
     Decision { change: news.then_some(change), outcome: format!(" is {word} {state}") }
 }
@@ -77,18 +122,21 @@ pub(super) fn change(
     wanted: &LicenseArg,
     registry: &Path,
     decide: impl FnOnce(&License) -> Result<Decision, Failure>,
-) -> Result<String, Failure> {
+) -> Result<Done, Failure> {
     let editor = Editor::open(registry).map_err(not_edited)?;
-    let license = wanted.find(editor.registry())?.clone();
-    let tag = license.id.log_tag();
-    let Decision { change, outcome } = decide(&license)?;
-    if let Some(change) = change {
-        editor.change(&license, &change).map_err(not_edited)?;
-    }
-    Ok(format!("License {tag}{outcome}.\n"))
+    let before = wanted.find(editor.registry())?.clone();
+    let Decision { change, outcome } = decide(&before)?;
+    let changed = change.is_some();
+    let registry = match &change {
+        Some(change) => editor.change(&before, change).map_err(not_edited)?,
+        None => editor.into_registry(),
+    };
+    let message = format!("License {}{outcome}.", before.id.log_tag());
+    let license = change.map_or_else(|| before.clone(), |change| change.applied_to(&before));
+    Ok(Done { changed, message, notes: Vec::new(), license, registry, today: Utc::now().date_naive() })
 }
 
-fn refuse_revoked(license: &License) -> Result<(), Failure> {
+pub(super) fn refuse_revoked(license: &License) -> Result<(), Failure> {
     if license.status != Status::Revoked {
         return Ok(());
     }
@@ -102,9 +150,9 @@ mod tests {
     use super::super::testing::{Instance, parse, today};
     use super::*;
 
-    fn outcome(result: Result<String, Failure>) -> String {
+    fn outcome(result: Result<Done, Failure>) -> String {
         let tags = [1, 2].map(|number| Instance::key(number).id().log_tag());
-        let text = result.unwrap_or_else(|failure| format!("{:?}: {}", failure.exit, failure.error));
+        let text = result.map_or_else(|failure| format!("{:?}: {}", failure.exit, failure.error), |done| done.text());
         text.replace(&tags[0], "first").replace(&tags[1], "second")
     }
 
@@ -124,6 +172,10 @@ mod tests {
         assert_eq!(resume(), "License first is now active.\n");
         assert_eq!(renew("2028-12-31"), "License first is already set to expire on 2028-12-31.\n");
         assert_eq!(renew("2026-11-19"), "Usage: 2026-11-19 is past");
+        assert_eq!(renew("+1y"), "License first is now set to expire on 2029-12-31.\n", "from its last day on");
+        assert_eq!(renew("never"), "License first is now set to expire on 9999-12-31.\n");
+        assert_eq!(renew("+30d"), "License first is already set to expire on 9999-12-31.\n");
+        assert_eq!(renew("2028-12-31"), "License first is now set to expire on 2028-12-31.\n");
         assert_eq!(revoke(), "License first is now revoked.\n");
         assert_eq!(revoke(), "License first is already revoked.\n");
         let refused = "Input: license first is revoked, which is for good";

@@ -9,7 +9,9 @@ use std::sync::Arc;
 use chrono::{DateTime, NaiveDate, Utc};
 use serde::Serialize;
 
+use crate::build::counted;
 use crate::commands::{Exit, Failure, output};
+use crate::config::Config;
 use crate::model::did_you_mean::did_you_mean;
 use crate::model::license::{License, Modules, ParticularsHeld, Sites, Status};
 use crate::model::license_key::LicenseKey;
@@ -19,7 +21,9 @@ use crate::model::site_host::{SiteHost, SiteHostError};
 use crate::registry::edit::Editor;
 use crate::registry::{RegistryFiles, plugins};
 
-use super::{not_edited, parse_day};
+use super::expires::Expires;
+use super::not_edited;
+use super::told::Told;
 
 /// What `issue` takes.
 #[derive(clap::Args, Debug)]
@@ -27,9 +31,12 @@ pub struct Args {
     /// A module it covers, with its features; may be repeated
     #[arg(long = "module", value_name = "MODULE[=FEATURE,...]", required = true)]
     modules: Vec<ModuleArg>,
-    /// Its last day, in UTC
-    #[arg(long, value_name = "YYYY-MM-DD", value_parser = parse_day)]
-    expires: NaiveDate,
+    /// Take modules that no plugin of the registry has
+    #[arg(long)]
+    any_module: bool,
+    /// Its last day, in UTC: a date, a period from today on such as +1y or +30d, or never
+    #[arg(long, value_name = "DATE|+1y|+30d|never")]
+    expires: Expires,
     /// How many sites may use it at once, or 'unlimited' [default: 1]
     #[arg(long, value_name = "N", value_parser = parse_sites)]
     sites: Option<Sites>,
@@ -42,12 +49,11 @@ pub struct Args {
     /// For your own use
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     note: String,
-    /// The TOML file in registry/licenses/ to add it to
+    /// The .toml or .jsonl file in registry/licenses/ to add it to
     #[arg(long, value_name = "FILE", default_value = "licenses.toml")]
     file: PathBuf,
-    /// Print one JSON document
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    told: Told,
 }
 
 #[derive(Clone, Debug)]
@@ -66,7 +72,7 @@ impl FromStr for ModuleArg {
     }
 }
 
-fn parse_sites(text: &str) -> Result<Sites, &'static str> {
+pub fn parse_sites(text: &str) -> Result<Sites, &'static str> {
     match text {
         "unlimited" => Ok(Sites::Unlimited),
         number => {
@@ -88,20 +94,37 @@ struct Issued<'a> {
 }
 
 /// Writes the license, then shows the key.
-pub fn run(args: &Args, registry: &Path, now: DateTime<Utc>) -> Result<Exit, Failure> {
+pub fn run(args: &Args, config: &Config, now: DateTime<Utc>) -> Result<Exit, Failure> {
+    let registry = &config.paths.registry;
+    refuse_keys(args)?;
+    if let Some(warning) = check_modules(args, registry)? {
+        eprintln!("warning: {}", Printable(&warning));
+    }
     let (key, file) = issue(args, registry, now.date_naive())?;
-    strange_modules(args, registry).iter().for_each(|warning| eprintln!("warning: {}", Printable(warning)));
     let tag = key.id().log_tag();
-    let text = if args.json {
+    let text = if args.told.json {
         output::json(&Issued { license_key: key.reveal(), id: key.id().to_string(), file: &file })?
     } else {
         format!("{}\n", key.reveal())
     };
-    hand_over(&mut io::stdout().lock(), &text, &tag)?;
-    if !args.json {
+    hand_over_key(&text, &tag)?;
+    if !args.told.json {
         eprintln!("License {tag} is in {}. Its key is shown only now and stored nowhere.", Printable(file.display()));
     }
+    args.told.wait(config)?;
     Ok(Exit::Done)
+}
+
+/// Shows a key, which is nowhere else.
+pub fn hand_over_key(text: &str, tag: &str) -> Result<(), Failure> {
+    hand_over(&mut io::stdout().lock(), text, tag)
+}
+
+/// A key nobody has.
+pub fn new_key() -> Result<LicenseKey, Failure> {
+    let mut random = [0; 20];
+    getrandom::fill(&mut random).map_err(Failure::environment)?;
+    Ok(LicenseKey::from_random(random))
 }
 
 /// Whoever stops reading early, such as `head`, may have lost the key: unlike elsewhere, that is a failure.
@@ -113,24 +136,23 @@ fn hand_over(stdout: &mut impl io::Write, text: &str, tag: &str) -> Result<(), F
 }
 
 fn issue(args: &Args, registry: &Path, today: NaiveDate) -> Result<(LicenseKey, PathBuf), Failure> {
-    if args.expires < today {
-        return Err(Failure::usage(format!("{} is past", args.expires)));
+    let expires = args.expires.from(today);
+    if expires < today {
+        return Err(Failure::usage(format!("{expires} is past")));
     }
     let name = file_name(&args.file, registry)?;
-    refuse_keys(args, &name)?;
+    refuse_keys(args)?;
     let mut modules = Modules::new();
     for ModuleArg { module, features } in &args.modules {
         if modules.insert(module.clone(), features.clone()).is_some() {
             return Err(Failure::usage(format!("the module {module} is given twice")));
         }
     }
-    let mut random = [0; 20];
-    getrandom::fill(&mut random).map_err(Failure::environment)?;
-    let key = LicenseKey::from_random(random);
+    let key = new_key()?;
     let license = License {
         id: key.id(),
         status: Status::Active,
-        expires: args.expires,
+        expires,
         modules: Arc::new(modules),
         sites: args.sites.unwrap_or(Sites::DEFAULT),
         grace_period_hours: args.grace_period_hours,
@@ -145,26 +167,33 @@ fn issue(args: &Args, registry: &Path, today: NaiveDate) -> Result<(LicenseKey, 
     Ok((key, file))
 }
 
-/// What no plugin has, with the module that may be meant. A module may be for something else, so it is no error.
-fn strange_modules(args: &Args, registry: &Path) -> Vec<String> {
-    // Entries that cannot be read are told by `build`.
+/// Refuses modules that no plugin has, with the ones that may be meant: such a license would be of no use. Where that cannot
+/// be told, because entries are wrong, it is a warning.
+fn check_modules(args: &Args, registry: &Path) -> Result<Option<String>, Failure> {
+    if args.any_module {
+        return Ok(None);
+    }
     let entries = plugins::load(&RegistryFiles::folder(registry)).unwrap_or_default();
+    let wrong = entries.iter().filter(|entry| entry.plugin.is_err()).count();
     let known: Vec<Name> = entries.into_iter().filter_map(|entry| Some(entry.plugin.ok()?.module)).collect();
-    let strange = args.modules.iter().map(|given| &given.module).filter(|module| !known.contains(module));
-    strange
-        .map(|module| {
-            let meant = did_you_mean(module.as_str(), known.iter().map(Name::as_str));
-            format!("no plugin of the registry has the module {module}{meant}")
-        })
-        .collect()
+    let mut strange = args.modules.iter().map(|given| &given.module).filter(|module| !known.contains(module));
+    let Some(module) = strange.next() else { return Ok(None) };
+    let meant = did_you_mean(module.as_str(), known.iter().map(Name::as_str));
+    let finding = format!("no plugin of the registry has the module {module}{meant}");
+    match wrong {
+        0 => Err(Failure::input(finding)
+            .hint("correct the module or describe its plugin in registry/plugins/; --any-module takes it as it is")),
+        _ => Ok(Some(format!("{finding}; {} cannot be read", counted(wrong, "entry")))),
+    }
 }
 
 // SECURITY: a key pasted into the wrong argument must not get into a file.
-fn refuse_keys(args: &Args, file_name: &str) -> Result<(), Failure> {
+fn refuse_keys(args: &Args) -> Result<(), Failure> {
+    let file_name = args.file.to_string_lossy();
     let names = args.modules.iter().flat_map(|given| given.features.iter().chain([&given.module]));
     let names = names.map(|name| ("--module", name.as_str()));
     let hosts = args.hosts.iter().map(|host| ("--host", host.as_str()));
-    let mut texts = names.chain(hosts).chain([("--note", args.note.as_str()), ("--file", file_name)]);
+    let mut texts = names.chain(hosts).chain([("--note", args.note.as_str()), ("--file", &*file_name)]);
     match texts.find(|(_, text)| LicenseKey::is_in(text)) {
         Some((argument, _)) => {
             Err(Failure::usage(format!("a license key stands in {argument}: keys belong to customers only")))
@@ -173,7 +202,7 @@ fn refuse_keys(args: &Args, file_name: &str) -> Result<(), Failure> {
     }
 }
 
-/// The name of a TOML file in the registry's `licenses/`, given alone or as a path.
+/// The name of a license file in the registry's `licenses/`, given alone or as a path.
 fn file_name(file: &Path, registry: &Path) -> Result<String, Failure> {
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
     let inside = folder.is_none_or(
@@ -182,10 +211,10 @@ fn file_name(file: &Path, registry: &Path) -> Result<String, Failure> {
     let name = file
         .file_name()
         .and_then(|name| name.to_str())
-        .filter(|name| name.ends_with(".toml") && !name.starts_with('.'));
+        .filter(|name| [".toml", ".jsonl"].iter().any(|end| name.ends_with(end)) && !name.starts_with('.'));
     match name {
         Some(name) if inside => Ok(name.to_owned()),
-        _ => Err(Failure::usage("--file must name a .toml file in the registry's licenses/")),
+        _ => Err(Failure::usage("--file must name a .toml or .jsonl file in the registry's licenses/")),
     }
 }
 
@@ -224,18 +253,46 @@ mod tests {
     }
 
     #[test]
-    fn a_module_that_no_plugin_has_is_warned_of() {
+    fn a_module_that_no_plugin_has_is_refused_unless_it_is_meant() {
         let instance = Instance::new();
-        let warned = |line: &str| strange_modules(&parse(&format!("{line} --expires 2027-12-31")), instance.path());
-        let nothing_like_it = ["no plugin of the registry has the module anything"];
-        assert_eq!(warned("--module anything"), nothing_like_it, "also where there are no plugins yet");
+        let checked = |line: &str| {
+            let checked = check_modules(&parse(&format!("{line} --expires 2027-12-31")), instance.path());
+            checked.map_err(|failure| format!("{:?}: {}", failure.exit, failure.error))
+        };
+        let nothing_like_it = "no plugin of the registry has the module anything";
+        let refused = |finding: &str| Err(format!("Input: {finding}"));
+        assert_eq!(checked("--module anything"), refused(nothing_like_it), "also where there are no plugins yet");
         for (slug, module) in [("acme-maps", "acme-maps"), ("acme-forms", "forms")] {
             let entry = format!("module = '{module}'\ndownload_url = 'https://dl.example/{{version}}.zip'\n");
             std::fs::write(instance.path().join(format!("plugins/{slug}.toml")), entry).unwrap();
         }
         let expected = "no plugin of the registry has the module form (did you mean \"forms\"?)";
-        assert_eq!(warned("--module form --module acme-maps --module forms=pdf"), [expected]);
-        assert_eq!(warned("--module anything"), nothing_like_it);
+        assert_eq!(checked("--module form --module acme-maps --module forms=pdf"), refused(expected));
+        assert_eq!(checked("--module acme-maps --module forms=pdf"), Ok(None));
+        assert_eq!(checked("--module anything --any-module"), Ok(None));
+        std::fs::write(instance.path().join("plugins/acme-pdf.toml"), "modul = 'pdf'\n").unwrap();
+        assert_eq!(
+            checked("--module pdf"),
+            Ok(Some("no plugin of the registry has the module pdf; 1 entry cannot be read".into()))
+        );
+    }
+
+    #[test]
+    fn a_license_is_added_to_an_export_as_a_line() {
+        let instance = Instance::new();
+        let line = "--module forms=pdf --expires +1y --sites unlimited --note Zoë --host a.com --file shop.jsonl";
+        let (first, file) = issued(&instance, line).unwrap();
+        let (second, _) = issued(&instance, "--module base --expires never --file shop.jsonl").unwrap();
+        let lines: Vec<serde_json::Value> =
+            std::fs::read_to_string(file).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!(
+            (lines.len(), &lines[0]["expires"], &lines[1]["expires"]),
+            (2, &"2027-11-20".into(), &"9999-12-31".into())
+        );
+        let registry = instance.registry();
+        let license = registry.license(&first.id()).unwrap();
+        assert_eq!((license.sites, license.particulars.note.as_str()), (Sites::Unlimited, "Zoë"));
+        assert_eq!(registry.license(&second.id()).unwrap().sites, Sites::DEFAULT);
     }
 
     #[test]
@@ -251,12 +308,12 @@ mod tests {
     fn what_makes_no_sense_is_refused_before_anything_is_written() {
         let instance = Instance::new();
         let before = instance.text();
-        let file = "--file must name a .toml file in the registry's licenses/";
+        let file = "--file must name a .toml or .jsonl file in the registry's licenses/";
         for (line, reason) in [
             ("--module base --expires 2026-11-19", "2026-11-19 is past"),
             ("--module base --module base=x --expires 2027-12-31", "the module base is given twice"),
             ("--module base --expires 2027-12-31 --file ../elsewhere.toml", file),
-            ("--module base --expires 2027-12-31 --file shop.jsonl", file),
+            ("--module base --expires 2027-12-31 --file shop.json", file),
             ("--module base --expires 2027-12-31 --file .shop.toml", file),
             (
                 "--module base --expires 2027-12-31 --host a.com --host b.com",

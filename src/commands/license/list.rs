@@ -1,16 +1,26 @@
 //! `license list`: the licenses of the registry, in the order in which they stand there.
 
-use std::path::Path;
+use std::collections::HashSet;
+use std::io::{self, BufWriter, Write};
 
 use chrono::NaiveDate;
 use clap::ValueEnum;
 
-use crate::commands::Failure;
 use crate::commands::output::{self, Table};
+use crate::commands::{Exit, Failure};
+use crate::config::Config;
+use crate::model::error_chain::ErrorChain;
 use crate::model::license::{License, Standing};
+use crate::model::license_key::LicenseId;
 use crate::model::name::Name;
-use crate::registry::Registry;
+use crate::model::printable::Printable;
+use crate::model::site_host::SiteHost;
+use crate::model::slug::Slug;
+use crate::registry::{Registry, RegistryFiles, plugins};
+use crate::store::{self, StoreError};
 
+use super::expires::Period;
+use super::issue::parse_host;
 use super::parse_day;
 use super::view::{self, View};
 
@@ -23,9 +33,21 @@ pub struct Args {
     /// Only those that cover this module
     #[arg(long, value_name = "MODULE")]
     module: Option<Name>,
+    /// Only those that cover this plugin
+    #[arg(long, value_name = "SLUG")]
+    plugin: Option<Slug>,
+    /// Only those that this site uses, or may use
+    #[arg(long, value_name = "HOST", value_parser = parse_host)]
+    host: Option<SiteHost>,
     /// Only those whose last day is before this one
     #[arg(long, value_name = "YYYY-MM-DD", value_parser = parse_day)]
     expires_before: Option<NaiveDate>,
+    /// Only those that end from today on within this time, such as 30d, 2w, 6m or 1y
+    #[arg(long, value_name = "PERIOD")]
+    expires_within: Option<Period>,
+    /// Only those whose note has this text in it, in capitals or not
+    #[arg(long, value_name = "TEXT")]
+    note: Option<String>,
     /// Print one JSON document
     #[arg(long)]
     json: bool,
@@ -39,38 +61,134 @@ enum StatusArg {
     Revoked,
 }
 
-impl Args {
-    fn wants(&self, license: &License, today: NaiveDate) -> bool {
-        let standing = self.status.is_none_or(|status| {
-            license.standing(today)
+/// What is asked for, looked up once.
+struct Filter<'a> {
+    args: &'a Args,
+    today: NaiveDate,
+    /// The module of the plugin.
+    module: Option<Name>,
+    /// The text of the note, in small letters.
+    note: Option<String>,
+    /// Licenses to which the host is bound.
+    bound: HashSet<LicenseId>,
+}
+
+impl Filter<'_> {
+    fn wants(&self, license: &License) -> bool {
+        let Args { status, module, host, expires_before, expires_within, .. } = self.args;
+        let standing = |status: &StatusArg| {
+            license.standing(self.today)
                 == match status {
                     StatusArg::Active => Standing::Active,
                     StatusArg::Expired => Standing::Expired,
                     StatusArg::Suspended => Standing::Suspended,
                     StatusArg::Revoked => Standing::Revoked,
                 }
-        });
-        standing
-            && self.module.as_ref().is_none_or(|module| license.modules.contains_key(module))
-            && self.expires_before.is_none_or(|day| license.expires < day)
+        };
+        let covers = |module: &Name| license.modules.contains_key(module);
+        let has = |host: &SiteHost| license.particulars.hosts.contains(host) || self.bound.contains(&license.id);
+        let ends = |period: &Period| (self.today..=period.after(self.today)).contains(&license.expires);
+        let says = |text: &String| license.particulars.note.to_lowercase().contains(text.as_str());
+        status.as_ref().is_none_or(standing)
+            && module.as_ref().is_none_or(covers)
+            && self.module.as_ref().is_none_or(covers)
+            && expires_before.is_none_or(|day| license.expires < day)
+            && expires_within.as_ref().is_none_or(ends)
+            && host.as_ref().is_none_or(has)
+            && self.note.as_ref().is_none_or(says)
     }
 }
 
-/// The table, or the JSON document.
-pub fn list(args: &Args, registry: &Path, today: NaiveDate) -> Result<String, Failure> {
-    let registry = Registry::load(registry)?;
-    let mut licenses: Vec<_> = registry.licenses().filter(|license| args.wants(license, today)).collect();
-    licenses.sort_by_key(|license| registry.place(&license.id));
+/// Prints the table, or the JSON document.
+pub fn run(args: &Args, config: &Config, today: NaiveDate) -> Result<Exit, Failure> {
+    let mut out = BufWriter::new(io::stdout().lock());
+    match list(args, config, today, output::terminal_width(), &mut out)?.and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::environment(error)),
+        _ => Ok(Exit::Done),
+    }
+}
+
+fn list(
+    args: &Args,
+    config: &Config,
+    today: NaiveDate,
+    width: Option<usize>,
+    out: &mut impl Write,
+) -> Result<io::Result<()>, Failure> {
+    let registry = Registry::load_licenses(&config.paths.registry)?;
+    let filter = Filter {
+        args,
+        today,
+        module: args.plugin.as_ref().map(|slug| module_of(slug, config)).transpose()?,
+        note: args.note.as_ref().map(|text| text.to_lowercase()),
+        bound: args.host.as_ref().map(|host| bound_to(host, &registry, config)).unwrap_or_default(),
+    };
+    let licenses: Vec<&License> = registry.licenses_in_order().filter(|license| filter.wants(license)).collect();
     if args.json {
-        return output::json(&licenses.iter().map(|license| View::new(license, &registry, today)).collect::<Vec<_>>());
+        return json(&licenses, &registry, today, out);
     }
     let mut table = Table::new(&["ID", "STATUS", "EXPIRES", "SITES", "MODULES", "NOTE"]);
     for license in licenses {
         let standing = view::standing(license, today);
-        let (tag, modules) = (license.id.log_tag(), view::modules(license));
+        let tag = license.id.log_tag();
+        let modules = view::modules(license);
         table.row([&tag, &standing, &license.expires, &license.sites, &modules, &license.particulars.note]);
     }
-    Ok(table.to_string())
+    if let Some(width) = width {
+        table.fit(width);
+    }
+    Ok(table.write(out))
+}
+
+/// One array, a license a line: a million of them are one document, too.
+fn json(
+    licenses: &[&License],
+    registry: &Registry,
+    today: NaiveDate,
+    out: &mut impl Write,
+) -> Result<io::Result<()>, Failure> {
+    let mut write = || -> io::Result<()> {
+        out.write_all(b"[")?;
+        for (number, license) in licenses.iter().enumerate() {
+            out.write_all(if number == 0 { b"\n  " } else { b",\n  " })?;
+            serde_json::to_writer(&mut *out, &View::new(license, registry, today))?;
+        }
+        out.write_all(if licenses.is_empty() { b"]\n" } else { b"\n]\n" })
+    };
+    Ok(write())
+}
+
+/// The module that covers a plugin.
+fn module_of(slug: &Slug, config: &Config) -> Result<Name, Failure> {
+    let entries = plugins::load(&RegistryFiles::folder(&config.paths.registry))?;
+    let entry = entries.into_iter().find(|entry| entry.slug.as_ref() == Some(slug));
+    match entry.map(|entry| entry.plugin) {
+        Some(Ok(plugin)) => Ok(plugin.module),
+        Some(Err(complaints)) => Err(crate::registry::RegistryError::Complaints(complaints).into()),
+        None => Err(Failure::input(format!("there is no plugin {slug} in the registry"))
+            .hint("name a file of registry/plugins/ without .toml")),
+    }
+}
+
+/// The licenses to which a host is bound by itself; none, with a warning, where the bindings cannot be read.
+fn bound_to(host: &SiteHost, registry: &Registry, config: &Config) -> HashSet<LicenseId> {
+    let mut bound = HashSet::new();
+    let exported = store::read_only(&config.paths.store).and_then(|store| {
+        store.export(|id, binding| {
+            let is_void = || registry.license(&id).is_some_and(|license| license.particulars.released.voids(&binding));
+            if binding.host == *host && !is_void() {
+                bound.insert(id);
+            }
+        })
+    });
+    match exported {
+        Ok(()) | Err(StoreError::Missing(_)) => {}
+        Err(error) => {
+            let reason = ErrorChain(&error).first_line();
+            eprintln!("warning: only sites bound ahead are looked for: {}", Printable(reason));
+        }
+    }
+    bound
 }
 
 #[cfg(test)]
@@ -79,7 +197,13 @@ mod tests {
     use super::*;
 
     fn listed(line: &str) -> String {
-        list(&parse(line), Instance::new().path(), today()).unwrap()
+        listed_in(&Instance::new(), line, None)
+    }
+
+    fn listed_in(instance: &Instance, line: &str, width: Option<usize>) -> String {
+        let mut out = Vec::new();
+        list(&parse(line), &instance.config(), today(), width, &mut out).unwrap().unwrap();
+        String::from_utf8(out).unwrap()
     }
 
     #[test]
@@ -101,6 +225,36 @@ mod tests {
         assert_eq!((rows("--status active"), rows("--status suspended"), rows("--status revoked")), (1, 1, 0));
         assert_eq!((rows("--module forms"), rows("--module base"), rows("--module other")), (1, 2, 0));
         assert_eq!((rows("--expires-before 2027-01-31"), rows("--expires-before 2027-02-01")), (0, 1));
+        assert_eq!(
+            (rows("--expires-within 71d"), rows("--expires-within 72d"), rows("--expires-within 2y")),
+            (0, 1, 2)
+        );
+        assert_eq!((rows("--note FIRST"), rows("--note i"), rows("--note zzz")), (1, 1, 0));
+        let instance = Instance::new();
+        std::fs::write(instance.path().join("plugins/acme-forms.toml"), "module = 'forms'\n").unwrap();
+        std::fs::write(instance.path().join("plugins/acme-bad.toml"), "modul = 'forms'\n").unwrap();
+        assert_eq!(listed_in(&instance, "--plugin acme-forms", None).lines().count() - 1, 1);
+        for (slug, told) in
+            [("acme-form", "there is no plugin acme-form in the registry"), ("acme-bad", "unknown field")]
+        {
+            let line = format!("--plugin {slug}");
+            let failure = list(&parse(&line), &instance.config(), today(), None, &mut Vec::new()).unwrap_err();
+            assert!(failure.exit == Exit::Input && failure.error.to_string().contains(told), "{failure:?}");
+        }
+    }
+
+    #[test]
+    fn a_table_on_a_terminal_is_as_wide_as_the_terminal_and_tells_what_it_cut() {
+        let instance = Instance::new();
+        let text = instance.text().replace("'first'", &format!("'{}'", "Zoë ".repeat(40)));
+        std::fs::write(instance.path().join("licenses/licenses.toml"), text).unwrap();
+        for width in [80, 120, 70] {
+            let table = listed_in(&instance, "", Some(width));
+            assert!(table.lines().all(|line| line.chars().count() <= width), "{width}\n{table}");
+            assert!(table.lines().nth(1).unwrap().ends_with('…'), "{table}");
+            assert!(table.contains("base") && table.contains("unlimited"), "{table}");
+        }
+        assert!(!listed_in(&instance, "", Some(1_000)).contains('…'));
     }
 
     #[test]
@@ -110,5 +264,8 @@ mod tests {
         assert_eq!(list[0]["standing"], "suspended");
         assert_eq!(list[0]["modules"]["base"], serde_json::json!([]));
         assert!(list[0]["place"].as_str().unwrap().ends_with("licenses/licenses.toml:9"));
+        assert_eq!(listed("--json --status revoked"), "[]\n");
+        let all: serde_json::Value = serde_json::from_str(&listed("--json")).unwrap();
+        assert_eq!(all.as_array().map(Vec::len), Some(2));
     }
 }

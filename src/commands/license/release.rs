@@ -16,9 +16,10 @@ use crate::model::site_host::SiteHost;
 use crate::registry::edit::Change;
 use crate::store::StoreError;
 
-use super::change::{Decision, change};
+use super::change::{Decision, Done, change};
 use super::issue::parse_host;
 use super::selector::LicenseArg;
+use super::told::Told;
 
 /// What `release` takes.
 #[derive(clap::Args, Debug)]
@@ -31,6 +32,8 @@ pub struct Args {
     /// All its sites; a license for one site needs neither --host nor --all
     #[arg(long, conflicts_with = "host")]
     all: bool,
+    #[command(flatten)]
+    pub told: Told,
 }
 
 /// Makes the bindings of one host, or of all, void. `bindings` reads those of a license from the ledger.
@@ -39,8 +42,8 @@ pub fn release(
     registry: &Path,
     bindings: impl Fn(&LicenseId) -> Result<Vec<Binding>, StoreError>,
     now: DateTime<Utc>,
-) -> Result<String, Failure> {
-    let mut notes = String::new();
+) -> Result<Done, Failure> {
+    let mut notes = Vec::new();
     let done = change(&args.license, registry, |license| {
         if args.host.is_none() && !args.all && license.sites != Sites::DEFAULT {
             let hint = "name the site with --host, or release all of them with --all";
@@ -59,21 +62,21 @@ pub fn release(
         let change = Some(Change::Release(args.host.clone(), release.time));
         Ok(Decision { change, outcome: format!(": {whom} is released") })
     })?;
-    Ok(done + &notes)
+    Ok(done.with_notes(notes))
 }
 
 /// A release time, and what made it what it is.
-struct Release {
-    time: DateTime<Utc>,
+pub(super) struct Release {
+    pub time: DateTime<Utc>,
     /// How many bindings it is meant for.
-    bound: usize,
+    pub bound: usize,
     /// Why it is in the future, where it is.
     ahead: Option<&'static str>,
 }
 
 impl Release {
     /// The release of `host`, or of all sites with `None`; without `stored`, nobody knows which sites are bound.
-    fn new(license: &License, host: Option<&SiteHost>, stored: Option<&[Binding]>, now: DateTime<Utc>) -> Self {
+    pub fn new(license: &License, host: Option<&SiteHost>, stored: Option<&[Binding]>, now: DateTime<Utc>) -> Self {
         let released = &license.particulars.released;
         let affected =
             || stored.unwrap_or_default().iter().filter(|binding| host.is_none_or(|host| binding.host == *host));
@@ -103,21 +106,20 @@ impl Release {
     }
 
     /// What a person has to know beyond that it is done.
-    fn notes(&self, license: &License, unreadable: Option<&StoreError>) -> String {
-        let mut notes = String::new();
+    pub fn notes(&self, license: &License, unreadable: Option<&StoreError>) -> Vec<String> {
+        let mut notes = Vec::new();
         if let Some(reason) = self.ahead {
             let time = self.time.to_rfc3339_opts(SecondsFormat::Millis, true);
-            notes += &format!(
-                "note: the release has the time {time}, which is in the future: {reason}; compare the clocks\n"
-            );
+            notes
+                .push(format!("the release has the time {time}, which is in the future: {reason}; compare the clocks"));
         }
         if let Some(error) = unreadable {
-            notes += &format!(
-                "note: the bindings cannot be read here: {}\n      If the server's clock is ahead of this one, a site that it bound \
-                 a moment ago stays bound.\n      On the server, `countersign license show {}` tells.\n",
+            notes.push(format!(
+                "the bindings cannot be read here: {}\n      If the server's clock is ahead of this one, a site that it bound \
+                 a moment ago stays bound.\n      On the server, `countersign license show {}` tells.",
                 ErrorChain(error).first_line(),
                 license.id.log_tag()
-            );
+            ));
         }
         notes
     }
@@ -135,9 +137,9 @@ mod tests {
     use crate::model::license::ReleaseTimes;
 
     /// What the command says, with the licenses' tags replaced.
-    fn said(result: Result<String, Failure>) -> String {
+    fn said(result: Result<Done, Failure>) -> String {
         let tags = [1, 2].map(|number| Instance::key(number).id().log_tag());
-        let text = result.unwrap_or_else(|failure| format!("{:?}: {}", failure.exit, failure.error));
+        let text = result.map_or_else(|failure| format!("{:?}: {}", failure.exit, failure.error), |done| done.text());
         text.replace(&tags[0], "first").replace(&tags[1], "second")
     }
 

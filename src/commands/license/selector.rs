@@ -88,6 +88,10 @@ fn read_key(stdin: impl Read) -> Result<Zeroizing<String>, Failure> {
 }
 
 fn wanted(given: &str) -> Result<Wanted, Failure> {
+    const HINT: &str = "`countersign license list` shows the licenses with the first digits of their ids";
+    if given.trim().is_empty() {
+        return Err(Failure::usage("no license is named: the argument, or what came from stdin, is empty").hint(HINT));
+    }
     match given.parse::<LicenseKey>() {
         Ok(key) => return Ok(Wanted::Id(key.id())),
         Err(error @ LicenseKeyError::Checksum) => return Err(Failure::usage(error)),
@@ -100,7 +104,7 @@ fn wanted(given: &str) -> Result<Wanted, Failure> {
     if (MIN_PREFIX..64).contains(&hex.len()) && hex.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return Ok(Wanted::Prefix(hex));
     }
-    Err(Failure::usage("this is neither a license key nor an id nor the first 8 or more digits of an id"))
+    Err(Failure::usage("this is neither a license key nor an id nor the first 8 or more digits of an id").hint(HINT))
 }
 
 #[cfg(test)]
@@ -135,7 +139,10 @@ mod tests {
         assert_eq!(find("00000000"), Err("the registry has no license 00000000".into()));
         let mistyped = Instance::key(1).reveal().replacen('1', "2", 1);
         assert!(find(&mistyped).unwrap_err().contains("typing error"));
-        for text in ["", "0000000", "first", "0000000g"] {
+        for text in ["", " \n"] {
+            assert_eq!(find(text), Err("no license is named: the argument, or what came from stdin, is empty".into()));
+        }
+        for text in ["0000000", "first", "0000000g"] {
             let reason = "this is neither a license key nor an id nor the first 8 or more digits of an id";
             assert_eq!(find(text), Err(reason.into()));
         }

@@ -51,10 +51,10 @@ struct Bound<'a> {
 
 /// The license and its bindings; a store that cannot be read is told and no failure.
 pub fn show(args: &Args, config: &Config, bindings: ReadBindings<'_>, now: DateTime<Utc>) -> Result<String, Failure> {
-    let registry = Registry::load(&config.paths.registry)?;
+    let registry = Registry::load_licenses(&config.paths.registry)?;
     let license = args.license.find(&registry)?;
     let stored = bindings(&license.id).map_err(|error| format!("Its bindings cannot be read: {error}"));
-    let view = View::new(license, &registry, now.date_naive());
+    let view = View::new(license, &registry, now.date_naive()).with_successor(&registry);
     let future = times_in_the_future(license, stored.as_deref().unwrap_or_default(), now);
     if args.json {
         let bound = |(binding, report)| bound(license, binding, report);
@@ -101,6 +101,8 @@ fn fields(license: &License, view: &View<'_>, config: &Config, now: DateTime<Utc
         ("grace", grace),
         ("bound ahead", hosts),
         ("released", released.join(", ")),
+        ("replaces", license.particulars.replaces.map_or(String::new(), |id| id.log_tag())),
+        ("replaced by", view.replaced_by().map_or(String::new(), |id| id.log_tag())),
         ("note", license.particulars.note.clone()),
         ("file", view.place().to_owned()),
     ];

@@ -27,6 +27,12 @@ pub struct View<'a> {
     hosts: &'a [SiteHost],
     released: BTreeMap<&'a str, String>,
     note: &'a str,
+    /// The license whose key this one's replaced.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    replaces: Option<LicenseId>,
+    /// The license whose key replaced this one's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    replaced_by: Option<LicenseId>,
     #[serde(skip_serializing_if = "Option::is_none")]
     place: Option<String>,
 }
@@ -45,8 +51,21 @@ impl<'a> View<'a> {
             hosts: &license.particulars.hosts,
             released: released(license),
             note: &license.particulars.note,
+            replaces: license.particulars.replaces,
+            replaced_by: None,
             place: registry.place(&license.id).map(|(file, line)| format!("{}:{line}", file.display())),
         }
+    }
+
+    /// The same with the license that replaced it, which all of them have to be looked through for.
+    pub fn with_successor(self, registry: &Registry) -> Self {
+        let successor = registry.licenses().find(|other| other.particulars.replaces == Some(self.id));
+        Self { replaced_by: successor.map(|license| license.id), ..self }
+    }
+
+    /// The license that replaced it.
+    pub fn replaced_by(&self) -> Option<LicenseId> {
+        self.replaced_by
     }
 
     /// Where it stands, as `file:line`.

@@ -1,0 +1,118 @@
+//! `license rekey`: a new key for a license whose key was lost or got around.
+//!
+//! The new license grants the same, names the one it `replaces`, and has no site yet; the old one is revoked, with a note.
+
+use std::path::{Path, PathBuf};
+
+use chrono::NaiveDate;
+use serde::Serialize;
+
+use crate::commands::{Exit, Failure, output};
+use crate::config::Config;
+use crate::model::license::{License, Particulars, ParticularsHeld, Status};
+use crate::model::license_key::LicenseKey;
+use crate::model::printable::Printable;
+use crate::registry::edit::{Change, Editor};
+
+use super::change::refuse_revoked;
+use super::issue::{hand_over_key, new_key};
+use super::not_edited;
+use super::selector::LicenseArg;
+use super::told::Told;
+
+/// What `rekey` takes.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    #[command(flatten)]
+    license: LicenseArg,
+    #[command(flatten)]
+    told: Told,
+}
+
+#[derive(Serialize)]
+struct Rekeyed<'a> {
+    license_key: &'a str,
+    id: String,
+    replaces: String,
+    file: &'a Path,
+}
+
+/// Writes both licenses, then shows the key.
+pub fn run(args: &Args, config: &Config, today: NaiveDate) -> Result<Exit, Failure> {
+    let (key, old, file) = rekey(args, &config.paths.registry, today)?;
+    let id = key.id();
+    let text = if args.told.json {
+        let replaces = old.id.to_string();
+        output::json(&Rekeyed { license_key: key.reveal(), id: id.to_string(), replaces, file: &file })?
+    } else {
+        format!("{}\n", key.reveal())
+    };
+    hand_over_key(&text, &id.log_tag())?;
+    if !args.told.json {
+        eprintln!(
+            "License {} replaces {}, which is revoked; both are in {}. Its sites bind anew. The key is shown only now and stored nowhere.",
+            id.log_tag(),
+            old.id.log_tag(),
+            Printable(file.display())
+        );
+    }
+    args.told.wait(config)?;
+    Ok(Exit::Done)
+}
+
+fn rekey(args: &Args, registry: &Path, today: NaiveDate) -> Result<(LicenseKey, License, PathBuf), Failure> {
+    let key = new_key()?;
+    let editor = Editor::open(registry).map_err(not_edited)?;
+    let old = args.license.find(editor.registry())?.clone();
+    refuse_revoked(&old)?;
+    let file = editor.registry().place(&old.id).map_or(PathBuf::new(), |(file, _)| file.to_owned());
+    let note = &old.particulars.note;
+    let new = License {
+        id: key.id(),
+        particulars: Particulars::from(ParticularsHeld {
+            note: note.clone(),
+            replaces: Some(old.id),
+            ..ParticularsHeld::default()
+        }),
+        ..old.clone()
+    };
+    let ended = format!("replaced by license {} on {today}", key.id().log_tag());
+    let ended = if note.is_empty() { ended } else { format!("{note}; {ended}") };
+    editor.replace(&old, &[Change::Status(Status::Revoked), Change::Note(ended)], &new).map_err(not_edited)?;
+    Ok((key, old, file))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Instance, parse, today};
+    use super::*;
+
+    #[test]
+    fn a_new_key_has_what_the_old_one_had_and_the_old_one_ends() {
+        let instance = Instance::new();
+        let line = Instance::key(1).reveal().to_owned();
+        let (key, before, file) = rekey(&parse(&line), instance.path(), today()).unwrap();
+        assert!(file.ends_with("licenses/licenses.toml") && !instance.text().contains(key.reveal()));
+        let registry = instance.registry();
+        let (old, new) = (registry.license(&before.id).unwrap(), registry.license(&key.id()).unwrap());
+        let ended = format!("first; replaced by license {} on 2026-11-20", key.id().log_tag());
+        assert_eq!((old.status, old.particulars.note.as_str()), (Status::Revoked, ended.as_str()));
+        assert_eq!(
+            (new.status, new.expires, &new.modules, new.sites),
+            (before.status, before.expires, &before.modules, before.sites)
+        );
+        assert_eq!((new.particulars.replaces, new.particulars.note.as_str()), (Some(before.id), "first"));
+        assert!(new.particulars.released.is_empty() && new.particulars.hosts.is_empty());
+        let again = rekey(&parse(&line), instance.path(), today()).unwrap_err();
+        assert!(again.error.to_string().ends_with("is revoked, which is for good"));
+    }
+
+    #[test]
+    fn a_suspended_license_stays_suspended_under_its_new_key() {
+        let instance = Instance::new();
+        let (key, ..) = rekey(&parse(&Instance::key(2).id().to_string()), instance.path(), today()).unwrap();
+        let registry = instance.registry();
+        let new = registry.license(&key.id()).unwrap();
+        assert_eq!((new.status, new.particulars.released.is_empty()), (Status::Suspended, true));
+    }
+}

@@ -1,0 +1,91 @@
+//! How a license verb tells what it did: as text or JSON, at once or when the server has the change in force.
+
+use std::net::SocketAddr;
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::commands::{Exit, Failure, output, running_server};
+use crate::config::{self, AdminListen, Config};
+use crate::model::printable::Printable;
+use crate::registry::{RegistryFiles, plugins};
+
+use super::change::Done;
+use super::view::View;
+
+/// What every verb takes that changes a license.
+#[derive(clap::Args, Debug)]
+pub struct Told {
+    /// Print one JSON document
+    #[arg(long)]
+    pub json: bool,
+    /// Return when the running server has the change in force; fail where that takes longer [default: 30 seconds]
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "30",
+        value_parser = config::parse::<NonZeroU32>)]
+    wait: Option<NonZeroU32>,
+    /// The admin listener to ask with --wait [default: the one of countersign.toml]
+    #[arg(long, env = "COUNTERSIGN_ADMIN_LISTEN", value_name = "ADDRESS", requires = "wait", hide_env = true)]
+    admin_listen: Option<AdminListen>,
+}
+
+#[derive(Serialize)]
+struct Document<'a> {
+    changed: bool,
+    message: &'a str,
+    notes: &'a [String],
+    license: View<'a>,
+    /// Absent where nobody waited for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    in_force: Option<bool>,
+}
+
+impl Told {
+    /// Tells of a change, after the wait that was asked for.
+    pub fn tell(&self, done: &Done, config: &Config) -> Result<Exit, Failure> {
+        if !self.json {
+            output::print(&done.text())?;
+        }
+        let in_force = self.wait(config)?;
+        if self.json {
+            let license = View::new(&done.license, &done.registry, done.today);
+            let message = done.message.trim_end();
+            let document = Document { changed: done.changed, message, notes: &done.notes, license, in_force };
+            output::print(&output::json(&document)?)?;
+        }
+        Ok(Exit::Done)
+    }
+
+    /// Waits where that was asked for, and says what keeps the server from taking the change over; `None` where it was not.
+    pub fn wait(&self, config: &Config) -> Result<Option<bool>, Failure> {
+        for complaint in broken_plugins(config) {
+            eprintln!("warning: {}", Printable(&complaint));
+        }
+        let Some(seconds) = self.wait else { return Ok(None) };
+        let address = match self.admin_listen.unwrap_or(config.serve.admin_listen) {
+            AdminListen::At(address) => address,
+            AdminListen::Off => return Err(written(Failure::usage("the server's admin listener is off"), ADMIN)),
+        };
+        self.in_force(address, config, Duration::from_secs(seconds.get().into()))?;
+        Ok(Some(true))
+    }
+
+    fn in_force(&self, address: SocketAddr, config: &Config, limit: Duration) -> Result<(), Failure> {
+        running_server::wait_for_registry(address, &config.paths.registry, limit)
+            .map_err(|error| written(Failure::environment(error), ADMIN))
+    }
+}
+
+const ADMIN: &str = "the change is written, and a server takes it over by itself; --admin-listen names the one to ask";
+
+fn written(failure: Failure, hint: &str) -> Failure {
+    failure.hint(hint)
+}
+
+/// What is wrong in plugin entries: a license is changed all the same, and the server waits until they are right.
+fn broken_plugins(config: &Config) -> Vec<String> {
+    let entries = plugins::load(&RegistryFiles::folder(&config.paths.registry)).unwrap_or_default();
+    let complaints: Vec<_> = entries.into_iter().filter_map(|entry| entry.plugin.err()).flatten().collect();
+    let Some(first) = complaints.first() else { return Vec::new() };
+    vec![format!("the server takes no change of the registry over until its plugins are right: {first}")]
+}

@@ -1,0 +1,120 @@
+//! Asks a running server through its admin listener, within a time limit.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use http_body_util::{BodyExt as _, Empty, Limited};
+use hyper::body::Bytes;
+use hyper_util::rt::TokioIo;
+use serde::Deserialize;
+use tokio::net::TcpStream;
+
+use crate::serve::FilesSeen;
+
+/// How long one answer may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Between two questions.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// More than any answer of `/readyz`, in bytes.
+const MAX_ANSWER: usize = 256 << 10;
+
+/// Why it is not known that the server has a change in force.
+#[derive(Debug, thiserror::Error)]
+pub enum WaitError {
+    /// Nobody answers.
+    #[error("no server answers on {address}: {reason}")]
+    NoServer {
+        /// Where it was asked.
+        address: SocketAddr,
+        /// Why.
+        reason: String,
+    },
+    /// Something else answers, or a server that does not tell.
+    #[error("what answers on {0} does not tell which registry it has in force")]
+    NotTold(SocketAddr),
+    /// The server of another instance answers.
+    #[error("the server on {address} serves another registry: {}", registry.display())]
+    Another {
+        /// Where it was asked.
+        address: SocketAddr,
+        /// Its registry.
+        registry: PathBuf,
+    },
+    /// It takes too long.
+    #[error("the server on {address} has not taken the change over within {} s{}", limit.as_secs(),
+        detail.as_ref().map_or(String::new(), |detail| format!(": {detail}")))]
+    TooLong {
+        /// Where it was asked.
+        address: SocketAddr,
+        /// How long it had.
+        limit: Duration,
+        /// What the server says of its registry.
+        detail: Option<String>,
+    },
+}
+
+/// What `/readyz` answers, as far as it is of use here.
+#[derive(Debug, Deserialize)]
+struct Readiness {
+    parts: Parts,
+}
+
+#[derive(Debug, Deserialize)]
+struct Parts {
+    registry: Registry,
+}
+
+#[derive(Debug, Deserialize)]
+struct Registry {
+    #[serde(default)]
+    detail: Option<String>,
+    #[serde(default)]
+    files: Option<PathBuf>,
+    #[serde(default)]
+    in_force: Option<String>,
+}
+
+/// Returns once the server has in force what stands in the folder `registry`.
+pub fn wait_for_registry(address: SocketAddr, registry: &Path, limit: Duration) -> Result<(), WaitError> {
+    let deadline = Instant::now() + limit;
+    loop {
+        let said = ask(address, limit.min(PATIENCE)).map_err(|reason| WaitError::NoServer { address, reason })?;
+        let said: Readiness = serde_json::from_slice(&said).map_err(|_| WaitError::NotTold(address))?;
+        let Registry { detail, files, in_force } = said.parts.registry;
+        // Looked at anew each time: another command may have changed more meanwhile.
+        let seen = FilesSeen::of(registry);
+        match files {
+            None => return Err(WaitError::NotTold(address)),
+            Some(files) if files != seen.path => return Err(WaitError::Another { address, registry: files }),
+            Some(_) if in_force.as_deref() == Some(&seen.fingerprint) => return Ok(()),
+            Some(_) if Instant::now() >= deadline => return Err(WaitError::TooLong { address, limit, detail }),
+            Some(_) => thread::sleep(PAUSE),
+        }
+    }
+}
+
+/// The answer of `/readyz`, whatever its status is; a reason where there is none within `limit`.
+pub fn ask(address: SocketAddr, limit: Duration) -> Result<Bytes, String> {
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| error.to_string())?;
+    let answer = runtime.block_on(async { tokio::time::timeout(limit, get(address)).await });
+    answer.map_err(|_| format!("not within {} s", limit.as_secs()))?
+}
+
+async fn get(address: SocketAddr) -> Result<Bytes, String> {
+    let told = |error: &dyn std::fmt::Display| error.to_string();
+    let stream = TcpStream::connect(address).await.map_err(|error| told(&error))?;
+    let (mut sender, connection) =
+        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(|error| told(&error))?;
+    let driver = tokio::spawn(connection);
+    let request = hyper::Request::get("/readyz").header("Host", address.to_string());
+    let request = request.body(Empty::<Bytes>::new()).map_err(|error| told(&error))?;
+    let response = sender.send_request(request).await.map_err(|error| told(&error))?;
+    let body = Limited::new(response.into_body(), MAX_ANSWER).collect().await.map_err(|error| told(&error))?;
+    driver.abort();
+    Ok(body.to_bytes())
+}
