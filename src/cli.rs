@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
+use crate::commands::Exit;
+use crate::commands::output::error_json;
 use crate::commands::{bindings, build, completions, doctor, init, keys, license, manual, preview, serve, verify};
 use crate::config::PathSettings;
 use crate::model::license_key::LicenseKey;
@@ -39,7 +41,18 @@ impl Cli {
         Self::try_parse().unwrap_or_else(|error| {
             let text = error.to_string();
             // SECURITY: an error quotes what it does not understand, and a license key in the wrong place is just that.
-            match LicenseKey::redact(&text) {
+            let clean = LicenseKey::redact(&text);
+            if wants_json() && error.use_stderr() {
+                let mut lines = clean.lines().map(str::trim).filter(|line| !line.is_empty());
+                let told = lines.next().unwrap_or_default().trim_start_matches("error: ").to_owned();
+                let more: Vec<String> =
+                    lines.filter(|line| !line.starts_with("For more information")).map(str::to_owned).collect();
+                let exit = error.exit_code();
+                let code = u8::try_from(exit).unwrap_or(Exit::Usage as u8);
+                eprintln!("{}", error_json(&told, &more, Some("--help tells what it takes"), code));
+                std::process::exit(exit)
+            }
+            match clean {
                 Cow::Borrowed(_) => error.exit(),
                 Cow::Owned(clean) => {
                     eprint!("{clean}");
@@ -48,6 +61,11 @@ impl Cli {
             }
         })
     }
+}
+
+/// Whether the command line asks for JSON, also where it makes no sense otherwise.
+pub fn wants_json() -> bool {
+    std::env::args_os().skip(1).take_while(|argument| argument != "--").any(|argument| argument == "--json")
 }
 
 /// The verbs.

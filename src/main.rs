@@ -4,8 +4,8 @@
 use std::process::ExitCode;
 
 use clap::CommandFactory;
-use countersign::cli::{Cli, Command};
-use countersign::commands::{self, Exit, Failure};
+use countersign::cli::{self, Cli, Command};
+use countersign::commands::{self, Exit, Failure, output};
 use countersign::config::{Config, ServeSettings, unknown_variables};
 use countersign::model::license_key::LicenseKey;
 use countersign::model::printable::Printable;
@@ -52,15 +52,15 @@ fn warn_of_unknown_variables() {
 
 // SECURITY: an error quotes what it does not understand, and a license key in the wrong place is just that.
 fn report(failure: &Failure) {
-    let line =
-        |kind: &str, text: &dyn std::fmt::Display| eprintln!("{kind}: {}", LicenseKey::redact(&text.to_string()));
-    line("error", &failure.error);
-    let mut cause = failure.error.source();
-    while let Some(error) = cause {
-        line("caused by", &error);
-        cause = error.source();
+    let clean = |text: &dyn std::fmt::Display| LicenseKey::redact(&text.to_string()).into_owned();
+    let error = clean(&failure.error);
+    let causes: Vec<String> =
+        std::iter::successors(failure.error.source(), |error| error.source()).map(|error| clean(&error)).collect();
+    let hint = failure.hint.as_ref().map(|hint| clean(hint));
+    if cli::wants_json() {
+        return eprintln!("{}", output::error_json(&error, &causes, hint.as_deref(), failure.exit as u8));
     }
-    if let Some(hint) = &failure.hint {
-        line("hint", hint);
-    }
+    eprintln!("error: {error}");
+    causes.iter().for_each(|cause| eprintln!("caused by: {cause}"));
+    hint.iter().for_each(|hint| eprintln!("hint: {hint}"));
 }

@@ -7,10 +7,13 @@ use chrono::{DateTime, Utc};
 use serde::Serialize;
 
 use super::{Exit, Failure, output};
+use crate::build::counted;
 use crate::config::Config;
 use crate::model::binding::Binding;
+use crate::model::error_chain::ErrorChain;
 use crate::model::license_key::LicenseId;
 use crate::model::site_host::SiteHost;
+use crate::registry::Registry;
 use crate::store::inspect::{self, IndexState};
 use crate::store::{self, StoreError};
 
@@ -88,6 +91,9 @@ struct Exported {
     bound_at: DateTime<Utc>,
     host: SiteHost,
     license: LicenseId,
+    /// Whether the vendor made it void; absent where the license files cannot be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    released: Option<bool>,
 }
 
 /// Does what was asked for.
@@ -140,7 +146,8 @@ fn text(verified: &Verified) -> String {
     let torn_end = torn_end.map_or(String::new(), |torn_end| format!("torn end     {torn_end}\n"));
     format!(
         "chain        whole, up to line {lines} of the file (sequence {sequence})\n{torn_end}last digest  {last_digest}\n\
-         bindings     {bindings}, of {licenses} licenses\nindex        {index}\n"
+         bindings     {bindings}, of {}\nindex        {index}\n",
+        counted(*licenses, "license")
     )
 }
 
@@ -148,9 +155,18 @@ fn export(config: &Config) -> Result<Exit, Failure> {
     let store = store::read_only(&config.paths.store).map_err(failure)?;
     let mut out = BufWriter::new(io::stdout().lock());
     let mut written = Ok(());
-    let exported = store.export(|license, Binding { host, bound_at }| {
+    let registry = Registry::load_licenses(&config.paths.registry);
+    if let Err(error) = &registry {
+        eprintln!("warning: which bindings are released is not told: {}", ErrorChain(error).first_line());
+    }
+    let exported = store.export(|license, binding| {
         if written.is_ok() {
-            let line = serde_json::to_string(&Exported { bound_at, host, license });
+            let voids = |registry: &Registry| {
+                registry.license(&license).is_some_and(|license| license.particulars.released.voids(&binding))
+            };
+            let released = registry.as_ref().ok().map(voids);
+            let Binding { host, bound_at } = binding;
+            let line = serde_json::to_string(&Exported { bound_at, host, license, released });
             written = line.map_err(io::Error::from).and_then(|line| writeln!(out, "{line}"));
         }
     });
@@ -163,14 +179,13 @@ fn export(config: &Config) -> Result<Exit, Failure> {
 
 fn failure(error: StoreError) -> Failure {
     match error {
-        StoreError::Damaged { .. } => Failure::input(error).hint(DAMAGED),
-        StoreError::Format { .. } => Failure::input(error),
-        StoreError::Missing(_) => Failure::input(error).hint("a server makes it at its first start"),
+        StoreError::Damaged { .. } => Failure::of_store(error).hint(DAMAGED),
+        StoreError::Missing(_) => Failure::of_store(error).hint("a server makes it at its first start"),
         StoreError::NotOurs { owner, .. } => {
             let hint = format!("run this as the user of the server: sudo -u '#{owner}' countersign bindings ...");
             Failure::environment(error).hint(hint)
         }
         StoreError::InUse(_) => Failure::environment(error).hint("stop the server first"),
-        _ => Failure::environment(error),
+        _ => Failure::of_store(error),
     }
 }

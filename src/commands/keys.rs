@@ -221,7 +221,7 @@ fn read_key(paths: &Paths) -> Result<PublicKey, Failure> {
 fn read_key_made_by(generate: &str, file: &Path) -> Result<PublicKey, Failure> {
     SigningKey::load(file).map(|key| key.public().clone()).map_err(|error| {
         let hint = error.hint_for(generate);
-        Failure::input(error).hint(hint)
+        Failure::of_key(error).hint(hint)
     })
 }
 

@@ -1,6 +1,6 @@
 //! `countersign manual`: the manual pages, from clap's own description of the command line.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::{Exit, Failure, output};
 
@@ -20,17 +20,41 @@ pub struct Args {
 pub fn run(args: &Args, command: clap::Command) -> Result<Exit, Failure> {
     match &args.pages {
         Some(folder) => {
-            std::fs::create_dir_all(folder).and_then(|()| clap_mangen::generate_to(command, folder)).map_err(
-                |error| Failure::environment(format!("{}: the pages cannot be written: {error}", folder.display())),
-            )?
+            let written = std::fs::create_dir_all(folder).and_then(|()| write_all(command, folder));
+            written.map_err(|error| {
+                Failure::environment(format!("{}: the pages cannot be written: {error}", folder.display()))
+            })?
         }
         None => {
             let mut page = Vec::new();
-            clap_mangen::Man::new(command).render(&mut page).map_err(Failure::environment)?;
+            page_of(command).render(&mut page).map_err(Failure::environment)?;
             return output::print(&String::from_utf8_lossy(&page));
         }
     }
     Ok(Exit::Done)
+}
+
+/// A page for the command, and for each verb below.
+fn write_all(mut command: clap::Command, folder: &Path) -> std::io::Result<()> {
+    // Gives each verb its whole name, such as countersign-license-issue.
+    command = command.disable_help_subcommand(true);
+    command.build();
+    let mut commands = vec![command];
+    while let Some(command) = commands.pop() {
+        commands.extend(command.get_subcommands().filter(|verb| !verb.is_hide_set()).cloned());
+        let name = command.get_display_name().unwrap_or_else(|| command.get_name()).to_owned();
+        let mut page = Vec::new();
+        page_of(command).render(&mut page)?;
+        crate::regular_file::write(&folder.join(format!("{name}.1")), &page)?;
+    }
+    Ok(())
+}
+
+/// A page whose heading has the whole name, the section, and no date: same program, same bytes.
+fn page_of(command: clap::Command) -> clap_mangen::Man {
+    let name = command.get_display_name().unwrap_or_else(|| command.get_name()).to_uppercase();
+    let source = format!("countersign {}", env!("CARGO_PKG_VERSION"));
+    clap_mangen::Man::new(command).title(name).section("1").date("").source(source).manual("countersign manual")
 }
 
 #[cfg(test)]
@@ -43,5 +67,27 @@ mod tests {
         let pages = folder.path().join("share/man1");
         run(&Args { pages: Some(pages.clone()) }, clap::Command::new("program")).unwrap();
         assert!(pages.join("program.1").exists());
+    }
+
+    #[test]
+    fn every_page_has_its_whole_name_and_its_section_in_its_heading() {
+        use clap::CommandFactory as _;
+        let folder = tempfile::tempdir().unwrap();
+        run(&Args { pages: Some(folder.path().to_owned()) }, crate::cli::Cli::command()).unwrap();
+        let mut pages = 0;
+        for entry in std::fs::read_dir(folder.path()).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+            let page = std::fs::read_to_string(&path).unwrap();
+            let heading = page.lines().find(|line| line.starts_with(".TH ")).unwrap().replace('\\', "");
+            let expected = format!(
+                ".TH {} 1  \"countersign {}\" \"countersign manual\"",
+                name.to_uppercase(),
+                env!("CARGO_PKG_VERSION")
+            );
+            assert_eq!(heading, expected);
+            pages += 1;
+        }
+        assert!(pages > 25, "{pages}");
     }
 }

@@ -19,6 +19,8 @@ use std::error::Error;
 
 use crate::config::ConfigError;
 use crate::registry::RegistryError;
+use crate::serve::signer::KeyError;
+use crate::store::StoreError;
 
 /// What the program's exit code says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +65,22 @@ impl Failure {
         Self { exit: Exit::Usage, error: error.into(), hint: None }
     }
 
+    /// A signing key cannot be used: a file that cannot be read is the machine's fault, everything else the file's.
+    pub fn of_key(error: KeyError) -> Self {
+        match error {
+            KeyError::Read { .. } => Self::environment(error),
+            _ => Self::input(error),
+        }
+    }
+
+    /// A store cannot be used: what stands in it is an input, the rest is the machine.
+    pub fn of_store(error: StoreError) -> Self {
+        match error {
+            StoreError::Damaged { .. } | StoreError::Format { .. } | StoreError::Missing(_) => Self::input(error),
+            _ => Self::environment(error),
+        }
+    }
+
     /// Adds what to do about it: one line, an order.
     pub fn hint(self, hint: impl Into<String>) -> Self {
         Self { hint: Some(hint.into()), ..self }
@@ -79,6 +97,7 @@ impl From<ConfigError> for Failure {
             ConfigError::HalfOfTls { .. } => {
                 Self::input(error).hint("set both for TLS, or neither behind a proxy that has it")
             }
+            ConfigError::Read { .. } => Self::environment(error),
             _ => Self::input(error),
         }
     }

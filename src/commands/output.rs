@@ -26,6 +26,12 @@ pub fn json(value: &impl serde::Serialize) -> Result<String, Failure> {
     serde_json::to_string_pretty(value).map(|text| text + "\n").map_err(Failure::environment)
 }
 
+/// An error as one line of JSON: the last line of stderr of a command that was asked for JSON.
+pub fn error_json(error: &str, causes: &[String], hint: Option<&str>, exit_code: u8) -> String {
+    let document = serde_json::json!({ "error": error, "caused_by": causes, "hint": hint, "exit_code": exit_code });
+    printable_json(&document.to_string())
+}
+
 /// JSON leaves DEL, the C1 controls and text-direction overrides as they are; a terminal obeys some of them.
 pub fn printable_json(json: &str) -> String {
     // All of them have four digits.

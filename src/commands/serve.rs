@@ -104,7 +104,7 @@ fn load_failure(error: LoadError, paths: &Paths) -> Failure {
     match error {
         LoadError::Key(error) => {
             let hint = lost::hint(&error, paths);
-            Failure::environment(error).hint(hint)
+            Failure::of_key(error).hint(hint)
         }
         LoadError::Tls(error) => {
             let hint = error.hint();
@@ -117,7 +117,7 @@ fn load_failure(error: LoadError, paths: &Paths) -> Failure {
 
 fn store_failure(error: StoreError) -> Failure {
     let hint = store_hint(&error);
-    Failure::environment(error).hint(hint)
+    Failure::of_store(error).hint(hint)
 }
 
 /// What to do about a store that cannot be opened.

@@ -9,7 +9,7 @@ use super::value;
 #[serde(default, deny_unknown_fields)]
 pub struct KeySettings {
     /// Days a retired private key is kept before `doctor` asks to remove it [default: 90]
-    #[arg(long, env = "COUNTERSIGN_KEEP_RETIRED_DAYS", value_name = "DAYS", global = true,
+    #[arg(long, env = "COUNTERSIGN_KEEP_RETIRED_DAYS", value_name = "DAYS", global = true, hide_short_help = true,
         value_parser = value::parse::<u32>)]
     #[serde(deserialize_with = "value::one")]
     pub keep_retired_days: Option<u32>,

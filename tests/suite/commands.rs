@@ -367,6 +367,132 @@ fn a_change_that_no_server_takes_over_is_told_and_written_all_the_same() {
     assert!(succeeds(&instance, &["license", "show", &license.id]).contains("\nstatus       revoked\n"));
 }
 
+/// Something that is wrong with an instance, and verbs that all meet it.
+struct Fault {
+    what: &'static str,
+    make: fn(&Instance),
+    exit: i32,
+    verbs: &'static [&'static str],
+}
+
+const FAULTS: &[Fault] = &[
+    Fault {
+        what: "a configuration with a mistake",
+        make: |instance| instance.write("countersign.toml", "zzz = 1\n"),
+        exit: 3,
+        verbs: &[
+            "build",
+            "serve",
+            "license list",
+            "license revoke 00000000",
+            "bindings export",
+            "keys list",
+            "doctor",
+            "preview --print",
+        ],
+    },
+    Fault {
+        what: "a configuration that cannot be read",
+        make: |instance| fs::create_dir(instance.file("countersign.toml")).unwrap(),
+        exit: 4,
+        verbs: &["build", "serve", "license list", "bindings export", "keys list", "doctor", "preview --print"],
+    },
+    Fault {
+        what: "a license file with a mistake",
+        make: |instance| instance.write("registry/licenses/b.toml", "x = 1\n"),
+        exit: 3,
+        verbs: &[
+            "serve",
+            "license list",
+            "license show 00000000",
+            "license revoke 00000000",
+            "license issue --module forms --expires never",
+            "build --check --offline",
+            "doctor",
+        ],
+    },
+    Fault {
+        what: "no folder of licenses",
+        make: |instance| fs::remove_dir_all(instance.file("registry/licenses")).unwrap(),
+        exit: 3,
+        verbs: &["serve", "license list", "license show 00000000", "license revoke 00000000", "doctor"],
+    },
+    Fault {
+        what: "no signing key",
+        make: |instance| fs::remove_file(instance.file("keys/signing.pem")).unwrap(),
+        exit: 3,
+        verbs: &["serve", "keys list", "keys publish", "doctor"],
+    },
+    Fault {
+        what: "a signing key that others can read",
+        make: |instance| {
+            assert!(Command::new("chmod").arg("644").arg(instance.file("keys/signing.pem")).status().unwrap().success())
+        },
+        exit: 3,
+        verbs: &["serve", "keys list", "keys publish", "doctor"],
+    },
+    Fault {
+        what: "a ledger that was changed",
+        make: |instance| {
+            instance.write_secret("store/ledger.jsonl", "{}\n{}\n");
+        },
+        exit: 3,
+        verbs: &["serve", "bindings verify", "bindings export", "doctor"],
+    },
+];
+
+#[test]
+fn the_same_fault_has_the_same_exit_code_whatever_verb_meets_it() {
+    for Fault { what, make, exit, verbs } in FAULTS {
+        for verb in *verbs {
+            let instance = Instance::new();
+            make(&instance);
+            let (code, error) = fails(&instance, &verb.split(' ').collect::<Vec<_>>());
+            assert_eq!(code, *exit, "{what}: {verb}: {error}");
+        }
+    }
+}
+
+#[test]
+fn an_error_of_a_verb_that_was_asked_for_json_is_json_on_the_last_line_of_stderr() {
+    let instance = Instance::new();
+    for (line, exit, error) in [
+        ("license show 00000000 --json", 3, "the registry has no license 00000000"),
+        ("license list --json --nosuch", 2, "unexpected argument '--nosuch' found"),
+        (
+            "license issue --json --module form --expires never",
+            3,
+            "no plugin of the registry has the module form (did you mean \"forms\"?)",
+        ),
+        ("keys list --json --signing-key nosuch.pem", 3, "nosuch.pem: there is no signing key"),
+        ("verify --json nosuch.json --key nosuch.pem", 3, "nosuch.pem: cannot be read"),
+    ] {
+        let (code, stderr) = fails(&instance, &line.split(' ').collect::<Vec<_>>());
+        let told: Value =
+            serde_json::from_str(stderr.lines().last().unwrap()).unwrap_or_else(|_| panic!("{line}: {stderr}"));
+        assert_eq!((code, &told["exit_code"], &told["error"]), (exit, &exit.into(), &error.into()), "{line}");
+        assert!(told["caused_by"].is_array() && (told["hint"].is_string() || told["hint"].is_null()), "{told}");
+        let members: Vec<&String> = told.as_object().unwrap().keys().collect();
+        assert_eq!(members, ["caused_by", "error", "exit_code", "hint"], "{line}");
+    }
+}
+
+#[test]
+fn no_verbs_short_help_shows_where_the_parts_are_and_every_long_one_shows_it_once_behind_its_own() {
+    for verb in [&["license", "issue"][..], &["build"], &["serve"], &["keys", "list"], &["doctor"], &["preview"]] {
+        let help = |flag: &str| {
+            let output = Command::new(env!("CARGO_BIN_EXE_countersign")).args(verb).arg(flag).output().unwrap();
+            String::from_utf8(output.stdout).unwrap()
+        };
+        let (short, long) = (help("-h"), help("--help"));
+        for path in ["--registry", "--releases", "--cache", "--public", "--store", "--signing-key", "--retired-keys"] {
+            assert!(!short.contains(&format!("{path} ")), "{verb:?}: {short}");
+            assert_eq!(long.matches(&format!("      {path} <")).count(), 1, "{verb:?}: {long}");
+        }
+        assert!(long.find("\nPaths:\n") > long.find("--version"), "{verb:?}: {long}");
+    }
+}
+
 #[test]
 fn a_list_on_a_terminal_of_80_columns_is_no_wider() {
     let license = License::new();

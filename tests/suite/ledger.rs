@@ -46,7 +46,7 @@ fn a_broken_chain_refuses_to_start_and_says_where() {
     let ledger = fs::read_to_string(instance.file(LEDGER)).unwrap();
     fs::write(instance.file(LEDGER), ledger.replace("\"b.com\"", "\"d.com\"")).unwrap();
     let (exit, stdout, stderr) = run(&instance, &["serve", "--listen", "127.0.0.1:0", "--admin-listen", "off"]);
-    assert_eq!((exit, stdout.as_str()), (4, ""));
+    assert_eq!((exit, stdout.as_str()), (3, ""));
     let place = ledger.match_indices('\n').nth(1).unwrap().0 + 1;
     let expected = format!(
         "error: {}: the ledger is damaged: line 3 of the file (byte {place}): does not continue line 2: one of the two was changed\nhint: ",
@@ -82,7 +82,7 @@ fn a_torn_end_is_cut_and_logged_but_nothing_that_was_acknowledged() {
 
     fs::write(instance.file(LEDGER), &whole[..whole.len() - 9]).unwrap();
     let (exit, _, stderr) = run(&instance, &["serve", "--listen", "127.0.0.1:0", "--admin-listen", "off"]);
-    assert!(exit == 4 && stderr.contains("it ends with sequence 2, and the index knows of sequence 3"), "{stderr}");
+    assert!(exit == 3 && stderr.contains("it ends with sequence 2, and the index knows of sequence 3"), "{stderr}");
 }
 
 #[test]

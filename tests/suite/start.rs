@@ -27,22 +27,22 @@ fn without_a_usable_signing_key_there_is_no_server() {
 
     fs::set_permissions(&key, fs::Permissions::from_mode(0o640)).unwrap();
     let exposed = "error: INSTANCE/keys/signing.pem: others can read the signing key (mode 0640)\nhint: chmod 600 INSTANCE/keys/signing.pem";
-    assert_eq!(refused(&instance), (Some(4), exposed.to_owned()));
+    assert_eq!(refused(&instance), (Some(3), exposed.to_owned()));
 
     instance.write_key("-----BEGIN PRIVATE KEY-----\nno\n-----END PRIVATE KEY-----\n");
     let (status, text) = refused(&instance);
-    assert_eq!(status, Some(4));
+    assert_eq!(status, Some(3));
     assert!(text.starts_with("error: INSTANCE/keys/signing.pem: not an RSA private key in PEM"), "{text}");
 
     instance.write_key(&new_keys(1024).private);
     let (status, text) = refused(&instance);
-    assert_eq!(status, Some(4));
+    assert_eq!(status, Some(3));
     assert!(text.contains("1024") && text.contains("2048") && text.contains("\nhint: "), "{text}");
 
     fs::remove_file(&key).unwrap();
     let missing =
         "error: INSTANCE/keys/signing.pem: there is no signing key\nhint: make one with `countersign keys generate`";
-    assert_eq!(refused(&instance), (Some(4), missing.to_owned()));
+    assert_eq!(refused(&instance), (Some(3), missing.to_owned()));
 }
 
 #[test]
