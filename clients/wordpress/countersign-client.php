@@ -54,6 +54,33 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			$this->license->hook();
 			$updates->hook();
 			( new Settings_Page( $this->config, $this->license, $updates ) )->hook();
+			if ( defined( 'WP_CLI' ) && \WP_CLI ) {
+				\WP_CLI::add_command( $this->config->slug . ' license', new Command( $this->config, $this->license ) );
+			}
+		}
+
+		/**
+		 * Activates a license key, as the button of the license page does.
+		 *
+		 * @return string What came of it: `ok`, or why not, by its name in Texts.
+		 */
+		public function activate( string $typed ): string {
+			$read = License_Key::read( $typed );
+			return isset( $read['key'] ) ? $this->license->activate( $read['key'] ) : $read['error'];
+		}
+
+		/**
+		 * Removes the license from this site, as the button of the license page does.
+		 *
+		 * @return string `deactivated`, or why not, by its name in Texts.
+		 */
+		public function deactivate(): string {
+			return $this->license->deactivate();
+		}
+
+		/** The license's last day as `YYYY-MM-DD`; empty where no signed answer named one. */
+		public function expires(): string {
+			return $this->license->memory()->statement['expires'] ?? '';
 		}
 
 		/** Whether a signed answer says that the license is active, and its grace period is not over. */
@@ -94,6 +121,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			delete_site_option( $name );
 			delete_site_transient( $name );
 			delete_site_transient( $name . '_pause' );
+			delete_site_transient( $name . '_again' );
 		}
 	}
 
@@ -121,6 +149,17 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			'capability'  => 'manage_options',
 			// The UUID of the archive this site was given, if you mark archives.
 			'build_id'    => '',
+			// Where a customer manages licenses, and where one is renewed: https.
+			'account_url' => '',
+			'renew_url'   => '',
+			// What modules are called: names by module.
+			'names'       => [],
+			// A constant of wp-config.php that has the license key, if a site defines it.
+			'key_constant' => '',
+			// The menu that has the license page, by its file or the slug of its page; empty for Settings.
+			'menu_parent' => '',
+			// False where your plugin shows a page of its own.
+			'page'        => true,
 		];
 
 		public string $base_url;
@@ -133,7 +172,14 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		public bool $network;
 		public string $capability;
 		public string $build_id;
+		public string $account_url;
+		public string $renew_url;
+		public string $key_constant;
+		public string $menu_parent;
+		public bool $has_page;
 		public Texts $texts;
+		/** @var array<string, string> */
+		private array $names;
 		/** @var array<string, string> */
 		private array $headers = [];
 
@@ -149,7 +195,14 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			$this->network     = is_multisite() && $settings['network'];
 			$this->capability  = $this->network ? 'manage_network_options' : (string) $settings['capability'];
 			$this->build_id    = (string) $settings['build_id'];
-			$this->texts       = new Texts( $settings['texts'], (string) $settings['text_domain'] );
+			$this->account_url = self::page_address( $settings['account_url'] );
+			$this->renew_url   = self::page_address( $settings['renew_url'] );
+			$this->names       = (array) $settings['names'];
+
+			$this->key_constant = (string) $settings['key_constant'];
+			$this->menu_parent  = (string) $settings['menu_parent'];
+			$this->has_page     = (bool) $settings['page'];
+			$this->texts        = new Texts( $settings['texts'], (string) $settings['text_domain'], $this->name() . '_texts' );
 			$this->complain();
 		}
 
@@ -160,6 +213,27 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 
 		public function name(): string {
 			return self::name_for( $this->slug );
+		}
+
+		/** @param mixed $url */
+		private static function page_address( $url ): string {
+			return is_string( $url ) && self::is_safe( $url ) ? $url : '';
+		}
+
+		/**
+		 * The key that wp-config.php sets: null where it sets none, empty where it is no license key.
+		 */
+		public function fixed_key(): ?string {
+			$value = '' !== $this->key_constant && defined( $this->key_constant ) ? constant( $this->key_constant ) : null;
+			if ( null === $value || '' === $value || false === $value ) {
+				return null;
+			}
+			return License_Key::read( is_string( $value ) ? $value : '?' )['key'] ?? '';
+		}
+
+		/** What people call a module. */
+		public function name_of( string $module ): string {
+			return (string) ( $this->names[ $module ] ?? ucwords( str_replace( [ '-', '_' ], ' ', $module ) ) );
 		}
 
 		/** The address of this site as it is told to the server. */
@@ -333,6 +407,27 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			return $went_back || ( $lapsed && ! $this->failures ) ? $this->pause() : max( 0, $wait );
 		}
 
+		/** The days that are left, today not counted; null where no license is active, or it has no end. */
+		public function days_left(): ?int {
+			$last = strtotime( ( $this->statement['expires'] ?? '' ) . ' UTC' );
+			$now  = (int) strtotime( gmdate( 'Y-m-d' ) . ' UTC' );
+			return $this->grants() && $last ? intdiv( $last - $now, DAY_IN_SECONDS ) : null;
+		}
+
+		/** What an administrator should be told of: the condition, or that the license ends in 30, 7 or 1 days. */
+		public function concern(): string {
+			$condition = $this->condition();
+			if ( self::CONDITION_ACTIVE !== $condition || null === $this->days_left() ) {
+				return $condition;
+			}
+			foreach ( [ 1, 7, 30 ] as $days ) {
+				if ( $this->days_left() <= $days ) {
+					return 'ends_' . $days;
+				}
+			}
+			return $condition;
+		}
+
 		public function condition(): string {
 			if ( '' === $this->key ) {
 				return self::CONDITION_NO_KEY;
@@ -357,6 +452,8 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 
 		private Config $config;
 		private Server $server;
+		/** @var array<int, array{0: string, 1: array<int, mixed>}> Actions that wait for the lock to be free. */
+		private array $announced = [];
 
 		public function __construct( Config $config ) {
 			$this->config = $config;
@@ -372,8 +469,21 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		}
 
 		public function memory(): Memory {
-			$name = $this->config->name();
-			return Memory::from( $this->config->network ? get_site_option( $name ) : get_option( $name ) );
+			$name   = $this->config->name();
+			$stored = $this->config->network ? get_site_option( $name ) : get_option( $name );
+			if ( false === $stored && $this->config->network ) {
+				// This was a single site before it became a network.
+				$stored = get_blog_option( get_main_site_id(), $name );
+			}
+			$memory = Memory::from( $stored );
+			$fixed  = $this->config->fixed_key();
+			if ( null !== $fixed && $fixed !== $memory->key ) {
+				$told         = $memory->told;
+				$memory       = new Memory();
+				$memory->key  = $fixed;
+				$memory->told = $told;
+			}
+			return $memory;
 		}
 
 		/**
@@ -384,12 +494,16 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		 * @return string What came of it: a Texts name.
 		 */
 		public function activate( string $key ): string {
+			if ( null !== $this->config->fixed_key() ) {
+				return 'key_is_fixed';
+			}
 			return $this->exclusively(
 				function ( Memory $memory ) use ( $key ): string {
 					$answer = $this->server->validate( $key, $memory );
 					if ( $answer->statement && ( 'active' === $answer->statement['status'] || ! $memory->is_active() ) ) {
 						$memory->learn( $key, $answer->statement );
 						$this->plan( $memory );
+						$this->announce( 'activated', $answer->statement );
 						// A license opens the way to updates: let WordPress look again.
 						delete_site_transient( 'update_plugins' );
 					} elseif ( ! $answer->statement && ! $memory->is_active() ) {
@@ -434,13 +548,21 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			}
 			$memory->learn( $memory->key, $answer->statement );
 			$this->plan( $memory );
+			$this->announce( 'validated', $answer->statement );
 			return $answer->statement['code'];
 		}
 
 		/** Forgets the key and all that was learned with it. The server is not told: its owner releases the site. */
 		public function deactivate(): string {
+			if ( null !== $this->config->fixed_key() ) {
+				return 'key_is_fixed';
+			}
 			return $this->exclusively(
 				function ( Memory $memory ): string {
+					// What the server said for this license is not for the next one.
+					delete_site_transient( $this->config->name() );
+					delete_site_transient( 'update_plugins' );
+					$this->announce( 'deactivated' );
 					foreach ( get_object_vars( new Memory() ) as $name => $blank ) {
 						$memory->$name = $blank;
 					}
@@ -450,11 +572,11 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			);
 		}
 
-		/** Remembers that an administrator was told of a condition. */
-		public function tell( string $condition ): void {
+		/** Remembers what an administrator was told of. */
+		public function tell( string $concern ): void {
 			$this->exclusively(
-				function ( Memory $memory ) use ( $condition ): string {
-					$memory->told = $condition;
+				function ( Memory $memory ) use ( $concern ): string {
+					$memory->told = $concern;
 					return '';
 				}
 			);
@@ -532,6 +654,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		private function fail( Memory $memory, Answer $answer ): void {
 			$memory->look_at_clock();
 			$memory->trouble          = $answer->trouble;
+			$this->announce( 'no_answer', $answer->trouble );
 			$memory->failures         = min( $memory->failures + 1, 20 );
 			$memory->retry_not_before = $answer->retry_after ? time() + $answer->retry_after : 0;
 
@@ -555,12 +678,36 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 				return 'busy';
 			}
 			try {
-				$memory  = $this->fresh_memory();
-				$outcome = $change( $memory );
+				$memory    = $this->fresh_memory();
+				$condition = $memory->condition();
+				$outcome   = $change( $memory );
 				$this->save( $memory );
-				return $outcome;
 			} finally {
 				$this->where_the_lock_is( [ $this, 'unlock' ] );
+			}
+			if ( $memory->condition() !== $condition ) {
+				// What the server refused before, it may answer now.
+				delete_site_transient( $this->config->name() . '_pause' );
+				$this->announce( 'condition', $memory->condition(), $condition );
+			}
+			$this->act();
+			return $outcome;
+		}
+
+		/**
+		 * Keeps an action for when the lock is free.
+		 *
+		 * @param mixed ...$arguments
+		 */
+		private function announce( string $action, ...$arguments ): void {
+			$this->announced[] = [ $this->config->name() . '_' . $action, $arguments ];
+		}
+
+		private function act(): void {
+			$announced       = $this->announced;
+			$this->announced = [];
+			foreach ( $announced as list( $action, $arguments ) ) {
+				do_action_ref_array( $action, $arguments );
 			}
 		}
 
@@ -677,6 +824,13 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			if ( '' === $answer->trouble ) {
 				$answer->manifest = Manifest::read( json_decode( $answer->body, true, 16 ), $this->config->slug );
 				$answer->trouble  = null === $answer->manifest ? 'the manifest is not readable' : '';
+			} elseif ( 403 === $answer->status ) {
+				$problem = json_decode( $answer->body, true, 4 );
+				if ( 'license_expired' === ( $problem['code'] ?? '' ) && is_array( $problem['latest'] ?? null ) ) {
+					// A version, and no more: what could be installed is not for an expired license.
+					$news           = array_intersect_key( $problem['latest'], [ 'version' => 0, 'security' => 0 ] );
+					$answer->latest = Manifest::read( $news, $this->config->slug );
+				}
 			}
 			return $answer;
 		}
@@ -689,10 +843,9 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 				return $answer;
 			}
 			// SECURITY: redirects are not followed, so the key goes to the server that was configured and nowhere else.
-			$response = Http::request(
-				$this->config->base_url . $target,
-				$options + [ 'method' => 'GET', 'limit_response_size' => MB_IN_BYTES ]
-			);
+			$url      = $this->config->base_url . $target;
+			$options += [ 'method' => 'GET', 'limit_response_size' => MB_IN_BYTES ];
+			$response = Http::request( $url, (array) apply_filters( $this->config->name() . '_request', $options, $url ) );
 			if ( is_wp_error( $response ) ) {
 				$answer->trouble = $response->get_error_message();
 				return $answer;
@@ -1045,6 +1198,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 				'url'            => self::url( $said['url'] ?? '' ),
 				'homepage'       => self::url( $said['homepage'] ?? '' ),
 				'package'        => Config::is_safe( $package ) ? $package : '',
+				'security'       => true === ( $said['security'] ?? false ),
 				'sections'       => self::sections( $said['sections'] ?? [] ),
 				'icons'          => self::images( 'icons', $said['icons'] ?? [] ),
 				'banners'        => self::images( 'banners', $said['banners'] ?? [] ),
@@ -1111,6 +1265,8 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		public ?array $statement = null;
 		/** @var array<string, mixed>|null To a question for updates: the manifest as Manifest reads it, empty where there is no update. */
 		public ?array $manifest = null;
+		/** @var array<string, mixed>|null Where the license has expired: a manifest that names the latest version. */
+		public ?array $latest = null;
 	}
 
 	/** A statement that is not to be believed; the message says why. */
@@ -1402,6 +1558,56 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			add_filter( 'plugins_api', [ $this, 'describe' ], 10, 3 );
 			add_filter( 'upgrader_pre_download', [ $this, 'download' ], 10, 4 );
 			add_filter( 'upgrader_source_selection', [ $this, 'check_source' ], 10, 4 );
+			add_action( 'in_plugin_update_message-' . $this->config->plugin, [ $this, 'explain' ] );
+			foreach ( [ 'load-plugins.php', 'load-update-core.php' ] as $page ) {
+				add_action( $page, [ $this, 'look_again' ], 1 );
+			}
+		}
+
+		/**
+		 * Lets WordPress look again where it knows nothing of this plugin: after an update without JavaScript it looks while
+		 * the plugin is inactive and cannot answer.
+		 */
+		public function look_again(): void {
+			$looked  = get_site_transient( 'update_plugins' );
+			$again   = $this->config->name() . '_again';
+			$unknown = isset( $looked->last_checked )
+				&& ! isset( $looked->response[ $this->config->plugin ] )
+				&& ! isset( $looked->no_update[ $this->config->plugin ] );
+			if ( $unknown && ! get_site_transient( $again ) ) {
+				// Where WordPress.org does not answer, this plugin is not asked, and nothing is known afterwards, either.
+				set_site_transient( $again, 1, 15 * MINUTE_IN_SECONDS );
+				delete_site_transient( 'update_plugins' );
+			}
+		}
+
+		/** Says in the plugin's row why its update does not install, and where that can be changed. */
+		public function explain(): void {
+			$memory = $this->license->memory();
+			if ( 'expired' === $memory->condition() ) {
+				$manifest = $this->known( $this->config->header( 'Version' ) ) ?? [];
+				$security = $manifest['security'] ?? false;
+				echo ' ', $security ? '<strong>' . esc_html( $this->config->texts->get( 'security' ) ) . '</strong> ' : '';
+				echo esc_html( $this->expired( $memory ) );
+				if ( '' !== $this->config->renew_url ) {
+					printf( ' <a href="%s">%s</a>', esc_url( $this->config->renew_url ), esc_html( $this->config->texts->get( 'renew' ) ) );
+				}
+			}
+		}
+
+		/**
+		 * The version an expired license is missing, and whether that is about security; empty where that is none.
+		 *
+		 * @return array<string, mixed>
+		 */
+		public function missed(): array {
+			$installed = $this->config->header( 'Version' );
+			$manifest  = 'expired' === $this->license->memory()->condition() ? $this->known( $installed ) ?? [] : [];
+			return self::is_newer( $manifest, $installed ) ? $manifest : [];
+		}
+
+		private function expired( Memory $memory ): string {
+			return $this->config->texts->get( 'expired', [ '{expires}' => Settings_Page::day( $memory ) ] );
 		}
 
 		/**
@@ -1419,12 +1625,18 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			if ( $plugin_file !== $this->config->plugin ) {
 				return $update;
 			}
+			delete_site_transient( $this->config->name() . '_again' );
 			$installed = $plugin_data['Version'];
 			$manifest  = $this->ask( $installed );
 			if ( ! self::is_newer( $manifest, $installed ) || ! self::fits( $manifest ) ) {
 				return [ 'slug' => $this->config->slug, 'version' => $installed, 'package' => '' ];
 			}
-			return [
+			$memory = $this->license->memory();
+			if ( 'expired' === $memory->condition() ) {
+				$security                   = $manifest['security'] ? $this->config->texts->get( 'security' ) . ' ' : '';
+				$manifest['upgrade_notice'] = $security . $this->expired( $memory );
+			}
+			$offer = [
 				'slug'           => $this->config->slug,
 				'version'        => $manifest['version'],
 				'url'            => $manifest['url'],
@@ -1436,6 +1648,8 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 				'icons'          => $manifest['icons'],
 				'banners'        => $manifest['banners'],
 			];
+			$offer = apply_filters( $this->config->name() . '_offer', $offer, $manifest );
+			return is_array( $offer ) ? $offer : [ 'slug' => $this->config->slug, 'version' => $installed, 'package' => '' ];
 		}
 
 		/**
@@ -1488,6 +1702,14 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			}
 			$installed = $this->config->header( 'Version' );
 			$manifest  = $this->known( $installed ) ?? $this->ask( $installed );
+			$memory    = $this->license->memory();
+			if ( 'expired' === $memory->condition() ) {
+				$renew = '' === $this->config->renew_url ? '' : ' ' . $this->config->renew_url;
+				return new \WP_Error( 'countersign_expired', esc_html( $this->expired( $memory ) . $renew ) );
+			}
+			if ( ! $memory->is_active() ) {
+				return $this->error( 'no_update', [ '{reason}' => Settings_Page::plain( $this->config, $memory ) ] );
+			}
 			if ( ! $manifest ) {
 				return $this->error( 'download_unknown' );
 			}
@@ -1589,10 +1811,13 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		private function ask( string $version ): array {
 			$name   = $this->config->name();
 			$memory = $this->license->memory();
-			if ( ! $memory->is_active() || get_site_transient( $name . '_pause' ) ) {
+			if ( ! self::may_ask( $memory ) || get_site_transient( $name . '_pause' ) ) {
 				return $this->known( $version ) ?? [];
 			}
 			$answer = $this->server->updates( $memory->key, $version );
+			if ( 'expired' === $memory->condition() && 403 === $answer->status ) {
+				$answer->manifest = $answer->latest ?? [];
+			}
 			if ( null === $answer->manifest ) {
 				set_site_transient( $name . '_pause', 1, max( 15 * MINUTE_IN_SECONDS, $answer->retry_after ) );
 				403 === $answer->status && $this->license->doubt();
@@ -1610,9 +1835,19 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		 * @return array<string, mixed>|null
 		 */
 		private function known( string $version ): ?array {
-			$known = $this->license->memory()->is_active() ? get_site_transient( $this->config->name() ) : [];
+			$memory = $this->license->memory();
+			$known  = self::may_ask( $memory ) ? get_site_transient( $this->config->name() ) : [];
+			// SECURITY: what an active license was told is no longer for an expired one.
+			if ( isset( $known[ $version ]['version'] ) && 'expired' === $memory->condition() ) {
+				$known[ $version ] = array_intersect_key( $known[ $version ], [ 'version' => 0, 'security' => 0 ] );
+			}
 			// Another version of this file may have kept it.
 			return isset( $known[ $version ] ) ? Manifest::read( $known[ $version ], $this->config->slug ) : null;
+		}
+
+		/** An expired license is told of versions, and no more. */
+		private static function may_ask( Memory $memory ): bool {
+			return $memory->is_active() || 'expired' === $memory->condition();
 		}
 
 		/** @param array<string, string> $values */
@@ -1647,15 +1882,24 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 	}
 
 	/**
-	 * The page where a person enters the license key, and the one notice that points there.
+	 * The page where a person enters the license key, and the notices that point there.
 	 */
 	final class Settings_Page {
+
+		/** How long what came of a button is shown, in seconds. */
+		private const SHOWN = 60;
 
 		private Config $config;
 		private License $license;
 		private Updates $updates;
 		/** Whether the page stands among the network's. */
 		private bool $in_network;
+		/** What came of a button: a Texts name. */
+		private string $outcome = '';
+		/** What was typed and is not a key yet: shown again in its field, and never stored. */
+		private string $typed = '';
+		/** @var int[] The groups of it that look wrong. */
+		private array $groups = [];
 
 		public function __construct( Config $config, License $license, Updates $updates ) {
 			$this->config     = $config;
@@ -1666,17 +1910,21 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 
 		public function hook(): void {
 			$network = $this->in_network ? 'network_' : '';
-			add_action( $network . 'admin_menu', [ $this, 'add' ] );
 			add_action( $network . 'admin_notices', [ $this, 'notify' ] );
+			if ( ! $this->config->has_page ) {
+				return;
+			}
+			// After the plugin's own menu, which this page may stand in.
+			add_action( $network . 'admin_menu', [ $this, 'add' ], 20 );
 			$links = $this->in_network ? 'network_admin_plugin_action_links_' : 'plugin_action_links_';
 			add_filter( $links . $this->config->plugin, [ $this, 'link' ] );
 		}
 
 		public function add(): void {
 			$page = add_submenu_page(
-				$this->in_network ? 'settings.php' : 'options-general.php',
+				$this->parent(),
 				$this->text( 'title' ),
-				$this->text( 'menu' ),
+				'' === $this->config->menu_parent ? $this->text( 'menu' ) : $this->text( 'link' ),
 				$this->config->capability,
 				$this->page(),
 				[ $this, 'show' ]
@@ -1694,50 +1942,125 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		 */
 		public function link( $links ): array {
 			$links = (array) $links;
-			$link = sprintf( '<a href="%s">%s</a>', esc_url( $this->url() ), esc_html( $this->text( 'link' ) ) );
+			$link  = sprintf( '<a href="%s">%s</a>', esc_url( $this->url() ), esc_html( $this->text( 'link' ) ) );
 			return current_user_can( $this->config->capability ) ? [ 'license' => $link ] + $links : $links;
 		}
 
-		/** Does what a button says, and shows the page again with what came of it. */
+		/** Does what a button says. What worked leads to the page anew; what did not is shown with what was typed. */
 		public function submit(): void {
 			if ( 'POST' !== ( $_SERVER['REQUEST_METHOD'] ?? '' ) ) {
+				$this->outcome = $this->proven_outcome();
 				return;
 			}
 			check_admin_referer( $this->page() );
 			if ( ! current_user_can( $this->config->capability ) ) {
 				wp_die( esc_html( $this->text( 'forbidden' ) ), '', [ 'response' => 403 ] );
 			}
-			$query = [];
 			switch ( sanitize_key( $_POST['do'] ?? '' ) ) {
 				case 'activate':
-					$typed = $_POST['license_key'] ?? '';
-					$read  = License_Key::read( is_string( $typed ) ? wp_unslash( $typed ) : '' );
-					$query = isset( $read['key'] )
-						? [ 'outcome' => $this->license->activate( $read['key'] ) ]
-						: [ 'outcome' => $read['error'], 'groups' => implode( '-', $read['groups'] ) ];
+					$this->activate( $_POST['license_key'] ?? '' );
 					break;
 				case 'check':
-					$query = [ 'outcome' => $this->license->validate() ];
+					$this->outcome = $this->license->validate();
 					break;
 				case 'remove':
-					$query = [ 'outcome' => $this->license->deactivate() ];
+					$this->outcome = 'remove_really';
 					break;
+				case 'remove_really':
+					$this->outcome = $this->license->deactivate();
+					break;
+				default:
+					return;
 			}
-			wp_safe_redirect( add_query_arg( $query, $this->url() ) );
-			exit;
+			if ( in_array( $this->outcome, [ 'ok', 'deactivated' ], true ) ) {
+				$now = time();
+				wp_safe_redirect( add_query_arg( [ 'outcome' => $this->outcome, 'at' => $now, 'proof' => $this->proof( $this->outcome, $now ) ], $this->url() ) );
+				exit;
+			}
+		}
+
+		/** @param mixed $typed */
+		private function activate( $typed ): void {
+			$typed = is_string( $typed ) ? wp_unslash( $typed ) : '';
+			$read  = License_Key::read( $typed );
+
+			$this->outcome = isset( $read['key'] ) ? $this->license->activate( $read['key'] ) : $read['error'];
+			$this->groups  = $read['groups'] ?? [];
+			// A key that was kept need not be typed again.
+			$kept        = isset( $read['key'] ) && $read['key'] === $this->license->memory()->key;
+			$this->typed = $kept ? '' : substr( wp_check_invalid_utf8( $typed ), 0, 128 );
+		}
+
+		/** What came of a button before the page was loaded anew; an address that somebody else made says nothing. */
+		private function proven_outcome(): string {
+			$outcome = sanitize_key( $_GET['outcome'] ?? '' );
+			$at      = absint( $_GET['at'] ?? 0 );
+			$proof   = is_string( $_GET['proof'] ?? null ) ? $_GET['proof'] : '';
+			$recent  = abs( time() - $at ) <= self::SHOWN;
+			return $recent && hash_equals( $this->proof( $outcome, $at ), $proof ) ? $outcome : '';
+		}
+
+		private function proof( string $outcome, int $at ): string {
+			return wp_hash( $this->page() . '|' . $outcome . '|' . $at . '|' . get_current_user_id(), 'nonce' );
 		}
 
 		public function show(): void {
 			$memory = $this->license->memory();
 			echo '<div class="wrap"><h1>', esc_html( $this->text( 'title' ) ), '</h1>';
-			$this->show_outcome();
+			$this->show_message( $memory );
 			echo '<form method="post" action="', esc_url( $this->url() ), '">';
 			wp_nonce_field( $this->page() );
+			if ( 'remove_really' === $this->outcome ) {
+				$this->show_question();
+			} else {
+				$this->show_form( $memory );
+			}
+			echo '</form>';
+			do_action( $this->config->name() . '_page' );
+			echo '</div>';
+		}
+
+		/** The one message of the page: what came of a button, or what an administrator should know of the license. */
+		private function show_message( Memory $memory ): void {
+			$good = in_array( $this->outcome, [ 'ok', 'deactivated' ], true );
+			$text = '';
+			if ( 'remove_really' === $this->outcome ) {
+				return;
+			}
+			if ( '' !== $this->outcome && $this->outcome !== $memory->condition() ) {
+				$text = $this->text( $this->outcome );
+				if ( $this->groups ) {
+					$text .= ' ' . $this->text( 'groups', [ '{groups}' => implode( ', ', $this->groups ) ] );
+				}
+			} elseif ( Memory::CONDITION_ACTIVE !== $memory->concern() ) {
+				$text = $this->sentence( $memory );
+			}
+			$kind = $good ? 'success' : ( Memory::CONDITION_NO_KEY === $memory->condition() && '' === $this->outcome ? 'info' : 'error' );
+			$kind = 0 === strpos( $memory->concern(), 'ends_' ) && '' === $this->outcome ? 'warning' : $kind;
+			if ( '' !== $text ) {
+				printf(
+					'<div class="notice notice-%s" role="%s"><p>%s%s</p></div>',
+					esc_attr( $kind ),
+					'error' === $kind ? 'alert' : 'status',
+					esc_html( $text ),
+					'' === $this->outcome || ! $good ? wp_kses_post( $this->help( $memory ) ) : ''
+				);
+			}
+		}
+
+		private function show_question(): void {
+			echo '<p>', esc_html( $this->text( 'remove_question' ) ), '</p><p class="submit">';
+			$this->show_button( 'remove_really', 'button button-primary' );
+			printf( '<a class="button" href="%s">%s</a>', esc_url( $this->url() ), esc_html( $this->text( 'cancel' ) ) );
+			echo '</p>';
+		}
+
+		private function show_form( Memory $memory ): void {
 			echo '<table class="form-table" role="presentation">';
-			$this->show_row( 'status', $this->sentence( $memory ) );
+			$this->show_row( 'status', $this->text( 'is_' . $memory->condition() ) );
 			if ( $memory->grants() ) {
-				$this->show_row( 'modules', implode( ', ', $memory->statement['modules'] ) );
-				$this->show_row( 'expires', self::day( $memory ) );
+				$this->show_row( 'modules', implode( ', ', array_map( [ $this->config, 'name_of' ], $memory->statement['modules'] ) ) );
+				'' !== self::day( $memory ) && $this->show_row( 'expires', self::day( $memory ) );
 			}
 			if ( $memory->statement ) {
 				$this->show_row( 'last_answer', self::moment( (int) strtotime( $memory->statement['issued_at'] ) ) );
@@ -1748,71 +2071,99 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			if ( $this->updates->held_back() ) {
 				$this->show_row( 'update', $this->text( 'needs_wordpress', $this->updates->held_back() ) );
 			}
-			$this->show_key_field( $memory );
+			$missed = $this->updates->missed();
+			if ( $missed ) {
+				$this->show_row( 'update', $this->missed( $missed ) );
+			}
+			$fixed = null !== $this->config->fixed_key();
+			if ( $fixed ) {
+				$values = [ '{constant}' => $this->config->key_constant, '{end}' => substr( $memory->key, -5 ) ];
+				$this->show_row( 'key', $this->text( '' === $memory->key ? 'constant_wrong' : 'constant_used', $values ) );
+			} else {
+				$this->show_key_field( $memory );
+			}
 			echo '</table><p class="submit">';
-			$this->show_button( 'activate', 'button button-primary' );
 			if ( '' !== $memory->key ) {
 				$this->show_button( 'check', 'button' );
-				$this->show_button( 'remove', 'button' );
+				$fixed || $this->show_button( 'remove', 'button' );
 			}
-			echo '</p></form></div>';
+			echo '</p>';
 		}
 
 		/** Tells, once, a person who can do something about it that the license needs attention. */
 		public function notify(): void {
-			$memory    = $this->license->memory();
-			$condition = $memory->condition();
-			if ( $condition === $memory->told || ! current_user_can( $this->config->capability ) || $this->is_here() ) {
+			$memory  = $this->license->memory();
+			$concern = $memory->concern();
+			if ( $concern === $memory->told || ! current_user_can( $this->config->capability ) || $this->is_here() ) {
 				return;
 			}
-			if ( Memory::CONDITION_ACTIVE !== $condition ) {
+			// A page that hides notices is not where somebody is told.
+			$screen = function_exists( 'get_current_screen' ) ? get_current_screen() : null;
+			if ( defined( 'IFRAME_REQUEST' ) || ( $screen && $screen->is_block_editor() ) ) {
+				return;
+			}
+			$shown = Memory::CONDITION_ACTIVE !== $concern;
+			if ( $shown && apply_filters( $this->config->name() . '_notice', true, $concern ) ) {
+				$missed = $this->updates->missed();
 				printf(
-					'<div class="notice notice-warning"><p><strong>%s</strong> %s <a href="%s">%s</a></p></div>',
+					'<div class="notice notice-warning is-dismissible"><p><strong>%s</strong> %s%s%s</p></div>',
 					esc_html( $this->config->plugin_name() . ':' ),
-					esc_html( $this->sentence( $memory ) ),
-					esc_url( $this->url() ),
-					esc_html( $this->text( 'link' ) )
+					esc_html( $this->sentence( $memory ) . ( $missed ? ' ' . $this->missed( $missed ) : '' ) ),
+					$this->config->has_page ? wp_kses_post( self::anchor( $this->url(), $this->text( 'link' ) ) ) : '',
+					wp_kses_post( $this->help( $memory ) )
 				);
 			}
 			// Being well again is remembered, too, so that the next trouble is told.
-			$this->license->tell( $condition );
+			$this->license->tell( $concern );
 		}
 
-		private function show_outcome(): void {
-			$outcome = sanitize_key( $_GET['outcome'] ?? '' );
-			if ( '' === $outcome ) {
-				return;
+		/** The vendor's page that helps with a concern. */
+		private function help( Memory $memory ): string {
+			$concern = $memory->concern();
+			if ( 'expired' === $concern || 0 === strpos( $concern, 'ends_' ) ) {
+				return '' === $this->config->renew_url ? '' : self::anchor( $this->config->renew_url, $this->text( 'renew' ) );
 			}
-			$text   = $this->text( $outcome );
-			$groups = array_intersect( [ 1, 2, 3, 4, 5 ], explode( '-', sanitize_key( $_GET['groups'] ?? '' ) ) );
-			if ( $groups ) {
-				$text .= ' ' . $this->text( 'groups', [ '{groups}' => implode( ', ', $groups ) ] );
-			}
-			$good = in_array( $outcome, [ 'ok', 'deactivated' ], true );
-			printf(
-				'<div class="notice notice-%s" role="%s"><p>%s</p></div>',
-				$good ? 'success' : 'error',
-				$good ? 'status' : 'alert',
-				esc_html( $text )
-			);
+			$of_account = in_array( $concern, [ 'no_key', 'bound_elsewhere', 'unknown_license', 'suspended', 'revoked' ], true );
+			return $of_account && '' !== $this->config->account_url
+				? self::anchor( $this->config->account_url, $this->text( 'account' ) ) : '';
+		}
+
+		private static function anchor( string $url, string $text ): string {
+			return sprintf( ' <a href="%s">%s</a>', esc_url( $url ), esc_html( $text ) );
+		}
+
+		/** @param array<string, mixed> $manifest */
+		private function missed( array $manifest ): string {
+			return $this->text( $manifest['security'] ? 'missed_security' : 'missed', [ '{version}' => $manifest['version'] ] );
 		}
 
 		private function show_row( string $label, string $value ): void {
 			printf( '<tr><th scope="row">%s</th><td>%s</td></tr>', esc_html( $this->text( $label ) ), esc_html( $value ) );
 		}
 
+		/** The field for the key, behind a word where the license is active and another key is seldom wanted. */
 		private function show_key_field( Memory $memory ): void {
-			$id = $this->page() . '-key';
+			$id     = $this->page() . '-key';
+			$active = $memory->is_active();
+			printf( '<tr><th scope="row"><label for="%s">%s</label></th><td>', esc_attr( $id ), esc_html( $this->text( 'key' ) ) );
+			if ( $active ) {
+				printf(
+					'<details%s><summary><code>%s</code> %s</summary><br>',
+					'' === $this->outcome || in_array( $this->outcome, [ 'ok', 'no_answer', 'busy', 'not_before' ], true ) ? '' : ' open',
+					// The last group is enough to tell keys apart; the whole key stays in the database.
+					esc_html( '•••••-' . substr( $memory->key, -5 ) ),
+					esc_html( $this->text( 'replace' ) )
+				);
+			}
 			printf(
-				'<tr><th scope="row"><label for="%1$s">%2$s</label></th><td><input type="text" id="%1$s" name="license_key"'
-					. ' class="regular-text code" autocomplete="off" spellcheck="false" maxlength="128" placeholder="%3$s"'
-					. ' aria-describedby="%1$s-hint"><p class="description" id="%1$s-hint">%4$s</p></td></tr>',
+				'<input type="text" id="%1$s" name="license_key" class="regular-text code" autocomplete="off" spellcheck="false"'
+					. ' maxlength="128" placeholder="%2$s" value="%3$s" aria-describedby="%1$s-hint"> ',
 				esc_attr( $id ),
-				esc_html( $this->text( 'key' ) ),
-				// The last group is enough to tell keys apart; the whole key stays in the database.
 				esc_attr( '' === $memory->key ? '' : '•••••-•••••-•••••-•••••-' . substr( $memory->key, -5 ) ),
-				esc_html( $this->text( 'key_hint' ) )
+				esc_attr( $this->typed )
 			);
+			$this->show_button( 'activate', $active ? 'button' : 'button button-primary' );
+			printf( '<p class="description" id="%s-hint">%s</p>%s</td></tr>', esc_attr( $id ), esc_html( $this->text( 'key_hint' ) ), $active ? '</details>' : '' );
 		}
 
 		private function show_button( string $action, string $class ): void {
@@ -1824,23 +2175,35 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			);
 		}
 
-		/** The license's condition, in a sentence. */
+		/** What an administrator should know of the license, in a sentence. */
 		private function sentence( Memory $memory ): string {
+			return self::plain( $this->config, $memory );
+		}
+
+		/** The same for whoever has no page. */
+		public static function plain( Config $config, Memory $memory ): string {
 			$statement = $memory->statement ?? [];
-			return $this->text(
-				$memory->condition(),
+			$concern   = $memory->concern();
+			if ( '' === $config->fixed_key() ) {
+				$concern = 'constant_wrong';
+			}
+			return $config->texts->get(
+				0 === strpos( $concern, 'ends_' ) ? 'ends' : $concern,
 				[
-					'{expires}' => self::day( $memory ),
-					'{domain}'  => $statement['bound_domain'] ?? '',
-					'{since}'   => self::moment( (int) strtotime( $statement['issued_at'] ?? '' ) ),
-					'{until}'   => self::moment( time() + $memory->grace() - $memory->elapsed() ),
+					'{plugin}'   => $config->plugin_name(),
+					'{constant}' => $config->key_constant,
+					'{expires}'  => self::day( $memory ),
+					'{domain}'   => $statement['bound_domain'] ?? '',
+					'{since}'    => self::moment( (int) strtotime( $statement['issued_at'] ?? '' ) ),
+					'{until}'    => self::moment( time() + $memory->grace() - $memory->elapsed() ),
 				]
 			);
 		}
 
 		/** @param array<string, string> $values */
 		private function text( string $name, array $values = [] ): string {
-			return $this->config->texts->get( $name, $values + [ '{plugin}' => $this->config->plugin_name() ] );
+			$values += [ '{plugin}' => $this->config->plugin_name(), '{constant}' => $this->config->key_constant ];
+			return $this->config->texts->get( $name, $values );
 		}
 
 		private static function moment( int $time ): string {
@@ -1848,7 +2211,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		}
 
 		/** The license's last day. It is a day everywhere, so no time zone moves it. */
-		private static function day( Memory $memory ): string {
+		public static function day( Memory $memory ): string {
 			$day = strtotime( ( $memory->statement['expires'] ?? '' ) . ' UTC' );
 			return $day ? (string) wp_date( get_option( 'date_format' ), $day, new \DateTimeZone( 'UTC' ) ) : '';
 		}
@@ -1857,14 +2220,104 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			return $this->config->slug . '-license';
 		}
 
+		/** The menu that the page stands in. */
+		private function parent(): string {
+			if ( '' !== $this->config->menu_parent ) {
+				return $this->config->menu_parent;
+			}
+			return $this->in_network ? 'settings.php' : 'options-general.php';
+		}
+
 		private function url(): string {
-			return $this->in_network
-				? network_admin_url( 'settings.php?page=' . $this->page() )
-				: admin_url( 'options-general.php?page=' . $this->page() );
+			$file = preg_match( '/\.php(\?|$)/', $this->parent() ) ? $this->parent() : 'admin.php';
+			$url  = $this->in_network ? network_admin_url( $file ) : admin_url( $file );
+			return add_query_arg( 'page', $this->page(), $url );
 		}
 
 		private function is_here(): bool {
 			return ( $_GET['page'] ?? '' ) === $this->page();
+		}
+	}
+
+	/**
+	 * The license on the command line of WordPress: `wp <slug> license …`.
+	 */
+	final class Command {
+
+		private Config $config;
+		private License $license;
+
+		public function __construct( Config $config, License $license ) {
+			$this->config  = $config;
+			$this->license = $license;
+		}
+
+		/**
+		 * Shows the license of this site.
+		 *
+		 * ## OPTIONS
+		 *
+		 * [--format=<format>]
+		 * : `text` or `json`.
+		 * ---
+		 * default: text
+		 * ---
+		 *
+		 * @param string[]              $arguments
+		 * @param array<string, string> $flags
+		 */
+		public function status( $arguments, $flags ): void {
+			$memory = $this->license->memory();
+			if ( 'json' === ( $flags['format'] ?? 'text' ) ) {
+				$status = [
+					'condition' => $memory->condition(),
+					'active'    => $memory->is_active(),
+					'expires'   => $memory->statement['expires'] ?? null,
+					'modules'   => $memory->statement['modules'] ?? [],
+					'confirmed' => $memory->statement['issued_at'] ?? null,
+					'trouble'   => $memory->trouble,
+				];
+				\WP_CLI::line( (string) wp_json_encode( $status ) );
+				return;
+			}
+			\WP_CLI::line( Settings_Page::plain( $this->config, $memory ) );
+		}
+
+		/**
+		 * Activates a license key.
+		 *
+		 * ## OPTIONS
+		 *
+		 * [<key>]
+		 * : The license key. Without it, the key is read from standard input, where no history keeps it.
+		 *
+		 * @param string[] $arguments
+		 */
+		public function activate( $arguments ): void {
+			$read = License_Key::read( trim( $arguments[0] ?? (string) fgets( STDIN ) ) );
+			$this->tell( isset( $read['key'] ) ? $this->license->activate( $read['key'] ) : $read['error'] );
+		}
+
+		/**
+		 * Asks the license server now.
+		 */
+		public function check(): void {
+			$this->tell( $this->license->validate() );
+		}
+
+		/**
+		 * Removes the license from this site.
+		 */
+		public function remove(): void {
+			$this->tell( $this->license->deactivate() );
+		}
+
+		private function tell( string $outcome ): void {
+			$memory = $this->license->memory();
+			$text   = $outcome === $memory->condition()
+				? Settings_Page::plain( $this->config, $memory )
+				: $this->config->texts->get( $outcome, [ '{constant}' => $this->config->key_constant ] );
+			in_array( $outcome, [ 'ok', 'deactivated' ], true ) ? \WP_CLI::success( $text ) : \WP_CLI::error( $text );
 		}
 	}
 
@@ -1876,11 +2329,13 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		/** @var array<string, string>|callable(): array<string, string> */
 		private $own;
 		private string $domain;
+		private string $filter;
 
 		/** @param array<string, string>|callable(): array<string, string> $own A function is called when a text is needed. */
-		public function __construct( $own, string $domain ) {
+		public function __construct( $own, string $domain, string $filter ) {
 			$this->own    = $own;
 			$this->domain = $domain;
+			$this->filter = $filter;
 		}
 
 		/**
@@ -1890,9 +2345,10 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		 * @param array<string, string> $values
 		 */
 		public function get( string $name, array $values = [] ): string {
-			$own   = is_callable( $this->own ) ? ( $this->own )() : $this->own;
-			$texts = $own + $this->all();
-			$text  = strtr( $texts[ $name ] ?? $texts['invalid'], $values );
+			$own     = is_callable( $this->own ) ? ( $this->own )() : $this->own;
+			$texts   = (array) apply_filters( $this->filter, $own + $this->all() );
+			$unknown = 0 === strpos( $name, 'is_' ) ? 'is_invalid' : 'invalid';
+			$text    = strtr( (string) ( $texts[ $name ] ?? $texts[ $unknown ] ?? '' ), $values );
 			return (string) preg_replace( '/ \((\{\w+\})?\)/', '', $text );
 		}
 
@@ -1901,54 +2357,81 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			$d = $this->domain;
 			return [
 				// The page.
-				'title'            => __( '{plugin} License', $d ),
-				'menu'             => __( '{plugin} License', $d ),
-				'link'             => __( 'License', $d ),
-				'status'           => __( 'Status', $d ),
-				'modules'          => __( 'Covers', $d ),
-				'expires'          => __( 'Valid through', $d ),
-				'last_answer'      => __( 'Last confirmed', $d ),
-				'trouble'          => __( 'Last attempt', $d ),
-				'update'           => __( 'Update', $d ),
-				'key'              => __( 'License key', $d ),
-				'key_hint'         => __( 'Five groups of five letters and digits. Dashes, blanks and small letters do not matter.', $d ),
-				'activate'         => __( 'Activate', $d ),
-				'check'            => __( 'Check now', $d ),
-				'remove'           => __( 'Remove from this site', $d ),
-				'forbidden'        => __( 'Sorry, you are not allowed to change this license.', $d ),
+				'title'              => __( '{plugin} License', $d ),
+				'menu'               => __( '{plugin} License', $d ),
+				'link'               => __( 'License', $d ),
+				'status'             => __( 'Status', $d ),
+				'modules'            => __( 'Covers', $d ),
+				'expires'            => __( 'Valid through', $d ),
+				'last_answer'        => __( 'Last confirmed', $d ),
+				'trouble'            => __( 'Last attempt', $d ),
+				'update'             => __( 'Update', $d ),
+				'key'                => __( 'License key', $d ),
+				'key_hint'           => __( 'Five groups of five letters and digits. Dashes, blanks and small letters do not matter.', $d ),
+				'activate'           => __( 'Activate', $d ),
+				'replace'            => __( 'Use another key', $d ),
+				'check'              => __( 'Check now', $d ),
+				'remove'             => __( 'Remove from this site…', $d ),
+				'remove_question'    => __( 'Remove the license from this site? The plugin gets no updates any more, and what the license covers stops working here.', $d ),
+				'remove_really'      => __( 'Remove the license', $d ),
+				'cancel'             => __( 'Cancel', $d ),
+				'renew'              => __( 'Renew the license', $d ),
+				'account'            => __( 'Manage your licenses', $d ),
+				'forbidden'          => __( 'Sorry, you are not allowed to change this license.', $d ),
+				'constant_used'      => __( 'Set in wp-config.php ({constant}); it ends in {end}.', $d ),
+				'constant_wrong'     => __( 'What {constant} has in wp-config.php is not a license key. Please compare it with the one you were sent.', $d ),
+
+				// The license's condition in a word or two.
+				'is_no_key'          => __( 'No license', $d ),
+				'is_pending'         => __( 'Not confirmed yet', $d ),
+				'is_active'          => __( 'Active', $d ),
+				'is_grace'           => __( 'Active, not confirmed at the moment', $d ),
+				'is_grace_over'      => __( 'Not confirmed', $d ),
+				'is_bound_elsewhere' => __( 'In use on another site', $d ),
+				'is_unknown_license' => __( 'Unknown key', $d ),
+				'is_expired'         => __( 'Expired', $d ),
+				'is_suspended'       => __( 'Suspended', $d ),
+				'is_revoked'         => __( 'Revoked', $d ),
+				'is_invalid'         => __( 'Not valid', $d ),
 
 				// What the license's condition is.
-				'no_key'           => __( 'Enter your license key to get updates and support.', $d ),
-				'pending'          => __( 'Your license key is saved. The license server could not be reached yet; it is asked again automatically.', $d ),
-				'active'           => __( 'The license is active on this site.', $d ),
-				'grace'            => __( 'The license server has not answered since {since}. Everything works until {until}, and the server is asked again automatically.', $d ),
-				'grace_over'       => __( 'The license could not be confirmed since {since} and counts as not active now. The server is asked again automatically.', $d ),
-				'bound_elsewhere'  => __( 'This license is in use on another site ({domain}). Ask the vendor to release it there, or use another license.', $d ),
-				'unknown_license'  => __( 'This license key is not known. Please compare it with the one you were sent.', $d ),
-				'expired'          => __( 'This license has expired ({expires}). Renew it to get updates again.', $d ),
-				'suspended'        => __( 'This license is suspended. Please contact the vendor.', $d ),
-				'revoked'          => __( 'This license was revoked. Please contact the vendor.', $d ),
-				'invalid'          => __( 'This license is not valid. Please contact the vendor.', $d ),
+				'no_key'             => __( 'Enter your license key to get updates and support.', $d ),
+				'pending'            => __( 'Your license key is saved. The license server could not be reached yet; it is asked again automatically.', $d ),
+				'active'             => __( 'The license is active on this site.', $d ),
+				'ends'               => __( 'The license is valid through {expires}. Renew it in time to keep getting updates.', $d ),
+				'grace'              => __( 'The license server has not answered since {since}. Everything works until {until}, and the server is asked again automatically.', $d ),
+				'grace_over'         => __( 'The license could not be confirmed since {since} and counts as not active now. The server is asked again automatically.', $d ),
+				'bound_elsewhere'    => __( 'This license is in use on another site ({domain}). Ask the vendor to release it there, or use another license.', $d ),
+				'unknown_license'    => __( 'This license key is not known. Please compare it with the one you were sent.', $d ),
+				'expired'            => __( 'This license has expired ({expires}). Renew it to get updates again.', $d ),
+				'suspended'          => __( 'This license is suspended. Please contact the vendor.', $d ),
+				'revoked'            => __( 'This license was revoked. Please contact the vendor.', $d ),
+				'invalid'            => __( 'This license is not valid. Please contact the vendor.', $d ),
 
 				// What came of a button.
-				'ok'               => __( 'The license is active on this site.', $d ),
-				'no_answer'        => __( 'The license server gave no answer that can be trusted. Nothing was lost; please try again later.', $d ),
-				'not_before'       => __( 'The license server asked to wait a little. Please try again later.', $d ),
-				'busy'             => __( 'The license is being checked at this moment. Please try again in a minute.', $d ),
-				'deactivated'      => __( 'The license was removed from this site. To use it on another site, ask the vendor to release it.', $d ),
-				'key_missing'      => __( 'Please enter a license key.', $d ),
-				'key_malformed'    => __( 'A license key has five groups of five letters or digits.', $d ),
-				'key_mistyped'     => __( 'There is a typing error in the license key.', $d ),
-				'groups'           => __( 'Please look at this group again: {groups}.', $d ),
+				'ok'                 => __( 'The license is active on this site.', $d ),
+				'no_answer'          => __( 'The license server gave no answer that can be trusted. Nothing was lost; please try again later.', $d ),
+				'not_before'         => __( 'The license server asked to wait a little. Please try again later.', $d ),
+				'busy'               => __( 'The license is being checked at this moment. Please try again in a minute.', $d ),
+				'deactivated'        => __( 'The license was removed from this site. To use it on another site, ask the vendor to release it.', $d ),
+				'key_missing'        => __( 'Please enter a license key.', $d ),
+				'key_malformed'      => __( 'A license key has five groups of five letters or digits.', $d ),
+				'key_mistyped'       => __( 'There is a typing error in the license key.', $d ),
+				'key_is_fixed'       => __( 'The license key is set in wp-config.php ({constant}). Please change it there.', $d ),
+				'groups'             => __( 'Please look at this group again: {groups}.', $d ),
 
 				// Updates.
-				'needs_wordpress'  => __( 'Version {version} is out, and needs WordPress {requires}.', $d ),
-				'needs_php'        => __( 'The update needs PHP {requires}.', $d ),
-				'archive_refused'  => __( 'The update was refused: its archive does not have this plugin in one folder.', $d ),
-				'archive_other'    => __( 'The update was refused: its archive has another plugin ({found}) than {plugin}.', $d ),
-				'archive_version'  => __( 'The update was refused: its archive has version {found}, and version {version} was offered.', $d ),
-				'download_unknown' => __( 'The license server names no download for this site at the moment. Please try again later.', $d ),
-				'download_refused' => __( 'The download was refused: it is not the one the license server named.', $d ),
+				'missed'             => __( 'Version {version} is out.', $d ),
+				'missed_security'    => __( 'Version {version} is out and mends the security of the plugin.', $d ),
+				'security'           => __( 'This is a security release.', $d ),
+				'needs_wordpress'    => __( 'Version {version} is out, and needs WordPress {requires}.', $d ),
+				'needs_php'          => __( 'The update needs PHP {requires}.', $d ),
+				'no_update'          => __( 'There is no update without an active license. {reason}', $d ),
+				'archive_refused'    => __( 'The update was refused: its archive does not have this plugin in one folder.', $d ),
+				'archive_other'      => __( 'The update was refused: its archive has another plugin ({found}) than {plugin}.', $d ),
+				'archive_version'    => __( 'The update was refused: its archive has version {found}, and version {version} was offered.', $d ),
+				'download_unknown'   => __( 'The license server names no download for this site at the moment. Please try again later.', $d ),
+				'download_refused'   => __( 'The download was refused: it is not the one the license server named.', $d ),
 			];
 		}
 	}

@@ -28,6 +28,8 @@ pub enum Answer {
     Fixed(Response),
     /// The server's answer, changed.
     Made(Arc<Make>),
+    /// This at once, and then a letter at a time for longer than anybody should wait.
+    Drip(&'static str),
 }
 
 /// What a site asked.
@@ -115,6 +117,9 @@ impl Front {
         } else if let Some(file) = self.shared.lock().unwrap().files.get(&asked.target) {
             Some(file.clone())
         } else {
+            if let Answer::Drip(first) = self.shared.lock().unwrap().answer.clone() {
+                return drip(stream.get_mut(), first);
+            }
             self.ask_server(&asked)
         };
         match response {
@@ -139,7 +144,7 @@ impl Front {
         };
         match answer {
             Answer::Forward => forward(),
-            Answer::Nothing => None,
+            Answer::Nothing | Answer::Drip(_) => None,
             Answer::Late(delay) => {
                 thread::sleep(delay);
                 forward()
@@ -148,6 +153,16 @@ impl Front {
             Answer::Made(make) => Some(make(asked, forward()?)),
         }
     }
+}
+
+/// Sends a letter at a time, until the client goes or half a minute is over.
+fn drip(stream: &mut TcpStream, first: &str) -> std::io::Result<()> {
+    stream.write_all(first.as_bytes())?;
+    for _ in 0..150 {
+        thread::sleep(Duration::from_millis(200));
+        stream.write_all(b"a")?;
+    }
+    Ok(())
 }
 
 /// An answer as a test writes it.

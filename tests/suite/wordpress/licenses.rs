@@ -58,25 +58,28 @@ fn an_administrator_reads_what_is_wrong_with_a_license() {
         (
             unknown,
             "unknown_license",
+            "Unknown key",
             "This license key is not known. Please compare it with the one you were sent.".into(),
         ),
         (
             elsewhere,
             "bound_elsewhere",
+            "In use on another site",
             "This license is in use on another site (other.example). \
              Ask the vendor to release it there, or use another license."
                 .into(),
         ),
-        (expired, "expired", format!("This license has expired ({day}). Renew it to get updates again.")),
-        (suspended, "suspended", "This license is suspended. Please contact the vendor.".into()),
-        (revoked, "revoked", "This license was revoked. Please contact the vendor.".into()),
+        (expired, "expired", "Expired", format!("This license has expired ({day}). Renew it to get updates again.")),
+        (suspended, "suspended", "Suspended", "This license is suspended. Please contact the vendor.".into()),
+        (revoked, "revoked", "Revoked", "This license was revoked. Please contact the vendor.".into()),
     ];
     for core in CORES {
         let mut site = Site::new(core, HOST, &vendor.front);
         site.install("acme-forms", &vendor.archive("1.0.0"));
-        for (license, condition, sentence) in &rows {
+        for (license, condition, state, sentence) in &rows {
             let page = site.press("acme-forms", "activate", &license.key);
-            assert!(page.text().contains(&format!("Status {sentence}")), "{}", page.text());
+            assert_eq!(page.notices(), [sentence.as_str()]);
+            assert!(page.text().contains(&format!("Status {state} ")), "{}", page.text());
             let seen = site.vendor_sees("acme-forms");
             assert_eq!((&seen["active"], &seen["condition"]), (&false.into(), &(*condition).into()));
             // Told once, on the first page after it, and with the way to the page that helps.
@@ -92,6 +95,9 @@ fn an_administrator_reads_what_is_wrong_with_a_license() {
         assert_eq!(site.vendor_sees("acme-forms")["active"], true);
 
         let page = site.press("acme-forms", "remove", "");
+        assert!(page.text().contains("Remove the license from this site?"), "{}", page.text());
+        assert_eq!(site.vendor_sees("acme-forms")["active"], true, "a question first");
+        let page = site.press("acme-forms", "remove_really", "");
         assert!(page.notices()[0].contains("was removed from this site"), "{:?}", page.notices());
         assert_eq!(site.vendor_sees("acme-forms")["condition"], "no_key");
         assert_eq!(site.complaints(), [""; 0]);
@@ -153,7 +159,7 @@ fn a_vendor_says_it_in_other_words_and_other_languages() {
     site.install("acme-forms", &vendor.archive("1.0.0"));
     let page = site.press("acme-forms", "activate", &license.key);
     assert_eq!(page.notices(), ["Danke für Acme Forms."]);
-    assert!(page.text().contains("Activate Jetzt prüfen Remove from this site"), "{}", page.text());
+    assert!(page.text().contains("Jetzt prüfen Remove from this site…"), "{}", page.text());
     assert_eq!(site.complaints(), [""; 0]);
 }
 

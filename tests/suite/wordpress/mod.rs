@@ -10,11 +10,15 @@ mod neighbours;
 mod networks;
 mod other_clients;
 mod packages;
+mod page;
 mod php_versions;
+mod renewal;
 mod site;
+mod transports;
 mod tutorial;
 mod updates;
 mod vendor;
+mod vendors_code;
 
 use std::time::Duration;
 

@@ -80,7 +80,7 @@ fn two_plugins_with_two_versions_of_the_client_do_not_disturb_each_other() {
         let traces =
             "_site_transient_countersign_acme-maps _site_transient_timeout_countersign_acme-maps countersign_acme-maps";
         assert_eq!(site.traces("acme-maps"), format!("{traces} event"));
-        site.press("acme-forms", "remove", "");
+        site.press("acme-forms", "remove_really", "");
         let [by_forms, by_maps] = both(&site);
         assert_eq!((&by_forms["active"], &by_maps["active"]), (&false.into(), &true.into()));
         site.delete("acme-maps");

@@ -100,6 +100,13 @@ impl Vendor {
     }
 }
 
+/// The example plugin with more settings of its client.
+pub fn with_settings(settings: &str) -> impl Fn(String) -> String {
+    let domain = "'text_domain' => 'acme-forms'";
+    let settings = format!("{settings}, {domain}");
+    move |text| text.replace(domain, &settings)
+}
+
 fn build(instance: &Instance) {
     let output = countersign(instance).arg("build").output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

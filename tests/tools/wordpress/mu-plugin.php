@@ -2,6 +2,11 @@
 // A must-use plugin: leads what WordPress asks the outside world to the tests' own server, with core's own filters, and
 // shows them what a vendor's code sees.
 
+// What a site's wp-config.php would define, from a file that can change while PHP runs.
+foreach (json_decode((string) @file_get_contents(SITE . '/constants.json'), true) ?? [] as $name => $value) {
+    define($name, $value);
+}
+
 // api.wordpress.org is asked first in every update check; anything else but loopback is a mistake.
 add_filter('pre_http_request', function ($response, array $arguments, string $url) {
     $host = parse_url($url, PHP_URL_HOST);

@@ -1,0 +1,107 @@
+//! A license near its end and after it: what an administrator is told, when, and which way leads on.
+
+use chrono::{Days, Utc};
+
+use super::front::Front;
+use super::site::{Core, Site};
+use super::vendor::{Vendor, with_settings};
+use super::{ACTIVE, HOST, LIVE};
+use crate::support::License;
+use crate::support::eventually;
+use crate::support::instance::shared_keys;
+
+const DAY: i64 = 86_400;
+const RENEW: &str = "https://acme.example/renew";
+
+fn vendor(license: &License, days: u64) -> Vendor {
+    let last = (Utc::now().date_naive() + Days::new(days)).to_string();
+    let settings = format!("'renew_url' => '{RENEW}', 'account_url' => 'https://acme.example/account'");
+    let tables = [license.toml_with(&last, "", "forms = []")];
+    Vendor::of("acme-forms", Front::new(), shared_keys(), &tables, with_settings(&settings))
+}
+
+#[test]
+fn a_license_that_ends_is_told_of_thirty_seven_and_one_days_before() {
+    let license = License::new();
+    let vendor = vendor(&license, 40);
+    let mut site = Site::new(Core::Newest, HOST, &vendor.front);
+    site.install("acme-forms", &vendor.archive("1.0.0"));
+    assert_eq!(site.press("acme-forms", "activate", &license.key).notices(), [ACTIVE]);
+    let mut told = Vec::new();
+    for days in 0..=40 {
+        site.set_clock(days * DAY);
+        site.cron();
+        if days % 10 == 5 {
+            // A browser is logged in for a fortnight; the dashboard it comes to would show a notice, too.
+            site.admin.log_in();
+        }
+        for _ in 0..2 {
+            let page = site.admin.get("/wp-admin/tools.php");
+            for notice in page.notices() {
+                assert!(
+                    notice.contains("Renew it in time to keep getting updates. License Renew the license"),
+                    "{notice}"
+                );
+                assert!(page.html.contains(&format!("<a href=\"{RENEW}\">")));
+                told.push(40 - days);
+            }
+        }
+    }
+    assert_eq!(told, [30, 7, 1]);
+    assert_eq!(site.vendor_sees("acme-forms")["condition"], "active");
+    let page = site.admin.get(&site.license_page("acme-forms"));
+    assert!(page.text().contains("Renew it in time"), "{}", page.text());
+    assert_eq!(site.complaints(), [""; 0]);
+}
+
+#[test]
+fn an_expired_site_hears_which_version_it_is_missing_and_where_to_renew() {
+    for core in [Core::Debian, Core::Newest] {
+        let license = License::new();
+        let vendor = vendor(&license, 1);
+        let mut site = Site::new(core, HOST, &vendor.front);
+        site.install("acme-forms", &vendor.archive("1.0.0"));
+        site.press("acme-forms", "activate", &license.key);
+        let yesterday = Utc::now().date_naive() - Days::new(1);
+        vendor.instance.write_licenses(&[license.toml_with(&yesterday.to_string(), "", "forms = []")]);
+        eventually("the server knows", LIVE, || vendor.server.validate(&license, HOST).json()["code"] == "expired");
+
+        site.pass(25 * 3600);
+        site.cron();
+        assert_eq!(site.vendor_sees("acme-forms")["condition"], "expired");
+        let expired =
+            format!("This license has expired ({}). Renew it to get updates again.", yesterday.format("%B %-d, %Y"));
+        let told = site.admin.get("/wp-admin/tools.php").notices();
+        assert_eq!(told, [format!("Acme Forms: {expired} License Renew the license")]);
+
+        for (version, notice, security) in
+            [("1.1.0", "Save first.", false), ("1.2.0", "Security: forms leak.", true), ("1.3.0", "", true)]
+        {
+            let section = format!("== Upgrade Notice ==\n\n= {version} =\n{notice}\n\n== Changelog ==");
+            vendor.release(version, |text| match notice {
+                "" => text,
+                _ => text.replace("== Changelog ==", &section),
+            });
+            let text = site.check_again();
+            assert!(text.contains(&format!("Update to {version}.")) && text.contains(&expired), "{core:?}: {text}");
+            assert_eq!(text.contains("This is a security release."), security, "{version}: {text}");
+            let (row, update) = site.row();
+            assert!(update && row.contains("Automatic update is unavailable") && row.contains(&expired), "{row}");
+            assert!(row.contains(&format!("<a href=\"{RENEW}\">Renew the license</a>")), "{row}");
+            let page = site.admin.get(&site.license_page("acme-forms")).text();
+            let is_out = if security { "is out and mends the security of the plugin." } else { "is out." };
+            assert!(page.contains(&format!("Update Version {version} {is_out}")), "{page}");
+        }
+        let answer = site.update_now();
+        assert_eq!(answer["data"]["errorMessage"], format!("{expired} {RENEW}"), "{answer}");
+        assert!(site.row().0.contains("Version 1.0.0"));
+
+        // Renewed, all is well again.
+        vendor.instance.write_licenses(&[license.toml("")]);
+        eventually("the server knows", LIVE, || vendor.server.validate(&license, HOST).json()["code"] == "ok");
+        assert_eq!(site.press("acme-forms", "check", "").notices(), [ACTIVE]);
+        site.check_again();
+        assert_eq!(site.update_now()["success"], true);
+        assert_eq!(site.complaints(), [""; 0]);
+    }
+}

@@ -1,0 +1,67 @@
+//! PHP with cURL and without: what a server sends is bounded in size and in time.
+
+use std::time::Duration;
+
+use super::front::{Answer, response};
+use super::site::{Core, Site};
+use super::vendor::Vendor;
+use super::{ACTIVE, HOST, licensed};
+
+/// A page that asks waits five seconds, and a slow machine takes its time; what drips goes on for thirty.
+const BOUND: Duration = Duration::from_secs(14);
+
+fn endure(mut site: Site, vendor: &Vendor, key: &str) {
+    site.install("acme-forms", &vendor.archive("1.0.0"));
+    assert_eq!(site.press("acme-forms", "activate", key).notices(), [ACTIVE]);
+    let no_answer = "The license server gave no answer that can be trusted. Nothing was lost; please try again later.";
+
+    let bomb = site.file("bomb.gz");
+    site.run(&format!(
+        "$zeros = gzencode(str_repeat('0', 1000000), 9); $bomb = fopen('{path}', 'w'); $deflate = deflate_init(ZLIB_ENCODING_GZIP); \
+         for ($i = 0; $i < 300; $i++) fwrite($bomb, deflate_add($deflate, str_repeat('0', 1000000), ZLIB_NO_FLUSH)); \
+         fwrite($bomb, deflate_add($deflate, '', ZLIB_FINISH)); fclose($bomb); \
+         file_put_contents('{path}2', gzencode(file_get_contents('{path}')));",
+        path = bomb.display()
+    ));
+    for name in ["bomb.gz", "bomb.gz2"] {
+        let body = std::fs::read(site.file(name)).unwrap();
+        vendor.front.answer_with(Answer::Fixed(response(200, &[("Content-Encoding", "gzip")], body)));
+        let page = site.press("acme-forms", "check", "");
+        assert_eq!((page.status, page.notices()), (200, vec![no_answer.to_owned()]), "{name}");
+    }
+    for first in ["", "HTTP/1.1 200 OK\r\nX-Long: ", "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n{"] {
+        vendor.front.answer_with(Answer::Drip(first));
+        let page = site.press("acme-forms", "check", "");
+        assert_eq!(page.notices(), [no_answer], "{first}");
+        assert!(page.took < BOUND, "{first}: {:?}", page.took);
+    }
+    let endless = response(200, &[], "x".repeat(40_000_000));
+    vendor.front.answer_with(Answer::Fixed(endless));
+    assert_eq!(site.press("acme-forms", "check", "").notices(), [no_answer]);
+
+    vendor.front.answer_with(Answer::Forward);
+    assert_eq!(site.press("acme-forms", "check", "").notices(), [ACTIVE]);
+    vendor.release("1.1.0", |text| text);
+    site.check_again();
+    let answer = site.update_now();
+    assert_eq!(answer["success"], true, "{answer}");
+    assert!(site.row().0.contains("Version 1.1.0"));
+    assert_eq!(site.complaints(), [""; 0]);
+}
+
+#[test]
+fn without_curl_neither_a_bomb_nor_a_drip_harms_a_page() {
+    let (license, table) = licensed();
+    let vendor = Vendor::new(&[table]);
+    endure(Site::without_curl(Core::Debian, HOST, &vendor.front), &vendor, &license.key);
+    let (license, table) = licensed();
+    let vendor = Vendor::new(&[table]);
+    endure(Site::without_curl(Core::Newest, HOST, &vendor.front), &vendor, &license.key);
+}
+
+#[test]
+fn with_curl_neither_a_bomb_nor_a_drip_harms_a_page() {
+    let (license, table) = licensed();
+    let vendor = Vendor::new(&[table]);
+    endure(Site::new(Core::Npm, HOST, &vendor.front), &vendor, &license.key);
+}
