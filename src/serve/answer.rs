@@ -14,12 +14,21 @@ use warp::http::{self, HeaderMap, Request};
 use warp::reject::MethodNotAllowed;
 use warp::{Filter, Rejection, Reply, reply};
 
+use super::code::Code;
 use super::content::Content;
 use super::problem::Problem;
 use super::response::Response;
 
 /// Answers requests.
 pub trait Answer: Send + Sync + 'static {
+    /// The answer to a client that asks too often. Everything that arrives comes here first.
+    fn refusal(&self, _client: IpAddr, _head: &Request<Incoming>) -> Option<Response> {
+        None
+    }
+
+    /// Takes note of what a client sent that got no further: its request was refused with this code before it was looked at.
+    fn failed(&self, _client: IpAddr, _code: Code) {}
+
     /// The answer to the client at this address, where the head of its request is enough for it.
     fn at_once(&self, client: IpAddr, head: &Request<Incoming>) -> Option<Response>;
 

@@ -30,6 +30,11 @@ labels! {
         PayloadTooLarge = "payload_too_large",
         UriTooLong = "uri_too_long",
         UnsupportedMediaType = "unsupported_media_type",
+        UnsupportedTransferCoding = "unsupported_transfer_coding",
+        NotModified = "not_modified",
+        PartialContent = "partial_content",
+        PreconditionFailed = "precondition_failed",
+        RangeNotSatisfiable = "range_not_satisfiable",
         HeadersTooLarge = "headers_too_large",
         MalformedLicenseKey = "malformed_license_key",
         LicenseKeyChecksum = "license_key_checksum",
@@ -40,6 +45,41 @@ labels! {
         Overloaded = "overloaded",
         StoreUnavailable = "store_unavailable",
         Internal = "internal",
+    }
+}
+
+/// What a request takes from its address's bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Weight {
+    /// As a well-formed request does.
+    Request,
+    /// More, for something no client that works sends.
+    Malformed,
+    /// So much that wrong keys are bounded by a setting of their own.
+    WrongKey,
+}
+
+impl Code {
+    /// What a request that ends so weighs.
+    pub fn weight(self) -> Weight {
+        match self {
+            Self::UnknownLicense | Self::MalformedLicenseKey | Self::LicenseKeyChecksum => Weight::WrongKey,
+            Self::MalformedRequest
+            | Self::MissingField
+            | Self::NotFound
+            | Self::MethodNotAllowed
+            | Self::RequestTimeout
+            | Self::PayloadTooLarge
+            | Self::UriTooLong
+            | Self::UnsupportedMediaType
+            | Self::HeadersTooLarge
+            | Self::MalformedSiteUrl
+            | Self::MalformedBuildId
+            | Self::FieldTooLong
+            | Self::UnsupportedTransferCoding => Weight::Malformed,
+            // Everything that a client may meet that works: answers, refusals of a license, and what is our own fault.
+            _ => Weight::Request,
+        }
     }
 }
 

@@ -26,6 +26,7 @@ use warp::http::{HeaderMap, Request};
 use super::answer::{Answer, Answering, boxed_answer, ready_answer};
 use super::client::Proxies;
 use super::code::Code;
+use super::head;
 use super::metrics::{Metrics, Operation, Refused, TimedOut};
 use super::pace::{HandOver, Paced, Patience, Phase};
 use super::problem::Problem;
@@ -35,12 +36,6 @@ use super::turn::Turn;
 
 /// Largest request head hyper buffers, in bytes; it answers 431 without a body beyond it.
 const MAX_HEAD: usize = 16 * 1024;
-
-/// Longest path and query, in bytes: a key, a site address and a plugin fit many times.
-const MAX_TARGET: usize = 4 * 1024;
-
-/// Largest header fields together, in bytes: proxies add theirs.
-const MAX_HEADERS: usize = 8 * 1024;
 
 /// The first byte of a TLS connection: a record that belongs to the handshake (RFC 8446 section 5.1).
 const TLS_HANDSHAKE: u8 = 22;
@@ -72,7 +67,7 @@ impl<A: Answer> Connections<A> {
         mut closing: watch::Receiver<()>,
     ) {
         let Some(tls) = &self.tls else {
-            return self.speak(stream, phase, closing, |request| self.answer(peer, request)).await;
+            return self.speak(stream, peer, phase, closing, |request| self.answer(peer, request)).await;
         };
         phase.opened();
         // In boxes: a connection in the clear need not be as large as one with TLS.
@@ -84,9 +79,9 @@ impl<A: Answer> Connections<A> {
         };
         match opened {
             Ok(Ok(Opened::Secret(stream))) => {
-                self.speak(stream, phase, closing, |request| self.answer(peer, request)).await;
+                self.speak(stream, peer, phase, closing, |request| self.answer(peer, request)).await;
             }
-            Ok(Ok(Opened::Clear(stream))) => self.speak(stream, phase, closing, |_| self.use_tls()).await,
+            Ok(Ok(Opened::Clear(stream))) => self.speak(stream, peer, phase, closing, |_| self.use_tls()).await,
             Ok(Err(error)) => {
                 tracing::debug!(%error, "a TLS handshake failed");
                 self.metrics.connections.refused.add(Refused::Handshake);
@@ -99,6 +94,7 @@ impl<A: Answer> Connections<A> {
     async fn speak<'a, IO>(
         &self,
         stream: IO,
+        peer: SocketAddr,
         phase: Arc<Phase>,
         closing: watch::Receiver<()>,
         answer: impl Fn(Request<Incoming>) -> Answering<'a>,
@@ -135,6 +131,10 @@ impl<A: Answer> Connections<A> {
         {
             let code = if error.is_parse_too_large() { Code::HeadersTooLarge } else { Code::MalformedRequest };
             self.metrics.requests.of(Operation::Public).outcomes.add(code);
+            // Whose client it was, a proxy would say in the head.
+            if !self.proxies.include(peer.ip()) {
+                self.routes.failed(peer.ip(), code);
+            }
         }
     }
 
@@ -144,11 +144,16 @@ impl<A: Answer> Connections<A> {
         // panic.
         let panicked = move |_| self.refuse(Problem::internal(&"a handler panicked"));
         let client = self.proxies.client(peer.ip(), request.headers());
-        let answered = match too_large(&request) {
-            Some(problem) => Some(self.refuse(problem)),
-            None => catch_unwind(AssertUnwindSafe(|| self.routes.at_once(client, &request)))
-                .unwrap_or_else(|panic| Some(panicked(panic))),
+        let answer = || {
+            self.routes.refusal(client, &request).or_else(|| match head::unfit(&request) {
+                Some(problem) => {
+                    self.routes.failed(client, problem.code());
+                    Some(self.refuse(problem))
+                }
+                None => self.routes.at_once(client, &request),
+            })
         };
+        let answered = catch_unwind(AssertUnwindSafe(answer)).unwrap_or_else(|panic| Some(panicked(panic)));
         match answered {
             Some(response) => ready_answer(response, mem::take(request.headers_mut())),
             None => {
@@ -171,16 +176,6 @@ impl<A: Answer> Connections<A> {
         let response = self.refuse(Problem::Malformed("This port speaks TLS: ask it with https://.".to_owned()));
         ready_answer(Response { extra: Some(ExtraHeader::Close), ..response }, HeaderMap::new())
     }
-}
-
-/// What is wrong with a head that hyper took.
-fn too_large(request: &Request<Incoming>) -> Option<Problem> {
-    let target = request.uri().path_and_query().map_or(0, |target| target.as_str().len());
-    if target > MAX_TARGET {
-        return Some(Problem::UriTooLong(MAX_TARGET));
-    }
-    let headers: usize = request.headers().iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
-    (headers > MAX_HEADERS).then_some(Problem::HeadersTooLarge(MAX_HEADERS))
 }
 
 /// Drives a connection to its end, or until it is evicted or `closing` changes; then `None`.

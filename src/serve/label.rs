@@ -41,7 +41,7 @@ macro_rules! labels {
 pub(super) use labels;
 
 /// Labels in the largest set: the codes.
-const MAX_LABELS: usize = 33;
+const MAX_LABELS: usize = 38;
 
 /// A counter for each label. Counting is one atomic addition.
 #[derive(Debug)]

@@ -1,7 +1,8 @@
-//! Rate limits: how often one address, one license and one guesser may ask.
+//! Rate limits: how often one address and one license may ask.
 //!
 //! A license has a bucket of its own, found by its number. Addresses find theirs by a keyed hash and may share it, so that any
-//! number of them takes the same memory.
+//! number of them takes the same memory. Everything that arrives takes one from its address's bucket; what was a failure is
+//! charged more, once that is known ([`Weight`]).
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
@@ -10,10 +11,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::{ArcSwap, Guard};
-use governor::Quota;
 
 use super::buckets::Buckets;
+use super::code::{Code, Weight};
 use super::label::{Label, labels};
+use super::networks::Networks;
 use super::problem::Problem;
 
 /// Buckets that all addresses share, by a hash that nobody outside knows. Who keeps buckets empty must keep asking: 80,000
@@ -21,27 +23,35 @@ use super::problem::Problem;
 /// address in 300 then shares one of those.
 const ADDRESS_BUCKETS: usize = 1 << 18;
 
+/// What a malformed request weighs, as many well-formed ones: no client that works sends any.
+const MALFORMED: u32 = 10;
+
 /// The buckets of everyone who asks.
 #[derive(Debug)]
 pub struct Limits {
-    addresses: AddressBuckets,
-    failures: AddressBuckets,
+    addresses: [AddressBuckets; Networks::WIDTHS],
     licenses: ArcSwap<Buckets>,
-    per_license: Quota,
+    per_license: NonZeroU32,
+    /// What a wrong key weighs, as many well-formed requests.
+    wrong_key: u32,
     refused: [Arc<AtomicU64>; Limit::ALL.len()],
 }
 
 impl Limits {
-    /// How often each may ask in a minute: at once, and in the long run. Nobody knows a license before there are any.
+    /// How often each may ask in a minute, at once and in the long run, and how many wrong keys an address may try. Nobody
+    /// knows a license before there are any.
     pub fn new(address: NonZeroU32, license: NonZeroU32, failures: NonZeroU32) -> Self {
         let refused: [Arc<AtomicU64>; Limit::ALL.len()] = Default::default();
         let refused_by = |limit: Limit| Arc::clone(&refused[limit.place()]);
-        let per_license = Quota::per_minute(license);
+        let addresses = Networks::ALLOWANCES.map(|times| {
+            let per_minute = address.saturating_mul(NonZeroU32::MIN.saturating_add(times - 1));
+            AddressBuckets::new(per_minute, refused_by(Limit::Address))
+        });
         Self {
-            addresses: AddressBuckets::new(Quota::per_minute(address), refused_by(Limit::Address)),
-            failures: AddressBuckets::new(Quota::per_minute(failures), refused_by(Limit::Failures)),
-            licenses: ArcSwap::from_pointee(Buckets::new(per_license, 0, refused_by(Limit::License))),
-            per_license,
+            addresses,
+            licenses: ArcSwap::from_pointee(Buckets::new(license, 0, refused_by(Limit::License))),
+            per_license: license,
+            wrong_key: address.get().div_ceil(failures.get()),
             refused,
         }
     }
@@ -58,17 +68,24 @@ impl Limits {
 
     /// Whether `address` may ask now; it is counted.
     pub fn check_address(&self, address: IpAddr) -> Result<(), Problem> {
-        self.addresses.take(address)
+        Networks::of(address).all().try_for_each(|(width, network)| self.addresses[width].take(network))
+    }
+
+    /// Charges what a request of `address` weighs beyond the one that was taken when it arrived.
+    pub fn charge(&self, address: IpAddr, code: Code) {
+        let more = match code.weight() {
+            Weight::Request => return,
+            Weight::Malformed => MALFORMED - 1,
+            Weight::WrongKey => self.wrong_key - 1,
+        };
+        for (width, network) in Networks::of(address).all() {
+            self.addresses[width].charge(network, more);
+        }
     }
 
     /// The buckets of licenses, by their numbers. For a moment while a reload renumbers them, one may have another's, or none.
     pub fn licenses(&self) -> Guard<Arc<Buckets>> {
         self.licenses.load()
-    }
-
-    /// Whether `address` may be told that it guessed wrong; it is counted.
-    pub fn check_failure(&self, address: IpAddr) -> Result<(), Problem> {
-        self.failures.take(address)
     }
 
     /// How many were told to come back.
@@ -80,16 +97,14 @@ impl Limits {
 labels! {
     /// What is limited.
     Limit {
-        /// Requests of one address.
+        /// Requests of one address, wrong keys among them.
         Address = "address",
         /// Questions about one license.
         License = "license",
-        /// Wrong keys of one address.
-        Failures = "failures",
     }
 }
 
-/// The buckets of addresses.
+/// The buckets of addresses, or of networks of one width.
 #[derive(Debug)]
 struct AddressBuckets {
     buckets: Buckets,
@@ -98,32 +113,20 @@ struct AddressBuckets {
 }
 
 impl AddressBuckets {
-    fn new(quota: Quota, refused: Arc<AtomicU64>) -> Self {
-        Self { buckets: Buckets::new(quota, ADDRESS_BUCKETS, refused), places: RandomState::default() }
+    fn new(per_minute: NonZeroU32, refused: Arc<AtomicU64>) -> Self {
+        Self { buckets: Buckets::new(per_minute, ADDRESS_BUCKETS, refused), places: RandomState::default() }
     }
 
-    /// Takes one from the bucket of `address`, or says in how many seconds there will be one.
-    fn take(&self, address: IpAddr) -> Result<(), Problem> {
-        self.buckets.take(self.place(address))
+    fn take(&self, network: u64) -> Result<(), Problem> {
+        self.buckets.take(self.place(network))
     }
 
-    fn place(&self, address: IpAddr) -> usize {
-        self.places.hash_one(Network::of(address)) as usize % ADDRESS_BUCKETS
+    fn charge(&self, network: u64, more: u32) {
+        self.buckets.charge(self.place(network), more);
     }
-}
 
-/// Whom an address stands for: an IPv6 customer has a whole /64 (RFC 6177). IPv4 addresses have the numbers of networks in
-/// `::/32`, where nobody is but loopback (IANA reserves `::/8`): one number is hashed faster than an address is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Network(u64);
-
-impl Network {
-    /// The network of an address; one that maps IPv4 is that one.
-    pub fn of(address: IpAddr) -> Self {
-        match address.to_canonical() {
-            IpAddr::V4(address) => Self(address.to_bits().into()),
-            IpAddr::V6(address) => Self((address.to_bits() >> 64) as u64),
-        }
+    fn place(&self, network: u64) -> usize {
+        self.places.hash_one(network) as usize % ADDRESS_BUCKETS
     }
 }
 
@@ -165,18 +168,42 @@ mod tests {
     }
 
     #[test]
-    fn a_guesser_is_told_so_once_and_then_only_to_come_back() {
-        let limits = limits(100, 100);
-        assert_eq!(limits.check_failure(address(1)), Ok(()));
-        assert_eq!(limits.check_failure(address(1)), Err(Problem::TooManyRequests(60)));
+    fn a_guesser_gets_as_many_wrong_keys_a_minute_as_the_setting_says_and_then_nothing() {
+        for (requests, failures) in [(6_000, 60), (6_000, 7), (60, 600), (4_000_000_000, 3)] {
+            let per_minute = |number| NonZeroU32::new(number).unwrap();
+            let limits = Limits::new(per_minute(requests), per_minute(1), per_minute(failures));
+            let mut guesses = 0;
+            while limits.check_address(address(1)).is_ok() {
+                limits.charge(address(1), Code::UnknownLicense);
+                guesses += 1;
+            }
+            let expected = failures.min(requests);
+            assert!((expected..=expected + 1).contains(&guesses), "{guesses} of {failures} with {requests} requests");
+            assert_eq!(limits.check_address(address(2)), Ok(()), "another address is not affected");
+        }
     }
 
     #[test]
-    fn a_whole_ipv6_customer_shares_a_bucket_and_a_mapped_address_is_ipv4() {
-        let network = |text: &str| Network::of(text.parse().unwrap());
-        assert_eq!(network("2001:db8:0:1::1"), network("2001:db8:0:1:ffff::2"));
-        assert_ne!(network("2001:db8:0:1::1"), network("2001:db8:0:2::1"));
-        assert_eq!(network("::ffff:192.0.2.1"), network("192.0.2.1"));
+    fn malformed_requests_weigh_ten_and_refusals_of_a_known_license_one() {
+        let asked = |code| {
+            let limits = limits(100, 1);
+            (0..1_000)
+                .take_while(|_| limits.check_address(address(1)).map(|()| limits.charge(address(1), code)).is_ok())
+                .count()
+        };
+        assert_eq!((asked(Code::Ok), asked(Code::LicenseExpired), asked(Code::MalformedRequest)), (100, 100, 10));
+    }
+
+    #[test]
+    fn a_customer_with_many_ipv6_networks_asks_no_more_than_a_few_times_as_often() {
+        let asked = |address: fn(u128) -> u128| {
+            let limits = limits(10, 1);
+            (0..1_000).filter(|&n| limits.check_address(IpAddr::V6(address(n).into())).is_ok()).count()
+        };
+        const SITE: u128 = 0x2001_0db8_0001 << 80;
+        assert_eq!(asked(|n| SITE | n), 10, "one /64");
+        assert_eq!(asked(|n| SITE | (n % 256) << 64), 20, "all of a /56");
+        assert_eq!(asked(|n| SITE | n << 64), 40, "all of a /48");
     }
 
     #[test]
@@ -191,7 +218,7 @@ mod tests {
     #[test]
     fn addresses_are_spread_over_all_buckets_and_differently_in_each_server() {
         let places =
-            |limits: &Limits| (0..1_000).map(|number| limits.addresses.place(address(number))).collect::<Vec<_>>();
+            |limits: &Limits| (0_u64..1_000).map(|number| limits.addresses[0].place(number)).collect::<Vec<_>>();
         let (one, other) = (places(&limits(1, 1)), places(&limits(1, 1)));
         let distinct = one.iter().collect::<std::collections::HashSet<_>>().len();
         assert!(distinct > 950, "{distinct} places for 1,000 addresses");

@@ -16,6 +16,7 @@ pub mod descriptors;
 pub mod exposition;
 mod fingerprint;
 pub mod gate;
+mod head;
 pub mod health;
 pub mod label;
 pub mod limits;
@@ -82,6 +83,8 @@ pub struct Service {
     health: Health,
     metrics: Arc<Metrics>,
     descriptors: Descriptors,
+    /// Whether no proxy is named, so that none may be in front.
+    has_no_proxy: bool,
     reloads: Reloads,
     tls: Option<Arc<Tls>>,
     started: DateTime<Utc>,
@@ -158,6 +161,7 @@ impl Server {
             health,
             metrics: Arc::default(),
             descriptors,
+            has_no_proxy: config.proxies.is_empty(),
             reloads: Reloads::default(),
             tls,
             started,

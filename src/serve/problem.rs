@@ -61,6 +61,12 @@ pub enum Problem {
     UriTooLong(usize),
     /// The body is not JSON by its own account.
     UnsupportedMediaType,
+    /// The body is coded for its way in a manner that is not known.
+    UnsupportedTransferCoding,
+    /// A public file is not as the request demands.
+    PreconditionFailed,
+    /// A public file, so many bytes long, has nothing in the range asked for.
+    RangeNotSatisfiable(u64),
     /// The header fields are larger than this many bytes together.
     HeadersTooLarge(usize),
     /// This client asked too often; seconds until it may ask again.
@@ -78,6 +84,9 @@ const RETRY_AFTER_OVERLOAD: u64 = 5;
 
 /// Seconds after which a client that met a failing store may try again: an operator needs a while.
 const RETRY_AFTER_STORE: u64 = 60;
+
+/// No bucket asks anybody to wait for so many seconds: an empty one that owes all it holds is usable after 61 to 120.
+const MOST_SECONDS: usize = 128;
 
 /// RFC 9457 section 6.1.
 const PROBLEM: ContentType = ContentType("application/problem+json");
@@ -128,6 +137,9 @@ impl Problem {
             Self::PayloadTooLarge(_) => (S::PAYLOAD_TOO_LARGE, C::PayloadTooLarge),
             Self::UriTooLong(_) => (S::URI_TOO_LONG, C::UriTooLong),
             Self::UnsupportedMediaType => (S::UNSUPPORTED_MEDIA_TYPE, C::UnsupportedMediaType),
+            Self::UnsupportedTransferCoding => (S::NOT_IMPLEMENTED, C::UnsupportedTransferCoding),
+            Self::PreconditionFailed => (S::PRECONDITION_FAILED, C::PreconditionFailed),
+            Self::RangeNotSatisfiable(_) => (S::RANGE_NOT_SATISFIABLE, C::RangeNotSatisfiable),
             Self::HeadersTooLarge(_) => (S::REQUEST_HEADER_FIELDS_TOO_LARGE, C::HeadersTooLarge),
             Self::TooManyRequests(_) => (S::TOO_MANY_REQUESTS, C::TooManyRequests),
             Self::Overloaded => (S::SERVICE_UNAVAILABLE, C::Overloaded),
@@ -155,6 +167,11 @@ impl Problem {
             Self::PayloadTooLarge(limit) => format!("The body may be at most {limit} bytes long.").into(),
             Self::UriTooLong(limit) => format!("The path and query may be at most {limit} bytes long.").into(),
             Self::UnsupportedMediaType => "Send the body as application/json, uncompressed.".into(),
+            Self::UnsupportedTransferCoding => "The only transfer coding that is understood is 'chunked'.".into(),
+            Self::PreconditionFailed => "The file has changed since, or is not the one that 'If-Match' names.".into(),
+            Self::RangeNotSatisfiable(length) => {
+                format!("The file has {length} bytes, and none of them is in the range.").into()
+            }
             Self::HeadersTooLarge(limit) => {
                 format!("The header fields may be at most {limit} bytes long together.").into()
             }
@@ -176,7 +193,10 @@ impl Problem {
             Self::Overloaded => Some(ExtraHeader::RetryAfter(RETRY_AFTER_OVERLOAD)),
             Self::StoreUnavailable => Some(ExtraHeader::RetryAfter(RETRY_AFTER_STORE)),
             // The rest of such a request is still on its way and nobody will read it.
-            Self::RequestTimeout | Self::PayloadTooLarge(_) => Some(ExtraHeader::Close),
+            Self::RequestTimeout | Self::PayloadTooLarge(_) | Self::UnsupportedTransferCoding => {
+                Some(ExtraHeader::Close)
+            }
+            Self::RangeNotSatisfiable(length) => Some(ExtraHeader::NoRange(*length)),
             _ => None,
         }
     }
@@ -187,7 +207,8 @@ impl Problem {
         let code = code.name();
         let request_id = match self {
             Self::Internal(id) => Some(id),
-            _ if status.is_server_error() => {
+            // 501 is the client's fault, whatever its number says.
+            _ if status.is_server_error() && status != StatusCode::NOT_IMPLEMENTED => {
                 let request_id = new_request_id();
                 // An overload turns away thousands a second: no line each, unless somebody wants them.
                 tracing::debug!(%request_id, code, "a request was turned away");
@@ -197,6 +218,7 @@ impl Problem {
         };
         let body = match self {
             Self::Refused(refusal) => refusal_body(refusal),
+            Self::TooManyRequests(seconds) => too_many_body(seconds),
             _ => self.document(request_id),
         };
         Response { status, extra: self.extra(), ..PROBLEM.answer(body) }
@@ -236,6 +258,16 @@ impl Problem {
 fn refusal_body(refusal: Refusal) -> Bytes {
     static BODIES: [OnceLock<SharedBytes>; Refusal::COUNT] = [const { OnceLock::new() }; Refusal::COUNT];
     BODIES[refusal as usize].get_or_init(|| Problem::Refused(refusal).document(None).into()).handle()
+}
+
+/// Whoever floods gets this thousands of times a second: a document for each number of seconds is made once.
+fn too_many_body(seconds: u64) -> Bytes {
+    static BODIES: [OnceLock<SharedBytes>; MOST_SECONDS] = [const { OnceLock::new() }; MOST_SECONDS];
+    let document = || Problem::TooManyRequests(seconds).document(None);
+    match usize::try_from(seconds).ok().and_then(|seconds| BODIES.get(seconds)) {
+        Some(body) => body.get_or_init(|| document().into()).handle(),
+        None => document(),
+    }
 }
 
 /// RFC 9457 section 3.1, with our own members behind.

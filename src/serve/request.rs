@@ -1,14 +1,10 @@
 //! What both operations ask for, parsed at the edge: behind this file there are no raw strings.
 
-use std::net::IpAddr;
-
 use uuid::Uuid;
 
-use super::Service;
 use super::buckets::Buckets;
 use super::problem::Problem;
 use crate::config::LocalHosts;
-use crate::model::entitlement::Refusal;
 use crate::model::license::License;
 use crate::model::license_key::{LicenseId, LicenseKey};
 use crate::model::site_host::{SiteHost, SiteHostError};
@@ -31,16 +27,6 @@ pub fn not_too_often<'a>(
     let Some((number, license)) = found else { return Ok(None) };
     buckets.take(number)?;
     Ok(Some(license))
-}
-
-/// Counts an answer that helps whoever guesses keys; who guesses too often is only told to come back.
-pub fn failed(service: &Service, address: IpAddr, problem: Problem) -> Problem {
-    match problem {
-        Problem::LicenseKey(_) | Problem::Refused(Refusal::UnknownLicense) => {
-            service.limits.check_failure(address).err().unwrap_or(problem)
-        }
-        _ => problem,
-    }
 }
 
 /// Normalizes the site address; `local_hosts` says whether a host that only its own network can reach is taken.

@@ -36,6 +36,8 @@ pub enum ExtraHeader {
     RetryAfter(u64),
     /// This is the connection's last answer.
     Close,
+    /// The file has so many bytes, and none in the range asked for (RFC 9110 section 14.4).
+    NoRange(u64),
 }
 
 impl ContentType {
@@ -57,6 +59,7 @@ impl Response {
         headers.clear();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(self.content_type.0));
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
         if let Some((name, value)) = self.extra.map(ExtraHeader::header) {
             headers.insert(name, value);
         }
@@ -73,8 +76,14 @@ impl ExtraHeader {
             Self::Allow(methods) => (header::ALLOW, HeaderValue::from_static(methods)),
             Self::RetryAfter(seconds) => (header::RETRY_AFTER, HeaderValue::from(seconds)),
             Self::Close => (header::CONNECTION, HeaderValue::from_static("close")),
+            Self::NoRange(length) => (header::CONTENT_RANGE, no_range(length)),
         }
     }
+}
+
+fn no_range(length: u64) -> HeaderValue {
+    // Digits and signs: it is always a value.
+    HeaderValue::try_from(format!("bytes */{length}")).unwrap_or(HeaderValue::from_static("bytes */0"))
 }
 
 impl Reply for Response {
@@ -97,7 +106,12 @@ mod tests {
             answer.headers().iter().map(|(name, value)| (name.as_str(), value.to_str().unwrap())).collect();
         assert_eq!(
             headers,
-            [("content-type", "application/json"), ("cache-control", "no-store"), ("retry-after", "7")]
+            [
+                ("content-type", "application/json"),
+                ("cache-control", "no-store"),
+                ("x-content-type-options", "nosniff"),
+                ("retry-after", "7")
+            ]
         );
         assert_eq!((answer.status(), &answer.body()[..]), (StatusCode::OK, &b"{}"[..]));
     }

@@ -3,12 +3,13 @@
 //! | method | path | answered by |
 //! |---|---|---|
 //! | POST | `/api/v1/validate-license` | [`validate`] |
-//! | GET | `/api/v1/updates/<plugin>` | [`updates`] |
+//! | GET, HEAD | `/api/v1/updates/<plugin>` | [`updates`] |
 //! | GET, HEAD | anything else | a file of `public/` |
 
 use std::convert::Infallible;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use hyper::body::Incoming;
@@ -29,6 +30,7 @@ const UPDATES: &str = "/api/v1/updates/";
 /// bounded by how fast they are taken.
 pub fn all(service: Arc<Service>) -> impl Answer {
     let counting = Arc::clone(&service);
+    let proxy_is_news = AtomicBool::new(service.has_no_proxy);
     let files = warp::fs::dir(service.public.clone()).map(move |file: warp::fs::File| {
         counting.metrics.requests.of(Operation::Public).outcomes.add(Code::Ok);
         file.into_response()
@@ -38,29 +40,85 @@ pub fn all(service: Arc<Service>) -> impl Answer {
         let response = refusing.metrics.requests.refuse(Operation::Public, problem(&rejection)).into_response();
         async { Ok::<_, Infallible>(response) }
     };
-    Routes { service, public: filters(files.recover(refuse).unify()) }
+    Routes { service, public: filters(files.recover(refuse).unify()), proxy_is_news }
 }
 
 /// The two operations are found here and not by warp's filters: those cost as much as the whole decision.
 struct Routes<P> {
     service: Arc<Service>,
     public: P,
+    /// Whether nobody was told yet that a proxy may be in front which is not named.
+    proxy_is_news: AtomicBool,
+}
+
+impl<P> Routes<P> {
+    /// Counts a request by how it ended, charges its client, and makes its answer.
+    fn finish(&self, client: IpAddr, operation: Operation, started: Instant, ended: Ended) -> Response {
+        self.service.limits.charge(client, ended.as_ref().map_or_else(Problem::code, |(code, _)| *code));
+        self.service.metrics.requests.answer(operation, started, ended)
+    }
+
+    /// The same for one that was refused before anybody looked at a clock.
+    fn refuse(&self, client: IpAddr, operation: Operation, problem: Problem) -> Response {
+        self.service.limits.charge(client, problem.code());
+        self.service.metrics.requests.refuse(operation, problem)
+    }
+
+    /// Tells once that a proxy may be in front: then all its clients share one rate limit, and one of them can use it up.
+    fn look_for_a_proxy(&self, headers: &HeaderMap) {
+        if self.proxy_is_news.load(Ordering::Relaxed)
+            && headers.contains_key("x-forwarded-for")
+            && self.proxy_is_news.swap(false, Ordering::Relaxed)
+        {
+            tracing::warn!(
+                "a request came with X-Forwarded-For, and `proxies` is empty: if a proxy is in front, all its clients share \
+                 one rate limit until `proxies` names it"
+            );
+        }
+    }
+}
+
+type Ended = Result<(Code, Response), Problem>;
+
+/// What is asked for at this path.
+fn operation(path: &str) -> Operation {
+    if slug(path).is_some() {
+        Operation::Updates
+    } else if path == VALIDATE {
+        Operation::Validate
+    } else {
+        Operation::Public
+    }
+}
+
+/// The plugin in a path of the update operation.
+fn slug(path: &str) -> Option<&str> {
+    path.strip_prefix(UPDATES).filter(|slug| !slug.is_empty() && !slug.contains('/'))
 }
 
 impl<P: Answer> Answer for Routes<P> {
+    fn refusal(&self, client: IpAddr, head: &Request<Incoming>) -> Option<Response> {
+        self.look_for_a_proxy(head.headers());
+        let problem = self.service.limits.check_address(client).err()?;
+        Some(self.service.metrics.requests.refuse(operation(head.uri().path()), problem))
+    }
+
+    fn failed(&self, client: IpAddr, code: Code) {
+        self.service.limits.charge(client, code);
+    }
+
     fn at_once(&self, client: IpAddr, head: &Request<Incoming>) -> Option<Response> {
-        let service = &*self.service;
-        let requests = &service.metrics.requests;
         let uri = head.uri();
-        if let Some(slug) = uri.path().strip_prefix(UPDATES).filter(|slug| !slug.is_empty() && !slug.contains('/')) {
-            if head.method() != Method::GET {
-                return Some(requests.refuse(Operation::Updates, Problem::MethodNotAllowed("GET")));
+        if let Some(slug) = slug(uri.path()) {
+            // HEAD is answered as GET is; hyper leaves the body out.
+            if head.method() != Method::GET && head.method() != Method::HEAD {
+                return Some(self.refuse(client, Operation::Updates, Problem::MethodNotAllowed("GET, HEAD")));
             }
             let started = Instant::now();
-            let ended = updates::reply(service, client, slug, head.headers(), uri.query().unwrap_or_default());
-            Some(requests.answer(Operation::Updates, started, ended))
+            let ended = updates::reply(&self.service, slug, head.headers(), uri.query().unwrap_or_default());
+            Some(self.finish(client, Operation::Updates, started, ended))
         } else if uri.path() == VALIDATE && head.method() != Method::POST {
-            Some(requests.refuse(Operation::Validate, Problem::MethodNotAllowed("POST")))
+            Some(self.refuse(client, Operation::Validate, Problem::MethodNotAllowed("POST")))
         } else {
             None
         }
@@ -71,13 +129,12 @@ impl<P: Answer> Answer for Routes<P> {
             return self.public.later(client, request).await;
         }
         let service = &*self.service;
-        let requests = &service.metrics.requests;
         let started = Instant::now();
-        let unanswered = requests.expect_answer();
-        let reply = validate::reply(service, client, request);
+        let unanswered = service.metrics.requests.expect_answer();
+        let reply = validate::reply(service, request);
         let ended = tokio::time::timeout(service.request_timeout, reply).await;
         unanswered.answered();
         let ended = ended.unwrap_or(Err(Problem::RequestTimeout));
-        requests.answer(Operation::Validate, started, ended).into_http(HeaderMap::new())
+        self.finish(client, Operation::Validate, started, ended).into_http(HeaderMap::new())
     }
 }

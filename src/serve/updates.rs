@@ -1,7 +1,6 @@
 //! `GET /api/v1/updates/<plugin>`: parses the question, lets the gate decide, and sends the manifest untouched.
 
 use std::borrow::Cow;
-use std::net::IpAddr;
 
 use bytes::Bytes;
 use chrono::Utc;
@@ -10,7 +9,7 @@ use warp::http::{HeaderMap, HeaderValue, header};
 use super::code::Code;
 use super::gate::Asker;
 use super::problem::Problem;
-use super::request::{MAX_VERSION, at_most, build_id, failed, license_id, not_too_often, site_host};
+use super::request::{MAX_VERSION, at_most, build_id, license_id, not_too_often, site_host};
 use super::response::{JSON, Response};
 use super::{Service, query};
 use crate::model::binding::Sighting;
@@ -30,15 +29,9 @@ pub struct Question<'a> {
 }
 
 /// Answers a question for updates of the plugin `slug`.
-pub fn reply(
-    service: &Service,
-    address: IpAddr,
-    slug: &str,
-    headers: &HeaderMap,
-    query: &str,
-) -> Result<(Code, Response), Problem> {
+pub fn reply(service: &Service, slug: &str, headers: &HeaderMap, query: &str) -> Result<(Code, Response), Problem> {
     let question = parse(headers, query)?;
-    let id = license_id(question.license_key.as_deref()).map_err(|problem| failed(service, address, problem))?;
+    let id = license_id(question.license_key.as_deref())?;
     let snapshot = service.gate.glance();
     service.gate.prefetch_starts(&snapshot, &id);
     let site_url = question.site_url.or(question.domain).ok_or(Problem::MissingField("site_url"))?;
@@ -47,7 +40,6 @@ pub fn reply(
     let buckets = service.limits.licenses();
     buckets.prefetch(service.gate.prefetch(&snapshot, &id));
     let build_id = build_id(question.build_id.as_deref())?;
-    service.limits.check_address(address)?;
 
     // What is no version counts as absent.
     let current: Option<Version> = question.current_version.as_deref().and_then(|version| version.parse().ok());
@@ -68,7 +60,7 @@ pub fn reply(
         let news = || service.gate.latest_for_expired(&snapshot, &asker, &bound, slug, current.as_ref());
         match (refusal == Refusal::LicenseExpired).then(news).flatten() {
             Some(latest) => Problem::Expired(latest),
-            None => failed(service, address, Problem::Refused(refusal)),
+            None => Problem::Refused(refusal),
         }
     })?;
     let code = if manifest.is_some() { Code::Update } else { Code::UpToDate };

@@ -3,7 +3,6 @@
 //! Every answer to a well-formed question is signed; every unsigned answer means "no answer". Cheap checks come first.
 
 use std::borrow::Cow;
-use std::net::IpAddr;
 
 use bytes::Bytes;
 use chrono::Utc;
@@ -16,7 +15,7 @@ use super::Service;
 use super::code::Code;
 use super::gate::Asker;
 use super::problem::Problem;
-use super::request::{MAX_VERSION, at_most, build_id, failed, license_id, not_too_often, site_host};
+use super::request::{MAX_VERSION, at_most, build_id, license_id, not_too_often, site_host};
 use super::response::{JSON, Response};
 use super::signer::SignError;
 use super::signing_queue::Lane;
@@ -57,20 +56,15 @@ fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Cow<'de, st
 }
 
 /// Answers a validation. Dropping the future early does no harm: a binding under way is finished.
-pub async fn reply(
-    service: &Service,
-    address: IpAddr,
-    request: Request<Incoming>,
-) -> Result<(Code, Response), Problem> {
+pub async fn reply(service: &Service, request: Request<Incoming>) -> Result<(Code, Response), Problem> {
     let body = read_body(request).await?;
     let question = parse(&body)?;
-    let id = license_id(question.license_key.as_deref()).map_err(|problem| failed(service, address, problem))?;
+    let id = license_id(question.license_key.as_deref())?;
     let site_url = question.site_url.or(question.domain).ok_or(Problem::MissingField("site_url"))?;
     let host = site_host(&site_url, service.local_hosts)?;
     at_most(MAX_NONCE, "nonce", question.nonce.as_deref())?;
     at_most(MAX_VERSION, "plugin_version", question.plugin_version.as_deref())?;
     let build_id = build_id(question.build_id.as_deref())?;
-    service.limits.check_address(address)?;
 
     let now = Utc::now();
     let snapshot = service.gate.snapshot();
@@ -79,9 +73,6 @@ pub async fn reply(
     let sighting = Sighting { time: now, build_id, plugin_version, current_version: None };
     let asker = Asker { id: &id, license, host: &host, sighting };
     let finding = service.gate.validate(&asker).await.map_err(store_problem)?;
-    if license.is_none() {
-        service.limits.check_failure(address)?;
-    }
     if finding.verdict == Verdict::BoundElsewhere {
         // For abuse review: which build asks from where it must not.
         tracing::info!(license = id.log_tag(), site = %host, build_id = build_id.map(tracing::field::display), "bound elsewhere");
@@ -123,7 +114,7 @@ fn store_problem(error: StoreError) -> Problem {
 /// Reads the body up to its limit.
 async fn read_body(request: Request<Incoming>) -> Result<Bytes, Problem> {
     let (head, body) = request.into_parts();
-    if !is_json(&head.headers) || head.headers.contains_key(header::CONTENT_ENCODING) {
+    if !is_json(&head.headers) || !is_uncoded(&head.headers) {
         return Err(Problem::UnsupportedMediaType);
     }
     // What is announced need not arrive to be too large.
@@ -135,6 +126,13 @@ async fn read_body(request: Request<Incoming>) -> Result<Bytes, Problem> {
         Err(error) if error.is::<LengthLimitError>() => Err(Problem::PayloadTooLarge(MAX_BODY)),
         Err(_) => Err(Problem::Malformed("The body ended early.".to_owned())),
     }
+}
+
+/// As it is: with no content coding, or with the one that stands for none (RFC 9110 section 12.5.3).
+fn is_uncoded(headers: &HeaderMap) -> bool {
+    let all = headers.get_all(header::CONTENT_ENCODING).iter();
+    all.flat_map(|value| value.as_bytes().split(|byte| *byte == b','))
+        .all(|coding| coding.trim_ascii().is_empty() || coding.trim_ascii().eq_ignore_ascii_case(b"identity"))
 }
 
 /// JSON by its media type (RFC 6838 section 4.2.8 for `+json`), or with none at all.
