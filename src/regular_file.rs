@@ -6,10 +6,11 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
-use std::path::Path;
+use std::path::{Component, Path};
 
-use rustix::fs::OFlags;
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
 use rustix::io::Errno;
 
 /// For files that are read piece by piece, and whose length is the product's own affair: the store's.
@@ -103,6 +104,47 @@ pub fn is_unsuitable(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::IsADirectory | io::ErrorKind::InvalidInput | io::ErrorKind::FileTooLarge)
 }
 
+/// Opens a regular file below a folder for reading, at a path relative to it. Symbolic links are followed as long as they
+/// stay below the folder; nothing is looked at before it is opened, so that nothing can be exchanged in between.
+///
+/// # Errors
+///
+/// As [`open`] with any size, and where the path leaves the folder.
+pub fn open_beneath(folder: &Path, path: &Path) -> io::Result<File> {
+    let folder = openat(CWD, folder, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    let opened = loop {
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+        match openat2(&folder, path, READ, Mode::empty(), resolve) {
+            // Something was renamed meanwhile, and the kernel cannot tell whether the path stays below the folder.
+            Err(Errno::AGAIN) => {}
+            // An older kernel (before 5.6), or a sandbox that does not know the call.
+            Err(Errno::NOSYS | Errno::PERM) => break open_without_links(&folder, path),
+            opened => break opened,
+        }
+    };
+    let file = File::from(opened?);
+    check(&file, u64::MAX)?;
+    Ok(file)
+}
+
+const READ: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
+
+/// The same component by component, following no link at all.
+fn open_without_links(folder: &OwnedFd, path: &Path) -> rustix::io::Result<OwnedFd> {
+    let mut components = path.components().peekable();
+    let mut held: Option<OwnedFd> = None;
+    while let Some(component) = components.next() {
+        let Component::Normal(name) = component else { return Err(Errno::XDEV) };
+        let at = held.as_ref().unwrap_or(folder);
+        if components.peek().is_none() {
+            return openat(at, name, READ | OFlags::NOFOLLOW, Mode::empty());
+        }
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        held = Some(openat(at, name, flags, Mode::empty())?);
+    }
+    Err(Errno::ISDIR)
+}
+
 fn check(file: &File, limit: u64) -> io::Result<()> {
     let metadata = file.metadata()?;
     let kind = metadata.file_type();
@@ -134,7 +176,7 @@ fn too_large(limit: u64) -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rustix::fs::{CWD, FileType, Mode, mknodat};
+    use rustix::fs::{FileType, mknodat};
 
     fn kind(result: io::Result<Vec<u8>>) -> io::ErrorKind {
         result.unwrap_err().kind()
@@ -220,5 +262,99 @@ mod tests {
     #[test]
     fn a_file_of_the_kernel_that_says_it_is_empty_is_bounded_too() {
         assert_eq!(kind(read(Path::new("/proc/self/maps"), 10)), io::ErrorKind::FileTooLarge);
+    }
+
+    /// A folder with files, and links that stay below it and that do not.
+    fn tree() -> tempfile::TempDir {
+        let made = tempfile::tempdir().unwrap();
+        let at = |path: &str| made.path().join(path);
+        std::fs::create_dir_all(at("public/deep/er")).unwrap();
+        for (path, text) in [("secret", "secret"), ("public/a", "a"), ("public/deep/er/b", "b")] {
+            std::fs::write(at(path), text).unwrap();
+        }
+        for (target, link) in [
+            ("a", "public/inside"),
+            ("deep", "public/folder"),
+            ("../secret", "public/above"),
+            ("deep/../../secret", "public/around"),
+            ("..", "public/parent"),
+            ("/etc/passwd", "public/absolute"),
+            ("/proc/self/exe", "public/magic"),
+            ("loop", "public/loop"),
+        ] {
+            std::os::unix::fs::symlink(target, at(link)).unwrap();
+        }
+        mknodat(CWD, at("public/pipe"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        made
+    }
+
+    #[test]
+    fn nothing_above_the_folder_is_opened_however_it_is_named() {
+        let made = tree();
+        let public = made.path().join("public");
+        let text = |path: &str| open_beneath(&public, Path::new(path)).map(|file| io::read_to_string(file).unwrap());
+        for (path, expected) in [("a", "a"), ("deep/er/b", "b"), ("inside", "a"), ("folder/er/b", "b")] {
+            assert_eq!(text(path).unwrap(), expected, "{path}");
+        }
+        for path in
+            ["above", "around", "parent/secret", "absolute", "magic", "loop", "../secret", "/etc/passwd", "pipe"]
+        {
+            assert!(text(path).is_err(), "{path}");
+        }
+        assert_eq!(text("deep").unwrap_err().kind(), io::ErrorKind::IsADirectory);
+        assert_eq!(text("nothing").unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn an_older_kernel_follows_no_link() {
+        let made = tree();
+        let folder = openat(CWD, made.path().join("public"), OFlags::PATH | OFlags::DIRECTORY, Mode::empty()).unwrap();
+        let open = |path: &str| {
+            open_without_links(&folder, Path::new(path)).map(|file| io::read_to_string(File::from(file)).unwrap())
+        };
+        assert_eq!((open("a").unwrap(), open("deep/er/b").unwrap()), ("a".to_owned(), "b".to_owned()));
+        for path in [
+            "inside",
+            "folder/er/b",
+            "above",
+            "around",
+            "parent/secret",
+            "absolute",
+            "magic",
+            "loop",
+            "../secret",
+            "/etc/passwd",
+            "",
+        ] {
+            assert!(open(path).is_err(), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_link_that_is_exchanged_while_it_is_opened_never_leads_out() {
+        let made = tree();
+        let public = made.path().join("public");
+        let (beside, swapped) = (public.join("beside"), public.join("swapped"));
+        let stop = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for target in ["a", "../secret"].into_iter().cycle() {
+                    std::os::unix::fs::symlink(target, &beside).unwrap();
+                    std::fs::rename(&beside, &swapped).unwrap();
+                    if stop.load(std::sync::atomic::Ordering::Relaxed) {
+                        break;
+                    }
+                }
+            });
+            let mut opened = 0;
+            for _ in 0..20_000 {
+                if let Ok(file) = open_beneath(&public, Path::new("swapped")) {
+                    assert_eq!(io::read_to_string(file).unwrap(), "a");
+                    opened += 1;
+                }
+            }
+            stop.store(true, std::sync::atomic::Ordering::Relaxed);
+            assert!(opened > 0);
+        });
     }
 }

@@ -9,7 +9,6 @@ mod server;
 mod space;
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::path::Path;
 use std::time::SystemTime;
 
@@ -27,6 +26,7 @@ use crate::model::license::License;
 use crate::registry::Registry;
 use crate::regular_file;
 use crate::serve::descriptors::Descriptors;
+use crate::serve::public_folder::{self, Searched};
 use crate::serve::tls::Certificate;
 use crate::store::inspect::IndexState;
 use crate::store::{self, StoreError};
@@ -100,7 +100,7 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     findings.extend(keys::findings(paths, days, SystemTime::now()));
     findings.extend(certificate(&config.serve));
     findings.push(descriptors(&config.serve));
-    findings.push(private_key_in_public(&paths.public));
+    findings.push(public(paths, config.serve.tls_key.as_deref()));
     findings.push(store(&paths.store));
     findings.extend(registry.iter().flat_map(repositories::findings));
     findings.extend(space::findings(paths));
@@ -234,25 +234,16 @@ fn number(number: u64) -> String {
 }
 
 // SECURITY: whatever lies in this folder, anyone may read.
-fn private_key_in_public(public: &Path) -> Finding {
-    let mut folders = vec![public.to_owned()];
-    while let Some(folder) = folders.pop() {
-        for path in fs::read_dir(&folder).into_iter().flatten().flatten().map(|entry| entry.path()) {
-            if path.is_dir() {
-                folders.push(path);
-            } else if regular_file::read(&path, MAX_PUBLIC)
-                .is_ok_and(|bytes| bytes.windows(12).any(|window| window == b"PRIVATE KEY-"))
-            {
-                let finding = format!("{}: a private key, for anyone to read", path.display());
-                return broken(
-                    "public",
-                    finding,
-                    Some("remove it, and make a new one: it is no secret any more".to_owned()),
-                );
-            }
-        }
+fn public(paths: &Paths, tls_key: Option<&Path>) -> Finding {
+    match public_folder::check(paths, tls_key) {
+        Ok(Searched::All) => ok("public", "no private key and no part of the instance in it"),
+        Ok(Searched::Some) => warning(
+            "public",
+            "it holds so much that not all of it was searched for private keys",
+            "keep it small; the server looks at each file before it serves it",
+        ),
+        Err(error) => broken("public", error.to_string(), Some(error.hint().to_owned())),
     }
-    ok("public", "no private key in it")
 }
 
 fn store(path: &Path) -> Finding {

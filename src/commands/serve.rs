@@ -1,7 +1,7 @@
 //! `countersign serve`: opens the store, starts the server, and passes the system's signals on to it.
 
+use std::fmt::Display;
 use std::io::{IsTerminal, Write};
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use tokio::net::TcpListener;
@@ -9,7 +9,8 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::keys::lost;
 use super::{Exit, Failure};
-use crate::config::{AdminListen, Config, LogFormat, Paths, ServeSettings};
+use crate::config::{AdminListen, Config, Listen, LogFormat, Paths, ServeSettings};
+use crate::serve::public_folder::{self, Searched};
 use crate::serve::{self, LoadError, Server};
 use crate::store::{self, Bindings, StoreError};
 
@@ -45,16 +46,26 @@ async fn serve(config: &Config) -> Result<Arc<dyn Bindings>, Failure> {
     let mut hang_up = on(SignalKind::hangup())?;
 
     let tls = config.serve.tls()?;
+    let searched = public_folder::check(&config.paths, config.serve.tls_key.as_deref()).map_err(|error| {
+        let hint = error.hint();
+        Failure::input(error).hint(hint)
+    })?;
+    if searched == Searched::Some {
+        tracing::warn!(
+            "the public folder holds so much that not all of it was searched for private keys; each file is before it is served"
+        );
+    }
     let scheme = if tls.is_some() { "https" } else { "http" };
     let loaded = serve::load(&config.paths)
         .and_then(|loaded| loaded.with_tls(tls))
         .map_err(|error| load_failure(error, &config.paths))?;
-    let listener = listen(config.serve.listen, "choose another address with --listen").await?;
+    let listener = listen(&config.serve.listen, "choose another address with --listen").await?;
     let address = listener.local_addr().map_err(Failure::environment)?;
     let admin = match config.serve.admin_listen {
         AdminListen::Off => None,
         AdminListen::At(address) => Some(
-            listen(address, "choose another address with --admin-listen, or switch it off: --admin-listen off").await?,
+            listen(&address.into(), "choose another address with --admin-listen, or switch it off: --admin-listen off")
+                .await?,
         ),
     };
     // Last, because it makes files: a server that does not start leaves nothing behind.
@@ -90,10 +101,19 @@ async fn serve(config: &Config) -> Result<Arc<dyn Bindings>, Failure> {
     Ok(bindings)
 }
 
-async fn listen(address: SocketAddr, hint: &str) -> Result<TcpListener, Failure> {
-    TcpListener::bind(address)
-        .await
-        .map_err(|error| Failure::environment(format!("{address} cannot be listened on: {error}")).hint(hint))
+/// Listens on the first address that can be listened on.
+async fn listen(at: &Listen, hint: &str) -> Result<TcpListener, Failure> {
+    let failure = |error: &dyn Display| Failure::environment(format!("{at} cannot be listened on: {error}")).hint(hint);
+    let addresses = at.resolve().map_err(|error| failure(&error))?;
+    let mut errors = Vec::new();
+    for address in addresses {
+        match TcpListener::bind(address).await {
+            Ok(listener) => return Ok(listener),
+            Err(error) if at.host == address.ip().to_string() => errors.push(error.to_string()),
+            Err(error) => errors.push(format!("{address}: {error}")),
+        }
+    }
+    Err(failure(&errors.join("; ")))
 }
 
 fn on(kind: SignalKind) -> Result<Signal, Failure> {

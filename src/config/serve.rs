@@ -17,7 +17,7 @@ use super::value;
 #[derive(clap::Args, Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ServeSettings {
-    /// Address and port to listen on [default: 127.0.0.1:8080]
+    /// Address or name, and port, to listen on; a port alone, as in :8080, is every address [default: 127.0.0.1:8080]
     #[arg(long, env = "COUNTERSIGN_LISTEN", value_name = "ADDRESS")]
     #[serde(deserialize_with = "address::one")]
     pub listen: Option<Listen>,
@@ -41,7 +41,7 @@ pub struct ServeSettings {
     #[arg(long, env = "COUNTERSIGN_LOCAL_HOSTS", value_name = "RULE")]
     #[serde(deserialize_with = "value::one")]
     pub local_hosts: Option<LocalHosts>,
-    /// Validations and updates one address may ask for in a minute [default: 6000]
+    /// Requests of one address in a minute, of whatever kind; malformed ones count ten [default: 6000]
     #[arg(long, env = "COUNTERSIGN_REQUESTS_PER_MINUTE", value_name = "N", value_parser = value::parse::<NonZeroU32>)]
     #[serde(deserialize_with = "value::one")]
     pub requests_per_minute: Option<NonZeroU32>,
@@ -49,7 +49,7 @@ pub struct ServeSettings {
     #[arg(long, env = "COUNTERSIGN_REQUESTS_PER_LICENSE", value_name = "N", value_parser = value::parse::<NonZeroU32>)]
     #[serde(deserialize_with = "value::one")]
     pub requests_per_license: Option<NonZeroU32>,
-    /// Wrong keys one address may try in a minute [default: 60]
+    /// Wrong keys one address may try in a minute; then it gets no answer for a while [default: 60]
     #[arg(long, env = "COUNTERSIGN_FAILURES_PER_MINUTE", value_name = "N", value_parser = value::parse::<NonZeroU32>)]
     #[serde(deserialize_with = "value::one")]
     pub failures_per_minute: Option<NonZeroU32>,
@@ -142,7 +142,7 @@ pub enum LogFormat {
 #[derive(Clone, Debug)]
 #[allow(missing_docs, reason = "each is the setting of the same name in ServeSettings")]
 pub struct ServeConfig {
-    pub listen: SocketAddr,
+    pub listen: Listen,
     pub admin_listen: AdminListen,
     pub tls_certificate: Option<PathBuf>,
     pub tls_key: Option<PathBuf>,
@@ -196,7 +196,11 @@ impl ServeConfig {
         };
         let proxies = given.proxies.clone().or(file.proxies).unwrap_or_default();
         Self {
-            listen: given.listen.or(file.listen).map_or((Ipv4Addr::LOCALHOST, 8080).into(), |Listen(address)| address),
+            listen: given
+                .listen
+                .clone()
+                .or(file.listen)
+                .unwrap_or_else(|| SocketAddr::from((Ipv4Addr::LOCALHOST, 8080)).into()),
             admin_listen: given
                 .admin_listen
                 .or(file.admin_listen)

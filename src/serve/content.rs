@@ -13,6 +13,9 @@ use hyper::body::{Body, Frame, SizeHint};
 
 use super::pace::HandOver;
 
+/// What goes wrong while a body is read.
+pub type ContentError = Box<dyn std::error::Error + Send + Sync>;
+
 /// As much as hyper holds of an answer before it sends some of it.
 const PIECE: usize = 16 * 1024;
 
@@ -22,7 +25,7 @@ pub struct Content {
     /// What is there and not yet sent.
     held: Bytes,
     /// What follows.
-    more: Option<BoxBody<Bytes, warp::Error>>,
+    more: Option<BoxBody<Bytes, ContentError>>,
     /// Told when all of it was taken, or nobody wants the rest.
     _hand_over: Option<HandOver>,
 }
@@ -34,9 +37,12 @@ impl From<Bytes> for Content {
 }
 
 impl Content {
-    /// The body of a filter's answer.
-    pub fn read_while_sent(body: impl Body<Data = Bytes, Error = warp::Error> + Send + Sync + 'static) -> Self {
-        Self { held: Bytes::new(), more: Some(body.boxed()), _hand_over: None }
+    /// A body that is made while it is sent.
+    pub fn read_while_sent<B>(body: B) -> Self
+    where
+        B: Body<Data = Bytes, Error: Into<ContentError>> + Send + Sync + 'static,
+    {
+        Self { held: Bytes::new(), more: Some(body.map_err(Into::into).boxed()), _hand_over: None }
     }
 
     /// Tells `hand_over` when all of it was taken.
@@ -47,9 +53,9 @@ impl Content {
 
 impl Body for Content {
     type Data = Bytes;
-    type Error = warp::Error;
+    type Error = ContentError;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, warp::Error>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, ContentError>>> {
         if self.held.is_empty()
             && let Some(more) = &mut self.more
         {
@@ -103,10 +109,9 @@ mod tests {
     #[tokio::test]
     async fn what_is_long_is_sent_in_pieces_and_its_length_is_known_before() {
         let long: Vec<u8> = (0..40_000_u32).map(|number| number as u8).collect();
-        for content in [
-            Content::from(Bytes::from(long.clone())),
-            Content::read_while_sent(Full::new(Bytes::from(long.clone())).map_err(|never| match never {})),
-        ] {
+        for content in
+            [Content::from(Bytes::from(long.clone())), Content::read_while_sent(Full::new(Bytes::from(long.clone())))]
+        {
             assert_eq!((content.size_hint().exact(), content.is_end_stream()), (Some(40_000), false));
             assert_eq!(pieces(content).await, (vec![PIECE, PIECE, 40_000 - 2 * PIECE], long.clone()));
         }
@@ -129,7 +134,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_file_arrives_as_it_is_read() {
-        let parts = [&b"one"[..], b"two"].map(|part| Ok(Frame::data(Bytes::from_static(part))));
+        let parts = [&b"one"[..], b"two"].map(|part| Ok::<_, std::io::Error>(Frame::data(Bytes::from_static(part))));
         let content = Content::read_while_sent(StreamBody::new(futures_util::stream::iter(parts)));
         assert_eq!(content.size_hint().exact(), None);
         assert_eq!(pieces(content).await, (vec![3, 3], b"onetwo".to_vec()));

@@ -9,6 +9,7 @@ pub mod answer;
 pub mod buckets;
 pub mod client;
 pub mod code;
+mod conditions;
 pub mod connection;
 mod connection_table;
 pub mod content;
@@ -27,7 +28,10 @@ pub mod networks;
 pub mod pace;
 pub mod part_files;
 mod priority;
+mod private_key;
 pub mod problem;
+mod public_files;
+pub mod public_folder;
 mod query;
 pub mod reload;
 pub mod request;
@@ -45,7 +49,7 @@ pub mod validate;
 mod watch;
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -88,7 +92,7 @@ pub struct Service {
     reloads: Reloads,
     tls: Option<Arc<Tls>>,
     started: DateTime<Utc>,
-    public: PathBuf,
+    public: Arc<Path>,
     request_timeout: Duration,
     grace_period_hours: u32,
     local_hosts: LocalHosts,
@@ -165,7 +169,7 @@ impl Server {
             reloads: Reloads::default(),
             tls,
             started,
-            public: public.to_owned(),
+            public: Arc::from(public),
             request_timeout: config.request_timeout,
             grace_period_hours: config.grace_period_hours,
             local_hosts: config.local_hosts,

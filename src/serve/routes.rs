@@ -4,9 +4,8 @@
 //! |---|---|---|
 //! | POST | `/api/v1/validate-license` | [`validate`] |
 //! | GET, HEAD | `/api/v1/updates/<plugin>` | [`updates`] |
-//! | GET, HEAD | anything else | a file of `public/` |
+//! | GET, HEAD | anything else | [`public_files`] |
 
-use std::convert::Infallible;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,14 +13,13 @@ use std::time::Instant;
 
 use hyper::body::Incoming;
 use warp::http::{HeaderMap, Method, Request};
-use warp::{Filter, Rejection, Reply};
 
-use super::answer::{Answer, Sending, filters, problem};
+use super::answer::{Answer, Sending};
 use super::code::Code;
 use super::metrics::Operation;
 use super::problem::Problem;
 use super::response::Response;
-use super::{Service, updates, validate};
+use super::{Service, public_files, updates, validate};
 
 const VALIDATE: &str = "/api/v1/validate-license";
 const UPDATES: &str = "/api/v1/updates/";
@@ -29,29 +27,18 @@ const UPDATES: &str = "/api/v1/updates/";
 /// Everything the server answers in public. Each request is counted; the operations have a deadline, and public files are
 /// bounded by how fast they are taken.
 pub fn all(service: Arc<Service>) -> impl Answer {
-    let counting = Arc::clone(&service);
     let proxy_is_news = AtomicBool::new(service.has_no_proxy);
-    let files = warp::fs::dir(service.public.clone()).map(move |file: warp::fs::File| {
-        counting.metrics.requests.of(Operation::Public).outcomes.add(Code::Ok);
-        file.into_response()
-    });
-    let refusing = Arc::clone(&service);
-    let refuse = move |rejection: Rejection| {
-        let response = refusing.metrics.requests.refuse(Operation::Public, problem(&rejection)).into_response();
-        async { Ok::<_, Infallible>(response) }
-    };
-    Routes { service, public: filters(files.recover(refuse).unify()), proxy_is_news }
+    Routes { service, proxy_is_news }
 }
 
-/// The two operations are found here and not by warp's filters: those cost as much as the whole decision.
-struct Routes<P> {
+/// Found here and not by warp's filters: those cost as much as the whole decision.
+struct Routes {
     service: Arc<Service>,
-    public: P,
     /// Whether nobody was told yet that a proxy may be in front which is not named.
     proxy_is_news: AtomicBool,
 }
 
-impl<P> Routes<P> {
+impl Routes {
     /// Counts a request by how it ended, charges its client, and makes its answer.
     fn finish(&self, client: IpAddr, operation: Operation, started: Instant, ended: Ended) -> Response {
         self.service.limits.charge(client, ended.as_ref().map_or_else(Problem::code, |(code, _)| *code));
@@ -78,6 +65,28 @@ impl<P> Routes<P> {
     }
 }
 
+impl Routes {
+    /// The answer to what is no operation: a public file, or none. What is not there is not there for every method.
+    async fn public(&self, client: IpAddr, request: Request<Incoming>) -> Sending {
+        let public = &self.service.public;
+        let path = request.uri().path();
+        let ended = if matches!(*request.method(), Method::GET | Method::HEAD) {
+            public_files::reply(public, request.headers(), path).await
+        } else if public_files::is_there(public, path).await {
+            Err(Problem::MethodNotAllowed("GET, HEAD"))
+        } else {
+            Err(Problem::NotFound)
+        };
+        match ended {
+            Ok((code, response)) => {
+                self.service.metrics.requests.of(Operation::Public).outcomes.add(code);
+                response
+            }
+            Err(problem) => self.refuse(client, Operation::Public, problem).into_http(HeaderMap::new()),
+        }
+    }
+}
+
 type Ended = Result<(Code, Response), Problem>;
 
 /// What is asked for at this path.
@@ -96,7 +105,7 @@ fn slug(path: &str) -> Option<&str> {
     path.strip_prefix(UPDATES).filter(|slug| !slug.is_empty() && !slug.contains('/'))
 }
 
-impl<P: Answer> Answer for Routes<P> {
+impl Answer for Routes {
     fn refusal(&self, client: IpAddr, head: &Request<Incoming>) -> Option<Response> {
         self.look_for_a_proxy(head.headers());
         let problem = self.service.limits.check_address(client).err()?;
@@ -126,7 +135,7 @@ impl<P: Answer> Answer for Routes<P> {
 
     async fn later(&self, client: IpAddr, request: Request<Incoming>) -> Sending {
         if request.uri().path() != VALIDATE {
-            return self.public.later(client, request).await;
+            return self.public(client, request).await;
         }
         let service = &*self.service;
         let started = Instant::now();

@@ -20,6 +20,7 @@ mod power;
 mod preview;
 mod preview_browser;
 mod problems;
+mod public;
 mod readme;
 mod reload;
 mod remote;

@@ -1,0 +1,145 @@
+//! What a request for a file wants of it: all, a part, or nothing, because it has it already (RFC 9110 sections 13 and 14).
+
+use headers::{ETag, HeaderMapExt, IfMatch, IfModifiedSince, IfNoneMatch, IfRange, IfUnmodifiedSince, LastModified};
+use warp::http::{HeaderMap, header};
+
+/// Bytes of a file, from `start` up to `end`, which is not among them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Range {
+    /// The first one.
+    pub start: u64,
+    /// The one behind the last.
+    pub end: u64,
+}
+
+/// What is to be answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// All of it.
+    Whole,
+    /// A part.
+    Part(Range),
+    /// Nothing: it has not changed since.
+    Nothing,
+    /// A condition does not hold.
+    Failed,
+    /// A part of which nothing is there.
+    NoRange,
+}
+
+/// Reads the conditions in the order of RFC 9110 section 13.2.2. One that cannot be read counts as none.
+pub fn of(headers: &HeaderMap, etag: Option<&ETag>, modified: &LastModified, length: u64) -> Wanted {
+    let time = (*modified).into();
+    let is_as_demanded = match (headers.typed_get::<IfMatch>(), headers.typed_get::<IfUnmodifiedSince>()) {
+        (Some(demanded), _) => demanded.is_any() || etag.is_some_and(|etag| demanded.precondition_passes(etag)),
+        (None, Some(since)) => since.precondition_passes(time),
+        (None, None) => true,
+    };
+    if !is_as_demanded {
+        return Wanted::Failed;
+    }
+    let is_known = match (headers.typed_get::<IfNoneMatch>(), headers.typed_get::<IfModifiedSince>()) {
+        (Some(known), _) => etag.is_some_and(|etag| !known.precondition_passes(etag)),
+        (None, Some(since)) => !since.is_modified(time),
+        (None, None) => false,
+    };
+    if is_known {
+        return Wanted::Nothing;
+    }
+    let is_other = headers.typed_get::<IfRange>().is_some_and(|range| range.is_modified(etag, Some(modified)));
+    let Some(range) = headers.get(header::RANGE).filter(|_| !is_other) else { return Wanted::Whole };
+    range.to_str().ok().and_then(|range| self::range(range, length)).unwrap_or(Wanted::Whole)
+}
+
+/// The one range of `bytes`; `None` for whatever may be ignored: another unit, several ranges, and what is malformed.
+fn range(text: &str, length: u64) -> Option<Wanted> {
+    let (unit, range) = text.split_once('=')?;
+    let (first, last) = range.trim().split_once('-')?;
+    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    if !unit.trim().eq_ignore_ascii_case("bytes") || !digits(first) || !digits(last) {
+        return None;
+    }
+    // A number that is too large to be held is larger than any file.
+    let number = |text: &str| text.parse().unwrap_or(u64::MAX);
+    let range = match (first.is_empty(), last.is_empty()) {
+        (true, true) => return None,
+        (true, false) => Range { start: length.saturating_sub(number(last)), end: length },
+        (false, true) => Range { start: number(first), end: length },
+        (false, false) if number(last) < number(first) => return None,
+        (false, false) => Range { start: number(first), end: number(last).saturating_add(1).min(length) },
+    };
+    Some(if range.start < range.end { Wanted::Part(range) } else { Wanted::NoRange })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, UNIX_EPOCH};
+
+    use warp::http::{HeaderName, HeaderValue};
+
+    use super::*;
+
+    const PAST: &str = "Sat, 01 Jan 2000 00:00:00 GMT";
+    const THEN: &str = "Tue, 14 Nov 2023 22:13:20 GMT";
+    const LATER: &str = "Wed, 01 Jan 2025 00:00:00 GMT";
+
+    fn wanted(conditions: &[(&'static str, &'static str)]) -> Wanted {
+        let headers =
+            conditions.iter().map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
+        let modified = LastModified::from(UNIX_EPOCH + Duration::from_secs(1_700_000_000));
+        of(&headers.collect(), Some(&"\"tag\"".parse().unwrap()), &modified, 100)
+    }
+
+    #[test]
+    fn a_range_is_a_part_of_the_file_or_is_ignored_or_is_outside() {
+        let part = |start, end| Wanted::Part(Range { start, end });
+        for (range, expected) in [
+            ("bytes=0-0", part(0, 1)),
+            ("bytes=0-99", part(0, 100)),
+            ("bytes=10-", part(10, 100)),
+            ("bytes=10-1000", part(10, 100)),
+            ("bytes=-10", part(90, 100)),
+            ("bytes=-1000", part(0, 100)),
+            ("Bytes= 5-6", part(5, 7)),
+            ("bytes=99999999999999999999999-", Wanted::NoRange),
+            ("bytes=100-", Wanted::NoRange),
+            ("bytes=-0", Wanted::NoRange),
+            ("bytes=6-5", Wanted::Whole),
+            ("bytes=0-1,3-4", Wanted::Whole),
+            ("bytes=a-b", Wanted::Whole),
+            ("bytes=-", Wanted::Whole),
+            ("bytes=+1-2", Wanted::Whole),
+            ("lines=0-1", Wanted::Whole),
+            ("bytes", Wanted::Whole),
+        ] {
+            assert_eq!(wanted(&[("range", range)]), expected, "{range}");
+        }
+    }
+
+    #[test]
+    fn conditions_are_read_in_their_order() {
+        let range = ("range", "bytes=0-0");
+        let part = Wanted::Part(Range { start: 0, end: 1 });
+        for (conditions, expected) in [
+            (&[("if-match", "\"tag\""), range][..], part),
+            (&[("if-match", "*")], Wanted::Whole),
+            (&[("if-match", "\"other\"")], Wanted::Failed),
+            (&[("if-match", "\"other\", \"tag\""), ("if-unmodified-since", PAST)], Wanted::Whole),
+            (&[("if-unmodified-since", PAST)], Wanted::Failed),
+            (&[("if-unmodified-since", THEN)], Wanted::Whole),
+            (&[("if-none-match", "\"tag\""), range], Wanted::Nothing),
+            (&[("if-none-match", "W/\"tag\"")], Wanted::Nothing),
+            (&[("if-none-match", "*")], Wanted::Nothing),
+            (&[("if-none-match", "\"other\""), ("if-modified-since", LATER)], Wanted::Whole),
+            (&[("if-modified-since", THEN)], Wanted::Nothing),
+            (&[("if-modified-since", PAST)], Wanted::Whole),
+            (&[("if-modified-since", "nonsense")], Wanted::Whole),
+            (&[("if-range", "\"tag\""), range], part),
+            (&[("if-range", "\"other\""), range], Wanted::Whole),
+            (&[("if-range", PAST), range], Wanted::Whole),
+            (&[("if-match", "\"other\""), ("if-none-match", "\"tag\"")], Wanted::Failed),
+        ] {
+            assert_eq!(wanted(conditions), expected, "{conditions:?}");
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! The files of `public/`, for anyone: regular files below the folder, by names that are meant to be seen.
+//!
+//! name → open below the folder → look for a private key → conditions (RFC 9110 section 13) → range → bytes. What must not lie
+//! in the folder at all is `public_folder`'s business.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::UNIX_EPOCH;
+
+use bytes::Bytes;
+use headers::{AcceptRanges, ContentLength, ContentRange, ETag, HeaderMapExt, LastModified};
+use hyper::body::{Body, Frame, SizeHint};
+use mime_guess::Mime;
+use percent_encoding::percent_decode_str;
+use tokio::task::{JoinHandle, spawn_blocking};
+use warp::http::{self, HeaderMap, HeaderValue, StatusCode, header};
+
+use super::answer::Sending;
+use super::code::Code;
+use super::conditions::{self, Range, Wanted};
+use super::content::{Content, ContentError};
+use super::private_key;
+use super::problem::Problem;
+use crate::regular_file;
+
+/// A file up to this size is read at once, and closed before it is sent.
+const AT_ONCE: usize = 64 * 1024;
+
+/// What a folder shows.
+const INDEX: &str = "index.html";
+
+/// What editors, patches and copies leave beside a file, and what they are still writing.
+const LEFTOVERS: [&str; 9] = ["~", ".swp", ".swo", ".swx", ".bak", ".orig", ".rej", ".old", ".tmp"];
+
+/// A file that was found fit to be served.
+struct Found {
+    file: File,
+    length: u64,
+    modified: LastModified,
+    etag: Option<ETag>,
+    kind: Mime,
+    /// All of it, where it is short.
+    whole: Option<Bytes>,
+}
+
+/// Answers GET and HEAD for a path of the URL with a file in `public`.
+pub async fn reply(public: &Path, headers: &HeaderMap, path: &str) -> Result<(Code, Sending), Problem> {
+    let found = find(public, path).await?;
+    let wanted = conditions::of(headers, found.etag.as_ref(), &found.modified, found.length);
+    let range = match wanted {
+        Wanted::Nothing => return Ok((Code::NotModified, not_modified(&found))),
+        Wanted::Failed => return Err(Problem::PreconditionFailed),
+        Wanted::NoRange => return Err(Problem::RangeNotSatisfiable(found.length)),
+        Wanted::Whole => Range { start: 0, end: found.length },
+        Wanted::Part(range) => range,
+    };
+    Ok(send(found, range, matches!(wanted, Wanted::Part(_))))
+}
+
+/// Whether there is a file at this path of the URL, for a request that may not have it that way.
+pub async fn is_there(public: &Path, path: &str) -> bool {
+    find(public, path).await.is_ok()
+}
+
+async fn find(public: &Path, path: &str) -> Result<Found, Problem> {
+    let name = name(path).ok_or(Problem::NotFound)?;
+    let public = public.to_owned();
+    let found = spawn_blocking(move || open(&public, name)).await;
+    // Whoever asks learns nothing of why.
+    found.map_err(|error| Problem::internal(&error))?.map_err(|_| Problem::NotFound)
+}
+
+/// The path of a file relative to the folder, if its name is one that is meant to be seen. Of a folder, it ends in `/`.
+// SECURITY: what is named here was never checked by anybody but this function; what lies above the folder is out of reach
+// whatever it says.
+fn name(path: &str) -> Option<String> {
+    let name = percent_decode_str(path.strip_prefix('/').unwrap_or(path)).decode_utf8().ok()?;
+    if name.is_empty() {
+        return Some("/".to_owned());
+    }
+    let folder = name.strip_suffix('/').unwrap_or(&name);
+    let seen = folder.split('/').enumerate().all(|(depth, part)| depth == 0 && part == ".well-known" || is_seen(part));
+    seen.then(|| name.into_owned())
+}
+
+fn is_seen(part: &str) -> bool {
+    let small = part.to_ascii_lowercase();
+    let is_leftover = LEFTOVERS.iter().any(|end| small.ends_with(end)) || part.starts_with('#') && part.ends_with('#');
+    let is_odd = part.contains(|sign: char| sign == '\\' || sign.is_control());
+    !part.is_empty() && !part.starts_with('.') && !is_leftover && !is_odd
+}
+
+fn open(public: &Path, name: String) -> io::Result<Found> {
+    let path = PathBuf::from(name.trim_end_matches('/'));
+    let opened = match name.ends_with('/') {
+        true => regular_file::open_beneath(public, &path.join(INDEX)).map(|file| (file, path.join(INDEX))),
+        false => match regular_file::open_beneath(public, &path) {
+            Err(error) if error.kind() == io::ErrorKind::IsADirectory => {
+                regular_file::open_beneath(public, &path.join(INDEX)).map(|file| (file, path.join(INDEX)))
+            }
+            opened => opened.map(|file| (file, path)),
+        },
+    };
+    let (file, path) = opened?;
+    let metadata = file.metadata()?;
+    let mut start = Vec::with_capacity(metadata.len().min(private_key::SEARCHED) as usize + 1);
+    (&file).take(private_key::SEARCHED).read_to_end(&mut start)?;
+    // SECURITY: who drops a key into the folder by mistake has not published it yet.
+    if private_key::is_in(&start) {
+        tracing::warn!(file = %path.display(), "a private key in the public folder is not served: move it away");
+        return Err(io::ErrorKind::PermissionDenied.into());
+    }
+    let modified = metadata.modified()?;
+    let whole = (metadata.len() <= AT_ONCE as u64 && start.len() <= AT_ONCE).then(|| Bytes::from(start));
+    let length = whole.as_ref().map_or(metadata.len(), |whole| whole.len() as u64);
+    let nanoseconds = modified.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+    Ok(Found {
+        file,
+        length,
+        modified: modified.into(),
+        etag: format!("\"{nanoseconds:x}-{length:x}\"").parse().ok(),
+        kind: mime_guess::from_path(&path).first_or_octet_stream(),
+        whole,
+    })
+}
+
+/// What every answer about a file says of it.
+fn about(found: &Found) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    headers.typed_insert(found.modified);
+    if let Some(etag) = found.etag.clone() {
+        headers.typed_insert(etag);
+    }
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers
+}
+
+fn not_modified(found: &Found) -> Sending {
+    let mut response = http::Response::new(Content::default());
+    *response.status_mut() = StatusCode::NOT_MODIFIED;
+    *response.headers_mut() = about(found);
+    response
+}
+
+fn send(found: Found, range: Range, is_part: bool) -> (Code, Sending) {
+    let mut headers = about(&found);
+    headers.typed_insert(AcceptRanges::bytes());
+    headers.typed_insert(ContentLength(range.end - range.start));
+    if let Ok(kind) = HeaderValue::from_str(found.kind.as_ref()) {
+        headers.insert(header::CONTENT_TYPE, kind);
+    }
+    if is_part && let Ok(part) = ContentRange::bytes(range.start..range.end, found.length) {
+        headers.typed_insert(part);
+    }
+    let content = match found.whole {
+        Some(whole) => Content::from(whole.slice(range.start as usize..range.end as usize)),
+        None => Content::read_while_sent(Reading { file: Arc::new(found.file), range, chunk: None }),
+    };
+    let mut response = http::Response::new(content);
+    *response.headers_mut() = headers;
+    if is_part {
+        *response.status_mut() = StatusCode::PARTIAL_CONTENT;
+        return (Code::PartialContent, response);
+    }
+    (Code::Ok, response)
+}
+
+/// A part of a file, read a chunk at a time while it is sent.
+struct Reading {
+    file: Arc<File>,
+    /// What is still to be read.
+    range: Range,
+    chunk: Option<JoinHandle<io::Result<Bytes>>>,
+}
+
+impl Body for Reading {
+    type Data = Bytes;
+    type Error = ContentError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, ContentError>>> {
+        if self.range.start >= self.range.end {
+            return Poll::Ready(None);
+        }
+        let Range { start, end } = self.range;
+        let file = Arc::clone(&self.file);
+        let chunk = self.chunk.get_or_insert_with(|| {
+            spawn_blocking(move || {
+                let mut bytes = vec![0; AT_ONCE.min(usize::try_from(end - start).unwrap_or(AT_ONCE))];
+                file.read_exact_at(&mut bytes, start)?;
+                Ok(Bytes::from(bytes))
+            })
+        });
+        let read = ready!(Pin::new(chunk).poll(cx));
+        self.chunk = None;
+        Poll::Ready(Some(match read {
+            Ok(Ok(bytes)) => {
+                self.range.start += bytes.len() as u64;
+                Ok(Frame::data(bytes))
+            }
+            // The file was cut meanwhile: its client gets less than it was told, and the connection ends.
+            Ok(Err(error)) => Err(error.into()),
+            Err(error) => Err(error.into()),
+        }))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.range.start >= self.range.end
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.range.end - self.range.start)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_are_meant_to_be_seen_are_and_others_are_not() {
+        for (path, expected) in [
+            ("/", "/"),
+            ("/index.html", "index.html"),
+            ("/keys/abc.pem", "keys/abc.pem"),
+            ("/keys/", "keys/"),
+            ("/.well-known/jwks.json", ".well-known/jwks.json"),
+            ("/a%20b/%C3%A4.txt", "a b/ä.txt"),
+            ("/a..b/c#d", "a..b/c#d"),
+        ] {
+            assert_eq!(name(path).as_deref(), Some(expected), "{path}");
+        }
+        for path in [
+            "/.env",
+            "/.git/config",
+            "/.git/",
+            "/a/.well-known/b",
+            "/.well-known/.x",
+            "/.",
+            "/..",
+            "/../x",
+            "/a/../b",
+            "/%2e%2e/x",
+            "/%2eenv",
+            "/a~",
+            "/a.bak",
+            "/A.BAK",
+            "/a.php.swp",
+            "/a.orig",
+            "/#a#",
+            "/%23a%23",
+            "/a/b~/c",
+            "/a.tmp",
+            "//etc/passwd",
+            "/a//b",
+            "/a\\b",
+            "/a%5cb",
+            "/a%00",
+            "/a%0ab",
+            "/%ff",
+        ] {
+            assert_eq!(name(path), None, "{path}");
+        }
+    }
+}
