@@ -1,15 +1,22 @@
 //! Addresses and networks as settings. What is none is told with an example, on the command line and in the file alike.
 
-use std::net::{IpAddr, SocketAddr};
+use std::fmt::{self, Display, Formatter};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::str::FromStr;
 
 use ipnet::IpNet;
 use serde::de::{Deserialize as _, Deserializer, Error as _};
 use toml::Value;
 
-/// Where to listen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Listen(pub SocketAddr);
+/// Where to listen: a host and a port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listen {
+    /// An address without brackets, or a name. Empty for every address of this machine.
+    pub host: String,
+    /// The port; 0 for any that is free.
+    pub port: u16,
+}
 
 /// Where health and metrics are answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +35,62 @@ impl FromStr for Listen {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        text.parse().map(Self).map_err(|_| "expected an address with a port, such as 127.0.0.1:8080")
+        if let Ok(address) = text.parse::<SocketAddr>() {
+            return Ok(Self::from(address));
+        }
+        let expected = "expected an address or a name with a port, such as 127.0.0.1:8080, localhost:8080 or :8080";
+        let (host, port) = text.rsplit_once(':').ok_or(expected)?;
+        let is_name = host.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_'));
+        // `1.2.3:80` and `127.1:80` would resolve to something nobody meant.
+        let is_number = !host.is_empty() && host.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+        match port.parse() {
+            Ok(port) if is_name && !is_number => Ok(Self { host: host.to_owned(), port }),
+            _ => Err(expected),
+        }
+    }
+}
+
+impl From<SocketAddr> for Listen {
+    fn from(address: SocketAddr) -> Self {
+        Self { host: address.ip().to_string(), port: address.port() }
+    }
+}
+
+impl Display for Listen {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Self { host, port } = self;
+        if host.contains(':') { write!(f, "[{host}]:{port}") } else { write!(f, "{host}:{port}") }
+    }
+}
+
+impl Listen {
+    /// The addresses to try, in their order. Every address of this machine is IPv6 first, which takes IPv4, too, where the
+    /// system lets it.
+    ///
+    /// # Errors
+    /// The name is not known. Asks the system, which may ask others: it blocks.
+    pub fn resolve(&self) -> io::Result<Vec<SocketAddr>> {
+        if self.host.is_empty() {
+            let all: [IpAddr; 2] = [Ipv6Addr::UNSPECIFIED.into(), Ipv4Addr::UNSPECIFIED.into()];
+            return Ok(all.map(|address| (address, self.port).into()).to_vec());
+        }
+        let mut found: Vec<SocketAddr> = Vec::new();
+        for address in (self.host.as_str(), self.port).to_socket_addrs()? {
+            if !found.contains(&address) {
+                found.push(address);
+            }
+        }
+        Ok(found)
+    }
+
+    /// Where a client on this machine finds a server that listens here.
+    pub fn reachable(&self) -> Self {
+        let host = match self.host.as_str() {
+            "" | "0.0.0.0" => "127.0.0.1",
+            "::" => "::1",
+            host => host,
+        };
+        Self { host: host.to_owned(), port: self.port }
     }
 }
 
@@ -38,7 +100,9 @@ impl FromStr for AdminListen {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         match text {
             "off" => Ok(Self::Off),
+            // This name always means this machine (RFC 6761 section 6.3).
             address => address
+                .replacen("localhost:", "127.0.0.1:", 1)
                 .parse()
                 .map(Self::At)
                 .map_err(|_| "expected \"off\" or an address with a port, such as 127.0.0.1:8081"),
@@ -82,6 +146,49 @@ mod tests {
         assert_eq!("off".parse(), Ok(AdminListen::Off));
         assert_eq!("[::1]:9".parse(), Ok(AdminListen::At("[::1]:9".parse().unwrap())));
         assert!("localhost".parse::<AdminListen>().is_err());
+        assert_eq!("localhost:9".parse(), Ok(AdminListen::At("127.0.0.1:9".parse().unwrap())));
+    }
+
+    #[test]
+    fn a_server_listens_on_an_address_a_name_or_everywhere() {
+        for (text, host, port, shown, reachable) in [
+            ("127.0.0.1:8480", "127.0.0.1", 8480, "127.0.0.1:8480", "127.0.0.1:8480"),
+            ("[::1]:0", "::1", 0, "[::1]:0", "[::1]:0"),
+            ("[::]:80", "::", 80, "[::]:80", "[::1]:80"),
+            ("0.0.0.0:80", "0.0.0.0", 80, "0.0.0.0:80", "127.0.0.1:80"),
+            ("localhost:8480", "localhost", 8480, "localhost:8480", "localhost:8480"),
+            ("web-1.example.org:80", "web-1.example.org", 80, "web-1.example.org:80", "web-1.example.org:80"),
+            (":8480", "", 8480, ":8480", "127.0.0.1:8480"),
+        ] {
+            let listen: Listen = text.parse().unwrap();
+            assert_eq!((listen.host.as_str(), listen.port), (host, port), "{text}");
+            assert_eq!((listen.to_string().as_str(), listen.reachable().to_string().as_str()), (shown, reachable));
+        }
+        for text in [
+            "",
+            "8080",
+            "localhost",
+            "localhost:",
+            "localhost:http",
+            "a b:80",
+            "::1:80",
+            "[::1]",
+            "http://a:80",
+            "a:65536",
+            "127.1:80",
+            "1.2.3.4.5:80",
+        ] {
+            assert!(text.parse::<Listen>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_name_has_all_its_addresses_in_their_order_and_none_twice() {
+        let resolved = |text: &str| text.parse::<Listen>().unwrap().resolve().unwrap();
+        assert_eq!(resolved("127.0.0.1:80"), ["127.0.0.1:80".parse().unwrap()]);
+        assert_eq!(resolved(":80"), ["[::]:80".parse().unwrap(), "0.0.0.0:80".parse().unwrap()]);
+        let local = resolved("localhost:80");
+        assert!(!local.is_empty() && local.iter().all(|address| address.ip().is_loopback()), "{local:?}");
     }
 
     #[test]

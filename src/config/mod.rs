@@ -193,10 +193,10 @@ mod tests {
 
     #[test]
     fn what_is_no_address_or_network_in_the_file_is_told_with_an_example() {
-        let listen = "expected an address with a port, such as 127.0.0.1:8080";
+        let listen = "expected an address or a name with a port, such as 127.0.0.1:8080, localhost:8080 or :8080";
         for (text, expected) in [
             ("listen = 8080", format!("2:10: {listen}")),
-            ("listen = \"localhost:8080\"", format!("2:10: {listen}")),
+            ("listen = \"localhost\"", format!("2:10: {listen}")),
             (
                 "admin_listen = \"on\"",
                 "2:16: expected \"off\" or an address with a port, such as 127.0.0.1:8081".to_owned(),

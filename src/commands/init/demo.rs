@@ -2,12 +2,11 @@
 //!
 //! [`try_it`] composes the commands a person pastes to see validation, updates and the signature at work.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 
 use chrono::{Months, NaiveDate, Utc};
 
-use crate::config::Config;
+use crate::config::{Config, Listen};
 use crate::model::license_key::{LicenseId, LicenseKey};
 
 use super::demo_repository::{self, ACME_FORMS, ACME_PDF, Plugin};
@@ -47,14 +46,14 @@ What builds the manifests and starts the server:
         small.reveal(),
         large.reveal(),
         shell_quoted(folder),
-        try_it(config.serve.listen, &small, ACME_FORMS.slug, key_id, &config.paths.public),
+        try_it(&config.serve.listen, &small, ACME_FORMS.slug, key_id, &config.paths.public),
     ))
 }
 
 /// Commands for another terminal, to be pasted as they are into bash: validate `key` from a site, ask for updates of the
 /// plugin `slug`, and verify the answer's signature with the public key `key_id` under `public`.
-pub fn try_it(listen: SocketAddr, key: &LicenseKey, slug: &str, key_id: &str, public: &Path) -> String {
-    let server = format!("http://{}", reachable(listen));
+pub fn try_it(listen: &Listen, key: &LicenseKey, slug: &str, key_id: &str, public: &Path) -> String {
+    let server = format!("http://{}", listen.reachable());
     let key = key.reveal();
     let answer = public.with_file_name("answer");
     let (body, signed, signature) =
@@ -80,16 +79,6 @@ sed 's/.*"signature":"\([^"]*\)",.*/\1/' {body} | openssl base64 -d -A >{signatu
 openssl dgst -sha256 -verify {public_key} -signature {signature} {signed}
 "#
     )
-}
-
-/// Where a client on this machine finds the server.
-fn reachable(mut listen: SocketAddr) -> SocketAddr {
-    match listen.ip() {
-        IpAddr::V4(Ipv4Addr::UNSPECIFIED) => listen.set_ip(Ipv4Addr::LOCALHOST.into()),
-        IpAddr::V6(Ipv6Addr::UNSPECIFIED) => listen.set_ip(Ipv6Addr::LOCALHOST.into()),
-        _ => {}
-    }
-    listen
 }
 
 /// The example entry, made one of `plugin`, with its repository put in force.
@@ -148,7 +137,8 @@ mod tests {
 
     #[test]
     fn a_server_on_all_addresses_is_asked_on_this_machine() {
-        let commands = |listen: &str| try_it(listen.parse().unwrap(), &key(), "acme-forms", "kid", Path::new("public"));
+        let commands =
+            |listen: &str| try_it(&listen.parse().unwrap(), &key(), "acme-forms", "kid", Path::new("public"));
         assert!(commands("0.0.0.0:80").contains(" http://127.0.0.1:80/api/v1/updates/acme-forms "));
         assert!(commands("[::]:80").contains(" http://[::1]:80/api/v1/"));
         assert!(commands("192.0.2.1:80").contains(" http://192.0.2.1:80/api/v1/"));
@@ -165,7 +155,7 @@ mod tests {
         std::fs::create_dir_all(public.join("keys")).unwrap();
         let pem = private_key.to_public_key().to_public_key_pem(LineEnding::LF).unwrap();
         std::fs::write(public.join("keys/kid.pem"), pem).unwrap();
-        let commands = try_it(([127, 0, 0, 1], 80).into(), &key(), "acme-forms", "kid", &public);
+        let commands = try_it(&"127.0.0.1:80".parse().unwrap(), &key(), "acme-forms", "kid", &public);
         let (_, verify) = commands.split_once("# Verify").unwrap();
         let verifies = |body: &str| {
             std::fs::write(folder.path().join("answer.json"), body).unwrap();
