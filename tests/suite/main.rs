@@ -6,6 +6,7 @@ mod binding;
 mod canary;
 mod clock;
 mod commands;
+mod contract;
 mod descriptors;
 mod doctor;
 mod failing;

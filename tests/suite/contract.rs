@@ -1,0 +1,88 @@
+//! The published interface is what the server does: a contract tester drives the real server from it and finds nothing.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::{Value, json};
+
+use crate::support::server::countersign_in;
+use crate::support::{Server, get, post_json};
+
+const SITE: &str = "https://shop.example";
+
+/// So that a run that fails can be repeated.
+const SEED: &str = "20261122";
+
+fn said(command: &mut Command) -> String {
+    let Output { status, stdout, stderr } = command.output().unwrap();
+    assert!(status.success(), "{}", String::from_utf8_lossy(&stderr));
+    String::from_utf8(stdout).unwrap()
+}
+
+/// Lets the tester try what is there as often as anything else that the schema allows.
+fn often(schema: &mut Value, value: &str) {
+    *schema = json!({ "anyOf": [{ "enum": [value] }, schema.clone()] });
+}
+
+#[test]
+fn a_contract_tester_that_drives_the_server_from_its_published_interface_finds_nothing() {
+    let project = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let tester = project.join("tests/tools/.venv/bin/schemathesis");
+    assert!(tester.exists(), "the tool is installed: make tools");
+    let folder = tempfile::TempDir::new().unwrap();
+    let demo = folder.path().join("demo");
+    let keys = said(countersign_in(&demo).args(["init", "--demo"]).arg(&demo));
+    let key = keys.split_whitespace().find(|word| word.len() == 29 && word.matches('-').count() == 4).unwrap();
+    said(countersign_in(&demo).arg("build"));
+    let server = Server::start_in(&demo, &[]);
+    let question = json!({ "license_key": key, "site_url": SITE });
+    assert_eq!(post_json(server.address, "/api/v1/validate-license", &question).code(), "ok");
+    let key_id = get(server.address, "/.well-known/jwks.json").json()["keys"][0]["kid"].as_str().unwrap().to_owned();
+
+    let published = std::fs::read_to_string(project.join("public/openapi.json")).unwrap();
+    let mut interface: Value = serde_json::from_str(&published).unwrap();
+    let fields = &mut interface["components"]["schemas"]["Question"]["properties"];
+    often(&mut fields["license_key"], key);
+    often(&mut fields["site_url"], SITE);
+    for path in ["/api/v1/updates/{plugin}", "/keys/{key_id}.pem"] {
+        for parameter in interface["paths"][path]["get"]["parameters"].as_array_mut().unwrap() {
+            let value = match parameter["name"].as_str().unwrap() {
+                "license_key" => key,
+                "site_url" => SITE,
+                "plugin" => "acme-forms",
+                "key_id" => &key_id,
+                _ => continue,
+            };
+            often(&mut parameter["schema"], value);
+        }
+    }
+    let file = folder.path().join("openapi.json");
+    std::fs::write(&file, interface.to_string()).unwrap();
+    let mut bounded = Command::new("timeout");
+    bounded.arg("400").arg(tester).arg("--config-file").arg(project.join("tests/tools/schemathesis.toml"));
+    bounded.arg("run").arg(&file).arg("--url").arg(format!("http://{}", server.address));
+    bounded.args(["--seed", SEED, "--generation-database", "none", "--max-examples", "60", "--request-timeout", "10"]);
+    bounded.args(["--phases", "examples,coverage,fuzzing", "--checks", "all", "--no-color"]);
+    // It writes what it finds into the folder it is run in.
+    let found = bounded.current_dir(folder.path()).output().unwrap();
+    let report = String::from_utf8_lossy(&found.stdout).into_owned();
+    assert!(found.status.success(), "{report}{}", String::from_utf8_lossy(&found.stderr));
+    // It looked at everything, and got behind the first check.
+    assert!(report.contains("Tested: 4"), "{report}");
+    let reached = |operation, code| {
+        let series = format!("countersign_requests_total{{operation=\"{operation}\",code=\"{code}\"}}");
+        server.metric(&series).unwrap_or_default() > 0.0
+    };
+    for (operation, code) in [
+        ("validate", "ok"),
+        ("validate", "malformed_site_url"),
+        ("validate", "malformed_request"),
+        ("updates", "update"),
+        ("updates", "malformed_license_key"),
+        ("updates", "missing_field"),
+        ("public", "ok"),
+        ("public", "not_found"),
+    ] {
+        assert!(reached(operation, code), "{operation} {code}: {report}");
+    }
+}
