@@ -20,11 +20,10 @@ use super::serve::store_hint;
 use super::{Exit, Failure};
 use crate::build::counted;
 use crate::catalog::{Catalog, CatalogError, Index};
-use crate::config::{AdminListen, Config, KeySettings, ServeConfig};
+use crate::config::{AdminListen, Config, KeySettings, Paths, ServeConfig};
 use crate::model::error_chain::ErrorChain;
 use crate::model::license::License;
 use crate::registry::Registry;
-use crate::regular_file;
 use crate::serve::descriptors::Descriptors;
 use crate::serve::public_folder::{self, Searched};
 use crate::serve::tls::Certificate;
@@ -36,9 +35,6 @@ const RENEWED_BY_NOW: i64 = 14;
 
 /// Clocks that are set by the network differ by less.
 const CLOCKS_DIFFER: TimeDelta = TimeDelta::seconds(10);
-
-/// Public files larger than this are not searched for private keys, in bytes.
-const MAX_PUBLIC: u64 = 64 << 20;
 
 /// Check an instance and say what is wrong
 #[derive(clap::Args, Debug)]

@@ -33,12 +33,17 @@ pub fn unfit(request: &Request<Incoming>) -> Option<Problem> {
 fn has_its_host(headers: &HeaderMap, version: Version) -> bool {
     let mut hosts = headers.get_all(header::HOST).iter();
     match (hosts.next(), hosts.next()) {
-        (Some(host), None) => {
-            host.is_empty() || Authority::try_from(host.as_bytes()).is_ok_and(|host| !host.as_str().contains('@'))
-        }
+        (Some(host), None) => host.is_empty() || Authority::try_from(host.as_bytes()).is_ok_and(|host| is_host(&host)),
         (None, _) => version < Version::HTTP_11,
         (Some(_), Some(_)) => false,
     }
+}
+
+/// A host, and perhaps a port, which may be empty; nobody's name before it.
+fn is_host(authority: &Authority) -> bool {
+    let text = authority.as_str();
+    let has_port = text.len() > authority.host().len() && !text.ends_with(':');
+    !text.contains('@') && (!has_port || authority.port_u16().is_some())
 }
 
 /// Whether the body comes as it is or in chunks (RFC 9112 section 6.1). hyper reads every coding that ends in chunks as if it

@@ -352,7 +352,8 @@ fn everything_that_arrives_takes_from_its_address_and_what_is_malformed_takes_mo
         client.send(bytes.as_bytes()).unwrap();
         client.receive().ok().map(|response| response.status)
     };
-    let form: [(&str, &dyn Fn(&Server) -> Option<u16>); 11] = [
+    type Kind<'a> = (&'a str, &'a dyn Fn(&Server) -> Option<u16>);
+    let kinds: [Kind; 11] = [
         ("a public file", &|server| Some(get(server.address, "/index.html").status)),
         ("an update", &|server| Some(server.updates(&license, "a.com", "").status)),
         ("a validation", &|server| Some(server.validate(&license, "a.com").status)),
@@ -367,7 +368,7 @@ fn everything_that_arrives_takes_from_its_address_and_what_is_malformed_takes_mo
         ("no host", &|server| raw(server, "GET /index.html HTTP/1.1\r\n\r\n")),
         ("two hosts", &|server| raw(server, "GET /index.html HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n")),
     ];
-    for (at, (kind, ask)) in form.into_iter().enumerate() {
+    for (at, (kind, ask)) in kinds.into_iter().enumerate() {
         let expected = if at < 3 { 40 } else { 4 };
         let (kind, answered) = answered(kind, ask);
         assert!((expected..=expected + 4).contains(&answered), "{kind}: {answered} answered");

@@ -78,7 +78,7 @@ fn a_private_key_that_is_put_there_while_the_server_runs_is_not_served_and_is_to
         assert_eq!(get(server.address, &format!("/{name}")).status, 404, "{name}");
         let part = ask(&server, &format!("/{name}"), &[("Range", "bytes=100-200")]);
         assert_eq!(part.status, 404, "{name}");
-        assert!(server.log().contains(&format!("file={name}")), "{}", server.log());
+        eventually("it is told", Duration::from_secs(10), || server.log().contains(&format!("file={name}")));
     }
     instance.write("public/key.pub.pem", &shared_keys().public);
     assert_eq!(get(server.address, "/key.pub.pem").status, 200);
@@ -169,10 +169,9 @@ fn conditions_and_ranges_are_answered_by_the_book_and_counted_as_what_they_are()
         assert_eq!((response.status, response.text().as_str()), (206, expected), "{target} {range}");
         assert_eq!(response.header("content-range"), Some(told), "{target} {range}");
     }
-    for other in [("If-Range", "\"other\""), ("Range", "lines=1-2")] {
-        let response =
-            ask(&server, "/long.txt", &[("Range", "bytes=0-1"), other][usize::from(other.0 == "Range")..].as_ref());
-        assert_eq!((response.status, response.text()), (200, long.clone()), "{other:?}");
+    for ignored in [&[("Range", "bytes=0-1"), ("If-Range", "\"other\"")][..], &[("Range", "lines=1-2")]] {
+        let response = ask(&server, "/long.txt", ignored);
+        assert_eq!((response.status, response.text()), (200, long.clone()), "{ignored:?}");
     }
     let counted = |code| server.metric(&format!("countersign_requests_total{{operation=\"public\",code=\"{code}\"}}"));
     for (code, count) in [

@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use super::{Finding, MAX_PUBLIC, broken, ok, warning};
+use super::{Finding, broken, ok, warning};
 use crate::build::counted;
 use crate::commands::keys::lost;
 use crate::commands::keys::retired::{self, Retired};
@@ -10,6 +10,9 @@ use crate::config::Paths;
 use crate::model::error_chain::ErrorChain;
 use crate::regular_file;
 use crate::serve::signer::{KeyError, SigningKey};
+
+/// Published keys are no longer than this, in bytes.
+const MAX_PUBLISHED: u64 = 1 << 20;
 
 /// Every key; retired private ones are kept for `days`.
 pub(super) fn findings(paths: &Paths, days: u32, now: SystemTime) -> Vec<Finding> {
@@ -27,8 +30,8 @@ fn signing_key(paths: &Paths) -> Vec<Finding> {
         }
     };
     let (public, id) = (key.public(), key.public().key_id());
-    let published = regular_file::read_to_string(&paths.public.join("keys").join(format!("{id}.pem")), MAX_PUBLIC);
-    let listed = regular_file::read_to_string(&paths.public.join(".well-known/jwks.json"), MAX_PUBLIC);
+    let published = regular_file::read_to_string(&paths.public.join("keys").join(format!("{id}.pem")), MAX_PUBLISHED);
+    let listed = regular_file::read_to_string(&paths.public.join(".well-known/jwks.json"), MAX_PUBLISHED);
     let is_published = published.is_ok_and(|pem| pem == public.to_pem()) && listed.is_ok_and(|jwks| jwks.contains(id));
     vec![
         ok("key", format!("{id}, {} bits", public.bits())),
