@@ -1,5 +1,6 @@
 //! The published interface is what the server does: a contract tester drives the real server from it and finds nothing.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -85,4 +86,32 @@ fn a_contract_tester_that_drives_the_server_from_its_published_interface_finds_n
     ] {
         assert!(reached(operation, code), "{operation} {code}: {report}");
     }
+}
+
+#[test]
+fn every_operation_lists_every_status_it_can_end_with_and_no_empty_site() {
+    let published = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("public/openapi.json")).unwrap();
+    let interface: Value = serde_json::from_str(&published).unwrap();
+    let statuses = |path: &str, method: &str| {
+        let responses = interface["paths"][path][method]["responses"].as_object().unwrap();
+        responses.keys().map(|status| status.parse().unwrap()).collect::<BTreeSet<u16>>()
+    };
+    // What a head alone can lead to, a wrong method, and our own fault.
+    let any = [400, 405, 414, 429, 431, 500, 501];
+    let public = [&any[..], &[200, 206, 304, 404, 412, 416]].concat();
+    for (path, method, listed) in [
+        ("/api/v1/validate-license", "post", [&any[..], &[200, 408, 413, 415, 422, 503]].concat()),
+        ("/api/v1/updates/{plugin}", "get", [&any[..], &[200, 403, 404, 422]].concat()),
+        ("/.well-known/jwks.json", "get", public.clone()),
+        ("/keys/{key_id}.pem", "get", public),
+    ] {
+        assert_eq!(statuses(path, method), listed.into_iter().collect(), "{path}");
+    }
+    let question = &interface["components"]["schemas"]["Question"]["properties"];
+    let parameters = interface["paths"]["/api/v1/updates/{plugin}"]["get"]["parameters"].as_array().unwrap();
+    let parameter = |name: &str| parameters.iter().find(|parameter| parameter["name"] == name).unwrap();
+    for schema in [&question["site_url"], &parameter("site_url")["schema"]] {
+        assert_eq!(schema["minLength"], 1);
+    }
+    assert!(parameter("license_key")["description"].as_str().unwrap().contains("Authorization: License"));
 }
