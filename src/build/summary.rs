@@ -29,9 +29,15 @@ pub fn summary(report: &Report, colour: bool) -> String {
         );
     }
     let counts = report.counts();
+    let misnamed = report.plugins.iter().filter(|plugin| plugin.slug.is_none()).count();
     let mut total = format!(
-        "{}, {}: {} built, {} unchanged, {} skipped, {} failed",
-        counted(report.plugins.len(), "plugin"),
+        "{}{}, {}: {} built, {} unchanged, {} skipped, {} failed",
+        counted(report.plugins.len() - misnamed, "plugin"),
+        if misnamed == 0 {
+            String::new()
+        } else {
+            format!(", {} that no plugin is named by", counted(misnamed, "file"))
+        },
         counted(counts.tags(), "tag"),
         counts.built,
         counts.unchanged,

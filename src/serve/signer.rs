@@ -25,6 +25,10 @@ use super::signing_queue::{Lane, SigningQueue};
 use crate::counting::Histogram;
 use crate::model::public_key::{PublicKey, PublicKeyError};
 use crate::model::statement::Unsigned;
+use crate::regular_file;
+
+/// More than any public key in PEM, in bytes.
+const MAX_PUBLIC: u64 = 16 << 10;
 
 /// A signing key in memory, and the public half that checks its signatures.
 pub struct SigningKey {
@@ -54,6 +58,9 @@ pub enum KeyError {
         /// Its permission bits.
         mode: u32,
     },
+    /// The file holds a public key.
+    #[error("{}: this is a public key, and the private one is needed", .0.display())]
+    Public(PathBuf),
     /// The file holds no RSA private key.
     #[error("{}: not an RSA private key in PEM (PKCS #8 or PKCS #1)", .0.display())]
     NotAKey(PathBuf),
@@ -74,6 +81,7 @@ impl KeyError {
             Self::Missing(_) => format!("make one with `{generate}`"),
             Self::Read { .. } => "let the user that runs the server own the file".to_owned(),
             Self::Exposed { path, .. } => format!("chmod 600 {}", path.display()),
+            Self::Public(_) => format!("name the private key, the file that `{generate}` makes"),
             Self::NotAKey(_) | Self::Size { .. } => {
                 format!("move it away, and make a new one with `{generate}`")
             }
@@ -81,10 +89,19 @@ impl KeyError {
     }
 }
 
+/// Whether a file is a public key in PEM.
+fn is_public(path: &Path) -> bool {
+    regular_file::read_to_string(path, MAX_PUBLIC).is_ok_and(|pem| PublicKey::from_pem(&pem).is_ok())
+}
+
 impl SigningKey {
     /// Reads a private key that nobody but its owner can read.
     pub fn load(path: &Path) -> Result<Self, KeyError> {
         let not_a_key = || KeyError::NotAKey(path.to_owned());
+        // First, so that nobody takes a public key from its readers only to learn that it is none of ours.
+        if is_public(path) {
+            return Err(KeyError::Public(path.to_owned()));
+        }
         let pem = secret_file::read(path).map_err(|error| match error {
             SecretFileError::Missing => KeyError::Missing(path.to_owned()),
             SecretFileError::NotAFile => not_a_key(),

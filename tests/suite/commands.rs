@@ -494,6 +494,32 @@ fn no_verbs_short_help_shows_where_the_parts_are_and_every_long_one_shows_it_onc
 }
 
 #[test]
+fn a_public_key_in_the_place_of_a_private_one_is_said_to_be_one_whatever_its_mode() {
+    let instance = Instance::new();
+    let public = &crate::support::instance::shared_keys().public;
+    instance.write("next.pem", public);
+    let next = instance.file("next.pem");
+    let (exit, error) = fails(&instance, &["keys", "rotate", next.to_str().unwrap()]);
+    assert!(exit == 3 && error.contains("this is a public key, and the private one is needed"), "{error}");
+    instance.write("keys/signing.pem", public);
+    for verb in [&["serve"][..], &["keys", "list"]] {
+        let (exit, error) = fails(&instance, verb);
+        assert!(exit == 3 && error.contains("this is a public key"), "{verb:?}: {error}");
+    }
+}
+
+#[test]
+fn a_misnamed_file_among_the_plugins_is_told_and_counts_as_none() {
+    let instance = Instance::empty();
+    instance.write("registry/plugins/Acme Forms.toml", "# planned\n");
+    instance.write("registry/plugins/acme-maps.toml", "# planned\n");
+    let output = countersign(&instance).args(["build", "--check"]).output().unwrap();
+    let summary = String::from_utf8(output.stdout).unwrap();
+    assert!(summary.contains("\n1 plugin, 1 file that no plugin is named by, 0 tags: "), "{summary}");
+    assert!(summary.contains("its name must be <slug>.toml"), "{summary}");
+}
+
+#[test]
 fn a_list_on_a_terminal_of_80_columns_is_no_wider() {
     let license = License::new();
     let instance = Instance::with_licenses(&[license.toml(&format!("note = \"{}\"", "a long note ".repeat(20)))]);
