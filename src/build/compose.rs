@@ -4,9 +4,12 @@
 
 use url::Url;
 
+use super::agreement::same_version;
+use super::changelog::{self, Told};
+use super::html;
+use super::outcome::Reason;
 use super::readme::Readme;
 use super::source_files::{Changelog, SourceFiles};
-use super::{changelog, html};
 use crate::model::manifest::{Manifest, Sections};
 use crate::model::plugin::Plugin;
 use crate::model::version::Version;
@@ -30,30 +33,34 @@ pub struct Facts<'a> {
     pub files: &'a SourceFiles,
 }
 
-/// The manifest of one release.
-pub fn manifest(plugin: &Plugin, release: &Facts<'_>) -> Manifest {
+/// The manifest of one release, and what somebody should know about it.
+pub fn manifest(plugin: &Plugin, release: &Facts<'_>) -> (Manifest, Option<Reason>) {
     let SourceFiles { header, readme, .. } = release.files;
     let fields = readme.as_ref().map(|readme| &readme.fields);
     let version = release.version.to_string();
     let download_url = download_url(plugin, release);
     let homepage = first([&plugin.homepage, web_address(&header.plugin_uri)]);
-    let description = first([fields.map_or("", |fields| &fields.short_description), &header.description]);
-    let long_description = readme.as_ref().map(|readme| html::from_markdown(&readme.description));
+    let description = first([
+        fields.map_or("", |fields| &fields.short_description),
+        &header.description,
+        fields.map_or("", |fields| &fields.first_text),
+    ]);
+    let described = readme.as_ref().filter(|readme| !readme.fields.first_text.is_empty());
+    let long_description = described.map(|readme| html::from_markdown(&readme.description));
     let long_description =
         long_description.filter(|html| !html.is_empty()).unwrap_or_else(|| html::from_markdown(&description));
-    let (changelog, changelog_html) = changelog(release);
-    Manifest {
+    let told = told(release);
+    let manifest = Manifest {
         author: first([&plugin.author, &header.author]),
         author_homepage: first([&plugin.author_homepage, web_address(&header.author_uri)]),
         autoupdate: false,
         banners: plugin.banners.clone(),
-        changelog,
+        changelog: told.entry.closed_text(&homepage),
         description,
         download_link: download_url.clone(),
         package: download_url.clone(),
         download_url,
         url: homepage.clone(),
-        homepage,
         icons: plugin.icons.clone(),
         last_updated: utc(release.time),
         name: first([&plugin.name, &header.name, fields.map_or("", |fields| &fields.name)]),
@@ -61,20 +68,23 @@ pub fn manifest(plugin: &Plugin, release: &Facts<'_>) -> Manifest {
         requires: first([&header.requires, fields.map_or("", |fields| &fields.requires)]),
         requires_php: first([&header.requires_php, fields.map_or("", |fields| &fields.requires_php)]),
         sections: Sections {
-            changelog: changelog_html,
+            changelog: told.shown.closed_html(&homepage),
             description: long_description.to_string(),
             faq: section(fields, "faq"),
             installation: section(fields, "installation"),
         },
+        homepage,
         slug: plugin.slug.clone(),
         tag: release.tag.to_owned(),
         tested: first([&header.tested, fields.map_or("", |fields| &fields.tested)]),
         translations: [],
         upgrade_notice: of_version(release, |version| {
             fields.map(|fields| fields.upgrade_notice(version)).filter(|notice| !notice.is_empty())
-        }),
+        })
+        .unwrap_or_default(),
         version,
-    }
+    };
+    (manifest, told.note)
 }
 
 /// A section of the readme that the CMS has a tab for, as sanitized HTML; empty where there is none.
@@ -124,22 +134,62 @@ fn changelogs<'a>(release: &'a Facts<'_>) -> impl Iterator<Item = &'a Changelog>
 }
 
 /// Asks for the published version, then for the version as the tag writes it.
-fn of_version(release: &Facts<'_>, ask: impl Fn(&Version) -> Option<String>) -> String {
-    ask(release.version).or_else(|| ask(release.tag_version)).unwrap_or_default()
+fn of_version<T>(release: &Facts<'_>, ask: impl Fn(&Version) -> Option<T>) -> Option<T> {
+    ask(release.version).or_else(|| ask(release.tag_version))
 }
 
-/// This version's entry as plain text, else what the tag's message tells; and as HTML the changelog that knows this
-/// version, else the first that has anything to show.
-fn changelog(release: &Facts<'_>) -> (String, String) {
-    let entry = |known: &Changelog| of_version(release, |version| changelog::of_version(&known.text, version));
-    let told = changelogs(release).map(|known| (entry(known), known)).find(|(entry, _)| !entry.is_empty());
-    if let Some((text, known)) = told {
-        return (text, known.html().to_owned());
+/// What the changelogs tell of a release.
+#[derive(Default)]
+struct Changes {
+    /// This release's own text.
+    entry: Told,
+    /// The latest entries, as HTML.
+    shown: Told,
+    note: Option<Reason>,
+}
+
+/// This version's entry, else what the tag's message tells, else a link to be read; for a pre-release whose header says the
+/// final version, the final's entry. Shown is the changelog that knows this version, else the first that says anything.
+fn told(release: &Facts<'_>) -> Changes {
+    let known = |of: &dyn Fn(&Changelog) -> Option<Told>| {
+        changelogs(release).filter_map(|changelog| Some((of(changelog)?, changelog))).collect::<Vec<_>>()
+    };
+    let own = known(&|known| of_version(release, |version| changelog::of_version(&known.text, version)));
+    let found = |(entry, changelog): (Told, &Changelog)| Changes { entry, shown: changelog.html().clone(), note: None };
+    let (pointers, entries): (Vec<_>, Vec<_>) = own.into_iter().partition(|(entry, _)| entry.is_pointer);
+    if let Some(entry) = entries.into_iter().next() {
+        return found(entry);
     }
     let message = html::decode(release.message.unwrap_or_default());
-    let text = changelog::from_tag_message(&message, release.tag_version);
-    let shown = changelogs(release).map(Changelog::html).find(|html| !html.trim().is_empty());
-    (text.unwrap_or_default(), shown.unwrap_or_default().to_owned())
+    let message = changelog::from_tag_message(&message, release.tag_version).filter(|told| !told.is_pointer);
+    if let Some(entry) = message {
+        return Changes { entry, shown: shown(release), note: None };
+    }
+    if let Some(pointer) = pointers.into_iter().next() {
+        return found(pointer);
+    }
+    let of_final = |last: Version| {
+        let entry = known(&|known| changelog::of_version(&known.text, &last)).into_iter().next()?;
+        Some(Changes { note: Some(Reason::ChangelogOf(last)), ..found(entry) })
+    };
+    final_version(release).and_then(of_final).unwrap_or_else(|| Changes { shown: shown(release), ..Changes::default() })
+}
+
+/// The first changelog that shows anything; one that is only a link comes last.
+fn shown(release: &Facts<'_>) -> Told {
+    let shown = |is_pointer| {
+        let told = changelogs(release).map(Changelog::html);
+        told.filter(|told| told.is_pointer == is_pointer).find(|told| !told.text.trim().is_empty())
+    };
+    shown(false).or_else(|| shown(true)).cloned().unwrap_or_default()
+}
+
+/// The version a pre-release becomes, where its header says that one already.
+fn final_version(release: &Facts<'_>) -> Option<Version> {
+    let last: Version = release.files.header.version.parse().ok()?;
+    let tagged = release.tag_version;
+    let becomes = tagged.is_prerelease() && !last.is_prerelease() && same_version(tagged.numbers(), last.as_str());
+    becomes.then_some(last)
 }
 
 /// `2026-11-20 10:17:03`; empty for a time outside the years 1970 to 9999.

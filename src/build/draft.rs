@@ -265,8 +265,9 @@ fn compose_next<F: Files>(
     })?;
     let tag = next_tag(plugin, &version, tagged);
     let facts = Facts { version: &version, tag_version: &version, tag: &tag, time, message: None, files: &files };
-    let manifest = compose::manifest(plugin, &facts);
-    let notes = std::mem::take(&mut files.notes).into_iter().chain(tags::barred(plugin, &version)).collect();
+    let (manifest, note) = compose::manifest(plugin, &facts);
+    let notes =
+        std::mem::take(&mut files.notes).into_iter().chain(tags::barred(plugin, &version)).chain(note).collect();
     Ok(Composed { version, manifest, files, notes, inspected })
 }
 

@@ -3,6 +3,7 @@
 //! What comes out is shown to an administrator of somebody else's site, so every HTML text passes the sanitizer, whatever
 //! made it, and plain text is made from what the sanitizer let through.
 
+mod cut;
 mod plain_text;
 mod rendered;
 
@@ -14,13 +15,14 @@ use std::sync::LazyLock;
 use ammonia::{Builder, UrlRelative};
 
 use super::encoding::without_controls;
-use plain_text::{tag_name, text_of};
+use plain_text::{end_of_tag, push_decoded, tag_name, text_of};
 use rendered::rendered;
 
 pub use super::encoding::decode;
+pub use cut::{cut_at_block, cut_text};
 
 /// The longest Markdown text that is rendered, in bytes; a longer one is cut at a line. WordPress.org stops at 5,000 words.
-const MARKDOWN_LIMIT: usize = 64 * 1024;
+pub(super) const MARKDOWN_LIMIT: usize = 64 * 1024;
 
 /// The longest line of HTML that is stripped, in bytes: what WordPress reads of a plugin header.
 const LINE_LIMIT: usize = 8 * 1024;
@@ -104,6 +106,21 @@ pub(super) fn strip(html: &str) -> String {
     let html = cut_at_line(html, LINE_LIMIT);
     let text = if html.contains(['<', '&']) { text_of(&sanitize(html)).replace('\n', " ") } else { html.to_owned() };
     text.trim().to_owned()
+}
+
+/// The address of the first link in sanitized HTML.
+pub(super) fn first_address(html: &str) -> Option<String> {
+    let tag = &html[html.find("<a ")?..];
+    let tag = &tag[..end_of_tag(tag)];
+    let (_, address) = tag.split_once("href=\"")?;
+    let mut decoded = String::new();
+    push_decoded(&mut decoded, address.split('"').next()?);
+    Some(decoded)
+}
+
+/// Whether the element has no end tag.
+fn tag_is_void(name: &str) -> bool {
+    matches!(name, "br" | "img")
 }
 
 /// At most `limit` bytes of the text, whole lines where there is a line end to cut at.

@@ -32,6 +32,7 @@ mod summary;
 mod tags;
 #[cfg(test)]
 mod tests;
+mod unmatched;
 mod working_tree;
 
 use std::collections::{BTreeSet, HashMap};
@@ -273,7 +274,7 @@ fn build_plugin<S: Shelf>(
         return Ok(());
     }
     progress.tags_found(&plugin.slug, tags.len());
-    let (candidates, skipped) = tags::sort_out(plugin, tags);
+    let (candidates, skipped) = tags::sort_out(plugin, repository.name(), tags);
     progress.tags_done(skipped.len());
     report.tags = skipped;
 
@@ -289,6 +290,7 @@ fn build_plugin<S: Shelf>(
             .collect(),
         inputs: Inputs::of(plugin, repository.name()),
         reader: SourceReader::new(repository, plugin),
+        looked_elsewhere: false,
         by_commit: HashMap::new(),
         parse_php,
         reviewed: Reviewed::default(),
@@ -311,6 +313,7 @@ struct PluginBuild<'a, S> {
     known: HashMap<Digest, &'a Release>,
     inputs: Inputs,
     reader: SourceReader<'a, Repository>,
+    looked_elsewhere: bool,
     /// The last release of each commit, by its id in hex: `1.2` and `1.2.0` are one where they tag the same commit.
     by_commit: HashMap<String, (Version, String)>,
     /// Whether the PHP of releases that are published already is parsed.
@@ -359,6 +362,7 @@ impl<'a, S: Shelf> PluginBuild<'a, S> {
         let mut composed = match self.compose(&chosen) {
             Ok(composed) => composed,
             Err(reason) => {
+                let reason = self.moved(&chosen, &reason).unwrap_or(reason);
                 let Chosen { tag, version, .. } = chosen;
                 let outcome =
                     TagOutcome { tag: tag.name, version: Some(version), outcome: reason.into(), notes: Vec::new() };
@@ -404,6 +408,17 @@ impl<'a, S: Shelf> PluginBuild<'a, S> {
         if let Ok(mut composed) = self.compose(chosen) {
             self.review(chosen, &mut composed, self.parse_php);
         }
+    }
+
+    /// Where the plugin seems to be at its newest tag, which does not have it in its place.
+    fn moved(&mut self, chosen: &Chosen, reason: &Reason) -> Option<Reason> {
+        let is_newest = self.report.releases.releases.is_empty() && !self.looked_elsewhere;
+        let is_absent = matches!(reason, Reason::NoPluginHeader | Reason::PathAbsent(_));
+        if !is_newest || !is_absent || chosen.version.is_prerelease() {
+            return None;
+        }
+        self.looked_elsewhere = true;
+        self.reader.elsewhere(&chosen.tagged.tree).map(Reason::Moved)
     }
 
     /// The published release that a tag would give again.
@@ -457,8 +472,8 @@ impl<'a, S: Shelf> PluginBuild<'a, S> {
             message: chosen.tagged.message.as_deref(),
             files: &files,
         };
-        let manifest = compose::manifest(self.plugin, &facts);
-        let notes = std::mem::take(&mut files.notes).into_iter().chain(note).collect();
+        let (manifest, composed) = compose::manifest(self.plugin, &facts);
+        let notes = std::mem::take(&mut files.notes).into_iter().chain(note).chain(composed).collect();
         Ok(Composed { version, manifest, files, notes, inspected: Vec::new() })
     }
 }

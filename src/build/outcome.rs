@@ -48,6 +48,10 @@ pub enum Reason {
     NotAVersion,
     /// A letter stands where a digit belongs, `O` for 0, `l` or `I` for 1; with the version that is meant.
     LetterForDigit(String),
+    /// A version of this plugin as it seems, under this tag pattern, which the entry does not have.
+    OtherPattern(String),
+    /// Named after something else, such as another plugin of the repository.
+    OtherName,
     /// The entry withholds this version.
     Withheld,
     /// The entry's `versions` leave it out.
@@ -58,6 +62,8 @@ pub enum Reason {
     NotACommit(&'static str),
     /// The plugin's folder is not there at this tag.
     PathAbsent(String),
+    /// The plugin is not where the entry's `path` says; it seems to be in this folder.
+    Moved(String),
     /// No PHP file has a plugin header.
     NoPluginHeader,
     /// The root holds a theme.
@@ -102,6 +108,8 @@ pub enum Reason {
     AlreadyTagged(String),
     /// The header writes the tag's version in another way.
     WrittenAs(Version),
+    /// The pre-release has no entry in the changelog; the one of its final version, which the header says, is used.
+    ChangelogOf(Version),
     /// These tags give the same version at different commits.
     ConflictingTags(Vec<String>),
     /// An object is missing or damaged.
@@ -161,11 +169,16 @@ impl Reason {
             Self::LetterForDigit(meant) => {
                 ("letter_for_digit", "no version: a letter stands for a digit", format!("{meant} may be meant"))
             }
+            Self::OtherPattern(pattern) => {
+                ("other_pattern", "a version under a pattern that the entry's tags lack", pattern.clone())
+            }
+            Self::OtherName => ("other_name", "named after something else, such as another plugin", none),
             Self::Withheld => ("withheld", "withheld by the entry", none),
             Self::OutsideVersions => ("outside_versions", "outside the entry's versions", none),
             Self::SameAs(tag) => ("same_as", "the same release as another tag", tag.clone()),
             Self::NotACommit(kind) => ("not_a_commit", "points at no commit", format!("a {kind}")),
             Self::PathAbsent(path) => ("path_absent", "the plugin's folder is absent", path.clone()),
+            Self::Moved(path) => ("moved", "the plugin seems to be in another folder, set path", path.clone()),
             Self::NoPluginHeader => ("no_plugin_header", "no PHP file at the plugin's root has a plugin header", none),
             Self::Theme => ("theme", "a theme, not a plugin", none),
             Self::NoVersion(file) => ("no_version", "the plugin header has no Version", file.clone()),
@@ -194,6 +207,9 @@ impl Reason {
                 ("already_tagged", "its version is released already, raise it in the plugin header", tag.clone())
             }
             Self::WrittenAs(version) => ("written_as", "published as the header writes it", version.to_string()),
+            Self::ChangelogOf(version) => {
+                ("changelog_of", "the changelog has no entry of it, the final version's is used", version.to_string())
+            }
             Self::ConflictingTags(tags) => (
                 "conflicting_tags",
                 "tags of one version at different commits, delete or withhold one",

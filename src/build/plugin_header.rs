@@ -5,7 +5,7 @@
 
 use super::encoding::decode;
 use super::html;
-use super::readme::Warning;
+use super::readme::{Warning, platform_version};
 
 /// WordPress looks at this many bytes of a file.
 const WINDOW: usize = 8192;
@@ -27,15 +27,15 @@ pub struct PluginHeader {
     pub author_uri: String,
     /// `Plugin URI`; empty where its scheme is neither http nor https.
     pub plugin_uri: String,
-    /// `Requires at least`.
+    /// `Requires at least`, the version alone: `6.6.1` of `WordPress 6.6.1`.
     pub requires: String,
-    /// `Requires PHP`.
+    /// `Requires PHP`, the version alone.
     pub requires_php: String,
-    /// `Tested up to`.
+    /// `Tested up to`, the version alone: `4.3` of `4.3 alpha`.
     pub tested: String,
     /// `Update URI`, as written: it may be a host or `false`.
     pub update_uri: String,
-    /// Values the CMS cannot compare. It gets them as they stand.
+    /// Values the CMS cannot compare as they stand in the file.
     pub warnings: Vec<Warning>,
 }
 
@@ -59,13 +59,19 @@ pub fn parse(php: &[u8]) -> PluginHeader {
     let platform_lines = [6, 7, 8].map(line_of);
     let [name, version, description, author, author_uri, plugin_uri, requires, requires_php, tested, update_uri] =
         located.map(|found| found.map(|(_, value)| value).unwrap_or_default());
-    let platforms = [plain(requires), plain(requires_php), plain(tested)];
+    let written = [plain(requires), plain(requires_php), plain(tested)];
     let strange = |(value, line): (&String, usize)| {
-        let message = || format!("\"{}\" is not a version such as 6.5 or 6.5.1", value.escape_debug());
-        (!is_platform_version(value)).then(|| Warning { line, message: message() })
+        let message = match &*platform(value) {
+            "" => "is not a version such as 6.5 or 6.5.1".to_owned(),
+            version => {
+                format!("is read as {version}; WordPress itself compares the text as it stands: write {version}")
+            }
+        };
+        let message = format!("\"{}\" {message}", value.escape_debug());
+        (!is_platform_version(value)).then_some(Warning { line, message })
     };
-    let warnings = platforms.iter().zip(platform_lines).filter_map(strange).collect();
-    let [requires, requires_php, tested] = platforms;
+    let warnings = written.iter().zip(platform_lines).filter_map(strange).collect();
+    let [requires, requires_php, tested] = written.map(|value| platform(&value));
     PluginHeader {
         name: plain(name),
         version: plain(version),
@@ -79,6 +85,27 @@ pub fn parse(php: &[u8]) -> PluginHeader {
         tested,
         update_uri: line(update_uri),
         warnings,
+    }
+}
+
+/// The version in a value, as WordPress.org's parser cleans it: no platform's name, no `or higher`, no `-RC1`; empty where
+/// there is none, or more than one. The CMS takes every text for older than any version, so that `WordPress 6.6.1` would
+/// never refuse.
+fn platform(value: &str) -> String {
+    let version = platform_version(value);
+    if !version.is_empty() {
+        return version;
+    }
+    // `PHP 8`: what the CMS can compare although WordPress.org asks for two numbers.
+    let words: Vec<_> = value
+        .split(|c: char| !c.is_ascii_alphanumeric() && c != '.')
+        .map(|word| word.trim_matches('.'))
+        .filter(|word| !word.is_empty())
+        .collect();
+    let mut numbers = words.iter().filter(|word| word.starts_with(|c: char| c.is_ascii_digit()));
+    match (numbers.next(), numbers.next()) {
+        (Some(number), None) if number.bytes().all(|byte| byte.is_ascii_digit()) => (*number).to_owned(),
+        _ => String::new(),
     }
 }
 
@@ -276,15 +303,37 @@ mod tests {
     }
 
     #[test]
-    fn what_the_cms_cannot_compare_is_told_with_its_line_and_kept() {
+    fn what_the_cms_cannot_compare_is_told_with_its_line_and_read_as_a_version() {
         let header = parse(b"<?php\n/*\nTested up to: latest\nRequires at least: WordPress 6\nRequires PHP: 8.\n*/");
         let told: Vec<_> = header.warnings.iter().map(|warning| (warning.line, &*warning.message)).collect();
-        let expected = [(4, "\"WordPress 6\""), (5, "\"8.\""), (3, "\"latest\"")];
-        assert_eq!(told.len(), expected.len());
-        for ((line, message), (expected_line, value)) in told.into_iter().zip(expected) {
-            assert_eq!((line, message), (expected_line, &*format!("{value} is not a version such as 6.5 or 6.5.1")));
+        assert_eq!(
+            told,
+            [
+                (4, "\"WordPress 6\" is read as 6; WordPress itself compares the text as it stands: write 6"),
+                (5, "\"8.\" is read as 8; WordPress itself compares the text as it stands: write 8"),
+                (3, "\"latest\" is not a version such as 6.5 or 6.5.1"),
+            ]
+        );
+        assert_eq!((&*header.tested, &*header.requires, &*header.requires_php), ("", "6", "8"));
+        for (written, expected) in [
+            ("WordPress 6.6.1", "6.6.1"),
+            ("WP 6.5 or higher", "6.5"),
+            ("PHP 7.4+", "7.4"),
+            (">= 8.1", "8.1"),
+            ("PHP 8+", "8"),
+            ("6.9-RC1", "6.9"),
+            ("4.3 alpha", "4.3"),
+            ("6.5.x", "6.5"),
+            ("5.0 - 6.5", ""),
+            ("6 or 7", ""),
+            ("trunk", ""),
+        ] {
+            let lines = format!("Tested up to: {written}\nRequires at least: {written}\nRequires PHP: {written}");
+            let header = parse(lines.as_bytes());
+            for field in [&header.tested, &header.requires, &header.requires_php] {
+                assert_eq!(field, expected, "{written}");
+            }
         }
-        assert_eq!(header.tested, "latest");
         for fine in ["6", "6.9", "7.4.0", "6.9-RC1", ""] {
             assert_eq!(parse(format!("Tested up to: {fine}").as_bytes()).warnings, [], "{fine}");
         }

@@ -12,8 +12,9 @@ use std::str::SplitTerminator;
 use crate::model::version::Version;
 
 use super::{changelog, encoding, html};
-use section::section_title;
-use value::{platform_version, shorten, stable_tag};
+use section::{Open, section_title};
+pub use value::platform_version;
+use value::{shorten, stable_tag};
 
 /// A readme. A field that is missing or cannot be used is empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -28,8 +29,10 @@ pub struct Readme {
     pub requires_php: String,
     /// `Stable tag`: letters, digits, `_`, `.` and `-`.
     pub stable_tag: String,
-    /// Plain text in one line, at most 150 characters.
+    /// Plain text in one line, at most 150 characters. Empty where a heading or the readme's own fields stand in its place.
     pub short_description: String,
+    /// The same of the first paragraph that is text, for want of a short description.
+    pub first_text: String,
     /// Markdown by `description`, `installation`, `faq`, `screenshots`, `changelog`, `upgrade_notice`. None is empty.
     pub sections: BTreeMap<String, String>,
     /// What could not be used, in the order of the lines.
@@ -131,24 +134,24 @@ impl Readme {
     }
 
     fn read_sections(&mut self, text: &str, lines: &mut Lines<'_>) {
-        let mut open: Option<(&str, usize)> = None;
+        let mut open: Option<(Open, usize)> = None;
         while let Some(line) = lines.peek() {
             let start = lines.offset;
-            let title = section_title(line, lines.below(), open.as_ref().map(|(key, _)| *key));
+            let title = section_title(line, lines.below(), open.as_ref().map(|(open, _)| open));
             lines.next();
             let Some(title) = title else { continue };
             if title.underlined {
                 lines.next();
             }
-            if let Some((key, from)) = open.take() {
+            if let Some((Open { key, .. }, from)) = open.take() {
                 self.append(key, text[from..start].trim());
             }
             if title.key.is_none() {
                 self.append("other_notes", &format!("### {}", title.title));
             }
-            open = Some((title.key.unwrap_or("other_notes"), lines.offset));
+            open = Some((Open { key: title.key.unwrap_or("other_notes"), marks: title.marks }, lines.offset));
         }
-        if let Some((key, from)) = open {
+        if let Some((Open { key, .. }, from)) = open {
             self.append(key, text[from..].trim());
         }
     }
@@ -166,19 +169,34 @@ impl Readme {
 
     /// Sections that WordPress.org does not know go to the end of the description.
     fn describe(&mut self, short_description: &str) {
+        let short_description = if is_usable(short_description) { short_description } else { "" };
         if !self.sections.contains_key("description") {
             self.append("description", short_description);
         }
         if let Some(notes) = self.sections.remove("other_notes") {
             self.append("description", &notes);
         }
-        let source = if short_description.is_empty() {
-            first_paragraph(self.sections.get("description").map_or("", String::as_str))
-        } else {
-            short_description
-        };
-        self.short_description = shorten(&html::to_plain_text(source).split_whitespace().collect::<Vec<_>>().join(" "));
+        let in_line =
+            |markdown: &str| shorten(&html::to_plain_text(markdown).split_whitespace().collect::<Vec<_>>().join(" "));
+        let description = self.sections.get("description").map_or("", String::as_str);
+        let mut paragraphs = description.split("\n\n").filter(|paragraph| !paragraph.trim().is_empty());
+        let first = paragraphs.next().unwrap_or_default();
+        let source = if short_description.is_empty() { first } else { short_description };
+        if is_usable(source) {
+            self.short_description = in_line(source);
+        }
+        let text = std::iter::once(first).chain(paragraphs).find(|paragraph| is_usable(paragraph));
+        self.first_text = text.map(in_line).unwrap_or_default();
     }
+}
+
+/// Whether a paragraph can describe the plugin: it is no lone heading, and no field of the readme is in it.
+fn is_usable(paragraph: &str) -> bool {
+    let mut lines = paragraph.lines().map(str::trim).filter(|line| !line.is_empty());
+    let is_heading = |line: &str| line.starts_with(['=', '#']) || changelog::is_underline(line);
+    let has_field = paragraph.lines().any(|line| field(line).is_some_and(|(name, _)| is_known(&name)));
+    let is_underlined = lines.clone().count() == 2 && lines.clone().nth(1).is_some_and(changelog::is_underline);
+    !has_field && !is_underlined && !lines.all(is_heading)
 }
 
 /// The lines of a text, with their numbers and offsets.
@@ -261,11 +279,7 @@ fn paragraph(lines: &mut Lines<'_>) -> String {
         lines.next();
         text.extend(Some(line.trim()).filter(|line| !line.is_empty()));
     }
-    text.join(" ")
-}
-
-fn first_paragraph(markdown: &str) -> &str {
-    markdown.split("\n\n").find(|paragraph| !paragraph.trim().is_empty()).unwrap_or_default()
+    text.join("\n")
 }
 
 #[cfg(test)]
@@ -333,6 +347,22 @@ mod tests {
     }
 
     #[test]
+    fn headings_inside_a_changelog_do_not_end_it() {
+        for (title, inside) in [
+            ("== Changelog ==", "= 1.2 =\n\n## New\n* a"),
+            ("== Changelog ==", "=== 1.2 ===\n\n==== New ====\n\n===== Newer =====\n* a"),
+            ("## Changelog", "### 1.2\n\n#### New\n* a"),
+            ("# Changelog", "## 1.2\n\n## Fixed\n* a"),
+        ] {
+            let after = if title.starts_with('=') { "== Thanks ==" } else { "# FAQ" };
+            let readme = parse(format!("=== A ===\n\nForms.\n\n{title}\n\n{inside}\n\n{after}\nYou.\n").as_bytes());
+            assert_eq!(readme.sections["changelog"], inside, "{title}");
+        }
+        let readme = parse(b"=== A ===\n\nForms.\n\n## Changelog\n\n### 1.2\n* a\n\n## Thanks\nYou.\n");
+        assert_eq!(readme.sections["changelog"], "### 1.2\n* a");
+    }
+
+    #[test]
     fn a_missing_or_a_placeholder_name_is_reported() {
         let readme = parse(b"Tested up to: 6.5\n\nForms.");
         assert_eq!((&*readme.name, &*readme.tested, readme.warnings[0].line), ("", "6.5", 1));
@@ -346,8 +376,10 @@ mod tests {
     fn fields_end_where_the_description_begins() {
         let readme = parse(b"=== A ===\nTested: 6.4\n\nRequires: 5.0\n\nNote: this is text.\nRequires PHP: 8.0\n");
         assert_eq!((&*readme.tested, &*readme.requires, &*readme.requires_php), ("6.4", "5.0", ""));
-        assert_eq!(readme.short_description, "Note: this is text. Requires PHP: 8.0");
-        assert_eq!(readme.sections["description"], readme.short_description);
+        assert_eq!(readme.short_description, "", "a description with fields in it is none");
+        let readme = parse(b"=== A ===\nTested: 6.4\n\nNote: this is text.\nOn two lines.\n");
+        assert_eq!(readme.short_description, "Note: this is text. On two lines.");
+        assert_eq!(readme.sections["description"], "Note: this is text.\nOn two lines.");
         assert_eq!(parse(b"=== A ===\nTested: 6.4\nTested: 6.5").tested, "6.5");
     }
 
@@ -399,6 +431,22 @@ mod tests {
             b"=== A ===\nTested up to: 6.5\n\n== Description ==\n\nFirst [one](https://example.com/).\n\nSecond.",
         );
         assert_eq!(readme.short_description, "First one.");
+    }
+
+    #[test]
+    fn a_heading_or_fields_are_no_short_description() {
+        for (text, first_text) in [
+            ("== Description ==\n\n= Features =\n\nForms for all.\n", "Forms for all."),
+            ("== Description ==\n\n## Features\n", ""),
+            ("== Description ==\n\nFeatures\n--------\n\nForms.", "Forms."),
+            ("Forms.\n**Contributors:** ada\n**Tags:** forms\n\n== Description ==\n\nContributors: ada\nForms.\n", ""),
+            ("== Description ==\n\nStable tag: 1.2\n\nForms.\n", "Forms."),
+        ] {
+            let readme = parse(format!("=== A ===\nTags: a\n\n{text}").as_bytes());
+            assert_eq!((&*readme.short_description, &*readme.first_text), ("", first_text), "{text}");
+        }
+        let readme = parse(b"=== A ===\n\n== Description ==\n\n= Forms =\nfor all.\n");
+        assert_eq!(readme.short_description, "Forms for all.");
     }
 
     #[test]

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::outcome::{Outcome, Reason, TagOutcome};
 use super::publish::Publisher;
 use super::shelf::Remark;
+use super::unmatched::built_pattern;
 use crate::catalog::{Index, Release, Releases};
 use crate::model::slug::Slug;
 use crate::model::version::Version;
@@ -197,18 +198,28 @@ impl PluginReport {
         counts
     }
 
-    /// The newest stable version whose tag is there and that is not published, with the tag and why: what a vendor who has
-    /// just tagged a release must see.
-    pub fn missing_newest(&self) -> Option<(&str, &Reason)> {
+    /// The newest stable version whose tag is there and that is not published as one, with the tag and why: what a vendor who
+    /// has just tagged a release must see.
+    pub fn missing_newest(&self) -> Option<(&str, Reason)> {
         let newer = |version: &Version| {
             let latest = self.releases.latest.as_ref();
-            !version.is_prerelease() && latest.is_none_or(|latest| version.cmp_php(latest).is_gt())
+            latest.is_none_or(|latest| version.cmp_php(latest).is_gt())
         };
-        self.tags.iter().filter(|tag| tag.version.as_ref().is_some_and(newer)).find_map(|tag| match &tag.outcome {
-            Outcome::Skipped(Reason::SameAs(_) | Reason::Withheld | Reason::OutsideVersions) => None,
-            Outcome::Skipped(reason) | Outcome::Failed(reason) => Some((&*tag.tag, reason)),
-            Outcome::Built | Outcome::Unchanged => None,
-        })
+        let missing = self.tags.iter().filter_map(|tag| {
+            let version = tag.version.as_ref()?;
+            let reason = match &tag.outcome {
+                Outcome::Skipped(Reason::SameAs(_) | Reason::Withheld | Reason::OutsideVersions) => return None,
+                Outcome::Skipped(reason) | Outcome::Failed(reason) if !version.is_prerelease() => reason.clone(),
+                Outcome::Built | Outcome::Unchanged if version.is_prerelease() => built_pattern(&tag.tag, version)?,
+                _ => return None,
+            };
+            let stable: Version = version.numbers().parse().ok()?;
+            let version = if version.is_prerelease() { stable } else { version.clone() };
+            newer(&version).then_some((version, &*tag.tag, reason))
+        });
+        // The first of those that are equal.
+        let newest = missing.reduce(|a, b| if b.0.cmp_php(&a.0).is_gt() { b } else { a });
+        newest.map(|(_, tag, reason)| (tag, reason))
     }
 
     /// Decides what is published of this plugin, against what was published before.

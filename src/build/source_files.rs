@@ -3,17 +3,20 @@
 //! Files are remembered by what they are read by, because most tags share most of them. What is found goes to
 //! [`compose`](super::compose).
 
+mod elsewhere;
+
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 use std::rc::Rc;
 
+use super::changelog::{self, Told};
 use super::files::{Files, Item, ItemKind};
+use super::html;
 use super::outcome::Reason;
 use super::plugin_header::{self, PluginHeader};
 use super::readme::{self, Readme};
 use super::repository::ObjectError;
-use super::{changelog, html};
 use crate::model::plugin::Plugin;
 
 /// A PHP file or a readme larger than this is not read, in bytes.
@@ -60,18 +63,18 @@ pub struct ReadmeFile {
 
 /// A changelog. Its HTML is made at most once, however many tags share it.
 pub struct Changelog {
-    /// Markdown, as it was written.
+    /// Markdown, without upgrade notices.
     pub text: String,
-    html: OnceCell<String>,
+    html: OnceCell<Told>,
 }
 
 impl Changelog {
-    fn new(text: String) -> Self {
-        Self { text, html: OnceCell::new() }
+    fn new(text: &str) -> Self {
+        Self { text: changelog::without_notices(text).into_owned(), html: OnceCell::new() }
     }
 
     /// Its latest entries as sanitized HTML.
-    pub fn html(&self) -> &str {
+    pub fn html(&self) -> &Told {
         self.html.get_or_init(|| changelog::to_html(&self.text, CHANGELOG_HTML))
     }
 }
@@ -229,7 +232,7 @@ impl<'a, F: Files> SourceReader<'a, F> {
     fn changelogs(&mut self, folder: &[Item<F::Id>], notes: &mut Vec<Reason>) -> Result<Vec<Rc<Changelog>>, Reason> {
         let mut changelogs = Vec::new();
         for item in by_rank(folder, changelog_rank).into_iter().take(MAX_CHANGELOGS) {
-            let read = || Ok(Changelog::new(html::decode(&self.files.bytes(&item.id, MAX_CHANGELOG)?)));
+            let read = || Ok(Changelog::new(&html::decode(&self.files.bytes(&item.id, MAX_CHANGELOG)?)));
             changelogs.extend(optional(item, notes, || self.changelogs.get(&item.id, read))?);
         }
         Ok(changelogs)
@@ -240,7 +243,7 @@ impl ReadmeFile {
     fn parse(bytes: &[u8]) -> Self {
         let mut fields = readme::parse(bytes);
         let mut take = |name| fields.sections.remove(name).unwrap_or_default();
-        let (description, changelog) = (take("description"), Changelog::new(take("changelog")));
+        let (description, changelog) = (take("description"), Changelog::new(&take("changelog")));
         Self { fields, description, changelog }
     }
 }

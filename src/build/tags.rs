@@ -3,6 +3,7 @@
 use super::agreement::same_version;
 use super::outcome::{Outcome, Reason, TagOutcome};
 use super::repository::{Repository, Tag, Tagged};
+use super::unmatched::Unmatched;
 use crate::model::plugin::Plugin;
 use crate::model::version::Version;
 
@@ -21,12 +22,14 @@ pub struct Chosen {
     pub tagged: Tagged,
 }
 
-/// Splits tags into candidates, newest first, and those whose names already say that they are no release.
-pub fn sort_out(plugin: &Plugin, tags: Vec<Tag>) -> (Vec<Candidate>, Vec<TagOutcome>) {
+/// Splits tags into candidates, newest first, and those whose names already say that they are no release. `repository` is the
+/// name of the repository's folder.
+pub fn sort_out(plugin: &Plugin, repository: Option<&str>, tags: Vec<Tag>) -> (Vec<Candidate>, Vec<TagOutcome>) {
     let mut versions = Vec::new();
     let mut skipped = Vec::new();
+    let unmatched = Unmatched::of(plugin, repository);
     for tag in tags {
-        match judge(plugin, &tag.name) {
+        match judge(plugin, &unmatched, &tag.name) {
             Ok(version) => versions.push((version, tag)),
             Err((version, reason)) => skipped.push(outcome(tag.name, version, reason.into())),
         }
@@ -43,8 +46,8 @@ pub fn sort_out(plugin: &Plugin, tags: Vec<Tag>) -> (Vec<Candidate>, Vec<TagOutc
     (candidates, skipped)
 }
 
-fn judge(plugin: &Plugin, tag: &str) -> Result<Version, (Option<Version>, Reason)> {
-    let version = plugin.tags.iter().find_map(|pattern| pattern.version_of(tag)).ok_or((None, Reason::NotAVersion))?;
+fn judge(plugin: &Plugin, unmatched: &Unmatched, tag: &str) -> Result<Version, (Option<Version>, Reason)> {
+    let version = plugin.tags.iter().find_map(|pattern| pattern.version_of(tag)).ok_or_else(|| unmatched.judge(tag))?;
     if let Some(meant) = without_lookalikes(&version) {
         let reason = Reason::LetterForDigit(meant.to_string());
         return Err((Some(meant), reason));

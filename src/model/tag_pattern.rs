@@ -31,6 +31,11 @@ impl TagPattern {
         rest.split('+').next()?.parse().ok()
     }
 
+    /// What stands before the version.
+    pub fn prefix(&self) -> &str {
+        &self.prefix
+    }
+
     /// The name a tag of this version has.
     pub fn tag_of(&self, version: &Version) -> String {
         format!("{}{version}{}", self.prefix, self.suffix)

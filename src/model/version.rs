@@ -76,6 +76,11 @@ impl Version {
         php_version_compare(&self.0, split_numbers(&self.0).0) == Ordering::Less
     }
 
+    /// The numeric parts: `1.2.0` of `1.2.0-beta.1`.
+    pub fn numbers(&self) -> &str {
+        split_numbers(&self.0).0
+    }
+
     /// Whether the numeric parts meet a requirement such as `>=1.4, <3`.
     ///
     /// Missing parts read as 0 and parts behind the third are not looked at. The suffix is left out, so that `<2.0` also

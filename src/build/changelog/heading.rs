@@ -3,7 +3,9 @@
 //! Plugin authors mark headings in every way there is, so a line is judged by its words: what stands beside the version
 //! must be a date or speak of a release. The answer goes to [`super::entries`].
 
-use super::title::{Kind, PLATFORM_WORDS, PRERELEASE_WORDS, Token, Tokens, is_date_word, is_one_of, may_lead, run};
+use super::title::{
+    Kind, PLATFORM_WORDS, PRERELEASE_WORDS, Token, Tokens, is_calendar_version, is_date_word, is_one_of, may_lead, run,
+};
 
 /// How a line stands out as a heading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +31,30 @@ pub(super) struct Heading {
     pub title: String,
     /// Where in the title the entry's own text begins: `1.2.3 - Fixed a bug`. The title's length where there is none.
     pub text: usize,
+    /// How far the line is indented, in columns.
+    pub indent: usize,
+    /// How many `#` mark it.
+    pub hashes: usize,
+}
+
+impl Heading {
+    /// Whether the heading ends the entry of `open`.
+    pub(super) fn parts(&self, open: &Self) -> bool {
+        // One blank is none to Markdown.
+        let is_nested = self.mark == Mark::Bullet && open.mark == Mark::Bullet && self.indent > open.indent + 1;
+        // `**1.2 Changelog**` below `= 1.2 =`.
+        let is_part = !matches!(self.mark, Mark::Heading(_))
+            && self.mark != open.mark
+            && self.versions.iter().all(|version| open.versions.contains(version));
+        // A heading in other words parts two entries only where it looks like theirs.
+        if self.versions.is_empty() { self.mark == open.mark } else { !is_nested && !is_part }
+    }
+
+    /// Whether `line` is a heading of the whole file: `# Links` below `## 1.2`. Other levels tell nothing: generators put
+    /// `### Fixed` below `##### 1.2.1`.
+    pub(super) fn is_below(&self, line: &str) -> bool {
+        self.hashes > 1 && line.starts_with("# ")
+    }
 }
 
 /// The longest line that may be a heading, in bytes.
@@ -51,7 +77,7 @@ pub(super) fn read(line: &str, below: &str, loose: bool) -> Option<Heading> {
         return None;
     }
     let title = without_markup(words);
-    let Reading { mut versions, lead, rest } = Reading::of(&title)?;
+    let Reading { mut versions, lead, rest } = Reading::of(&title, is_marked)?;
     let whole = title.len();
     let text = match (mark, lead, rest) {
         (_, Lead::Platform, _) => return None,
@@ -68,7 +94,9 @@ pub(super) fn read(line: &str, below: &str, loose: bool) -> Option<Heading> {
         (_, _, Rest::Text(at) | Rest::Words(at)) if loose => at,
         _ => return None,
     };
-    Some(Heading { mark, versions, title, text })
+    let blanks = line.chars().take_while(|c| c.is_whitespace());
+    let indent = blanks.map(|c| if c == '\t' { 4 } else { 1 }).sum();
+    Some(Heading { mark, versions, text, indent, hashes: leading(line.trim_start(), b'#'), title })
 }
 
 /// How a line is marked, and what is left without the marks.
@@ -182,9 +210,9 @@ struct Reading {
 }
 
 impl Reading {
-    fn of(title: &str) -> Option<Self> {
+    fn of(title: &str, is_marked: bool) -> Option<Self> {
         let tokens: Vec<Token<'_>> = Tokens::of(title).collect();
-        let first = first_version(&tokens)?;
+        let first = first_version(&tokens, is_marked)?;
         let mut versions = Vec::new();
         let mut next = first;
         // "1.2.3 & 1.2.4" is a heading of both.
@@ -194,7 +222,7 @@ impl Reading {
                     versions.push(version.clone());
                     next = index + 1;
                 }
-                Kind::Number if index == first => {
+                Kind::Number | Kind::Date if index == first => {
                     versions.push(token.text.to_owned());
                     next = index + 1;
                 }
@@ -214,10 +242,13 @@ impl Reading {
     }
 }
 
-/// The first version, or a number that stands alone.
-fn first_version(tokens: &[Token<'_>]) -> Option<usize> {
+/// The first version, a number that stands alone, or in a marked heading a date in the form of a version: `2026.8.7`.
+fn first_version(tokens: &[Token<'_>], is_marked: bool) -> Option<usize> {
     let version = tokens.iter().position(|token| matches!(token.kind, Kind::Version(_)));
-    version.or_else(|| matches!(tokens, [Token { kind: Kind::Number, .. }]).then_some(0))
+    let is_dotted = |token: &Token<'_>| matches!(token.kind, Kind::Date) && is_calendar_version(token.text);
+    version
+        .or_else(|| matches!(tokens, [Token { kind: Kind::Number, .. }]).then_some(0))
+        .or_else(|| tokens.iter().position(is_dotted).filter(|_| is_marked))
 }
 
 fn lead(tokens: &[Token<'_>]) -> Lead {
@@ -233,8 +264,14 @@ fn lead(tokens: &[Token<'_>]) -> Lead {
 
 fn rest(title: &str, tokens: &[Token<'_>]) -> Rest {
     let mut separator = None;
-    for token in tokens {
+    // `1.2.3. Not for production`
+    let tokens = &tokens[tokens.iter().take_while(|token| matches!(token.kind, Kind::Sign('.' | ',' | ';'))).count()..];
+    for (index, token) in tokens.iter().enumerate() {
         match token.kind {
+            // `1.2.3 #45` tells of an issue.
+            Kind::Sign('#') if matches!(tokens.get(index + 1), Some(Token { kind: Kind::Number, .. })) => {
+                return Rest::Words(separator.unwrap_or(tokens[0].start));
+            }
             Kind::Sign('-' | '–' | '—' | ':' | '|' | '>') => separator = Some(token.start + token.text.len()),
             Kind::Word | Kind::Version(_) if !is_date_word(token.text) => {
                 return match separator {

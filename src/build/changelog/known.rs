@@ -65,12 +65,12 @@ fn first_line(text: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use crate::build::changelog::to_html;
+    use crate::build::changelog::{Told, to_html};
     use proptest::collection::vec;
     use proptest::prelude::*;
 
     /// Reads a changelog in a thread of its own, where nothing is known.
-    fn afresh(changelog: &str) -> String {
+    fn afresh(changelog: &str) -> Told {
         let changelog = changelog.to_owned();
         std::thread::spawn(move || to_html(&changelog, 1000)).join().unwrap()
     }

@@ -214,9 +214,14 @@ fn suffix(text: &str) -> (String, usize) {
     (format!("-{word}{number}"), text.len() - end)
 }
 
-/// The length of a date in numbers: `2024-01-31`, `31/1/2024`.
+/// Whether a dotted date may be a version, too: the year comes first.
+pub(super) fn is_calendar_version(date: &str) -> bool {
+    date.find('.') == Some(4)
+}
+
+/// The length of a date in numbers: `2024-01-31`, `31/1/2024`; an open one is `2024-01-XX`.
 fn date_length(text: &str) -> Option<usize> {
-    let length = run(text, |c| c.is_ascii_digit() || matches!(c, '-' | '/'));
+    let length = run(text, |c| c.is_ascii_digit() || matches!(c, '-' | '/' | 'x' | 'X'));
     let date = &text[..length];
     let is_date = |sign: char| {
         date.split(sign).count() == 3

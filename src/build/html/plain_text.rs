@@ -123,7 +123,7 @@ impl PlainText {
 }
 
 /// Decodes the entities that the sanitizer writes, the only ones left in text, and the quotes authors write in code.
-fn push_decoded(out: &mut String, html: &str) {
+pub(super) fn push_decoded(out: &mut String, html: &str) {
     const ENTITIES: [(&str, char); 7] = [
         ("&amp;", '&'),
         ("&lt;", '<'),

@@ -7,14 +7,16 @@ pub(super) struct Title<'a> {
     /// `None` for a section that WordPress.org does not know.
     pub key: Option<&'static str>,
     pub title: &'a str,
+    pub marks: Marks,
     /// The line below belongs to the title.
     pub underlined: bool,
 }
 
 /// `== Title ==` and `## Title` start a section; `# Title` and an underlined title only one that WordPress.org knows.
 ///
-/// A version heading in a changelog or an upgrade notice never does.
-pub(super) fn section_title<'a>(line: &'a str, below: &str, open: Option<&str>) -> Option<Title<'a>> {
+/// In a changelog or an upgrade notice, a version heading never does, and neither does a heading of another kind than the
+/// section's own: `## Fixed` or `=== Fixed ===` below `== Changelog ==`.
+pub(super) fn section_title<'a>(line: &'a str, below: &str, open: Option<&Open>) -> Option<Title<'a>> {
     let trimmed = line.trim();
     let title = trimmed.trim_matches(['#', '=', ' ', '\t']);
     let underlined = changelog::is_underline(below);
@@ -24,8 +26,39 @@ pub(super) fn section_title<'a>(line: &'a str, below: &str, open: Option<&str>) 
         return None;
     }
     let key = section_key(title);
-    let is_entry = matches!(open, Some("changelog" | "upgrade_notice")) && changelog::is_version_heading(line, below);
-    (key.is_some() || marked && !is_entry).then_some(Title { key, title, underlined: underlined && !marked })
+    let marks = if marked { Marks::of(trimmed) } else { Marks(if underlined { '_' } else { '#' }, 1) };
+    let is_entry = open.is_some_and(|open| {
+        let by_version = matches!(open.key, "changelog" | "upgrade_notice");
+        by_version && (!open.marks.ends_at(marks) || changelog::is_version_heading(line, below))
+    });
+    (key.is_some() || marked && !is_entry).then_some(Title { key, title, marks, underlined: underlined && !marked })
+}
+
+/// The section under way.
+pub(super) struct Open {
+    pub key: &'static str,
+    pub marks: Marks,
+}
+
+/// How a section's title is marked: the sign, and how many of it.
+#[derive(Clone, Copy)]
+pub(super) struct Marks(char, usize);
+
+impl Marks {
+    fn of(title: &str) -> Self {
+        let sign = title.chars().next().unwrap_or_default();
+        Self(sign, title.chars().take_while(|c| *c == sign).count())
+    }
+
+    /// Whether a section with such a title ends at another one.
+    fn ends_at(self, Self(sign, count): Self) -> bool {
+        match (self, sign) {
+            (Self('=', own), '=') => count == own,
+            (Self('=', _), _) => false,
+            (Self('#', own), '#') => count <= own,
+            (_, sign) => sign == '#' || sign == '_',
+        }
+    }
 }
 
 fn section_key(title: &str) -> Option<&'static str> {

@@ -4,7 +4,7 @@
 pub(super) const SHORT_DESCRIPTION_LIMIT: usize = 150;
 
 /// The version in "WordPress 6.5", "6.5.x", ">= 6.0" or "6.5-RC1"; empty where there is none, or more than one.
-pub(super) fn platform_version(value: &str) -> String {
+pub fn platform_version(value: &str) -> String {
     let mut versions = value
         .split(|c: char| !c.is_ascii_digit() && c != '.')
         .map(|part| part.trim_matches('.'))
