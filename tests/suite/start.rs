@@ -232,3 +232,25 @@ fn settings_come_from_the_file_then_the_environment_then_flags() {
     let meant = "unknown setting \"grace_period\" (did you mean \"grace_period_hours\"?)";
     assert_eq!(text, format!("error: INSTANCE/countersign.toml:3:1: {meant}"));
 }
+
+#[test]
+fn a_server_listens_on_a_name_or_on_every_address_and_says_where() {
+    let instance = Instance::new();
+    for (listen, places) in [("localhost:0", &["127.0.0.1:", "[::1]:"][..]), (":0", &["[::]:", "0.0.0.0:"])] {
+        let mut command = Command::new("timeout");
+        let plain = countersign(&instance);
+        command.args(["-s", "TERM", "2"]).arg(plain.get_program()).args(plain.get_args());
+        let output = command.args(["serve", "--listen", listen, "--admin-listen", "off"]).output().unwrap();
+        let said = String::from_utf8(output.stdout).unwrap();
+        assert!(
+            places.iter().any(|place| said.starts_with(&format!("listening on http://{place}"))),
+            "{listen}: {said}"
+        );
+        let log = String::from_utf8(output.stderr).unwrap();
+        assert!(places.iter().any(|place| log.contains(&format!("listening address={place}"))), "{listen}: {log}");
+    }
+    let output =
+        countersign(&instance).args(["serve", "--listen", "nowhere.invalid:80", "--admin-listen", "off"]).output();
+    let error = String::from_utf8(output.unwrap().stderr).unwrap();
+    assert!(error.contains("nowhere.invalid:80 cannot be listened on") && error.contains("\nhint: "), "{error}");
+}
