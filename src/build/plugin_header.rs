@@ -133,9 +133,12 @@ pub fn file_data<'a, const N: usize>(file: &'a [u8], names: [&str; N]) -> [&'a [
 fn located<'a, const N: usize>(file: &'a [u8], names: [&str; N]) -> [Option<(usize, &'a [u8])>; N] {
     let mut found = [None; N];
     let mut start = 0;
-    for line in file[..file.len().min(WINDOW)].split(|byte| matches!(byte, b'\n' | b'\r')) {
+    let window = &file[..file.len().min(WINDOW)];
+    let ends = memchr::memchr2_iter(b'\n', b'\r', window).chain([window.len()]);
+    for end in ends {
+        let line = &window[start..end];
         let content = after_comment_marks(line);
-        if let Some(colon) = content.iter().position(|&byte| byte == b':')
+        if let Some(colon) = memchr::memchr(b':', content)
             && let Some(index) = names.iter().position(|name| name.as_bytes().eq_ignore_ascii_case(&content[..colon]))
         {
             found[index].get_or_insert_with(|| (start, value(&content[colon + 1..])));

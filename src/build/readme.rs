@@ -7,7 +7,6 @@ mod section;
 mod value;
 
 use std::collections::BTreeMap;
-use std::str::SplitTerminator;
 
 use crate::model::version::Version;
 
@@ -202,7 +201,7 @@ fn is_usable(paragraph: &str) -> bool {
 /// The lines of a text, with their numbers and offsets.
 struct Lines<'a> {
     /// What is behind `next` and `below`.
-    rest: SplitTerminator<'a, char>,
+    rest: &'a str,
     next: Option<&'a str>,
     below: Option<&'a str>,
     length: usize,
@@ -212,9 +211,21 @@ struct Lines<'a> {
 
 impl<'a> Lines<'a> {
     fn new(text: &'a str) -> Self {
-        let mut rest = text.split_terminator('\n');
-        let (next, below) = (rest.next(), rest.next());
-        Self { rest, next, below, length: text.len(), offset: 0, number: 1 }
+        let mut lines = Self { rest: text, next: None, below: None, length: text.len(), offset: 0, number: 1 };
+        lines.next = lines.take_line();
+        lines.below = lines.take_line();
+        lines
+    }
+
+    /// As `split_terminator` would, and faster: a readme has a thousand short lines, and every tag has a readme.
+    fn take_line(&mut self) -> Option<&'a str> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        let end = memchr::memchr(b'\n', self.rest.as_bytes()).unwrap_or(self.rest.len());
+        let line = &self.rest[..end];
+        self.rest = self.rest.get(end + 1..).unwrap_or_default();
+        Some(line)
     }
 
     fn peek(&self) -> Option<&'a str> {
@@ -228,7 +239,8 @@ impl<'a> Lines<'a> {
 
     fn next(&mut self) -> Option<&'a str> {
         let line = self.next?;
-        (self.next, self.below) = (self.below, self.rest.next());
+        self.next = self.below;
+        self.below = self.take_line();
         self.offset = self.length.min(self.offset + line.len() + 1);
         self.number += 1;
         Some(line)

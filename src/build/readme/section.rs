@@ -18,6 +18,10 @@ pub(super) struct Title<'a> {
 /// section's own: `## Fixed` or `=== Fixed ===` below `== Changelog ==`.
 pub(super) fn section_title<'a>(line: &'a str, below: &str, open: Option<&Open>) -> Option<Title<'a>> {
     let trimmed = line.trim();
+    // Most lines: neither marked nor above an underline.
+    if !trimmed.starts_with(['=', '#']) && !below.trim_start().starts_with(['=', '-']) {
+        return None;
+    }
     let title = trimmed.trim_matches(['#', '=', ' ', '\t']);
     let underlined = changelog::is_underline(below);
     let marked = trimmed.starts_with("==") || trimmed.starts_with("##") && !trimmed.starts_with("###");
