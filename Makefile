@@ -2,6 +2,8 @@
 
 .DEFAULT_GOAL := help
 COUNTERSIGN := target/release/countersign
+# The same for all that is built for release, so that nothing is built twice.
+RELEASE := packaging/with-release-flags
 
 .PHONY: help
 help: ## Show this list
@@ -9,7 +11,7 @@ help: ## Show this list
 
 .PHONY: run
 run: ## Build, make the demo instance in demo/ (once), and serve it on 127.0.0.1:8080
-	cargo build --release
+	$(RELEASE) cargo build --release
 	@if test -e demo; then \
 	  echo "demo/ is there, and its keys were shown when it was made. Another key, to try things with:"; \
 	  echo "  $(COUNTERSIGN) -C demo license issue --module acme-forms --expires 2099-12-31"; \
@@ -21,13 +23,18 @@ run: ## Build, make the demo instance in demo/ (once), and serve it on 127.0.0.1
 	$(COUNTERSIGN) -C demo build
 	$(COUNTERSIGN) -C demo serve
 
+.PHONY: release
+release: ## Build the program as it is to be installed: target/release/countersign, checked
+	$(RELEASE) cargo build --release
+	packaging/check-binary $(COUNTERSIGN)
+
 .PHONY: test
 test: tools ## Run every test, on a fresh machine too
 	cargo test
 
 .PHONY: soak
 soak: tools ## Run the long tests of faults: kill -9, loss of power, rushes, reloads, all at once; two hours
-	timeout 3h cargo test --release --test suite soak:: -- --ignored --nocapture --test-threads=1
+	timeout 3h $(RELEASE) cargo test --release --test suite soak:: -- --ignored --nocapture --test-threads=1
 
 .PHONY: fuzz
 FUZZ_SECONDS ?= 60
@@ -58,16 +65,16 @@ bench: bench-build bench-preview bench-serve ## Measure build, preview and serve
 
 .PHONY: bench-build
 bench-build: ## Measure the build beside git alone
-	cargo bench --bench build
+	$(RELEASE) cargo bench --bench build
 
 .PHONY: bench-preview
 bench-preview: tools ## Measure how soon the preview shows its first page, and a change
-	cargo bench --bench preview
+	$(RELEASE) cargo bench --bench preview
 
 .PHONY: bench-serve
 bench-serve: ## Measure the server beside a bare route and signing alone (FIGURES=updates picks some)
 	benches/tools/install
-	cargo bench --bench serve -- $(FIGURES)
+	$(RELEASE) cargo bench --bench serve -- $(FIGURES)
 
 .PHONY: pictures
 pictures: tools ## Draw the pictures in docs/preview anew
