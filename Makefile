@@ -3,7 +3,7 @@
 .DEFAULT_GOAL := help
 COUNTERSIGN := target/release/countersign
 # The same for all that is built for release, so that nothing is built twice.
-RELEASE := packaging/with-release-flags
+RELEASE := $(dir $(abspath $(lastword $(MAKEFILE_LIST))))packaging/with-release-flags
 
 .PHONY: help
 help: ## Show this list
