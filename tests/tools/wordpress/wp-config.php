@@ -1,6 +1,9 @@
 <?php
 // The settings of every site of the tests; what differs stands in the environment.
 
+// As on a usual host; Debian's php.ini for the command line has no bound.
+ini_set('memory_limit', '128M');
+
 define('SITE', getenv('WORDPRESS_SITE'));
 // The address is the customer's, whatever port the tests reach it on.
 if (!getenv('WORDPRESS_NETWORK')) {
