@@ -4,6 +4,7 @@
 //! touched.
 
 mod change;
+mod checkout;
 mod expires;
 mod issue;
 mod list;
@@ -16,6 +17,7 @@ mod told;
 mod view;
 
 use chrono::{DateTime, NaiveDate, Utc};
+use clap::builder::BoolishValueParser;
 
 use crate::config::Config;
 use crate::model::binding::{Binding, Report};
@@ -24,6 +26,7 @@ use crate::registry::edit::EditError;
 use crate::store::{self, StoreError, inspect};
 
 use super::{Exit, Failure, output};
+use checkout::Checkout;
 
 /// Reads the stored bindings of a license, in the order of binding, with what their sites reported.
 pub type ReadBindings<'a> = &'a dyn Fn(&LicenseId) -> Result<Vec<(Binding, Report)>, StoreError>;
@@ -42,6 +45,9 @@ With '-' the key is read from stdin and stays out of the shell's history.")]
 pub struct Args {
     #[command(subcommand)]
     verb: Verb,
+    /// Commit what the command changes in the registry's git checkout, which must be clean and not behind
+    #[arg(long, env = "COUNTERSIGN_COMMIT", global = true, value_parser = BoolishValueParser::new())]
+    commit: bool,
 }
 
 #[derive(clap::Subcommand, Debug)]
@@ -110,14 +116,49 @@ stdout and is stored nowhere.")]
     Rekey(rekey::Args),
 }
 
+impl Verb {
+    /// Its name where it changes the registry.
+    fn change(&self) -> Option<&'static str> {
+        Some(match self {
+            Self::List(_) | Self::Show(_) => return None,
+            Self::Issue(_) => "issue",
+            Self::Renew(_) => "renew",
+            Self::Suspend(_) => "suspend",
+            Self::Resume(_) => "resume",
+            Self::Revoke(_) => "revoke",
+            Self::Release(_) => "release",
+            Self::Move(_) => "move",
+            Self::Sites(_) => "sites",
+            Self::Rekey(_) => "rekey",
+        })
+    }
+}
+
 /// Does what was asked for.
 pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
+    let registry = &config.paths.registry;
+    let Some(verb) = args.verb.change() else { return decide(args, config) };
+    if !args.commit {
+        let notes = Checkout::look(registry).iter().flat_map(Checkout::notes).collect::<Vec<_>>();
+        notes.iter().for_each(|note| eprintln!("note: {note}"));
+        return decide(args, config);
+    }
+    let committing = Checkout::committing(registry)?;
+    // Also where a command fails behind its change, as where no server has it in force in time.
+    let ended = decide(args, config);
+    let committed = committing.commit(verb);
+    let exit = ended?;
+    eprint!("{}", committed?);
+    Ok(exit)
+}
+
+fn decide(args: &Args, config: &Config) -> Result<Exit, Failure> {
     let now = Utc::now();
     let registry = &config.paths.registry;
     let today = now.date_naive();
     let bindings = |license: &LicenseId| inspect::bindings_of(&config.paths.store, license);
     let (done, told) = match &args.verb {
-        Verb::Issue(args) => return issue::run(args, config, now),
+        Verb::Issue(issue) => return issue::run(issue, config, args.commit, now),
         Verb::Rekey(args) => return rekey::run(args, config, today),
         Verb::List(args) => return list::run(args, config, today),
         Verb::Show(args) => {

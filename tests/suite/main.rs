@@ -24,6 +24,7 @@ mod preview_browser;
 mod problems;
 mod public;
 mod readme;
+mod registry;
 mod reload;
 mod remote;
 mod replaced;

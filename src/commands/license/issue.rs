@@ -49,9 +49,9 @@ pub struct Args {
     /// For your own use
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     note: String,
-    /// The .toml or .jsonl file in registry/licenses/ to add it to
-    #[arg(long, value_name = "FILE", default_value = "licenses.toml")]
-    file: PathBuf,
+    /// The .toml or .jsonl file in registry/licenses/ to add it to [default: licenses.toml; with --commit one of its own]
+    #[arg(long, value_name = "FILE")]
+    file: Option<PathBuf>,
     #[command(flatten)]
     told: Told,
 }
@@ -94,13 +94,13 @@ struct Issued<'a> {
 }
 
 /// Writes the license, then shows the key.
-pub fn run(args: &Args, config: &Config, now: DateTime<Utc>) -> Result<Exit, Failure> {
+pub fn run(args: &Args, config: &Config, own_file: bool, now: DateTime<Utc>) -> Result<Exit, Failure> {
     let registry = &config.paths.registry;
     refuse_keys(args)?;
     if let Some(warning) = check_modules(args, registry)? {
         eprintln!("warning: {}", Printable(&warning));
     }
-    let (key, file) = issue(args, registry, now.date_naive())?;
+    let (key, file) = issue(args, registry, own_file, now.date_naive())?;
     let tag = key.id().log_tag();
     let text = if args.told.json {
         output::json(&Issued { license_key: key.reveal(), id: key.id().to_string(), file: &file })?
@@ -135,12 +135,16 @@ fn hand_over(stdout: &mut impl io::Write, text: &str, tag: &str) -> Result<(), F
     })
 }
 
-fn issue(args: &Args, registry: &Path, today: NaiveDate) -> Result<(LicenseKey, PathBuf), Failure> {
+/// With `own_file`, a license is in a file of its own unless `args` names one: two people who each add to the end of one file
+/// have a conflict in git.
+fn issue(args: &Args, registry: &Path, own_file: bool, today: NaiveDate) -> Result<(LicenseKey, PathBuf), Failure> {
     let expires = args.expires.from(today);
     if expires < today {
         return Err(Failure::usage(format!("{expires} is past")));
     }
-    let name = file_name(&args.file, registry)?;
+    let key = new_key()?;
+    let default = if own_file { format!("{}.toml", key.id().log_tag()) } else { "licenses.toml".to_owned() };
+    let name = file_name(args.file.as_deref().unwrap_or(Path::new(&default)), registry)?;
     refuse_keys(args)?;
     let mut modules = Modules::new();
     for ModuleArg { module, features } in &args.modules {
@@ -148,7 +152,6 @@ fn issue(args: &Args, registry: &Path, today: NaiveDate) -> Result<(LicenseKey, 
             return Err(Failure::usage(format!("the module {module} is given twice")));
         }
     }
-    let key = new_key()?;
     let license = License {
         id: key.id(),
         status: Status::Active,
@@ -189,7 +192,7 @@ fn check_modules(args: &Args, registry: &Path) -> Result<Option<String>, Failure
 
 // SECURITY: a key pasted into the wrong argument must not get into a file.
 fn refuse_keys(args: &Args) -> Result<(), Failure> {
-    let file_name = args.file.to_string_lossy();
+    let file_name = args.file.as_deref().unwrap_or(Path::new("")).to_string_lossy();
     let names = args.modules.iter().flat_map(|given| given.features.iter().chain([&given.module]));
     let names = names.map(|name| ("--module", name.as_str()));
     let hosts = args.hosts.iter().map(|host| ("--host", host.as_str()));
@@ -224,7 +227,7 @@ mod tests {
     use super::*;
 
     fn issued(instance: &Instance, line: &str) -> Result<(LicenseKey, PathBuf), String> {
-        issue(&parse(line), instance.path(), today()).map_err(|failure| failure.error.to_string())
+        issue(&parse(line), instance.path(), false, today()).map_err(|failure| failure.error.to_string())
     }
 
     #[test]
@@ -332,7 +335,7 @@ mod tests {
             ("--file", format!("{key}.toml")),
         ] {
             let line = format!("--module base --expires 2027-12-31 {argument} {text}");
-            let failure = issue(&parse(&line), instance.path(), today()).unwrap_err();
+            let failure = issue(&parse(&line), instance.path(), false, today()).unwrap_err();
             let refused = format!("a license key stands in {argument}: keys belong to customers only");
             assert_eq!((failure.exit, failure.error.to_string()), (Exit::Usage, refused));
         }

@@ -1,0 +1,222 @@
+//! A registry that is a git checkout: whether it is dirty or behind, and one commit for each command with `--commit`.
+//!
+//! Only the `git` command is asked, and only about what this machine has: nothing is fetched or pushed. `docs/registry.md`
+//! has the two ways to work with it.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::commands::Failure;
+use crate::model::printable::Printable;
+use crate::registry::Registry;
+use crate::regular_file;
+
+/// How many names a message lists.
+const NAMES: usize = 3;
+
+/// How many licenses a commit's subject names.
+const LICENSES: usize = 3;
+
+/// A registry inside a git work tree.
+#[derive(Debug)]
+pub struct Checkout {
+    registry: PathBuf,
+    state: State,
+}
+
+/// What `git status` says.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct State {
+    /// The branch that this one follows.
+    upstream: String,
+    /// Commits that it has and this one lacks, as of the last fetch.
+    behind: usize,
+    /// Files of the registry that are not as they were committed, relative to the work tree.
+    changed: Vec<String>,
+}
+
+/// A command that commits what it changes: others wait until it is done.
+#[derive(Debug)]
+pub struct Committing {
+    checkout: Checkout,
+    before: Registry,
+    _lock: File,
+}
+
+impl Checkout {
+    /// The checkout that `registry` is in; `None` where it is in none, or git cannot tell.
+    pub fn look(registry: &Path) -> Option<Self> {
+        let real = registry.canonicalize().ok()?;
+        // Nearly every registry is asked about in vain otherwise.
+        real.ancestors().find(|folder| folder.join(".git").exists())?;
+        match status(registry) {
+            Ok(state) => Some(Self { registry: registry.to_owned(), state }),
+            Err(reason) => {
+                eprintln!("note: {}: git cannot say how it is: {}", registry.display(), Printable(&reason));
+                None
+            }
+        }
+    }
+
+    /// What a person should know who changes it without `--commit`.
+    pub fn notes(&self) -> Vec<String> {
+        let Self { registry, state: State { upstream, behind, changed } } = self;
+        let (mut notes, registry) = (Vec::new(), registry.display());
+        if *behind > 0 {
+            notes.push(format!(
+                "{registry}: {} behind {upstream}, so this change may conflict: git -C {registry} pull --ff-only",
+                commits(*behind)
+            ));
+        }
+        if !changed.is_empty() {
+            let changed = named(changed);
+            notes.push(format!("{registry}: not committed: {changed}; --commit commits what a command changes"));
+        }
+        notes
+    }
+
+    /// Makes sure that what a command changes can be committed by itself; waits for others that do the same.
+    pub fn committing(registry: &Path) -> Result<Committing, Failure> {
+        let failed = |error| Failure::environment(format!("{}: {error}", registry.display()));
+        let lock = regular_file::open_folder(registry).and_then(|lock| lock.lock().map(|()| lock)).map_err(failed)?;
+        let Some(checkout) = Self::look(registry) else {
+            return Err(Failure::input(format!("{}: not in a git repository", registry.display()))
+                .hint("--commit needs one: `git init` and a first commit; without --commit the files are changed all the same"));
+        };
+        let State { upstream, behind, changed } = &checkout.state;
+        let shown = registry.display();
+        if *behind > 0 {
+            return Err(Failure::input(format!("{shown}: {} behind {upstream}", commits(*behind)))
+                .hint(format!("git -C {shown} pull --rebase, then run this again")));
+        }
+        if !changed.is_empty() {
+            return Err(Failure::input(format!("{shown}: not committed: {}", named(changed)))
+                .hint(format!("look with git -C {shown} status; commit or undo it, then run this again")));
+        }
+        let before = Registry::load(registry)?;
+        Ok(Committing { checkout, before, _lock: lock })
+    }
+}
+
+impl Committing {
+    /// Commits what `verb` changed; returns what to tell about it.
+    pub fn commit(self, verb: &str) -> Result<String, Failure> {
+        let registry = &self.checkout.registry;
+        let shown = registry.display();
+        let undone = |reason: String| {
+            Failure::environment(format!("the change is made, and git did not commit it: {reason}"))
+                .hint(format!("mend that, then: git -C {shown} add . && git -C {shown} commit"))
+        };
+        let changed = status(registry).map_err(undone)?.changed;
+        if changed.is_empty() {
+            return Ok(String::new());
+        }
+        let subject = subject(verb, &self.before, &Registry::load(registry)?);
+        // From the top of the work tree, to which the names are relative.
+        let run = |arguments: &[&str]| {
+            let top: Vec<_> = changed.iter().map(|name| format!(":(top,literal){name}")).collect();
+            let arguments = arguments.iter().copied().chain(["--"]).chain(top.iter().map(String::as_str));
+            git(registry, &arguments.collect::<Vec<_>>())
+        };
+        run(&["add"]).map_err(undone)?;
+        run(&["commit", "--quiet", "--message", &subject]).map_err(undone)?;
+        Ok(format!("Committed: {subject}\n"))
+    }
+}
+
+/// The first line of a commit: the verb, and the licenses that are not as they were before.
+// SECURITY: license ids only, by their first digits; a key never stands in a commit.
+fn subject(verb: &str, before: &Registry, after: &Registry) -> String {
+    let changed = after.licenses().filter(|license| before.license(&license.id) != Some(license));
+    let tags: BTreeSet<_> = changed.map(|license| license.id.log_tag()).collect();
+    let listed: Vec<_> = tags.iter().take(LICENSES).map(String::as_str).collect();
+    match tags.len() {
+        0 => format!("license: {verb}"),
+        count if count > LICENSES => format!("license: {verb} {count} licenses"),
+        _ => format!("license: {verb} {}", listed.join(" ")),
+    }
+}
+
+fn commits(count: usize) -> String {
+    if count == 1 { "1 commit".to_owned() } else { format!("{count} commits") }
+}
+
+fn named(files: &[String]) -> String {
+    let mut listed: Vec<_> = files.iter().take(NAMES).map(|name| Printable(name).to_string()).collect();
+    if files.len() > NAMES {
+        listed.push(format!("{} more", files.len() - NAMES));
+    }
+    listed.join(", ")
+}
+
+fn status(registry: &Path) -> Result<State, String> {
+    // SECURITY: what the repository's own configuration would run is not run for a look.
+    let quiet = ["-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"];
+    let look = ["status", "--porcelain=v2", "--branch", "--untracked-files=all", "-z", "--", "."];
+    let text = git(registry, &[&quiet[..], &look].concat())?;
+    Ok(read_status(&text))
+}
+
+/// Reads git-status(1), porcelain version 2 with `-z`.
+fn read_status(text: &str) -> State {
+    let mut state = State::default();
+    let mut records = text.split('\0');
+    while let Some(record) = records.next() {
+        if let Some(upstream) = record.strip_prefix("# branch.upstream ") {
+            state.upstream = upstream.to_owned();
+        } else if let Some(counts) = record.strip_prefix("# branch.ab ") {
+            state.behind = counts.split_once(" -").and_then(|(_, behind)| behind.parse().ok()).unwrap_or(0);
+        } else {
+            // The name is what follows so many fields; a renamed file's old name is a record of its own.
+            let fields = match record.get(..2) {
+                Some("1 ") => 8,
+                Some("2 ") => 9,
+                Some("u ") => 10,
+                Some("? ") => 1,
+                _ => continue,
+            };
+            state.changed.extend(record.splitn(fields + 1, ' ').nth(fields).map(str::to_owned));
+            if fields == 9 {
+                state.changed.extend(records.next().map(str::to_owned));
+            }
+        }
+    }
+    state
+}
+
+/// Runs git in the registry's folder, and gives what it printed.
+fn git(registry: &Path, arguments: &[&str]) -> Result<String, String> {
+    let mut command = Command::new("git");
+    command.arg("-C").arg(registry).args(arguments).env("LC_ALL", "C").stdin(Stdio::null());
+    for name in ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX"] {
+        // What a hook that started us would say about its own repository.
+        command.env_remove(name);
+    }
+    let output = command.output().map_err(|error| format!("git cannot be started: {error}"))?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    let first = said.lines().find(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
+    Err(Printable(first).to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_git_says_of_a_checkout_is_read_whatever_the_names_are() {
+        let text = "# branch.oid 1\0# branch.head main\0# branch.upstream origin/main\0# branch.ab +1 -12\0\
+            1 .M N... 100644 100644 100644 a b licenses/a b.toml\0\
+            2 R. N... 100644 100644 100644 a b R100 new\nname\0old\0\
+            u UU N... 100644 100644 100644 100644 a b c both\0? licenses/new.toml\0! ignored\0";
+        let State { upstream, behind, changed } = read_status(text);
+        assert_eq!((upstream.as_str(), behind), ("origin/main", 12));
+        assert_eq!(changed, ["licenses/a b.toml", "new\nname", "old", "both", "licenses/new.toml"]);
+        assert_eq!(named(&changed), "licenses/a b.toml, new\\nname, old, 2 more");
+        assert_eq!(read_status(""), State::default());
+    }
+}
