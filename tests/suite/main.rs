@@ -16,6 +16,7 @@ mod keys;
 mod ledger;
 mod linear;
 mod metrics;
+mod operating;
 mod packaging;
 mod php;
 mod power;
