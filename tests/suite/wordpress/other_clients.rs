@@ -6,12 +6,12 @@ use serde_json::Value;
 use super::site::{CORES, Site};
 use super::vendor::Vendor;
 use super::{HOST, licensed};
-use crate::support::Response;
+use crate::support::{Response, request};
 
-/// The code block of docs/wordpress.md that begins with this line.
+/// The code block of docs/other-clients.md that begins with this line.
 fn documented(first_line: &str) -> String {
-    let page = include_str!("../../../docs/wordpress.md");
-    let start = page.find(first_line).unwrap_or_else(|| panic!("docs/wordpress.md has {first_line}"));
+    let page = include_str!("../../../docs/other-clients.md");
+    let start = page.find(first_line).unwrap_or_else(|| panic!("docs/other-clients.md has {first_line}"));
     page[start..].split("```").next().unwrap().to_owned()
 }
 
@@ -76,6 +76,48 @@ fn plugin_update_checker_5_finds_the_fields_it_reads() {
     }
     assert!(is_filled(&manifest["sections"]["changelog"]));
     assert_eq!(manifest["translations"], serde_json::json!([]));
+}
+
+/// A site of a bound license, a vendor, and the page's code for it with the vendor's address.
+fn site_with(first_line: &str) -> (Vendor, Site, String, String) {
+    let (license, table) = licensed();
+    let vendor = Vendor::new(&[table]);
+    vendor.server.validate(&license, HOST);
+    let site = Site::new(CORES[0], HOST, &vendor.front);
+    let code = documented(first_line).replace("https://licenses.example.com", &vendor.front.url());
+    (vendor, site, code, license.key)
+}
+
+#[test]
+fn the_edd_updater_gets_its_answer_through_the_filter_of_the_page_and_the_key_in_the_header() {
+    let (vendor, site, code, key) = site_with("add_filter( 'pre_http_request'");
+    let address = format!("{}/api/v1/updates/acme-forms/", vendor.front.url());
+    // What the class does: a POST with names of its own, and an answer with `sections` in it.
+    let ask = format!(
+        "$answer = wp_remote_post( '{address}', [ 'timeout' => 15, 'body' => [ 'edd_action' => 'get_version', \
+         'license' => '{key}', 'item_name' => 'Acme Forms', 'slug' => 'acme-forms', 'url' => home_url() ] ] ); \
+         $read = json_decode( wp_remote_retrieve_body( $answer ) ); \
+         echo wp_remote_retrieve_response_code( $answer ), ' ', isset( $read->sections ) ? $read->new_version : 'none';"
+    );
+    assert_eq!(site.run(&ask).trim(), "405 none", "without the filter");
+    assert_eq!(site.run(&format!("{code}\n{ask}")).trim(), "200 1.0.0");
+    let unlicensed = ask.replace(&key, "nobody");
+    assert!(site.run(&format!("{code}\n{unlicensed}")).trim().ends_with(" none"), "a refusal is no offer");
+    // Somebody else's request is let alone.
+    let other = ask.replace("/api/v1/updates/acme-forms/", "/healthz/");
+    assert_eq!(site.run(&format!("{code}\n{other}")), site.run(&other));
+}
+
+#[test]
+fn plugin_update_checker_5_is_answered_with_the_parameters_it_sends_and_the_key_in_the_header() {
+    let (license, table) = licensed();
+    let vendor = Vendor::new(&[table]);
+    vendor.server.validate(&license, HOST);
+    let header = format!("License {}", license.key);
+    let sent = "installed_version=0.9&php=8.2.29&locale=en_US&checking_for_updates=1";
+    let target = format!("/api/v1/updates/acme-forms?site_url=http%3A%2F%2F{HOST}&{sent}");
+    let answer = request(vendor.server.address, "GET", &target, &[("Authorization", header.as_str())], b"");
+    assert_eq!((answer.status, answer.json()["version"].as_str()), (200, Some("1.0.0")));
 }
 
 #[test]
