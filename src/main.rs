@@ -31,7 +31,7 @@ fn run(cli: &Cli) -> Result<Exit, Failure> {
         Command::Init(args) => commands::init::run(args, &cli.instance),
         Command::Build(args) => commands::build::run(args, &instance(&no_settings)?),
         Command::Preview(args) => commands::preview::run(args, &anywhere()?),
-        Command::Serve(args) => commands::serve::run(&instance(&args.settings)?),
+        Command::Serve(args) => commands::serve::run(args, &instance(&args.settings)?),
         Command::License(args) => commands::license::run(args, &instance(&no_settings)?),
         Command::Bindings(args) => commands::bindings::run(args, &instance(&no_settings)?),
         Command::Keys(args) if args.need_no_instance() => commands::keys::run(args, &anywhere()?),

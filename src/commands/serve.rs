@@ -20,26 +20,30 @@ use crate::store::{self, Bindings, StoreError};
 Examples:
   countersign serve                             serve the instance in this folder
   countersign -C /srv/acme serve --listen 0.0.0.0:8080
-  kill -HUP PID                                 look at the files now, whatever they drop
+  kill -HUP PID                                 look at the files now
   kill -TERM PID                                finish what is under way and stop")]
 pub struct Args {
     /// How the server behaves.
     #[command(flatten)]
     pub settings: ServeSettings,
+    /// Start also where the registry drops more than a fifth of the licenses that were in force last; for one start,
+    /// not for a unit file
+    #[arg(long)]
+    pub accept_dropped_licenses: bool,
 }
 
 /// Serves until SIGTERM or SIGINT.
-pub fn run(config: &Config) -> Result<Exit, Failure> {
+pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     start_log(config.serve.log_format);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Failure::environment)?;
-    let bindings = runtime.block_on(serve(config))?;
+    let bindings = runtime.block_on(serve(args, config))?;
     bindings.close().map_err(store_failure)?;
     tracing::info!("stopped");
     Ok(Exit::Done)
 }
 
 /// Loads, listens, opens the store and serves; returns the store, which is still open.
-async fn serve(config: &Config) -> Result<Arc<dyn Bindings>, Failure> {
+async fn serve(args: &Args, config: &Config) -> Result<Arc<dyn Bindings>, Failure> {
     // First, so that no signal meets a program that does not know it.
     let mut terminate = on(SignalKind::terminate())?;
     let mut interrupt = on(SignalKind::interrupt())?;
@@ -56,7 +60,7 @@ async fn serve(config: &Config) -> Result<Arc<dyn Bindings>, Failure> {
         );
     }
     let scheme = if tls.is_some() { "https" } else { "http" };
-    let loaded = serve::load(&config.paths)
+    let loaded = serve::load(&config.paths, args.accept_dropped_licenses)
         .and_then(|loaded| loaded.with_tls(tls))
         .map_err(|error| load_failure(error, &config.paths))?;
     let listener = listen(&config.serve.listen, "choose another address with --listen").await?;
@@ -131,7 +135,11 @@ fn load_failure(error: LoadError, paths: &Paths) -> Failure {
             Failure::environment(error).hint(hint)
         }
         LoadError::Registry(error) => error.into(),
-        error => Failure::input(error),
+        error => {
+            let hint = error.hint();
+            let failure = Failure::input(error);
+            hint.into_iter().fold(failure, Failure::hint)
+        }
     }
 }
 

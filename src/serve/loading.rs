@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
+use super::drop_guard::DropGuard;
 use super::gate::Snapshot;
 use super::health::Part;
 use super::part_files::{LoadError, PartFiles};
@@ -36,6 +37,8 @@ pub struct Loaded {
     pub files: Vec<PartFiles>,
     /// When loading began, which is the first thing a server does.
     pub started: DateTime<Utc>,
+    /// Keeps the licenses that are in force for the next start to compare with.
+    pub drop_guard: DropGuard,
 }
 
 impl Loaded {
@@ -50,18 +53,24 @@ impl Loaded {
 }
 
 /// Loads everything for a start. Without a key there is nothing to say, and without a registry nothing true; without
-/// releases there is.
-pub fn load(paths: &Paths) -> Result<Loaded, LoadError> {
+/// releases there is. A registry that drops many licenses is refused, unless somebody said to `accept_dropped` ones.
+pub fn load(paths: &Paths, accept_dropped: bool) -> Result<Loaded, LoadError> {
     let started = Utc::now();
     let [registry_files, catalog_files, key_files] =
         [(Part::Registry, &paths.registry), (Part::Catalog, &paths.releases), (Part::Key, &paths.signing_key)]
             .map(|(part, path)| PartFiles::new(part, &[path]));
     let key = Arc::new(SigningKey::load(&paths.signing_key)?);
     let registry = Arc::new(Registry::load_without_notes(&paths.registry)?);
+    let drop_guard = DropGuard::new(&paths.store);
+    match drop_guard.check_start(&registry) {
+        Err(error) if accept_dropped => tracing::warn!(%error, "accepted, as the command line says"),
+        checked => checked?,
+    }
     let (catalog, fault) = first_catalog(&paths.releases);
     let catalog_files = if fault.is_some() { catalog_files.failed() } else { catalog_files };
     let files = vec![registry_files, catalog_files, key_files];
-    Ok(Loaded { snapshot: Snapshot { registry, catalog: Arc::new(catalog), key }, tls: None, files, fault, started })
+    let snapshot = Snapshot { registry, catalog: Arc::new(catalog), key };
+    Ok(Loaded { snapshot, tls: None, files, fault, started, drop_guard })
 }
 
 /// The catalog for a start. A build that is under way is waited for; one that was killed must not keep licenses from

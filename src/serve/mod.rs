@@ -14,6 +14,7 @@ pub mod connection;
 mod connection_table;
 pub mod content;
 pub mod descriptors;
+pub mod drop_guard;
 pub mod exposition;
 mod fingerprint;
 pub mod gate;
@@ -60,6 +61,7 @@ use tokio::sync::oneshot;
 
 use self::client::Proxies;
 use self::descriptors::Descriptors;
+use self::drop_guard::DropGuard;
 use self::gate::Gate;
 use self::health::{Health, Part, State};
 use self::limits::Limits;
@@ -90,6 +92,7 @@ pub struct Service {
     /// Whether no proxy is named, so that none may be in front.
     has_no_proxy: bool,
     reloads: Reloads,
+    drop_guard: DropGuard,
     tls: Option<Arc<Tls>>,
     started: DateTime<Utc>,
     public: Arc<Path>,
@@ -132,7 +135,8 @@ impl Server {
     /// # Errors
     /// The machine gives no thread, or there is no runtime here that answers.
     pub fn start(config: &ServeConfig, public: &Path, loaded: Loaded, bindings: Arc<dyn Bindings>) -> io::Result<Self> {
-        let Loaded { snapshot, tls, files, fault, started } = loaded;
+        let Loaded { snapshot, tls, files, fault, started, drop_guard } = loaded;
+        drop_guard.accept(&snapshot.registry);
         tracing::info!(
             plugins = snapshot.registry.plugin_count(),
             licenses = snapshot.registry.license_count(),
@@ -167,6 +171,7 @@ impl Server {
             descriptors,
             has_no_proxy: config.proxies.is_empty(),
             reloads: Reloads::default(),
+            drop_guard,
             tls,
             started,
             public: Arc::from(public),

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use chrono::Utc;
 
 use super::Service;
+use super::drop_guard;
 use super::fingerprint::{FilesSeen, Fingerprint};
 use super::gate::Snapshot;
 use super::health::{Health, Part, State};
@@ -26,9 +27,6 @@ const LET_GO_PATIENCE: Duration = Duration::from_secs(1);
 /// How often they are looked for.
 const LET_GO_PAUSE: Duration = Duration::from_millis(5);
 
-/// A reload that drops more than one in so many licenses is refused: it looks like an accident.
-const DROP_AT_MOST_ONE_IN: usize = 5;
-
 /// A part that cannot be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
@@ -45,13 +43,22 @@ pub enum LoadError {
     #[error(transparent)]
     Tls(#[from] TlsError),
     /// The registry is fine, but so much smaller that it looks like an accident.
-    #[error("it drops {dropped} of {held} licenses; if that is meant, send SIGHUP")]
+    #[error("the registry drops {dropped} of {held} licenses that were in force, which looks like an accident")]
     DropsLicenses {
         /// How many of the licenses held are gone.
         dropped: usize,
         /// How many are held.
         held: usize,
     },
+}
+
+impl LoadError {
+    /// What a person has to do where waiting and mending files is not enough.
+    pub fn hint(&self) -> Option<&'static str> {
+        matches!(self, Self::DropsLicenses { .. }).then_some(
+            "restore the licenses; or, if it is meant, restart once with `countersign serve --accept-dropped-licenses`",
+        )
+    }
 }
 
 /// How often each part was loaded again.
@@ -140,7 +147,7 @@ impl PartFiles {
     pub(super) fn refresh(&mut self, service: &Service, forced: bool) {
         self.read = self.looked.at_rest.then_some(self.looked.value);
         let started = Instant::now();
-        let outcome = self.load(service, forced);
+        let outcome = self.load(service);
         self.failed = outcome.is_err();
         service.reloads.count(self.part, outcome.is_ok());
         let part = self.part.name();
@@ -152,7 +159,8 @@ impl PartFiles {
                 tracing::info!(part, milliseconds = started.elapsed().as_millis(), "reloaded");
             }
             Err(error) => {
-                let error = ErrorChain(&error).first_line();
+                let hint = error.hint().map_or(String::new(), |hint| format!("; {hint}"));
+                let error = ErrorChain(&error).first_line() + &hint;
                 let state = if self.loaded { State::Stale } else { State::Failing };
                 let news = service.health.note(self.part, state, Some(error.clone()), Utc::now());
                 if news || forced {
@@ -173,7 +181,7 @@ impl PartFiles {
         }
     }
 
-    fn load(&self, service: &Service, forced: bool) -> Result<(), LoadError> {
+    fn load(&self, service: &Service) -> Result<(), LoadError> {
         let Some(path) = self.paths.first() else { return Ok(()) };
         let held = service.gate.snapshot();
         let mut next = Snapshot::clone(&held);
@@ -183,10 +191,7 @@ impl PartFiles {
                 next.registry = Arc::new(Registry::load_without_notes(path)?);
                 let licenses = held.registry.license_count();
                 let dropped = next.registry.dropped_since(&held.registry);
-                // An accident, unless somebody insists.
-                if !forced && dropped * DROP_AT_MOST_ONE_IN > licenses {
-                    return Err(LoadError::DropsLicenses { dropped, held: licenses });
-                }
+                drop_guard::check(dropped, licenses)?;
                 let now = next.registry.license_count();
                 new_buckets = (dropped > 0 || now != licenses).then(|| service.limits.new_buckets(now));
             }
@@ -203,7 +208,11 @@ impl PartFiles {
             Part::Store => {}
         }
         // This thread is the only one that replaces the snapshot.
+        let registry = Arc::clone(&next.registry);
         service.gate.replace(next);
+        if self.part == Part::Registry {
+            service.drop_guard.accept(&registry);
+        }
         if let Some(buckets) = new_buckets {
             service.limits.renumber(buckets);
         }

@@ -48,7 +48,7 @@ impl Reloader {
         Ok(reloader)
     }
 
-    /// Looks at the files now and takes over what is good, whatever it drops. Does not wait for that.
+    /// Looks at the files now, changed or not, and logs what is wrong with them once more. Does not wait for that.
     pub fn force(&self) {
         self.forced.store(true, Ordering::Relaxed);
         self.wake();

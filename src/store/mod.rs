@@ -4,6 +4,7 @@
 //! it durable in the `ledger` before anybody is told; the index (`sled`) and `reports` wait until that thread has time.
 //! `disk` has the files for a server, which `lock` keeps for one process; `inspect` has them for a command.
 
+mod accepted;
 mod bindings;
 mod disk;
 mod held;
@@ -40,6 +41,7 @@ use picture::Picture;
 use reports::Reports;
 use syncer::{Disk, Syncer};
 
+pub use accepted::Accepted;
 pub use bindings::Bound;
 pub use inspect::{Reader, has_bindings, read_only};
 

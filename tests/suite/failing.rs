@@ -66,7 +66,7 @@ fn with_broken_store(error: fn() -> Option<StoreError>, test: impl FnOnce(Addres
     let instance = Instance::with_licenses(&[license.toml("")]);
     let settings = ServeSettings { request_timeout_seconds: NonZeroU32::new(2), ..ServeSettings::default() };
     let config = Config::load(instance.path(), &PathSettings::default(), &settings).unwrap();
-    let loaded = serve::load(&config.paths).unwrap();
+    let loaded = serve::load(&config.paths, false).unwrap();
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
         let server =

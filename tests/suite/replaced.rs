@@ -5,11 +5,9 @@ use std::fs::{self, OpenOptions};
 use std::io::Write as _;
 use std::os::unix::fs::symlink;
 use std::path::Path;
-use std::process::Stdio;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crate::support::server::{countersign, countersign_in};
+use crate::support::server::{countersign, countersign_in, ended};
 use crate::support::{Instance, License, Server, eventually, get};
 
 const SOON: Duration = Duration::from_secs(20);
@@ -155,16 +153,8 @@ fn a_file_that_comes_back_with_the_right_length_and_the_wrong_content_is_not_tak
 /// A second server on the same path is refused.
 fn assert_refused(instance: &Path, how: &str) {
     let mut second = countersign_in(instance);
-    second.args(["serve", "--listen", "127.0.0.1:0", "--admin-listen", "off"]).stdout(Stdio::null());
-    let mut second = second.stderr(Stdio::piped()).spawn().unwrap();
-    let deadline = Instant::now() + SOON;
-    while second.try_wait().unwrap().is_none() {
-        if Instant::now() > deadline {
-            second.kill().unwrap();
-        }
-        thread::sleep(Duration::from_millis(10));
-    }
-    let output = second.wait_with_output().unwrap();
+    second.args(["serve", "--listen", "127.0.0.1:0", "--admin-listen", "off"]);
+    let output = ended(second);
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.code() == Some(4) && stderr.contains("in use by another process"), "{how}: {stderr}");
 }

@@ -8,12 +8,13 @@ use std::time::Duration;
 
 use crate::support::http::Client;
 use crate::support::instance::{new_keys, question};
-use crate::support::server::countersign;
+use crate::support::server::{countersign, ended};
 use crate::support::{Instance, License, Server, eventually, get};
 
 fn refused(instance: &Instance) -> (Option<i32>, String) {
-    let Output { status, stderr, .. } =
-        countersign(instance).args(["serve", "--listen", "127.0.0.1:0", "--admin-listen", "off"]).output().unwrap();
+    let mut command = countersign(instance);
+    command.args(["serve", "--listen", "127.0.0.1:0", "--admin-listen", "off"]);
+    let Output { status, stderr, .. } = ended(command);
     let text = String::from_utf8(stderr).unwrap();
     // What goes wrong is one line and a hint; log lines start with a date.
     let errors: Vec<&str> = text.lines().filter(|line| !line.starts_with("20")).collect();
@@ -78,6 +79,94 @@ fn with_a_broken_registry_there_is_no_server() {
         Command::new(env!("CARGO_BIN_EXE_countersign")).arg("-C").arg(empty.path()).arg("serve").output().unwrap();
     assert_eq!(output.status.code(), Some(3));
     assert_eq!(fs::read_dir(empty.path()).unwrap().count(), 0, "a server that does not start leaves nothing behind");
+}
+
+/// An instance with ten licenses that were in force once.
+fn ten_in_force() -> (Instance, Vec<License>) {
+    let all: Vec<License> = (0..10).map(|_| License::new()).collect();
+    let instance = Instance::new();
+    write(&instance, &all);
+    assert!(Server::start(&instance).stop().success());
+    (instance, all)
+}
+
+fn write(instance: &Instance, licenses: &[License]) {
+    instance.write_licenses(&licenses.iter().map(|license| license.toml("")).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_start_refuses_what_a_reload_refuses_until_the_command_line_accepts_it_once() {
+    let (instance, all) = ten_in_force();
+    let noted = || fs::read(instance.file("store/accepted-licenses.json")).unwrap();
+    let before = noted();
+    write(&instance, &all[..6]);
+    let told = "error: the registry drops 4 of 10 licenses that were in force, which looks like an accident\nhint: restore \
+        the licenses; or, if it is meant, restart once with `countersign serve --accept-dropped-licenses`";
+    // Each time: a start that is refused is not what is in force.
+    for _ in 0..2 {
+        assert_eq!(refused(&instance), (Some(3), told.to_owned()));
+    }
+    // As many, and four of them are others: the same question, the same answer.
+    write(&instance, &[&all[..6], &(0..4).map(|_| License::new()).collect::<Vec<_>>()].concat());
+    assert_eq!(refused(&instance), (Some(3), told.to_owned()));
+    // No setting that stays.
+    instance.write("countersign.toml", "[serve]\naccept_dropped_licenses = true\n");
+    assert!(refused(&instance).1.contains("unknown setting \"accept_dropped_licenses\""));
+    fs::remove_file(instance.file("countersign.toml")).unwrap();
+    let mut command = countersign(&instance);
+    command.env("COUNTERSIGN_ACCEPT_DROPPED_LICENSES", "true");
+    command.args(["serve", "--listen", "127.0.0.1:0", "--admin-listen", "off"]);
+    let output = ended(command);
+    assert!(String::from_utf8_lossy(&output.stderr).contains("which looks like an accident"), "{output:?}");
+    assert_eq!(noted(), before);
+
+    write(&instance, &all[..6]);
+    let server = Server::start_with(&instance, &["--accept-dropped-licenses"]);
+    assert!(server.log().contains("accepted, as the command line says"), "{}", server.log());
+    assert_eq!(server.validate(&all[9], "a.com").code(), "unknown_license");
+    // It was for the start: what is in force now is guarded as ever.
+    write(&instance, &all[..3]);
+    eventually("a reload is refused", Duration::from_secs(5), || server.part("registry")["state"] == "stale");
+    assert_eq!(server.validate(&all[5], "a.com").code(), "ok");
+    assert!(server.stop().success());
+    write(&instance, &all[..6]);
+    assert!(Server::start(&instance).stop().success());
+}
+
+#[test]
+fn what_a_reload_accepted_is_what_the_next_start_compares_with() {
+    let (instance, all) = ten_in_force();
+    let server = Server::start(&instance);
+    for count in [8, 7, 6] {
+        write(&instance, &all[..count]);
+        let gone = &all[count];
+        eventually("a reload", Duration::from_secs(5), || server.validate(gone, "a.com").code() == "unknown_license");
+    }
+    server.kill();
+    assert!(Server::start(&instance).stop().success());
+    write(&instance, &all[..4]);
+    assert!(refused(&instance).1.contains("drops 2 of 6 licenses"));
+}
+
+#[test]
+fn a_missing_or_damaged_note_of_what_was_in_force_is_told_and_refuses_no_start() {
+    let (instance, all) = ten_in_force();
+    let note = instance.file("store/accepted-licenses.json");
+    let harms: [fn(&std::path::Path); 3] = [
+        |note| fs::remove_file(note).unwrap(),
+        |note| fs::write(note, "{\"licenses\":").unwrap(),
+        |note| fs::write(note, " ".repeat(1 << 20)).unwrap(),
+    ];
+    for (number, harm) in harms.into_iter().enumerate() {
+        harm(&note);
+        write(&instance, &all[..9 - 3 * number]);
+        let server = Server::start(&instance);
+        assert!(server.log().contains("this start cannot notice that many are gone"), "{}", server.log());
+        assert!(server.stop().success());
+        // And it is made anew.
+        let server = Server::start(&instance);
+        assert!(!server.log().contains("WARN"), "{}", server.log());
+    }
 }
 
 #[test]

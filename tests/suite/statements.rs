@@ -194,7 +194,7 @@ fn local_hosts_are_bound_allowed_or_refused_as_configured() {
 
     let other = License::new();
     instance.write_licenses(&[other.toml("")]);
-    let server = Server::start(&instance);
+    let server = Server::start_with(&instance, &["--accept-dropped-licenses"]);
     assert_eq!(server.validate(&other, "localhost").code(), "ok");
     assert_eq!(server.validate(&other, "real.com").json()["bound_domain"], "localhost", "bind is the default");
     assert_eq!(server.updates(&other, "localhost", "").status, 200);

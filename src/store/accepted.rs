@@ -1,0 +1,119 @@
+//! Which licenses were in force last: how many, and a sample of their ids. A server writes it into the store's folder, so
+//! that the next start notices, as a reload does, that many are gone.
+//!
+//! The ids of licenses are digests, so the smallest ones are a sample of all: up to 512 licenses it is all of them, and the
+//! answer is exact; of more, the share that is gone is known to within some 2 percent.
+
+use std::io;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::durable_file;
+use crate::model::license_key::LicenseId;
+use crate::regular_file;
+
+/// Its name in the store's folder.
+const NAME: &str = "accepted-licenses.json";
+
+/// How many ids are kept.
+const SAMPLE: usize = 512;
+
+/// Twice what so many ids take, in bytes.
+const LIMIT: u64 = 1 << 16;
+
+/// The licenses that were in force last.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Accepted {
+    licenses: usize,
+    /// The smallest ids.
+    sample: Vec<LicenseId>,
+}
+
+impl Accepted {
+    /// Of so many licenses, whose ids come in their order.
+    pub fn new(licenses: usize, ids: impl Iterator<Item = LicenseId>) -> Self {
+        Self { licenses, sample: ids.take(SAMPLE).collect() }
+    }
+
+    /// How many there were.
+    pub fn licenses(&self) -> usize {
+        self.licenses
+    }
+
+    /// How many of them are gone from `now` licenses, of which `has` knows each.
+    pub fn dropped(&self, now: usize, has: impl Fn(&LicenseId) -> bool) -> usize {
+        let missing = self.sample.iter().filter(|id| !has(id)).count();
+        if self.sample.len() == self.licenses {
+            return missing;
+        }
+        let estimate = missing * self.licenses / self.sample.len().max(1);
+        estimate.max(self.licenses.saturating_sub(now))
+    }
+
+    /// What the server on the store in the folder `store` noted last; `None` where none ever did.
+    ///
+    /// # Errors
+    /// It cannot be read, or is damaged.
+    pub fn read(store: &Path) -> io::Result<Option<Self>> {
+        match regular_file::read(&store.join(NAME), LIMIT) {
+            Ok(bytes) => Ok(Some(serde_json::from_slice(&bytes)?)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Notes it, durably.
+    pub fn write(&self, store: &Path) -> io::Result<()> {
+        durable_file::replace(&store.join(NAME), &serde_json::to_vec(self)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The number spread over the id, as a digest is.
+    fn id(number: u64) -> LicenseId {
+        LicenseId::from_bytes(*crate::model::digest::Digest::of(&number.to_le_bytes()).as_bytes())
+    }
+
+    fn accepted(numbers: std::ops::Range<u64>) -> Accepted {
+        let mut ids: Vec<_> = numbers.map(id).collect();
+        ids.sort();
+        Accepted::new(ids.len(), ids.into_iter())
+    }
+
+    #[test]
+    fn of_few_licenses_each_that_is_gone_is_known_whatever_came_in_its_place() {
+        let kept =
+            |numbers: std::ops::Range<u64>| move |id: &LicenseId| numbers.clone().any(|number| self::id(number) == *id);
+        assert_eq!(accepted(0..10).dropped(10, kept(0..10)), 0);
+        assert_eq!(accepted(0..10).dropped(10, kept(3..13)), 3);
+        assert_eq!(accepted(0..0).dropped(7, |_| true), 0);
+    }
+
+    #[test]
+    fn of_many_licenses_the_share_that_is_gone_is_estimated_and_the_number_is_known() {
+        let all = accepted(0..20_000);
+        assert_eq!(all.dropped(20_000, |_| true), 0);
+        assert_eq!(all.dropped(12_000, |_| true), 8_000, "the number alone says so");
+        // Every fourth is another one, and the number is the same.
+        let dropped = all.dropped(20_000, |id| id.as_bytes()[31] % 4 != 0);
+        assert!((4_000..6_000).contains(&dropped), "{dropped}");
+    }
+
+    #[test]
+    fn it_is_read_back_within_its_limit_and_a_damaged_one_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(Accepted::read(folder.path()).unwrap(), None);
+        let all = accepted(0..20_000);
+        all.write(folder.path()).unwrap();
+        assert_eq!(Accepted::read(folder.path()).unwrap(), Some(all));
+        std::fs::write(folder.path().join(NAME), "{\"licenses\":7").unwrap();
+        assert!(Accepted::read(folder.path()).is_err());
+        std::fs::write(folder.path().join(NAME), " ".repeat(70_000)).unwrap();
+        assert_eq!(Accepted::read(folder.path()).unwrap_err().kind(), io::ErrorKind::FileTooLarge);
+    }
+}
