@@ -284,12 +284,14 @@ fn a_folder_that_is_no_instance_is_said_to_be_none_and_is_left_alone() {
 fn what_is_no_address_network_date_or_time_is_told_with_an_example() {
     let folder = TempDir::new().unwrap();
     let (date, time) = ("expected a date such as 2027-12-31", "expected a time such as 2027-01-31T12:00:00Z");
+    let period = "expected a date such as 2027-12-31, a period such as +1y, +6m, +2w or +30d, or never";
+    let listen = "expected an address or a name with a port, such as 127.0.0.1:8080, localhost:8080 or :8080";
     for (line, expected) in [
-        ("serve --listen 8080", "expected an address with a port, such as 127.0.0.1:8080"),
+        ("serve --listen 8080", listen),
         ("serve --admin-listen on", "expected \"off\" or an address with a port, such as 127.0.0.1:8081"),
         ("serve --proxies 127.0.0.1,proxy", "expected an address such as 127.0.0.1 or a network such as 10.0.0.0/8"),
-        ("license issue --module a --expires 31.12.2027", date),
-        ("license renew 01234567 --expires 2027-02-29", date),
+        ("license issue --module a --expires 31.12.2027", period),
+        ("license renew 01234567 --expires 2027-02-29", period),
         ("license list --expires-before tomorrow", date),
         ("verify answer.json --key key.pem --at 2027-01-31", time),
     ] {

@@ -99,7 +99,7 @@ fn the_edd_updater_gets_its_answer_through_the_filter_of_the_page_and_the_key_in
          $read = json_decode( wp_remote_retrieve_body( $answer ) ); \
          echo wp_remote_retrieve_response_code( $answer ), ' ', isset( $read->sections ) ? $read->new_version : 'none';"
     );
-    assert_eq!(site.run(&ask).trim(), "405 none", "without the filter");
+    assert_eq!(site.run(&ask).trim(), "404 none", "without the filter");
     assert_eq!(site.run(&format!("{code}\n{ask}")).trim(), "200 1.0.0");
     let unlicensed = ask.replace(&key, "nobody");
     assert!(site.run(&format!("{code}\n{unlicensed}")).trim().ends_with(" none"), "a refusal is no offer");
