@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::convert::Infallible;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::artwork;
 pub use super::artwork::Artwork;
@@ -29,6 +30,7 @@ use crate::model::slug::Slug;
 use crate::model::version::Version;
 use crate::registry::Complaint;
 use crate::registry::plugins::Entry;
+use crate::time_limit;
 
 /// A plugin as it would be published.
 #[derive(Clone, Debug)]
@@ -110,9 +112,25 @@ pub fn all<'a>(
     drafts
 }
 
+/// How long one repository may take: somebody waits for the page.
+const READING: Duration = Duration::from_secs(60);
+
+/// Drafts one plugin, on a thread of its own: libgit2 opens what it finds, be it a pipe.
+pub fn draft(entry: &Entry, published: Option<&Releases>, cache: &Path, before: Option<&Draft>) -> Draft {
+    let own = (entry.clone(), published.cloned(), cache.to_owned(), before.cloned());
+    let work = move || draft_now(&own.0, own.1.as_ref(), &own.2, own.3.as_ref());
+    time_limit::within(READING, work).unwrap_or_else(|error| {
+        let problem = format!("{}: {error}", super::repository_of(entry));
+        let report = PluginReport { state: State::Broken(vec![problem]), ..PluginReport::new(entry) };
+        let key = (entry.plugin.clone(), Vec::new(), published.cloned());
+        let tagged = Arc::new(TaggedReleases { report, releases: Vec::new(), key });
+        Draft { tagged, next: Vec::new(), artwork: Vec::new(), places: Vec::new() }
+    })
+}
+
 /// Drafts one plugin. `published` is what `releases/` says of it, `cache` has the mirrors of remote repositories; what
 /// `before` says of the tags is taken over where nothing it follows from has changed.
-pub fn draft(entry: &Entry, published: Option<&Releases>, cache: &Path, before: Option<&Draft>) -> Draft {
+fn draft_now(entry: &Entry, published: Option<&Releases>, cache: &Path, before: Option<&Draft>) -> Draft {
     let fetched = fetched(entry, cache);
     let opened = opened(entry, &fetched);
     let tags = opened.as_ref().and_then(|(_, repository)| repository.tags().ok()).unwrap_or_default();

@@ -1,6 +1,7 @@
 //! Repositories that tests make: written through git2 into a temporary folder, with fixed names and times.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use git2::{Index, IndexEntry, IndexTime, ObjectType, Oid, Signature, Time};
@@ -126,7 +127,7 @@ impl Fixture {
     }
 
     pub fn run(&self, entries: &[Entry], check: bool, only: &[&str]) -> Report {
-        super::run(entries, &self.options(check, only), &Silent).unwrap()
+        super::run(entries, &self.options(check, only), Arc::new(Silent)).unwrap()
     }
 
     pub fn options(&self, check: bool, only: &[&str]) -> Options {
@@ -144,6 +145,7 @@ impl Fixture {
                 allowed: vec!["file://".parse().unwrap()],
                 credentials: None,
             },
+            read_timeout: Duration::from_secs(60),
         }
     }
 

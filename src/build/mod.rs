@@ -39,7 +39,8 @@ use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use url::Url;
 
@@ -67,6 +68,7 @@ use crate::model::plugin::{self, Plugin};
 use crate::model::slug::Slug;
 use crate::model::version::Version;
 use crate::registry::plugins::Entry;
+use crate::time_limit;
 
 /// What to build, and where to.
 #[derive(Clone, Debug)]
@@ -83,6 +85,8 @@ pub struct Options {
     pub only: BTreeSet<Slug>,
     /// Where remote repositories are fetched to, also where nothing else is written.
     pub mirrors: Mirrors,
+    /// How long the reading of one repository, and the publishing of another build, may take.
+    pub read_timeout: Duration,
 }
 
 /// How many remote repositories are fetched at a time.
@@ -92,7 +96,7 @@ const FETCHES: usize = 4;
 type Fetched = HashMap<Url, Result<PathBuf, String>>;
 
 /// Hears how far the build is; called from several threads.
-pub trait Progress: Sync {
+pub trait Progress: Send + Sync {
     /// A remote repository is about to be fetched.
     fn fetching(&self, address: &str);
     /// So many tags of a plugin are about to be read.
@@ -113,8 +117,14 @@ pub enum BuildError {
     #[error("what is published cannot be read")]
     Index(#[source] CatalogError),
     /// Another build writes there.
-    #[error("{}: another build is at work here", path.display())]
+    #[error("{}: another build is publishing here", path.display())]
     Busy {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// Another build has published something else meanwhile.
+    #[error("{}: another build has published here since this one began", path.display())]
+    Overtaken {
         /// The folder.
         path: PathBuf,
     },
@@ -135,25 +145,70 @@ impl BuildError {
 }
 
 /// Builds the releases of all plugins that `options` asks for, and publishes them.
-pub fn run(entries: &[Entry], options: &Options, progress: &dyn Progress) -> Result<Report, BuildError> {
+pub fn run(entries: &[Entry], options: &Options, progress: Arc<dyn Progress>) -> Result<Report, BuildError> {
     // 1 plugins
     let chosen = chosen(entries, &options.only)?;
-    let publisher = Publisher::open(&options.releases, options.check, options.all)?;
+    let publisher = Arc::new(Publisher::open(&options.releases, options.check, options.all)?);
+    let built = build(&chosen, options, &publisher, &progress);
+    publisher.close();
+    built
+}
 
+fn build(
+    chosen: &[&Entry],
+    options: &Options,
+    publisher: &Arc<Publisher>,
+    progress: &Arc<dyn Progress>,
+) -> Result<Report, BuildError> {
     // 2 tags, 3 the plugin's own files, 4 compose
-    let fetched = fetch(&chosen, &options.mirrors, progress)?;
+    let fetched = Arc::new(fetch(chosen, &options.mirrors, &**progress)?);
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let plugins = side_by_side(&chosen, cores, |entry| {
-        let report = build_entry(entry, &fetched, &publisher, options.all || options.parse_php, progress)?;
+    let plugins = side_by_side(chosen, cores, |&entry| {
+        let report = build_in_time(entry, &fetched, publisher, options, progress)?;
         progress.plugin_done(&report);
         Ok(report)
     })?;
 
     // 5 publish
     let scope = (!options.only.is_empty()).then_some(&options.only);
-    let (report, index) = Report::settle(options.check, plugins, &publisher, scope);
-    publisher.publish(&index, scope)?;
+    let publication = publisher.lock(scope, options.read_timeout)?;
+    let (report, index) = Report::settle(options.check, plugins, publisher, &publication, scope);
+    publisher.publish(&publication, &index, scope)?;
     Ok(report)
+}
+
+/// Builds one plugin on a thread of its own, which is left alone where its repository does not let itself be read in time:
+/// libgit2 opens what it finds there, be it a pipe.
+fn build_in_time(
+    entry: &Entry,
+    fetched: &Arc<Fetched>,
+    publisher: &Arc<Publisher>,
+    options: &Options,
+    progress: &Arc<dyn Progress>,
+) -> Result<PluginReport, BuildError> {
+    let own = entry.clone();
+    let fetched = Arc::clone(fetched);
+    let publisher = Arc::clone(publisher);
+    let progress = Arc::clone(progress);
+    let parse_php = options.all || options.parse_php;
+    let work = move || build_entry(&own, &fetched, &*publisher, parse_php, &*progress);
+    match time_limit::within(options.read_timeout, work) {
+        Ok(report) => report,
+        Err(error) => {
+            let problem = format!("{}: {error}; --read-timeout gives it more", repository_of(entry));
+            Ok(PluginReport { state: State::Broken(vec![problem]), ..PluginReport::new(entry) })
+        }
+    }
+}
+
+/// The plugin's repository as a message names it.
+fn repository_of(entry: &Entry) -> String {
+    let source = entry.plugin.as_ref().ok().and_then(|plugin| plugin.source.as_ref());
+    match source.map(|source| &source.repository) {
+        Some(plugin::Repository::Folder(folder)) => folder.display().to_string(),
+        Some(plugin::Repository::Url(url)) => mirror::shown(url),
+        None => entry.file.display().to_string(),
+    }
 }
 
 /// The entries to build, sorted by slug; entries without one come last.

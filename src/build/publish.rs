@@ -8,6 +8,9 @@ use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use super::BuildError;
 use super::shelf::{Composed, Shelf};
@@ -21,20 +24,37 @@ use crate::regular_file;
 /// More files than this are made durable together.
 const MANY: usize = 100;
 
-/// The folder of releases, held by one build at a time.
+/// The folder of releases: looked at, staged to, and published to by one build at a time.
 pub struct Publisher {
     root: PathBuf,
     old: Index,
     /// Make every manifest again, whatever the index says.
     all: bool,
     /// The open folder; `None` where nothing is written: `--check`.
-    lock: Option<File>,
+    folder: Option<File>,
+    /// What temporary names of this build end in, so that builds can stage at the same time.
+    token: String,
     /// Digests of the manifests that wait under a temporary name, by their place.
     staged: Mutex<BTreeMap<PathBuf, Digest>>,
+    /// Nothing is staged any more; a reading that was abandoned may still want to.
+    closed: AtomicBool,
+}
+
+/// The folder while one build publishes and no other can.
+pub struct Publication {
+    old: Index,
+    _lock: Option<File>,
+}
+
+impl Publication {
+    /// The index that is published now; empty where there is none.
+    pub fn old(&self) -> &Index {
+        &self.old
+    }
 }
 
 impl Publisher {
-    /// Takes the folder over, or looks at it only.
+    /// Looks at the folder. It is held only while something is [published](Publisher::lock): reading may take long.
     pub fn open(releases: &Path, check: bool, all: bool) -> Result<Self, BuildError> {
         if !check {
             durable_file::create_folders(releases, Access::LikeFolder)
@@ -42,14 +62,47 @@ impl Publisher {
         }
         // A `releases` that is a symbolic link and is swapped meanwhile: everything goes to one side.
         let root = releases.canonicalize().unwrap_or_else(|_| releases.to_owned());
-        let lock = if check { None } else { Some(lock(&root)?) };
+        let open = || regular_file::open_folder(&root).map_err(|source| BuildError::write(&root, source));
+        let folder = if check { None } else { Some(open()?) };
         let old = Index::read(&root).map_err(BuildError::Index)?.unwrap_or_default();
-        Ok(Self { root, old, all, lock, staged: Mutex::default() })
+        let token =
+            format!("{:016x}", getrandom::u64().map_err(|error| BuildError::write(&root, io::Error::other(error)))?);
+        Ok(Self { root, old, all, folder, token, staged: Mutex::default(), closed: AtomicBool::new(false) })
     }
 
-    /// The index that is published now; empty where there is none.
-    pub fn old(&self) -> &Index {
-        &self.old
+    /// Holds the folder for publishing; waits for another build that publishes as long as `patience`.
+    ///
+    /// # Errors
+    /// Another build still publishes, or has published something else of `plugins` (`None`: of all) since this one began:
+    /// what was read is then perhaps older than what is published.
+    pub fn lock(&self, plugins: Option<&BTreeSet<Slug>>, patience: Duration) -> Result<Publication, BuildError> {
+        if self.folder.is_none() {
+            return Ok(Publication { old: self.old.clone(), _lock: None });
+        }
+        let lock = lock(&self.root, patience)?;
+        let old = Index::read(&self.root).map_err(BuildError::Index)?.unwrap_or_default();
+        let same = |slug: &Slug| old.plugins.get(slug) == self.old.plugins.get(slug);
+        match plugins.map_or(old == self.old, |plugins| plugins.iter().all(same)) {
+            true => Ok(Publication { old, _lock: Some(lock) }),
+            false => Err(BuildError::Overtaken { path: self.root.clone() }),
+        }
+    }
+
+    /// Removes what was staged and not published, and stages nothing more.
+    pub fn close(&self) {
+        let staged = self.staged();
+        self.closed.store(true, Ordering::Relaxed);
+        for place in staged.keys() {
+            let _ = fs::remove_file(self.temporary(place));
+            // Goes only where it is empty.
+            let _ = place.parent().map(fs::remove_dir);
+        }
+    }
+
+    /// `.1.2.json.<token>.new`: no version starts with a dot.
+    fn temporary(&self, place: &Path) -> PathBuf {
+        let name = place.file_name().unwrap_or_default().to_string_lossy();
+        place.with_file_name(format!(".{name}.{}.new", self.token))
     }
 
     /// Whether the manifest of this digest stands in its place.
@@ -60,8 +113,13 @@ impl Publisher {
 
     /// Renames what `index` names into place, then the index, then removes manifests of `plugins` (`None`: of all) that the
     /// index does not name.
-    pub fn publish(&self, index: &Index, plugins: Option<&BTreeSet<Slug>>) -> Result<(), BuildError> {
-        let Some(root) = &self.lock else { return Ok(()) };
+    pub fn publish(
+        &self,
+        _held: &Publication,
+        index: &Index,
+        plugins: Option<&BTreeSet<Slug>>,
+    ) -> Result<(), BuildError> {
+        let Some(root) = &self.folder else { return Ok(()) };
         let mut places = Vec::new();
         let mut folders = BTreeSet::new();
         for (slug, releases) in &index.plugins {
@@ -73,9 +131,9 @@ impl Publisher {
                 }
             }
         }
-        sync_temporary(root, &places).map_err(|source| BuildError::write(&self.root, source))?;
+        self.sync_temporary(root, &places).map_err(|source| BuildError::write(&self.root, source))?;
         for place in &places {
-            fs::rename(temporary(place), place).map_err(|source| BuildError::write(place, source))?;
+            fs::rename(self.temporary(place), place).map_err(|source| BuildError::write(place, source))?;
             self.staged().remove(place);
         }
         for folder in folders.iter().chain([&self.root]) {
@@ -96,9 +154,11 @@ impl Publisher {
         }
         let place = index_path(&self.root);
         let write = || {
-            durable_file::write_like_folder(&temporary(&place), &index.to_bytes())?;
-            regular_file::open_to_write(&temporary(&place))?.sync_all()?;
-            fs::rename(temporary(&place), &place)?;
+            // Only who holds the folder comes here.
+            let temporary = place.with_file_name(".index.json.new");
+            durable_file::write_like_folder(&temporary, &index.to_bytes())?;
+            regular_file::open_to_write(&temporary)?.sync_all()?;
+            fs::rename(temporary, &place)?;
             sync_folder(&self.root)
         };
         write().map_err(|source| BuildError::write(&place, source))
@@ -117,6 +177,19 @@ impl Publisher {
             }
         }
         Ok(())
+    }
+
+    /// Makes the temporary files of `places` durable.
+    ///
+    /// One by one, 10,000 of them take longer than all the rest of a build. Many are therefore written together with whatever
+    /// else the file system of `root` holds back. `root` was opened before the first was written, so that no failed write is
+    /// missed (syncfs(2), since Linux 5.8).
+    fn sync_temporary(&self, root: &File, places: &[PathBuf]) -> io::Result<()> {
+        #[cfg(target_os = "linux")]
+        if places.len() > MANY {
+            return Ok(rustix::fs::syncfs(root)?);
+        }
+        places.iter().try_for_each(|place| regular_file::open_to_write(&self.temporary(place))?.sync_all())
     }
 
     fn staged(&self) -> std::sync::MutexGuard<'_, BTreeMap<PathBuf, Digest>> {
@@ -142,10 +215,17 @@ impl Shelf for Publisher {
         let digest = Digest::of(&bytes);
         let place = manifest_path(&self.root, slug, &composed.version);
         let held = regular_file::read(&place, MAX_MANIFEST).is_ok_and(|held| held == bytes);
-        if self.lock.is_some() && !held {
+        if self.folder.is_some() && !held {
+            let mut staged = self.staged();
+            if self.closed.load(Ordering::Relaxed) {
+                return Ok((digest, held));
+            }
+
             // Noted first, so that whatever was begun is cleaned up.
-            self.staged().insert(place.clone(), digest);
-            let write = || durable_file::write_like_folder(&temporary(&place), &bytes);
+            staged.insert(place.clone(), digest);
+            drop(staged);
+            let temporary = self.temporary(&place);
+            let write = || durable_file::write_like_folder(&temporary, &bytes);
             let written = write().or_else(|error| match error.kind() {
                 io::ErrorKind::NotFound => {
                     durable_file::create_folders(&self.root.join(slug.as_str()), Access::LikeFolder)
@@ -159,43 +239,19 @@ impl Shelf for Publisher {
     }
 }
 
-/// What was staged and not published leaves no trace.
-impl Drop for Publisher {
-    fn drop(&mut self) {
-        for place in self.staged().keys() {
-            let _ = fs::remove_file(temporary(place));
-            // Goes only where it is empty.
-            let _ = place.parent().map(fs::remove_dir);
+fn lock(root: &Path, patience: Duration) -> Result<File, BuildError> {
+    let folder = regular_file::open_folder(root).map_err(|source| BuildError::write(root, source))?;
+    let deadline = Instant::now() + patience;
+    loop {
+        match folder.try_lock() {
+            Err(TryLockError::WouldBlock) if Instant::now() >= deadline => {
+                return Err(BuildError::Busy { path: root.to_owned() });
+            }
+            Err(TryLockError::WouldBlock) => thread::sleep(Duration::from_millis(50)),
+            // Some network file systems have no locks; a vendor builds on one machine.
+            Ok(()) | Err(TryLockError::Error(_)) => return Ok(folder),
         }
     }
-}
-
-fn lock(root: &Path) -> Result<File, BuildError> {
-    let folder = regular_file::open_folder(root).map_err(|source| BuildError::write(root, source))?;
-    match folder.try_lock() {
-        Err(TryLockError::WouldBlock) => Err(BuildError::Busy { path: root.to_owned() }),
-        // Some network file systems have no locks; a vendor builds on one machine.
-        Ok(()) | Err(TryLockError::Error(_)) => Ok(folder),
-    }
-}
-
-/// `.1.2.json.new`: no version starts with a dot.
-fn temporary(place: &Path) -> PathBuf {
-    let name = place.file_name().unwrap_or_default().to_string_lossy();
-    place.with_file_name(format!(".{name}.new"))
-}
-
-/// Makes the temporary files of `places` durable.
-///
-/// One by one, 10,000 of them take longer than all the rest of a build. Many are therefore written together with whatever
-/// else the file system of `root` holds back. `root` was opened before the first was written, so that no failed write is
-/// missed (syncfs(2), since Linux 5.8).
-fn sync_temporary(root: &File, places: &[PathBuf]) -> io::Result<()> {
-    #[cfg(target_os = "linux")]
-    if places.len() > MANY {
-        return Ok(rustix::fs::syncfs(root)?);
-    }
-    places.iter().try_for_each(|place| regular_file::open_to_write(&temporary(place))?.sync_all())
 }
 
 /// Makes the names in a folder durable.
@@ -210,7 +266,7 @@ fn prune_folder(folder: &Path, named: &BTreeSet<&str>) -> io::Result<()> {
         let name = entry.file_name();
         let name = name.to_string_lossy();
         let version = name.strip_suffix(".json").filter(|stem| stem.parse::<Version>().is_ok());
-        let left_over = name.starts_with('.') && name.ends_with(".json.new");
+        let left_over = name.starts_with('.') && name.ends_with(".new");
         if left_over || version.is_some_and(|version| !named.contains(version)) {
             fs::remove_file(entry.path())?;
         }

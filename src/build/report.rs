@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use serde_json::{Value, json};
 
 use super::outcome::{Outcome, Reason, TagOutcome};
-use super::publish::Publisher;
+use super::publish::{Publication, Publisher};
 use super::shelf::Remark;
 use super::unmatched::built_pattern;
 use crate::catalog::{Index, Release, Releases};
@@ -94,9 +94,10 @@ impl Report {
         check: bool,
         mut plugins: Vec<PluginReport>,
         publisher: &Publisher,
+        publication: &Publication,
         scope: Option<&BTreeSet<Slug>>,
     ) -> (Self, Index) {
-        let old = publisher.old();
+        let old = publication.old();
         let mut index = Index::default();
         // Releases that no tag was read for; whether their manifests still stand is looked at.
         let mut taken_over = Vec::new();

@@ -3,12 +3,15 @@
 mod incremental;
 
 use std::fs;
+use std::sync::Arc;
+use std::time::Duration;
 
 use super::fixture::{COMMITTED, FILE, Fixture, LINK, SUBMODULE, Silent, entry, header};
 use super::outcome::{Outcome, Reason, TagOutcome};
-use super::{BuildError, PluginReport, Report, State, run, summary};
+use super::{BuildError, Options, PluginReport, Progress, Report, State, run, summary};
 use crate::catalog::{Catalog, Index};
 use crate::model::plugin::{Plugin, Repository, Source};
+use crate::model::slug::Slug;
 
 /// `v1.0 built`, `latest skipped not_a_version`, …, by tag.
 fn outcomes(report: &PluginReport) -> Vec<String> {
@@ -721,7 +724,7 @@ fn only_the_named_plugins_are_built() {
     let index = Index::read(&made.releases()).unwrap().unwrap();
     assert_eq!(index.plugins["acme"].releases.len(), 1);
     assert_eq!(index.plugins["other"].releases.len(), 2);
-    let unknown = run(&entries, &made.options(false, &["acne"]), &Silent);
+    let unknown = run(&entries, &made.options(false, &["acne"]), Arc::new(Silent));
     assert!(matches!(unknown, Err(BuildError::UnknownPlugin(_))));
 }
 
@@ -749,7 +752,7 @@ fn the_index_comes_last_and_without_it_the_old_manifests_are_still_there() {
 
     made.release("1.2", "1.2");
     let plugin = Plugin { withhold: vec!["1.0".parse().unwrap()], ..made.plugin() };
-    let error = run(&[entry(plugin.clone())], &made.options(false, &[]), &Silent).unwrap_err();
+    let error = run(&[entry(plugin.clone())], &made.options(false, &[]), Arc::new(Silent)).unwrap_err();
     assert!(error.to_string().contains("index.json"), "{error}");
     assert_eq!(fs::read(made.releases().join("index.json")).unwrap(), index);
     assert!(made.releases().join("acme/1.2.json").exists(), "manifests come before the index");
@@ -768,10 +771,14 @@ fn a_manifest_that_cannot_be_staged_leaves_everything_as_it_was() {
     made.release("1.0", "1.0");
     made.build(made.plugin());
     let before = made.published();
-    fs::create_dir(made.releases().join("acme/.1.1.json.new")).unwrap();
+    // A file where a folder is needed: nothing can be written there, for root neither.
+    fs::write(made.releases().join("blocked"), "").unwrap();
     made.release("1.1", "1.1");
     made.release("1.2", "1.2");
-    assert!(run(&[entry(made.plugin())], &made.options(false, &[]), &Silent).is_err());
+    let blocked = Plugin { slug: "blocked".parse().unwrap(), ..made.plugin() };
+    let entries = [entry(made.plugin()), entry(blocked)];
+    assert!(run(&entries, &made.options(false, &[]), Arc::new(Silent)).is_err());
+    fs::remove_file(made.releases().join("blocked")).unwrap();
     assert_eq!(made.published(), before);
 }
 
@@ -809,8 +816,64 @@ fn a_second_build_in_the_same_folder_is_refused() {
     fs::create_dir(made.releases()).unwrap();
     let held = fs::File::open(made.releases()).unwrap();
     held.lock().unwrap();
-    let refused = run(&[entry(made.plugin())], &made.options(false, &[]), &Silent);
-    assert!(matches!(refused, Err(BuildError::Busy { .. })));
+    let options = Options { read_timeout: Duration::from_millis(100), ..made.options(false, &[]) };
+    let refused = run(&[entry(made.plugin())], &options, Arc::new(Silent));
+    assert!(matches!(refused, Err(BuildError::Busy { .. })), "{refused:?}");
+}
+
+/// Publishes from another build while this one reads.
+struct Overtaking<F>(F);
+
+impl<F: Fn() + Send + Sync> Progress for Overtaking<F> {
+    fn fetching(&self, _: &str) {}
+    fn tags_found(&self, _: &Slug, _: usize) {
+        self.0();
+    }
+    fn tags_done(&self, _: usize) {}
+    fn plugin_done(&self, _: &PluginReport) {}
+}
+
+#[test]
+fn a_build_that_another_one_overtook_publishes_nothing_older() {
+    let made = Fixture::new();
+    made.release("1.0", "1.0");
+    made.build(made.plugin());
+    let options = made.options(false, &[]);
+    made.release("1.1", "1.1");
+    // Its own tags are listed by then.
+    let options_of_the_other = made.options(false, &[]);
+    let plugin = made.plugin();
+    let done = std::sync::atomic::AtomicBool::new(false);
+    let overtake = move || {
+        if !done.swap(true, std::sync::atomic::Ordering::Relaxed) {
+            run(&[entry(plugin.clone())], &options_of_the_other, Arc::new(Silent)).unwrap();
+        }
+    };
+    let refused = run(&[entry(made.plugin())], &options, Arc::new(Overtaking(overtake)));
+    assert!(matches!(refused, Err(BuildError::Overtaken { .. })), "{refused:?}");
+    assert!(made.releases().join("acme/1.1.json").exists());
+    let names: Vec<_> = made.published().into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names, ["acme/1.0.json", "acme/1.1.json", "index.json"]);
+    made.build(made.plugin());
+}
+
+#[test]
+fn a_repository_that_hangs_is_told_and_holds_up_neither_its_build_nor_another() {
+    let made = Fixture::new();
+    made.release("1.0", "1.0");
+    let hanging = Fixture::new();
+    hanging.release("1.0", "1.0");
+    let pipe = hanging.git.path().join("packed-refs");
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+    let stuck = Plugin { slug: "stuck".parse().unwrap(), ..hanging.plugin() };
+    let options = Options { read_timeout: Duration::from_secs(2), ..made.options(false, &[]) };
+    let report = run(&[entry(made.plugin()), entry(stuck)], &options, Arc::new(Silent)).unwrap();
+    let State::Broken(problems) = &report.plugins[1].state else { panic!("{:?}", report.plugins[1].state) };
+    assert!(problems[0].contains("acme-repository/: not done within 2 s: something it reads"), "{problems:?}");
+    assert_eq!(outcomes(&report.plugins[0]), ["1.0 built"]);
+    assert!(made.releases().join("acme/1.0.json").exists());
+    // The thread that was left alone is still there.
+    assert_eq!(outcomes(&made.build(made.plugin())), ["1.0 unchanged"]);
 }
 
 #[test]

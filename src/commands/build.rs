@@ -2,6 +2,7 @@
 
 use std::io::IsTerminal as _;
 use std::num::NonZeroU32;
+use std::sync::Arc;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
@@ -11,6 +12,7 @@ use crate::build::{self, BuildError, Credentials, Mirrors, Options, PluginReport
 use crate::config::{self, BuildSettings, Config};
 use crate::model::slug::Slug;
 use crate::registry::{self, RegistryError, RegistryFiles, RevisionError, plugins};
+use crate::time_limit;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -51,6 +53,10 @@ pub struct Args {
     #[arg(long, env = "COUNTERSIGN_FETCH_TIMEOUT", value_name = "SECONDS", default_value = "300",
         value_parser = config::parse::<NonZeroU32>)]
     pub fetch_timeout: NonZeroU32,
+    /// Seconds that the reading of one plugin's repository may take
+    #[arg(long, env = "COUNTERSIGN_READ_TIMEOUT", value_name = "SECONDS", default_value = "300",
+        value_parser = config::parse::<NonZeroU32>)]
+    pub read_timeout: NonZeroU32,
     /// MiB that the mirror of one remote repository may take
     #[arg(long, env = "COUNTERSIGN_FETCH_LIMIT", value_name = "MIB", default_value = "4096",
         value_parser = config::parse::<NonZeroU32>)]
@@ -69,11 +75,19 @@ pub struct Args {
 /// Builds and reports.
 pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     let registry = &config.paths.registry;
-    let files = match &args.rev {
-        Some(rev) => RegistryFiles::revision(registry, rev).map_err(no_revision)?,
-        None => RegistryFiles::folder(registry),
-    };
-    let entries = plugins::load(&files)?;
+    let read_timeout = Duration::from_secs(args.read_timeout.get().into());
+    let (folder, rev) = (registry.clone(), args.rev.clone());
+    // The registry's own git repository may let itself be waited for like any other.
+    let (files, entries) = time_limit::within(read_timeout, move || {
+        let files = match &rev {
+            Some(rev) => RegistryFiles::revision(&folder, rev)?,
+            None => RegistryFiles::folder(&folder),
+        };
+        let entries = plugins::load(&files)?;
+        Ok((files, entries))
+    })
+    .map_err(|error| Failure::environment(format!("{}: {error}", registry.display())))?
+    .map_err(no_revision)?;
     let options = Options {
         releases: config.paths.releases.clone(),
         check: args.check,
@@ -88,8 +102,9 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
             allowed: config.build.with(&args.settings).allowed_git_hosts,
             credentials: Credentials::from_environment().map_err(Failure::usage)?,
         },
+        read_timeout,
     };
-    let report = build::run(&entries, &options, &*progress()).map_err(failure)?;
+    let report = build::run(&entries, &options, progress()).map_err(failure)?;
     print(&report, args.json)?;
     if args.check {
         registry::check_licenses(&files)?;
@@ -125,6 +140,7 @@ fn failure(error: BuildError) -> Failure {
             Failure::input(error).hint("restore releases/index.json, or delete it and build everything")
         }
         BuildError::Busy { .. } => Failure::environment(error).hint("wait for it to end"),
+        BuildError::Overtaken { .. } => Failure::environment(error).hint("build again"),
         BuildError::Write { .. } => Failure::environment(error),
     }
 }
@@ -138,14 +154,14 @@ fn print(report: &Report, json: bool) -> Result<Exit, Failure> {
 }
 
 /// A bar on a terminal, a line per plugin elsewhere.
-fn progress() -> Box<dyn Progress> {
+fn progress() -> Arc<dyn Progress> {
     if std::io::stderr().is_terminal() {
         let style = ProgressStyle::with_template("{spinner} {pos}/{len} tags  {elapsed}  {wide_msg}");
         let bar = ProgressBar::new(0).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
         bar.enable_steady_tick(Duration::from_millis(100));
-        Box::new(Bar(bar))
+        Arc::new(Bar(bar))
     } else {
-        Box::new(Lines)
+        Arc::new(Lines)
     }
 }
 

@@ -38,6 +38,8 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Failure::environment)?;
     let bindings = runtime.block_on(serve(args, config))?;
     bindings.close().map_err(store_failure)?;
+    // A file that does not let itself be read must not hold the end.
+    runtime.shutdown_background();
     tracing::info!("stopped");
     Ok(Exit::Done)
 }

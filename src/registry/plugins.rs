@@ -35,7 +35,7 @@ const FIELDS: &[&str] = &[
 ];
 
 /// One file in `plugins/`, and what came of it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Entry {
     /// The file, as the person would type it.
     pub file: PathBuf,

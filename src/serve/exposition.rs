@@ -147,6 +147,9 @@ fn files(write: &mut Writer<'_>, service: &Service) -> fmt::Result {
     let last = reloaded.map(|part| ([("part", part.name())], reloads.last(*part)));
     let help = "When a part was last loaded again, 0 for not since the start";
     write.gauges("countersign_last_reload_timestamp_seconds", help, last)?;
+    let looks = service.health.looks();
+    let looked = looks.iter().map(|(part, time)| ([("part", part.name())], *time));
+    write.gauges("countersign_last_look_timestamp_seconds", "When a part's files were last looked at", looked)?;
     if let Some(tls) = &service.tls {
         let help = "When the TLS certificate in force ends";
         write.gauge("countersign_tls_certificate_expiry_timestamp_seconds", help, tls.expires().timestamp())?;

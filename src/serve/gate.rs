@@ -1,6 +1,6 @@
 //! The gate: the one door to statements and manifests. Who may have what is decided here, and nowhere else.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::{ArcSwap, Guard};
 use bytes::Bytes;
@@ -33,6 +33,8 @@ pub struct Snapshot {
 /// What decides: the snapshot in force and the store of bindings.
 pub struct Gate {
     snapshot: ArcSwap<Snapshot>,
+    /// Held by who puts a part in force: each part has a thread of its own.
+    changing: Mutex<()>,
     bindings: Arc<dyn Bindings>,
     local_hosts: LocalHosts,
 }
@@ -62,7 +64,7 @@ pub struct Finding {
 impl Gate {
     /// A gate that judges by `snapshot` and binds in `bindings`.
     pub fn new(snapshot: Snapshot, bindings: Arc<dyn Bindings>, local_hosts: LocalHosts) -> Self {
-        Self { snapshot: ArcSwap::from_pointee(snapshot), bindings, local_hosts }
+        Self { snapshot: ArcSwap::from_pointee(snapshot), changing: Mutex::default(), bindings, local_hosts }
     }
 
     /// The snapshot in force.
@@ -75,9 +77,14 @@ impl Gate {
         self.snapshot.load()
     }
 
-    /// Puts another snapshot in force; requests under way finish with the one they took.
-    pub fn replace(&self, snapshot: Snapshot) {
-        self.snapshot.store(Arc::new(snapshot));
+    /// Puts another snapshot in force, and gives the one before; requests under way finish with the one they took.
+    pub fn change(&self, change: impl FnOnce(&mut Snapshot)) -> Arc<Snapshot> {
+        let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = self.snapshot();
+        let mut next = Snapshot::clone(&before);
+        change(&mut next);
+        self.snapshot.store(Arc::new(next));
+        before
     }
 
     /// Prefetches where the look-ups of a license begin.

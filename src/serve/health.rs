@@ -2,12 +2,13 @@
 
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::{Serialize, Serializer};
 use warp::http::StatusCode;
 
-use super::label::labels;
+use super::label::{Label as _, labels};
 use super::response::{ContentType, JSON, Response};
 
 labels! {
@@ -49,6 +50,20 @@ struct Condition {
     /// What that folder looked like when what is in force was read.
     #[serde(skip_serializing_if = "Option::is_none")]
     in_force: Option<String>,
+    /// When its files were last looked at; the store has none that are.
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "seconds_of_look")]
+    looked: Option<Look>,
+}
+
+/// A look at a part's files, by the clock for people and by one that does not jump.
+#[derive(Clone, Copy, Debug)]
+struct Look {
+    time: DateTime<Utc>,
+    at: Instant,
+}
+
+fn seconds_of_look<S: Serializer>(look: &Option<Look>, serializer: S) -> Result<S::Ok, S::Error> {
+    look.map(|look| look.time).unwrap_or_default().to_rfc3339_opts(SecondsFormat::Secs, true).serialize(serializer)
 }
 
 fn seconds<S: Serializer>(time: &DateTime<Utc>, serializer: S) -> Result<S::Ok, S::Error> {
@@ -66,6 +81,16 @@ struct Parts {
 }
 
 impl Parts {
+    fn of(&mut self, part: Part) -> Option<&mut Condition> {
+        match part {
+            Part::Registry => Some(&mut self.registry),
+            Part::Catalog => Some(&mut self.catalog),
+            Part::Key => Some(&mut self.key),
+            Part::Store => Some(&mut self.store),
+            Part::Tls => self.tls.as_mut(),
+        }
+    }
+
     fn all(&self) -> impl Iterator<Item = (Part, &Condition)> {
         let Self { catalog, key, registry, store, tls } = self;
         let parts = [(Part::Catalog, catalog), (Part::Key, key), (Part::Registry, registry), (Part::Store, store)];
@@ -81,30 +106,56 @@ struct Readiness<'a> {
 
 /// The condition of every part.
 #[derive(Debug)]
-pub struct Health(Mutex<Parts>);
+pub struct Health {
+    parts: Mutex<Parts>,
+    /// A part that was not looked at for so long stands still.
+    patience: Duration,
+}
 
 impl Health {
-    /// Everything is well as of `now`; TLS is a part where it is spoken.
-    pub fn new(tls: bool, now: DateTime<Utc>) -> Self {
-        let well = || Condition { state: State::Ok, since: now, detail: None, files: None, in_force: None };
+    /// Everything is well as of `now`; TLS is a part where it is spoken. A part that was not looked at for `patience` fails.
+    pub fn new(tls: bool, now: DateTime<Utc>, patience: Duration) -> Self {
+        let looked = Some(Look { time: now, at: Instant::now() });
+        let well = || Condition { state: State::Ok, since: now, detail: None, files: None, in_force: None, looked };
         let tls = tls.then(well);
-        Self(Mutex::new(Parts { catalog: well(), key: well(), registry: well(), store: well(), tls }))
+        let store = Condition { looked: None, ..well() };
+        Self { parts: Mutex::new(Parts { catalog: well(), key: well(), registry: well(), store, tls }), patience }
+    }
+
+    /// Notes that a part's files were looked at.
+    pub fn looked(&self, part: Part, now: DateTime<Utc>) {
+        let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(condition) = parts.of(part) {
+            condition.looked = Some(Look { time: now, at: Instant::now() });
+        }
+    }
+
+    /// When each part's files were last looked at, in seconds since 1970.
+    pub fn looks(&self) -> Vec<(Part, i64)> {
+        let parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
+        parts.all().filter_map(|(part, condition)| Some((part, condition.looked?.time.timestamp()))).collect()
+    }
+
+    /// The parts as they are now: one that nobody looks at any more fails, whatever it was when it was looked at.
+    fn now(&self) -> Parts {
+        let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        for part in Part::ALL {
+            let Some(condition) = parts.of(*part) else { continue };
+            if let Some(look) = condition.looked.filter(|look| look.at.elapsed() > self.patience) {
+                condition.state = State::Failing;
+                condition.since = look.time;
+                condition.detail =
+                    Some("its files do not let themselves be looked at: is their disk still there?".to_owned());
+            }
+        }
+        parts
     }
 
     /// Notes that a part is in `state`, `since` when; a part that stays in its state keeps its time. Returns whether
     /// anything is new.
     pub fn note(&self, part: Part, state: State, detail: Option<String>, since: DateTime<Utc>) -> bool {
-        let mut parts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let condition = match part {
-            Part::Registry => &mut parts.registry,
-            Part::Catalog => &mut parts.catalog,
-            Part::Key => &mut parts.key,
-            Part::Store => &mut parts.store,
-            Part::Tls => match &mut parts.tls {
-                Some(tls) => tls,
-                None => return false,
-            },
-        };
+        let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(condition) = parts.of(part) else { return false };
         let news = condition.state != state || condition.detail != detail;
         if news {
             let since = if condition.state == state { condition.since } else { since };
@@ -115,20 +166,19 @@ impl Health {
 
     /// Notes from which files the registry in force was read; a command can wait for its change.
     pub(super) fn note_registry(&self, folder: PathBuf, in_force: Option<String>) {
-        let mut parts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
         parts.registry.files = Some(folder);
         parts.registry.in_force = in_force;
     }
 
     /// The state of every part.
     pub fn states(&self) -> Vec<(Part, State)> {
-        let parts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        parts.all().map(|(part, condition)| (part, condition.state)).collect()
+        self.now().all().map(|(part, condition)| (part, condition.state)).collect()
     }
 
     /// The answer of `/readyz`: 200 while every part does its work, be it with its last good state, else 503.
     pub fn readiness(&self) -> Response {
-        let parts = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let parts = self.now();
         let ready = parts.all().all(|(_, condition)| condition.state != State::Failing);
         // Strings and a bool: nothing in it can fail to serialize.
         let body = serde_json::to_vec_pretty(&Readiness { ready, parts: &parts }).unwrap_or_default();
@@ -140,4 +190,22 @@ impl Health {
 /// The answer of `/healthz`.
 pub fn liveness() -> Response {
     ContentType("text/plain; charset=utf-8").answer("alive\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_that_nobody_looks_at_any_more_fails_until_somebody_does() {
+        let health = Health::new(true, Utc::now(), Duration::ZERO);
+        assert_eq!(health.readiness().status, StatusCode::SERVICE_UNAVAILABLE);
+        let failing: Vec<_> = health.states().into_iter().filter(|(_, state)| *state == State::Failing).collect();
+        let parts = [Part::Catalog, Part::Key, Part::Registry, Part::Tls];
+        assert_eq!(failing, parts.map(|part| (part, State::Failing)), "the store has no files that are looked at");
+        let health = Health::new(true, Utc::now(), Duration::from_secs(3_600));
+        assert_eq!(health.readiness().status, StatusCode::OK);
+        health.looked(Part::Catalog, DateTime::from_timestamp(7, 0).unwrap());
+        assert!(health.looks().contains(&(Part::Catalog, 7)));
+    }
 }

@@ -70,7 +70,7 @@ use self::loading::Loaded;
 use self::metrics::Metrics;
 use self::pace::Patience;
 use self::part_files::Reloads;
-use self::reload::Reloader;
+use self::reload::{Reloader, stands_still_after};
 use self::signer::Signer;
 use self::tls::{Tls, TlsAcceptor};
 use crate::config::{LocalHosts, ServeConfig};
@@ -144,7 +144,7 @@ impl Server {
             key_id = snapshot.key.public().key_id(),
             "loaded"
         );
-        let health = Health::new(tls.is_some(), Utc::now());
+        let health = Health::new(tls.is_some(), Utc::now(), stands_still_after(config.poll));
         files.iter().for_each(|file| file.tell(&health));
         let acceptor = tls.as_ref().map(Tls::acceptor).transpose().map_err(io::Error::other)?;
         if let Some(fault) = fault {

@@ -115,6 +115,11 @@ impl PartFiles {
         Self { failed: true, loaded: false, ..self }
     }
 
+    /// What they make up.
+    pub(super) fn part(&self) -> Part {
+        self.part
+    }
+
     /// Where they are.
     pub(super) fn paths(&self) -> &[PathBuf] {
         &self.paths
@@ -183,36 +188,41 @@ impl PartFiles {
 
     fn load(&self, service: &Service) -> Result<(), LoadError> {
         let Some(path) = self.paths.first() else { return Ok(()) };
-        let held = service.gate.snapshot();
-        let mut next = Snapshot::clone(&held);
         let mut new_buckets = None;
-        match self.part {
+        // Loaded first, which may take long; no other part waits for that.
+        let held = match self.part {
             Part::Registry => {
-                next.registry = Arc::new(Registry::load_without_notes(path)?);
-                let licenses = held.registry.license_count();
-                let dropped = next.registry.dropped_since(&held.registry);
+                let registry = Arc::new(Registry::load_without_notes(path)?);
+                let held = Arc::clone(&service.gate.snapshot().registry);
+                let licenses = held.license_count();
+                let dropped = registry.dropped_since(&held);
                 drop_guard::check(dropped, licenses)?;
-                let now = next.registry.license_count();
+                let now = registry.license_count();
                 new_buckets = (dropped > 0 || now != licenses).then(|| service.limits.new_buckets(now));
+                let before = service.gate.change(|next| next.registry = Arc::clone(&registry));
+                service.drop_guard.accept(&registry);
+                before
             }
             Part::Catalog => {
                 let mut stints = Stints::begin();
                 match Catalog::load_pausing(path, || stints.pause()) {
                     // Still nothing published.
-                    Err(CatalogError::NoIndex { .. }) if held.catalog.releases() == 0 => {}
-                    loaded => next.catalog = Arc::new(loaded?),
+                    Err(CatalogError::NoIndex { .. }) if service.gate.snapshot().catalog.releases() == 0 => {
+                        return Ok(());
+                    }
+                    loaded => {
+                        let catalog = Arc::new(loaded?);
+                        service.gate.change(|next| next.catalog = catalog)
+                    }
                 }
             }
-            Part::Key => next.key = Arc::new(SigningKey::load(path)?),
+            Part::Key => {
+                let key = Arc::new(SigningKey::load(path)?);
+                service.gate.change(|next| next.key = key)
+            }
             Part::Tls => return service.tls.as_ref().map_or(Ok(()), |tls| Ok(tls.reload()?)),
-            Part::Store => {}
-        }
-        // This thread is the only one that replaces the snapshot.
-        let registry = Arc::clone(&next.registry);
-        service.gate.replace(next);
-        if self.part == Part::Registry {
-            service.drop_guard.accept(&registry);
-        }
+            Part::Store => return Ok(()),
+        };
         if let Some(buckets) = new_buckets {
             service.limits.renumber(buckets);
         }

@@ -1,12 +1,15 @@
 //! Reload: notices what changed on disk and has it loaded beside what is in force; `part_files` swaps it in.
 //!
-//! One thread of its own. notify wakes it, SIGHUP wakes it, and a slow poll wakes it where notify sees nothing.
+//! A thread for each part, so that files which do not let themselves be read (a network file system that does not answer) hold up
+//! no other part. notify wakes it, SIGHUP wakes it, and a slow poll wakes it where notify sees nothing.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 use std::{io, thread};
+
+use chrono::Utc;
 
 use super::Service;
 use super::part_files::PartFiles;
@@ -22,17 +25,43 @@ const IMPATIENCE: Duration = Duration::from_millis(1_000);
 /// Wakes that may wait: whatever changed meanwhile, one look finds it.
 const PENDING: usize = 1;
 
-/// Wakes the thread, which ends with the service it reloads.
+/// Several of the poll's intervals: a part that was not looked at for so long stands still.
+const INTERVALS: u32 = 4;
+
+/// However short an interval is, loading a large registry takes some seconds.
+const LOADING: Duration = Duration::from_secs(10);
+
+/// How long after its last look a part stands still.
+pub fn stands_still_after(poll: Duration) -> Duration {
+    (poll * INTERVALS).max(LOADING)
+}
+
+/// Wakes the threads, which end with the service they reload.
 #[derive(Clone, Debug)]
-pub struct Reloader {
+pub struct Reloader(Vec<Wake>);
+
+impl Reloader {
+    /// Starts the threads that keep `service` in step with the files it was loaded from.
+    pub fn start(service: &Arc<Service>, files: Vec<PartFiles>, poll: Duration) -> io::Result<Self> {
+        files.into_iter().map(|files| Wake::start(service, files, poll)).collect::<io::Result<_>>().map(Self)
+    }
+
+    /// Looks at the files now, changed or not, and logs what is wrong with them once more. Does not wait for that.
+    pub fn force(&self) {
+        self.0.iter().for_each(Wake::force);
+    }
+}
+
+/// Wakes the thread of one part.
+#[derive(Clone, Debug)]
+struct Wake {
     wake: SyncSender<()>,
     /// Whether somebody insists; the thread takes it back when it looks.
     forced: Arc<AtomicBool>,
 }
 
-impl Reloader {
-    /// Starts the thread that keeps `service` in step with the files it was loaded from.
-    pub fn start(service: &Arc<Service>, files: Vec<PartFiles>, poll: Duration) -> io::Result<Self> {
+impl Wake {
+    fn start(service: &Arc<Service>, file: PartFiles, poll: Duration) -> io::Result<Self> {
         let (wake, woken) = sync_channel(PENDING);
         let reloader = Self { wake, forced: Arc::default() };
         let (service, changed) = (Arc::downgrade(service), reloader.clone());
@@ -40,16 +69,14 @@ impl Reloader {
         let work = move || {
             // First, so that the thread that watches stands back, too: a build's 20,000 files are many changes.
             stand_back();
-            let paths = files.iter().flat_map(|file| file.paths().to_vec()).collect();
-            let watch = Watch::new(paths, move || changed.wake());
-            Worker { service, files, watch, poll, woken, forced }.run();
+            let watch = Watch::new(file.paths().to_vec(), move || changed.wake());
+            Worker { service, file, watch, poll, woken, forced }.run();
         };
         thread::Builder::new().name("reload".to_owned()).spawn(work)?;
         Ok(reloader)
     }
 
-    /// Looks at the files now, changed or not, and logs what is wrong with them once more. Does not wait for that.
-    pub fn force(&self) {
+    fn force(&self) {
         self.forced.store(true, Ordering::Relaxed);
         self.wake();
     }
@@ -62,7 +89,7 @@ impl Reloader {
 
 struct Worker {
     service: Weak<Service>,
-    files: Vec<PartFiles>,
+    file: PartFiles,
     watch: Watch,
     poll: Duration,
     woken: Receiver<()>,
@@ -75,7 +102,7 @@ impl Worker {
         let (mut wait, mut again) = (QUIET, false);
         loop {
             // Each time anew: a folder may be another one now.
-            self.watch.resume(self.files.iter().flat_map(PartFiles::folders));
+            self.watch.resume(self.file.folders());
             match self.woken.recv_timeout(wait) {
                 Ok(()) => self.settle(),
                 Err(RecvTimeoutError::Timeout) => {}
@@ -86,17 +113,15 @@ impl Worker {
             // What failed is not tried once more only because it was read.
             let retry = !again;
             again = false;
-            for file in &mut self.files {
-                file.look();
-                if forced || file.is_due(retry) {
-                    // Nothing is noticed while files are read, so they are looked at once more.
-                    self.watch.pause();
-                    again = true;
-                    file.refresh(&service, forced);
-                }
+            self.file.look();
+            if forced || self.file.is_due(retry) {
+                // Nothing is noticed while files are read, so they are looked at once more.
+                self.watch.pause();
+                again = true;
+                self.file.refresh(&service, forced);
             }
-            let at_rest = self.files.iter().all(PartFiles::at_rest);
-            wait = if again || !at_rest { QUIET } else { self.poll };
+            service.health.looked(self.file.part(), Utc::now());
+            wait = if again || !self.file.at_rest() { QUIET } else { self.poll };
         }
     }
 
@@ -119,15 +144,17 @@ impl Worker {
 
 #[cfg(test)]
 mod tests {
+    use super::super::health::Part;
     use super::*;
 
     #[test]
     fn who_insists_often_while_nobody_looks_never_waits_and_is_heard_once() {
         let (wake, woken) = sync_channel(PENDING);
-        let reloader = Reloader { wake, forced: Arc::default() };
+        let reloader = Wake { wake, forced: Arc::default() };
         let forced = Arc::clone(&reloader.forced);
         let watch = Watch::new(vec![], || ());
-        let worker = Worker { service: Weak::new(), files: vec![], watch, poll: QUIET, woken, forced };
+        let file = PartFiles::new(Part::Catalog, &[]);
+        let worker = Worker { service: Weak::new(), file, watch, poll: QUIET, woken, forced };
         for _ in 0..100 {
             reloader.force();
         }

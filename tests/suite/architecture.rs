@@ -5,7 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// What each module may import of ours. Whatever is not listed may import nothing of ours.
-const ARROWS: [(&str, &[&str]); 13] = [
+const ARROWS: [(&str, &[&str]); 14] = [
+    ("time_limit", &[]),
     ("model", &[]),
     ("durable_file", &["regular_file"]),
     ("regular_file", &[]),
@@ -14,7 +15,7 @@ const ARROWS: [(&str, &[&str]); 13] = [
     ("catalog", &["model", "counting", "regular_file"]),
     ("store", &["model", "durable_file", "regular_file", "counting"]),
     ("config", &["model", "regular_file"]),
-    ("build", &["registry", "catalog", "model", "durable_file", "regular_file"]),
+    ("build", &["registry", "catalog", "model", "durable_file", "regular_file", "time_limit"]),
     ("serve", &["registry", "catalog", "store", "config", "model", "counting", "regular_file"]),
     ("preview", &["build", "registry", "catalog", "model", "regular_file"]),
     (
@@ -30,6 +31,7 @@ const ARROWS: [(&str, &[&str]); 13] = [
             "model",
             "durable_file",
             "regular_file",
+            "time_limit",
         ],
     ),
     ("cli", &["commands", "config", "model"]),

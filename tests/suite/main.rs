@@ -16,6 +16,7 @@ mod keys;
 mod ledger;
 mod linear;
 mod metrics;
+mod odd_files;
 mod operating;
 mod packaging;
 mod php;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 
 use git2::Oid;
 use proptest::prelude::*;
@@ -223,7 +224,7 @@ impl World {
     fn build_from_nothing(&self) -> (Report, Vec<(String, String)>) {
         let folder = tempfile::tempdir().unwrap();
         let options = Options { releases: folder.path().to_owned(), ..self.made.options(false, &[]) };
-        let report = run(&[entry(self.plugin.clone())], &options, &Silent).unwrap();
+        let report = run(&[entry(self.plugin.clone())], &options, Arc::new(Silent)).unwrap();
         (report, super::super::fixture::files(folder.path()))
     }
 }
@@ -277,7 +278,7 @@ fn a_tag_that_did_not_change_is_not_read_again() {
     assert_eq!(made.published(), published);
 
     let all = Options { all: true, ..made.options(true, &[]) };
-    let report = run(&[entry(made.plugin())], &all, &Silent).unwrap();
+    let report = run(&[entry(made.plugin())], &all, Arc::new(Silent)).unwrap();
     assert_eq!(report.counts().failed, 4, "--all trusts nothing");
 }
 
@@ -298,7 +299,7 @@ fn a_forged_index_is_found_out_and_mended_by_a_build_of_everything() {
 
     let build = |check| {
         let options = Options { all: true, ..made.options(check, &[]) };
-        run(&[entry(made.plugin())], &options, &Silent).unwrap()
+        run(&[entry(made.plugin())], &options, Arc::new(Silent)).unwrap()
     };
     let report = build(true);
     assert!(report.differs());

@@ -18,6 +18,12 @@ pub fn clock() -> &'static Path {
     &LIBRARY.1
 }
 
+/// Does not return from opening a certain file while another one exists.
+pub fn hang() -> &'static Path {
+    static LIBRARY: LazyLock<(TempDir, PathBuf)> = LazyLock::new(|| compiled("hang"));
+    &LIBRARY.1
+}
+
 fn compiled(name: &str) -> (TempDir, PathBuf) {
     let folder = TempDir::new().unwrap();
     let library = folder.path().join(format!("{name}.so"));
