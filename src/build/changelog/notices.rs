@@ -11,10 +11,21 @@ use super::is_version_heading;
 /// stays.
 pub fn without_notices(markdown: &str) -> Cow<'_, str> {
     let mut kept: Cow<'_, str> = markdown.into();
+    // Reading every line as a heading costs as much as all the rest of a readme, and most changelogs have no notices.
+    if !names_notices(markdown) {
+        return kept;
+    }
     while let Some((start, end)) = section(&kept) {
         kept = format!("{}{}", &kept[..start], &kept[end..]).into();
     }
     kept
+}
+
+fn names_notices(markdown: &str) -> bool {
+    const NAME: &[u8] = b"upgrade notice";
+    let bytes = markdown.as_bytes();
+    let mut starts = memchr::memchr2_iter(b'u', b'U', bytes);
+    starts.any(|at| bytes[at..].get(..NAME.len()).is_some_and(|name| name.eq_ignore_ascii_case(NAME)))
 }
 
 /// Where the first section of notices starts and ends.
