@@ -1020,6 +1020,8 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			}
 			$expected = preg_match( '/\nContent-Length:[ \t]*(\d{1,15})[ \t\r]*(\n|$)/i', $head, $found ) ? (int) $found[1] : null;
 
+			// The body may come later than the headers do.
+			$block    = '' === $block && 0 !== $expected ? $this->read( $socket ) : $block;
 			$file     = '' === $filename ? null : fopen( $filename, 'wb' );
 			$body     = '';
 			$received = 0;

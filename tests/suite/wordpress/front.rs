@@ -67,13 +67,20 @@ struct Shared {
     answer: Answer,
     files: BTreeMap<String, Response>,
     asked: Vec<Asked>,
+    in_pieces: bool,
 }
 
 impl Front {
     pub fn new() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let shared = Shared { server: None, answer: Answer::Forward, files: BTreeMap::new(), asked: Vec::new() };
+        let shared = Shared {
+            server: None,
+            answer: Answer::Forward,
+            files: BTreeMap::new(),
+            asked: Vec::new(),
+            in_pieces: false,
+        };
         let front = Self { address, shared: Arc::new(Mutex::new(shared)) };
         let serving = front.clone();
         thread::spawn(move || {
@@ -97,6 +104,11 @@ impl Front {
 
     pub fn answer_with(&self, answer: Answer) {
         self.shared.lock().unwrap().answer = answer;
+    }
+
+    /// Sends the headers of each answer, then half of its body, then the rest, as servers do that read from a disk.
+    pub fn answer_in_pieces(&self) {
+        self.shared.lock().unwrap().in_pieces = true;
     }
 
     /// Serves bytes, or a redirect, under a path.
@@ -123,6 +135,17 @@ impl Front {
             self.ask_server(&asked)
         };
         match response {
+            Some(response) if self.shared.lock().unwrap().in_pieces => {
+                let bytes = written(&response);
+                let body = bytes.len() - response.body.len();
+                let half = body + response.body.len() / 2;
+                stream.get_mut().set_nodelay(true)?;
+                for piece in [&bytes[..body], &bytes[body..half], &bytes[half..]] {
+                    stream.get_mut().write_all(piece)?;
+                    thread::sleep(Duration::from_millis(50));
+                }
+                Ok(())
+            }
             Some(response) => stream.get_mut().write_all(&written(&response)),
             None => Ok(()),
         }

@@ -65,3 +65,21 @@ fn with_curl_neither_a_bomb_nor_a_drip_harms_a_page() {
     let vendor = Vendor::new(&[table]);
     endure(Site::new(Core::Npm, HOST, &vendor.front), &vendor, &license.key);
 }
+
+#[test]
+fn without_curl_a_body_that_comes_after_its_headers_is_read() {
+    for core in [Core::Debian, Core::Newest] {
+        let (license, table) = licensed();
+        let vendor = Vendor::new(&[table]);
+        let mut site = Site::without_curl(core, HOST, &vendor.front);
+        site.install("acme-forms", &vendor.archive("1.0.0"));
+        vendor.front.answer_in_pieces();
+        assert_eq!(site.press("acme-forms", "activate", &license.key).notices(), [ACTIVE]);
+        vendor.release("1.1.0", |text| text);
+        site.check_again();
+        let answer = site.update_now();
+        assert_eq!(answer["success"], true, "{answer}");
+        assert!(site.row().0.contains("Version 1.1.0"));
+        assert_eq!(site.complaints(), [""; 0]);
+    }
+}
