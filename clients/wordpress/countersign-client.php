@@ -727,9 +727,14 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			if ( \WP_Upgrader::create_lock( $name, MINUTE_IN_SECONDS ) ) {
 				return true;
 			}
+			// WordPress takes a lock past its cache and reads its age from there: what a lasting cache has kept, above all that
+			// there is no lock, would keep one that a dead process left for ever.
+			foreach ( [ 'notoptions', $name . '.lock' ] as $cached ) {
+				wp_cache_delete( $cached, 'options' );
+			}
 			// One that a clock far ahead left would hold until time has caught up.
-			return (int) get_option( $name . '.lock' ) > time() + MINUTE_IN_SECONDS
-				&& $this->unlock() && \WP_Upgrader::create_lock( $name, MINUTE_IN_SECONDS );
+			(int) get_option( $name . '.lock' ) > time() + MINUTE_IN_SECONDS && $this->unlock();
+			return \WP_Upgrader::create_lock( $name, MINUTE_IN_SECONDS );
 		}
 
 		private function unlock(): bool {
@@ -861,7 +866,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 
 		/** Reads Retry-After (RFC 9110 section 10.2.3), seconds or a date; a day at most, so that no proxy silences a site. */
 		private static function seconds( string $retry_after ): int {
-			$seconds = ctype_digit( $retry_after ) ? (int) $retry_after : (int) strtotime( $retry_after ) - time();
+			$seconds = preg_match( '/^\d+$/D', $retry_after ) ? (int) $retry_after : (int) strtotime( $retry_after ) - time();
 			return max( 0, min( DAY_IN_SECONDS, $seconds ) );
 		}
 	}
@@ -894,7 +899,8 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		}
 
 		/**
-		 * WordPress' own transport for a PHP without cURL bounds each read, and neither the whole nor the headers.
+		 * WordPress' own transport for a PHP without cURL bounds each read, and neither the whole nor the headers. No request
+		 * follows a redirect, whichever transport makes it.
 		 *
 		 * @param string               $url
 		 * @param mixed                $headers
@@ -907,6 +913,8 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			if ( ! $has_curl && empty( $options['proxy'] ) ) {
 				$options['transport'] = new Sockets();
 			}
+			// SECURITY: another plugin's filter of all requests may have turned this on, and the key would be sent along.
+			$options['follow_redirects'] = false;
 		}
 
 		/**
@@ -1290,6 +1298,9 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		 * @throws Not_Genuine Where it is not to be believed.
 		 */
 		public static function verify( string $body, array $public_keys, array $expected, string $last_issued_at ): array {
+			if ( ! function_exists( 'openssl_verify' ) ) {
+				throw new Not_Genuine( 'PHP has no OpenSSL here, so nothing can be verified' );
+			}
 			// A quote within a text is escaped, so this is nowhere but at a member of that name.
 			if ( ! preg_match( '/^(.*?)"signature":"([^"]*)",(.*)$/Ds', $body, $parts ) ) {
 				throw new Not_Genuine( 'no signature' );
@@ -1328,7 +1339,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		/** @param string[] $public_keys */
 		private static function is_signed( string $signed, string $signature, array $public_keys ): bool {
 			foreach ( $public_keys as $pem ) {
-				$key = function_exists( 'openssl_verify' ) ? openssl_pkey_get_public( $pem ) : false;
+				$key = openssl_pkey_get_public( $pem );
 				// SECURITY: openssl_verify says 1 for yes, 0 for no, -1 or false for an error; only 1 is a yes.
 				if ( $key && 1 === openssl_verify( $signed, $signature, $key, OPENSSL_ALGO_SHA256 ) ) {
 					return true;
@@ -1826,7 +1837,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 				return $this->known( $version ) ?? [];
 			}
 			// What was said to who asked for any version, in the details window, is kept beside what the update needs.
-			$known = '' === $version ? ( get_site_transient( $name ) ?: [] ) : [];
+			$known = '' === $version ? $this->kept() : [];
 			set_site_transient( $name, [ $version => $answer->manifest ] + $known, DAY_IN_SECONDS );
 			return $answer->manifest;
 		}
@@ -1838,13 +1849,19 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		 */
 		private function known( string $version ): ?array {
 			$memory = $this->license->memory();
-			$known  = self::may_ask( $memory ) ? get_site_transient( $this->config->name() ) : [];
+			$known  = self::may_ask( $memory ) ? $this->kept()[ $version ] ?? null : null;
 			// SECURITY: what an active license was told is no longer for an expired one.
-			if ( isset( $known[ $version ]['version'] ) && 'expired' === $memory->condition() ) {
-				$known[ $version ] = array_intersect_key( $known[ $version ], [ 'version' => 0, 'security' => 0 ] );
+			if ( is_array( $known ) && 'expired' === $memory->condition() ) {
+				$known = array_intersect_key( $known, [ 'version' => 0, 'security' => 0 ] );
 			}
 			// Another version of this file may have kept it.
-			return isset( $known[ $version ] ) ? Manifest::read( $known[ $version ], $this->config->slug ) : null;
+			return Manifest::read( $known, $this->config->slug );
+		}
+
+		/** @return array<string, mixed> What is kept of manifests, by the version that was asked for; another plugin may have written it. */
+		private function kept(): array {
+			$kept = get_site_transient( $this->config->name() );
+			return is_array( $kept ) ? $kept : [];
 		}
 
 		/** An expired license is told of versions, and no more. */

@@ -4,6 +4,7 @@
 mod browser;
 mod faults;
 mod front;
+mod hosting;
 mod licenses;
 mod manifests;
 mod neighbours;

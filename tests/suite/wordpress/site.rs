@@ -51,20 +51,25 @@ pub struct Site {
 impl Site {
     /// A site at `http://<host>` whose outside world is `front`.
     pub fn new(core: Core, host: &str, front: &Front) -> Self {
-        Self::start(core, host, front, false, true)
+        Self::start(core, host, front, false, "")
     }
 
     /// A site whose PHP has no cURL.
     pub fn without_curl(core: Core, host: &str, front: &Front) -> Self {
-        Self::start(core, host, front, false, false)
+        Self::without(core, host, front, "curl_init,curl_exec")
+    }
+
+    /// A site whose PHP lacks these functions, separated by commas.
+    pub fn without(core: Core, host: &str, front: &Front, functions: &str) -> Self {
+        Self::start(core, host, front, false, functions)
     }
 
     /// A network of sites.
     pub fn network(core: Core, host: &str, front: &Front) -> Self {
-        Self::start(core, host, front, true, true)
+        Self::start(core, host, front, true, "")
     }
 
-    fn start(core: Core, host: &str, front: &Front, network: bool, curl: bool) -> Self {
+    fn start(core: Core, host: &str, front: &Front, network: bool, disabled: &str) -> Self {
         let folder = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         let outside = front.url();
         lay_out(core, folder.path());
@@ -85,7 +90,7 @@ impl Site {
         let clock = folder.path().join("clock");
         fs::write(&clock, "+0").unwrap();
         let mut php = Command::new("php");
-        php.args((!curl).then_some("-ddisable_functions=curl_init,curl_exec"));
+        php.arg(format!("-ddisable_functions={disabled}"));
         php.args(["-S", "127.0.0.1:0", "-t"]).arg(folder.path().join("core"));
         // The clock is a file that can be changed while PHP runs; time-outs and file times stay real.
         php.env("LD_PRELOAD", libfaketime()).env("FAKETIME_TIMESTAMP_FILE", &clock).env("FAKETIME_NO_CACHE", "1");

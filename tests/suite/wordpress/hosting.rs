@@ -1,0 +1,107 @@
+//! Odd hosting and careless neighbours: what PHP lacks, what other plugins filter or overwrite, and what a cache has kept.
+
+use super::front::{Answer, response};
+use super::site::{CORES, Core, Site};
+use super::updates::licensed_site;
+use super::vendor::Vendor;
+use super::{ACTIVE, HOST, licensed};
+
+const NO_ANSWER: &str =
+    "The license server gave no answer that can be trusted. Nothing was lost; please try again later.";
+
+impl Site {
+    /// Puts a plugin beside the others, which WordPress loads before them.
+    fn neighbour(&self, code: &str) {
+        std::fs::write(self.file("wp-content/mu-plugins/neighbour.php"), format!("<?php {code}")).unwrap();
+    }
+}
+
+#[test]
+fn a_php_without_openssl_is_named_as_the_reason() {
+    let (license, table) = licensed();
+    let vendor = Vendor::new(&[table]);
+    let mut site = Site::without(Core::Newest, HOST, &vendor.front, "openssl_verify,openssl_pkey_get_public");
+    site.install("acme-forms", &vendor.archive("1.0.0"));
+    let page = site.press("acme-forms", "activate", &license.key);
+    assert_eq!(page.notices(), [NO_ANSWER]);
+    assert!(
+        page.text().contains("Last attempt PHP has no OpenSSL here, so nothing can be verified"),
+        "{}",
+        page.text()
+    );
+}
+
+#[test]
+fn a_php_without_ctype_reads_when_to_come_back() {
+    let (license, table) = licensed();
+    let vendor = Vendor::new(&[table]);
+    let mut site = Site::without(Core::Debian, HOST, &vendor.front, "ctype_digit");
+    site.install("acme-forms", &vendor.archive("1.0.0"));
+    assert_eq!(site.press("acme-forms", "activate", &license.key).notices(), [ACTIVE]);
+    vendor.front.answer_with(Answer::Fixed(response(429, &[("Retry-After", "7200")], "")));
+    let page = site.press("acme-forms", "check", "");
+    assert_eq!((page.status, page.notices()), (200, vec![NO_ANSWER.to_owned()]));
+    let later = "The license server asked to wait a little. Please try again later.";
+    assert_eq!(site.press("acme-forms", "check", "").notices(), [later]);
+    assert_eq!(site.complaints(), [""; 0]);
+}
+
+#[test]
+fn a_neighbour_that_lets_all_requests_follow_redirects_sends_the_key_nowhere_else() {
+    for core in CORES {
+        let (vendor, mut site) = licensed_site(core);
+        site.neighbour("add_filter('http_request_args', fn($options) => ['redirection' => 5] + $options, 99);");
+        let elsewhere = format!("http://localhost:{}/api/v1/elsewhere", vendor.front.address.port());
+        for status in [301, 307] {
+            vendor.front.answer_with(Answer::Fixed(response(status, &[("Location", &elsewhere)], "")));
+            assert_eq!(site.press("acme-forms", "check", "").notices(), [NO_ANSWER]);
+            site.run("delete_site_transient('countersign_acme-forms_pause');");
+            site.check_again();
+            let asked = vendor.front.take_asked();
+            assert!(asked.len() >= 2, "{asked:?}");
+            assert!(asked.iter().all(|asked| !asked.target.contains("elsewhere")), "{core:?} {status}: {asked:?}");
+        }
+    }
+}
+
+#[test]
+fn whatever_stands_where_a_manifest_was_kept_breaks_no_page() {
+    let (vendor, mut site) = licensed_site(Core::Newest);
+    vendor.release("1.1.0", |text| text);
+    site.check_again();
+    for kept in [
+        "'x'",
+        "1",
+        "true",
+        "new stdClass",
+        "['1.0.0' => 'x']",
+        "['1.0.0' => new stdClass]",
+        "['1.0.0' => ['version' => []], '' => 1]",
+        "(object) ['1.0.0' => ['version' => '1.1.0']]",
+    ] {
+        let keep = format!("set_site_transient('countersign_acme-forms', {kept});");
+        let window = "/wp-admin/plugin-install.php?tab=plugin-information&plugin=acme-forms&section=changelog";
+        for page in ["/wp-admin/plugins.php", window, &site.license_page("acme-forms")] {
+            site.run(&keep);
+            assert_eq!(site.admin.get(page).status, 200, "{kept}: {page}: {:?}", site.complaints());
+        }
+    }
+    site.check_again();
+    assert_eq!(site.update_now()["success"], true);
+    assert_eq!(site.complaints(), [""; 0]);
+}
+
+#[test]
+fn a_cache_that_kept_that_there_is_no_lock_does_not_keep_one_that_was_left() {
+    let (_vendor, site) = licensed_site(Core::Newest);
+    for cached in ["'notoptions', ['countersign_acme-forms.lock' => true]", "'countersign_acme-forms.lock', time() + 9"]
+    {
+        let outcome = site.run(&format!(
+            "global $wpdb; $wpdb->replace($wpdb->options, \
+             ['option_name' => 'countersign_acme-forms.lock', 'option_value' => time() - 3600, 'autoload' => 'no']); \
+             get_option('x'); [$key, $value] = [{cached}]; wp_cache_set($key, $value, 'options'); {} echo $license->validate();",
+            super::LICENSE
+        ));
+        assert_eq!(outcome, "ok", "{cached}");
+    }
+}
