@@ -122,6 +122,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			delete_site_transient( $name );
 			delete_site_transient( $name . '_pause' );
 			delete_site_transient( $name . '_again' );
+			delete_site_transient( $name . '_refused' );
 		}
 	}
 
@@ -561,6 +562,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 				function ( Memory $memory ): string {
 					// What the server said for this license is not for the next one.
 					delete_site_transient( $this->config->name() );
+					delete_site_transient( $this->config->name() . '_refused' );
 					delete_site_transient( 'update_plugins' );
 					$this->announce( 'deactivated' );
 					foreach ( get_object_vars( new Memory() ) as $name => $blank ) {
@@ -827,8 +829,9 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 				]
 			);
 			if ( '' === $answer->trouble ) {
-				$answer->manifest = Manifest::read( json_decode( $answer->body, true, 16 ), $this->config->slug );
-				$answer->trouble  = null === $answer->manifest ? 'the manifest is not readable' : '';
+				$said             = json_decode( $answer->body, true, 16 );
+				$answer->manifest = Manifest::read( $said, $this->config->slug );
+				$answer->trouble  = null === $answer->manifest ? Manifest::flaw( $said, $this->config->slug ) : '';
 			} elseif ( 403 === $answer->status ) {
 				$problem = json_decode( $answer->body, true, 4 );
 				if ( 'license_expired' === ( $problem['code'] ?? '' ) && is_array( $problem['latest'] ?? null ) ) {
@@ -1183,23 +1186,17 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		 *                                   there is no update; null where it is no manifest of this plugin.
 		 */
 		public static function read( $said, string $slug ): ?array {
-			if ( ! is_array( $said ) ) {
-				return null;
-			}
-			if ( ! isset( $said['version'] ) ) {
+			if ( is_array( $said ) && ! isset( $said['version'] ) ) {
 				return [];
 			}
-			$version  = self::matching( self::VERSION, $said['version'] );
-			$requires = self::matching( self::REQUIREMENT, $said['requires'] ?? '' );
-			$php      = self::matching( self::REQUIREMENT, $said['requires_php'] ?? '' );
-			if ( ! $version || null === $requires || null === $php || ( $said['slug'] ?? $slug ) !== $slug ) {
+			if ( '' !== self::flaw( $said, $slug ) ) {
 				return null;
 			}
 			$package = self::url( $said['package'] ?? '' );
 			return [
-				'version'        => $version,
-				'requires'       => $requires,
-				'requires_php'   => $php,
+				'version'        => $said['version'],
+				'requires'       => $said['requires'] ?? '',
+				'requires_php'   => $said['requires_php'] ?? '',
 				'tested'         => (string) self::matching( self::REQUIREMENT, $said['tested'] ?? '' ),
 				'last_updated'   => (string) self::matching( self::TIME, $said['last_updated'] ?? '' ),
 				'name'           => self::text( $said['name'] ?? '' ),
@@ -1213,6 +1210,24 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 				'icons'          => self::images( 'icons', $said['icons'] ?? [] ),
 				'banners'        => self::images( 'banners', $said['banners'] ?? [] ),
 			];
+		}
+
+		/**
+		 * Why an update cannot be judged by what the server said; empty where it can.
+		 *
+		 * @param mixed $said
+		 */
+		public static function flaw( $said, string $slug ): string {
+			if ( ! is_array( $said ) ) {
+				return 'it is not JSON';
+			}
+			$grammars = [ 'version' => self::VERSION, 'requires' => self::REQUIREMENT, 'requires_php' => self::REQUIREMENT ];
+			foreach ( $grammars as $field => $grammar ) {
+				if ( null === self::matching( $grammar, $said[ $field ] ?? '' ) ) {
+					return "its $field is no version";
+				}
+			}
+			return ( $said['slug'] ?? $slug ) === $slug ? '' : 'it is about another plugin';
 		}
 
 		/** @param mixed $value */
@@ -1815,6 +1830,12 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 				: [];
 		}
 
+		/** Why the server's last answer about updates could not be used; empty where it could. */
+		public function refused(): string {
+			$reason = self::may_ask( $this->license->memory() ) ? get_site_transient( $this->config->name() . '_refused' ) : '';
+			return is_string( $reason ) ? $reason : '';
+		}
+
 		/**
 		 * Asks for the manifest for who has a version; empty where there is none. Where the server does not answer, what
 		 * it said before is good enough, and no page waits for it twice in a quarter of an hour.
@@ -1831,6 +1852,10 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			if ( 'expired' === $memory->condition() && 403 === $answer->status ) {
 				$answer->manifest = $answer->latest ?? [];
 			}
+			// Who may be told of it looks at another page, and WordPress asks twice a day.
+			null === $answer->manifest && 200 === $answer->status
+				? set_site_transient( $name . '_refused', $answer->trouble, DAY_IN_SECONDS )
+				: delete_site_transient( $name . '_refused' );
 			if ( null === $answer->manifest ) {
 				set_site_transient( $name . '_pause', 1, max( 15 * MINUTE_IN_SECONDS, $answer->retry_after ) );
 				403 === $answer->status && $this->license->doubt();
@@ -1930,6 +1955,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		public function hook(): void {
 			$network = $this->in_network ? 'network_' : '';
 			add_action( $network . 'admin_notices', [ $this, 'notify' ] );
+			add_action( $network . 'admin_notices', [ $this, 'tell_of_refused' ] );
 			if ( ! $this->config->has_page ) {
 				return;
 			}
@@ -2094,6 +2120,9 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			if ( $missed ) {
 				$this->show_row( 'update', $this->missed( $missed ) );
 			}
+			if ( '' !== $this->updates->refused() ) {
+				$this->show_row( 'update', $this->text( 'unreadable', [ '{reason}' => $this->updates->refused() ] ) );
+			}
 			$fixed = null !== $this->config->fixed_key();
 			if ( $fixed ) {
 				$values = [ '{constant}' => $this->config->key_constant, '{end}' => substr( $memory->key, -5 ) ];
@@ -2124,16 +2153,31 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			$shown = Memory::CONDITION_ACTIVE !== $concern;
 			if ( $shown && apply_filters( $this->config->name() . '_notice', true, $concern ) ) {
 				$missed = $this->updates->missed();
+				$links  = [ $this->config->has_page ? self::anchor( $this->url(), $this->text( 'link' ) ) : '', $this->help( $memory ) ];
 				printf(
-					'<div class="notice notice-warning is-dismissible"><p><strong>%s</strong> %s%s%s</p></div>',
+					'<div class="notice notice-warning is-dismissible"><p><strong>%s</strong> %s%s</p></div>',
 					esc_html( $this->config->plugin_name() . ':' ),
 					esc_html( $this->sentence( $memory ) . ( $missed ? ' ' . $this->missed( $missed ) : '' ) ),
-					$this->config->has_page ? wp_kses_post( self::anchor( $this->url(), $this->text( 'link' ) ) ) : '',
-					wp_kses_post( $this->help( $memory ) )
+					wp_kses_post( implode( ' |', array_filter( $links ) ) )
 				);
 			}
 			// Being well again is remembered, too, so that the next trouble is told.
 			$this->license->tell( $concern );
+		}
+
+		/** Tells whoever looks for updates that there may be one, which this site cannot judge. */
+		public function tell_of_refused(): void {
+			$page = preg_replace( '/-network$/', '', get_current_screen()->base ?? '' );
+			if ( ! in_array( $page, [ 'plugins', 'update-core' ], true ) || ! current_user_can( 'update_plugins' ) ) {
+				return;
+			}
+			if ( '' !== $this->updates->refused() ) {
+				printf(
+					'<div class="notice notice-warning"><p><strong>%s</strong> %s</p></div>',
+					esc_html( $this->config->plugin_name() . ':' ),
+					esc_html( $this->text( 'unreadable', [ '{reason}' => $this->updates->refused() ] ) )
+				);
+			}
 		}
 
 		/** The vendor's page that helps with a concern. */
@@ -2442,7 +2486,9 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 				// Updates.
 				'missed'             => __( 'Version {version} is out.', $d ),
 				'missed_security'    => __( 'Version {version} is out and mends the security of the plugin.', $d ),
-				'security'           => __( 'This is a security release.', $d ),
+				// The security release may lie between the installed version and the latest.
+				'security'           => __( 'The update mends the security of the plugin.', $d ),
+				'unreadable'         => __( 'The license server\'s answer about updates cannot be used ({reason}). Please tell the vendor.', $d ),
 				'needs_wordpress'    => __( 'Version {version} is out, and needs WordPress {requires}.', $d ),
 				'needs_php'          => __( 'The update needs PHP {requires}.', $d ),
 				'no_update'          => __( 'There is no update without an active license. {reason}', $d ),

@@ -110,7 +110,7 @@ fn every_field_of_a_manifest_has_a_type_a_grammar_and_a_length() {
         "homepage": "https://a.example", "package": "https://a.example/forms_1.1.0.zip?sig=a%2Fb%3D&e=1", "tested": "6.5",
         "requires": "6.1.2", "requires_php": "7.4", "last_updated": "2026-11-20 10:17:03", "upgrade_notice": "Save first.",
         "sections": { "changelog": "<p>New.</p>", "faq": "<h4>Why?</h4>" }, "icons": { "1x": "https://a.example/i.png" },
-        "banners": { "low": "https://a.example/b.png" },
+        "banners": { "low": "https://a.example/b.png" }, "security": false,
     });
     let with = |field: &str, value: Value| {
         let mut manifest = good.clone();
@@ -200,5 +200,45 @@ fn a_version_that_wordpress_was_tested_with_covers_its_patch_releases() {
         site.check_again();
         let window = site.admin.get(window).text();
         assert!(window.contains(not_tested) && window.contains("Compatible up to: 5.9"), "{core:?}: {window}");
+    }
+}
+
+#[test]
+fn an_administrator_is_told_of_an_answer_about_updates_that_cannot_be_used_until_one_can() {
+    for core in CORES {
+        let (vendor, mut site) = licensed_site(core);
+        vendor.release("1.1.0", |text| text);
+        let not_json = Answer::Made(Arc::new(|asked, mut answer: Response| {
+            if !asked.is_validation() {
+                answer.body = b"<title>Soon back</title>".to_vec();
+            }
+            answer
+        }));
+        for (answer, reason) in [
+            (changed(json!({ "version": "next" })), "its version is no version"),
+            (changed(json!({ "requires": "WordPress 6" })), "its requires is no version"),
+            (changed(json!({ "requires_php": ["8.1"] })), "its requires_php is no version"),
+            (changed(json!({ "slug": "acme-maps" })), "it is about another plugin"),
+            (not_json, "it is not JSON"),
+        ] {
+            site.run("delete_site_transient('countersign_acme-forms_pause');");
+            vendor.front.answer_with(answer);
+            site.check_again();
+            let told =
+                format!("The license server's answer about updates cannot be used ({reason}). Please tell the vendor.");
+            let notice = [format!("Acme Forms: {told}")];
+            assert_eq!(site.admin.get("/wp-admin/plugins.php").notices(), notice, "{core:?}");
+            let page = site.admin.get("/wp-admin/update-core.php").text();
+            assert!(page.contains(&notice[0]), "{core:?} {reason}: {page}");
+            assert_eq!(site.admin.get("/wp-admin/tools.php").notices(), [""; 0], "{core:?}");
+            let page = site.admin.get(&site.license_page("acme-forms")).text();
+            assert!(page.contains(&format!("Update {told}")), "{core:?} {reason}: {page}");
+        }
+        vendor.front.answer_with(Answer::Forward);
+        site.run("delete_site_transient('countersign_acme-forms_pause');");
+        site.check_again();
+        assert_eq!(site.admin.get("/wp-admin/plugins.php").notices(), [""; 0], "{core:?}");
+        assert!(site.row().1, "{core:?}");
+        assert_eq!(site.complaints(), [""; 0]);
     }
 }
