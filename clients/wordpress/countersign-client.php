@@ -1267,6 +1267,17 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		}
 
 		/**
+		 * HTML of a section, made safe for a page.
+		 *
+		 * SECURITY: WordPress reads comments in it as blocks, which takes hundreds of times their memory. Nobody sees them, so they
+		 * go first; what becomes one only then is a text.
+		 */
+		public static function safe_html( string $html ): string {
+			$html = (string) preg_replace( '/<!--.*?(-->|$)/Ds', '', $html );
+			return wp_kses_post( str_replace( '<!--', '&lt;!--', $html ) );
+		}
+
+		/**
 		 * @param mixed $value
 		 * @return array<string, string>
 		 */
@@ -1706,7 +1717,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 				'tested'        => self::tested( $manifest['tested'] ?? '' ),
 				'last_updated'  => $manifest['last_updated'] ?? '',
 				'download_link' => $manifest['package'] ?? '',
-				'sections'      => array_map( 'wp_kses_post', $manifest['sections'] ?? [] ) + $description,
+				'sections'      => array_map( [ Manifest::class, 'safe_html' ], $manifest['sections'] ?? [] ) + $description,
 				'banners'       => $manifest['banners'] ?? [],
 				'external'      => true,
 			];

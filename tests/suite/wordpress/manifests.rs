@@ -242,3 +242,20 @@ fn an_administrator_is_told_of_an_answer_about_updates_that_cannot_be_used_until
         assert_eq!(site.complaints(), [""; 0]);
     }
 }
+
+#[test]
+fn a_changelog_that_wordpress_would_read_as_many_blocks_takes_no_more_memory_than_a_host_gives() {
+    let (vendor, mut site) = licensed_site(Core::Newest);
+    vendor.release("1.1.0", |text| text);
+    let window = "/wp-admin/plugin-install.php?tab=plugin-information&plugin=acme-forms&section=changelog";
+    for html in ["<!-- wp:a -->", "<!<!-- x -->-- wp:a -->", "<!-- wp:a {\"a\":[[[1]]]} -->x<!-- /wp:a -->", "<!--"] {
+        let changelog = format!("<p>Kept.</p>{}", html.repeat(500_000 / html.len()));
+        vendor.front.answer_with(changed(json!({ "sections": { "changelog": changelog } })));
+        site.run("delete_site_transient('countersign_acme-forms');");
+        site.check_again();
+        let page = site.admin.get(window);
+        assert_eq!(page.status, 200, "{html}: {:?}", site.complaints());
+        assert!(page.text().contains("Kept."), "{html}");
+    }
+    assert_eq!(site.complaints(), [""; 0]);
+}
