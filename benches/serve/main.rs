@@ -13,6 +13,7 @@ mod paced;
 mod process;
 mod reload;
 mod report;
+mod sites;
 mod updates;
 mod validate;
 mod wrk;
@@ -23,7 +24,8 @@ use std::path::Path;
 /// Measures and prints some figures; instances are kept in the folder.
 type Figures = fn(&Path) -> io::Result<()>;
 
-const FIGURES: [(&str, Figures); 6] = [
+const FIGURES: [(&str, Figures); 7] = [
+    ("sites", sites::run),
     ("updates", updates::run),
     ("validate", validate::run),
     ("overload", overload::run),

@@ -122,7 +122,7 @@ async fn connection(
 }
 
 /// Reads one answer; returns its status.
-async fn receive(stream: &mut TcpStream, buffer: &mut [u8]) -> io::Result<u16> {
+pub async fn receive(stream: &mut TcpStream, buffer: &mut [u8]) -> io::Result<u16> {
     let mut filled = 0;
     loop {
         let read = stream.read(&mut buffer[filled..]).await?;
