@@ -86,9 +86,6 @@ impl FromStr for SiteHost {
 
     /// Normalizes a `site_url`; each step below refuses before the next one looks.
     fn from_str(site_url: &str) -> Result<Self, SiteHostError> {
-        if let Some(domain) = usual_domain(site_url) {
-            return Ok(Self(without_www(domain).into()));
-        }
         let url = site_url.trim_matches([' ', '\t', '\r', '\n']);
         if url.is_empty() {
             return Err(SiteHostError::Empty);
@@ -177,26 +174,6 @@ fn canonical_ipv6(address: Ipv6Addr) -> Result<String, SiteHostError> {
         Some(_) => Err(SiteHostError::OddIp),
         None => Ok(Host::<&str>::Ipv6(address).to_string()),
     }
-}
-
-/// The domain of an address as most are written, `https://www.example.com/`: it is looked at once, and nothing that follows
-/// would find anything in it or change it. Lower-case letters, digits, and single `-` between them; the last label is no
-/// number, and the domain no longer than one label may be.
-fn usual_domain(url: &str) -> Option<&str> {
-    let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"))?;
-    let domain = rest.strip_suffix('/').unwrap_or(rest);
-    let (mut previous, mut last_label) = (b'.', b'.');
-    for byte in domain.bytes() {
-        match byte {
-            b'a'..=b'z' | b'0'..=b'9' if previous == b'.' => last_label = byte,
-            b'a'..=b'z' | b'0'..=b'9' => {}
-            b'.' | b'-' if previous != b'.' && previous != b'-' => {}
-            _ => return None,
-        }
-        previous = byte;
-    }
-    let is_usual = domain.len() <= MAX_LABEL && last_label.is_ascii_lowercase() && previous != b'.' && previous != b'-';
-    is_usual.then_some(domain)
 }
 
 /// Takes a dot at the end and `www.` away.
@@ -311,18 +288,6 @@ mod tests {
                 proptest::prop_assert_eq!(host.as_str().parse::<SiteHost>(), Ok(host.clone()));
                 let url = url::Url::parse(&format!("https://{host}")).unwrap();
                 proptest::prop_assert_eq!(url.host_str(), Some(host.as_str()));
-            }
-        }
-    }
-
-    proptest::proptest! {
-        #[test]
-        fn what_is_usual_would_be_read_the_same_with_care(
-            url in "https?://(www\\.){0,2}([a-z0-9_.-]{1,12}|xn--[a-z0-9-]{1,9}|[a-z0-9]{60,65})(\\.[a-z0-9]{1,3}){0,2}/?"
-        ) {
-            if usual_domain(&url).is_some() {
-                // A blank before it is trimmed, and no address that is usual has one.
-                proptest::prop_assert_eq!(url.parse::<SiteHost>(), format!(" {url}").parse());
             }
         }
     }
