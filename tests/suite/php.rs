@@ -252,7 +252,7 @@ fn two_thousand_plugin_headers_are_read_as_wordpress_reads_them() {
             if let Some(text) = plain_text(ours).filter(|text| !name.ends_with("URI") || text.starts_with("https://")) {
                 plain += usize::from(!text.is_empty());
                 // The manifest has a version that sites can compare: `WordPress 6.6.1` is 6.6.1.
-                if PLATFORM_FIELDS.contains(&name) && !is_short_version(&text) {
+                if PLATFORM_FIELDS.contains(&name) && !is_short_version(text) {
                     let is_version = parsed.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
                     assert!(is_version && text.contains(&*parsed), "{parsed:?}: {}", told());
                 } else {
