@@ -32,7 +32,7 @@ pub struct Bounds {
     /// Connections held at once. For a further one, the connection that has waited longest for a request is closed; where
     /// all have a request under way, it waits.
     pub connections: usize,
-    /// Connections one address holds at once, proxies excepted; further ones are closed. See [`Seats`] for IPv6.
+    /// Connections one address holds at once, proxies excepted; further ones are closed. See `seats` for IPv6.
     pub connections_per_address: usize,
     /// Who stands between us and the clients.
     pub proxies: Proxies,

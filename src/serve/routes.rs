@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | POST | `/api/v1/validate-license` | [`validate`] |
 //! | GET, HEAD | `/api/v1/updates/<plugin>` | [`updates`] |
-//! | GET, HEAD | anything else | [`public_files`] |
+//! | GET, HEAD | anything else | a file of `public/` |
 
 use std::net::IpAddr;
 use std::sync::Arc;

@@ -36,7 +36,7 @@ pub struct SigningKey {
     public: PublicKey,
 }
 
-/// Why a signing key is not usable. One line each; what to do about it is [`KeyError::hint`].
+/// Why a signing key is not usable. One line each; what to do about it is [`KeyError::hint_for`].
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
     /// There is no such file.
