@@ -3,7 +3,7 @@
 
 use std::io::{self, BufWriter, Write};
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, SecondsFormat, Utc};
 use serde::Serialize;
 
 use super::{Exit, Failure, output};
@@ -19,7 +19,7 @@ use crate::store::{self, StoreError};
 
 /// What to do about a damaged ledger.
 pub const DAMAGED: &str = "restore ledger.jsonl from a backup; where it is the one you want although the index knows \
-    of more, `countersign bindings rebuild` takes it as it is";
+    of more, `countersign bindings rebuild` shows what would be lost";
 
 /// Verify, export and maintain what the store knows of sites
 #[derive(clap::Args, Debug)]
@@ -49,12 +49,16 @@ that is read-only: name its folder with --store. Works while a server runs; the 
 as a loss of power leaves it, is told and no fault: nobody was answered on it.")]
     Verify(VerifyArgs),
     /// Make the index anew from the ledger
-    #[command(after_help = "Example:
+    #[command(after_help = "Examples:
   countersign bindings rebuild
+  countersign bindings rebuild --discard
 
-No server may run. A server does the same at its start where the index is missing or wrong; this also accepts a ledger
-that is older than the index, as after a restore. The old index stays in store/index.damaged.")]
-    Rebuild,
+No server may run. A server does the same at its start where the index is missing or wrong. After the restore of an old
+backup, the index may know of bindings that the ledger lacks: they are shown, and nothing is changed without --discard.
+The old index stays in store/index.damaged.
+
+Exit codes: 0 done, 3 the ledger lacks bindings that the index knows.")]
+    Rebuild(RebuildArgs),
     /// Print every binding, one JSON object a line
     #[command(after_help = "Example:
   countersign bindings export | jq -r .host | sort -u")]
@@ -72,6 +76,32 @@ struct VerifyArgs {
     /// Print one JSON document
     #[arg(long)]
     json: bool,
+}
+
+#[derive(clap::Args, Debug)]
+struct RebuildArgs {
+    /// Drop the bindings that the old index knows and the ledger lacks
+    #[arg(long)]
+    discard: bool,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Rebuilt<'a> {
+    bindings: u64,
+    rebuilt: bool,
+    /// Whether the old index could be read, so that `lacking` is complete.
+    compared: bool,
+    lacking: Vec<Lacking<'a>>,
+}
+
+#[derive(Serialize)]
+struct Lacking<'a> {
+    license: &'a LicenseId,
+    host: &'a SiteHost,
+    bound_at: DateTime<Utc>,
 }
 
 #[derive(Serialize)]
@@ -101,16 +131,55 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     let path = &config.paths.store;
     match &args.verb {
         Verb::Verify(args) => verify(args, config),
-        Verb::Rebuild => {
-            let bindings = inspect::rebuild(path).map_err(failure)?;
-            output::print(&format!("The index was made anew: {bindings} bindings.\n"))
-        }
+        Verb::Rebuild(args) => rebuild(args, config),
         Verb::Export => export(config),
         Verb::Compact => {
             let done = inspect::compact(path, Utc::now()).map_err(failure)?;
             output::print(&format!("{} bindings kept; the old ledger is {}\n", done.kept, done.aside.display()))
         }
     }
+}
+
+/// The table shows so many bindings; `--json` shows all.
+const SHOWN: usize = 50;
+
+fn rebuild(args: &RebuildArgs, config: &Config) -> Result<Exit, Failure> {
+    let found = inspect::rebuild(&config.paths.store, args.discard).map_err(failure)?;
+    let lacking = || found.lacking.iter().map(|(license, Binding { host, bound_at })| (license, host, *bound_at));
+    if args.json {
+        let lacking = lacking().map(|(license, host, bound_at)| Lacking { license, host, bound_at }).collect();
+        let inspect::Rebuilt { bindings, compared, done, .. } = found;
+        output::print(&output::json(&Rebuilt { bindings, rebuilt: done, compared, lacking })?)?;
+    } else {
+        let mut text = String::new();
+        for (license, host, bound_at) in lacking().take(SHOWN) {
+            let time = bound_at.to_rfc3339_opts(SecondsFormat::Secs, true);
+            text += &format!("{}  {time}  {host}\n", license.log_tag());
+        }
+        if found.lacking.len() > SHOWN {
+            text += &format!("and {} more: --json shows all\n", found.lacking.len() - SHOWN);
+        }
+        if found.done {
+            text += &format!("The index was made anew: {}.\n", counted_bindings(found.bindings));
+        }
+        if found.done && !found.lacking.is_empty() {
+            text += "The bindings above were dropped.\n";
+        }
+        if !found.compared {
+            text += "The old index could not be read, so it was not compared with the ledger.\n";
+        }
+        output::print(&text)?;
+    }
+    if found.done {
+        return Ok(Exit::Done);
+    }
+    let lost = counted_bindings(found.lacking.len() as u64);
+    let hint = "restore a newer ledger.jsonl from the backup; to drop them: countersign bindings rebuild --discard";
+    Err(Failure::input(format!("the ledger lacks {lost} that the index knows; nothing was changed")).hint(hint))
+}
+
+fn counted_bindings(count: u64) -> String {
+    counted(usize::try_from(count).unwrap_or(usize::MAX), "binding")
 }
 
 fn verify(args: &VerifyArgs, config: &Config) -> Result<Exit, Failure> {

@@ -21,7 +21,7 @@ use crate::regular_file;
 use super::disk::StoreDisk;
 use super::ledger::compaction;
 use super::lock::StoreLock;
-use super::picture::{Gathering, Tally};
+use super::picture::{Gathering, Picture, Tally};
 use super::{Index, StoreError, disk, loading, lock};
 
 /// A store, open for a look; nothing is made or changed.
@@ -118,12 +118,52 @@ pub fn bindings_of(path: &Path, license: &LicenseId) -> Result<Vec<Binding>, Sto
     Ok(picture.of(license).map_or_else(Vec::new, |bindings| bindings.to_vec()))
 }
 
-/// Makes the index anew from the ledger, whatever the old one knows; returns the number of bindings.
-pub fn rebuild(path: &Path) -> Result<u64, StoreError> {
+/// What [`rebuild`] found and did.
+#[derive(Debug)]
+pub struct Rebuilt {
+    /// Bindings that the ledger has.
+    pub bindings: u64,
+    /// Bindings that the old index knows and the ledger lacks. Without consent to drop them, nothing was changed.
+    pub lacking: Vec<(LicenseId, Binding)>,
+    /// Whether the old index could be read, so that `lacking` says all.
+    pub compared: bool,
+    /// Whether the index was made anew.
+    pub done: bool,
+}
+
+/// Makes the index anew from the ledger.
+///
+/// Where the old index knows of bindings that the ledger lacks, as after the restore of an old backup, nothing is changed
+/// unless `discard` says that they may be dropped.
+pub fn rebuild(path: &Path, discard: bool) -> Result<Rebuilt, StoreError> {
     let _lock = take(path)?;
     let loaded = loading::load(path, None)?;
-    disk::rebuild(path, &loaded).map_err(|source| StoreError::Read { path: disk::index_in(path), source })?;
-    Ok(Tally::of(&loaded.picture).count)
+    let bindings = Tally::of(&loaded.picture).count;
+    let lacking = lacking(&disk::index_in(path), &loaded.picture);
+    let compared = lacking.is_some();
+    let lacking = lacking.unwrap_or_default();
+    let done = discard || lacking.is_empty();
+    if done {
+        disk::rebuild(path, &loaded).map_err(|source| StoreError::Read { path: disk::index_in(path), source })?;
+    }
+    Ok(Rebuilt { bindings, lacking, compared, done })
+}
+
+/// What an index knows and the ledger lacks; `None` where the index cannot be read.
+fn lacking(index: &Path, ledger: &Picture) -> Option<Vec<(LicenseId, Binding)>> {
+    let index = match open_index(index) {
+        Ok(index) => index,
+        Err(state) => return (state == IndexState::Missing).then(Vec::new),
+    };
+    let mut lacking = Vec::new();
+    let read = index.each(|license, host, bound_at| {
+        let mut of_license = ledger.of(&license).into_iter().flat_map(|bindings| bindings.iter());
+        // A site that was bound again stands in the ledger with a later time.
+        if !of_license.any(|binding| binding.host == host && binding.bound_at >= bound_at) {
+            lacking.push((license, Binding { host, bound_at }));
+        }
+    });
+    read.is_ok().then_some(lacking)
 }
 
 /// What [`compact`] did.

@@ -13,6 +13,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use ::sled::{Batch, Config, Db, Mode, Tree};
+use chrono::{DateTime, Utc};
 
 use crate::model::binding::Report;
 use crate::model::license_key::LicenseId;
@@ -74,6 +75,20 @@ impl Index {
                 batch.insert(POSITION, to_json(&position)?);
             }
             files.bindings.apply_batch(batch)
+        })
+    }
+
+    /// Hands over every binding: license, host and time, as they are filed.
+    pub(super) fn each(&self, mut each: impl FnMut(LicenseId, SiteHost, DateTime<Utc>)) -> io::Result<()> {
+        self.with(|files| {
+            for entry in &files.bindings {
+                let (key, value) = entry?;
+                let Some((license, host)) = key.split_first_chunk::<LICENSE_ID>() else { continue };
+                let host = std::str::from_utf8(host).ok().and_then(|host| host.parse().ok());
+                let host = host.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))?;
+                each(LicenseId::from_bytes(*license), host, serde_json::from_slice(&value).map_err(io::Error::from)?);
+            }
+            Ok(())
         })
     }
 

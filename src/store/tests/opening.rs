@@ -9,7 +9,7 @@ async fn a_store_in_use_is_not_opened_twice_but_can_be_looked_at() {
     let store = open(path).unwrap();
     store.bind(&license, &host("a.com"), at(1)).await.unwrap();
     assert!(matches!(open(path), Err(StoreError::InUse(named)) if named == path));
-    assert!(matches!(inspect::rebuild(path), Err(StoreError::InUse(_))));
+    assert!(matches!(inspect::rebuild(path, false), Err(StoreError::InUse(_))));
     assert!(matches!(inspect::compact(path, at(9)), Err(StoreError::InUse(_))));
     let reader = read_only(path).unwrap();
     assert!(reader.is_in_use());
@@ -167,7 +167,19 @@ async fn an_index_that_is_behind_is_brought_up_to_the_ledger() {
     std::fs::write(folder.path().join("ledger.jsonl"), &ledger[..cut]).unwrap();
     let error = open(folder.path()).err().unwrap().to_string();
     assert!(error.ends_with("it ends with sequence 120, and the index knows of sequence 121"), "{error}");
-    assert_eq!(inspect::rebuild(folder.path()).unwrap(), 120);
+    // Nothing is dropped that nobody agreed to drop, and the index still tells it.
+    for _ in 0..2 {
+        let refused = inspect::rebuild(folder.path(), false).unwrap();
+        assert_eq!((refused.bindings, refused.compared, refused.done), (120, true, false));
+        let lacking: Vec<_> =
+            refused.lacking.iter().map(|(license, binding)| (*license, binding.host.as_str())).collect();
+        assert_eq!(lacking, [(id, "late.com")]);
+        assert!(open(folder.path()).is_err());
+    }
+    let done = inspect::rebuild(folder.path(), true).unwrap();
+    assert_eq!((done.bindings, done.lacking.len(), done.done), (120, 1, true));
+    let again = inspect::rebuild(folder.path(), false).unwrap();
+    assert_eq!((again.bindings, again.lacking.len(), again.done), (120, 0, true), "an index that agrees lacks nothing");
     assert!(open(folder.path()).unwrap().of(&id).is_empty());
 }
 
