@@ -17,12 +17,15 @@
 //! - [`store`]: which site is bound to which license, in a ledger that proves itself.
 //! - [`preview`]: what the CMS will show, on a page for this machine only.
 //! - [`serve`]: the HTTP server; its [`gate`](serve::gate) is the one door.
+//! - [`keys`]: the private keys of this machine.
+//! - [`watch`]: tells when files change.
+//! - [`text`]: what messages are made of.
 //! - [`regular_file`]: the one way to open a file, for everything that is read; [`durable_file`]: the way to write one.
 //! - [`counting`]: numbers, durations and handles that many threads count at once.
 //! - [`commands`]: one file a verb; [`cli`] and [`config`] say what they take.
 //!
-//! Arrows run one way: `commands -> build | serve -> registry | catalog | store -> model`, and `commands -> preview ->
-//! build`. `serve` and the other two never import each other, and a test holds it.
+//! Arrows run one way: `commands -> build | preview | serve -> registry | catalog | store | keys | watch -> model | text`,
+//! and `preview -> build`. `serve` and the other two never import each other, and a test holds it.
 #![forbid(unsafe_code)]
 
 pub mod build;
@@ -32,10 +35,13 @@ pub mod commands;
 pub mod config;
 pub mod counting;
 pub mod durable_file;
+pub mod keys;
 pub mod model;
 pub mod preview;
 pub mod registry;
 pub mod regular_file;
 pub mod serve;
 pub mod store;
+pub mod text;
 pub mod time_limit;
+pub mod watch;

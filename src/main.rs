@@ -8,7 +8,7 @@ use countersign::cli::{self, Cli, Command};
 use countersign::commands::{self, Exit, Failure, output};
 use countersign::config::{Config, ServeSettings, unknown_variables};
 use countersign::model::license_key::LicenseKey;
-use countersign::model::printable::Printable;
+use countersign::text::printable::Printable;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

@@ -1,7 +1,7 @@
 //! Any text as a changelog, and as a tag's message.
 #![no_main]
 
-use countersign::build::changelog;
+use countersign::build::source::changelog;
 use countersign::model::version::Version;
 use libfuzzer_sys::fuzz_target;
 

@@ -4,7 +4,7 @@
 
 use std::net::IpAddr;
 
-use countersign::serve::client::Proxies;
+use countersign::serve::net::client_ip::Proxies;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use libfuzzer_sys::fuzz_target;
 

@@ -1,7 +1,7 @@
 //! Any file as a plugin's main file, and as a theme's stylesheet.
 #![no_main]
 
-use countersign::build::plugin_header;
+use countersign::build::source::plugin_header;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|file: &[u8]| {

@@ -2,9 +2,9 @@
 //! changed anywhere, what was acknowledged is there or the ledger is refused.
 #![no_main]
 
-use countersign::store::ledger::line::{Change, Line};
-use countersign::store::ledger::reader::{self, Found};
-use countersign::store::ledger::{Entry, Position};
+use countersign::store::log::record::{Change, Line};
+use countersign::store::log::reader::{self, Found};
+use countersign::store::log::{Entry, Position};
 use libfuzzer_sys::fuzz_target;
 
 fn read(ledger: &[u8]) -> Option<(Found, Vec<Entry>)> {

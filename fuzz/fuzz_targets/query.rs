@@ -2,8 +2,8 @@
 //! and twice is refused.
 #![no_main]
 
-use countersign::serve::problem::Problem;
-use countersign::serve::updates;
+use countersign::serve::reply::problem::Problem;
+use countersign::serve::api::updates;
 use http::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use libfuzzer_sys::fuzz_target;
 

@@ -1,7 +1,7 @@
 //! Any file as a readme, down to the HTML of its sections.
 #![no_main]
 
-use countersign::build::{html, readme};
+use countersign::build::source::{html, readme};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|file: &[u8]| {

@@ -5,8 +5,8 @@
 use std::borrow::Cow;
 
 use countersign::config::LocalHosts;
-use countersign::serve::problem::Problem;
-use countersign::serve::{request, validate};
+use countersign::serve::reply::problem::Problem;
+use countersign::serve::api::{params, validate};
 use libfuzzer_sys::fuzz_target;
 use serde_json::Value;
 
@@ -52,10 +52,10 @@ fuzz_target!(|body: &[u8]| {
 
     let site_url = question.site_url.as_ref().or(question.domain.as_ref()).map(Cow::as_ref).unwrap_or_default();
     for problem in [
-        request::license_id(question.license_key.as_deref()).err(),
-        request::site_host(site_url, LocalHosts::Refuse).err(),
-        request::build_id(question.build_id.as_deref()).err(),
-        request::at_most(request::MAX_VERSION, "plugin_version", question.plugin_version.as_deref()).err(),
+        params::license_id(question.license_key.as_deref()).err(),
+        params::site_host(site_url, LocalHosts::Refuse).err(),
+        params::build_id(question.build_id.as_deref()).err(),
+        params::at_most(params::MAX_VERSION, "plugin_version", question.plugin_version.as_deref()).err(),
     ]
     .into_iter()
     .flatten()

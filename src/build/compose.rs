@@ -4,12 +4,12 @@
 
 use url::Url;
 
-use super::agreement::same_version;
-use super::changelog::{self, Told};
-use super::html;
-use super::outcome::Reason;
-use super::readme::Readme;
-use super::source_files::{Changelog, SourceFiles};
+use crate::build::report::outcome::Reason;
+use crate::build::source::changelog::{self, Told};
+use crate::build::source::html;
+use crate::build::source::readme::Readme;
+use crate::build::source::source_reader::{Changelog, SourceFiles};
+use crate::build::version_check::same_version;
 use crate::model::manifest::{Manifest, Sections};
 use crate::model::plugin::Plugin;
 use crate::model::version::Version;

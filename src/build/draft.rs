@@ -1,7 +1,7 @@
 //! Drafts: what a build would publish of a plugin, and what its next release would be if it were tagged now; composed in
 //! memory from what is on this machine. Nothing is written, nothing is fetched.
 //!
-//! [`draft`] goes through the same steps 2 to 4 as [`run`](super::run). `countersign preview` shows what comes out.
+//! [`draft`] goes through the same steps 2 to 4 as [`run`](crate::build::run). `countersign preview` shows what comes out.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -10,18 +10,18 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::artwork;
-pub use super::artwork::Artwork;
-use super::compose::{self, Facts};
-use super::files::Files;
-use super::mirror::MirrorError;
-use super::outcome::Reason;
-use super::repository::{Repository, Tag, Tagged};
-use super::review;
-use super::shelf::{Composed, Remark, Shelf};
-use super::source_files::SourceReader;
-use super::working_tree::WorkingTree;
-use super::{Fetched, PluginReport, Progress, State, build_entry, mirror, open, side_by_side, tags};
+use crate::build::compose::{self, Facts};
+use crate::build::git::mirror;
+use crate::build::git::mirror::MirrorError;
+use crate::build::git::repository::{Repository, Tag, Tagged};
+use crate::build::git::working_tree::WorkingTree;
+use crate::build::manifest_sink::{Composed, Remark, Shelf};
+use crate::build::report::outcome::Reason;
+use crate::build::review;
+use crate::build::source::assets::{self, Artwork};
+use crate::build::source::source_reader::SourceReader;
+use crate::build::source::source_tree::Files;
+use crate::build::{Fetched, PluginReport, Progress, State, build_entry, open, side_by_side, tags};
 use crate::catalog::{Release, Releases};
 use crate::model::digest::Digest;
 use crate::model::manifest::Manifest;
@@ -120,7 +120,7 @@ pub fn draft(entry: &Entry, published: Option<&Releases>, cache: &Path, before: 
     let own = (entry.clone(), published.cloned(), cache.to_owned(), before.cloned());
     let work = move || draft_now(&own.0, own.1.as_ref(), &own.2, own.3.as_ref());
     time_limit::within(READING, work).unwrap_or_else(|error| {
-        let problem = format!("{}: {error}", super::repository_of(entry));
+        let problem = format!("{}: {error}", crate::build::repository_of(entry));
         let report = PluginReport { state: State::Broken(vec![problem]), ..PluginReport::new(entry) };
         let key = (entry.plugin.clone(), Vec::new(), published.cloned());
         let tagged = Arc::new(TaggedReleases { report, releases: Vec::new(), key });
@@ -141,7 +141,7 @@ fn draft_now(entry: &Entry, published: Option<&Releases>, cache: &Path, before: 
         None => Draft { tagged, next: Vec::new(), artwork: Vec::new(), places: Vec::new() },
         Some((plugin, repository)) => Draft {
             next: next(plugin, &repository, &tagged),
-            artwork: artwork::all(plugin, &repository),
+            artwork: assets::all(plugin, &repository),
             places: places(plugin, &repository),
             tagged,
         },
@@ -151,7 +151,7 @@ fn draft_now(entry: &Entry, published: Option<&Releases>, cache: &Path, before: 
 /// A picture of the plugin by its name; `None` where there is none of that name, or too large a one.
 pub fn picture(entry: &Entry, cache: &Path, name: &str) -> Option<Vec<u8>> {
     let (plugin, repository) = opened(entry, &fetched(entry, cache))?;
-    artwork::read(plugin, &repository, name)
+    assets::read(plugin, &repository, name)
 }
 
 fn opened<'a>(entry: &'a Entry, fetched: &Fetched) -> Option<(&'a Plugin, Repository)> {
@@ -312,8 +312,8 @@ fn places(plugin: &Plugin, repository: &Repository) -> Vec<Place> {
     if let (Some(root), Some(source)) = (repository.working_tree(), &plugin.source) {
         let folder = root.join(&source.path);
         let pinned = source.main_file.as_ref().and_then(|file| folder.join(file).parent().map(Path::to_owned));
-        places.extend(artwork::FOLDERS.map(|name| flat(root.join(name))));
-        places.extend(artwork::FOLDERS.map(|name| flat(folder.join(name))));
+        places.extend(assets::FOLDERS.map(|name| flat(root.join(name))));
+        places.extend(assets::FOLDERS.map(|name| flat(folder.join(name))));
         places.extend([root.into(), folder].map(flat));
         places.extend(pinned.map(flat));
     }
@@ -336,8 +336,8 @@ impl Progress for Unheard {
 mod tests {
     use std::fs;
 
-    use super::super::fixture::{FILE, Fixture, LINK, entry, header};
     use super::*;
+    use crate::build::fixture::{FILE, Fixture, LINK, entry, header};
 
     fn drafted(made: &Fixture, before: Option<&Draft>) -> Draft {
         draft(&entry(made.plugin()), None, Path::new("cache"), before)

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use git2::{Index, IndexEntry, IndexTime, ObjectType, Oid, Signature, Time};
 
-use super::{Mirrors, Options, PluginReport, Progress, Report};
+use crate::build::{Mirrors, Options, PluginReport, Progress, Report};
 use crate::model::plugin::{Plugin, Repository, Source};
 use crate::model::slug::Slug;
 use crate::model::tag_pattern::TagPattern;
@@ -127,7 +127,7 @@ impl Fixture {
     }
 
     pub fn run(&self, entries: &[Entry], check: bool, only: &[&str]) -> Report {
-        super::run(entries, &self.options(check, only), Arc::new(Silent)).unwrap()
+        crate::build::run(entries, &self.options(check, only), Arc::new(Silent)).unwrap()
     }
 
     pub fn options(&self, check: bool, only: &[&str]) -> Options {

@@ -1,11 +1,11 @@
 //! What a manifest follows from, as one digest: the program, the entry as far as it shows, the tag and the object it points at.
 //!
 //! The index keeps it with each release. A tag whose digest is the one in the index is not read again: the same input gives
-//! the same bytes. Whatever [`compose`](super::compose) or [`source_files`](super::source_files) look at must be in it.
+//! the same bytes. Whatever [`compose`](crate::build::compose) or [`source_reader`](crate::build::source::source_reader) look at must be in it.
 
 use serde_json::json;
 
-use super::repository::Tag;
+use crate::build::git::repository::Tag;
 use crate::model::digest::Digest;
 use crate::model::plugin::{Plugin, Source};
 use crate::model::version::Version;

@@ -3,37 +3,21 @@
 //! [`run`] is the whole of it, in five steps; plugins are built side by side, the tags of one after the other. What becomes
 //! of each tag is data, collected in a [`Report`]. The server reads what was published through the catalog.
 
-mod agreement;
-mod artwork;
-pub mod changelog;
 mod compose;
-mod credentials;
 pub mod draft;
-mod encoding;
-mod files;
 #[cfg(test)]
 mod fixture;
-mod git_command;
-pub mod html;
+pub mod git;
 mod inputs;
-mod mirror;
-mod mirror_folder;
-mod outcome;
-mod php_syntax;
-pub mod plugin_header;
+mod manifest_sink;
 mod publish;
-pub mod readme;
 mod report;
-mod repository;
 mod review;
-mod shelf;
-mod source_files;
-mod summary;
+pub mod source;
 mod tags;
 #[cfg(test)]
 mod tests;
-mod unmatched;
-mod working_tree;
+mod version_check;
 
 use std::collections::{BTreeSet, HashMap};
 use std::io;
@@ -44,30 +28,30 @@ use std::time::Duration;
 
 use url::Url;
 
-use self::compose::Facts;
-pub use self::credentials::{Credentials, CredentialsError};
-use self::files::Files as _;
-pub use self::inputs::FORMAT;
-use self::inputs::Inputs;
-pub use self::mirror::Mirrors;
-use self::outcome::Reason;
-pub use self::outcome::{Outcome, TagOutcome};
-use self::publish::Publisher;
-pub use self::report::{PluginReport, Report, State, Warning};
-use self::repository::{Repository, Tag};
-pub use self::repository::{RepositoryError, can_be_read};
-pub use self::shelf::Remark;
-use self::shelf::{Composed, Shelf};
-use self::source_files::SourceReader;
-pub use self::summary::{counted, summary};
-use self::tags::{Candidate, Chosen};
+use crate::build::compose::Facts;
+pub use crate::build::git::credentials::{Credentials, CredentialsError};
+pub use crate::build::git::mirror::Mirrors;
+use crate::build::git::repository::{Repository, Tag};
+pub use crate::build::git::repository::{RepositoryError, can_be_read};
+pub use crate::build::inputs::FORMAT;
+use crate::build::inputs::Inputs;
+pub use crate::build::manifest_sink::Remark;
+use crate::build::manifest_sink::{Composed, Shelf};
+use crate::build::publish::Publisher;
+use crate::build::report::outcome::Reason;
+pub use crate::build::report::outcome::{Outcome, TagOutcome};
+pub use crate::build::report::summary::{counted, summary};
+pub use crate::build::report::{PluginReport, Report, State, Warning};
+use crate::build::source::source_reader::SourceReader;
+use crate::build::source::source_tree::Files as _;
+use crate::build::tags::{Candidate, Chosen};
 use crate::catalog::{CatalogError, Release};
 use crate::model::digest::Digest;
-use crate::model::error_chain::ErrorChain;
 use crate::model::plugin::{self, Plugin};
 use crate::model::slug::Slug;
 use crate::model::version::Version;
 use crate::registry::plugins::Entry;
+use crate::text::error_chain::ErrorChain;
 use crate::time_limit;
 
 /// What to build, and where to.
@@ -206,7 +190,7 @@ fn repository_of(entry: &Entry) -> String {
     let source = entry.plugin.as_ref().ok().and_then(|plugin| plugin.source.as_ref());
     match source.map(|source| &source.repository) {
         Some(plugin::Repository::Folder(folder)) => folder.display().to_string(),
-        Some(plugin::Repository::Url(url)) => mirror::shown(url),
+        Some(plugin::Repository::Url(url)) => git::mirror::shown(url),
         None => entry.file.display().to_string(),
     }
 }
@@ -234,7 +218,7 @@ fn fetch(entries: &[&Entry], mirrors: &Mirrors, progress: &dyn Progress) -> Resu
         .collect();
     let addresses: Vec<_> = addresses.into_iter().collect();
     let fetched = side_by_side(&addresses, FETCHES, |&url| {
-        let address = mirror::shown(url);
+        let address = git::mirror::shown(url);
         if !mirrors.offline {
             progress.fetching(&address);
         }
@@ -513,7 +497,7 @@ impl<'a, S: Shelf> PluginBuild<'a, S> {
 
     fn compose(&mut self, chosen: &Chosen) -> Result<Composed, Reason> {
         let mut files = self.reader.read(&chosen.tagged.tree)?;
-        let (version, note) = agreement::published_version(
+        let (version, note) = version_check::published_version(
             &chosen.version,
             &files.main_file,
             &files.header.version,

@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::BuildError;
-use super::shelf::{Composed, Shelf};
+use crate::build::BuildError;
+use crate::build::manifest_sink::{Composed, Shelf};
 use crate::catalog::{Index, MAX_INDEX, MAX_MANIFEST, Release, Releases, index_path, manifest_path};
 use crate::durable_file::{self, Access};
 use crate::model::digest::Digest;

@@ -1,15 +1,19 @@
 //! What a build did, plugin by plugin, and the index that follows from it.
 //!
-//! Data and its JSON; [`summary`](super::summary()) is the text for people.
+//! Data and its JSON; [`summary`](crate::build::report::summary::summary()) is the text for people.
+
+pub(crate) mod outcome;
+pub(crate) mod summary;
+pub(crate) mod unmatched;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use serde_json::{Value, json};
 
-use super::outcome::{Outcome, Reason, TagOutcome};
-use super::publish::{Publication, Publisher};
-use super::shelf::Remark;
-use super::unmatched::built_pattern;
+use crate::build::manifest_sink::Remark;
+use crate::build::publish::{Publication, Publisher};
+use crate::build::report::outcome::{Outcome, Reason, TagOutcome};
+use crate::build::report::unmatched::built_pattern;
 use crate::catalog::{Index, Release, Releases};
 use crate::model::slug::Slug;
 use crate::model::version::Version;

@@ -3,11 +3,11 @@
 //!
 //! [`remarks`] is about what was composed, and cheap; [`inspect`] looks into the plugin's folder, for the newest releases only.
 
-use super::artwork;
-use super::files::{Files, Item, ItemKind};
-use super::php_syntax;
-use super::readme::Warning;
-use super::shelf::{Composed, Remark, in_folder};
+use crate::build::manifest_sink::{Composed, Remark, in_folder};
+use crate::build::source::assets;
+use crate::build::source::php_syntax;
+use crate::build::source::readme::Warning;
+use crate::build::source::source_tree::{Files, Item, ItemKind};
 use crate::model::plugin::Plugin;
 
 /// A `composer.json` larger than this is not read, in bytes.
@@ -62,7 +62,7 @@ fn absent(composed: &Composed) -> impl Iterator<Item = Remark> {
 /// What the plugin's folder below `root` shows. PHP files are parsed where `parses_php`.
 pub fn inspect<F: Files>(plugin: &Plugin, files: &F, root: &F::Id, parses_php: bool) -> Vec<Remark> {
     let path = plugin.source.as_ref().map_or("", |source| &source.path);
-    let folder = artwork::walk(files, root.clone(), path);
+    let folder = assets::walk(files, root.clone(), path);
     let items = folder.as_ref().and_then(|folder| files.items(folder).ok()).unwrap_or_default();
     let mut remarks: Vec<_> = pictures(plugin, files, root).into_iter().collect();
     remarks.extend(composer(files, &items, path));
@@ -81,7 +81,7 @@ fn pictures<F: Files>(plugin: &Plugin, files: &F, root: &F::Id) -> Option<Remark
     }
     let tables = missing.iter().map(|kind| format!("[{kind}s]")).collect::<Vec<_>>().join(" and ");
     let words = missing.iter().map(|kind| format!("no {kind}s")).collect::<Vec<_>>().join(" and ");
-    let named = artwork::named(plugin, files, root.clone());
+    let named = assets::named(plugin, files, root.clone());
     let there = named.iter().filter(|item| missing.iter().any(|kind| item.name.starts_with(kind)));
     let there: Vec<&str> = there.map(|item| &*item.name).collect();
     let hint = match there[..] {

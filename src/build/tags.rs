@@ -1,9 +1,9 @@
 //! Step 2: which tags may be releases of a plugin, by their names, and which of several tags of one version counts.
 
-use super::agreement::same_version;
-use super::outcome::{Outcome, Reason, TagOutcome};
-use super::repository::{Repository, Tag, Tagged};
-use super::unmatched::Unmatched;
+use crate::build::git::repository::{Repository, Tag, Tagged};
+use crate::build::report::outcome::{Outcome, Reason, TagOutcome};
+use crate::build::report::unmatched::Unmatched;
+use crate::build::version_check::same_version;
 use crate::model::plugin::Plugin;
 use crate::model::version::Version;
 

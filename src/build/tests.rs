@@ -6,9 +6,10 @@ use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::fixture::{COMMITTED, FILE, Fixture, LINK, SUBMODULE, Silent, entry, header};
-use super::outcome::{Outcome, Reason, TagOutcome};
-use super::{BuildError, Options, PluginReport, Progress, Report, State, run, summary};
+use crate::build::fixture::{COMMITTED, FILE, Fixture, LINK, SUBMODULE, Silent, entry, header};
+use crate::build::report::outcome::{Outcome, Reason, TagOutcome};
+use crate::build::report::summary::summary;
+use crate::build::{BuildError, Options, PluginReport, Progress, Report, State, run};
 use crate::catalog::{Catalog, Index};
 use crate::model::plugin::{Plugin, Repository, Source};
 use crate::model::slug::Slug;

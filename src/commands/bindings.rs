@@ -6,16 +6,16 @@ use std::io::{self, BufWriter, Write};
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::Serialize;
 
-use super::{Exit, Failure, output};
 use crate::build::counted;
+use crate::commands::{Exit, Failure, output};
 use crate::config::Config;
 use crate::model::binding::Binding;
-use crate::model::error_chain::ErrorChain;
 use crate::model::license_key::LicenseId;
 use crate::model::site_host::SiteHost;
 use crate::registry::Registry;
-use crate::store::inspect::{self, IndexState};
+use crate::store::maintenance::{self, IndexState};
 use crate::store::{self, StoreError};
+use crate::text::error_chain::ErrorChain;
 
 /// What to do about a damaged ledger.
 pub const DAMAGED: &str = "restore ledger.jsonl from a backup; where it is the one you want although the index knows \
@@ -134,7 +134,7 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
         Verb::Rebuild(args) => rebuild(args, config),
         Verb::Export => export(config),
         Verb::Compact => {
-            let done = inspect::compact(path, Utc::now()).map_err(failure)?;
+            let done = maintenance::compact(path, Utc::now()).map_err(failure)?;
             output::print(&format!("{} bindings kept; the old ledger is {}\n", done.kept, done.aside.display()))
         }
     }
@@ -144,11 +144,11 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
 const SHOWN: usize = 50;
 
 fn rebuild(args: &RebuildArgs, config: &Config) -> Result<Exit, Failure> {
-    let found = inspect::rebuild(&config.paths.store, args.discard).map_err(failure)?;
+    let found = maintenance::rebuild(&config.paths.store, args.discard).map_err(failure)?;
     let lacking = || found.lacking.iter().map(|(license, Binding { host, bound_at })| (license, host, *bound_at));
     if args.json {
         let lacking = lacking().map(|(license, host, bound_at)| Lacking { license, host, bound_at }).collect();
-        let inspect::Rebuilt { bindings, compared, done, .. } = found;
+        let maintenance::Rebuilt { bindings, compared, done, .. } = found;
         output::print(&output::json(&Rebuilt { bindings, rebuilt: done, compared, lacking })?)?;
     } else {
         let mut text = String::new();

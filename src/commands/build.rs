@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::{Exit, Failure, output};
 use crate::build::{self, BuildError, Credentials, Mirrors, Options, PluginReport, Progress, Report, State, counted};
+use crate::commands::{Exit, Failure, output};
 use crate::config::{self, BuildSettings, Config};
 use crate::model::slug::Slug;
 use crate::registry::{self, RegistryError, RegistryFiles, RevisionError, plugins};

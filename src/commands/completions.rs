@@ -2,7 +2,7 @@
 
 use clap_complete::Shell;
 
-use super::{Exit, Failure, output};
+use crate::commands::{Exit, Failure, output};
 
 /// Print a completion script for a shell
 #[derive(clap::Args, Debug)]

@@ -15,20 +15,20 @@ use std::time::SystemTime;
 use chrono::{DateTime, TimeDelta, Utc};
 use serde::Serialize;
 
-use super::output::{self, Table};
-use super::serve::store_hint;
-use super::{Exit, Failure};
 use crate::build::counted;
 use crate::catalog::{Catalog, CatalogError, Index};
+use crate::commands::output::{self, Table};
+use crate::commands::serve::store_hint;
+use crate::commands::{Exit, Failure};
 use crate::config::{AdminListen, Config, KeySettings, Paths, ServeConfig};
-use crate::model::error_chain::ErrorChain;
 use crate::model::license::License;
 use crate::registry::Registry;
-use crate::serve::descriptors::Descriptors;
-use crate::serve::public_folder::{self, Searched};
-use crate::serve::tls::Certificate;
-use crate::store::inspect::IndexState;
+use crate::serve::net::descriptors::Descriptors;
+use crate::serve::net::tls::Certificate;
+use crate::serve::public_files::folder::{self, Searched};
+use crate::store::maintenance::IndexState;
 use crate::store::{self, StoreError};
+use crate::text::error_chain::ErrorChain;
 
 /// Days before its end when tools that renew certificates have done so.
 const RENEWED_BY_NOW: i64 = 14;
@@ -231,7 +231,7 @@ fn number(number: u64) -> String {
 
 // SECURITY: whatever lies in this folder, anyone may read.
 fn public(paths: &Paths, tls_key: Option<&Path>) -> Finding {
-    match public_folder::check(paths, tls_key) {
+    match folder::check(paths, tls_key) {
         Ok(Searched::All) => ok("public", "no private key and no part of the instance in it"),
         Ok(Searched::Some) => warning(
             "public",

@@ -14,7 +14,7 @@ use crate::config::{Config, PathSettings, ServeSettings};
 
 use crate::durable_file::{self, Access};
 
-use super::{Exit, Failure, keys, output};
+use crate::commands::{Exit, Failure, keys, output};
 
 pub use demo::try_it;
 

@@ -17,14 +17,14 @@ use std::time::SystemTime;
 use crate::config::{Config, KeySettings, Paths};
 use crate::durable_file::{self, Access};
 use crate::model::public_key::{PublicKey, PublicKeyError};
-use crate::serve::signer::SigningKey;
+use crate::serve::signing::pool::SigningKey;
 
-use super::output;
-use super::{Exit, Failure};
+use crate::commands::output;
+use crate::commands::{Exit, Failure};
 use retired::Which;
 use rotate::Old;
 
-pub use self::make::{create, refuse_a_second};
+pub use crate::commands::keys::make::{create, refuse_a_second};
 
 /// The size of a new key: RSA with 3072 bits is as strong as a symmetric key of 128 (NIST SP 800-57 part 1, table 2).
 pub const DEFAULT_BITS: u16 = 3072;

@@ -23,9 +23,9 @@ use crate::config::Config;
 use crate::model::binding::{Binding, Report};
 use crate::model::license_key::LicenseId;
 use crate::registry::edit::EditError;
-use crate::store::{self, StoreError, inspect};
+use crate::store::{self, StoreError, maintenance};
 
-use super::{Exit, Failure, output};
+use crate::commands::{Exit, Failure, output};
 use checkout::Checkout;
 
 /// Reads the stored bindings of a license, in the order of binding, with what their sites reported.
@@ -156,7 +156,7 @@ fn decide(args: &Args, config: &Config) -> Result<Exit, Failure> {
     let now = Utc::now();
     let registry = &config.paths.registry;
     let today = now.date_naive();
-    let bindings = |license: &LicenseId| inspect::bindings_of(&config.paths.store, license);
+    let bindings = |license: &LicenseId| maintenance::bindings_of(&config.paths.store, license);
     let (done, told) = match &args.verb {
         Verb::Issue(issue) => return issue::run(issue, config, args.commit, now),
         Verb::Rekey(args) => return rekey::run(args, config, today),

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Exit, Failure, output};
+use crate::commands::{Exit, Failure, output};
 
 /// Print the manual page, or write a page for each verb
 #[derive(clap::Args, Debug)]

@@ -19,7 +19,7 @@ use std::error::Error;
 
 use crate::config::ConfigError;
 use crate::registry::RegistryError;
-use crate::serve::signer::KeyError;
+use crate::serve::signing::pool::KeyError;
 use crate::store::StoreError;
 
 /// What the program's exit code says.

@@ -3,9 +3,9 @@
 use std::fmt;
 use std::io;
 
-use crate::model::printable::{Printable, is_unsafe};
+use crate::text::printable::{Printable, is_unsafe};
 
-use super::{Exit, Failure};
+use crate::commands::{Exit, Failure};
 
 /// Prints a result to stdout. Whoever stops reading early, such as `head`, has what they wanted.
 pub fn print(text: &str) -> Result<Exit, Failure> {

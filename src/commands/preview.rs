@@ -9,13 +9,13 @@ use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::{Exit, Failure, output};
+use crate::commands::{Exit, Failure, output};
 use crate::config::{self, Config};
 use crate::model::slug::Slug;
 use crate::preview;
-use crate::preview::look::Wish;
 use crate::preview::snapshot::Snapshot;
-use crate::preview::subject::{Plugins, Subject};
+use crate::preview::target::{Plugins, Subject};
+use crate::preview::view::Wish;
 use crate::preview::{live, terminal};
 use crate::registry::RegistryError;
 

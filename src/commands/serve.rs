@@ -7,10 +7,10 @@ use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::keys::lost;
-use super::{Exit, Failure};
+use crate::commands::keys::lost;
+use crate::commands::{Exit, Failure};
 use crate::config::{AdminListen, Config, Listen, LogFormat, Paths, ServeSettings};
-use crate::serve::public_folder::{self, Searched};
+use crate::serve::public_files::folder::{self, Searched};
 use crate::serve::{self, LoadError, Server};
 use crate::store::{self, Bindings, StoreError};
 
@@ -52,7 +52,7 @@ async fn serve(args: &Args, config: &Config) -> Result<Arc<dyn Bindings>, Failur
     let mut hang_up = on(SignalKind::hangup())?;
 
     let tls = config.serve.tls()?;
-    let searched = public_folder::check(&config.paths, config.serve.tls_key.as_deref()).map_err(|error| {
+    let searched = folder::check(&config.paths, config.serve.tls_key.as_deref()).map_err(|error| {
         let hint = error.hint();
         Failure::input(error).hint(hint)
     })?;
@@ -154,7 +154,7 @@ fn store_failure(error: StoreError) -> Failure {
 pub fn store_hint(error: &StoreError) -> &'static str {
     match error {
         StoreError::InUse(_) => "stop the other process first, or give this one another --store",
-        StoreError::Damaged { .. } => super::bindings::DAMAGED,
+        StoreError::Damaged { .. } => crate::commands::bindings::DAMAGED,
         StoreError::Format { .. } => "move the store aside and restore it from a backup",
         _ => "look at the folder's owner, mode and free space",
     }

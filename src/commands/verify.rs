@@ -12,12 +12,12 @@ use serde_json::Value;
 use zeroize::Zeroizing;
 
 use crate::config::Config;
-use crate::model::printable::Printable;
 use crate::model::public_key::{PublicKey, PublicKeyError};
 use crate::model::statement::split_signature;
 use crate::regular_file;
+use crate::text::printable::Printable;
 
-use super::{Exit, Failure, output};
+use crate::commands::{Exit, Failure, output};
 
 /// More than any statement or key has.
 const MAX_FILE: u64 = 1 << 20;

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::address;
+use crate::config::address;
 use crate::model::git_hosts::{DEFAULT, GitHost};
 
 /// Table `[build]`: how repositories are read.

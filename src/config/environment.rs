@@ -1,6 +1,6 @@
 //! Variables of the environment that begin like a setting and are none: mostly a typing error, which nothing else would tell.
 
-use crate::model::did_you_mean::nearest;
+use crate::text::did_you_mean::nearest;
 
 /// What every variable of ours begins with.
 const PREFIX: &str = "COUNTERSIGN_";

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::value;
+use crate::config::value;
 
 /// Table `[keys]`: what happens to keys that no longer sign.
 #[derive(clap::Args, Clone, Debug, Default, PartialEq, Eq, Deserialize)]

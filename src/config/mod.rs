@@ -16,8 +16,8 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use toml::de::DeTable;
 
-use crate::model::did_you_mean::did_you_mean;
 use crate::regular_file;
+use crate::text::did_you_mean::did_you_mean;
 
 pub use address::{AdminListen, Listen, Network};
 pub use build::{BuildConfig, BuildSettings};

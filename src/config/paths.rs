@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use super::value;
+use crate::config::value;
 
 /// Table `[paths]`: where the parts of an instance are. Paths in the file are relative to the file.
 #[derive(clap::Args, Clone, Debug, Default, PartialEq, Eq, Deserialize)]

@@ -9,9 +9,9 @@ use clap::ValueEnum;
 use ipnet::IpNet;
 use serde::Deserialize;
 
-use super::ConfigError;
-use super::address::{self, AdminListen, Listen, Network};
-use super::value;
+use crate::config::ConfigError;
+use crate::config::address::{self, AdminListen, Listen, Network};
+use crate::config::value;
 
 /// Table `[serve]`: how the server behaves.
 #[derive(clap::Args, Clone, Debug, Default, Deserialize)]

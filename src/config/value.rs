@@ -1,5 +1,5 @@
 //! Numbers, paths and choices as settings. What is none is told in plain words, on the command line and in the file alike;
-//! [`address`](super::address) does the same for addresses.
+//! [`address`](crate::config::address) does the same for addresses.
 
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use serde::de::{Deserialize as _, Deserializer, Error as _};
 use toml::Value;
 
-use super::serve::{LocalHosts, LogFormat};
+use crate::config::serve::{LocalHosts, LogFormat};
 
 /// What a setting can be.
 pub trait Setting: Sized {

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
-use super::license_key::LicenseKey;
-use super::site_host::SiteHost;
-use super::slug::Slug;
+use crate::model::license_key::LicenseKey;
+use crate::model::site_host::SiteHost;
+use crate::model::slug::Slug;
 
 /// One site bound to a license.
 #[derive(Clone, Debug, PartialEq, Eq)]

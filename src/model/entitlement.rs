@@ -2,11 +2,11 @@
 
 use chrono::NaiveDate;
 
-use super::binding::Stored;
-use super::license::{License, Seat, Standing};
-use super::plugin::Plugin;
-use super::site_host::SiteHost;
-use super::slug::Slug;
+use crate::model::binding::Stored;
+use crate::model::license::{License, Seat, Standing};
+use crate::model::plugin::Plugin;
+use crate::model::site_host::SiteHost;
+use crate::model::slug::Slug;
 
 /// Proof that a site may have the manifest of one plugin. Only [`decide`] makes one.
 ///

@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use chrono::{DateTime, NaiveDate, Utc};
 
-use super::binding::{Binding, Stored};
-use super::license_key::LicenseId;
-use super::name::Name;
-use super::site_host::SiteHost;
+use crate::model::binding::{Binding, Stored};
+use crate::model::license_key::LicenseId;
+use crate::model::name::Name;
+use crate::model::site_host::SiteHost;
 
 /// What a license covers: module to its features.
 pub type Modules = BTreeMap<Name, Vec<Name>>;

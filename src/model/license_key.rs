@@ -9,7 +9,7 @@ use std::str::FromStr;
 
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
-use super::digest::{Digest, NotADigest};
+use crate::model::digest::{Digest, NotADigest};
 
 const ALPHABET: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 const RANDOM_SYMBOLS: usize = 20;

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::slug::Slug;
-use super::version::Version;
+use crate::model::slug::Slug;
+use crate::model::version::Version;
 
 /// One release as the CMS reads it: the seven fields of the interface (section 2.6), and those that the common updater
 /// clients look for, so that they read the same bytes with no glue.
@@ -93,7 +93,7 @@ impl Manifest {
 
 #[cfg(test)]
 mod tests {
-    use super::is_security_release;
+    use crate::model::manifest::is_security_release;
 
     #[test]
     fn a_release_is_a_security_release_where_its_upgrade_notice_begins_with_that_word() {

@@ -4,22 +4,19 @@
 //! of this crate. Time comes in as an argument.
 
 pub mod binding;
-pub mod by_id;
-pub mod did_you_mean;
 pub mod digest;
 pub mod entitlement;
-pub mod error_chain;
 pub mod git_hosts;
 pub mod license;
 pub mod license_key;
+pub mod license_table;
 pub mod manifest;
 pub mod name;
 pub mod plugin;
-pub mod printable;
+mod prefix_index;
 pub mod public_key;
 pub mod site_host;
 pub mod slug;
-mod starts;
 pub mod statement;
 pub mod tag_pattern;
 mod text;

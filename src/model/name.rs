@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use super::text::checked_text;
+use crate::model::text::checked_text;
 
 /// `^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`: the name of a module or of a feature.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -28,8 +28,8 @@ impl FromStr for Name {
 }
 
 /// Every slug is a name: a plugin's module is called like the plugin unless the registry says otherwise.
-impl From<&super::slug::Slug> for Name {
-    fn from(slug: &super::slug::Slug) -> Self {
+impl From<&crate::model::slug::Slug> for Name {
+    fn from(slug: &crate::model::slug::Slug) -> Self {
         Self(slug.as_str().into())
     }
 }

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::name::Name;
-use super::slug::Slug;
-use super::tag_pattern::TagPattern;
-use super::version::Version;
+use crate::model::name::Name;
+use crate::model::slug::Slug;
+use crate::model::tag_pattern::TagPattern;
+use crate::model::version::Version;
 
 /// One entry of `registry/plugins/<slug>.toml`.
 #[derive(Clone, Debug, PartialEq)]

@@ -9,7 +9,7 @@ use std::str::FromStr;
 use compact_str::CompactString;
 use url::Host;
 
-use super::text::checked_text;
+use crate::model::text::checked_text;
 
 /// A `site_url` may be at most this long, in bytes, after blanks are trimmed.
 const MAX_INPUT: usize = 2_048;

@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use super::text::checked_text;
+use crate::model::text::checked_text;
 
 /// `^[a-z0-9][a-z0-9-]{0,63}$`: safe in a path, a URL and a terminal by construction.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]

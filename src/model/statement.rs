@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, NaiveDate, SecondsFormat, Utc};
 use serde::{Serialize, Serializer};
 
-use super::license::Modules;
-use super::name::Name;
-use super::site_host::SiteHost;
+use crate::model::license::Modules;
+use crate::model::name::Name;
+use crate::model::site_host::SiteHost;
 
 /// What a validation found, as `status`, `code` and `message` of a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::version::Version;
+use crate::model::version::Version;
 
 /// A tag name with `{version}` in it: `{version}`, `v{version}`, `acme-forms/{version}`.
 #[derive(Clone, PartialEq, Eq, Debug)]

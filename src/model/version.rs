@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use compact_str::CompactString;
 
-use super::text::checked_text;
+use crate::model::text::checked_text;
 
 /// The longest version accepted, in bytes.
 const MAX_LENGTH: usize = 64;

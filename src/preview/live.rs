@@ -1,7 +1,7 @@
 //! Reads again whenever something changes, and tells everybody who listens.
 //!
 //! Watches the places a [`Snapshot`] follows from; where no notification comes (network file systems), looks every two
-//! seconds as long as somebody looks at the page. [`routes`](super::routes) sends each new snapshot's number to the page.
+//! seconds as long as somebody looks at the page. [`routes`](crate::preview::routes) sends each new snapshot's number to the page.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -12,9 +12,9 @@ use notify::event::{AccessKind, AccessMode};
 use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 use tokio::sync::watch;
 
-use super::snapshot::Snapshot;
-use super::subject::Subject;
 use crate::build::draft::Place;
+use crate::preview::snapshot::Snapshot;
+use crate::preview::target::Subject;
 
 /// Files that are written one after the other are read once, this long after the last.
 const QUIET: Duration = Duration::from_millis(40);

@@ -52,7 +52,7 @@ fn attribute<'a>(attributes: &'a str, name: &str) -> Option<&'a str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::build::html::from_markdown;
+    use crate::build::source::html::from_markdown;
 
     #[test]
     fn pictures_become_text_and_links_open_beside() {

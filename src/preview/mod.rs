@@ -1,19 +1,19 @@
 //! `countersign preview`: what the CMS will show of a plugin, before anyone else sees it.
 //!
-//! `subject` says what is previewed, `snapshot` reads it, `live` reads it again, `look` picks a version and a `site` to see
+//! `target` says what is previewed, `snapshot` reads it, `live` reads it again, `view` picks a version and a `site` to see
 //! it from, `page` and `terminal` show it, `routes` serves the page to this machine. Nothing is written, and nothing here
 //! is shared with `serve`.
 
 pub mod compare;
 pub mod live;
-pub mod look;
 mod markup;
 pub mod page;
 pub mod routes;
 pub mod site;
 pub mod snapshot;
-pub mod subject;
+pub mod target;
 pub mod terminal;
+pub mod view;
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -25,9 +25,9 @@ use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
-use self::live::Latest;
-use self::routes::Preview;
-use self::subject::Subject;
+use crate::preview::live::Latest;
+use crate::preview::routes::Preview;
+use crate::preview::target::Subject;
 
 /// Connections held at once: a browser opens six, and the page it shows holds one of them.
 const CONNECTIONS: usize = 64;

@@ -6,12 +6,12 @@ mod version;
 
 use askama::Template;
 
-use super::compare::Change;
-use super::look::{Look, Wish};
-use super::site::{Level, Row};
-use super::snapshot::{Previewed, Snapshot};
-use super::subject::Subject;
 use crate::build::{Remark, State};
+use crate::preview::compare::Change;
+use crate::preview::site::{Level, Row};
+use crate::preview::snapshot::{Previewed, Snapshot};
+use crate::preview::target::Subject;
+use crate::preview::view::{Look, Wish};
 use list::{LeftOut, PluginLink, VersionLink};
 use version::VersionBody;
 

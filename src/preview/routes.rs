@@ -21,11 +21,11 @@ use warp::reply::Response;
 use warp::sse::Event;
 use warp::{Filter, Reply};
 
-use super::live::Latest;
-use super::look::Wish;
-use super::page::{self, Address, Tab};
-use super::subject::Subject;
 use crate::build::draft;
+use crate::preview::live::Latest;
+use crate::preview::page::{self, Address, Tab};
+use crate::preview::target::Subject;
+use crate::preview::view::Wish;
 
 /// Nothing from elsewhere is loaded, nothing inline is run, nothing is sent elsewhere, nobody frames the page.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; \

@@ -1,6 +1,6 @@
 //! An imaginary site: the versions it runs, and what its CMS would make of a release. Pure.
 //!
-//! The rules are WordPress'; its sentences are not repeated here but said in other words. [`look`](super::look) asks.
+//! The rules are WordPress'; its sentences are not repeated here but said in other words. [`view`](crate::preview::view) asks.
 
 use std::cmp::Ordering;
 

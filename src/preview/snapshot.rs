@@ -1,17 +1,17 @@
 //! Everything a preview shows, read at one moment; the next one replaces it as a whole.
 //!
-//! [`Snapshot::read`] drafts all plugins side by side and takes over what has not changed. [`live`](super::live) reads
-//! again and again, [`look`](super::look) picks what to show.
+//! [`Snapshot::read`] drafts all plugins side by side and takes over what has not changed. [`live`](crate::preview::live) reads
+//! again and again, [`view`](crate::preview::view) picks what to show.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::subject::Subject;
 use crate::build::State;
 use crate::build::draft::{self, Draft, Place};
 use crate::catalog::{Index, Releases};
-use crate::model::error_chain::ErrorChain;
+use crate::preview::target::Subject;
 use crate::registry::plugins::Entry;
+use crate::text::error_chain::ErrorChain;
 
 /// What was read at one moment.
 #[derive(Debug, Default)]

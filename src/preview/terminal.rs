@@ -6,14 +6,14 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use super::compare::{Change, Difference};
-use super::look::{Look, Pick, Sight, Wish};
-use super::site::{Answer, Level, Row, Site};
-use super::snapshot::{Previewed, Snapshot};
-use super::subject::Subject;
 use crate::build::draft::Origin;
 use crate::build::{Outcome, State};
-use crate::model::printable::Printable;
+use crate::preview::compare::{Change, Difference};
+use crate::preview::site::{Answer, Level, Row, Site};
+use crate::preview::snapshot::{Previewed, Snapshot};
+use crate::preview::target::Subject;
+use crate::preview::view::{Look, Pick, Sight, Wish};
+use crate::text::printable::Printable;
 
 /// Releases that are named where there is no such version.
 const LATEST: usize = 5;

@@ -1,6 +1,6 @@
 //! Edits of license files: one person's command changes one license, and the rest of the file stays byte for byte.
 //!
-//! `splice` makes the draft. It is written only once the whole registry loads with it and says what was meant; the server
+//! `text_edit` makes the draft. It is written only once the whole registry loads with it and says what was meant; the server
 //! notices the new file.
 
 use std::fs::File;
@@ -16,8 +16,8 @@ use crate::model::name::Name;
 use crate::model::site_host::SiteHost;
 use crate::regular_file;
 
-use super::files::{RegistryFiles, limit_of};
-use super::{Registry, RegistryError, splice};
+use crate::registry::files::{RegistryFiles, limit_of};
+use crate::registry::{Registry, RegistryError, text_edit};
 
 /// What a command changes about a license.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -140,8 +140,8 @@ impl Editor {
         let old = regular_file::read_to_string(&path, limit_of(&path))
             .map_err(|source| EditError::Io { path: path.clone(), source })?;
         let new = match is_json(&path) {
-            true => splice::json(&old, line, changes),
-            false => splice::toml(&old, &license.id, changes),
+            true => text_edit::json(&old, line, changes),
+            false => text_edit::toml(&old, &license.id, changes),
         };
         let new = new.ok_or_else(|| EditError::Layout { path: path.clone() })?;
         Ok((path, old, new))
@@ -293,7 +293,7 @@ mod tests {
 
     use super::*;
     use crate::model::license_key::LicenseId;
-    use crate::registry::splice::tests::{ID, sample};
+    use crate::registry::text_edit::tests::{ID, sample};
 
     struct Instance(tempfile::TempDir);
 

@@ -5,10 +5,10 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::RegistryError;
-use super::complaint::Complaint;
-use super::git::Revision;
-use super::lines::{Lines, MEBIBYTE, Source};
+use crate::registry::RegistryError;
+use crate::registry::diagnostic::Complaint;
+use crate::registry::git::Revision;
+use crate::registry::lines::{Lines, MEBIBYTE, Source};
 use crate::regular_file;
 
 /// The largest TOML file that is read.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use git2::{ErrorCode, ObjectType, Oid, Repository, Tree};
 
-use super::files::Kind;
+use crate::registry::files::Kind;
 
 /// The registry's folder at one commit.
 pub struct Revision {
@@ -134,9 +134,9 @@ impl Revision {
 mod tests {
     use std::error::Error as _;
 
-    use super::super::files::RegistryFiles;
-    use super::super::plugins;
     use super::*;
+    use crate::registry::files::RegistryFiles;
+    use crate::registry::plugins;
 
     /// Commits everything that stands in the work tree.
     fn commit(repository: &Repository, message: &str) -> Oid {

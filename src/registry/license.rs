@@ -10,9 +10,9 @@ use crate::model::license_key::{LicenseId, LicenseKey};
 use crate::model::name::Name;
 use crate::model::site_host::SiteHost;
 
-use super::Notes;
-use super::document::{Table, Value};
-use super::reader::Reader;
+use crate::registry::Notes;
+use crate::registry::reader::Reader;
+use crate::registry::spanned::{Table, Value};
 
 /// Longer than a year, a grace period is no grace any more.
 pub const MAX_GRACE_PERIOD_HOURS: u16 = 8_760;
@@ -141,9 +141,9 @@ fn released(reader: &mut Reader<'_>, table: &Table<'_>) -> ReleaseTimes {
 
 #[cfg(test)]
 mod tests {
-    use super::super::licenses::testing::{ID, load};
     use super::*;
     use crate::model::license::Particulars;
+    use crate::registry::licenses::testing::{ID, load};
 
     fn only(files: &[(&str, &str)]) -> License {
         let (licenses, complaints) = load(files);

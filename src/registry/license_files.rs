@@ -8,14 +8,14 @@ use std::sync::Arc;
 
 use crate::model::license::{License, Modules};
 
-use super::Notes;
-use super::complaint::Complaint;
-use super::document::Table;
-use super::files::{Listed, RegistryFiles};
-use super::license::license;
-use super::lines::Lines;
-use super::plain_line::PlainLine;
-use super::reader::{Reader, array, table};
+use crate::registry::Notes;
+use crate::registry::diagnostic::Complaint;
+use crate::registry::files::{Listed, RegistryFiles};
+use crate::registry::license::license;
+use crate::registry::lines::Lines;
+use crate::registry::plain_line::PlainLine;
+use crate::registry::reader::{Reader, array, table};
+use crate::registry::spanned::Table;
 
 /// An export that is wrong in every line is told so this often.
 pub const MAX_COMPLAINTS: usize = 1_000;

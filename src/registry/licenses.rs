@@ -4,14 +4,14 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::model::by_id::{ById, OfLicense, prefetch_line};
 use crate::model::license::License;
 use crate::model::license_key::LicenseId;
+use crate::model::license_table::{ById, OfLicense, prefetch_line};
 
-use super::complaint::Complaint;
-use super::files::RegistryFiles;
-use super::license_files::{MAX_COMPLAINTS, Place, Reading};
-use super::{Notes, RegistryError};
+use crate::registry::diagnostic::Complaint;
+use crate::registry::files::RegistryFiles;
+use crate::registry::license_files::{MAX_COMPLAINTS, Place, Reading};
+use crate::registry::{Notes, RegistryError};
 
 /// The licenses by id, and where each stands.
 #[derive(Debug, Default)]
@@ -136,8 +136,8 @@ pub mod testing {
 mod tests {
     use std::sync::Arc;
 
-    use super::testing::{ID, load};
     use super::*;
+    use crate::registry::licenses::testing::{ID, load};
 
     #[test]
     fn a_line_of_an_export_is_complained_about_with_its_column() {

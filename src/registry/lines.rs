@@ -4,8 +4,8 @@
 use std::io::{self, BufRead, BufReader, Cursor, Read as _};
 use std::path::Path;
 
-use super::complaint::Complaint;
-use super::files::Listed;
+use crate::registry::diagnostic::Complaint;
+use crate::registry::files::Listed;
 use crate::regular_file;
 
 pub const MEBIBYTE: u64 = 1 << 20;

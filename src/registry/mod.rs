@@ -1,12 +1,10 @@
 //! The registry: what the vendor decides, read from `plugins/` and `licenses/`.
 //!
-//! `files` finds the text and `lines` reads it, `document` places every value, `reader` takes typed fields off it and
+//! `files` finds the text and `lines` reads it, `spanned` places every value, `reader` takes typed fields off it and
 //! collects complaints, `plugins` and `licenses` make model values of them; `edit` writes licenses. The server takes a
 //! [`Registry`], all or nothing; the build takes [plugin entries](plugins::load) one by one.
 
-mod addresses;
-mod complaint;
-mod document;
+mod diagnostic;
 pub mod edit;
 mod files;
 mod git;
@@ -17,7 +15,9 @@ mod lines;
 mod plain_line;
 pub mod plugins;
 mod reader;
-mod splice;
+mod spanned;
+mod text_edit;
+mod urls;
 
 use std::collections::HashMap;
 use std::io;
@@ -30,7 +30,7 @@ use crate::model::license_key::LicenseId;
 use crate::model::plugin::Plugin;
 use crate::model::slug::Slug;
 
-pub use complaint::Complaint;
+pub use diagnostic::Complaint;
 pub use files::RegistryFiles;
 pub use git::RevisionError;
 use licenses::Licenses;

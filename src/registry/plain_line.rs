@@ -1,6 +1,6 @@
 //! A line of an export that is plainly right, read fast: a million of them shall be in force two seconds after a change.
 //!
-//! Only spellings of a license that the [reader](super::reader) takes without a complaint are taken here, and few of them;
+//! Only spellings of a license that the [reader](crate::registry::reader) takes without a complaint are taken here, and few of them;
 //! every other line goes to the reader, which also knows what is wrong with it and where.
 
 use std::num::NonZeroU32;
@@ -13,8 +13,8 @@ use serde_json::value::RawValue;
 use crate::model::license::{License, Modules, Particulars, ParticularsHeld, Sites, Status};
 use crate::model::license_key::LicenseKey;
 
-use super::Notes;
-use super::license::MAX_GRACE_PERIOD_HOURS;
+use crate::registry::Notes;
+use crate::registry::license::MAX_GRACE_PERIOD_HOURS;
 
 /// The usual fields, without escapes in their texts. `hosts` and `released` are unusual.
 #[derive(Deserialize)]

@@ -9,12 +9,12 @@ use crate::model::plugin::{Plugin, Source};
 use crate::model::slug::Slug;
 use crate::model::tag_pattern::TagPattern;
 
-use super::RegistryError;
-use super::addresses::{download_url, path_inside, repository, web_url};
-use super::complaint::Complaint;
-use super::document::{Table, Value};
-use super::files::{Listed, RegistryFiles};
-use super::reader::Reader;
+use crate::registry::RegistryError;
+use crate::registry::diagnostic::Complaint;
+use crate::registry::files::{Listed, RegistryFiles};
+use crate::registry::reader::Reader;
+use crate::registry::spanned::{Table, Value};
+use crate::registry::urls::{download_url, path_inside, repository, web_url};
 
 const FIELDS: &[&str] = &[
     "name",

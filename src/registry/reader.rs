@@ -11,11 +11,11 @@ use std::str::FromStr;
 
 use chrono::{DateTime, NaiveDate, Utc};
 
-use crate::model::did_you_mean::did_you_mean;
 use crate::model::license_key::LicenseKey;
+use crate::text::did_you_mean::did_you_mean;
 
-use super::complaint::Complaint;
-use super::document::{self, Fault, Node, Table, Value};
+use crate::registry::diagnostic::Complaint;
+use crate::registry::spanned::{self, Fault, Node, Table, Value};
 
 /// One registry file, or one line of it, being read.
 #[derive(Debug)]
@@ -36,7 +36,7 @@ impl<'a> Reader<'a> {
         let starts =
             std::iter::once(0).chain(text.bytes().enumerate().filter(|&(_, b)| b == b'\n').map(|(at, _)| at + 1));
         let mut reader = Self { file, lines: starts.collect(), first_line: 1, json: false, complaints: vec![] };
-        match document::from_toml(text) {
+        match spanned::from_toml(text) {
             Ok(table) => (reader, Some(table)),
             Err(faults) => {
                 faults.into_iter().for_each(|fault| reader.fault(fault));
@@ -48,7 +48,7 @@ impl<'a> Reader<'a> {
     /// Parses one line of a file with a JSON object a line; without its table where there is none.
     pub fn json<'t>(file: &'a Path, line_number: usize, line: &'t str) -> (Self, Option<Table<'t>>) {
         let mut reader = Self { file, lines: vec![0], first_line: line_number, json: true, complaints: vec![] };
-        let table = match document::from_json(line) {
+        let table = match spanned::from_json(line) {
             Ok(Node { value: Value::Table(table), .. }) => Some(table),
             Ok(Node { at, value, .. }) => {
                 reader.complain(at, format!("expected an object, found {}", value.type_name()));

@@ -5,7 +5,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arc_swap::{ArcSwap, Guard};
 use bytes::Bytes;
 
-use super::signer::SigningKey;
 use crate::catalog::Catalog;
 use crate::config::LocalHosts;
 use crate::model::binding::Sighting;
@@ -17,6 +16,7 @@ use crate::model::site_host::SiteHost;
 use crate::model::statement::Verdict;
 use crate::model::version::Version;
 use crate::registry::Registry;
+use crate::serve::signing::pool::SigningKey;
 use crate::store::{Bindings, Bound, Outcome, StoreError};
 
 /// What the vendor decided and published, as of one moment. Swapped as a whole; a request takes it once.

@@ -8,8 +8,8 @@ use chrono::{DateTime, SecondsFormat, Utc};
 use serde::{Serialize, Serializer};
 use warp::http::StatusCode;
 
-use super::label::{Label as _, labels};
-use super::response::{ContentType, JSON, Response};
+use crate::serve::metrics::label::{Label as _, labels};
+use crate::serve::reply::response::{ContentType, JSON, Response};
 
 labels! {
     /// What the server is made of.

@@ -1,18 +1,20 @@
 //! What the server counts of itself: requests by operation and outcome, their latency, and connections.
 //!
-//! Atomics found by their place, so that counting a request costs tens of nanoseconds. `exposition` shows them, with what
+//! Atomics found by their place, so that counting a request costs tens of nanoseconds. `openmetrics` shows them, with what
 //! the other parts count of themselves.
+
+pub mod label;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Instant;
 
-use super::code::Code;
-use super::label::{Counters, Label, labels};
-use super::problem::Problem;
-use super::response::Response;
 use crate::counting::Histogram;
+use crate::serve::metrics::label::{Counters, Label, labels};
+use crate::serve::reply::outcome::Code;
+use crate::serve::reply::problem::Problem;
+use crate::serve::reply::response::Response;
 
 labels! {
     /// What a request asks for.
@@ -186,8 +188,8 @@ impl Drop for OpenConnection {
 
 #[cfg(test)]
 mod tests {
-    use super::super::response::JSON;
     use super::*;
+    use crate::serve::reply::response::JSON;
 
     #[test]
     fn a_request_is_counted_once_under_its_operation_and_outcome() {

@@ -1,53 +1,23 @@
 //! The server: binds licenses, signs what they entitle to, and hands out manifests to who may have them.
 //!
-//! `listener` accepts, `connection` speaks, `routes` dispatches, `validate` and `updates` parse and reply, `gate` decides,
-//! `signer` signs. `loading` reads everything for a start, `reload` notices what changed on disk, and `part_files` puts it in
-//! force. `admin` answers the operator.
+//! A request passes [`net`] (socket to request), [`routes`], [`api`] (parse, limit, look up), [`gate`] (decide), [`signing`]
+//! where a statement is signed, and [`reply`]. [`reload`] loads the files at a start and whenever they change. [`ops`]
+//! answers the operator.
 
-pub mod admin;
-pub mod answer;
-pub mod buckets;
-pub mod client;
-pub mod code;
-mod conditions;
-pub mod connection;
-mod connection_table;
-pub mod content;
-pub mod descriptors;
-pub mod drop_guard;
-pub mod exposition;
-mod fingerprint;
+pub mod api;
+mod background;
+mod coarse_clock;
 pub mod gate;
-mod head;
 pub mod health;
-pub mod label;
-pub mod limits;
-pub mod listener;
-pub mod loading;
 pub mod metrics;
-pub mod networks;
-pub mod pace;
-pub mod part_files;
-mod priority;
-mod private_key;
-pub mod problem;
-mod public_files;
-pub mod public_folder;
-mod query;
+pub mod net;
+pub mod ops;
+pub mod public_files;
+pub mod rate_limit;
 pub mod reload;
-pub mod request;
-pub mod response;
+pub mod reply;
 pub mod routes;
-mod seats;
-mod secret_file;
-pub mod signer;
-pub mod signing_queue;
-pub mod ticks;
-pub mod tls;
-mod turn;
-pub mod updates;
-pub mod validate;
-mod watch;
+pub mod signing;
 
 use std::io;
 use std::path::Path;
@@ -59,27 +29,27 @@ use futures_util::FutureExt;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
-use self::client::Proxies;
-use self::descriptors::Descriptors;
-use self::drop_guard::DropGuard;
-use self::gate::Gate;
-use self::health::{Health, Part, State};
-use self::limits::Limits;
-use self::listener::Bounds;
-use self::loading::Loaded;
-use self::metrics::Metrics;
-use self::pace::Patience;
-use self::part_files::Reloads;
-use self::reload::{Reloader, stands_still_after};
-use self::signer::Signer;
-use self::tls::{Tls, TlsAcceptor};
 use crate::config::{LocalHosts, ServeConfig};
-use crate::model::error_chain::ErrorChain;
+use crate::serve::gate::Gate;
+use crate::serve::health::{Health, Part, State};
+use crate::serve::metrics::Metrics;
+use crate::serve::net::client_ip::Proxies;
+use crate::serve::net::descriptors::Descriptors;
+use crate::serve::net::listener::Bounds;
+use crate::serve::net::timeouts::Patience;
+use crate::serve::net::tls::{Tls, TlsAcceptor};
+use crate::serve::rate_limit::Limits;
+use crate::serve::reload::component::Reloads;
+use crate::serve::reload::drop_guard::DropGuard;
+use crate::serve::reload::startup::Loaded;
+use crate::serve::reload::{Reloader, stands_still_after};
+use crate::serve::signing::pool::Signer;
 use crate::store::{Bindings, StoreError};
+use crate::text::error_chain::ErrorChain;
 
-pub use self::fingerprint::FilesSeen;
-pub use self::loading::load;
-pub use self::part_files::LoadError;
+pub use crate::serve::reload::component::LoadError;
+pub use crate::serve::reload::fingerprint::FilesSeen;
+pub use crate::serve::reload::startup::load;
 
 /// What every request shares.
 pub struct Service {
@@ -103,7 +73,7 @@ pub struct Service {
 
 impl Service {
     /// The answer of `/readyz`.
-    fn readiness(&self) -> response::Response {
+    fn readiness(&self) -> reply::response::Response {
         self.note_store();
         self.health.readiness()
     }
@@ -212,14 +182,14 @@ impl Server {
         let (drained, draining) = oneshot::channel::<()>();
         let public = async {
             let metrics = Arc::clone(&service.metrics);
-            listener::run(listener, routes::all(Arc::clone(&service)), acceptor, bounds, metrics, shutdown).await;
+            net::listener::run(listener, routes::all(Arc::clone(&service)), acceptor, bounds, metrics, shutdown).await;
             drop(drained);
         };
         let admin = async {
             let Some(listener) = admin else { return };
-            let routes = admin::routes(Arc::clone(&service));
-            let bounds = admin::bounds(&service.descriptors);
-            listener::run(listener, routes, None, bounds, Arc::default(), draining.map(drop)).await;
+            let routes = ops::routes(Arc::clone(&service));
+            let bounds = ops::bounds(&service.descriptors);
+            net::listener::run(listener, routes, None, bounds, Arc::default(), draining.map(drop)).await;
         };
         tokio::join!(public, admin);
     }

@@ -1,7 +1,10 @@
 //! The files of `public/`, for anyone: regular files below the folder, by names that are meant to be seen.
 //!
 //! name → open below the folder → look for a private key → conditions (RFC 9110 section 13) → range → bytes. What must not lie
-//! in the folder at all is `public_folder`'s business.
+//! in the folder at all is `folder`'s business.
+
+pub mod folder;
+pub(crate) mod private_key;
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -20,13 +23,12 @@ use percent_encoding::percent_decode_str;
 use tokio::task::{JoinHandle, spawn_blocking};
 use warp::http::{self, HeaderMap, HeaderValue, StatusCode, header};
 
-use super::answer::Sending;
-use super::code::Code;
-use super::conditions::{self, Range, Wanted};
-use super::content::{Content, ContentError};
-use super::private_key;
-use super::problem::Problem;
 use crate::regular_file;
+use crate::serve::net::handler::Sending;
+use crate::serve::reply::body::{Content, ContentError};
+use crate::serve::reply::conditions::{self, Range, Wanted};
+use crate::serve::reply::outcome::Code;
+use crate::serve::reply::problem::Problem;
 
 /// A file up to this size is read at once, and closed before it is sent.
 const AT_ONCE: usize = 64 * 1024;

@@ -1,7 +1,12 @@
-//! Reload: notices what changed on disk and has it loaded beside what is in force; `part_files` swaps it in.
+//! Reload: notices what changed on disk and has it loaded beside what is in force; `component` swaps it in.
 //!
 //! A thread for each part, so that files which do not let themselves be read (a network file system that does not answer) hold up
 //! no other part. notify wakes it, SIGHUP wakes it, and a slow poll wakes it where notify sees nothing.
+
+pub mod component;
+pub mod drop_guard;
+pub(crate) mod fingerprint;
+pub mod startup;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -11,10 +16,10 @@ use std::{io, thread};
 
 use chrono::Utc;
 
-use super::Service;
-use super::part_files::PartFiles;
-use super::priority::stand_back;
-use super::watch::Watch;
+use crate::serve::Service;
+use crate::serve::background::stand_back;
+use crate::serve::reload::component::PartFiles;
+use crate::watch::Watch;
 
 /// A change is looked at when the files have been quiet for so long: an editor or a copy is done by then.
 const QUIET: Duration = Duration::from_millis(200);
@@ -144,8 +149,8 @@ impl Worker {
 
 #[cfg(test)]
 mod tests {
-    use super::super::health::Part;
     use super::*;
+    use crate::serve::health::Part;
 
     #[test]
     fn who_insists_often_while_nobody_looks_never_waits_and_is_heard_once() {

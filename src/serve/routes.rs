@@ -14,12 +14,13 @@ use std::time::Instant;
 use hyper::body::Incoming;
 use warp::http::{HeaderMap, Method, Request};
 
-use super::answer::{Answer, Sending};
-use super::code::Code;
-use super::metrics::Operation;
-use super::problem::Problem;
-use super::response::Response;
-use super::{Service, public_files, updates, validate};
+use crate::serve::api::{updates, validate};
+use crate::serve::metrics::Operation;
+use crate::serve::net::handler::{Answer, Sending};
+use crate::serve::reply::outcome::Code;
+use crate::serve::reply::problem::Problem;
+use crate::serve::reply::response::Response;
+use crate::serve::{Service, public_files};
 
 const VALIDATE: &str = "/api/v1/validate-license";
 const UPDATES: &str = "/api/v1/updates/";

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use foldhash::fast::FixedState;
 
 use crate::model::binding::{Binding, Sighting, Stored};
-use crate::model::by_id::{OfLicense, prefetch_line};
 use crate::model::license_key::LicenseId;
+use crate::model::license_table::{OfLicense, prefetch_line};
 use crate::model::site_host::SiteHost;
 
 /// How long a site says nothing new by saying the same, in seconds: it asks twice a day.

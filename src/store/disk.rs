@@ -12,17 +12,17 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::durable_file::{self, Access};
-use crate::model::by_id::OfLicense;
+use crate::model::license_table::OfLicense;
 use crate::regular_file;
 
-use super::ledger::file::LedgerFile;
-use super::ledger::writer::Writer;
-use super::ledger::{Entry, Position};
-use super::loading::{self, Loaded};
-use super::lock::{self, StoreLock};
-use super::picture::{Picture, Tally};
-use super::syncer::Disk;
-use super::{Index, StoreError, reports};
+use crate::store::checksum::{Picture, Tally};
+use crate::store::group_commit::Disk;
+use crate::store::lock::{self, StoreLock};
+use crate::store::log::file::LedgerFile;
+use crate::store::log::writer::Writer;
+use crate::store::log::{Entry, Position};
+use crate::store::recovery::{self, Loaded};
+use crate::store::{Index, StoreError, telemetry};
 
 /// What stands where: the ledger, and the index in a folder of its own.
 pub(super) const FORMAT: &str = "2";
@@ -81,10 +81,10 @@ impl StoreDisk {
         let lock = lock.ok_or_else(|| StoreError::InUse(path.to_owned()))?;
         if !has_ledger(path)? {
             // First the ledger, then the index: an index without a ledger is a ledger that was lost.
-            durable_file::create_new(&loading::ledger_in(path), b"", Access::Owner).map_err(failed)?;
+            durable_file::create_new(&recovery::ledger_in(path), b"", Access::Owner).map_err(failed)?;
         }
         let known = Index::open(&index_in(path)).and_then(|index| Ok((index.position()?, index)));
-        let loaded = loading::load(path, known.as_ref().ok().and_then(|(position, _)| *position))?;
+        let loaded = recovery::load(path, known.as_ref().ok().and_then(|(position, _)| *position))?;
         let index = match known.and_then(|(_, index)| Ok(catch_up(&index, &loaded)?.then_some(index))) {
             Ok(Some(index)) => index,
             unusable => {
@@ -96,7 +96,7 @@ impl StoreDisk {
             }
         };
         index.rest();
-        let file = LedgerFile::take(&loading::ledger_in(path)).map_err(failed)?;
+        let file = LedgerFile::take(&recovery::ledger_in(path)).map_err(failed)?;
         let file = file.ok_or_else(|| StoreError::InUse(path.to_owned()))?;
         let mut ledger = Writer::new(file, loaded.found.end, loaded.found.length, loaded.found.torn);
         // It was read by its name a moment ago.
@@ -115,7 +115,7 @@ impl StoreDisk {
     fn read_unindexed(&self, limit: usize) -> io::Result<Unindexed> {
         let known = self.index.position()?.ok_or_else(|| io::Error::other("the index has lost its place"))?;
         let mut unindexed = Unindexed::new(limit);
-        let read = loading::read(&self.path, |position, entry| {
+        let read = recovery::read(&self.path, |position, entry| {
             if position.sequence > known.sequence {
                 unindexed.add(entry.map(|entry| (entry, position)));
             }
@@ -162,7 +162,7 @@ impl Disk for StoreDisk {
         Ok(true)
     }
 
-    fn write_reports(&self, reports: &reports::Batch) -> io::Result<()> {
+    fn write_reports(&self, reports: &telemetry::Batch) -> io::Result<()> {
         self.index.write_reports(reports)
     }
 
@@ -173,7 +173,7 @@ impl Disk for StoreDisk {
 
 /// Whether there is a ledger; an error where there is none and must be one.
 pub(super) fn has_ledger(path: &Path) -> Result<bool, StoreError> {
-    let ledger = loading::ledger_in(path);
+    let ledger = recovery::ledger_in(path);
     if ledger.exists() {
         Ok(true)
     } else if index_in(path).exists() {
@@ -253,10 +253,10 @@ fn lock_mutex<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::inspect::{IndexState, read_only};
     use super::*;
     use crate::model::binding::Binding;
     use crate::model::license_key::LicenseId;
+    use crate::store::maintenance::{IndexState, read_only};
 
     #[test]
     fn an_index_that_fails_for_long_takes_bounded_memory_and_is_brought_up_to_the_ledger_without_a_restart() {

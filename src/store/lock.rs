@@ -6,7 +6,7 @@
 //!    given and one beside the folder that this name leads to, where they differ. The owner makes it again where somebody
 //!    deleted it ([`StoreLock::renew`]), and removes it at the end; one that a killed process left behind is not locked.
 //!    Where the parent folder is not writable there is none: then this user cannot remove or rename the folder either.
-//! 3. A lock on the ledger's file ([`super::ledger::file`]) holds where that file is moved or linked into another folder.
+//! 3. A lock on the ledger's file ([`crate::store::log::file`]) holds where that file is moved or linked into another folder.
 //!
 //! What no lock can hold is found before each acknowledgement: the ledger has to be the file that its path leads to. Locks
 //! are advisory (flock), die with their process, and reach no other machine: two servers on copies are not found out.

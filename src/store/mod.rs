@@ -1,21 +1,21 @@
 //! The store: which sites are bound to which licenses, kept over restarts, and what those sites reported.
 //!
-//! Questions are answered from memory (`held`). What changes goes through one queue to one thread (`syncer`), which makes
-//! it durable in the `ledger` before anybody is told; the index (`sled`) and `reports` wait until that thread has time.
-//! `disk` has the files for a server, which `lock` keeps for one process; `inspect` has them for a command.
+//! Questions are answered from memory (`memory`). What changes goes through one queue to one thread (`group_commit`), which makes
+//! it durable in the `log` before anybody is told; the `index` (sled) and `telemetry` wait until that thread has time.
+//! `disk` has the files for a server, which `lock` keeps for one process; `maintenance` has them for a command.
 
 mod accepted;
 mod bindings;
+mod checksum;
 mod disk;
-mod held;
-pub mod inspect;
-pub mod ledger;
-mod loading;
+mod group_commit;
+mod index;
 mod lock;
-mod picture;
-mod reports;
-mod sled;
-mod syncer;
+pub mod log;
+pub mod maintenance;
+mod memory;
+mod recovery;
+mod telemetry;
 #[cfg(test)]
 mod tests;
 
@@ -35,15 +35,15 @@ use crate::model::license::License;
 use crate::model::license_key::LicenseId;
 use crate::model::site_host::SiteHost;
 
-use self::sled::Index;
-use held::{Decision, Held};
-use picture::Picture;
-use reports::Reports;
-use syncer::{Disk, Syncer};
+use crate::store::index::Index;
+use checksum::Picture;
+use group_commit::{Disk, Syncer};
+use memory::{Decision, Held};
+use telemetry::Reports;
 
 pub use accepted::Accepted;
 pub use bindings::Bound;
-pub use inspect::{Reader, has_bindings, read_only};
+pub use maintenance::{Reader, has_bindings, read_only};
 
 /// The answer to [`Bindings::bind`], once it is known.
 pub type BindFuture<'a> = Pin<Box<dyn Future<Output = Result<Outcome, StoreError>> + Send + 'a>>;
@@ -183,7 +183,7 @@ pub enum StoreError {
 /// Waits a second for another process to let go of it, as at a restart.
 pub fn open(path: &Path) -> Result<Arc<dyn Bindings>, StoreError> {
     let (disk, picture) = disk::StoreDisk::open(path)?;
-    Ok(Arc::new(Store::new(disk, picture, syncer::WRITE_BEHIND)))
+    Ok(Arc::new(Store::new(disk, picture, group_commit::WRITE_BEHIND)))
 }
 
 struct Store {

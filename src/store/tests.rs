@@ -9,12 +9,12 @@ use chrono::{DateTime, NaiveDate, Utc};
 use tempfile::TempDir;
 use tokio::task::JoinSet;
 
-use super::bindings::Found;
-use super::ledger::Entry;
-use super::syncer::QUEUE;
 use super::*;
 use crate::model::binding::{Binding, Report, Stored};
 use crate::model::license::{Particulars, Seat, Sites, Status};
+use crate::store::bindings::Found;
+use crate::store::group_commit::QUEUE;
+use crate::store::log::Entry;
 
 mod binding;
 mod holding;
@@ -63,7 +63,7 @@ struct Memory {
 #[derive(Default)]
 struct State {
     ledger: Vec<Entry>,
-    reports: reports::Batch,
+    reports: telemetry::Batch,
     /// Whether reports cannot be written.
     refuses_reports: bool,
     events: Vec<&'static str>,
@@ -134,7 +134,7 @@ impl Disk for Arc<Memory> {
         Ok(false)
     }
 
-    fn write_reports(&self, reports: &reports::Batch) -> io::Result<()> {
+    fn write_reports(&self, reports: &telemetry::Batch) -> io::Result<()> {
         let mut state = self.state.lock().unwrap();
         if state.refuses_reports {
             state.events.push("reports refused");

@@ -5,19 +5,25 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// What each module may import of ours. Whatever is not listed may import nothing of ours.
-const ARROWS: [(&str, &[&str]); 14] = [
+const ARROWS: [(&str, &[&str]); 17] = [
     ("time_limit", &[]),
     ("model", &[]),
-    ("durable_file", &["regular_file"]),
+    ("text", &[]),
     ("regular_file", &[]),
     ("counting", &[]),
-    ("registry", &["model", "durable_file", "regular_file"]),
+    ("durable_file", &["regular_file"]),
+    ("keys", &["regular_file"]),
+    ("watch", &[]),
+    ("registry", &["model", "text", "durable_file", "regular_file"]),
     ("catalog", &["model", "counting", "regular_file"]),
-    ("store", &["model", "durable_file", "regular_file", "counting"]),
-    ("config", &["model", "regular_file"]),
-    ("build", &["registry", "catalog", "model", "durable_file", "regular_file", "time_limit"]),
-    ("serve", &["registry", "catalog", "store", "config", "model", "counting", "regular_file"]),
-    ("preview", &["build", "registry", "catalog", "model", "regular_file"]),
+    ("store", &["model", "text", "durable_file", "regular_file", "counting"]),
+    ("config", &["model", "text", "regular_file"]),
+    ("build", &["registry", "catalog", "model", "text", "durable_file", "regular_file", "time_limit"]),
+    (
+        "serve",
+        &["registry", "catalog", "store", "keys", "watch", "config", "model", "text", "counting", "regular_file"],
+    ),
+    ("preview", &["build", "registry", "catalog", "model", "text", "regular_file"]),
     (
         "commands",
         &[
@@ -28,7 +34,9 @@ const ARROWS: [(&str, &[&str]); 14] = [
             "catalog",
             "store",
             "config",
+            "keys",
             "model",
+            "text",
             "durable_file",
             "regular_file",
             "time_limit",
@@ -39,16 +47,15 @@ const ARROWS: [(&str, &[&str]); 14] = [
 
 /// Where a library's name may stand.
 const LIBRARIES: [(&str, &[&str]); 8] = [
-    ("git2::", &["src/build/repository.rs", "src/registry/git.rs", "src/commands/init/demo_repository.rs"]),
-    // `self::sled` is our module.
-    ("sled::", &["src/store/sled.rs", "src/store/mod.rs"]),
+    ("git2::", &["src/build/git/repository.rs", "src/registry/git.rs", "src/commands/init/demo_repository.rs"]),
+    ("sled::", &["src/store/index.rs", "src/store/mod.rs"]),
     ("warp::", &["src/serve/", "src/preview/"]),
     ("askama::", &["src/preview/"]),
-    ("rustls::", &["src/serve/tls.rs"]),
-    ("prometheus_client::", &["src/serve/exposition.rs"]),
+    ("rustls::", &["src/serve/net/tls.rs"]),
+    ("prometheus_client::", &["src/serve/ops/openmetrics.rs"]),
     // A site gets a manifest from the catalog, against an entitlement.
     ("published_manifest", &["src/catalog.rs", "src/preview/"]),
-    ("RsaPrivateKey", &["src/serve/signer.rs", "src/commands/keys/make.rs"]),
+    ("RsaPrivateKey", &["src/serve/signing/pool.rs", "src/commands/keys/make.rs"]),
 ];
 
 fn sources() -> BTreeMap<String, String> {

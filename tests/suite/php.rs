@@ -6,7 +6,7 @@ use std::fs;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use countersign::build::plugin_header;
+use countersign::build::source::plugin_header;
 use countersign::model::manifest::Manifest;
 use countersign::model::version::php_version_compare;
 use countersign::preview::site::{Level, Site};

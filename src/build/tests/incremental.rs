@@ -9,10 +9,10 @@ use git2::Oid;
 use proptest::prelude::*;
 use proptest::sample::{Index as Choice, select};
 
-use super::super::fixture::{COMMITTED, Fixture, Silent, entry, header};
-use super::super::outcome::Outcome;
-use super::super::{Options, Report, run};
-use super::outcomes;
+use crate::build::fixture::{COMMITTED, Fixture, Silent, entry, header};
+use crate::build::report::outcome::Outcome;
+use crate::build::tests::outcomes;
+use crate::build::{Options, Report, run};
 use crate::catalog::Index;
 use crate::model::digest::Digest;
 use crate::model::plugin::Plugin;
@@ -225,7 +225,7 @@ impl World {
         let folder = tempfile::tempdir().unwrap();
         let options = Options { releases: folder.path().to_owned(), ..self.made.options(false, &[]) };
         let report = run(&[entry(self.plugin.clone())], &options, Arc::new(Silent)).unwrap();
-        (report, super::super::fixture::files(folder.path()))
+        (report, crate::build::fixture::files(folder.path()))
     }
 }
 
@@ -246,8 +246,8 @@ proptest! {
             world.build();
             let (report, files) = world.build_from_nothing();
             // Where a tag fails, what was published of it stays; a build from nothing has nothing that could.
-            let fails = |tag: &super::TagOutcome| matches!(tag.outcome, Outcome::Failed(_));
-            let is_broken = report.plugins[0].state != super::State::Read || world.tags.is_empty();
+            let fails = |tag: &crate::build::tests::TagOutcome| matches!(tag.outcome, Outcome::Failed(_));
+            let is_broken = report.plugins[0].state != crate::build::tests::State::Read || world.tags.is_empty();
             if !is_broken && !report.plugins[0].tags.iter().any(fails) {
                 prop_assert_eq!(world.made.published(), files, "after {:?}", change);
             }

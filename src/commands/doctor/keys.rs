@@ -2,14 +2,14 @@
 
 use std::time::SystemTime;
 
-use super::{Finding, broken, ok, warning};
 use crate::build::counted;
+use crate::commands::doctor::{Finding, broken, ok, warning};
 use crate::commands::keys::lost;
 use crate::commands::keys::retired::{self, Retired};
 use crate::config::Paths;
-use crate::model::error_chain::ErrorChain;
 use crate::regular_file;
-use crate::serve::signer::{KeyError, SigningKey};
+use crate::serve::signing::pool::{KeyError, SigningKey};
+use crate::text::error_chain::ErrorChain;
 
 /// Published keys are no longer than this, in bytes.
 const MAX_PUBLISHED: u64 = 1 << 20;

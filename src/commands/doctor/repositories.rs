@@ -3,11 +3,11 @@
 
 use std::collections::BTreeSet;
 
-use super::{Finding, ok, warning};
 use crate::build::{can_be_read, counted};
-use crate::model::error_chain::ErrorChain;
+use crate::commands::doctor::{Finding, ok, warning};
 use crate::model::plugin::Repository;
 use crate::registry::Registry;
+use crate::text::error_chain::ErrorChain;
 
 /// One finding for each folder that is no repository, and one for all that is well.
 pub(super) fn findings(registry: &Registry) -> Vec<Finding> {

@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::{Finding, broken, ok, warning};
+use crate::commands::doctor::{Finding, broken, ok, warning};
 use crate::commands::running_server;
 use crate::config::AdminListen;
-use crate::model::printable::Printable;
 use crate::store;
+use crate::text::printable::Printable;
 
 /// How long the server may take to answer.
 const PATIENCE: Duration = Duration::from_secs(5);

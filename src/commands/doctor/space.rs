@@ -5,7 +5,7 @@ use std::path::Path;
 
 use rustix::fs::statvfs;
 
-use super::{Finding, broken, ok, warning};
+use crate::commands::doctor::{Finding, broken, ok, warning};
 use crate::config::Paths;
 
 /// Below it, in bytes, somebody should look: a million bindings take 300 MB, and a build writes releases beside the old ones.
@@ -60,8 +60,8 @@ fn judge(names: &str, bytes: u64, files: u64) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Verdict;
     use super::*;
+    use crate::commands::doctor::Verdict;
 
     #[test]
     fn little_space_is_a_warning_and_none_is_a_fault_of_bytes_and_of_files() {

@@ -9,10 +9,10 @@ use chrono::{Months, NaiveDate, Utc};
 use crate::config::{Config, Listen};
 use crate::model::license_key::{LicenseId, LicenseKey};
 
-use super::demo_repository::{self, ACME_FORMS, ACME_PDF, Plugin};
-use super::{InitError, create, instance, shell_quoted};
+use crate::commands::init::demo_repository::{self, ACME_FORMS, ACME_PDF, Plugin};
+use crate::commands::init::{InitError, create, instance, shell_quoted};
 
-/// What [`write`] makes.
+/// What [`write()`] makes.
 pub(super) const NAMES: &[&str] = &[
     "registry/plugins/acme-forms.toml",
     "registry/plugins/acme-pdf.toml",

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::config::Paths;
 use crate::regular_file;
-use crate::serve::signer::KeyError;
+use crate::serve::signing::pool::KeyError;
 use crate::store;
 
 /// More than a set of a thousand keys, in bytes.

@@ -12,10 +12,10 @@ use crate::config::Paths;
 use crate::durable_file::{self, Access};
 use crate::model::public_key::PublicKey;
 
-use super::lost;
-use super::publish::publish_all;
-use super::rotate::{KeysLock, Old, Private, current, replace_current};
-use super::{Failure, GenerateArgs, KeyError, create_folder, io_error};
+use crate::commands::keys::lost;
+use crate::commands::keys::publish::publish_all;
+use crate::commands::keys::rotate::{KeysLock, Old, Private, current, replace_current};
+use crate::commands::keys::{Failure, GenerateArgs, KeyError, create_folder, io_error};
 
 /// Makes the instance's signing key where it has none yet, and publishes it; returns its id.
 ///

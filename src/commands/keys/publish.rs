@@ -11,9 +11,9 @@ use crate::durable_file::{self, Access};
 use crate::model::public_key::{Jwk, PublicKey};
 use crate::regular_file;
 
-use super::super::output::{self, Table};
-use super::retired;
-use super::{Failure, KeyError, MAX_PEM, create_folder, io_error, read_key};
+use crate::commands::keys::retired;
+use crate::commands::keys::{Failure, KeyError, MAX_PEM, create_folder, io_error, read_key};
+use crate::commands::output::{self, Table};
 
 /// A key, and the file it comes from.
 #[derive(Debug)]

@@ -10,8 +10,8 @@ use std::time::{Duration, SystemTime};
 use crate::config::Paths;
 use crate::durable_file::Access;
 
-use super::make::put_private;
-use super::{Failure, KeyError, create_folder, io_error};
+use crate::commands::keys::make::put_private;
+use crate::commands::keys::{Failure, KeyError, create_folder, io_error};
 
 /// How the file of a retired private key ends.
 const SUFFIX: &str = ".private.pem";

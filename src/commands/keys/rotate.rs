@@ -11,12 +11,12 @@ use zeroize::Zeroizing;
 use crate::config::Paths;
 use crate::model::public_key::PublicKey;
 use crate::regular_file;
-use crate::serve::signer::SigningKey;
+use crate::serve::signing::pool::SigningKey;
 
-use super::make::put_private;
-use super::publish::{publish_all, write_public};
-use super::retired::{self, keep};
-use super::{Failure, KeyError, MAX_PEM, folder_of, io_error, read_key, read_key_made_by};
+use crate::commands::keys::make::put_private;
+use crate::commands::keys::publish::{publish_all, write_public};
+use crate::commands::keys::retired::{self, keep};
+use crate::commands::keys::{Failure, KeyError, MAX_PEM, folder_of, io_error, read_key, read_key_made_by};
 
 /// A private key, as text and as what checks its signatures.
 pub(super) struct Private {

@@ -7,10 +7,10 @@ use rsa::RsaPrivateKey;
 use rsa::pkcs8::LineEnding;
 use rsa::rand_core::OsRng;
 
-use super::make::{generate, write_private};
-use super::publish::{list, publish};
-use super::rotate::{rotate_back, rotate_to};
 use super::*;
+use crate::commands::keys::make::{generate, write_private};
+use crate::commands::keys::publish::{list, publish};
+use crate::commands::keys::rotate::{rotate_back, rotate_to};
 use crate::config::{PathSettings, Paths, ServeSettings};
 
 struct Instance(tempfile::TempDir, Paths);
@@ -211,7 +211,7 @@ fn going_back_goes_to_the_key_that_was_retired_last_and_says_where_there_is_none
 
 #[test]
 fn retired_private_keys_are_removed_by_name_or_when_their_time_is_over_and_never_silently() {
-    use super::retired::{all, overdue, remove};
+    use crate::commands::keys::retired::{all, overdue, remove};
     let instance = Instance::new();
     let paths = &instance.1;
     let mut ids = vec![];
@@ -298,7 +298,7 @@ fn while_one_command_changes_the_keys_another_one_is_told() {
     let paths = &instance.1;
     instance.generate(false, None).unwrap();
     let before = fs::read(&paths.signing_key).unwrap();
-    let held = super::rotate::KeysLock::take(paths).unwrap();
+    let held = crate::commands::keys::rotate::KeysLock::take(paths).unwrap();
     for failure in
         [instance.generate(true, None).unwrap_err(), rotate_to(&paths.store, Old::Retire, paths).unwrap_err()]
     {

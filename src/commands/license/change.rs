@@ -1,4 +1,4 @@
-//! `license renew | suspend | resume | revoke`: one change to one license. [`release`](super::release) makes another.
+//! `license renew | suspend | resume | revoke`: one change to one license. [`release`](crate::commands::license::release) makes another.
 
 use std::path::Path;
 
@@ -9,10 +9,10 @@ use crate::model::license::{License, Status};
 use crate::registry::Registry;
 use crate::registry::edit::{Change, Editor};
 
-use super::expires::Expires;
-use super::not_edited;
-use super::selector::LicenseArg;
-use super::told::Told;
+use crate::commands::license::expires::Expires;
+use crate::commands::license::not_edited;
+use crate::commands::license::selector::LicenseArg;
+use crate::commands::license::told::Told;
 
 /// What `renew` takes.
 #[derive(clap::Args, Debug)]
@@ -147,8 +147,8 @@ pub(super) fn refuse_revoked(license: &License) -> Result<(), Failure> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{Instance, parse, today};
     use super::*;
+    use crate::commands::license::testing::{Instance, parse, today};
 
     fn outcome(result: Result<Done, Failure>) -> String {
         let tags = [1, 2].map(|number| Instance::key(number).id().log_tag());

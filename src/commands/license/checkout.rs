@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::commands::Failure;
-use crate::model::printable::Printable;
 use crate::registry::Registry;
 use crate::regular_file;
+use crate::text::printable::Printable;
 
 /// How many names a message lists.
 const NAMES: usize = 3;

@@ -12,18 +12,18 @@ use serde::Serialize;
 use crate::build::counted;
 use crate::commands::{Exit, Failure, output};
 use crate::config::Config;
-use crate::model::did_you_mean::did_you_mean;
 use crate::model::license::{License, Modules, ParticularsHeld, Sites, Status};
 use crate::model::license_key::LicenseKey;
 use crate::model::name::Name;
-use crate::model::printable::Printable;
 use crate::model::site_host::{SiteHost, SiteHostError};
 use crate::registry::edit::Editor;
 use crate::registry::{RegistryFiles, plugins};
+use crate::text::did_you_mean::did_you_mean;
+use crate::text::printable::Printable;
 
-use super::expires::Expires;
-use super::not_edited;
-use super::told::Told;
+use crate::commands::license::expires::Expires;
+use crate::commands::license::not_edited;
+use crate::commands::license::told::Told;
 
 /// What `issue` takes.
 #[derive(clap::Args, Debug)]
@@ -223,8 +223,8 @@ fn file_name(file: &Path, registry: &Path) -> Result<String, Failure> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{Instance, parse, today};
     use super::*;
+    use crate::commands::license::testing::{Instance, parse, today};
 
     fn issued(instance: &Instance, line: &str) -> Result<(LicenseKey, PathBuf), String> {
         issue(&parse(line), instance.path(), false, today()).map_err(|failure| failure.error.to_string())
@@ -241,7 +241,7 @@ mod tests {
         assert!(!text.contains(key.reveal()) && !text.contains(&key.reveal().replace('-', "")));
         let registry = instance.registry();
         let license = registry.license(&key.id()).unwrap();
-        assert_eq!(super::super::view::modules(license), "base forms=pdf,api");
+        assert_eq!(crate::commands::license::view::modules(license), "base forms=pdf,api");
         assert_eq!((license.sites.to_string().as_str(), license.grace_period_hours), ("3", Some(24)));
         assert_eq!((license.particulars.hosts[0].as_str(), license.particulars.note.as_str()), ("example.com", "Zoë"));
     }

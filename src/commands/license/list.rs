@@ -9,20 +9,20 @@ use clap::ValueEnum;
 use crate::commands::output::{self, Table};
 use crate::commands::{Exit, Failure};
 use crate::config::Config;
-use crate::model::error_chain::ErrorChain;
 use crate::model::license::{License, Standing};
 use crate::model::license_key::LicenseId;
 use crate::model::name::Name;
-use crate::model::printable::Printable;
 use crate::model::site_host::SiteHost;
 use crate::model::slug::Slug;
 use crate::registry::{Registry, RegistryFiles, plugins};
 use crate::store::{self, StoreError};
+use crate::text::error_chain::ErrorChain;
+use crate::text::printable::Printable;
 
-use super::expires::Period;
-use super::issue::parse_host;
-use super::parse_day;
-use super::view::{self, View};
+use crate::commands::license::expires::Period;
+use crate::commands::license::issue::parse_host;
+use crate::commands::license::parse_day;
+use crate::commands::license::view::{self, View};
 
 /// What `list` takes.
 #[derive(clap::Args, Debug)]
@@ -193,8 +193,8 @@ fn bound_to(host: &SiteHost, registry: &Registry, config: &Config) -> HashSet<Li
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{Instance, parse, today};
     use super::*;
+    use crate::commands::license::testing::{Instance, parse, today};
 
     fn listed(line: &str) -> String {
         listed_in(&Instance::new(), line, None)

@@ -11,14 +11,14 @@ use crate::commands::{Exit, Failure, output};
 use crate::config::Config;
 use crate::model::license::{License, Particulars, ParticularsHeld, Status};
 use crate::model::license_key::LicenseKey;
-use crate::model::printable::Printable;
 use crate::registry::edit::{Change, Editor};
+use crate::text::printable::Printable;
 
-use super::change::refuse_revoked;
-use super::issue::{hand_over_key, new_key};
-use super::not_edited;
-use super::selector::LicenseArg;
-use super::told::Told;
+use crate::commands::license::change::refuse_revoked;
+use crate::commands::license::issue::{hand_over_key, new_key};
+use crate::commands::license::not_edited;
+use crate::commands::license::selector::LicenseArg;
+use crate::commands::license::told::Told;
 
 /// What `rekey` takes.
 #[derive(clap::Args, Debug)]
@@ -84,8 +84,8 @@ fn rekey(args: &Args, registry: &Path, today: NaiveDate) -> Result<(LicenseKey, 
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{Instance, parse, today};
     use super::*;
+    use crate::commands::license::testing::{Instance, parse, today};
 
     #[test]
     fn a_new_key_has_what_the_old_one_had_and_the_old_one_ends() {

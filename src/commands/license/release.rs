@@ -9,17 +9,17 @@ use chrono::{DateTime, SecondsFormat, SubsecRound as _, TimeDelta, Utc};
 
 use crate::commands::Failure;
 use crate::model::binding::Binding;
-use crate::model::error_chain::ErrorChain;
 use crate::model::license::{License, Sites};
 use crate::model::license_key::LicenseId;
 use crate::model::site_host::SiteHost;
 use crate::registry::edit::Change;
 use crate::store::StoreError;
+use crate::text::error_chain::ErrorChain;
 
-use super::change::{Decision, Done, change};
-use super::issue::parse_host;
-use super::selector::LicenseArg;
-use super::told::Told;
+use crate::commands::license::change::{Decision, Done, change};
+use crate::commands::license::issue::parse_host;
+use crate::commands::license::selector::LicenseArg;
+use crate::commands::license::told::Told;
 
 /// What `release` takes.
 #[derive(clap::Args, Debug)]
@@ -132,8 +132,8 @@ fn after(time: DateTime<Utc>) -> DateTime<Utc> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{Instance, parse};
     use super::*;
+    use crate::commands::license::testing::{Instance, parse};
     use crate::model::license::ReleaseTimes;
 
     /// What the command says, with the licenses' tags replaced.

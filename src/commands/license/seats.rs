@@ -12,11 +12,11 @@ use crate::model::site_host::SiteHost;
 use crate::registry::edit::Change;
 use crate::store::StoreError;
 
-use super::change::{Decision, Done, change, decided, refuse_revoked};
-use super::issue::{parse_host, parse_sites};
-use super::release::Release;
-use super::selector::LicenseArg;
-use super::told::Told;
+use crate::commands::license::change::{Decision, Done, change, decided, refuse_revoked};
+use crate::commands::license::issue::{parse_host, parse_sites};
+use crate::commands::license::release::Release;
+use crate::commands::license::selector::LicenseArg;
+use crate::commands::license::told::Told;
 
 /// What `sites` takes.
 #[derive(clap::Args, Debug)]
@@ -132,8 +132,8 @@ fn used(license: &License, stored: &[Binding]) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{Instance, now, parse};
     use super::*;
+    use crate::commands::license::testing::{Instance, now, parse};
 
     fn bound(hosts: &[&str]) -> Vec<Binding> {
         let at = "2026-11-20T10:00:00Z".parse().unwrap();

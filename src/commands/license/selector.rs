@@ -109,8 +109,8 @@ fn wanted(given: &str) -> Result<Wanted, Failure> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::Instance;
     use super::*;
+    use crate::commands::license::testing::Instance;
 
     fn find(selector: &str) -> Result<String, String> {
         let instance = Instance::new();

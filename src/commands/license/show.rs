@@ -8,12 +8,12 @@ use crate::commands::output::{self, Table};
 use crate::config::Config;
 use crate::model::binding::{Binding, Report};
 use crate::model::license::License;
-use crate::model::printable::Printable;
 use crate::registry::Registry;
+use crate::text::printable::Printable;
 
-use super::selector::LicenseArg;
-use super::view::{self, View};
-use super::{ReadBindings, shown_time};
+use crate::commands::license::selector::LicenseArg;
+use crate::commands::license::view::{self, View};
+use crate::commands::license::{ReadBindings, shown_time};
 
 /// What `show` takes.
 #[derive(clap::Args, Debug)]
@@ -132,8 +132,8 @@ fn bindings_text(license: &License, stored: &Result<Vec<(Binding, Report)>, Stri
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{Instance, now, parse};
     use super::*;
+    use crate::commands::license::testing::{Instance, now, parse};
     use crate::store::StoreError;
 
     fn binding(host: &str, seconds: i64) -> Binding {

@@ -8,11 +8,11 @@ use serde::Serialize;
 
 use crate::commands::{Exit, Failure, output, running_server};
 use crate::config::{self, AdminListen, Config};
-use crate::model::printable::Printable;
 use crate::registry::{RegistryFiles, plugins};
+use crate::text::printable::Printable;
 
-use super::change::Done;
-use super::view::View;
+use crate::commands::license::change::Done;
+use crate::commands::license::view::View;
 
 /// What every verb takes that changes a license.
 #[derive(clap::Args, Debug)]

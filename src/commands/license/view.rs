@@ -10,7 +10,7 @@ use crate::model::license_key::LicenseId;
 use crate::model::site_host::SiteHost;
 use crate::registry::Registry;
 
-use super::shown_time;
+use crate::commands::license::shown_time;
 
 /// The fields of the registry, and what follows from them.
 #[derive(Debug, Serialize)]

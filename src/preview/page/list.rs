@@ -1,11 +1,11 @@
 //! What stands beside a version: the plugins, the versions of one, and its tags that give no release.
 
-use super::Address;
-use super::version::date;
 use crate::build::draft::{NextRelease, Origin};
 use crate::build::{Outcome, State};
-use crate::preview::look::Pick;
+use crate::preview::page::Address;
+use crate::preview::page::version::date;
 use crate::preview::snapshot::Previewed;
+use crate::preview::view::Pick;
 
 /// A plugin to look at.
 pub struct PluginLink {

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use super::{Address, Tab};
-use crate::build::draft::Artwork;
+use crate::build::source::assets::Artwork;
 use crate::model::manifest::Manifest;
 use crate::model::version::php_version_compare;
-use crate::preview::look::{Pick, Sight};
 use crate::preview::markup;
+use crate::preview::page::{Address, Tab};
 use crate::preview::site::{Answer, Site};
 use crate::preview::snapshot::Previewed;
+use crate::preview::view::{Pick, Sight};
 
 /// CMS versions to choose from; any other can be typed.
 const CMS: [&str; 7] = ["6.9", "6.8.3", "6.8", "6.7", "6.6", "6.0", "5.9"];

@@ -4,7 +4,7 @@ use super::*;
 
 /// A picture of a license that is bound to as many sites.
 fn bound_to(license: &License, sites: u32) -> Picture {
-    let mut gathering = picture::Gathering::default();
+    let mut gathering = checksum::Gathering::default();
     for number in 0..sites {
         let binding = Binding { host: host(&format!("site-{number}.com")), bound_at: at(1) };
         gathering.add(Entry { license: license.id, binding });

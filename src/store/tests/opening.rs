@@ -9,12 +9,12 @@ async fn a_store_in_use_is_not_opened_twice_but_can_be_looked_at() {
     let store = open(path).unwrap();
     store.bind(&license, &host("a.com"), at(1)).await.unwrap();
     assert!(matches!(open(path), Err(StoreError::InUse(named)) if named == path));
-    assert!(matches!(inspect::rebuild(path, false), Err(StoreError::InUse(_))));
-    assert!(matches!(inspect::compact(path, at(9)), Err(StoreError::InUse(_))));
+    assert!(matches!(maintenance::rebuild(path, false), Err(StoreError::InUse(_))));
+    assert!(matches!(maintenance::compact(path, at(9)), Err(StoreError::InUse(_))));
     let reader = read_only(path).unwrap();
     assert!(reader.is_in_use());
     assert_eq!(reader.of(&license.id).unwrap()[0].0, store.of(&license.id)[0]);
-    assert_eq!(reader.verify().unwrap().index, inspect::IndexState::Held);
+    assert_eq!(reader.verify().unwrap().index, maintenance::IndexState::Held);
 }
 
 #[test]
@@ -133,7 +133,7 @@ async fn a_missing_index_is_made_anew_and_a_missing_ledger_is_told() {
     store.close().unwrap();
     drop(store);
     let verified = read_only(folder.path()).unwrap().verify().unwrap();
-    assert_eq!((verified.index, verified.bindings, verified.licenses), (inspect::IndexState::Agrees, 120, 3));
+    assert_eq!((verified.index, verified.bindings, verified.licenses), (maintenance::IndexState::Agrees, 120, 3));
 
     std::fs::remove_file(folder.path().join("ledger.jsonl")).unwrap();
     assert!(matches!(open(folder.path()), Err(StoreError::Damaged { .. })));
@@ -153,11 +153,11 @@ async fn an_index_that_is_behind_is_brought_up_to_the_ledger() {
     // As a crash leaves them: the ledger is on disk, the index is as it was.
     std::fs::copy(folder.path().join("ledger.jsonl"), early.path().join("ledger.jsonl")).unwrap();
     let state = || read_only(early.path()).unwrap().verify().unwrap().index;
-    assert_eq!(state(), inspect::IndexState::Behind(1));
+    assert_eq!(state(), maintenance::IndexState::Behind(1));
     let store = open(early.path()).unwrap();
     assert_eq!((store.of(&id).len(), hosts_of(&*store, &held[0].0)), (1, held[0].1.clone()));
     drop(store);
-    assert_eq!(state(), inspect::IndexState::Agrees);
+    assert_eq!(state(), maintenance::IndexState::Agrees);
 
     // The other way round, the ledger has lost what was acknowledged; only a person can want that.
     std::fs::remove_dir_all(folder.path().join("index")).unwrap();
@@ -169,16 +169,16 @@ async fn an_index_that_is_behind_is_brought_up_to_the_ledger() {
     assert!(error.ends_with("it ends with sequence 120, and the index knows of sequence 121"), "{error}");
     // Nothing is dropped that nobody agreed to drop, and the index still tells it.
     for _ in 0..2 {
-        let refused = inspect::rebuild(folder.path(), false).unwrap();
+        let refused = maintenance::rebuild(folder.path(), false).unwrap();
         assert_eq!((refused.bindings, refused.compared, refused.done), (120, true, false));
         let lacking: Vec<_> =
             refused.lacking.iter().map(|(license, binding)| (*license, binding.host.as_str())).collect();
         assert_eq!(lacking, [(id, "late.com")]);
         assert!(open(folder.path()).is_err());
     }
-    let done = inspect::rebuild(folder.path(), true).unwrap();
+    let done = maintenance::rebuild(folder.path(), true).unwrap();
     assert_eq!((done.bindings, done.lacking.len(), done.done), (120, 1, true));
-    let again = inspect::rebuild(folder.path(), false).unwrap();
+    let again = maintenance::rebuild(folder.path(), false).unwrap();
     assert_eq!((again.bindings, again.lacking.len(), again.done), (120, 0, true), "an index that agrees lacks nothing");
     assert!(open(folder.path()).unwrap().of(&id).is_empty());
 }
@@ -195,7 +195,7 @@ async fn a_compacted_store_is_the_same_store_and_continues_the_old_chain() {
     let before = store.of(&license.id).to_vec();
     assert_eq!(hosts_of(&*store, &license), ["b.com", "a.com"]);
     drop(store);
-    let done = inspect::compact(path, at(0)).unwrap();
+    let done = maintenance::compact(path, at(0)).unwrap();
     assert_eq!(
         (done.kept, done.aside.file_name().unwrap().to_str()),
         (2, Some("ledger-until-1970-01-01T000000Z.jsonl"))
@@ -205,7 +205,7 @@ async fn a_compacted_store_is_the_same_store_and_continues_the_old_chain() {
     assert_eq!((old.len(), new.len()), (3, 3));
     let digest = crate::model::digest::Digest::of(format!("{}\n", old[2]).as_bytes());
     assert!(new[0].contains(&format!("\"kept\":2,\"previous\":\"{digest}\",\"sequence\":4,")), "{}", new[0]);
-    assert_eq!(read_only(path).unwrap().verify().unwrap().index, inspect::IndexState::Agrees);
+    assert_eq!(read_only(path).unwrap().verify().unwrap().index, maintenance::IndexState::Agrees);
 
     let store = open(path).unwrap();
     assert_eq!(store.of(&license.id).to_vec(), before);
@@ -240,7 +240,7 @@ fn a_new_store_holds_a_ledger_and_its_index_and_nothing_set_aside() {
         let names: HashSet<_> = found.map(|name| name.into_string().unwrap()).collect();
         assert_eq!(names, ["ledger.jsonl".to_owned(), "index".to_owned()].into());
     }
-    assert_eq!(read_only(folder.path()).unwrap().verify().unwrap().index, inspect::IndexState::Agrees);
+    assert_eq!(read_only(folder.path()).unwrap().verify().unwrap().index, maintenance::IndexState::Agrees);
 }
 
 #[test]

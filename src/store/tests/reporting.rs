@@ -31,7 +31,7 @@ async fn reports_that_could_not_be_written_are_kept() {
     let report = Report { last_seen: Some(at(1)), ..Report::default() };
     store.report(&license.id, &store.of(&license.id), &site, &seen(1));
     assert!(matches!(store.close(), Err(StoreError::NotIndexed(_))));
-    let waiting: reports::Batch = (0..reports::SHARDS).flat_map(|shard| store.reports.take(shard)).collect();
+    let waiting: telemetry::Batch = (0..telemetry::SHARDS).flat_map(|shard| store.reports.take(shard)).collect();
     assert_eq!(waiting, [(license.id, vec![(site, report)])].into());
 }
 
@@ -66,7 +66,7 @@ fn waiting_reports_are_bounded() {
     }
     assert_eq!((reports.dropped(), reports.waiting()), (6, 256));
     assert!(!reports.add(&license, &site(0), &seen(2)), "nothing is taken until what waits is written");
-    let batch = (0..reports::SHARDS).map(|shard| reports.take(shard)).find(|batch| !batch.is_empty()).unwrap();
+    let batch = (0..telemetry::SHARDS).map(|shard| reports.take(shard)).find(|batch| !batch.is_empty()).unwrap();
     assert!(reports.add(&license, &site(0), &seen(2)));
     reports.put_back(batch);
     assert_eq!((reports.dropped(), reports.waiting()), (7, 256));
@@ -84,7 +84,7 @@ async fn a_report_that_was_dropped_is_counted_each_time_and_taken_once_there_is_
         store.report(&license.id, &store.of(&license.id), &site, &seen(1));
         assert_eq!(store.figures().reports_dropped, dropped);
     }
-    for shard in 0..reports::SHARDS {
+    for shard in 0..telemetry::SHARDS {
         store.reports.take(shard);
     }
     for _ in 0..2 {

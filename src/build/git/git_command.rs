@@ -1,0 +1,300 @@
+//! The `git` command as transport: what it may speak and run, who it is to a server, how long it may take, what it said.
+//!
+//! It knows credential helpers, ssh agents and proxies; here it never asks a person, never runs a hook, and never outlives
+//! its time or this process. [`mirror`](crate::build::git::mirror) fetches with it.
+
+use std::fs;
+use std::io::{self, Read};
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::build::git::credentials::Credentials;
+use crate::text::printable::Printable;
+
+/// What git may always speak: a person's own configuration (`insteadOf`) may turn an address into one of these.
+// SECURITY: never `ext`, which runs whatever the address says. What is not encrypted only where the address says so.
+const PROTOCOLS: &str = "https:ssh";
+
+/// Starts git, and a watchman in git's process group who waits for the end of standard input. When the other end of that
+/// pipe is closed, by us or because we were killed, he ends the group: git, its helpers, ssh.
+const LEASH: &str = r#"exec 3<&0; (read -r _ <&3; kill -s KILL 0) >/dev/null 2>&1 & exec git "$@" </dev/null 3<&-"#;
+
+/// No prompt, English, a repository that libgit2 can read.
+const ENVIRONMENT: [(&str, &str); 8] = [
+    // SECURITY: an object is read as what it is, whatever `refs/replace/` says.
+    ("GIT_NO_REPLACE_OBJECTS", "1"),
+    ("GIT_TERMINAL_PROMPT", "0"),
+    // Set and empty: neither core.askPass nor SSH_ASKPASS is looked at (git-credential(7)).
+    ("GIT_ASKPASS", ""),
+    ("SSH_ASKPASS_REQUIRE", "never"),
+    ("LC_ALL", "C"),
+    ("GIT_TRACE_REDACT", "1"),
+    ("GIT_DEFAULT_HASH", "sha1"),
+    ("GIT_DEFAULT_REF_FORMAT", "files"),
+];
+
+/// What a hook that started us would say about its own repository.
+const NOT_INHERITED: [&str; 6] = [
+    "GIT_WORK_TREE",
+    "GIT_COMMON_DIR",
+    "GIT_INDEX_FILE",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+    "GIT_NAMESPACE",
+];
+
+const CONFIGURATION: [&str; 7] = [
+    "core.hooksPath=/dev/null",
+    "core.fsmonitor=false",
+    // SECURITY: a host that may be fetched from must not lead to one that may not.
+    "http.followRedirects=false",
+    // A server from which nothing comes for a minute is given up.
+    "http.lowSpeedLimit=1",
+    "http.lowSpeedTime=60",
+    // What git tidies up it tidies up now, while the mirror is locked.
+    "gc.autoDetach=false",
+    "maintenance.autoDetach=false",
+];
+
+const SSH: &str = "ssh -o BatchMode=yes -o ConnectTimeout=15 -o ServerAliveInterval=15";
+
+/// How much of the end of git's messages is read, in bytes; a server can send any amount.
+const MAX_SAID: usize = 8 << 10;
+
+/// How often the folder that git works on is measured.
+const BETWEEN_MEASUREMENTS: Duration = Duration::from_millis(200);
+
+/// How many of its lines are told.
+const LINES_TOLD: usize = 4;
+
+/// Runs of git that have to be done by the same time.
+pub struct Git<'a> {
+    credentials: Option<&'a Credentials>,
+    protocols: String,
+    timeout: Duration,
+    deadline: Instant,
+    /// How large the folder that git works on may become, in bytes.
+    limit: u64,
+}
+
+/// Why git did not do it.
+#[derive(Debug, thiserror::Error)]
+pub enum GitError {
+    /// There is no git.
+    #[error("the git command is needed and is not installed, or not in PATH")]
+    NotInstalled,
+    /// It was ended, with all it had started.
+    #[error("not done within {} s; --fetch-timeout gives it more", .0.as_secs())]
+    TimedOut(Duration),
+    /// It failed, and said so.
+    #[error("{0}")]
+    Failed(String),
+    /// It was ended, because its folder became larger than so many bytes.
+    #[error("larger than {} MiB; --fetch-limit gives it more", .0 >> 20)]
+    TooLarge(u64),
+    /// No process can be started.
+    #[error("git cannot be started")]
+    Start(#[source] io::Error),
+}
+
+impl<'a> Git<'a> {
+    /// Whatever is run takes `timeout` together, from now on, makes a folder of at most `limit` bytes, and speaks `scheme`
+    /// or something that is encrypted.
+    pub fn new(credentials: Option<&'a Credentials>, scheme: &str, timeout: Duration, limit: u64) -> Self {
+        let protocols = format!("{PROTOCOLS}:{scheme}");
+        Self { credentials, protocols, timeout, deadline: Instant::now() + timeout, limit }
+    }
+
+    /// How much time is left.
+    pub fn time_left(&self) -> Duration {
+        self.deadline.saturating_duration_since(Instant::now())
+    }
+
+    /// Runs `git` with these arguments on the repository at `path`.
+    pub fn run(&self, path: &Path, arguments: &[&str]) -> Result<(), GitError> {
+        let (status, said) = self.end_of(path, self.command(path, arguments))?;
+        match status.code() {
+            // What was quick was not measured while it ran.
+            Some(0) if size_of(path) > self.limit => Err(GitError::TooLarge(self.limit)),
+            Some(0) => Ok(()),
+            // What a shell says of a command that it cannot find.
+            Some(127) => Err(GitError::NotInstalled),
+            _ => Err(GitError::Failed(self.told(&said, status))),
+        }
+    }
+
+    fn command(&self, path: &Path, arguments: &[&str]) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", LEASH, "git"]);
+        for setting in CONFIGURATION {
+            command.args(["-c", setting]);
+        }
+        if let Some(credentials) = self.credentials {
+            credentials.give_to(&mut command);
+        }
+        command.args(arguments).env("GIT_DIR", path).envs(ENVIRONMENT).env("GIT_ALLOW_PROTOCOL", &self.protocols);
+        for name in NOT_INHERITED {
+            command.env_remove(name);
+        }
+        if !has_ssh_command() {
+            command.env("GIT_SSH_COMMAND", SSH);
+        }
+        // SECURITY: without a group of its own, the watchman would end the group of whoever started us.
+        command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+        command
+    }
+
+    /// Waits for the end of git, or ends it. Gives its status and the end of what it said.
+    fn end_of(&self, path: &Path, mut command: Command) -> Result<(ExitStatus, Vec<u8>), GitError> {
+        let mut child = command.spawn().map_err(GitError::Start)?;
+        let leash = child.stdin.take();
+        let stderr = child.stderr.take();
+        let said = in_background(move || stderr.map(end_of_stream).unwrap_or_default());
+        let ended = in_background(move || child.wait());
+        let status = loop {
+            if let Ok(status) = ended.recv_timeout(self.time_left().min(BETWEEN_MEASUREMENTS)) {
+                break status;
+            }
+            let error = match () {
+                () if self.time_left().is_zero() => GitError::TimedOut(self.timeout),
+                () if size_of(path) > self.limit => GitError::TooLarge(self.limit),
+                () => continue,
+            };
+            drop(leash);
+            let _ = ended.recv();
+            return Err(error);
+        };
+        drop(leash);
+        // An ssh that stays for later connections may hold the pipe for ever.
+        let said = said.recv_timeout(Duration::from_secs(1)).unwrap_or_default();
+        Ok((status.map_err(GitError::Start)?, said))
+    }
+
+    /// The last lines of what git said, fit for a report: one line, escaped, without secrets.
+    fn told(&self, said: &[u8], status: ExitStatus) -> String {
+        let said = String::from_utf8_lossy(said);
+        let mut lines: Vec<_> = said.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+        // After its last error git only gives advice.
+        let is_error = |line: &&str| line.starts_with("fatal:") || line.starts_with("error:");
+        lines.truncate(lines.iter().rposition(is_error).map_or(lines.len(), |last| last + 1));
+        let told = lines[lines.len().saturating_sub(LINES_TOLD)..].join("; ");
+        let told = if told.is_empty() { format!("git ended with {status}") } else { told };
+        let wants_credentials = ["terminal prompts disabled", "Authentication failed"].iter().any(|s| told.contains(s));
+        let told = without_user_info(&self.credentials.map_or(told.clone(), |credentials| credentials.redact(&told)));
+        let is_redirect = told.contains("returned error: 30");
+        let hint = if is_redirect {
+            "; redirects are not followed: name the address it leads to"
+        } else if wants_credentials {
+            "; give git a credential helper, or set COUNTERSIGN_GIT_HOST and COUNTERSIGN_GIT_TOKEN"
+        } else {
+            ""
+        };
+        format!("{}{hint}", Printable(told))
+    }
+}
+
+/// Whether the person chose how ssh is started.
+fn has_ssh_command() -> bool {
+    let configured = || {
+        let mut git = Command::new("git");
+        git.args(["config", "--get", "core.sshCommand"]).stdin(Stdio::null()).stdout(Stdio::null());
+        git.stderr(Stdio::null()).status().is_ok_and(|status| status.success())
+    };
+    ["GIT_SSH_COMMAND", "GIT_SSH"].iter().any(|name| std::env::var_os(name).is_some()) || configured()
+}
+
+/// How many bytes the files in a folder have; what git removes meanwhile counts as nothing.
+pub fn size_of(folder: &Path) -> u64 {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let size = |entry: fs::DirEntry| match entry.metadata() {
+        Ok(metadata) if metadata.is_dir() => size_of(&entry.path()),
+        Ok(metadata) => metadata.len(),
+        Err(_) => 0,
+    };
+    entries.map(size).fold(0, u64::saturating_add)
+}
+
+fn in_background<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> mpsc::Receiver<T> {
+    let (sender, receiver) = mpsc::channel();
+    // Nobody may be waiting any more.
+    thread::spawn(move || sender.send(work()).ok());
+    receiver
+}
+
+fn end_of_stream(mut stream: impl Read) -> Vec<u8> {
+    let mut end = Vec::new();
+    let mut buffer = [0; 4096];
+    while let Ok(read @ 1..) = stream.read(&mut buffer) {
+        end.extend_from_slice(&buffer[..read]);
+        end.drain(..end.len().saturating_sub(MAX_SAID));
+    }
+    end
+}
+
+/// Takes `user:password@` out of addresses; a server may have put one there by a redirect.
+fn without_user_info(text: &str) -> String {
+    let mut parts = text.split("://");
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |clean, part| {
+        let end = part.find(['/', '\'', '"', ' ']).unwrap_or(part.len());
+        let start = part[..end].rfind('@').map_or(0, |at| at + 1);
+        clean + "://" + &part[start..]
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn git(timeout: Duration) -> Git<'static> {
+        Git::new(None, "file", timeout, u64::MAX)
+    }
+
+    #[test]
+    fn what_git_says_is_told_in_one_clean_line() {
+        let said =
+            "remote: \x1b[2Jno\nssh: nobody\nfatal: 'https://u:canary@host/x' is not there\n\nPlease make sure\n";
+        let failed = Command::new("false").status().unwrap();
+        let told = git(Duration::ZERO).told(said.as_bytes(), failed);
+        assert_eq!(told, r"remote: \u{1b}[2Jno; ssh: nobody; fatal: 'https://host/x' is not there");
+        assert_eq!(git(Duration::ZERO).told(b"", failed), "git ended with exit status: 1");
+    }
+
+    #[test]
+    fn of_a_server_that_never_stops_talking_only_the_end_is_kept() {
+        let said = end_of_stream(io::repeat(b'x').take(1 << 20).chain(&b"fatal: no"[..]));
+        assert_eq!(said.len(), MAX_SAID);
+        assert!(said.ends_with(b"fatal: no"));
+    }
+
+    #[test]
+    fn an_address_that_would_run_a_command_is_refused_by_git() {
+        let folder = tempfile::tempdir().unwrap();
+        let proof = folder.path().join("proof");
+        let git = git(Duration::from_secs(60));
+        let error =
+            git.run(folder.path(), &["ls-remote", "--", &format!("ext::touch {}", proof.display())]).unwrap_err();
+        assert!(error.to_string().contains("transport 'ext' not allowed"), "{error}");
+        assert!(!proof.exists());
+    }
+
+    #[test]
+    fn what_takes_too_long_is_ended_with_all_it_started() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        // The grandchild of git holds the pipe open: reading it ends when the last of them is gone.
+        let alias = format!("alias.stay=!sh -c 'echo here; exec sleep 600' >{}", pipe.display());
+        let heard = in_background({
+            let pipe = pipe.clone();
+            move || std::fs::read_to_string(pipe).unwrap()
+        });
+        let error = git(Duration::from_millis(700)).run(folder.path(), &["-c", &alias, "stay"]).unwrap_err();
+        assert!(matches!(error, GitError::TimedOut(_)), "{error}");
+        assert_eq!(heard.recv_timeout(Duration::from_secs(30)).unwrap(), "here\n");
+    }
+}

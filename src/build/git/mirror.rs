@@ -1,0 +1,272 @@
+//! Mirrors of remote repositories: bare, their tags only, one folder in the cache for each address, fetched incrementally.
+//!
+//! A first fetch goes to a folder beside, which is renamed when it is whole. A path is no address: it is opened where it
+//! is. [`repository`](crate::build::git::repository) reads what stands here.
+
+use std::fs::{self, DirBuilder, File, TryLockError};
+use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+use url::Url;
+
+use crate::build::git::credentials::Credentials;
+use crate::build::git::git_command::{Git, GitError};
+use crate::build::git::mirror_folder::{is_ours, is_tidy, tidy};
+use crate::model::digest::Digest;
+use crate::model::git_hosts::GitHost;
+use crate::regular_file;
+
+/// The mirrors of one machine, and how they are brought up to date.
+#[derive(Clone, Debug)]
+pub struct Mirrors {
+    /// The folder they are in.
+    pub cache: PathBuf,
+    /// Take them as they are.
+    pub offline: bool,
+    /// How long one fetch may take, waiting for another build that fetches the same included.
+    pub timeout: Duration,
+    /// How large one mirror may become, in bytes.
+    pub limit: u64,
+    /// Where they may be fetched from.
+    pub allowed: Vec<GitHost>,
+    /// A token for one host.
+    pub credentials: Option<Credentials>,
+}
+
+/// Why there is no mirror to read.
+#[derive(Debug, thiserror::Error)]
+pub enum MirrorError {
+    /// ssh would take the host for an option.
+    #[error("not an address: a host must not begin with '-'")]
+    Strange,
+    /// The vendor's list has no such host.
+    #[error("allowed_git_hosts does not have it: if it is to be fetched from, add {0:?}")]
+    NotAllowed(String),
+    /// It was not fetched last by this user alone, or something in it was changed since.
+    #[error("its mirror is not as it was fetched: build once without --offline")]
+    Distrusted,
+    /// `--offline`, and it was never fetched.
+    #[error("there is no mirror of it yet, and --offline forbids to fetch one")]
+    Absent,
+    /// Another build is at it.
+    #[error("another build is fetching it")]
+    Busy,
+    /// A file or folder in the cache cannot be written.
+    #[error("{}: cannot be written", path.display())]
+    Write {
+        /// The file or folder.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// git failed. What was mirrored before stands.
+    #[error("cannot be fetched")]
+    Fetch(#[from] GitError),
+}
+
+impl Mirrors {
+    /// Brings the mirror of `url` up to date and gives its folder.
+    pub fn update(&self, url: &Url) -> Result<PathBuf, MirrorError> {
+        if url.authority().starts_with('-') {
+            return Err(MirrorError::Strange);
+        }
+        if self.offline {
+            return existing(&self.cache, url);
+        }
+        if !self.allowed.iter().any(|host| host.allows(url)) {
+            return Err(MirrorError::NotAllowed(GitHost::that_allows(url)));
+        }
+        let (folder, mirror) = places(&self.cache, url);
+        let git = Git::new(self.credentials.as_ref(), url.scheme(), self.timeout, self.limit);
+        let write = |source| MirrorError::Write { path: folder.clone(), source };
+        // SECURITY: it is the source of what is sold.
+        let own = || DirBuilder::new().recursive(true).mode(0o700).create(&folder);
+        own().map_err(write)?;
+        if mirror.exists() && !is_ours(&folder, &mirror).map_err(write)? || !is_ours(&folder, &folder).map_err(write)? {
+            remove(&folder).and_then(|()| own()).map_err(write)?;
+        }
+        let _lock = lock(&folder.join("lock"), &git)?;
+        let fetched = if mirror.exists() {
+            tidy(&mirror).map_err(write)?;
+            fetch_into_old(&git, &mirror, url)?
+        } else {
+            false
+        };
+        if !fetched {
+            make(&git, &folder.join("new"), &mirror, url)?;
+        }
+        // What git wrote for itself, too, so that whoever reads the mirror next can tell that nobody else wrote to it.
+        tidy(&mirror).map_err(write)?;
+        Ok(mirror)
+    }
+}
+
+/// The mirror of `url` as it was left by the last fetch; nothing is written.
+///
+/// # Errors
+/// It was never fetched, or is not as a fetch leaves it.
+pub fn existing(cache: &Path, url: &Url) -> Result<PathBuf, MirrorError> {
+    let (folder, mirror) = places(cache, url);
+    match mirror.exists() {
+        false => Err(MirrorError::Absent),
+        true if is_ours(&folder, &mirror).unwrap_or(false) && is_tidy(&mirror) => Ok(mirror),
+        true => Err(MirrorError::Distrusted),
+    }
+}
+
+/// The address without what might be a secret in it.
+pub fn shown(url: &Url) -> String {
+    let mut url = url.clone();
+    // Fails for an address without a host, which has no password either.
+    let _ = url.set_password(None);
+    url.set_query(None);
+    url.set_fragment(None);
+    url.into()
+}
+
+/// The folder of a mirror, and in it the mirror, which is called as the repository is: a main file may be, too.
+fn places(cache: &Path, url: &Url) -> (PathBuf, PathBuf) {
+    let digest = Digest::of(url.as_str().as_bytes()).to_string();
+    let folder = cache.join(format!("{}-{}", plain(url.host_str().unwrap_or("local")), &digest[..16]));
+    let name = url.path().trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+    let mirror = folder.join(format!("{}.git", plain(name.strip_suffix(".git").unwrap_or(name))));
+    (folder, mirror)
+}
+
+/// A name for a folder: no separator, no leading dot, not too long.
+fn plain(name: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.') { c } else { '-' };
+    let name: String = name.trim_start_matches('.').chars().take(64).map(plain).collect();
+    if name.is_empty() { "repository".into() } else { name }
+}
+
+/// Waits for other builds as long as git has time.
+fn lock(path: &Path, git: &Git<'_>) -> Result<File, MirrorError> {
+    let file =
+        regular_file::create(path, 0o600).map_err(|source| MirrorError::Write { path: path.to_owned(), source })?;
+    loop {
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) if git.time_left().is_zero() => return Err(MirrorError::Busy),
+            Err(TryLockError::WouldBlock) => thread::sleep(Duration::from_millis(50)),
+            // Some network file systems have no locks.
+            Ok(()) | Err(TryLockError::Error(_)) => return Ok(file),
+        }
+    }
+}
+
+/// Fetches what is new; `false` where the mirror is damaged and has to be made anew.
+fn fetch_into_old(git: &Git<'_>, mirror: &Path, url: &Url) -> Result<bool, GitError> {
+    let Err(error) = fetch(git, mirror, url) else { return Ok(true) };
+    if let GitError::TooLarge(_) = error {
+        // What it fetched so far is of no use to anybody. Where it cannot be removed now, it is before the next fetch.
+        let _ = fs::remove_dir_all(mirror);
+    }
+    let GitError::Failed(told) = &error else { return Err(error) };
+    // We hold the mirror, so whoever left a lock of git's was killed.
+    let locked = told.contains(".lock': File exists");
+    let is_whole = || git.run(mirror, &["rev-list", "--quiet", "--objects", "--all"]);
+    if locked || matches!(is_whole(), Err(GitError::Failed(_))) { Ok(false) } else { Err(error) }
+}
+
+/// Makes the mirror in the folder `new`, and puts it in its place when it is whole.
+fn make(git: &Git<'_>, new: &Path, mirror: &Path, url: &Url) -> Result<(), MirrorError> {
+    let write = |source| MirrorError::Write { path: mirror.to_owned(), source };
+    remove(new).map_err(write)?;
+    let made = git.run(new, &["init", "--quiet", "--bare", "--template="]);
+    if let Err(error) = made.and_then(|()| fetch(git, new, url)) {
+        // What cannot be removed now is removed before the next try.
+        let _ = remove(new);
+        return Err(error.into());
+    }
+    remove(mirror).and_then(|()| fs::rename(new, mirror)).map_err(write)
+}
+
+fn fetch(git: &Git<'_>, mirror: &Path, url: &Url) -> Result<(), GitError> {
+    let options = ["fetch", "--quiet", "--prune", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head"];
+    // SECURITY: what stands after `--` is never an option.
+    let what = ["--", url.as_str(), "+refs/tags/*:refs/tags/*"];
+    git.run(mirror, &[&options[..], &what].concat())
+}
+
+fn remove(folder: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        result => result,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    fn mirrors(cache: &Path) -> Mirrors {
+        let allowed = ["file://", "example.com", "-oProxyCommand=id"].map(|host| host.parse());
+        Mirrors {
+            cache: cache.to_owned(),
+            offline: false,
+            timeout: Duration::from_secs(60),
+            limit: u64::MAX,
+            allowed: allowed.into_iter().flatten().collect(),
+            credentials: None,
+        }
+    }
+
+    #[test]
+    fn a_mirror_is_called_as_its_repository_in_a_folder_of_its_own() {
+        let place = |url: &str| places(Path::new("cache"), &url.parse().unwrap());
+        for (url, host, name) in [
+            ("https://example.com/acme/forms.git", "example.com-", "forms.git"),
+            ("https://example.com/acme/forms/", "example.com-", "forms.git"),
+            ("ssh://git@example.com:22/a%2F..%2Fb", "example.com-", "a-2F..-2Fb.git"),
+            ("ssh://[::1]/~/..git", "---1--", "repository.git"),
+            ("file:///", "local-", "repository.git"),
+        ] {
+            let (folder, mirror) = place(url);
+            assert_eq!(mirror, folder.join(name), "{url}");
+            let digest = folder.to_str().unwrap().strip_prefix("cache/").unwrap().strip_prefix(host).unwrap();
+            assert!(digest.len() == 16 && digest.bytes().all(|byte| byte.is_ascii_hexdigit()), "{url}: {folder:?}");
+        }
+        assert_ne!(place("https://example.com/acme").0, place("https://example.com/other/acme").0);
+    }
+
+    #[test]
+    fn what_may_be_a_secret_is_not_shown() {
+        for (url, expected) in [
+            ("https://me:canary@example.com/acme?token=canary#canary", "https://me@example.com/acme"),
+            ("file:///srv/acme", "file:///srv/acme"),
+        ] {
+            assert_eq!(shown(&url.parse().unwrap()), expected);
+        }
+    }
+
+    #[test]
+    fn a_host_that_ssh_would_take_for_an_option_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        for url in ["ssh://-oProxyCommand=id/acme", "ssh://-oProxyCommand=id@example.com/acme"] {
+            let refused = mirrors(folder.path()).update(&url.parse().unwrap());
+            assert!(matches!(refused, Err(MirrorError::Strange)), "{url}");
+        }
+    }
+
+    #[test]
+    fn mirrors_are_for_their_owner_only() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = folder.path().join("cache");
+        mirrors(&cache).update(&"file:///nowhere".parse().unwrap()).unwrap_err();
+        let place = fs::read_dir(&cache).unwrap().next().unwrap().unwrap();
+        assert_eq!(place.metadata().unwrap().permissions().mode() & 0o777, 0o700);
+    }
+
+    #[test]
+    fn who_waits_for_another_build_waits_no_longer_than_a_fetch_may_take() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lock");
+        let _held = lock(&path, &Git::new(None, "file", Duration::ZERO, 0)).unwrap();
+        assert!(matches!(lock(&path, &Git::new(None, "file", Duration::from_millis(60), 0)), Err(MirrorError::Busy)));
+    }
+}

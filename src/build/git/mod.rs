@@ -1,0 +1,8 @@
+//! Plugin repositories: read through libgit2, fetched by the git command into a mirror.
+
+pub(crate) mod credentials;
+pub(crate) mod git_command;
+pub(crate) mod mirror;
+pub(crate) mod mirror_folder;
+pub(crate) mod repository;
+pub(crate) mod working_tree;

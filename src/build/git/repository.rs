@@ -1,0 +1,327 @@
+//! A plugin's git repository, read from its object database: tags, trees and blobs, each with a size limit.
+//!
+//! The one place of the build that knows git2. Nothing is checked out, nothing is written, no link is followed; whatever
+//! is missing, damaged or too large is an error that names the object. [`tags`](crate::build::tags) and
+//! [`source_reader`](crate::build::source::source_reader) read through it.
+
+use std::fmt;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::Once;
+
+use git2::{ErrorCode, ObjectType};
+
+use crate::build::source::source_tree::{Files, Item, ItemKind};
+
+/// Tags and commits larger than this are refused, in bytes.
+const MAX_HEADER_OBJECT: usize = 1 << 20;
+
+/// Trees larger than this are refused, in bytes: about 100,000 names.
+pub(crate) const MAX_TREE: usize = 4 << 20;
+
+/// Tags that point at tags are followed this often.
+const MAX_TAG_CHAIN: usize = 16;
+
+/// An open repository. One thread uses it at a time.
+pub struct Repository {
+    git: git2::Repository,
+    /// Whether each object is hashed when it is read.
+    hashes: bool,
+}
+
+/// Whether there is a repository at `path` whose tags can be listed.
+pub fn can_be_read(path: &Path) -> Result<(), RepositoryError> {
+    Repository::open(path).map(drop)
+}
+
+/// The name of an object.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct ObjectId(git2::Oid);
+
+impl fmt::Display for ObjectId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A reference under `refs/tags/`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Tag {
+    /// What stands behind `refs/tags/`. Bytes that are no UTF-8 are replaced.
+    pub name: String,
+    /// What it points at; `None` where the reference itself is damaged.
+    target: Option<ObjectId>,
+}
+
+impl Tag {
+    /// The object it points at: an annotated tag, a commit; `None` where the reference is damaged.
+    pub fn target(&self) -> Option<ObjectId> {
+        self.target
+    }
+}
+
+/// The commit a tag stands for.
+#[derive(Clone, Debug)]
+pub struct Tagged {
+    /// The commit.
+    pub commit: ObjectId,
+    /// The commit's root folder.
+    pub tree: ObjectId,
+    /// When the annotated tag was made, else the commit; in seconds since 1970.
+    pub time: i64,
+    /// The annotated tag's message without its signature; `None` for a lightweight tag.
+    pub message: Option<Vec<u8>>,
+}
+
+/// The repository cannot be opened or its tags cannot be listed.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: not a readable git repository", path.display())]
+pub struct RepositoryError {
+    path: PathBuf,
+    source: git2::Error,
+}
+
+/// Why an object cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ObjectError {
+    /// The reference holds no object id, or points at nothing.
+    #[error("the reference is damaged")]
+    Reference,
+    /// The object is not in the repository, as in a shallow or partial clone.
+    #[error("object {0} is missing")]
+    Missing(ObjectId),
+    /// The object is damaged.
+    #[error("object {id} cannot be read: {}", source.message())]
+    Damaged {
+        /// The object.
+        id: ObjectId,
+        /// What git says.
+        source: git2::Error,
+    },
+    /// The object is over its limit; it was not read.
+    #[error("{size} bytes, over the limit of {limit}")]
+    TooLarge {
+        /// In bytes.
+        size: usize,
+        /// In bytes.
+        limit: usize,
+    },
+    /// A file or folder of a working tree cannot be read.
+    #[error("cannot be read: {0}")]
+    Unreadable(#[from] io::Error),
+    /// A tag points at this kind of object, not at a commit.
+    #[error("points at a {0}, not at a commit")]
+    NotACommit(&'static str),
+}
+
+impl Repository {
+    /// Opens the repository at `path` itself, bare or not; folders above it are not searched.
+    pub fn open(path: &Path) -> Result<Self, RepositoryError> {
+        static ONCE: Once = Once::new();
+        ONCE.call_once(|| {
+            // Nothing is read twice that `source_reader` does not remember, and git's own cache grows to 256 MB.
+            git2::opts::enable_caching(false);
+            // Hashing what is read would take as long again (10,000 tags: 1.03 s and 0.43 s). In a local repository damage is
+            // noticed without it, by zlib's checksum and the sizes in a pack, as git itself notices it; a forger who can write
+            // to the repository need not touch an object to move a tag. In a mirror tags are fetched before each build, objects
+            // that are there are not, and a cache may come from anywhere: `open_mirror` hashes them.
+            git2::opts::strict_hash_verification(false);
+        });
+        match git2::Repository::open(path) {
+            Ok(git) => Ok(Self { git, hashes: false }),
+            Err(source) => Err(RepositoryError { path: path.to_owned(), source }),
+        }
+    }
+
+    /// Opens a mirror, in which every object that is read must have the hash that it is called by.
+    pub fn open_mirror(path: &Path) -> Result<Self, RepositoryError> {
+        Ok(Self { hashes: true, ..Self::open(path)? })
+    }
+
+    /// The folder with the files that are checked out; `None` for a bare repository.
+    pub fn working_tree(&self) -> Option<&Path> {
+        // SECURITY: a configuration that came with the folder may claim any other folder for the working tree.
+        let holds_git = |folder: &&Path| folder.join(".git").exists();
+        self.git.workdir().filter(holds_git)
+    }
+
+    /// Where git keeps HEAD and the references: the folder of this working tree, and the one all working trees share.
+    pub fn reference_folders(&self) -> [&Path; 2] {
+        [self.git.path(), self.git.commondir()]
+    }
+
+    /// Whether a commit of everything in the working tree would leave this file out: it is ignored and was never added.
+    pub fn leaves_out(&self, path: &Path) -> bool {
+        let is_added = || self.git.index().is_ok_and(|index| index.get_path(path, 0).is_some());
+        self.git.is_path_ignored(path).unwrap_or(false) && !is_added()
+    }
+
+    /// Whether history was cut off when it was cloned; tags are then often missing.
+    pub fn is_shallow(&self) -> bool {
+        self.git.is_shallow()
+    }
+
+    /// Every tag once, sorted by name.
+    pub fn tags(&self) -> Result<Vec<Tag>, RepositoryError> {
+        let folder = self.git.commondir().join("refs/tags");
+        let mut tags =
+            self.readable_tags().map_err(|source| RepositoryError { path: self.git.path().into(), source })?;
+        tags.sort_by(|a, b| a.name.cmp(&b.name));
+        let mut damaged = Vec::new();
+        loose_names(&folder, "", &mut damaged);
+        damaged.retain(|name| tags.binary_search_by(|tag| tag.name.cmp(name)).is_err());
+        tags.extend(damaged.into_iter().map(|name| Tag { name, target: None }));
+        tags.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(tags)
+    }
+
+    fn readable_tags(&self) -> Result<Vec<Tag>, git2::Error> {
+        let prefix = b"refs/tags/";
+        let mut tags = Vec::new();
+        for reference in self.git.references_glob("refs/tags/*")? {
+            let reference = reference?;
+            let name = String::from_utf8_lossy(&reference.name_bytes()[prefix.len()..]).into_owned();
+            // Resolving one that points at an object would look for its file once more.
+            let target = reference.target().or_else(|| reference.resolve().ok()?.target());
+            tags.push(Tag { name, target: target.map(ObjectId) });
+        }
+        Ok(tags)
+    }
+
+    /// The commit that is checked out, as a lightweight tag on it would have it; `None` where there is no commit yet.
+    pub fn head(&self) -> Result<Option<Tagged>, ObjectError> {
+        match self.git.head() {
+            Ok(head) => self.peel(&Tag { name: "HEAD".into(), target: head.target().map(ObjectId) }).map(Some),
+            Err(error) if matches!(error.code(), ErrorCode::UnbornBranch | ErrorCode::NotFound) => Ok(None),
+            Err(_) => Err(ObjectError::Reference),
+        }
+    }
+
+    /// Follows a tag, through tags of tags, to its commit.
+    pub fn peel(&self, tag: &Tag) -> Result<Tagged, ObjectError> {
+        let mut id = tag.target.ok_or(ObjectError::Reference)?;
+        let mut annotation = None;
+        for _ in 0..MAX_TAG_CHAIN {
+            match self.kind(id, MAX_HEADER_OBJECT)? {
+                ObjectType::Tag => {
+                    let tag = self.git.find_tag(id.0).map_err(|source| ObjectError::of(id, source))?;
+                    let time = tag.tagger().map(|tagger| tagger.when().seconds());
+                    annotation
+                        .get_or_insert((time, without_signature(tag.message_bytes().unwrap_or_default()).to_vec()));
+                    id = ObjectId(tag.target_id());
+                }
+                ObjectType::Commit => {
+                    let commit = self.git.find_commit(id.0).map_err(|source| ObjectError::of(id, source))?;
+                    let (tagged, message) = annotation.unzip();
+                    let time = tagged.flatten().unwrap_or(commit.time().seconds());
+                    return Ok(Tagged { commit: id, tree: ObjectId(commit.tree_id()), time, message });
+                }
+                kind => return Err(self.not_a_commit(id, kind)),
+            }
+        }
+        Err(ObjectError::NotACommit("long chain of tags"))
+    }
+
+    /// A tag may point at anything, but in a damaged pack a commit can look like a tree: here the hash decides.
+    fn not_a_commit(&self, id: ObjectId, kind: ObjectType) -> ObjectError {
+        let hash = self.git.odb().and_then(|objects| git2::Oid::hash_object(kind, objects.read(id.0)?.data()));
+        match hash {
+            Ok(hash) if hash == id.0 => ObjectError::NotACommit(kind.str()),
+            Ok(_) => ObjectError::of(id, git2::Error::from_str("its hash is not its name")),
+            Err(source) => ObjectError::of(id, source),
+        }
+    }
+
+    /// Looks at an object's size before anything of it is unpacked into memory.
+    fn kind(&self, id: ObjectId, limit: usize) -> Result<ObjectType, ObjectError> {
+        // git2 0.21 panics where a damaged pack gives an object a type that does not exist. Nothing is left half done by that.
+        let header = catch_unwind(AssertUnwindSafe(|| {
+            let objects = self.git.odb()?;
+            let header = objects.read_header(id.0)?;
+            // SECURITY: only behind the header, which says how much would be read.
+            if self.hashes && header.0 <= limit {
+                let object = objects.read(id.0)?;
+                if git2::Oid::hash_object(object.kind(), object.data())? != id.0 || object.kind() != header.1 {
+                    return Err(git2::Error::from_str("its hash is not its name"));
+                }
+            }
+            Ok(header)
+        }));
+        match header
+            .unwrap_or_else(|_| Err(git2::Error::from_str("it has no known type")))
+            .map_err(|source| ObjectError::of(id, source))?
+        {
+            (size, _) if size > limit => Err(ObjectError::TooLarge { size, limit }),
+            (_, kind) => Ok(kind),
+        }
+    }
+}
+
+/// Commits, as they stand in the object database.
+impl Files for Repository {
+    type Id = ObjectId;
+
+    fn name(&self) -> Option<&str> {
+        let name = self.git.workdir().unwrap_or(self.git.path()).file_name()?.to_str()?;
+        Some(name.strip_suffix(".git").unwrap_or(name))
+    }
+
+    fn items(&self, tree: &ObjectId) -> Result<Vec<Item<ObjectId>>, ObjectError> {
+        self.kind(*tree, MAX_TREE)?;
+        let tree = self.git.find_tree(tree.0).map_err(|source| ObjectError::of(*tree, source))?;
+        let item = |entry: git2::TreeEntry<'_>| Item {
+            name: String::from_utf8_lossy(entry.name_bytes()).into_owned(),
+            kind: match entry.filemode() & 0o170_000 {
+                0o040_000 => ItemKind::Folder,
+                0o120_000 => ItemKind::SymbolicLink,
+                0o160_000 => ItemKind::Submodule,
+                _ => ItemKind::File,
+            },
+            id: ObjectId(entry.id()),
+        };
+        Ok(tree.iter().map(item).collect())
+    }
+
+    fn bytes(&self, blob: &ObjectId, limit: usize) -> Result<Vec<u8>, ObjectError> {
+        self.kind(*blob, limit)?;
+        let blob = self.git.find_blob(blob.0).map_err(|source| ObjectError::of(*blob, source))?;
+        Ok(blob.content().to_vec())
+    }
+}
+
+impl ObjectError {
+    fn of(id: ObjectId, source: git2::Error) -> Self {
+        if source.code() == ErrorCode::NotFound { Self::Missing(id) } else { Self::Damaged { id, source } }
+    }
+}
+
+/// The names of all files under `refs/tags`: libgit2 leaves out those that it cannot parse, and says nothing.
+fn loose_names(folder: &Path, prefix: &str, names: &mut Vec<String>) {
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = format!("{prefix}{}", entry.file_name().to_string_lossy());
+        match entry.file_type() {
+            Ok(kind) if kind.is_dir() => loose_names(&entry.path(), &format!("{name}/"), names),
+            Ok(kind) if kind.is_file() && !name.ends_with(".lock") => names.push(name),
+            _ => {}
+        }
+    }
+}
+
+/// A signed tag carries its signature at the end of its message (gitformat-signature(5)).
+fn without_signature(message: &[u8]) -> &[u8] {
+    const MARKS: [&[u8]; 4] = [
+        b"-----BEGIN PGP SIGNATURE-----",
+        b"-----BEGIN PGP MESSAGE-----",
+        b"-----BEGIN SSH SIGNATURE-----",
+        b"-----BEGIN SIGNED MESSAGE-----",
+    ];
+    let mut end = 0;
+    for line in message.split_inclusive(|&byte| byte == b'\n') {
+        if MARKS.iter().any(|mark| line.starts_with(mark)) {
+            break;
+        }
+        end += line.len();
+    }
+    &message[..end]
+}

@@ -1,0 +1,82 @@
+//! A repository's working tree, read as a commit of everything in it would be: uncommitted edits and new files count,
+//! ignored files do not.
+//!
+//! As hostile as a commit: links are not followed, pipes are not waited for, sizes are limited. `source_reader` reads it.
+
+use std::fs::{self, DirEntry};
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+
+use crate::build::git::repository::{MAX_TREE, ObjectError, Repository};
+use crate::build::source::source_tree::{Files, Item, ItemKind};
+use crate::regular_file;
+
+/// The files that stand in a repository's folder now.
+pub struct WorkingTree<'a> {
+    repository: &'a Repository,
+    root: &'a Path,
+}
+
+impl<'a> WorkingTree<'a> {
+    /// The working tree of a repository; `None` for a bare one.
+    pub fn of(repository: &'a Repository) -> Option<Self> {
+        Some(Self { repository, root: repository.working_tree()? })
+    }
+
+    /// What an entry is; `None` where a commit would leave it out.
+    fn kind(&self, entry: &DirEntry, path: &Path) -> io::Result<Option<ItemKind>> {
+        // Says what a link is, not what it leads to.
+        let kind = entry.file_type()?;
+        let is_file = kind.is_file() || kind.is_symlink();
+        if entry.file_name() == ".git" || is_file && self.repository.leaves_out(path) {
+            return Ok(None);
+        }
+        Ok(Some(match () {
+            () if kind.is_file() => ItemKind::File,
+            () if kind.is_symlink() => ItemKind::SymbolicLink,
+            () if kind.is_dir() && entry.path().join(".git").exists() => ItemKind::Submodule,
+            () if kind.is_dir() => ItemKind::Folder,
+            () => ItemKind::Special,
+        }))
+    }
+}
+
+impl Files for WorkingTree<'_> {
+    /// A path relative to the root; empty for the root.
+    type Id = PathBuf;
+
+    fn name(&self) -> Option<&str> {
+        self.repository.name()
+    }
+
+    fn items(&self, folder: &PathBuf) -> Result<Vec<Item<PathBuf>>, ObjectError> {
+        let mut items = Vec::new();
+        let mut size = 0;
+        for entry in fs::read_dir(self.root.join(folder))? {
+            let entry = entry?;
+            // As much of it as git's own form of the folder would be: mode, name and id.
+            size += entry.file_name().len() + 28;
+            if size > MAX_TREE {
+                return Err(ObjectError::TooLarge { size, limit: MAX_TREE });
+            }
+            let id = folder.join(entry.file_name());
+            if let Some(kind) = self.kind(&entry, &id)? {
+                items.push(Item { name: entry.file_name().to_string_lossy().into_owned(), kind, id });
+            }
+        }
+        items.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(items)
+    }
+
+    fn bytes(&self, file: &PathBuf, limit: usize) -> Result<Vec<u8>, ObjectError> {
+        // SECURITY: what was a file when its folder was listed may be a link or a pipe by now.
+        let file = regular_file::open_unlinked(&self.root.join(file), regular_file::UNLIMITED)?;
+        let length = file.metadata()?.len();
+        if length > limit as u64 {
+            return Err(ObjectError::TooLarge { size: usize::try_from(length).unwrap_or(usize::MAX), limit });
+        }
+        let mut bytes = Vec::new();
+        let size = file.take(limit as u64 + 1).read_to_end(&mut bytes)?;
+        if size > limit { Err(ObjectError::TooLarge { size, limit }) } else { Ok(bytes) }
+    }
+}

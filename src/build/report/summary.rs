@@ -1,0 +1,183 @@
+//! The report for people: what is wrong first meets the eye, the same reason is told once.
+//!
+//! Names come from repositories, so every line is escaped before it is coloured and goes to a terminal.
+
+use std::collections::BTreeMap;
+use std::fmt::{Display, Write as _};
+
+use crate::build::report::outcome::{Outcome, Reason, TagOutcome};
+use crate::build::report::{PluginReport, Report, State, Warning};
+use crate::text::printable::Printable;
+
+/// Names listed in a line; the rest is counted.
+const NAMES: usize = 6;
+
+/// The report as text, with ANSI colours where `colour` is set.
+pub fn summary(report: &Report, colour: bool) -> String {
+    let mut text = Text { text: String::new(), colour };
+    for plugin in &report.plugins {
+        text.plugin(plugin, report.check);
+    }
+    let goes = if report.check { "would be removed" } else { "removed" };
+    for (slug, versions) in &report.gone {
+        text.line(Style::Warning, &format!("{slug}  no longer in the registry; {goes}: {}", listed(versions)));
+    }
+    for file in &report.damaged {
+        text.line(
+            Style::Wrong,
+            &format!("{file} is not what the index says: the server refuses the folder; restore the file"),
+        );
+    }
+    let counts = report.counts();
+    let misnamed = report.plugins.iter().filter(|plugin| plugin.slug.is_none()).count();
+    let mut total = format!(
+        "{}{}, {}: {} built, {} unchanged, {} skipped, {} failed",
+        counted(report.plugins.len() - misnamed, "plugin"),
+        if misnamed == 0 {
+            String::new()
+        } else {
+            format!(", {} that no plugin is named by", counted(misnamed, "file"))
+        },
+        counted(counts.tags(), "tag"),
+        counts.built,
+        counts.unchanged,
+        counts.skipped,
+        counts.failed
+    );
+    // What the tags' counts leave out, and the lines above tell.
+    let broken = report.plugins.iter().filter(|plugin| matches!(plugin.state, State::Broken(_))).count();
+    let removed = report.plugins.iter().map(|plugin| plugin.removed.len()).sum::<usize>();
+    let removed = removed + report.gone.values().map(Vec::len).sum::<usize>();
+    let damaged = report.damaged.len();
+    let more = [
+        (broken, counted(broken, "plugin") + " broken"),
+        (removed, format!("{} {}", counted(removed, "release"), if report.check { "to remove" } else { "removed" })),
+        (damaged, counted(damaged, "manifest") + " damaged"),
+        (report.warnings(), counted(report.warnings(), "warning")),
+    ];
+    for (_, told) in more.iter().filter(|(count, _)| *count > 0) {
+        total += &format!(", {told}");
+    }
+    if report.check {
+        total += if report.differs() { "; nothing written, a build would change it" } else { "; nothing would change" };
+    }
+    text.line(Style::Plain, &total);
+    text.text
+}
+
+#[derive(Clone, Copy)]
+enum Style {
+    Plain,
+    Warning,
+    Wrong,
+}
+
+struct Text {
+    text: String,
+    colour: bool,
+}
+
+impl Text {
+    fn line(&mut self, style: Style, line: &str) {
+        let (start, end) = match style {
+            _ if !self.colour => ("", ""),
+            Style::Plain => ("", ""),
+            Style::Warning => ("\x1b[33m", "\x1b[0m"),
+            Style::Wrong => ("\x1b[31m", "\x1b[0m"),
+        };
+        // Writing to a String cannot fail.
+        let _ = writeln!(self.text, "{start}{}{end}", Printable(line));
+    }
+
+    fn plugin(&mut self, plugin: &PluginReport, check: bool) {
+        let name = plugin.slug.as_ref().map_or(plugin.file.clone(), ToString::to_string);
+        let counts = plugin.counts();
+        match &plugin.state {
+            State::NoSource => self.line(Style::Plain, &format!("{name}  no source configured")),
+            State::Broken(problems) => {
+                self.line(
+                    Style::Wrong,
+                    &format!("{name}  broken; {} published before stay", counted(plugin.kept.len(), "release")),
+                );
+                for problem in problems {
+                    self.line(Style::Wrong, &format!("  {problem}"));
+                }
+            }
+            State::Read => {
+                let tags = counted(counts.tags(), "tag");
+                let mut line = format!("{name}  {tags}: {} built, {} unchanged", counts.built, counts.unchanged);
+                for (count, word) in [(counts.skipped, "skipped"), (counts.failed, "failed")] {
+                    if count > 0 {
+                        line += &format!(", {count} {word}");
+                    }
+                }
+                match &plugin.releases.latest {
+                    Some(latest) => line += &format!("; latest {latest}"),
+                    None => line += "; nothing to offer",
+                }
+                self.line(if counts.failed > 0 { Style::Wrong } else { Style::Plain }, &line);
+                if let Some((tag, reason)) = plugin.missing_newest() {
+                    self.line(Style::Warning, &format!("  newest not published: {tag}: {reason}"));
+                }
+            }
+        }
+        self.changes(plugin, check);
+        for Warning { version, remark, .. } in &plugin.warnings {
+            self.line(Style::Warning, &format!("  warning, {version}: {remark}"));
+        }
+        let failed = plugin.tags.iter().filter_map(|tag| match &tag.outcome {
+            Outcome::Failed(reason) => Some((tag, reason)),
+            _ => None,
+        });
+        let skipped = plugin.tags.iter().filter_map(|tag| match &tag.outcome {
+            Outcome::Skipped(reason) => Some((tag, reason)),
+            _ => None,
+        });
+        // Those of the newest releases are among the warnings.
+        let is_told = |tag: &&TagOutcome| plugin.warnings.iter().any(|warning| warning.tag == tag.tag);
+        let others = plugin.tags.iter().filter(|tag| !tag.notes.is_empty() && !is_told(tag));
+        let notes = others.flat_map(|tag| tag.notes.iter().map(move |note| (tag, note)));
+        self.grouped("failed", Style::Wrong, failed);
+        self.grouped("skipped", Style::Plain, skipped);
+        self.grouped("note on", Style::Plain, notes);
+    }
+
+    fn changes(&mut self, plugin: &PluginReport, check: bool) {
+        let changes = [
+            ("add", "added", &plugin.added),
+            ("change", "changed", &plugin.changed),
+            ("remove", "removed", &plugin.removed),
+        ];
+        for (verb, done, versions) in changes.into_iter().filter(|(_, _, versions)| !versions.is_empty()) {
+            let verb = if check { format!("would {verb}") } else { done.to_owned() };
+            self.line(Style::Plain, &format!("  {verb} {}: {}", versions.len(), listed(versions)));
+        }
+    }
+
+    /// One line for each kind of reason, with the tags it befell.
+    fn grouped<'a>(&mut self, word: &str, style: Style, tags: impl Iterator<Item = (&'a TagOutcome, &'a Reason)>) {
+        let mut kinds: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+        for (TagOutcome { tag, .. }, reason) in tags {
+            let detail = reason.detail();
+            let told = if detail.is_empty() { tag.clone() } else { format!("{tag} ({detail})") };
+            kinds.entry(reason.headline()).or_default().push(told);
+        }
+        for (headline, tags) in kinds {
+            self.line(style, &format!("  {word} {}, {headline}: {}", tags.len(), listed(&tags)));
+        }
+    }
+}
+
+/// A number with the word in its singular or plural.
+pub fn counted<N: Display + PartialEq + From<u8>>(count: N, what: &str) -> String {
+    if count == N::from(1) { format!("1 {what}") } else { format!("{count} {what}s") }
+}
+
+/// The first few, and how many more.
+fn listed(names: &[impl ToString]) -> String {
+    let mut list = names.iter().take(NAMES).map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    if names.len() > NAMES {
+        list += &format!(" and {} more", names.len() - NAMES);
+    }
+    list
+}

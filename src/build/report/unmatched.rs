@@ -1,0 +1,157 @@
+//! Tags under no pattern of the entry: which of them are versions of the plugin all the same, and which are named after
+//! something else, such as another plugin of the repository.
+
+use crate::build::report::outcome::Reason;
+use crate::model::plugin::Plugin;
+use crate::model::tag_pattern::TagPattern;
+use crate::model::version::Version;
+
+/// Words beside a version that say nothing about whose it is.
+const RELEASE_WORDS: [&str; 12] =
+    ["v", "ver", "version", "r", "rel", "release", "releases", "tag", "tags", "stable", "plugin", "wp"];
+
+/// Words behind a version that say how it was made. They make no pre-release of it, although PHP takes them for one.
+const BUILD_WORDS: [&str; 12] = [
+    "built",
+    "build",
+    "release",
+    "released",
+    "stable",
+    "final",
+    "dist",
+    "prod",
+    "production",
+    "deploy",
+    "compiled",
+    "packaged",
+];
+
+/// Judges the tags of one plugin.
+pub struct Unmatched {
+    /// What the plugin is called: its slug, its folder, its repository.
+    names: Vec<String>,
+    /// The entry's patterns name a plugin, so that tags without a name are another's.
+    is_named: bool,
+}
+
+impl Unmatched {
+    /// `repository` is the name of the repository's folder.
+    pub fn of(plugin: &Plugin, repository: Option<&str>) -> Self {
+        let folder = plugin.source.as_ref().and_then(|source| source.path.rsplit('/').next());
+        let names = [Some(plugin.slug.as_str()), folder, repository].into_iter().flatten();
+        let names: Vec<_> = names.map(name_in).filter(|name| !name.is_empty()).collect();
+        let is_named = plugin.tags.iter().all(|pattern| !name_in(pattern.prefix()).is_empty());
+        Self { names, is_named }
+    }
+
+    /// Why a tag is no release, and the version it may stand for.
+    pub fn judge(&self, tag: &str) -> (Option<Version>, Reason) {
+        let Some((prefix, version, suffix)) = split(tag) else { return (None, Reason::NotAVersion) };
+        let name = name_in(prefix);
+        let is_own = if name.is_empty() { !self.is_named } else { self.names.contains(&name) };
+        if !is_own {
+            return (None, if name.is_empty() { Reason::NotAVersion } else { Reason::OtherName });
+        }
+        let pattern = format!("{prefix}{{version}}{suffix}");
+        let takes = |pattern: &TagPattern| pattern.version_of(tag).is_some();
+        match (version.parse(), pattern.parse::<TagPattern>().ok().filter(takes)) {
+            (Ok(version), Some(_)) => (Some(version), Reason::OtherPattern(pattern)),
+            _ => (None, Reason::NotAVersion),
+        }
+    }
+}
+
+/// The pattern under which a version with such a suffix is a stable one: `{version}-built` of `1.2-built`.
+pub fn built_pattern(tag: &str, version: &Version) -> Option<Reason> {
+    let suffix = version.as_str().strip_prefix(version.numbers())?;
+    let word = suffix.trim_start_matches(['-', '.']).to_ascii_lowercase();
+    let prefix = tag.strip_suffix(version.as_str())?;
+    BUILD_WORDS.contains(&&*word).then(|| Reason::OtherPattern(format!("{prefix}{{version}}{suffix}")))
+}
+
+/// A tag's name around the version in it: `release-`, `1.2-rc.1` and nothing of `release-1.2-rc.1`.
+fn split(tag: &str) -> Option<(&str, &str, &str)> {
+    let is_start = |at: usize| {
+        let before = tag[..at].chars().next_back();
+        let parted = before.is_none_or(|before| !before.is_ascii_digit() && before != '.' || tag[..at].ends_with("v."));
+        parted && tag[at..].starts_with(|c: char| c.is_ascii_digit())
+    };
+    let numbers = |at: usize| {
+        let text = &tag[at..];
+        text[..text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len())].trim_end_matches('.')
+    };
+    let mut starts = tag.char_indices().map(|(at, _)| at).filter(|&at| is_start(at) && numbers(at).contains('.'));
+    let start = starts.next_back()?;
+    let numbers = numbers(start);
+    let rest = &tag[start + numbers.len()..];
+    let word = rest.trim_start_matches(['-', '.', '_']);
+    if word.is_empty() && rest.is_empty() || is_build_word(word) {
+        return Some((&tag[..start], numbers, rest));
+    }
+    // A suffix that is the version's own.
+    let whole = &tag[start..];
+    whole.parse::<Version>().is_ok().then_some((&tag[..start], whole, ""))
+}
+
+fn is_build_word(word: &str) -> bool {
+    BUILD_WORDS.contains(&&*word.to_ascii_lowercase())
+}
+
+/// The words that name something, joined: `acme-forms` of `release/Acme_Forms-v`.
+fn name_in(text: &str) -> String {
+    let words = text.split(|c: char| !c.is_alphanumeric()).map(str::to_ascii_lowercase);
+    words.filter(|word| !word.is_empty() && !RELEASE_WORDS.contains(&&**word)).collect::<Vec<_>>().join("-")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn judged(names: &[&str], is_named: bool, tag: &str) -> String {
+        let unmatched = Unmatched { names: names.iter().map(|name| (*name).to_owned()).collect(), is_named };
+        match unmatched.judge(tag) {
+            (version, Reason::OtherPattern(pattern)) => format!("{} by {pattern}", version.unwrap()),
+            (None, Reason::OtherName) => "another's".into(),
+            (None, Reason::NotAVersion) => "none".into(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_pattern_is_found_for_what_looks_like_a_version() {
+        for (tag, expected) in [
+            ("release-1.7.10", "1.7.10 by release-{version}"),
+            ("release/2.0-rc.1", "2.0-rc.1 by release/{version}"),
+            ("v.1.14.1", "1.14.1 by v.{version}"),
+            ("V2.0.0", "2.0.0 by V{version}"),
+            ("release-1.2-built", "1.2 by release-{version}-built"),
+            ("acme-forms/v2.20.0", "2.20.0 by acme-forms/v{version}"),
+            ("Acme_Forms-1.2", "1.2 by Acme_Forms-{version}"),
+            ("acme-maps/1.2.3", "another's"),
+            ("acme-forms-pro-1.2.3", "another's"),
+            ("@acme/maps@1.2.3", "another's"),
+            ("beta-v1.8.0", "another's"),
+            ("archive/v1.9.4", "another's"),
+            ("nightly", "none"),
+            ("1.0-1", "none"),
+            ("2.5.2@332589", "none"),
+            ("", "none"),
+        ] {
+            assert_eq!(judged(&["acme-forms"], false, tag), expected, "{tag}");
+        }
+        assert_eq!(judged(&["acme-forms"], true, "3.0.0"), "none", "tags without a name are not this plugin's");
+        assert_eq!(judged(&["acme-forms"], true, "acme-forms-3.0"), "3.0 by acme-forms-{version}");
+    }
+
+    #[test]
+    fn a_word_about_the_build_makes_no_prerelease() {
+        let pattern = |tag: &str, version: &str| match built_pattern(tag, &version.parse().unwrap()) {
+            Some(Reason::OtherPattern(pattern)) => pattern,
+            _ => String::new(),
+        };
+        assert_eq!(pattern("1.2-built", "1.2-built"), "{version}-built");
+        assert_eq!(pattern("v1.2-Stable", "1.2-Stable"), "v{version}-Stable");
+        assert_eq!(pattern("1.2-rc1", "1.2-rc1"), "");
+        assert_eq!(pattern("1.2", "1.2"), "");
+    }
+}

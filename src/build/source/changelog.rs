@@ -1,0 +1,567 @@
+//! Changelogs: the entry of exactly one version, and the latest entries as HTML.
+//!
+//! Takes the readme's section, a changelog file or a tag's message. What is found goes to the manifest's `changelog` and
+//! `sections.changelog`. `heading` knows what a version heading looks like.
+
+mod closing;
+mod heading;
+mod known;
+mod message;
+mod notices;
+mod pointer;
+mod title;
+
+use std::borrow::Cow;
+use std::rc::Rc;
+
+use crate::model::version::Version;
+
+use crate::build::source::html;
+use heading::{Heading, Mark};
+use known::Known;
+pub use message::from_tag_message;
+pub use notices::without_notices;
+use pointer::points_elsewhere;
+
+/// The longest plain-text entry, in bytes; a longer one is cut at a line.
+pub const ENTRY_LIMIT: usize = 16 * 1024;
+
+/// What is told of one release, or the changelog as HTML.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Told {
+    /// Plain text or sanitized HTML. The closed forms say at the end where the rest is.
+    pub text: String,
+    /// The text goes on in the changelog.
+    pub is_cut: bool,
+    /// It only says where the changelog is.
+    pub is_pointer: bool,
+}
+
+/// What stands under one version heading.
+struct Entry<'a> {
+    heading: Heading,
+    /// Markdown.
+    body: Cow<'a, str>,
+}
+
+/// The entry of exactly this version as plain text; `None` where there is none, or it is empty.
+///
+/// A heading that leaves out zeros (`1.2` for 1.2.0) or adds them counts where no heading is exact and no other differs only so.
+/// An entry ends at the next version heading, whatever its style. At most [`ENTRY_LIMIT`] bytes, also when it is closed.
+pub fn of_version(changelog_markdown: &str, version: &Version) -> Option<Told> {
+    find(changelog_markdown, version).and_then(|markdown| entry_text(&markdown))
+}
+
+/// The latest entries as sanitized HTML: as many whole ones as `limit_bytes` hold, in the order of the changelog.
+///
+/// Where not even the first one fits, as many of its blocks as do: never empty where the changelog is not. A changelog
+/// without version headings is taken as one entry. At most `limit_bytes`, also when it is closed.
+pub fn to_html(changelog_markdown: &str, limit_bytes: usize) -> Told {
+    let mut html = String::new();
+    let mut found = false;
+    let mut entries = entries(changelog_markdown);
+    while let Some(piece) = entries.next_html() {
+        found = true;
+        if html.len() + piece.len() + 1 > limit_bytes {
+            return if html.is_empty() { cut_html(&piece, limit_bytes) } else { whole(html) };
+        }
+        html.push_str(&piece);
+        html.push('\n');
+    }
+    if found {
+        return whole(html);
+    }
+    let everything = html::from_markdown(changelog_markdown);
+    if everything.len() > limit_bytes {
+        return cut_html(&everything, limit_bytes);
+    }
+    let text = html::to_plain_text(changelog_markdown);
+    let is_pointer = points_elsewhere(&text, &everything);
+    let text = if is_pointer && !everything.contains("://") { String::new() } else { everything.to_string() };
+    Told { text, is_cut: false, is_pointer }
+}
+
+fn whole(text: String) -> Told {
+    Told { text, is_cut: false, is_pointer: false }
+}
+
+fn cut_html(html: &str, limit: usize) -> Told {
+    let text = html::cut_at_block(html, limit - closing::room(limit));
+    Told { text, is_cut: true, is_pointer: false }
+}
+
+/// An entry as plain text.
+fn entry_text(markdown: &str) -> Option<Told> {
+    let text = html::to_plain_text(markdown);
+    if text.is_empty() {
+        return None;
+    }
+    let html = html::from_markdown(markdown);
+    if points_elsewhere(&text, &html) {
+        let text = pointer::with_address(&text, &html).filter(|text| text.len() <= ENTRY_LIMIT)?;
+        return Some(Told { text, is_cut: false, is_pointer: true });
+    }
+    if text.len() <= ENTRY_LIMIT && markdown.len() <= html::MARKDOWN_LIMIT {
+        return Some(whole(text));
+    }
+    let text = html::cut_text(&text, ENTRY_LIMIT - closing::room(ENTRY_LIMIT));
+    Some(Told { text, is_cut: true, is_pointer: false })
+}
+
+/// The Markdown under the headings of this version, also where it is empty.
+pub(crate) fn find(markdown: &str, version: &Version) -> Option<String> {
+    let wanted = canonical(version.as_str());
+    let mut exact = Vec::new();
+    // The first heading in other digits, and what stands below it.
+    let mut equivalent: Option<(String, Vec<Cow<'_, str>>)> = None;
+    let mut is_ambiguous = false;
+    for Entry { heading, body } in entries(markdown) {
+        let named = |same: &dyn Fn(&str) -> bool| heading.versions.iter().find(|version| same(version));
+        if named(&|other| other.eq_ignore_ascii_case(version.as_str())).is_some() {
+            exact.push(body);
+        } else if !exact.is_empty() {
+            break;
+        } else if let Some(other) = named(&|other| canonical(other) == wanted) {
+            let (known, bodies) = equivalent.get_or_insert_with(|| (other.clone(), Vec::new()));
+            is_ambiguous |= known != other;
+            bodies.push(body);
+        }
+    }
+    let bodies = match equivalent {
+        _ if !exact.is_empty() => exact,
+        Some((_, bodies)) if !is_ambiguous => bodies,
+        _ => return None,
+    };
+    Some(joined(bodies))
+}
+
+/// One below the other; what was written twice is told once.
+fn joined(mut bodies: Vec<Cow<'_, str>>) -> String {
+    bodies.dedup_by(|a, b| a.trim() == b.trim());
+    bodies.join("\n\n")
+}
+
+/// A version with at least three numbers, no signs and no capitals: `1.2-RC.1` and `1.2.0 rc1` are both `1.2.0rc1`.
+///
+/// A fourth number stays: 1.1.8.0 is not 1.1.8.
+fn canonical(version: &str) -> String {
+    let end = version.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(version.len());
+    let (numbers, suffix) = version.split_at(end);
+    let numbers = numbers.trim_end_matches('.');
+    let zeros = ".0".repeat(2_usize.saturating_sub(numbers.matches('.').count()));
+    let suffix = suffix.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase());
+    numbers.chars().chain(zeros.chars()).chain(suffix).collect()
+}
+
+/// The entries in the order of the changelog. What stands before the first version heading is left out.
+fn entries(markdown: &str) -> Entries<'_> {
+    // Lists such as `* 1.1 Fixed a bug` count only where nothing better does: in other changelogs they are content.
+    let is_item = |entry: Entry<'_>| entry.heading.mark == Mark::Bullet;
+    if Entries::new(markdown, false).all(is_item) {
+        return Entries::new(markdown, true);
+    }
+    Entries::new(markdown, false)
+}
+
+/// Walks from heading to heading.
+struct Entries<'a> {
+    markdown: &'a str,
+    loose: bool,
+    /// Where the line of the next heading begins, and the heading unless it was not read this time.
+    next: Option<(usize, Option<Heading>)>,
+}
+
+impl<'a> Entries<'a> {
+    fn new(markdown: &'a str, loose: bool) -> Self {
+        let mut entries = Self { markdown, loose, next: None };
+        entries.next = entries.text_and_heading(0, None).1;
+        entries
+    }
+
+    /// The text from `start` up to the next heading that may follow `open`, and that heading.
+    fn text_and_heading(&self, start: usize, open: Option<&Heading>) -> (&'a str, Option<(usize, Option<Heading>)>) {
+        let mut lines = self.markdown[start..].split_inclusive('\n').peekable();
+        let mut at = start;
+        let mut closed = None;
+        while let Some(line) = lines.next() {
+            let below = lines.peek().copied().unwrap_or_default();
+            let parts = |heading: &Heading| open.map_or(!heading.versions.is_empty(), |open| heading.parts(open));
+            if let Some(heading) = heading::read(without_end(line), below, self.loose).filter(parts) {
+                return (&self.markdown[start..closed.unwrap_or(at)], Some((at, Some(heading))));
+            }
+            if closed.is_none() && (closes(line, below) || open.is_some_and(|open| open.is_below(line))) {
+                closed = Some(at);
+            }
+            at += line.len();
+        }
+        (&self.markdown[start..closed.unwrap_or(at)], None)
+    }
+
+    /// The next entry as HTML. Most entries come back from tag to tag, and are not even read again.
+    fn next_html(&mut self) -> Option<Rc<str>> {
+        let start = self.next.as_ref()?.0;
+        // In a loose changelog lines are read in another way.
+        if let Some(known) = Known::of(&self.markdown[start..]).filter(|_| !self.loose) {
+            self.next = Some((start + known.length, None));
+            return Some(known.html);
+        }
+        let entry = self.next()?;
+        // What stands beside the version is the entry's text.
+        let title = entry.heading.title[..entry.heading.text].trim_end_matches([' ', '-', '–', '—', ':', '|', '>']);
+        let html = html::from_markdown(&format!("#### {title}\n\n{}", entry.body));
+        if let (Some((next, _)), false) = (&self.next, self.loose) {
+            Known { length: next - start, html: html.clone() }.keep(&self.markdown[start..]);
+        }
+        Some(html)
+    }
+}
+
+impl<'a> Iterator for Entries<'a> {
+    type Item = Entry<'a>;
+
+    fn next(&mut self) -> Option<Entry<'a>> {
+        let (start, heading) = self.next.take()?;
+        let mut lines = self.markdown[start..].split_inclusive('\n');
+        let (line, below) = (lines.next()?, lines.next().unwrap_or_default());
+        let heading = heading.or_else(|| heading::read(without_end(line), below, self.loose))?;
+        let underline = if is_underline(below) { below.len() } else { 0 };
+        let (text, next) = self.text_and_heading(start + line.len() + underline, Some(&heading));
+        self.next = next;
+        // Markdown takes what is indented below nothing for code.
+        let text = if heading.mark == Mark::Bullet { outdented(text) } else { text.into() };
+        let beside = &heading.title[heading.text..];
+        let body = if beside.is_empty() { text } else { format!("{beside}\n{text}").into() };
+        Some(Entry { heading, body })
+    }
+}
+
+/// The lines without the indent that all of them have.
+fn outdented(text: &str) -> Cow<'_, str> {
+    let indent = |line: &str| line.len() - line.trim_start_matches([' ', '\t']).len();
+    let common = text.lines().filter(|line| !line.trim().is_empty()).map(indent).min().unwrap_or(0);
+    if common == 0 {
+        return text.into();
+    }
+    text.lines().map(|line| line.get(common..).unwrap_or_default()).collect::<Vec<_>>().join("\n").into()
+}
+
+fn without_end(line: &str) -> &str {
+    line.trim_end_matches(['\r', '\n'])
+}
+
+/// Whether a heading without a version ends the entry: `= Older versions =` below the oldest one.
+fn closes(line: &str, below: &str) -> bool {
+    let (mark, title) = heading::unmark(line, below);
+    if !matches!(mark, Mark::Heading(_) | Mark::Emphasis) {
+        return false;
+    }
+    let first = title.split(|c: char| !c.is_alphabetic()).find(|word| !word.is_empty()).unwrap_or_default();
+    ["older", "earlier", "previous", "past", "prior", "archive", "archived", "full"]
+        .contains(&&*first.to_ascii_lowercase())
+}
+
+/// Whether a changelog counts the line as a version heading; `below` is the next line.
+pub(crate) fn is_version_heading(line: &str, below: &str) -> bool {
+    heading::read(line, below, false).is_some_and(|heading| !heading.versions.is_empty())
+}
+
+/// Whether the line underlines a heading.
+pub(crate) fn is_underline(line: &str) -> bool {
+    heading::underline_level(line).is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::time::{Duration, Instant};
+
+    fn entry(markdown: &str, version: &str) -> Option<String> {
+        of_version(markdown, &version.parse().unwrap()).map(|told| told.text)
+    }
+
+    fn shown(markdown: &str, limit: usize) -> String {
+        to_html(markdown, limit).text
+    }
+
+    const HOMEPAGE: &str = "https://example.com/forms";
+
+    #[test]
+    fn an_entry_is_found_under_any_style_of_heading() {
+        for (above, own, below) in [
+            ("= 1.3 =", "= 1.2 =", "= 1.1 ="),
+            ("## [1.3]", "## [1.2](https://example.com/1.1...1.2) (2024-01-01)", "## [1.1]"),
+            ("**1.3**", "**1.2**", "*1.1*"),
+            ("1.3\n---", "Version 1.2\n-----------", "1.1\n---"),
+            ("### 1.3", "1.2 / 2024-01-01", "<h4>1.1</h4>"),
+            ("* 1.3", "* 1.2", "* 1.1"),
+            ("= 1.3 =", "= 1.2 & 1.2.1 =", "beta-1.1:"),
+            ("= 1.3 =", "= 1.2 =", "= Something about 1.1 or so ="),
+            ("= 1.3 =", "= 1.2 =", "= Older versions ="),
+        ] {
+            let markdown = format!("Intro\n\n{above}\n  * new\n\n{own}\n  * mine\n  * PHP 8.1\n\n{below}\n  * old\n");
+            assert_eq!(entry(&markdown, "1.2").as_deref(), Some("- mine\n- PHP 8.1"), "{own}");
+        }
+    }
+
+    #[test]
+    fn one_line_entries_are_found() {
+        let items = "* 1.2: Second line\n* 1.1 - Fixed a bug\n* 1.1 - Fixed another\n* 1.0 First release";
+        assert_eq!(entry(items, "1.2").as_deref(), Some("Second line"));
+        assert_eq!(entry(items, "1.1").as_deref(), Some("Fixed a bug\n\nFixed another"));
+        assert_eq!(entry(items, "1.0").as_deref(), Some("First release"));
+        assert_eq!(entry("1.1 - 2024-01-01 - Fixed\n1.0 - First", "1.1").as_deref(), Some("Fixed"));
+    }
+
+    #[test]
+    fn another_versions_text_is_never_taken() {
+        let markdown = "= 1.1.8.0 =\na\n= 1.0 RC1 =\nb\n= 2.0 =\nc\n= 2.0.0 =\nd\n= 3.0.0 =\ne\n= 1.10 =\nf";
+        for (version, expected) in [
+            ("1.1.8", None),
+            ("1.1.8.0", Some("a")),
+            ("3.0.0.0", None),
+            ("1.1", None),
+            ("1.0", None),
+            ("1.0-rc.1", Some("b")),
+            ("2.0", Some("c")),
+            ("2.0.0", Some("d")),
+            ("2", None),
+            ("3", Some("e")),
+            ("1.1.0", None),
+            ("1.10.0", Some("f")),
+            ("1", None),
+        ] {
+            assert_eq!(entry(markdown, version).as_deref(), expected, "{version}");
+        }
+    }
+
+    #[test]
+    fn an_entry_that_is_only_a_link_keeps_it() {
+        for (body, expected) in [
+            ("", None),
+            ("See changelog.txt", None),
+            ("https://example.com/changelog", Some("https://example.com/changelog")),
+            ("See: http://example.com/1-2/", Some("See: http://example.com/1-2/")),
+            ("[https://example.com/1](https://example.com/1)", Some("https://example.com/1")),
+            (
+                "[See the full changelog](https://example.com/?a=1&b=2).",
+                Some("See the full changelog: https://example.com/?a=1&b=2"),
+            ),
+            ("[Release post](https://example.com/1)", Some("Release post: https://example.com/1")),
+            (
+                "Please see [the releases](https://example.com/releases).",
+                Some("Please see the releases: https://example.com/releases"),
+            ),
+            (
+                "**Full Changelog**: https://example.com/compare/1.1...1.2",
+                Some("Full Changelog: https://example.com/compare/1.1...1.2"),
+            ),
+        ] {
+            let told = of_version(&format!("= 1.2 =\n{body}\n\n= 1.1 =\nold"), &"1.2".parse().unwrap());
+            assert!(told.as_ref().is_none_or(|told| told.is_pointer), "{body}");
+            assert_eq!(told.map(|told| told.text).as_deref(), expected, "{body}");
+        }
+        for body in
+            ["The first public release.", "Please update. It fixes https://example.com/1", "- See the changelog link"]
+        {
+            let told = of_version(&format!("= 1.2 =\n{body}"), &"1.2".parse().unwrap()).unwrap();
+            assert_eq!((&*told.text, told.is_pointer), (body, false));
+        }
+        assert_eq!(entry("See changelog.txt for 1.2", "1.2"), None);
+    }
+
+    #[test]
+    fn a_list_of_versions_is_read_item_by_item() {
+        let list =
+            "* 1.3: One line\n* 1.2\n\t* nested\n\t* 1.5 times faster\n* 1.1 - Another line\n* 1.0 First release";
+        for (version, expected) in [
+            ("1.3", Some("One line")),
+            ("1.2", Some("- nested\n- 1.5 times faster")),
+            ("1.5", None),
+            ("1.1", Some("Another line")),
+            ("1.0", Some("First release")),
+        ] {
+            assert_eq!(entry(list, version).as_deref(), expected, "{version}");
+        }
+        let html = "<h4>1.1</h4>\n<p>Another line</p>\n<h4>1.0</h4>\n<p>First release</p>\n";
+        assert!(shown(list, 1000).ends_with(html), "{}", shown(list, 1000));
+        let lines = "- **v1.1:** One line\n - **v1.0:** Another line\n";
+        assert_eq!(entry(lines, "1.1").as_deref(), Some("One line"));
+        let issues = "## 1.2\n**Fixed:**\n\n- v1.2-beta [#33](https://example.com/33)\n\n**More:**\n\n- b\n## 1.1\n";
+        assert_eq!(entry(issues, "1.2-beta"), None);
+        assert!(entry(issues, "1.2").unwrap().ends_with("- b"));
+    }
+
+    #[test]
+    fn a_part_of_an_entry_that_names_its_version_again_belongs_to_it() {
+        for again in ["**3.0 Changelog**", "*Version 3.0*", "= 3.0 ="] {
+            let markdown = format!("= 3.0 - September 13th, 2023 =\n\nIntro\n\n{again}\n\n* a\n\n= 2.9 =\n* b\n");
+            for version in ["3.0", "3.0.0", "3"] {
+                let text = entry(&markdown, version).unwrap();
+                assert!(text.starts_with("Intro") && text.ends_with("- a"), "{again} {version}: {text}");
+            }
+        }
+        let twice = "= 1.2 =\n* a\n\n= 1.2 =\n* a\n\n= 1.1 =\n* b\n";
+        assert_eq!(entry(twice, "1.2").as_deref(), Some("- a"));
+    }
+
+    #[test]
+    fn an_entry_ends_at_a_heading_of_a_higher_level() {
+        let markdown = "# Changelog\n## 1.1\n- a\n### Fixed\n- b\n## 1.0\n- c\n# Links\n- d\n";
+        assert_eq!(entry(markdown, "1.1").as_deref(), Some("- a\n\nFixed\n\n- b"));
+        assert_eq!(entry(markdown, "1.0").as_deref(), Some("- c"));
+        let generated =
+            "##### [1.1.1](https://example.com/)\n### Fixed\n- a\n## [1.1.0](https://example.com/)\n### New\n- b\n";
+        assert_eq!(entry(generated, "1.1.1").as_deref(), Some("Fixed\n\n- a"));
+        let numbers = "= 1.1 =\n# first\n# second\n= 1.0 =\n# third\n";
+        assert!(entry(numbers, "1.1").unwrap().ends_with("second"));
+    }
+
+    #[test]
+    fn a_version_that_looks_like_a_date_has_its_entry() {
+        let markdown = "= 2026.8.7 =\n* a\n\n= 2026.8.5 - 2026/08/05 =\n* b\n\n= 2025.12.1 - 1.9 =\n* c\n";
+        assert_eq!(entry(markdown, "2026.8.7").as_deref(), Some("- a"));
+        assert_eq!(entry(markdown, "2026.8.5").as_deref(), Some("- b"));
+        assert_eq!(entry(markdown, "1.9").as_deref(), Some("- c"));
+        assert_eq!(
+            entry("2026-xx-XX - version 1.2\n* a\n\n2026-01-01 - version 1.1\n* b", "1.2").as_deref(),
+            Some("- a")
+        );
+    }
+
+    #[test]
+    fn a_long_entry_is_cut_at_a_line_and_says_where_the_rest_is() {
+        for (body, last) in [("* one line of it\n".repeat(2000), "one line of it"), ("word ".repeat(5000), "word…")] {
+            let told = of_version(&format!("= 1.2 =\nFirst.\n\n{body}"), &"1.2".parse().unwrap()).unwrap();
+            assert!(
+                told.is_cut && told.text.ends_with(last) && told.text.len() > ENTRY_LIMIT / 2,
+                "{}",
+                told.text.len()
+            );
+            let closed = told.clone().closed_text(HOMEPAGE);
+            assert!(closed.ends_with("\n\nThe rest of the changelog: https://example.com/forms"), "{closed}");
+            assert!(
+                told.clone()
+                    .closed_text("")
+                    .ends_with("\n\nThe changelog of this version goes on. It is too long to be shown here.")
+            );
+            let far = format!("https://example.com/{}", "a".repeat(2000));
+            for closed in [closed, told.closed_text(&far)] {
+                assert!(closed.len() <= ENTRY_LIMIT, "{}", closed.len());
+            }
+        }
+        // Rendering stops in the middle of this one, although its text is short.
+        let links = format!("* [a](https://example.com/{})\n", "b".repeat(1000)).repeat(100);
+        assert!(of_version(&format!("= 1.2 =\n{links}"), &"1.2".parse().unwrap()).unwrap().is_cut);
+    }
+
+    #[test]
+    fn html_has_the_latest_entries_that_fit() {
+        let markdown =
+            "Intro\n## [1.2] - 2024-01-01\n### Added\n- a\n## [1.1]\n<script>b</script>\n\n## [1.0]\n- c\n\n[1.2]: x";
+        let first = "<h4>1.2 - 2024-01-01</h4>\n<h3>Added</h3>\n<ul>\n<li>a</li>\n</ul>\n";
+        assert_eq!(shown(markdown, first.len()), first);
+        assert_eq!(shown(markdown, 1000), format!("{first}<h4>1.1</h4>\nb\n<h4>1.0</h4>\n<ul>\n<li>c</li>\n</ul>\n"));
+        assert_eq!(shown("* just\n* items", 1000), "<ul>\n<li>just</li>\n<li>items</li>\n</ul>");
+        let link = to_html("See [the changelog](https://example.com/)", 1000);
+        assert!(link.is_pointer && link.text.contains("href"));
+        assert_eq!(shown("See changelog.txt", 1000), "");
+    }
+
+    #[test]
+    fn a_window_is_never_empty() {
+        let items = "* one line of it\n".repeat(2000);
+        for markdown in
+            [format!("= 1.2 =\n{items}\n= 1.1 =\n* old"), items, format!("= 1.2 =\n{}", "word ".repeat(5000))]
+        {
+            let told = to_html(&markdown, 4096);
+            assert!(told.is_cut && told.text.len() > 2000, "{}", told.text);
+            let closed = told.closed_html(HOMEPAGE);
+            let link = "<a href=\"https://example.com/forms\" rel=\"nofollow noopener noreferrer\">The rest of the changelog</a></p>";
+            assert!(closed.ends_with(link) && closed.len() <= 4096, "{closed}");
+            assert!(
+                told.closed_html("")
+                    .ends_with("<p>The changelog of this version goes on. It is too long to be shown here.</p>")
+            );
+            assert!(!told.closed_html("https://example.com/\"><script>x</script>").contains("<script>"));
+        }
+    }
+
+    #[test]
+    fn a_tag_message_counts_for_what_it_says_beyond_the_version() {
+        let version: Version = "1.2.3".parse().unwrap();
+        for (message, expected) in [
+            ("1.2.3", None),
+            ("v1.2.3\n", None),
+            ("Release 1.2.3.", None),
+            ("Tagging version 1.2.3", None),
+            ("Acme Forms 1.2.3\n\n", None),
+            ("Version 1.2.3 (2024-01-01)", None),
+            ("1.2.3\n-----BEGIN PGP SIGNATURE-----\nabc\n-----END PGP SIGNATURE-----\n", None),
+            ("1.2.3\n-----BEGIN SSH SIGNATURE-----\nabc", None),
+            ("no message", None),
+            ("Tagged by the release script", None),
+            ("1.2.3\n\ntagged by bin/release.sh script", None),
+            ("Tagging 1.2.3 beta.", None),
+            ("Tag 1.2.3 hotfix (never was done).", None),
+            ("Create tag v1.2.3", None),
+            ("Automatic tag of main", None),
+            ("Convert \"1.2\" to a proper git tag.", None),
+            ("Version 1.2.3\n\n* Fixed a bug\n-----BEGIN PGP SIGNATURE-----", Some("- Fixed a bug")),
+            ("Tagging 1.2.3\n\n* Fixed a bug", Some("- Fixed a bug")),
+            ("Fixes the editor", Some("Fixes the editor")),
+            ("Fixes the tag cloud", Some("Fixes the tag cloud")),
+            ("Tag clouds are faster", Some("Tag clouds are faster")),
+            ("No message is sent twice", Some("No message is sent twice")),
+            ("Release 1.2.3\n\n= 1.2.3 =\n* a\n= 1.2.2 =\n* b", Some("- a")),
+            ("= 1.2.3 =\n* a\n\n= 1.2.2 =\n* b", Some("- a")),
+            ("version 1.2.3. Not for production.\n\n* a", Some("Not for production.\n\n- a")),
+            ("= 1.2.2 =\n* b", None),
+        ] {
+            assert_eq!(from_tag_message(message, &version).map(|told| told.text).as_deref(), expected, "{message}");
+        }
+        let told = from_tag_message("See https://example.com/changelog", &version).unwrap();
+        assert!(told.is_pointer);
+    }
+
+    #[test]
+    fn hostile_changelogs_take_no_time() {
+        let mebibyte = 1024 * 1024;
+        let version: Version = "1.2".parse().unwrap();
+        for seed in [
+            "=",
+            "*",
+            "= 1.1 =\n",
+            "* 1.1\n",
+            "1.1 ",
+            "1.",
+            "[1.2](",
+            "<h4>1.2",
+            "\n",
+            "= 1.2 =\n",
+            "1.2 - x\n",
+            "# 1 & ",
+        ] {
+            let markdown = seed.repeat(mebibyte / seed.len());
+            let start = Instant::now();
+            of_version(&markdown, &version);
+            to_html(&markdown, 64 * 1024);
+            from_tag_message(&markdown, &version);
+            // Unoptimized and on a machine with much other work; quadratic time would be minutes.
+            assert!(start.elapsed() < Duration::from_secs(60), "{seed}: {:?}", start.elapsed());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_changelog_panics(markdown in "((= |\\* |## |\\[|v|\\*\\*)?1\\.[0-3](\\.0)?( =|\\]|: |\\*\\*)?|\n|---\n|\\PC| x){0,30}") {
+            let version: Version = "1.2".parse().unwrap();
+            for text in [of_version(&markdown, &version), from_tag_message(&markdown, &version)].into_iter().flatten() {
+                let text = text.closed_text(HOMEPAGE);
+                prop_assert!(!text.is_empty() && text.len() <= ENTRY_LIMIT);
+                prop_assert!(text.chars().all(|c| !c.is_control() || c == '\n' || c == '\t'));
+            }
+            prop_assert!(to_html(&markdown, 100).text.len() <= 100);
+        }
+    }
+}

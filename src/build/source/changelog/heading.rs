@@ -1,0 +1,423 @@
+//! Version headings of changelogs: tells whether a line is one, and of which versions.
+//!
+//! Plugin authors mark headings in every way there is, so a line is judged by its words: what stands beside the version
+//! must be a date or speak of a release. The answer goes to [`crate::build::source::changelog::entries`].
+
+use crate::build::source::changelog::title::{
+    Kind, PLATFORM_WORDS, PRERELEASE_WORDS, Token, Tokens, is_calendar_version, is_date_word, is_one_of, may_lead, run,
+};
+
+/// How a line stands out as a heading.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mark {
+    /// Markdown's `#`, an underline, WordPress' `=` or an HTML heading, with its level.
+    Heading(usize),
+    /// `**1.2.3**`: the whole line is emphasized.
+    Emphasis,
+    /// Nothing but its words.
+    Plain,
+    /// An item of a list.
+    Bullet,
+}
+
+/// A version heading.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Heading {
+    pub mark: Mark,
+    /// The versions it names, each as `1.2.3` or `1.2.3-rc1`. Empty where a version stands in other words: such a heading
+    /// may part two entries, but nobody's entry is below it.
+    pub versions: Vec<String>,
+    /// The line without its markup.
+    pub title: String,
+    /// Where in the title the entry's own text begins: `1.2.3 - Fixed a bug`. The title's length where there is none.
+    pub text: usize,
+    /// How far the line is indented, in columns.
+    pub indent: usize,
+    /// How many `#` mark it.
+    pub hashes: usize,
+}
+
+impl Heading {
+    /// Whether the heading ends the entry of `open`.
+    pub(crate) fn parts(&self, open: &Self) -> bool {
+        // One blank is none to Markdown.
+        let is_nested = self.mark == Mark::Bullet && open.mark == Mark::Bullet && self.indent > open.indent + 1;
+        // `**1.2 Changelog**` below `= 1.2 =`.
+        let is_part = !matches!(self.mark, Mark::Heading(_))
+            && self.mark != open.mark
+            && self.versions.iter().all(|version| open.versions.contains(version));
+        // A heading in other words parts two entries only where it looks like theirs.
+        if self.versions.is_empty() { self.mark == open.mark } else { !is_nested && !is_part }
+    }
+
+    /// Whether `line` is a heading of the whole file: `# Links` below `## 1.2`. Other levels tell nothing: generators put
+    /// `### Fixed` below `##### 1.2.1`.
+    pub(crate) fn is_below(&self, line: &str) -> bool {
+        self.hashes > 1 && line.starts_with("# ")
+    }
+}
+
+/// The longest line that may be a heading, in bytes.
+const MAX_LENGTH: usize = 250;
+
+/// Reads a line as a version heading; `below` is the next line. With `loose`, an item or a line that just begins with a
+/// version is one too.
+pub(crate) fn read(line: &str, below: &str, loose: bool) -> Option<Heading> {
+    if line.len() > MAX_LENGTH || !line.bytes().any(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let (mark, words) = unmark(line, below);
+    let is_marked = matches!(mark, Mark::Heading(_));
+    let is_link_definition = words.starts_with('[') && words.contains("]:");
+    if !is_marked && (is_link_definition || !first_word_fits(words) || !loose && line.starts_with("  ")) {
+        return None;
+    }
+    // Most items, and nothing below would make a heading of them.
+    if mark == Mark::Bullet && !loose && !stands_out(line, below) {
+        return None;
+    }
+    let title = without_markup(words);
+    let Reading { mut versions, lead, rest } = Reading::of(&title, is_marked)?;
+    let whole = title.len();
+    let text = match (mark, lead, rest) {
+        (_, Lead::Platform, _) => return None,
+        _ if !is_marked && title.bytes().all(|byte| byte.is_ascii_digit()) => return None,
+        (Mark::Heading(_), Lead::Fits, _) | (Mark::Heading(_), Lead::Name, Rest::Nothing) => whole,
+        (Mark::Heading(_), _, _) => {
+            versions.clear();
+            whole
+        }
+        (_, Lead::Name | Lead::Doubtful, _) => return None,
+        (Mark::Emphasis, _, _) | (Mark::Plain, _, Rest::Nothing) => whole,
+        (Mark::Plain, _, Rest::Text(at)) => at,
+        (Mark::Bullet, _, Rest::Nothing) if loose || stands_out(line, below) => whole,
+        (_, _, Rest::Text(at) | Rest::Words(at)) if loose => at,
+        _ => return None,
+    };
+    let blanks = line.chars().take_while(|c| c.is_whitespace());
+    let indent = blanks.map(|c| if c == '\t' { 4 } else { 1 }).sum();
+    Some(Heading { mark, versions, text, indent, hashes: leading(line.trim_start(), b'#'), title })
+}
+
+/// How a line is marked, and what is left without the marks.
+pub(crate) fn unmark<'a>(line: &'a str, below: &str) -> (Mark, &'a str) {
+    let line = line.trim();
+    let strip = |marks: &[char]| line.trim_matches(marks);
+    match line.as_bytes() {
+        [b'=', ..] => (Mark::Heading(leading(line, b'=')), strip(&['=', ' ', '\t'])),
+        [b'#', ..] => (Mark::Heading(leading(line, b'#')), strip(&['#', ' ', '\t'])),
+        [b'<', b'h' | b'H', level @ b'1'..=b'6', b'>' | b' ', ..] => (Mark::Heading(usize::from(level - b'0')), line),
+        [b'*' | b'-' | b'+', b' ' | b'\t', item @ ..] => match item.trim_ascii() {
+            [b'=', .., b'='] | [b'*', b'*', .., b'*', b'*'] => unmark(&line[1..], ""),
+            _ => (Mark::Bullet, line[1..].trim_start()),
+        },
+        _ => match (underline_level(below), line.strip_prefix('•')) {
+            (Some(level), _) => (Mark::Heading(level), line),
+            (None, Some(item)) => (Mark::Bullet, item.trim_start()),
+            (None, None) if is_emphasized(line) => (Mark::Emphasis, line),
+            (None, None) => (Mark::Plain, line),
+        },
+    }
+}
+
+/// The level of a heading underlined with this line: 1 for `===`, 2 for `---`.
+pub(crate) fn underline_level(line: &str) -> Option<usize> {
+    let line = line.trim();
+    let all = |mark: u8| line.len() >= 3 && line.bytes().all(|byte| byte == mark);
+    if all(b'=') {
+        Some(1)
+    } else if all(b'-') {
+        Some(2)
+    } else {
+        None
+    }
+}
+
+/// Whether `*`, `_`, `<strong>` or `<b>` stand around the whole line.
+fn is_emphasized(line: &str) -> bool {
+    matches!(line.as_bytes(), [b'*' | b'_', .., b'*' | b'_' | b':'] | [b'<', b's' | b'b', .., b'>'])
+}
+
+fn leading(line: &str, mark: u8) -> usize {
+    line.bytes().take_while(|&byte| byte == mark).count()
+}
+
+/// Whether an item heads what follows: it has items of its own, or a blank line below it.
+fn stands_out(line: &str, below: &str) -> bool {
+    let indent = |line: &str| line.len() - line.trim_start().len();
+    below.trim().is_empty() || indent(below) > indent(line)
+}
+
+/// Rejects most lines of a changelog at once.
+fn first_word_fits(words: &str) -> bool {
+    let text = words.trim_start_matches(|c: char| !c.is_alphanumeric());
+    let word = &text[..run(text, char::is_alphabetic)];
+    word.is_empty() || may_lead(word) || is_one_of(word, &PRERELEASE_WORDS) || words.starts_with('<')
+}
+
+/// Drops emphasis, code marks, brackets, link targets and HTML tags.
+fn without_markup(line: &str) -> String {
+    let mut text = String::with_capacity(line.len());
+    let mut rest = line;
+    while let Some(at) = rest.find(['*', '`', '[', ']', '<', '\\', '_']) {
+        text.push_str(&rest[..at]);
+        let marked = &rest[at..];
+        let skipped = match marked.as_bytes() {
+            [b']', b'(', ..] => marked.find(')').map_or(1, |end| end + 1),
+            [b'<', ..] => marked.find('>').map_or(1, |end| end + 1),
+            // An underscore inside a word is part of it.
+            [b'_', ..] if text.ends_with(char::is_alphanumeric) && marked[1..].starts_with(char::is_alphanumeric) => {
+                text.push('_');
+                1
+            }
+            _ => 1,
+        };
+        rest = &marked[skipped..];
+    }
+    text.push_str(rest);
+    text.trim().to_owned()
+}
+
+/// What leads up to the versions of a heading.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lead {
+    /// Only dates and words about a release.
+    Fits,
+    /// Words that may be the plugin's name.
+    Name,
+    /// The version is that of PHP, say.
+    Platform,
+    /// Anything else.
+    Doubtful,
+}
+
+/// What follows the versions of a heading.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rest {
+    /// Nothing but dates and words about the release.
+    Nothing,
+    /// A separator, then text that starts here.
+    Text(usize),
+    /// Words that start here and go on without a separator.
+    Words(usize),
+}
+
+/// A title, taken apart around its versions.
+struct Reading {
+    versions: Vec<String>,
+    lead: Lead,
+    rest: Rest,
+}
+
+impl Reading {
+    fn of(title: &str, is_marked: bool) -> Option<Self> {
+        let tokens: Vec<Token<'_>> = Tokens::of(title).collect();
+        let first = first_version(&tokens, is_marked)?;
+        let mut versions = Vec::new();
+        let mut next = first;
+        // "1.2.3 & 1.2.4" is a heading of both.
+        for (index, token) in tokens.iter().enumerate().skip(first) {
+            match &token.kind {
+                Kind::Version(version) => {
+                    versions.push(version.clone());
+                    next = index + 1;
+                }
+                Kind::Number | Kind::Date if index == first => {
+                    versions.push(token.text.to_owned());
+                    next = index + 1;
+                }
+                Kind::Sign('&' | ',' | '/' | '+' | '-' | '–') => {}
+                Kind::Word if is_one_of(token.text, &["and", "to", "v", "version"]) => {}
+                _ => break,
+            }
+        }
+        let mut words = &tokens[..first];
+        // "beta-0.11.1" is 0.11.1-beta.
+        let last_word = words.iter().rposition(|token| !matches!(token.kind, Kind::Sign(_)));
+        if let Some(at) = last_word.filter(|&at| is_one_of(words[at].text, &PRERELEASE_WORDS)) {
+            versions[0] = format!("{}-{}", versions[0], words[at].text);
+            words = &words[..at];
+        }
+        Some(Self { versions, lead: lead(words), rest: rest(title, &tokens[next..]) })
+    }
+}
+
+/// The first version, a number that stands alone, or in a marked heading a date in the form of a version: `2026.8.7`.
+fn first_version(tokens: &[Token<'_>], is_marked: bool) -> Option<usize> {
+    let version = tokens.iter().position(|token| matches!(token.kind, Kind::Version(_)));
+    let is_dotted = |token: &Token<'_>| matches!(token.kind, Kind::Date) && is_calendar_version(token.text);
+    version
+        .or_else(|| matches!(tokens, [Token { kind: Kind::Number, .. }]).then_some(0))
+        .or_else(|| tokens.iter().position(is_dotted).filter(|_| is_marked))
+}
+
+fn lead(tokens: &[Token<'_>]) -> Lead {
+    if tokens.iter().all(|token| !matches!(token.kind, Kind::Word) || may_lead(token.text)) {
+        return Lead::Fits;
+    }
+    match tokens.iter().rev().find(|token| !matches!(token.kind, Kind::Number)) {
+        Some(Token { kind: Kind::Word, text, .. }) if is_one_of(text, &PLATFORM_WORDS) => Lead::Platform,
+        Some(Token { kind: Kind::Word, .. }) => Lead::Name,
+        _ => Lead::Doubtful,
+    }
+}
+
+fn rest(title: &str, tokens: &[Token<'_>]) -> Rest {
+    let mut separator = None;
+    // `1.2.3. Not for production`
+    let tokens = &tokens[tokens.iter().take_while(|token| matches!(token.kind, Kind::Sign('.' | ',' | ';'))).count()..];
+    for (index, token) in tokens.iter().enumerate() {
+        match token.kind {
+            // `1.2.3 #45` tells of an issue.
+            Kind::Sign('#') if matches!(tokens.get(index + 1), Some(Token { kind: Kind::Number, .. })) => {
+                return Rest::Words(separator.unwrap_or(tokens[0].start));
+            }
+            Kind::Sign('-' | '–' | '—' | ':' | '|' | '>') => separator = Some(token.start + token.text.len()),
+            Kind::Word | Kind::Version(_) if !is_date_word(token.text) => {
+                return match separator {
+                    Some(end) => Rest::Text(end + title[end..].len() - title[end..].trim_start().len()),
+                    None => Rest::Words(tokens[0].start),
+                };
+            }
+            _ => {}
+        }
+    }
+    Rest::Nothing
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn versions(line: &str, below: &str, loose: bool) -> Option<String> {
+        read(line, below, loose).map(|heading| heading.versions.join(" "))
+    }
+
+    #[test]
+    fn headings_of_every_shape_are_read() {
+        for (line, below, expected) in [
+            ("= 1.2.3 =", "", "1.2.3"),
+            ("=1.2.3=", "", "1.2.3"),
+            ("= 1.2.3", "", "1.2.3"),
+            ("== v1.2.3 ==", "", "1.2.3"),
+            ("= 1.2.3 - 2024-01-01 =", "", "1.2.3"),
+            ("= v1.2.3 (Jan 1) =", "", "1.2.3"),
+            ("= 1.2.3: January 1st, 2024 =", "", "1.2.3"),
+            ("= 1.2.3 - 31.01.2024 =", "", "1.2.3"),
+            ("= 01/31/2024 - 1.2.3 =", "", "1.2.3"),
+            ("= 2024.01.31 - 1.2.3 =", "", "1.2.3"),
+            ("= Version 1.2.3 – The Big One =", "", "1.2.3"),
+            ("= Version: 1.2.3 =", "", "1.2.3"),
+            ("= Version 5 =", "", "5"),
+            ("= 5 =", "", "5"),
+            ("= 1.2.3 & 1.2.4 =", "", "1.2.3 1.2.4"),
+            ("= 1.2.3, 1.2.4 and 1.2.5 =", "", "1.2.3 1.2.4 1.2.5"),
+            ("= 1.2.3 (requires WordPress 6.0) =", "", "1.2.3"),
+            ("= 1.0 RC1 =", "", "1.0-RC1"),
+            ("= 1.0 (beta 2) =", "", "1.0-beta2"),
+            ("= 1.0-rc.1 =", "", "1.0-rc.1"),
+            ("= 1.0b3 - 2024-01-01 =", "", "1.0b3"),
+            ("= beta-0.11.1 =", "", "0.11.1-beta"),
+            ("= 1.2.x =", "", "1.2.x"),
+            ("= Acme S3 Offload 1.2.3 - 2024-01-01 =", "", "1.2.3"),
+            ("= Contact Form 7 5.1 =", "", "5.1"),
+            ("- = 1.2.3 =", "", "1.2.3"),
+            ("### 1.2.3", "", "1.2.3"),
+            ("###1.2.3###", "", "1.2.3"),
+            ("## [1.2.3] - 2024-01-01", "", "1.2.3"),
+            ("## [1.2.3](https://example.com/1.2.2...1.2.3) (2024-01-01)", "", "1.2.3"),
+            ("##### [Version 1.2.3](https://example.com/) (2024-01-01)", "", "1.2.3"),
+            ("#### [v1.2.3]", "", "1.2.3"),
+            ("## \\[1.2.3\\]", "", "1.2.3"),
+            ("<h4>1.2.3</h4>", "", "1.2.3"),
+            ("<strong>1.2.3</strong>", "", "1.2.3"),
+            ("<b>Version 1.2.3</b>:", "", "1.2.3"),
+            ("1.2.3", "---", "1.2.3"),
+            ("Acme 1.2.3", "=====", "1.2.3"),
+            ("**1.2.3**", "", "1.2.3"),
+            ("__1.2.3__", "", "1.2.3"),
+            ("*1.2.3*", "", "1.2.3"),
+            ("**1.2.3** - *2024-01-01*", "", "1.2.3"),
+            ("**Version 1.2.3:**", "", "1.2.3"),
+            ("`1.2.3`", "", "1.2.3"),
+            ("1.2.3", "", "1.2.3"),
+            ("v1.2.3:", "", "1.2.3"),
+            ("V.1.2.3", "", "1.2.3"),
+            ("Ver 1.2.3", "", "1.2.3"),
+            ("Version 1.2.3", "", "1.2.3"),
+            ("1.2.3 / 2024-01-01", "", "1.2.3"),
+            ("1.2.3 released on 1 January 2024", "", "1.2.3"),
+            ("2024-01-01 - version 1.2.3", "", "1.2.3"),
+            ("[1.2.3](https://example.com/) (2024-01-01)", "", "1.2.3"),
+            ("--- 1.2.3 ---", "", "1.2.3"),
+            ("1.2.3 - Fixed a bug", "", "1.2.3"),
+            ("* 1.2.3", "  * Fixed a bug", "1.2.3"),
+            ("* 2.8, July 25, 2017", "", "2.8"),
+        ] {
+            assert_eq!(versions(line, below, false).as_deref(), Some(expected), "{line}");
+        }
+    }
+
+    #[test]
+    fn content_is_no_heading() {
+        for line in [
+            "",
+            "Added",
+            "### Fixed",
+            "#123 fixed",
+            "* #123 fixed",
+            "* Fixed the editor in WordPress 6.5",
+            "* 3.6.3 release.",
+            "* 1.2.3 - Fixed a bug",
+            "* PHP 8.1",
+            "### PHP 8.1 support",
+            "### Requires 6.0",
+            "1.5 million downloads",
+            "2.0 is the official version",
+            "2024-01-01",
+            "01.02.2024",
+            "January 15, 2024",
+            "WordPress 6.5 is supported",
+            "    1.2.3",
+            "Fixed in 1.2.3: the editor",
+            "[1.2.3]: https://example.com/compare/1.2.2...1.2.3",
+        ] {
+            assert_eq!(versions(line, "* More", false), None, "{line}");
+        }
+        // A rule below an item underlines nothing.
+        assert_eq!(versions("* Fixed since 1.2.3", "---", false), None);
+    }
+
+    #[test]
+    fn a_heading_in_other_words_names_no_version() {
+        for line in
+            ["= Changes between us and 1.2.3 beta testers =", "= Milestone: 1.2.3 =", "## Welcome 2.0, our biggest yet"]
+        {
+            assert_eq!(versions(line, "", false).as_deref(), Some(""), "{line}");
+        }
+    }
+
+    #[test]
+    fn loose_lines_carry_their_text() {
+        for (line, text) in [
+            ("* 1.2.3 - Fixed a bug", "Fixed a bug"),
+            ("* 1.2.3 Fixed a bug", "Fixed a bug"),
+            ("- v1.2: Initial release", "Initial release"),
+            ("1.2.3 (2024-01-01) - Fixed a bug", "Fixed a bug"),
+            ("* 1.2.3", ""),
+        ] {
+            let heading = read(line, "* More", true).unwrap_or_else(|| panic!("{line}"));
+            assert_eq!(&heading.title[heading.text..], text, "{line}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_line_panics(line in "[=#*_\\[\\]()<> .v0-9a-b–•:ß-]{0,40}", below in "(|===|---|  \\* x)", loose: bool) {
+            if let Some(heading) = read(&line, &below, loose) {
+                prop_assert!(heading.title.is_char_boundary(heading.text));
+            }
+        }
+    }
+}

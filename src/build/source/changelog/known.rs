@@ -1,0 +1,103 @@
+//! Entries that were rendered before, each kept with the text that decides where it ends.
+//!
+//! A release puts one entry on top of its changelog and leaves the others as they are; this spares
+//! [`Entries`](crate::build::source::changelog::Entries) reading them.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+
+/// How much text, Markdown and HTML together, is kept in each thread, in bytes.
+const LIMIT: usize = 8 << 20;
+
+thread_local! {
+    static KNOWN: RefCell<Kept> = RefCell::default();
+}
+
+/// An entry that was rendered before.
+#[derive(Clone)]
+pub(crate) struct Known {
+    /// From its heading to the next one, in bytes.
+    pub length: usize,
+    pub html: Rc<str>,
+}
+
+/// By the line of the heading: the text up to the line below the next heading, and the entry. Forgets all when it is full.
+#[derive(Default)]
+struct Kept {
+    by_heading: HashMap<String, (String, Known)>,
+    size: usize,
+}
+
+impl Known {
+    /// The entry at the start of the text, where it is known.
+    pub fn of(text: &str) -> Option<Self> {
+        KNOWN.with_borrow(|kept| {
+            let (seen, known) = kept.by_heading.get(first_line(text))?;
+            text.starts_with(seen).then(|| known.clone())
+        })
+    }
+
+    /// Keeps the entry at the start of the text, unless the text ends right behind the next heading: there, another text may
+    /// go on in a way that makes it no heading.
+    pub fn keep(self, text: &str) {
+        let heading = first_line(&text[self.length..]);
+        let below = first_line(&text[self.length + heading.len()..]);
+        let seen = &text[..self.length + heading.len() + below.len()];
+        if !below.ends_with('\n') {
+            return;
+        }
+        KNOWN.with_borrow_mut(|kept| {
+            let size = seen.len() + self.html.len();
+            if kept.size + size > LIMIT {
+                *kept = Kept::default();
+            }
+            kept.size += size;
+            kept.by_heading.insert(first_line(text).to_owned(), (seen.to_owned(), self));
+        });
+    }
+}
+
+/// With its line end.
+fn first_line(text: &str) -> &str {
+    text.split_inclusive('\n').next().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::build::source::changelog::{Told, to_html};
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    /// Reads a changelog in a thread of its own, where nothing is known.
+    fn afresh(changelog: &str) -> Told {
+        let changelog = changelog.to_owned();
+        std::thread::spawn(move || to_html(&changelog, 1000)).join().unwrap()
+    }
+
+    #[test]
+    fn a_heading_at_the_end_may_be_none_where_the_text_goes_on() {
+        for (end, more) in
+            [("* 1.1", "\n* more"), ("1.1", " million downloads"), ("1.1", "\n---\n"), ("* 1.1\n", "* more")]
+        {
+            for changelog in [format!("= 1.2 =\na\n{end}"), format!("= 1.2 =\na\n{end}{more}")] {
+                assert_eq!(to_html(&changelog, 1000), afresh(&changelog), "{changelog:?}");
+            }
+        }
+    }
+
+    const LINES: &str = "(= 1.[1-3] =\n|1.1\n|---\n|\\* 1.1\n|= News: 1.2 =\n|= Older =\n|  \\* a\n|\\* a\n|text\n|\n)";
+
+    proptest! {
+        #[test]
+        fn what_was_read_before_makes_no_difference(
+            above in vec(LINES, 0..6),
+            below in vec(vec(LINES, 0..4), 1..5),
+        ) {
+            for below in below {
+                let changelog = format!("= 1.3 =\n{}{}", above.concat(), below.concat());
+                prop_assert_eq!(to_html(&changelog, 1000), afresh(&changelog), "{:?}", changelog);
+            }
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! Messages of annotated tags: what they say beyond the version and the tagging itself.
+
+use crate::build::source::changelog::{Entries, Told, entry_text, heading, of_version};
+use crate::model::version::Version;
+
+/// What an annotated tag's message says beyond the version, as plain text. Signatures are cut off.
+pub fn from_tag_message(message: &str, version: &Version) -> Option<Told> {
+    let message = ["-----BEGIN PGP", "-----BEGIN SSH"]
+        .iter()
+        .filter_map(|armor| message.find(armor))
+        .min()
+        .map_or(message, |end| &message[..end])
+        .trim();
+    if is_about_tagging(message) {
+        return None;
+    }
+    let told = of_version(message, version).or_else(|| {
+        let body = match message.split_once('\n') {
+            Some((first, rest)) if repeats(first, version) || is_about_tagging(first) => rest,
+            None if repeats(message, version) => "",
+            _ => message,
+        };
+        let is_of_others = Entries::new(body, false).next().is_some();
+        if is_of_others { None } else { entry_text(body) }
+    });
+    told.filter(|told| !is_about_tagging(&told.text))
+}
+
+/// Whether the line names the version in a few words and says nothing else: `Release 1.2.3`, `Acme Forms v1.2.3`.
+fn repeats(line: &str, version: &Version) -> bool {
+    let line = line.trim().trim_end_matches(['.', '!']);
+    let is_heading = || {
+        heading::read(line, "", false).is_some_and(|heading| {
+            heading.text == heading.title.len() && heading.versions.iter().any(|named| named == version.as_str())
+        })
+    };
+    line.split_whitespace().count() <= 5 && (line.ends_with(version.as_str()) || is_heading())
+}
+
+/// Whether a line tells of the tagging and not of the release: `Tagged by the release script`, `no message`.
+fn is_about_tagging(text: &str) -> bool {
+    const TOOLS: [&str; 6] = ["script", "bot", "automatic", "automatically", "automated", "git"];
+    const MAKING: [&str; 8] = ["create", "created", "creating", "add", "added", "adding", "new", "make"];
+    const BEHIND_TAG: [&str; 8] = ["for", "version", "release", "created", "of", "v", "stable", "made"];
+    let text = text.trim().to_ascii_lowercase();
+    let words: Vec<&str> = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).collect();
+    if text.lines().count() > 1 || words.len() > 12 {
+        return false;
+    }
+    let is_number = |word: &&str| word.trim_start_matches('v').starts_with(|c: char| c.is_ascii_digit());
+    let is_tag = |word: &&str| matches!(*word, "tag" | "tags" | "tagged" | "tagging" | "retag" | "retagged");
+    match words[..] {
+        ["no", "message"] | ["no", "tag", "message"] | ["empty", "message"] | ["tag" | "tagged" | "none"] => true,
+        ["tagged" | "tagging" | "retag" | "retagged" | "retagging", ..] | ["re", "tag" | "tagged" | "tagging", ..] => {
+            true
+        }
+        ["tag", second, ..] if is_number(&second) || BEHIND_TAG.contains(&second) => true,
+        [first, "tag", ..] | [first, "a" | "the" | "new" | "git", "tag", ..] if MAKING.contains(&first) => true,
+        _ => words.iter().any(is_tag) && words.iter().any(|word| TOOLS.contains(word)),
+    }
+}

@@ -1,0 +1,107 @@
+//! Bytes of unknown encoding to text: the first step for every file a plugin author wrote.
+//!
+//! What comes out is UTF-8 with `\n` line ends and no control characters; every parser of this half builds on that.
+
+/// Reads UTF-8 (a BOM is dropped) or UTF-16 with a BOM; a byte sequence that is not UTF-8 is read as Windows-1252.
+///
+/// One Latin-1 byte in a UTF-8 file therefore costs one character, not the whole file. Every line end Unicode knows
+/// (CR LF, CR, VT, FF, NEL, LS, PS) becomes `\n`; other control characters are dropped, TAB stays.
+pub fn decode(bytes: &[u8]) -> String {
+    match bytes {
+        [0xEF, 0xBB, 0xBF, rest @ ..] => decode_utf8(rest),
+        [0xFF, 0xFE, rest @ ..] => decode_utf16(rest, u16::from_le_bytes),
+        [0xFE, 0xFF, rest @ ..] => decode_utf16(rest, u16::from_be_bytes),
+        _ => decode_utf8(bytes),
+    }
+}
+
+/// Drops control characters other than `\n` and TAB.
+pub(crate) fn without_controls(mut text: String) -> String {
+    text.retain(|c| !c.is_control() || matches!(c, '\n' | '\t'));
+    text
+}
+
+fn decode_utf8(bytes: &[u8]) -> String {
+    if let Ok(text) = str::from_utf8(bytes) {
+        return clean(text.to_owned());
+    }
+    let mut text = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        text.push_str(chunk.valid());
+        text.extend(chunk.invalid().iter().map(|&byte| windows_1252(byte)));
+    }
+    clean(text)
+}
+
+fn decode_utf16(bytes: &[u8], unit: fn([u8; 2]) -> u16) -> String {
+    let units = bytes.chunks_exact(2).map(|pair| unit([pair[0], pair[1]]));
+    clean(char::decode_utf16(units).map(|unit| unit.unwrap_or(char::REPLACEMENT_CHARACTER)).collect())
+}
+
+fn clean(text: String) -> String {
+    // Most files are clean. Of the characters replaced below, those outside ASCII begin with one of these two bytes.
+    let suspect = |byte: u8| byte < b' ' && !matches!(byte, b'\n' | b'\t') || matches!(byte, 0x7F | 0xC2 | 0xE2);
+    // Without an early exit inside a chunk the compiler looks at many bytes at once.
+    let any_suspect = |chunk: &[u8]| chunk.iter().fold(false, |any, &byte| any | suspect(byte));
+    if !text.as_bytes().chunks(256).any(any_suspect) {
+        return text;
+    }
+    let mut clean = String::with_capacity(text.len());
+    let mut characters = text.chars().peekable();
+    while let Some(character) = characters.next() {
+        match character {
+            '\r' if characters.peek() == Some(&'\n') => {}
+            '\r' | '\u{B}' | '\u{C}' | '\u{85}' | '\u{2028}' | '\u{2029}' => clean.push('\n'),
+            _ => clean.push(character),
+        }
+    }
+    without_controls(clean)
+}
+
+/// The WHATWG mapping, in which the five unassigned bytes are control characters.
+fn windows_1252(byte: u8) -> char {
+    const HIGH: [char; 32] = [
+        '€', '\u{81}', '‚', 'ƒ', '„', '…', '†', '‡', 'ˆ', '‰', 'Š', '‹', 'Œ', '\u{8D}', 'Ž', '\u{8F}', '\u{90}', '‘',
+        '’', '“', '”', '•', '–', '—', '˜', '™', 'š', '›', 'œ', '\u{9D}', 'ž', 'Ÿ',
+    ];
+    match byte {
+        0x80..=0x9F => HIGH[usize::from(byte - 0x80)],
+        _ => char::from(byte),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn encodings_are_told_apart() {
+        for (bytes, expected) in [
+            (&b"plain"[..], "plain"),
+            (b"\xEF\xBB\xBFbom", "bom"),
+            (b"\xFF\xFEa\0\xE4\0", "aä"),
+            (b"\xFE\xFF\0a\0\xE4", "aä"),
+            (b"\xFF\xFE\x3D\xD8\x00", "\u{FFFD}"),
+            (b"caf\xE9 \x96 \x80", "café – €"),
+            ("ä".as_bytes(), "ä"),
+            (b"\xC3\xA4 and \xE4", "ä and ä"),
+            (b"cut \xE2\x82", "cut â‚"),
+        ] {
+            assert_eq!(decode(bytes), expected, "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn every_line_end_is_a_line_feed_and_other_controls_go() {
+        let text = "a\r\nb\rc\n\nd\u{85}e\u{2028}f\0g\u{7}h\ti\u{9B}j\u{FEFF}";
+        assert_eq!(decode(text.as_bytes()), "a\nb\nc\n\nd\ne\nfgh\tij\u{FEFF}");
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_become_text_without_controls(bytes: Vec<u8>) {
+            prop_assert!(decode(&bytes).chars().all(|c| !c.is_control() || c == '\n' || c == '\t'));
+        }
+    }
+}

@@ -1,0 +1,11 @@
+//! A plugin's own files at a tag: its header, readme, changelog and pictures, read from a commit or a folder.
+
+pub(crate) mod assets;
+pub mod changelog;
+pub(crate) mod encoding;
+pub mod html;
+pub(crate) mod php_syntax;
+pub mod plugin_header;
+pub mod readme;
+pub(crate) mod source_reader;
+pub(crate) mod source_tree;

@@ -1,0 +1,163 @@
+//! Whether PHP files parse, told by the `php` on the PATH: one process reads them all, runs none of them, and has a time limit.
+//!
+//! What was parsed once is remembered, so that an edit costs the edited files. [`review`](crate::build::review) makes remarks of it.
+
+use std::collections::HashMap;
+use std::io::{self, Read as _, Write as _};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, PoisonError, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use crate::model::digest::Digest;
+
+/// What is not parsed by then is not told.
+const TIME_LIMIT: Duration = Duration::from_secs(10);
+
+/// How much PHP may say, in bytes.
+const MAX_SAID: u64 = 4 << 20;
+
+/// Files that are remembered.
+const REMEMBERED: usize = 50_000;
+
+/// Reads a length and as many bytes, again and again; says for each file the line and what is wrong, or 0.
+///
+/// SECURITY: `token_get_all` parses and compiles nothing, so nothing of a file can run.
+const SCRIPT: &str = r"
+if (PHP_VERSION_ID < 70000 || !function_exists('token_get_all')) { exit(3); }
+while (($length = fgets(STDIN)) !== false) {
+    $code = (int) $length > 0 ? stream_get_contents(STDIN, (int) $length) : '';
+    try {
+        token_get_all($code, TOKEN_PARSE);
+        echo '0';
+    } catch (Throwable $error) {
+        echo $error->getLine(), ' ', str_replace([chr(10), chr(13)], ' ', $error->getMessage());
+        echo ' (PHP ', PHP_MAJOR_VERSION, '.', PHP_MINOR_VERSION, ')';
+    }
+    echo chr(10);
+    flush();
+}";
+
+/// What the machine's own settings must not add: code of others, caches, messages.
+const SETTINGS: [&str; 7] = [
+    "auto_prepend_file=",
+    "auto_append_file=",
+    "opcache.enable_cli=0",
+    "error_reporting=0",
+    "display_errors=0",
+    "log_errors=0",
+    "memory_limit=512M",
+];
+
+/// Why a file does not parse.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SyntaxError {
+    /// Counted from 1.
+    pub line: usize,
+    /// What PHP says, with its version.
+    pub message: String,
+}
+
+static KNOWN: Mutex<Option<HashMap<Digest, Option<SyntaxError>>>> = Mutex::new(None);
+
+/// What is wrong with each file; `None` where nothing is, and where that is not known: no PHP, no time.
+pub fn errors(files: Vec<Vec<u8>>) -> Vec<Option<SyntaxError>> {
+    let digests: Vec<Digest> = files.iter().map(|file| Digest::of(file)).collect();
+    let new: Vec<(Digest, Vec<u8>)> = {
+        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = known.get_or_insert_default();
+        if known.len() > REMEMBERED {
+            known.clear();
+        }
+        digests.iter().copied().zip(files).filter(|(digest, _)| !known.contains_key(digest)).collect()
+    };
+    let said = if new.is_empty() { Vec::new() } else { parse("php", &new, TIME_LIMIT) };
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = known.get_or_insert_default();
+    known.extend(new.iter().map(|(digest, _)| *digest).zip(said));
+    digests.iter().map(|digest| known.get(digest).cloned().flatten()).collect()
+}
+
+/// What PHP says of the files, in their order; of fewer where it is not there, fails or takes too long.
+fn parse(php: &str, files: &[(Digest, Vec<u8>)], time_limit: Duration) -> Vec<Option<SyntaxError>> {
+    let mut command = Command::new(php);
+    for setting in SETTINGS {
+        command.args(["-d", setting]);
+    }
+    command.args(["-r", SCRIPT]).current_dir("/");
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let Ok(mut child) = command.spawn() else { return Vec::new() };
+    let said = said(&mut child, files, time_limit);
+    let _ = child.kill();
+    let _ = child.wait();
+    said.lines().map(error).collect()
+}
+
+/// Everything that PHP wrote until it ended, or the time was over.
+fn said(child: &mut Child, files: &[(Digest, Vec<u8>)], time_limit: Duration) -> String {
+    let (Some(mut stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else { return String::new() };
+    thread::scope(|scope| {
+        let (sender, receiver) = mpsc::channel();
+        scope.spawn(move || {
+            let mut said = Vec::new();
+            let _ = stdout.take(MAX_SAID).read_to_end(&mut said);
+            let _ = sender.send(said);
+        });
+        scope.spawn(move || {
+            let _ = files.iter().try_for_each(|(_, file)| -> io::Result<()> {
+                writeln!(stdin, "{}", file.len())?;
+                stdin.write_all(file)
+            });
+        });
+        let said = receiver.recv_timeout(time_limit).unwrap_or_default();
+        // Ends both threads where they are still at it: their pipes break.
+        let _ = child.kill();
+        String::from_utf8_lossy(&said).into_owned()
+    })
+}
+
+fn error(line: &str) -> Option<SyntaxError> {
+    let (number, message) = line.split_once(' ')?;
+    Some(SyntaxError { line: number.parse().ok()?, message: message.to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::time::Instant;
+
+    use super::*;
+
+    fn files(texts: &[&str]) -> Vec<Vec<u8>> {
+        texts.iter().map(|text| text.as_bytes().to_vec()).collect()
+    }
+
+    #[test]
+    fn php_says_which_file_does_not_parse_and_in_which_line_and_runs_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let proof = folder.path().join("ran");
+        let runs = format!("<?php\nfile_put_contents('{}', 'x');", proof.display());
+        let told =
+            errors(files(&["<?php\necho 1;", "<?php\n\nfunction {", "", &runs, "no PHP <b>", "<?php echo 'ü' ;;"]));
+        assert_eq!(told.iter().map(Option::is_some).collect::<Vec<_>>(), [false, true, false, false, false, false]);
+        let error = told[1].clone().unwrap();
+        assert_eq!(error.line, 3);
+        assert!(error.message.starts_with("syntax error, unexpected") && error.message.contains("(PHP "), "{error:?}");
+        assert!(!proof.exists());
+        assert_eq!(errors(files(&["<?php\n\nfunction {"])), [Some(error)], "remembered");
+    }
+
+    #[test]
+    fn a_php_that_hangs_or_is_absent_says_nothing_in_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let hangs = folder.path().join("php");
+        fs::write(&hangs, "#!/bin/sh\nexec sleep 600\n").unwrap();
+        fs::set_permissions(&hangs, fs::Permissions::from_mode(0o755)).unwrap();
+        let large = vec![(Digest::of(b""), vec![b' '; 1 << 20])];
+        let start = Instant::now();
+        assert_eq!(parse(hangs.to_str().unwrap(), &large, Duration::from_millis(200)), []);
+        assert_eq!(parse("/nowhere/php", &large, Duration::from_millis(200)), []);
+        assert!(start.elapsed() < Duration::from_secs(60));
+    }
+}

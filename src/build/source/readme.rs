@@ -1,0 +1,485 @@
+//! The readme of a plugin: `readme.txt` in WordPress.org's format, or the same in a `README.md`.
+//!
+//! Reads what the WordPress.org parser reads, in its order, and says in warnings what it could not use. The fields and
+//! sections go to the manifest; the changelog section goes on to [`changelog`].
+
+mod section;
+mod value;
+
+use std::collections::BTreeMap;
+
+use crate::model::version::Version;
+
+use crate::build::source::{changelog, encoding, html};
+use section::{Open, section_title};
+pub use value::platform_version;
+use value::{shorten, stable_tag};
+
+/// A readme. A field that is missing or cannot be used is empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Readme {
+    /// The plugin's name, plain text.
+    pub name: String,
+    /// `Tested up to`: a version of two or three numbers.
+    pub tested: String,
+    /// `Requires at least`: a version of two or three numbers.
+    pub requires: String,
+    /// `Requires PHP`: a version of two or three numbers.
+    pub requires_php: String,
+    /// `Stable tag`: letters, digits, `_`, `.` and `-`.
+    pub stable_tag: String,
+    /// Plain text in one line, at most 150 characters. Empty where a heading or the readme's own fields stand in its place.
+    pub short_description: String,
+    /// The same of the first paragraph that is text, for want of a short description.
+    pub first_text: String,
+    /// Markdown by `description`, `installation`, `faq`, `screenshots`, `changelog`, `upgrade_notice`. None is empty.
+    pub sections: BTreeMap<String, String>,
+    /// What could not be used, in the order of the lines.
+    pub warnings: Vec<Warning>,
+}
+
+/// Something in a readme that could not be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Warning {
+    /// The line, counted from 1.
+    pub line: usize,
+    /// What is wrong with it.
+    pub message: String,
+}
+
+/// Reads a readme. Nothing in it is an error.
+pub fn parse(bytes: &[u8]) -> Readme {
+    let text = encoding::decode(bytes);
+    let mut lines = Lines::new(&text);
+    let mut readme = Readme::default();
+    readme.read_name(&mut lines);
+    readme.read_fields(&mut lines);
+    let short_description = paragraph(&mut lines);
+    readme.read_sections(&text, &mut lines);
+    readme.describe(&short_description);
+    readme
+}
+
+impl Readme {
+    /// What the author tells those who update to this version, as plain text; empty where there is nothing.
+    pub fn upgrade_notice(&self, version: &Version) -> String {
+        let notices = self.sections.get("upgrade_notice");
+        let notice = notices.and_then(|notices| changelog::find(notices, version));
+        notice.map(|notice| html::to_plain_text(&notice)).unwrap_or_default()
+    }
+
+    fn warn(&mut self, line: usize, message: impl Into<String>) {
+        self.warnings.push(Warning { line, message: message.into() });
+    }
+
+    /// The first line that is not blank, unless it is a field already.
+    fn read_name(&mut self, lines: &mut Lines<'_>) {
+        lines.skip_while(|line| line.trim().is_empty());
+        let number = lines.number;
+        let title = lines.peek().unwrap_or_default();
+        if field(title).is_some_and(|(name, _)| is_known(&name)) {
+            return self.warn(number, "the name of the plugin is missing");
+        }
+        lines.next();
+        self.name = title_of(title);
+        if lines.peek().is_some_and(|line| line.trim_matches(['=', '-']).is_empty()) {
+            lines.next();
+        }
+        // The placeholder of the readme that everybody starts from.
+        if self.name.eq_ignore_ascii_case("plugin name") {
+            self.warn(number, "the name is the placeholder \"Plugin Name\"");
+            lines.skip_while(|line| line.trim().is_empty());
+            let next = lines.peek().unwrap_or_default();
+            let is_name = next.len() < 50 && field(next).is_none_or(|(name, _)| !is_known(&name));
+            self.name = if is_name { title_of(lines.next().unwrap_or_default()) } else { String::new() };
+        }
+    }
+
+    /// The `Name: value` lines below the name. Blank lines may part them; behind one, an unknown name is a description.
+    fn read_fields(&mut self, lines: &mut Lines<'_>) {
+        lines.skip_while(|line| line.trim().is_empty());
+        let mut after_blank = false;
+        while let Some(line) = lines.peek() {
+            let number = lines.number;
+            match field(line) {
+                None if line.is_empty() => after_blank = true,
+                None => return,
+                Some((name, value)) if is_known(&name) => {
+                    self.set(number, &name, value);
+                    after_blank = false;
+                }
+                Some(_) if after_blank => return,
+                Some(_) => {}
+            }
+            lines.next();
+        }
+    }
+
+    fn set(&mut self, line: usize, name: &str, value: &str) {
+        let target = match name {
+            "tested" | "tested up to" => &mut self.tested,
+            "requires" | "requires at least" => &mut self.requires,
+            "requires php" => &mut self.requires_php,
+            "stable tag" => {
+                self.stable_tag = stable_tag(value);
+                return;
+            }
+            _ => return,
+        };
+        *target = platform_version(value);
+        if target.is_empty() && !value.is_empty() {
+            self.warn(line, format!("\"{}\" is not a version such as 6.5 or 6.5.1", value.escape_debug()));
+        }
+    }
+
+    fn read_sections(&mut self, text: &str, lines: &mut Lines<'_>) {
+        let mut open: Option<(Open, usize)> = None;
+        while let Some(line) = lines.peek() {
+            let start = lines.offset;
+            let title = section_title(line, lines.below(), open.as_ref().map(|(open, _)| open));
+            lines.next();
+            let Some(title) = title else { continue };
+            if title.underlined {
+                lines.next();
+            }
+            if let Some((Open { key, .. }, from)) = open.take() {
+                self.append(key, text[from..start].trim());
+            }
+            if title.key.is_none() {
+                self.append("other_notes", &format!("### {}", title.title));
+            }
+            open = Some((Open { key: title.key.unwrap_or("other_notes"), marks: title.marks }, lines.offset));
+        }
+        if let Some((Open { key, .. }, from)) = open {
+            self.append(key, text[from..].trim());
+        }
+    }
+
+    fn append(&mut self, key: &str, markdown: &str) {
+        if markdown.is_empty() {
+            return;
+        }
+        let section = self.sections.entry(key.to_owned()).or_default();
+        if !section.is_empty() {
+            section.push_str("\n\n");
+        }
+        section.push_str(markdown);
+    }
+
+    /// Sections that WordPress.org does not know go to the end of the description.
+    fn describe(&mut self, short_description: &str) {
+        let short_description = if is_usable(short_description) { short_description } else { "" };
+        if !self.sections.contains_key("description") {
+            self.append("description", short_description);
+        }
+        if let Some(notes) = self.sections.remove("other_notes") {
+            self.append("description", &notes);
+        }
+        let in_line =
+            |markdown: &str| shorten(&html::to_plain_text(markdown).split_whitespace().collect::<Vec<_>>().join(" "));
+        let description = self.sections.get("description").map_or("", String::as_str);
+        let mut paragraphs = description.split("\n\n").filter(|paragraph| !paragraph.trim().is_empty());
+        let first = paragraphs.next().unwrap_or_default();
+        let source = if short_description.is_empty() { first } else { short_description };
+        if is_usable(source) {
+            self.short_description = in_line(source);
+        }
+        let text = std::iter::once(first).chain(paragraphs).find(|paragraph| is_usable(paragraph));
+        self.first_text = text.map(in_line).unwrap_or_default();
+    }
+}
+
+/// Whether a paragraph can describe the plugin: it is no lone heading, and no field of the readme is in it.
+fn is_usable(paragraph: &str) -> bool {
+    let mut lines = paragraph.lines().map(str::trim).filter(|line| !line.is_empty());
+    let is_heading = |line: &str| line.starts_with(['=', '#']) || changelog::is_underline(line);
+    let has_field = paragraph.lines().any(|line| field(line).is_some_and(|(name, _)| is_known(&name)));
+    let is_underlined = lines.clone().count() == 2 && lines.clone().nth(1).is_some_and(changelog::is_underline);
+    !has_field && !is_underlined && !lines.all(is_heading)
+}
+
+/// The lines of a text, with their numbers and offsets.
+struct Lines<'a> {
+    /// What is behind `next` and `below`.
+    rest: &'a str,
+    next: Option<&'a str>,
+    below: Option<&'a str>,
+    length: usize,
+    offset: usize,
+    number: usize,
+}
+
+impl<'a> Lines<'a> {
+    fn new(text: &'a str) -> Self {
+        let mut lines = Self { rest: text, next: None, below: None, length: text.len(), offset: 0, number: 1 };
+        lines.next = lines.take_line();
+        lines.below = lines.take_line();
+        lines
+    }
+
+    /// As `split_terminator` would, and faster: a readme has a thousand short lines, and every tag has a readme.
+    fn take_line(&mut self) -> Option<&'a str> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        let end = memchr::memchr(b'\n', self.rest.as_bytes()).unwrap_or(self.rest.len());
+        let line = &self.rest[..end];
+        self.rest = self.rest.get(end + 1..).unwrap_or_default();
+        Some(line)
+    }
+
+    fn peek(&self) -> Option<&'a str> {
+        self.next
+    }
+
+    /// The line behind the next one.
+    fn below(&self) -> &'a str {
+        self.below.unwrap_or_default()
+    }
+
+    fn next(&mut self) -> Option<&'a str> {
+        let line = self.next?;
+        self.next = self.below;
+        self.below = self.take_line();
+        self.offset = self.length.min(self.offset + line.len() + 1);
+        self.number += 1;
+        Some(line)
+    }
+
+    fn skip_while(&mut self, skip: impl Fn(&str) -> bool) {
+        while self.peek().is_some_and(&skip) {
+            self.next();
+        }
+    }
+}
+
+fn title_of(line: &str) -> String {
+    html::strip(line.trim_matches(['#', '=', ' ', '\t']))
+}
+
+/// `Name: value`, also as `**Name:** value` or `* Name: value`. The name in lower case.
+fn field(line: &str) -> Option<(String, &str)> {
+    const MARKS: [char; 4] = [' ', '\t', '*', '-'];
+    let (name, value) = line.split_once(':')?;
+    (!line.starts_with(['#', '='])).then(|| (name.trim_matches(MARKS).to_ascii_lowercase(), value.trim_matches(MARKS)))
+}
+
+fn is_known(field: &str) -> bool {
+    [
+        "tested",
+        "tested up to",
+        "requires",
+        "requires at least",
+        "requires php",
+        "tags",
+        "contributors",
+        "donate link",
+        "stable tag",
+        "license",
+        "license uri",
+    ]
+    .contains(&field)
+}
+
+/// The lines up to the first section, joined.
+fn paragraph(lines: &mut Lines<'_>) -> String {
+    let mut text = Vec::new();
+    while let Some(line) = lines.peek() {
+        if section_title(line, lines.below(), None).is_some() || line.trim_start().starts_with("##") {
+            break;
+        }
+        lines.next();
+        text.extend(Some(line.trim()).filter(|line| !line.is_empty()));
+    }
+    text.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::build::source::readme::value::SHORT_DESCRIPTION_LIMIT;
+    use proptest::prelude::*;
+    use std::time::{Duration, Instant};
+
+    const README: &str = "=== Acme Forms ===\nContributors: acme\nRequires at least: 5.0\nTested up to: 6.5.2\n\
+        Requires PHP: 7.4\nStable tag: 1.2.3\n\nForms &amp; *more*.\nOn two lines.\n\n== Description ==\nLong.\n\n\
+        = Part =\nMore.\n\n== Frequently Asked Questions ==\nWhy?\n\n== Thanks ==\nYou.\n\n== Changelog ==\n\n\
+        = 1.2.3 =\n* Fixed\n\n== 1.2.2 ==\n* Older\n\n== Upgrade Notice ==\n= 1.2.3 =\nPlease see the changelog &lt;now&gt;.\n";
+
+    #[test]
+    fn a_readme_is_read_whole() {
+        let readme = parse(README.as_bytes());
+        assert_eq!(readme.name, "Acme Forms");
+        assert_eq!((&*readme.requires, &*readme.tested, &*readme.requires_php), ("5.0", "6.5.2", "7.4"));
+        assert_eq!(readme.stable_tag, "1.2.3");
+        assert_eq!(readme.short_description, "Forms & more. On two lines.");
+        let section = |key: &str| readme.sections.get(key).map(String::as_str);
+        assert_eq!(section("description"), Some("Long.\n\n= Part =\nMore.\n\n### Thanks\n\nYou."));
+        assert_eq!(section("faq"), Some("Why?"));
+        assert_eq!(section("changelog"), Some("= 1.2.3 =\n* Fixed\n\n== 1.2.2 ==\n* Older"));
+        assert_eq!(readme.upgrade_notice(&"1.2.3".parse().unwrap()), "Please see the changelog <now>.");
+        assert_eq!(readme.upgrade_notice(&"1.2.4".parse().unwrap()), "");
+        assert_eq!(readme.warnings, []);
+    }
+
+    #[test]
+    fn line_ends_and_encodings_make_no_difference() {
+        let expected = parse(README.as_bytes());
+        let utf16: Vec<u8> = [0xFF, 0xFE].into_iter().chain(README.encode_utf16().flat_map(u16::to_le_bytes)).collect();
+        for bytes in [
+            README.replace('\n', "\r\n").into_bytes(),
+            README.replace('\n', "\r").into_bytes(),
+            format!("\u{FEFF}{README}").into_bytes(),
+            utf16,
+        ] {
+            assert_eq!(parse(&bytes), expected);
+        }
+        assert_eq!(parse(b"=== Caf\xE9 ===\n").name, "Café");
+    }
+
+    #[test]
+    fn a_markdown_readme_is_read_too() {
+        for title in
+            ["# Acme Forms", "# Acme Forms #", "Acme Forms\n==========", "## Acme <b>Forms</b>", "\n\n=== Acme Forms"]
+        {
+            let text = format!(
+                "{title}\n\n**Requires at least:** 5.0  \n* Tested up to: WordPress 6.5+\n- Requires PHP: >= 7.4\n\
+                 **Stable tag:** tags/1.2\n\nForms.\n\n## Description\nLong.\n\n# Change Log\n## 1.2\n- Fixed\n"
+            );
+            let readme = parse(text.as_bytes());
+            assert_eq!(readme.name, "Acme Forms", "{title}");
+            assert_eq!((&*readme.requires, &*readme.tested, &*readme.requires_php), ("5.0", "6.5", "7.4"), "{title}");
+            assert_eq!(readme.stable_tag, "1.2");
+            assert_eq!(readme.short_description, "Forms.");
+            assert_eq!(readme.sections["description"], "Long.");
+            assert_eq!(readme.sections["changelog"], "## 1.2\n- Fixed");
+        }
+        let readme = parse(b"Acme\n===\n\nForms.\n\nChangelog\n---------\n\n1.2\n---\n- Fixed\n\nOther\n-----\nx");
+        assert_eq!(readme.sections["changelog"], "1.2\n---\n- Fixed\n\nOther\n-----\nx");
+    }
+
+    #[test]
+    fn headings_inside_a_changelog_do_not_end_it() {
+        for (title, inside) in [
+            ("== Changelog ==", "= 1.2 =\n\n## New\n* a"),
+            ("== Changelog ==", "=== 1.2 ===\n\n==== New ====\n\n===== Newer =====\n* a"),
+            ("## Changelog", "### 1.2\n\n#### New\n* a"),
+            ("# Changelog", "## 1.2\n\n## Fixed\n* a"),
+        ] {
+            let after = if title.starts_with('=') { "== Thanks ==" } else { "# FAQ" };
+            let readme = parse(format!("=== A ===\n\nForms.\n\n{title}\n\n{inside}\n\n{after}\nYou.\n").as_bytes());
+            assert_eq!(readme.sections["changelog"], inside, "{title}");
+        }
+        let readme = parse(b"=== A ===\n\nForms.\n\n## Changelog\n\n### 1.2\n* a\n\n## Thanks\nYou.\n");
+        assert_eq!(readme.sections["changelog"], "### 1.2\n* a");
+    }
+
+    #[test]
+    fn a_missing_or_a_placeholder_name_is_reported() {
+        let readme = parse(b"Tested up to: 6.5\n\nForms.");
+        assert_eq!((&*readme.name, &*readme.tested, readme.warnings[0].line), ("", "6.5", 1));
+        let readme = parse(b"\n=== Plugin Name ===\nAcme Forms\nTested up to: 6.5\n");
+        assert_eq!((&*readme.name, &*readme.tested, readme.warnings[0].line), ("Acme Forms", "6.5", 2));
+        let readme = parse(b"=== Plugin Name ===\nTested up to: 6.5\n");
+        assert_eq!((&*readme.name, &*readme.tested), ("", "6.5"));
+    }
+
+    #[test]
+    fn fields_end_where_the_description_begins() {
+        let readme = parse(b"=== A ===\nTested: 6.4\n\nRequires: 5.0\n\nNote: this is text.\nRequires PHP: 8.0\n");
+        assert_eq!((&*readme.tested, &*readme.requires, &*readme.requires_php), ("6.4", "5.0", ""));
+        assert_eq!(readme.short_description, "", "a description with fields in it is none");
+        let readme = parse(b"=== A ===\nTested: 6.4\n\nNote: this is text.\nOn two lines.\n");
+        assert_eq!(readme.short_description, "Note: this is text. On two lines.");
+        assert_eq!(readme.sections["description"], "Note: this is text.\nOn two lines.");
+        assert_eq!(parse(b"=== A ===\nTested: 6.4\nTested: 6.5").tested, "6.5");
+    }
+
+    #[test]
+    fn only_a_version_is_taken_from_a_version_field() {
+        for (value, expected) in [
+            ("6.5", "6.5"),
+            ("WordPress 6.5.1", "6.5.1"),
+            ("6.5.x", "6.5"),
+            (">=6.0", "6.0"),
+            ("6.5-RC1", "6.5"),
+            ("6.5+", "6.5"),
+            ("5.0 or higher", "5.0"),
+            ("6", ""),
+            ("trunk", ""),
+            ("5.0 - 6.5", ""),
+            ("1.2.3.4", ""),
+            ("6..5", ""),
+        ] {
+            let readme = parse(format!("=== A ===\nTested up to: {value}\n").as_bytes());
+            assert_eq!(readme.tested, expected, "{value}");
+            assert_eq!(readme.warnings.len(), usize::from(expected.is_empty()), "{value}");
+        }
+    }
+
+    #[test]
+    fn a_stable_tag_is_cleaned() {
+        for (value, expected) in
+            [("1.2.3", "1.2.3"), ("\"trunk\"", "trunk"), ("/tags/1.2", "1.2"), (".5", "0.5"), ("1.2 (new!)", "1.2new")]
+        {
+            assert_eq!(parse(format!("=== A ===\nStable tag: {value}\n").as_bytes()).stable_tag, expected, "{value}");
+        }
+    }
+
+    #[test]
+    fn a_short_description_has_at_most_150_characters() {
+        let short = |text: &str| parse(format!("=== A ===\n\n{text}\n").as_bytes()).short_description;
+        let words = short(&"wörd ".repeat(50));
+        assert!(words.chars().count() <= 150 && words.ends_with("wörd…"), "{words}");
+        assert_eq!(short(&"x".repeat(200)), format!("{}…", "x".repeat(149)));
+        assert_eq!(short(&"x".repeat(150)), "x".repeat(150));
+        let sentence = format!("{}.", "x".repeat(130));
+        assert_eq!(short(&format!("{sentence} {}", "y ".repeat(50))), sentence);
+    }
+
+    #[test]
+    fn the_description_stands_in_for_a_missing_short_one() {
+        let readme = parse(
+            b"=== A ===\nTested up to: 6.5\n\n== Description ==\n\nFirst [one](https://example.com/).\n\nSecond.",
+        );
+        assert_eq!(readme.short_description, "First one.");
+    }
+
+    #[test]
+    fn a_heading_or_fields_are_no_short_description() {
+        for (text, first_text) in [
+            ("== Description ==\n\n= Features =\n\nForms for all.\n", "Forms for all."),
+            ("== Description ==\n\n## Features\n", ""),
+            ("== Description ==\n\nFeatures\n--------\n\nForms.", "Forms."),
+            ("Forms.\n**Contributors:** ada\n**Tags:** forms\n\n== Description ==\n\nContributors: ada\nForms.\n", ""),
+            ("== Description ==\n\nStable tag: 1.2\n\nForms.\n", "Forms."),
+        ] {
+            let readme = parse(format!("=== A ===\nTags: a\n\n{text}").as_bytes());
+            assert_eq!((&*readme.short_description, &*readme.first_text), ("", first_text), "{text}");
+        }
+        let readme = parse(b"=== A ===\n\n== Description ==\n\n= Forms =\nfor all.\n");
+        assert_eq!(readme.short_description, "Forms for all.");
+    }
+
+    #[test]
+    fn hostile_readmes_take_no_time() {
+        for seed in ["=", "*", "<", "#", "= x =\n", "== x ==\n", "a: b\n", "\n", "## 1.2\n", "x\n---\n", "<a", ": "] {
+            let readme = seed.repeat(1024 * 1024 / seed.len());
+            let start = Instant::now();
+            parse(readme.as_bytes());
+            // Unoptimized and on a busy machine; quadratic time would be minutes.
+            assert!(start.elapsed() < Duration::from_secs(5), "{seed}: {:?}", start.elapsed());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_readme_panics(bytes: Vec<u8>, text in "(=== ?|== ?|# ?|Tested up to: ?|Changelog|1\\.2|\n|---|\\PC){0,40}") {
+            let readme = parse(&[text.as_bytes(), &bytes, text.as_bytes()].concat());
+            prop_assert!(readme.short_description.chars().count() <= SHORT_DESCRIPTION_LIMIT);
+            let texts = [&readme.name, &readme.short_description, &readme.stable_tag];
+            prop_assert!(texts.into_iter().all(|text| !text.contains(|c: char| c.is_control() && c != '\t')));
+            prop_assert!(readme.sections.values().all(|section| !section.is_empty()));
+        }
+    }
+}

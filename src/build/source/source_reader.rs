@@ -1,0 +1,320 @@
+//! Step 3: the plugin's own files at one commit: the main file with its header, the readme, the changelogs.
+//!
+//! Files are remembered by what they are read by, because most tags share most of them. What is found goes to
+//! [`compose`](crate::build::compose).
+
+mod elsewhere;
+
+use std::cell::OnceCell;
+use std::collections::{BTreeMap, HashMap};
+use std::hash::Hash;
+use std::rc::Rc;
+
+use crate::build::git::repository::ObjectError;
+use crate::build::report::outcome::Reason;
+use crate::build::source::changelog::{self, Told};
+use crate::build::source::html;
+use crate::build::source::plugin_header::{self, PluginHeader};
+use crate::build::source::readme::{self, Readme};
+use crate::build::source::source_tree::{Files, Item, ItemKind};
+use crate::model::plugin::Plugin;
+
+/// A PHP file or a readme larger than this is not read, in bytes.
+const MAX_SOURCE: usize = 2 << 20;
+
+/// A changelog larger than this is not read, in bytes.
+const MAX_CHANGELOG: usize = 4 << 20;
+
+/// How much changelog HTML a manifest carries, in bytes. Every site fetches it and most keep it in their database, so it
+/// is a window's worth of reading and not the plugin's history.
+const CHANGELOG_HTML: usize = 16 << 10;
+
+/// A plugin's root with more PHP files than this is not searched for the main file.
+const MAX_PHP_FILES: usize = 500;
+
+/// Changelog files looked into, best name first.
+const MAX_CHANGELOGS: usize = 3;
+
+/// What a plugin's files say at one commit.
+pub struct SourceFiles {
+    /// The file with the plugin's header, relative to the plugin's folder.
+    pub main_file: String,
+    /// The header.
+    pub header: Rc<PluginHeader>,
+    /// The readme, where there is one.
+    pub readme: Option<Rc<ReadmeFile>>,
+    /// The readme's name; empty where there is none.
+    pub readme_name: String,
+    /// Changelogs in files of their own, best name first.
+    pub changelogs: Vec<Rc<Changelog>>,
+    /// What was left out, and why.
+    pub notes: Vec<Reason>,
+}
+
+/// A parsed readme, its two long sections taken out.
+pub struct ReadmeFile {
+    /// Its fields and its other sections.
+    pub fields: Readme,
+    /// The section of this name, in Markdown; may be empty.
+    pub description: String,
+    /// The section of this name; may be empty.
+    pub changelog: Changelog,
+}
+
+/// A changelog. Its HTML is made at most once, however many tags share it.
+pub struct Changelog {
+    /// Markdown, without upgrade notices.
+    pub text: String,
+    html: OnceCell<Told>,
+}
+
+impl Changelog {
+    fn new(text: &str) -> Self {
+        Self { text: changelog::without_notices(text).into_owned(), html: OnceCell::new() }
+    }
+
+    /// Its latest entries as sanitized HTML.
+    pub fn html(&self) -> &Told {
+        self.html.get_or_init(|| changelog::to_html(&self.text, CHANGELOG_HTML))
+    }
+}
+
+/// Reads the files of one plugin's releases, commit after commit.
+pub struct SourceReader<'a, F: Files> {
+    files: &'a F,
+    /// The plugin's folder; empty for the root.
+    path: &'a str,
+    pinned: Option<&'a str>,
+    /// Names a main file has by convention.
+    usual: Vec<String>,
+    headers: Memo<F::Id, PluginHeader>,
+    readmes: Memo<F::Id, ReadmeFile>,
+    changelogs: Memo<F::Id, Changelog>,
+}
+
+impl<'a, F: Files> SourceReader<'a, F> {
+    /// A reader for `plugin`; without a source, it looks at the repository's root.
+    pub fn new(files: &'a F, plugin: &'a Plugin) -> Self {
+        let source = plugin.source.as_ref();
+        let path = source.map_or("", |source| source.path.as_str());
+        let folder = path.rsplit('/').next().filter(|name| !name.is_empty()).or(files.name());
+        Self {
+            files,
+            path,
+            pinned: source.and_then(|source| source.main_file.as_deref()),
+            usual: [Some(plugin.slug.as_str()), folder]
+                .into_iter()
+                .flatten()
+                .map(|name| format!("{name}.php"))
+                .collect(),
+            headers: Memo::of(512),
+            readmes: Memo::of(8),
+            changelogs: Memo::of(8),
+        }
+    }
+
+    /// Reads the plugin's files below the root folder `tree`.
+    pub fn read(&mut self, tree: &F::Id) -> Result<SourceFiles, Reason> {
+        let folder = self.folder(tree, self.path)?.ok_or_else(|| Reason::PathAbsent(self.path.to_owned()))?;
+        let (main_file, header) = self.main_file(tree, &folder)?;
+        if header.version.is_empty() {
+            return Err(Reason::NoVersion(main_file));
+        }
+        let mut notes = Vec::new();
+        let (readme_name, readme) = self.readme(&folder, &mut notes)?.unzip();
+        let readme_name = readme_name.unwrap_or_default();
+        let changelogs = self.changelogs(&folder, &mut notes)?;
+        Ok(SourceFiles { main_file, header, readme, readme_name, changelogs, notes })
+    }
+
+    /// What is in the folder at `path`; `None` where there is no such folder.
+    fn folder(&self, root: &F::Id, path: &str) -> Result<Option<Vec<Item<F::Id>>>, Reason> {
+        let items = |tree: &F::Id, path: &str| self.files.items(tree).map_err(|error| Reason::from_object(path, error));
+        let mut folder = items(root, "the root folder")?;
+        let mut walked = String::new();
+        for name in path.split('/').filter(|name| !name.is_empty()) {
+            walked = if walked.is_empty() { name.to_owned() } else { format!("{walked}/{name}") };
+            folder = match folder.iter().find(|item| item.name == name) {
+                Some(item) if item.kind == ItemKind::Folder => items(&item.id, &walked)?,
+                Some(item) if item.kind != ItemKind::File => return Err(not_followed(&walked, item)),
+                _ => return Ok(None),
+            };
+        }
+        Ok(Some(folder))
+    }
+
+    /// The pinned file where there is one at this commit; else one that is named as the plugin or its folder is; else the
+    /// only one that has a plugin header.
+    fn main_file(&mut self, root: &F::Id, folder: &[Item<F::Id>]) -> Result<(String, Rc<PluginHeader>), Reason> {
+        if let Some(pinned) = self.pinned
+            && let Some(item) = self.pinned_item(root, folder, pinned)?
+        {
+            let header = self.header(pinned, &item)?.ok_or(Reason::NoPluginHeader)?;
+            return Ok((pinned.to_owned(), header));
+        }
+        let mut obstacle = None;
+        let mut found = Vec::new();
+        for name in self.usual.clone() {
+            let Some(item) = folder.iter().find(|item| item.name == name) else { continue };
+            match self.header(&name, item) {
+                Ok(Some(header)) => return Ok((name, header)),
+                Ok(None) => {}
+                Err(failure @ Reason::Unreadable { .. }) => return Err(failure),
+                Err(reason) => drop(obstacle.get_or_insert(reason)),
+            }
+        }
+        let is_php = |item: &&Item<F::Id>| item.kind == ItemKind::File && item.name.ends_with(".php");
+        let php_files = folder.iter().filter(is_php).count();
+        if php_files > MAX_PHP_FILES {
+            return Err(Reason::TooManyFiles(php_files));
+        }
+        for item in folder.iter().filter(is_php) {
+            match self.header(&item.name, item) {
+                Ok(Some(header)) => found.push((item.name.clone(), header)),
+                Ok(None) => {}
+                Err(failure @ Reason::Unreadable { .. }) => return Err(failure),
+                Err(reason) => drop(obstacle.get_or_insert(reason)),
+            }
+        }
+        match found.len() {
+            1 => Ok(found.remove(0)),
+            0 if self.is_theme(folder)? => Err(Reason::Theme),
+            0 => Err(obstacle.unwrap_or(Reason::NoPluginHeader)),
+            _ => Err(Reason::ambiguous(&found.into_iter().map(|(name, _)| name).collect::<Vec<_>>())),
+        }
+    }
+
+    fn pinned_item(&self, root: &F::Id, folder: &[Item<F::Id>], pinned: &str) -> Result<Option<Item<F::Id>>, Reason> {
+        let named = |items: &[Item<F::Id>], name: &str| items.iter().find(|item| item.name == name).cloned();
+        match pinned.rsplit_once('/') {
+            None => Ok(named(folder, pinned)),
+            Some((below, name)) => {
+                let items = self.folder(root, &format!("{}/{below}", self.path))?;
+                Ok(items.and_then(|items| named(&items, name)))
+            }
+        }
+    }
+
+    /// The plugin header in a file; `None` where it has none.
+    fn header(&mut self, path: &str, item: &Item<F::Id>) -> Result<Option<Rc<PluginHeader>>, Reason> {
+        if item.kind != ItemKind::File {
+            return Err(not_followed(path, item));
+        }
+        let read = || Ok(plugin_header::parse(&self.files.bytes(&item.id, MAX_SOURCE)?));
+        let header = self.headers.get(&item.id, read).map_err(|error| Reason::from_object(path, error))?;
+        Ok((!header.name.is_empty()).then_some(header))
+    }
+
+    fn is_theme(&self, folder: &[Item<F::Id>]) -> Result<bool, Reason> {
+        let style = folder.iter().find(|item| item.name == "style.css" && item.kind == ItemKind::File);
+        match style.map(|item| self.files.bytes(&item.id, MAX_SOURCE)) {
+            Some(Ok(css)) => Ok(plugin_header::is_theme(&css)),
+            Some(Err(ObjectError::TooLarge { .. })) | None => Ok(false),
+            Some(Err(error)) => Err(Reason::from_object("style.css", error)),
+        }
+    }
+
+    /// `readme.txt` before `readme.md`, in any case of letters, as WordPress.org has it.
+    fn readme(
+        &mut self,
+        folder: &[Item<F::Id>],
+        notes: &mut Vec<Reason>,
+    ) -> Result<Option<(String, Rc<ReadmeFile>)>, Reason> {
+        for item in by_rank(folder, |name| ["readme.txt", "readme.md"].iter().position(|known| *known == name)) {
+            let read = || Ok(ReadmeFile::parse(&self.files.bytes(&item.id, MAX_SOURCE)?));
+            if let Some(readme) = optional(item, notes, || self.readmes.get(&item.id, read))? {
+                return Ok(Some((item.name.clone(), readme)));
+            }
+        }
+        Ok(None)
+    }
+
+    fn changelogs(&mut self, folder: &[Item<F::Id>], notes: &mut Vec<Reason>) -> Result<Vec<Rc<Changelog>>, Reason> {
+        let mut changelogs = Vec::new();
+        for item in by_rank(folder, changelog_rank).into_iter().take(MAX_CHANGELOGS) {
+            let read = || Ok(Changelog::new(&html::decode(&self.files.bytes(&item.id, MAX_CHANGELOG)?)));
+            changelogs.extend(optional(item, notes, || self.changelogs.get(&item.id, read))?);
+        }
+        Ok(changelogs)
+    }
+}
+
+impl ReadmeFile {
+    fn parse(bytes: &[u8]) -> Self {
+        let mut fields = readme::parse(bytes);
+        let mut take = |name| fields.sections.remove(name).unwrap_or_default();
+        let (description, changelog) = (take("description"), Changelog::new(&take("changelog")));
+        Self { fields, description, changelog }
+    }
+}
+
+/// A file that a release can do without: what cannot be used is noted; only damage is an error.
+fn optional<Id, T>(
+    item: &Item<Id>,
+    notes: &mut Vec<Reason>,
+    read: impl FnOnce() -> Result<T, ObjectError>,
+) -> Result<Option<T>, Reason> {
+    let reason = match item.kind {
+        ItemKind::Folder => return Ok(None),
+        ItemKind::File => match read() {
+            Ok(value) => return Ok(Some(value)),
+            Err(error) => Reason::from_object(&item.name, error),
+        },
+        _ => not_followed(&item.name, item),
+    };
+    if let Reason::Unreadable { .. } = reason {
+        return Err(reason);
+    }
+    notes.push(reason);
+    Ok(None)
+}
+
+/// Best rank first, then by name; the name is looked at in lower case.
+fn by_rank<Id>(folder: &[Item<Id>], rank: impl Fn(&str) -> Option<usize>) -> Vec<&Item<Id>> {
+    let ranked = folder.iter().filter_map(|item| Some(((rank(&item.name.to_ascii_lowercase())?, &item.name), item)));
+    ranked.collect::<BTreeMap<_, _>>().into_values().collect()
+}
+
+/// Changelogs have many names: `CHANGELOG.md`, `changes.txt`, `HISTORY`.
+fn changelog_rank(name: &str) -> Option<usize> {
+    const STEMS: [&str; 7] =
+        ["changelog", "change-log", "change_log", "changes", "history", "release-notes", "release_notes"];
+    const ENDINGS: [&str; 4] = [".md", ".txt", ".markdown", ""];
+    let names = STEMS.iter().flat_map(|stem| ENDINGS.iter().map(move |ending| (stem, ending)));
+    names.enumerate().find(|(_, (stem, ending))| name.strip_prefix(**stem) == Some(**ending)).map(|(rank, _)| rank)
+}
+
+fn not_followed<Id>(path: &str, item: &Item<Id>) -> Reason {
+    let kind = match item.kind {
+        ItemKind::SymbolicLink => "symbolic link",
+        ItemKind::Submodule => "submodule",
+        ItemKind::Folder => "folder",
+        ItemKind::File => "file",
+        ItemKind::Special => Reason::SPECIAL,
+    };
+    Reason::NotFollowed { path: path.to_owned(), kind }
+}
+
+/// What was made, by what it was made of; forgets all of it when it is full.
+struct Memo<K, T> {
+    held: HashMap<K, Rc<T>>,
+    limit: usize,
+}
+
+impl<K: Clone + Eq + Hash, T> Memo<K, T> {
+    fn of(limit: usize) -> Self {
+        Self { held: HashMap::new(), limit }
+    }
+
+    fn get<E>(&mut self, key: &K, make: impl FnOnce() -> Result<T, E>) -> Result<Rc<T>, E> {
+        if let Some(known) = self.held.get(key) {
+            return Ok(known.clone());
+        }
+        let value = Rc::new(make()?);
+        if self.held.len() == self.limit {
+            self.held.clear();
+        }
+        self.held.insert(key.clone(), value.clone());
+        Ok(value)
+    }
+}

@@ -1,0 +1,51 @@
+//! Looks for a plugin that is not in its place: it moved into a subfolder, say.
+
+use std::collections::VecDeque;
+
+use crate::build::source::source_reader::SourceReader;
+use crate::build::source::source_tree::{Files, Item, ItemKind};
+
+/// Folders looked into for a plugin that is not in its place.
+const MAX_FOLDERS: usize = 200;
+
+/// PHP files looked into in each of them.
+const MAX_PHP_FILES_ELSEWHERE: usize = 20;
+
+impl<F: Files> SourceReader<'_, F> {
+    /// The folder where the plugin's main file seems to be, other than its place: one that has a file of the usual name with
+    /// a plugin header, else the only one with a plugin header. Looks into a few folders only.
+    pub fn elsewhere(&mut self, tree: &F::Id) -> Option<String> {
+        let mut waiting = VecDeque::from([(String::new(), tree.clone())]);
+        let mut found = Vec::new();
+        let mut looked_into = 0;
+        while let Some((path, id)) = waiting.pop_front().filter(|_| looked_into < MAX_FOLDERS) {
+            looked_into += 1;
+            let Ok(items) = self.files.items(&id) else { continue };
+            if path != self.path {
+                let usual = self.usual.clone();
+                let is_php = |item: &&Item<F::Id>| item.kind == ItemKind::File && item.name.ends_with(".php");
+                let with_header: Vec<_> = items
+                    .iter()
+                    .filter(is_php)
+                    .take(MAX_PHP_FILES_ELSEWHERE)
+                    .filter(|item| matches!(self.header(&item.name, item), Ok(Some(_))))
+                    .collect();
+                if with_header.iter().any(|item| usual.contains(&item.name)) {
+                    return Some(path);
+                }
+                found.extend((!with_header.is_empty()).then(|| path.clone()));
+            }
+            let is_deep = path.matches('/').count() >= 2;
+            let is_place = |item: &&Item<F::Id>| {
+                item.kind == ItemKind::Folder
+                    && !item.name.starts_with('.')
+                    && !["vendor", "node_modules", "tests"].contains(&&*item.name)
+            };
+            for item in items.iter().filter(is_place).filter(|_| !is_deep) {
+                let below = if path.is_empty() { item.name.clone() } else { format!("{path}/{}", item.name) };
+                waiting.push_back((below, item.id.clone()));
+            }
+        }
+        found.pop().filter(|_| found.is_empty())
+    }
+}

@@ -1,0 +1,82 @@
+//! Whether a release's header and its tag name the same version, and under which of the two it is published.
+
+use std::cmp::Ordering;
+
+use crate::build::report::outcome::Reason;
+use crate::model::version::{Version, php_version_compare};
+
+/// Whether two versions differ in writing only: zero parts at the end of the numbers, upper and lower case.
+pub fn same_version(a: &str, b: &str) -> bool {
+    php_version_compare(&plain(a), &plain(b)) == Ordering::Equal
+}
+
+/// `1.2.0-RC1` → `1.2-rc1`.
+fn plain(version: &str) -> String {
+    let end = version.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(version.len());
+    let mut numbers: Vec<_> = version[..end].trim_end_matches('.').split('.').collect();
+    while numbers.len() > 1 && numbers.last().is_some_and(|part| part.bytes().all(|digit| digit == b'0')) {
+        numbers.pop();
+    }
+    format!("{}{}", numbers.join("."), version[end..].to_ascii_lowercase())
+}
+
+/// The version a release is published under, and what to note about it.
+///
+/// An installed plugin reports its header's version, so where `1.2` stands in the header and `1.2.0` in the tag the release
+/// is 1.2: to PHP 1.2 is older than 1.2.0, and the update would be offered for ever. For the same reason a
+/// stable tag whose header says something else is refused, unless `allow_mismatch`.
+pub fn published_version(
+    tag: &Version,
+    file: &str,
+    header: &str,
+    allow_mismatch: bool,
+) -> Result<(Version, Option<Reason>), Reason> {
+    let mismatch = || Reason::VersionMismatch { file: file.to_owned(), header: header.to_owned() };
+    if php_version_compare(header, tag.as_str()) == Ordering::Equal {
+        return Ok((tag.clone(), None));
+    }
+    match header.parse::<Version>() {
+        Ok(header) if same_version(header.as_str(), tag.as_str()) => {
+            Ok((header.clone(), Some(Reason::WrittenAs(header))))
+        }
+        _ if allow_mismatch || tag.is_prerelease() => Ok((tag.clone(), Some(mismatch()))),
+        _ => Err(mismatch()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn published(tag: &str, header: &str, allow: bool) -> Result<String, Reason> {
+        let (version, _) = published_version(&tag.parse().unwrap(), "acme.php", header, allow)?;
+        Ok(version.to_string())
+    }
+
+    #[test]
+    fn zero_parts_at_the_end_and_case_make_no_mismatch() {
+        for (a, b) in
+            [("1.2", "1.2.0"), ("1.2", "1.2.0.0"), ("1.2.0-RC1", "1.2-rc1"), ("0.3.01", "0.3.1"), ("0", "0.0")]
+        {
+            assert!(same_version(a, b), "{a} {b}");
+        }
+        for (a, b) in [("1.2", "1.20"), ("1.2", "1.2.0.1"), ("1.2", "1.2-rc1"), ("1.2-rc1", "1.2-rc10"), ("", "0")] {
+            assert!(!same_version(a, b), "{a} {b}");
+        }
+    }
+
+    #[test]
+    fn a_release_carries_the_version_its_installed_plugin_will_report() {
+        assert_eq!(published("1.2.0", "1.2", false).unwrap(), "1.2");
+        assert_eq!(published("1.2", "1.2.0", false).unwrap(), "1.2.0");
+        assert_eq!(published("1.2-RC1", "1.2-rc1", false).unwrap(), "1.2-RC1", "the same to PHP: as the tag has it");
+    }
+
+    #[test]
+    fn a_stable_tag_with_another_header_version_is_refused_unless_the_entry_allows_it() {
+        let refusal = Reason::VersionMismatch { file: "acme.php".into(), header: "1.1".into() };
+        assert_eq!(published("1.2", "1.1", false), Err(refusal));
+        assert_eq!(published("1.2", "1.1", true).unwrap(), "1.2");
+        assert_eq!(published("1.2-beta1", "1.1", false).unwrap(), "1.2-beta1");
+    }
+}

@@ -1,0 +1,154 @@
+//! What belongs to licenses, one thing each, found by the license's id.
+//!
+//! A million are asked about on every request: they lie in one array in the order of their ids, so that a look-up reads two
+//! places in memory, and two look-ups side by side wait for memory together.
+
+use std::cmp::Ordering;
+use std::slice;
+
+use prefetch_index::prefetch_index;
+
+use crate::model::license_key::LicenseId;
+use crate::model::prefix_index::Starts;
+
+/// What belongs to one license.
+pub trait OfLicense {
+    /// Which one.
+    fn license_id(&self) -> &LicenseId;
+
+    /// Prefetches all of it, for somebody who will look at it in a moment.
+    fn prefetch(&self);
+}
+
+/// Prefetches the cache line where this begins.
+pub fn prefetch_line<T>(thing: &T) {
+    prefetch_index(slice::from_ref(thing), 0);
+}
+
+/// Things by the ids of their licenses.
+#[derive(Debug)]
+pub struct ById<T> {
+    /// In the order of their ids.
+    held: Vec<T>,
+    starts: Starts,
+}
+
+impl<T> Default for ById<T> {
+    fn default() -> Self {
+        Self { held: Vec::new(), starts: Starts::default() }
+    }
+}
+
+impl<T: OfLicense> ById<T> {
+    /// Takes over what is in the order of its ids, each of them once; fewer than 2^32.
+    pub fn new(held: Vec<T>) -> Self {
+        let starts = Starts::new(held.iter().map(T::license_id));
+        Self { held, starts }
+    }
+
+    /// The number of what belongs to the license: its rank among all.
+    pub fn find(&self, license: &LicenseId) -> Option<usize> {
+        let start = self.starts.of(license);
+        for (number, thing) in self.held.iter().enumerate().skip(start) {
+            match thing.license_id().cmp(license) {
+                Ordering::Less => {}
+                Ordering::Equal => return Some(number),
+                Ordering::Greater => return None,
+            }
+        }
+        None
+    }
+
+    /// Prefetches where the look-up of a license begins, which is far away.
+    pub fn prefetch_start(&self, license: &LicenseId) {
+        self.starts.prefetch(license);
+    }
+
+    /// Prefetches what the look-up reads from there, which is far away, too. Returns the license's number, or a little less.
+    pub fn prefetch(&self, license: &LicenseId) -> usize {
+        let start = self.starts.of(license);
+        // One license in three stands behind one that begins as it does.
+        self.held.iter().skip(start).take(2).for_each(T::prefetch);
+        start
+    }
+
+    /// What belongs to the license.
+    pub fn of(&self, license: &LicenseId) -> Option<&T> {
+        self.find(license).map(|number| &self.held[number])
+    }
+
+    /// The thing of that number, as [`Self::find`] gave it.
+    pub fn get(&self, number: usize) -> &T {
+        &self.held[number]
+    }
+
+    /// All, in the order of their ids.
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        self.held.iter()
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.held.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.held.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    impl OfLicense for LicenseId {
+        fn license_id(&self) -> &LicenseId {
+            self
+        }
+
+        fn prefetch(&self) {}
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn each_is_found_by_its_id_and_nothing_else_is(
+            ids in proptest::collection::btree_set(proptest::array::uniform32(0..3_u8), 0..40),
+            others in proptest::collection::vec(proptest::array::uniform32(0..3_u8), 20),
+            spread in 0..2_u8,
+        ) {
+            // Either ids that are close together, or ones as far apart as digests are.
+            let id = |mut bytes: [u8; 32]| {
+                bytes[0] = bytes[0].wrapping_mul(1 + 84 * spread);
+                LicenseId::from_bytes(bytes)
+            };
+            let mut held: Vec<_> = ids.iter().copied().map(id).collect();
+            held.sort_unstable();
+            let table = ById::new(held.clone());
+            for (number, license) in held.iter().enumerate() {
+                proptest::prop_assert_eq!(table.find(license), Some(number));
+                proptest::prop_assert_eq!((table.of(license), table.get(number)), (Some(license), license));
+            }
+            for other in others.into_iter().map(id) {
+                table.prefetch_start(&other);
+                proptest::prop_assert!(table.prefetch(&other) <= held.len());
+                proptest::prop_assert_eq!(table.of(&other).is_some(), held.contains(&other));
+            }
+            proptest::prop_assert!(table.iter().eq(&held) && table.len() == held.len());
+        }
+    }
+
+    #[test]
+    fn ids_that_are_no_digests_are_found_too() {
+        let id = |first: u8, last: u16| {
+            let mut bytes = [0; 32];
+            (bytes[0], bytes[30], bytes[31]) = (first, (last >> 8) as u8, last as u8);
+            LicenseId::from_bytes(bytes)
+        };
+        // All in the same beginning but two, of which one's is on the same line.
+        let held: Vec<_> = (0..1_000).map(|last| id(0, last)).chain([id(7, 0), id(255, 0)]).collect();
+        let table = ById::new(held.clone());
+        assert!(held.iter().enumerate().all(|(number, license)| table.find(license) == Some(number)));
+        assert!([id(0, 1_000), id(1, 0), id(7, 1), id(8, 0), id(255, 1)].iter().all(|id| table.find(id).is_none()));
+    }
+}

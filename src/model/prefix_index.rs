@@ -1,0 +1,106 @@
+//! Where in a sorted list of ids those begin whose first bits are 0, 1, 2, …: a byte for each.
+//!
+//! Every request reads it, at a place nobody can foresee, and what it reads is on one cache line.
+
+use prefetch_index::prefetch_index;
+
+use crate::model::license_key::LicenseId;
+
+/// The beginnings.
+#[derive(Debug, Default)]
+pub struct Starts {
+    lines: Vec<Line>,
+    /// How many bits are looked at, so that there is about one id, or none, with each beginning.
+    bits: u32,
+}
+
+/// Beginnings on a cache line.
+const LINE: usize = 60;
+
+/// Beginnings that follow one another.
+#[derive(Debug)]
+#[repr(align(64))]
+struct Line {
+    /// The rank of the first.
+    base: u32,
+    /// How far each is behind it. Ids are digests, so it is seldom 100; of others, 255 may say too little.
+    distances: [u8; LINE],
+}
+
+const _: () = assert!(size_of::<Line>() == 64);
+
+impl Starts {
+    /// The beginnings of ids that are in order, fewer than 2^32.
+    pub fn new<'a>(ids: impl ExactSizeIterator<Item = &'a LicenseId>) -> Self {
+        let count = ids.len();
+        let bits = count.checked_ilog2().map_or(0, |bits| bits + 1);
+        let mut starts = Self { lines: Vec::with_capacity((1_usize << bits).div_ceil(LINE)), bits };
+        let mut next = 0;
+        for (rank, id) in ids.enumerate() {
+            starts.fill(&mut next, first_bits(id, bits), rank);
+        }
+        starts.fill(&mut next, (1 << bits) - 1, count);
+        starts
+    }
+
+    /// The beginnings from `next` to `last` are at `rank`.
+    fn fill(&mut self, next: &mut usize, last: usize, rank: usize) {
+        while *next <= last {
+            if next.is_multiple_of(LINE) {
+                self.lines.push(Line { base: rank as u32, distances: [0; LINE] });
+            }
+            let line = &mut self.lines[*next / LINE];
+            line.distances[*next % LINE] = u8::try_from(rank - line.base as usize).unwrap_or(u8::MAX);
+            *next += 1;
+        }
+    }
+
+    /// Prefetches what tells where an id begins.
+    pub fn prefetch(&self, id: &LicenseId) {
+        prefetch_index(&self.lines, first_bits(id, self.bits) / LINE);
+    }
+
+    /// A rank before which no id begins as this one does: of the first that does, or of one not far before it.
+    pub fn of(&self, id: &LicenseId) -> usize {
+        let place = first_bits(id, self.bits);
+        self.lines.get(place / LINE).map_or(0, |line| line.base as usize + usize::from(line.distances[place % LINE]))
+    }
+}
+
+/// The first `bits` of an id as a number; at most 32.
+fn first_bits(id: &LicenseId, bits: u32) -> usize {
+    let [a, b, c, d, ..] = *id.as_bytes();
+    (u64::from(u32::from_be_bytes([a, b, c, d])) >> (32 - bits)) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(number: u64) -> LicenseId {
+        let mut bytes = [0; 32];
+        bytes[..8].copy_from_slice(&number.to_be_bytes());
+        LicenseId::from_bytes(bytes)
+    }
+
+    #[test]
+    fn of_ids_as_digests_are_a_beginning_is_where_the_first_one_stands() {
+        // As evenly spread as digests, and not in steps: the golden ratio's multiples.
+        let mut numbers: Vec<_> = (1..=10_000_u64).map(|number| number.wrapping_mul(0x9E37_79B9_7F4A_7C15)).collect();
+        numbers.sort_unstable();
+        let ids: Vec<_> = numbers.iter().copied().map(id).collect();
+        let starts = Starts::new(ids.iter());
+        for (rank, number) in numbers.iter().enumerate() {
+            let first = numbers.partition_point(|other| other >> 50 < number >> 50);
+            assert_eq!((starts.of(&ids[rank]), starts.bits), (first, 14));
+        }
+    }
+
+    #[test]
+    fn of_ids_that_are_close_together_a_beginning_is_never_too_late() {
+        let ids: Vec<_> = (0..1_000).map(id).chain([id(u64::MAX)]).collect();
+        let starts = Starts::new(ids.iter());
+        assert!(ids.iter().enumerate().all(|(rank, id)| starts.of(id) <= rank));
+        assert_eq!(starts.of(&id(u64::MAX / 2)), 1_000, "behind all that begin with less");
+    }
+}

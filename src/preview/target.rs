@@ -1,0 +1,193 @@
+//! What is previewed: the plugins of an instance, or one repository that no registry knows.
+//!
+//! Everything is read from this machine; nothing is written. What is read becomes a [`Snapshot`](crate::preview::snapshot::Snapshot).
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use crate::build::draft::{self, Draft};
+use crate::model::plugin::{Plugin, Repository, Source};
+use crate::model::slug::Slug;
+use crate::model::tag_pattern::TagPattern;
+use crate::registry::plugins::{self, Entry};
+use crate::registry::{RegistryError, RegistryFiles};
+
+/// Where plugins, mirrors and what is published are.
+#[derive(Clone, Debug)]
+pub struct Subject {
+    /// Who says which plugins there are.
+    pub plugins: Plugins,
+    /// The folder of what is published; `None` where nothing is.
+    pub releases: Option<PathBuf>,
+    /// The mirrors of remote repositories.
+    pub cache: PathBuf,
+}
+
+/// Who says which plugins there are.
+#[derive(Clone, Debug)]
+pub enum Plugins {
+    /// The registry in this folder; all of it, or one plugin.
+    Registry(PathBuf, Option<Slug>),
+    /// Nobody: an entry is assumed.
+    Assumed(Box<Plugin>),
+}
+
+/// Why a folder cannot be previewed.
+#[derive(Debug, thiserror::Error)]
+pub enum SubjectError {
+    /// It is not there.
+    #[error("{}: cannot be opened", path.display())]
+    Absent {
+        /// The folder.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// It is a file.
+    #[error("{}: not a folder", path.display())]
+    NoFolder {
+        /// The file.
+        path: PathBuf,
+    },
+    /// No folder above it is one either.
+    #[error("{}: not in a git repository", path.display())]
+    NoRepository {
+        /// The folder.
+        path: PathBuf,
+    },
+}
+
+impl Subject {
+    /// The plugin in a repository, or in a folder of it, with no instance at all.
+    pub fn repository(path: &Path) -> Result<Self, SubjectError> {
+        let absent = |source| SubjectError::Absent { path: path.to_owned(), source };
+        let folder = path.canonicalize().map_err(absent)?;
+        if !folder.is_dir() {
+            return Err(SubjectError::NoFolder { path: path.to_owned() });
+        }
+        let is_gits_own = |folder: &&Path| folder.file_name().is_some_and(|name| name == ".git");
+        let folder = folder.ancestors().find(is_gits_own).and_then(Path::parent).unwrap_or(&folder);
+        let is_repository = |folder: &&Path| folder.join(".git").exists() || folder.join("HEAD").is_file();
+        let root = folder.ancestors().find(is_repository);
+        let root = root.ok_or_else(|| SubjectError::NoRepository { path: path.to_owned() })?;
+        let below = folder.strip_prefix(root).unwrap_or(Path::new("")).to_string_lossy().into_owned();
+        let plugin = assumed(root, below);
+        Ok(Self { plugins: Plugins::Assumed(Box::new(plugin)), releases: None, cache: PathBuf::new() })
+    }
+
+    /// The entries as they stand now.
+    pub fn entries(&self) -> Result<Vec<Entry>, RegistryError> {
+        match &self.plugins {
+            Plugins::Registry(folder, only) => {
+                let wanted = |entry: &Entry| only.is_none() || entry.slug == *only;
+                let entries = plugins::load(&RegistryFiles::folder(folder))?;
+                Ok(entries.into_iter().filter(wanted).collect())
+            }
+            Plugins::Assumed(plugin) => Ok(vec![entry(plugin)]),
+        }
+    }
+
+    /// What was assumed for want of a registry entry, one sentence each.
+    pub fn assumptions(&self) -> Vec<String> {
+        let Plugins::Assumed(plugin) = &self.plugins else { return Vec::new() };
+        let mut told = vec![
+            match folder_slug(plugin) {
+                Some(_) => format!("the slug is {}, as the folder is called", plugin.slug),
+                None => format!("the slug is {}, since the folder's name gives none", plugin.slug),
+            },
+            "tags are called 1.2.3 or v1.2.3".to_owned(),
+            format!("the package is at {}", plugin.download_url),
+            "nothing is published yet".to_owned(),
+        ];
+        if !plugin.banners.is_empty() || !plugin.icons.is_empty() {
+            told.push("icons and banners are those of the repository".to_owned());
+        }
+        told
+    }
+
+    /// What to watch besides the repositories.
+    pub fn places(&self) -> Vec<PathBuf> {
+        let registry = match &self.plugins {
+            Plugins::Registry(folder, _) => vec![folder.clone(), folder.join("plugins")],
+            Plugins::Assumed(_) => Vec::new(),
+        };
+        registry.into_iter().chain(self.releases.clone()).collect()
+    }
+}
+
+/// The entry a vendor would begin with.
+fn assumed(root: &Path, folder: String) -> Plugin {
+    // A slug by construction.
+    let slug = slug_of(root, &folder).or_else(|| "plugin".parse().ok()).unwrap_or_else(|| unreachable!());
+    let mut plugin = Plugin {
+        name: String::new(),
+        module: (&slug).into(),
+        source: Some(Source { repository: Repository::Folder(root.to_owned()), path: folder, main_file: None }),
+        tags: TagPattern::defaults(),
+        versions: semver::VersionReq::STAR,
+        withhold: Vec::new(),
+        download_url: format!("https://example.com/{slug}-{{version}}.zip"),
+        homepage: String::new(),
+        author: String::new(),
+        author_homepage: String::new(),
+        icons: BTreeMap::new(),
+        banners: BTreeMap::new(),
+        allow_version_mismatch: false,
+        slug,
+    };
+    let Draft { artwork, .. } = draft::draft(&entry(&plugin), None, Path::new(""), None);
+    let address = |name: &str| format!("https://example.com/{}/{name}", plugin.slug);
+    let names = || artwork.iter().map(|artwork| &*artwork.name);
+    let first = |start: &str| names().find(|name| name.starts_with(start)).map(address);
+    let named = |sizes: [(&str, &str); 2]| -> BTreeMap<String, String> {
+        sizes.into_iter().filter_map(|(size, start)| Some((size.to_owned(), first(start)?))).collect()
+    };
+    let (icons, banners) = (
+        named([("1x", "icon-128x128"), ("2x", "icon-256x256")]),
+        named([("low", "banner-772x250"), ("high", "banner-1544x500")]),
+    );
+    plugin.icons = icons.into_iter().chain(first("icon.svg").map(|address| ("svg".to_owned(), address))).collect();
+    plugin.banners = banners;
+    plugin
+}
+
+fn entry(plugin: &Plugin) -> Entry {
+    let file = match plugin.source.as_ref().map(|source| &source.repository) {
+        Some(Repository::Folder(folder)) => folder.clone(),
+        _ => PathBuf::new(),
+    };
+    Entry { file, slug: Some(plugin.slug.clone()), plugin: Ok(plugin.clone()) }
+}
+
+/// What the folder's name gives; `None` where it has nothing a slug could be made of.
+fn folder_slug(plugin: &Plugin) -> Option<Slug> {
+    match plugin.source.as_ref()? {
+        Source { repository: Repository::Folder(root), path, .. } => slug_of(root, path),
+        _ => None,
+    }
+}
+
+fn slug_of(root: &Path, folder: &str) -> Option<Slug> {
+    let folder = if folder.is_empty() { root } else { Path::new(folder) };
+    slug(&folder.file_name()?.to_string_lossy())
+}
+
+/// `My_Plugin.git` → `my-plugin`.
+fn slug(name: &str) -> Option<Slug> {
+    let name = name.strip_suffix(".git").unwrap_or(name).to_ascii_lowercase();
+    let plain: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).take(64).collect();
+    plain.trim_matches('-').parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folders_name_becomes_a_slug() {
+        for (name, expected) in [("Acme_Forms.git", Some("acme-forms")), ("-x", Some("x")), ("ß", None), ("", None)] {
+            assert_eq!(slug(name).as_ref().map(Slug::as_str), expected, "{name}");
+        }
+        assert_eq!(slug(&"a".repeat(100)).unwrap().as_str().len(), 64);
+    }
+}

@@ -1,0 +1,208 @@
+//! One version of one plugin, looked at from one site: everything the page and the terminal show of it.
+//!
+//! [`Look::at`] picks and computes; [`page`](crate::preview::page) makes HTML of it, [`terminal`](crate::preview::terminal) text and JSON.
+
+use std::path::Path;
+
+use crate::build::Remark;
+use crate::build::draft::{DraftRelease, Origin};
+use crate::catalog::{Release, published_manifest};
+use crate::model::digest::Digest;
+use crate::model::version::Version;
+use crate::preview::compare::{Difference, differences};
+use crate::preview::site::{Answer, Note, Row, Site};
+use crate::preview::snapshot::Previewed;
+use crate::text::error_chain::ErrorChain;
+
+/// Which version to look at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Pick {
+    /// What is not tagged yet.
+    Next(Origin),
+    /// A tagged release.
+    Tagged(Version),
+}
+
+/// What was asked for; what is left open gets what fits the release.
+#[derive(Clone, Debug, Default)]
+pub struct Wish {
+    /// The version: as [`Pick`] is written, or a version.
+    pub version: Option<String>,
+    /// The CMS's version.
+    pub cms: Option<String>,
+    /// PHP's version.
+    pub php: Option<String>,
+    /// The plugin's installed version; may be empty.
+    pub current: Option<String>,
+}
+
+/// One version of a plugin.
+#[derive(Debug)]
+pub struct Look<'a> {
+    /// Which it is.
+    pub pick: Pick,
+    /// The release, or why there would be none.
+    pub release: Result<Sight<'a>, &'a Remark>,
+    /// The site that looks.
+    pub site: Site,
+}
+
+/// A release, seen from a site.
+#[derive(Debug)]
+pub struct Sight<'a> {
+    /// The release.
+    pub release: &'a DraftRelease,
+    /// The manifest as it would be served.
+    pub bytes: Vec<u8>,
+    /// Digest of these bytes.
+    pub digest: Digest,
+    /// What the plugins screen shows.
+    pub row: Row,
+    /// What the details window says about compatibility.
+    pub notes: Vec<Note>,
+    /// Whether it is of no tag yet.
+    pub is_untagged: bool,
+    /// What the site is told once everything shown is published.
+    pub answer: Answer,
+    /// What the site is told today; `None` where nothing is published.
+    pub answer_now: Option<Answer>,
+    /// What there is to know about the release.
+    pub remarks: Vec<Remark>,
+    /// The difference to what is published; `None` where nothing is.
+    pub comparison: Option<Comparison>,
+}
+
+/// What a release differs in from a published one.
+#[derive(Debug)]
+pub struct Comparison {
+    /// The published version: the same, or else the latest.
+    pub with: Version,
+    /// The fields that differ; or why that cannot be told.
+    pub differences: Result<Vec<Difference>, String>,
+}
+
+impl Pick {
+    /// As it stands in an address: `working-tree`, `head`, or the version.
+    pub fn key(&self) -> String {
+        match self {
+            Self::Next(Origin::WorkingTree) => "working-tree".into(),
+            Self::Next(Origin::Head) => "head".into(),
+            Self::Tagged(version) => version.to_string(),
+        }
+    }
+
+    /// As people read it.
+    pub fn label(&self) -> &'static str {
+        match self {
+            Self::Next(Origin::WorkingTree) => "Working tree",
+            Self::Next(Origin::Head) => "HEAD",
+            Self::Tagged(_) => "Tag",
+        }
+    }
+
+    /// The version of that name; `next` is the first of what is not tagged, and without a name that, else the latest.
+    fn find(plugin: &Previewed, name: Option<&str>) -> Option<Self> {
+        let (next, tagged) = (&plugin.draft.next, &plugin.draft.tagged);
+        let first = || next.first().map(|next| Self::Next(next.origin));
+        let newest = || {
+            let newest = tagged.releases.first().map(|release| &release.version);
+            tagged.report.releases.latest.as_ref().or(newest).cloned().map(Self::Tagged)
+        };
+        match name {
+            None | Some("") => first().or_else(newest),
+            Some(name) if name.eq_ignore_ascii_case("next") => first(),
+            Some(name) => {
+                let is_named = |pick: &Self| pick.key().eq_ignore_ascii_case(name);
+                next.iter().map(|next| Self::Next(next.origin)).find(is_named).or_else(|| {
+                    let version: Version = name.parse().ok()?;
+                    let same = |release: &&DraftRelease| release.version.cmp_php(&version).is_eq();
+                    tagged.releases.iter().find(same).map(|release| Self::Tagged(release.version.clone()))
+                })
+            }
+        }
+    }
+}
+
+impl<'a> Look<'a> {
+    /// Looks at what was asked for; `None` where the plugin has no such version.
+    pub fn at(plugin: &'a Previewed, releases: Option<&Path>, wish: &Wish) -> Option<Self> {
+        let pick = Pick::find(plugin, wish.version.as_deref())?;
+        let release = match &pick {
+            Pick::Next(origin) => {
+                plugin.draft.next.iter().find(|next| next.origin == *origin).map(|next| next.release.as_ref())
+            }
+            Pick::Tagged(version) => {
+                plugin.draft.tagged.releases.iter().find(|release| release.version == *version).map(Ok)
+            }
+        }?;
+        let release = match release {
+            Ok(release) => release,
+            Err(remark) => return Some(Self { pick, release: Err(remark), site: Site::default() }),
+        };
+        let ease = Site::at_ease_with(&release.manifest, before(plugin, &release.version));
+        let or = |wish: &Option<String>, ease: String| wish.clone().map_or(ease, |wish| wish.trim().to_owned());
+        let site = Site {
+            cms: Some(or(&wish.cms, ease.cms.clone())).filter(|cms| !cms.is_empty()).unwrap_or(ease.cms),
+            php: Some(or(&wish.php, ease.php.clone())).filter(|php| !php.is_empty()).unwrap_or(ease.php),
+            current: or(&wish.current, ease.current),
+        };
+        let sight = Sight::of(plugin, releases, &pick, release, &site);
+        Some(Self { pick, release: Ok(sight), site })
+    }
+}
+
+impl<'a> Sight<'a> {
+    /// What the row and the window leave out: that the site is not offered this release. `None` where it is.
+    pub fn caveat(&self) -> Option<String> {
+        let version = &self.release.version;
+        let offered = match &self.answer.version {
+            Some(offered) if offered == version => return None,
+            Some(offered) => format!("offered {offered}"),
+            None if self.row == Row::UpToDate => return None,
+            None => "told nothing".to_owned(),
+        };
+        Some(format!("This site is {offered}; this is what it would read were {version} the latest."))
+    }
+
+    fn of(plugin: &Previewed, releases: Option<&Path>, pick: &Pick, release: &'a DraftRelease, site: &Site) -> Self {
+        let bytes = release.manifest.to_bytes();
+        Self {
+            digest: Digest::of(&bytes),
+            row: site.row(&release.manifest),
+            notes: site.notes(&release.manifest),
+            is_untagged: plugin.draft.next.iter().any(|next| *pick == Pick::Next(next.origin) && !next.is_released),
+            answer: site.answer(latest(plugin, pick, release)),
+            answer_now: plugin.published.as_ref().map(|published| site.answer(published.latest.as_ref())),
+            remarks: release.remarks.clone(),
+            comparison: compare(plugin, releases, release, &bytes),
+            bytes,
+            release,
+        }
+    }
+}
+
+/// The release a site most likely comes from: the newest one that is older.
+fn before<'a>(plugin: &'a Previewed, version: &Version) -> Option<&'a Version> {
+    let releases = plugin.draft.tagged.releases.iter().map(|release| &release.version);
+    releases.filter(|older| !older.is_prerelease()).find(|older| older.cmp_php(version).is_lt())
+}
+
+/// The latest release once `release` is one.
+fn latest<'a>(plugin: &'a Previewed, pick: &Pick, release: &'a DraftRelease) -> Option<&'a Version> {
+    let tagged = plugin.draft.tagged.report.releases.latest.as_ref();
+    let next = Some(&release.version).filter(|version| matches!(pick, Pick::Next(_)) && !version.is_prerelease());
+    match (tagged, next) {
+        (Some(tagged), Some(next)) if tagged.cmp_php(next).is_ge() => Some(tagged),
+        (tagged, next) => next.or(tagged),
+    }
+}
+
+fn compare(plugin: &Previewed, releases: Option<&Path>, release: &DraftRelease, bytes: &[u8]) -> Option<Comparison> {
+    let (published, slug) = (plugin.published.as_ref()?, plugin.entry.slug.as_ref()?);
+    let of = |version: &Version| published.releases.iter().find(|known| known.version == *version);
+    let with: &Release = of(&release.version).or_else(|| of(published.latest.as_ref()?))?;
+    let old = published_manifest(releases?, slug, with).map_err(|error| ErrorChain(&error).to_string());
+    let parse = |bytes: &[u8]| serde_json::from_slice(bytes).map_err(|error| format!("no JSON: {error}"));
+    let differences = old.and_then(|old| Ok(differences(&parse(&old)?, &parse(bytes)?)));
+    Some(Comparison { with: with.version.clone(), differences })
+}

@@ -1,0 +1,6 @@
+//! The two questions a site asks: [`validate`] and [`updates`].
+
+pub mod params;
+pub(crate) mod query;
+pub mod updates;
+pub mod validate;

@@ -1,0 +1,61 @@
+//! What both operations ask for, parsed at the edge: behind this file there are no raw strings.
+
+use uuid::Uuid;
+
+use crate::config::LocalHosts;
+use crate::model::license::License;
+use crate::model::license_key::{LicenseId, LicenseKey};
+use crate::model::site_host::{SiteHost, SiteHostError};
+use crate::serve::rate_limit::buckets::Buckets;
+use crate::serve::reply::problem::Problem;
+
+/// A version a site reports may be at most this long, in bytes.
+pub const MAX_VERSION: usize = 64;
+
+/// Reads the license key and forgets it: only the license's id goes on.
+pub fn license_id(license_key: Option<&str>) -> Result<LicenseId, Problem> {
+    let key: LicenseKey =
+        license_key.ok_or(Problem::MissingField("license_key"))?.parse().map_err(Problem::LicenseKey)?;
+    Ok(key.id())
+}
+
+/// The license that was found, by its number, if any was and not too many ask about it.
+pub fn not_too_often<'a>(
+    buckets: &Buckets,
+    found: Option<(usize, &'a License)>,
+) -> Result<Option<&'a License>, Problem> {
+    let Some((number, license)) = found else { return Ok(None) };
+    buckets.take(number)?;
+    Ok(Some(license))
+}
+
+/// Normalizes the site address; `local_hosts` says whether a host that only its own network can reach is taken.
+pub fn site_host(site_url: &str, local_hosts: LocalHosts) -> Result<SiteHost, Problem> {
+    let malformed = |error: SiteHostError| Problem::SiteUrl { reason: error.code(), text: error.to_string() };
+    let host: SiteHost = site_url.parse().map_err(malformed)?;
+    let refused = |reason, text: &str| Err(Problem::SiteUrl { reason, text: text.to_owned() });
+    // SECURITY: a host is stored and logged, and somebody will paste the key into the wrong field.
+    if LicenseKey::is_in(host.as_str()) {
+        return refused("license_key", "it is a license key");
+    }
+    if local_hosts == LocalHosts::Refuse && host.is_local() {
+        return refused("local_host", "this server takes no sites on localhost or a private network");
+    }
+    Ok(host)
+}
+
+/// Reads a build id; an empty one was not sent.
+pub fn build_id(text: Option<&str>) -> Result<Option<Uuid>, Problem> {
+    match text {
+        None | Some("") => Ok(None),
+        Some(text) => Uuid::try_parse(text).map(Some).map_err(|_| Problem::BuildId),
+    }
+}
+
+/// Refuses a field that is longer than it may be.
+pub fn at_most(limit: usize, field: &'static str, value: Option<&str>) -> Result<(), Problem> {
+    match value {
+        Some(value) if value.len() > limit => Err(Problem::FieldTooLong { field, limit }),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,148 @@
+//! `GET /api/v1/updates/<plugin>`: parses the question, lets the gate decide, and sends the manifest untouched.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use chrono::Utc;
+use warp::http::{HeaderMap, HeaderValue, header};
+
+use crate::model::binding::Sighting;
+use crate::model::entitlement::Refusal;
+use crate::model::version::Version;
+use crate::serve::Service;
+use crate::serve::api::params::{MAX_VERSION, at_most, build_id, license_id, not_too_often, site_host};
+use crate::serve::api::query;
+use crate::serve::gate::Asker;
+use crate::serve::reply::outcome::Code;
+use crate::serve::reply::problem::Problem;
+use crate::serve::reply::response::{JSON, Response};
+
+/// The parameters of the operation (interface 4.2). Unknown ones are ignored: updater clients add their own.
+#[derive(Debug, Default)]
+#[allow(missing_docs, reason = "the fields are the interface's, documented there")]
+pub struct Question<'a> {
+    pub license_key: Option<Cow<'a, str>>,
+    pub site_url: Option<Cow<'a, str>>,
+    /// Legacy alias of `site_url`, which wins.
+    pub domain: Option<Cow<'a, str>>,
+    pub current_version: Option<Cow<'a, str>>,
+    pub build_id: Option<Cow<'a, str>>,
+}
+
+/// Answers a question for updates of the plugin `slug`.
+pub fn reply(service: &Service, slug: &str, headers: &HeaderMap, query: &str) -> Result<(Code, Response), Problem> {
+    let question = parse(headers, query)?;
+    let id = license_id(question.license_key.as_deref())?;
+    let snapshot = service.gate.glance();
+    service.gate.prefetch_starts(&snapshot, &id);
+    let site_url = question.site_url.or(question.domain).ok_or(Problem::MissingField("site_url"))?;
+    let host = site_host(&site_url, service.local_hosts)?;
+    at_most(MAX_VERSION, "current_version", question.current_version.as_deref())?;
+    let buckets = service.limits.licenses();
+    buckets.prefetch(service.gate.prefetch(&snapshot, &id));
+    let build_id = build_id(question.build_id.as_deref())?;
+
+    // What is no version counts as absent.
+    let current: Option<Version> = question.current_version.as_deref().and_then(|version| version.parse().ok());
+    let current_version = current.as_ref().map(|version| (slug, version.as_str()));
+    let sighting = Sighting { time: Utc::now(), build_id, plugin_version: None, current_version };
+    // One after the other: what each waits for from memory comes at the same time.
+    let (found, bound) = (snapshot.registry.find(&id), service.gate.bindings().of(&id));
+    let license = not_too_often(&buckets, found)?;
+    let asker = Asker { id: &id, license, host: &host, sighting };
+    let decided = service.gate.manifest(&snapshot, &asker, &bound, slug, current.as_ref());
+    let code = match &decided {
+        Ok(Some(_)) => "update",
+        Ok(None) => "up_to_date",
+        Err(_) => "refused",
+    };
+    tracing::debug!(license = id.log_tag(), site = %host, code, "asked for updates");
+    let manifest = decided.map_err(|refusal| {
+        let news = || service.gate.latest_for_expired(&snapshot, &asker, &bound, slug, current.as_ref());
+        match (refusal == Refusal::LicenseExpired).then(news).flatten() {
+            Some(latest) => Problem::Expired(latest),
+            None => Problem::Refused(refusal),
+        }
+    })?;
+    let code = if manifest.is_some() { Code::Update } else { Code::UpToDate };
+    Ok((code, JSON.answer(manifest.unwrap_or(Bytes::from_static(b"{}")))))
+}
+
+/// The names of the parameters, and where their values go.
+const PARAMETERS: [(&str, Field); 5] = [
+    ("license_key", |question| &mut question.license_key),
+    ("site_url", |question| &mut question.site_url),
+    ("domain", |question| &mut question.domain),
+    ("current_version", |question| &mut question.current_version),
+    ("build_id", |question| &mut question.build_id),
+];
+
+type Field = for<'q, 'a> fn(&'q mut Question<'a>) -> &'q mut Option<Cow<'a, str>>;
+
+/// Reads the query, and the license key in the header. A parameter given twice is [`Problem::Malformed`].
+pub fn parse<'a>(headers: &'a HeaderMap, query: &'a str) -> Result<Question<'a>, Problem> {
+    let mut question = Question::default();
+    for (name, value) in query::parameters(query) {
+        // Hardly anybody encodes a name.
+        if let Some((name, field)) = parameter(name).or_else(|| parameter(&query::decode(name))) {
+            put(field(&mut question), name, query::decode(value))?;
+        }
+    }
+    for value in headers.get_all(header::AUTHORIZATION) {
+        if let Some(key) = license_credentials(value) {
+            put(&mut question.license_key, "license_key", key.into())?;
+        }
+    }
+    Ok(question)
+}
+
+fn parameter(name: &str) -> Option<(&'static str, Field)> {
+    PARAMETERS.into_iter().find(|(known, _)| *known == name)
+}
+
+fn put<'a>(field: &mut Option<Cow<'a, str>>, name: &str, value: Cow<'a, str>) -> Result<(), Problem> {
+    match field.replace(value) {
+        None => Ok(()),
+        Some(_) => Err(Problem::Malformed(format!("'{name}' is given twice."))),
+    }
+}
+
+/// The key in `Authorization: License <key>`; schemes are case-insensitive (RFC 9110 section 11.1). Credentials of other
+/// schemes are a proxy's business.
+fn license_credentials(value: &HeaderValue) -> Option<&str> {
+    let (scheme, key) = value.to_str().ok()?.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("License").then(|| key.trim())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(authorization: &[&'static str]) -> HeaderMap {
+        authorization.iter().map(|value| (header::AUTHORIZATION, HeaderValue::from_static(value))).collect()
+    }
+
+    #[test]
+    fn the_key_may_come_in_the_query_or_in_the_header_and_only_once() {
+        let none = headers(&[]);
+        assert_eq!(parse(&none, "license_key=K+1&x=y").unwrap().license_key.as_deref(), Some("K 1"));
+        let one = headers(&["license  K1"]);
+        assert_eq!(parse(&one, "site_url=a.com").unwrap().license_key.as_deref(), Some("K1"));
+        assert!(matches!(parse(&one, "license_key=K1"), Err(Problem::Malformed(_))));
+        assert!(matches!(parse(&headers(&["License a", "License a"]), ""), Err(Problem::Malformed(_))));
+        assert!(parse(&headers(&["Basic a", "Bearer b"]), "").unwrap().license_key.is_none());
+    }
+
+    #[test]
+    fn a_parameter_given_twice_is_malformed_and_an_unknown_one_ignored() {
+        let none = headers(&[]);
+        assert!(parse(&none, "a=1&a=2&site_url=x").is_ok());
+        for name in ["license_key", "site_url", "domain", "current_version", "build_id"] {
+            let encoded = name.replace('i', "%69").replace('m', "%6D").replace('u', "%75");
+            for (first, second) in [(name, name), (name, &encoded), (&encoded, name)] {
+                let query = format!("{first}=1&{second}=1");
+                assert!(matches!(parse(&none, &query), Err(Problem::Malformed(_))), "{query}");
+            }
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! Seats: how many connections each address holds, so that none holds them all.
+//!
+//! IPv6 is counted three times: by /64, by /56 and by /48, with the allowances of [`Networks`].
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::serve::net::networks::Networks;
+
+/// The networks that hold connections, and how many each.
+#[derive(Debug)]
+pub struct Seats {
+    /// By width: what [`Networks`] gives first stands in the first one.
+    taken: Mutex<[HashMap<u64, usize>; Networks::WIDTHS]>,
+    limit: usize,
+}
+
+/// A place among the connections of an address; free again when it is dropped.
+#[derive(Debug)]
+pub struct Seat {
+    seats: Arc<Seats>,
+    networks: Networks,
+}
+
+impl Seats {
+    /// Seats for at most `limit` connections an address.
+    pub fn new(limit: usize) -> Self {
+        Self { taken: Mutex::default(), limit }
+    }
+
+    /// One more connection of `address`; `None` where it, or a network it belongs to, has all it may have.
+    pub fn take(self: &Arc<Self>, address: IpAddr) -> Option<Seat> {
+        let networks = Networks::of(address);
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_full = |(width, network): (usize, u64)| {
+            let held = taken[width].get(&network).copied().unwrap_or(0);
+            held >= self.limit.saturating_mul(Networks::ALLOWANCES[width] as usize)
+        };
+        if networks.all().any(is_full) {
+            return None;
+        }
+        for (width, network) in networks.all() {
+            *taken[width].entry(network).or_default() += 1;
+        }
+        Some(Seat { seats: Arc::clone(self), networks })
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        let mut taken = self.seats.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        for (width, network) in self.networks.all() {
+            if let Entry::Occupied(mut held) = taken[width].entry(network) {
+                *held.get_mut() -= 1;
+                if *held.get() == 0 {
+                    held.remove();
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_gets_its_seats_and_no_more_until_one_is_free() {
+        let seats = Arc::new(Seats::new(2));
+        let address = |text: &str| text.parse::<IpAddr>().unwrap();
+        let held = [seats.take(address("2001:db8::1")), seats.take(address("2001:db8::2"))];
+        assert!(held.iter().all(Option::is_some));
+        assert!(seats.take(address("2001:db8::3")).is_none(), "the same /64");
+        assert!(seats.take(address("192.0.2.1")).is_some());
+        drop(held);
+        assert!(seats.take(address("2001:db8::3")).is_some());
+        assert!(seats.taken.lock().unwrap().iter().all(HashMap::is_empty), "who holds nothing is forgotten");
+    }
+
+    #[test]
+    fn a_customer_with_many_ipv6_networks_gets_no_more_than_a_few_times_what_one_gets() {
+        let taken = |address: fn(u128) -> u128| {
+            let seats = Arc::new(Seats::new(16));
+            let held: Vec<_> = (0..10_000).filter_map(|n| seats.take(IpAddr::V6(address(n).into()))).collect();
+            held.len()
+        };
+        const SITE: u128 = 0x2001_0db8_0001 << 80;
+        assert_eq!(taken(|n| SITE | n), 16, "one /64");
+        assert_eq!(taken(|n| SITE | (n % 256) << 64), 32, "all of a /56");
+        assert_eq!(taken(|n| SITE | (n % 65_536) << 64), 64, "all of a /48");
+        assert_eq!(taken(|n| SITE + (n << 80)), 10_000, "others");
+    }
+}

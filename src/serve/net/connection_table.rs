@@ -1,0 +1,175 @@
+//! The connections a listener holds, up to a cap. In a full table, the one that has waited longest for its next request is
+//! closed for a new client.
+//!
+//! `timeouts` knows what each connection is doing; `listener` asks here for room before it serves a connection.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::serve::metrics::ConnectionCounts;
+use crate::serve::net::timeouts::Phase;
+
+/// How long a connection that is closed for another may take before the next one is closed, too.
+const CLOSING: Duration = Duration::from_millis(50);
+
+/// One look at the table finds so large a part of it that can be closed, so that not every new client has to look at all.
+const FOUND_AT_ONCE: usize = 64;
+
+/// The connections of a listener.
+#[derive(Debug)]
+pub struct ConnectionTable {
+    permits: Arc<Semaphore>,
+    entries: Mutex<Entries>,
+    counts: Arc<ConnectionCounts>,
+}
+
+#[derive(Debug, Default)]
+struct Entries {
+    held: HashMap<u64, Arc<Phase>>,
+    next: u64,
+    /// Connections that waited when the table was last looked at, and since when; the one that waited longest stands last.
+    waiting: Vec<(Duration, u64)>,
+}
+
+/// A place in the table; free again when it is dropped.
+#[derive(Debug)]
+pub struct Place {
+    table: Arc<ConnectionTable>,
+    number: u64,
+    _permit: Option<OwnedSemaphorePermit>,
+}
+
+impl ConnectionTable {
+    /// An empty table for at most `connections`.
+    pub fn new(connections: usize, counts: Arc<ConnectionCounts>) -> Arc<Self> {
+        let permits = Arc::new(Semaphore::new(connections.min(Semaphore::MAX_PERMITS)));
+        Arc::new(Self { permits, entries: Mutex::default(), counts })
+    }
+
+    /// A place for a connection that does what `phase` says. Where none is free, connections that wait for a request are
+    /// closed; where none waits, this does.
+    pub async fn place(self: &Arc<Self>, phase: Arc<Phase>) -> Place {
+        let permit = loop {
+            if let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() {
+                break Some(permit);
+            }
+            self.evict();
+            // The semaphore is never closed.
+            if let Ok(permit) = tokio::time::timeout(CLOSING, Arc::clone(&self.permits).acquire_owned()).await {
+                break permit.ok();
+            }
+        };
+        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let number = entries.next;
+        entries.next += 1;
+        entries.held.insert(number, phase);
+        Place { table: Arc::clone(self), number, _permit: permit }
+    }
+
+    /// Closes the connection that has waited longest for its next request. Returns whether one waits.
+    pub fn evict(&self) -> bool {
+        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let evicted = entries.evict() || {
+            entries.look();
+            entries.evict()
+        };
+        if evicted {
+            self.counts.evict();
+        }
+        evicted
+    }
+}
+
+impl Entries {
+    /// Closes one of those that were found waiting, if it has waited since.
+    fn evict(&mut self) -> bool {
+        while let Some((since, number)) = self.waiting.pop() {
+            if self.held.get(&number).is_some_and(|phase| phase.waits_since() == Some(since) && phase.evict()) {
+                return true;
+            }
+        }
+        false
+    }
+
+    fn look(&mut self) {
+        let waiting = |(number, phase): (&u64, &Arc<Phase>)| Some((phase.waits_since()?, *number));
+        self.waiting = self.held.iter().filter_map(waiting).collect();
+        self.waiting.sort_unstable_by(|one, other| other.cmp(one));
+        let few = (self.held.len() / FOUND_AT_ONCE).max(1);
+        self.waiting.drain(..self.waiting.len().saturating_sub(few));
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut entries = self.table.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        entries.held.remove(&self.number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn waiting(since: u64) -> Arc<Phase> {
+        let phase = Phase::default();
+        phase.wait_from(Duration::from_millis(since));
+        Arc::new(phase)
+    }
+
+    fn table(connections: usize) -> Arc<ConnectionTable> {
+        ConnectionTable::new(connections, Arc::default())
+    }
+
+    #[tokio::test]
+    async fn they_are_closed_in_the_order_in_which_they_began_to_wait() {
+        let table = table(300);
+        let phases: Vec<_> = [5, 3, 9, 1].map(waiting).into_iter().chain((10..206).map(waiting)).collect();
+        let mut places = Vec::new();
+        for phase in &phases {
+            places.push(table.place(Arc::clone(phase)).await);
+        }
+        let mut closed = Vec::new();
+        while table.evict() {
+            let found: Vec<usize> = (0..phases.len()).filter(|&at| phases[at].is_evicted()).collect();
+            closed.extend(found.into_iter().filter(|at| !closed.contains(at)).collect::<Vec<_>>());
+        }
+        let expected: Vec<usize> = [3, 1, 0, 2].into_iter().chain(4..200).collect();
+        assert_eq!(closed, expected);
+    }
+
+    #[tokio::test]
+    async fn what_was_found_waiting_and_works_now_is_not_closed() {
+        let table = table(200);
+        let phases: Vec<_> = (0..128).map(waiting).collect();
+        let mut places = Vec::new();
+        for phase in &phases {
+            places.push(table.place(Arc::clone(phase)).await);
+        }
+        assert!(table.evict() && phases[0].is_evicted(), "this look found two");
+        phases[1].busy();
+        drop(places.remove(2));
+        assert!(table.evict());
+        assert!(!phases[1].is_evicted() && !phases[2].is_evicted() && phases[3].is_evicted());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn where_all_work_a_newcomer_waits_and_where_one_begins_to_wait_it_goes() {
+        let table = table(1);
+        let working = Arc::new(Phase::default());
+        working.busy();
+        let place = table.place(Arc::clone(&working)).await;
+        let newcomer = table.place(Arc::default());
+        tokio::pin!(newcomer);
+        assert!(tokio::time::timeout(Duration::from_secs(60), &mut newcomer).await.is_err());
+        assert!(!working.is_evicted());
+        working.wait_from(Duration::from_millis(1));
+        assert!(tokio::time::timeout(Duration::from_secs(1), &mut newcomer).await.is_err());
+        assert!(working.is_evicted());
+        drop(place);
+        newcomer.await;
+    }
+}

@@ -1,0 +1,229 @@
+//! Rate limits: how often one address and one license may ask.
+//!
+//! A license has a bucket of its own, found by its number. Addresses find theirs by a keyed hash and may share it, so that any
+//! number of them takes the same memory. Everything that arrives takes one from its address's bucket; what was a failure is
+//! charged more, once that is known ([`Weight`]).
+
+pub mod buckets;
+
+use std::hash::{BuildHasher, RandomState};
+use std::net::IpAddr;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arc_swap::{ArcSwap, Guard};
+
+use crate::serve::metrics::label::{Label, labels};
+use crate::serve::net::networks::Networks;
+use crate::serve::rate_limit::buckets::Buckets;
+use crate::serve::reply::outcome::{Code, Weight};
+use crate::serve::reply::problem::Problem;
+
+/// Buckets that all addresses share, by a hash that nobody outside knows. Who keeps buckets empty must keep asking: 80,000
+/// requests a second, more than two cores answer, from as many addresses, keep 800 buckets empty at 6,000 a minute. One
+/// address in 300 then shares one of those.
+const ADDRESS_BUCKETS: usize = 1 << 18;
+
+/// What a malformed request weighs, as many well-formed ones: no client that works sends any.
+const MALFORMED: u32 = 10;
+
+/// The buckets of everyone who asks.
+#[derive(Debug)]
+pub struct Limits {
+    addresses: [AddressBuckets; Networks::WIDTHS],
+    licenses: ArcSwap<Buckets>,
+    per_license: NonZeroU32,
+    /// What a wrong key weighs, as many well-formed requests.
+    wrong_key: u32,
+    refused: [Arc<AtomicU64>; Limit::ALL.len()],
+}
+
+impl Limits {
+    /// How often each may ask in a minute, at once and in the long run, and how many wrong keys an address may try. Nobody
+    /// knows a license before there are any.
+    pub fn new(address: NonZeroU32, license: NonZeroU32, failures: NonZeroU32) -> Self {
+        let refused: [Arc<AtomicU64>; Limit::ALL.len()] = Default::default();
+        let refused_by = |limit: Limit| Arc::clone(&refused[limit.place()]);
+        let addresses = Networks::ALLOWANCES.map(|times| {
+            let per_minute = address.saturating_mul(NonZeroU32::MIN.saturating_add(times - 1));
+            AddressBuckets::new(per_minute, refused_by(Limit::Address))
+        });
+        Self {
+            addresses,
+            licenses: ArcSwap::from_pointee(Buckets::new(license, 0, refused_by(Limit::License))),
+            per_license: license,
+            wrong_key: address.get().div_ceil(failures.get()),
+            refused,
+        }
+    }
+
+    /// Full buckets for so many licenses.
+    pub fn new_buckets(&self, licenses: usize) -> Buckets {
+        Buckets::new(self.per_license, licenses, Arc::clone(&self.refused[Limit::License.place()]))
+    }
+
+    /// Licenses have other numbers now, and new buckets.
+    pub fn renumber(&self, buckets: Buckets) {
+        self.licenses.store(Arc::new(buckets));
+    }
+
+    /// Whether `address` may ask now; it is counted.
+    pub fn check_address(&self, address: IpAddr) -> Result<(), Problem> {
+        Networks::of(address).all().try_for_each(|(width, network)| self.addresses[width].take(network))
+    }
+
+    /// Charges what a request of `address` weighs beyond the one that was taken when it arrived.
+    pub fn charge(&self, address: IpAddr, code: Code) {
+        let more = match code.weight() {
+            Weight::Request => return,
+            Weight::Malformed => MALFORMED - 1,
+            Weight::WrongKey => self.wrong_key - 1,
+        };
+        for (width, network) in Networks::of(address).all() {
+            self.addresses[width].charge(network, more);
+        }
+    }
+
+    /// The buckets of licenses, by their numbers. For a moment while a reload renumbers them, one may have another's, or none.
+    pub fn licenses(&self) -> Guard<Arc<Buckets>> {
+        self.licenses.load()
+    }
+
+    /// How many were told to come back.
+    pub fn refused(&self, limit: Limit) -> u64 {
+        self.refused[limit.place()].load(Ordering::Relaxed)
+    }
+}
+
+labels! {
+    /// What is limited.
+    Limit {
+        /// Requests of one address, wrong keys among them.
+        Address = "address",
+        /// Questions about one license.
+        License = "license",
+    }
+}
+
+/// The buckets of addresses, or of networks of one width.
+#[derive(Debug)]
+struct AddressBuckets {
+    buckets: Buckets,
+    // SECURITY: SipHash with a random key, so that nobody finds an address that shares its bucket with another's.
+    places: RandomState,
+}
+
+impl AddressBuckets {
+    fn new(per_minute: NonZeroU32, refused: Arc<AtomicU64>) -> Self {
+        Self { buckets: Buckets::new(per_minute, ADDRESS_BUCKETS, refused), places: RandomState::default() }
+    }
+
+    fn take(&self, network: u64) -> Result<(), Problem> {
+        self.buckets.take(self.place(network))
+    }
+
+    fn charge(&self, network: u64, more: u32) {
+        self.buckets.charge(self.place(network), more);
+    }
+
+    fn place(&self, network: u64) -> usize {
+        self.places.hash_one(network) as usize % ADDRESS_BUCKETS
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn limits(address: u32, license: u32) -> Limits {
+        let per_minute = |number| NonZeroU32::new(number).unwrap();
+        let limits = Limits::new(per_minute(address), per_minute(license), per_minute(1));
+        limits.renumber(limits.new_buckets(2));
+        limits
+    }
+
+    fn address(number: u32) -> IpAddr {
+        IpAddr::V4(number.into())
+    }
+
+    #[test]
+    fn an_address_that_asks_too_often_is_told_when_to_come_back() {
+        let limits = limits(2, 100);
+        assert_eq!(limits.check_address(address(1)), Ok(()));
+        assert_eq!(limits.check_address(address(1)), Ok(()));
+        assert_eq!(limits.check_address(address(1)), Err(Problem::TooManyRequests(30)));
+        assert_eq!(limits.check_address(address(2)), Ok(()), "another address is not affected");
+        assert_eq!(limits.refused(Limit::Address), 1);
+    }
+
+    #[test]
+    fn a_license_that_is_asked_about_too_often_is_limited_until_licenses_change() {
+        let limits = limits(100, 2);
+        assert!((0..2).all(|_| limits.licenses().take(1).is_ok()));
+        assert_eq!(limits.licenses().take(1), Err(Problem::TooManyRequests(30)));
+        assert_eq!(limits.licenses().take(0), Ok(()), "another license is not affected");
+        assert_eq!(limits.licenses().take(2), Ok(()), "a number from before a reload");
+        limits.renumber(limits.new_buckets(2));
+        assert_eq!(limits.licenses().take(1), Ok(()));
+        assert_eq!(limits.refused(Limit::License), 1);
+    }
+
+    #[test]
+    fn a_guesser_gets_as_many_wrong_keys_a_minute_as_the_setting_says_and_then_nothing() {
+        for (requests, failures) in [(6_000, 60), (6_000, 7), (60, 600), (4_000_000_000, 3)] {
+            let per_minute = |number| NonZeroU32::new(number).unwrap();
+            let limits = Limits::new(per_minute(requests), per_minute(1), per_minute(failures));
+            let mut guesses = 0;
+            while limits.check_address(address(1)).is_ok() {
+                limits.charge(address(1), Code::UnknownLicense);
+                guesses += 1;
+            }
+            let expected = failures.min(requests);
+            assert!((expected..=expected + 1).contains(&guesses), "{guesses} of {failures} with {requests} requests");
+            assert_eq!(limits.check_address(address(2)), Ok(()), "another address is not affected");
+        }
+    }
+
+    #[test]
+    fn malformed_requests_weigh_ten_and_refusals_of_a_known_license_one() {
+        let asked = |code| {
+            let limits = limits(100, 1);
+            (0..1_000)
+                .take_while(|_| limits.check_address(address(1)).map(|()| limits.charge(address(1), code)).is_ok())
+                .count()
+        };
+        assert_eq!((asked(Code::Ok), asked(Code::LicenseExpired), asked(Code::MalformedRequest)), (100, 100, 10));
+    }
+
+    #[test]
+    fn a_customer_with_many_ipv6_networks_asks_no_more_than_a_few_times_as_often() {
+        let asked = |address: fn(u128) -> u128| {
+            let limits = limits(10, 1);
+            (0..1_000).filter(|&n| limits.check_address(IpAddr::V6(address(n).into())).is_ok()).count()
+        };
+        const SITE: u128 = 0x2001_0db8_0001 << 80;
+        assert_eq!(asked(|n| SITE | n), 10, "one /64");
+        assert_eq!(asked(|n| SITE | (n % 256) << 64), 20, "all of a /56");
+        assert_eq!(asked(|n| SITE | n << 64), 40, "all of a /48");
+    }
+
+    #[test]
+    fn three_million_addresses_are_each_limited_in_the_memory_of_none() {
+        let limits = limits(1, 1);
+        let refused = (0..3_000_000).filter(|&number| limits.check_address(address(number)).is_err()).count();
+        // One from each bucket, as this takes less than the minute in which one fills again.
+        assert!(refused >= 3_000_000 - ADDRESS_BUCKETS, "{refused}");
+        assert!((0..100).all(|number| limits.check_address(address(number)).is_err()), "nobody was forgotten");
+    }
+
+    #[test]
+    fn addresses_are_spread_over_all_buckets_and_differently_in_each_server() {
+        let places =
+            |limits: &Limits| (0_u64..1_000).map(|number| limits.addresses[0].place(number)).collect::<Vec<_>>();
+        let (one, other) = (places(&limits(1, 1)), places(&limits(1, 1)));
+        let distinct = one.iter().collect::<std::collections::HashSet<_>>().len();
+        assert!(distinct > 950, "{distinct} places for 1,000 addresses");
+        assert_ne!(one, other);
+    }
+}

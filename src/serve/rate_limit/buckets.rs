@@ -1,0 +1,152 @@
+//! Token buckets (GCRA) in rows that are made once, 8 bytes each, and are taken from without a lock.
+//!
+//! What a request weighs is known only when it was looked at, so a bucket can be charged afterwards, and then owes. No library
+//! for rate limits has that: it refuses what a bucket has not, and takes nothing.
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use prefetch_index::prefetch_index;
+
+use crate::serve::coarse_clock;
+use crate::serve::reply::problem::Problem;
+
+/// A bucket fills in so long.
+const MINUTE: u64 = Duration::from_secs(60).as_nanos() as u64;
+
+/// Buckets of one size, by their places.
+#[derive(Debug)]
+pub struct Buckets {
+    /// When each is full again, in nanoseconds of [`coarse_clock`]; a time that is past means that it is full.
+    full_at: Arc<[AtomicU64]>,
+    /// How long it takes until one that was taken is there again, in nanoseconds.
+    interval: u64,
+    /// How long it takes until an empty bucket is full, in nanoseconds.
+    whole: u64,
+    refused: Arc<AtomicU64>,
+}
+
+impl Buckets {
+    /// Creates `count` full buckets that hold and get `per_minute`; refusals increment `refused`.
+    pub fn new(per_minute: NonZeroU32, count: usize, refused: Arc<AtomicU64>) -> Self {
+        // Rounded down: at most one in 13 more a minute than was asked for, where that is four billion.
+        let interval = MINUTE / u64::from(per_minute.get());
+        let whole = interval * u64::from(per_minute.get());
+        Self { full_at: (0..count).map(|_| AtomicU64::new(0)).collect(), interval, whole, refused }
+    }
+
+    /// Prefetches the bucket at this place, and mostly those beside it.
+    pub fn prefetch(&self, place: usize) {
+        prefetch_index(&self.full_at, place);
+    }
+
+    /// Takes one from the bucket at this place, or says in how many seconds there will be one. Where there is no bucket, one
+    /// may always be taken.
+    pub fn take(&self, place: usize) -> Result<(), Problem> {
+        self.take_at(place, now())
+    }
+
+    fn take_at(&self, place: usize, now: u64) -> Result<(), Problem> {
+        let Some(full_at) = self.full_at.get(place) else { return Ok(()) };
+        let after = |before: u64| before.max(now) + self.interval;
+        let latest = now + self.whole;
+        let taken = full_at.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |before| {
+            Some(after(before)).filter(|after| *after <= latest)
+        });
+        taken.map(drop).map_err(|before| {
+            self.refused.fetch_add(1, Ordering::Relaxed);
+            let wait = Duration::from_nanos(after(before) - latest);
+            Problem::TooManyRequests(wait.as_secs_f64().ceil().max(1.0) as u64)
+        })
+    }
+
+    /// Takes `more` from the bucket at this place, whether there are so many or not. It never owes more than it holds.
+    pub fn charge(&self, place: usize, more: u32) {
+        self.charge_at(place, more, now());
+    }
+
+    fn charge_at(&self, place: usize, more: u32, now: u64) {
+        let Some(full_at) = self.full_at.get(place) else { return };
+        let charge = self.interval.saturating_mul(more.into());
+        let most = now + 2 * self.whole;
+        let charged = |before: u64| Some(before.max(now).saturating_add(charge).min(most.max(before)));
+        // It cannot fail: there is always a new time.
+        let _ = full_at.fetch_update(Ordering::Relaxed, Ordering::Relaxed, charged);
+    }
+}
+
+fn now() -> u64 {
+    coarse_clock::now().as_nanos() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn buckets(per_minute: u32) -> Buckets {
+        Buckets::new(NonZeroU32::new(per_minute).unwrap(), 2, Arc::default())
+    }
+
+    #[test]
+    fn a_bucket_holds_a_minutes_worth_and_fills_in_a_minute() {
+        for per_minute in [1, 2, 60, 6_000] {
+            let buckets = buckets(per_minute);
+            let at_once = (0..10_000).take_while(|_| buckets.take_at(0, SECOND).is_ok()).count();
+            assert_eq!(at_once, per_minute as usize);
+            let later = (0..10_000).take_while(|_| buckets.take_at(0, SECOND + MINUTE).is_ok()).count();
+            assert_eq!(later, per_minute as usize);
+            assert_eq!(buckets.take_at(1, SECOND), Ok(()), "another one is not affected");
+        }
+    }
+
+    #[test]
+    fn what_is_charged_afterwards_is_owed_and_never_more_than_the_bucket_holds() {
+        let buckets = buckets(60);
+        assert_eq!(buckets.take_at(0, SECOND), Ok(()));
+        buckets.charge_at(0, 60, SECOND);
+        assert_eq!(buckets.take_at(0, SECOND), Err(Problem::TooManyRequests(2)), "one is owed, and one is wanted");
+        assert_eq!(buckets.take_at(0, 3 * SECOND), Ok(()));
+        for _ in 0..100 {
+            buckets.charge_at(0, u32::MAX, 3 * SECOND);
+        }
+        assert_eq!(buckets.take_at(0, 3 * SECOND), Err(Problem::TooManyRequests(61)));
+        assert_eq!(buckets.take_at(0, 3 * SECOND + MINUTE + SECOND), Ok(()));
+        assert_eq!(buckets.refused.load(Ordering::Relaxed), 2);
+    }
+
+    #[test]
+    fn the_largest_setting_is_a_limit_like_any() {
+        let buckets = buckets(u32::MAX);
+        assert!((0..1_000_000).all(|_| buckets.take_at(0, SECOND).is_ok()));
+        buckets.charge_at(0, u32::MAX, SECOND);
+        assert!(buckets.take_at(0, SECOND).is_err());
+    }
+
+    proptest::proptest! {
+        /// A bucket as one would explain it: tokens that drip in, and a debt.
+        #[test]
+        fn it_is_a_bucket_into_which_tokens_drip(steps in proptest::collection::vec((0_u64..5_000, 0_u32..3, 0_u32..200), 1..200)) {
+            // 600 a minute: a tenth of a second each.
+            let buckets = buckets(600);
+            let (mut now, mut tokens) = (SECOND, 600.0_f64);
+            for (milliseconds, kind, more) in steps {
+                now += milliseconds * 1_000_000;
+                tokens = (tokens + milliseconds as f64 / 100.0).min(600.0);
+                if kind == 0 {
+                    buckets.charge_at(0, more, now);
+                    tokens = (tokens - f64::from(more)).max(-600.0);
+                } else if (tokens - 1.0).abs() > 1e-6 {
+                    let taken = buckets.take_at(0, now).is_ok();
+                    proptest::prop_assert_eq!(taken, tokens > 1.0);
+                    tokens -= f64::from(u8::from(taken));
+                } else if buckets.take_at(0, now).is_ok() {
+                    tokens -= 1.0;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! A part of what is in force and the files it comes from: loaded anew where they changed, or the last good state is kept.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use chrono::Utc;
+
+use crate::catalog::{Catalog, CatalogError};
+use crate::registry::{Registry, RegistryError};
+use crate::serve::Service;
+use crate::serve::background::Stints;
+use crate::serve::gate::Snapshot;
+use crate::serve::health::{Health, Part, State};
+use crate::serve::metrics::label::{Counters, Label};
+use crate::serve::net::tls::TlsError;
+use crate::serve::reload::drop_guard;
+use crate::serve::reload::fingerprint::{FilesSeen, Fingerprint};
+use crate::serve::signing::pool::{KeyError, SigningKey};
+use crate::text::error_chain::ErrorChain;
+
+/// Requests that still hold what was replaced are over after so long, nearly all of them.
+const LET_GO_PATIENCE: Duration = Duration::from_secs(1);
+
+/// How often they are looked for.
+const LET_GO_PAUSE: Duration = Duration::from_millis(5);
+
+/// A part that cannot be loaded.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// The registry is wrong or cannot be read.
+    #[error(transparent)]
+    Registry(#[from] RegistryError),
+    /// The releases are wrong or cannot be read.
+    #[error(transparent)]
+    Catalog(#[from] CatalogError),
+    /// There is no usable signing key.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// There is no usable certificate.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// The registry is fine, but so much smaller that it looks like an accident.
+    #[error("the registry drops {dropped} of {held} licenses that were in force, which looks like an accident")]
+    DropsLicenses {
+        /// How many of the licenses held are gone.
+        dropped: usize,
+        /// How many are held.
+        held: usize,
+    },
+}
+
+impl LoadError {
+    /// What a person has to do where waiting and mending files is not enough.
+    pub fn hint(&self) -> Option<&'static str> {
+        matches!(self, Self::DropsLicenses { .. }).then_some(
+            "restore the licenses; or, if it is meant, restart once with `countersign serve --accept-dropped-licenses`",
+        )
+    }
+}
+
+/// How often each part was loaded again.
+#[derive(Debug, Default)]
+pub struct Reloads {
+    /// What was loaded is in force.
+    pub done: Counters<Part>,
+    /// The last good state stayed in force.
+    pub failed: Counters<Part>,
+    last: [AtomicI64; Part::ALL.len()],
+}
+
+impl Reloads {
+    /// When what is in force was loaded, in seconds since 1970; 0 where that was at the start.
+    pub fn last(&self, part: Part) -> i64 {
+        self.last[part.place()].load(Ordering::Relaxed)
+    }
+
+    fn count(&self, part: Part, done: bool) {
+        if done {
+            self.done.add(part);
+            self.last[part.place()].store(Utc::now().timestamp(), Ordering::Relaxed);
+        } else {
+            self.failed.add(part);
+        }
+    }
+}
+
+/// A part and what was last seen of its files.
+#[derive(Debug)]
+pub struct PartFiles {
+    part: Part,
+    paths: Vec<PathBuf>,
+    /// The last look at them.
+    looked: Fingerprint,
+    /// What they looked like when they were read, if they were at rest.
+    read: Option<u64>,
+    failed: bool,
+    /// Whether it ever was in force, so that there is a last good state.
+    loaded: bool,
+}
+
+impl PartFiles {
+    /// The files of a part that is about to be loaded: looked at before they are read, so that no change falls between.
+    pub(crate) fn new(part: Part, paths: &[&Path]) -> Self {
+        let paths: Vec<PathBuf> = paths.iter().map(|path| path.to_path_buf()).collect();
+        let looked = Fingerprint::of(&paths);
+        let read = looked.at_rest.then_some(looked.value);
+        Self { part, paths, looked, read, failed: false, loaded: true }
+    }
+
+    /// There is no good state of it yet.
+    pub(crate) fn failed(self) -> Self {
+        Self { failed: true, loaded: false, ..self }
+    }
+
+    /// What they make up.
+    pub(crate) fn part(&self) -> Part {
+        self.part
+    }
+
+    /// Where they are.
+    pub(crate) fn paths(&self) -> &[PathBuf] {
+        &self.paths
+    }
+
+    /// The folders among them and below.
+    pub(crate) fn folders(&self) -> impl Iterator<Item = &Path> {
+        self.looked.folders.iter().map(PathBuf::as_path)
+    }
+
+    /// Looks at them once more.
+    pub(crate) fn look(&mut self) {
+        let mut looked = Fingerprint::of(&self.paths);
+        // Nobody could notice what happens in a folder that is new.
+        looked.at_rest &= looked.folders == self.looked.folders;
+        self.looked = looked;
+    }
+
+    /// Whether they were at rest when they were looked at: what is being written in place may look whole before it is.
+    pub(crate) fn at_rest(&self) -> bool {
+        self.looked.at_rest
+    }
+
+    /// Whether the part has to be loaded: its files changed since they were read, or it failed and there is to be a retry.
+    pub(crate) fn is_due(&self, retry: bool) -> bool {
+        self.looked.at_rest && (self.read != Some(self.looked.value) || self.failed && retry)
+    }
+
+    /// Loads the part from what was looked at.
+    pub(crate) fn refresh(&mut self, service: &Service, forced: bool) {
+        self.read = self.looked.at_rest.then_some(self.looked.value);
+        let started = Instant::now();
+        let outcome = self.load(service);
+        self.failed = outcome.is_err();
+        service.reloads.count(self.part, outcome.is_ok());
+        let part = self.part.name();
+        match outcome {
+            Ok(()) => {
+                self.loaded = true;
+                service.health.note(self.part, State::Ok, None, Utc::now());
+                self.tell(&service.health);
+                tracing::info!(part, milliseconds = started.elapsed().as_millis(), "reloaded");
+            }
+            Err(error) => {
+                let hint = error.hint().map_or(String::new(), |hint| format!("; {hint}"));
+                let error = ErrorChain(&error).first_line() + &hint;
+                let state = if self.loaded { State::Stale } else { State::Failing };
+                let news = service.health.note(self.part, state, Some(error.clone()), Utc::now());
+                if news || forced {
+                    let left =
+                        if self.loaded { "the last good state stays in force" } else { "there is no good state yet" };
+                    tracing::warn!(part, %error, "not reloaded; {left}");
+                }
+            }
+        }
+    }
+
+    /// Tells which files of the registry are in force.
+    pub(crate) fn tell(&self, health: &Health) {
+        if let (Part::Registry, Some(folder)) = (self.part, self.paths.first()) {
+            // Files that were not at rest are read once more.
+            let FilesSeen { path, fingerprint } = FilesSeen::new(folder, self.read.unwrap_or_default());
+            health.note_registry(path, self.read.map(|_| fingerprint));
+        }
+    }
+
+    fn load(&self, service: &Service) -> Result<(), LoadError> {
+        let Some(path) = self.paths.first() else { return Ok(()) };
+        let mut new_buckets = None;
+        // Loaded first, which may take long; no other part waits for that.
+        let held = match self.part {
+            Part::Registry => {
+                let registry = Arc::new(Registry::load_without_notes(path)?);
+                let held = Arc::clone(&service.gate.snapshot().registry);
+                let licenses = held.license_count();
+                let dropped = registry.dropped_since(&held);
+                drop_guard::check(dropped, licenses)?;
+                let now = registry.license_count();
+                new_buckets = (dropped > 0 || now != licenses).then(|| service.limits.new_buckets(now));
+                let before = service.gate.change(|next| next.registry = Arc::clone(&registry));
+                service.drop_guard.accept(&registry);
+                before
+            }
+            Part::Catalog => {
+                let mut stints = Stints::begin();
+                match Catalog::load_pausing(path, || stints.pause()) {
+                    // Still nothing published.
+                    Err(CatalogError::NoIndex { .. }) if service.gate.snapshot().catalog.releases() == 0 => {
+                        return Ok(());
+                    }
+                    loaded => {
+                        let catalog = Arc::new(loaded?);
+                        service.gate.change(|next| next.catalog = catalog)
+                    }
+                }
+            }
+            Part::Key => {
+                let key = Arc::new(SigningKey::load(path)?);
+                service.gate.change(|next| next.key = key)
+            }
+            Part::Tls => return service.tls.as_ref().map_or(Ok(()), |tls| Ok(tls.reload()?)),
+            Part::Store => return Ok(()),
+        };
+        if let Some(buckets) = new_buckets {
+            service.limits.renumber(buckets);
+        }
+        let_go(&held);
+        Ok(())
+    }
+}
+
+/// Waits until no request holds what was replaced, so that this thread frees it: a million licenses take a while.
+fn let_go(held: &Arc<Snapshot>) {
+    let deadline = Instant::now() + LET_GO_PATIENCE;
+    while Arc::strong_count(held) > 1 && Instant::now() < deadline {
+        thread::sleep(LET_GO_PAUSE);
+    }
+}

@@ -1,0 +1,98 @@
+//! Loading for a start: what there must be, what may be missing, and what is awaited.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+
+use crate::catalog::{Catalog, CatalogError};
+use crate::config::{Paths, TlsFiles};
+use crate::registry::Registry;
+use crate::serve::gate::Snapshot;
+use crate::serve::health::Part;
+use crate::serve::net::tls::Tls;
+use crate::serve::reload::component::{LoadError, PartFiles};
+use crate::serve::reload::drop_guard::DropGuard;
+use crate::serve::signing::pool::SigningKey;
+use crate::text::error_chain::ErrorChain;
+
+/// How often a catalog that a build is just replacing is tried at start.
+const START_TRIES: u32 = 10;
+
+/// How long a build is given between two tries.
+const BETWEEN_TRIES: Duration = Duration::from_millis(200);
+
+/// What is in force at the start, and what its files looked like.
+#[derive(Debug)]
+pub struct Loaded {
+    /// To be put in force.
+    pub snapshot: Snapshot,
+    /// What is wrong with the catalog, which is empty then.
+    pub fault: Option<CatalogError>,
+    /// Shown to whoever connects, where TLS is spoken.
+    pub tls: Option<Arc<Tls>>,
+    /// What is to be watched.
+    pub files: Vec<PartFiles>,
+    /// When loading began, which is the first thing a server does.
+    pub started: DateTime<Utc>,
+    /// Keeps the licenses that are in force for the next start to compare with.
+    pub drop_guard: DropGuard,
+}
+
+impl Loaded {
+    /// Loads what TLS is spoken with, too.
+    pub fn with_tls(mut self, files: Option<TlsFiles>) -> Result<Self, LoadError> {
+        if let Some(files) = files {
+            self.files.push(PartFiles::new(Part::Tls, &[&files.certificate, &files.key]));
+            self.tls = Some(Tls::load(files)?);
+        }
+        Ok(self)
+    }
+}
+
+/// Loads everything for a start. Without a key there is nothing to say, and without a registry nothing true; without
+/// releases there is. A registry that drops many licenses is refused, unless somebody said to `accept_dropped` ones.
+pub fn load(paths: &Paths, accept_dropped: bool) -> Result<Loaded, LoadError> {
+    let started = Utc::now();
+    let [registry_files, catalog_files, key_files] =
+        [(Part::Registry, &paths.registry), (Part::Catalog, &paths.releases), (Part::Key, &paths.signing_key)]
+            .map(|(part, path)| PartFiles::new(part, &[path]));
+    let key = Arc::new(SigningKey::load(&paths.signing_key)?);
+    let registry = Arc::new(Registry::load_without_notes(&paths.registry)?);
+    let drop_guard = DropGuard::new(&paths.store);
+    match drop_guard.check_start(&registry) {
+        Err(error) if accept_dropped => tracing::warn!(%error, "accepted, as the command line says"),
+        checked => checked?,
+    }
+    let (catalog, fault) = first_catalog(&paths.releases);
+    let catalog_files = if fault.is_some() { catalog_files.failed() } else { catalog_files };
+    let files = vec![registry_files, catalog_files, key_files];
+    let snapshot = Snapshot { registry, catalog: Arc::new(catalog), key };
+    Ok(Loaded { snapshot, tls: None, files, fault, started, drop_guard })
+}
+
+/// The catalog for a start. A build that is under way is waited for; one that was killed must not keep licenses from
+/// being validated, so a broken catalog is an empty one, and its fault comes back with it.
+fn first_catalog(releases: &Path) -> (Catalog, Option<CatalogError>) {
+    let mut tries = 1..START_TRIES;
+    loop {
+        match Catalog::load(releases) {
+            Ok(catalog) => return (catalog, None),
+            // A build replaces manifests before the index.
+            Err(CatalogError::Differs { .. }) if tries.next().is_some() => thread::sleep(BETWEEN_TRIES),
+            Err(CatalogError::NoIndex { path }) => {
+                tracing::warn!(index = %path.display(), "nothing is published yet: run `countersign build`");
+                return (Catalog::default(), None);
+            }
+            Err(error) => {
+                tracing::error!(
+                    error = ErrorChain(&error).first_line(),
+                    "no updates until `countersign build` has mended the releases"
+                );
+                return (Catalog::default(), Some(error));
+            }
+        }
+    }
+}

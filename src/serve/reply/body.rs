@@ -1,0 +1,142 @@
+//! The body of an answer: bytes that are there, or a file that is read while it is sent.
+//!
+//! hyper copies a body behind its head into memory of the connection and sends both at once. It gets a piece at a time, so
+//! that a long answer to a slow client takes no more of that memory than a short one.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use http_body_util::BodyExt;
+use http_body_util::combinators::BoxBody;
+use hyper::body::{Body, Frame, SizeHint};
+
+use crate::serve::net::timeouts::HandOver;
+
+/// What goes wrong while a body is read.
+pub type ContentError = Box<dyn std::error::Error + Send + Sync>;
+
+/// As much as hyper holds of an answer before it sends some of it.
+const PIECE: usize = 16 * 1024;
+
+/// A body, sent in pieces.
+#[derive(Debug, Default)]
+pub struct Content {
+    /// What is there and not yet sent.
+    held: Bytes,
+    /// What follows.
+    more: Option<BoxBody<Bytes, ContentError>>,
+    /// Told when all of it was taken, or nobody wants the rest.
+    _hand_over: Option<HandOver>,
+}
+
+impl From<Bytes> for Content {
+    fn from(held: Bytes) -> Self {
+        Self { held, more: None, _hand_over: None }
+    }
+}
+
+impl Content {
+    /// A body that is made while it is sent.
+    pub fn read_while_sent<B>(body: B) -> Self
+    where
+        B: Body<Data = Bytes, Error: Into<ContentError>> + Send + Sync + 'static,
+    {
+        Self { held: Bytes::new(), more: Some(body.map_err(Into::into).boxed()), _hand_over: None }
+    }
+
+    /// Tells `hand_over` when all of it was taken.
+    pub fn tell(self, hand_over: HandOver) -> Self {
+        Self { _hand_over: Some(hand_over), ..self }
+    }
+}
+
+impl Body for Content {
+    type Data = Bytes;
+    type Error = ContentError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, ContentError>>> {
+        if self.held.is_empty()
+            && let Some(more) = &mut self.more
+        {
+            match ready!(Pin::new(more).poll_frame(cx)).map(|frame| frame.map(Frame::into_data)) {
+                Some(Ok(Ok(data))) => self.held = data,
+                Some(Ok(Err(trailers))) => return Poll::Ready(Some(Ok(trailers))),
+                Some(Err(error)) => return Poll::Ready(Some(Err(error))),
+                None => return Poll::Ready(None),
+            }
+        }
+        if self.held.is_empty() {
+            return Poll::Ready(None);
+        }
+        let piece = self.held.len().min(PIECE);
+        Poll::Ready(Some(Ok(Frame::data(self.held.split_to(piece)))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.held.is_empty() && self.more.as_ref().is_none_or(Body::is_end_stream)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let held = self.held.len() as u64;
+        let Some(more) = &self.more else { return SizeHint::with_exact(held) };
+        let (more, mut all) = (more.size_hint(), SizeHint::new());
+        all.set_lower(more.lower() + held);
+        if let Some(upper) = more.upper() {
+            all.set_upper(upper + held);
+        }
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::{Full, StreamBody};
+
+    use super::*;
+
+    /// The pieces' lengths, and everything they hold.
+    async fn pieces(mut content: Content) -> (Vec<usize>, Vec<u8>) {
+        let (mut lengths, mut all) = (Vec::new(), Vec::new());
+        while let Some(frame) = content.frame().await {
+            let data = frame.unwrap().into_data().unwrap();
+            lengths.push(data.len());
+            all.extend_from_slice(&data);
+        }
+        (lengths, all)
+    }
+
+    #[tokio::test]
+    async fn what_is_long_is_sent_in_pieces_and_its_length_is_known_before() {
+        let long: Vec<u8> = (0..40_000_u32).map(|number| number as u8).collect();
+        for content in
+            [Content::from(Bytes::from(long.clone())), Content::read_while_sent(Full::new(Bytes::from(long.clone())))]
+        {
+            assert_eq!((content.size_hint().exact(), content.is_end_stream()), (Some(40_000), false));
+            assert_eq!(pieces(content).await, (vec![PIECE, PIECE, 40_000 - 2 * PIECE], long.clone()));
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_short_is_one_piece_and_nothing_is_none() {
+        assert_eq!(pieces(Content::from(Bytes::from_static(b"{}"))).await, (vec![2], b"{}".to_vec()));
+        assert_eq!(pieces(Content::default()).await, (vec![], vec![]));
+    }
+
+    #[tokio::test]
+    async fn the_last_piece_is_known_to_be_the_last() {
+        let mut content = Content::from(Bytes::from(vec![b'x'; PIECE + 1]));
+        for is_last in [false, true] {
+            content.frame().await.unwrap().unwrap();
+            assert_eq!(content.is_end_stream(), is_last);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_file_arrives_as_it_is_read() {
+        let parts = [&b"one"[..], b"two"].map(|part| Ok::<_, std::io::Error>(Frame::data(Bytes::from_static(part))));
+        let content = Content::read_while_sent(StreamBody::new(futures_util::stream::iter(parts)));
+        assert_eq!(content.size_hint().exact(), None);
+        assert_eq!(pieces(content).await, (vec![3, 3], b"onetwo".to_vec()));
+    }
+}

@@ -1,0 +1,7 @@
+//! What is sent back: a [`response`] with a [`body`], or a [`problem`], each counted as one [`outcome`].
+
+pub mod body;
+pub(crate) mod conditions;
+pub mod outcome;
+pub mod problem;
+pub mod response;

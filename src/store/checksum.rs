@@ -1,0 +1,83 @@
+//! All bindings as the ledger tells them, gathered while it is read, and a tally to compare an index with.
+
+use std::collections::HashSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use chrono::{DateTime, Utc};
+
+use crate::model::binding::Binding;
+use crate::model::license_table::{ById, OfLicense};
+
+use crate::store::bindings::LicenseBindings;
+use crate::store::log::Entry;
+
+/// Bindings by license.
+pub(crate) type Picture = ById<LicenseBindings>;
+
+/// A picture in the making.
+#[derive(Default)]
+pub(crate) struct Gathering {
+    /// As they stand in the ledger.
+    entries: Vec<Entry>,
+}
+
+impl Gathering {
+    pub(crate) fn add(&mut self, entry: Entry) {
+        self.entries.push(entry);
+    }
+
+    /// Drops what was superseded.
+    pub(crate) fn finish(mut self) -> Picture {
+        // Stable: within a license they stay in the order of binding.
+        self.entries.sort_by_key(|entry| entry.license);
+        let licenses = self.entries.chunk_by(|a, b| a.license == b.license).count();
+        let mut held = Vec::with_capacity(licenses);
+        let mut entries = self.entries.into_iter().peekable();
+        while let Some(Entry { license, binding }) = entries.next() {
+            let mut bindings = vec![binding];
+            while let Some(entry) = entries.next_if(|entry| entry.license == license) {
+                bindings.push(entry.binding);
+            }
+            held.push(LicenseBindings::new(license, in_force(bindings)));
+        }
+        ById::new(held)
+    }
+}
+
+/// A site that was bound again counts where it was bound last.
+fn in_force(mut bindings: Vec<Binding>) -> Vec<Binding> {
+    if bindings.len() == 1 {
+        return bindings;
+    }
+    let mut hosts = HashSet::new();
+    bindings.reverse();
+    bindings.retain(|binding| hosts.insert(binding.host.clone()));
+    bindings.reverse();
+    bindings
+}
+
+/// Says whether two sets of bindings, met in any order, are the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    pub count: u64,
+    sum: u64,
+}
+
+impl Tally {
+    pub(crate) fn of(picture: &Picture) -> Self {
+        let mut tally = Self::default();
+        for bindings in picture.iter() {
+            for Binding { host, bound_at } in &**bindings {
+                tally.add(bindings.license_id().as_bytes(), host.as_str().as_bytes(), *bound_at);
+            }
+        }
+        tally
+    }
+
+    pub(crate) fn add(&mut self, license: &[u8], host: &[u8], bound_at: DateTime<Utc>) {
+        let mut hasher = DefaultHasher::new();
+        (license, host, bound_at).hash(&mut hasher);
+        self.count += 1;
+        self.sum = self.sum.wrapping_add(hasher.finish());
+    }
+}

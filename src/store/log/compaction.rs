@@ -1,0 +1,75 @@
+//! Begins a new ledger that continues an old one and leaves out what is superseded.
+//!
+//! Its first line names the place of the old one's last line, so old and new are one chain: who keeps the old file can
+//! prove the new one. Bindings keep their order and their times.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+
+use chrono::{DateTime, Utc};
+
+use crate::model::license_key::LicenseId;
+use crate::model::site_host::SiteHost;
+
+use crate::store::log::reader::{self, Fault, Found};
+use crate::store::log::record::{Change, Line};
+use crate::store::log::{Compaction, Entry, Position};
+
+/// Hands over the bindings that are not superseded, in the order of binding.
+pub(in crate::store) fn current(open: impl Fn() -> io::Result<File>, mut each: impl FnMut(Entry)) -> Result<(), Fault> {
+    let (_, latest) = latest(open().map_err(Fault::Io)?)?;
+    hand_over(open().map_err(Fault::Io)?, &latest, |entry| {
+        each(entry);
+        Ok(())
+    })
+}
+
+/// Writes the compacted ledger of an old one: how many bindings were kept, and its last line. A sync and a rename then
+/// make it the ledger.
+pub(in crate::store) fn write(
+    open: impl Fn() -> io::Result<File>,
+    new: &File,
+    time: DateTime<Utc>,
+) -> Result<(u64, Position), Fault> {
+    let (old, latest) = latest(open().map_err(Fault::Io)?)?;
+    let (mut new, mut line) = (BufWriter::new(new), Vec::new());
+    let mut put = |previous: Position, change: Change| -> io::Result<Position> {
+        line.clear();
+        let end = Line { previous, synced: old.end.sequence, change }.write(&mut line)?;
+        new.write_all(&line)?;
+        Ok(end)
+    };
+    let kept = latest.len() as u64;
+    let mut end = put(old.end, Change::Compacted(Compaction { kept, time })).map_err(Fault::Io)?;
+    hand_over(open().map_err(Fault::Io)?, &latest, |entry| {
+        end = put(end, Change::Bound(entry))?;
+        Ok(())
+    })?;
+    new.flush().map_err(Fault::Io)?;
+    Ok((kept, end))
+}
+
+/// The number of the line that decides, for each site of each license.
+type Latest = HashMap<(LicenseId, SiteHost), u64>;
+
+fn latest(ledger: File) -> Result<(Found, Latest), Fault> {
+    let mut latest = Latest::new();
+    let found = reader::read(ledger, |position, entry| {
+        if let Some(Entry { license, binding }) = entry {
+            latest.insert((license, binding.host), position.sequence);
+        }
+    })?;
+    Ok((found, latest))
+}
+
+fn hand_over(ledger: File, latest: &Latest, mut each: impl FnMut(Entry) -> io::Result<()>) -> Result<(), Fault> {
+    let mut result = Ok(());
+    reader::read(ledger, |position, entry| {
+        let Some(entry) = entry.filter(|_| result.is_ok()) else { return };
+        if latest.get(&(entry.license, entry.binding.host.clone())) == Some(&position.sequence) {
+            result = each(entry);
+        }
+    })?;
+    result.map_err(Fault::Io)
+}

@@ -1,0 +1,105 @@
+//! Appends to the ledger: a batch is on disk as a whole, or it is not there.
+//!
+//! After a failure the file is cut back to where the last durable line ends before anything else is written, so that a
+//! torn line is never continued. Nothing is written to a file, or acknowledged, that is not the expected one.
+
+use std::io;
+use std::ops::RangeInclusive;
+
+use crate::store::log::record::{Change, Line};
+use crate::store::log::{Entry, Position};
+
+/// What the writer needs of a file ([`crate::store::log::file`]); tests have one that fails.
+pub(in crate::store) trait Medium {
+    fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
+    fn set_len(&self, length: u64) -> io::Result<()>;
+    /// fdatasync.
+    fn sync(&self) -> io::Result<()>;
+    /// Whether it is still what its path leads to, and has a length within `lengths`. Costs two system calls.
+    fn expect(&self, lengths: RangeInclusive<u64>) -> io::Result<()>;
+    /// Whether its first `length` bytes are the ledger that ends at `end`, durably. Reads all of it.
+    fn prove(&self, end: Position, length: u64) -> io::Result<()>;
+}
+
+/// The ledger's end.
+pub(in crate::store) struct Writer<M> {
+    medium: M,
+    end: Position,
+    length: u64,
+    /// How long the file may be: longer than `length` where something that is no durable line stands behind it.
+    reach: u64,
+    /// Whether the file was not the expected one when it was last looked at.
+    displaced: bool,
+}
+
+impl<M: Medium> Writer<M> {
+    /// Continues a ledger whose last line ends after `length` bytes; `torn` where something stands behind it.
+    pub(in crate::store) fn new(medium: M, end: Position, length: u64, torn: bool) -> Self {
+        let reach = if torn { u64::MAX } else { length };
+        Self { medium, end, length, reach, displaced: false }
+    }
+
+    /// Appends a batch with one sync; returns the places of its lines.
+    pub(in crate::store) fn append(&mut self, entries: &[Entry]) -> io::Result<Vec<Position>> {
+        self.look()?;
+        self.cut()?;
+        let mut end = self.end;
+        let mut bytes = Vec::new();
+        let mut places = Vec::with_capacity(entries.len());
+        for entry in entries {
+            let change = Change::Bound(entry.clone());
+            end = Line { previous: end, synced: self.end.sequence, change }.write(&mut bytes)?;
+            places.push(end);
+        }
+        self.write(&bytes)?;
+        // SECURITY: without this look, bindings are acknowledged that stand in a file nobody will read again.
+        self.expect(self.reach..=self.reach)?;
+        self.length = self.reach;
+        self.end = end;
+        Ok(places)
+    }
+
+    /// Whether a batch could be appended: writes a block that is no line, and takes it away again.
+    pub(in crate::store) fn probe(&mut self) -> io::Result<()> {
+        self.look()?;
+        self.cut()?;
+        self.write(&[b' '; 4096])?;
+        self.cut()
+    }
+
+    /// Whether the file is still the expected one. One that came back is read whole before it counts as such.
+    pub(in crate::store) fn look(&mut self) -> io::Result<()> {
+        let came_back = self.displaced;
+        self.expect(self.length..=self.reach)?;
+        if came_back {
+            self.medium.prove(self.end, self.length).inspect_err(|_| self.displaced = true)?;
+        }
+        Ok(())
+    }
+
+    /// Takes away what stands behind the last durable line.
+    pub(in crate::store) fn cut(&mut self) -> io::Result<()> {
+        if self.reach > self.length {
+            self.medium.set_len(self.length)?;
+            self.medium.sync()?;
+            self.reach = self.length;
+        }
+        Ok(())
+    }
+
+    fn expect(&mut self, lengths: RangeInclusive<u64>) -> io::Result<()> {
+        let looked = self.medium.expect(lengths);
+        self.displaced = looked.is_err();
+        looked
+    }
+
+    // SECURITY: without the sync, acknowledged bindings are lost at a loss of power.
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.reach = self.length + bytes.len() as u64;
+        let written = self.medium.write_all_at(bytes, self.length).and_then(|()| self.medium.sync());
+        written.inspect_err(|_| {
+            // Where this fails too, it is done before the next batch.
+            let _ = self.cut();
+        })
+    }
+}

@@ -1,0 +1,120 @@
+//! Reports of sites that wait to be written: coalesced by site, bounded, emptied by the syncer one shard at a time.
+//!
+//! Nothing is decided from a report, so a full shard drops reports of further sites instead of making anybody wait.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::counting::Sums;
+use crate::model::binding::{Report, Sighting};
+use crate::model::license_key::LicenseId;
+use crate::model::site_host::SiteHost;
+
+/// So that requests seldom meet at a lock; also how many writes it takes to write everything.
+pub(crate) const SHARDS: usize = 64;
+
+/// Sites whose reports may wait in one shard; 16,384 in all, which take 12 MB.
+const SHARD_CAPACITY: usize = 256;
+
+/// Reports by license and site. A license has few sites, so they are looked through.
+pub(crate) type Batch = HashMap<LicenseId, Vec<(SiteHost, Report)>>;
+
+/// All reports that wait.
+pub(crate) struct Reports {
+    shards: [Shard; SHARDS],
+    dropped: Sums<1>,
+}
+
+#[derive(Default)]
+struct Shard {
+    waiting: Mutex<Waiting>,
+    /// Somebody was turned away: nothing more is taken until what waits is written.
+    is_full: AtomicBool,
+}
+
+#[derive(Default)]
+struct Waiting {
+    reports: Batch,
+    sites: usize,
+}
+
+impl Default for Reports {
+    fn default() -> Self {
+        Self { shards: std::array::from_fn(|_| Shard::default()), dropped: Sums::default() }
+    }
+}
+
+impl Reports {
+    /// Takes over what a site said; whether there was room for it. Where there is none, nobody waits at a lock to be told so.
+    pub(crate) fn add(&self, license: &LicenseId, host: &SiteHost, sighting: &Sighting<'_>) -> bool {
+        let shard = &self.shards[shard_of(license)];
+        let taken =
+            !shard.is_full.load(Ordering::Relaxed) && shard.change(license, host, |report| report.note(sighting));
+        if !taken {
+            self.dropped.add(0, 1);
+        }
+        taken
+    }
+
+    /// Empties a shard.
+    pub(crate) fn take(&self, shard: usize) -> Batch {
+        let shard = &self.shards[shard];
+        let mut waiting = shard.lock();
+        shard.is_full.store(false, Ordering::Relaxed);
+        std::mem::take(&mut *waiting).reports
+    }
+
+    /// Puts back what could not be written, under what came in since.
+    pub(crate) fn put_back(&self, batch: Batch) {
+        for (license, sites) in batch {
+            for (host, mut earlier) in sites {
+                let put_back = self.shards[shard_of(&license)].change(&license, &host, |newer| {
+                    earlier.merge(std::mem::take(newer));
+                    *newer = earlier;
+                });
+                self.dropped.add(0, u64::from(!put_back));
+            }
+        }
+    }
+
+    /// How many reports were dropped.
+    pub(crate) fn dropped(&self) -> u64 {
+        self.dropped.of(0)
+    }
+
+    /// How many sites' reports wait.
+    pub(crate) fn waiting(&self) -> usize {
+        self.shards.iter().map(|shard| shard.lock().sites).sum()
+    }
+}
+
+impl Shard {
+    /// Changes the report of a site; where none waits it is an empty one, if there is room. Whether there was.
+    fn change(&self, license: &LicenseId, host: &SiteHost, change: impl FnOnce(&mut Report)) -> bool {
+        let mut waiting = self.lock();
+        let known = waiting.reports.get_mut(license).and_then(|sites| sites.iter_mut().find(|(site, _)| site == host));
+        if let Some((_, report)) = known {
+            change(report);
+        } else if waiting.sites < SHARD_CAPACITY {
+            let mut report = Report::default();
+            change(&mut report);
+            waiting.reports.entry(*license).or_default().push((host.clone(), report));
+            waiting.sites += 1;
+        } else {
+            self.is_full.store(true, Ordering::Relaxed);
+            return false;
+        }
+        true
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A license id is a digest, so its first byte spreads licenses evenly. A shard holds neighbours, which the index has in the
+/// same pages.
+fn shard_of(license: &LicenseId) -> usize {
+    usize::from(license.as_bytes()[0]) * SHARDS / 256
+}

@@ -1,0 +1,5 @@
+//! What messages are made of: printable text, the chain of an error's causes, and "did you mean".
+
+pub mod did_you_mean;
+pub mod error_chain;
+pub mod printable;
