@@ -16,8 +16,8 @@ use std::time::SystemTime;
 
 use crate::config::{Config, KeySettings, Paths};
 use crate::durable_file::{self, Access};
+use crate::keys::signing_key::SigningKey;
 use crate::model::public_key::{PublicKey, PublicKeyError};
-use crate::serve::signing::pool::SigningKey;
 
 use crate::commands::output;
 use crate::commands::{Exit, Failure};

@@ -18,8 +18,8 @@ pub mod verify;
 use std::error::Error;
 
 use crate::config::ConfigError;
+use crate::keys::signing_key::KeyError;
 use crate::registry::RegistryError;
-use crate::serve::signing::pool::KeyError;
 use crate::store::StoreError;
 
 /// What the program's exit code says.

@@ -7,6 +7,7 @@ use bytes::Bytes;
 
 use crate::catalog::Catalog;
 use crate::config::LocalHosts;
+use crate::keys::signing_key::SigningKey;
 use crate::model::binding::Sighting;
 use crate::model::entitlement::{self, Refusal};
 use crate::model::license::{License, Standing};
@@ -16,7 +17,6 @@ use crate::model::site_host::SiteHost;
 use crate::model::statement::Verdict;
 use crate::model::version::Version;
 use crate::registry::Registry;
-use crate::serve::signing::pool::SigningKey;
 use crate::store::{Bindings, Bound, Outcome, StoreError};
 
 /// What the vendor decided and published, as of one moment. Swapped as a whole; a request takes it once.

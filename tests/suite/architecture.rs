@@ -12,7 +12,7 @@ const ARROWS: [(&str, &[&str]); 17] = [
     ("regular_file", &[]),
     ("counting", &[]),
     ("durable_file", &["regular_file"]),
-    ("keys", &["regular_file"]),
+    ("keys", &["model", "regular_file"]),
     ("watch", &[]),
     ("registry", &["model", "text", "durable_file", "regular_file"]),
     ("catalog", &["model", "counting", "regular_file"]),
@@ -55,7 +55,7 @@ const LIBRARIES: [(&str, &[&str]); 8] = [
     ("prometheus_client::", &["src/serve/ops/openmetrics.rs"]),
     // A site gets a manifest from the catalog, against an entitlement.
     ("published_manifest", &["src/catalog.rs", "src/preview/"]),
-    ("RsaPrivateKey", &["src/serve/signing/pool.rs", "src/commands/keys/make.rs"]),
+    ("RsaPrivateKey", &["src/keys/signing_key.rs", "src/commands/keys/make.rs"]),
 ];
 
 fn sources() -> BTreeMap<String, String> {

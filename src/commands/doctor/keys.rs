@@ -7,8 +7,8 @@ use crate::commands::doctor::{Finding, broken, ok, warning};
 use crate::commands::keys::lost;
 use crate::commands::keys::retired::{self, Retired};
 use crate::config::Paths;
+use crate::keys::signing_key::{KeyError, SigningKey};
 use crate::regular_file;
-use crate::serve::signing::pool::{KeyError, SigningKey};
 use crate::text::error_chain::ErrorChain;
 
 /// Published keys are no longer than this, in bytes.

@@ -6,8 +6,8 @@
 use std::path::{Path, PathBuf};
 
 use crate::config::Paths;
+use crate::keys::signing_key::KeyError;
 use crate::regular_file;
-use crate::serve::signing::pool::KeyError;
 use crate::store;
 
 /// More than a set of a thousand keys, in bytes.

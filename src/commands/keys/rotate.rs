@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use zeroize::Zeroizing;
 
 use crate::config::Paths;
+use crate::keys::signing_key::SigningKey;
 use crate::model::public_key::PublicKey;
 use crate::regular_file;
-use crate::serve::signing::pool::SigningKey;
 
 use crate::commands::keys::make::put_private;
 use crate::commands::keys::publish::{publish_all, write_public};

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use chrono::Utc;
 
 use crate::catalog::{Catalog, CatalogError};
+use crate::keys::signing_key::{KeyError, SigningKey};
 use crate::registry::{Registry, RegistryError};
 use crate::serve::Service;
 use crate::serve::background::Stints;
@@ -18,7 +19,6 @@ use crate::serve::metrics::label::{Counters, Label};
 use crate::serve::net::tls::TlsError;
 use crate::serve::reload::drop_guard;
 use crate::serve::reload::fingerprint::{FilesSeen, Fingerprint};
-use crate::serve::signing::pool::{KeyError, SigningKey};
 use crate::text::error_chain::ErrorChain;
 
 /// Requests that still hold what was replaced are over after so long, nearly all of them.

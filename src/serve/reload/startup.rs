@@ -9,13 +9,13 @@ use chrono::{DateTime, Utc};
 
 use crate::catalog::{Catalog, CatalogError};
 use crate::config::{Paths, TlsFiles};
+use crate::keys::signing_key::SigningKey;
 use crate::registry::Registry;
 use crate::serve::gate::Snapshot;
 use crate::serve::health::Part;
 use crate::serve::net::tls::Tls;
 use crate::serve::reload::component::{LoadError, PartFiles};
 use crate::serve::reload::drop_guard::DropGuard;
-use crate::serve::signing::pool::SigningKey;
 use crate::text::error_chain::ErrorChain;
 
 /// How often a catalog that a build is just replacing is tried at start.

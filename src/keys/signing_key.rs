@@ -1,0 +1,134 @@
+//! The private key that signs statements: read from a file that only its owner can read.
+//!
+//! RSASSA-PKCS1-v1_5 with SHA-256 (RFC 8017 section 8.2) through aws-lc-rs, which is constant-time. The server's signing pool
+//! holds it; `doctor` and `keys` only look at its public half.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use aws_lc_rs::error::Unspecified;
+use aws_lc_rs::rand::SystemRandom;
+use aws_lc_rs::rsa::KeyPair;
+use aws_lc_rs::signature::RSA_PKCS1_SHA256;
+use rsa::pkcs1::DecodeRsaPrivateKey;
+use rsa::pkcs8::{DecodePrivateKey, EncodePrivateKey};
+
+use crate::keys::secret_file::{self, SecretFileError};
+use crate::model::public_key::{PublicKey, PublicKeyError};
+use crate::regular_file;
+
+/// More than any public key in PEM, in bytes.
+const MAX_PUBLIC: u64 = 16 << 10;
+
+/// A signing key in memory, and the public half that checks its signatures.
+pub struct SigningKey {
+    pair: KeyPair,
+    public: PublicKey,
+}
+
+/// Why a signing key is not usable. One line each; what to do about it is [`KeyError::hint_for`].
+#[derive(Debug, thiserror::Error)]
+pub enum KeyError {
+    /// There is no such file.
+    #[error("{}: there is no signing key", .0.display())]
+    Missing(PathBuf),
+    /// The file cannot be read.
+    #[error("{}: the signing key cannot be read: {reason}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why; shown, so no cause of its own.
+        reason: io::Error,
+    },
+    /// Somebody else on the machine can read the file.
+    #[error("{}: others can read the signing key (mode {mode:04o})", path.display())]
+    Exposed {
+        /// The file.
+        path: PathBuf,
+        /// Its permission bits.
+        mode: u32,
+    },
+    /// The file holds a public key.
+    #[error("{}: this is a public key, and the private one is needed", .0.display())]
+    Public(PathBuf),
+    /// The file holds no RSA private key.
+    #[error("{}: not an RSA private key in PEM (PKCS #8 or PKCS #1)", .0.display())]
+    NotAKey(PathBuf),
+    /// The key is too short or too long.
+    #[error("{}: {reason}", path.display())]
+    Size {
+        /// The file.
+        path: PathBuf,
+        /// Its size, and which are accepted; shown, so no cause of its own.
+        reason: PublicKeyError,
+    },
+}
+
+impl KeyError {
+    /// What to do about a key that the command `generate` makes.
+    pub fn hint_for(&self, generate: &str) -> String {
+        match self {
+            Self::Missing(_) => format!("make one with `{generate}`"),
+            Self::Read { .. } => "let the user that runs the server own the file".to_owned(),
+            Self::Exposed { path, .. } => format!("chmod 600 {}", path.display()),
+            Self::Public(_) => format!("name the private key, the file that `{generate}` makes"),
+            Self::NotAKey(_) | Self::Size { .. } => {
+                format!("move it away, and make a new one with `{generate}`")
+            }
+        }
+    }
+}
+
+/// Whether a file is a public key in PEM.
+fn is_public(path: &Path) -> bool {
+    regular_file::read_to_string(path, MAX_PUBLIC).is_ok_and(|pem| PublicKey::from_pem(&pem).is_ok())
+}
+
+impl SigningKey {
+    /// Reads a private key that nobody but its owner can read.
+    pub fn load(path: &Path) -> Result<Self, KeyError> {
+        let not_a_key = || KeyError::NotAKey(path.to_owned());
+        // First, so that nobody takes a public key from its readers only to learn that it is none of ours.
+        if is_public(path) {
+            return Err(KeyError::Public(path.to_owned()));
+        }
+        let pem = secret_file::read(path).map_err(|error| match error {
+            SecretFileError::Missing => KeyError::Missing(path.to_owned()),
+            SecretFileError::NotAFile => not_a_key(),
+            SecretFileError::Exposed(mode) => KeyError::Exposed { path: path.to_owned(), mode },
+            SecretFileError::Read(reason) => KeyError::Read { path: path.to_owned(), reason },
+        })?;
+        let private = rsa::RsaPrivateKey::from_pkcs8_pem(&pem)
+            .or_else(|_| rsa::RsaPrivateKey::from_pkcs1_pem(&pem))
+            .map_err(|_| not_a_key())?;
+        let public = PublicKey::new(private.to_public_key())
+            .map_err(|reason| KeyError::Size { path: path.to_owned(), reason })?;
+        let der = private.to_pkcs8_der().map_err(|_| not_a_key())?;
+        let pair = KeyPair::from_pkcs8(der.as_bytes()).map_err(|_| not_a_key())?;
+        Ok(Self { pair, public })
+    }
+
+    /// The public half.
+    pub fn public(&self) -> &PublicKey {
+        &self.public
+    }
+
+    /// How many bytes a signature has: as many as the key's modulus.
+    pub fn signature_len(&self) -> usize {
+        self.pair.public_modulus_len()
+    }
+
+    /// Signs `message` into `signature`, which is [`SigningKey::signature_len`] bytes long.
+    ///
+    /// # Errors
+    /// The library refuses, which it does not with a key that was loaded.
+    pub fn sign(&self, message: &[u8], signature: &mut [u8]) -> Result<(), Unspecified> {
+        self.pair.sign(&RSA_PKCS1_SHA256, &SystemRandom::new(), message, signature)
+    }
+}
+
+impl std::fmt::Debug for SigningKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "SigningKey(redacted, {})", self.public.key_id())
+    }
+}
