@@ -18,77 +18,37 @@ pub mod reload;
 pub mod reply;
 pub mod routes;
 pub mod signing;
+pub mod state;
 
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
-use chrono::{DateTime, Utc};
+use chrono::Utc;
 use futures_util::FutureExt;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
-use crate::config::{LocalHosts, ServeConfig};
+use crate::config::ServeConfig;
 use crate::serve::gate::Gate;
 use crate::serve::health::{Health, Part, State};
-use crate::serve::metrics::Metrics;
 use crate::serve::net::client_ip::Proxies;
 use crate::serve::net::descriptors::Descriptors;
 use crate::serve::net::listener::Bounds;
 use crate::serve::net::timeouts::Patience;
 use crate::serve::net::tls::{Tls, TlsAcceptor};
 use crate::serve::rate_limit::Limits;
-use crate::serve::reload::component::Reloads;
-use crate::serve::reload::drop_guard::DropGuard;
+use crate::serve::reload::history::Reloads;
 use crate::serve::reload::startup::Loaded;
 use crate::serve::reload::{Reloader, stands_still_after};
 use crate::serve::signing::pool::Signer;
-use crate::store::{Bindings, StoreError};
+use crate::store::Bindings;
 use crate::text::error_chain::ErrorChain;
 
-pub use crate::serve::reload::component::LoadError;
+pub use crate::serve::reload::error::LoadError;
 pub use crate::serve::reload::fingerprint::FilesSeen;
 pub use crate::serve::reload::startup::load;
-
-/// What every request shares.
-pub struct Service {
-    gate: Gate,
-    signer: Signer,
-    limits: Limits,
-    health: Health,
-    metrics: Arc<Metrics>,
-    descriptors: Descriptors,
-    /// Whether no proxy is named, so that none may be in front.
-    has_no_proxy: bool,
-    reloads: Reloads,
-    drop_guard: DropGuard,
-    tls: Option<Arc<Tls>>,
-    started: DateTime<Utc>,
-    public: Arc<Path>,
-    request_timeout: Duration,
-    grace_period_hours: u32,
-    local_hosts: LocalHosts,
-}
-
-impl Service {
-    /// The answer of `/readyz`.
-    fn readiness(&self) -> reply::response::Response {
-        self.note_store();
-        self.health.readiness()
-    }
-
-    /// The store is asked; the other parts were noted when they were loaded.
-    fn note_store(&self) {
-        let store = self.gate.bindings().health();
-        let (state, detail) = match store.state {
-            Ok(()) => (State::Ok, None),
-            Err(error @ StoreError::NotIndexed(_)) => (State::Stale, Some(error.to_string())),
-            Err(error) => (State::Failing, Some(error.to_string())),
-        };
-        self.health.note(Part::Store, state, detail, store.since);
-    }
-}
+pub use crate::serve::state::Service;
 
 /// A server that is loaded and ready to listen.
 pub struct Server {

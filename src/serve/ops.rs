@@ -8,13 +8,14 @@ use std::time::Duration;
 
 use warp::{Filter, Rejection};
 
+use crate::serve::health;
 use crate::serve::net::client_ip::Proxies;
 use crate::serve::net::descriptors::Descriptors;
 use crate::serve::net::handler::{Answer, filters, problem};
 use crate::serve::net::listener::Bounds;
 use crate::serve::net::timeouts::Patience;
 use crate::serve::reply::problem::Problem;
-use crate::serve::{Service, health};
+use crate::serve::state::Service;
 
 /// Connections at once: a few tools ask, and none is more than a few.
 const CONNECTIONS: usize = 64;

@@ -5,7 +5,9 @@
 
 pub mod component;
 pub mod drop_guard;
+pub mod error;
 pub(crate) mod fingerprint;
+pub mod history;
 pub mod startup;
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,9 +18,9 @@ use std::{io, thread};
 
 use chrono::Utc;
 
-use crate::serve::Service;
 use crate::serve::background::stand_back;
 use crate::serve::reload::component::PartFiles;
+use crate::serve::state::Service;
 use crate::watch::Watch;
 
 /// A change is looked at when the files have been quiet for so long: an editor or a copy is done by then.

@@ -17,10 +17,11 @@ use warp::http::{HeaderMap, Method, Request};
 use crate::serve::api::{updates, validate};
 use crate::serve::metrics::Operation;
 use crate::serve::net::handler::{Answer, Sending};
+use crate::serve::public_files;
 use crate::serve::reply::outcome::Code;
 use crate::serve::reply::problem::Problem;
 use crate::serve::reply::response::Response;
-use crate::serve::{Service, public_files};
+use crate::serve::state::Service;
 
 const VALIDATE: &str = "/api/v1/validate-license";
 const UPDATES: &str = "/api/v1/updates/";

@@ -9,13 +9,13 @@ use warp::http::{HeaderMap, HeaderValue, header};
 use crate::model::binding::Sighting;
 use crate::model::entitlement::Refusal;
 use crate::model::version::Version;
-use crate::serve::Service;
 use crate::serve::api::params::{MAX_VERSION, at_most, build_id, license_id, not_too_often, site_host};
 use crate::serve::api::query;
 use crate::serve::gate::Asker;
 use crate::serve::reply::outcome::Code;
 use crate::serve::reply::problem::Problem;
 use crate::serve::reply::response::{JSON, Response};
+use crate::serve::state::Service;
 
 /// The parameters of the operation (interface 4.2). Unknown ones are ignored: updater clients add their own.
 #[derive(Debug, Default)]

@@ -13,7 +13,6 @@ use warp::http::{HeaderMap, Request, header};
 
 use crate::model::binding::Sighting;
 use crate::model::statement::{Grant, Statement, Verdict};
-use crate::serve::Service;
 use crate::serve::api::params::{MAX_VERSION, at_most, build_id, license_id, not_too_often, site_host};
 use crate::serve::gate::Asker;
 use crate::serve::reply::outcome::Code;
@@ -21,6 +20,7 @@ use crate::serve::reply::problem::Problem;
 use crate::serve::reply::response::{JSON, Response};
 use crate::serve::signing::pool::SignError;
 use crate::serve::signing::queue::Lane;
+use crate::serve::state::Service;
 use crate::store::StoreError;
 
 /// The largest body that is read, in bytes.

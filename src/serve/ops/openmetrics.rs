@@ -15,7 +15,6 @@ use prometheus_client::registry::Registry;
 
 use crate::counting::Durations;
 use crate::regular_file;
-use crate::serve::Service;
 use crate::serve::health::Part;
 use crate::serve::metrics::Operation;
 use crate::serve::metrics::label::{Counters, Label};
@@ -24,6 +23,7 @@ use crate::serve::reply::outcome::Code;
 use crate::serve::reply::problem::Problem;
 use crate::serve::reply::response::{ContentType, Response};
 use crate::serve::signing::queue::Lane;
+use crate::serve::state::Service;
 
 const OPEN_METRICS: ContentType = ContentType("application/openmetrics-text; version=1.0.0; charset=utf-8");
 

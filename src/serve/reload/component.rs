@@ -2,23 +2,22 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use chrono::Utc;
 
 use crate::catalog::{Catalog, CatalogError};
-use crate::keys::signing_key::{KeyError, SigningKey};
-use crate::registry::{Registry, RegistryError};
-use crate::serve::Service;
+use crate::keys::signing_key::SigningKey;
+use crate::registry::Registry;
 use crate::serve::background::Stints;
 use crate::serve::gate::Snapshot;
 use crate::serve::health::{Health, Part, State};
-use crate::serve::metrics::label::{Counters, Label};
-use crate::serve::net::tls::TlsError;
+use crate::serve::metrics::label::Label;
 use crate::serve::reload::drop_guard;
+use crate::serve::reload::error::LoadError;
 use crate::serve::reload::fingerprint::{FilesSeen, Fingerprint};
+use crate::serve::state::Service;
 use crate::text::error_chain::ErrorChain;
 
 /// Requests that still hold what was replaced are over after so long, nearly all of them.
@@ -26,66 +25,6 @@ const LET_GO_PATIENCE: Duration = Duration::from_secs(1);
 
 /// How often they are looked for.
 const LET_GO_PAUSE: Duration = Duration::from_millis(5);
-
-/// A part that cannot be loaded.
-#[derive(Debug, thiserror::Error)]
-pub enum LoadError {
-    /// The registry is wrong or cannot be read.
-    #[error(transparent)]
-    Registry(#[from] RegistryError),
-    /// The releases are wrong or cannot be read.
-    #[error(transparent)]
-    Catalog(#[from] CatalogError),
-    /// There is no usable signing key.
-    #[error(transparent)]
-    Key(#[from] KeyError),
-    /// There is no usable certificate.
-    #[error(transparent)]
-    Tls(#[from] TlsError),
-    /// The registry is fine, but so much smaller that it looks like an accident.
-    #[error("the registry drops {dropped} of {held} licenses that were in force, which looks like an accident")]
-    DropsLicenses {
-        /// How many of the licenses held are gone.
-        dropped: usize,
-        /// How many are held.
-        held: usize,
-    },
-}
-
-impl LoadError {
-    /// What a person has to do where waiting and mending files is not enough.
-    pub fn hint(&self) -> Option<&'static str> {
-        matches!(self, Self::DropsLicenses { .. }).then_some(
-            "restore the licenses; or, if it is meant, restart once with `countersign serve --accept-dropped-licenses`",
-        )
-    }
-}
-
-/// How often each part was loaded again.
-#[derive(Debug, Default)]
-pub struct Reloads {
-    /// What was loaded is in force.
-    pub done: Counters<Part>,
-    /// The last good state stayed in force.
-    pub failed: Counters<Part>,
-    last: [AtomicI64; Part::ALL.len()],
-}
-
-impl Reloads {
-    /// When what is in force was loaded, in seconds since 1970; 0 where that was at the start.
-    pub fn last(&self, part: Part) -> i64 {
-        self.last[part.place()].load(Ordering::Relaxed)
-    }
-
-    fn count(&self, part: Part, done: bool) {
-        if done {
-            self.done.add(part);
-            self.last[part.place()].store(Utc::now().timestamp(), Ordering::Relaxed);
-        } else {
-            self.failed.add(part);
-        }
-    }
-}
 
 /// A part and what was last seen of its files.
 #[derive(Debug)]

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use crate::registry::Registry;
-use crate::serve::reload::component::LoadError;
+use crate::serve::reload::error::LoadError;
 use crate::store::Accepted;
 
 /// One license in so many may go.

@@ -14,8 +14,9 @@ use crate::registry::Registry;
 use crate::serve::gate::Snapshot;
 use crate::serve::health::Part;
 use crate::serve::net::tls::Tls;
-use crate::serve::reload::component::{LoadError, PartFiles};
+use crate::serve::reload::component::PartFiles;
 use crate::serve::reload::drop_guard::DropGuard;
+use crate::serve::reload::error::LoadError;
 use crate::text::error_chain::ErrorChain;
 
 /// How often a catalog that a build is just replacing is tried at start.

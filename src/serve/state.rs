@@ -1,0 +1,59 @@
+//! What every request and every reload shares: made once at the start, held by an `Arc`.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+
+use crate::config::LocalHosts;
+use crate::serve::gate::Gate;
+use crate::serve::health::{Health, Part, State};
+use crate::serve::metrics::Metrics;
+use crate::serve::net::descriptors::Descriptors;
+use crate::serve::net::tls::Tls;
+use crate::serve::rate_limit::Limits;
+use crate::serve::reload::drop_guard::DropGuard;
+use crate::serve::reload::history::Reloads;
+use crate::serve::reply::response::Response;
+use crate::serve::signing::pool::Signer;
+use crate::store::StoreError;
+
+/// What every request shares.
+pub struct Service {
+    pub(crate) gate: Gate,
+    pub(crate) signer: Signer,
+    pub(crate) limits: Limits,
+    pub(crate) health: Health,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) descriptors: Descriptors,
+    /// Whether no proxy is named, so that none may be in front.
+    pub(crate) has_no_proxy: bool,
+    pub(crate) reloads: Reloads,
+    pub(crate) drop_guard: DropGuard,
+    pub(crate) tls: Option<Arc<Tls>>,
+    pub(crate) started: DateTime<Utc>,
+    pub(crate) public: Arc<Path>,
+    pub(crate) request_timeout: Duration,
+    pub(crate) grace_period_hours: u32,
+    pub(crate) local_hosts: LocalHosts,
+}
+
+impl Service {
+    /// The answer of `/readyz`.
+    pub(crate) fn readiness(&self) -> Response {
+        self.note_store();
+        self.health.readiness()
+    }
+
+    /// The store is asked; the other parts were noted when they were loaded.
+    pub(crate) fn note_store(&self) {
+        let store = self.gate.bindings().health();
+        let (state, detail) = match store.state {
+            Ok(()) => (State::Ok, None),
+            Err(error @ StoreError::NotIndexed(_)) => (State::Stale, Some(error.to_string())),
+            Err(error) => (State::Failing, Some(error.to_string())),
+        };
+        self.health.note(Part::Store, state, detail, store.since);
+    }
+}
