@@ -1,4 +1,4 @@
-//! Health: `/healthz` says the process answers, `/readyz` says what state each part is in and since when.
+//! Health: what state each part is in and since when. [`ops`](crate::serve::ops) shows it on `/readyz`.
 
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
@@ -6,10 +6,8 @@ use std::time::{Duration, Instant};
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::{Serialize, Serializer};
-use warp::http::StatusCode;
 
 use crate::serve::metrics::label::{Label as _, labels};
-use crate::serve::reply::response::{ContentType, JSON, Response};
 
 labels! {
     /// What the server is made of.
@@ -98,10 +96,12 @@ impl Parts {
     }
 }
 
-#[derive(Serialize)]
-struct Readiness<'a> {
-    ready: bool,
-    parts: &'a Parts,
+/// The state of the server and of each part, as `/readyz` serializes it.
+#[derive(Debug, Serialize)]
+pub struct Readiness {
+    /// Whether every part does its work.
+    pub ready: bool,
+    parts: Parts,
 }
 
 /// The condition of every part.
@@ -176,20 +176,12 @@ impl Health {
         self.now().all().map(|(part, condition)| (part, condition.state)).collect()
     }
 
-    /// The answer of `/readyz`: 200 while every part does its work, be it with its last good state, else 503.
-    pub fn readiness(&self) -> Response {
+    /// What `/readyz` shows: ready while every part does its work, be it with its last good version.
+    pub fn readiness(&self) -> Readiness {
         let parts = self.now();
         let ready = parts.all().all(|(_, condition)| condition.state != State::Failing);
-        // Strings and a bool: nothing in it can fail to serialize.
-        let body = serde_json::to_vec_pretty(&Readiness { ready, parts: &parts }).unwrap_or_default();
-        let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-        Response { status, ..JSON.answer(body) }
+        Readiness { ready, parts }
     }
-}
-
-/// The answer of `/healthz`.
-pub fn liveness() -> Response {
-    ContentType("text/plain; charset=utf-8").answer("alive\n")
 }
 
 #[cfg(test)]
@@ -199,12 +191,12 @@ mod tests {
     #[test]
     fn a_part_that_nobody_looks_at_any_more_fails_until_somebody_does() {
         let health = Health::new(true, Utc::now(), Duration::ZERO);
-        assert_eq!(health.readiness().status, StatusCode::SERVICE_UNAVAILABLE);
+        assert!(!health.readiness().ready);
         let failing: Vec<_> = health.states().into_iter().filter(|(_, state)| *state == State::Failing).collect();
         let parts = [Part::Catalog, Part::Key, Part::Registry, Part::Tls];
         assert_eq!(failing, parts.map(|part| (part, State::Failing)), "the store has no files that are looked at");
         let health = Health::new(true, Utc::now(), Duration::from_secs(3_600));
-        assert_eq!(health.readiness().status, StatusCode::OK);
+        assert!(health.readiness().ready);
         health.looked(Part::Catalog, DateTime::from_timestamp(7, 0).unwrap());
         assert!(health.looks().contains(&(Part::Catalog, 7)));
     }

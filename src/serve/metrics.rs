@@ -8,13 +8,11 @@ pub mod label;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
-use std::time::Instant;
+use std::time::Duration;
 
 use crate::counting::Histogram;
 use crate::serve::metrics::label::{Counters, Label, labels};
 use crate::serve::reply::outcome::Code;
-use crate::serve::reply::problem::Problem;
-use crate::serve::reply::response::Response;
 
 labels! {
     /// What a request asks for.
@@ -80,23 +78,16 @@ pub struct RequestCounts {
 }
 
 impl Requests {
-    /// Counts a request by how it ended, and makes its answer.
-    pub fn answer(&self, operation: Operation, started: Instant, ended: Result<(Code, Response), Problem>) -> Response {
+    /// Counts a request that got an answer, or a problem, after `latency`.
+    pub fn count(&self, operation: Operation, latency: Duration, code: Code) {
         let counts = self.of(operation);
-        counts.latency.observe(started.elapsed());
-        match ended {
-            Ok((code, response)) => {
-                counts.outcomes.add(code);
-                response
-            }
-            Err(problem) => self.refuse(operation, problem),
-        }
+        counts.latency.observe(latency);
+        counts.outcomes.add(code);
     }
 
-    /// Counts a request that was refused before anybody looked at a clock, and makes its answer.
-    pub fn refuse(&self, operation: Operation, problem: Problem) -> Response {
-        self.of(operation).outcomes.add(problem.code());
-        problem.into_response()
+    /// Counts a request that was refused before anybody looked at a clock.
+    pub fn count_refused(&self, operation: Operation, code: Code) {
+        self.of(operation).outcomes.add(code);
     }
 
     /// Counts a request as abandoned, unless it is told that there is an answer.
@@ -189,13 +180,12 @@ impl Drop for OpenConnection {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::serve::reply::response::JSON;
 
     #[test]
     fn a_request_is_counted_once_under_its_operation_and_outcome() {
         let requests = Requests::default();
-        requests.answer(Operation::Updates, Instant::now(), Ok((Code::Update, JSON.answer("{}"))));
-        requests.answer(Operation::Updates, Instant::now(), Err(Problem::RequestTimeout));
+        requests.count(Operation::Updates, Duration::ZERO, Code::Update);
+        requests.count(Operation::Updates, Duration::ZERO, Code::RequestTimeout);
         let counted: Vec<_> = requests.of(Operation::Updates).outcomes.all().filter(|(_, count)| *count > 0).collect();
         assert_eq!(counted, [(Code::Update, 1), (Code::RequestTimeout, 1)]);
         assert_eq!(requests.of(Operation::Updates).latency.read().count(), 2);

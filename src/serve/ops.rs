@@ -6,15 +6,16 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
+use warp::http::StatusCode;
 use warp::{Filter, Rejection};
 
-use crate::serve::health;
 use crate::serve::net::client_ip::Proxies;
 use crate::serve::net::descriptors::Descriptors;
 use crate::serve::net::handler::{Answer, filters, problem};
 use crate::serve::net::listener::Bounds;
 use crate::serve::net::timeouts::Patience;
 use crate::serve::reply::problem::Problem;
+use crate::serve::reply::response::{ContentType, JSON, Response};
 use crate::serve::state::Service;
 
 /// Connections at once: a few tools ask, and none is more than a few.
@@ -30,8 +31,8 @@ const DRAIN: Duration = Duration::from_secs(1);
 pub fn routes(service: Arc<Service>) -> impl Answer {
     let service = warp::any().map(move || Arc::clone(&service));
     let get = || warp::get().or(warp::head()).unify();
-    let healthz = warp::path!("healthz").and(get()).map(health::liveness);
-    let readyz = warp::path!("readyz").and(get()).and(service.clone()).map(|service: Arc<Service>| service.readiness());
+    let healthz = warp::path!("healthz").and(get()).map(|| ContentType("text/plain; charset=utf-8").answer("alive\n"));
+    let readyz = warp::path!("readyz").and(get()).and(service.clone()).map(|service: Arc<Service>| readiness(&service));
     let metrics = warp::path!("metrics").and(get()).and(service).then(|service: Arc<Service>| async {
         // It counts what is held, which takes some milliseconds for a million bindings.
         let page = tokio::task::spawn_blocking(move || openmetrics::page(service)).await;
@@ -39,6 +40,15 @@ pub fn routes(service: Arc<Service>) -> impl Answer {
     });
     let refuse = |rejection: Rejection| async move { Ok::<_, Infallible>(problem(&rejection).into_response()) };
     filters(healthz.or(readyz).unify().or(metrics).unify().recover(refuse).unify())
+}
+
+/// 200 while the server is ready, else 503.
+fn readiness(service: &Service) -> Response {
+    let readiness = service.readiness();
+    // Strings and a bool: nothing in it can fail to serialize.
+    let body = serde_json::to_vec_pretty(&readiness).unwrap_or_default();
+    let status = if readiness.ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    Response { status, ..JSON.answer(body) }
 }
 
 /// What the admin listener takes.

@@ -16,9 +16,8 @@ use arc_swap::{ArcSwap, Guard};
 
 use crate::serve::metrics::label::{Label, labels};
 use crate::serve::net::networks::Networks;
-use crate::serve::rate_limit::buckets::Buckets;
+use crate::serve::rate_limit::buckets::{Buckets, RetryAfter};
 use crate::serve::reply::outcome::{Code, Weight};
-use crate::serve::reply::problem::Problem;
 
 /// Buckets that all addresses share, by a hash that nobody outside knows. Who keeps buckets empty must keep asking: 80,000
 /// requests a second, more than two cores answer, from as many addresses, keep 800 buckets empty at 6,000 a minute. One
@@ -69,7 +68,7 @@ impl Limits {
     }
 
     /// Whether `address` may ask now; it is counted.
-    pub fn check_address(&self, address: IpAddr) -> Result<(), Problem> {
+    pub fn check_address(&self, address: IpAddr) -> Result<(), RetryAfter> {
         Networks::of(address).all().try_for_each(|(width, network)| self.addresses[width].take(network))
     }
 
@@ -119,7 +118,7 @@ impl AddressBuckets {
         Self { buckets: Buckets::new(per_minute, ADDRESS_BUCKETS, refused), places: RandomState::default() }
     }
 
-    fn take(&self, network: u64) -> Result<(), Problem> {
+    fn take(&self, network: u64) -> Result<(), RetryAfter> {
         self.buckets.take(self.place(network))
     }
 
@@ -152,7 +151,7 @@ mod tests {
         let limits = limits(2, 100);
         assert_eq!(limits.check_address(address(1)), Ok(()));
         assert_eq!(limits.check_address(address(1)), Ok(()));
-        assert_eq!(limits.check_address(address(1)), Err(Problem::TooManyRequests(30)));
+        assert_eq!(limits.check_address(address(1)), Err(RetryAfter(30)));
         assert_eq!(limits.check_address(address(2)), Ok(()), "another address is not affected");
         assert_eq!(limits.refused(Limit::Address), 1);
     }
@@ -161,7 +160,7 @@ mod tests {
     fn a_license_that_is_asked_about_too_often_is_limited_until_licenses_change() {
         let limits = limits(100, 2);
         assert!((0..2).all(|_| limits.licenses().take(1).is_ok()));
-        assert_eq!(limits.licenses().take(1), Err(Problem::TooManyRequests(30)));
+        assert_eq!(limits.licenses().take(1), Err(RetryAfter(30)));
         assert_eq!(limits.licenses().take(0), Ok(()), "another license is not affected");
         assert_eq!(limits.licenses().take(2), Ok(()), "a number from before a reload");
         limits.renumber(limits.new_buckets(2));

@@ -43,14 +43,17 @@ struct Routes {
 impl Routes {
     /// Counts a request by how it ended, charges its client, and makes its answer.
     fn finish(&self, client: IpAddr, operation: Operation, started: Instant, ended: Ended) -> Response {
-        self.service.limits.charge(client, ended.as_ref().map_or_else(Problem::code, |(code, _)| *code));
-        self.service.metrics.requests.answer(operation, started, ended)
+        let (code, response) = ended.unwrap_or_else(|problem| (problem.code(), problem.into_response()));
+        self.service.limits.charge(client, code);
+        self.service.metrics.requests.count(operation, started.elapsed(), code);
+        response
     }
 
     /// The same for one that was refused before anybody looked at a clock.
     fn refuse(&self, client: IpAddr, operation: Operation, problem: Problem) -> Response {
         self.service.limits.charge(client, problem.code());
-        self.service.metrics.requests.refuse(operation, problem)
+        self.service.metrics.requests.count_refused(operation, problem.code());
+        problem.into_response()
     }
 
     /// Tells once that a proxy may be in front: then all its clients share one rate limit, and one of them can use it up.
@@ -110,8 +113,9 @@ fn slug(path: &str) -> Option<&str> {
 impl Answer for Routes {
     fn refusal(&self, client: IpAddr, head: &Request<Incoming>) -> Option<Response> {
         self.look_for_a_proxy(head.headers());
-        let problem = self.service.limits.check_address(client).err()?;
-        Some(self.service.metrics.requests.refuse(operation(head.uri().path()), problem))
+        let problem = Problem::from(self.service.limits.check_address(client).err()?);
+        self.service.metrics.requests.count_refused(operation(head.uri().path()), problem.code());
+        Some(problem.into_response())
     }
 
     fn failed(&self, client: IpAddr, code: Code) {

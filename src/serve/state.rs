@@ -8,14 +8,13 @@ use chrono::{DateTime, Utc};
 
 use crate::config::LocalHosts;
 use crate::serve::gate::Gate;
-use crate::serve::health::{Health, Part, State};
+use crate::serve::health::{Health, Part, Readiness, State};
 use crate::serve::metrics::Metrics;
 use crate::serve::net::descriptors::Descriptors;
 use crate::serve::net::tls::Tls;
 use crate::serve::rate_limit::Limits;
 use crate::serve::reload::drop_guard::DropGuard;
 use crate::serve::reload::history::Reloads;
-use crate::serve::reply::response::Response;
 use crate::serve::signing::pool::Signer;
 use crate::store::StoreError;
 
@@ -40,8 +39,8 @@ pub struct Service {
 }
 
 impl Service {
-    /// The answer of `/readyz`.
-    pub(crate) fn readiness(&self) -> Response {
+    /// The state of every part now.
+    pub(crate) fn readiness(&self) -> Readiness {
         self.note_store();
         self.health.readiness()
     }

@@ -168,7 +168,8 @@ impl<A: Answer> Connections<A> {
     }
 
     fn refuse(&self, problem: Problem) -> Response {
-        self.metrics.requests.refuse(Operation::Public, problem)
+        self.metrics.requests.count_refused(Operation::Public, problem.code());
+        problem.into_response()
     }
 
     /// The answer to somebody who speaks in the clear where TLS is spoken.

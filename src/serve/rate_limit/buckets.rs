@@ -11,10 +11,13 @@ use std::time::Duration;
 use prefetch_index::prefetch_index;
 
 use crate::serve::coarse_clock;
-use crate::serve::reply::problem::Problem;
 
 /// A bucket fills in so long.
 const MINUTE: u64 = Duration::from_secs(60).as_nanos() as u64;
+
+/// There is nothing to take now; so many seconds later there will be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RetryAfter(pub u64);
 
 /// Buckets of one size, by their places.
 #[derive(Debug)]
@@ -44,11 +47,11 @@ impl Buckets {
 
     /// Takes one from the bucket at this place, or says in how many seconds there will be one. Where there is no bucket, one
     /// may always be taken.
-    pub fn take(&self, place: usize) -> Result<(), Problem> {
+    pub fn take(&self, place: usize) -> Result<(), RetryAfter> {
         self.take_at(place, now())
     }
 
-    fn take_at(&self, place: usize, now: u64) -> Result<(), Problem> {
+    fn take_at(&self, place: usize, now: u64) -> Result<(), RetryAfter> {
         let Some(full_at) = self.full_at.get(place) else { return Ok(()) };
         let after = |before: u64| before.max(now) + self.interval;
         let latest = now + self.whole;
@@ -58,7 +61,7 @@ impl Buckets {
         taken.map(drop).map_err(|before| {
             self.refused.fetch_add(1, Ordering::Relaxed);
             let wait = Duration::from_nanos(after(before) - latest);
-            Problem::TooManyRequests(wait.as_secs_f64().ceil().max(1.0) as u64)
+            RetryAfter(wait.as_secs_f64().ceil().max(1.0) as u64)
         })
     }
 
@@ -108,12 +111,12 @@ mod tests {
         let buckets = buckets(60);
         assert_eq!(buckets.take_at(0, SECOND), Ok(()));
         buckets.charge_at(0, 60, SECOND);
-        assert_eq!(buckets.take_at(0, SECOND), Err(Problem::TooManyRequests(2)), "one is owed, and one is wanted");
+        assert_eq!(buckets.take_at(0, SECOND), Err(RetryAfter(2)), "one is owed, and one is wanted");
         assert_eq!(buckets.take_at(0, 3 * SECOND), Ok(()));
         for _ in 0..100 {
             buckets.charge_at(0, u32::MAX, 3 * SECOND);
         }
-        assert_eq!(buckets.take_at(0, 3 * SECOND), Err(Problem::TooManyRequests(61)));
+        assert_eq!(buckets.take_at(0, 3 * SECOND), Err(RetryAfter(61)));
         assert_eq!(buckets.take_at(0, 3 * SECOND + MINUTE + SECOND), Ok(()));
         assert_eq!(buckets.refused.load(Ordering::Relaxed), 2);
     }

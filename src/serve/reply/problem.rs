@@ -17,6 +17,7 @@ use crate::model::entitlement::Refusal;
 use crate::model::license_key::LicenseKeyError;
 use crate::model::manifest::LatestRelease;
 use crate::serve::metrics::label::Label;
+use crate::serve::rate_limit::buckets::RetryAfter;
 use crate::serve::reply::outcome::Code;
 use crate::serve::reply::response::{ContentType, ExtraHeader, Response};
 
@@ -77,6 +78,12 @@ pub enum Problem {
     StoreUnavailable,
     /// Our own fault; the id stands in the log.
     Internal(Uuid),
+}
+
+impl From<RetryAfter> for Problem {
+    fn from(RetryAfter(seconds): RetryAfter) -> Self {
+        Self::TooManyRequests(seconds)
+    }
 }
 
 /// Seconds after which a client that met an overload may try again.
