@@ -2,6 +2,7 @@
 //! here: see `license release`.
 
 use std::io::{self, BufWriter, Write};
+use std::path::PathBuf;
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::Serialize;
@@ -68,7 +69,7 @@ Exit codes: 0 done, 3 the ledger lacks bindings that the index knows.")]
   systemctl stop countersign && countersign bindings compact && systemctl start countersign
 
 No server may run: it is a matter of seconds. The old ledger stays beside the new one, which continues its chain.")]
-    Compact,
+    Compact(CompactArgs),
 }
 
 #[derive(clap::Args, Debug)]
@@ -86,6 +87,20 @@ struct RebuildArgs {
     /// Print one JSON document
     #[arg(long)]
     json: bool,
+}
+
+#[derive(clap::Args, Debug)]
+struct CompactArgs {
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Compacted {
+    /// Bindings in the new ledger.
+    bindings: u64,
+    old_ledger: PathBuf,
 }
 
 #[derive(Serialize)]
@@ -128,16 +143,23 @@ struct Exported {
 
 /// Does what was asked for.
 pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
-    let path = &config.paths.store;
     match &args.verb {
         Verb::Verify(args) => verify(args, config),
         Verb::Rebuild(args) => rebuild(args, config),
         Verb::Export => export(config),
-        Verb::Compact => {
-            let done = maintenance::compact(path, Utc::now()).map_err(failure)?;
-            output::print(&format!("{} bindings kept; the old ledger is {}\n", done.kept, done.aside.display()))
-        }
+        Verb::Compact(args) => compact(args, config),
     }
+}
+
+fn compact(args: &CompactArgs, config: &Config) -> Result<Exit, Failure> {
+    let done = maintenance::compact(&config.paths.store, Utc::now()).map_err(failure)?;
+    let compacted = Compacted { bindings: done.kept, old_ledger: done.aside };
+    output::print(&if args.json {
+        output::json(&compacted)?
+    } else {
+        let Compacted { bindings, old_ledger } = &compacted;
+        format!("{} kept; the old ledger is {}\n", counted_bindings(*bindings), old_ledger.display())
+    })
 }
 
 /// The table shows so many bindings; `--json` shows all.

@@ -5,16 +5,17 @@
 
 mod demo;
 mod demo_repository;
+mod files;
 mod instance;
 
-use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::config::{Config, PathSettings, ServeSettings};
+use serde::Serialize;
 
-use crate::durable_file::{self, Access};
-
+use crate::commands::init::demo::DemoLicense;
+use crate::commands::init::files::{InitError, shell_quoted};
 use crate::commands::{Exit, Failure, keys, output};
+use crate::config::{Config, PathSettings, ServeSettings};
 
 pub use demo::try_it;
 
@@ -36,42 +37,44 @@ pub struct Args {
     /// Make a new signing key although keys or bindings of an instance are there, whose key no backup has
     #[arg(long)]
     old_key_is_lost: bool,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
 }
 
-/// Why there is no new instance.
-#[derive(Debug, thiserror::Error)]
-enum InitError {
-    #[error("{}: already there: {}", folder.display(), names.join(", "))]
-    AlreadyThere { folder: PathBuf, names: Vec<&'static str> },
-    #[error("{}: cannot be written", path.display())]
-    Write { path: PathBuf, source: io::Error },
-    #[error("{}: the plugin's repository cannot be written", path.display())]
-    Repository { path: PathBuf, source: demo_repository::Error },
-    #[error("the operating system gives no random numbers")]
-    Random(#[source] io::Error),
+/// What was made.
+#[derive(Serialize)]
+struct Made {
+    folder: PathBuf,
+    files: Vec<&'static str>,
+    key_id: String,
+    /// The demo's licenses; their keys are stored nowhere.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    licenses: Vec<DemoLicense>,
+    /// For people: what to do next.
+    #[serde(skip)]
+    next: String,
 }
 
-impl From<InitError> for Failure {
-    fn from(error: InitError) -> Self {
-        match error {
-            InitError::AlreadyThere { .. } => Self::input(error).hint("name a new folder: countersign init DIR"),
-            _ => Self::environment(error),
-        }
+impl Made {
+    fn text(&self) -> String {
+        let files: String = self.files.iter().map(|name| format!("  {name}\n")).collect();
+        format!("Made in {}:\n{files}\n{}", shell_quoted(&self.folder), self.next)
     }
 }
 
 /// Makes an instance in `args.dir`, relative to where the person stands, or in `instance`.
 pub fn run(args: &Args, instance: &Path) -> Result<Exit, Failure> {
     let default = || if args.demo { instance.join("demo") } else { instance.to_owned() };
-    let text = make(&args.dir.clone().unwrap_or_else(default), args.demo, args.old_key_is_lost)?;
-    output::print(&text)
+    let made = make(&args.dir.clone().unwrap_or_else(default), args.demo, args.old_key_is_lost)?;
+    output::print(&if args.json { output::json(&made)? } else { made.text() })
 }
 
 /// Makes an instance and returns what to tell about it.
-fn make(folder: &Path, demo: bool, old_key_is_lost: bool) -> Result<String, Failure> {
+fn make(folder: &Path, demo: bool, old_key_is_lost: bool) -> Result<Made, Failure> {
     let demo_names = if demo { demo::NAMES } else { &[] };
-    let names: Vec<_> = instance::NAMES.iter().chain(demo_names).copied().collect();
-    let taken: Vec<_> = names.iter().copied().filter(|name| folder.join(name).symlink_metadata().is_ok()).collect();
+    let files: Vec<_> = instance::NAMES.iter().chain(demo_names).copied().collect();
+    let taken: Vec<_> = files.iter().copied().filter(|name| folder.join(name).symlink_metadata().is_ok()).collect();
     if !taken.is_empty() {
         return Err(InitError::AlreadyThere { folder: folder.to_owned(), names: taken }.into());
     }
@@ -79,29 +82,20 @@ fn make(folder: &Path, demo: bool, old_key_is_lost: bool) -> Result<String, Fail
     keys::refuse_a_second(&paths, old_key_is_lost, "init --old-key-is-lost")?;
     instance::write(folder)?;
     let config = Config::load(folder, &PathSettings::default(), &ServeSettings::default())?;
-    let key_id = keys::create(&config.paths, keys::DEFAULT_BITS, old_key_is_lost)?;
-    let next = if demo { demo::write(folder, &config, &key_id)? } else { instance::next_steps(folder) };
-    let list: String = names.iter().map(|name| format!("  {name}\n")).collect();
-    Ok(format!("Made in {}:\n{list}\n{next}", shell_quoted(folder)))
-}
-
-/// Creates a file, and the folders above it; fails where there is one.
-fn create(path: &Path, text: &str) -> Result<(), InitError> {
-    let folder = path.parent().unwrap_or(Path::new(""));
-    let created = durable_file::create_folders(folder, Access::LikeFolder)
-        .and_then(|()| durable_file::create_new(path, text.as_bytes(), Access::LikeFolder));
-    created.map_err(|source| InitError::Write { path: path.to_owned(), source })
-}
-
-/// A path as a shell reads it.
-fn shell_quoted(path: &Path) -> String {
-    let text = path.to_string_lossy();
-    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '_' | '-');
-    if !text.is_empty() && text.chars().all(plain) {
-        text.into_owned()
-    } else {
-        format!("'{}'", text.replace('\'', r"'\''"))
+    let key = keys::create(&config.paths, keys::DEFAULT_BITS, old_key_is_lost)?;
+    let mut made = Made {
+        folder: folder.to_owned(),
+        files,
+        key_id: key.key_id().to_owned(),
+        licenses: vec![],
+        next: instance::next_steps(folder),
+    };
+    if demo {
+        let demo = demo::write(folder, &config, &made.key_id)?;
+        made.licenses = demo.licenses;
+        made.next = demo.next;
     }
+    Ok(made)
 }
 
 #[cfg(test)]
@@ -112,7 +106,7 @@ mod tests {
     use super::*;
 
     fn init(folder: &Path, demo: bool) -> Result<Exit, Failure> {
-        run(&Args { dir: Some(folder.to_owned()), demo, old_key_is_lost: false }, Path::new("elsewhere"))
+        run(&Args { dir: Some(folder.to_owned()), demo, old_key_is_lost: false, json: false }, Path::new("elsewhere"))
     }
 
     /// Every file with its bytes.
@@ -172,7 +166,7 @@ mod tests {
     #[test]
     fn the_demos_keys_are_shown_and_stored_nowhere() {
         let folder = tempfile::tempdir().unwrap();
-        let told = make(folder.path(), true, false).unwrap();
+        let told = make(folder.path(), true, false).unwrap().text();
         let words: std::collections::BTreeSet<_> =
             told.split(|c: char| !c.is_ascii_alphanumeric() && c != '-').collect();
         let keys: Vec<_> =

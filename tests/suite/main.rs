@@ -4,6 +4,7 @@ mod architecture;
 mod backup;
 mod binding;
 mod canary;
+mod cli_json;
 mod clock;
 mod commands;
 mod contract;

@@ -5,12 +5,14 @@
 use std::path::Path;
 
 use chrono::{Months, NaiveDate, Utc};
+use serde::Serialize;
 
 use crate::config::{Config, Listen};
 use crate::model::license_key::{LicenseId, LicenseKey};
 
 use crate::commands::init::demo_repository::{self, ACME_FORMS, ACME_PDF, Plugin};
-use crate::commands::init::{InitError, create, instance, shell_quoted};
+use crate::commands::init::files::{InitError, create, shell_quoted};
+use crate::commands::init::instance;
 
 /// What [`write()`] makes.
 pub(super) const NAMES: &[&str] = &[
@@ -24,30 +26,45 @@ pub(super) const NAMES: &[&str] = &[
 /// The site that asks in the commands.
 const SITE: &str = "https://shop.example.com";
 
-/// Adds the demo to an empty instance; returns the license keys and what to do with them.
-pub(super) fn write(folder: &Path, config: &Config, key_id: &str) -> Result<String, InitError> {
+/// A license whose key is shown this once and stored nowhere.
+#[derive(Serialize)]
+pub(super) struct DemoLicense {
+    id: LicenseId,
+    key: String,
+    grants: &'static str,
+}
+
+/// The demo's licenses, and what to do with them.
+pub(super) struct Demo {
+    pub licenses: Vec<DemoLicense>,
+    pub next: String,
+}
+
+/// Adds the demo to an empty instance.
+pub(super) fn write(folder: &Path, config: &Config, key_id: &str) -> Result<Demo, InitError> {
     for plugin in [ACME_FORMS, ACME_PDF] {
         let path = folder.join("plugins").join(plugin.slug);
         demo_repository::write(&path, &plugin).map_err(|source| InitError::Repository { path, source })?;
         create(&folder.join(format!("registry/plugins/{}.toml", plugin.slug)), &entry(&plugin))?;
     }
-    let (small, large) = (random_key()?, random_key()?);
+    let small = random_key()?;
+    let large = random_key()?;
     let expires = Utc::now().date_naive() + Months::new(12);
     create(&folder.join("registry/licenses/demo.toml"), &licenses(small.id(), large.id(), expires))?;
-    Ok(format!(
+    let shown = |key: &LicenseKey, grants| DemoLicense { id: key.id(), key: key.reveal().to_owned(), grants };
+    let licenses = vec![shown(&small, "Acme Forms, one site"), shown(&large, "Acme Forms and Acme PDF, three sites")];
+    let keys: String = licenses.iter().map(|license| format!("  {}  {}\n", license.key, license.grants)).collect();
+    let next = format!(
         "License keys, shown this once and stored nowhere:
-  {}  Acme Forms, one site
-  {}  Acme Forms and Acme PDF, three sites
-
+{keys}
 What builds the manifests and starts the server:
   (cd {} && countersign build && countersign serve)
 
 {}",
-        small.reveal(),
-        large.reveal(),
         shell_quoted(folder),
         try_it(&config.serve.listen, &small, ACME_FORMS.slug, key_id, &config.paths.public),
-    ))
+    );
+    Ok(Demo { licenses, next })
 }
 
 /// Commands for another terminal, to be pasted as they are into bash: validate `key` from a site, ask for updates of the

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::durable_file::{self, Access};
 
-use crate::commands::init::{InitError, create, shell_quoted};
+use crate::commands::init::files::{InitError, create, shell_quoted};
 
 /// A plugin entry in which every setting is explained.
 pub(super) const PLUGIN: &str = include_str!("../../../registry/plugins/acme-forms.toml");

@@ -1,32 +1,50 @@
 //! Makes private keys; `rotate` puts one in the place of another.
 
-use std::io;
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
+use std::path::PathBuf;
 
 use rsa::RsaPrivateKey;
 use rsa::pkcs8::{EncodePrivateKey as _, LineEnding};
 use rsa::rand_core::OsRng;
 
 use crate::config::Paths;
-use crate::durable_file::{self, Access};
 use crate::model::public_key::PublicKey;
 
+use crate::commands::Failure;
+use crate::commands::keys::error::KeyError;
+use crate::commands::keys::files::{Private, write_private};
 use crate::commands::keys::lost;
 use crate::commands::keys::publish::publish_all;
-use crate::commands::keys::rotate::{KeysLock, Old, Private, current, replace_current};
-use crate::commands::keys::{Failure, GenerateArgs, KeyError, create_folder, io_error};
+use crate::commands::keys::report::KeyInForce;
+use crate::commands::keys::rotate::{KeysLock, Old, current, replace_current};
 
-/// Makes the instance's signing key where it has none yet, and publishes it; returns its id.
+/// The size of a new key: RSA with 3072 bits is as strong as a symmetric key of 128 (NIST SP 800-57 part 1, table 2).
+pub const DEFAULT_BITS: u16 = 3072;
+
+#[derive(clap::Args, Debug)]
+pub(super) struct GenerateArgs {
+    /// Size of the key
+    #[arg(long, value_name = "BITS", default_value_t = DEFAULT_BITS, value_parser = clap::value_parser!(u16).range(2048..=4096))]
+    pub bits: u16,
+    /// Put it in the place of the signing key, which is retired, and sign with it at once
+    #[arg(long)]
+    pub rotate: bool,
+    /// Write it to this file in place of the instance's own, and print its public half without publishing it
+    #[arg(long, value_name = "FILE", conflicts_with = "rotate")]
+    pub out: Option<PathBuf>,
+    /// Make a new key although the instance had one, which no backup has: plugins that pin the old one lose their licenses
+    #[arg(long, conflicts_with_all = ["rotate", "out"])]
+    pub old_key_is_lost: bool,
+}
+/// Makes the instance's signing key where it has none yet, and publishes it; returns its public half.
 ///
 /// An instance that had a key gets no other one, unless a person says that the old one `is_lost`: every plugin that pins
 /// the old key would stop to believe this server.
-pub fn create(paths: &Paths, bits: u16, is_lost: bool) -> Result<String, Failure> {
+pub fn create(paths: &Paths, bits: u16, is_lost: bool) -> Result<PublicKey, Failure> {
     refuse_a_second(paths, is_lost, "keys generate --old-key-is-lost")?;
     let Private { pem, public } = new_key(bits)?;
     write_private(&paths.signing_key, &pem, "--rotate retires it and makes another")?;
     publish_all(paths, &public)?;
-    Ok(public.key_id().to_owned())
+    Ok(public)
 }
 
 /// Fails where there was a key and it is missing, unless a person says that it `is_lost` by the command `otherwise`.
@@ -42,23 +60,20 @@ pub fn refuse_a_second(paths: &Paths, is_lost: bool, otherwise: &str) -> Result<
 }
 
 /// Makes a key: the instance's own, the one after it, or one for later.
-pub(super) fn generate(args: &GenerateArgs, paths: &Paths) -> Result<String, Failure> {
+pub(super) fn generate(args: &GenerateArgs, paths: &Paths) -> Result<KeyInForce, Failure> {
     let bits = args.bits;
     match &args.out {
         Some(file) => {
             let Private { pem, public } = new_key(bits)?;
             write_private(file, &pem, "choose another file")?;
-            Ok(format!("{}: {} bits, key {}\n{}", file.display(), public.bits(), public.key_id(), public.to_pem()))
+            Ok(KeyInForce { public_key: Some(public.to_pem()), ..KeyInForce::new(file, &public) })
         }
         None if args.rotate => {
             let lock = KeysLock::take(paths)?;
             let current = current(Old::Retire, paths)?;
             replace_current(&lock, paths, current.as_ref(), &new_key(bits)?)
         }
-        None => {
-            let key_id = create(paths, bits, args.old_key_is_lost)?;
-            Ok(format!("{}: {bits} bits, key {key_id}\n", paths.signing_key.display()))
-        }
+        None => Ok(KeyInForce::new(&paths.signing_key, &create(paths, bits, args.old_key_is_lost)?)),
     }
 }
 
@@ -67,28 +82,4 @@ fn new_key(bits: u16) -> Result<Private, KeyError> {
     let public = PublicKey::new(private.to_public_key()).map_err(|error| KeyError::Generate(error.into()))?;
     let pem = private.to_pkcs8_pem(LineEnding::LF).map_err(|error| KeyError::Generate(error.into()))?;
     Ok(Private { pem, public })
-}
-
-/// Creates the file of a key; where there is one already, the hint is what to do `otherwise`.
-pub(super) fn write_private(path: &Path, pem: &str, otherwise: &str) -> Result<(), Failure> {
-    create_folder(path, Access::Owner)?;
-    // SECURITY: 0600 from the first moment; and a key that is overwritten cannot be had again.
-    durable_file::create_new(path, pem.as_bytes(), Access::Owner).map_err(|source| match source.kind() {
-        io::ErrorKind::AlreadyExists => Failure::from(KeyError::Exists(path.to_owned())).hint(otherwise),
-        _ => io_error(path, source).into(),
-    })
-}
-
-/// Writes a private key where there may be one already; readable by its owner alone in either case.
-pub(super) fn put_private(path: &Path, pem: &str) -> Result<(), KeyError> {
-    let created = durable_file::create_new(path, pem.as_bytes(), Access::Owner);
-    let put = created.or_else(|error| match error.kind() {
-        io::ErrorKind::AlreadyExists => {
-            // SECURITY: a file that is replaced keeps its permissions.
-            std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
-            durable_file::replace(path, pem.as_bytes())
-        }
-        _ => Err(error),
-    });
-    put.map_err(|source| io_error(path, source))
 }

@@ -11,8 +11,11 @@ use crate::durable_file::{self, Access};
 use crate::model::public_key::{Jwk, PublicKey};
 use crate::regular_file;
 
+use crate::commands::Failure;
+use crate::commands::keys::error::{KeyError, io_error};
+use crate::commands::keys::files::{MAX_PEM, create_folder, read_key};
+use crate::commands::keys::report::Published;
 use crate::commands::keys::retired;
-use crate::commands::keys::{Failure, KeyError, MAX_PEM, create_folder, io_error, read_key};
 use crate::commands::output::{self, Table};
 
 /// A key, and the file it comes from.
@@ -63,10 +66,9 @@ pub(super) fn list(json: bool, paths: &Paths) -> Result<String, Failure> {
 }
 
 /// Publishes every key, and names the files that were written.
-pub(super) fn publish(paths: &Paths) -> Result<String, Failure> {
+pub(super) fn publish(paths: &Paths) -> Result<Published, Failure> {
     let current = read_key(paths)?;
-    let written = publish_all(paths, &current)?;
-    Ok(written.iter().map(|file| format!("{}\n", file.display())).collect())
+    publish_all(paths, &current).map(|written| Published { written })
 }
 
 /// Writes the public halves of `current` and of the retired keys; a key that was published before stays.

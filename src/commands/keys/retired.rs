@@ -10,8 +10,10 @@ use std::time::{Duration, SystemTime};
 use crate::config::Paths;
 use crate::durable_file::Access;
 
-use crate::commands::keys::make::put_private;
-use crate::commands::keys::{Failure, KeyError, create_folder, io_error};
+use crate::commands::Failure;
+use crate::commands::keys::error::{KeyError, io_error};
+use crate::commands::keys::files::{create_folder, put_private};
+use crate::commands::keys::report::Removed;
 
 /// How the file of a retired private key ends.
 const SUFFIX: &str = ".private.pem";
@@ -88,7 +90,7 @@ pub(super) enum Which<'a> {
 }
 
 /// Removes retired private keys, and names each that is gone.
-pub(super) fn remove(which: &Which<'_>, paths: &Paths, now: SystemTime) -> Result<String, Failure> {
+pub(super) fn remove(which: &Which<'_>, paths: &Paths, now: SystemTime) -> Result<Removed, Failure> {
     let chosen = match which {
         Which::Overdue { days } => overdue(paths, *days, now)?,
         Which::Named(ids) => {
@@ -101,10 +103,8 @@ pub(super) fn remove(which: &Which<'_>, paths: &Paths, now: SystemTime) -> Resul
             ids.iter().map(find).collect::<Result<Vec<_>, _>>().map_err(|error| Failure::from(error).hint(hint))?
         }
     };
-    let mut told = String::new();
     for Retired { file, .. } in &chosen {
         fs::remove_file(file).map_err(|source| io_error(file, source))?;
-        told += &format!("{}: removed\n", file.display());
     }
-    Ok(if told.is_empty() { "No private key is overdue.\n".to_owned() } else { told })
+    Ok(Removed { removed: chosen.into_iter().map(|retired| retired.file).collect() })
 }

@@ -10,19 +10,14 @@ use zeroize::Zeroizing;
 
 use crate::config::Paths;
 use crate::keys::signing_key::SigningKey;
-use crate::model::public_key::PublicKey;
 use crate::regular_file;
 
-use crate::commands::keys::make::put_private;
+use crate::commands::Failure;
+use crate::commands::keys::error::{KeyError, io_error};
+use crate::commands::keys::files::{MAX_PEM, Private, folder_of, put_private, read_key, read_key_made_by};
 use crate::commands::keys::publish::{publish_all, write_public};
+use crate::commands::keys::report::KeyInForce;
 use crate::commands::keys::retired::{self, keep};
-use crate::commands::keys::{Failure, KeyError, MAX_PEM, folder_of, io_error, read_key, read_key_made_by};
-
-/// A private key, as text and as what checks its signatures.
-pub(super) struct Private {
-    pub pem: Zeroizing<String>,
-    pub public: PublicKey,
-}
 
 /// What to do about the key that signs now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +49,7 @@ impl KeysLock {
 }
 
 /// Puts the key in `file` in the signing key's place; the file is gone afterwards.
-pub(super) fn rotate_to(file: &Path, old: Old, paths: &Paths) -> Result<String, Failure> {
+pub(super) fn rotate_to(file: &Path, old: Old, paths: &Paths) -> Result<KeyInForce, Failure> {
     let lock = KeysLock::take(paths)?;
     let current = current(old, paths)?;
     let new = read_private(file)?;
@@ -71,7 +66,7 @@ pub(super) fn rotate_to(file: &Path, old: Old, paths: &Paths) -> Result<String, 
 }
 
 /// Lets the key sign again that was retired last.
-pub(super) fn rotate_back(old: Old, paths: &Paths) -> Result<String, Failure> {
+pub(super) fn rotate_back(old: Old, paths: &Paths) -> Result<KeyInForce, Failure> {
     let current = SigningKey::load(&paths.signing_key).ok();
     let retired = retired::all(paths)?;
     let last =
@@ -90,20 +85,19 @@ pub(super) fn replace_current(
     paths: &Paths,
     current: Option<&Private>,
     new: &Private,
-) -> Result<String, Failure> {
-    let mut told = String::new();
+) -> Result<KeyInForce, Failure> {
+    let mut retired = None;
     if let Some(Private { pem, public }) = current {
         // SECURITY: the old key is safe in its new place before anything happens to its old one.
         let private = keep(paths, public.key_id(), pem)?;
         let kept = paths.retired_keys.join(format!("{}.pem", public.key_id()));
         write_public(&kept, public.to_pem().as_bytes())?;
-        told = format!("{}: the key before it; `keys rotate --back` lets it sign again\n", private.display());
+        retired = Some(private);
     }
     // Published before the server can sign with it: no statement names a key that clients cannot get.
     publish_all(paths, &new.public)?;
     put_private(&paths.signing_key, &new.pem)?;
-    let Private { public, .. } = new;
-    Ok(format!("{}: {} bits, key {}\n{told}", paths.signing_key.display(), public.bits(), public.key_id()))
+    Ok(KeyInForce { retired, ..KeyInForce::new(&paths.signing_key, &new.public) })
 }
 
 /// The key that signs now; `None` where a person says that it is lost.

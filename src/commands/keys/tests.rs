@@ -2,16 +2,19 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 
 use rsa::RsaPrivateKey;
 use rsa::pkcs8::LineEnding;
 use rsa::rand_core::OsRng;
 
 use super::*;
-use crate::commands::keys::make::{generate, write_private};
+use crate::commands::keys::files::{read_key, write_private};
+use crate::commands::keys::make::generate;
 use crate::commands::keys::publish::{list, publish};
 use crate::commands::keys::rotate::{rotate_back, rotate_to};
 use crate::config::{PathSettings, Paths, ServeSettings};
+use crate::model::public_key::PublicKey;
 
 struct Instance(tempfile::TempDir, Paths);
 
@@ -23,7 +26,7 @@ impl Instance {
     }
 
     fn generate(&self, rotate: bool, out: Option<PathBuf>) -> Result<String, Failure> {
-        generate(&GenerateArgs { bits: 2048, rotate, out, old_key_is_lost: false }, &self.1)
+        generate(&GenerateArgs { bits: 2048, rotate, out, old_key_is_lost: false }, &self.1).map(|key| key.text())
     }
 
     fn json(&self, path: &str) -> serde_json::Value {
@@ -98,7 +101,7 @@ fn a_key_is_prepared_pinned_and_only_then_signs() {
     let pinned = PublicKey::from_pem(&told[told.find("-----BEGIN PUBLIC KEY-----").unwrap()..]).unwrap();
     assert_eq!((read_key(&instance.1).unwrap(), instance.public_keys()), (old.clone(), 1));
 
-    let told = rotate_to(&next, Old::Retire, &instance.1).unwrap();
+    let told = rotate_to(&next, Old::Retire, &instance.1).unwrap().text();
     assert!(told.contains(pinned.key_id()) && told.contains(old.key_id()), "{told}");
     assert_eq!(read_key(&instance.1).unwrap(), pinned);
     assert_eq!(fs::metadata(&instance.1.signing_key).unwrap().permissions().mode() & 0o777, 0o600);
@@ -126,7 +129,7 @@ fn a_key_made_by_older_tools_is_listed_published_and_rotated() {
     write_private(&instance.1.signing_key, &pem, "").unwrap();
     let id = PublicKey::new(private.to_public_key()).unwrap().key_id().to_owned();
     assert!(list(false, &instance.1).unwrap().contains(&id));
-    assert!(publish(&instance.1).unwrap().contains(&id));
+    assert!(publish(&instance.1).unwrap().text().contains(&id));
     assert!(instance.generate(true, None).unwrap().contains(&id));
 }
 
@@ -137,7 +140,7 @@ fn publishing_again_removes_nothing() {
     let old = instance.1.public.join("keys/of-another-time.pem");
     fs::write(&old, "kept").unwrap();
     let written = publish(&instance.1).unwrap();
-    assert_eq!(written.lines().count(), 2);
+    assert_eq!(written.text().lines().count(), 2);
     assert_eq!(fs::read(&old).unwrap(), b"kept");
 }
 
@@ -222,12 +225,15 @@ fn retired_private_keys_are_removed_by_name_or_when_their_time_is_over_and_never
     }
     let day = std::time::Duration::from_secs(24 * 60 * 60);
     let now = SystemTime::now() + std::time::Duration::from_secs(60);
-    assert_eq!(remove(&Which::Overdue { days: 90 }, paths, now + 90 * day).unwrap(), "No private key is overdue.\n");
+    assert_eq!(
+        remove(&Which::Overdue { days: 90 }, paths, now + 90 * day).unwrap().text(),
+        "No private key is overdue.\n"
+    );
     assert_eq!((all(paths).unwrap().len(), overdue(paths, 90, now + 91 * day).unwrap().len()), (2, 2));
-    let told = remove(&Which::Named(&ids[..1]), paths, now).unwrap();
+    let told = remove(&Which::Named(&ids[..1]), paths, now).unwrap().text();
     assert!(told.contains(&ids[0]) && !told.contains(&ids[1]), "{told}");
     assert_eq!(remove(&Which::Named(&ids[..1]), paths, now).unwrap_err().exit, Exit::Input);
-    assert!(remove(&Which::Overdue { days: 90 }, paths, now + 91 * day).unwrap().contains(&ids[1]));
+    assert!(remove(&Which::Overdue { days: 90 }, paths, now + 91 * day).unwrap().text().contains(&ids[1]));
     assert_eq!(all(paths).unwrap(), []);
     for id in &ids {
         assert!(paths.retired_keys.join(format!("{id}.pem")).exists(), "public halves stay");

@@ -1,0 +1,49 @@
+//! What `init` writes, and what goes wrong with it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::commands::Failure;
+use crate::commands::init::demo_repository;
+use crate::durable_file::{self, Access};
+
+/// Why there is no new instance.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum InitError {
+    #[error("{}: already there: {}", folder.display(), names.join(", "))]
+    AlreadyThere { folder: PathBuf, names: Vec<&'static str> },
+    #[error("{}: cannot be written", path.display())]
+    Write { path: PathBuf, source: io::Error },
+    #[error("{}: the plugin's repository cannot be written", path.display())]
+    Repository { path: PathBuf, source: demo_repository::Error },
+    #[error("the operating system gives no random numbers")]
+    Random(#[source] io::Error),
+}
+
+impl From<InitError> for Failure {
+    fn from(error: InitError) -> Self {
+        match error {
+            InitError::AlreadyThere { .. } => Self::input(error).hint("name a new folder: countersign init DIR"),
+            _ => Self::environment(error),
+        }
+    }
+}
+
+/// Creates a file, and the folders above it; fails where there is one.
+pub(super) fn create(path: &Path, text: &str) -> Result<(), InitError> {
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let created = durable_file::create_folders(folder, Access::LikeFolder)
+        .and_then(|()| durable_file::create_new(path, text.as_bytes(), Access::LikeFolder));
+    created.map_err(|source| InitError::Write { path: path.to_owned(), source })
+}
+
+/// A path as a shell reads it.
+pub(super) fn shell_quoted(path: &Path) -> String {
+    let text = path.to_string_lossy();
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '_' | '-');
+    if !text.is_empty() && text.chars().all(plain) {
+        text.into_owned()
+    } else {
+        format!("'{}'", text.replace('\'', r"'\''"))
+    }
+}

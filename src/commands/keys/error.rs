@@ -1,0 +1,65 @@
+//! What goes wrong with keys, and the exit code of each.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::commands::Failure;
+use crate::model::public_key::PublicKeyError;
+
+/// Why a key cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum KeyError {
+    /// A file or folder cannot be read or written.
+    #[error("{}: cannot be read or written", path.display())]
+    Io {
+        /// The file or folder.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A key is never overwritten.
+    #[error("{}: is already there", .0.display())]
+    Exists(PathBuf),
+    /// The key to rotate to is the signing key.
+    #[error("{}: is the signing key already", .0.display())]
+    Current(PathBuf),
+    /// A public key is not one, or of a size that is not used.
+    #[error("{}: cannot be used", path.display())]
+    Public {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: PublicKeyError,
+    },
+    /// There was a signing key before, and a new one would not be believed.
+    #[error("this instance had a signing key: there is {}", trace.display())]
+    HadOne {
+        /// What shows it.
+        trace: PathBuf,
+    },
+    /// Another command is changing the signing key.
+    #[error("{}: another command is changing the keys", .0.display())]
+    Busy(PathBuf),
+    /// No private key was kept.
+    #[error("{}: no retired private key is kept here", .0.display())]
+    NothingToGoBackTo(PathBuf),
+    /// A retired private key is asked for that is not there.
+    #[error("{}: there is no such retired private key", .0.display())]
+    NotRetired(PathBuf),
+    /// No key could be made.
+    #[error("no key could be made")]
+    Generate(#[source] Box<dyn std::error::Error + Send + Sync>),
+}
+
+pub(super) fn io_error(path: &Path, source: io::Error) -> KeyError {
+    KeyError::Io { path: path.to_owned(), source }
+}
+
+impl From<KeyError> for Failure {
+    fn from(error: KeyError) -> Self {
+        match error {
+            KeyError::Io { .. } | KeyError::Generate(_) | KeyError::Busy(_) => Self::environment(error),
+            _ => Self::input(error),
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! The files of keys: private ones are readable by their owner alone from the first moment, and none is overwritten.
+
+use std::io;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use zeroize::Zeroizing;
+
+use crate::commands::Failure;
+use crate::commands::keys::error::{KeyError, io_error};
+use crate::commands::keys::lost;
+use crate::config::Paths;
+use crate::durable_file::{self, Access};
+use crate::keys::signing_key::SigningKey;
+use crate::model::public_key::PublicKey;
+
+/// More than a key of 4096 bits in PEM, in bytes.
+pub(super) const MAX_PEM: u64 = 16 * 1024;
+
+/// A private key, as text and as what checks its signatures.
+pub(super) struct Private {
+    pub pem: Zeroizing<String>,
+    pub public: PublicKey,
+}
+
+/// The public half of the signing key.
+pub(super) fn read_key(paths: &Paths) -> Result<PublicKey, Failure> {
+    SigningKey::load(&paths.signing_key).map(|key| key.public().clone()).map_err(|error| {
+        let hint = lost::hint(&error, paths);
+        Failure::input(error).hint(hint)
+    })
+}
+
+/// The public half of a private key that the command `generate` makes.
+pub(super) fn read_key_made_by(generate: &str, file: &Path) -> Result<PublicKey, Failure> {
+    SigningKey::load(file).map(|key| key.public().clone()).map_err(|error| {
+        let hint = error.hint_for(generate);
+        Failure::of_key(error).hint(hint)
+    })
+}
+
+/// The folder that a file is in.
+pub(super) fn folder_of(file: &Path) -> &Path {
+    file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+pub(super) fn create_folder(file: &Path, access: Access) -> Result<(), KeyError> {
+    let folder = folder_of(file);
+    durable_file::create_folders(folder, access).map_err(|source| io_error(folder, source))
+}
+
+/// Creates the file of a key; where there is one already, the hint is what to do `otherwise`.
+pub(super) fn write_private(path: &Path, pem: &str, otherwise: &str) -> Result<(), Failure> {
+    create_folder(path, Access::Owner)?;
+    // SECURITY: 0600 from the first moment; and a key that is overwritten cannot be had again.
+    durable_file::create_new(path, pem.as_bytes(), Access::Owner).map_err(|source| match source.kind() {
+        io::ErrorKind::AlreadyExists => Failure::from(KeyError::Exists(path.to_owned())).hint(otherwise),
+        _ => io_error(path, source).into(),
+    })
+}
+
+/// Writes a private key where there may be one already; readable by its owner alone in either case.
+pub(super) fn put_private(path: &Path, pem: &str) -> Result<(), KeyError> {
+    let created = durable_file::create_new(path, pem.as_bytes(), Access::Owner);
+    let put = created.or_else(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => {
+            // SECURITY: a file that is replaced keeps its permissions.
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
+            durable_file::replace(path, pem.as_bytes())
+        }
+        _ => Err(error),
+    });
+    put.map_err(|source| io_error(path, source))
+}

@@ -1,0 +1,69 @@
+//! What the verbs of `keys` tell, as text and as JSON (docs/cli-json.md).
+
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use crate::model::public_key::PublicKey;
+
+/// A private key that was made or put in force.
+#[derive(Debug, Serialize)]
+pub(super) struct KeyInForce {
+    pub key_id: String,
+    pub bits: usize,
+    /// The file of the private key.
+    pub file: PathBuf,
+    /// Where the private key before it is kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retired: Option<PathBuf>,
+    /// The public half in PEM, for a key that is not published yet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub public_key: Option<String>,
+}
+
+impl KeyInForce {
+    /// A key in this file, with nothing before it.
+    pub fn new(file: &Path, key: &PublicKey) -> Self {
+        let key_id = key.key_id().to_owned();
+        Self { key_id, bits: key.bits(), file: file.to_owned(), retired: None, public_key: None }
+    }
+
+    /// For people.
+    pub fn text(&self) -> String {
+        let Self { key_id, bits, file, retired, public_key } = self;
+        let mut text = format!("{}: {bits} bits, key {key_id}\n", file.display());
+        if let Some(retired) = retired {
+            text += &format!("{}: the key before it; `keys rotate --back` lets it sign again\n", retired.display());
+        }
+        text + public_key.as_deref().unwrap_or_default()
+    }
+}
+
+/// Files of public halves that were written.
+#[derive(Debug, Serialize)]
+pub(super) struct Published {
+    pub written: Vec<PathBuf>,
+}
+
+impl Published {
+    /// For people: a file a line.
+    pub fn text(&self) -> String {
+        self.written.iter().map(|file| format!("{}\n", file.display())).collect()
+    }
+}
+
+/// Retired private keys that are gone.
+#[derive(Debug, Serialize)]
+pub(super) struct Removed {
+    pub removed: Vec<PathBuf>,
+}
+
+impl Removed {
+    /// For people.
+    pub fn text(&self) -> String {
+        if self.removed.is_empty() {
+            return "No private key is overdue.\n".to_owned();
+        }
+        self.removed.iter().map(|file| format!("{}: removed\n", file.display())).collect()
+    }
+}

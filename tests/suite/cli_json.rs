@@ -1,0 +1,241 @@
+//! What the commands print with `--json`, against the schemas of docs/cli-json.md.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+use std::process::Output;
+
+use boon::{Compiler, Draft, Schemas};
+use clap::CommandFactory as _;
+use countersign::cli::Cli;
+use serde_json::{Value, json};
+
+use crate::support::server::{countersign, countersign_in};
+use crate::support::{Instance, License, Server};
+
+const PAGE: &str = include_str!("../../docs/cli-json.md");
+
+/// Verbs that print no JSON document, and why.
+const WITHOUT: [(&str, &str); 4] = [
+    ("serve", "it prints nothing to stdout"),
+    ("completions", "it prints a script for a shell"),
+    ("manual", "it prints a page for people"),
+    ("bindings export", "it prints JSON without being asked"),
+];
+
+/// The schemas of the page by name.
+struct Page(BTreeMap<&'static str, Value>);
+
+impl Page {
+    fn read() -> Self {
+        let blocks = PAGE.split("\n```json schema=").skip(1).map(|block| {
+            let (name, rest) = block.split_once('\n').unwrap();
+            let (text, _) = rest.split_once("\n```").unwrap();
+            (name, serde_json::from_str(text).unwrap_or_else(|error| panic!("{name}: {error}")))
+        });
+        Self(blocks.collect())
+    }
+
+    /// Why `document` does not conform to a schema, if it does not.
+    fn fault(&self, name: &str, document: &Value) -> Option<String> {
+        let at = |name: &str| format!("http://localhost/{name}");
+        let mut compiler = Compiler::new();
+        compiler.set_default_draft(Draft::V2020_12);
+        compiler.enable_format_assertions();
+        for (name, schema) in &self.0 {
+            compiler.add_resource(&at(name), schema.clone()).unwrap();
+        }
+        let mut schemas = Schemas::new();
+        let schema = compiler.compile(&at(name), &mut schemas).unwrap_or_else(|error| panic!("{name}: {error:#}"));
+        schemas.validate(document, schema).err().map(|error| format!("{error:#}"))
+    }
+
+    #[track_caller]
+    fn check(&self, name: &str, document: &Value) {
+        if let Some(fault) = self.fault(name, document) {
+            panic!("{name}: {fault}\n{document:#}");
+        }
+    }
+}
+
+/// Runs commands of one instance and checks what each prints; remembers which verbs were run.
+struct Checker<'a> {
+    instance: &'a Path,
+    page: Page,
+    verbs: BTreeSet<String>,
+}
+
+impl Checker<'_> {
+    fn run(&mut self, arguments: &[&str]) -> Output {
+        let is_group = matches!(arguments[0], "license" | "bindings" | "keys");
+        self.verbs.insert(arguments[..if is_group { 2 } else { 1 }].join(" "));
+        countersign_in(self.instance).args(arguments).arg("--json").output().unwrap()
+    }
+
+    /// Runs a command that succeeds.
+    #[track_caller]
+    fn done(&mut self, schema: &str, arguments: &[&str]) -> Value {
+        let output = self.run(arguments);
+        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        self.checked(schema, &output)
+    }
+
+    #[track_caller]
+    fn checked(&self, schema: &str, output: &Output) -> Value {
+        let document = serde_json::from_slice(&output.stdout)
+            .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
+        self.page.check(schema, &document);
+        document
+    }
+
+    /// Runs a command that fails with `exit`.
+    #[track_caller]
+    fn fails(&mut self, exit: i32, arguments: &[&str]) -> Output {
+        let output = self.run(arguments);
+        assert_eq!(output.status.code(), Some(exit), "{arguments:?}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        let error: Value = serde_json::from_str(stderr.lines().last().unwrap()).unwrap();
+        self.page.check("error", &error);
+        assert_eq!(error["exit_code"], exit);
+        output
+    }
+}
+
+/// Every verb of the command line, as `license issue`.
+fn verbs() -> BTreeSet<String> {
+    let mut verbs = BTreeSet::new();
+    for command in Cli::command().get_subcommands() {
+        let own = command.get_name().to_owned();
+        let below: Vec<_> = command.get_subcommands().map(|verb| format!("{own} {}", verb.get_name())).collect();
+        verbs.extend(if below.is_empty() { vec![own] } else { below });
+    }
+    verbs
+}
+
+#[test]
+fn every_command_prints_what_the_page_of_json_says() {
+    let folder = tempfile::tempdir().unwrap();
+    let instance = folder.path().join("demo");
+    let mut checker = Checker { instance: folder.path(), page: Page::read(), verbs: BTreeSet::new() };
+    let made = checker.done("init", &["init", "--demo", instance.to_str().unwrap()]);
+    checker.instance = &instance;
+    checker.fails(3, &["init", instance.to_str().unwrap()]);
+
+    checker.done("build", &["build"]);
+    fs::remove_file(instance.join("releases/acme-forms/1.0.0.json")).unwrap();
+    checker.done("build", &["build", "--all"]);
+    checker.done("preview", &["preview", "--print"]);
+
+    checker.done("license-list", &["license", "list"]);
+    let issued = checker.done("license-issue", &["license", "issue", "--module", "acme-forms", "--expires", "+1y"]);
+    let id = issued["id"].as_str().unwrap();
+    for change in [
+        &["renew", id, "--expires", "2099-01-01"][..],
+        &["suspend", id],
+        &["resume", id],
+        &["sites", id, "unlimited"],
+        &["move", id, "--from", "a.example.com", "--to", "b.example.com"],
+        &["release", id, "--all"],
+    ] {
+        checker.done("license-changed", &[&["license"], change].concat());
+    }
+    checker.done("license-show", &["license", "show", id]);
+    let rekeyed = checker.done("license-rekey", &["license", "rekey", id]);
+    checker.done("license-show", &["license", "show", id]);
+    checker.done("license-changed", &["license", "revoke", rekeyed["id"].as_str().unwrap()]);
+    checker.fails(3, &["license", "resume", id]);
+    checker.done("license-list", &["license", "list"]);
+
+    checker.done(
+        "keys-generate",
+        &["keys", "generate", "--out", instance.join("next.pem").to_str().unwrap(), "--bits", "2048"],
+    );
+    checker.done("keys-generate", &["keys", "rotate", instance.join("next.pem").to_str().unwrap()]);
+    checker.done("keys-list", &["keys", "list"]);
+    checker.done("keys-publish", &["keys", "publish"]);
+    checker.done("keys-remove", &["keys", "remove", made["key_id"].as_str().unwrap()]);
+    checker.done("doctor", &["doctor"]);
+    checker.fails(3, &["bindings", "verify"]);
+    checker.fails(2, &["license", "renew", id, "--expires", "tomorrow"]);
+
+    let (of_bindings, of_statements) = (bindings(), statements());
+    let run: BTreeSet<String> = checker
+        .verbs
+        .into_iter()
+        .chain(of_bindings)
+        .chain(of_statements)
+        .chain(WITHOUT.map(|(verb, _)| verb.to_owned()))
+        .collect();
+    assert_eq!(run, verbs(), "each verb is run with --json, or stands in WITHOUT");
+}
+
+/// The verbs that need a store.
+fn bindings() -> BTreeSet<String> {
+    let license = License::new();
+    let instance = Instance::with_licenses(&[license.toml("sites = 3")]);
+    let server = Server::start(&instance);
+    assert_eq!(server.validate(&license, "a.com").code(), "ok");
+    assert_eq!(server.validate(&license, "b.com").code(), "ok");
+    let mut checker = Checker { instance: instance.path(), page: Page::read(), verbs: BTreeSet::new() };
+    let admin = server.admin.to_string();
+    let waited = ["license", "release", &license.id, "--host", "b.com", "--wait", "--admin-listen", &admin];
+    assert_eq!(checker.done("license-changed", &waited)["in_force"], true);
+    server.stop();
+
+    let shown = checker.done("license-show", &["license", "show", &license.id]);
+    assert_eq!(shown["bindings"].as_array().map(Vec::len), Some(2));
+    checker.done("bindings-verify", &["bindings", "verify"]);
+
+    // A ledger that lacks what the index knows.
+    let ledger = instance.file("store/ledger.jsonl");
+    let text = fs::read_to_string(&ledger).unwrap();
+    let kept = text.trim_end().rsplit_once('\n').unwrap().0;
+    fs::write(&ledger, format!("{kept}\n")).unwrap();
+    let refused = checker.fails(3, &["bindings", "rebuild"]);
+    let lacking = checker.checked("bindings-rebuild", &refused);
+    assert_eq!(lacking["lacking"].as_array().map(Vec::len), Some(1));
+    fs::write(&ledger, text).unwrap();
+
+    checker.done("bindings-rebuild", &["bindings", "rebuild"]);
+    checker.done("bindings-compact", &["bindings", "compact"]);
+    let exported = countersign(&instance).args(["bindings", "export"]).output().unwrap();
+    let lines: Vec<Value> =
+        String::from_utf8(exported.stdout).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    lines.iter().for_each(|line| checker.page.check("bindings-export", line));
+    let released = |host: &str| lines.iter().find(|line| line["host"] == host).unwrap()["released"].clone();
+    assert_eq!((released("a.com"), released("b.com")), (json!(false), json!(true)));
+    checker.verbs
+}
+
+/// The verb that needs a statement.
+fn statements() -> BTreeSet<String> {
+    let license = License::new();
+    let instance = Instance::with_licenses(&[license.toml("")]);
+    let server = Server::start(&instance);
+    let statement = server.validate(&license, "a.com");
+    fs::write(instance.file("answer.json"), &statement.body).unwrap();
+    let mut checker = Checker { instance: instance.path(), page: Page::read(), verbs: BTreeSet::new() };
+    checker.done("keys-publish", &["keys", "publish"]);
+    let key = instance.file(&format!("public/keys/{}.pem", statement.json()["key_id"].as_str().unwrap()));
+    let answer = instance.file("answer.json");
+    let verify = ["verify", answer.to_str().unwrap(), "--key", key.to_str().unwrap()];
+    assert_eq!(checker.done("verify", &verify)["grants"], true);
+    let late = checker.done("verify", &[&verify[..], &["--at", "2100-01-01T00:00:00Z"]].concat());
+    assert!(late["objection"].is_string());
+    checker.verbs
+}
+
+#[test]
+fn a_schema_of_the_page_refuses_a_member_that_it_does_not_list() {
+    let page = Page::read();
+    let error = json!({ "error": "e", "caused_by": [], "hint": null, "exit_code": 3 });
+    page.check("error", &error);
+    for name in page.0.keys().filter(|name| !matches!(**name, "license_key" | "license_id" | "license")) {
+        let one = |document: &Value| if page.0[name]["type"] == "array" { json!([document]) } else { document.clone() };
+        let fault = page.fault(name, &one(&json!({ "unheard_of": 1 }))).unwrap_or_default();
+        assert!(!fault.is_empty(), "{name} takes a member that nobody listed");
+    }
+    let mut more = error;
+    more["unheard_of"] = json!(1);
+    assert!(page.fault("error", &more).unwrap().contains("unheard_of"));
+}
