@@ -14,6 +14,9 @@ use countersign::text::printable::Printable;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    if let Some(exit) = commands::completions::answer_shell(Cli::command) {
+        return exit;
+    }
     let cli = Cli::parse_or_exit();
     warn_of_unknown_variables();
     let exit = run(&cli).unwrap_or_else(|failure| {
@@ -38,7 +41,7 @@ fn run(cli: &Cli) -> Result<Exit, Failure> {
         Command::Keys(args) => commands::keys::run(args, &instance(&no_settings)?),
         Command::Verify(args) => commands::verify::run(args, &anywhere()?),
         Command::Doctor(args) => commands::doctor::run(args, &instance(&no_settings)?),
-        Command::Completions(args) => commands::completions::run(args, Cli::command()),
+        Command::Completions(args) => commands::completions::run(args, &Cli::command()),
         Command::Manual(args) => commands::manual::run(args, Cli::command()),
     }
 }

@@ -5,10 +5,11 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
+use clap_complete::engine::ArgValueCompleter;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::build::{self, BuildError, Credentials, Mirrors, Options, PluginReport, Progress, Report, State, counted};
-use crate::commands::{Exit, Failure, output};
+use crate::commands::{Exit, Failure, candidates, output};
 use crate::config::{self, BuildSettings, Config};
 use crate::model::slug::Slug;
 use crate::registry::{self, RegistryError, RegistryFiles, RevisionError, plugins};
@@ -35,7 +36,7 @@ What is wrong stops nothing else: everything that can be built is, and what was 
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     /// Build this plugin only; may be given more than once
-    #[arg(long = "plugin", value_name = "SLUG")]
+    #[arg(long = "plugin", value_name = "SLUG", add = ArgValueCompleter::new(candidates::slugs))]
     pub plugins: Vec<Slug>,
     /// Publish nothing; exit 1 and say what would change. Looks at the licenses, too: a server starts with none that is wrong
     #[arg(long)]

@@ -1,16 +1,29 @@
-//! `countersign completions`: what a shell needs to complete our command line, from clap's own description of it.
+//! `countersign completions`: lets a shell complete our command line, with the plugins and licenses of the instance.
+//!
+//! The script asks the program itself, through [`answer_shell`]. What it offers comes from
+//! [`candidates`](crate::commands::candidates).
+
+use std::ffi::OsString;
+use std::process::ExitCode;
 
 use clap_complete::Shell;
+use clap_complete::env::{CompleteEnv, Shells};
 
 use crate::commands::{Exit, Failure, output};
+
+/// How the script tells the program that a shell asks.
+const VARIABLE: &str = "_COUNTERSIGN_COMPLETE";
 
 /// Print a completion script for a shell
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
-  countersign completions bash > /etc/bash_completion.d/countersign
+  echo 'source <(countersign completions bash)' >> ~/.bashrc
   countersign completions zsh > ~/.zfunc/_countersign
-  countersign completions fish > ~/.config/fish/completions/countersign.fish")]
+  countersign completions fish > ~/.config/fish/completions/countersign.fish
+
+The script asks countersign itself. So it also completes plugins, modules and licenses of the instance in the current
+folder, or of the one that -C names.")]
 pub struct Args {
     /// The shell
     #[arg(value_name = "SHELL")]
@@ -18,9 +31,25 @@ pub struct Args {
 }
 
 /// Prints the script for the program that `command` describes.
-pub fn run(args: &Args, mut command: clap::Command) -> Result<Exit, Failure> {
-    let name = command.get_name().to_owned();
+pub fn run(args: &Args, command: &clap::Command) -> Result<Exit, Failure> {
+    let name = command.get_name();
+    let shells = Shells::builtins();
+    let shell = args.shell.to_string();
+    let shell = shells.completer(&shell).ok_or_else(|| Failure::usage(format!("no completions for {shell}")))?;
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut command, name, &mut script);
+    shell.write_registration(VARIABLE, name, name, name, &mut script).map_err(Failure::environment)?;
     output::print(&String::from_utf8_lossy(&script))
+}
+
+/// Answers a shell that asks how a command line goes on; `None` where none asks.
+///
+/// An error is told by the exit code alone: a person who types sees no text of it.
+pub fn answer_shell(factory: fn() -> clap::Command) -> Option<ExitCode> {
+    let folder = std::env::current_dir().ok();
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    match CompleteEnv::with_factory(factory).var(VARIABLE).try_complete(arguments, folder.as_deref()) {
+        Ok(true) => Some(ExitCode::SUCCESS),
+        Ok(false) => None,
+        Err(_) => Some(ExitCode::FAILURE),
+    }
 }

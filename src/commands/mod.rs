@@ -3,6 +3,7 @@
 
 pub mod bindings;
 pub mod build;
+pub mod candidates;
 pub mod completions;
 pub mod doctor;
 pub mod init;

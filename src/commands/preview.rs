@@ -6,10 +6,11 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
+use clap_complete::engine::ArgValueCompleter;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::commands::{Exit, Failure, output};
+use crate::commands::{Exit, Failure, candidates, output};
 use crate::config::{self, Config};
 use crate::model::slug::Slug;
 use crate::preview;
@@ -37,7 +38,7 @@ pub struct Args {
     #[arg(value_name = "PATH")]
     pub repository: Option<PathBuf>,
     /// Preview this plugin of the instance only
-    #[arg(long, value_name = "SLUG", conflicts_with = "repository")]
+    #[arg(long, value_name = "SLUG", conflicts_with = "repository", add = ArgValueCompleter::new(candidates::slugs))]
     pub plugin: Option<Slug>,
     /// The port on 127.0.0.1; 0 for any that is free
     #[arg(long, value_name = "N", default_value = "4180", value_parser = config::parse::<u16>)]

@@ -574,8 +574,79 @@ fn every_verb_has_help_with_examples_and_wrong_usage_exits_2() {
     }
     for shell in ["bash", "zsh", "fish"] {
         let script = program().args(["completions", shell]).output().unwrap().stdout;
-        assert!(String::from_utf8(script).unwrap().contains("license"), "{shell}");
+        assert!(String::from_utf8(script).unwrap().contains("_COUNTERSIGN_COMPLETE"), "{shell}");
     }
     let page = String::from_utf8(program().arg("manual").output().unwrap().stdout).unwrap();
     assert!(page.contains(".SH NAME") && page.contains("countersign"));
+}
+
+/// What bash offers for the last of `words`, with the script that `completions bash` prints.
+fn bash_offers(folder: &Path, words: &[&str]) -> Vec<String> {
+    let program = Path::new(env!("CARGO_BIN_EXE_countersign"));
+    let script = "source <(countersign completions bash); COMP_WORDS=(countersign \"$@\"); COMP_CWORD=$#
+        _clap_complete_countersign countersign \"${@: -1}\" x; printf '%s\\n' \"${COMPREPLY[@]}\"";
+    let path = format!("{}:{}", program.parent().unwrap().display(), std::env::var("PATH").unwrap());
+    let mut command = Command::new("bash");
+    command.args(["--norc", "-c", script, "bash"]).args(words).current_dir(folder).env("PATH", path);
+    let output = command.env_remove("COUNTERSIGN_INSTANCE").output().unwrap();
+    assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+    let offered = String::from_utf8(output.stdout).unwrap();
+    offered.lines().filter(|line| !line.is_empty()).map(|line| line.trim().to_owned()).collect()
+}
+
+#[test]
+fn bash_completes_verbs_plugins_modules_and_licenses() {
+    let license = License::new();
+    let instance = Instance::with_licenses(&[license.toml("")]);
+    let folder = instance.path();
+    assert_eq!(bash_offers(folder, &["lic"]), ["license"]);
+    assert_eq!(bash_offers(folder, &["license", "susp"]), ["suspend"]);
+    let slugs = bash_offers(folder, &["build", "--plugin", ""]);
+    assert!(slugs.contains(&"acme-forms".to_owned()), "{slugs:?}");
+    assert_eq!(bash_offers(folder, &["license", "issue", "--module", "for"]), ["forms"]);
+    assert_eq!(bash_offers(folder, &["license", "show", &license.id[..4]]), [&license.id[..12]]);
+    assert_eq!(bash_offers(folder, &["license", "show", &license.id[..14]]), [&license.id[..]]);
+
+    let elsewhere = tempfile::tempdir().unwrap();
+    let there = folder.to_str().unwrap();
+    assert_eq!(bash_offers(elsewhere.path(), &["-C", there, "license", "show", &license.id[..4]]), [&license.id[..12]]);
+    let offered = bash_offers(elsewhere.path(), &["license", "show", &license.id[..4]]);
+    assert!(offered.is_empty(), "no instance, no candidates and no error: {offered:?}");
+    instance.write("registry/licenses/broken.toml", "[[license");
+    assert!(bash_offers(folder, &["license", "show", &license.id[..4]]).is_empty(), "no error either");
+}
+
+#[test]
+fn licenses_are_listed_by_the_host_they_are_bound_to_and_times_in_the_future_are_shown() {
+    let bound = License::new();
+    let named = License::new();
+    let ahead = License::new();
+    let instance = Instance::with_licenses(&[
+        bound.toml("sites = 2"),
+        named.toml("hosts = [\"a.com\"]"),
+        ahead.toml("released = { \"c.com\" = 2999-01-01T00:00:00Z }"),
+    ]);
+    let server = Server::start(&instance);
+    assert_eq!(server.validate(&bound, "a.com").code(), "ok");
+    assert_eq!(server.validate(&bound, "b.com").code(), "ok");
+    server.stop();
+    let listed = |host: &str| {
+        let text = succeeds(&instance, &["license", "list", "--host", host, "--json"]);
+        let found: Value = serde_json::from_str(&text).unwrap();
+        let mut ids: Vec<String> =
+            found.as_array().unwrap().iter().map(|license| license["id"].as_str().unwrap().to_owned()).collect();
+        ids.sort();
+        ids
+    };
+    let mut both = [bound.id.clone(), named.id.clone()];
+    both.sort();
+    assert_eq!(listed("a.com"), both);
+    assert_eq!(listed("b.com"), [&*bound.id]);
+    assert!(listed("c.com").is_empty());
+    succeeds(&instance, &["license", "release", &bound.id, "--host", "b.com"]);
+    assert!(listed("b.com").is_empty(), "a released site is not bound");
+
+    let shown: Value = serde_json::from_str(&succeeds(&instance, &["license", "show", &ahead.id, "--json"])).unwrap();
+    let future = shown["future"].as_array().unwrap();
+    assert!(future.len() == 1 && future[0].as_str().unwrap().contains("2999-01-01"), "{future:?}");
 }

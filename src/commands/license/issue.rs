@@ -7,10 +7,11 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use chrono::{DateTime, NaiveDate, Utc};
+use clap_complete::engine::ArgValueCompleter;
 use serde::Serialize;
 
 use crate::build::counted;
-use crate::commands::{Exit, Failure, output};
+use crate::commands::{Exit, Failure, candidates, output};
 use crate::config::Config;
 use crate::model::license::{License, Modules, ParticularsHeld, Sites, Status};
 use crate::model::license_key::LicenseKey;
@@ -29,7 +30,8 @@ use crate::commands::license::told::Told;
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// A module it covers, with its features; may be repeated
-    #[arg(long = "module", value_name = "MODULE[=FEATURE,...]", required = true)]
+    #[arg(long = "module", value_name = "MODULE[=FEATURE,...]", required = true,
+        add = ArgValueCompleter::new(candidates::modules))]
     modules: Vec<ModuleArg>,
     /// Take modules that no plugin of the registry has
     #[arg(long)]

@@ -5,7 +5,9 @@ use std::io::{self, BufWriter, Write};
 
 use chrono::NaiveDate;
 use clap::ValueEnum;
+use clap_complete::engine::ArgValueCompleter;
 
+use crate::commands::candidates;
 use crate::commands::output::{self, Table};
 use crate::commands::{Exit, Failure};
 use crate::config::Config;
@@ -31,10 +33,10 @@ pub struct Args {
     #[arg(long, value_name = "STATUS")]
     status: Option<StatusArg>,
     /// Only those that cover this module
-    #[arg(long, value_name = "MODULE")]
+    #[arg(long, value_name = "MODULE", add = ArgValueCompleter::new(candidates::modules))]
     module: Option<Name>,
     /// Only those that cover this plugin
-    #[arg(long, value_name = "SLUG")]
+    #[arg(long, value_name = "SLUG", add = ArgValueCompleter::new(candidates::slugs))]
     plugin: Option<Slug>,
     /// Only those that this site uses, or may use
     #[arg(long, value_name = "HOST", value_parser = parse_host)]

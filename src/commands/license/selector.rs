@@ -5,9 +5,10 @@ use std::fmt;
 use std::io::{self, Read};
 use std::str::FromStr;
 
+use clap_complete::engine::ArgValueCompleter;
 use zeroize::Zeroizing;
 
-use crate::commands::Failure;
+use crate::commands::{Failure, candidates};
 use crate::model::license::License;
 use crate::model::license_key::{LicenseId, LicenseKey, LicenseKeyError};
 use crate::registry::Registry;
@@ -22,7 +23,7 @@ const MAX_STDIN: u64 = 1_024;
 #[derive(clap::Args, Clone, Debug)]
 pub struct LicenseArg {
     /// The license: its key, its id, 8 or more digits of its id, or '-' to read one of them from stdin
-    #[arg(value_name = "KEY|ID|-")]
+    #[arg(value_name = "KEY|ID|-", add = ArgValueCompleter::new(candidates::licenses))]
     license: Selector,
 }
 

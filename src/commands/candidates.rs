@@ -1,0 +1,92 @@
+//! What a shell offers for an argument: plugins, modules and licenses of the instance that the command line names.
+//!
+//! Nothing here may hold up a person who types, or print anything: what cannot be read in time is not offered.
+
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap_complete::engine::CompletionCandidate;
+
+use crate::config::{Config, PathSettings, ServeSettings};
+use crate::registry::{Registry, RegistryFiles, plugins};
+use crate::time_limit;
+
+/// Longer than this nobody waits for a completion. A million licenses are loaded in 0.6 s.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// A shell shows no more of them.
+const MOST: usize = 100;
+
+/// Digits of a license's id that name it.
+const SHORT_ID: usize = 12;
+
+/// Slugs of plugins that begin with `typed`.
+pub fn slugs(typed: &OsStr) -> Vec<CompletionCandidate> {
+    offer(typed, |registry, typed| {
+        let entries = plugins::load(&RegistryFiles::folder(&registry)).unwrap_or_default();
+        let slugs = entries.into_iter().filter_map(|entry| Some(entry.slug?.to_string()));
+        slugs.filter(|slug| slug.starts_with(typed)).map(|slug| (slug, None)).collect()
+    })
+}
+
+/// Modules of plugins that begin with `typed`.
+pub fn modules(typed: &OsStr) -> Vec<CompletionCandidate> {
+    offer(typed, |registry, typed| {
+        let entries = plugins::load(&RegistryFiles::folder(&registry)).unwrap_or_default();
+        let mut modules: Vec<String> =
+            entries.into_iter().filter_map(|entry| Some(entry.plugin.ok()?.module.to_string())).collect();
+        modules.sort();
+        modules.dedup();
+        modules.into_iter().filter(|module| module.starts_with(typed)).map(|module| (module, None)).collect()
+    })
+}
+
+/// Ids of licenses that begin with `typed`, with their notes.
+// SECURITY: a key may be typed here; it is compared with ids only and goes nowhere.
+pub fn licenses(typed: &OsStr) -> Vec<CompletionCandidate> {
+    offer(typed, |registry, typed| {
+        let Ok(registry) = Registry::load_licenses(&registry) else { return Vec::new() };
+        let length = if typed.len() > SHORT_ID { usize::MAX } else { SHORT_ID };
+        let described = registry.licenses().map(|license| (license.id.to_string(), license));
+        let meant = described.filter(|(id, _)| id.starts_with(typed)).take(MOST);
+        meant
+            .map(|(mut id, license)| {
+                id.truncate(length);
+                (id, Some(license.particulars.note.to_string()))
+            })
+            .collect()
+    })
+}
+
+type Found = Vec<(String, Option<String>)>;
+
+/// What `find` finds in the registry for what was `typed`.
+fn offer(typed: &OsStr, find: fn(PathBuf, &str) -> Found) -> Vec<CompletionCandidate> {
+    let Some(typed) = typed.to_str().map(str::to_owned) else { return Vec::new() };
+    let found = time_limit::within(PATIENCE, move || registry().map_or(Vec::new(), |registry| find(registry, &typed)));
+    let candidate = |(value, help): (String, Option<String>)| {
+        CompletionCandidate::new(value).help(help.filter(|help| !help.is_empty()).map(Into::into))
+    };
+    found.unwrap_or_default().into_iter().take(MOST).map(candidate).collect()
+}
+
+/// The registry of the command line that is being typed: everything behind `--`.
+fn registry() -> Option<PathBuf> {
+    let words: Vec<OsString> = std::env::args_os().skip_while(|word| word != "--").skip(1).collect();
+    if let Some(registry) = value(&words, None, "--registry") {
+        return Some(registry);
+    }
+    let instance = value(&words, Some("-C"), "--instance");
+    let instance = instance.or_else(|| std::env::var_os("COUNTERSIGN_INSTANCE").map(PathBuf::from));
+    let instance = instance.unwrap_or_else(|| PathBuf::from("."));
+    let config = Config::load(&instance, &PathSettings::default(), &ServeSettings::default()).ok()?;
+    Some(config.paths.registry)
+}
+
+/// The value of an option among `words`: `-C DIR`, `--instance DIR` or `--instance=DIR`.
+fn value(words: &[OsString], short: Option<&str>, long: &str) -> Option<PathBuf> {
+    let joined = words.iter().find_map(|word| word.to_str()?.strip_prefix(long)?.strip_prefix('=').map(PathBuf::from));
+    let is_option = |word: &OsString| word == long || short.is_some_and(|short| word == short);
+    joined.or_else(|| words.iter().skip_while(|word| !is_option(word)).nth(1).map(PathBuf::from))
+}
