@@ -102,24 +102,29 @@ pub enum Origin {
 pub fn all<'a>(
     plugins: &[(Entry, Option<Releases>)],
     cache: &Path,
+    limit: Duration,
     before: impl Fn(&Entry) -> Option<&'a Draft> + Sync,
 ) -> Vec<Draft> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let work = |(entry, published): &(Entry, Option<Releases>)| {
-        Ok::<_, Infallible>(draft(entry, published.as_ref(), cache, before(entry)))
+        Ok::<_, Infallible>(draft(entry, published.as_ref(), cache, limit, before(entry)))
     };
     let Ok(drafts) = side_by_side(plugins, cores, work);
     drafts
 }
 
-/// How long one repository may take: somebody waits for the page.
-const READING: Duration = Duration::from_secs(60);
-
-/// Drafts one plugin, on a thread of its own: libgit2 opens what it finds, be it a pipe.
-pub fn draft(entry: &Entry, published: Option<&Releases>, cache: &Path, before: Option<&Draft>) -> Draft {
+/// Drafts one plugin, on a thread of its own: libgit2 opens what it finds, be it a pipe. A plugin that takes longer than `limit`
+/// is broken.
+pub fn draft(
+    entry: &Entry,
+    published: Option<&Releases>,
+    cache: &Path,
+    limit: Duration,
+    before: Option<&Draft>,
+) -> Draft {
     let own = (entry.clone(), published.cloned(), cache.to_owned(), before.cloned());
     let work = move || draft_now(&own.0, own.1.as_ref(), &own.2, own.3.as_ref());
-    time_limit::within(READING, work).unwrap_or_else(|error| {
+    time_limit::within(limit, work).unwrap_or_else(|error| {
         let problem = format!("{}: {error}", crate::build::repository_of(entry));
         let report = PluginReport { state: State::Broken(vec![problem]), ..PluginReport::new(entry) };
         let key = (entry.plugin.clone(), Vec::new(), published.cloned());
@@ -340,7 +345,7 @@ mod tests {
     use crate::build::fixture::{FILE, Fixture, LINK, entry, header};
 
     fn drafted(made: &Fixture, before: Option<&Draft>) -> Draft {
-        draft(&entry(made.plugin()), None, Path::new("cache"), before)
+        draft(&entry(made.plugin()), None, Path::new("cache"), LIMIT, before)
     }
 
     /// `WorkingTree 1.3`, `Head 1.2 released`, …
@@ -358,6 +363,8 @@ mod tests {
     fn write(made: &Fixture, version: &str) {
         fs::write(made.repository().join("acme.php"), header(version)).unwrap();
     }
+
+    const LIMIT: Duration = Duration::from_secs(300);
 
     #[test]
     fn the_working_tree_and_head_are_the_next_release_unless_a_tag_shows_the_same() {
@@ -385,7 +392,7 @@ mod tests {
         write(&made, "3.0");
         let mut plugin = made.plugin();
         plugin.withhold = vec!["3.0".parse().unwrap()];
-        let draft = draft(&entry(plugin), None, Path::new("cache"), None);
+        let draft = draft(&entry(plugin), None, Path::new("cache"), LIMIT, None);
         let remarks: Vec<_> =
             draft.next.iter().map(|next| next.release.as_ref().unwrap().remarks[0].to_string()).collect();
         assert_eq!(

@@ -2,9 +2,11 @@
 
 use std::io::Write as _;
 use std::net::Ipv4Addr;
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap_complete::engine::ArgValueCompleter;
 use tokio::net::TcpListener;
@@ -64,6 +66,10 @@ pub struct Args {
     /// The plugin's version on the site that looks [default: the release before]
     #[arg(long, value_name = "V", requires = "print")]
     pub current: Option<String>,
+    /// Seconds that the reading of one plugin's repository may take
+    #[arg(long, env = "COUNTERSIGN_READ_TIMEOUT", value_name = "SECONDS", default_value = "60",
+        value_parser = config::parse::<NonZeroU32>)]
+    pub read_timeout: NonZeroU32,
 }
 
 /// Reads a version of the CMS or of PHP, which begin with a number, whatever follows: `6.9-alpha-60093`, `8.2.7-1ubuntu3`.
@@ -92,14 +98,16 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
 }
 
 fn subject(args: &Args, config: &Config) -> Result<Subject, Failure> {
+    let read_timeout = Duration::from_secs(args.read_timeout.get().into());
     let subject = match &args.repository {
-        Some(path) => Subject::repository(path).map_err(|error| {
+        Some(path) => Subject::repository(path, read_timeout).map_err(|error| {
             Failure::input(error).hint("name the folder of a plugin's git repository, or a folder in it")
         })?,
         None => Subject {
             plugins: Plugins::Registry(config.paths.registry.clone(), args.plugin.clone()),
             releases: Some(config.paths.releases.clone()),
             cache: config.paths.cache.clone(),
+            read_timeout,
         },
     };
     match subject.entries() {

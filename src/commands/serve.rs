@@ -2,15 +2,18 @@
 
 use std::fmt::Display;
 use std::io::{IsTerminal, Write};
+use std::pin::pin;
 use std::sync::Arc;
 
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::task::spawn_blocking;
 
 use crate::commands::keys::lost;
 use crate::commands::{Exit, Failure};
 use crate::config::{AdminListen, Config, Listen, LogFormat, Paths, ServeSettings};
 use crate::serve::public_files::folder::{self, Searched};
+use crate::serve::reload::startup::Loaded;
 use crate::serve::{self, LoadError, Server};
 use crate::store::{self, Bindings, StoreError};
 
@@ -36,35 +39,38 @@ pub struct Args {
 pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     start_log(config.serve.log_format);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Failure::environment)?;
-    let bindings = runtime.block_on(serve(args, config))?;
-    bindings.close().map_err(store_failure)?;
+    let served = runtime.block_on(serve(args, config));
+    if let Ok(Some(bindings)) = &served {
+        bindings.close().map_err(store_failure)?;
+    }
     // A file that does not let itself be read must not hold the end.
     runtime.shutdown_background();
+    served?;
     tracing::info!("stopped");
     Ok(Exit::Done)
 }
 
-/// Loads, listens, opens the store and serves; returns the store, which is still open.
-async fn serve(args: &Args, config: &Config) -> Result<Arc<dyn Bindings>, Failure> {
+/// Loads, listens, opens the store and serves; returns the store, which is still open. `None` where the server was told to stop
+/// before it listened.
+async fn serve(args: &Args, config: &Config) -> Result<Option<Arc<dyn Bindings>>, Failure> {
     // First, so that no signal meets a program that does not know it.
     let mut terminate = on(SignalKind::terminate())?;
     let mut interrupt = on(SignalKind::interrupt())?;
     let mut hang_up = on(SignalKind::hangup())?;
 
-    let tls = config.serve.tls()?;
-    let searched = folder::check(&config.paths, config.serve.tls_key.as_deref()).map_err(|error| {
-        let hint = error.hint();
-        Failure::input(error).hint(hint)
-    })?;
-    if searched == Searched::Some {
-        tracing::warn!(
-            "the public folder holds so much that not all of it was searched for private keys; each file is before it is served"
-        );
-    }
-    let scheme = if tls.is_some() { "https" } else { "http" };
-    let loaded = serve::load(&config.paths, args.accept_dropped_licenses)
-        .and_then(|loaded| loaded.with_tls(tls))
-        .map_err(|error| load_failure(error, &config.paths))?;
+    let shutdown = async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        tracing::info!("stopping: finishing what is under way");
+    };
+    let mut shutdown = pin!(shutdown);
+
+    let accept_dropped = args.accept_dropped_licenses;
+    let own = config.clone();
+    let Some(loaded) = unless(&mut shutdown, move || load(&own, accept_dropped)).await? else { return Ok(None) };
+    let scheme = if loaded.tls.is_some() { "https" } else { "http" };
     let listener = listen(&config.serve.listen, "choose another address with --listen").await?;
     let address = listener.local_addr().map_err(Failure::environment)?;
     let admin = match config.serve.admin_listen {
@@ -75,7 +81,9 @@ async fn serve(args: &Args, config: &Config) -> Result<Arc<dyn Bindings>, Failur
         ),
     };
     // Last, because it makes files: a server that does not start leaves nothing behind.
-    let bindings = store::open(&config.paths.store).map_err(store_failure)?;
+    let store = config.paths.store.clone();
+    let open = move || store::open(&store).map_err(store_failure);
+    let Some(bindings) = unless(&mut shutdown, open).await? else { return Ok(None) };
     let mut server = Server::start(&config.serve, &config.paths.public, loaded, Arc::clone(&bindings))
         .map_err(Failure::environment)?;
 
@@ -96,15 +104,36 @@ async fn serve(args: &Args, config: &Config) -> Result<Arc<dyn Bindings>, Failur
         }
         server = server.with_admin(listener);
     }
-    let shutdown = async move {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
-        tracing::info!("stopping: finishing what is under way");
-    };
     server.run(listener, shutdown).await;
-    Ok(bindings)
+    Ok(Some(bindings))
+}
+
+/// Checks and reads everything there must be before the first request.
+fn load(config: &Config, accept_dropped: bool) -> Result<Loaded, Failure> {
+    let tls = config.serve.tls()?;
+    let searched = folder::check(&config.paths, config.serve.tls_key.as_deref()).map_err(|error| {
+        let hint = error.hint();
+        Failure::input(error).hint(hint)
+    })?;
+    if searched == Searched::Some {
+        tracing::warn!(
+            "the public folder holds so much that not all of it was searched for private keys; each file is before it is served"
+        );
+    }
+    serve::load(&config.paths, accept_dropped)
+        .and_then(|loaded| loaded.with_tls(tls))
+        .map_err(|error| load_failure(error, &config.paths))
+}
+
+/// Does `work` on a thread of its own, for files may not answer; gives it up where `shutdown` comes first.
+async fn unless<T: Send + 'static>(
+    shutdown: &mut (impl Future<Output = ()> + Unpin),
+    work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
+) -> Result<Option<T>, Failure> {
+    tokio::select! {
+        done = spawn_blocking(work) => done.map_err(Failure::environment)?.map(Some),
+        () = shutdown => Ok(None),
+    }
 }
 
 /// Listens on the first address that can be listened on.

@@ -62,7 +62,7 @@ impl Snapshot {
             let plugins = &before?.plugins;
             plugins.iter().find(|known| known.entry.file == entry.file).map(|known| &known.draft)
         };
-        let drafts = draft::all(&work, &subject.cache, known);
+        let drafts = draft::all(&work, &subject.cache, subject.read_timeout, known);
         let previewed = |((entry, published), draft)| Arc::new(Previewed { entry, draft, published, is_index_broken });
         let (plugins, nameless): (Vec<_>, Vec<_>) =
             work.into_iter().zip(drafts).map(previewed).partition(|plugin| plugin.entry.slug.is_some());

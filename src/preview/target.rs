@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::build::draft::{self, Draft};
 use crate::model::plugin::{Plugin, Repository, Source};
@@ -21,6 +22,8 @@ pub struct Subject {
     pub releases: Option<PathBuf>,
     /// The mirrors of remote repositories.
     pub cache: PathBuf,
+    /// How long the reading of one repository may take.
+    pub read_timeout: Duration,
 }
 
 /// Who says which plugins there are.
@@ -59,7 +62,7 @@ pub enum SubjectError {
 
 impl Subject {
     /// The plugin in a repository, or in a folder of it, with no instance at all.
-    pub fn repository(path: &Path) -> Result<Self, SubjectError> {
+    pub fn repository(path: &Path, read_timeout: Duration) -> Result<Self, SubjectError> {
         let absent = |source| SubjectError::Absent { path: path.to_owned(), source };
         let folder = path.canonicalize().map_err(absent)?;
         if !folder.is_dir() {
@@ -71,8 +74,9 @@ impl Subject {
         let root = folder.ancestors().find(is_repository);
         let root = root.ok_or_else(|| SubjectError::NoRepository { path: path.to_owned() })?;
         let below = folder.strip_prefix(root).unwrap_or(Path::new("")).to_string_lossy().into_owned();
-        let plugin = assumed(root, below);
-        Ok(Self { plugins: Plugins::Assumed(Box::new(plugin)), releases: None, cache: PathBuf::new() })
+        let plugin = assumed(root, below, read_timeout);
+        let plugins = Plugins::Assumed(Box::new(plugin));
+        Ok(Self { plugins, releases: None, cache: PathBuf::new(), read_timeout })
     }
 
     /// The entries as they stand now.
@@ -116,7 +120,7 @@ impl Subject {
 }
 
 /// The entry a vendor would begin with.
-fn assumed(root: &Path, folder: String) -> Plugin {
+fn assumed(root: &Path, folder: String, read_timeout: Duration) -> Plugin {
     // A slug by construction.
     let slug = slug_of(root, &folder).or_else(|| "plugin".parse().ok()).unwrap_or_else(|| unreachable!());
     let mut plugin = Plugin {
@@ -135,7 +139,7 @@ fn assumed(root: &Path, folder: String) -> Plugin {
         allow_version_mismatch: false,
         slug,
     };
-    let Draft { artwork, .. } = draft::draft(&entry(&plugin), None, Path::new(""), None);
+    let Draft { artwork, .. } = draft::draft(&entry(&plugin), None, Path::new(""), read_timeout, None);
     let address = |name: &str| format!("https://example.com/{}/{name}", plugin.slug);
     let names = || artwork.iter().map(|artwork| &*artwork.name);
     let first = |start: &str| names().find(|name| name.starts_with(start)).map(address);

@@ -14,13 +14,13 @@ use chrono::{DateTime, Utc};
 
 use crate::counting::Histogram;
 
-use crate::store::log::Entry;
+use crate::store::log::{Entry, record};
 use crate::store::memory::{Held, Resolve};
 use crate::store::telemetry::{self, Reports};
 use crate::store::{Health, StoreError};
 
 /// Bindings that may wait for the thread.
-pub(crate) const QUEUE: usize = 4_096;
+pub(crate) const QUEUE: usize = record::BATCH - 1;
 
 /// How long the index and reports wait, and how often a failed disk is tried again.
 pub(crate) const WRITE_BEHIND: Duration = Duration::from_secs(2);

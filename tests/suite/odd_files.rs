@@ -53,8 +53,8 @@ fn ends(instance: &Instance, arguments: &[&str], what: &str) -> i32 {
     }
 }
 
-/// A path, and the commands that read it and must say that it is wrong.
-const READERS: [(&str, &[&[&str]]); 10] = [
+/// A path, and the commands that read it and must say that it is wrong. A command that names the path gets it whole.
+const READERS: [(&str, &[&[&str]]); 13] = [
     (
         "countersign.toml",
         &[&["doctor"], &["build"], &["license", "list"], &["keys", "list"], &["bindings", "verify"], &["serve"]],
@@ -62,11 +62,17 @@ const READERS: [(&str, &[&[&str]]); 10] = [
     ("registry/plugins/acme-forms.toml", &[&["doctor"], &["build"], &["serve"]]),
     ("registry/licenses/licenses.toml", &[&["doctor"], &["license", "list"], &["build", "--check"], &["serve"]]),
     ("registry/licenses/export.jsonl", &[&["doctor"], &["license", "list"], &["serve"]]),
+    (
+        "registry/licenses/shop.toml",
+        &[&["license", "issue", "--module", "forms", "--expires", "+1y", "--file", "shop.toml"]],
+    ),
     ("releases/index.json", &[&["doctor"], &["build"], &["preview", "--print"]]),
     ("releases/acme-forms/1.2.0.json", &[&["doctor"]]),
-    ("keys/signing.pem", &[&["doctor"], &["keys", "list"], &["serve"]]),
-    ("keys/retired/old.pem", &[&["keys", "list"]]),
-    ("store/ledger.jsonl", &[&["bindings", "verify"], &["serve"]]),
+    ("keys/signing.pem", &[&["doctor"], &["keys", "list"], &["keys", "generate", "--rotate"], &["serve"]]),
+    ("keys/retired/old.pem", &[&["keys", "list"], &["keys", "publish"]]),
+    ("keys/next.pem", &[&["keys", "rotate", "keys/next.pem"]]),
+    ("store/ledger.jsonl", &[&["bindings", "verify"], &["bindings", "export"], &["bindings", "rebuild"], &["serve"]]),
+    ("tls.pem", &[&["serve", "--tls-certificate", "tls.pem", "--tls-key", "tls.pem"]]),
     ("answer.json", &[&["verify", "answer.json", "--key", "answer.json"]]),
 ];
 
@@ -74,10 +80,6 @@ const READERS: [(&str, &[&[&str]]); 10] = [
 fn every_command_ends_and_says_what_is_wrong_whatever_stands_where_a_file_should() {
     for (path, commands) in READERS {
         for kind in KINDS {
-            // A ledger has no limit, and is read to its end.
-            if (path, kind) == ("store/ledger.jsonl", "huge file") {
-                continue;
-            }
             let instance = Instance::new();
             let file = instance.file(path);
             spoil(&file, kind);
@@ -92,6 +94,100 @@ fn every_command_ends_and_says_what_is_wrong_whatever_stands_where_a_file_should
                 assert!(matches!(code, 3 | 4), "{what}: exit code {code}");
             }
         }
+    }
+}
+
+/// Files of a plugin's repository that git or libgit2 open themselves. Not each of them is an error for each command.
+const OF_GIT: [&str; 9] = [
+    ".git/HEAD",
+    ".git/config",
+    ".git/included",
+    ".git/packed-refs",
+    ".git/refs/tags/v9.0",
+    ".git/objects/info/alternates",
+    ".git/info/exclude",
+    ".gitignore",
+    "acme.php",
+];
+
+/// A plugin's repository with one tag, whose configuration includes `.git/included`.
+fn repository(path: &Path) {
+    let git = |arguments: &[&str]| {
+        let mut git = Command::new("git");
+        git.arg("-C").arg(path).args(["-c", "user.name=A", "-c", "user.email=a@example.com"]).args(arguments);
+        assert!(git.status().unwrap().success(), "git {arguments:?}");
+    };
+    fs::create_dir_all(path).unwrap();
+    git(&["init", "-q"]);
+    fs::write(path.join("acme.php"), "<?php\n/*\nPlugin Name: Acme\nVersion: 1.0\n*/\n").unwrap();
+    git(&["add", "."]);
+    git(&["commit", "-qm", "1.0"]);
+    git(&["tag", "v1.0"]);
+    git(&["config", "include.path", "included"]);
+}
+
+#[test]
+fn every_command_ends_whatever_stands_in_a_plugins_repository() {
+    let commands: [&[&str]; 4] = [
+        &["build", "--read-timeout", "2"],
+        &["build", "--check", "--all", "--read-timeout", "2"],
+        &["preview", "--print", "--read-timeout", "2"],
+        &["doctor"],
+    ];
+    for path in OF_GIT {
+        for kind in KINDS {
+            let instance = Instance::new();
+            repository(&instance.file("src"));
+            spoil(&instance.file("src").join(path), kind);
+            for arguments in commands {
+                let what = format!("{arguments:?} with a {kind} at {path}");
+                let code = ends(&instance, arguments, &what);
+                assert!(matches!(code, 0 | 1 | 3 | 4), "{what}: exit code {code}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_repository_that_holds_up_the_preview_is_told_with_its_limit() {
+    let instance = Instance::new();
+    repository(&instance.file("src"));
+    spoil(&instance.file("src/.git/packed-refs"), "pipe");
+    let output = countersign(&instance).args(["preview", "--print", "--read-timeout", "1"]).output().unwrap();
+    let told = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    assert!(told.contains("not done within 1 s"), "{told}");
+}
+
+#[test]
+fn a_server_that_waits_for_its_first_files_ends_when_it_is_told_to() {
+    let instance = Instance::new();
+    let hanging = instance.file("hanging");
+    fs::write(&hanging, "").unwrap();
+    for path in ["registry/licenses/licenses.toml", "releases/index.json", "keys/signing.pem"] {
+        let at = instance.file(path).canonicalize().unwrap();
+        let mut command = countersign(&instance);
+        command.args(["serve", "--listen", "127.0.0.1:0", "--admin-listen", "off"]).stdout(Stdio::null());
+        command.env("LD_PRELOAD", preload::hang()).env("HANG_AT", at).env("HANG_WHILE", &hanging).stderr(Stdio::null());
+        let mut server = command.spawn().unwrap();
+        let tasks = format!("/proc/{}/task", server.id());
+        // The main thread, one that answers for each core, and, when signals are handled, the one that reads and hangs.
+        let reading = thread::available_parallelism().unwrap().get() + 2;
+        eventually("the thread that reads", ENDS, || fs::read_dir(&tasks).is_ok_and(|tasks| tasks.count() >= reading));
+        let pid = server.id().to_string();
+        assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+        let deadline = Instant::now() + ENDS;
+        let status = loop {
+            if let Some(status) = server.try_wait().unwrap() {
+                break status;
+            }
+            if Instant::now() > deadline {
+                server.kill().unwrap();
+                server.wait().unwrap();
+                panic!("{path}: SIGTERM did not end it");
+            }
+            thread::sleep(Duration::from_millis(10));
+        };
+        assert_eq!(status.code(), Some(0), "{path}: told to stop, it stopped");
     }
 }
 

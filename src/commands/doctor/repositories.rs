@@ -2,12 +2,17 @@
 //! `build` asks it.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use crate::build::{can_be_read, counted};
 use crate::commands::doctor::{Finding, ok, warning};
 use crate::model::plugin::Repository;
 use crate::registry::Registry;
 use crate::text::error_chain::ErrorChain;
+use crate::time_limit;
+
+/// A repository on a disk that answers is opened in milliseconds.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// One finding for each folder that is no repository, and one for all that is well.
 pub(super) fn findings(registry: &Registry) -> Vec<Finding> {
@@ -23,12 +28,12 @@ pub(super) fn findings(registry: &Registry) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut readable = 0_usize;
     for folder in folders {
-        match can_be_read(folder) {
-            Ok(()) => readable += 1,
-            Err(error) => {
-                let hint = "correct `repository` in its plugin's entry, or let this user read the folder";
-                findings.push(warning("source", ErrorChain(&error).first_line(), hint));
-            }
+        let hint = "correct `repository` in its plugin's entry, or let this user read the folder";
+        let path = folder.clone();
+        match time_limit::within(PATIENCE, move || can_be_read(&path)) {
+            Ok(Ok(())) => readable += 1,
+            Ok(Err(error)) => findings.push(warning("source", ErrorChain(&error).first_line(), hint)),
+            Err(error) => findings.push(warning("source", format!("{}: {error}", folder.display()), hint)),
         }
     }
     if readable > 0 {

@@ -8,6 +8,9 @@ use std::io::{self, BufRead, BufReader, Read};
 use crate::store::log::record::{self, Change, Line};
 use crate::store::log::{Entry, Position};
 
+/// A torn end is part of one batch, in bytes: 16 MiB. More than that is damage, and is not read to its end.
+const MOST_TORN: usize = record::BATCH * record::MAX;
+
 /// What was found.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Found {
@@ -131,8 +134,10 @@ impl Chain {
         if !cut_off && !bytes.contains(&0) {
             return Ok(false);
         }
+        let mut length = 0;
         loop {
-            if self.is_short_of(bytes) {
+            length += bytes.len();
+            if length > MOST_TORN || self.is_short_of(bytes) {
                 return Ok(false);
             }
             if !next(input, bytes)? {

@@ -13,6 +13,9 @@ use crate::store::log::{Compaction, Entry, Position};
 /// A line with its line feed is never longer, in bytes: a host has at most 253.
 pub const MAX: usize = 4096;
 
+/// Lines that are written with one sync, at most. What a loss of power tears is among them.
+pub const BATCH: usize = 4_097;
+
 /// A line, read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {

@@ -9,7 +9,7 @@ use crate::model::binding::Binding;
 use crate::model::license_key::LicenseId;
 use crate::store::log::reader::{self, Fault, Found};
 use crate::store::log::writer::{Medium, Writer};
-use crate::store::log::{Entry, Position};
+use crate::store::log::{Entry, Position, record};
 
 /// A file in memory, on a disk that takes so many bytes, and fails in other ways when told to.
 struct Disk {
@@ -220,6 +220,13 @@ fn a_line_taken_out_doubled_or_moved_breaks_the_chain() {
         let lines: Vec<u8> = order.iter().flat_map(|number| line(*number).to_vec()).collect();
         assert!(read(&lines).is_err(), "{order:?}");
     }
+}
+
+#[test]
+fn a_hole_behind_the_last_line_is_torn_where_one_batch_can_leave_it_and_damage_where_not() {
+    let batch = record::BATCH * record::MAX;
+    assert!(read(&vec![0; batch]).unwrap().0.torn);
+    assert!(read(&vec![0; batch + 1]).unwrap_err().starts_with("line 1 of the file (byte 0): damaged"));
 }
 
 #[test]
