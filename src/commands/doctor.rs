@@ -26,6 +26,7 @@ use crate::registry::Registry;
 use crate::serve::net::descriptors::Descriptors;
 use crate::serve::net::tls::Certificate;
 use crate::serve::public_files::folder::{self, Searched};
+use crate::serve::reload::drop_guard::DropGuard;
 use crate::store::maintenance::IndexState;
 use crate::store::{self, StoreError};
 use crate::text::error_chain::ErrorChain;
@@ -86,6 +87,7 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
             findings.push(ok("registry", format!("{plugins}, {licenses}")));
             findings.extend(modules_nobody_sells(registry));
             findings.extend(releases_in_the_future(registry, Utc::now()));
+            findings.extend(dropped_licenses(registry, paths));
         }
         Err(error) => {
             findings.extend(error.to_string().lines().map(|complaint| broken("registry", complaint, None)));
@@ -164,6 +166,13 @@ fn releases_in_the_future(registry: &Registry, now: DateTime<Utc>) -> Option<Fin
         finding,
         "compare the clocks of this machine and the server; correct a mistyped time by hand",
     ))
+}
+
+/// The next start asks the same, and refuses.
+fn dropped_licenses(registry: &Registry, paths: &Paths) -> Option<Finding> {
+    let error = DropGuard::new(&paths.store).check_start(registry).err()?;
+    let hint = error.hint().map(str::to_owned);
+    Some(broken("registry", format!("a server does not start: {error}"), hint))
 }
 
 fn releases(folder: &Path, registry: Option<&Registry>) -> Vec<Finding> {

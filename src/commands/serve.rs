@@ -12,6 +12,7 @@ use tokio::task::spawn_blocking;
 use crate::commands::keys::lost;
 use crate::commands::{Exit, Failure};
 use crate::config::{AdminListen, Config, Listen, LogFormat, Paths, ServeSettings};
+use crate::serve::net::tls::TlsError;
 use crate::serve::public_files::folder::{self, Searched};
 use crate::serve::reload::startup::Loaded;
 use crate::serve::{self, LoadError, Server};
@@ -163,7 +164,11 @@ fn load_failure(error: LoadError, paths: &Paths) -> Failure {
         }
         LoadError::Tls(error) => {
             let hint = error.hint();
-            Failure::environment(error).hint(hint)
+            let failure = match error {
+                TlsError::Read { .. } | TlsError::ReadKey { .. } => Failure::environment(error),
+                _ => Failure::input(error),
+            };
+            failure.hint(hint)
         }
         LoadError::Registry(error) => error.into(),
         error => {

@@ -1,8 +1,9 @@
 //! File descriptors and the table of connections: whoever holds many connections keeps nobody else from an answer.
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use crate::support::certificate::{self, Certificate};
 use crate::support::descriptors::{connect_from, raise_own_limit};
 use crate::support::http::Client;
 use crate::support::server::countersign;
@@ -95,6 +96,29 @@ fn a_full_table_closes_who_waits_longest_and_never_who_has_a_request_under_way()
     beginning.send(b"st: t\r\n\r\n").unwrap();
     assert_eq!(beginning.receive().unwrap().status, 200);
     assert_eq!(reading.receive_body(12 << 20).unwrap().len(), 12 << 20);
+}
+
+#[test]
+fn a_table_full_of_half_heads_or_half_handshakes_keeps_no_client_waiting_for_the_header_timeout() {
+    let instance = Instance::new();
+    Certificate::new("localhost", 30).install(&instance);
+    let tls = certificate::flags(&instance);
+    let in_clear: &[&str] = &["--max-connections", "8", "--header-timeout-seconds", "60"];
+    let with_tls: Vec<&str> = in_clear.iter().copied().chain(tls.iter().map(String::as_str)).collect();
+    let with_tls = [&with_tls[..], &["--tls-handshake-timeout-seconds", "60"]].concat();
+    for (flags, half) in [(in_clear, &b"GET / HTTP/1.1\r\nHo"[..]), (&with_tls, &b"\x16\x03\x01\x02\x00\x01"[..])] {
+        let server = Server::start_with(&instance, flags);
+        let mut halves: Vec<Client> = (0..8).map(|_| Client::connect(server.address)).collect();
+        for client in &mut halves {
+            client.send(half).unwrap();
+        }
+        let begun = Instant::now();
+        let mut newcomer = Client::connect(server.address);
+        newcomer.send(b"GET /index.html HTTP/1.1\r\nHost: t\r\n\r\n").unwrap();
+        // With TLS the server answers in the clear that it speaks TLS.
+        assert!(matches!(newcomer.receive().unwrap().status, 200 | 400));
+        assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+    }
 }
 
 #[test]

@@ -100,6 +100,14 @@ fn doctor_looks_at_repositories_free_space_and_overdue_keys() {
     assert!(made.success());
     assert!(has(&doctor(&instance, "off").1, "ok source 1 repository can be read"));
 
+    assert!(!findings.iter().any(|found| found.contains("killed")), "{findings:#?}");
+    for left in ["keys/.signing.pem.0123456789abcdef.tmp", "keys/retired/.a.private.pem.0123456789abcdef.tmp"] {
+        instance.write_secret(left, "half a key");
+        let told = format!("warning key {}: left by a command that was killed", instance.file(left).display());
+        assert!(has(&doctor(&instance, "off").1, &told), "{left}");
+        fs::remove_file(instance.file(left)).unwrap();
+    }
+
     let rotate = || countersign(&instance).args(["keys", "generate", "--rotate", "--bits", "2048"]).status().unwrap();
     assert!(rotate().success());
     let retired = fs::read_dir(instance.file("keys/retired")).unwrap().map(|entry| entry.unwrap().path());

@@ -1,5 +1,6 @@
 //! The signing key, its published half, and the private keys that no longer sign.
 
+use std::fs;
 use std::time::SystemTime;
 
 use crate::build::counted;
@@ -18,6 +19,7 @@ const MAX_PUBLISHED: u64 = 1 << 20;
 pub(super) fn findings(paths: &Paths, days: u32, now: SystemTime) -> Vec<Finding> {
     let mut findings = signing_key(paths);
     findings.extend(retired_keys(paths, days, now));
+    findings.extend(interrupted(paths));
     findings
 }
 
@@ -66,4 +68,18 @@ fn retired_keys(paths: &Paths, days: u32, now: SystemTime) -> Vec<Finding> {
         }
     }
     findings
+}
+
+/// Files of commands that were killed while they wrote a key.
+fn interrupted(paths: &Paths) -> Vec<Finding> {
+    let folders = [paths.signing_key.parent(), Some(paths.retired_keys.as_path())];
+    let entries = folders.into_iter().flatten().filter_map(|folder| fs::read_dir(folder).ok()).flatten().flatten();
+    let is_left = |name: &str| name.starts_with('.') && name.ends_with(".tmp");
+    let left = entries.filter(|entry| is_left(&entry.file_name().to_string_lossy()));
+    left.map(|entry| {
+        let finding =
+            format!("{}: left by a command that was killed; it may hold a private key", entry.path().display());
+        warning("key", finding, "remove it when no `countersign keys` command runs")
+    })
+    .collect()
 }

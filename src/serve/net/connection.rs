@@ -120,6 +120,8 @@ impl<A: Answer> Connections<A> {
         let mut connection = pin!(connection);
         let ended = match before_closing(connection.as_mut(), &turn, &phase, &closing).await {
             Some(ended) => ended,
+            // hyper would wait for the rest of the head.
+            None if phase.is_cut_off() => return,
             None => {
                 connection.as_mut().graceful_shutdown();
                 connection.await

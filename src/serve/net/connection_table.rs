@@ -1,5 +1,5 @@
 //! The connections a listener holds, up to a cap. In a full table, the one that has waited longest for its next request is
-//! closed for a new client.
+//! closed for a new client; where none waits, the one whose head or handshake takes longest.
 //!
 //! `timeouts` knows what each connection is doing; `listener` asks here for room before it serves a connection.
 
@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use crate::serve::coarse_clock;
 use crate::serve::metrics::ConnectionCounts;
 use crate::serve::net::timeouts::Phase;
 
@@ -32,6 +33,8 @@ struct Entries {
     next: u64,
     /// Connections that waited when the table was last looked at, and since when; the one that waited longest stands last.
     waiting: Vec<(Duration, u64)>,
+    /// The same for heads and handshakes that take longer than an honest one; looked for where nothing waits.
+    dawdling: Vec<(Duration, u64)>,
 }
 
 /// A place in the table; free again when it is dropped.
@@ -69,12 +72,13 @@ impl ConnectionTable {
         Place { table: Arc::clone(self), number, _permit: permit }
     }
 
-    /// Closes the connection that has waited longest for its next request. Returns whether one waits.
+    /// Closes the connection that has waited longest for its next request, or else the one whose head or handshake takes longest.
+    /// Returns whether there was one.
     pub fn evict(&self) -> bool {
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         let evicted = entries.evict() || {
-            entries.look();
-            entries.evict()
+            entries.look(coarse_clock::now());
+            entries.evict() || entries.cut_off()
         };
         if evicted {
             self.counts.evict();
@@ -94,12 +98,30 @@ impl Entries {
         false
     }
 
-    fn look(&mut self) {
-        let waiting = |(number, phase): (&u64, &Arc<Phase>)| Some((phase.waits_since()?, *number));
-        self.waiting = self.held.iter().filter_map(waiting).collect();
-        self.waiting.sort_unstable_by(|one, other| other.cmp(one));
+    /// The same for one whose head or handshake was found to take long.
+    fn cut_off(&mut self) -> bool {
+        while let Some((_, number)) = self.dawdling.pop() {
+            if self.held.get(&number).is_some_and(|phase| phase.cut_off()) {
+                return true;
+            }
+        }
+        false
+    }
+
+    fn look(&mut self, now: Duration) {
+        self.waiting = self.longest(|phase| phase.waits_since());
+        if self.waiting.is_empty() {
+            self.dawdling = self.longest(|phase| phase.dawdles_since(now));
+        }
+    }
+
+    /// Those of which `since` knows a time, the few with the earliest one; the earliest stands last.
+    fn longest(&self, since: impl Fn(&Phase) -> Option<Duration>) -> Vec<(Duration, u64)> {
+        let mut found: Vec<_> = self.held.iter().filter_map(|(number, phase)| Some((since(phase)?, *number))).collect();
+        found.sort_unstable_by(|one, other| other.cmp(one));
         let few = (self.held.len() / FOUND_AT_ONCE).max(1);
-        self.waiting.drain(..self.waiting.len().saturating_sub(few));
+        found.drain(..found.len().saturating_sub(few));
+        found
     }
 }
 
@@ -154,6 +176,24 @@ mod tests {
         drop(places.remove(2));
         assert!(table.evict());
         assert!(!phases[1].is_evicted() && !phases[2].is_evicted() && phases[3].is_evicted());
+    }
+
+    #[tokio::test]
+    async fn heads_that_take_long_go_where_nothing_waits_the_longest_first_and_new_ones_stay() {
+        let table = table(100);
+        let now = coarse_clock::now();
+        let ago = |seconds: f64| now.saturating_sub(Duration::from_secs_f64(seconds));
+        let phases: Vec<_> = [3.0, 9.0, 0.5].map(|_| Arc::new(Phase::default())).into();
+        phases.iter().zip([3.0, 9.0, 0.5]).for_each(|(phase, seconds)| phase.dawdle_from(ago(seconds)));
+        let idle = waiting(ago(2.0).as_millis() as u64);
+        let mut places = Vec::new();
+        for phase in phases.iter().chain([&idle]) {
+            places.push(table.place(Arc::clone(phase)).await);
+        }
+        assert!(table.evict() && idle.is_evicted() && !idle.is_cut_off());
+        assert!(table.evict() && phases[1].is_cut_off() && !phases[0].is_evicted());
+        assert!(table.evict() && phases[0].is_cut_off());
+        assert!(!table.evict() && !phases[2].is_evicted(), "an honest head takes up to a second");
     }
 
     #[tokio::test(start_paused = true)]

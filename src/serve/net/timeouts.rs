@@ -52,8 +52,13 @@ const ANSWERED: u8 = 4;
 const HANDED_OVER: u8 = 5;
 /// The next request is awaited.
 const IDLE: u8 = 6;
-/// It is to be closed for another connection.
+/// It is to be closed for another connection, unless a request arrives first.
 const EVICTED: u8 = 7;
+/// The same in the middle of a handshake or a head: what else arrives of it does not keep it open.
+const CUT_OFF: u8 = 8;
+
+/// A head or a handshake that takes no longer than this is not cut off for another connection: it crosses the world twice.
+const UNDISTURBED: Duration = Duration::from_secs(1);
 
 impl Phase {
     /// The connection is open, and nothing has arrived.
@@ -108,9 +113,30 @@ impl Phase {
         evicted
     }
 
+    /// Since when a handshake or a head has been arriving that takes longer than an honest one; `None` where none does.
+    pub fn dawdles_since(&self, now: Duration) -> Option<Duration> {
+        let arrives = matches!(self.step.load(Ordering::Acquire), OPENING | HEAD);
+        let since = Duration::from_millis(self.since.load(Ordering::Relaxed));
+        (arrives && now.saturating_sub(since) > UNDISTURBED).then_some(since)
+    }
+
+    /// Closes the connection in the middle of its handshake or head.
+    pub fn cut_off(&self) -> bool {
+        let cut_off = self.change(HEAD, CUT_OFF) || self.change(OPENING, CUT_OFF);
+        if cut_off {
+            self.task.wake();
+        }
+        cut_off
+    }
+
     /// Whether it is to be closed for another connection.
     pub fn is_evicted(&self) -> bool {
-        self.step.load(Ordering::Relaxed) == EVICTED
+        matches!(self.step.load(Ordering::Relaxed), EVICTED | CUT_OFF)
+    }
+
+    /// Whether it is to be closed without waiting for what has begun to arrive.
+    pub fn is_cut_off(&self) -> bool {
+        self.step.load(Ordering::Relaxed) == CUT_OFF
     }
 
     /// Wakes this task when the connection is evicted.
@@ -127,6 +153,13 @@ impl Phase {
     pub fn wait_from(&self, since: Duration) {
         self.since.store(since.as_millis() as u64, Ordering::Relaxed);
         self.step.store(IDLE, Ordering::Relaxed);
+    }
+
+    /// A head has been arriving since then.
+    #[cfg(test)]
+    pub fn dawdle_from(&self, since: Duration) {
+        self.since.store(since.as_millis() as u64, Ordering::Relaxed);
+        self.step.store(HEAD, Ordering::Relaxed);
     }
 }
 
@@ -200,7 +233,7 @@ impl<S> Paced<S> {
             // Its time runs from the opening of the connection.
             OPENING | NEW => self.phase.step.store(HEAD, Ordering::Relaxed),
             ANSWERED | HANDED_OVER | IDLE | EVICTED => {
-                self.phase.step.store(HEAD, Ordering::Relaxed);
+                self.phase.begin_to_wait(HEAD);
                 self.new_head = true;
             }
             _ => {}
