@@ -66,7 +66,10 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		 */
 		public function activate( string $typed ): string {
 			$read = License_Key::read( $typed );
-			return isset( $read['key'] ) ? $this->license->activate( $read['key'] ) : $read['error'];
+			if ( ! isset( $read['key'] ) ) {
+				return $read['error'];
+			}
+			return $this->license->is_elsewhere() ? 'moved' : $this->license->activate( $read['key'] );
 		}
 
 		/**
@@ -75,7 +78,22 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		 * @return string `deactivated`, or why not, by its name in Texts.
 		 */
 		public function deactivate(): string {
-			return $this->license->deactivate();
+			return $this->license->is_elsewhere() ? 'moved' : $this->license->deactivate();
+		}
+
+		/**
+		 * Takes the license along to the host that the site has now. Call it only where a person in wp-admin says so:
+		 * whoever sends a request may have chosen that host.
+		 *
+		 * @return string What came of it: `ok`, or why not, by its name in Texts.
+		 */
+		public function move(): string {
+			return $this->license->move();
+		}
+
+		/** Whether the license is for another host than this request's, so that nothing changes until a person moves it. */
+		public function is_elsewhere(): bool {
+			return $this->license->is_elsewhere();
 		}
 
 		/** The license's last day as `YYYY-MM-DD`; empty where no signed answer named one. */
@@ -243,6 +261,25 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			return $this->network ? network_home_url() : (string) get_option( 'home' );
 		}
 
+		/**
+		 * Whether this request came under another host than the license was activated on.
+		 *
+		 * SECURITY: where wp-config.php takes WP_HOME from HTTP_HOST, whoever sends a request chooses the site's address. Only a
+		 * person in wp-admin may change which host the license is for. A key that was never activated by a person, as one of
+		 * wp-config.php, is for the host that WordPress was installed with, or that an administrator uses.
+		 */
+		public function is_elsewhere( Memory $memory ): bool {
+			$here = Statement::host( $this->site_url() );
+			if ( '' !== $memory->host() ) {
+				return $memory->host() !== $here;
+			}
+			// The stored address: get_option() would give what wp-config.php says instead.
+			$installed = (string) ( wp_load_alloptions()['home'] ?? '' );
+			return ! $this->network && Statement::host( $installed ) !== $here
+				&& ! ( defined( 'WP_CLI' ) && \WP_CLI )
+				&& ! ( is_admin() && current_user_can( $this->capability ) );
+		}
+
 		/** What the plugin calls itself. */
 		public function plugin_name(): string {
 			return $this->header( 'Plugin Name' );
@@ -314,6 +351,8 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 
 		/** The license key, in canonical form. */
 		public string $key = '';
+		/** The host that a person activated the key on; empty where that was before this was kept, or never. */
+		public string $host = '';
 		/** @var array<string, mixed>|null The last verified statement, as Statement::verify gives it. */
 		public ?array $statement = null;
 		/** Seconds of grace spent until $seen. */
@@ -370,12 +409,18 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		 */
 		public function learn( string $key, array $statement ): void {
 			$this->key              = $key;
+			$this->host             = $statement['domain'];
 			$this->statement        = $statement;
 			$this->spent            = 0;
 			$this->seen             = time();
 			$this->failures         = 0;
 			$this->trouble          = '';
 			$this->retry_not_before = 0;
+		}
+
+		/** The host that the license is for; empty where nobody has said yet. */
+		public function host(): string {
+			return '' !== $this->host ? $this->host : (string) ( $this->statement['domain'] ?? '' );
 		}
 
 		public function grants(): bool {
@@ -480,9 +525,11 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			$fixed  = $this->config->fixed_key();
 			if ( null !== $fixed && $fixed !== $memory->key ) {
 				$told         = $memory->told;
+				$host         = $memory->host();
 				$memory       = new Memory();
 				$memory->key  = $fixed;
 				$memory->told = $told;
+				$memory->host = $host;
 			}
 			return $memory;
 		}
@@ -500,21 +547,45 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			}
 			return $this->exclusively(
 				function ( Memory $memory ) use ( $key ): string {
-					$answer = $this->server->validate( $key, $memory );
-					if ( $answer->statement && ( 'active' === $answer->statement['status'] || ! $memory->is_active() ) ) {
-						$memory->learn( $key, $answer->statement );
-						$this->plan( $memory );
-						$this->announce( 'activated', $answer->statement );
-						// A license opens the way to updates: let WordPress look again.
-						delete_site_transient( 'update_plugins' );
-					} elseif ( ! $answer->statement && ! $memory->is_active() ) {
-						$memory->statement = $key === $memory->key ? $memory->statement : null;
-						$memory->key       = $key;
-						$this->fail( $memory, $answer );
-					}
-					return $answer->statement ? $answer->statement['code'] : 'no_answer';
+					return $this->take( $key, $memory );
 				}
 			);
+		}
+
+		/**
+		 * Takes the license along to the host that the site has now, because a person says that the site has moved.
+		 *
+		 * @return string What came of it: a Texts name.
+		 */
+		public function move(): string {
+			return $this->exclusively(
+				function ( Memory $memory ): string {
+					return '' === $memory->key ? Memory::CONDITION_NO_KEY : $this->take( $memory->key, $memory );
+				}
+			);
+		}
+
+		/** Whether nothing may be changed because the license is for another host than this request's. */
+		public function is_elsewhere(): bool {
+			$memory = $this->memory();
+			return '' !== $memory->key && $this->config->is_elsewhere( $memory );
+		}
+
+		private function take( string $key, Memory $memory ): string {
+			$answer = $this->server->validate( $key, $memory );
+			if ( $answer->statement && ( 'active' === $answer->statement['status'] || ! $memory->is_active() ) ) {
+				$memory->learn( $key, $answer->statement );
+				$this->plan( $memory );
+				$this->announce( 'activated', $answer->statement );
+				// A license opens the way to updates: let WordPress look again.
+				delete_site_transient( 'update_plugins' );
+			} elseif ( ! $answer->statement && ! $memory->is_active() ) {
+				$memory->statement = $key === $memory->key ? $memory->statement : null;
+				$memory->key       = $key;
+				$memory->host      = Statement::host( $this->config->site_url() );
+				$this->fail( $memory, $answer );
+			}
+			return $answer->statement ? $answer->statement['code'] : 'no_answer';
 		}
 
 		/**
@@ -528,6 +599,9 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 
 		/** Asks in the background. Each site of a network may plan that, and one that asked has asked for all. */
 		public function validate_if_due(): void {
+			if ( $this->is_elsewhere() ) {
+				return;
+			}
 			$this->exclusively(
 				function ( Memory $memory ): string {
 					return $memory->wait() ? '' : $this->ask( $memory );
@@ -538,6 +612,9 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		private function ask( Memory $memory ): string {
 			if ( '' === $memory->key ) {
 				return Memory::CONDITION_NO_KEY;
+			}
+			if ( $this->config->is_elsewhere( $memory ) ) {
+				return 'moved';
 			}
 			if ( $memory->pause() ) {
 				return 'not_before';
@@ -604,7 +681,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 				return;
 			}
 			$memory = $this->memory();
-			if ( '' === $memory->key ) {
+			if ( '' === $memory->key || $this->config->is_elsewhere( $memory ) ) {
 				return;
 			}
 			$planned = (int) wp_next_scheduled( $this->config->name() );
@@ -1749,6 +1826,9 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			if ( ! $memory->is_active() ) {
 				return $this->error( 'no_update', [ '{reason}' => Settings_Page::plain( $this->config, $memory ) ] );
 			}
+			if ( ! $manifest && $this->license->is_elsewhere() ) {
+				return $this->error( 'no_update', [ '{reason}' => Settings_Page::plain( $this->config, $memory ) ] );
+			}
 			if ( ! $manifest ) {
 				return $this->error( 'download_unknown' );
 			}
@@ -1856,7 +1936,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		private function ask( string $version ): array {
 			$name   = $this->config->name();
 			$memory = $this->license->memory();
-			if ( ! self::may_ask( $memory ) || get_site_transient( $name . '_pause' ) ) {
+			if ( ! self::may_ask( $memory ) || $this->license->is_elsewhere() || get_site_transient( $name . '_pause' ) ) {
 				return $this->known( $version ) ?? [];
 			}
 			$answer = $this->server->updates( $memory->key, $version );
@@ -2019,6 +2099,9 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 				case 'check':
 					$this->outcome = $this->license->validate();
 					break;
+				case 'move':
+					$this->outcome = $this->license->move();
+					break;
 				case 'remove':
 					$this->outcome = 'remove_really';
 					break;
@@ -2083,12 +2166,12 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			if ( 'remove_really' === $this->outcome ) {
 				return;
 			}
-			if ( '' !== $this->outcome && $this->outcome !== $memory->condition() ) {
+			if ( '' !== $this->outcome && 'moved' !== $this->outcome && $this->outcome !== $memory->condition() ) {
 				$text = $this->text( $this->outcome );
 				if ( $this->groups ) {
 					$text .= ' ' . $this->text( 'groups', [ '{groups}' => implode( ', ', $this->groups ) ] );
 				}
-			} elseif ( Memory::CONDITION_ACTIVE !== $memory->concern() ) {
+			} elseif ( Memory::CONDITION_ACTIVE !== self::concern( $this->config, $memory ) ) {
 				$text = $this->sentence( $memory );
 			}
 			$kind = $good ? 'success' : ( Memory::CONDITION_NO_KEY === $memory->condition() && '' === $this->outcome ? 'info' : 'error' );
@@ -2142,6 +2225,9 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 				$this->show_key_field( $memory );
 			}
 			echo '</table><p class="submit">';
+			if ( $this->license->is_elsewhere() ) {
+				$this->show_button( 'move', 'button button-primary' );
+			}
 			if ( '' !== $memory->key ) {
 				$this->show_button( 'check', 'button' );
 				$fixed || $this->show_button( 'remove', 'button' );
@@ -2152,7 +2238,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		/** Tells, once, a person who can do something about it that the license needs attention. */
 		public function notify(): void {
 			$memory  = $this->license->memory();
-			$concern = $memory->concern();
+			$concern = self::concern( $this->config, $memory );
 			if ( $concern === $memory->told || ! current_user_can( $this->config->capability ) || $this->is_here() ) {
 				return;
 			}
@@ -2191,9 +2277,14 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			}
 		}
 
+		/** What an administrator should be told of: that the site seems to have moved, or else the license's own concern. */
+		private static function concern( Config $config, Memory $memory ): string {
+			return '' !== $memory->key && $config->is_elsewhere( $memory ) ? 'moved' : $memory->concern();
+		}
+
 		/** The vendor's page that helps with a concern. */
 		private function help( Memory $memory ): string {
-			$concern = $memory->concern();
+			$concern = self::concern( $this->config, $memory );
 			if ( 'expired' === $concern || 0 === strpos( $concern, 'ends_' ) ) {
 				return '' === $this->config->renew_url ? '' : self::anchor( $this->config->renew_url, $this->text( 'renew' ) );
 			}
@@ -2257,7 +2348,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		/** The same for whoever has no page. */
 		public static function plain( Config $config, Memory $memory ): string {
 			$statement = $memory->statement ?? [];
-			$concern   = $memory->concern();
+			$concern   = self::concern( $config, $memory );
 			if ( '' === $config->fixed_key() ) {
 				$concern = 'constant_wrong';
 			}
@@ -2268,6 +2359,8 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 					'{constant}' => $config->key_constant,
 					'{expires}'  => self::day( $memory ),
 					'{domain}'   => $statement['bound_domain'] ?? '',
+					'{host}'     => $memory->host(),
+					'{here}'     => Statement::host( $config->site_url() ),
 					'{since}'    => self::moment( (int) strtotime( $statement['issued_at'] ?? '' ) ),
 					'{until}'    => self::moment( time() + $memory->grace() - $memory->elapsed() ),
 				]
@@ -2388,7 +2481,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 
 		private function tell( string $outcome ): void {
 			$memory = $this->license->memory();
-			$text   = $outcome === $memory->condition()
+			$text   = 'moved' === $outcome || $outcome === $memory->condition()
 				? Settings_Page::plain( $this->config, $memory )
 				: $this->config->texts->get( $outcome, [ '{constant}' => $this->config->key_constant ] );
 			in_array( $outcome, [ 'ok', 'deactivated' ], true ) ? \WP_CLI::success( $text ) : \WP_CLI::error( $text );
@@ -2445,6 +2538,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 				'activate'           => __( 'Activate', $d ),
 				'replace'            => __( 'Use another key', $d ),
 				'check'              => __( 'Check now', $d ),
+				'move'               => __( 'Use the license here', $d ),
 				'remove'             => __( 'Remove from this site…', $d ),
 				'remove_question'    => __( 'Remove the license from this site? The plugin gets no updates any more, and what the license covers stops working here.', $d ),
 				'remove_really'      => __( 'Remove the license', $d ),
@@ -2475,6 +2569,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 				'ends'               => __( 'The license is valid through {expires}. Renew it in time to keep getting updates.', $d ),
 				'grace'              => __( 'The license server has not answered since {since}. Everything works until {until}, and the server is asked again automatically.', $d ),
 				'grace_over'         => __( 'The license could not be confirmed since {since} and counts as not active now. The server is asked again automatically.', $d ),
+				'moved'              => __( 'This license was activated on {host}, and this site is {here} now. If the site has moved, use the license here.', $d ),
 				'bound_elsewhere'    => __( 'This license is in use on another site ({domain}). Ask the vendor to release it there, or use another license.', $d ),
 				'unknown_license'    => __( 'This license key is not known. Please compare it with the one you were sent.', $d ),
 				'expired'            => __( 'This license has expired ({expires}). Renew it to get updates again.', $d ),

@@ -5,6 +5,7 @@ mod browser;
 mod faults;
 mod front;
 mod hosting;
+mod hosts;
 mod licenses;
 mod manifests;
 mod neighbours;

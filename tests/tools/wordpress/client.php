@@ -65,7 +65,7 @@ try {
 }
 
 $memory = new Memory();
-$memory->learn('key', ['status' => 'active', 'grace_period_hours' => 2, 'code' => 'ok']);
+$memory->learn('key', ['status' => 'active', 'grace_period_hours' => 2, 'code' => 'ok', 'domain' => 'customer.example']);
 $grace = [$memory->is_active()];
 foreach ([7100, 7300, -7100, -7300] as $seconds) {
     $memory->seen = time() - $seconds;
