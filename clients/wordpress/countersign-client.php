@@ -1872,11 +1872,26 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			if ( ! $this->is_this_plugin( $header ) ) {
 				return $this->error( 'archive_other', [ '{found}' => $header['name'] ] );
 			}
-			if ( '' !== $this->installing && 0 !== version_compare( $header['version'], $this->installing ) ) {
-				$versions = [ '{found}' => $header['version'], '{version}' => $this->installing ];
-				return $this->error( 'archive_version', $versions );
+			$offered   = $this->offered();
+			$installed = $this->config->header( 'Version' );
+			if ( '' !== $offered && 0 !== version_compare( $header['version'], $offered ) ) {
+				return $this->error( 'archive_version', [ '{found}' => $header['version'], '{version}' => $offered ] );
+			}
+			if ( '' === $offered && ! version_compare( $header['version'], $installed, '>' ) ) {
+				return $this->error( 'archive_older', [ '{found}' => $header['version'], '{version}' => $installed ] );
 			}
 			return $source === $folder || $wp_filesystem->move( $source, $folder ) ? $folder : $this->error( 'archive_refused' );
+		}
+
+		/** The version that was offered, whoever downloaded the package: another plugin's filter may have; empty where nobody knows. */
+		private function offered(): string {
+			if ( '' !== $this->installing ) {
+				return $this->installing;
+			}
+			$looked = get_site_transient( 'update_plugins' );
+			$update = $looked->response[ $this->config->plugin ] ?? null;
+			$known  = $this->known( $this->config->header( 'Version' ) ) ?? [];
+			return (string) ( $known['version'] ?? $update->new_version ?? '' );
 		}
 
 		/**
@@ -2600,6 +2615,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 				'no_update'          => __( 'There is no update without an active license. {reason}', $d ),
 				'archive_refused'    => __( 'The update was refused: its archive does not have this plugin in one folder.', $d ),
 				'archive_other'      => __( 'The update was refused: its archive has another plugin ({found}) than {plugin}.', $d ),
+				'archive_older'      => __( 'The update was refused: its archive has version {found}, and version {version} is installed.', $d ),
 				'archive_version'    => __( 'The update was refused: its archive has version {found}, and version {version} was offered.', $d ),
 				'download_unknown'   => __( 'The license server names no download for this site at the moment. Please try again later.', $d ),
 				'download_refused'   => __( 'The download was refused: it is not the one the license server named.', $d ),

@@ -105,3 +105,35 @@ fn a_cache_that_kept_that_there_is_no_lock_does_not_keep_one_that_was_left() {
         assert_eq!(outcome, "ok", "{cached}");
     }
 }
+
+#[test]
+fn a_neighbour_that_downloads_by_itself_installs_no_other_version() {
+    for core in CORES {
+        let (vendor, mut site) = licensed_site(core);
+        vendor.release("1.1.0", |text| text);
+        let package = site.file("neighbour.zip");
+        site.neighbour(&format!(
+            "add_filter('upgrader_pre_download', function () {{ $copy = wp_tempnam('x'); copy('{}', $copy); return $copy; }}, 1);",
+            package.display()
+        ));
+        std::fs::write(&package, vendor.archive("1.0.0")).unwrap();
+        site.check_again();
+        let refused = "The update was refused: its archive has version 1.0.0, and version 1.1.0 was offered.";
+        assert_eq!(site.update_now()["data"]["errorMessage"], refused, "{core:?}");
+        // Where nobody knows any more what was offered, it is newer than what is installed.
+        site.run("delete_site_transient('countersign_acme-forms'); delete_site_transient('update_plugins');");
+        let upgrade = "add_filter('update_plugins_127.0.0.1', '__return_false', 99); \
+                       require ABSPATH . 'wp-admin/includes/admin.php'; require ABSPATH . 'wp-admin/includes/class-wp-upgrader.php'; \
+                       $upgrader = new Plugin_Upgrader(new Automatic_Upgrader_Skin); $upgrader->init(); \
+                       $done = $upgrader->run(['package' => 'x', 'destination' => WP_PLUGIN_DIR, 'clear_destination' => true, \
+                       'hook_extra' => ['plugin' => 'acme-forms/acme-forms.php']]); \
+                       echo is_wp_error($done) ? $done->get_error_message() : 'installed';";
+        let older = "The update was refused: its archive has version 1.0.0, and version 1.0.0 is installed.";
+        assert_eq!(site.run(upgrade), older, "{core:?}");
+        std::fs::write(&package, vendor.archive("1.1.0")).unwrap();
+        site.check_again();
+        assert_eq!(site.update_now()["success"], true, "{core:?}");
+        assert!(site.row().0.contains("Version 1.1.0"));
+        assert_eq!(site.complaints(), [""; 0]);
+    }
+}
