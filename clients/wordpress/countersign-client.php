@@ -910,11 +910,14 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 				$answer->manifest = Manifest::read( $said, $this->config->slug );
 				$answer->trouble  = null === $answer->manifest ? Manifest::flaw( $said, $this->config->slug ) : '';
 			} elseif ( 403 === $answer->status ) {
-				$problem = json_decode( $answer->body, true, 4 );
-				if ( 'license_expired' === ( $problem['code'] ?? '' ) && is_array( $problem['latest'] ?? null ) ) {
+				$problem = json_decode( $answer->body, true );
+				if ( 'license_expired' === ( $problem['code'] ?? '' ) && isset( $problem['latest'] ) ) {
 					// A version, and no more: what could be installed is not for an expired license.
-					$news           = array_intersect_key( $problem['latest'], [ 'version' => 0, 'security' => 0 ] );
-					$answer->latest = Manifest::read( $news, $this->config->slug );
+					$news           = array_intersect_key( (array) $problem['latest'], [ 'version' => 0, 'security' => 0 ] );
+					$latest         = Manifest::read( $news, $this->config->slug );
+					$answer->latest = $latest ? $latest : null;
+					// Something is out, and nobody can say which version.
+					$answer->unreadable = ! $latest;
 				}
 			}
 			return $answer;
@@ -1380,6 +1383,8 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		public ?array $manifest = null;
 		/** @var array<string, mixed>|null Where the license has expired: a manifest that names the latest version. */
 		public ?array $latest = null;
+		/** Whether the license has expired, and what names the latest version cannot be read. */
+		public bool $unreadable = false;
 	}
 
 	/** A statement that is not to be believed; the message says why. */
@@ -1936,9 +1941,15 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 				: [];
 		}
 
+		/** Whether something newer is out that an expired license does not get, and whose version could not be read. */
+		public function missed_unread(): bool {
+			return 'expired' === $this->license->memory()->condition()
+				&& '' !== (string) get_site_transient( $this->config->name() . '_refused' );
+		}
+
 		/** Why the server's last answer about updates could not be used; empty where it could. */
 		public function refused(): string {
-			$reason = self::may_ask( $this->license->memory() ) ? get_site_transient( $this->config->name() . '_refused' ) : '';
+			$reason = $this->license->memory()->is_active() ? get_site_transient( $this->config->name() . '_refused' ) : '';
 			return is_string( $reason ) ? $reason : '';
 		}
 
@@ -1959,7 +1970,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 				$answer->manifest = $answer->latest ?? [];
 			}
 			// Who may be told of it looks at another page, and WordPress asks twice a day.
-			null === $answer->manifest && 200 === $answer->status
+			$answer->unreadable || ( null === $answer->manifest && 200 === $answer->status )
 				? set_site_transient( $name . '_refused', $answer->trouble, DAY_IN_SECONDS )
 				: delete_site_transient( $name . '_refused' );
 			if ( null === $answer->manifest ) {
@@ -2282,6 +2293,15 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			$page = preg_replace( '/-network$/', '', get_current_screen()->base ?? '' );
 			if ( ! in_array( $page, [ 'plugins', 'update-core' ], true ) || ! current_user_can( 'update_plugins' ) ) {
 				return;
+			}
+			if ( $this->updates->missed_unread() ) {
+				$memory = $this->license->memory();
+				printf(
+					'<div class="notice notice-warning"><p><strong>%s</strong> %s%s</p></div>',
+					esc_html( $this->config->plugin_name() . ':' ),
+					esc_html( $this->sentence( $memory ) ),
+					wp_kses_post( $this->help( $memory ) )
+				);
 			}
 			if ( '' !== $this->updates->refused() ) {
 				printf(

@@ -2,8 +2,8 @@
 
 use chrono::{Days, Utc};
 
-use super::front::Front;
-use super::site::{Core, Site};
+use super::front::{Answer, Front, response};
+use super::site::{CORES, Core, Site};
 use super::vendor::{Vendor, with_settings};
 use super::{ACTIVE, HOST, LIVE};
 use crate::support::License;
@@ -106,6 +106,53 @@ fn an_expired_site_hears_which_version_it_is_missing_and_where_to_renew() {
         assert_eq!(site.press("acme-forms", "check", "").notices(), [ACTIVE]);
         site.check_again();
         assert_eq!(site.update_now()["success"], true);
+        assert_eq!(site.complaints(), [""; 0]);
+    }
+}
+
+#[test]
+fn an_expired_site_that_cannot_read_the_latest_version_hears_that_it_has_expired() {
+    for core in CORES {
+        let license = License::new();
+        let vendor = vendor(&license, 1);
+        let mut site = Site::new(core, HOST, &vendor.front);
+        site.install("acme-forms", &vendor.archive("1.0.0"));
+        site.press("acme-forms", "activate", &license.key);
+        let yesterday = Utc::now().date_naive() - Days::new(1);
+        vendor.instance.write_licenses(&[license.toml_with(&yesterday.to_string(), "", "forms = []")]);
+        eventually("the server knows", LIVE, || vendor.server.validate(&license, HOST).json()["code"] == "expired");
+        site.press("acme-forms", "check", "");
+        // The notice that is shown once.
+        site.admin.get("/wp-admin/tools.php");
+        let expired =
+            format!("This license has expired ({}). Renew it to get updates again.", yesterday.format("%B %-d, %Y"));
+        for latest in [
+            r#"{"version":"<b>9.9"}"#,
+            r#"{"version":9}"#,
+            r#"{"version":null}"#,
+            r#"{"version":{"a":{"b":{"c":1}}}}"#,
+            "{}",
+            "[]",
+            r#""9.9""#,
+            "9",
+        ] {
+            let body = format!(r#"{{"status":403,"code":"license_expired","latest":{latest}}}"#);
+            vendor.front.answer_with(Answer::Fixed(response(
+                403,
+                &[("Content-Type", "application/problem+json")],
+                body,
+            )));
+            let text = site.check_again();
+            assert!(text.contains(&expired) && !text.contains("9.9"), "{core:?} {latest}: {text}");
+            let told = site.admin.get("/wp-admin/plugins.php").notices();
+            assert_eq!(told, [format!("Acme Forms: {expired} Renew the license")], "{core:?} {latest}");
+            let page = site.admin.get(&site.license_page("acme-forms")).text();
+            assert!(page.contains(&expired) && !page.contains("cannot be used"), "{page}");
+        }
+        // Where there is no newer version, there is nothing to say.
+        let none = r#"{"status":403,"code":"license_expired"}"#;
+        vendor.front.answer_with(Answer::Fixed(response(403, &[], none)));
+        assert!(!site.check_again().contains(&expired));
         assert_eq!(site.complaints(), [""; 0]);
     }
 }
