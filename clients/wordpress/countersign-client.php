@@ -760,9 +760,14 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 				$memory    = $this->fresh_memory();
 				$condition = $memory->condition();
 				$outcome   = $change( $memory );
-				$this->save( $memory );
+				$saved     = $this->save( $memory );
 			} finally {
 				$this->where_the_lock_is( [ $this, 'unlock' ] );
+			}
+			if ( ! $saved ) {
+				// What is not kept did not happen; the page that asked says so.
+				$this->announced = [];
+				return 'not_saved';
 			}
 			if ( $memory->condition() !== $condition ) {
 				// What the server refused before, it may answer now.
@@ -834,10 +839,18 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			return $this->memory();
 		}
 
-		private function save( Memory $memory ): void {
-			$name  = $this->config->name();
-			$value = get_object_vars( $memory );
-			$this->config->network ? update_site_option( $name, $value ) : update_option( $name, $value, true );
+		/** Whether the memory is stored as it is now: a full or read-only database refuses without an error of PHP's. */
+		private function save( Memory $memory ): bool {
+			$name    = $this->config->name();
+			$value   = get_object_vars( $memory );
+			$changed = $this->config->network ? update_site_option( $name, $value ) : update_option( $name, $value, true );
+			if ( $changed ) {
+				return true;
+			}
+			// Nothing was to be changed, or nothing could be.
+			$this->fresh_memory();
+			$stored = $this->config->network ? get_site_option( $name ) : get_option( $name );
+			return maybe_serialize( $stored ) === maybe_serialize( $value );
 		}
 	}
 
@@ -2616,6 +2629,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 				'ok'                 => __( 'The license is active on this site.', $d ),
 				'no_answer'          => __( 'The license server gave no answer that can be trusted. Nothing was lost; please try again later.', $d ),
 				'not_before'         => __( 'The license server asked to wait a little. Please try again later.', $d ),
+				'not_saved'          => __( 'WordPress could not save the license in its database, so nothing was changed. Please try again, or ask whoever hosts the site.', $d ),
 				'busy'               => __( 'The license is being checked at this moment. Please try again in a minute.', $d ),
 				'deactivated'        => __( 'The license was removed from this site. To use it on another site, ask the vendor to release it.', $d ),
 				'key_missing'        => __( 'Please enter a license key.', $d ),

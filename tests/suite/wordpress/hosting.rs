@@ -137,3 +137,48 @@ fn a_neighbour_that_downloads_by_itself_installs_no_other_version() {
         assert_eq!(site.complaints(), [""; 0]);
     }
 }
+
+/// Lets the database refuse, or take again, what the client writes.
+fn refuse_writes(site: &Site, table: &str, column: &str, refuse: bool) {
+    let what = |event: &str| match refuse {
+        true => format!(
+            "CREATE TRIGGER refuse_{event} BEFORE {event} ON {table} WHEN NEW.{column} = 'countersign_acme-forms' \
+             BEGIN SELECT RAISE(ABORT, 'full'); END"
+        ),
+        false => format!("DROP TRIGGER refuse_{event}"),
+    };
+    let (insert, update) = (what("INSERT"), what("UPDATE"));
+    site.run(&format!(
+        "$db = new PDO('sqlite:' . SITE . '/wordpress.sqlite'); $db->exec(\"{insert}\"); $db->exec(\"{update}\");"
+    ));
+}
+
+#[test]
+fn a_license_that_the_database_does_not_take_is_not_called_active() {
+    let not_saved = "WordPress could not save the license in its database, so nothing was changed. \
+                     Please try again, or ask whoever hosts the site.";
+    for core in CORES {
+        for network in [false, true] {
+            let (license, table) = licensed();
+            let vendor = Vendor::new(&[table]);
+            let mut site = match network {
+                true => Site::network(core, HOST, &vendor.front),
+                false => Site::new(core, HOST, &vendor.front),
+            };
+            let (table, column) = if network { ("wp_sitemeta", "meta_key") } else { ("wp_options", "option_name") };
+            site.install("acme-forms", &vendor.archive("1.0.0"));
+            refuse_writes(&site, table, column, true);
+            assert_eq!(site.press("acme-forms", "activate", &license.key).notices(), [not_saved], "{core:?} {network}");
+            assert_eq!(site.vendor_sees("acme-forms")["condition"], "no_key");
+            refuse_writes(&site, table, column, false);
+            assert_eq!(site.press("acme-forms", "activate", &license.key).notices(), [ACTIVE], "{core:?} {network}");
+            refuse_writes(&site, table, column, true);
+            site.pass(1);
+            assert_eq!(site.press("acme-forms", "check", "").notices(), [not_saved], "{core:?} {network}");
+            assert_eq!(site.press("acme-forms", "remove_really", "").notices(), [not_saved], "{core:?} {network}");
+            assert_eq!(site.vendor_sees("acme-forms")["active"], true);
+            refuse_writes(&site, table, column, false);
+            assert!(site.press("acme-forms", "remove_really", "").notices()[0].contains("was removed"));
+        }
+    }
+}
