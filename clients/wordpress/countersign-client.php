@@ -393,7 +393,8 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		 * tried to win, and a server that merely corrects its clock loses no more than the correction.
 		 */
 		public function elapsed(): int {
-			return $this->spent + abs( time() - $this->seen );
+			// In a PHP of 32 bits the sum may be no integer.
+			return (int) min( PHP_INT_MAX, $this->spent + abs( time() - $this->seen ) );
 		}
 
 		/** Writes the clock down, so that a later step back shows. */
@@ -433,7 +434,13 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 
 		/** The whole grace period in seconds; two hours at least, or the license would lapse between two validations. */
 		public function grace(): int {
-			return $this->grants() ? max( 2, $this->statement['grace_period_hours'] ) * HOUR_IN_SECONDS : 0;
+			$longest = intdiv( PHP_INT_MAX, HOUR_IN_SECONDS );
+			return $this->grants() ? max( 2, min( $longest, $this->statement['grace_period_hours'] ) ) * HOUR_IN_SECONDS : 0;
+		}
+
+		/** When the grace period ends, as time() counts; the last moment that this PHP knows where it ends later. */
+		public function ends(): int {
+			return (int) min( PHP_INT_MAX, time() + $this->grace() - $this->elapsed() );
 		}
 
 		/** Seconds until the server may be asked again; what it asked for is a day at most, so more is another clock's. */
@@ -2410,7 +2417,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 					'{host}'     => $memory->host(),
 					'{here}'     => Statement::host( $config->site_url() ),
 					'{since}'    => self::moment( (int) strtotime( $statement['issued_at'] ?? '' ) ),
-					'{until}'    => self::moment( time() + $memory->grace() - $memory->elapsed() ),
+					'{until}'    => self::moment( $memory->ends() ),
 				]
 			);
 		}

@@ -75,6 +75,7 @@ fn every_php_reads_keys_and_statements_alike() {
         assert_eq!(results["misplaced"], json!([]), "{version}: one or two wrong symbols are pointed at");
         assert_eq!(results["otherwise"], "the signature is wrong", "{version}");
         assert_eq!(results["grace"], json!([true, true, false, true, false]), "{version}");
+        assert_eq!(results["long"], json!([true, true, true, true]), "{version}: no number overflows");
         for (key, result) in keys.iter().zip(results["keys"].as_array().unwrap()) {
             match key["result"].as_str().unwrap() {
                 "ok" => assert_eq!(result["key"], key["canonical"], "{version}: {key}"),

@@ -72,4 +72,12 @@ foreach ([7100, 7300, -7100, -7300] as $seconds) {
     $grace[] = $memory->is_active();
 }
 
-echo PHP_VERSION, "\n", json_encode(['keys' => $keys, 'misplaced' => $misplaced, 'statements' => $statements, 'otherwise' => $otherwise, 'grace' => $grace]);
+// More grace than a PHP of 32 bits can count in seconds, and clocks that are far apart.
+$memory->learn('key', ['status' => 'active', 'grace_period_hours' => PHP_INT_MAX, 'code' => 'ok', 'domain' => 'customer.example']);
+$long = [$memory->is_active(), is_int($memory->grace()), is_int($memory->ends())];
+$memory->spent = PHP_INT_MAX;
+$memory->seen = 0;
+$memory->look_at_clock();
+$long[] = is_int($memory->elapsed());
+
+echo PHP_VERSION, "\n", json_encode(['keys' => $keys, 'misplaced' => $misplaced, 'statements' => $statements, 'otherwise' => $otherwise, 'grace' => $grace, 'long' => $long]);
