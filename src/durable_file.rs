@@ -46,7 +46,11 @@ pub fn create_new(path: &Path, bytes: &[u8], access: Access) -> io::Result<()> {
 
 /// Creates a file that is not durable yet, or replaces its content: for many files that are synced together.
 pub fn write_like_folder(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = regular_file::create(path, 0o600)?;
+    // Emptying a file takes a fifth of the time that writing 10,000 small ones takes, so that is the second attempt.
+    let mut file = match regular_file::create_new(path, 0o600) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => regular_file::create(path, 0o600)?,
+        created => created?,
+    };
     give_access(&file, folder_of(path), Access::LikeFolder)?;
     file.write_all(bytes)
 }

@@ -4,11 +4,12 @@
 //! end. Opening a pipe blocks until somebody writes, and `/dev/zero` fills the memory. Both are errors here, told at once.
 //! A test (`architecture::files_are_opened_by_regular_file_alone`) forbids opening files in any other way.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Component, Path};
+use std::time::{Duration, SystemTime};
 
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
 use rustix::io::Errno;
@@ -69,7 +70,7 @@ fn open_with(options: &mut OpenOptions, flags: OFlags, path: &Path, limit: u64) 
         true => io::Error::new(io::ErrorKind::InvalidInput, "is a socket, a pipe or a device, not a regular file"),
         false => error,
     })?;
-    check(&file, limit)?;
+    check(&file.metadata()?, limit)?;
     Ok(file)
 }
 
@@ -99,6 +100,27 @@ pub fn read_to_string(path: &Path, limit: u64) -> io::Result<String> {
     String::from_utf8(read(path, limit)?).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "not UTF-8"))
 }
 
+/// When a regular file of at most `limit` bytes, or its name or permissions, last changed. Nobody but root sets this time.
+///
+/// # Errors
+///
+/// As [`open`].
+pub fn changed_at(path: &Path, limit: u64) -> io::Result<SystemTime> {
+    let metadata = std::fs::metadata(path)?;
+    check(&metadata, limit)?;
+    Ok(change_time(&metadata))
+}
+
+/// When a file or folder, its name or its permissions last changed.
+pub fn change_time(metadata: &Metadata) -> SystemTime {
+    let since = |seconds: i64| Duration::new(seconds.unsigned_abs(), metadata.ctime_nsec().unsigned_abs() as u32);
+    match metadata.ctime() {
+        // Before 1970: long ago.
+        seconds if seconds < 0 => SystemTime::UNIX_EPOCH,
+        seconds => SystemTime::UNIX_EPOCH + since(seconds),
+    }
+}
+
 /// Whether an error says that the path leads to something other than a regular file within the limit.
 pub fn is_unsuitable(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::IsADirectory | io::ErrorKind::InvalidInput | io::ErrorKind::FileTooLarge)
@@ -123,7 +145,7 @@ pub fn open_beneath(folder: &Path, path: &Path) -> io::Result<File> {
         }
     };
     let file = File::from(opened?);
-    check(&file, u64::MAX)?;
+    check(&file.metadata()?, u64::MAX)?;
     Ok(file)
 }
 
@@ -145,8 +167,7 @@ fn open_without_links(folder: &OwnedFd, path: &Path) -> rustix::io::Result<Owned
     Err(Errno::ISDIR)
 }
 
-fn check(file: &File, limit: u64) -> io::Result<()> {
-    let metadata = file.metadata()?;
+fn check(metadata: &Metadata, limit: u64) -> io::Result<()> {
     let kind = metadata.file_type();
     if kind.is_dir() {
         return Err(io::Error::new(io::ErrorKind::IsADirectory, "is a directory, not a file"));

@@ -157,7 +157,7 @@ fn build(
     let scope = (!options.only.is_empty()).then_some(&options.only);
     let publication = publisher.lock(scope, options.read_timeout)?;
     let (report, index) = Report::settle(options.check, plugins, publisher, &publication, scope);
-    publisher.publish(&publication, &index, scope)?;
+    publisher.publish(&publication, &index, report.damaged.is_empty(), scope)?;
     Ok(report)
 }
 

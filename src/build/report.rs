@@ -127,7 +127,7 @@ impl Report {
             }
         }
         index.plugins.retain(|_, releases| !releases.releases.is_empty());
-        let lost = |(slug, release): &(Slug, Release)| !publisher.holds(slug, &release.version, release.sha256);
+        let lost = |(slug, release): &(Slug, Release)| !publisher.holds(slug, release);
         let damaged = taken_over.iter().filter(|taken| lost(taken));
         let damaged = damaged.map(|(slug, release)| format!("{slug}/{}.json", release.version)).collect();
         let index_changes = !old.shows_the_same(&index);

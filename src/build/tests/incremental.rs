@@ -321,3 +321,77 @@ fn an_index_of_an_older_version_is_taken_and_completed_and_that_is_no_difference
     assert_eq!(outcomes(&report), ["1.0 unchanged"]);
     assert_eq!(made.published(), published);
 }
+
+/// Waits until a file that is written now is younger than one written before: the kernel's times go in steps of some
+/// milliseconds.
+fn pass_time() {
+    std::thread::sleep(std::time::Duration::from_millis(20));
+}
+
+#[test]
+fn a_manifest_that_is_older_than_its_index_is_not_read_again_but_by_a_build_of_everything() {
+    let made = Fixture::new();
+    made.release("1.0", "1.0");
+    made.build(made.plugin());
+    let (place, index) = (made.releases().join("acme/1.0.json"), made.releases().join("index.json"));
+    let genuine = made.published();
+
+    // What somebody edits is younger than the index, and is made again.
+    fs::write(&place, "edited").unwrap();
+    assert_eq!(outcomes(&made.build(made.plugin())), ["1.0 built"]);
+    assert_eq!(made.published(), genuine);
+
+    // Whoever writes the index, too, hides it from a build that trusts the index.
+    fs::write(&place, "edited").unwrap();
+    pass_time();
+    fs::write(&index, fs::read(&index).unwrap()).unwrap();
+    assert_eq!(outcomes(&made.build(made.plugin())), ["1.0 unchanged"]);
+    let all = Options { all: true, ..made.options(false, &[]) };
+    run(&[entry(made.plugin())], &all, Arc::new(Silent)).unwrap();
+    assert_eq!(made.published(), genuine);
+}
+
+#[test]
+fn an_index_whose_time_is_no_witness_vouches_for_nothing() {
+    let made = Fixture::new();
+    made.release("1.0", "1.0");
+    made.build(made.plugin());
+    let (folder, index) = (made.releases().join("acme"), made.releases().join("index.json"));
+    let genuine = made.published();
+    let set_time = |ahead: i64| {
+        let now = std::time::SystemTime::now();
+        let hour = std::time::Duration::from_secs(3_600);
+        let time = if ahead > 0 { now + hour } else { now - hour };
+        fs::File::options().write(true).open(&index).unwrap().set_modified(time).unwrap();
+    };
+    for ahead in [1, -1] {
+        fs::write(folder.join("1.0.json"), "edited").unwrap();
+        set_time(ahead);
+        assert_eq!(outcomes(&made.build(made.plugin())), ["1.0 built"]);
+        assert_eq!(made.published(), genuine);
+    }
+
+    // A file from elsewhere brings its old time.
+    let other = made.releases().with_file_name("other.json");
+    fs::write(&other, "of a backup").unwrap();
+    pass_time();
+    fs::write(&index, fs::read(&index).unwrap()).unwrap();
+    pass_time();
+    fs::rename(&other, folder.join("1.0.json")).unwrap();
+    assert_eq!(outcomes(&made.build(made.plugin())), ["1.0 built"]);
+    assert_eq!(made.published(), genuine);
+}
+
+#[test]
+fn a_damaged_manifest_is_told_by_every_build_also_after_one_that_writes_the_index() {
+    let made = Fixture::new();
+    made.release("1.0", "1.0");
+    made.build(made.plugin());
+    fs::write(made.releases().join("acme/1.0.json"), "damaged").unwrap();
+    let other = || Plugin { slug: "other".parse().unwrap(), ..made.plugin() };
+    for _ in 0..3 {
+        let report = made.run(&[entry(made.plugin()), entry(other())], false, &["other"]);
+        assert_eq!(report.damaged, ["acme/1.0.json"]);
+        pass_time();
+    }
+}
