@@ -36,21 +36,49 @@ impl Address {
                 query.append_pair(name, value);
             }
         }
-        let tab = match tab {
-            Tab::Description => "description",
-            Tab::Changelog => "changelog",
-        };
-        query.append_pair("tab", tab).finish()
+        query.append_pair("tab", tab.name()).finish()
     }
 }
 
-/// A tab of the details window.
+/// A tab of the details window, which shows a section of the manifest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum Tab {
     #[default]
     Description,
+    Installation,
+    Faq,
     Changelog,
+}
+
+impl Tab {
+    /// All of them, in the order of the window.
+    pub const ALL: [Self; 4] = [Self::Description, Self::Installation, Self::Faq, Self::Changelog];
+
+    /// The section's name in the manifest, and in the address.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Description => "description",
+            Self::Installation => "installation",
+            Self::Faq => "faq",
+            Self::Changelog => "changelog",
+        }
+    }
+
+    /// What WordPress writes on it (`install_plugin_information`).
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Description => "Description",
+            Self::Installation => "Installation",
+            Self::Faq => "FAQ",
+            Self::Changelog => "Changelog",
+        }
+    }
+
+    /// The tab of that name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|tab| tab.name() == name)
+    }
 }
 
 #[derive(Template)]

@@ -115,7 +115,7 @@ async fn show(
     version: Option<&str>,
     mut query: HashMap<String, String>,
 ) -> Response {
-    let tab = if query.get("tab").is_some_and(|tab| tab == "changelog") { Tab::Changelog } else { Tab::Description };
+    let tab = query.get("tab").and_then(|name| Tab::named(name)).unwrap_or_default();
     // What is typed into a version field is no longer than this.
     let mut wish = |name| query.remove(name).map(|value| value.chars().take(64).collect());
     let wish =

@@ -395,6 +395,27 @@ fn without_a_script_links_and_forms_say_all_there_is_to_say() {
 }
 
 #[test]
+fn every_section_of_the_manifest_has_a_tab() {
+    let work = Workplace::new();
+    let more = "\n== Installation ==\nUpload it.\n\n== Frequently Asked Questions ==\n= Why? =\nBecause.\n";
+    work.write("acme-forms/readme.txt", &(readme("1.2.0", "* x") + more));
+    let preview = Preview::start(work.path(), &[]);
+    let page = preview.get("/?tab=faq").text();
+    let tabs: Vec<_> = page.split("data-tab=\"").skip(1).filter_map(|rest| rest.split(['>', '<']).nth(1)).collect();
+    assert_eq!(tabs, ["Description", "Installation", "FAQ", "Changelog"]);
+    let panel =
+        |name: &str| page.split(&format!("id=\"panel-{name}\"")).nth(1).unwrap().split("</div>").next().unwrap();
+    assert!(panel("installation").contains("Upload it.") && panel("installation").contains(" hidden>"));
+    assert!(panel("faq").contains("Because.") && !panel("faq").contains(" hidden>"));
+
+    // A version without such a section shows its description.
+    let older = preview.get("/plugins/acme-forms/1.1.0?tab=faq").text();
+    assert!(
+        older.contains("aria-controls=\"panel-description\" aria-selected=\"true\"") && !older.contains("panel-faq")
+    );
+}
+
+#[test]
 fn a_file_that_is_no_entry_is_told_and_the_others_are_previewed() {
     let work = Workplace::new();
     work.write("registry/plugins/Acme Maps.toml", "name = \"x\"\n");

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::build::source::assets::Artwork;
-use crate::model::manifest::Manifest;
+use crate::model::manifest::{Manifest, Sections};
 use crate::model::version::php_version_compare;
 use crate::preview::markup;
 use crate::preview::page::{Address, Tab};
@@ -34,19 +34,24 @@ pub struct VersionBody<'a> {
     pub banner: Option<Picture>,
     /// Whether the repository has pictures and the manifest names none.
     pub unused_artwork: bool,
-    pub tab: Tab,
-    /// The queries that ask for description and changelog.
-    pub tab_queries: [String; 2],
-    /// Sanitized HTML.
-    pub description: String,
-    /// Sanitized HTML.
-    pub changelog: String,
+    /// What the details window shows.
+    pub panels: Vec<Panel>,
     /// The manifest, for people to read.
     pub json: String,
     /// A date; empty where there is none.
     pub updated: String,
     pub cms_versions: Vec<String>,
     pub php_versions: Vec<String>,
+}
+
+/// A section of the details window behind its tab.
+pub struct Panel {
+    pub tab: Tab,
+    /// The query that asks for it.
+    pub query: String,
+    /// Sanitized.
+    pub html: String,
+    pub is_chosen: bool,
 }
 
 /// A picture the manifest names, with what the repository has of it.
@@ -85,10 +90,7 @@ impl<'a> VersionBody<'a> {
             icon: picture(slug, &manifest.icons, &["svg", "2x", "1x", "default"], artwork, "icon"),
             banner: picture(slug, &manifest.banners, &["high", "low"], artwork, "banner"),
             unused_artwork: manifest.banners.is_empty() && manifest.icons.is_empty() && !artwork.is_empty(),
-            tab: address.tab,
-            tab_queries: [Tab::Description, Tab::Changelog].map(|tab| address.query(tab)),
-            description: markup::for_page(&manifest.sections.description),
-            changelog: markup::for_page(&manifest.sections.changelog),
+            panels: panels(&manifest.sections, address),
             json: serde_json::to_string_pretty(manifest).unwrap_or_default(),
             updated: date(&manifest.last_updated, "%-d %B %Y"),
             cms_versions: with_own(&CMS, &[&manifest.tested, &manifest.requires]),
@@ -113,6 +115,27 @@ impl<'a> VersionBody<'a> {
     pub fn digest_start(&self) -> String {
         self.sight.digest.to_string().chars().take(12).collect()
     }
+}
+
+/// Description and changelog always, to show where they are missing; the others where the manifest has them.
+fn panels(sections: &Sections, address: &Address) -> Vec<Panel> {
+    let panel = |tab: Tab| {
+        let html = match tab {
+            Tab::Description => &sections.description,
+            Tab::Installation => &sections.installation,
+            Tab::Faq => &sections.faq,
+            Tab::Changelog => &sections.changelog,
+        };
+        let is_shown = !html.is_empty() || matches!(tab, Tab::Description | Tab::Changelog);
+        let panel =
+            || Panel { tab, query: address.query(tab), html: markup::for_page(html), is_chosen: tab == address.tab };
+        is_shown.then(panel)
+    };
+    let mut panels: Vec<Panel> = Tab::ALL.into_iter().filter_map(panel).collect();
+    if !panels.iter().any(|panel| panel.is_chosen) {
+        panels[0].is_chosen = true;
+    }
+    panels
 }
 
 /// The usual versions and the manifest's own, newest first.
