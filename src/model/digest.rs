@@ -53,33 +53,17 @@ impl FromStr for Digest {
     type Err = NotADigest;
 
     fn from_str(text: &str) -> Result<Self, NotADigest> {
-        if text.len() != 64 {
-            return Err(NotADigest);
-        }
-        let (mut bytes, mut any) = ([0; 32], 0);
-        for (byte, pair) in bytes.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
-            let [high, low] = [pair[0], pair[1]].map(|digit| DIGITS[usize::from(digit)]);
-            *byte = high << 4 | low & 15;
-            any |= high | low;
-        }
-        if any < 16 { Ok(Self(bytes)) } else { Err(NotADigest) }
+        let mut bytes = [0; 32];
+        // The library takes capitals and a leading 0x as well.
+        let is_lower = !text.bytes().any(|byte| byte.is_ascii_uppercase());
+        let decoded = text.len() == 64 && is_lower && const_hex::decode_to_slice(text, &mut bytes).is_ok();
+        decoded.then_some(Self(bytes)).ok_or(NotADigest)
     }
 }
 
-/// The value of each hex digit, and for everything else more than any digit has.
-const DIGITS: [u8; 256] = {
-    let mut values = [u8::MAX; 256];
-    let mut value = 0;
-    while value < 16 {
-        values[b"0123456789abcdef"[value] as usize] = value as u8;
-        value += 1;
-    }
-    values
-};
-
 impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        f.write_str(const_hex::Buffer::<32>::new().format(&self.0))
     }
 }
 
