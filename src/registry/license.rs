@@ -22,8 +22,8 @@ const FIELDS: &[&str] =
 
 /// What the table says, if nothing is wrong with it; the reader has the complaints.
 pub fn license(reader: &mut Reader<'_>, table: &Table<'_>, notes: Notes) -> Option<License> {
-    let note = reader.string(table, "note").map(|(_, note)| note);
     let complaints_before = reader.complained();
+    let note = reader.string(table, "note").map(|(_, note)| note);
     reader.only(table, FIELDS);
     reader.without_keys(table);
     for required in ["id", "expires", "modules"] {

@@ -2,7 +2,7 @@
 //!
 //! Both spell the same fields; JSON writes dates and times as strings. What is read goes to `licenses`.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -13,15 +13,11 @@ use crate::registry::diagnostic::Complaint;
 use crate::registry::files::{Listed, RegistryFiles};
 use crate::registry::license::license;
 use crate::registry::lines::Lines;
-use crate::registry::plain_line::PlainLine;
 use crate::registry::reader::{Reader, array, table};
 use crate::registry::spanned::Table;
 
 /// An export that is wrong in every line is told so this often.
 pub const MAX_COMPLAINTS: usize = 1_000;
-
-/// Texts of module sets that are remembered; an export has few.
-const MAX_TEXTS: usize = 1_024;
 
 /// No license takes fewer bytes of an export.
 const SHORTEST_LINE: usize = 110;
@@ -43,20 +39,11 @@ pub struct Reading {
     notes: Notes,
     /// Every set of modules once, however many licenses grant it.
     modules: HashSet<Arc<Modules>>,
-    /// The same by its text in an export.
-    texts: HashMap<String, Arc<Modules>>,
 }
 
 impl Reading {
     pub fn new(notes: Notes) -> Self {
-        Self {
-            files: Vec::new(),
-            licenses: Vec::new(),
-            complaints: Vec::new(),
-            notes,
-            modules: HashSet::new(),
-            texts: HashMap::new(),
-        }
+        Self { files: Vec::new(), licenses: Vec::new(), complaints: Vec::new(), notes, modules: HashSet::new() }
     }
 
     /// Reads one file, whatever the others had.
@@ -112,37 +99,29 @@ impl Reading {
         if line.trim().is_empty() {
             return Vec::new();
         }
-        let plain = PlainLine::read(line);
-        let modules = plain.as_ref().and_then(|plain| self.texts.get(plain.modules()).cloned());
-        let read = plain.as_ref().zip(modules).and_then(|(plain, modules)| plain.license(modules, self.notes));
-        if let Some(license) = read {
-            self.hold(license, number);
+        // Most lines are right, and nobody asks where in them a value stands.
+        if let Some((mut reader, table)) = Reader::json_without_places(&listed.file, number, line)
+            && self.take(&mut reader, &table)
+        {
             return Vec::new();
         }
         let (mut reader, table) = Reader::json(&listed.file, number, line);
-        let license = table.and_then(|table| self.take(&mut reader, &table));
-        let modules = license.map(|license| license.modules.clone());
-        if let (Some(modules), Some(plain)) = (modules, plain)
-            && self.texts.len() < MAX_TEXTS
-        {
-            self.texts.insert(plain.modules().to_owned(), modules);
+        if let Some(table) = table {
+            self.take(&mut reader, &table);
         }
         reader.complaints()
     }
 
-    fn take(&mut self, reader: &mut Reader<'_>, table: &Table<'_>) -> Option<&License> {
-        let mut license = license(reader, table, self.notes)?;
+    /// Takes over the license of a table, if nothing is wrong with it.
+    fn take(&mut self, reader: &mut Reader<'_>, table: &Table<'_>) -> bool {
+        let Some(mut license) = license(reader, table, self.notes) else { return false };
         match self.modules.get(&license.modules) {
             Some(shared) => license.modules = shared.clone(),
             None => drop(self.modules.insert(license.modules.clone())),
         }
-        self.hold(license, reader.line(table.at));
-        self.licenses.last().map(|(license, _)| license)
-    }
-
-    /// Takes over a license of the last file.
-    fn hold(&mut self, license: License, line: usize) {
+        let line = reader.line(table.at);
         let place = Place { file: self.files.len() as u32 - 1, line: line as u32 };
         self.licenses.push((license, place));
+        true
     }
 }

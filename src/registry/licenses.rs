@@ -213,7 +213,6 @@ mod tests {
         let line = |byte: u8, note: &str| {
             format!("{{\"id\":\"{byte:064x}\",\"expires\":\"2027-12-31\",\"modules\":{{\"a\":[]}},\"note\":{note}}}\n")
         };
-        // The second is read as a plain line, the third by the reader.
         let good = line(1, "\"a\"") + &line(2, "\"b\"") + &line(3, "\"\\u0063\"");
         assert_eq!(load(&good), [("a+b+c".to_owned(), 0), ("++".to_owned(), 0)]);
         assert_eq!(load(&(good + &line(4, "1"))).map(|(_, complaints)| complaints), [1, 1]);

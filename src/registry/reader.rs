@@ -15,6 +15,7 @@ use crate::model::license_key::LicenseKey;
 use crate::text::did_you_mean::did_you_mean;
 
 use crate::registry::diagnostic::Complaint;
+use crate::registry::json;
 use crate::registry::spanned::{self, Fault, Node, Table, Value};
 
 /// One registry file, or one line of it, being read.
@@ -47,8 +48,8 @@ impl<'a> Reader<'a> {
 
     /// Parses one line of a file with a JSON object a line; without its table where there is none.
     pub fn json<'t>(file: &'a Path, line_number: usize, line: &'t str) -> (Self, Option<Table<'t>>) {
-        let mut reader = Self { file, lines: vec![0], first_line: line_number, json: true, complaints: vec![] };
-        let table = match spanned::from_json(line) {
+        let mut reader = Self::of_line(file, line_number);
+        let table = match json::with_places(line) {
             Ok(Node { value: Value::Table(table), .. }) => Some(table),
             Ok(Node { at, value, .. }) => {
                 reader.complain(at, format!("expected an object, found {}", value.type_name()));
@@ -60,6 +61,18 @@ impl<'a> Reader<'a> {
             }
         };
         (reader, table)
+    }
+
+    /// The same for a line that is probably right: its complaints have no columns. `None` where there is no table.
+    pub fn json_without_places<'t>(file: &'a Path, line_number: usize, line: &'t str) -> Option<(Self, Table<'t>)> {
+        match json::without_places(line)?.value {
+            Value::Table(table) => Some((Self::of_line(file, line_number), table)),
+            _ => None,
+        }
+    }
+
+    fn of_line(file: &'a Path, line_number: usize) -> Self {
+        Self { file, lines: vec![0], first_line: line_number, json: true, complaints: vec![] }
     }
 
     fn fault(&mut self, fault: Fault) {
@@ -187,12 +200,13 @@ impl<'a> Reader<'a> {
 
     /// An integer within `range`.
     pub fn integer(&mut self, table: &Table<'_>, name: &str, range: RangeInclusive<u32>) -> Option<u32> {
+        let node = &table.fields.get(name)?.node;
         let expected = format!("an integer from {} to {}", range.start(), range.end());
         let integer = |value: &Value<'_>| match value {
             Value::Integer(number) => u32::try_from(*number).ok().filter(|number| range.contains(number)),
             _ => None,
         };
-        self.field(table, name, &expected, integer).map(|(_, number)| number)
+        self.typed(node, name, &expected, integer).map(|(_, number)| number)
     }
 
     /// A day.

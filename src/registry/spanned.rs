@@ -1,4 +1,5 @@
-//! Registry text as a tree of values that know where they stand; the same tree for TOML and for a line of JSON.
+//! Registry text as a tree of values that know where they stand; the same tree for TOML and, by
+//! [`json`](crate::registry::json), for a line of JSON.
 //!
 //! The reader walks the tree next and makes a plugin or a license of it.
 
@@ -7,12 +8,10 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use chrono::{DateTime, NaiveDate, Utc};
-use serde::de::{self, Deserialize, Deserializer, MapAccess};
-use serde_json::value::RawValue;
 use toml::de::{DeTable, DeValue};
 
 /// A registry nests four levels at most; deeper JSON is not followed, so that it cannot exhaust the stack.
-const MAX_DEPTH: usize = 8;
+pub const MAX_DEPTH: usize = 8;
 
 /// A value, the byte where it starts and the byte behind its end.
 #[derive(Debug)]
@@ -118,86 +117,6 @@ fn toml_time(time: toml::value::Datetime) -> Value<'static> {
     date.map(Value::Date).or(offset_time).unwrap_or(Value::Other("a day or time that does not exist"))
 }
 
-/// Reads one line of JSON.
-pub fn from_json(line: &str) -> Result<Node<'_>, Fault> {
-    let raw: &RawValue = serde_json::from_str(line).map_err(|error| json_fault(0, &error))?;
-    json_node(line, raw, MAX_DEPTH)
-}
-
-fn json_node<'a>(line: &'a str, raw: &'a RawValue, depth: usize) -> Result<Node<'a>, Fault> {
-    let at = offset(line, raw);
-    let text = raw.get();
-    let value = match text.as_bytes().first() {
-        Some(b'{' | b'[') if depth == 0 => Value::Other("nested too deeply"),
-        Some(b'{') => {
-            let Members(members) = serde_json::from_str(text).map_err(|error| json_fault(at, &error))?;
-            let mut fields = BTreeMap::new();
-            for (name, value) in members {
-                let at = offset(line, name);
-                let name = json_string(at, name)?;
-                let message = format!("the field {name:?} stands here twice");
-                let field = Field { at, node: json_node(line, value, depth - 1)? };
-                if fields.insert(name, field).is_some() {
-                    return Err(Fault { at, message });
-                }
-            }
-            Value::Table(Table { at, fields })
-        }
-        Some(b'[') => {
-            let items: Vec<&RawValue> = serde_json::from_str(text).map_err(|error| json_fault(at, &error))?;
-            Value::Array(items.into_iter().map(|item| json_node(line, item, depth - 1)).collect::<Result<_, _>>()?)
-        }
-        Some(b'"') => Value::String(json_string(at, raw)?),
-        Some(b't' | b'f') => Value::Boolean(text == "true"),
-        Some(b'n') => Value::Other("null"),
-        _ => text.parse().map_or(Value::Other("a number that is no integer"), Value::Integer),
-    };
-    Ok(Node { at, end: at + text.len(), value })
-}
-
-/// Where a raw value starts: it is a part of the line itself.
-fn offset(line: &str, raw: &RawValue) -> usize {
-    raw.get().as_ptr() as usize - line.as_ptr() as usize
-}
-
-fn json_string<'a>(at: usize, raw: &'a RawValue) -> Result<Cow<'a, str>, Fault> {
-    match raw.get().strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
-        Some(plain) if !plain.contains('\\') => Ok(plain.into()),
-        _ => serde_json::from_str(raw.get()).map(Cow::Owned).map_err(|error| json_fault(at, &error)),
-    }
-}
-
-fn json_fault(at: usize, error: &serde_json::Error) -> Fault {
-    let message = error.to_string();
-    let message = message.split(" at line ").next().unwrap_or_default().to_owned();
-    Fault { at: at + error.column().saturating_sub(1), message }
-}
-
-/// The members of an object as they stand in the text, twins included.
-struct Members<'a>(Vec<(&'a RawValue, &'a RawValue)>);
-
-impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Visitor;
-        impl<'de> de::Visitor<'de> for Visitor {
-            type Value = Vec<(&'de RawValue, &'de RawValue)>;
-
-            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut members = Vec::new();
-                while let Some(member) = map.next_entry()? {
-                    members.push(member);
-                }
-                Ok(members)
-            }
-        }
-        deserializer.deserialize_map(Visitor).map(Members)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -221,45 +140,9 @@ mod tests {
     }
 
     #[test]
-    fn a_json_value_knows_its_type_and_its_place() {
-        let line = r#"{"a": "x", "b\u0062": ["\u00e9", 1, null], "c": {"d": false}}"#;
-        let Value::Table(table) = from_json(line).unwrap().value else { panic!("no object") };
-        assert!(matches!(field(&table, "a"), (1, 6, Value::String(text)) if text == "x"));
-        assert!(matches!(field(&table, "bb"), (11, 22, Value::Array(items))
-            if matches!(&items[..], [Node { at: 23, end: 31, value: Value::String(e) }, Node { at: 33, value: Value::Integer(1), .. },
-                Node { value: Value::Other("null"), .. }] if e == "é")));
-        let (_, 48, Value::Table(inner)) = field(&table, "c") else { panic!("no object within") };
-        assert!(matches!(field(inner, "d"), (49, 54, Value::Boolean(false))));
-    }
-
-    #[test]
     fn every_syntax_error_of_a_toml_file_is_found() {
         let mut faults = from_toml("a = \nb = 1\nc = ]\n").unwrap_err();
         faults.sort_by_key(|fault| fault.at);
         assert_eq!(faults.iter().map(|fault| fault.at).collect::<Vec<_>>(), [4, 15], "{faults:?}");
-    }
-
-    #[test]
-    fn broken_json_is_refused_where_it_breaks() {
-        for (line, at) in [
-            (r#"{"a": tru}"#, 9),
-            (r#"{"a": 1"#, 6),
-            (r#"{"a": "\ud800"}"#, 13),
-            (r#"{"a":1,"a":2}"#, 7),
-            (r#"{"a":1} x"#, 8),
-        ] {
-            assert_eq!(from_json(line).unwrap_err().at, at, "{line}");
-        }
-    }
-
-    #[test]
-    fn deep_nesting_is_not_followed() {
-        let deep = "[".repeat(100_000) + &"]".repeat(100_000);
-        let mut node = from_json(&deep).unwrap();
-        for _ in 0..MAX_DEPTH {
-            let Value::Array(mut items) = node.value else { panic!("no array") };
-            node = items.remove(0);
-        }
-        assert!(matches!(node.value, Value::Other("nested too deeply")));
     }
 }

@@ -9,13 +9,14 @@ use crate::model::license_key::LicenseId;
 use crate::model::site_host::SiteHost;
 
 use crate::registry::edit::Change;
+use crate::registry::json;
 use crate::registry::spanned::{self, Field, Table, Value};
 
 /// The text of an export with the license in that line changed; `None` where there is no license.
 pub fn json(text: &str, line: usize, changes: &[Change]) -> Option<String> {
     let start = text.split_inclusive('\n').take(line - 1).map(str::len).sum();
     let (before, rest) = text.split_at(start);
-    let node = spanned::from_json(rest.lines().next()?).ok()?;
+    let node = json::with_places(rest.lines().next()?).ok()?;
     let Value::Table(table) = &node.value else { return None };
     let mut splice = Splice { text: rest, json: true, pieces: vec![] };
     changes.iter().for_each(|change| splice.change(table, change));

@@ -1,0 +1,279 @@
+//! A line of JSON as the tree of [`spanned`](crate::registry::spanned).
+//!
+//! Places cost a pass over the line for each level of it: three times the time of a million licenses. So a line is read
+//! [without them](without_places) first, and again [with them](with_places) where something in it is wrong.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess};
+use serde_json::value::RawValue;
+
+use crate::registry::spanned::{Fault, Field, MAX_DEPTH, Node, Table, Value};
+
+/// Reads one line; every place is 0. `None` where [`with_places`] may have something to say.
+pub fn without_places(line: &str) -> Option<Node<'_>> {
+    serde_json::from_str(line).ok()
+}
+
+/// Reads one line, and says where each value stands.
+pub fn with_places(line: &str) -> Result<Node<'_>, Fault> {
+    let raw: &RawValue = serde_json::from_str(line).map_err(|error| json_fault(0, &error))?;
+    json_node(line, raw, MAX_DEPTH)
+}
+
+fn json_node<'a>(line: &'a str, raw: &'a RawValue, depth: usize) -> Result<Node<'a>, Fault> {
+    let at = offset(line, raw);
+    let text = raw.get();
+    let value = match text.as_bytes().first() {
+        Some(b'{' | b'[') if depth == 0 => Value::Other("nested too deeply"),
+        Some(b'{') => {
+            let Members(members) = serde_json::from_str(text).map_err(|error| json_fault(at, &error))?;
+            let mut fields = BTreeMap::new();
+            for (name, value) in members {
+                let at = offset(line, name);
+                let name = json_string(at, name)?;
+                let message = format!("the field {name:?} stands here twice");
+                let field = Field { at, node: json_node(line, value, depth - 1)? };
+                if fields.insert(name, field).is_some() {
+                    return Err(Fault { at, message });
+                }
+            }
+            Value::Table(Table { at, fields })
+        }
+        Some(b'[') => {
+            let items: Vec<&RawValue> = serde_json::from_str(text).map_err(|error| json_fault(at, &error))?;
+            Value::Array(items.into_iter().map(|item| json_node(line, item, depth - 1)).collect::<Result<_, _>>()?)
+        }
+        Some(b'"') => Value::String(json_string(at, raw)?),
+        Some(b't' | b'f') => Value::Boolean(text == "true"),
+        Some(b'n') => Value::Other("null"),
+        _ => text.parse().map_or(Value::Other("a number that is no integer"), Value::Integer),
+    };
+    Ok(Node { at, end: at + text.len(), value })
+}
+
+/// Where a raw value starts: it is a part of the line itself.
+fn offset(line: &str, raw: &RawValue) -> usize {
+    raw.get().as_ptr() as usize - line.as_ptr() as usize
+}
+
+fn json_string<'a>(at: usize, raw: &'a RawValue) -> Result<Cow<'a, str>, Fault> {
+    match raw.get().strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
+        Some(plain) if !plain.contains('\\') => Ok(plain.into()),
+        _ => serde_json::from_str(raw.get()).map(Cow::Owned).map_err(|error| json_fault(at, &error)),
+    }
+}
+
+fn json_fault(at: usize, error: &serde_json::Error) -> Fault {
+    let message = error.to_string();
+    let message = message.split(" at line ").next().unwrap_or_default().to_owned();
+    Fault { at: at + error.column().saturating_sub(1), message }
+}
+
+/// The members of an object as they stand in the text, twins included.
+struct Members<'a>(Vec<(&'a RawValue, &'a RawValue)>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor;
+        impl<'de> de::Visitor<'de> for Visitor {
+            type Value = Vec<(&'de RawValue, &'de RawValue)>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut members = Vec::new();
+                while let Some(member) = map.next_entry()? {
+                    members.push(member);
+                }
+                Ok(members)
+            }
+        }
+        deserializer.deserialize_map(Visitor).map(Members)
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Node<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let value = deserializer.deserialize_any(ValueVisitor)?;
+        Ok(Node { at: 0, end: 0, value })
+    }
+}
+
+/// Takes a value; serde_json ends where one nests 128 levels deep.
+struct ValueVisitor;
+
+impl<'de> de::Visitor<'de> for ValueVisitor {
+    type Value = Value<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value")
+    }
+
+    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
+        Ok(Value::String(text.into()))
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
+        Ok(Value::String(text.to_owned().into()))
+    }
+
+    fn visit_u64<E: de::Error>(self, number: u64) -> Result<Self::Value, E> {
+        i64::try_from(number).map(Value::Integer).map_err(E::custom)
+    }
+
+    fn visit_i64<E>(self, number: i64) -> Result<Self::Value, E> {
+        Ok(Value::Integer(number))
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Self::Value, E> {
+        Ok(Value::Boolean(value))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Self::Value, A::Error> {
+        let mut array = Vec::new();
+        while let Some(item) = items.next_element()? {
+            array.push(item);
+        }
+        Ok(Value::Array(array))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Self::Value, A::Error> {
+        let mut table = Table::default();
+        while let Some((Name(name), node)) = members.next_entry()? {
+            if table.fields.insert(name, Field { at: 0, node }).is_some() {
+                return Err(de::Error::custom("twice"));
+            }
+        }
+        Ok(Value::Table(table))
+    }
+}
+
+/// A member's name, which is borrowed where nothing in it is escaped.
+struct Name<'a>(Cow<'a, str>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Name<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor;
+        impl<'de> de::Visitor<'de> for Visitor {
+            type Value = Cow<'de, str>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a name")
+            }
+
+            fn visit_borrowed_str<E>(self, name: &'de str) -> Result<Self::Value, E> {
+                Ok(name.into())
+            }
+
+            fn visit_str<E>(self, name: &str) -> Result<Self::Value, E> {
+                Ok(name.to_owned().into())
+            }
+        }
+        deserializer.deserialize_str(Visitor).map(Name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn field<'t, 'a>(table: &'t Table<'a>, name: &str) -> (usize, usize, &'t Value<'a>) {
+        let field = &table.fields[name];
+        (field.at, field.node.at, &field.node.value)
+    }
+
+    #[test]
+    fn a_json_value_knows_its_type_and_its_place() {
+        let line = r#"{"a": "x", "b\u0062": ["\u00e9", 1, null], "c": {"d": false}}"#;
+        let Value::Table(table) = with_places(line).unwrap().value else { panic!("no object") };
+        assert!(matches!(field(&table, "a"), (1, 6, Value::String(text)) if text == "x"));
+        assert!(matches!(field(&table, "bb"), (11, 22, Value::Array(items))
+            if matches!(&items[..], [Node { at: 23, end: 31, value: Value::String(e) }, Node { at: 33, value: Value::Integer(1), .. },
+                Node { value: Value::Other("null"), .. }] if e == "é")));
+        let (_, 48, Value::Table(inner)) = field(&table, "c") else { panic!("no object within") };
+        assert!(matches!(field(inner, "d"), (49, 54, Value::Boolean(false))));
+    }
+
+    #[test]
+    fn broken_json_is_refused_where_it_breaks() {
+        for (line, at) in [
+            (r#"{"a": tru}"#, 9),
+            (r#"{"a": 1"#, 6),
+            (r#"{"a": "\ud800"}"#, 13),
+            (r#"{"a":1,"a":2}"#, 7),
+            (r#"{"a":1} x"#, 8),
+        ] {
+            assert_eq!(with_places(line).unwrap_err().at, at, "{line}");
+        }
+    }
+
+    #[test]
+    fn deep_nesting_is_not_followed() {
+        let deep = "[".repeat(100_000) + &"]".repeat(100_000);
+        let mut node = with_places(&deep).unwrap();
+        for _ in 0..MAX_DEPTH {
+            let Value::Array(mut items) = node.value else { panic!("no array") };
+            node = items.remove(0);
+        }
+        assert!(matches!(node.value, Value::Other("nested too deeply")));
+    }
+
+    /// Says nothing of places.
+    fn shape(value: &Value<'_>) -> String {
+        match value {
+            Value::Array(items) => {
+                format!("[{}]", items.iter().map(|item| shape(&item.value)).collect::<Vec<_>>().join(","))
+            }
+            Value::Table(table) => {
+                let member =
+                    |(name, field): (&Cow<'_, str>, &Field<'_>)| format!("{name:?}:{}", shape(&field.node.value));
+                format!("{{{}}}", table.fields.iter().map(member).collect::<Vec<_>>().join(","))
+            }
+            other => format!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn what_is_read_without_places_is_the_same_tree() {
+        for line in [
+            r#"{"a": "x", "b\u0062": ["\u00e9", 1, true], "c": {"d": -7}}"#,
+            "[]",
+            " \t{\"a\":9223372036854775807}",
+            r#""text""#,
+        ] {
+            assert_eq!(shape(&without_places(line).unwrap().value), shape(&with_places(line).unwrap().value), "{line}");
+        }
+    }
+
+    #[test]
+    fn what_needs_a_place_or_a_second_look_is_not_read_without_them() {
+        let deep = "[".repeat(100_000) + &"]".repeat(100_000);
+        for line in [
+            &deep,
+            r#"{"a":1,"a":2}"#,
+            r#"{"a":1,"\u0061":2}"#,
+            "{\"a\": 1",
+            "{} x",
+            "null",
+            "1.5",
+            "9223372036854775808",
+        ] {
+            assert!(without_places(line).is_none(), "{line:.20}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_line_is_read_differently_without_places(line in r#"[\[\]{}:,"a1\\u0 .e\-]{0,16}"#) {
+            if let Some(node) = without_places(&line) {
+                prop_assert_eq!(shape(&node.value), shape(&with_places(&line).unwrap().value));
+            }
+        }
+    }
+}
