@@ -110,7 +110,7 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
 }
 
 fn table(findings: &[Finding]) -> String {
-    let mut table = Table::new(&["", "PART", "FINDING"]);
+    let mut table = Table::new(["", "PART", "FINDING"]);
     for Finding { verdict, part, finding, hint } in findings {
         let verdict = match verdict {
             Verdict::Ok => "ok",

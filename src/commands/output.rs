@@ -1,6 +1,6 @@
 //! What commands print to stdout: text, one JSON document, or a table.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::io;
 
 use crate::text::printable::{Printable, is_unsafe};
@@ -44,10 +44,14 @@ pub fn terminal_width() -> Option<usize> {
     terminal_size::terminal_size_of(io::stdout()).map(|(terminal_size::Width(width), _)| width.into())
 }
 
-/// Rows under a heading, in columns as wide as their widest cell.
+/// Rows under a heading, in columns as wide as their widest cell. Holds a million rows.
 #[derive(Clone, Debug)]
 pub struct Table {
-    rows: Vec<Vec<String>>,
+    /// The cells' texts, row after row.
+    text: String,
+    /// Where each cell ends in it.
+    ends: Vec<usize>,
+    /// In characters, by column.
     widths: Vec<usize>,
 }
 
@@ -59,18 +63,21 @@ const SHORTEST: usize = 8;
 
 impl Table {
     /// A table with these headings.
-    pub fn new(headings: &[&str]) -> Self {
-        let headings: Vec<String> = headings.iter().map(ToString::to_string).collect();
-        Self { widths: headings.iter().map(|heading| heading.chars().count()).collect(), rows: vec![headings] }
+    pub fn new<const N: usize>(headings: [&str; N]) -> Self {
+        let mut table = Self { text: String::new(), ends: Vec::new(), widths: vec![0; N] };
+        table.row(headings.each_ref().map(|heading| heading as &dyn fmt::Display));
+        table
     }
 
     /// Adds a row; control characters in it are escaped.
     pub fn row<const N: usize>(&mut self, cells: [&dyn fmt::Display; N]) {
-        let cells: Vec<String> = cells.map(|cell| Printable(cell).to_string()).into();
-        for (width, cell) in self.widths.iter_mut().zip(&cells) {
-            *width = cell.chars().count().max(*width);
+        for (width, cell) in self.widths.iter_mut().zip(cells) {
+            let start = self.text.len();
+            // Writing to a string fails where a value's own formatting does, which none here can.
+            let _ = write!(self.text, "{}", Printable(cell));
+            self.ends.push(self.text.len());
+            *width = self.text[start..].chars().count().max(*width);
         }
-        self.rows.push(cells);
     }
 
     /// Makes the last columns narrower, so that a row takes `width` characters: the last one first.
@@ -87,11 +94,13 @@ impl Table {
     /// Writes all rows.
     pub fn write(&self, out: &mut impl io::Write) -> io::Result<()> {
         let mut line = String::new();
-        for row in &self.rows {
+        let mut start = 0;
+        for ends in self.ends.chunks(self.widths.len()) {
             line.clear();
-            for (cell, width) in row.iter().zip(&self.widths) {
+            for (&end, &width) in ends.iter().zip(&self.widths) {
+                let cell = &self.text[std::mem::replace(&mut start, end)..end];
                 let length = cell.chars().count();
-                if length > *width {
+                if length > width {
                     line.extend(cell.chars().take(width.saturating_sub(1)).chain(['…']));
                 } else {
                     line += cell;
@@ -127,7 +136,7 @@ mod tests {
 
     #[test]
     fn columns_are_as_wide_as_their_widest_cell_and_cells_cannot_break_out() {
-        let mut table = Table::new(&["ID", "SITES", "NOTE"]);
+        let mut table = Table::new(["ID", "SITES", "NOTE"]);
         table.row([&"a", &1, &"Zoë"]);
         table.row([&"long", &"unlimited", &"x\ny"]);
         assert_eq!(table.to_string(), "ID    SITES      NOTE\na     1          Zoë\nlong  unlimited  x\\ny\n");

@@ -53,7 +53,7 @@ pub(super) fn list(json: bool, paths: &Paths) -> Result<String, Failure> {
         });
         return output::json(&rows.collect::<Vec<_>>());
     }
-    let mut table = Table::new(&["KEY ID", "BITS", "STATE", "FILE"]);
+    let mut table = Table::new(["KEY ID", "BITS", "STATE", "FILE"]);
     for listed in &keys {
         let Listed { key, file, .. } = listed;
         let state = match kept(listed) {

@@ -116,7 +116,7 @@ fn bindings_text(license: &License, stored: &Result<Vec<(Binding, Report)>, Stri
         Ok(stored) if stored.is_empty() => return "No site has validated it yet.\n".into(),
         Ok(stored) => stored,
     };
-    let mut table = Table::new(&["HOST", "BOUND AT", "STATE", "VERSION", "LAST SEEN", "BUILD ID", "PLUGINS"]);
+    let mut table = Table::new(["HOST", "BOUND AT", "STATE", "VERSION", "LAST SEEN", "BUILD ID", "PLUGINS"]);
     for (binding, report) in stored {
         let state = if license.particulars.released.voids(binding) { "released" } else { "bound" };
         let version = report.plugin_version.as_deref().unwrap_or("-");
