@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use chrono::{DateTime, NaiveDate, Utc};
+use chrono::NaiveDate;
 use toml_edit::{Array, ArrayOfTables, DocumentMut, Item, Table, value};
 
 use crate::durable_file;
@@ -16,32 +16,11 @@ use crate::model::name::Name;
 use crate::model::site_host::SiteHost;
 use crate::regular_file;
 
+use crate::registry::Registry;
+use crate::registry::change::Change;
+use crate::registry::error::RegistryError;
 use crate::registry::files::{RegistryFiles, limit_of};
-use crate::registry::{Registry, RegistryError, text_edit};
-
-/// What a command changes about a license.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Change {
-    /// Its last day.
-    Expires(NaiveDate),
-    /// The vendor's word.
-    Status(Status),
-    /// Bindings of this host, or of all with `None`, made before that time are void; and it is no longer bound ahead.
-    Release(Option<SiteHost>, DateTime<Utc>),
-    /// How many sites may use it.
-    Sites(Sites),
-    /// What the vendor notes about it.
-    Note(String),
-    /// Bindings of one host made before that time are void, and another host is bound ahead in its place.
-    Move {
-        /// Who gives its place.
-        from: SiteHost,
-        /// Who gets it.
-        to: SiteHost,
-        /// The release time of `from`.
-        time: DateTime<Utc>,
-    },
-}
+use crate::registry::text_edit;
 
 /// Why a license was not edited. Nothing was written.
 #[derive(Debug, thiserror::Error)]
@@ -176,38 +155,6 @@ fn appended(path: &Path, text: &str, license: &License) -> String {
         false if text.is_empty() => license_toml(license),
         false => format!("{text}\n{}", license_toml(license)),
     }
-}
-
-impl Change {
-    /// The license as it is afterwards.
-    pub fn applied_to(&self, license: &License) -> License {
-        let mut license = license.clone();
-        match self {
-            Self::Expires(date) => license.expires = *date,
-            Self::Status(status) => license.status = *status,
-            Self::Sites(sites) => license.sites = *sites,
-            Self::Note(note) => license.particulars.note = note.clone(),
-            Self::Move { from, to, time } => {
-                license.particulars.hosts = hosts_after_move(&license, from, to);
-                license.particulars.released.hosts.insert(from.clone(), *time);
-            }
-            Self::Release(None, time) => {
-                license.particulars.hosts.clear();
-                license.particulars.released.all = Some(*time);
-            }
-            Self::Release(Some(host), time) => {
-                license.particulars.hosts.retain(|bound| bound != host);
-                license.particulars.released.hosts.insert(host.clone(), *time);
-            }
-        }
-        license
-    }
-}
-
-/// The hosts that are bound ahead once `to` has the place of `from`.
-pub(super) fn hosts_after_move(license: &License, from: &SiteHost, to: &SiteHost) -> Vec<SiteHost> {
-    let others = license.particulars.hosts.iter().filter(|host| *host != from && *host != to);
-    others.chain([to]).cloned().collect()
 }
 
 /// A line of an export, with its end.

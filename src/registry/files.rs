@@ -5,8 +5,9 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::registry::RegistryError;
 use crate::registry::diagnostic::Complaint;
+use crate::registry::dir_entry::{DirEntry, EntryKind};
+use crate::registry::error::RegistryError;
 use crate::registry::git::Revision;
 use crate::registry::lines::{Lines, MEBIBYTE, Source};
 use crate::regular_file;
@@ -22,29 +23,6 @@ pub struct RegistryFiles {
     folder: PathBuf,
     revision: Option<Revision>,
     draft: Option<(PathBuf, String)>,
-}
-
-/// Something that stands in `plugins/` or `licenses/`.
-#[derive(Debug)]
-pub struct Listed {
-    /// Its path, as the person would type it.
-    pub file: PathBuf,
-    /// Its name in the folder.
-    pub name: String,
-    kind: Kind,
-}
-
-/// What a name in a folder stands for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// A file.
-    File,
-    /// A folder, a git submodule.
-    Folder,
-    /// A symbolic link, of which a revision does not say what it leads to.
-    Link,
-    /// A pipe, a socket, a device.
-    Special,
 }
 
 impl RegistryFiles {
@@ -64,7 +42,7 @@ impl RegistryFiles {
     }
 
     /// What stands in `subfolder`, sorted by name, without dotfiles, `*.md` and what editors leave behind.
-    pub fn list(&self, subfolder: &str) -> Result<Vec<Listed>, RegistryError> {
+    pub fn list(&self, subfolder: &str) -> Result<Vec<DirEntry>, RegistryError> {
         let folder = self.folder.join(subfolder);
         let names = match &self.revision {
             Some(revision) => revision.list(subfolder)?,
@@ -77,21 +55,21 @@ impl RegistryFiles {
         let mut listed: Vec<_> = names
             .into_iter()
             .filter(|(name, _)| counts(name))
-            .map(|(name, kind)| Listed { file: folder.join(&name), name, kind })
+            .map(|(name, kind)| DirEntry { file: folder.join(&name), name, kind })
             .collect();
         if let Some((file, _)) = &self.draft
             && file.parent() == Some(&folder)
             && listed.iter().all(|listed| listed.file != *file)
         {
             let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            listed.push(Listed { file: file.clone(), name, kind: Kind::File });
+            listed.push(DirEntry { file: file.clone(), name, kind: EntryKind::File });
         }
         listed.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(listed)
     }
 
     /// The text of a file, if it is a file, not too large, UTF-8 and whole.
-    pub fn text(&self, listed: &Listed) -> Result<String, Complaint> {
+    pub fn text(&self, listed: &DirEntry) -> Result<String, Complaint> {
         let mut text = String::new();
         let mut lines = self.lines(listed)?;
         while let Some((_, line)) = lines.next()? {
@@ -101,13 +79,13 @@ impl RegistryFiles {
     }
 
     /// The same, line by line: whether the file is whole, its last line tells.
-    pub fn lines<'a>(&self, listed: &'a Listed) -> Result<Lines<'a>, Complaint> {
+    pub fn lines<'a>(&self, listed: &'a DirEntry) -> Result<Lines<'a>, Complaint> {
         let complain = |message: &str| Err(Complaint::of_file(&listed.file, message));
         match listed.kind {
-            Kind::File => {}
-            Kind::Folder => return complain("a folder has no place here"),
-            Kind::Link => return complain("a symbolic link is not followed in a revision"),
-            Kind::Special => return complain("not a regular file"),
+            EntryKind::File => {}
+            EntryKind::Folder => return complain("a folder has no place here"),
+            EntryKind::Link => return complain("a symbolic link is not followed in a revision"),
+            EntryKind::Special => return complain("not a regular file"),
         }
         let limit = limit_of(&listed.file);
         let source = match (&self.draft, &self.revision) {
@@ -119,7 +97,7 @@ impl RegistryFiles {
             },
         };
         match source {
-            Ok(source) => Ok(Lines::new(listed, source, limit)),
+            Ok(source) => Ok(Lines::new(&listed.file, source, limit)),
             Err(reason) => complain(&format!("cannot be read: {reason}")),
         }
     }
@@ -130,16 +108,16 @@ pub(super) fn limit_of(file: &Path) -> u64 {
     if file.extension().is_some_and(|extension| extension == "jsonl") { MAX_JSONL } else { MAX_TOML }
 }
 
-fn list_folder(folder: &Path) -> io::Result<Vec<(String, Kind)>> {
+fn list_folder(folder: &Path) -> io::Result<Vec<(String, EntryKind)>> {
     let kind = |path: &Path| {
         // Follows symbolic links: that is how a file is mounted into a container.
         let metadata = std::fs::metadata(path);
         match metadata {
-            Ok(metadata) if metadata.is_file() => Kind::File,
-            Ok(metadata) if metadata.is_dir() => Kind::Folder,
-            Ok(_) => Kind::Special,
+            Ok(metadata) if metadata.is_file() => EntryKind::File,
+            Ok(metadata) if metadata.is_dir() => EntryKind::Folder,
+            Ok(_) => EntryKind::Special,
             // Reading it will say why.
-            Err(_) => Kind::File,
+            Err(_) => EntryKind::File,
         }
     };
     std::fs::read_dir(folder)?
@@ -158,7 +136,7 @@ mod tests {
         (folder, files)
     }
 
-    fn reason(files: &RegistryFiles, listed: &Listed) -> String {
+    fn reason(files: &RegistryFiles, listed: &DirEntry) -> String {
         files.text(listed).unwrap_err().message
     }
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use git2::{ErrorCode, ObjectType, Oid, Repository, Tree};
 
-use crate::registry::files::Kind;
+use crate::registry::dir_entry::EntryKind;
 
 /// The registry's folder at one commit.
 pub struct Revision {
@@ -97,12 +97,12 @@ impl Revision {
     }
 
     /// What stands in a subfolder; nothing where there is none, because git knows no empty folders.
-    pub fn list(&self, subfolder: &str) -> Result<Vec<(String, Kind)>, RevisionError> {
+    pub fn list(&self, subfolder: &str) -> Result<Vec<(String, EntryKind)>, RevisionError> {
         let Some(tree) = self.subfolder(subfolder)? else { return Ok(vec![]) };
         let kind = |entry: &git2::TreeEntry<'_>| match (entry.kind(), entry.filemode()) {
-            (Some(ObjectType::Blob), 0o120_000) => Kind::Link,
-            (Some(ObjectType::Blob), _) => Kind::File,
-            _ => Kind::Folder,
+            (Some(ObjectType::Blob), 0o120_000) => EntryKind::Link,
+            (Some(ObjectType::Blob), _) => EntryKind::File,
+            _ => EntryKind::Folder,
         };
         Ok(tree.iter().map(|entry| (String::from_utf8_lossy(entry.name_bytes()).into_owned(), kind(&entry))).collect())
     }

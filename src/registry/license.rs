@@ -10,7 +10,6 @@ use crate::model::license_key::{LicenseId, LicenseKey};
 use crate::model::name::Name;
 use crate::model::site_host::SiteHost;
 
-use crate::registry::Notes;
 use crate::registry::reader::Reader;
 use crate::registry::spanned::{Table, Value};
 
@@ -19,6 +18,13 @@ pub const MAX_GRACE_PERIOD_HOURS: u16 = 8_760;
 
 const FIELDS: &[&str] =
     &["id", "status", "expires", "modules", "sites", "grace_period_hours", "note", "hosts", "released", "replaces"];
+
+/// What becomes of the licenses' notes; they are checked all the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Notes {
+    Kept,
+    Skipped,
+}
 
 /// What the table says, if nothing is wrong with it; the reader has the complaints.
 pub fn license(reader: &mut Reader<'_>, table: &Table<'_>, notes: Notes) -> Option<License> {

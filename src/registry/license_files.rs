@@ -8,13 +8,13 @@ use std::sync::Arc;
 
 use crate::model::license::{License, Modules};
 
-use crate::registry::Notes;
 use crate::registry::diagnostic::Complaint;
-use crate::registry::files::{Listed, RegistryFiles};
-use crate::registry::license::license;
+use crate::registry::dir_entry::DirEntry;
+use crate::registry::files::RegistryFiles;
+use crate::registry::license::{Notes, license};
 use crate::registry::lines::Lines;
-use crate::registry::reader::{Reader, array, table};
-use crate::registry::spanned::Table;
+use crate::registry::reader::Reader;
+use crate::registry::spanned::{Table, array, table};
 
 /// An export that is wrong in every line is told so this often.
 pub const MAX_COMPLAINTS: usize = 1_000;
@@ -47,7 +47,7 @@ impl Reading {
     }
 
     /// Reads one file, whatever the others had.
-    pub fn read(&mut self, files: &RegistryFiles, listed: &Listed) {
+    pub fn read(&mut self, files: &RegistryFiles, listed: &DirEntry) {
         self.files.push(listed.file.clone());
         let complaints = match listed.name.rsplit_once('.') {
             Some((_, "toml")) => files.text(listed).map(|text| self.read_toml(listed, &text)),
@@ -59,7 +59,7 @@ impl Reading {
         self.complaints.extend(complaints.unwrap_or_else(|complaint| vec![complaint]));
     }
 
-    fn read_toml(&mut self, listed: &Listed, text: &str) -> Vec<Complaint> {
+    fn read_toml(&mut self, listed: &DirEntry, text: &str) -> Vec<Complaint> {
         let expected = "an array of tables, each [[license]]";
         let (mut reader, document) = Reader::toml(&listed.file, text);
         let Some(document) = document else { return reader.complaints() };
@@ -73,7 +73,7 @@ impl Reading {
         reader.complaints()
     }
 
-    fn read_jsonl(&mut self, listed: &Listed, mut lines: Lines<'_>) -> Vec<Complaint> {
+    fn read_jsonl(&mut self, listed: &DirEntry, mut lines: Lines<'_>) -> Vec<Complaint> {
         let mut complaints = Vec::new();
         // Room for all at once: growing would move a million of them. It is no harm where there is none yet.
         let _ = self.licenses.try_reserve(lines.bytes() / SHORTEST_LINE);
@@ -93,7 +93,7 @@ impl Reading {
         }
     }
 
-    fn read_line(&mut self, listed: &Listed, number: usize, line: &str) -> Vec<Complaint> {
+    fn read_line(&mut self, listed: &DirEntry, number: usize, line: &str) -> Vec<Complaint> {
         // Without its end, and nothing else.
         let line = line.lines().next().unwrap_or_default();
         if line.trim().is_empty() {

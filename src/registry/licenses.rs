@@ -9,9 +9,10 @@ use crate::model::license_key::LicenseId;
 use crate::model::license_table::{ById, OfLicense, prefetch_line};
 
 use crate::registry::diagnostic::Complaint;
+use crate::registry::error::RegistryError;
 use crate::registry::files::RegistryFiles;
+use crate::registry::license::Notes;
 use crate::registry::license_files::{MAX_COMPLAINTS, Place, Reading};
-use crate::registry::{Notes, RegistryError};
 
 /// The licenses by id, and where each stands.
 #[derive(Debug, Default)]

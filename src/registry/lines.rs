@@ -5,7 +5,6 @@ use std::io::{self, BufRead, BufReader, Cursor, Read as _};
 use std::path::Path;
 
 use crate::registry::diagnostic::Complaint;
-use crate::registry::files::Listed;
 use crate::regular_file;
 
 pub const MEBIBYTE: u64 = 1 << 20;
@@ -35,7 +34,8 @@ impl Source {
 
 /// A file's lines.
 pub struct Lines<'a> {
-    listed: &'a Listed,
+    /// The file, as complaints name it.
+    path: &'a Path,
     source: Source,
     /// How many bytes may be read, and how many were.
     limit: u64,
@@ -45,9 +45,9 @@ pub struct Lines<'a> {
 }
 
 impl<'a> Lines<'a> {
-    /// The lines of the file `listed`, which may be of `limit` bytes.
-    pub fn new(listed: &'a Listed, source: Source, limit: u64) -> Self {
-        Self { listed, source, limit, read: 0, number: 0, line: Vec::new() }
+    /// The lines of the file `path`, which may be of `limit` bytes.
+    pub fn new(path: &'a Path, source: Source, limit: u64) -> Self {
+        Self { path, source, limit, read: 0, number: 0, line: Vec::new() }
     }
 
     /// How many bytes all of them are.
@@ -58,7 +58,7 @@ impl<'a> Lines<'a> {
     /// The next line with its end, and its number from 1; `None` behind the last one of a file that is whole. After a
     /// complaint, what was read before is worth nothing.
     pub fn next(&mut self) -> Result<Option<(usize, &str)>, Complaint> {
-        let complain = |message: String| Err(Complaint::of_file(&self.listed.file, message));
+        let complain = |message: String| Err(Complaint::of_file(self.path, message));
         self.line.clear();
         match self.source.from.read_until(b'\n', &mut self.line) {
             Err(error) => return complain(format!("cannot be read: {error}")),
@@ -77,7 +77,7 @@ impl<'a> Lines<'a> {
             }
             Ok(line) => Ok(Some((self.number, line))),
             Err(error) => {
-                let (file, line, column) = (self.listed.file.clone(), self.number, error.valid_up_to() + 1);
+                let (file, line, column) = (self.path.to_owned(), self.number, error.valid_up_to() + 1);
                 Err(Complaint { file, line, column, message: "not UTF-8".to_owned() })
             }
         }
@@ -87,28 +87,17 @@ impl<'a> Lines<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::registry::files::RegistryFiles;
-
-    /// A file of this text, in a folder that goes away with what comes first.
-    fn listed(text: &[u8]) -> (tempfile::TempDir, Listed) {
-        let folder = tempfile::tempdir().unwrap();
-        std::fs::create_dir(folder.path().join("licenses")).unwrap();
-        std::fs::write(folder.path().join("licenses/a.jsonl"), text).unwrap();
-        let listed = RegistryFiles::folder(folder.path()).list("licenses").unwrap().remove(0);
-        (folder, listed)
-    }
 
     /// The lines with their numbers, and the complaint.
     fn read(text: &[u8], limit: u64) -> (Vec<(usize, String)>, Option<String>) {
-        let (_folder, listed) = listed(text);
-        let mut lines = Lines::new(&listed, Source::held(text.to_vec()), limit);
+        let mut lines = Lines::new(Path::new("a.jsonl"), Source::held(text.to_vec()), limit);
         let mut read = Vec::new();
         loop {
             match lines.next() {
                 Ok(Some((number, line))) => read.push((number, line.to_owned())),
                 Ok(None) => return (read, None),
                 Err(complaint) => {
-                    return (read, complaint.to_string().rsplit_once("a.jsonl:").map(|(_, end)| end.into()));
+                    return (read, complaint.to_string().split_once("a.jsonl:").map(|(_, end)| end.into()));
                 }
             }
         }
@@ -133,10 +122,12 @@ mod tests {
 
     #[test]
     fn a_file_that_grows_or_shrinks_meanwhile_is_complained_about() {
-        let (_folder, listed) = listed(b"a\nb\n");
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.jsonl");
+        std::fs::write(&path, "a\nb\n").unwrap();
         for length in [3, 5] {
-            let source = Source { length, ..Source::open(&listed.file, 100).unwrap() };
-            let mut lines = Lines::new(&listed, source, 100);
+            let source = Source { length, ..Source::open(&path, 100).unwrap() };
+            let mut lines = Lines::new(&path, source, 100);
             assert!(lines.next().is_ok() && lines.next().is_ok());
             assert!(lines.next().unwrap_err().to_string().ends_with("a.jsonl: it changed while it was read"));
         }

@@ -4,8 +4,11 @@
 //! collects complaints, `plugins` and `licenses` make model values of them; `edit` writes licenses. The server takes a
 //! [`Registry`], all or nothing; the build takes [plugin entries](plugins::load) one by one.
 
+mod change;
 mod diagnostic;
+mod dir_entry;
 pub mod edit;
+mod error;
 mod files;
 mod git;
 mod json;
@@ -20,8 +23,7 @@ mod text_edit;
 mod urls;
 
 use std::collections::HashMap;
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use foldhash::fast::RandomState;
 
@@ -30,9 +32,12 @@ use crate::model::license_key::LicenseId;
 use crate::model::plugin::Plugin;
 use crate::model::slug::Slug;
 
+pub use change::Change;
 pub use diagnostic::Complaint;
+pub use error::RegistryError;
 pub use files::RegistryFiles;
 pub use git::RevisionError;
+use license::Notes;
 use licenses::Licenses;
 
 /// All plugins and licenses.
@@ -40,38 +45,6 @@ use licenses::Licenses;
 pub struct Registry {
     plugins: HashMap<Slug, Plugin, RandomState>,
     licenses: Licenses,
-}
-
-/// What becomes of the licenses' notes; they are checked all the same.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Notes {
-    Kept,
-    Skipped,
-}
-
-/// Why there is no registry.
-#[derive(Debug, thiserror::Error)]
-pub enum RegistryError {
-    /// A folder is missing.
-    #[error("{}: there is no such folder", path.display())]
-    NoFolder {
-        /// The folder.
-        path: PathBuf,
-    },
-    /// A folder cannot be listed.
-    #[error("{}: cannot be listed", path.display())]
-    List {
-        /// The folder.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// A revision cannot be read.
-    #[error(transparent)]
-    Revision(#[from] RevisionError),
-    /// Something is wrong in the files; shown as one complaint a line.
-    #[error("{}", .0.iter().map(Complaint::to_string).collect::<Vec<_>>().join("\n"))]
-    Complaints(Vec<Complaint>),
 }
 
 /// Tells everything that is wrong in the license files, which a build does not read and need not have.

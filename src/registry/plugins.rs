@@ -9,9 +9,10 @@ use crate::model::plugin::{Plugin, Source};
 use crate::model::slug::Slug;
 use crate::model::tag_pattern::TagPattern;
 
-use crate::registry::RegistryError;
 use crate::registry::diagnostic::Complaint;
-use crate::registry::files::{Listed, RegistryFiles};
+use crate::registry::dir_entry::DirEntry;
+use crate::registry::error::RegistryError;
+use crate::registry::files::RegistryFiles;
 use crate::registry::reader::Reader;
 use crate::registry::spanned::{Table, Value};
 use crate::registry::urls::{download_url, path_inside, repository, web_url};
@@ -50,7 +51,7 @@ pub fn load(files: &RegistryFiles) -> Result<Vec<Entry>, RegistryError> {
     Ok(files.list("plugins")?.into_iter().map(|listed| entry(files, listed)).collect())
 }
 
-fn entry(files: &RegistryFiles, listed: Listed) -> Entry {
+fn entry(files: &RegistryFiles, listed: DirEntry) -> Entry {
     let slug = listed.name.strip_suffix(".toml").and_then(|stem| stem.parse::<Slug>().ok());
     let plugin = match (files.text(&listed), &slug) {
         (Err(complaint), _) => Err(vec![complaint]),

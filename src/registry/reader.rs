@@ -16,7 +16,7 @@ use crate::text::did_you_mean::did_you_mean;
 
 use crate::registry::diagnostic::Complaint;
 use crate::registry::json;
-use crate::registry::spanned::{self, Fault, Node, Table, Value};
+use crate::registry::spanned::{self, Fault, Node, Table, Value, array, string, table};
 
 /// One registry file, or one line of it, being read.
 #[derive(Debug)]
@@ -286,19 +286,4 @@ impl<'a> Reader<'a> {
         self.only(inner, known);
         known.iter().filter_map(|&key| Some((key.to_owned(), read(self, inner, key)?))).collect()
     }
-}
-
-/// The text of a string.
-pub fn string<'n>(value: &'n Value<'_>) -> Option<&'n str> {
-    if let Value::String(text) = value { Some(text) } else { None }
-}
-
-/// The items of an array.
-pub fn array<'t, 'n>(value: &'n Value<'t>) -> Option<&'n [Node<'t>]> {
-    if let Value::Array(items) = value { Some(items) } else { None }
-}
-
-/// The fields of a table.
-pub fn table<'t, 'n>(value: &'n Value<'t>) -> Option<&'n Table<'t>> {
-    if let Value::Table(table) = value { Some(table) } else { None }
 }

@@ -117,6 +117,21 @@ fn toml_time(time: toml::value::Datetime) -> Value<'static> {
     date.map(Value::Date).or(offset_time).unwrap_or(Value::Other("a day or time that does not exist"))
 }
 
+/// The text of a string.
+pub fn string<'n>(value: &'n Value<'_>) -> Option<&'n str> {
+    if let Value::String(text) = value { Some(text) } else { None }
+}
+
+/// The items of an array.
+pub fn array<'t, 'n>(value: &'n Value<'t>) -> Option<&'n [Node<'t>]> {
+    if let Value::Array(items) = value { Some(items) } else { None }
+}
+
+/// The fields of a table.
+pub fn table<'t, 'n>(value: &'n Value<'t>) -> Option<&'n Table<'t>> {
+    if let Value::Table(table) = value { Some(table) } else { None }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

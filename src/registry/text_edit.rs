@@ -8,7 +8,7 @@ use crate::model::license::Sites;
 use crate::model::license_key::LicenseId;
 use crate::model::site_host::SiteHost;
 
-use crate::registry::edit::Change;
+use crate::registry::change::Change;
 use crate::registry::json;
 use crate::registry::spanned::{self, Field, Table, Value};
 

@@ -6,8 +6,8 @@ use chrono::{NaiveDate, Utc};
 
 use crate::commands::Failure;
 use crate::model::license::{License, Status};
-use crate::registry::Registry;
-use crate::registry::edit::{Change, Editor};
+use crate::registry::edit::Editor;
+use crate::registry::{Change, Registry};
 
 use crate::commands::license::expires::Expires;
 use crate::commands::license::not_edited;

@@ -11,7 +11,8 @@ use crate::commands::{Exit, Failure, output};
 use crate::config::Config;
 use crate::model::license::{License, Particulars, ParticularsHeld, Status};
 use crate::model::license_key::LicenseKey;
-use crate::registry::edit::{Change, Editor};
+use crate::registry::Change;
+use crate::registry::edit::Editor;
 use crate::text::printable::Printable;
 
 use crate::commands::license::change::refuse_revoked;

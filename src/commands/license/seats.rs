@@ -9,7 +9,7 @@ use crate::model::binding::Binding;
 use crate::model::license::{License, Seat, Sites};
 use crate::model::license_key::LicenseId;
 use crate::model::site_host::SiteHost;
-use crate::registry::edit::Change;
+use crate::registry::Change;
 use crate::store::StoreError;
 
 use crate::commands::license::change::{Decision, Done, change, decided, refuse_revoked};

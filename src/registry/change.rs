@@ -1,0 +1,64 @@
+//! What a command changes about a license, and the license as it is afterwards.
+//!
+//! `text_edit` writes the same change into the text of a file; `edit` compares the two.
+
+use chrono::{DateTime, NaiveDate, Utc};
+
+use crate::model::license::{License, Sites, Status};
+use crate::model::site_host::SiteHost;
+
+/// What a command changes about a license.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Its last day.
+    Expires(NaiveDate),
+    /// The vendor's word.
+    Status(Status),
+    /// Bindings of this host, or of all with `None`, made before that time are void; and it is no longer bound ahead.
+    Release(Option<SiteHost>, DateTime<Utc>),
+    /// How many sites may use it.
+    Sites(Sites),
+    /// What the vendor notes about it.
+    Note(String),
+    /// Bindings of one host made before that time are void, and another host is bound ahead in its place.
+    Move {
+        /// Who gives its place.
+        from: SiteHost,
+        /// Who gets it.
+        to: SiteHost,
+        /// The release time of `from`.
+        time: DateTime<Utc>,
+    },
+}
+
+impl Change {
+    /// The license as it is afterwards.
+    pub fn applied_to(&self, license: &License) -> License {
+        let mut license = license.clone();
+        match self {
+            Self::Expires(date) => license.expires = *date,
+            Self::Status(status) => license.status = *status,
+            Self::Sites(sites) => license.sites = *sites,
+            Self::Note(note) => license.particulars.note = note.clone(),
+            Self::Move { from, to, time } => {
+                license.particulars.hosts = hosts_after_move(&license, from, to);
+                license.particulars.released.hosts.insert(from.clone(), *time);
+            }
+            Self::Release(None, time) => {
+                license.particulars.hosts.clear();
+                license.particulars.released.all = Some(*time);
+            }
+            Self::Release(Some(host), time) => {
+                license.particulars.hosts.retain(|bound| bound != host);
+                license.particulars.released.hosts.insert(host.clone(), *time);
+            }
+        }
+        license
+    }
+}
+
+/// The hosts that are bound ahead once `to` has the place of `from`.
+fn hosts_after_move(license: &License, from: &SiteHost, to: &SiteHost) -> Vec<SiteHost> {
+    let others = license.particulars.hosts.iter().filter(|host| *host != from && *host != to);
+    others.chain([to]).cloned().collect()
+}

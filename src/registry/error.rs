@@ -1,0 +1,32 @@
+//! Why there is no registry: a folder, a revision, or complaints about its files.
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::registry::diagnostic::Complaint;
+use crate::registry::git::RevisionError;
+
+/// Why there is no registry.
+#[derive(Debug, thiserror::Error)]
+pub enum RegistryError {
+    /// A folder is missing.
+    #[error("{}: there is no such folder", path.display())]
+    NoFolder {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// A folder cannot be listed.
+    #[error("{}: cannot be listed", path.display())]
+    List {
+        /// The folder.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A revision cannot be read.
+    #[error(transparent)]
+    Revision(#[from] RevisionError),
+    /// Something is wrong in the files; shown as one complaint a line.
+    #[error("{}", .0.iter().map(Complaint::to_string).collect::<Vec<_>>().join("\n"))]
+    Complaints(Vec<Complaint>),
+}
