@@ -15,17 +15,16 @@ use crate::durable_file::{self, Access};
 use crate::model::license_table::OfLicense;
 use crate::regular_file;
 
+use crate::store::backend::Backend;
 use crate::store::checksum::{Picture, Tally};
-use crate::store::group_commit::Disk;
+use crate::store::error::StoreError;
+use crate::store::index::Index;
 use crate::store::lock::{self, StoreLock};
 use crate::store::log::file::LedgerFile;
 use crate::store::log::writer::Writer;
 use crate::store::log::{Entry, Position};
 use crate::store::recovery::{self, Loaded};
-use crate::store::{Index, StoreError, telemetry};
-
-/// What stands where: the ledger, and the index in a folder of its own.
-pub(super) const FORMAT: &str = "2";
+use crate::store::telemetry;
 
 /// How long another process gets to let go of the store, as at a restart.
 const LOCK_PATIENCE: Duration = Duration::from_secs(1);
@@ -131,7 +130,7 @@ impl StoreDisk {
     }
 }
 
-impl Disk for StoreDisk {
+impl Backend for StoreDisk {
     fn append(&self, entries: &[Entry]) -> io::Result<()> {
         let places = lock_mutex(&self.ledger).append(entries)?;
         lock_mutex(&self.unindexed).add(entries.iter().cloned().zip(places));

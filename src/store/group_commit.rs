@@ -1,23 +1,23 @@
 //! The one thread that writes: takes everything that waits, makes it durable at once, then wakes everybody.
 //!
 //! One sync serves all who wait, so durability costs a request next to nothing under load. Bindings go to the ledger
-//! first; the index and the reports are written between them, a part at a time. Writes go to a [`Disk`], results to [`Held`].
+//! first; the index and the reports are written between them, a part at a time. Writes go to a [`Backend`], results to whoever
+//! started the thread, by a callback.
 
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use chrono::{DateTime, Utc};
-
-use crate::counting::Histogram;
-
-use crate::store::log::{Entry, record};
-use crate::store::memory::{Held, Resolve};
+use crate::store::backend::Backend;
+use crate::store::commit_status::{Condition, Counts, Failure, Status};
+use crate::store::error::StoreError;
+use crate::store::health::Health;
+use crate::store::log::record;
+use crate::store::pending::Job;
 use crate::store::telemetry::{self, Reports};
-use crate::store::{Health, StoreError};
 
 /// Bindings that may wait for the thread.
 pub(crate) const QUEUE: usize = record::BATCH - 1;
@@ -28,30 +28,6 @@ pub(crate) const WRITE_BEHIND: Duration = Duration::from_secs(2);
 /// Sites whose reports are written in that time, when more of them wait: 250 a second are 22 million a day. Writing one
 /// costs 6 to 30 µs, and nothing is decided by it.
 const REPORTS_A_TURN: usize = 512;
-
-/// What the syncer writes to.
-pub(crate) trait Disk: Send + Sync + 'static {
-    /// Writes bindings to the ledger: they are safe from a loss of power when this returns, or they are not there.
-    fn append(&self, entries: &[Entry]) -> io::Result<()>;
-    /// Whether bindings could be written.
-    fn probe(&self) -> io::Result<()>;
-    /// Whether the store is still the one that was opened, at the path where the next start looks for it. Costs a few
-    /// system calls; one that came back is read whole.
-    fn look(&self) -> io::Result<()>;
-    /// Files a part of what was appended in the index; whether there was something to file.
-    fn catch_up(&self) -> io::Result<bool>;
-    /// Merges reports into those stored.
-    fn write_reports(&self, reports: &telemetry::Batch) -> io::Result<()>;
-    /// Returns once index and reports are safe from a loss of power.
-    fn sync_index(&self) -> io::Result<()>;
-}
-
-/// A binding on its way to the disk.
-#[derive(Debug)]
-pub(crate) struct Job {
-    pub entry: Entry,
-    pub resolve: Resolve,
-}
 
 enum Message {
     Bind(Job),
@@ -66,55 +42,20 @@ pub(crate) struct Syncer {
     thread: Mutex<Option<JoinHandle<Result<(), StoreError>>>>,
 }
 
-/// How writing went.
-#[derive(Default)]
-pub(crate) struct Counts {
-    /// How long the ledger took, failures included.
-    pub syncs: Histogram,
-    /// Bindings that did not become durable.
-    pub failures: AtomicU64,
-    /// Times that the index or reports could not be written.
-    pub index_failures: AtomicU64,
-}
-
-struct Status {
-    ledger: Condition<Failure>,
-    index: Condition<Arc<str>>,
-}
-
-#[derive(Clone, PartialEq)]
-enum Failure {
-    NotDurable(Arc<str>),
-    Closed,
-}
-
-/// What fails, if something does, and since when it is so.
-struct Condition<F> {
-    failure: Option<F>,
-    since: DateTime<Utc>,
-}
-
-impl<F> Condition<F> {
-    fn new(failure: Option<F>) -> Self {
-        Self { failure, since: Utc::now() }
-    }
-
-    /// Whether it began or ceased to fail; what fails may be told in other words each time.
-    fn set(&mut self, failure: Option<F>) -> bool {
-        let news = self.failure.is_some() != failure.is_some();
-        *self = Self { failure, since: if news { Utc::now() } else { self.since } };
-        news
-    }
-}
-
 impl Syncer {
-    pub(crate) fn start(disk: impl Disk, held: Arc<Held>, reports: Arc<Reports>, write_behind: Duration) -> Self {
+    /// Starts the thread; it calls `on_commit` with each binding once that is durable or failed.
+    pub(crate) fn start(
+        disk: impl Backend,
+        on_commit: impl Fn(Job, Result<(), Arc<str>>) + Send + 'static,
+        reports: Arc<Reports>,
+        write_behind: Duration,
+    ) -> Self {
         let (queue, jobs) = sync_channel(QUEUE);
-        let status = Status { ledger: Condition::new(None), index: Condition::new(None) };
-        let (status, counts) = (Arc::new(Mutex::new(status)), Arc::new(Counts::default()));
+        let status = Arc::new(Mutex::new(Status::new()));
+        let counts = Arc::new(Counts::default());
         let writer = Writer {
             disk,
-            held,
+            on_commit,
             reports,
             status: status.clone(),
             counts: counts.clone(),
@@ -138,16 +79,7 @@ impl Syncer {
     }
 
     pub(crate) fn health(&self) -> Health {
-        let status = self.status.lock().unwrap_or_else(PoisonError::into_inner);
-        let Status { ledger, index } = &*status;
-        match (&ledger.failure, &index.failure) {
-            (Some(Failure::Closed), _) => Health { state: Err(StoreError::Closed), since: ledger.since },
-            (Some(Failure::NotDurable(reason)), _) => {
-                Health { state: Err(StoreError::NotDurable(reason.clone())), since: ledger.since }
-            }
-            (None, Some(reason)) => Health { state: Err(StoreError::NotIndexed(reason.clone())), since: index.since },
-            (None, None) => Health { state: Ok(()), since: ledger.since.max(index.since) },
-        }
+        self.status.lock().unwrap_or_else(PoisonError::into_inner).health()
     }
 
     /// How writing went.
@@ -173,9 +105,9 @@ impl Drop for Syncer {
 }
 
 /// What the thread owns.
-struct Writer<D> {
+struct Writer<D, C> {
     disk: D,
-    held: Arc<Held>,
+    on_commit: C,
     reports: Arc<Reports>,
     status: Arc<Mutex<Status>>,
     counts: Arc<Counts>,
@@ -197,7 +129,7 @@ impl Turn {
     const LAST: Self = Self { sites: usize::MAX, ..Self::NEW };
 }
 
-impl<D: Disk> Writer<D> {
+impl<D: Backend, C: Fn(Job, Result<(), Arc<str>>)> Writer<D, C> {
     fn run(mut self, queue: &Receiver<Message>, write_behind: Duration) -> Result<(), StoreError> {
         let mut next_write_behind = Instant::now() + write_behind;
         loop {
@@ -234,7 +166,7 @@ impl<D: Disk> Writer<D> {
             self.counts.failures.fetch_add(jobs.len() as u64, Ordering::Relaxed);
         }
         for job in jobs {
-            self.held.settle(job, result.clone());
+            (self.on_commit)(job, result.clone());
         }
     }
 
@@ -340,7 +272,7 @@ impl<D: Disk> Writer<D> {
     }
 }
 
-impl<D> Drop for Writer<D> {
+impl<D, C> Drop for Writer<D, C> {
     // Also where the thread panics: nobody may believe in a store that writes no more.
     fn drop(&mut self) {
         let mut status = self.status.lock().unwrap_or_else(PoisonError::into_inner);

@@ -20,9 +20,11 @@ use crate::regular_file;
 
 use crate::store::checksum::{Gathering, Picture, Tally};
 use crate::store::disk::StoreDisk;
+use crate::store::error::StoreError;
+use crate::store::index::Index;
 use crate::store::lock::StoreLock;
 use crate::store::log::compaction;
-use crate::store::{Index, StoreError, disk, lock, recovery};
+use crate::store::{disk, lock, recovery};
 
 /// A store, open for a look; nothing is made or changed.
 pub struct Reader {

@@ -8,7 +8,6 @@ use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use chrono::{DateTime, Utc};
-use tokio::sync::watch;
 
 use crate::model::binding::Binding;
 use crate::model::license::{License, Seat};
@@ -17,9 +16,9 @@ use crate::model::site_host::SiteHost;
 
 use crate::store::bindings::{Bound, Found, LicenseBindings};
 use crate::store::checksum::Picture;
-use crate::store::group_commit::Job;
+use crate::store::error::StoreError;
 use crate::store::log::Entry;
-use crate::store::{Outcome, StoreError};
+use crate::store::pending::{Job, Outcome, Ticket};
 
 /// A license id is a digest, so its first byte spreads licenses evenly.
 const SHARDS: usize = 64;
@@ -51,23 +50,6 @@ pub(crate) enum Decision {
     UnderWay(Ticket),
     /// Wait until others' bindings, which take every seat, are durable or failed, and ask again.
     AfterOthers(Ticket),
-}
-
-/// Tells any number of waiters how a binding ended.
-#[derive(Clone)]
-pub(crate) struct Ticket(watch::Receiver<Option<Result<(), Arc<str>>>>);
-
-/// The syncer's end of a [`Ticket`].
-pub(crate) type Resolve = watch::Sender<Option<Result<(), Arc<str>>>>;
-
-impl Ticket {
-    pub(crate) async fn wait(mut self) -> Result<(), StoreError> {
-        match self.0.wait_for(Option::is_some).await.as_deref() {
-            Ok(Some(Err(reason))) => Err(StoreError::NotDurable(reason.clone())),
-            Ok(_) => Ok(()),
-            Err(_) => Err(StoreError::Closed),
-        }
-    }
 }
 
 impl Held {
@@ -145,9 +127,8 @@ impl Held {
         // Every release the license knows came before this binding, whatever the clocks say.
         let bound_at = license.particulars.released.time_of(host).map_or(now, |released_at| released_at.max(now));
         let binding = Binding { host: host.clone(), bound_at };
-        let (resolve, ticket) = watch::channel(None);
-        let ticket = Ticket(ticket);
-        enqueue(Job { entry: Entry { license: license.id, binding: binding.clone() }, resolve })?;
+        let (job, ticket) = Job::new(Entry { license: license.id, binding: binding.clone() });
+        enqueue(job)?;
         shard.pending.entry(license.id).or_default().push(Pending { binding, ticket: ticket.clone() });
         Ok(Decision::UnderWay(ticket))
     }

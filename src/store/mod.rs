@@ -2,26 +2,30 @@
 //!
 //! Questions are answered from memory (`memory`). What changes goes through one queue to one thread (`group_commit`), which makes
 //! it durable in the `log` before anybody is told; the `index` (sled) and `telemetry` wait until that thread has time.
-//! `disk` has the files for a server, which `lock` keeps for one process; `maintenance` has them for a command.
+//! What the thread writes to is a `backend`: `disk` has the files for a server, which `lock` keeps for one process; `maintenance` has them for a command.
 
 mod accepted;
+mod backend;
 mod bindings;
 mod checksum;
+mod commit_status;
 mod disk;
+mod error;
 mod group_commit;
+mod health;
 mod index;
 mod lock;
 pub mod log;
 pub mod maintenance;
 mod memory;
+mod pending;
 mod recovery;
 mod telemetry;
 #[cfg(test)]
 mod tests;
 
 use std::future::Future;
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -29,21 +33,23 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
-use crate::counting::Durations;
 use crate::model::binding::Sighting;
 use crate::model::license::License;
 use crate::model::license_key::LicenseId;
 use crate::model::site_host::SiteHost;
 
-use crate::store::index::Index;
+use backend::Backend;
 use checksum::Picture;
-use group_commit::{Disk, Syncer};
+use group_commit::Syncer;
 use memory::{Decision, Held};
 use telemetry::Reports;
 
 pub use accepted::Accepted;
 pub use bindings::Bound;
+pub use error::StoreError;
+pub use health::{Figures, Health};
 pub use maintenance::{Reader, has_bindings, read_only};
+pub use pending::Outcome;
 
 /// The answer to [`Bindings::bind`], once it is known.
 pub type BindFuture<'a> = Pin<Box<dyn Future<Output = Result<Outcome, StoreError>> + Send + 'a>>;
@@ -86,98 +92,6 @@ pub trait Bindings: Send + Sync {
     fn close(&self) -> Result<(), StoreError>;
 }
 
-/// How a binding ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// The host is bound, and it is durable.
-    Bound,
-    /// Every site of the license is another one.
-    Elsewhere {
-        /// The host that was bound first.
-        first: SiteHost,
-    },
-}
-
-/// How the store is.
-#[derive(Debug)]
-pub struct Health {
-    /// What failed, where something did; the store keeps trying, and binds all the same after
-    /// [`StoreError::NotIndexed`].
-    pub state: Result<(), StoreError>,
-    /// Since when it is so.
-    pub since: DateTime<Utc>,
-}
-
-/// What a store counts of itself; a store that counts nothing has none.
-#[derive(Clone, Debug, Default)]
-pub struct Figures {
-    /// Durable bindings, void ones included.
-    pub bindings: usize,
-    /// How long it took to make bindings durable, each time for all who waited.
-    pub syncs: Durations,
-    /// Bindings that did not become durable.
-    pub failures: u64,
-    /// How often the index and reports could not be written.
-    pub index_failures: u64,
-    /// Reports of sites that were dropped.
-    pub reports_dropped: u64,
-}
-
-/// Why the store did not do what was asked.
-#[derive(Debug, thiserror::Error)]
-pub enum StoreError {
-    /// Another process has the store open.
-    #[error("{}: in use by another process; is another `countersign serve` running?", .0.display())]
-    InUse(PathBuf),
-    /// The ledger belongs to somebody else, who could not read what this process makes.
-    #[error("{}: belongs to another user, of uid {owner}", path.display())]
-    NotOurs {
-        /// The ledger.
-        path: PathBuf,
-        /// Whose it is.
-        owner: u32,
-    },
-    /// There is no store yet: no server has run on this instance.
-    #[error("{}: there is no store", .0.display())]
-    Missing(PathBuf),
-    /// The store cannot be opened or read.
-    #[error("{}: the store cannot be read", path.display())]
-    Read {
-        /// Its folder.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// The store was written by another version of this program.
-    #[error("{}: the store has format {found}, this version reads {}", path.display(), disk::FORMAT)]
-    Format {
-        /// Its folder.
-        path: PathBuf,
-        /// What stands in it.
-        found: String,
-    },
-    /// The ledger is not what this program wrote, or not all of it.
-    #[error("{}: the ledger is damaged: {what}", path.display())]
-    Damaged {
-        /// The ledger.
-        path: PathBuf,
-        /// Which line, and what is wrong with it.
-        what: String,
-    },
-    /// More bindings are waiting than the disk can take; try again in a moment.
-    #[error("too many bindings are waiting to be written")]
-    Busy,
-    /// What was to be written did not become durable, and is not in force.
-    #[error("what was to be written did not become durable: {0}")]
-    NotDurable(Arc<str>),
-    /// Bindings become durable, but the index and reports do not; the next start makes up for the index.
-    #[error("the index and reports of sites are not written: {0}")]
-    NotIndexed(Arc<str>),
-    /// The store was closed.
-    #[error("the store is closed")]
-    Closed,
-}
-
 /// Opens the store in the folder `path`, or makes one there, and reads all bindings.
 ///
 /// Waits a second for another process to let go of it, as at a restart.
@@ -193,9 +107,13 @@ struct Store {
 }
 
 impl Store {
-    fn new(disk: impl Disk, picture: Picture, write_behind: Duration) -> Self {
+    fn new(disk: impl Backend, picture: Picture, write_behind: Duration) -> Self {
         let (held, reports) = (Arc::new(Held::new(picture)), Arc::new(Reports::default()));
-        let syncer = Syncer::start(disk, held.clone(), reports.clone(), write_behind);
+        let on_commit = {
+            let held = held.clone();
+            move |job, result| held.settle(job, result)
+        };
+        let syncer = Syncer::start(disk, on_commit, reports.clone(), write_behind);
         Self { held, reports, syncer }
     }
 

@@ -5,8 +5,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::regular_file;
-use crate::store::StoreError;
 use crate::store::checksum::{Gathering, Picture};
+use crate::store::error::StoreError;
 use crate::store::log::reader::{self, Fault, Found};
 use crate::store::log::{self, Entry, Position};
 

@@ -108,7 +108,7 @@ impl Memory {
     }
 }
 
-impl Disk for Arc<Memory> {
+impl Backend for Arc<Memory> {
     fn append(&self, entries: &[Entry]) -> io::Result<()> {
         self.note("written");
         self.probe()?;

@@ -1,0 +1,78 @@
+//! How the group commit goes: what fails since when, and what is counted.
+//!
+//! The thread writes it; [`Health`] and the figures are read from it.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use chrono::{DateTime, Utc};
+
+use crate::counting::Histogram;
+
+use crate::store::error::StoreError;
+use crate::store::health::Health;
+
+/// How writing went.
+#[derive(Default)]
+pub(crate) struct Counts {
+    /// How long the ledger took, failures included.
+    pub syncs: Histogram,
+    /// Bindings that did not become durable.
+    pub failures: AtomicU64,
+    /// Times that the index or reports could not be written.
+    pub index_failures: AtomicU64,
+}
+
+/// Whether the log and the index can be written.
+pub(crate) struct Status {
+    pub ledger: Condition<Failure>,
+    pub index: Condition<Arc<str>>,
+}
+
+/// Why the log is not written.
+#[derive(Clone, PartialEq)]
+pub(crate) enum Failure {
+    /// The backend failed.
+    NotDurable(Arc<str>),
+    /// The thread ended.
+    Closed,
+}
+
+/// What fails, if something does, and since when it is so.
+pub(crate) struct Condition<F> {
+    pub failure: Option<F>,
+    since: DateTime<Utc>,
+}
+
+impl Status {
+    /// All is well.
+    pub fn new() -> Self {
+        Self { ledger: Condition::new(None), index: Condition::new(None) }
+    }
+
+    /// As the store tells it: a log that is not written is worse than an index that is not.
+    pub fn health(&self) -> Health {
+        let Status { ledger, index } = self;
+        match (&ledger.failure, &index.failure) {
+            (Some(Failure::Closed), _) => Health { state: Err(StoreError::Closed), since: ledger.since },
+            (Some(Failure::NotDurable(reason)), _) => {
+                Health { state: Err(StoreError::NotDurable(reason.clone())), since: ledger.since }
+            }
+            (None, Some(reason)) => Health { state: Err(StoreError::NotIndexed(reason.clone())), since: index.since },
+            (None, None) => Health { state: Ok(()), since: ledger.since.max(index.since) },
+        }
+    }
+}
+
+impl<F> Condition<F> {
+    pub fn new(failure: Option<F>) -> Self {
+        Self { failure, since: Utc::now() }
+    }
+
+    /// Whether it began or ceased to fail; what fails may be told in other words each time.
+    pub fn set(&mut self, failure: Option<F>) -> bool {
+        let news = self.failure.is_some() != failure.is_some();
+        *self = Self { failure, since: if news { Utc::now() } else { self.since } };
+        news
+    }
+}
