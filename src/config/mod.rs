@@ -6,12 +6,13 @@
 mod address;
 mod build;
 mod environment;
+mod error;
 mod keys;
 mod paths;
 mod serve;
 mod value;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::Deserialize;
 use toml::de::DeTable;
@@ -22,13 +23,11 @@ use crate::text::did_you_mean::did_you_mean;
 pub use address::{AdminListen, Listen, Network};
 pub use build::{BuildConfig, BuildSettings};
 pub use environment::unknown_variables;
+pub use error::ConfigError;
 pub use keys::{KeySettings, KeysConfig};
-pub use paths::{PathSettings, Paths};
+pub use paths::{FILE, PathSettings, Paths};
 pub use serve::{LocalHosts, LogFormat, ServeConfig, ServeSettings, TlsFiles};
 pub use value::parse;
-
-/// The file's name in an instance's folder.
-pub const FILE: &str = "countersign.toml";
 
 /// A configuration larger than this is not read, in bytes.
 const MAX_CONFIG: u64 = 1 << 20;
@@ -44,42 +43,6 @@ pub struct Config {
     pub build: BuildConfig,
     /// How the server behaves.
     pub serve: ServeConfig,
-}
-
-/// Why there is no configuration.
-#[derive(Debug, thiserror::Error)]
-pub enum ConfigError {
-    /// The file cannot be read.
-    #[error("{}: cannot be read", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// The file says something it must not.
-    #[error("{}:{line}:{column}: {message}", path.display())]
-    Content {
-        /// The file.
-        path: PathBuf,
-        /// Counted from 1.
-        line: usize,
-        /// Counted from 1, in bytes.
-        column: usize,
-        /// What is wrong.
-        message: String,
-    },
-    /// There is nothing of an instance, and nothing says that its parts are elsewhere.
-    #[error("{}: no instance: there is neither {FILE} nor a registry", .0.display())]
-    NoInstance(PathBuf),
-    /// A certificate without its key, or a key without its certificate.
-    #[error("{given} is set and {missing} is not")]
-    HalfOfTls {
-        /// The setting that is there.
-        given: &'static str,
-        /// The setting that is not.
-        missing: &'static str,
-    },
 }
 
 #[derive(Default, Deserialize)]

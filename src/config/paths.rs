@@ -6,6 +6,9 @@ use serde::Deserialize;
 
 use crate::config::value;
 
+/// The file's name in an instance's folder.
+pub const FILE: &str = "countersign.toml";
+
 /// Table `[paths]`: where the parts of an instance are. Paths in the file are relative to the file.
 #[derive(clap::Args, Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]

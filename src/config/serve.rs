@@ -8,10 +8,11 @@ use std::time::Duration;
 use clap::ValueEnum;
 use ipnet::IpNet;
 use serde::Deserialize;
+use toml::Value;
 
-use crate::config::ConfigError;
 use crate::config::address::{self, AdminListen, Listen, Network};
-use crate::config::value;
+use crate::config::error::ConfigError;
+use crate::config::value::{self, Setting};
 
 /// Table `[serve]`: how the server behaves.
 #[derive(clap::Args, Clone, Debug, Default, Deserialize)]
@@ -229,6 +230,30 @@ impl ServeConfig {
             poll: positive(given.poll_seconds.or(file.poll_seconds), 30),
             log_format: given.log_format.or(file.log_format).unwrap_or_default(),
         }
+    }
+}
+
+impl Setting for LocalHosts {
+    const EXPECTED: &'static str = "expected \"bind\", \"allow\" or \"refuse\"";
+
+    fn from_text(text: &str) -> Option<Self> {
+        clap::ValueEnum::from_str(text, false).ok()
+    }
+
+    fn from_value(value: &Value) -> Option<Self> {
+        Self::from_text(value.as_str()?)
+    }
+}
+
+impl Setting for LogFormat {
+    const EXPECTED: &'static str = "expected \"text\" or \"json\"";
+
+    fn from_text(text: &str) -> Option<Self> {
+        clap::ValueEnum::from_str(text, false).ok()
+    }
+
+    fn from_value(value: &Value) -> Option<Self> {
+        Self::from_text(value.as_str()?)
     }
 }
 

@@ -7,8 +7,6 @@ use std::path::PathBuf;
 use serde::de::{Deserialize as _, Deserializer, Error as _};
 use toml::Value;
 
-use crate::config::serve::{LocalHosts, LogFormat};
-
 /// What a setting can be.
 pub trait Setting: Sized {
     /// What is expected, for whom gave something else.
@@ -63,29 +61,5 @@ impl Setting for PathBuf {
 
     fn from_value(value: &Value) -> Option<Self> {
         value.as_str().map(Self::from)
-    }
-}
-
-impl Setting for LocalHosts {
-    const EXPECTED: &'static str = "expected \"bind\", \"allow\" or \"refuse\"";
-
-    fn from_text(text: &str) -> Option<Self> {
-        clap::ValueEnum::from_str(text, false).ok()
-    }
-
-    fn from_value(value: &Value) -> Option<Self> {
-        Self::from_text(value.as_str()?)
-    }
-}
-
-impl Setting for LogFormat {
-    const EXPECTED: &'static str = "expected \"text\" or \"json\"";
-
-    fn from_text(text: &str) -> Option<Self> {
-        clap::ValueEnum::from_str(text, false).ok()
-    }
-
-    fn from_value(value: &Value) -> Option<Self> {
-        Self::from_text(value.as_str()?)
     }
 }
