@@ -2,7 +2,7 @@
 
 use crate::build::draft::{NextRelease, Origin};
 use crate::build::{Outcome, State};
-use crate::preview::page::Address;
+use crate::preview::page::address::Address;
 use crate::preview::page::version::date;
 use crate::preview::snapshot::Previewed;
 use crate::preview::view::Pick;

@@ -6,7 +6,7 @@ use crate::build::source::assets::Artwork;
 use crate::model::manifest::{Manifest, Sections};
 use crate::model::version::php_version_compare;
 use crate::preview::markup;
-use crate::preview::page::{Address, Tab};
+use crate::preview::page::address::{Address, Tab};
 use crate::preview::site::{Answer, Site};
 use crate::preview::snapshot::Previewed;
 use crate::preview::view::{Pick, Sight};

@@ -1,0 +1,69 @@
+//! What the page's address asks for: a plugin, a version, a site and a tab.
+
+use crate::preview::view::Wish;
+
+/// What the address asks for.
+#[derive(Clone, Debug, Default)]
+pub struct Address {
+    /// The plugin's slug; the first plugin where there is none.
+    pub plugin: Option<String>,
+    /// The version and the site.
+    pub wish: Wish,
+    /// The tab of the details window.
+    pub tab: Tab,
+}
+
+impl Address {
+    /// The query that asks for the same site, and for a tab.
+    pub(super) fn query(&self, tab: Tab) -> String {
+        let Wish { cms, php, current, .. } = &self.wish;
+        let mut query = url::form_urlencoded::Serializer::new(String::new());
+        for (name, value) in [("cms", cms), ("php", php), ("current", current)] {
+            if let Some(value) = value {
+                query.append_pair(name, value);
+            }
+        }
+        query.append_pair("tab", tab.name()).finish()
+    }
+}
+
+/// A tab of the details window, which shows a section of the manifest.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum Tab {
+    #[default]
+    Description,
+    Installation,
+    Faq,
+    Changelog,
+}
+
+impl Tab {
+    /// All of them, in the order of the window.
+    pub const ALL: [Self; 4] = [Self::Description, Self::Installation, Self::Faq, Self::Changelog];
+
+    /// The section's name in the manifest, and in the address.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Description => "description",
+            Self::Installation => "installation",
+            Self::Faq => "faq",
+            Self::Changelog => "changelog",
+        }
+    }
+
+    /// What WordPress writes on it (`install_plugin_information`).
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Description => "Description",
+            Self::Installation => "Installation",
+            Self::Faq => "FAQ",
+            Self::Changelog => "Changelog",
+        }
+    }
+
+    /// The tab of that name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|tab| tab.name() == name)
+    }
+}
