@@ -3,6 +3,7 @@
 //! Each check returns findings; nothing is changed. `server` asks the server that runs on the instance, `keys`,
 //! `repositories` and `space` look at what their names say. The findings go to stdout.
 
+mod finding;
 mod keys;
 mod repositories;
 mod server;
@@ -13,7 +14,6 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use serde::Serialize;
 
 use crate::build::counted;
 use crate::catalog::{Catalog, CatalogError, Index};
@@ -30,6 +30,8 @@ use crate::serve::reload::drop_guard::DropGuard;
 use crate::store::maintenance::IndexState;
 use crate::store::{self, StoreError};
 use crate::text::error_chain::ErrorChain;
+
+use finding::{Finding, Verdict, broken, ok, warning};
 
 /// Days before its end when tools that renew certificates have done so.
 const RENEWED_BY_NOW: i64 = 14;
@@ -56,23 +58,6 @@ pub struct Args {
     admin_listen: Option<AdminListen>,
     #[command(flatten)]
     settings: KeySettings,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-enum Verdict {
-    Ok,
-    Warning,
-    Broken,
-}
-
-#[derive(Debug, Serialize)]
-struct Finding {
-    verdict: Verdict,
-    part: &'static str,
-    finding: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    hint: Option<String>,
 }
 
 /// Makes every check and prints what it found.
@@ -123,18 +108,6 @@ fn table(findings: &[Finding]) -> String {
         }
     }
     table.to_string()
-}
-
-fn ok(part: &'static str, finding: impl Into<String>) -> Finding {
-    Finding { verdict: Verdict::Ok, part, finding: finding.into(), hint: None }
-}
-
-fn warning(part: &'static str, finding: impl Into<String>, hint: &str) -> Finding {
-    Finding { verdict: Verdict::Warning, part, finding: finding.into(), hint: Some(hint.to_owned()) }
-}
-
-fn broken(part: &'static str, finding: impl Into<String>, hint: Option<String>) -> Finding {
-    Finding { verdict: Verdict::Broken, part, finding: finding.into(), hint }
 }
 
 /// A module that licenses grant and no plugin belongs to is mostly a typing error.

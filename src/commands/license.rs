@@ -3,8 +3,10 @@
 //! Every verb that changes something edits one file of the registry; the running server notices. Bindings are shown, never
 //! touched.
 
+mod arguments;
 mod change;
 mod checkout;
+mod done;
 mod expires;
 mod issue;
 mod list;
@@ -16,20 +18,16 @@ mod show;
 mod told;
 mod view;
 
-use chrono::{DateTime, NaiveDate, Utc};
+use chrono::Utc;
 use clap::builder::BoolishValueParser;
 
 use crate::config::Config;
 use crate::model::binding::{Binding, Report};
 use crate::model::license_key::LicenseId;
-use crate::registry::edit::EditError;
 use crate::store::{self, StoreError, maintenance};
 
 use crate::commands::{Exit, Failure, output};
 use checkout::Checkout;
-
-/// Reads the stored bindings of a license, in the order of binding, with what their sites reported.
-pub type ReadBindings<'a> = &'a dyn Fn(&LicenseId) -> Result<Vec<(Binding, Report)>, StoreError>;
 
 /// Issue licenses and change them
 #[derive(clap::Args, Debug)]
@@ -181,26 +179,6 @@ fn stored(config: &Config, id: &LicenseId) -> Result<Vec<(Binding, Report)>, Sto
         eprintln!("note: a server is running; what the sites reported is shown when it is stopped");
     }
     store.of(id)
-}
-
-fn not_edited(error: EditError) -> Failure {
-    match error {
-        EditError::Registry(error) => error.into(),
-        EditError::WouldNotLoad(_) => Failure::input(error),
-        EditError::Layout { .. } => Failure::input(error).hint("make the change by hand; the server notices"),
-        EditError::Changed { .. } => Failure::environment(error).hint("run the command again"),
-        EditError::Io { .. } => Failure::environment(error),
-    }
-}
-
-/// Reads a day.
-fn parse_day(text: &str) -> Result<NaiveDate, &'static str> {
-    text.parse().map_err(|_| "expected a date such as 2027-12-31")
-}
-
-/// As times stand in the registry: RFC 3339, UTC, to the second.
-fn shown_time(time: DateTime<Utc>) -> String {
-    time.to_rfc3339_opts(chrono::SecondsFormat::Secs, true)
 }
 
 #[cfg(test)]

@@ -21,6 +21,7 @@ use std::error::Error;
 use crate::config::ConfigError;
 use crate::keys::signing_key::KeyError;
 use crate::registry::RegistryError;
+use crate::registry::edit::EditError;
 use crate::store::StoreError;
 
 /// What the program's exit code says.
@@ -110,6 +111,18 @@ impl From<RegistryError> for Failure {
             RegistryError::List { .. } => Self::environment(error),
             RegistryError::NoFolder { .. } => Self::input(error).hint(INSTANCE),
             _ => Self::input(error),
+        }
+    }
+}
+
+impl From<EditError> for Failure {
+    fn from(error: EditError) -> Self {
+        match error {
+            EditError::Registry(error) => error.into(),
+            EditError::WouldNotLoad(_) => Self::input(error),
+            EditError::Layout { .. } => Self::input(error).hint("make the change by hand; the server notices"),
+            EditError::Changed { .. } => Self::environment(error).hint("run the command again"),
+            EditError::Io { .. } => Self::environment(error),
         }
     }
 }

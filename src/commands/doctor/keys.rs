@@ -4,7 +4,7 @@ use std::fs;
 use std::time::SystemTime;
 
 use crate::build::counted;
-use crate::commands::doctor::{Finding, broken, ok, warning};
+use crate::commands::doctor::finding::{Finding, broken, ok, warning};
 use crate::commands::keys::lost;
 use crate::commands::keys::retired::{self, Retired};
 use crate::config::Paths;

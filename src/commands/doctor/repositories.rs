@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::build::{can_be_read, counted};
-use crate::commands::doctor::{Finding, ok, warning};
+use crate::commands::doctor::finding::{Finding, ok, warning};
 use crate::model::plugin::Repository;
 use crate::registry::Registry;
 use crate::text::error_chain::ErrorChain;

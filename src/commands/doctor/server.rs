@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use crate::commands::doctor::{Finding, broken, ok, warning};
+use crate::commands::doctor::finding::{Finding, broken, ok, warning};
 use crate::commands::running_server;
 use crate::config::AdminListen;
 use crate::store;

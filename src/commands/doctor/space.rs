@@ -5,7 +5,7 @@ use std::path::Path;
 
 use rustix::fs::statvfs;
 
-use crate::commands::doctor::{Finding, broken, ok, warning};
+use crate::commands::doctor::finding::{Finding, broken, ok, warning};
 use crate::config::Paths;
 
 /// Below it, in bytes, somebody should look: a million bindings take 300 MB, and a build writes releases beside the old ones.
@@ -61,7 +61,7 @@ fn judge(names: &str, bytes: u64, files: u64) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commands::doctor::Verdict;
+    use crate::commands::doctor::finding::Verdict;
 
     #[test]
     fn little_space_is_a_warning_and_none_is_a_fault_of_bytes_and_of_files() {

@@ -6,11 +6,11 @@ use chrono::{NaiveDate, Utc};
 
 use crate::commands::Failure;
 use crate::model::license::{License, Status};
+use crate::registry::Change;
 use crate::registry::edit::Editor;
-use crate::registry::{Change, Registry};
 
+use crate::commands::license::done::Done;
 use crate::commands::license::expires::Expires;
-use crate::commands::license::not_edited;
 use crate::commands::license::selector::LicenseArg;
 use crate::commands::license::told::Told;
 
@@ -83,35 +83,6 @@ pub(super) struct Decision {
     pub outcome: String,
 }
 
-/// What is true now.
-pub struct Done {
-    /// Whether anything was written.
-    pub changed: bool,
-    /// A sentence about it.
-    pub message: String,
-    /// What else a person has to know.
-    pub notes: Vec<String>,
-    /// The license as it is now.
-    pub license: License,
-    /// The registry as it is now.
-    pub registry: Registry,
-    /// The day on which it was asked for.
-    pub today: NaiveDate,
-}
-
-impl Done {
-    /// The same with these notes.
-    pub fn with_notes(self, notes: Vec<String>) -> Self {
-        Self { notes, ..self }
-    }
-
-    /// All of it, a line each.
-    pub fn text(&self) -> String {
-        let notes: String = self.notes.iter().map(|note| format!("note: {note}\n")).collect();
-        format!("{}\n{notes}", self.message)
-    }
-}
-
 pub(super) fn decided(news: bool, change: Change, state: String) -> Decision {
     let word = if news { "now" } else { "already" };
     Decision { change: news.then_some(change), outcome: format!(" is {word} {state}") }
@@ -123,12 +94,12 @@ pub(super) fn change(
     registry: &Path,
     decide: impl FnOnce(&License) -> Result<Decision, Failure>,
 ) -> Result<Done, Failure> {
-    let editor = Editor::open(registry).map_err(not_edited)?;
+    let editor = Editor::open(registry)?;
     let before = wanted.find(editor.registry())?.clone();
     let Decision { change, outcome } = decide(&before)?;
     let changed = change.is_some();
     let registry = match &change {
-        Some(change) => editor.change(&before, change).map_err(not_edited)?,
+        Some(change) => editor.change(&before, change)?,
         None => editor.into_registry(),
     };
     let message = format!("License {}{outcome}.", before.id.log_tag());

@@ -1,9 +1,7 @@
 //! `license issue`: makes a key, shows it once, and writes down its id with what it grants.
 
 use std::io;
-use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 use std::sync::Arc;
 
 use chrono::{DateTime, NaiveDate, Utc};
@@ -16,14 +14,14 @@ use crate::config::Config;
 use crate::model::license::{License, Modules, ParticularsHeld, Sites, Status};
 use crate::model::license_key::LicenseKey;
 use crate::model::name::Name;
-use crate::model::site_host::{SiteHost, SiteHostError};
+use crate::model::site_host::SiteHost;
 use crate::registry::edit::Editor;
 use crate::registry::{RegistryFiles, plugins};
 use crate::text::did_you_mean::did_you_mean;
 use crate::text::printable::Printable;
 
+use crate::commands::license::arguments::{ModuleArg, parse_host, parse_sites};
 use crate::commands::license::expires::Expires;
-use crate::commands::license::not_edited;
 use crate::commands::license::told::Told;
 
 /// What `issue` takes.
@@ -56,36 +54,6 @@ pub struct Args {
     file: Option<PathBuf>,
     #[command(flatten)]
     told: Told,
-}
-
-#[derive(Clone, Debug)]
-struct ModuleArg {
-    module: Name,
-    features: Vec<Name>,
-}
-
-impl FromStr for ModuleArg {
-    type Err = <Name as FromStr>::Err;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let (module, features) = text.split_once('=').unwrap_or((text, ""));
-        let features = features.split(',').filter(|_| text.contains('=')).map(str::parse).collect::<Result<_, _>>()?;
-        Ok(Self { module: module.parse()?, features })
-    }
-}
-
-pub fn parse_sites(text: &str) -> Result<Sites, &'static str> {
-    match text {
-        "unlimited" => Ok(Sites::Unlimited),
-        number => {
-            number.parse::<NonZeroU32>().map(Sites::Limited).map_err(|_| "expected a number from 1 on, or 'unlimited'")
-        }
-    }
-}
-
-/// Reads a host, or the address of a site.
-pub fn parse_host(text: &str) -> Result<SiteHost, SiteHostError> {
-    text.parse()
 }
 
 #[derive(Serialize)]
@@ -168,7 +136,7 @@ fn issue(args: &Args, registry: &Path, own_file: bool, today: NaiveDate) -> Resu
         }
         .into(),
     };
-    let file = Editor::open(registry).and_then(|editor| editor.add(&name, &license)).map_err(not_edited)?;
+    let file = Editor::open(registry).and_then(|editor| editor.add(&name, &license))?;
     Ok((key, file))
 }
 

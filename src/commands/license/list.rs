@@ -22,9 +22,8 @@ use crate::store::{self, StoreError};
 use crate::text::error_chain::ErrorChain;
 use crate::text::printable::Printable;
 
+use crate::commands::license::arguments::{parse_day, parse_host};
 use crate::commands::license::expires::Period;
-use crate::commands::license::issue::parse_host;
-use crate::commands::license::parse_day;
 use crate::commands::license::view::{self, View};
 
 /// What `list` takes.

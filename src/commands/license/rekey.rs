@@ -17,7 +17,6 @@ use crate::text::printable::Printable;
 
 use crate::commands::license::change::refuse_revoked;
 use crate::commands::license::issue::{hand_over_key, new_key};
-use crate::commands::license::not_edited;
 use crate::commands::license::selector::LicenseArg;
 use crate::commands::license::told::Told;
 
@@ -63,7 +62,7 @@ pub fn run(args: &Args, config: &Config, today: NaiveDate) -> Result<Exit, Failu
 
 fn rekey(args: &Args, registry: &Path, today: NaiveDate) -> Result<(LicenseKey, License, PathBuf), Failure> {
     let key = new_key()?;
-    let editor = Editor::open(registry).map_err(not_edited)?;
+    let editor = Editor::open(registry)?;
     let old = args.license.find(editor.registry())?.clone();
     refuse_revoked(&old)?;
     let file = editor.registry().place(&old.id).map_or(PathBuf::new(), |(file, _)| file.to_owned());
@@ -79,7 +78,7 @@ fn rekey(args: &Args, registry: &Path, today: NaiveDate) -> Result<(LicenseKey, 
     };
     let ended = format!("replaced by license {} on {today}", key.id().log_tag());
     let ended = if note.is_empty() { ended } else { format!("{note}; {ended}") };
-    editor.replace(&old, &[Change::Status(Status::Revoked), Change::Note(ended)], &new).map_err(not_edited)?;
+    editor.replace(&old, &[Change::Status(Status::Revoked), Change::Note(ended)], &new)?;
     Ok((key, old, file))
 }
 

@@ -16,8 +16,9 @@ use crate::registry::Change;
 use crate::store::StoreError;
 use crate::text::error_chain::ErrorChain;
 
-use crate::commands::license::change::{Decision, Done, change};
-use crate::commands::license::issue::parse_host;
+use crate::commands::license::arguments::parse_host;
+use crate::commands::license::change::{Decision, change};
+use crate::commands::license::done::Done;
 use crate::commands::license::selector::LicenseArg;
 use crate::commands::license::told::Told;
 

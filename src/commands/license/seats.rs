@@ -12,8 +12,9 @@ use crate::model::site_host::SiteHost;
 use crate::registry::Change;
 use crate::store::StoreError;
 
-use crate::commands::license::change::{Decision, Done, change, decided, refuse_revoked};
-use crate::commands::license::issue::{parse_host, parse_sites};
+use crate::commands::license::arguments::{parse_host, parse_sites};
+use crate::commands::license::change::{Decision, change, decided, refuse_revoked};
+use crate::commands::license::done::Done;
 use crate::commands::license::release::Release;
 use crate::commands::license::selector::LicenseArg;
 use crate::commands::license::told::Told;

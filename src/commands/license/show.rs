@@ -8,12 +8,16 @@ use crate::commands::output::{self, Table};
 use crate::config::Config;
 use crate::model::binding::{Binding, Report};
 use crate::model::license::License;
+use crate::model::license_key::LicenseId;
 use crate::registry::Registry;
+use crate::store::StoreError;
 use crate::text::printable::Printable;
 
 use crate::commands::license::selector::LicenseArg;
-use crate::commands::license::view::{self, View};
-use crate::commands::license::{ReadBindings, shown_time};
+use crate::commands::license::view::{self, View, shown_time};
+
+/// Reads the stored bindings of a license, in the order of binding, with what their sites reported.
+pub type ReadBindings<'a> = &'a dyn Fn(&LicenseId) -> Result<Vec<(Binding, Report)>, StoreError>;
 
 /// What `show` takes.
 #[derive(clap::Args, Debug)]

@@ -11,7 +11,7 @@ use crate::config::{self, AdminListen, Config};
 use crate::registry::{RegistryFiles, plugins};
 use crate::text::printable::Printable;
 
-use crate::commands::license::change::Done;
+use crate::commands::license::done::Done;
 use crate::commands::license::view::View;
 
 /// What every verb takes that changes a license.

@@ -10,8 +10,6 @@ use crate::model::license_key::LicenseId;
 use crate::model::site_host::SiteHost;
 use crate::registry::Registry;
 
-use crate::commands::license::shown_time;
-
 /// The fields of the registry, and what follows from them.
 #[derive(Debug, Serialize)]
 pub struct View<'a> {
@@ -103,6 +101,11 @@ pub fn release_times(license: &License) -> impl Iterator<Item = (&str, DateTime<
     let released = &license.particulars.released;
     let hosts = released.hosts.iter().map(|(host, time)| (host.as_str(), *time));
     hosts.chain(released.all.map(|time| ("*", time)))
+}
+
+/// As times stand in the registry: RFC 3339, UTC, to the second.
+pub fn shown_time(time: DateTime<Utc>) -> String {
+    time.to_rfc3339_opts(chrono::SecondsFormat::Secs, true)
 }
 
 fn number_or_unlimited<S: serde::Serializer>(sites: &Sites, serializer: S) -> Result<S::Ok, S::Error> {

@@ -1,0 +1,49 @@
+//! What the license verbs take on the command line, read into values.
+
+use std::num::NonZeroU32;
+use std::str::FromStr;
+
+use chrono::NaiveDate;
+
+use crate::model::license::Sites;
+use crate::model::name::Name;
+use crate::model::site_host::{SiteHost, SiteHostError};
+
+/// A module with its features: `forms=pdf,api`.
+#[derive(Clone, Debug)]
+pub struct ModuleArg {
+    /// The module.
+    pub module: Name,
+    /// None, or some of its features.
+    pub features: Vec<Name>,
+}
+
+impl FromStr for ModuleArg {
+    type Err = <Name as FromStr>::Err;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (module, features) = text.split_once('=').unwrap_or((text, ""));
+        let features = features.split(',').filter(|_| text.contains('=')).map(str::parse).collect::<Result<_, _>>()?;
+        Ok(Self { module: module.parse()?, features })
+    }
+}
+
+/// Reads a number of sites.
+pub fn parse_sites(text: &str) -> Result<Sites, &'static str> {
+    match text {
+        "unlimited" => Ok(Sites::Unlimited),
+        number => {
+            number.parse::<NonZeroU32>().map(Sites::Limited).map_err(|_| "expected a number from 1 on, or 'unlimited'")
+        }
+    }
+}
+
+/// Reads a host, or the address of a site.
+pub fn parse_host(text: &str) -> Result<SiteHost, SiteHostError> {
+    text.parse()
+}
+
+/// Reads a day.
+pub fn parse_day(text: &str) -> Result<NaiveDate, &'static str> {
+    text.parse().map_err(|_| "expected a date such as 2027-12-31")
+}
