@@ -3,6 +3,8 @@
 //! Crockford base32, 20 random symbols (100 bits) and 5 Reed-Solomon check symbols. The key is the customer's secret:
 //! it is parsed here, turned into a [`LicenseId`] and dropped; everything behind the edge knows only the id.
 
+mod symbols;
+
 use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
@@ -10,25 +12,15 @@ use std::str::FromStr;
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
 use crate::model::digest::{Digest, NotADigest};
+use symbols::{
+    ALPHABET, ASCII, BITS, CHECK_MASK, NO_SYMBOL, PARTS, RANDOM_SYMBOLS, SEPARATOR, SYMBOLS, has_right_check, read,
+};
 
-const ALPHABET: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
-const RANDOM_SYMBOLS: usize = 20;
-const CHECK_SYMBOLS: usize = 5;
-const SYMBOLS: usize = RANDOM_SYMBOLS + CHECK_SYMBOLS;
 const GROUP: usize = 5;
 const CANONICAL_LENGTH: usize = SYMBOLS + SYMBOLS / GROUP - 1;
 
 /// What a person typed may be at most this long, in bytes.
 const MAX_INPUT: usize = 128;
-
-/// Bits of a symbol; check symbols stand side by side in a number, the first one highest.
-const BITS: usize = 5;
-
-/// Product of (x - 2^i) for i = 1..5 over GF(32), without the leading 1; highest coefficient first.
-const GENERATOR: [u8; CHECK_SYMBOLS] = [27, 15, 23, 25, 31];
-
-/// The values of the symbols `KEY01`, XORed onto the check symbols so that a key of zeros is not a key of another system.
-const CHECK_MASK: u32 = packed(&[19, 14, 30, 0, 1]);
 
 /// A well-formed license key whose check symbols are right, in canonical form: `XXXXX-XXXXX-XXXXX-XXXXX-XXXXX`.
 ///
@@ -175,103 +167,6 @@ fn has_enough_symbols(text: &str) -> bool {
     false
 }
 
-/// The value of a symbol as a person types it, or one of the two below.
-fn read(typed: char) -> u8 {
-    match ASCII.get(typed as usize) {
-        Some(&value) => value,
-        None if matches!(typed, '\u{A0}' | '\u{2010}'..='\u{2015}' | '\u{2212}' | '\u{200B}' | '\u{FEFF}') => SEPARATOR,
-        None => NO_SYMBOL,
-    }
-}
-
-/// A blank or a dash: may stand anywhere.
-const SEPARATOR: u8 = 0xFE;
-
-/// Stands in no key.
-const NO_SYMBOL: u8 = 0xFF;
-
-/// What each ASCII character is read as.
-const ASCII: [u8; 128] = {
-    let mut values = [NO_SYMBOL; 128];
-    let mut value = 0;
-    while value < ALPHABET.len() {
-        values[ALPHABET[value] as usize] = value as u8;
-        values[ALPHABET[value].to_ascii_lowercase() as usize] = value as u8;
-        value += 1;
-    }
-    let mut at = 0;
-    while at < b"OoIiLl".len() {
-        values[b"OoIiLl"[at] as usize] = (at >= 2) as u8;
-        at += 1;
-    }
-    let mut at = 0;
-    while at < b"-_ \t\n\r\x0C".len() {
-        values[b"-_ \t\n\r\x0C"[at] as usize] = SEPARATOR;
-        at += 1;
-    }
-    values
-};
-
-fn has_right_check(symbols: &[u8; SYMBOLS]) -> bool {
-    let parts = symbols.iter().zip(&PARTS).map(|(&symbol, parts)| parts[usize::from(symbol)]);
-    parts.fold(CHECK_MASK, |check, part| check ^ part) == 0
-}
-
-/// What each symbol adds to the check at each place; the parts of a key that is right and the mask XOR to zero.
-///
-/// The check symbols are the remainder of the others times x^5 by the generator polynomial (systematic Reed-Solomon
-/// encoding), which is a sum over them: no part waits for another when a key is checked, as it is with every request.
-static PARTS: [[u32; 32]; SYMBOLS] = {
-    const LEFTMOST: usize = BITS * (CHECK_SYMBOLS - 1);
-    let mut parts = [[0; 32]; SYMBOLS];
-    let mut symbol = 0;
-    while symbol < 32 {
-        let (mut part, mut at) = (symbol as u32, SYMBOLS);
-        while at > 0 {
-            at -= 1;
-            parts[at][symbol] = part;
-            // One place further left is once more times x.
-            part = (part & !(31 << LEFTMOST)) << BITS ^ generator_times((part >> LEFTMOST) as u8);
-        }
-        symbol += 1;
-    }
-    parts
-};
-
-const fn generator_times(symbol: u8) -> u32 {
-    let (mut multiple, mut at) = ([0; CHECK_SYMBOLS], 0);
-    while at < CHECK_SYMBOLS {
-        multiple[at] = multiply(symbol, GENERATOR[at]);
-        at += 1;
-    }
-    packed(&multiple)
-}
-
-const fn packed(symbols: &[u8]) -> u32 {
-    let (mut number, mut at) = (0, 0);
-    while at < symbols.len() {
-        number = number << BITS | symbols[at] as u32;
-        at += 1;
-    }
-    number
-}
-
-/// Multiplication in GF(32) with the field polynomial x^5 + x^2 + 1.
-const fn multiply(mut a: u8, mut b: u8) -> u8 {
-    let mut product = 0;
-    while b != 0 {
-        if b & 1 == 1 {
-            product ^= a;
-        }
-        a <<= 1;
-        if a & 0x20 != 0 {
-            a ^= 0x25;
-        }
-        b >>= 1;
-    }
-    product
-}
-
 /// The SHA-256 of a license key's canonical form: names the license wherever it is written down.
 ///
 /// It is no secret of the customer's, and with 100 random bits in the key it cannot be turned back into one.
@@ -320,6 +215,7 @@ impl fmt::Debug for LicenseId {
 
 #[cfg(test)]
 mod tests {
+    use super::symbols::CHECK_SYMBOLS;
     use super::*;
 
     #[derive(serde::Deserialize)]
