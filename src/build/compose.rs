@@ -8,7 +8,7 @@ use crate::build::report::outcome::Reason;
 use crate::build::source::changelog::{self, Told};
 use crate::build::source::html;
 use crate::build::source::readme::Readme;
-use crate::build::source::source_reader::{Changelog, SourceFiles};
+use crate::build::source::source_files::{Changelog, SourceFiles};
 use crate::build::version_check::same_version;
 use crate::model::manifest::{Manifest, Sections};
 use crate::model::plugin::Plugin;

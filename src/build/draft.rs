@@ -3,34 +3,36 @@
 //!
 //! [`draft`] goes through the same steps 2 to 4 as [`run`](crate::build::run). `countersign preview` shows what comes out.
 
+mod next;
+mod places;
+mod release;
+
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::convert::Infallible;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::build::compose::{self, Facts};
-use crate::build::git::mirror;
-use crate::build::git::mirror::MirrorError;
-use crate::build::git::repository::{Repository, Tag, Tagged};
-use crate::build::git::working_tree::WorkingTree;
-use crate::build::manifest_sink::{Composed, Remark, Shelf};
-use crate::build::report::outcome::Reason;
-use crate::build::review;
+use crate::build::fetch::{self, Fetched};
+use crate::build::git::mirror::{self, MirrorError};
+use crate::build::git::repository::{Repository, Tag};
+use crate::build::manifest_sink::{Composed, Shelf};
+use crate::build::plugin_build::build_entry;
+use crate::build::progress::Progress;
+use crate::build::report::plugin_report::{PluginReport, State};
+use crate::build::side_by_side::side_by_side;
 use crate::build::source::assets::{self, Artwork};
-use crate::build::source::source_reader::SourceReader;
-use crate::build::source::source_tree::Files;
-use crate::build::{Fetched, PluginReport, Progress, State, build_entry, open, side_by_side, tags};
 use crate::catalog::{Release, Releases};
 use crate::model::digest::Digest;
-use crate::model::manifest::Manifest;
 use crate::model::plugin::{self, Plugin};
 use crate::model::slug::Slug;
-use crate::model::version::Version;
 use crate::registry::Complaint;
 use crate::registry::plugins::Entry;
 use crate::time_limit;
+
+pub use places::Place;
+pub use release::{DraftRelease, NextRelease, Origin};
 
 /// A plugin as it would be published.
 #[derive(Clone, Debug)]
@@ -45,15 +47,6 @@ pub struct Draft {
     pub places: Vec<Place>,
 }
 
-/// A folder to watch; it need not exist.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
-    /// Where it is.
-    pub folder: PathBuf,
-    /// Whether the folders in it count, too.
-    pub and_below: bool,
-}
-
 /// The releases that tags give, all of them.
 #[derive(Debug)]
 pub struct TaggedReleases {
@@ -66,37 +59,6 @@ pub struct TaggedReleases {
 }
 
 type Key = (Result<Plugin, Vec<Complaint>>, Vec<Tag>, Option<Releases>);
-
-/// A manifest that is in no folder of releases.
-#[derive(Clone, Debug, PartialEq)]
-pub struct DraftRelease {
-    /// The version it would be published under.
-    pub version: Version,
-    /// What the CMS would read.
-    pub manifest: Manifest,
-    /// What there is to know about it.
-    pub remarks: Vec<Remark>,
-}
-
-/// A release that is not tagged.
-#[derive(Clone, Debug, PartialEq)]
-pub struct NextRelease {
-    /// Where its files are.
-    pub origin: Origin,
-    /// The release, or why tagging would give none.
-    pub release: Result<DraftRelease, Remark>,
-    /// Whether it shows nothing that a tag at HEAD does not show already.
-    pub is_released: bool,
-}
-
-/// Where the files of an untagged release are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin {
-    /// In the folder somebody is working in, uncommitted edits included.
-    WorkingTree,
-    /// In the commit that is checked out.
-    Head,
-}
 
 /// Drafts plugins side by side: each entry with what is published of it; `before` knows their last drafts.
 pub fn all<'a>(
@@ -125,7 +87,7 @@ pub fn draft(
     let own = (entry.clone(), published.cloned(), cache.to_owned(), before.cloned());
     let work = move || draft_now(&own.0, own.1.as_ref(), &own.2, own.3.as_ref());
     time_limit::within(limit, work).unwrap_or_else(|error| {
-        let problem = format!("{}: {error}", crate::build::repository_of(entry));
+        let problem = format!("{}: {error}", fetch::repository_of(entry));
         let report = PluginReport { state: State::Broken(vec![problem]), ..PluginReport::new(entry) };
         let key = (entry.plugin.clone(), Vec::new(), published.cloned());
         let tagged = Arc::new(TaggedReleases { report, releases: Vec::new(), key });
@@ -145,9 +107,9 @@ fn draft_now(entry: &Entry, published: Option<&Releases>, cache: &Path, before: 
     match opened {
         None => Draft { tagged, next: Vec::new(), artwork: Vec::new(), places: Vec::new() },
         Some((plugin, repository)) => Draft {
-            next: next(plugin, &repository, &tagged),
+            next: next::next(plugin, &repository, &tagged.report.releases.releases),
             artwork: assets::all(plugin, &repository),
-            places: places(plugin, &repository),
+            places: places::places(plugin, &repository),
             tagged,
         },
     }
@@ -161,7 +123,7 @@ pub fn picture(entry: &Entry, cache: &Path, name: &str) -> Option<Vec<u8>> {
 
 fn opened<'a>(entry: &'a Entry, fetched: &Fetched) -> Option<(&'a Plugin, Repository)> {
     let plugin = entry.plugin.as_ref().ok()?;
-    Some((plugin, open(plugin, fetched).ok()?))
+    Some((plugin, fetch::open(plugin, fetched).ok()?))
 }
 
 impl TaggedReleases {
@@ -226,105 +188,6 @@ impl Shelf for Memory {
         self.releases.borrow_mut().push(release);
         Ok((digest, held))
     }
-}
-
-impl DraftRelease {
-    fn of(composed: Composed, folder: &str) -> Self {
-        let remarks = composed.remarks(folder);
-        Self { version: composed.version, manifest: composed.manifest, remarks }
-    }
-}
-
-/// What would be released if the working tree, or HEAD, were tagged.
-fn next(plugin: &Plugin, repository: &Repository, tagged: &TaggedReleases) -> Vec<NextRelease> {
-    let head = repository.head().transpose();
-    let commit = head.as_ref().and_then(|head| head.as_ref().ok());
-    // Before the first commit there is no time; one that no manifest can name leaves it empty.
-    let time = commit.map_or(-1, |head| head.time);
-    let is_tagged =
-        |head: &Tagged| tagged.report.releases.releases.iter().any(|release| release.commit == head.commit.to_string());
-    let folder = plugin.source.as_ref().map_or("", |source| &source.path);
-
-    let working_tree = WorkingTree::of(repository);
-    let in_folder = working_tree.map(|tree| compose_next(plugin, &tree, &PathBuf::new(), time, tagged));
-    let at_head = head.as_ref().map(|head| match head {
-        Ok(head) => compose_next(plugin, repository, &head.tree, time, tagged),
-        Err(error) => Err(Remark::about("HEAD", error.to_string())),
-    });
-    // A release's own files are no next release, and neither is a folder that differs from them in nothing that shows.
-    let released = match &at_head {
-        Some(Ok(release)) if commit.is_some_and(is_tagged) => Some(release.manifest.clone()),
-        _ => None,
-    };
-    let draft = |origin, composed: Result<Composed, Remark>| {
-        let is_released = composed.as_ref().is_ok_and(|composed| Some(&composed.manifest) == released.as_ref());
-        let release = composed.map(|mut composed| {
-            if !is_released {
-                composed.notes.extend(twin(&composed.version, tagged));
-            }
-            DraftRelease::of(composed, folder)
-        });
-        NextRelease { origin, release, is_released }
-    };
-    let in_folder = in_folder.map(|composed| draft(Origin::WorkingTree, composed));
-    in_folder.into_iter().chain(at_head.map(|composed| draft(Origin::Head, composed))).collect()
-}
-
-/// Steps 3 and 4 for files that no tag names.
-fn compose_next<F: Files>(
-    plugin: &Plugin,
-    files: &F,
-    root: &F::Id,
-    time: i64,
-    tagged: &TaggedReleases,
-) -> Result<Composed, Remark> {
-    let folder = plugin.source.as_ref().map_or("", |source| &source.path);
-    let inspected = review::inspect(plugin, files, root, true);
-    let mut files = SourceReader::new(files, plugin).read(root).map_err(|reason| Remark::of(&reason, folder, "", 0))?;
-    let header = &files.header;
-    let version: Version = header.version.parse().map_err(|_| {
-        let reason = Reason::StrangeVersion { file: files.main_file.clone(), header: header.version.clone() };
-        Remark::of(&reason, folder, &files.main_file, header.version_line)
-    })?;
-    let tag = next_tag(plugin, &version, tagged);
-    let facts = Facts { version: &version, tag_version: &version, tag: &tag, time, message: None, files: &files };
-    let (manifest, note) = compose::manifest(plugin, &facts);
-    let notes =
-        std::mem::take(&mut files.notes).into_iter().chain(tags::barred(plugin, &version)).chain(note).collect();
-    Ok(Composed { version, manifest, files, notes, inspected })
-}
-
-/// The tag a version would get: named as the newest release's is.
-fn next_tag(plugin: &Plugin, version: &Version, tagged: &TaggedReleases) -> String {
-    let newest = tagged.report.releases.releases.first();
-    let pattern = newest.and_then(|newest| plugin.tags.iter().find(|tags| tags.version_of(&newest.tag).is_some()));
-    pattern.or(plugin.tags.first()).map_or_else(|| version.to_string(), |pattern| pattern.tag_of(version))
-}
-
-/// The tag that has this version already.
-fn twin(version: &Version, tagged: &TaggedReleases) -> Option<Reason> {
-    let releases = &tagged.report.releases.releases;
-    let twin = releases.iter().find(|release| release.version.cmp_php(version).is_eq())?;
-    Some(Reason::AlreadyTagged(twin.tag.clone()))
-}
-
-/// Where the plugin's own files and git's references are.
-fn places(plugin: &Plugin, repository: &Repository) -> Vec<Place> {
-    let flat = |folder: PathBuf| Place { folder, and_below: false };
-    let [own, shared] = repository.reference_folders();
-    let mut places = vec![flat(own.into()), flat(shared.into())];
-    places.push(Place { folder: shared.join("refs"), and_below: true });
-    if let (Some(root), Some(source)) = (repository.working_tree(), &plugin.source) {
-        let folder = root.join(&source.path);
-        let pinned = source.main_file.as_ref().and_then(|file| folder.join(file).parent().map(Path::to_owned));
-        places.extend(assets::FOLDERS.map(|name| flat(root.join(name))));
-        places.extend(assets::FOLDERS.map(|name| flat(folder.join(name))));
-        places.extend([root.into(), folder].map(flat));
-        places.extend(pinned.map(flat));
-    }
-    places.sort();
-    places.dedup();
-    places
 }
 
 /// Hears nothing.

@@ -6,6 +6,8 @@
 //! The index is written after every manifest that it names. A manifest that has not changed since is therefore the one of
 //! its digest, and is not read again: reading and hashing them was 8 of 10 parts of a build in which nothing changed.
 
+mod prune;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -15,13 +17,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use crate::build::BuildError;
+use crate::build::error::BuildError;
 use crate::build::manifest_sink::{Composed, Shelf};
 use crate::catalog::{Index, MAX_INDEX, MAX_MANIFEST, Release, Releases, index_path, manifest_path};
 use crate::durable_file::{self, Access};
 use crate::model::digest::Digest;
 use crate::model::slug::Slug;
-use crate::model::version::Version;
 use crate::regular_file;
 
 /// More files than this are made durable together.
@@ -168,7 +169,7 @@ impl Publisher {
             sync_folder(folder).map_err(|source| BuildError::write(folder, source))?;
         }
         self.put_index(index, is_whole)?;
-        self.prune(index, plugins)
+        prune::prune(&self.root, index, plugins)
     }
 
     /// Whether the index is not, byte for byte, the one that is published.
@@ -195,21 +196,6 @@ impl Publisher {
             sync_folder(&self.root)
         };
         write().map_err(|source| BuildError::write(&place, source))
-    }
-
-    fn prune(&self, index: &Index, plugins: Option<&BTreeSet<Slug>>) -> Result<(), BuildError> {
-        let error = |path: &Path, source| BuildError::write(path, source);
-        for entry in fs::read_dir(&self.root).map_err(|source| error(&self.root, source))? {
-            let entry = entry.map_err(|source| error(&self.root, source))?;
-            let slug = entry.file_name().to_str().and_then(|name| name.parse::<Slug>().ok());
-            let Some(slug) = slug.filter(|slug| plugins.is_none_or(|plugins| plugins.contains(slug))) else { continue };
-            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                let named = index.plugins.get(&slug).map(|releases| &releases.releases[..]).unwrap_or_default();
-                let named: BTreeSet<_> = named.iter().map(|release| release.version.as_str()).collect();
-                prune_folder(&entry.path(), &named).map_err(|source| error(&entry.path(), source))?;
-            }
-        }
-        Ok(())
     }
 
     /// Makes the temporary files of `places` durable.
@@ -299,19 +285,4 @@ fn lock(root: &Path, patience: Duration) -> Result<File, BuildError> {
 /// Makes the names in a folder durable.
 fn sync_folder(path: &Path) -> io::Result<()> {
     regular_file::open_folder(path)?.sync_all()
-}
-
-/// Removes manifests that are not named and temporary files of a build that was cut off; other files stay.
-fn prune_folder(folder: &Path, named: &BTreeSet<&str>) -> io::Result<()> {
-    for entry in fs::read_dir(folder)? {
-        let entry = entry?;
-        let name = entry.file_name();
-        let name = name.to_string_lossy();
-        let version = name.strip_suffix(".json").filter(|stem| stem.parse::<Version>().is_ok());
-        let left_over = name.starts_with('.') && name.ends_with(".new");
-        if left_over || version.is_some_and(|version| !named.contains(version)) {
-            fs::remove_file(entry.path())?;
-        }
-    }
-    if fs::read_dir(folder)?.next().is_none() { fs::remove_dir(folder) } else { Ok(()) }
 }

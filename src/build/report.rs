@@ -1,23 +1,20 @@
 //! What a build did, plugin by plugin, and the index that follows from it.
 //!
-//! Data and its JSON; [`summary`](crate::build::report::summary::summary()) is the text for people.
+//! Data; `json` shows it to machines, and [`summary`](crate::build::report::summary::summary()) is the text for people.
 
+mod json;
 pub(crate) mod outcome;
+pub(crate) mod plugin_report;
 pub(crate) mod summary;
 pub(crate) mod unmatched;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use serde_json::{Value, json};
-
-use crate::build::manifest_sink::Remark;
 use crate::build::publish::{Publication, Publisher};
-use crate::build::report::outcome::{Outcome, Reason, TagOutcome};
-use crate::build::report::unmatched::built_pattern;
-use crate::catalog::{Index, Release, Releases};
+use crate::build::report::plugin_report::{Counts, PluginReport, State, versions};
+use crate::catalog::{Index, Release};
 use crate::model::slug::Slug;
 use crate::model::version::Version;
-use crate::registry::plugins::Entry;
 
 /// What a build did, or with `--check` would do.
 #[derive(Debug)]
@@ -32,63 +29,6 @@ pub struct Report {
     pub damaged: Vec<String>,
     /// Whether `index.json` changes in what it says of releases.
     pub index_changes: bool,
-}
-
-/// What became of one registry entry.
-#[derive(Debug)]
-pub struct PluginReport {
-    /// The registry file.
-    pub file: String,
-    /// The plugin; `None` where the file's name is no slug.
-    pub slug: Option<Slug>,
-    /// Whether there was anything to build from.
-    pub state: State,
-    /// Every tag of the repository, newest version first, then those that are no version, by name.
-    pub tags: Vec<TagOutcome>,
-    /// What is published now.
-    pub releases: Releases,
-    /// Versions that were not published before.
-    pub added: Vec<Version>,
-    /// Versions whose manifest, tag or commit changes.
-    pub changed: Vec<Version>,
-    /// Versions that are published no longer.
-    pub removed: Vec<Version>,
-    /// Versions that stay as they were published although their tag failed now.
-    pub kept: Vec<Version>,
-    /// What the maker of the newest releases should know.
-    pub warnings: Vec<Warning>,
-}
-
-/// Something to know about a release that stops nothing.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Warning {
-    /// The release's tag.
-    pub tag: String,
-    /// Its version.
-    pub version: Version,
-    /// What there is to know.
-    pub remark: Remark,
-}
-
-/// Whether there was anything to build from.
-#[derive(Debug, PartialEq, Eq)]
-pub enum State {
-    /// The tags were read.
-    Read,
-    /// The entry names no repository; nothing is published.
-    NoSource,
-    /// The entry or the repository cannot be read, for these reasons; what was published stays.
-    Broken(Vec<String>),
-}
-
-/// How many tags became what.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the names are those of Outcome")]
-pub struct Counts {
-    pub built: usize,
-    pub unchanged: usize,
-    pub skipped: usize,
-    pub failed: usize,
 }
 
 impl Report {
@@ -157,221 +97,4 @@ impl Report {
     pub fn counts(&self) -> Counts {
         self.plugins.iter().map(PluginReport::counts).fold(Counts::default(), Counts::plus)
     }
-
-    /// Everything, for machines.
-    pub fn to_json(&self) -> Value {
-        json!({
-            "check": self.check,
-            "differs": self.differs(),
-            "failed": self.failed(),
-            "warnings": self.warnings(),
-            "counts": self.counts().to_json(),
-            "plugins": self.plugins.iter().map(PluginReport::to_json).collect::<Vec<_>>(),
-            "gone": self.gone,
-            "damaged": self.damaged,
-        })
-    }
-}
-
-impl PluginReport {
-    pub(super) fn new(entry: &Entry) -> Self {
-        Self {
-            file: entry.file.display().to_string(),
-            slug: entry.slug.clone(),
-            state: State::Read,
-            tags: Vec::new(),
-            releases: Releases::default(),
-            added: Vec::new(),
-            changed: Vec::new(),
-            removed: Vec::new(),
-            kept: Vec::new(),
-            warnings: Vec::new(),
-        }
-    }
-
-    /// How many tags became what.
-    pub fn counts(&self) -> Counts {
-        let mut counts = Counts::default();
-        for tag in &self.tags {
-            match tag.outcome {
-                Outcome::Built => counts.built += 1,
-                Outcome::Unchanged => counts.unchanged += 1,
-                Outcome::Skipped(_) => counts.skipped += 1,
-                Outcome::Failed(_) => counts.failed += 1,
-            }
-        }
-        counts
-    }
-
-    /// The newest stable version whose tag is there and that is not published as one, with the tag and why: what a vendor who
-    /// has just tagged a release must see.
-    pub fn missing_newest(&self) -> Option<(&str, Reason)> {
-        let newer = |version: &Version| {
-            let latest = self.releases.latest.as_ref();
-            latest.is_none_or(|latest| version.cmp_php(latest).is_gt())
-        };
-        let missing = self.tags.iter().filter_map(|tag| {
-            let version = tag.version.as_ref()?;
-            let reason = match &tag.outcome {
-                Outcome::Skipped(Reason::SameAs(_) | Reason::Withheld | Reason::OutsideVersions) => return None,
-                Outcome::Skipped(reason) | Outcome::Failed(reason) if !version.is_prerelease() => reason.clone(),
-                Outcome::Built | Outcome::Unchanged if version.is_prerelease() => built_pattern(&tag.tag, version)?,
-                _ => return None,
-            };
-            let stable: Version = version.numbers().parse().ok()?;
-            let version = if version.is_prerelease() { stable } else { version.clone() };
-            newer(&version).then_some((version, &*tag.tag, reason))
-        });
-        // The first of those that are equal.
-        let newest = missing.reduce(|a, b| if b.0.cmp_php(&a.0).is_gt() { b } else { a });
-        newest.map(|(_, tag, reason)| (tag, reason))
-    }
-
-    /// Decides what is published of this plugin, against what was published before.
-    pub(super) fn settle(&mut self, before: &Releases) {
-        self.refuse_twins();
-        match self.state {
-            State::NoSource => {}
-            State::Broken(_) => {
-                self.releases = before.clone();
-                self.kept = versions(&before.releases);
-            }
-            State::Read => self.keep_failed(before),
-        }
-        let releases = &mut self.releases.releases;
-        releases.sort_by(|a, b| b.version.cmp_php(&a.version));
-        self.releases.latest = releases.iter().map(|release| &release.version).find(|v| !v.is_prerelease()).cloned();
-
-        let was: HashSet<_> = before.releases.iter().map(|release| &release.version).collect();
-        let built = self.tags.iter().filter(|tag| matches!(tag.outcome, Outcome::Built));
-        (self.changed, self.added) =
-            built.filter_map(|tag| tag.version.clone()).partition(|version| was.contains(version));
-        let is: HashSet<_> = releases.iter().map(|release| &release.version).collect();
-        self.removed = versions(&before.releases).into_iter().filter(|version| !is.contains(version)).collect();
-        for versions in [&mut self.added, &mut self.changed] {
-            versions.sort_by(|a, b| b.cmp_php(a));
-        }
-        self.tags.sort_by(|a, b| {
-            let newer_first = match (&a.version, &b.version) {
-                (Some(a), Some(b)) => b.cmp_php(a),
-                (a, b) => a.is_none().cmp(&b.is_none()),
-            };
-            newer_first.then_with(|| a.tag.cmp(&b.tag))
-        });
-    }
-
-    /// `1.2` and `1.2.0` are two versions by their tags, and one where both headers say `1.2`.
-    fn refuse_twins(&mut self) {
-        let releases = &mut self.releases.releases;
-        releases.sort_by(|a, b| b.version.cmp_php(&a.version));
-        let conflicts: Vec<Vec<String>> = releases
-            .chunk_by(|a, b| a.version.cmp_php(&b.version).is_eq())
-            .filter(|same| same.len() > 1)
-            .map(|same| same.iter().map(|release| release.tag.clone()).collect())
-            .collect();
-        let conflicts: HashMap<&String, &Vec<String>> =
-            conflicts.iter().flat_map(|tags| tags.iter().map(move |tag| (tag, tags))).collect();
-        releases.retain(|release| !conflicts.contains_key(&release.tag));
-        for outcome in &mut self.tags {
-            if let Some(&tags) = conflicts.get(&outcome.tag) {
-                outcome.outcome = Reason::conflicting_tags(tags).into();
-            }
-        }
-    }
-
-    /// Where a tag failed, the release published before stays, unless another tag gives that version now.
-    fn keep_failed(&mut self, before: &Releases) {
-        let failed: Vec<_> = self.tags.iter().filter(|tag| matches!(tag.outcome, Outcome::Failed(_))).collect();
-        let tags: HashSet<_> = failed.iter().map(|tag| &tag.tag).collect();
-        let mut versions: Vec<_> = failed.iter().filter_map(|tag| tag.version.as_ref()).collect();
-        versions.sort_by(|a, b| b.cmp_php(a));
-        let among = |versions: &[&Version], version: &Version| {
-            versions.binary_search_by(|probe| version.cmp_php(probe)).is_ok()
-        };
-        let given: Vec<_> = self.releases.releases.iter().map(|release| &release.version).collect();
-        let stays = |release: &&Release| {
-            (tags.contains(&release.tag) || among(&versions, &release.version)) && !among(&given, &release.version)
-        };
-        let kept: Vec<_> = before.releases.iter().filter(stays).cloned().collect();
-        self.kept = kept.iter().map(|release| release.version.clone()).collect();
-        self.releases.releases.extend(kept);
-    }
-
-    pub(super) fn to_json(&self) -> Value {
-        let (state, problems) = match &self.state {
-            State::Read => ("read", &[][..]),
-            State::NoSource => ("no_source", &[][..]),
-            State::Broken(problems) => ("broken", &problems[..]),
-        };
-        json!({
-            "file": self.file,
-            "slug": self.slug,
-            "state": state,
-            "problems": problems,
-            "counts": self.counts().to_json(),
-            "latest": self.releases.latest,
-            "newest_not_published": self.missing_newest().map(|(tag, _)| tag),
-            "added": self.added,
-            "changed": self.changed,
-            "removed": self.removed,
-            "kept": self.kept,
-            "warnings": self.warnings.iter().map(warning_json).collect::<Vec<_>>(),
-            "tags": self.tags.iter().map(tag_json).collect::<Vec<_>>(),
-        })
-    }
-}
-
-impl Counts {
-    /// All tags.
-    pub fn tags(self) -> usize {
-        self.built + self.unchanged + self.skipped + self.failed
-    }
-
-    fn plus(self, other: Self) -> Self {
-        Self {
-            built: self.built + other.built,
-            unchanged: self.unchanged + other.unchanged,
-            skipped: self.skipped + other.skipped,
-            failed: self.failed + other.failed,
-        }
-    }
-
-    fn to_json(self) -> Value {
-        json!({
-            "tags": self.tags(),
-            "built": self.built,
-            "unchanged": self.unchanged,
-            "skipped": self.skipped,
-            "failed": self.failed,
-        })
-    }
-}
-
-fn tag_json(tag: &TagOutcome) -> Value {
-    let (outcome, reason) = match &tag.outcome {
-        Outcome::Built => ("built", None),
-        Outcome::Unchanged => ("unchanged", None),
-        Outcome::Skipped(reason) => ("skipped", Some(reason)),
-        Outcome::Failed(reason) => ("failed", Some(reason)),
-    };
-    json!({
-        "tag": tag.tag,
-        "version": tag.version,
-        "outcome": outcome,
-        "reason": reason.map(reason_json),
-        "notes": tag.notes.iter().map(reason_json).collect::<Vec<_>>(),
-    })
-}
-
-fn warning_json(warning: &Warning) -> Value {
-    let Warning { tag, version, remark: Remark { file, line, message } } = warning;
-    json!({ "tag": tag, "version": version, "file": file, "line": line, "message": message })
-}
-
-fn reason_json(reason: &Reason) -> Value {
-    json!({ "code": reason.code(), "text": reason.to_string() })
-}
-
-fn versions(releases: &[Release]) -> Vec<Version> {
-    releases.iter().map(|release| release.version.clone()).collect()
 }

@@ -3,7 +3,8 @@
 //!
 //! [`remarks`] is about what was composed, and cheap; [`inspect`] looks into the plugin's folder, for the newest releases only.
 
-use crate::build::manifest_sink::{Composed, Remark, in_folder};
+use crate::build::manifest_sink::Composed;
+use crate::build::remark::{Remark, in_folder};
 use crate::build::source::assets;
 use crate::build::source::php_syntax;
 use crate::build::source::readme::Warning;
@@ -29,7 +30,7 @@ const TOLD: usize = 5;
 /// Folders with code of others, or with code that is meant to be broken.
 const OTHERS: [&str; 5] = ["vendor", "node_modules", "tests", "test", "fixtures"];
 
-/// Everything there is to know about a release from its own texts. `folder` is the plugin's in its repository.
+/// Everything there is to know about a release: from its own texts, and what was [inspected](inspect). `folder` is the plugin's in its repository.
 pub fn remarks(composed: &Composed, folder: &str) -> Vec<Remark> {
     let files = &composed.files;
     let line = files.header.version_line;
@@ -41,7 +42,8 @@ pub fn remarks(composed: &Composed, folder: &str) -> Vec<Remark> {
         line: warning.line,
         ..Remark::about(&in_folder(folder, file), &warning.message)
     };
-    notes.chain(warnings.map(told)).chain(absent(composed)).collect()
+    let inspected = composed.inspected.iter().cloned();
+    notes.chain(warnings.map(told)).chain(absent(composed)).chain(inspected).collect()
 }
 
 /// What the CMS will miss.

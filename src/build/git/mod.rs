@@ -4,5 +4,6 @@ pub(crate) mod credentials;
 pub(crate) mod git_command;
 pub(crate) mod mirror;
 pub(crate) mod mirror_folder;
+pub(crate) mod object;
 pub(crate) mod repository;
 pub(crate) mod working_tree;

@@ -1,17 +1,16 @@
 //! A plugin's git repository, read from its object database: tags, trees and blobs, each with a size limit.
 //!
-//! The one place of the build that knows git2. Nothing is checked out, nothing is written, no link is followed; whatever
+//! The one place of the build that reads with git2. Nothing is checked out, nothing is written, no link is followed; whatever
 //! is missing, damaged or too large is an error that names the object. [`tags`](crate::build::tags) and
 //! [`source_reader`](crate::build::source::source_reader) read through it.
 
-use std::fmt;
-use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Once;
 
 use git2::{ErrorCode, ObjectType};
 
+use crate::build::git::object::{ObjectError, ObjectId};
 use crate::build::source::source_tree::{Files, Item, ItemKind};
 
 /// Tags and commits larger than this are refused, in bytes.
@@ -33,16 +32,6 @@ pub struct Repository {
 /// Whether there is a repository at `path` whose tags can be listed.
 pub fn can_be_read(path: &Path) -> Result<(), RepositoryError> {
     Repository::open(path).map(drop)
-}
-
-/// The name of an object.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct ObjectId(git2::Oid);
-
-impl fmt::Display for ObjectId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
 }
 
 /// A reference under `refs/tags/`.
@@ -80,39 +69,6 @@ pub struct Tagged {
 pub struct RepositoryError {
     path: PathBuf,
     source: git2::Error,
-}
-
-/// Why an object cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum ObjectError {
-    /// The reference holds no object id, or points at nothing.
-    #[error("the reference is damaged")]
-    Reference,
-    /// The object is not in the repository, as in a shallow or partial clone.
-    #[error("object {0} is missing")]
-    Missing(ObjectId),
-    /// The object is damaged.
-    #[error("object {id} cannot be read: {}", source.message())]
-    Damaged {
-        /// The object.
-        id: ObjectId,
-        /// What git says.
-        source: git2::Error,
-    },
-    /// The object is over its limit; it was not read.
-    #[error("{size} bytes, over the limit of {limit}")]
-    TooLarge {
-        /// In bytes.
-        size: usize,
-        /// In bytes.
-        limit: usize,
-    },
-    /// A file or folder of a working tree cannot be read.
-    #[error("cannot be read: {0}")]
-    Unreadable(#[from] io::Error),
-    /// A tag points at this kind of object, not at a commit.
-    #[error("points at a {0}, not at a commit")]
-    NotACommit(&'static str),
 }
 
 impl Repository {
@@ -287,12 +243,6 @@ impl Files for Repository {
         self.kind(*blob, limit)?;
         let blob = self.git.find_blob(blob.0).map_err(|source| ObjectError::of(*blob, source))?;
         Ok(blob.content().to_vec())
-    }
-}
-
-impl ObjectError {
-    fn of(id: ObjectId, source: git2::Error) -> Self {
-        if source.code() == ErrorCode::NotFound { Self::Missing(id) } else { Self::Damaged { id, source } }
     }
 }
 

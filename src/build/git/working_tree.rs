@@ -7,7 +7,8 @@ use std::fs::{self, DirEntry};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
-use crate::build::git::repository::{MAX_TREE, ObjectError, Repository};
+use crate::build::git::object::ObjectError;
+use crate::build::git::repository::{MAX_TREE, Repository};
 use crate::build::source::source_tree::{Files, Item, ItemKind};
 use crate::regular_file;
 

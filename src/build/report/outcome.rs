@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::build::git::repository::ObjectError;
+use crate::build::git::object::ObjectError;
 use crate::model::version::Version;
 
 /// What became of one tag.

@@ -5,8 +5,9 @@
 use std::collections::BTreeMap;
 use std::fmt::{Display, Write as _};
 
+use crate::build::report::Report;
 use crate::build::report::outcome::{Outcome, Reason, TagOutcome};
-use crate::build::report::{PluginReport, Report, State, Warning};
+use crate::build::report::plugin_report::{PluginReport, State, Warning};
 use crate::text::printable::Printable;
 
 /// Names listed in a line; the rest is counted.

@@ -4,53 +4,25 @@
 //! `sections.changelog`. `heading` knows what a version heading looks like.
 
 mod closing;
+mod entries;
 mod heading;
 mod known;
 mod message;
 mod notices;
 mod pointer;
 mod title;
-
-use std::borrow::Cow;
-use std::rc::Rc;
-
-use crate::model::version::Version;
+mod told;
+mod version_entry;
 
 use crate::build::source::html;
-use heading::{Heading, Mark};
-use known::Known;
+use entries::entries;
+pub(crate) use entries::{is_underline, is_version_heading};
 pub use message::from_tag_message;
 pub use notices::without_notices;
 use pointer::points_elsewhere;
-
-/// The longest plain-text entry, in bytes; a longer one is cut at a line.
-pub const ENTRY_LIMIT: usize = 16 * 1024;
-
-/// What is told of one release, or the changelog as HTML.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Told {
-    /// Plain text or sanitized HTML. The closed forms say at the end where the rest is.
-    pub text: String,
-    /// The text goes on in the changelog.
-    pub is_cut: bool,
-    /// It only says where the changelog is.
-    pub is_pointer: bool,
-}
-
-/// What stands under one version heading.
-struct Entry<'a> {
-    heading: Heading,
-    /// Markdown.
-    body: Cow<'a, str>,
-}
-
-/// The entry of exactly this version as plain text; `None` where there is none, or it is empty.
-///
-/// A heading that leaves out zeros (`1.2` for 1.2.0) or adds them counts where no heading is exact and no other differs only so.
-/// An entry ends at the next version heading, whatever its style. At most [`ENTRY_LIMIT`] bytes, also when it is closed.
-pub fn of_version(changelog_markdown: &str, version: &Version) -> Option<Told> {
-    find(changelog_markdown, version).and_then(|markdown| entry_text(&markdown))
-}
+pub use told::Told;
+pub(crate) use version_entry::find;
+pub use version_entry::{ENTRY_LIMIT, of_version};
 
 /// The latest entries as sanitized HTML: as many whole ones as `limit_bytes` hold, in the order of the changelog.
 ///
@@ -63,13 +35,13 @@ pub fn to_html(changelog_markdown: &str, limit_bytes: usize) -> Told {
     while let Some(piece) = entries.next_html() {
         found = true;
         if html.len() + piece.len() + 1 > limit_bytes {
-            return if html.is_empty() { cut_html(&piece, limit_bytes) } else { whole(html) };
+            return if html.is_empty() { cut_html(&piece, limit_bytes) } else { Told::whole(html) };
         }
         html.push_str(&piece);
         html.push('\n');
     }
     if found {
-        return whole(html);
+        return Told::whole(html);
     }
     let everything = html::from_markdown(changelog_markdown);
     if everything.len() > limit_bytes {
@@ -81,198 +53,15 @@ pub fn to_html(changelog_markdown: &str, limit_bytes: usize) -> Told {
     Told { text, is_cut: false, is_pointer }
 }
 
-fn whole(text: String) -> Told {
-    Told { text, is_cut: false, is_pointer: false }
-}
-
 fn cut_html(html: &str, limit: usize) -> Told {
     let text = html::cut_at_block(html, limit - closing::room(limit));
     Told { text, is_cut: true, is_pointer: false }
 }
 
-/// An entry as plain text.
-fn entry_text(markdown: &str) -> Option<Told> {
-    let text = html::to_plain_text(markdown);
-    if text.is_empty() {
-        return None;
-    }
-    let html = html::from_markdown(markdown);
-    if points_elsewhere(&text, &html) {
-        let text = pointer::with_address(&text, &html).filter(|text| text.len() <= ENTRY_LIMIT)?;
-        return Some(Told { text, is_cut: false, is_pointer: true });
-    }
-    if text.len() <= ENTRY_LIMIT && markdown.len() <= html::MARKDOWN_LIMIT {
-        return Some(whole(text));
-    }
-    let text = html::cut_text(&text, ENTRY_LIMIT - closing::room(ENTRY_LIMIT));
-    Some(Told { text, is_cut: true, is_pointer: false })
-}
-
-/// The Markdown under the headings of this version, also where it is empty.
-pub(crate) fn find(markdown: &str, version: &Version) -> Option<String> {
-    let wanted = canonical(version.as_str());
-    let mut exact = Vec::new();
-    // The first heading in other digits, and what stands below it.
-    let mut equivalent: Option<(String, Vec<Cow<'_, str>>)> = None;
-    let mut is_ambiguous = false;
-    for Entry { heading, body } in entries(markdown) {
-        let named = |same: &dyn Fn(&str) -> bool| heading.versions.iter().find(|version| same(version));
-        if named(&|other| other.eq_ignore_ascii_case(version.as_str())).is_some() {
-            exact.push(body);
-        } else if !exact.is_empty() {
-            break;
-        } else if let Some(other) = named(&|other| canonical(other) == wanted) {
-            let (known, bodies) = equivalent.get_or_insert_with(|| (other.clone(), Vec::new()));
-            is_ambiguous |= known != other;
-            bodies.push(body);
-        }
-    }
-    let bodies = match equivalent {
-        _ if !exact.is_empty() => exact,
-        Some((_, bodies)) if !is_ambiguous => bodies,
-        _ => return None,
-    };
-    Some(joined(bodies))
-}
-
-/// One below the other; what was written twice is told once.
-fn joined(mut bodies: Vec<Cow<'_, str>>) -> String {
-    bodies.dedup_by(|a, b| a.trim() == b.trim());
-    bodies.join("\n\n")
-}
-
-/// A version with at least three numbers, no signs and no capitals: `1.2-RC.1` and `1.2.0 rc1` are both `1.2.0rc1`.
-///
-/// A fourth number stays: 1.1.8.0 is not 1.1.8.
-fn canonical(version: &str) -> String {
-    let end = version.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(version.len());
-    let (numbers, suffix) = version.split_at(end);
-    let numbers = numbers.trim_end_matches('.');
-    let zeros = ".0".repeat(2_usize.saturating_sub(numbers.matches('.').count()));
-    let suffix = suffix.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase());
-    numbers.chars().chain(zeros.chars()).chain(suffix).collect()
-}
-
-/// The entries in the order of the changelog. What stands before the first version heading is left out.
-fn entries(markdown: &str) -> Entries<'_> {
-    // Lists such as `* 1.1 Fixed a bug` count only where nothing better does: in other changelogs they are content.
-    let is_item = |entry: Entry<'_>| entry.heading.mark == Mark::Bullet;
-    if Entries::new(markdown, false).all(is_item) {
-        return Entries::new(markdown, true);
-    }
-    Entries::new(markdown, false)
-}
-
-/// Walks from heading to heading.
-struct Entries<'a> {
-    markdown: &'a str,
-    loose: bool,
-    /// Where the line of the next heading begins, and the heading unless it was not read this time.
-    next: Option<(usize, Option<Heading>)>,
-}
-
-impl<'a> Entries<'a> {
-    fn new(markdown: &'a str, loose: bool) -> Self {
-        let mut entries = Self { markdown, loose, next: None };
-        entries.next = entries.text_and_heading(0, None).1;
-        entries
-    }
-
-    /// The text from `start` up to the next heading that may follow `open`, and that heading.
-    fn text_and_heading(&self, start: usize, open: Option<&Heading>) -> (&'a str, Option<(usize, Option<Heading>)>) {
-        let mut lines = self.markdown[start..].split_inclusive('\n').peekable();
-        let mut at = start;
-        let mut closed = None;
-        while let Some(line) = lines.next() {
-            let below = lines.peek().copied().unwrap_or_default();
-            let parts = |heading: &Heading| open.map_or(!heading.versions.is_empty(), |open| heading.parts(open));
-            if let Some(heading) = heading::read(without_end(line), below, self.loose).filter(parts) {
-                return (&self.markdown[start..closed.unwrap_or(at)], Some((at, Some(heading))));
-            }
-            if closed.is_none() && (closes(line, below) || open.is_some_and(|open| open.is_below(line))) {
-                closed = Some(at);
-            }
-            at += line.len();
-        }
-        (&self.markdown[start..closed.unwrap_or(at)], None)
-    }
-
-    /// The next entry as HTML. Most entries come back from tag to tag, and are not even read again.
-    fn next_html(&mut self) -> Option<Rc<str>> {
-        let start = self.next.as_ref()?.0;
-        // In a loose changelog lines are read in another way.
-        if let Some(known) = Known::of(&self.markdown[start..]).filter(|_| !self.loose) {
-            self.next = Some((start + known.length, None));
-            return Some(known.html);
-        }
-        let entry = self.next()?;
-        // What stands beside the version is the entry's text.
-        let title = entry.heading.title[..entry.heading.text].trim_end_matches([' ', '-', '–', '—', ':', '|', '>']);
-        let html = html::from_markdown(&format!("#### {title}\n\n{}", entry.body));
-        if let (Some((next, _)), false) = (&self.next, self.loose) {
-            Known { length: next - start, html: html.clone() }.keep(&self.markdown[start..]);
-        }
-        Some(html)
-    }
-}
-
-impl<'a> Iterator for Entries<'a> {
-    type Item = Entry<'a>;
-
-    fn next(&mut self) -> Option<Entry<'a>> {
-        let (start, heading) = self.next.take()?;
-        let mut lines = self.markdown[start..].split_inclusive('\n');
-        let (line, below) = (lines.next()?, lines.next().unwrap_or_default());
-        let heading = heading.or_else(|| heading::read(without_end(line), below, self.loose))?;
-        let underline = if is_underline(below) { below.len() } else { 0 };
-        let (text, next) = self.text_and_heading(start + line.len() + underline, Some(&heading));
-        self.next = next;
-        // Markdown takes what is indented below nothing for code.
-        let text = if heading.mark == Mark::Bullet { outdented(text) } else { text.into() };
-        let beside = &heading.title[heading.text..];
-        let body = if beside.is_empty() { text } else { format!("{beside}\n{text}").into() };
-        Some(Entry { heading, body })
-    }
-}
-
-/// The lines without the indent that all of them have.
-fn outdented(text: &str) -> Cow<'_, str> {
-    let indent = |line: &str| line.len() - line.trim_start_matches([' ', '\t']).len();
-    let common = text.lines().filter(|line| !line.trim().is_empty()).map(indent).min().unwrap_or(0);
-    if common == 0 {
-        return text.into();
-    }
-    text.lines().map(|line| line.get(common..).unwrap_or_default()).collect::<Vec<_>>().join("\n").into()
-}
-
-fn without_end(line: &str) -> &str {
-    line.trim_end_matches(['\r', '\n'])
-}
-
-/// Whether a heading without a version ends the entry: `= Older versions =` below the oldest one.
-fn closes(line: &str, below: &str) -> bool {
-    let (mark, title) = heading::unmark(line, below);
-    if !matches!(mark, Mark::Heading(_) | Mark::Emphasis) {
-        return false;
-    }
-    let first = title.split(|c: char| !c.is_alphabetic()).find(|word| !word.is_empty()).unwrap_or_default();
-    ["older", "earlier", "previous", "past", "prior", "archive", "archived", "full"]
-        .contains(&&*first.to_ascii_lowercase())
-}
-
-/// Whether a changelog counts the line as a version heading; `below` is the next line.
-pub(crate) fn is_version_heading(line: &str, below: &str) -> bool {
-    heading::read(line, below, false).is_some_and(|heading| !heading.versions.is_empty())
-}
-
-/// Whether the line underlines a heading.
-pub(crate) fn is_underline(line: &str) -> bool {
-    heading::underline_level(line).is_some()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::version::Version;
     use proptest::prelude::*;
     use std::time::{Duration, Instant};
 

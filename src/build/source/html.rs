@@ -19,6 +19,7 @@ use plain_text::{end_of_tag, push_decoded, tag_name, text_of};
 use rendered::rendered;
 
 pub use crate::build::source::encoding::decode;
+pub(crate) use cut::cut_at_line;
 pub use cut::{cut_at_block, cut_text};
 
 /// The longest Markdown text that is rendered, in bytes; a longer one is cut at a line. WordPress.org stops at 5,000 words.
@@ -116,20 +117,6 @@ pub(crate) fn first_address(html: &str) -> Option<String> {
     let mut decoded = String::new();
     push_decoded(&mut decoded, address.split('"').next()?);
     Some(decoded)
-}
-
-/// Whether the element has no end tag.
-fn tag_is_void(name: &str) -> bool {
-    matches!(name, "br" | "img")
-}
-
-/// At most `limit` bytes of the text, whole lines where there is a line end to cut at.
-pub(crate) fn cut_at_line(text: &str, limit: usize) -> &str {
-    if text.len() <= limit {
-        return text;
-    }
-    let head = &text[..(0..=limit).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0)];
-    &head[..head.rfind('\n').unwrap_or(head.len())]
 }
 
 /// `= heading =`, which WordPress.org knows and Markdown does not.

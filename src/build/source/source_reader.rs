@@ -5,17 +5,15 @@
 
 mod elsewhere;
 
-use std::cell::OnceCell;
-use std::collections::{BTreeMap, HashMap};
-use std::hash::Hash;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use crate::build::git::repository::ObjectError;
+use crate::build::git::object::ObjectError;
 use crate::build::report::outcome::Reason;
-use crate::build::source::changelog::{self, Told};
 use crate::build::source::html;
+use crate::build::source::memo::Memo;
 use crate::build::source::plugin_header::{self, PluginHeader};
-use crate::build::source::readme::{self, Readme};
+use crate::build::source::source_files::{Changelog, ReadmeFile, SourceFiles};
 use crate::build::source::source_tree::{Files, Item, ItemKind};
 use crate::model::plugin::Plugin;
 
@@ -25,59 +23,11 @@ const MAX_SOURCE: usize = 2 << 20;
 /// A changelog larger than this is not read, in bytes.
 const MAX_CHANGELOG: usize = 4 << 20;
 
-/// How much changelog HTML a manifest carries, in bytes. Every site fetches it and most keep it in their database, so it
-/// is a window's worth of reading and not the plugin's history.
-const CHANGELOG_HTML: usize = 16 << 10;
-
 /// A plugin's root with more PHP files than this is not searched for the main file.
 const MAX_PHP_FILES: usize = 500;
 
 /// Changelog files looked into, best name first.
 const MAX_CHANGELOGS: usize = 3;
-
-/// What a plugin's files say at one commit.
-pub struct SourceFiles {
-    /// The file with the plugin's header, relative to the plugin's folder.
-    pub main_file: String,
-    /// The header.
-    pub header: Rc<PluginHeader>,
-    /// The readme, where there is one.
-    pub readme: Option<Rc<ReadmeFile>>,
-    /// The readme's name; empty where there is none.
-    pub readme_name: String,
-    /// Changelogs in files of their own, best name first.
-    pub changelogs: Vec<Rc<Changelog>>,
-    /// What was left out, and why.
-    pub notes: Vec<Reason>,
-}
-
-/// A parsed readme, its two long sections taken out.
-pub struct ReadmeFile {
-    /// Its fields and its other sections.
-    pub fields: Readme,
-    /// The section of this name, in Markdown; may be empty.
-    pub description: String,
-    /// The section of this name; may be empty.
-    pub changelog: Changelog,
-}
-
-/// A changelog. Its HTML is made at most once, however many tags share it.
-pub struct Changelog {
-    /// Markdown, without upgrade notices.
-    pub text: String,
-    html: OnceCell<Told>,
-}
-
-impl Changelog {
-    fn new(text: &str) -> Self {
-        Self { text: changelog::without_notices(text).into_owned(), html: OnceCell::new() }
-    }
-
-    /// Its latest entries as sanitized HTML.
-    pub fn html(&self) -> &Told {
-        self.html.get_or_init(|| changelog::to_html(&self.text, CHANGELOG_HTML))
-    }
-}
 
 /// Reads the files of one plugin's releases, commit after commit.
 pub struct SourceReader<'a, F: Files> {
@@ -239,15 +189,6 @@ impl<'a, F: Files> SourceReader<'a, F> {
     }
 }
 
-impl ReadmeFile {
-    fn parse(bytes: &[u8]) -> Self {
-        let mut fields = readme::parse(bytes);
-        let mut take = |name| fields.sections.remove(name).unwrap_or_default();
-        let (description, changelog) = (take("description"), Changelog::new(&take("changelog")));
-        Self { fields, description, changelog }
-    }
-}
-
 /// A file that a release can do without: what cannot be used is noted; only damage is an error.
 fn optional<Id, T>(
     item: &Item<Id>,
@@ -293,28 +234,4 @@ fn not_followed<Id>(path: &str, item: &Item<Id>) -> Reason {
         ItemKind::Special => Reason::SPECIAL,
     };
     Reason::NotFollowed { path: path.to_owned(), kind }
-}
-
-/// What was made, by what it was made of; forgets all of it when it is full.
-struct Memo<K, T> {
-    held: HashMap<K, Rc<T>>,
-    limit: usize,
-}
-
-impl<K: Clone + Eq + Hash, T> Memo<K, T> {
-    fn of(limit: usize) -> Self {
-        Self { held: HashMap::new(), limit }
-    }
-
-    fn get<E>(&mut self, key: &K, make: impl FnOnce() -> Result<T, E>) -> Result<Rc<T>, E> {
-        if let Some(known) = self.held.get(key) {
-            return Ok(known.clone());
-        }
-        let value = Rc::new(make()?);
-        if self.held.len() == self.limit {
-            self.held.clear();
-        }
-        self.held.insert(key.clone(), value.clone());
-        Ok(value)
-    }
 }

@@ -5,7 +5,7 @@
 
 use std::hash::Hash;
 
-use crate::build::git::repository::ObjectError;
+use crate::build::git::object::ObjectError;
 
 /// Folders and files, none of which is followed out of its tree.
 pub trait Files {

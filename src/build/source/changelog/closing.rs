@@ -2,7 +2,7 @@
 
 use url::Url;
 
-use crate::build::source::changelog::Told;
+use crate::build::source::changelog::told::Told;
 use crate::build::source::html;
 
 /// The room a closing line gets, in bytes; a longer one names no address.

@@ -1,7 +1,7 @@
 //! Entries that were rendered before, each kept with the text that decides where it ends.
 //!
 //! A release puts one entry on top of its changelog and leaves the others as they are; this spares
-//! [`Entries`](crate::build::source::changelog::Entries) reading them.
+//! [`Entries`](crate::build::source::changelog::entries::Entries) reading them.
 
 use std::cell::RefCell;
 use std::collections::HashMap;

@@ -1,6 +1,9 @@
 //! Messages of annotated tags: what they say beyond the version and the tagging itself.
 
-use crate::build::source::changelog::{Entries, Told, entry_text, heading, of_version};
+use crate::build::source::changelog::entries::Entries;
+use crate::build::source::changelog::heading;
+use crate::build::source::changelog::told::Told;
+use crate::build::source::changelog::version_entry::{entry_text, of_version};
 use crate::model::version::Version;
 
 /// What an annotated tag's message says beyond the version, as plain text. Signatures are cut off.

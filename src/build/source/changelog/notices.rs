@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
+use crate::build::source::changelog::entries::is_version_heading;
 use crate::build::source::changelog::heading::{self, Mark};
-use crate::build::source::changelog::is_version_heading;
 
 /// The changelog without its section of upgrade notices.
 ///

@@ -1,7 +1,6 @@
 //! Cutting what is too long: HTML at the end of a block, text at the end of a line.
 
 use crate::build::source::html::plain_text::{end_of_tag, tag_name};
-use crate::build::source::html::{cut_at_line, tag_is_void};
 
 /// Stands where a sentence was cut.
 const ELLIPSIS: &str = "…";
@@ -84,6 +83,20 @@ fn last_word(text: &str, room: usize) -> usize {
         return blank;
     }
     head.rfind('&').filter(|start| !head[*start..].contains(';')).unwrap_or(end)
+}
+
+/// At most `limit` bytes of the text, whole lines where there is a line end to cut at.
+pub(crate) fn cut_at_line(text: &str, limit: usize) -> &str {
+    if text.len() <= limit {
+        return text;
+    }
+    let head = &text[..(0..=limit).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0)];
+    &head[..head.rfind('\n').unwrap_or(head.len())]
+}
+
+/// Whether the element has no end tag.
+fn tag_is_void(name: &str) -> bool {
+    matches!(name, "br" | "img")
 }
 
 #[cfg(test)]

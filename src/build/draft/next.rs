@@ -1,0 +1,88 @@
+//! What would be released if the working tree, or HEAD, were tagged now.
+
+use std::path::PathBuf;
+
+use crate::build::compose::{self, Facts};
+use crate::build::draft::release::{DraftRelease, NextRelease, Origin};
+use crate::build::git::repository::{Repository, Tagged};
+use crate::build::git::working_tree::WorkingTree;
+use crate::build::manifest_sink::Composed;
+use crate::build::remark::Remark;
+use crate::build::report::outcome::Reason;
+use crate::build::source::source_reader::SourceReader;
+use crate::build::source::source_tree::Files;
+use crate::build::{review, tags};
+use crate::catalog::Release;
+use crate::model::plugin::Plugin;
+use crate::model::version::Version;
+
+/// The next releases of a plugin; `tagged` are those that its tags give.
+pub(super) fn next(plugin: &Plugin, repository: &Repository, tagged: &[Release]) -> Vec<NextRelease> {
+    let head = repository.head().transpose();
+    let commit = head.as_ref().and_then(|head| head.as_ref().ok());
+    // Before the first commit there is no time; one that no manifest can name leaves it empty.
+    let time = commit.map_or(-1, |head| head.time);
+    let is_tagged = |head: &Tagged| tagged.iter().any(|release| release.commit == head.commit.to_string());
+    let folder = plugin.source.as_ref().map_or("", |source| &source.path);
+
+    let working_tree = WorkingTree::of(repository);
+    let in_folder = working_tree.map(|tree| compose_next(plugin, &tree, &PathBuf::new(), time, tagged));
+    let at_head = head.as_ref().map(|head| match head {
+        Ok(head) => compose_next(plugin, repository, &head.tree, time, tagged),
+        Err(error) => Err(Remark::about("HEAD", error.to_string())),
+    });
+    // A release's own files are no next release, and neither is a folder that differs from them in nothing that shows.
+    let released = match &at_head {
+        Some(Ok(release)) if commit.is_some_and(is_tagged) => Some(release.manifest.clone()),
+        _ => None,
+    };
+    let draft = |origin, composed: Result<Composed, Remark>| {
+        let is_released = composed.as_ref().is_ok_and(|composed| Some(&composed.manifest) == released.as_ref());
+        let release = composed.map(|mut composed| {
+            if !is_released {
+                composed.notes.extend(twin(&composed.version, tagged));
+            }
+            DraftRelease::of(composed, folder)
+        });
+        NextRelease { origin, release, is_released }
+    };
+    let in_folder = in_folder.map(|composed| draft(Origin::WorkingTree, composed));
+    in_folder.into_iter().chain(at_head.map(|composed| draft(Origin::Head, composed))).collect()
+}
+
+/// Steps 3 and 4 for files that no tag names.
+fn compose_next<F: Files>(
+    plugin: &Plugin,
+    files: &F,
+    root: &F::Id,
+    time: i64,
+    tagged: &[Release],
+) -> Result<Composed, Remark> {
+    let folder = plugin.source.as_ref().map_or("", |source| &source.path);
+    let inspected = review::inspect(plugin, files, root, true);
+    let mut files = SourceReader::new(files, plugin).read(root).map_err(|reason| Remark::of(&reason, folder, "", 0))?;
+    let header = &files.header;
+    let version: Version = header.version.parse().map_err(|_| {
+        let reason = Reason::StrangeVersion { file: files.main_file.clone(), header: header.version.clone() };
+        Remark::of(&reason, folder, &files.main_file, header.version_line)
+    })?;
+    let tag = next_tag(plugin, &version, tagged);
+    let facts = Facts { version: &version, tag_version: &version, tag: &tag, time, message: None, files: &files };
+    let (manifest, note) = compose::manifest(plugin, &facts);
+    let notes =
+        std::mem::take(&mut files.notes).into_iter().chain(tags::barred(plugin, &version)).chain(note).collect();
+    Ok(Composed { version, manifest, files, notes, inspected })
+}
+
+/// The tag a version would get: named as the newest release's is.
+fn next_tag(plugin: &Plugin, version: &Version, tagged: &[Release]) -> String {
+    let newest = tagged.first();
+    let pattern = newest.and_then(|newest| plugin.tags.iter().find(|tags| tags.version_of(&newest.tag).is_some()));
+    pattern.or(plugin.tags.first()).map_or_else(|| version.to_string(), |pattern| pattern.tag_of(version))
+}
+
+/// The tag that has this version already.
+fn twin(version: &Version, tagged: &[Release]) -> Option<Reason> {
+    let twin = tagged.iter().find(|release| release.version.cmp_php(version).is_eq())?;
+    Some(Reason::AlreadyTagged(twin.tag.clone()))
+}

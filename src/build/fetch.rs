@@ -1,0 +1,67 @@
+//! Where each plugin's repository is on this machine: its own folder, or a mirror that is brought up to date first.
+//!
+//! What is opened here goes to [`plugin_build`](crate::build::plugin_build).
+
+use std::collections::{BTreeSet, HashMap};
+use std::path::PathBuf;
+
+use url::Url;
+
+use crate::build::error::BuildError;
+use crate::build::git::mirror::{self, Mirrors};
+use crate::build::git::repository::Repository;
+use crate::build::progress::Progress;
+use crate::build::side_by_side::side_by_side;
+use crate::model::plugin::{self, Plugin};
+use crate::registry::plugins::Entry;
+use crate::text::error_chain::ErrorChain;
+
+/// How many remote repositories are fetched at a time.
+const FETCHES: usize = 4;
+
+/// Remote repositories by address: the folder of the mirror, or why there is none, in one line.
+pub(super) type Fetched = HashMap<Url, Result<PathBuf, String>>;
+
+/// Brings the mirrors of all remote repositories up to date; plugins of a monorepo share one.
+pub(super) fn fetch(entries: &[&Entry], mirrors: &Mirrors, progress: &dyn Progress) -> Result<Fetched, BuildError> {
+    let sources = entries.iter().filter_map(|entry| entry.plugin.as_ref().ok()?.source.as_ref());
+    let addresses: BTreeSet<&Url> = sources
+        .filter_map(|source| match &source.repository {
+            plugin::Repository::Url(url) => Some(url),
+            plugin::Repository::Folder(_) => None,
+        })
+        .collect();
+    let addresses: Vec<_> = addresses.into_iter().collect();
+    let fetched = side_by_side(&addresses, FETCHES, |&url| {
+        let address = mirror::shown(url);
+        if !mirrors.offline {
+            progress.fetching(&address);
+        }
+        let mirror = mirrors.update(url).map_err(|error| format!("{address}: {}", ErrorChain(&error)));
+        Ok((url.clone(), mirror))
+    })?;
+    Ok(fetched.into_iter().collect())
+}
+
+/// The plugin's repository, or why there is none, in one line.
+pub(super) fn open(plugin: &Plugin, fetched: &Fetched) -> Result<Repository, String> {
+    let repository = plugin.source.as_ref().map(|source| &source.repository);
+    let is_mirror = matches!(repository, Some(plugin::Repository::Url(_)));
+    let folder = match repository {
+        Some(plugin::Repository::Folder(folder)) => folder,
+        Some(plugin::Repository::Url(url)) => fetched.get(url).ok_or("not fetched")?.as_ref().map_err(String::clone)?,
+        None => return Err("no source configured".into()),
+    };
+    let opened = if is_mirror { Repository::open_mirror(folder) } else { Repository::open(folder) };
+    opened.map_err(|error| ErrorChain(&error).to_string())
+}
+
+/// The plugin's repository as a message names it.
+pub(super) fn repository_of(entry: &Entry) -> String {
+    let source = entry.plugin.as_ref().ok().and_then(|plugin| plugin.source.as_ref());
+    match source.map(|source| &source.repository) {
+        Some(plugin::Repository::Folder(folder)) => folder.display().to_string(),
+        Some(plugin::Repository::Url(url)) => mirror::shown(url),
+        None => entry.file.display().to_string(),
+    }
+}

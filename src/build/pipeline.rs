@@ -1,0 +1,109 @@
+//! All of a build in five steps: the registry's entries in, a [`Report`] and a folder of releases out.
+//!
+//! Plugins are built side by side by [`plugin_build`], the tags of one after the other.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::build::error::BuildError;
+use crate::build::fetch::{self, Fetched};
+use crate::build::git::mirror::Mirrors;
+use crate::build::plugin_build;
+use crate::build::progress::Progress;
+use crate::build::publish::Publisher;
+use crate::build::report::Report;
+use crate::build::report::plugin_report::{PluginReport, State};
+use crate::build::side_by_side::side_by_side;
+use crate::model::slug::Slug;
+use crate::registry::plugins::Entry;
+use crate::time_limit;
+
+/// What to build, and where to.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The folder that is published to.
+    pub releases: PathBuf,
+    /// Write nothing, only say what would change.
+    pub check: bool,
+    /// Read every tag, also those that the index says were read already.
+    pub all: bool,
+    /// Parse the PHP of the newest release also where it is published already.
+    pub parse_php: bool,
+    /// Build these plugins only; empty for all.
+    pub only: BTreeSet<Slug>,
+    /// Where remote repositories are fetched to, also where nothing else is written.
+    pub mirrors: Mirrors,
+    /// How long the reading of one repository, and the publishing of another build, may take.
+    pub read_timeout: Duration,
+}
+
+/// Builds the releases of all plugins that `options` asks for, and publishes them.
+pub fn run(entries: &[Entry], options: &Options, progress: Arc<dyn Progress>) -> Result<Report, BuildError> {
+    // 1 plugins
+    let chosen = chosen(entries, &options.only)?;
+    let publisher = Arc::new(Publisher::open(&options.releases, options.check, options.all)?);
+    let built = build(&chosen, options, &publisher, &progress);
+    publisher.close();
+    built
+}
+
+fn build(
+    chosen: &[&Entry],
+    options: &Options,
+    publisher: &Arc<Publisher>,
+    progress: &Arc<dyn Progress>,
+) -> Result<Report, BuildError> {
+    // 2 tags, 3 the plugin's own files, 4 compose
+    let fetched = Arc::new(fetch::fetch(chosen, &options.mirrors, &**progress)?);
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let plugins = side_by_side(chosen, cores, |&entry| {
+        let report = build_in_time(entry, &fetched, publisher, options, progress)?;
+        progress.plugin_done(&report);
+        Ok(report)
+    })?;
+
+    // 5 publish
+    let scope = (!options.only.is_empty()).then_some(&options.only);
+    let publication = publisher.lock(scope, options.read_timeout)?;
+    let (report, index) = Report::settle(options.check, plugins, publisher, &publication, scope);
+    publisher.publish(&publication, &index, report.damaged.is_empty(), scope)?;
+    Ok(report)
+}
+
+/// Builds one plugin on a thread of its own, which is left alone where its repository does not let itself be read in time:
+/// libgit2 opens what it finds there, be it a pipe.
+fn build_in_time(
+    entry: &Entry,
+    fetched: &Arc<Fetched>,
+    publisher: &Arc<Publisher>,
+    options: &Options,
+    progress: &Arc<dyn Progress>,
+) -> Result<PluginReport, BuildError> {
+    let own = entry.clone();
+    let fetched = Arc::clone(fetched);
+    let publisher = Arc::clone(publisher);
+    let progress = Arc::clone(progress);
+    let parse_php = options.all || options.parse_php;
+    let work = move || plugin_build::build_entry(&own, &fetched, &*publisher, parse_php, &*progress);
+    match time_limit::within(options.read_timeout, work) {
+        Ok(report) => report,
+        Err(error) => {
+            let problem = format!("{}: {error}; --read-timeout gives it more", fetch::repository_of(entry));
+            Ok(PluginReport { state: State::Broken(vec![problem]), ..PluginReport::new(entry) })
+        }
+    }
+}
+
+/// The entries to build, sorted by slug; entries without one come last.
+fn chosen<'a>(entries: &'a [Entry], only: &BTreeSet<Slug>) -> Result<Vec<&'a Entry>, BuildError> {
+    let known: BTreeSet<_> = entries.iter().filter_map(|entry| entry.slug.as_ref()).collect();
+    if let Some(unknown) = only.iter().find(|slug| !known.contains(slug)) {
+        return Err(BuildError::UnknownPlugin(unknown.clone()));
+    }
+    let wanted = |entry: &&Entry| only.is_empty() || entry.slug.as_ref().is_some_and(|slug| only.contains(slug));
+    let mut chosen: Vec<_> = entries.iter().filter(wanted).collect();
+    chosen.sort_by_key(|entry| (entry.slug.is_none(), &entry.slug, &entry.file));
+    Ok(chosen)
+}

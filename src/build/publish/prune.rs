@@ -1,0 +1,42 @@
+//! The end of publishing: what the index no longer names is removed.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use crate::build::error::BuildError;
+use crate::catalog::Index;
+use crate::model::slug::Slug;
+use crate::model::version::Version;
+
+/// Removes manifests of `plugins` (`None`: of all) that the index does not name.
+pub(super) fn prune(root: &Path, index: &Index, plugins: Option<&BTreeSet<Slug>>) -> Result<(), BuildError> {
+    let error = |path: &Path, source| BuildError::write(path, source);
+    for entry in fs::read_dir(root).map_err(|source| error(root, source))? {
+        let entry = entry.map_err(|source| error(root, source))?;
+        let slug = entry.file_name().to_str().and_then(|name| name.parse::<Slug>().ok());
+        let Some(slug) = slug.filter(|slug| plugins.is_none_or(|plugins| plugins.contains(slug))) else { continue };
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            let named = index.plugins.get(&slug).map(|releases| &releases.releases[..]).unwrap_or_default();
+            let named: BTreeSet<_> = named.iter().map(|release| release.version.as_str()).collect();
+            prune_folder(&entry.path(), &named).map_err(|source| error(&entry.path(), source))?;
+        }
+    }
+    Ok(())
+}
+
+/// Removes manifests that are not named and temporary files of a build that was cut off; other files stay.
+fn prune_folder(folder: &Path, named: &BTreeSet<&str>) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        let version = name.strip_suffix(".json").filter(|stem| stem.parse::<Version>().is_ok());
+        let left_over = name.starts_with('.') && name.ends_with(".new");
+        if left_over || version.is_some_and(|version| !named.contains(version)) {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    if fs::read_dir(folder)?.next().is_none() { fs::remove_dir(folder) } else { Ok(()) }
+}

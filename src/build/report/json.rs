@@ -1,0 +1,86 @@
+//! The report for machines: what `--json` prints.
+
+use serde_json::{Value, json};
+
+use crate::build::remark::Remark;
+use crate::build::report::Report;
+use crate::build::report::outcome::{Outcome, Reason, TagOutcome};
+use crate::build::report::plugin_report::{Counts, PluginReport, State, Warning};
+
+impl Report {
+    /// Everything, for machines.
+    pub fn to_json(&self) -> Value {
+        json!({
+            "check": self.check,
+            "differs": self.differs(),
+            "failed": self.failed(),
+            "warnings": self.warnings(),
+            "counts": self.counts().to_json(),
+            "plugins": self.plugins.iter().map(PluginReport::to_json).collect::<Vec<_>>(),
+            "gone": self.gone,
+            "damaged": self.damaged,
+        })
+    }
+}
+
+impl PluginReport {
+    pub(in crate::build) fn to_json(&self) -> Value {
+        let (state, problems) = match &self.state {
+            State::Read => ("read", &[][..]),
+            State::NoSource => ("no_source", &[][..]),
+            State::Broken(problems) => ("broken", &problems[..]),
+        };
+        json!({
+            "file": self.file,
+            "slug": self.slug,
+            "state": state,
+            "problems": problems,
+            "counts": self.counts().to_json(),
+            "latest": self.releases.latest,
+            "newest_not_published": self.missing_newest().map(|(tag, _)| tag),
+            "added": self.added,
+            "changed": self.changed,
+            "removed": self.removed,
+            "kept": self.kept,
+            "warnings": self.warnings.iter().map(warning_json).collect::<Vec<_>>(),
+            "tags": self.tags.iter().map(tag_json).collect::<Vec<_>>(),
+        })
+    }
+}
+
+impl Counts {
+    fn to_json(self) -> Value {
+        json!({
+            "tags": self.tags(),
+            "built": self.built,
+            "unchanged": self.unchanged,
+            "skipped": self.skipped,
+            "failed": self.failed,
+        })
+    }
+}
+
+fn tag_json(tag: &TagOutcome) -> Value {
+    let (outcome, reason) = match &tag.outcome {
+        Outcome::Built => ("built", None),
+        Outcome::Unchanged => ("unchanged", None),
+        Outcome::Skipped(reason) => ("skipped", Some(reason)),
+        Outcome::Failed(reason) => ("failed", Some(reason)),
+    };
+    json!({
+        "tag": tag.tag,
+        "version": tag.version,
+        "outcome": outcome,
+        "reason": reason.map(reason_json),
+        "notes": tag.notes.iter().map(reason_json).collect::<Vec<_>>(),
+    })
+}
+
+fn warning_json(warning: &Warning) -> Value {
+    let Warning { tag, version, remark: Remark { file, line, message } } = warning;
+    json!({ "tag": tag, "version": version, "file": file, "line": line, "message": message })
+}
+
+fn reason_json(reason: &Reason) -> Value {
+    json!({ "code": reason.code(), "text": reason.to_string() })
+}

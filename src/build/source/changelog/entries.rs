@@ -1,0 +1,133 @@
+//! The entries of a changelog, one after the other: from version heading to version heading.
+
+use std::borrow::Cow;
+use std::rc::Rc;
+
+use crate::build::source::changelog::heading::{self, Heading, Mark};
+use crate::build::source::changelog::known::Known;
+use crate::build::source::html;
+
+/// What stands under one version heading.
+pub(super) struct Entry<'a> {
+    pub heading: Heading,
+    /// Markdown.
+    pub body: Cow<'a, str>,
+}
+
+/// The entries in the order of the changelog. What stands before the first version heading is left out.
+pub(super) fn entries(markdown: &str) -> Entries<'_> {
+    // Lists such as `* 1.1 Fixed a bug` count only where nothing better does: in other changelogs they are content.
+    let is_item = |entry: Entry<'_>| entry.heading.mark == Mark::Bullet;
+    if Entries::new(markdown, false).all(is_item) {
+        return Entries::new(markdown, true);
+    }
+    Entries::new(markdown, false)
+}
+
+/// Walks from heading to heading.
+pub(super) struct Entries<'a> {
+    markdown: &'a str,
+    loose: bool,
+    /// Where the line of the next heading begins, and the heading unless it was not read this time.
+    next: Option<(usize, Option<Heading>)>,
+}
+
+impl<'a> Entries<'a> {
+    /// In a `loose` changelog list items count as headings, too.
+    pub fn new(markdown: &'a str, loose: bool) -> Self {
+        let mut entries = Self { markdown, loose, next: None };
+        entries.next = entries.text_and_heading(0, None).1;
+        entries
+    }
+
+    /// The text from `start` up to the next heading that may follow `open`, and that heading.
+    fn text_and_heading(&self, start: usize, open: Option<&Heading>) -> (&'a str, Option<(usize, Option<Heading>)>) {
+        let mut lines = self.markdown[start..].split_inclusive('\n').peekable();
+        let mut at = start;
+        let mut closed = None;
+        while let Some(line) = lines.next() {
+            let below = lines.peek().copied().unwrap_or_default();
+            let parts = |heading: &Heading| open.map_or(!heading.versions.is_empty(), |open| heading.parts(open));
+            if let Some(heading) = heading::read(without_end(line), below, self.loose).filter(parts) {
+                return (&self.markdown[start..closed.unwrap_or(at)], Some((at, Some(heading))));
+            }
+            if closed.is_none() && (closes(line, below) || open.is_some_and(|open| open.is_below(line))) {
+                closed = Some(at);
+            }
+            at += line.len();
+        }
+        (&self.markdown[start..closed.unwrap_or(at)], None)
+    }
+
+    /// The next entry as HTML. Most entries come back from tag to tag, and are not even read again.
+    pub fn next_html(&mut self) -> Option<Rc<str>> {
+        let start = self.next.as_ref()?.0;
+        // In a loose changelog lines are read in another way.
+        if let Some(known) = Known::of(&self.markdown[start..]).filter(|_| !self.loose) {
+            self.next = Some((start + known.length, None));
+            return Some(known.html);
+        }
+        let entry = self.next()?;
+        // What stands beside the version is the entry's text.
+        let title = entry.heading.title[..entry.heading.text].trim_end_matches([' ', '-', '–', '—', ':', '|', '>']);
+        let html = html::from_markdown(&format!("#### {title}\n\n{}", entry.body));
+        if let (Some((next, _)), false) = (&self.next, self.loose) {
+            Known { length: next - start, html: html.clone() }.keep(&self.markdown[start..]);
+        }
+        Some(html)
+    }
+}
+
+impl<'a> Iterator for Entries<'a> {
+    type Item = Entry<'a>;
+
+    fn next(&mut self) -> Option<Entry<'a>> {
+        let (start, heading) = self.next.take()?;
+        let mut lines = self.markdown[start..].split_inclusive('\n');
+        let (line, below) = (lines.next()?, lines.next().unwrap_or_default());
+        let heading = heading.or_else(|| heading::read(without_end(line), below, self.loose))?;
+        let underline = if is_underline(below) { below.len() } else { 0 };
+        let (text, next) = self.text_and_heading(start + line.len() + underline, Some(&heading));
+        self.next = next;
+        // Markdown takes what is indented below nothing for code.
+        let text = if heading.mark == Mark::Bullet { outdented(text) } else { text.into() };
+        let beside = &heading.title[heading.text..];
+        let body = if beside.is_empty() { text } else { format!("{beside}\n{text}").into() };
+        Some(Entry { heading, body })
+    }
+}
+
+/// The lines without the indent that all of them have.
+fn outdented(text: &str) -> Cow<'_, str> {
+    let indent = |line: &str| line.len() - line.trim_start_matches([' ', '\t']).len();
+    let common = text.lines().filter(|line| !line.trim().is_empty()).map(indent).min().unwrap_or(0);
+    if common == 0 {
+        return text.into();
+    }
+    text.lines().map(|line| line.get(common..).unwrap_or_default()).collect::<Vec<_>>().join("\n").into()
+}
+
+fn without_end(line: &str) -> &str {
+    line.trim_end_matches(['\r', '\n'])
+}
+
+/// Whether a heading without a version ends the entry: `= Older versions =` below the oldest one.
+fn closes(line: &str, below: &str) -> bool {
+    let (mark, title) = heading::unmark(line, below);
+    if !matches!(mark, Mark::Heading(_) | Mark::Emphasis) {
+        return false;
+    }
+    let first = title.split(|c: char| !c.is_alphabetic()).find(|word| !word.is_empty()).unwrap_or_default();
+    ["older", "earlier", "previous", "past", "prior", "archive", "archived", "full"]
+        .contains(&&*first.to_ascii_lowercase())
+}
+
+/// Whether a changelog counts the line as a version heading; `below` is the next line.
+pub(crate) fn is_version_heading(line: &str, below: &str) -> bool {
+    heading::read(line, below, false).is_some_and(|heading| !heading.versions.is_empty())
+}
+
+/// Whether the line underlines a heading.
+pub(crate) fn is_underline(line: &str) -> bool {
+    heading::underline_level(line).is_some()
+}

@@ -1,0 +1,84 @@
+//! The entry of exactly one version.
+
+use std::borrow::Cow;
+
+use crate::build::source::changelog::closing;
+use crate::build::source::changelog::entries::{Entry, entries};
+use crate::build::source::changelog::pointer::{self, points_elsewhere};
+use crate::build::source::changelog::told::Told;
+use crate::build::source::html;
+use crate::model::version::Version;
+
+/// The longest plain-text entry, in bytes; a longer one is cut at a line.
+pub const ENTRY_LIMIT: usize = 16 * 1024;
+
+/// The entry of exactly this version as plain text; `None` where there is none, or it is empty.
+///
+/// A heading that leaves out zeros (`1.2` for 1.2.0) or adds them counts where no heading is exact and no other differs only so.
+/// An entry ends at the next version heading, whatever its style. At most [`ENTRY_LIMIT`] bytes, also when it is closed.
+pub fn of_version(changelog_markdown: &str, version: &Version) -> Option<Told> {
+    find(changelog_markdown, version).and_then(|markdown| entry_text(&markdown))
+}
+
+/// An entry as plain text.
+pub(super) fn entry_text(markdown: &str) -> Option<Told> {
+    let text = html::to_plain_text(markdown);
+    if text.is_empty() {
+        return None;
+    }
+    let html = html::from_markdown(markdown);
+    if points_elsewhere(&text, &html) {
+        let text = pointer::with_address(&text, &html).filter(|text| text.len() <= ENTRY_LIMIT)?;
+        return Some(Told { text, is_cut: false, is_pointer: true });
+    }
+    if text.len() <= ENTRY_LIMIT && markdown.len() <= html::MARKDOWN_LIMIT {
+        return Some(Told::whole(text));
+    }
+    let text = html::cut_text(&text, ENTRY_LIMIT - closing::room(ENTRY_LIMIT));
+    Some(Told { text, is_cut: true, is_pointer: false })
+}
+
+/// The Markdown under the headings of this version, also where it is empty.
+pub(crate) fn find(markdown: &str, version: &Version) -> Option<String> {
+    let wanted = canonical(version.as_str());
+    let mut exact = Vec::new();
+    // The first heading in other digits, and what stands below it.
+    let mut equivalent: Option<(String, Vec<Cow<'_, str>>)> = None;
+    let mut is_ambiguous = false;
+    for Entry { heading, body } in entries(markdown) {
+        let named = |same: &dyn Fn(&str) -> bool| heading.versions.iter().find(|version| same(version));
+        if named(&|other| other.eq_ignore_ascii_case(version.as_str())).is_some() {
+            exact.push(body);
+        } else if !exact.is_empty() {
+            break;
+        } else if let Some(other) = named(&|other| canonical(other) == wanted) {
+            let (known, bodies) = equivalent.get_or_insert_with(|| (other.clone(), Vec::new()));
+            is_ambiguous |= known != other;
+            bodies.push(body);
+        }
+    }
+    let bodies = match equivalent {
+        _ if !exact.is_empty() => exact,
+        Some((_, bodies)) if !is_ambiguous => bodies,
+        _ => return None,
+    };
+    Some(joined(bodies))
+}
+
+/// One below the other; what was written twice is told once.
+fn joined(mut bodies: Vec<Cow<'_, str>>) -> String {
+    bodies.dedup_by(|a, b| a.trim() == b.trim());
+    bodies.join("\n\n")
+}
+
+/// A version with at least three numbers, no signs and no capitals: `1.2-RC.1` and `1.2.0 rc1` are both `1.2.0rc1`.
+///
+/// A fourth number stays: 1.1.8.0 is not 1.1.8.
+fn canonical(version: &str) -> String {
+    let end = version.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(version.len());
+    let (numbers, suffix) = version.split_at(end);
+    let numbers = numbers.trim_end_matches('.');
+    let zeros = ".0".repeat(2_usize.saturating_sub(numbers.matches('.').count()));
+    let suffix = suffix.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase());
+    numbers.chars().chain(zeros.chars()).chain(suffix).collect()
+}
