@@ -23,17 +23,35 @@ pub fn is_in(bytes: &[u8]) -> bool {
     has_pem(bytes) || is_der(bytes) || has_jwk(bytes) || bytes.starts_with(b"PuTTY-User-Key-File-")
 }
 
-/// PKCS #1 and #8 (RFC 8017 appendix A.1.2, RFC 5958 section 2) are a sequence that begins with the version 0 or 1, PKCS #12
-/// (RFC 7292 section 4) with 3. A certificate begins with a sequence, a CMS message with an object identifier.
+/// A private key in DER (X.690) is a sequence. PKCS #1, SEC 1 and PKCS #8 (RFC 8017 appendix A.1.2, RFC 5915 section 3, RFC 5958
+/// section 2) begin with the version 0 or 1, PKCS #12 (RFC 7292 section 4) with 3. An encrypted PKCS #8 key (RFC 5958 section 3)
+/// begins with a sequence whose first member is an algorithm of PKCS #5 or #12. A certificate begins with a sequence of another
+/// kind, a CMS message with an object identifier.
 fn is_der(bytes: &[u8]) -> bool {
-    const SEQUENCE: u8 = 0x30;
-    const TWO_BYTES_OF_LENGTH: u8 = 0x82;
-    const INTEGER_OF_ONE_BYTE: [u8; 2] = [2, 1];
-    match bytes {
-        [SEQUENCE, TWO_BYTES_OF_LENGTH, _, _, tag, length, version, ..] => {
-            [*tag, *length] == INTEGER_OF_ONE_BYTE && matches!(version, 0 | 1 | 3)
+    const VERSION: [u8; 2] = [2, 1];
+    /// 1.2.840.113549.1, of which 5 is PKCS #5 and 12 is PKCS #12.
+    const PKCS: [u8; 7] = [0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01];
+    let Some(members) = in_sequence(bytes) else { return false };
+    if let [tag, length, version, ..] = members
+        && [*tag, *length] == VERSION
+    {
+        return matches!(version, 0 | 1 | 3);
+    }
+    match in_sequence(members) {
+        Some([6, _, identifier @ ..]) => {
+            identifier.strip_prefix(&PKCS).is_some_and(|rest| matches!(rest.first(), Some(5 | 12)))
         }
         _ => false,
+    }
+}
+
+/// What stands in the sequence with which these bytes begin, as far as it is here.
+fn in_sequence(bytes: &[u8]) -> Option<&[u8]> {
+    match bytes {
+        [0x30, 0x00..=0x7f, rest @ ..] => Some(rest),
+        // The length takes one to four bytes (X.690 section 8.1.3.5).
+        [0x30, form @ 0x81..=0x84, rest @ ..] => rest.get(usize::from(form & 0x7f)..),
+        _ => None,
     }
 }
 
@@ -108,6 +126,25 @@ mod tests {
         assert!(is_in(key.to_pkcs1_der().unwrap().as_bytes()));
         assert!(!is_in(key.to_public_key().to_public_key_der().unwrap().as_bytes()));
         assert!(!is_in(key.to_public_key().to_pkcs1_der().unwrap().as_bytes()));
+        for (made_by, begins, is_key) in [
+            ("ecparam -genkey: SEC 1, P-256", "30 77 02 01 01 04 20", true),
+            ("genpkey EC P-256: PKCS #8", "30 81 87 02 01 00 30 13 06 07 2a 86 48 ce 3d", true),
+            ("genpkey ED25519: PKCS #8", "30 2e 02 01 00 30 05 06 03 2b 65 70", true),
+            ("pkcs8 -topk8 of EC: encrypted", "30 81 ec 30 57 06 09 2a 86 48 86 f7 0d 01 05 0d", true),
+            ("pkcs8 -topk8 of RSA: encrypted", "30 82 05 2d 30 57 06 09 2a 86 48 86 f7 0d 01 05 0d", true),
+            ("pkcs8 -topk8 -v1 PBE-SHA1-3DES", "30 82 05 0e 30 28 06 0a 2a 86 48 86 f7 0d 01 0c 01 03", true),
+            ("a length of three bytes", "30 83 01 00 00 02 01 00", true),
+            ("ec -pubout", "30 59 30 13 06 07 2a 86 48 ce 3d 02 01", false),
+            ("rsa -pubout", "30 82 01 22 30 0d 06 09 2a 86 48 86 f7 0d 01 01 01", false),
+            ("req: a request for a certificate", "30 82 02 5c 30 82 01 44 02 01 00", false),
+            ("x509 of Ed25519: a certificate", "30 82 01 3f 30 81 f2 a0 03 02 01 02", false),
+            ("cms: a message", "30 82 05 8c 06 09 2a 86 48 86 f7 0d 01 07 02", false),
+            ("crl2pkcs7", "30 2a 06 09 2a 86 48 86 f7 0d 01 07 02", false),
+            ("a sequence that ends at once", "30 82", false),
+        ] {
+            let bytes: Vec<u8> = begins.split(' ').map(|byte| u8::from_str_radix(byte, 16).unwrap()).collect();
+            assert_eq!(is_in(&bytes), is_key, "openssl {made_by}");
+        }
         // The first bytes of `openssl pkcs12 -export`, and of a certificate.
         assert!(is_in(&[0x30, 0x82, 0x0a, 0x31, 0x02, 0x01, 0x03, 0x30, 0x82]));
         assert!(!is_in(&[0x30, 0x82, 0x0a, 0x31, 0x30, 0x82, 0x09, 0x19, 0xa0]));
