@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::UNIX_EPOCH;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use headers::{AcceptRanges, ContentLength, ContentRange, ETag, HeaderMapExt, LastModified};
@@ -117,7 +117,7 @@ fn open(public: &Path, name: String) -> io::Result<Found> {
         tracing::warn!(file = %path.display(), "a private key in the public folder is not served: move it away");
         return Err(io::ErrorKind::PermissionDenied.into());
     }
-    let modified = metadata.modified()?;
+    let modified = in_http(metadata.modified()?);
     let whole = (metadata.len() <= AT_ONCE as u64 && start.len() <= AT_ONCE).then(|| Bytes::from(start));
     let length = whole.as_ref().map_or(metadata.len(), |whole| whole.len() as u64);
     let nanoseconds = modified.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
@@ -129,6 +129,13 @@ fn open(public: &Path, name: String) -> io::Result<Found> {
         kind: mime_guess::from_path(&path).first_or_octet_stream(),
         whole,
     })
+}
+
+/// A time as HTTP can write it: the years from 1970 to 9999 (RFC 9110 section 5.6.7). A file's own may be any.
+fn in_http(time: SystemTime) -> SystemTime {
+    /// 9999-12-31T23:59:59Z.
+    const LAST: Duration = Duration::from_secs(253_402_300_799);
+    time.clamp(UNIX_EPOCH, UNIX_EPOCH + LAST)
 }
 
 /// What every answer about a file says of it.
