@@ -29,6 +29,9 @@ const QUIET: Duration = Duration::from_millis(200);
 /// The files are looked at after so long even where some are never quiet: what is at rest need not wait for what is not.
 const IMPATIENCE: Duration = Duration::from_millis(1_000);
 
+/// Files that were never quiet for so long are told of. An export of a million licenses is written in a tenth of it.
+const RESTLESS: Duration = Duration::from_secs(30);
+
 /// Wakes that may wait: whatever changed meanwhile, one look finds it.
 const PENDING: usize = 1;
 
@@ -107,6 +110,7 @@ impl Worker {
     fn run(&mut self) {
         // What changed between the start's look and the watch was not noticed.
         let (mut wait, mut again) = (QUIET, false);
+        let mut quiet_at = Instant::now();
         loop {
             // Each time anew: a folder may be another one now.
             self.watch.resume(self.file.folders());
@@ -121,6 +125,11 @@ impl Worker {
             let retry = !again;
             again = false;
             self.file.look();
+            if self.file.at_rest() {
+                quiet_at = Instant::now();
+            } else if quiet_at.elapsed() > RESTLESS {
+                self.file.note_restless(&service.health);
+            }
             if forced || self.file.is_due(retry) {
                 // Nothing is noticed while files are read, so they are looked at once more.
                 self.watch.pause();

@@ -19,6 +19,7 @@ use crate::serve::reload::error::LoadError;
 use crate::serve::reload::fingerprint::{FilesSeen, Fingerprint};
 use crate::serve::state::Service;
 use crate::text::error_chain::ErrorChain;
+use crate::text::printable::Printable;
 
 /// Requests that still hold what was replaced are over after so long, nearly all of them.
 const LET_GO_PATIENCE: Duration = Duration::from_secs(1);
@@ -85,6 +86,18 @@ impl PartFiles {
     /// Whether the part has to be loaded: its files changed since they were read, or it failed and there is to be a retry.
     pub(crate) fn is_due(&self, retry: bool) -> bool {
         self.looked.at_rest && (self.read != Some(self.looked.value) || self.failed && retry)
+    }
+
+    /// Notes that the files are never quiet, so that nobody knows whether they are whole.
+    pub(crate) fn note_restless(&mut self, health: &Health) {
+        // As soon as they are quiet, they are loaded, whatever they look like.
+        self.failed = true;
+        let state = if self.loaded { State::Stale } else { State::Failing };
+        let path = self.looked.newest.display();
+        let detail = format!("its files keep changing, so they are not read: {path}");
+        if health.note(self.part, state, Some(detail), Utc::now()) {
+            tracing::warn!(part = self.part.name(), file = %Printable(path), "files keep changing; they are read once they are quiet");
+        }
     }
 
     /// Loads the part from what was looked at.

@@ -2,6 +2,7 @@
 //!
 //! `reload` loads a part when its fingerprint is another one.
 
+use std::collections::HashSet;
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::unix::fs::MetadataExt;
@@ -26,6 +27,8 @@ pub struct Fingerprint {
     pub at_rest: bool,
     /// Every folder that was found, by a name that has symbolic links only below the paths.
     pub folders: Vec<PathBuf>,
+    /// What changed last.
+    pub newest: PathBuf,
 }
 
 /// A folder, and what the files in it look like: a server that read them then has them in force.
@@ -54,41 +57,85 @@ impl Fingerprint {
     pub fn of(paths: &[PathBuf]) -> Self {
         let mut hasher = DefaultHasher::new();
         let mut newest = (0, 0);
+        let mut newest_path = PathBuf::new();
         let mut folders = Vec::new();
         let mut stints = Stints::begin();
         let mut look = |path: &Path, metadata: &fs::Metadata| {
             stints.pause();
             let changed = (metadata.ctime(), metadata.ctime_nsec());
-            newest = newest.max(changed);
+            if changed > newest {
+                newest = changed;
+                newest_path = path.to_owned();
+            }
             (path, metadata.dev(), metadata.ino(), metadata.size(), metadata.mtime(), metadata.mtime_nsec(), changed)
                 .hash(&mut hasher);
             if metadata.is_dir() {
                 folders.push(path.to_owned());
             }
         };
+        let mut walked = HashSet::new();
         for path in paths {
             // By the name that changes will be told by.
             let path = path.canonicalize().unwrap_or_else(|_| path.clone());
-            walk(&path, MAX_DEPTH, &mut look);
+            walk(&path, MAX_DEPTH, &mut walked, &mut look);
         }
         let newest = SystemTime::UNIX_EPOCH + Duration::new(newest.0.max(0) as u64, newest.1 as u32);
         // A time in the future is a clock that was set back: at rest as far as anyone can tell.
         let at_rest = newest.elapsed().map_or(true, |age| age > TICKS);
-        Self { value: hasher.finish(), at_rest, folders }
+        Self { value: hasher.finish(), at_rest, folders, newest: newest_path }
     }
 }
 
 /// Shows every file and folder at and below `path` to `visit`, following symbolic links. What cannot be read is left
-/// out: loading it will say why.
-fn walk(path: &Path, depth: usize, visit: &mut impl FnMut(&Path, &fs::Metadata)) {
+/// out: loading it will say why. So are names that begin with a dot: they are temporary files, which nobody loads.
+///
+/// `walked` are the folders that were walked, by device and inode: five links to `.` would be 700,000 folders otherwise.
+fn walk(path: &Path, depth: usize, walked: &mut HashSet<(u64, u64)>, visit: &mut impl FnMut(&Path, &fs::Metadata)) {
     let Ok(metadata) = fs::metadata(path) else { return };
     visit(path, &metadata);
-    if depth == 0 || !metadata.is_dir() {
+    if depth == 0 || !metadata.is_dir() || !walked.insert((metadata.dev(), metadata.ino())) {
         return;
     }
-    let mut below: Vec<_> = fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
+    let entries = fs::read_dir(path).into_iter().flatten().flatten();
+    let is_read = |entry: &fs::DirEntry| !entry.file_name().as_encoded_bytes().starts_with(b".");
+    let mut below: Vec<_> = entries.filter(is_read).map(|entry| entry.path()).collect();
     below.sort();
     for path in below {
-        walk(&path, depth - 1, visit);
+        walk(&path, depth - 1, walked, visit);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+    use std::time::Instant;
+
+    use super::*;
+
+    #[test]
+    fn links_in_a_circle_are_walked_once() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in 0..20 {
+            symlink(".", folder.path().join(format!("link{name}"))).unwrap();
+        }
+        let started = Instant::now();
+        let seen = Fingerprint::of(&[folder.path().to_owned()]);
+        assert_eq!(seen.folders.len(), 21, "the folder, and its links as what they are");
+        assert!(started.elapsed() < Duration::from_secs(5));
+    }
+
+    #[test]
+    fn what_nobody_loads_is_not_looked_at() {
+        let folder = tempfile::tempdir().unwrap();
+        let paths = [folder.path().to_owned()];
+        fs::write(folder.path().join("export.jsonl"), "").unwrap();
+        fs::write(folder.path().join(".export.jsonl.tmp"), "").unwrap();
+        let before = Fingerprint::of(&paths);
+        fs::write(folder.path().join(".export.jsonl.tmp"), "a line").unwrap();
+        assert_eq!(Fingerprint::of(&paths).value, before.value);
+        fs::write(folder.path().join("export.jsonl"), "a line").unwrap();
+        let after = Fingerprint::of(&paths);
+        assert_ne!(after.value, before.value);
+        assert!(after.newest.ends_with("export.jsonl"), "{:?}", after.newest);
     }
 }
