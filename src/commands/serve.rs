@@ -58,6 +58,8 @@ async fn serve(args: &Args, config: &Config) -> Result<Option<Arc<dyn Bindings>>
     let mut terminate = on(SignalKind::terminate())?;
     let mut interrupt = on(SignalKind::interrupt())?;
     let mut hang_up = on(SignalKind::hangup())?;
+    // A file that may not grow (`ulimit -f`, `LimitFSIZE=`) is then an error of the write, as a full disk is.
+    let _too_large = on(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))?;
 
     let shutdown = async move {
         tokio::select! {
