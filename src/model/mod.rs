@@ -4,7 +4,10 @@
 //! of this crate. Time comes in as an argument.
 
 pub mod binding;
+pub mod build_id;
 pub mod digest;
+pub mod download_key;
+pub mod download_link;
 pub mod entitlement;
 pub mod git_hosts;
 pub mod license;

@@ -1,0 +1,129 @@
+//! What is derived from the secret of downloads, `keys/downloads.key`: a key for each use, so that none says anything of another.
+//!
+//! [`download_link`](crate::model::download_link) and [`build_id`](crate::model::build_id) are made and read with it.
+
+use aes::Aes128;
+use aes::cipher::{BlockDecrypt as _, BlockEncrypt as _, KeyInit as _};
+use hmac::{Hmac, Mac as _};
+use sha2::Sha256;
+use zeroize::Zeroize as _;
+
+use crate::model::site_host::SiteHost;
+
+/// How many bytes the secret has.
+pub const SECRET_LENGTH: usize = 32;
+
+/// Makes and reads links and build ids.
+#[derive(Clone)]
+pub struct DownloadKey {
+    links: Hmac<Sha256>,
+    hosts: Hmac<Sha256>,
+    releases: Hmac<Sha256>,
+    license_cipher: Aes128,
+    build_id_cipher: Aes128,
+}
+
+impl DownloadKey {
+    /// Derives every key from 32 random bytes: each is HMAC-SHA256 (RFC 2104) of a label of its own under the secret.
+    pub fn new(secret: &[u8; SECRET_LENGTH]) -> Self {
+        let derived = |label: &str| {
+            let mut key: [u8; 32] = mac(&keyed(secret), &[label.as_bytes()]);
+            let made = (keyed(&key), cipher(&key));
+            key.zeroize();
+            made
+        };
+        Self {
+            links: derived("countersign link key 1").0,
+            hosts: derived("countersign host key 1").0,
+            releases: derived("countersign release key 1").0,
+            license_cipher: derived("countersign license key 1").1,
+            build_id_cipher: derived("countersign build id key 1").1,
+        }
+    }
+
+    /// The MAC of a link's token; the parts are told apart by a NUL, which stands in none of them but the last.
+    pub(crate) fn link_mac(&self, slug: &str, version: &str, token: &[u8]) -> [u8; 16] {
+        let mac: [u8; 32] =
+            mac(&self.links, &[b"countersign link 1\0", slug.as_bytes(), b"\0", version.as_bytes(), b"\0", token]);
+        first(&mac)
+    }
+
+    /// Whether this is the [MAC of a link](Self::link_mac); takes as long wherever they differ.
+    pub(crate) fn is_link_mac(&self, slug: &str, version: &str, token: &[u8], claimed: &[u8; 16]) -> bool {
+        let mut mac = self.links.clone();
+        for part in [&b"countersign link 1\0"[..], slug.as_bytes(), b"\0", version.as_bytes(), b"\0", token] {
+            mac.update(part);
+        }
+        mac.verify_truncated_left(claimed).is_ok()
+    }
+
+    /// Stands for a host where it must not be read.
+    pub(crate) fn host_tag(&self, host: &SiteHost) -> [u8; 8] {
+        let mac: [u8; 32] = mac(&self.hosts, &[b"countersign host 1\0", host.as_str().as_bytes()]);
+        first(&mac)
+    }
+
+    /// Stands for a plugin's version.
+    pub(crate) fn release_tag(&self, slug: &str, version: &str) -> [u8; 2] {
+        let mac: [u8; 32] = mac(&self.releases, &[slug.as_bytes(), b"\0", version.as_bytes()]);
+        first(&mac)
+    }
+
+    /// Hides the beginning of a license id.
+    pub(crate) fn hide_license(&self, beginning: [u8; 16]) -> [u8; 16] {
+        let mut block = beginning.into();
+        self.license_cipher.encrypt_block(&mut block);
+        block.into()
+    }
+
+    /// The other way round.
+    pub(crate) fn show_license(&self, hidden: [u8; 16]) -> [u8; 16] {
+        let mut block = hidden.into();
+        self.license_cipher.decrypt_block(&mut block);
+        block.into()
+    }
+
+    /// Encrypts a block of a build id.
+    pub(crate) fn encrypt_build_id(&self, block: u128) -> u128 {
+        let mut block = block.to_be_bytes().into();
+        self.build_id_cipher.encrypt_block(&mut block);
+        u128::from_be_bytes(block.into())
+    }
+
+    /// The other way round.
+    pub(crate) fn decrypt_build_id(&self, block: u128) -> u128 {
+        let mut block = block.to_be_bytes().into();
+        self.build_id_cipher.decrypt_block(&mut block);
+        u128::from_be_bytes(block.into())
+    }
+}
+
+/// SECURITY: a key is never shown.
+impl std::fmt::Debug for DownloadKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("DownloadKey(redacted)")
+    }
+}
+
+fn keyed(key: &[u8; 32]) -> Hmac<Sha256> {
+    let mut block = [0; 64];
+    block[..32].copy_from_slice(key);
+    // A key of one block of SHA-256 is taken as it is; zeros behind a shorter one change nothing (RFC 2104 section 2).
+    let keyed = <Hmac<Sha256> as hmac::Mac>::new(&block.into());
+    block.zeroize();
+    keyed
+}
+
+fn cipher(key: &[u8; 32]) -> Aes128 {
+    Aes128::new(&first::<16>(key).into())
+}
+
+fn mac(keyed: &Hmac<Sha256>, parts: &[&[u8]]) -> [u8; 32] {
+    let mut mac = keyed.clone();
+    parts.iter().for_each(|part| mac.update(part));
+    mac.finalize().into_bytes().into()
+}
+
+fn first<const N: usize>(bytes: &[u8; 32]) -> [u8; N] {
+    std::array::from_fn(|at| bytes[at])
+}
