@@ -9,6 +9,9 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::io::Errno;
+
 use crate::regular_file;
 
 /// Who may read a new file.
@@ -38,10 +41,23 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     sync_folder(&target)
 }
 
-/// Creates a file; fails with `AlreadyExists` where there is one.
+/// Creates a file; fails with `AlreadyExists` where there is one. Whoever is killed meanwhile leaves none of that name.
 pub fn create_new(path: &Path, bytes: &[u8], access: Access) -> io::Result<()> {
-    write_new(path, bytes, 0o600, |file| give_access(file, folder_of(path), access))?;
+    let temporary = temporary_name(path)?;
+    write_new(&temporary, bytes, 0o600, |file| give_access(file, folder_of(path), access))?;
+    rename_to_new(&temporary, path).inspect_err(|_| drop(fs::remove_file(&temporary)))?;
     sync_folder(path)
+}
+
+/// Renames a file to a name that nobody has: with renameat2(2), or with link(2) where the file system does not know that.
+fn rename_to_new(from: &Path, to: &Path) -> io::Result<()> {
+    match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+        Err(Errno::INVAL | Errno::NOSYS) => {
+            fs::hard_link(from, to)?;
+            fs::remove_file(from)
+        }
+        renamed => Ok(renamed?),
+    }
 }
 
 /// Creates a file that is not durable yet, or replaces its content: for many files that are synced together.
@@ -179,6 +195,11 @@ mod tests {
         create_new(&path, b"first", Access::Owner).unwrap();
         assert_eq!(create_new(&path, b"second", Access::Owner).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
         assert_eq!(fs::read(&path).unwrap(), b"first");
+        // Nor through a link that leads nowhere.
+        std::os::unix::fs::symlink("elsewhere", folder.path().join("link")).unwrap();
+        let linked = create_new(&folder.path().join("link"), b"third", Access::Owner);
+        assert_eq!(linked.unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(names(folder.path()), ["key.pem", "link"], "no temporary file is left");
     }
 
     #[test]
