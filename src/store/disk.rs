@@ -72,12 +72,19 @@ impl Unindexed {
     }
 }
 
+/// Where a compaction writes until it is done.
+pub(super) fn new_ledger_in(path: &Path) -> PathBuf {
+    path.join(".ledger.jsonl.new")
+}
+
 impl StoreDisk {
     /// Opens or makes the store, and reads all bindings.
     pub(super) fn open(path: &Path) -> Result<(Self, Picture), StoreError> {
         let failed = |source| StoreError::Read { path: path.to_owned(), source };
         let lock = lock::take(path, LOCK_PATIENCE, || make_folder(path)).map_err(failed)?;
         let lock = lock.ok_or_else(|| StoreError::InUse(path.to_owned()))?;
+        // What a compaction left that was killed: nothing reads it, and it takes room.
+        let _ = fs::remove_file(new_ledger_in(path));
         if !has_ledger(path)? {
             // First the ledger, then the index: an index without a ledger is a ledger that was lost.
             durable_file::create_new(&recovery::ledger_in(path), b"", Access::Owner).map_err(failed)?;

@@ -32,6 +32,14 @@ pub enum StoreError {
         /// Why.
         source: io::Error,
     },
+    /// There is no room for a compacted ledger, or it cannot be put in its place.
+    #[error("{}: not compacted; the ledger is as it was", path.display())]
+    NotCompacted {
+        /// Its folder.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
     /// The store was written by another version of this program.
     #[error("{}: the store has format {found}, this version reads {}", path.display(), FORMAT)]
     Format {

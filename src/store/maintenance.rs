@@ -24,6 +24,7 @@ use crate::store::error::StoreError;
 use crate::store::index::Index;
 use crate::store::lock::StoreLock;
 use crate::store::log::compaction;
+use crate::store::log::reader::Fault;
 use crate::store::{disk, lock, recovery};
 
 /// A store, open for a look; nothing is made or changed.
@@ -184,20 +185,28 @@ pub fn compact(path: &Path, now: DateTime<Utc>) -> Result<Compacted, StoreError>
     let (disk, _) = StoreDisk::open(path)?;
     let until = now.to_rfc3339_opts(SecondsFormat::Secs, true).replace(':', "");
     let (ledger, aside) = (recovery::ledger_in(path), path.join(format!("ledger-until-{until}.jsonl")));
-    let failed = |source| StoreError::Read { path: path.to_owned(), source };
-    let new = path.join(".ledger.jsonl.new");
-    let file = regular_file::create(&new, 0o600).map_err(failed)?;
-    let compacted = compaction::write(|| recovery::open(path), &file, now);
-    let (kept, end) = compacted.map_err(|fault| recovery::fault_in(path, fault))?;
+    let new = disk::new_ledger_in(path);
+    let failed = |source| StoreError::NotCompacted { path: path.to_owned(), source };
+    let begin = || {
+        let file = regular_file::create(&new, 0o600).map_err(failed)?;
+        let compacted = compaction::write(|| recovery::open(path), &file, now);
+        let (kept, end) = compacted.map_err(|fault| match fault {
+            Fault::Io(source) => failed(source),
+            fault => recovery::fault_in(path, fault),
+        })?;
+        file.sync_all().map_err(failed)?;
+        Ok((kept, end))
+    };
+    // On a full disk, what is left of it would keep the next start from making its index.
+    let (kept, end) = begin().inspect_err(|_| drop(fs::remove_file(&new)))?;
     let renamed = || -> io::Result<()> {
-        file.sync_all()?;
         // At every moment there is a ledger.
         fs::hard_link(&ledger, &aside)?;
         fs::rename(&new, &ledger)?;
         regular_file::open_folder(path)?.sync_all()?;
         disk.was_compacted(end)
     };
-    renamed().map_err(failed)?;
+    renamed().inspect_err(|_| drop(fs::remove_file(&new))).map_err(failed)?;
     Ok(Compacted { kept, aside })
 }
 
@@ -218,11 +227,14 @@ impl Reader {
     }
 
     /// Proves the ledger, then hands over every binding that is not superseded, void ones included, in the order of binding.
-    pub fn export(&self, mut each: impl FnMut(LicenseId, Binding)) -> Result<(), StoreError> {
+    pub fn export(self, mut each: impl FnMut(LicenseId, Binding)) -> Result<(), StoreError> {
         // What its last line says, the index alone can tell.
         self.verify()?;
-        compaction::current(|| recovery::open(&self.path), |entry| each(entry.license, entry.binding))
-            .map_err(|fault| recovery::fault_in(&self.path, fault))
+        // Whoever takes the lines may take long; a server can start meanwhile.
+        let path = self.path.clone();
+        drop(self);
+        compaction::current(|| recovery::open(&path), |entry| each(entry.license, entry.binding))
+            .map_err(|fault| recovery::fault_in(&path, fault))
     }
 
     /// Proves the chain and compares the index; the first fault of the ledger is the error.

@@ -1,7 +1,9 @@
 //! The ledger of bindings as an operator meets it: damaged, cut off, on a full disk, and beside a running server.
 
 use std::fs;
+use std::io::Read;
 use std::os::unix::fs::chown;
+use std::process::Stdio;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -196,4 +198,25 @@ fn an_index_that_cannot_be_written_shows_on_readyz_and_in_the_metrics_while_site
     assert!(server.stop().success());
     let (exit, stdout, stderr) = run(&instance, &["bindings", "verify"]);
     assert!(exit == 0 && stdout.contains("agrees"), "{stdout}{stderr}");
+}
+
+#[test]
+fn an_export_that_nobody_reads_keeps_no_server_from_starting() {
+    let license = License::new();
+    let instance = Instance::with_licenses(&[license.toml("sites = \"unlimited\"")]);
+    let server = Server::start(&instance);
+    // More than a pipe holds, 64 KiB.
+    for number in 0..800 {
+        assert_eq!(server.validate(&license, &format!("host-{number}.example")).code(), "ok");
+    }
+    assert!(server.stop().success());
+    let mut export = countersign(&instance).args(["bindings", "export"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut first = [0];
+    export.stdout.as_mut().unwrap().read_exact(&mut first).unwrap();
+    let server = Server::start(&instance);
+    assert_eq!(server.validate(&license, "host-7.example").code(), "ok");
+    let mut rest = String::new();
+    export.stdout.take().unwrap().read_to_string(&mut rest).unwrap();
+    assert_eq!(rest.lines().count(), 800);
+    assert!(export.wait().unwrap().success());
 }

@@ -256,3 +256,25 @@ fn the_ledger_is_for_its_owner_only_and_a_store_of_another_format_is_left_alone(
     assert!(matches!(open(&folder.path().join("old")), Err(StoreError::Format { .. })));
     assert!(!folder.path().join("old/ledger.jsonl").exists());
 }
+
+#[tokio::test]
+async fn a_compaction_that_fails_leaves_the_ledger_and_nothing_else() {
+    let folder = TempDir::new().unwrap();
+    let (path, license) = (folder.path(), license(1, 2));
+    let store = open(path).unwrap();
+    store.bind(&license, &host("a.com"), at(1)).await.unwrap();
+    drop(store);
+    let before = std::fs::read(path.join("ledger.jsonl")).unwrap();
+    // The place of the old ledger is taken.
+    std::fs::write(path.join("ledger-until-1970-01-01T000000Z.jsonl"), "").unwrap();
+    let failed = maintenance::compact(path, at(0)).unwrap_err();
+    assert!(matches!(failed, StoreError::NotCompacted { .. }), "{failed:?}");
+    assert_eq!(std::fs::read(path.join("ledger.jsonl")).unwrap(), before);
+    let new = path.join(".ledger.jsonl.new");
+    assert!(!new.exists());
+
+    // Nor does what a killed one left take room for ever.
+    std::fs::write(&new, "half").unwrap();
+    drop(open(path).unwrap());
+    assert!(!new.exists());
+}
