@@ -1,12 +1,8 @@
 //! What belongs to licenses, one thing each, found by the license's id.
 //!
-//! A million are asked about on every request: they lie in one array in the order of their ids, so that a look-up reads two
-//! places in memory, and two look-ups side by side wait for memory together.
+//! They lie in one array in the order of their ids: a look-up reads two places in memory, however many there are.
 
 use std::cmp::Ordering;
-use std::slice;
-
-use prefetch_index::prefetch_index;
 
 use crate::model::license_key::LicenseId;
 use crate::model::prefix_index::Starts;
@@ -15,14 +11,6 @@ use crate::model::prefix_index::Starts;
 pub trait OfLicense {
     /// Which one.
     fn license_id(&self) -> &LicenseId;
-
-    /// Prefetches all of it, for somebody who will look at it in a moment.
-    fn prefetch(&self);
-}
-
-/// Prefetches the cache line where this begins.
-pub fn prefetch_line<T>(thing: &T) {
-    prefetch_index(slice::from_ref(thing), 0);
 }
 
 /// Things by the ids of their licenses.
@@ -59,19 +47,6 @@ impl<T: OfLicense> ById<T> {
         None
     }
 
-    /// Prefetches where the look-up of a license begins, which is far away.
-    pub fn prefetch_start(&self, license: &LicenseId) {
-        self.starts.prefetch(license);
-    }
-
-    /// Prefetches what the look-up reads from there, which is far away, too. Returns the license's number, or a little less.
-    pub fn prefetch(&self, license: &LicenseId) -> usize {
-        let start = self.starts.of(license);
-        // One license in three stands behind one that begins as it does.
-        self.held.iter().skip(start).take(2).for_each(T::prefetch);
-        start
-    }
-
     /// What belongs to the license.
     pub fn of(&self, license: &LicenseId) -> Option<&T> {
         self.find(license).map(|number| &self.held[number])
@@ -106,8 +81,6 @@ mod tests {
         fn license_id(&self) -> &LicenseId {
             self
         }
-
-        fn prefetch(&self) {}
     }
 
     proptest::proptest! {
@@ -130,8 +103,6 @@ mod tests {
                 proptest::prop_assert_eq!((table.of(license), table.get(number)), (Some(license), license));
             }
             for other in others.into_iter().map(id) {
-                table.prefetch_start(&other);
-                proptest::prop_assert!(table.prefetch(&other) <= held.len());
                 proptest::prop_assert_eq!(table.of(&other).is_some(), held.contains(&other));
             }
             proptest::prop_assert!(table.iter().eq(&held) && table.len() == held.len());

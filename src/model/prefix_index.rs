@@ -2,8 +2,6 @@
 //!
 //! Every request reads it, at a place nobody can foresee, and what it reads is on one cache line.
 
-use prefetch_index::prefetch_index;
-
 use crate::model::license_key::LicenseId;
 
 /// The beginnings.
@@ -53,11 +51,6 @@ impl Starts {
             line.distances[*next % LINE] = u8::try_from(rank - line.base as usize).unwrap_or(u8::MAX);
             *next += 1;
         }
-    }
-
-    /// Prefetches what tells where an id begins.
-    pub fn prefetch(&self, id: &LicenseId) {
-        prefetch_index(&self.lines, first_bits(id, self.bits) / LINE);
     }
 
     /// A rank before which no id begins as this one does: of the first that does, or of one not far before it.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::model::license::License;
 use crate::model::license_key::LicenseId;
-use crate::model::license_table::{ById, OfLicense, prefetch_line};
+use crate::model::license_table::{ById, OfLicense};
 
 use crate::registry::diagnostic::Complaint;
 use crate::registry::error::RegistryError;
@@ -34,10 +34,6 @@ impl OfLicense for Held {
     fn license_id(&self) -> &LicenseId {
         &self.0.id
     }
-
-    fn prefetch(&self) {
-        prefetch_line(self);
-    }
 }
 
 impl Licenses {
@@ -57,16 +53,6 @@ impl Licenses {
     /// The number of a license: its rank among the ids.
     pub fn find(&self, id: &LicenseId) -> Option<usize> {
         self.held.find(id)
-    }
-
-    /// Prefetches where the look-up of a license begins.
-    pub fn prefetch_start(&self, id: &LicenseId) {
-        self.held.prefetch_start(id);
-    }
-
-    /// Prefetches what the look-up reads from there. Returns the license's number, or a little less.
-    pub fn prefetch(&self, id: &LicenseId) -> usize {
-        self.held.prefetch(id)
     }
 
     /// The license of that number, as [`Self::find`] gave it.

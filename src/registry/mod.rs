@@ -120,16 +120,6 @@ impl Registry {
         Some((number, self.licenses.get(number)))
     }
 
-    /// Prefetches where the look-up of a license begins.
-    pub fn prefetch_start(&self, id: &LicenseId) {
-        self.licenses.prefetch_start(id);
-    }
-
-    /// Prefetches what the look-up reads from there. Returns the license's number, or a little less.
-    pub fn prefetch(&self, id: &LicenseId) -> usize {
-        self.licenses.prefetch(id)
-    }
-
     /// Where a license stands: its file, and its line counted from 1.
     pub fn place(&self, id: &LicenseId) -> Option<(&Path, usize)> {
         Some(self.licenses.place(self.licenses.find(id)?))

@@ -87,18 +87,6 @@ impl Gate {
         before
     }
 
-    /// Prefetches where the look-ups of a license begin.
-    pub fn prefetch_starts(&self, snapshot: &Snapshot, id: &LicenseId) {
-        snapshot.registry.prefetch_start(id);
-        self.bindings.prefetch_start(id);
-    }
-
-    /// Prefetches what the look-ups read from there. Returns the license's number, or a little less.
-    pub fn prefetch(&self, snapshot: &Snapshot, id: &LicenseId) -> usize {
-        self.bindings.prefetch(id);
-        snapshot.registry.prefetch(id)
-    }
-
     /// The store of bindings.
     pub fn bindings(&self) -> &dyn Bindings {
         &*self.bindings

@@ -9,7 +9,7 @@ use foldhash::fast::FixedState;
 
 use crate::model::binding::{Binding, Sighting, Stored};
 use crate::model::license_key::LicenseId;
-use crate::model::license_table::{OfLicense, prefetch_line};
+use crate::model::license_table::OfLicense;
 use crate::model::site_host::SiteHost;
 
 /// How long a site says nothing new by saying the same, in seconds: it asks twice a day.
@@ -83,11 +83,6 @@ impl LicenseBindings {
 impl OfLicense for LicenseBindings {
     fn license_id(&self) -> &LicenseId {
         &self.license
-    }
-
-    fn prefetch(&self) {
-        prefetch_line(&self.license);
-        prefetch_line(&self.said);
     }
 }
 

@@ -58,16 +58,6 @@ impl Held {
         Self { settled, shards: std::array::from_fn(|_| RwLock::default()) }
     }
 
-    /// Prefetches where the look-up of a license's bindings begins.
-    pub(crate) fn prefetch_start(&self, license: &LicenseId) {
-        self.settled.prefetch_start(license);
-    }
-
-    /// Prefetches what the look-up reads from there.
-    pub(crate) fn prefetch(&self, license: &LicenseId) {
-        self.settled.prefetch(license);
-    }
-
     /// The durable bindings of a license in the order of binding.
     pub(crate) fn of(&self, license: &LicenseId) -> Bound<'_> {
         if let Some(bindings) = self.settled(license) {

@@ -59,12 +59,6 @@ pub trait Bindings: Send + Sync {
     /// The durable bindings of a license. Costs a look-up in memory.
     fn of(&self, license: &LicenseId) -> Bound<'_>;
 
-    /// Prefetches where the look-up of a license's bindings begins, for those who can make use of it.
-    fn prefetch_start(&self, _license: &LicenseId) {}
-
-    /// Prefetches what the look-up reads from there.
-    fn prefetch(&self, _license: &LicenseId) {}
-
     /// Binds `host` where it is not bound yet and there is room ([`License::seat`]).
     ///
     /// [`Outcome::Bound`] means that the binding is durable. Dropping the future early does no harm: a binding under way
@@ -135,14 +129,6 @@ impl Store {
 impl Bindings for Store {
     fn of(&self, license: &LicenseId) -> Bound<'_> {
         self.held.of(license)
-    }
-
-    fn prefetch_start(&self, license: &LicenseId) {
-        self.held.prefetch_start(license);
-    }
-
-    fn prefetch(&self, license: &LicenseId) {
-        self.held.prefetch(license);
     }
 
     fn bind<'a>(&'a self, license: &'a License, host: &'a SiteHost, now: DateTime<Utc>) -> BindFuture<'a> {

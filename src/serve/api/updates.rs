@@ -34,21 +34,17 @@ pub fn reply(service: &Service, slug: &str, headers: &HeaderMap, query: &str) ->
     let question = parse(headers, query)?;
     let id = license_id(question.license_key.as_deref())?;
     let snapshot = service.gate.glance();
-    service.gate.prefetch_starts(&snapshot, &id);
     let site_url = question.site_url.or(question.domain).ok_or(Problem::MissingField("site_url"))?;
     let host = site_host(&site_url, service.local_hosts)?;
     at_most(MAX_VERSION, "current_version", question.current_version.as_deref())?;
-    let buckets = service.limits.licenses();
-    buckets.prefetch(service.gate.prefetch(&snapshot, &id));
     let build_id = build_id(question.build_id.as_deref())?;
 
     // What is no version counts as absent.
     let current: Option<Version> = question.current_version.as_deref().and_then(|version| version.parse().ok());
     let current_version = current.as_ref().map(|version| (slug, version.as_str()));
     let sighting = Sighting { time: Utc::now(), build_id, plugin_version: None, current_version };
-    // One after the other: what each waits for from memory comes at the same time.
-    let (found, bound) = (snapshot.registry.find(&id), service.gate.bindings().of(&id));
-    let license = not_too_often(&buckets, found)?;
+    let license = not_too_often(&service.limits.licenses(), snapshot.registry.find(&id))?;
+    let bound = service.gate.bindings().of(&id);
     let asker = Asker { id: &id, license, host: &host, sighting };
     let decided = service.gate.manifest(&snapshot, &asker, &bound, slug, current.as_ref());
     let code = match &decided {

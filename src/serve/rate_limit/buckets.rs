@@ -8,8 +8,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use prefetch_index::prefetch_index;
-
 use crate::serve::coarse_clock;
 
 /// A bucket fills in so long.
@@ -38,11 +36,6 @@ impl Buckets {
         let interval = MINUTE / u64::from(per_minute.get());
         let whole = interval * u64::from(per_minute.get());
         Self { full_at: (0..count).map(|_| AtomicU64::new(0)).collect(), interval, whole, refused }
-    }
-
-    /// Prefetches the bucket at this place, and mostly those beside it.
-    pub fn prefetch(&self, place: usize) {
-        prefetch_index(&self.full_at, place);
     }
 
     /// Takes one from the bucket at this place, or says in how many seconds there will be one. Where there is no bucket, one
