@@ -87,7 +87,7 @@ impl Routes {
                 self.service.metrics.requests.of(Operation::Public).outcomes.add(code);
                 response
             }
-            Err(problem) => self.refuse(client, Operation::Public, problem).into_http(HeaderMap::new()),
+            Err(problem) => self.refuse(client, Operation::Public, problem).into_http(),
         }
     }
 }
@@ -150,6 +150,6 @@ impl Answer for Routes {
         let ended = tokio::time::timeout(service.request_timeout, reply).await;
         unanswered.answered();
         let ended = ended.unwrap_or(Err(Problem::RequestTimeout));
-        self.finish(client, Operation::Validate, started, ended).into_http(HeaderMap::new())
+        self.finish(client, Operation::Validate, started, ended).into_http()
     }
 }

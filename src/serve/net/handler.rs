@@ -10,7 +10,7 @@ use futures_util::future::{BoxFuture, Either, Ready, ready};
 use hyper::body::Incoming;
 use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;
-use warp::http::{self, HeaderMap, Request};
+use warp::http::{self, Request};
 use warp::reject::MethodNotAllowed;
 use warp::{Filter, Rejection, Reply, reply};
 
@@ -43,9 +43,9 @@ pub type Sending = http::Response<Content>;
 /// these have 2 kB.
 pub type Answering<'a> = Either<Ready<Sending>, BoxFuture<'a, Sending>>;
 
-/// An answer that is there, for a request that had these headers.
-pub fn ready_answer<'a>(response: Response, headers: HeaderMap) -> Answering<'a> {
-    Either::Left(ready(response.into_http(headers)))
+/// An answer that is there.
+pub fn ready_answer<'a>(response: Response) -> Answering<'a> {
+    Either::Left(ready(response.into_http()))
 }
 
 /// An answer that has to be waited for.

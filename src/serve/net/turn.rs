@@ -35,7 +35,6 @@ impl Turn {
 #[cfg(test)]
 mod tests {
     use futures_util::FutureExt;
-    use warp::http::HeaderMap;
 
     use super::*;
     use crate::serve::net::handler::ready_answer;
@@ -44,7 +43,7 @@ mod tests {
     #[tokio::test]
     async fn the_second_answer_of_a_turn_waits_for_the_next() {
         let turn = Turn::default();
-        let answer = || turn.take(ready_answer(JSON.answer("{}"), HeaderMap::new()));
+        let answer = || turn.take(ready_answer(JSON.answer("{}")));
         turn.begin();
         assert!(answer().now_or_never().is_some());
         let mut second = answer();
