@@ -71,6 +71,30 @@ impl Routes {
 }
 
 impl Routes {
+    fn updates(&self, client: IpAddr, slug: &str, request: &Request<Incoming>) -> Response {
+        // HEAD is answered as GET is; hyper leaves the body out.
+        if !matches!(*request.method(), Method::GET | Method::HEAD) {
+            return self.refuse(client, Operation::Updates, Problem::MethodNotAllowed("GET, HEAD"));
+        }
+        let started = Instant::now();
+        let query = request.uri().query().unwrap_or_default();
+        let ended = updates::reply(&self.service, slug, request.headers(), query);
+        self.finish(client, Operation::Updates, started, ended)
+    }
+
+    async fn validate(&self, client: IpAddr, request: Request<Incoming>) -> Response {
+        if request.method() != Method::POST {
+            return self.refuse(client, Operation::Validate, Problem::MethodNotAllowed("POST"));
+        }
+        let service = &*self.service;
+        let started = Instant::now();
+        let unanswered = service.metrics.requests.expect_answer();
+        let reply = validate::reply(service, request);
+        let ended = tokio::time::timeout(service.request_timeout, reply).await;
+        unanswered.answered();
+        self.finish(client, Operation::Validate, started, ended.unwrap_or(Err(Problem::RequestTimeout)))
+    }
+
     /// The answer to what is no operation: a public file, or none. What is not there is not there for every method.
     async fn public(&self, client: IpAddr, request: Request<Incoming>) -> Sending {
         let public = &self.service.public;
@@ -122,34 +146,14 @@ impl Answer for Routes {
         self.service.limits.charge(client, code);
     }
 
-    fn at_once(&self, client: IpAddr, head: &Request<Incoming>) -> Option<Response> {
-        let uri = head.uri();
-        if let Some(slug) = slug(uri.path()) {
-            // HEAD is answered as GET is; hyper leaves the body out.
-            if head.method() != Method::GET && head.method() != Method::HEAD {
-                return Some(self.refuse(client, Operation::Updates, Problem::MethodNotAllowed("GET, HEAD")));
-            }
-            let started = Instant::now();
-            let ended = updates::reply(&self.service, slug, head.headers(), uri.query().unwrap_or_default());
-            Some(self.finish(client, Operation::Updates, started, ended))
-        } else if uri.path() == VALIDATE && head.method() != Method::POST {
-            Some(self.refuse(client, Operation::Validate, Problem::MethodNotAllowed("POST")))
+    async fn answer(&self, client: IpAddr, request: Request<Incoming>) -> Sending {
+        let path = request.uri().path();
+        if let Some(slug) = slug(path) {
+            self.updates(client, slug, &request).into_http()
+        } else if path == VALIDATE {
+            self.validate(client, request).await.into_http()
         } else {
-            None
+            self.public(client, request).await
         }
-    }
-
-    async fn later(&self, client: IpAddr, request: Request<Incoming>) -> Sending {
-        if request.uri().path() != VALIDATE {
-            return self.public(client, request).await;
-        }
-        let service = &*self.service;
-        let started = Instant::now();
-        let unanswered = service.metrics.requests.expect_answer();
-        let reply = validate::reply(service, request);
-        let ended = tokio::time::timeout(service.request_timeout, reply).await;
-        unanswered.answered();
-        let ended = ended.unwrap_or(Err(Problem::RequestTimeout));
-        self.finish(client, Operation::Validate, started, ended).into_http()
     }
 }

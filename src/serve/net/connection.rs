@@ -6,7 +6,7 @@ use std::convert::Infallible;
 use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::AssertUnwindSafe;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::Poll;
@@ -24,7 +24,7 @@ use warp::http::Request;
 
 use crate::serve::metrics::{Metrics, Operation, Refused, TimedOut};
 use crate::serve::net::client_ip::Proxies;
-use crate::serve::net::handler::{Answer, Answering, boxed_answer, ready_answer};
+use crate::serve::net::handler::{Answer, Sending};
 use crate::serve::net::request_head;
 use crate::serve::net::timeouts::{HandOver, Paced, Patience, Phase};
 use crate::serve::net::tls::{TlsAcceptor, TlsStream};
@@ -90,21 +90,25 @@ impl<A: Answer> Connections<A> {
     }
 
     /// Speaks HTTP/1.1 over an open stream.
-    async fn speak<'a, IO>(
+    async fn speak<IO, F>(
         &self,
         stream: IO,
         peer: SocketAddr,
         phase: Arc<Phase>,
         closing: watch::Receiver<()>,
-        answer: impl Fn(Request<Incoming>) -> Answering<'a>,
+        answer: impl Fn(Request<Incoming>) -> F,
     ) where
         IO: AsyncRead + AsyncWrite + Unpin,
+        F: Future<Output = Sending>,
     {
         let turn = Turn::default();
         let stream = Paced::new(stream, Arc::clone(&phase), self.patience, Arc::clone(&self.metrics.connections));
         let service = service_fn(|request| {
             phase.busy();
-            turn.take(answer(request)).map(|response| {
+            let answer = turn.take(answer(request));
+            // In a box: hyper keeps room for a future as long as the connection is open, and this one takes some kilobytes.
+            Box::pin(async {
+                let response = answer.await;
                 phase.answered();
                 Ok::<_, Infallible>(response.map(|content| content.tell(HandOver(Arc::clone(&phase)))))
             })
@@ -139,29 +143,25 @@ impl<A: Answer> Connections<A> {
         }
     }
 
-    /// Bounds the head, names the client, and turns a panic into an answer.
-    fn answer(&self, peer: SocketAddr, request: Request<Incoming>) -> Answering<'_> {
+    /// Answers a request, and turns a panic into an answer.
+    async fn answer(&self, peer: SocketAddr, request: Request<Incoming>) -> Sending {
         // Nothing shared is left half-changed: what requests share is swapped whole, or behind a lock that survives a
         // panic.
-        let panicked = move |_| self.refuse(Problem::internal(&"a handler panicked"));
+        let answered = AssertUnwindSafe(self.pass_on(peer, request)).catch_unwind().await;
+        answered.unwrap_or_else(|_| self.refuse(Problem::internal(&"a handler panicked")).into_http())
+    }
+
+    /// Names the client, bounds the head, and lets the routes answer.
+    async fn pass_on(&self, peer: SocketAddr, request: Request<Incoming>) -> Sending {
         let client = self.proxies.client(peer.ip(), request.headers());
-        let answer = || {
-            self.routes.refusal(client, &request).or_else(|| match request_head::unfit(&request) {
-                Some(problem) => {
-                    self.routes.failed(client, problem.code());
-                    Some(self.refuse(problem))
-                }
-                None => self.routes.at_once(client, &request),
-            })
-        };
-        let answered = catch_unwind(AssertUnwindSafe(answer)).unwrap_or_else(|panic| Some(panicked(panic)));
-        match answered {
-            Some(response) => ready_answer(response),
-            None => {
-                let answer = AssertUnwindSafe(async move { self.routes.later(client, request).await }).catch_unwind();
-                boxed_answer(answer.map(move |answered| answered.unwrap_or_else(|panic| panicked(panic).into_http())))
-            }
+        if let Some(refusal) = self.routes.refusal(client, &request) {
+            return refusal.into_http();
         }
+        if let Some(problem) = request_head::unfit(&request) {
+            self.routes.failed(client, problem.code());
+            return self.refuse(problem).into_http();
+        }
+        self.routes.answer(client, request).await
     }
 
     fn refuse(&self, problem: Problem) -> Response {
@@ -170,9 +170,9 @@ impl<A: Answer> Connections<A> {
     }
 
     /// The answer to somebody who speaks in the clear where TLS is spoken.
-    fn use_tls(&self) -> Answering<'_> {
+    async fn use_tls(&self) -> Sending {
         let response = self.refuse(Problem::Malformed("This port speaks TLS: ask it with https://.".to_owned()));
-        ready_answer(Response { extra: Some(ExtraHeader::Close), ..response })
+        Response { extra: Some(ExtraHeader::Close), ..response }.into_http()
     }
 }
 
@@ -244,22 +244,25 @@ mod tests {
     use tokio::net::TcpListener;
 
     use super::*;
-    use crate::serve::net::handler::Sending;
     use crate::serve::reply::response::JSON;
 
     struct Panicking;
 
     impl Answer for Panicking {
-        fn at_once(&self, _client: IpAddr, head: &Request<Incoming>) -> Option<Response> {
-            match head.uri().path() {
-                "/now" => panic!("on purpose"),
-                "/later" => None,
-                _ => Some(JSON.answer("{}")),
-            }
+        fn refusal(&self, _client: IpAddr, head: &Request<Incoming>) -> Option<Response> {
+            assert_ne!(head.uri().path(), "/refused", "on purpose");
+            None
         }
 
-        async fn later(&self, _client: IpAddr, _request: Request<Incoming>) -> Sending {
-            panic!("on purpose")
+        async fn answer(&self, _client: IpAddr, request: Request<Incoming>) -> Sending {
+            match request.uri().path() {
+                "/now" => panic!("on purpose"),
+                "/later" => {
+                    tokio::task::yield_now().await;
+                    panic!("on purpose")
+                }
+                _ => JSON.answer("{}").into_http(),
+            }
         }
     }
 
@@ -297,11 +300,11 @@ mod tests {
 
     #[tokio::test]
     async fn a_panic_is_an_answer_and_the_connection_goes_on() {
-        let (answers, internal) = ask(["/", "/now", "/later", "/"]).await;
-        for (answer, status) in answers.iter().zip(["200", "500", "500", "200"]) {
+        let (answers, internal) = ask(["/", "/refused", "/now", "/later", "/"]).await;
+        for (answer, status) in answers.iter().zip(["200", "500", "500", "500", "200"]) {
             assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{answer}");
         }
-        assert_eq!(internal, 2);
+        assert_eq!(internal, 3);
     }
 
     #[tokio::test]

@@ -5,8 +5,6 @@
 use std::convert::Infallible;
 use std::net::IpAddr;
 
-use futures_util::FutureExt;
-use futures_util::future::{BoxFuture, Either, Ready, ready};
 use hyper::body::Incoming;
 use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;
@@ -29,29 +27,12 @@ pub trait Answer: Send + Sync + 'static {
     /// Takes note of what a client sent that got no further: its request was refused with this code before it was looked at.
     fn failed(&self, _client: IpAddr, _code: Code) {}
 
-    /// The answer to the client at this address, where the head of its request is enough for it.
-    fn at_once(&self, client: IpAddr, head: &Request<Incoming>) -> Option<Response>;
-
-    /// The answer to every other request.
-    fn later(&self, client: IpAddr, request: Request<Incoming>) -> impl Future<Output = Sending> + Send;
+    /// The answer to the client at this address.
+    fn answer(&self, client: IpAddr, request: Request<Incoming>) -> impl Future<Output = Sending> + Send;
 }
 
 /// An answer on its way.
 pub type Sending = http::Response<Content>;
-
-/// An answer that is there, or one that has to be waited for: in a box, because a future is moved with every request and
-/// these have 2 kB.
-pub type Answering<'a> = Either<Ready<Sending>, BoxFuture<'a, Sending>>;
-
-/// An answer that is there.
-pub fn ready_answer<'a>(response: Response) -> Answering<'a> {
-    Either::Left(ready(response.into_http()))
-}
-
-/// An answer that has to be waited for.
-pub fn boxed_answer<'a>(answer: impl Future<Output = Sending> + Send + 'a) -> Answering<'a> {
-    Either::Right(answer.boxed())
-}
 
 /// Lets filters answer, whoever the client is.
 pub fn filters<F>(filter: F) -> impl Answer
@@ -69,11 +50,7 @@ impl<S> Answer for Filters<S>
 where
     S: Service<Request<Incoming>, Response = reply::Response, Error = Infallible, Future: Send> + Send + Sync + 'static,
 {
-    fn at_once(&self, _client: IpAddr, _head: &Request<Incoming>) -> Option<Response> {
-        None
-    }
-
-    async fn later(&self, _client: IpAddr, request: Request<Incoming>) -> Sending {
+    async fn answer(&self, _client: IpAddr, request: Request<Incoming>) -> Sending {
         let Ok(response) = self.0.call(request).await;
         response.map(Content::read_while_sent)
     }

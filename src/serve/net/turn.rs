@@ -6,8 +6,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::task::yield_now;
 
-use crate::serve::net::handler::{Answering, boxed_answer};
-
 /// Whether a connection was answered since its task was last run.
 #[derive(Debug, Default)]
 pub struct Turn(AtomicBool);
@@ -18,36 +16,33 @@ impl Turn {
         self.0.store(false, Ordering::Relaxed);
     }
 
-    /// Leaves the first answer of a turn as it is; another one waits until all other tasks had theirs.
-    pub fn take<'a>(&'a self, answer: Answering<'a>) -> Answering<'a> {
-        if !self.0.load(Ordering::Relaxed) {
-            self.0.store(true, Ordering::Relaxed);
-            return answer;
-        }
-        boxed_answer(async {
+    /// Makes the first answer of a turn at once; another one waits until all other tasks had their turn.
+    pub async fn take<T>(&self, answer: impl Future<Output = T>) -> T {
+        if self.0.swap(true, Ordering::Relaxed) {
             yield_now().await;
             self.0.store(true, Ordering::Relaxed);
-            answer.await
-        })
+        }
+        answer.await
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::future::ready;
+    use std::pin::pin;
+
     use futures_util::FutureExt;
 
     use super::*;
-    use crate::serve::net::handler::ready_answer;
-    use crate::serve::reply::response::JSON;
 
     #[tokio::test]
     async fn the_second_answer_of_a_turn_waits_for_the_next() {
         let turn = Turn::default();
-        let answer = || turn.take(ready_answer(JSON.answer("{}")));
+        let answer = || turn.take(ready(()));
         turn.begin();
         assert!(answer().now_or_never().is_some());
-        let mut second = answer();
-        assert!((&mut second).now_or_never().is_none());
+        let mut second = pin!(answer());
+        assert!(second.as_mut().now_or_never().is_none());
         turn.begin();
         second.await;
         assert!(answer().now_or_never().is_none(), "the second one was this turn's");
