@@ -111,13 +111,7 @@ impl Registry {
 
     /// The license with that id.
     pub fn license(&self, id: &LicenseId) -> Option<&License> {
-        self.find(id).map(|(_, license)| license)
-    }
-
-    /// The license with that id, and its number: its rank among all licenses, below [`Self::license_count`].
-    pub fn find(&self, id: &LicenseId) -> Option<(usize, &License)> {
-        let number = self.licenses.find(id)?;
-        Some((number, self.licenses.get(number)))
+        self.licenses.find(id).map(|number| self.licenses.get(number))
     }
 
     /// Where a license stands: its file, and its line counted from 1.

@@ -81,7 +81,6 @@ impl Server {
             health.note(Part::Catalog, State::Failing, Some(ErrorChain(&fault).first_line()), Utc::now());
         }
         let limits = Limits::new(config.requests_per_minute, config.requests_per_license, config.failures_per_minute);
-        limits.renumber(limits.new_buckets(snapshot.registry.license_count()));
         let descriptors = Descriptors::raised(config.max_connections.get());
         if descriptors.are_short() {
             tracing::warn!(

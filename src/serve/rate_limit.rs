@@ -1,19 +1,18 @@
 //! Rate limits: how often one address and one license may ask.
 //!
-//! A license has a bucket of its own, found by its number. Addresses find theirs by a keyed hash and may share it, so that any
-//! number of them takes the same memory. Everything that arrives takes one from its address's bucket; what was a failure is
-//! charged more, once that is known ([`Weight`]).
+//! Addresses and licenses find their buckets by a keyed hash and may share one, so that any number of them takes the same
+//! memory, and a reload changes nothing. Everything that arrives takes one from its address's bucket; what was a failure is charged
+//! more, once that is known ([`Weight`]).
 
 pub mod buckets;
 
-use std::hash::{BuildHasher, RandomState};
+use std::hash::{BuildHasher, Hash, RandomState};
 use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use arc_swap::{ArcSwap, Guard};
-
+use crate::model::license_key::LicenseId;
 use crate::serve::metrics::label::{Label, labels};
 use crate::serve::net::networks::Networks;
 use crate::serve::rate_limit::buckets::{Buckets, RetryAfter};
@@ -24,52 +23,43 @@ use crate::serve::reply::outcome::{Code, Weight};
 /// address in 300 then shares one of those.
 const ADDRESS_BUCKETS: usize = 1 << 18;
 
+/// Buckets that all licenses share. Of a million licenses, each shares its bucket with one other on average, which it feels only
+/// if that one is asked about all the time.
+const LICENSE_BUCKETS: usize = 1 << 20;
+
 /// What a malformed request weighs, as many well-formed ones: no client that works sends any.
 const MALFORMED: u32 = 10;
 
 /// The buckets of everyone who asks.
 #[derive(Debug)]
 pub struct Limits {
-    addresses: [AddressBuckets; Networks::WIDTHS],
-    licenses: ArcSwap<Buckets>,
-    per_license: NonZeroU32,
+    addresses: [HashedBuckets; Networks::WIDTHS],
+    licenses: HashedBuckets,
     /// What a wrong key weighs, as many well-formed requests.
     wrong_key: u32,
     refused: [Arc<AtomicU64>; Limit::ALL.len()],
 }
 
 impl Limits {
-    /// How often each may ask in a minute, at once and in the long run, and how many wrong keys an address may try. Nobody
-    /// knows a license before there are any.
+    /// How often each may ask in a minute, at once and in the long run, and how many wrong keys an address may try.
     pub fn new(address: NonZeroU32, license: NonZeroU32, failures: NonZeroU32) -> Self {
         let refused: [Arc<AtomicU64>; Limit::ALL.len()] = Default::default();
         let refused_by = |limit: Limit| Arc::clone(&refused[limit.place()]);
         let addresses = Networks::ALLOWANCES.map(|times| {
             let per_minute = address.saturating_mul(NonZeroU32::MIN.saturating_add(times - 1));
-            AddressBuckets::new(per_minute, refused_by(Limit::Address))
+            HashedBuckets::new(per_minute, ADDRESS_BUCKETS, refused_by(Limit::Address))
         });
         Self {
             addresses,
-            licenses: ArcSwap::from_pointee(Buckets::new(license, 0, refused_by(Limit::License))),
-            per_license: license,
+            licenses: HashedBuckets::new(license, LICENSE_BUCKETS, refused_by(Limit::License)),
             wrong_key: address.get().div_ceil(failures.get()),
             refused,
         }
     }
 
-    /// Full buckets for so many licenses.
-    pub fn new_buckets(&self, licenses: usize) -> Buckets {
-        Buckets::new(self.per_license, licenses, Arc::clone(&self.refused[Limit::License.place()]))
-    }
-
-    /// Licenses have other numbers now, and new buckets.
-    pub fn renumber(&self, buckets: Buckets) {
-        self.licenses.store(Arc::new(buckets));
-    }
-
     /// Whether `address` may ask now; it is counted.
     pub fn check_address(&self, address: IpAddr) -> Result<(), RetryAfter> {
-        Networks::of(address).all().try_for_each(|(width, network)| self.addresses[width].take(network))
+        Networks::of(address).all().try_for_each(|(width, network)| self.addresses[width].take(&network))
     }
 
     /// Charges what a request of `address` weighs beyond the one that was taken when it arrived.
@@ -80,13 +70,13 @@ impl Limits {
             Weight::WrongKey => self.wrong_key - 1,
         };
         for (width, network) in Networks::of(address).all() {
-            self.addresses[width].charge(network, more);
+            self.addresses[width].charge(&network, more);
         }
     }
 
-    /// The buckets of licenses, by their numbers. For a moment while a reload renumbers them, one may have another's, or none.
-    pub fn licenses(&self) -> Guard<Arc<Buckets>> {
-        self.licenses.load()
+    /// Whether anybody may ask about this license now; it is counted.
+    pub fn check_license(&self, id: &LicenseId) -> Result<(), RetryAfter> {
+        self.licenses.take(id)
     }
 
     /// How many were told to come back.
@@ -105,29 +95,30 @@ labels! {
     }
 }
 
-/// The buckets of addresses, or of networks of one width.
+/// The buckets of licenses, or of networks of one width.
 #[derive(Debug)]
-struct AddressBuckets {
+struct HashedBuckets {
     buckets: Buckets,
-    // SECURITY: SipHash with a random key, so that nobody finds an address that shares its bucket with another's.
-    places: RandomState,
+    count: usize,
+    // SECURITY: SipHash with a random key, so that nobody finds an address or a license that shares its bucket with another's.
+    hasher: RandomState,
 }
 
-impl AddressBuckets {
-    fn new(per_minute: NonZeroU32, refused: Arc<AtomicU64>) -> Self {
-        Self { buckets: Buckets::new(per_minute, ADDRESS_BUCKETS, refused), places: RandomState::default() }
+impl HashedBuckets {
+    fn new(per_minute: NonZeroU32, count: usize, refused: Arc<AtomicU64>) -> Self {
+        Self { buckets: Buckets::new(per_minute, count, refused), count, hasher: RandomState::default() }
     }
 
-    fn take(&self, network: u64) -> Result<(), RetryAfter> {
-        self.buckets.take(self.place(network))
+    fn take(&self, key: &impl Hash) -> Result<(), RetryAfter> {
+        self.buckets.take(self.place(key))
     }
 
-    fn charge(&self, network: u64, more: u32) {
-        self.buckets.charge(self.place(network), more);
+    fn charge(&self, key: &impl Hash, more: u32) {
+        self.buckets.charge(self.place(key), more);
     }
 
-    fn place(&self, network: u64) -> usize {
-        self.places.hash_one(network) as usize % ADDRESS_BUCKETS
+    fn place(&self, key: &impl Hash) -> usize {
+        self.hasher.hash_one(key) as usize % self.count
     }
 }
 
@@ -137,9 +128,13 @@ mod tests {
 
     fn limits(address: u32, license: u32) -> Limits {
         let per_minute = |number| NonZeroU32::new(number).unwrap();
-        let limits = Limits::new(per_minute(address), per_minute(license), per_minute(1));
-        limits.renumber(limits.new_buckets(2));
-        limits
+        Limits::new(per_minute(address), per_minute(license), per_minute(1))
+    }
+
+    fn license(number: u32) -> LicenseId {
+        let mut bytes = [0; 32];
+        bytes[..4].copy_from_slice(&number.to_be_bytes());
+        LicenseId::from_bytes(bytes)
     }
 
     fn address(number: u32) -> IpAddr {
@@ -157,15 +152,23 @@ mod tests {
     }
 
     #[test]
-    fn a_license_that_is_asked_about_too_often_is_limited_until_licenses_change() {
+    fn a_license_that_is_asked_about_too_often_is_limited() {
         let limits = limits(100, 2);
-        assert!((0..2).all(|_| limits.licenses().take(1).is_ok()));
-        assert_eq!(limits.licenses().take(1), Err(RetryAfter(30)));
-        assert_eq!(limits.licenses().take(0), Ok(()), "another license is not affected");
-        assert_eq!(limits.licenses().take(2), Ok(()), "a number from before a reload");
-        limits.renumber(limits.new_buckets(2));
-        assert_eq!(limits.licenses().take(1), Ok(()));
+        assert!((0..2).all(|_| limits.check_license(&license(1)).is_ok()));
+        assert_eq!(limits.check_license(&license(1)), Err(RetryAfter(30)));
+        assert_eq!(limits.check_license(&license(2)), Ok(()), "another license is not affected");
         assert_eq!(limits.refused(Limit::License), 1);
+    }
+
+    #[test]
+    fn two_licenses_rarely_share_a_bucket_and_others_in_each_server() {
+        let places =
+            |limits: &Limits| (0..10_000).map(|number| limits.licenses.place(&license(number))).collect::<Vec<_>>();
+        let (one, other) = (places(&limits(1, 1)), places(&limits(1, 1)));
+        let distinct = one.iter().collect::<std::collections::HashSet<_>>().len();
+        // 48 pairs on average.
+        assert!(distinct > 9_850, "{distinct} places for 10,000 licenses");
+        assert_ne!(one, other);
     }
 
     #[test]
@@ -219,7 +222,7 @@ mod tests {
     #[test]
     fn addresses_are_spread_over_all_buckets_and_differently_in_each_server() {
         let places =
-            |limits: &Limits| (0_u64..1_000).map(|number| limits.addresses[0].place(number)).collect::<Vec<_>>();
+            |limits: &Limits| (0_u64..1_000).map(|number| limits.addresses[0].place(&number)).collect::<Vec<_>>();
         let (one, other) = (places(&limits(1, 1)), places(&limits(1, 1)));
         let distinct = one.iter().collect::<std::collections::HashSet<_>>().len();
         assert!(distinct > 950, "{distinct} places for 1,000 addresses");

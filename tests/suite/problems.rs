@@ -297,31 +297,12 @@ fn every_refused_site_address_says_its_reason() {
 #[test]
 fn a_license_asked_about_too_often_and_a_guesser_are_told_to_come_back() {
     let (license, other) = (License::new(), License::new());
-    // So many that one may go.
-    let more = (0..4).map(|_| License::new().toml("")).collect::<String>();
-    let instance = Instance::with_licenses(&[license.toml(""), other.toml(""), more.clone()]);
+    let instance = Instance::with_licenses(&[license.toml(""), other.toml("")]);
     let flags = ["--requests-per-license", "1", "--failures-per-minute", "2"];
     let server = Server::start_with(&instance, &flags);
     assert_eq!(server.validate(&license, "a.com").code(), "ok");
     assert_eq!(server.validate(&license, "a.com").code(), "too_many_requests");
     assert_eq!(server.validate(&other, "a.com").code(), "ok", "another license is not affected");
-    instance.write_licenses(&[license.toml("grace_period_hours = 9"), other.toml(""), more.clone()]);
-    let reloads = || server.metric("countersign_reloads_total{part=\"registry\",result=\"done\"}");
-    let reload = || {
-        let before = reloads();
-        server.signal("HUP");
-        eventually("the registry is read again", Duration::from_secs(10), || reloads() > before);
-    };
-    reload();
-    assert_eq!(server.validate(&license, "a.com").code(), "too_many_requests", "a reload forgets nothing");
-    let third = License::new();
-    instance.write_licenses(&[license.toml(""), third.toml(""), more]);
-    reload();
-    for known in [&license, &third] {
-        assert_eq!(server.validate(known, "a.com").code(), "ok", "licenses have other numbers, and new buckets");
-        assert_eq!(server.validate(known, "a.com").code(), "too_many_requests");
-    }
-
     assert_eq!(server.validate(&License::new(), "a.com").code(), "unknown_license");
     assert_eq!(server.ask(&json!({ "license_key": "guess" })).code(), "malformed_license_key");
     // The bucket is all but empty. As soon as a little is there again, one more guess is answered, and then the bucket owes

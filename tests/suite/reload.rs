@@ -254,6 +254,33 @@ fn a_reload_that_drops_more_than_a_fifth_of_the_licenses_is_refused_also_after_s
 }
 
 #[test]
+fn a_reload_neither_fills_nor_empties_a_licenses_bucket() {
+    let [asked, silent, changed, added] = std::array::from_fn(|_| License::new());
+    // So many that one may go.
+    let others: String = (0..8).map(|_| License::new().toml("")).collect();
+    let instance = Instance::with_licenses(&[
+        asked.toml(""),
+        silent.toml(""),
+        changed.toml(""),
+        License::new().toml(""),
+        others.clone(),
+    ]);
+    let server = Server::start_with(&instance, &["--requests-per-license", "1"]);
+    let ask = |license| server.validate(license, "a.com").code();
+    assert_eq!([ask(&asked), ask(&changed)], ["ok"; 2]);
+
+    let changed_now = changed.toml("grace_period_hours = 9");
+    instance.write_licenses(&[asked.toml(""), silent.toml(""), changed_now, added.toml(""), others]);
+    let reloads = "countersign_reloads_total{part=\"registry\",result=\"done\"}";
+    eventually("the registry is read again", Duration::from_secs(10), || server.metric(reloads) > Some(0.0));
+
+    assert_eq!([ask(&asked), ask(&changed)], ["too_many_requests"; 2]);
+    for license in [&silent, &added] {
+        assert_eq!([ask(license), ask(license)], ["ok", "too_many_requests"]);
+    }
+}
+
+#[test]
 fn five_hundred_torn_truncated_garbled_and_good_writes_never_show_a_half_state() {
     const ROUNDS: usize = 500;
     let license = License::new();

@@ -6,7 +6,8 @@ use crate::config::LocalHosts;
 use crate::model::license::License;
 use crate::model::license_key::{LicenseId, LicenseKey};
 use crate::model::site_host::{SiteHost, SiteHostError};
-use crate::serve::rate_limit::buckets::Buckets;
+use crate::registry::Registry;
+use crate::serve::rate_limit::Limits;
 use crate::serve::reply::problem::Problem;
 
 /// A version a site reports may be at most this long, in bytes.
@@ -19,14 +20,17 @@ pub fn license_id(license_key: Option<&str>) -> Result<LicenseId, Problem> {
     Ok(key.id())
 }
 
-/// The license that was found, by its number, if any was and not too many ask about it.
-pub fn not_too_often<'a>(
-    buckets: &Buckets,
-    found: Option<(usize, &'a License)>,
+/// The license with this id, if there is one and it is not asked about too often.
+pub fn find_license<'a>(
+    registry: &'a Registry,
+    limits: &Limits,
+    id: &LicenseId,
 ) -> Result<Option<&'a License>, Problem> {
-    let Some((number, license)) = found else { return Ok(None) };
-    buckets.take(number)?;
-    Ok(Some(license))
+    let license = registry.license(id);
+    if license.is_some() {
+        limits.check_license(id)?;
+    }
+    Ok(license)
 }
 
 /// Normalizes the site address; `local_hosts` says whether a host that only its own network can reach is taken.

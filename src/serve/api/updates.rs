@@ -9,7 +9,7 @@ use warp::http::{HeaderMap, HeaderValue, header};
 use crate::model::binding::Sighting;
 use crate::model::entitlement::Refusal;
 use crate::model::version::Version;
-use crate::serve::api::params::{MAX_VERSION, at_most, build_id, license_id, not_too_often, site_host};
+use crate::serve::api::params::{MAX_VERSION, at_most, build_id, find_license, license_id, site_host};
 use crate::serve::api::query;
 use crate::serve::gate::Asker;
 use crate::serve::reply::outcome::Code;
@@ -43,7 +43,7 @@ pub fn reply(service: &Service, slug: &str, headers: &HeaderMap, query: &str) ->
     let current: Option<Version> = question.current_version.as_deref().and_then(|version| version.parse().ok());
     let current_version = current.as_ref().map(|version| (slug, version.as_str()));
     let sighting = Sighting { time: Utc::now(), build_id, plugin_version: None, current_version };
-    let license = not_too_often(&service.limits.licenses(), snapshot.registry.find(&id))?;
+    let license = find_license(&snapshot.registry, &service.limits, &id)?;
     let bound = service.gate.bindings().of(&id);
     let asker = Asker { id: &id, license, host: &host, sighting };
     let decided = service.gate.manifest(&snapshot, &asker, &bound, slug, current.as_ref());

@@ -13,7 +13,7 @@ use warp::http::{HeaderMap, Request, header};
 
 use crate::model::binding::Sighting;
 use crate::model::statement::{Grant, Statement, Verdict};
-use crate::serve::api::params::{MAX_VERSION, at_most, build_id, license_id, not_too_often, site_host};
+use crate::serve::api::params::{MAX_VERSION, at_most, build_id, find_license, license_id, site_host};
 use crate::serve::gate::Asker;
 use crate::serve::reply::outcome::Code;
 use crate::serve::reply::problem::Problem;
@@ -68,7 +68,7 @@ pub async fn reply(service: &Service, request: Request<Incoming>) -> Result<(Cod
 
     let now = Utc::now();
     let snapshot = service.gate.snapshot();
-    let license = not_too_often(&service.limits.licenses(), snapshot.registry.find(&id))?;
+    let license = find_license(&snapshot.registry, &service.limits, &id)?;
     let plugin_version = question.plugin_version.as_deref();
     let sighting = Sighting { time: now, build_id, plugin_version, current_version: None };
     let asker = Asker { id: &id, license, host: &host, sighting };

@@ -17,11 +17,11 @@ const MINUTE: u64 = Duration::from_secs(60).as_nanos() as u64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetryAfter(pub u64);
 
-/// Buckets of one size, by their places.
+/// Buckets of one size, by their places, which are below their count.
 #[derive(Debug)]
 pub struct Buckets {
     /// When each is full again, in nanoseconds of [`coarse_clock`]; a time that is past means that it is full.
-    full_at: Arc<[AtomicU64]>,
+    full_at: Box<[AtomicU64]>,
     /// How long it takes until one that was taken is there again, in nanoseconds.
     interval: u64,
     /// How long it takes until an empty bucket is full, in nanoseconds.
@@ -38,14 +38,13 @@ impl Buckets {
         Self { full_at: (0..count).map(|_| AtomicU64::new(0)).collect(), interval, whole, refused }
     }
 
-    /// Takes one from the bucket at this place, or says in how many seconds there will be one. Where there is no bucket, one
-    /// may always be taken.
+    /// Takes one from the bucket at this place, or says in how many seconds there will be one.
     pub fn take(&self, place: usize) -> Result<(), RetryAfter> {
         self.take_at(place, now())
     }
 
     fn take_at(&self, place: usize, now: u64) -> Result<(), RetryAfter> {
-        let Some(full_at) = self.full_at.get(place) else { return Ok(()) };
+        let full_at = &self.full_at[place];
         let after = |before: u64| before.max(now) + self.interval;
         let latest = now + self.whole;
         let taken = full_at.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |before| {
@@ -64,7 +63,7 @@ impl Buckets {
     }
 
     fn charge_at(&self, place: usize, more: u32, now: u64) {
-        let Some(full_at) = self.full_at.get(place) else { return };
+        let full_at = &self.full_at[place];
         let charge = self.interval.saturating_mul(more.into());
         let most = now + 2 * self.whole;
         let charged = |before: u64| Some(before.max(now).saturating_add(charge).min(most.max(before)));

@@ -140,7 +140,6 @@ impl PartFiles {
 
     fn load(&self, service: &Service) -> Result<(), LoadError> {
         let Some(path) = self.paths.first() else { return Ok(()) };
-        let mut new_buckets = None;
         // Loaded first, which may take long; no other part waits for that.
         let held = match self.part {
             Part::Registry => {
@@ -149,8 +148,6 @@ impl PartFiles {
                 let licenses = held.license_count();
                 let dropped = registry.dropped_since(&held);
                 drop_guard::check(dropped, licenses)?;
-                let now = registry.license_count();
-                new_buckets = (dropped > 0 || now != licenses).then(|| service.limits.new_buckets(now));
                 let before = service.gate.change(|next| next.registry = Arc::clone(&registry));
                 service.drop_guard.accept(&registry);
                 before
@@ -175,9 +172,6 @@ impl PartFiles {
             Part::Tls => return service.tls.as_ref().map_or(Ok(()), |tls| Ok(tls.reload()?)),
             Part::Store => return Ok(()),
         };
-        if let Some(buckets) = new_buckets {
-            service.limits.renumber(buckets);
-        }
         let_go(&held);
         Ok(())
     }
