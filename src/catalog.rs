@@ -11,7 +11,6 @@ use std::path::{Path, PathBuf};
 use bytes::Bytes;
 use foldhash::fast::RandomState;
 
-use crate::counting::SharedBytes;
 use crate::model::digest::Digest;
 use crate::model::entitlement::{Entitlement, NoticeEntitlement};
 use crate::model::manifest::{LatestRelease, is_security_release};
@@ -130,7 +129,7 @@ pub struct Catalog {
 #[derive(Debug)]
 struct Held {
     version: Version,
-    manifest: SharedBytes,
+    manifest: Bytes,
     /// The newest security release up to this one.
     security: Option<Version>,
 }
@@ -214,8 +213,7 @@ impl Catalog {
                     security = Some(release.version.clone());
                 }
                 if plugin.latest.as_ref() == Some(&release.version) {
-                    latest =
-                        Some(Held { version: release.version, manifest: Bytes::from(bytes).into(), security: None });
+                    latest = Some(Held { version: release.version, manifest: Bytes::from(bytes), security: None });
                 }
             }
             match latest {
@@ -234,7 +232,7 @@ impl Catalog {
     pub fn manifest(&self, entitlement: &Entitlement<'_>, current: Option<&Version>) -> Option<Bytes> {
         let held = self.plugins.get(entitlement.slug())?;
         let up_to_date = current.is_some_and(|current| current.cmp_php(&held.version).is_ge());
-        (!up_to_date).then(|| held.manifest.handle())
+        (!up_to_date).then(|| held.manifest.clone())
     }
 
     /// The latest release, if it is newer than what the caller has. It is marked where the caller lacks a security release.

@@ -21,7 +21,7 @@
 //! - [`watch`]: tells when files change.
 //! - [`text`]: what messages are made of.
 //! - [`regular_file`]: the one way to open a file, for everything that is read; [`durable_file`]: the way to write one.
-//! - [`counting`]: numbers, durations and handles that many threads count at once.
+//! - [`histogram`]: durations by size, which many threads fill at once.
 //! - [`commands`]: one file a verb; [`cli`] and [`config`] say what they take.
 //!
 //! Arrows run one way: `commands -> build | preview | serve -> registry | catalog | store | keys | watch -> model | text`,
@@ -33,8 +33,8 @@ pub mod catalog;
 pub mod cli;
 pub mod commands;
 pub mod config;
-pub mod counting;
 pub mod durable_file;
+pub mod histogram;
 pub mod keys;
 pub mod model;
 pub mod preview;

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use crate::counting::Histogram;
+use crate::histogram::Histogram;
 use crate::serve::metrics::label::{Counters, Label, labels};
 use crate::serve::reply::outcome::Code;
 

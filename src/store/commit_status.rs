@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicU64;
 
 use chrono::{DateTime, Utc};
 
-use crate::counting::Histogram;
+use crate::histogram::Histogram;
 
 use crate::store::error::StoreError;
 use crate::store::health::Health;

@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, Utc};
 
-use crate::counting::Durations;
+use crate::histogram::Durations;
 use crate::store::error::StoreError;
 
 /// How the store is.

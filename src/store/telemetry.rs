@@ -3,10 +3,9 @@
 //! Nothing is decided from a report, so a full shard drops reports of further sites instead of making anybody wait.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::counting::Sums;
 use crate::model::binding::{Report, Sighting};
 use crate::model::license_key::LicenseId;
 use crate::model::site_host::SiteHost;
@@ -23,7 +22,7 @@ pub(crate) type Batch = HashMap<LicenseId, Vec<(SiteHost, Report)>>;
 /// All reports that wait.
 pub(crate) struct Reports {
     shards: [Shard; SHARDS],
-    dropped: Sums<1>,
+    dropped: AtomicU64,
 }
 
 #[derive(Default)]
@@ -41,7 +40,7 @@ struct Waiting {
 
 impl Default for Reports {
     fn default() -> Self {
-        Self { shards: std::array::from_fn(|_| Shard::default()), dropped: Sums::default() }
+        Self { shards: std::array::from_fn(|_| Shard::default()), dropped: AtomicU64::new(0) }
     }
 }
 
@@ -52,7 +51,7 @@ impl Reports {
         let taken =
             !shard.is_full.load(Ordering::Relaxed) && shard.change(license, host, |report| report.note(sighting));
         if !taken {
-            self.dropped.add(0, 1);
+            self.dropped.fetch_add(1, Ordering::Relaxed);
         }
         taken
     }
@@ -73,14 +72,14 @@ impl Reports {
                     earlier.merge(std::mem::take(newer));
                     *newer = earlier;
                 });
-                self.dropped.add(0, u64::from(!put_back));
+                self.dropped.fetch_add(u64::from(!put_back), Ordering::Relaxed);
             }
         }
     }
 
     /// How many reports were dropped.
     pub(crate) fn dropped(&self) -> u64 {
-        self.dropped.of(0)
+        self.dropped.load(Ordering::Relaxed)
     }
 
     /// How many sites' reports wait.

@@ -13,7 +13,7 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeGaugeValue, MetricEnc
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
-use crate::counting::Durations;
+use crate::histogram::Durations;
 use crate::regular_file;
 use crate::serve::health::Part;
 use crate::serve::metrics::Operation;

@@ -12,7 +12,6 @@ use serde::Serialize;
 use uuid::Uuid;
 use warp::http::StatusCode;
 
-use crate::counting::SharedBytes;
 use crate::model::entitlement::Refusal;
 use crate::model::license_key::LicenseKeyError;
 use crate::model::manifest::LatestRelease;
@@ -263,16 +262,16 @@ impl Problem {
 
 /// Refusals are many and always the same: their documents are made once.
 fn refusal_body(refusal: Refusal) -> Bytes {
-    static BODIES: [OnceLock<SharedBytes>; Refusal::COUNT] = [const { OnceLock::new() }; Refusal::COUNT];
-    BODIES[refusal as usize].get_or_init(|| Problem::Refused(refusal).document(None).into()).handle()
+    static BODIES: [OnceLock<Bytes>; Refusal::COUNT] = [const { OnceLock::new() }; Refusal::COUNT];
+    BODIES[refusal as usize].get_or_init(|| Problem::Refused(refusal).document(None)).clone()
 }
 
 /// Whoever floods gets this thousands of times a second: a document for each number of seconds is made once.
 fn too_many_body(seconds: u64) -> Bytes {
-    static BODIES: [OnceLock<SharedBytes>; MOST_SECONDS] = [const { OnceLock::new() }; MOST_SECONDS];
+    static BODIES: [OnceLock<Bytes>; MOST_SECONDS] = [const { OnceLock::new() }; MOST_SECONDS];
     let document = || Problem::TooManyRequests(seconds).document(None);
     match usize::try_from(seconds).ok().and_then(|seconds| BODIES.get(seconds)) {
-        Some(body) => body.get_or_init(|| document().into()).handle(),
+        Some(body) => body.get_or_init(document).clone(),
         None => document(),
     }
 }

@@ -11,7 +11,7 @@ use base64::prelude::BASE64_STANDARD;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
-use crate::counting::Histogram;
+use crate::histogram::Histogram;
 use crate::keys::signing_key::SigningKey;
 use crate::model::statement::Unsigned;
 use crate::serve::background::stand_back;
