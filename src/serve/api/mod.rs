@@ -1,6 +1,5 @@
 //! The two questions a site asks: [`validate`] and [`updates`].
 
 pub mod params;
-pub(crate) mod query;
 pub mod updates;
 pub mod validate;

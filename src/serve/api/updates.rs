@@ -4,13 +4,13 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 use chrono::Utc;
+use url::form_urlencoded;
 use warp::http::{HeaderMap, HeaderValue, header};
 
 use crate::model::binding::Sighting;
 use crate::model::entitlement::Refusal;
 use crate::model::version::Version;
 use crate::serve::api::params::{MAX_VERSION, at_most, build_id, find_license, license_id, site_host};
-use crate::serve::api::query;
 use crate::serve::gate::Asker;
 use crate::serve::reply::outcome::Code;
 use crate::serve::reply::problem::Problem;
@@ -64,25 +64,19 @@ pub fn reply(service: &Service, slug: &str, headers: &HeaderMap, query: &str) ->
     Ok((code, JSON.answer(manifest.unwrap_or(Bytes::from_static(b"{}")))))
 }
 
-/// The names of the parameters, and where their values go.
-const PARAMETERS: [(&str, Field); 5] = [
-    ("license_key", |question| &mut question.license_key),
-    ("site_url", |question| &mut question.site_url),
-    ("domain", |question| &mut question.domain),
-    ("current_version", |question| &mut question.current_version),
-    ("build_id", |question| &mut question.build_id),
-];
-
-type Field = for<'q, 'a> fn(&'q mut Question<'a>) -> &'q mut Option<Cow<'a, str>>;
-
 /// Reads the query, and the license key in the header. A parameter given twice is [`Problem::Malformed`].
 pub fn parse<'a>(headers: &'a HeaderMap, query: &'a str) -> Result<Question<'a>, Problem> {
     let mut question = Question::default();
-    for (name, value) in query::parameters(query) {
-        // Hardly anybody encodes a name.
-        if let Some((name, field)) = parameter(name).or_else(|| parameter(&query::decode(name))) {
-            put(field(&mut question), name, query::decode(value))?;
-        }
+    for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+        let field = match &*name {
+            "license_key" => &mut question.license_key,
+            "site_url" => &mut question.site_url,
+            "domain" => &mut question.domain,
+            "current_version" => &mut question.current_version,
+            "build_id" => &mut question.build_id,
+            _ => continue,
+        };
+        put(field, &name, value)?;
     }
     for value in headers.get_all(header::AUTHORIZATION) {
         if let Some(key) = license_credentials(value) {
@@ -90,10 +84,6 @@ pub fn parse<'a>(headers: &'a HeaderMap, query: &'a str) -> Result<Question<'a>,
         }
     }
     Ok(question)
-}
-
-fn parameter(name: &str) -> Option<(&'static str, Field)> {
-    PARAMETERS.into_iter().find(|(known, _)| *known == name)
 }
 
 fn put<'a>(field: &mut Option<Cow<'a, str>>, name: &str, value: Cow<'a, str>) -> Result<(), Problem> {
