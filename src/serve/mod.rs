@@ -63,7 +63,7 @@ impl Server {
     /// Puts what was loaded in force, and starts the threads that sign and that watch the files.
     ///
     /// # Errors
-    /// The machine gives no thread, or there is no runtime here that answers.
+    /// The machine gives no thread.
     pub fn start(config: &ServeConfig, public: &Path, loaded: Loaded, bindings: Arc<dyn Bindings>) -> io::Result<Self> {
         let Loaded { snapshot, tls, files, fault, started, drop_guard } = loaded;
         drop_guard.accept(&snapshot.registry);

@@ -3,12 +3,12 @@
 //! The async workers never wait for an exponentiation; a full queue is an answer of its own.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use std::{io, thread};
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use tokio::runtime::Handle;
+use crossbeam_channel::TrySendError;
 use tokio::sync::oneshot;
 
 use crate::histogram::Histogram;
@@ -16,7 +16,7 @@ use crate::keys::signing_key::SigningKey;
 use crate::model::statement::Unsigned;
 use crate::serve::background::stand_back;
 use crate::serve::metrics::label::Counters;
-use crate::serve::signing::queue::{Lane, SigningQueue};
+use crate::serve::signing::queue::{JobReceiver, JobSender, Lane, lanes};
 
 /// Why there is no signature.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub enum SignError {
 /// Threads that sign, one a core, and the queue before them.
 #[derive(Debug)]
 pub struct Signer {
-    queue: Arc<SigningQueue<Job>>,
+    queue: JobSender<Job>,
     waits: Arc<Histogram>,
     refused: Counters<Lane>,
 }
@@ -40,32 +40,24 @@ pub struct Signer {
 #[derive(Debug)]
 struct Job {
     key: Arc<SigningKey>,
-    signing: Signing,
-    queued: Instant,
-    answer: oneshot::Sender<Result<Signing, SignError>>,
-}
-
-/// A statement and the bytes of its signature. Both go to the thread that signs and come back: memory that one thread takes
-/// and another one frees costs more.
-#[derive(Debug)]
-struct Signing {
     unsigned: Unsigned,
-    signature: Vec<u8>,
+    queued: Instant,
+    answer: oneshot::Sender<Result<Vec<u8>, SignError>>,
 }
 
 impl Signer {
     /// Starts the threads; they end when the signer is dropped and the queue is empty.
     ///
     /// # Errors
-    /// The machine gives no thread, or nobody answers: there is no runtime here.
+    /// The machine gives no thread.
     pub fn start(limit: usize) -> io::Result<Self> {
-        let queue = Arc::new(SigningQueue::new(limit));
+        let (queue, jobs) = lanes(limit);
+        let jobs = Arc::new(jobs);
         let signer = Self { queue, waits: Arc::default(), refused: Counters::default() };
-        let answering = Handle::try_current().map_err(io::Error::other)?;
         for index in 0..thread::available_parallelism()?.get() {
-            let (queue, waits) = (Arc::clone(&signer.queue), Arc::clone(&signer.waits));
-            let answering = answering.clone();
-            thread::Builder::new().name(format!("signer-{index}")).spawn(move || work(&queue, &waits, &answering))?;
+            let jobs = Arc::clone(&jobs);
+            let waits = Arc::clone(&signer.waits);
+            thread::Builder::new().name(format!("signer-{index}")).spawn(move || work(&jobs, &waits))?;
         }
         Ok(signer)
     }
@@ -73,14 +65,15 @@ impl Signer {
     /// Signs a statement and returns it with its signature, in standard base64.
     pub async fn sign(&self, lane: Lane, key: Arc<SigningKey>, unsigned: Unsigned) -> Result<Vec<u8>, SignError> {
         let (answer, signed) = oneshot::channel();
-        let signature = vec![0; key.signature_len()];
-        let job = Job { key, signing: Signing { unsigned, signature }, queued: Instant::now(), answer };
-        self.queue.push(lane, job).map_err(|_| {
-            self.refused.add(lane);
-            SignError::QueueFull
+        let job = Job { key, unsigned, queued: Instant::now(), answer };
+        self.queue.push(lane, job).map_err(|error| match error {
+            TrySendError::Full(_) => {
+                self.refused.add(lane);
+                SignError::QueueFull
+            }
+            TrySendError::Disconnected(_) => SignError::Failed,
         })?;
-        let Signing { unsigned, signature } = signed.await.map_err(|_| SignError::Failed)??;
-        Ok(unsigned.with_signature(&BASE64_STANDARD.encode(signature)))
+        signed.await.map_err(|_| SignError::Failed)?
     }
 
     /// How many statements wait in a lane.
@@ -99,39 +92,20 @@ impl Signer {
     }
 }
 
-impl Drop for Signer {
-    fn drop(&mut self) {
-        self.queue.close();
+fn work(jobs: &JobReceiver<Job>, waits: &Histogram) {
+    stand_back();
+    while let Some(Job { key, unsigned, queued, answer }) = jobs.pop() {
+        waits.observe(queued.elapsed());
+        // Nobody waits any more: the client hung up or its deadline passed.
+        if !answer.is_closed() {
+            // The same where it hangs up meanwhile.
+            let _ = answer.send(sign(&key, &unsigned));
+        }
     }
 }
 
-/// Signatures that are handed out together, where so many wait: each waking of a thread that answers costs as much as a
-/// fifth of a signature of 2,048 bits. Seen with 64 clients: 357 µs an answer in eights, 320 in batches of 32.
-const BATCH: usize = 32;
-
-/// Nobody waits longer than this for others' signatures: a slow processor makes ten of 2,048 bits meanwhile.
-const BATCH_TIME: Duration = Duration::from_millis(10);
-
-fn work(queue: &SigningQueue<Job>, waits: &Histogram, answering: &Handle) {
-    stand_back();
-    while let Some(first) = queue.pop() {
-        let mut signed = Vec::with_capacity(BATCH);
-        let started = Instant::now();
-        let more = std::iter::from_fn(|| if started.elapsed() < BATCH_TIME { queue.try_pop() } else { None });
-        for Job { key, mut signing, queued, answer } in std::iter::once(first).chain(more).take(BATCH) {
-            waits.observe(queued.elapsed());
-            // Nobody waits any more: the client hung up or its deadline passed.
-            if !answer.is_closed() {
-                let result = key.sign(signing.unsigned.bytes(), &mut signing.signature);
-                signed.push((answer, result.map(|()| signing).map_err(|_| SignError::Failed)));
-            }
-        }
-        // Handed out by a thread that answers, which need not be woken for each. Seen with 64 clients: 58 µs an answer beyond
-        // the signature instead of 83.
-        answering.spawn(async move {
-            for (answer, signing) in signed {
-                let _ = answer.send(signing);
-            }
-        });
-    }
+fn sign(key: &SigningKey, unsigned: &Unsigned) -> Result<Vec<u8>, SignError> {
+    let mut signature = vec![0; key.signature_len()];
+    key.sign(unsigned.bytes(), &mut signature).map_err(|_| SignError::Failed)?;
+    Ok(unsigned.with_signature(&BASE64_STANDARD.encode(signature)))
 }

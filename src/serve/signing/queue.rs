@@ -3,8 +3,7 @@
 //! Refusals of unknown keys cost a signature too, and anybody can ask for them. They wait in a lane of their own that is
 //! served only when no licensed site waits.
 
-use std::collections::VecDeque;
-use std::sync::{Condvar, Mutex, PoisonError};
+use crossbeam_channel::{Receiver, Sender, TrySendError, bounded, select_biased};
 
 use crate::serve::metrics::label::labels;
 
@@ -18,88 +17,58 @@ labels! {
     }
 }
 
-/// Two lanes of at most `limit` each.
+/// Where statements are put to be signed.
 #[derive(Debug)]
-pub struct SigningQueue<T> {
-    lanes: Mutex<Lanes<T>>,
-    filled: Condvar,
-    limit: usize,
+pub struct JobSender<T> {
+    licensed: Sender<T>,
+    unknown: Sender<T>,
 }
 
+/// Where the signing threads take them.
 #[derive(Debug)]
-struct Lanes<T> {
-    licensed: VecDeque<T>,
-    unknown: VecDeque<T>,
-    /// Threads that wait for a job: where there is none, nobody is woken, which costs a system call.
-    waiting: usize,
-    closed: bool,
+pub struct JobReceiver<T> {
+    licensed: Receiver<T>,
+    unknown: Receiver<T>,
 }
 
-impl<T> Lanes<T> {
-    fn next(&mut self) -> Option<T> {
-        self.licensed.pop_front().or_else(|| self.unknown.pop_front())
-    }
+/// Two empty lanes of at most `limit` jobs each.
+pub fn lanes<T>(limit: usize) -> (JobSender<T>, JobReceiver<T>) {
+    let (licensed, take_licensed) = bounded(limit);
+    let (unknown, take_unknown) = bounded(limit);
+    (JobSender { licensed, unknown }, JobReceiver { licensed: take_licensed, unknown: take_unknown })
 }
 
-impl<T> SigningQueue<T> {
-    /// An empty queue.
-    pub fn new(limit: usize) -> Self {
-        let lanes = Lanes { licensed: VecDeque::new(), unknown: VecDeque::new(), waiting: 0, closed: false };
-        Self { lanes: Mutex::new(lanes), filled: Condvar::new(), limit }
-    }
-
-    /// Puts `job` at the end of its lane, or gives it back where the lane is full.
-    pub fn push(&self, lane: Lane, job: T) -> Result<(), T> {
-        let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
-        let lanes = &mut *lanes;
-        let lane = match lane {
-            Lane::Licensed => &mut lanes.licensed,
-            Lane::Unknown => &mut lanes.unknown,
-        };
-        if lane.len() >= self.limit {
-            return Err(job);
-        }
-        lane.push_back(job);
-        if lanes.waiting > 0 {
-            self.filled.notify_one();
-        }
-        Ok(())
+impl<T> JobSender<T> {
+    /// Puts `job` at the end of its lane.
+    ///
+    /// # Errors
+    /// The lane is full, or no thread signs any more.
+    pub fn push(&self, lane: Lane, job: T) -> Result<(), TrySendError<T>> {
+        self.lane(lane).try_send(job)
     }
 
     /// How many wait in `lane`.
     pub fn len(&self, lane: Lane) -> usize {
-        let lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
+        self.lane(lane).len()
+    }
+
+    fn lane(&self, lane: Lane) -> &Sender<T> {
         match lane {
-            Lane::Licensed => lanes.licensed.len(),
-            Lane::Unknown => lanes.unknown.len(),
+            Lane::Licensed => &self.licensed,
+            Lane::Unknown => &self.unknown,
         }
     }
+}
 
-    /// Waits for a job; `None` when the queue is closed and empty.
+impl<T> JobReceiver<T> {
+    /// Waits for a job; `None` when the sender is dropped and both lanes are empty.
     pub fn pop(&self) -> Option<T> {
-        let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
-        loop {
-            match lanes.next() {
-                Some(job) => return Some(job),
-                None if lanes.closed => return None,
-                None => {
-                    lanes.waiting += 1;
-                    lanes = self.filled.wait(lanes).unwrap_or_else(PoisonError::into_inner);
-                    lanes.waiting -= 1;
-                }
-            }
-        }
-    }
-
-    /// A job, if one waits.
-    pub fn try_pop(&self) -> Option<T> {
-        self.lanes.lock().unwrap_or_else(PoisonError::into_inner).next()
-    }
-
-    /// Lets the threads that wait go, once nothing is left to do.
-    pub fn close(&self) {
-        self.lanes.lock().unwrap_or_else(PoisonError::into_inner).closed = true;
-        self.filled.notify_all();
+        let job = select_biased! {
+            recv(self.licensed) -> job => job,
+            recv(self.unknown) -> job => job,
+        };
+        // A lane whose sender is gone fails at once. The other one may still hold jobs.
+        job.or_else(|_| self.licensed.recv()).or_else(|_| self.unknown.recv()).ok()
     }
 }
 
@@ -109,25 +78,43 @@ mod tests {
 
     #[test]
     fn licensed_sites_go_first_and_each_lane_keeps_its_order() {
-        let queue = SigningQueue::new(2);
-        queue.push(Lane::Unknown, "unknown 1").unwrap();
-        queue.push(Lane::Unknown, "unknown 2").unwrap();
-        assert_eq!(queue.push(Lane::Unknown, "unknown 3"), Err("unknown 3"), "its lane is full");
-        queue.push(Lane::Licensed, "licensed 1").unwrap();
-        queue.push(Lane::Licensed, "licensed 2").unwrap();
-        queue.close();
-        let served: Vec<_> = std::iter::from_fn(|| queue.pop()).collect();
-        assert_eq!(served, ["licensed 1", "licensed 2", "unknown 1", "unknown 2"]);
+        let (sender, receiver) = lanes(2);
+        sender.push(Lane::Unknown, "unknown 1").unwrap();
+        sender.push(Lane::Unknown, "unknown 2").unwrap();
+        assert!(matches!(sender.push(Lane::Unknown, "unknown 3"), Err(TrySendError::Full(_))));
+        sender.push(Lane::Licensed, "licensed 1").unwrap();
+        assert_eq!((receiver.pop(), receiver.pop()), (Some("licensed 1"), Some("unknown 1")));
+        sender.push(Lane::Licensed, "licensed 2").unwrap();
+        sender.push(Lane::Licensed, "licensed 3").unwrap();
+        assert_eq!((sender.len(Lane::Licensed), sender.len(Lane::Unknown)), (2, 1));
+        assert_eq!((receiver.pop(), receiver.pop()), (Some("licensed 2"), Some("licensed 3")));
+        assert_eq!(receiver.pop(), Some("unknown 2"));
     }
 
     #[test]
-    fn who_waits_is_woken_by_a_job_and_by_the_close() {
-        let queue = SigningQueue::new(1);
+    fn what_was_put_in_before_the_end_is_taken_out() {
+        let (sender, receiver) = lanes(2);
+        sender.push(Lane::Unknown, "unknown").unwrap();
+        sender.push(Lane::Licensed, "licensed").unwrap();
+        drop(sender);
+        assert_eq!([receiver.pop(), receiver.pop(), receiver.pop()], [Some("licensed"), Some("unknown"), None]);
+    }
+
+    #[test]
+    fn who_waits_is_woken_by_a_job_and_by_the_end() {
+        let (sender, receiver) = lanes(1);
         std::thread::scope(|scope| {
-            let waiting = scope.spawn(|| (queue.pop(), queue.try_pop(), queue.pop()));
-            queue.push(Lane::Licensed, 1).unwrap();
-            queue.close();
-            assert_eq!(waiting.join().unwrap(), (Some(1), None, None));
+            let waiting = scope.spawn(|| (receiver.pop(), receiver.pop()));
+            sender.push(Lane::Licensed, 1).unwrap();
+            drop(sender);
+            assert_eq!(waiting.join().unwrap(), (Some(1), None));
         });
+    }
+
+    #[test]
+    fn without_a_thread_that_signs_there_is_no_place_in_a_lane() {
+        let (sender, receiver) = lanes(1);
+        drop(receiver);
+        assert!(matches!(sender.push(Lane::Licensed, 1), Err(TrySendError::Disconnected(1))));
     }
 }
