@@ -1,4 +1,5 @@
-//! The catalog: all releases in `releases/`, read, verified and held in memory; loaded as a whole, swapped as a whole.
+//! The catalog: the latest release of each plugin in `releases/`, read, verified and held in memory; loaded as a whole, swapped as
+//! a whole.
 //!
 //! The one place that knows how `releases/` is laid out: `index.json` names every manifest with its SHA-256, and
 //! `<slug>/<version>.json` are the manifests. The build writes through [`Index`] and [`manifest_path`], the server reads
@@ -13,7 +14,7 @@ use foldhash::fast::RandomState;
 
 use crate::model::digest::Digest;
 use crate::model::entitlement::{Entitlement, NoticeEntitlement};
-use crate::model::manifest::{LatestRelease, is_security_release};
+use crate::model::manifest::LatestRelease;
 use crate::model::slug::Slug;
 use crate::model::version::Version;
 use crate::regular_file;
@@ -65,6 +66,9 @@ pub struct Release {
     /// Digest of what the build made the manifest from; absent in what older versions published. The server ignores it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inputs: Option<Digest>,
+    /// Whether it is a security release; absent where it is none, and in what older versions published.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub security: bool,
     /// Digest of the manifest's bytes.
     pub sha256: Digest,
 }
@@ -72,8 +76,19 @@ pub struct Release {
 impl Release {
     /// Whether sites and people see no difference.
     pub fn shows_the_same(&self, other: &Self) -> bool {
-        let Self { version, tag, commit, inputs: _, sha256 } = self;
-        (version, tag, commit, sha256) == (&other.version, &other.tag, &other.commit, &other.sha256)
+        let Self { version, tag, commit, inputs: _, security, sha256 } = self;
+        (version, tag, commit, security, sha256)
+            == (&other.version, &other.tag, &other.commit, &other.security, &other.sha256)
+    }
+}
+
+impl Releases {
+    /// The newest release that is no pre-release, and its place among all.
+    fn latest_release(&self, slug: &Slug, releases: &Path) -> Result<Option<(usize, &Release)>, CatalogError> {
+        let Some(latest) = &self.latest else { return Ok(None) };
+        let found = self.releases.iter().enumerate().find(|(_, release)| release.version == *latest);
+        let missing = || CatalogError::NoSuchLatest { path: index_path(releases), slug: slug.clone() };
+        found.map(Some).ok_or_else(missing)
     }
 }
 
@@ -112,13 +127,44 @@ impl Index {
 ///
 /// The server has no use for it: a site gets a manifest from the [`Catalog`], against an [`Entitlement`].
 pub fn published_manifest(releases: &Path, slug: &Slug, release: &Release) -> Result<Vec<u8>, CatalogError> {
+    read_manifest(releases, slug, release)
+}
+
+/// Verifies every manifest that the index names, those too that no site may get any more. Returns how many there are.
+pub fn verify_all(releases: &Path) -> Result<usize, CatalogError> {
+    let (root, index) = open(releases)?;
+    let mut count = 0;
+    for (slug, plugin) in &index.plugins {
+        plugin.latest_release(slug, &root)?;
+        for release in &plugin.releases {
+            read_manifest(&root, slug, release)?;
+            count += 1;
+        }
+    }
+    Ok(count)
+}
+
+/// The folder and its index. The folder is resolved once, so that a `releases` which is a symbolic link and is swapped meanwhile is
+/// read whole from one side.
+fn open(releases: &Path) -> Result<(PathBuf, Index), CatalogError> {
+    let no_index = || CatalogError::NoIndex { path: index_path(releases) };
+    let root = match releases.canonicalize() {
+        Ok(root) => root,
+        Err(source) if source.kind() == io::ErrorKind::NotFound => return Err(no_index()),
+        Err(source) => return Err(CatalogError::Read { path: releases.to_owned(), source }),
+    };
+    let index = Index::read(&root)?.ok_or_else(no_index)?;
+    Ok((root, index))
+}
+
+fn read_manifest(releases: &Path, slug: &Slug, release: &Release) -> Result<Vec<u8>, CatalogError> {
     let path = manifest_path(releases, slug, &release.version);
     let bytes =
         regular_file::read(&path, MAX_MANIFEST).map_err(|source| CatalogError::Read { path: path.clone(), source })?;
     if Digest::of(&bytes) == release.sha256 { Ok(bytes) } else { Err(CatalogError::Differs { path }) }
 }
 
-/// All releases in memory.
+/// The latest release of each plugin in memory.
 #[derive(Debug, Default)]
 pub struct Catalog {
     plugins: HashMap<Slug, Held, RandomState>,
@@ -176,51 +222,19 @@ pub enum CatalogError {
 }
 
 impl Catalog {
-    /// Reads the index and every manifest it names, and verifies every digest.
-    ///
-    /// The folder is resolved once, so that a `releases` which is a symbolic link and is swapped meanwhile is read whole
-    /// from one side.
+    /// Reads the index and the latest manifest of each plugin, and verifies its digest. [`verify_all`] looks at the others, which no
+    /// site may get.
     pub fn load(releases: &Path) -> Result<Self, CatalogError> {
-        Self::load_pausing(releases, || ())
-    }
-
-    /// The same, with a `pause` before each manifest.
-    pub fn load_pausing(releases: &Path, mut pause: impl FnMut()) -> Result<Self, CatalogError> {
-        let read_error = |path: &Path, source| CatalogError::Read { path: path.to_owned(), source };
-        let no_index = || CatalogError::NoIndex { path: index_path(releases) };
-        let root = match releases.canonicalize() {
-            Ok(root) => root,
-            Err(source) if source.kind() == io::ErrorKind::NotFound => return Err(no_index()),
-            Err(source) => return Err(read_error(releases, source)),
-        };
-        let index = Index::read(&root)?.ok_or_else(no_index)?;
+        let (root, index) = open(releases)?;
         let mut catalog = Self::default();
         for (slug, plugin) in index.plugins {
-            let mut latest: Option<Held> = None;
-            let mut security: Option<Version> = None;
-            for release in plugin.releases {
-                let path = manifest_path(&root, &slug, &release.version);
-                pause();
-                let bytes = regular_file::read(&path, MAX_MANIFEST).map_err(|source| read_error(&path, source))?;
-                if Digest::of(&bytes) != release.sha256 {
-                    return Err(CatalogError::Differs { path });
-                }
-                catalog.releases += 1;
-                // Newest first; a pre-release that is newer than the latest is offered to nobody.
-                let is_offered = latest.is_some() || plugin.latest.as_ref() == Some(&release.version);
-                let counts = is_offered && !release.version.is_prerelease();
-                if counts && security.is_none() && is_security_release(&bytes) {
-                    security = Some(release.version.clone());
-                }
-                if plugin.latest.as_ref() == Some(&release.version) {
-                    latest = Some(Held { version: release.version, manifest: Bytes::from(bytes), security: None });
-                }
-            }
-            match latest {
-                Some(held) => drop(catalog.plugins.insert(slug, Held { security, ..held })),
-                None if plugin.latest.is_none() => {}
-                None => return Err(CatalogError::NoSuchLatest { path: index_path(releases), slug }),
-            }
+            catalog.releases += plugin.releases.len();
+            let Some((place, latest)) = plugin.latest_release(&slug, &root)? else { continue };
+            let manifest = Bytes::from(read_manifest(&root, &slug, latest)?);
+            // Newest first; a pre-release that is newer than the latest is offered to nobody.
+            let mut offered = plugin.releases[place..].iter().filter(|release| !release.version.is_prerelease());
+            let security = offered.find(|release| release.security).map(|release| release.version.clone());
+            catalog.plugins.insert(slug, Held { version: latest.version.clone(), manifest, security });
         }
         Ok(catalog)
     }
@@ -243,7 +257,7 @@ impl Catalog {
         is_newer(&held.version).then(|| LatestRelease { version: held.version.clone(), security })
     }
 
-    /// How many releases were verified.
+    /// How many releases the index names.
     pub fn releases(&self) -> usize {
         self.releases
     }

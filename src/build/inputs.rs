@@ -10,9 +10,9 @@ use crate::model::digest::Digest;
 use crate::model::plugin::{Plugin, Source};
 use crate::model::version::Version;
 
-/// The number of the form manifests have. Raise it with every change that gives another manifest for the same input; the
-/// next build then reads every tag again. `golden::a_change_of_what_is_built_raises_the_format` holds it.
-pub const FORMAT: u32 = 3;
+/// The number of the form that manifests and their lines in the index have. Raise it with every change that gives another one for the
+/// same input; the next build then reads every tag again. `golden::a_change_of_what_is_built_raises_the_format` holds it.
+pub const FORMAT: u32 = 4;
 
 /// What all releases of a plugin follow from.
 pub struct Inputs(Digest);

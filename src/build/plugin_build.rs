@@ -17,6 +17,7 @@ use crate::build::tags::{self, Candidate, Chosen};
 use crate::build::version_check;
 use crate::catalog::Release;
 use crate::model::digest::Digest;
+use crate::model::manifest::is_security_notice;
 use crate::model::plugin::Plugin;
 use crate::model::version::Version;
 use crate::registry::plugins::Entry;
@@ -174,9 +175,10 @@ impl<'a, S: Shelf> PluginBuild<'a, S> {
         }
 
         // 5 publish: staged here, put in place when all plugins are done
+        let security = is_security_notice(&composed.manifest.upgrade_notice);
         let (sha256, held) = self.shelf.take(&self.plugin.slug, composed)?;
         let inputs = self.inputs.of_tag(&chosen.tag, &chosen.version);
-        let release = Release { version, tag: chosen.tag.name, commit, inputs, sha256 };
+        let release = Release { version, tag: chosen.tag.name, commit, inputs, security, sha256 };
         let unchanged = held && self.published.get(&release.version).is_some_and(|old| old.shows_the_same(&release));
         let outcome = if unchanged { Outcome::Unchanged } else { Outcome::Built };
         self.push(release, outcome, notes);

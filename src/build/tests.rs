@@ -10,7 +10,7 @@ use crate::build::fixture::{COMMITTED, FILE, Fixture, LINK, SUBMODULE, Silent, e
 use crate::build::report::outcome::{Outcome, Reason, TagOutcome};
 use crate::build::report::summary::summary;
 use crate::build::{BuildError, Options, PluginReport, Progress, Report, State, run};
-use crate::catalog::{Catalog, Index};
+use crate::catalog::{Index, verify_all};
 use crate::model::plugin::{Plugin, Repository, Source};
 use crate::model::slug::Slug;
 
@@ -73,7 +73,7 @@ fn every_kind_of_tag_gives_its_commit_or_a_reason() {
     assert_eq!(made.field("1.1", "/last_updated"), "2026-11-20 10:18:03", "the tagger's time");
     assert_eq!(made.field("1.2", "/last_updated"), "2026-11-20 10:19:03", "the outer tag's time");
     assert_eq!(made.field("1.2", "/changelog"), "Outer");
-    assert_eq!(Catalog::load(&made.releases()).unwrap().releases(), 3);
+    assert_eq!(verify_all(&made.releases()).unwrap(), 3);
 }
 
 #[test]
@@ -286,6 +286,22 @@ fn faq_and_installation_are_sections_where_the_readme_has_them() {
 }
 
 #[test]
+fn the_index_says_which_releases_are_security_releases() {
+    let made = Fixture::new();
+    for (version, notice) in [("1.0", "Save first."), ("1.1", "Security: update now."), ("1.2", "")] {
+        let readme = format!("=== Acme ===\n\n== Upgrade Notice ==\n= {version} =\n{notice}\n");
+        made.tag(version, made.commit(&[("acme.php", &header(version)), ("readme.txt", &readme)]));
+    }
+    made.build(made.plugin());
+    let index = Index::read(&made.releases()).unwrap().unwrap();
+    let releases = &index.plugins["acme"].releases;
+    let told: Vec<_> = releases.iter().map(|release| (release.version.as_str(), release.security)).collect();
+    assert_eq!(told, [("1.2", false), ("1.1", true), ("1.0", false)]);
+    let text = fs::read_to_string(made.releases().join("index.json")).unwrap();
+    assert_eq!(text.matches("security").count(), 1, "it is said of security releases alone: {text}");
+}
+
+#[test]
 fn one_of_a_kind_is_told_in_the_singular() {
     let made = Fixture::new();
     made.release("1.0", "1.0");
@@ -332,7 +348,7 @@ fn versions_that_differ_in_zero_parts_at_one_commit_are_one_release() {
         let report = made.build(made.plugin());
         assert_eq!(outcomes(&report), ["1.2 skipped same_as", "1.2.0 built"]);
         assert_eq!(versions(&report), [header]);
-        assert_eq!(Catalog::load(&made.releases()).unwrap().releases(), 1);
+        assert_eq!(verify_all(&made.releases()).unwrap(), 1);
     }
 }
 
@@ -510,7 +526,7 @@ fn missing_and_damaged_objects_fail_their_tag_and_nothing_else() {
             "1.4 failed unreadable"
         ]
     );
-    assert_eq!(Catalog::load(&made.releases()).unwrap().releases(), 1);
+    assert_eq!(verify_all(&made.releases()).unwrap(), 1);
 }
 
 #[test]
@@ -665,7 +681,7 @@ fn a_broken_entry_keeps_what_was_published_and_stops_no_other() {
     let after = made.published();
     assert!(before.iter().filter(|(name, _)| name.starts_with("acme/")).all(|file| after.contains(file)));
     assert!(after.iter().any(|(name, _)| name == "other/1.1.json"));
-    assert_eq!(Catalog::load(&made.releases()).unwrap().releases(), 3);
+    assert_eq!(verify_all(&made.releases()).unwrap(), 3);
 }
 
 #[test]
@@ -710,7 +726,7 @@ fn a_plugin_that_left_the_registry_goes_only_when_all_are_built() {
     let report = made.run(&[entry(made.plugin())], false, &[]);
     assert_eq!(report.gone.len(), 1);
     assert!(!made.releases().join("other").exists());
-    assert_eq!(Catalog::load(&made.releases()).unwrap().releases(), 1);
+    assert_eq!(verify_all(&made.releases()).unwrap(), 1);
 }
 
 #[test]
@@ -758,12 +774,12 @@ fn the_index_comes_last_and_without_it_the_old_manifests_are_still_there() {
     assert_eq!(fs::read(made.releases().join("index.json")).unwrap(), index);
     assert!(made.releases().join("acme/1.2.json").exists(), "manifests come before the index");
     assert!(made.releases().join("acme/1.0.json").exists(), "removal comes after the index");
-    assert_eq!(Catalog::load(&made.releases()).unwrap().releases(), 2);
+    assert_eq!(verify_all(&made.releases()).unwrap(), 2);
 
     fs::remove_dir(obstacle).unwrap();
     made.build(plugin);
     assert!(!made.releases().join("acme/1.0.json").exists());
-    assert_eq!(Catalog::load(&made.releases()).unwrap().releases(), 2);
+    assert_eq!(verify_all(&made.releases()).unwrap(), 2);
 }
 
 #[test]

@@ -16,7 +16,7 @@ use std::time::SystemTime;
 use chrono::{DateTime, TimeDelta, Utc};
 
 use crate::build::counted;
-use crate::catalog::{Catalog, CatalogError, Index};
+use crate::catalog::{self, CatalogError, Index};
 use crate::commands::output::{self, Table};
 use crate::commands::serve::store_hint;
 use crate::commands::{Exit, Failure};
@@ -150,12 +150,11 @@ fn dropped_licenses(registry: &Registry, paths: &Paths) -> Option<Finding> {
 
 fn releases(folder: &Path, registry: Option<&Registry>) -> Vec<Finding> {
     const BUILD: &str = "run `countersign build`";
-    match Catalog::load(folder) {
+    match catalog::verify_all(folder) {
         Err(error @ CatalogError::NoIndex { .. }) => vec![warning("catalog", error.to_string(), BUILD)],
         Err(error) => vec![broken("catalog", ErrorChain(&error).first_line(), Some(BUILD.to_owned()))],
-        Ok(catalog) => {
-            let mut findings =
-                vec![ok("catalog", format!("{}, every digest verified", counted(catalog.releases(), "release")))];
+        Ok(count) => {
+            let mut findings = vec![ok("catalog", format!("{}, every digest verified", counted(count, "release")))];
             let index = Index::read(folder).ok().flatten().unwrap_or_default();
             for plugin in registry.into_iter().flat_map(Registry::plugins).filter(|plugin| plugin.source.is_some()) {
                 if index.plugins.get(&plugin.slug).is_none_or(|releases| releases.latest.is_none()) {

@@ -228,6 +228,20 @@ fn what_is_broken_keeps_the_last_good_state_is_logged_once_and_shows_on_readyz()
 }
 
 #[test]
+fn a_damaged_manifest_that_no_site_may_get_holds_up_no_reload() {
+    let license = License::new();
+    let (instance, server) = serve(&[&license]);
+    instance.publish_all("1.3.0", &[("1.3.0", false), ("1.2.0", false)]);
+    eventually("a new build", LIVE, || latest(&server, &license) == manifest("1.3.0"));
+    let reloads = || server.metric("countersign_reloads_total{part=\"catalog\",result=\"done\"}");
+    let before = reloads();
+    instance.write("releases/acme-forms/1.2.0.json", "{}");
+    eventually("a reload", LIVE, || reloads() > before);
+    assert_eq!((&server.part("catalog")["state"], latest(&server, &license)), (&"ok".into(), manifest("1.3.0")));
+    assert_eq!(server.metric("countersign_releases"), Some(2.0), "as many as the index names");
+}
+
+#[test]
 fn a_reload_that_drops_more_than_a_fifth_of_the_licenses_is_refused_also_after_sighup() {
     let all: Vec<License> = (0..10).map(|_| License::new()).collect();
     let (instance, server) = serve(&all.iter().collect::<Vec<_>>());

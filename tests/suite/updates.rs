@@ -138,6 +138,26 @@ fn an_expired_license_hears_of_the_latest_release_on_its_own_site_and_of_what_it
 }
 
 #[test]
+fn an_expired_license_hears_of_security_releases_that_its_site_lacks() {
+    let yesterday = (Utc::now().date_naive() - Days::new(1)).to_string();
+    let license = License::new();
+    let instance = Instance::with_licenses(&[license.toml("")]);
+    // Newest first. The second one is offered to nobody, and the oldest two stand below the site's own version.
+    let releases = [("2.0.0", false), ("2.0.0-beta.1", true), ("1.5.0", true), ("1.4.0", false), ("1.3.0", true)];
+    instance.publish_all("2.0.0", &releases);
+    let server = Server::start(&instance);
+    assert_eq!(server.validate(&license, "a.com").code(), "ok");
+    instance.write_licenses(&[license.toml_with(&yesterday, "", "forms = []")]);
+    eventually("the server knows", Duration::from_secs(20), || {
+        server.updates(&license, "a.com", "").code() == "license_expired"
+    });
+    for (current, security) in [("1.3.0", true), ("1.4.0", true), ("1.5.0", false), ("1.9.0", false)] {
+        let answer = server.updates(&license, "a.com", &format!("&current_version={current}"));
+        assert_eq!(answer.json()["latest"], json!({ "version": "2.0.0", "security": security }), "{current}");
+    }
+}
+
+#[test]
 fn the_update_operation_reads_the_binding_and_does_not_change_it() {
     let (license, _instance, server) = bound(|license| license.toml("sites = 2"));
     assert_eq!(server.updates(&license, "b.com", "").code(), "license_not_bound");

@@ -127,7 +127,7 @@ fn files(write: &mut Writer<'_>, service: &Service) -> fmt::Result {
     let (plugins, licenses) = (snapshot.registry.plugin_count(), snapshot.registry.license_count());
     write.gauge("countersign_plugins", "Plugins in the registry", plugins as u64)?;
     write.gauge("countersign_licenses", "Licenses in the registry", licenses as u64)?;
-    write.gauge("countersign_releases", "Releases in the catalog", snapshot.catalog.releases() as u64)?;
+    write.gauge("countersign_releases", "Releases that the index names", snapshot.catalog.releases() as u64)?;
 
     service.note_store();
     let states = service.health.states();

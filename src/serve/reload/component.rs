@@ -10,7 +10,6 @@ use chrono::Utc;
 use crate::catalog::{Catalog, CatalogError};
 use crate::keys::signing_key::SigningKey;
 use crate::registry::Registry;
-use crate::serve::background::Stints;
 use crate::serve::gate::Snapshot;
 use crate::serve::health::{Health, Part, State};
 use crate::serve::metrics::label::Label;
@@ -153,8 +152,7 @@ impl PartFiles {
                 before
             }
             Part::Catalog => {
-                let mut stints = Stints::begin();
-                match Catalog::load_pausing(path, || stints.pause()) {
+                match Catalog::load(path) {
                     // Still nothing published.
                     Err(CatalogError::NoIndex { .. }) if service.gate.snapshot().catalog.releases() == 0 => {
                         return Ok(());

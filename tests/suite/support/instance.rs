@@ -137,13 +137,28 @@ impl Instance {
     }
 
     pub fn publish_in(&self, releases: &str, version: &str) {
-        let manifest = manifest(version);
-        self.write(&format!("{releases}/acme-forms/{version}.json"), &manifest);
-        let release = json!({
-            "version": version, "tag": format!("v{version}"), "commit": "0".repeat(40), "sha256": sha256(&manifest),
-        });
+        self.publish_all_in(releases, version, &[(version, false)]);
+    }
+
+    /// The same in several versions, newest first; each with whether it is a security release.
+    pub fn publish_all(&self, latest: &str, versions: &[(&str, bool)]) {
+        self.publish_all_in("releases", latest, versions);
+    }
+
+    fn publish_all_in(&self, releases: &str, latest: &str, versions: &[(&str, bool)]) {
+        let publish = |&(version, security): &(&str, bool)| {
+            let manifest = manifest(version);
+            self.write(&format!("{releases}/acme-forms/{version}.json"), &manifest);
+            let (tag, commit) = (format!("v{version}"), "0".repeat(40));
+            let mut release = json!({ "version": version, "tag": tag, "commit": commit, "sha256": sha256(&manifest) });
+            if security {
+                release["security"] = json!(true);
+            }
+            release
+        };
+        let published: Vec<_> = versions.iter().map(publish).collect();
         let plugins = json!({
-            "acme-forms": { "latest": version, "releases": [release] },
+            "acme-forms": { "latest": latest, "releases": published },
             "acme-maps": { "latest": null, "releases": [] },
         });
         self.write(&format!("{releases}/index.json"), &json!({ "plugins": plugins }).to_string());
