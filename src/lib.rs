@@ -22,10 +22,13 @@
 //! - [`text`]: what messages are made of.
 //! - [`regular_file`]: the one way to open a file, for everything that is read; [`durable_file`]: the way to write one.
 //! - [`histogram`]: durations by size, which many threads fill at once.
+//! - [`time_limit`]: ends the wait for work on the outside.
 //! - [`commands`]: one file a verb; [`cli`] and [`config`] say what they take.
 //!
 //! Arrows run one way: `commands -> build | preview | serve -> registry | catalog | store | keys | watch -> model | text`,
-//! and `preview -> build`. `serve` and the other two never import each other, and a test holds it.
+//! and `preview -> build`. `serve` and the other two never import each other. Inside a room, too, no file imports itself by
+//! way of others: a `mod.rs` stands above the files that it declares, and what two of them share has a file of its own. The
+//! test `architecture` holds both.
 #![forbid(unsafe_code)]
 
 pub mod build;
