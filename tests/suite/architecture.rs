@@ -1,10 +1,15 @@
-//! The arrows between modules, and which file may name which library.
+//! What the house promises of its files: the arrows between rooms, no circles, which file may name which library, short files,
+//! and one way to open a file.
+//!
+//! Each rule is a function from the sources to complaints, and each is shown once to fail: on the sources with a line more.
 
-use std::collections::BTreeMap;
-use std::fs;
-use std::path::{Path, PathBuf};
+mod code;
+mod imports;
 
-/// What each module may import of ours. Whatever is not listed may import nothing of ours.
+use code::{Sources, code, sources, without_tests};
+use imports::{imports, shortest_circle};
+
+/// What each room may import of ours. Whatever is not listed may import nothing of ours.
 const ARROWS: [(&str, &[&str]); 17] = [
     ("time_limit", &[]),
     ("model", &[]),
@@ -47,7 +52,7 @@ const ARROWS: [(&str, &[&str]); 17] = [
 
 /// Where a library's name may stand.
 const LIBRARIES: [(&str, &[&str]); 8] = [
-    ("git2::", &["src/build/git/repository.rs", "src/registry/git.rs", "src/commands/init/demo_repository.rs"]),
+    ("git2::", &["src/build/git/", "src/registry/git.rs", "src/commands/init/demo_repository.rs"]),
     ("sled::", &["src/store/index.rs", "src/store/mod.rs"]),
     ("warp::", &["src/serve/", "src/preview/"]),
     ("askama::", &["src/preview/"]),
@@ -58,127 +63,14 @@ const LIBRARIES: [(&str, &[&str]); 8] = [
     ("RsaPrivateKey", &["src/keys/signing_key.rs", "src/commands/keys/make.rs"]),
 ];
 
-fn sources() -> BTreeMap<String, String> {
-    let mut found = BTreeMap::new();
-    let mut folders = vec![PathBuf::from("src")];
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(root.join(&folder)).unwrap() {
-            let entry = entry.unwrap();
-            let path = folder.join(entry.file_name());
-            if TESTS.iter().any(|name| path.ends_with(name)) {
-                continue;
-            }
-            if entry.file_type().unwrap().is_dir() {
-                folders.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "rs") {
-                found.insert(path.display().to_string(), fs::read_to_string(entry.path()).unwrap());
-            }
-        }
-    }
-    assert!(found.len() > 30, "the sources were found");
-    found
-}
+/// A file has no more lines than these, its tests left out.
+const MAX_LINES: usize = 300;
 
-/// Modules of tests, in files and folders of their own.
-const TESTS: [&str; 4] = ["tests", "tests.rs", "testing.rs", "fixture.rs"];
-
-/// Code without comments and without what is compiled for tests only, wherever in a file that stands.
-///
-/// rustfmt ends an item with `;` on its first line, or with a closing bracket where the item began.
-fn code(source: &str) -> String {
-    let mut code = Vec::new();
-    let mut lines = source.lines().filter(|line| !line.trim_start().starts_with("//"));
-    while let Some(line) = lines.next() {
-        if line.trim() != "#[cfg(test)]" {
-            code.push(line);
-            continue;
-        }
-        let indent = &line[..line.len() - line.trim_start().len()];
-        let mut item = lines.by_ref().skip_while(|line| line.trim_start().starts_with("#["));
-        let first = item.next().expect("an attribute has an item");
-        let is_end = |line: &str| line.strip_prefix(indent).is_some_and(|rest| rest.starts_with(['}', ')', ']']));
-        if !first.ends_with(';') && !first.ends_with("{}") {
-            assert!(item.any(is_end), "the end of {first:?} was found");
-        }
-    }
-    code.join("\n")
-}
-
-#[test]
-fn all_code_is_looked_at_but_that_of_tests() {
-    let source = "\
-//! A file.
-mod before;
-#[cfg(test)]
-mod fixture;
-mod between;
-impl A {
-    #[cfg(test)]
-    #[allow(dead_code)]
-    fn test() {
-        if true {
-            hidden();
-        }
-    }
-
-    fn shown() {}
-}
-#[cfg(test)]
-use a::{
-    hidden,
-};
-// A comment.
-fn after() {}
-
-#[cfg(test)]
-mod tests {
-    hidden!();
-}
-fn last() {}
-";
-    let seen = "mod before;\nmod between;\nimpl A {\n\n    fn shown() {}\n}\nfn after() {}\n\nfn last() {}";
-    assert_eq!(code(source), seen);
-}
-
-fn module(path: &str) -> &str {
-    let inside = path.strip_prefix("src/").unwrap();
-    inside.split(['/', '.']).next().unwrap()
-}
-
-#[test]
-fn arrows_between_modules_run_one_way() {
-    for (path, source) in sources() {
-        let module = module(&path);
-        if matches!(module, "main" | "lib") {
-            continue;
-        }
-        let allowed = ARROWS.iter().find(|(name, _)| *name == module).map_or(&[][..], |(_, allowed)| *allowed);
-        let code = code(&source);
-        let imported = code.split("crate::").skip(1).flat_map(|rest| {
-            let rest = rest
-                .strip_prefix('{')
-                .map_or(rest.split(';').next().unwrap(), |group| group.split("};").next().unwrap());
-            let first = rest.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap();
-            [first.to_owned()]
-        });
-        for target in imported {
-            let fine = target == module || allowed.contains(&target.as_str());
-            assert!(fine, "{path} imports crate::{target}; {module} may import {allowed:?}");
-        }
-        assert!(!code.contains("use crate::{"), "{path}: one `use crate::` a module, so that arrows can be read");
-    }
-}
-
-#[test]
-fn each_library_is_named_only_where_it_belongs() {
-    for (path, source) in sources() {
-        for (library, allowed) in LIBRARIES {
-            let named = code(&source).contains(library);
-            assert!(!named || allowed.iter().any(|place| path.starts_with(place)), "{path} names {library}");
-        }
-    }
-}
+/// Files that have more all the same, and why.
+const LONG: [(&str, &str); 2] = [
+    ("src/serve/reply/problem.rs", "to be split with the rest of serve/"),
+    ("src/serve/net/timeouts.rs", "to be split with the rest of serve/"),
+];
 
 /// Ways to open a file that wait for a pipe's other end and read a device without end.
 const OPENERS: [&str; 12] = [
@@ -199,16 +91,143 @@ const OPENERS: [&str; 12] = [
 /// Who may open files otherwise.
 const OPENS: [&str; 1] = ["src/regular_file.rs"];
 
-#[test]
-fn files_are_opened_by_regular_file_alone() {
-    for (path, source) in sources() {
-        if OPENS.contains(&path.as_str()) {
+/// `src/build/git/mod.rs` stands in `build`.
+fn room(path: &str) -> &str {
+    path.trim_start_matches("src/").split(['/', '.']).next().unwrap()
+}
+
+/// Rooms import in one direction.
+fn arrows(sources: &Sources) -> Vec<String> {
+    let mut complaints = Vec::new();
+    for (path, targets) in imports(&code(sources)) {
+        let room_of_path = room(&path);
+        if matches!(room_of_path, "main" | "lib") {
             continue;
         }
-        let code = code(&source);
-        let found: Vec<_> = OPENERS.iter().filter(|opener| code.contains(*opener)).collect();
-        assert!(found.is_empty(), "{path} opens a file by {found:?}: use regular_file");
+        let allowed = ARROWS.iter().find(|(name, _)| *name == room_of_path).map_or(&[][..], |(_, allowed)| *allowed);
+        let is_allowed = |target: &String| room(target) == room_of_path || allowed.contains(&room(target));
+        let wrong = targets.iter().filter(|target| !is_allowed(target));
+        complaints
+            .extend(wrong.map(|target| format!("{path} imports {target}; {room_of_path} may import {allowed:?}")));
     }
+    complaints
+}
+
+/// No file imports itself by way of others, inside a room or through a `mod.rs`.
+fn circles(sources: &Sources) -> Vec<String> {
+    shortest_circle(&imports(&code(sources))).map(|circle| circle.join(" -> ")).into_iter().collect()
+}
+
+/// A library is named only where it belongs.
+fn misplaced_libraries(sources: &Sources) -> Vec<String> {
+    let mut complaints = Vec::new();
+    for (path, code) in code(sources) {
+        for (library, allowed) in LIBRARIES {
+            if code.contains(library) && !allowed.iter().any(|place| path.starts_with(place)) {
+                complaints.push(format!("{path} names {library}"));
+            }
+        }
+    }
+    complaints
+}
+
+/// A file holds one idea, and so is short.
+fn long_files(sources: &Sources) -> Vec<String> {
+    let mut complaints = Vec::new();
+    for (path, source) in sources {
+        let lines = without_tests(source).len();
+        let is_excused = LONG.iter().any(|(long, _)| long == path);
+        match (lines > MAX_LINES, is_excused) {
+            (true, false) => complaints.push(format!("{path} has {lines} lines without its tests")),
+            (false, true) => complaints.push(format!("{path} is short now: take it out of LONG")),
+            _ => {}
+        }
+    }
+    complaints
+}
+
+/// Whoever opens a file goes through `regular_file`.
+fn other_ways_to_open_a_file(sources: &Sources) -> Vec<String> {
+    let mut complaints = Vec::new();
+    for (path, code) in code(sources) {
+        let ways = OPENERS.iter().filter(|opener| code.contains(**opener) && !OPENS.contains(&path.as_str()));
+        complaints.extend(ways.map(|opener| format!("{path} opens a file by {opener}: use regular_file")));
+    }
+    complaints
+}
+
+/// The sources with something more at the end of a file, behind its tests.
+fn with(path: &str, more: &str) -> Sources {
+    let mut sources = sources();
+    let source = sources.get_mut(path).unwrap_or_else(|| panic!("{path} is there"));
+    *source = format!("{source}\n{more}\n");
+    sources
+}
+
+#[test]
+fn arrows_between_rooms_run_one_way() {
+    assert_eq!(arrows(&sources()), [""; 0]);
+    let allowed = with("src/serve/gate.rs", "use crate::registry::Change as _;");
+    assert_eq!(arrows(&allowed), [""; 0]);
+    for (path, line, target) in [
+        ("src/model/name.rs", "use crate::registry::{Change as _};", "src/registry/change.rs"),
+        ("src/serve/gate.rs", "fn more() { let _ = crate::build::FORMAT; }", "src/build/inputs.rs"),
+        ("src/build/tags.rs", "use super::super::serve::gate::Gate as _;", "src/serve/gate.rs"),
+    ] {
+        let complaints = arrows(&with(path, line));
+        assert!(
+            complaints.len() == 1 && complaints[0].starts_with(&format!("{path} imports {target};")),
+            "{complaints:?}"
+        );
+    }
+}
+
+#[test]
+fn no_file_imports_itself_by_way_of_others() {
+    assert_eq!(circles(&sources()), [""; 0]);
+    for (path, line, circle) in [
+        // Inside a room.
+        (
+            "src/registry/change.rs",
+            "use crate::registry::edit::Editor as _;",
+            "src/registry/change.rs -> src/registry/edit.rs",
+        ),
+        // Through a mod.rs that declares the item.
+        ("src/registry/plugins.rs", "use super::Registry as _;", "src/registry/mod.rs -> src/registry/plugins.rs"),
+        // Through a name that a mod.rs re-exports.
+        ("src/build/error.rs", "fn more() { let _ = super::run; }", "src/build/error.rs -> src/build/pipeline.rs"),
+    ] {
+        assert_eq!(circles(&with(path, line)).concat(), circle);
+    }
+}
+
+#[test]
+fn each_library_is_named_only_where_it_belongs() {
+    assert_eq!(misplaced_libraries(&sources()), [""; 0]);
+    let mutant = with("src/serve/gate.rs", "fn more() -> git2::Oid { git2::Oid::zero() }");
+    assert_eq!(misplaced_libraries(&mutant), ["src/serve/gate.rs names git2::"]);
+}
+
+#[test]
+fn no_file_has_more_than_300_lines_without_its_tests() {
+    assert_eq!(long_files(&sources()), [""; 0]);
+    let tests = format!("#[cfg(test)]\nmod more {{\n{}}}", "    // A test.\n".repeat(MAX_LINES));
+    assert_eq!(long_files(&with("src/keys/mod.rs", &tests)), [""; 0]);
+    let complaints = long_files(&with("src/keys/mod.rs", &"// Code.\n".repeat(MAX_LINES)));
+    assert!(complaints.len() == 1 && complaints[0].starts_with("src/keys/mod.rs has 30"), "{complaints:?}");
+    let mut shorter = sources();
+    for (long, _) in LONG {
+        shorter.insert(long.to_owned(), "//! Short.\n".to_owned());
+    }
+    assert_eq!(long_files(&shorter).len(), LONG.len());
+}
+
+#[test]
+fn files_are_opened_by_regular_file_alone() {
+    assert_eq!(other_ways_to_open_a_file(&sources()), [""; 0]);
+    let mutant = with("src/catalog.rs", "fn more() { let _ = std::fs::read(\"x\"); }");
+    let complaint = "src/catalog.rs opens a file by fs::read(: use regular_file";
+    assert_eq!(other_ways_to_open_a_file(&mutant), [complaint]);
 }
 
 #[test]
