@@ -1,4 +1,4 @@
-//! The README and the published interface tell the truth about the program.
+//! The README, the pages in docs/ and the published interface tell the truth about the program.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -30,8 +30,8 @@ fn settings() -> Vec<(String, String, String)> {
 
 #[test]
 fn the_configuration_table_has_every_setting_with_its_default() {
-    let readme = project("README.md");
-    let rows: BTreeSet<&str> = readme
+    let page = project("docs/configuration.md");
+    let rows: BTreeSet<&str> = page
         .lines()
         .filter(|line| {
             ["paths", "keys", "build", "serve"].iter().any(|table| line.starts_with(&format!("| `{table}` |")))
@@ -40,7 +40,7 @@ fn the_configuration_table_has_every_setting_with_its_default() {
     assert_eq!(rows.len(), settings().len());
     for (flag, variable, default) in settings() {
         let row = format!("| `{}` | `--{flag}` | `{variable}` | `{default}` |", flag.replace('-', "_"));
-        assert!(rows.iter().any(|line| line.contains(&row)), "README.md has no row {row}");
+        assert!(rows.iter().any(|line| line.contains(&row)), "docs/configuration.md has no row {row}");
     }
 }
 
@@ -100,9 +100,9 @@ fn the_page_of_limits_has_every_limit_with_its_default_and_no_other() {
 }
 
 #[test]
-fn tests_the_readme_points_to_exist() {
-    let readme = project("README.md");
-    let table = readme.split("## When things fail").nth(1).unwrap();
+fn tests_the_page_of_failures_points_to_exist() {
+    let page = project("docs/operating.md");
+    let table = page.split("## When things fail").nth(1).unwrap();
     let mut found = 0;
     for reference in table.split('`').filter(|text| text.contains("::")) {
         let (module, name) = reference.split_once("::").unwrap();
