@@ -154,7 +154,7 @@ impl Instance {
         lines.flush()
     }
 
-    /// Writes the ledger as a server would have (docs/ledger.md), and lets the program prove it and make its index.
+    /// Writes the ledger as a server would have (docs/design.md), and lets the program prove it and make its index.
     fn make_ledger(&self) -> io::Result<()> {
         let mut lines = BufWriter::new(File::create(self.file("store/ledger.jsonl"))?);
         let mut previous = Sha256::digest(b"countersign ledger 1\n");
