@@ -258,13 +258,17 @@ impl Shelf for Publisher {
     }
 }
 
-/// When the index was written; long ago where there is none, or where its times cannot be.
+/// When the index was written; long ago where there is none, or where a time of it is still to come: a clock was set back.
 fn index_time(root: &Path) -> SystemTime {
-    let time = || {
+    let times = || {
         let metadata = fs::metadata(index_path(root))?;
-        io::Result::Ok(metadata.modified()?.min(regular_file::change_time(&metadata)))
+        io::Result::Ok([metadata.modified()?, regular_file::change_time(&metadata)])
     };
-    time().ok().filter(|time| *time <= SystemTime::now()).unwrap_or(SystemTime::UNIX_EPOCH)
+    let now = SystemTime::now();
+    match times() {
+        Ok([modified, changed]) if modified <= now && changed <= now => modified.min(changed),
+        _ => SystemTime::UNIX_EPOCH,
+    }
 }
 
 fn lock(root: &Path, patience: Duration) -> Result<File, BuildError> {
