@@ -32,9 +32,13 @@ release: ## Build the program as it is to be installed: target/release/countersi
 test: tools ## Run every test, on a fresh machine too
 	cargo test
 
+.PHONY: suite
+suite: ## Run the integration tests that need Rust, gcc and git alone
+	cargo test --test suite
+
 .PHONY: soak
 soak: tools ## Run the long tests of faults: kill -9, loss of power, rushes, reloads, all at once; two hours
-	timeout 3h $(RELEASE) cargo test --release --test suite soak:: -- --ignored --nocapture --test-threads=1
+	timeout 3h $(RELEASE) cargo test --release --test suite --test external soak:: -- --ignored --nocapture --test-threads=1
 
 .PHONY: fuzz
 FUZZ_SECONDS ?= 60
@@ -78,7 +82,7 @@ bench-serve: ## Measure the server beside a bare route and signing alone (FIGURE
 
 .PHONY: pictures
 pictures: tools ## Draw the pictures in docs/preview anew
-	cargo test --test suite preview_browser::pictures -- --ignored
+	cargo test --test external preview_browser::pictures -- --ignored
 
 .PHONY: clean
 clean: ## Remove what was built and the demo instance

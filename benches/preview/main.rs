@@ -3,7 +3,7 @@
 //! A repository with 300 tags, each with a readme of 40 kB of its own; medians count, nothing fails. The browser is the one
 //! of the tests. docs/benchmarks.md says how to read the figures.
 
-#[path = "../../tests/suite/support/browser.rs"]
+#[path = "../../tests/external/tools/browser.rs"]
 #[allow(dead_code, reason = "the tests ask it for more")]
 mod browser;
 #[path = "../build/repository.rs"]

@@ -1,10 +1,14 @@
 //! File descriptors and the table of connections: whoever holds many connections keeps nobody else from an answer.
 
+mod connections;
+
 use std::net::{Ipv4Addr, SocketAddr};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
+use connections::{connect_from, raise_own_limit};
+
 use crate::support::certificate::{self, Certificate};
-use crate::support::descriptors::{connect_from, raise_own_limit};
 use crate::support::http::Client;
 use crate::support::server::countersign;
 use crate::support::{Instance, License, Server, eventually, get};
@@ -15,6 +19,22 @@ const SOON: Duration = Duration::from_secs(20);
 fn idle(from: Ipv4Addr, address: SocketAddr) -> Option<Client> {
     let mut client = connect_from(from, address).ok()?;
     client.try_request("GET", "/index.html", &[], b"").ok().map(|_| client)
+}
+
+impl Server {
+    /// The same where it may open so many files: the soft limit and the hard one.
+    pub fn start_with_descriptors(instance: &Instance, soft: u64, hard: u64, flags: &[&str]) -> Self {
+        let plain = countersign(instance);
+        let mut command = Command::new("prlimit");
+        command.arg(format!("--nofile={soft}:{hard}")).arg(plain.get_program()).args(plain.get_args());
+        Self::start_command(command, flags)
+    }
+
+    /// It may open so many files from now on.
+    pub fn limit_descriptors(&self, soft: u64) {
+        let (pid, limit) = (self.pid().to_string(), format!("--nofile={soft}:"));
+        assert!(Command::new("prlimit").args(["--pid", &pid, &limit]).status().unwrap().success());
+    }
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! First bindings are linearizable: 64 threads bind 16 hosts at once, and every answer is one that a single list of hosts
-//! could have given (`support/linear`).
+//! could have given (`checker`).
+
+mod checker;
 
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,9 +14,10 @@ use countersign::model::license_key::LicenseId;
 use countersign::store::{self, Outcome};
 use tempfile::TempDir;
 
+use checker::{Event, What, check};
+
 use crate::support::http::Client;
 use crate::support::instance::question;
-use crate::support::linear::{Event, What, check};
 use crate::support::random::Random;
 use crate::support::server::countersign;
 use crate::support::{Instance, License, Server};

@@ -1,13 +1,13 @@
-//! Integration tests by behaviour: the program as a whole, over real sockets, files and processes.
+//! Behaviour of the program as a whole, over real sockets, files and processes, with nothing but Rust, gcc and git.
+//!
+//! tests/README.md says what is tested where. Tests that need programs of others are in `tests/external/`.
 
 mod architecture;
 mod backup;
 mod binding;
 mod canary;
 mod cli_json;
-mod clock;
 mod commands;
-mod contract;
 mod descriptors;
 mod doctor;
 mod failing;
@@ -18,12 +18,8 @@ mod ledger;
 mod linear;
 mod metrics;
 mod odd_files;
-mod operating;
 mod packaging;
-mod php;
-mod power;
 mod preview;
-mod preview_browser;
 mod problems;
 mod public;
 mod readme;
@@ -36,8 +32,8 @@ mod slow;
 mod soak;
 mod start;
 mod statements;
+#[path = "../support/mod.rs"]
 mod support;
 mod tls;
 mod updates;
 mod vectors;
-mod wordpress;

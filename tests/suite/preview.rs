@@ -2,11 +2,13 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
+use std::path::PathBuf;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use crate::support::http::{Client, Response};
 use crate::support::preview::{Preview, Workplace, header, print, readme};
 use crate::support::{Instance, Server, get};
 
@@ -19,6 +21,44 @@ fn only(output: &Output) -> Value {
     let document: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(document["plugins"].as_array().unwrap().len(), 1, "{document:#}");
     document["plugins"][0].clone()
+}
+
+impl Preview {
+    pub fn get(&self, path: &str) -> Response {
+        self.ask("GET", path, "localhost")
+    }
+
+    /// Asks under a name.
+    pub fn ask(&self, method: &str, path: &str, host: &str) -> Response {
+        let mut client = Client::connect(self.address);
+        client.send(format!("{method} {path} HTTP/1.1\r\nHost: {host}\r\n\r\n").as_bytes()).unwrap();
+        client.receive().unwrap()
+    }
+}
+
+impl Workplace {
+    /// Every file with its contents, and every link with what it says.
+    pub fn everything(&self) -> Vec<(PathBuf, Vec<u8>)> {
+        let mut found = Vec::new();
+        let mut folders = vec![self.path().to_owned()];
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(&folder).unwrap() {
+                let entry = entry.unwrap();
+                let kind = entry.file_type().unwrap();
+                let content = match kind {
+                    _ if kind.is_dir() => {
+                        folders.push(entry.path());
+                        Vec::new()
+                    }
+                    _ if kind.is_file() => fs::read(entry.path()).unwrap(),
+                    _ => Vec::new(),
+                };
+                found.push((entry.path(), content));
+            }
+        }
+        found.sort();
+        found
+    }
 }
 
 #[test]

@@ -13,7 +13,7 @@ use countersign::model::public_key::PublicKey;
 
 use crate::support::http::Client;
 use crate::support::instance::{manifest, new_keys, question};
-use crate::support::server::updates;
+use crate::support::server::{countersign_in, updates};
 use crate::support::{Instance, License, Server, eventually, get};
 
 /// What the issue of a change allows.
@@ -34,6 +34,15 @@ fn serve(licenses: &[&License]) -> (Instance, Server) {
 
 fn latest(server: &Server, license: &License) -> String {
     server.updates(license, "a.com", "").text()
+}
+
+impl Server {
+    /// The same from within the instance, which is what nearly everybody does: all paths are relative.
+    pub fn start_inside(instance: &Path) -> Self {
+        let mut command = countersign_in(Path::new("."));
+        command.current_dir(instance);
+        Self::start_command(command, &[])
+    }
 }
 
 #[test]

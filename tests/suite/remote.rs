@@ -1,199 +1,18 @@
-//! Plugins whose repositories are elsewhere: mirrored over http, ssh and file addresses, or kept as they were.
+//! Plugins whose repositories are elsewhere: mirrored over ssh and file addresses, or kept as they were.
+//! `tests/external/remote.rs` has http with a token.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, Output, Stdio};
-use std::sync::mpsc;
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
-use tempfile::TempDir;
-
-use crate::support::server::countersign;
+use crate::support::upstream::{
+    Upstream, assert_builds, assert_keeps, build, cached, instance, published, run, write_entry,
+};
 use crate::support::{Instance, eventually};
-
-const TOKEN: &str = "canary-0f9a8b7c";
-
-/// A repository `acme-forms.git` on another machine, so to speak.
-struct Upstream {
-    folder: TempDir,
-}
-
-impl Upstream {
-    fn new() -> Self {
-        let upstream = Self { folder: TempDir::new().unwrap() };
-        fs::create_dir(upstream.folder.path().join("work")).unwrap();
-        upstream.git(&["init", "--quiet", "--bare"]);
-        upstream
-    }
-
-    /// An upstream with one release, large enough to tell a whole transfer from a part.
-    fn with_release(version: &str) -> Self {
-        let upstream = Self::new();
-        let noise: String = (0_u64..40_000).map(|n| format!("{:x}", n.wrapping_mul(0x9E37_79B9_7F4A_7C15))).collect();
-        fs::write(upstream.folder.path().join("work/noise.txt"), noise).unwrap();
-        upstream.release(version);
-        upstream
-    }
-
-    fn repository(&self) -> PathBuf {
-        self.folder.path().join("acme-forms.git")
-    }
-
-    fn git(&self, arguments: &[&str]) {
-        let mut git = Command::new("git");
-        git.env("GIT_DIR", self.repository()).current_dir(self.folder.path().join("work"));
-        if arguments[0] != "init" {
-            git.env("GIT_WORK_TREE", ".");
-        }
-        let who = ["-c", "user.name=Ada", "-c", "user.email=ada@example.com"];
-        let output = without_settings(&mut git).args(who).args(arguments).output().unwrap();
-        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-    }
-
-    fn release(&self, version: &str) {
-        let header = format!("<?php\n/*\n * Plugin Name: Acme Forms\n * Version: {version}\n */\n");
-        fs::write(self.folder.path().join("work/acme-forms.php"), header).unwrap();
-        self.git(&["add", "."]);
-        self.git(&["commit", "--quiet", "-m", version]);
-        self.git(&["tag", version]);
-    }
-
-    fn file_url(&self) -> String {
-        format!("file://{}", self.repository().display())
-    }
-
-    fn ssh_url(&self) -> String {
-        format!("ssh://git@git.example{}", self.repository().display())
-    }
-}
-
-/// The upstream over smart HTTP, for those who know the token. Ends when it is dropped.
-struct GitServer {
-    child: Child,
-    _stdin: ChildStdin,
-    host: String,
-    lengths: mpsc::Receiver<usize>,
-}
-
-impl GitServer {
-    fn start(upstream: &Upstream) -> Self {
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tools/git_http.py");
-        let mut python = Command::new("python3");
-        python.arg(script).arg(upstream.folder.path()).args(["x-access-token", TOKEN]);
-        let mut child =
-            without_settings(&mut python).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("python3");
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let port = lines.next().unwrap().unwrap();
-        let (sender, lengths) = mpsc::channel();
-        thread::spawn(move || lines.map_while(Result::ok).try_for_each(|line| sender.send(line.parse().unwrap())));
-        Self { _stdin: child.stdin.take().unwrap(), child, host: format!("127.0.0.1:{port}"), lengths }
-    }
-
-    fn url(&self) -> String {
-        format!("http://{}/acme-forms.git", self.host)
-    }
-
-    /// How many bytes were sent since this was asked last.
-    fn sent(&self) -> usize {
-        self.lengths.try_iter().sum()
-    }
-}
-
-impl Drop for GitServer {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// git as it is on a machine where nobody has configured it.
-fn without_settings(command: &mut Command) -> &mut Command {
-    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("GIT_") || name.starts_with("SSH_")) {
-        command.env_remove(name);
-    }
-    command.env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_NOSYSTEM", "1").env("NO_PROXY", "*")
-}
-
-/// An instance whose plugin `acme-forms`, released in 1.2.0, is in the repository at `url`.
-fn instance(url: &str) -> Instance {
-    let instance = Instance::new();
-    write_entry(&instance, "acme-forms", url);
-    instance
-}
-
-fn write_entry(instance: &Instance, slug: &str, repository: &str) {
-    let text = format!("repository = \"{repository}\"\ndownload_url = \"https://dl.example/{{version}}.zip\"\n");
-    instance.write(&format!("registry/plugins/{slug}.toml"), &text);
-}
-
-fn build(instance: &Instance) -> Command {
-    let mut command = countersign(instance);
-    without_settings(&mut command).args(["build", "--plugin", "acme-forms"]);
-    command.env("COUNTERSIGN_ALLOWED_GIT_HOSTS", origins(instance).join(","));
-    command
-}
-
-/// Where the repositories of an instance's plugins are, as entries of `allowed_git_hosts`.
-fn origins(instance: &Instance) -> Vec<String> {
-    let entries = fs::read_dir(instance.file("registry/plugins")).unwrap().map(|entry| entry.unwrap().path());
-    let texts = entries.map(|entry| fs::read_to_string(entry).unwrap());
-    let origin = |text: String| {
-        let url = text.split("repository = \"").nth(1)?.split('"').next()?;
-        let (scheme, rest) = url.split_once("://")?;
-        let host = rest.split('/').next()?.rsplit('@').next()?;
-        Some(if scheme == "ssh" { host.to_owned() } else { format!("{scheme}://{host}") })
-    };
-    texts.filter_map(origin).collect()
-}
-
-fn with_token<'a>(command: &'a mut Command, server: &GitServer) -> &'a mut Command {
-    command.env("COUNTERSIGN_GIT_HOST", &server.host).env("COUNTERSIGN_GIT_TOKEN", TOKEN)
-}
-
-/// Runs it; the token is nowhere in what it prints.
-fn run(command: &mut Command) -> (Option<i32>, String) {
-    let Output { status, stdout, stderr } = command.stdin(Stdio::null()).output().unwrap();
-    let text = format!("{}{}", String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
-    assert!(!text.contains(TOKEN), "{text}");
-    (status.code(), text)
-}
-
-fn assert_builds(command: &mut Command) {
-    let (code, text) = run(command);
-    assert_eq!(code, Some(0), "{text}");
-}
-
-/// Exit code 3, `reason` in the report, and what was published is as it was.
-fn assert_keeps(instance: &Instance, command: &mut Command, reason: &str) {
-    let before = published(instance);
-    let (code, text) = run(command);
-    assert_eq!(code, Some(3), "{text}");
-    assert!(text.contains(reason), "no {reason:?} in {text}");
-    assert_eq!(published(instance), before);
-}
-
-/// The versions in the index whose manifests are there.
-fn published(instance: &Instance) -> Vec<String> {
-    let index: Value = serde_json::from_slice(&fs::read(instance.file("releases/index.json")).unwrap()).unwrap();
-    let releases = index["plugins"]["acme-forms"]["releases"].as_array().unwrap();
-    let versions = releases.iter().map(|release| release["version"].as_str().unwrap().to_owned());
-    versions.inspect(|v| assert!(instance.file(&format!("releases/acme-forms/{v}.json")).exists())).collect()
-}
-
-/// Every file and folder in the cache's one folder.
-fn cached(instance: &Instance) -> Vec<String> {
-    let folders: Vec<_> = fs::read_dir(instance.file("cache")).unwrap().map(|entry| entry.unwrap().path()).collect();
-    assert_eq!(folders.len(), 1, "{folders:?}");
-    let mut names: Vec<_> =
-        fs::read_dir(&folders[0]).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-    names.sort();
-    names
-}
 
 fn mirror(instance: &Instance) -> PathBuf {
     let folder = fs::read_dir(instance.file("cache")).unwrap().next().unwrap().unwrap().path();
@@ -216,63 +35,14 @@ fn is_alive(pid: &str) -> bool {
     state.is_ok_and(|stat| !stat.rsplit(')').next().unwrap().trim_start().starts_with('Z'))
 }
 
-#[test]
-fn a_second_build_fetches_what_is_new_and_drops_tags_that_are_gone() {
-    let upstream = Upstream::with_release("1.0");
-    upstream.release("1.1");
-    let server = GitServer::start(&upstream);
-    let instance = instance(&server.url());
-    assert_builds(with_token(&mut build(&instance), &server));
-    assert_eq!(published(&instance), ["1.1", "1.0"]);
-    let whole = server.sent();
-    assert!(whole > 100_000, "{whole}");
+impl Upstream {
+    pub fn file_url(&self) -> String {
+        format!("file://{}", self.repository().display())
+    }
 
-    upstream.release("1.2");
-    upstream.git(&["tag", "-d", "1.0"]);
-    assert_builds(with_token(&mut build(&instance), &server));
-    assert_eq!(published(&instance), ["1.2", "1.1"]);
-    let part = server.sent();
-    assert!((1..10_000).contains(&part), "{part}");
-    assert_eq!(cached(&instance), ["acme-forms.git", "lock"]);
-}
-
-#[test]
-fn without_the_right_token_nobody_is_asked_and_the_reason_is_told() {
-    let upstream = Upstream::with_release("1.3");
-    let server = GitServer::start(&upstream);
-    let instance = instance(&server.url());
-    let hint = "set COUNTERSIGN_GIT_HOST and COUNTERSIGN_GIT_TOKEN";
-    let no_token = "could not read Username";
-    assert_keeps(&instance, &mut build(&instance), no_token);
-    assert_keeps(&instance, &mut build(&instance), hint);
-    assert_keeps(&instance, build(&instance).env("GIT_ASKPASS", "/bin/echo"), no_token);
-
-    let mut wrong = build(&instance);
-    with_token(&mut wrong, &server).env("COUNTERSIGN_GIT_TOKEN", format!("{TOKEN}-not"));
-    assert_keeps(&instance, wrong.arg("--json"), "Authentication failed");
-
-    let mut elsewhere = build(&instance);
-    with_token(&mut elsewhere, &server).env("COUNTERSIGN_GIT_HOST", "git.example.com");
-    assert_keeps(&instance, &mut elsewhere, no_token);
-    assert_eq!(cached(&instance), ["lock"], "nothing half-made");
-
-    let (code, text) = run(with_token(&mut build(&instance), &server).env_remove("COUNTERSIGN_GIT_HOST"));
-    assert_eq!(code, Some(2), "{text}");
-    assert_builds(with_token(&mut build(&instance), &server));
-}
-
-#[test]
-fn gits_own_credential_helper_is_asked() {
-    let upstream = Upstream::with_release("1.3");
-    let server = GitServer::start(&upstream);
-    let instance = instance(&server.url());
-    let settings = upstream.folder.path().join("gitconfig");
-    let helper = format!("!f() {{ echo username=x-access-token; echo password={TOKEN}; }}; f");
-    let output =
-        Command::new("git").args(["config", "-f"]).arg(&settings).args(["credential.helper", &helper]).status();
-    assert!(output.unwrap().success());
-    assert_builds(build(&instance).env("GIT_CONFIG_GLOBAL", settings));
-    assert_eq!(published(&instance), ["1.3"]);
+    pub fn ssh_url(&self) -> String {
+        format!("ssh://git@git.example{}", self.repository().display())
+    }
 }
 
 #[test]
@@ -566,28 +336,4 @@ fn a_host_that_is_not_allowed_is_not_asked() {
     let instance = instance(&upstream.file_url());
     instance.write("countersign.toml", "[build]\nallowed_git_hosts = [\"file://\"]\n");
     assert_builds(build(&instance).env_remove("COUNTERSIGN_ALLOWED_GIT_HOSTS"));
-}
-
-#[test]
-fn a_redirect_leads_to_no_other_host() {
-    let upstream = Upstream::with_release("1.3");
-    let server = GitServer::start(&upstream);
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    let instance = instance(&format!("http://{}/acme-forms.git", listener.local_addr().unwrap()));
-    let target = server.url();
-    let redirecting = thread::spawn(move || {
-        use std::io::Write;
-        let (mut client, _) = listener.accept().unwrap();
-        let mut line = String::new();
-        BufReader::new(&client).read_line(&mut line).unwrap();
-        let path = line.split(' ').nth(1).unwrap().trim_start_matches("/acme-forms.git");
-        let answer = format!(
-            "HTTP/1.1 301 Moved Permanently\r\nLocation: {target}{path}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
-        );
-        client.write_all(answer.as_bytes()).unwrap();
-    });
-    let told = "redirects are not followed: name the address it leads to";
-    assert_keeps(&instance, with_token(&mut build(&instance), &server), told);
-    redirecting.join().unwrap();
-    assert_eq!(server.sent(), 0);
 }

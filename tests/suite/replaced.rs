@@ -7,7 +7,8 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::support::server::{countersign, countersign_in, ended};
+use crate::start::ended;
+use crate::support::server::{countersign, countersign_in};
 use crate::support::{Instance, License, Server, eventually, get};
 
 const SOON: Duration = Duration::from_secs(20);

@@ -2,13 +2,13 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::support::http::Client;
 use crate::support::instance::{new_keys, question};
-use crate::support::server::{countersign, ended};
+use crate::support::server::countersign;
 use crate::support::{Instance, License, Server, eventually, get};
 
 fn refused(instance: &Instance) -> (Option<i32>, String) {
@@ -19,6 +19,19 @@ fn refused(instance: &Instance) -> (Option<i32>, String) {
     // What goes wrong is one line and a hint; log lines start with a date.
     let errors: Vec<&str> = text.lines().filter(|line| !line.starts_with("20")).collect();
     (status.code(), errors.join("\n").replace(&instance.path().display().to_string(), "INSTANCE"))
+}
+
+/// What a program says that is to end by itself; one that does not is killed after a while.
+pub fn ended(mut command: Command) -> Output {
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while child.try_wait().unwrap().is_none() {
+        if Instant::now() > deadline {
+            child.kill().unwrap();
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    child.wait_with_output().unwrap()
 }
 
 #[test]

@@ -1,10 +1,9 @@
 //! Validation: each row of the table of verdicts, each with its full body, and each sentence of the interface on it.
 
 use chrono::{DateTime, Days, Utc};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::support::instance::question;
-use crate::support::server::statement_like;
 use crate::support::{Instance, License, Response, Server};
 
 /// A statement on a license of `Instance::new`, with what is not said as an active one has it.
@@ -40,6 +39,18 @@ fn serve(license: &License, more: &str) -> (Instance, Server) {
     let instance = Instance::with_licenses(&[license.toml(more)]);
     let server = Server::start(&instance);
     (instance, server)
+}
+
+/// An expected statement: what `given` says over the members every statement has.
+fn statement_like(response: &Response, given: Value) -> Value {
+    let received = response.json();
+    let mut expected = json!({
+        "issued_at": received["issued_at"], "key_id": received["key_id"], "signature": received["signature"],
+    });
+    for (name, value) in given.as_object().unwrap() {
+        expected[name] = value.clone();
+    }
+    expected
 }
 
 #[test]

@@ -1,46 +1,19 @@
 //! The statements that every client under clients/ is tested with: clients/vectors/statements.json.
 //!
-//! `COUNTERSIGN_BLESS=1 cargo test vectors` writes them anew, with new keys.
+//! `COUNTERSIGN_BLESS=1 cargo test --test suite vectors` writes them anew, with new keys.
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use countersign::model::public_key::PublicKey;
 use countersign::model::statement::split_signature;
-use rsa::pkcs8::DecodePrivateKey;
-use rsa::sha2::Sha256;
-use rsa::signature::{SignatureEncoding, Signer as _};
 use serde_json::{Value, json};
 
-use crate::support::instance::{Keys, new_keys, question, shared_keys};
+use crate::support::instance::{new_keys, question, shared_keys};
+use crate::support::vectors::{PATH, Signer, statements};
 use crate::support::{Instance, License, Server};
-
-const PATH: &str = "clients/vectors/statements.json";
-
-/// Signs what no server of ours would.
-pub struct Signer(rsa::pkcs1v15::SigningKey<Sha256>);
-
-impl Signer {
-    pub fn new(keys: &Keys) -> Self {
-        Self(rsa::pkcs1v15::SigningKey::new(rsa::RsaPrivateKey::from_pkcs8_pem(&keys.private).unwrap()))
-    }
-
-    /// The statement as a body with its signature. Members are sorted and their text is ASCII, so it is canonical JSON.
-    pub fn sign(&self, mut statement: Value) -> String {
-        statement.as_object_mut().unwrap().remove("signature");
-        let signature = self.0.sign(statement.to_string().as_bytes()).to_vec();
-        statement["signature"] = json!(BASE64_STANDARD.encode(signature));
-        statement.to_string()
-    }
-}
-
-pub fn statements() -> Value {
-    let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(PATH)).expect("the vectors are there");
-    serde_json::from_str(&text).unwrap()
-}
 
 /// Reads as the number 0 where a language is that loose.
 const NONCE: &str = "fedcba9876543210fedcba9876543210";
@@ -155,21 +128,4 @@ fn the_vectors_of_the_clients_are_what_our_own_verification_says() {
         let result = row["result"].as_str().unwrap();
         assert_eq!(signed, ![WRONG, "no signature"].contains(&result), "{}", row["name"]);
     }
-}
-
-#[test]
-fn the_clients_in_python_and_javascript_say_the_same() {
-    for (program, arguments) in [
-        ("python3", &["-B", "-m", "unittest", "discover", "clients/python"][..]),
-        ("node", &["--test", "clients/javascript/countersign.test.mjs"]),
-    ] {
-        let tested = Command::new(program).args(arguments).current_dir(env!("CARGO_MANIFEST_DIR")).output().unwrap();
-        assert!(tested.status.success(), "{}{}", text(&tested.stdout), text(&tested.stderr));
-        let ran = text(&tested.stderr).contains("Ran 3 tests") || text(&tested.stdout).contains("# pass 2");
-        assert!(ran, "{}{}", text(&tested.stdout), text(&tested.stderr));
-    }
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
 }

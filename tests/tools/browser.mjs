@@ -1,5 +1,5 @@
 // A headless Chromium that does what it is told: one JSON array a line on stdin, one JSON answer a line on stdout.
-// tests/suite/support/browser.rs is the other end, and knows what each verb gives.
+// tests/external/tools/browser.rs is the other end, and knows what each verb gives.
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -8,7 +8,7 @@ use std::fs;
 use std::mem::take;
 use std::path::{Path, PathBuf};
 
-use super::random::Random;
+use crate::support::random::Random;
 
 /// What a disk writes at once, in bytes; a page in memory has eight of them.
 const SECTOR: usize = 512;

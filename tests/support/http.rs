@@ -84,8 +84,7 @@ impl Client {
     pub fn receive(&mut self) -> std::io::Result<Response> {
         let mut response = self.receive_head()?;
         let length = response.header("content-length").and_then(|length| length.parse().ok()).unwrap_or(0);
-        response.body = vec![0; length];
-        self.stream.read_exact(&mut response.body)?;
+        response.body = self.receive_body(length)?;
         Ok(response)
     }
 

@@ -3,12 +3,11 @@
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::http::{Response, get, post_json};
 use super::instance::{Instance, License, question};
@@ -37,19 +36,6 @@ pub fn countersign_in(instance: &Path) -> Command {
     command
 }
 
-/// What a program says that is to end by itself; one that does not is killed after a while.
-pub fn ended(mut command: Command) -> Output {
-    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while child.try_wait().unwrap().is_none() {
-        if Instant::now() > deadline {
-            child.kill().unwrap();
-        }
-        thread::sleep(Duration::from_millis(10));
-    }
-    child.wait_with_output().unwrap()
-}
-
 impl Server {
     pub fn start(instance: &Instance) -> Self {
         Self::start_with(instance, &[])
@@ -65,23 +51,6 @@ impl Server {
         Self::start_command(countersign_in(instance), flags)
     }
 
-    /// The same from within the instance, which is what nearly everybody does: all paths are relative.
-    pub fn start_inside(instance: &Path) -> Self {
-        let mut command = countersign_in(Path::new("."));
-        command.current_dir(instance);
-        Self::start_command(command, &[])
-    }
-
-    /// The program under strace, which writes the system calls named in `calls` to `trace`.
-    pub fn start_traced(instance: &Instance, calls: &str, trace: &Path) -> Self {
-        let plain = countersign(instance);
-        let mut command = Command::new("strace");
-        // With -D the tracer is the child, so that the process started here is the server itself.
-        command.args(["-D", "-f", "-y", "-q", "-e", &format!("trace={calls}"), "-o"]).arg(trace);
-        command.arg(plain.get_program()).args(plain.get_args());
-        Self::start_command(command, &[])
-    }
-
     /// The same where a file-size limit set later is an error of a write, as a full disk is, and no signal.
     pub fn start_limitable(instance: &Instance, environment: &[(&str, &Path)]) -> Self {
         let plain = countersign(instance);
@@ -91,22 +60,8 @@ impl Server {
         Self::start_command(command, &[])
     }
 
-    /// The same where it may open so many files: the soft limit and the hard one.
-    pub fn start_with_descriptors(instance: &Instance, soft: u64, hard: u64, flags: &[&str]) -> Self {
-        let plain = countersign(instance);
-        let mut command = Command::new("prlimit");
-        command.arg(format!("--nofile={soft}:{hard}")).arg(plain.get_program()).args(plain.get_args());
-        Self::start_command(command, flags)
-    }
-
-    /// Starts with more in its environment, such as a library to load.
-    pub fn start_with_environment(instance: &Instance, flags: &[&str], environment: &[(&str, &Path)]) -> Self {
-        let mut command = countersign(instance);
-        command.envs(environment.iter().copied());
-        Self::start_command(command, flags)
-    }
-
-    fn start_command(mut command: Command, flags: &[&str]) -> Self {
+    /// Starts what a command says, which serves an instance.
+    pub fn start_command(mut command: Command, flags: &[&str]) -> Self {
         command.args(["serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"]).args(flags);
         for limit in
             ["--requests-per-minute", "--requests-per-license", "--failures-per-minute", "--connections-per-address"]
@@ -157,12 +112,6 @@ impl Server {
     /// No file of its may grow beyond so many bytes (`unlimited`: any number), as on a full disk.
     pub fn limit_files(&self, bytes: &str) {
         let (pid, limit) = (self.pid().to_string(), format!("--fsize={bytes}:unlimited"));
-        assert!(Command::new("prlimit").args(["--pid", &pid, &limit]).status().unwrap().success());
-    }
-
-    /// It may open so many files from now on.
-    pub fn limit_descriptors(&self, soft: u64) {
-        let (pid, limit) = (self.pid().to_string(), format!("--nofile={soft}:"));
         assert!(Command::new("prlimit").args(["--pid", &pid, &limit]).status().unwrap().success());
     }
 
@@ -222,16 +171,4 @@ impl Drop for Server {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-/// An expected statement: what `given` says over the members every statement has.
-pub fn statement_like(response: &Response, given: Value) -> Value {
-    let received = response.json();
-    let mut expected = json!({
-        "issued_at": received["issued_at"], "key_id": received["key_id"], "signature": received["signature"],
-    });
-    for (name, value) in given.as_object().unwrap() {
-        expected[name] = value.clone();
-    }
-    expected
 }

@@ -7,7 +7,7 @@ use super::site::{Core, Site};
 use super::vendor::{Vendor, with_settings};
 use super::{ACTIVE, HOST, licensed};
 use crate::support::instance::shared_keys;
-use crate::support::tool;
+use crate::tools::program;
 
 fn site_of(core: Core, table: String, change: impl Fn(String) -> String) -> (Vendor, Site) {
     let vendor = Vendor::of("acme-forms", Front::new(), shared_keys(), &[table], change);
@@ -194,7 +194,7 @@ fn the_license_is_managed_from_the_command_line() {
 #[test]
 fn the_template_for_translators_is_current() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("clients/wordpress");
-    let made = tool::run("php", "tests/tools/wordpress/pot.php", "");
+    let made = program::run("php", "tests/tools/wordpress/pot.php", "");
     let path = root.join("countersign-client.pot");
     if std::env::var_os("COUNTERSIGN_BLESS").is_some() {
         std::fs::write(&path, &made).unwrap();

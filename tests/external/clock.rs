@@ -8,9 +8,9 @@ use serde_json::Value;
 
 use crate::support::http::Client;
 use crate::support::instance::question;
-use crate::support::preload;
 use crate::support::server::countersign;
 use crate::support::{Instance, License, Server, eventually, post_json};
+use crate::tools::preload;
 
 /// How far the clock jumps: a year back, a year ahead, ten minutes back, and home.
 const JUMPS: [TimeDelta; 4] = [TimeDelta::days(-365), TimeDelta::days(365), TimeDelta::minutes(-10), TimeDelta::zero()];

@@ -7,9 +7,15 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::support::browser::Browser;
 use crate::support::eventually;
 use crate::support::preview::{Preview, Workplace, header, print, readme};
+use crate::tools::browser::Browser;
+
+impl Preview {
+    pub fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address)
+    }
+}
 
 fn page(work: &Workplace, path: &str) -> (Preview, Browser) {
     let preview = Preview::start(work.path(), &[]);

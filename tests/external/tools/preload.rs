@@ -6,6 +6,18 @@ use std::sync::LazyLock;
 
 use tempfile::TempDir;
 
+use crate::support::server::countersign;
+use crate::support::{Instance, Server};
+
+impl Server {
+    /// Starts with more in its environment: a library to load, and what it is told.
+    pub fn start_with_environment(instance: &Instance, flags: &[&str], environment: &[(&str, &Path)]) -> Self {
+        let mut command = countersign(instance);
+        command.envs(environment.iter().copied());
+        Self::start_command(command, flags)
+    }
+}
+
 /// Writes down what a program does to its files; `power` reads it.
 pub fn power() -> &'static Path {
     static LIBRARY: LazyLock<(TempDir, PathBuf)> = LazyLock::new(|| compiled("power"));

@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use super::http::Client;
+use crate::support::http::Client;
 
 /// Connects from an address of this machine: all of 127.0.0.0/8 are.
 pub fn connect_from(from: Ipv4Addr, to: SocketAddr) -> io::Result<Client> {

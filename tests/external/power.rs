@@ -11,15 +11,22 @@ use countersign::store;
 use tempfile::TempDir;
 
 use crate::support::instance::shared_keys;
-use crate::support::power::{Disk, Record};
-use crate::support::preload;
 use crate::support::random::Random;
 use crate::support::server::countersign;
 use crate::support::writers::{Writers, host, site};
 use crate::support::{Instance, Server};
+use crate::tools::power::{Disk, Record};
+use crate::tools::preload;
 
 /// A store in a folder that is new down to its parent: their names can be lost as well.
 const STORE: &str = "data/bindings/store";
+
+impl Writers {
+    /// Every site whose binding was acknowledged.
+    pub fn sites(&self) -> BTreeSet<usize> {
+        self.acknowledged.lock().unwrap().keys().copied().collect()
+    }
+}
 
 /// A program's run above the layer: the disk before, and everything that it did.
 struct Run {

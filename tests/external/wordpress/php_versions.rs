@@ -6,8 +6,8 @@ use std::sync::OnceLock;
 
 use serde_json::{Value, json};
 
-use crate::support::tool;
-use crate::vectors;
+use crate::support::vectors;
+use crate::tools::program;
 
 const SOURCES: [&str; 3] = ["countersign-client.php", "example-plugin/acme-forms.php", "example-plugin/uninstall.php"];
 const CLIENT: &str = "/client.php";
@@ -38,7 +38,7 @@ fn results() -> &'static [(String, String, Value)] {
             scripts.push(lint);
         }
         let input = json!({ "files": files, "scripts": scripts }).to_string();
-        tool::run("node", "tests/tools/php_versions.mjs", &input).lines().map(result).collect()
+        program::run("node", "tests/tools/php_versions.mjs", &input).lines().map(result).collect()
     })
 }
 

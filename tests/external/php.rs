@@ -15,13 +15,13 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use crate::support::random::Random;
-use crate::support::tool;
+use crate::tools::program;
 
 #[test]
 fn ten_thousand_pairs_of_versions_are_ordered_as_php_orders_them() {
     let mut random = Random::new(0x5DEE_CE66_D1CE_4E5B);
     let pairs: Vec<_> = (0..10_000).map(|_| pair(&mut random)).collect();
-    let printed = tool::run("php", "tests/tools/version_compare.php", &serde_json::to_string(&pairs).unwrap());
+    let printed = program::run("php", "tests/tools/version_compare.php", &serde_json::to_string(&pairs).unwrap());
     let theirs: Vec<Ordering> = printed.lines().map(|line| line.parse::<i8>().unwrap().cmp(&0)).collect();
     assert_eq!(theirs.len(), pairs.len());
     let differ: Vec<String> = pairs
@@ -137,7 +137,7 @@ fn the_preview_takes_a_site_for_new_enough_where_wordpress_does() {
     }
     cases.push(("6.8".into(), String::new()));
     let input: String = cases.iter().map(|(running, required)| format!("{running}\t{required}\n")).collect();
-    let printed = tool::run("php", "tests/tools/compatible.php", &input);
+    let printed = program::run("php", "tests/tools/compatible.php", &input);
     assert_eq!(printed.lines().count(), cases.len());
     for ((running, required), theirs) in cases.iter().zip(printed.lines()) {
         let site = Site { cms: running.clone(), php: "8.3".into(), current: String::new() };
@@ -219,7 +219,7 @@ fn two_thousand_plugin_headers_are_read_as_wordpress_reads_them() {
     let names = FIELDS.map(|(name, _)| name);
     let paths: Vec<_> = files.iter().map(|(path, _)| path).collect();
     let input = json!({ "files": paths, "fields": names }).to_string();
-    let printed = tool::run("php", "tests/tools/plugin_header.php", &input);
+    let printed = program::run("php", "tests/tools/plugin_header.php", &input);
     assert_eq!(printed.lines().count(), files.len());
 
     let mut plain = 0;

@@ -10,8 +10,8 @@ use super::site::{Core, Site};
 use super::vendor::Vendor;
 use super::{ACTIVE, HOST, LIVE, licensed};
 use crate::support::instance::{Keys, new_keys, shared_keys};
+use crate::support::vectors::Signer;
 use crate::support::{License, Response};
-use crate::vectors::Signer;
 
 const HOUR: i64 = 3_600;
 

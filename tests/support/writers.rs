@@ -1,6 +1,6 @@
 //! Writers that bind sites as fast as a server takes them, and remember exactly what it acknowledged.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -25,7 +25,7 @@ pub struct Writers {
     pub licenses: Vec<License>,
     next: AtomicUsize,
     /// By site.
-    acknowledged: Mutex<BTreeMap<usize, Asked>>,
+    pub acknowledged: Mutex<BTreeMap<usize, Asked>>,
 }
 
 /// When a question was sent, and when its answer was there.
@@ -61,11 +61,6 @@ impl Writers {
     /// How many bindings were acknowledged.
     pub fn acknowledged(&self) -> usize {
         self.acknowledged.lock().unwrap().len()
-    }
-
-    /// Every site whose binding was acknowledged.
-    pub fn sites(&self) -> BTreeSet<usize> {
-        self.acknowledged.lock().unwrap().keys().copied().collect()
     }
 
     /// Binds new sites at 64 connections until `more` are acknowledged, then `end`s the server under load.
@@ -115,14 +110,6 @@ impl Writers {
             assert_eq!(exported.get(site), Some(bound_at), "{} was changed", host(*site));
         }
         exported
-    }
-
-    /// With a clock that is true, each was bound between question and answer.
-    pub fn check_times(&self, exported: &Exported) {
-        for (site, (asked, answered)) in self.acknowledged.lock().unwrap().iter() {
-            let bound_at = &exported[site];
-            assert!(asked <= bound_at && bound_at <= answered, "{}: {bound_at}, asked {asked}", host(*site));
-        }
     }
 
     /// The server takes every acknowledged site for bound, and with no seat left nobody else.

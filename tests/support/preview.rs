@@ -8,7 +8,6 @@ use std::process::{Child, Command, Output, Stdio};
 
 use tempfile::TempDir;
 
-use super::http::{Client, Response};
 use super::server::countersign_in;
 
 /// A running preview; it is killed when it is dropped.
@@ -28,21 +27,6 @@ impl Preview {
         let address = line.trim().strip_prefix("preview on http://").and_then(|rest| rest.strip_suffix('/'));
         let address = address.unwrap_or_else(|| panic!("the preview did not start: {line}")).parse().unwrap();
         Self { child, address }
-    }
-
-    pub fn url(&self, path: &str) -> String {
-        format!("http://{}{path}", self.address)
-    }
-
-    pub fn get(&self, path: &str) -> Response {
-        self.ask("GET", path, "localhost")
-    }
-
-    /// Asks under a name.
-    pub fn ask(&self, method: &str, path: &str, host: &str) -> Response {
-        let mut client = Client::connect(self.address);
-        client.send(format!("{method} {path} HTTP/1.1\r\nHost: {host}\r\n\r\n").as_bytes()).unwrap();
-        client.receive().unwrap()
     }
 
     /// SIGTERM, and the exit code.
@@ -127,29 +111,6 @@ impl Workplace {
             git.env(which, format!("{date}T10:17:03Z"));
         }
         assert!(git.current_dir(self.repository()).status().unwrap().success(), "{arguments:?}");
-    }
-
-    /// Every file with its contents, and every link with what it says.
-    pub fn everything(&self) -> Vec<(PathBuf, Vec<u8>)> {
-        let mut found = Vec::new();
-        let mut folders = vec![self.path().to_owned()];
-        while let Some(folder) = folders.pop() {
-            for entry in fs::read_dir(&folder).unwrap() {
-                let entry = entry.unwrap();
-                let kind = entry.file_type().unwrap();
-                let content = match kind {
-                    _ if kind.is_dir() => {
-                        folders.push(entry.path());
-                        Vec::new()
-                    }
-                    _ if kind.is_file() => fs::read(entry.path()).unwrap(),
-                    _ => Vec::new(),
-                };
-                found.push((entry.path(), content));
-            }
-        }
-        found.sort();
-        found
     }
 }
 

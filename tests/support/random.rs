@@ -14,12 +14,4 @@ impl Random {
         self.0 ^= self.0 >> 27;
         ((self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33) % limit as u64) as usize
     }
-
-    pub fn one_in(&mut self, times: usize) -> bool {
-        self.below(times) == 0
-    }
-
-    pub fn pick<'a, T: ?Sized>(&mut self, among: &[&'a T]) -> &'a T {
-        among[self.below(among.len())]
-    }
 }

@@ -1,18 +1,19 @@
-//! The workbench: an instance in a temporary folder, the program serving it, a plain HTTP client, and what other tests share.
+//! The workbench of both targets: an instance in a temporary folder, the program serving it, a plain HTTP client, and what
+//! else tests share.
+//!
+//! Each target compiles it for itself, so it holds only what both use; the rest is beside its one user.
 
-pub mod browser;
 pub mod certificate;
-pub mod descriptors;
 pub mod history;
 pub mod http;
 pub mod instance;
-pub mod linear;
-pub mod power;
-pub mod preload;
 pub mod preview;
 pub mod random;
+pub mod rotation;
 pub mod server;
-pub mod tool;
+pub mod soak;
+pub mod upstream;
+pub mod vectors;
 pub mod writers;
 
 pub use http::{Response, get, post_json, request};

@@ -1,0 +1,23 @@
+//! Behaviour that programs of others check: PHP, WordPress, Chromium, openssl, strace and more. `make tools` installs them.
+//!
+//! A module has the name of the one in `tests/suite/` whose behaviour it shows, where there is one.
+
+mod binding;
+mod clock;
+mod commands;
+mod contract;
+mod keys;
+mod odd_files;
+mod operating;
+mod php;
+mod power;
+mod preview_browser;
+mod remote;
+mod signature;
+mod soak;
+#[path = "../support/mod.rs"]
+mod support;
+mod tls;
+mod tools;
+mod vectors;
+mod wordpress;

@@ -1,0 +1,9 @@
+//! What the long tests say at their end.
+
+use std::time::Instant;
+
+pub fn timed(what: &str, work: impl FnOnce() -> String) {
+    let started = Instant::now();
+    let figures = work();
+    eprintln!("soak: {what}: {figures}, in {} s", started.elapsed().as_secs());
+}
