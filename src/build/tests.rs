@@ -9,6 +9,7 @@ use std::time::Duration;
 use crate::build::fixture::{COMMITTED, FILE, Fixture, LINK, SUBMODULE, Silent, entry, header};
 use crate::build::report::outcome::{Outcome, Reason, TagOutcome};
 use crate::build::report::summary::summary;
+use crate::build::source::testing::process_time;
 use crate::build::{BuildError, Options, PluginReport, Progress, Report, State, run};
 use crate::catalog::{Index, verify_all};
 use crate::model::plugin::{Plugin, Repository, Source};
@@ -914,8 +915,9 @@ fn two_thousand_tags_are_read_in_a_few_seconds() {
         let commit = made.commit(&[("acme.php", &header(&version)), ("readme.txt", &readme)]);
         made.annotate(&version, commit, "Release", COMMITTED);
     }
-    let start = std::time::Instant::now();
+    let start = process_time();
     let report = made.build(made.plugin());
     assert_eq!(report.counts().built, 2_000);
-    assert!(start.elapsed().as_secs() < 20, "{:?}", start.elapsed());
+    let took = process_time() - start;
+    assert!(took.as_secs() < 20, "{took:?}");
 }

@@ -11,3 +11,5 @@ pub mod readme;
 pub(crate) mod source_files;
 pub(crate) mod source_reader;
 pub(crate) mod source_tree;
+#[cfg(test)]
+pub(crate) mod testing;
