@@ -19,8 +19,8 @@ use crate::support::{Instance, License, Server, eventually, get};
 /// What the issue of a change allows.
 const LIVE: Duration = Duration::from_secs(2);
 
-/// Longer than any change takes to be noticed: after it, what was to be refused was.
-const NOTICED: Duration = Duration::from_secs(2);
+/// How long reloads go on beside requests.
+const RELOADS: Duration = Duration::from_secs(2);
 
 fn serve(licenses: &[&License]) -> (Instance, Server) {
     let tables: Vec<String> = licenses.iter().map(|license| license.toml("")).collect();
@@ -43,6 +43,12 @@ impl Server {
         command.current_dir(instance);
         Self::start_command(command, &[])
     }
+}
+
+/// How many times a part was read again, whatever came of it.
+fn loads(server: &Server, part: &str) -> f64 {
+    let series = |result| format!("countersign_reloads_total{{part=\"{part}\",result=\"{result}\"}}");
+    ["done", "failed"].iter().map(|result| server.metric(&series(result)).unwrap()).sum()
 }
 
 #[test]
@@ -87,7 +93,7 @@ fn every_way_to_replace_files_is_noticed() {
     live("in-place edit", "2.0.1");
 
     fs::remove_dir_all(instance.file("releases")).unwrap();
-    thread::sleep(Duration::from_millis(300));
+    eventually("the folder is missed", LIVE, || server.part("catalog")["state"] == "stale");
     assert_eq!(latest(&server, &license), manifest("2.0.1"), "a deleted folder changes nothing");
     instance.publish("2.1.0");
     live("delete and create", "2.1.0");
@@ -156,7 +162,7 @@ fn what_changes_while_files_are_read_is_noticed_too() {
     let lines = (0..10_000)
         .map(|id| format!("{{\"id\":\"{id:064x}\",\"expires\":\"2099-12-31\",\"modules\":{{\"forms\":[]}}}}\n"));
     instance.write("registry/licenses/z.jsonl", &lines.collect::<String>());
-    thread::sleep(NOTICED);
+    eventually("all licenses", Duration::from_secs(10), || loads(&server, "registry") > 0.0);
     for round in 1..=8_u64 {
         for hours in [round, 100 + round] {
             instance.write_licenses(&[license.toml(&format!("grace_period_hours = {hours}"))]);
@@ -222,17 +228,29 @@ fn what_is_broken_keeps_the_last_good_state_is_logged_once_and_shows_on_readyz()
         assert_eq!(server.validate(&license, "a.com").code(), "ok", "{file}");
         assert_eq!(latest(&server, &license), manifest("1.2.0"), "{file}");
         assert_eq!(get(server.admin, "/readyz").status, 200, "the last good state does its work");
-        thread::sleep(Duration::from_millis(600));
+        // Changes are seen in their order: once the repair is in force, the fault is read no more.
+        fs::write(instance.file(file), &good).unwrap();
+        eventually(file, LIVE, || server.part(part)["state"] == "ok");
         assert_eq!(server.metric(&series), Some(failed + 1.0), "it is read once");
+        let logged = || {
+            let log = server.log();
+            log.lines().filter(|line| line.contains("not reloaded") && line.contains(expected)).count()
+        };
+        assert_eq!(logged(), 1, "{}", server.log());
+
+        fs::write(instance.file(file), broken).unwrap();
+        eventually(file, LIVE, || server.part(part)["state"] == "stale");
         // Another change finds the same fault, which is no news.
+        let before = ["registry", "catalog"].map(|part| loads(&server, part));
         instance.write("registry/plugins/acme-maps.toml", "module = \"maps\"\n");
         instance.write("releases/another.txt", "no manifest\n");
-        thread::sleep(Duration::from_millis(600));
+        eventually("another change", LIVE, || {
+            let now = ["registry", "catalog"].map(|part| loads(&server, part));
+            now[0] > before[0] && now[1] > before[1]
+        });
         fs::write(instance.file(file), good).unwrap();
         eventually(file, LIVE, || server.part(part)["state"] == "ok");
-        let logged =
-            server.log().lines().filter(|line| line.contains("not reloaded") && line.contains(expected)).count();
-        assert_eq!(logged, 1, "{}", server.log());
+        assert_eq!(logged(), 2, "{}", server.log());
     }
 }
 
@@ -387,7 +405,7 @@ fn requests_under_way_during_reloads_are_all_answered() {
     let stop = Arc::new(AtomicBool::new(false));
     let readers: Vec<JoinHandle<usize>> = (0..2).map(|_| reader(&server, &license, 1, &stop)).collect();
     let started = Instant::now();
-    while started.elapsed() < NOTICED {
+    while started.elapsed() < RELOADS {
         instance.publish("1.4.0");
         instance.write_licenses(&[license.toml("")]);
         server.signal("HUP");
