@@ -2,15 +2,16 @@
 
 use serde::Deserialize;
 
-use crate::config::address;
+use crate::config::{address, value};
 use crate::model::git_hosts::{DEFAULT, GitHost};
 
 /// Table `[build]`: how repositories are read.
 #[derive(clap::Args, Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[allow(missing_docs, reason = "each has its help")]
 pub struct BuildSettings {
-    /// Hosts that git may fetch from; http://HOST, git://HOST and file:// where those are meant [default: github.com,gitlab.com,bitbucket.org,codeberg.org]
-    #[arg(long, env = "COUNTERSIGN_ALLOWED_GIT_HOSTS", value_name = "HOST,...", value_delimiter = ',')]
+    #[arg(long, env = "COUNTERSIGN_ALLOWED_GIT_HOSTS", value_name = "HOST,...", value_delimiter = ',',
+        help = value::with_default("Hosts that git may fetch from; http://HOST, git://HOST and file:// where those are meant", DEFAULT.join(",")))]
     #[serde(deserialize_with = "address::many")]
     pub allowed_git_hosts: Option<Vec<GitHost>>,
 }

@@ -4,13 +4,15 @@ use serde::Deserialize;
 
 use crate::config::value;
 
+const KEEP_RETIRED_DAYS: u32 = 90;
+
 /// Table `[keys]`: what happens to keys that no longer sign.
 #[derive(clap::Args, Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[allow(missing_docs, reason = "each has its help")]
 pub struct KeySettings {
-    /// Days a retired private key is kept before `doctor` asks to remove it [default: 90]
-    #[arg(long, env = "COUNTERSIGN_KEEP_RETIRED_DAYS", value_name = "DAYS", global = true, hide_short_help = true,
-        value_parser = value::parse::<u32>)]
+    #[arg(long, env = "COUNTERSIGN_KEEP_RETIRED_DAYS", value_name = "DAYS", global = true, hide_short_help = true, value_parser = value::parse::<u32>,
+        help = value::with_default("Days a retired private key is kept before `doctor` asks to remove it", KEEP_RETIRED_DAYS))]
     #[serde(deserialize_with = "value::one")]
     pub keep_retired_days: Option<u32>,
 }
@@ -25,7 +27,7 @@ pub struct KeysConfig {
 impl KeysConfig {
     /// What the file says, over the defaults.
     pub(super) fn of_file(file: &KeySettings) -> Self {
-        Self { keep_retired_days: file.keep_retired_days.unwrap_or(90) }
+        Self { keep_retired_days: file.keep_retired_days.unwrap_or(KEEP_RETIRED_DAYS) }
     }
 
     /// What the command line and the environment gave, over this.

@@ -217,6 +217,33 @@ mod tests {
         }
     }
 
+    /// The settings of a table as its help tells their defaults; those whose default is none are not given.
+    fn of_help<T: clap::Args>() -> T {
+        let command = T::augment_args(clap::Command::new("told"));
+        let told = command.get_arguments().filter_map(|argument| {
+            let help = argument.get_help().unwrap().to_string();
+            let default = help.rsplit_once(" [default: ").expect("each has a default").1.strip_suffix(']').unwrap();
+            (default != "none").then(|| format!("--{}={default}", argument.get_long().unwrap()))
+        });
+        let given: Vec<String> = [String::from("told")].into_iter().chain(told).collect();
+        T::from_arg_matches(&command.get_matches_from(given)).unwrap()
+    }
+
+    #[test]
+    fn the_defaults_of_the_help_are_those_in_force() {
+        let here = Path::new("");
+        let paths = |given| Paths::merge(here, &given, PathSettings::default());
+        assert_eq!(paths(of_help()), paths(PathSettings::default()));
+        let keys = KeysConfig::of_file(&KeySettings::default());
+        assert_eq!(keys.with(&of_help()), keys);
+        let build = BuildConfig::of_file(BuildSettings::default());
+        assert_eq!(build.with(&of_help()), build);
+        let serve = |given| ServeConfig::merge(here, &given, ServeSettings::default());
+        let default = serve(ServeSettings::default());
+        assert_eq!(format!("{:?}", serve(of_help())), format!("{default:?}"));
+        assert_eq!((default.tls().unwrap(), default.proxies), (None, Vec::new()));
+    }
+
     #[test]
     fn a_mistyped_setting_is_told_with_its_place_and_the_one_that_may_be_meant() {
         for (text, expected) in [

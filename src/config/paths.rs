@@ -8,38 +8,46 @@ use crate::config::value;
 
 /// The file's name in an instance's folder.
 pub const FILE: &str = "countersign.toml";
+const REGISTRY: &str = "registry";
+const RELEASES: &str = "releases";
+const CACHE: &str = "cache";
+const PUBLIC: &str = "public";
+const STORE: &str = "store";
+const SIGNING_KEY: &str = "keys/signing.pem";
+const RETIRED_KEYS: &str = "keys/retired";
 
 /// Table `[paths]`: where the parts of an instance are. Paths in the file are relative to the file.
 #[derive(clap::Args, Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[command(next_help_heading = "Paths")]
+#[allow(missing_docs, reason = "each has its help")]
 pub struct PathSettings {
-    /// The vendor's decisions: plugins/ and licenses/ [default: registry]
-    #[arg(long, env = "COUNTERSIGN_REGISTRY", value_name = "DIR", global = true, hide_short_help = true)]
+    #[arg(long, env = "COUNTERSIGN_REGISTRY", value_name = "DIR", global = true, hide_short_help = true,
+        help = value::with_default("The vendor's decisions: plugins/ and licenses/", REGISTRY))]
     #[serde(deserialize_with = "value::one")]
     pub registry: Option<PathBuf>,
-    /// The manifests that `build` writes [default: releases]
-    #[arg(long, env = "COUNTERSIGN_RELEASES", value_name = "DIR", global = true, hide_short_help = true)]
+    #[arg(long, env = "COUNTERSIGN_RELEASES", value_name = "DIR", global = true, hide_short_help = true,
+        help = value::with_default("The manifests that `build` writes", RELEASES))]
     #[serde(deserialize_with = "value::one")]
     pub releases: Option<PathBuf>,
-    /// Mirrors of remote repositories [default: cache]
-    #[arg(long, env = "COUNTERSIGN_CACHE", value_name = "DIR", global = true, hide_short_help = true)]
+    #[arg(long, env = "COUNTERSIGN_CACHE", value_name = "DIR", global = true, hide_short_help = true,
+        help = value::with_default("Mirrors of remote repositories", CACHE))]
     #[serde(deserialize_with = "value::one")]
     pub cache: Option<PathBuf>,
-    /// Files served to anyone as they are [default: public]
-    #[arg(long, env = "COUNTERSIGN_PUBLIC", value_name = "DIR", global = true, hide_short_help = true)]
+    #[arg(long, env = "COUNTERSIGN_PUBLIC", value_name = "DIR", global = true, hide_short_help = true,
+        help = value::with_default("Files served to anyone as they are", PUBLIC))]
     #[serde(deserialize_with = "value::one")]
     pub public: Option<PathBuf>,
-    /// What sites report: bindings [default: store]
-    #[arg(long, env = "COUNTERSIGN_STORE", value_name = "DIR", global = true, hide_short_help = true)]
+    #[arg(long, env = "COUNTERSIGN_STORE", value_name = "DIR", global = true, hide_short_help = true,
+        help = value::with_default("What sites report: bindings", STORE))]
     #[serde(deserialize_with = "value::one")]
     pub store: Option<PathBuf>,
-    /// The private signing key, PEM, mode 0600 [default: keys/signing.pem]
-    #[arg(long, env = "COUNTERSIGN_SIGNING_KEY", value_name = "FILE", global = true, hide_short_help = true)]
+    #[arg(long, env = "COUNTERSIGN_SIGNING_KEY", value_name = "FILE", global = true, hide_short_help = true,
+        help = value::with_default("The private signing key, PEM, mode 0600", SIGNING_KEY))]
     #[serde(deserialize_with = "value::one")]
     pub signing_key: Option<PathBuf>,
-    /// Keys that signed in the past, PEM [default: keys/retired]
-    #[arg(long, env = "COUNTERSIGN_RETIRED_KEYS", value_name = "DIR", global = true, hide_short_help = true)]
+    #[arg(long, env = "COUNTERSIGN_RETIRED_KEYS", value_name = "DIR", global = true, hide_short_help = true,
+        help = value::with_default("Keys that signed in the past, PEM", RETIRED_KEYS))]
     #[serde(deserialize_with = "value::one")]
     pub retired_keys: Option<PathBuf>,
 }
@@ -66,13 +74,13 @@ impl Paths {
             None => instance.join(file.unwrap_or_else(|| default.into())),
         };
         Self {
-            registry: pick(&given.registry, file.registry, "registry"),
-            releases: pick(&given.releases, file.releases, "releases"),
-            cache: pick(&given.cache, file.cache, "cache"),
-            public: pick(&given.public, file.public, "public"),
-            store: pick(&given.store, file.store, "store"),
-            signing_key: pick(&given.signing_key, file.signing_key, "keys/signing.pem"),
-            retired_keys: pick(&given.retired_keys, file.retired_keys, "keys/retired"),
+            registry: pick(&given.registry, file.registry, REGISTRY),
+            releases: pick(&given.releases, file.releases, RELEASES),
+            cache: pick(&given.cache, file.cache, CACHE),
+            public: pick(&given.public, file.public, PUBLIC),
+            store: pick(&given.store, file.store, STORE),
+            signing_key: pick(&given.signing_key, file.signing_key, SIGNING_KEY),
+            retired_keys: pick(&given.retired_keys, file.retired_keys, RETIRED_KEYS),
         }
     }
 

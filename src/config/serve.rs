@@ -1,6 +1,6 @@
 //! Table `[serve]`: how the server behaves, as it is set and as it is decided.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,105 +14,141 @@ use crate::config::address::{self, AdminListen, Listen, Network};
 use crate::config::error::ConfigError;
 use crate::config::value::{self, Setting};
 
+const LISTEN: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 8080));
+const ADMIN_LISTEN: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 8081));
+const GRACE_PERIOD_HOURS: u32 = 72;
+const LOCAL_HOSTS: LocalHosts = LocalHosts::Bind;
+const REQUESTS_PER_MINUTE: NonZeroU32 = positive(6_000);
+const REQUESTS_PER_LICENSE: NonZeroU32 = positive(600);
+const FAILURES_PER_MINUTE: NonZeroU32 = positive(60);
+const PROXY_HOPS: NonZeroUsize = size(1);
+const MAX_CONNECTIONS: NonZeroUsize = size(4_096);
+const CONNECTIONS_PER_ADDRESS: NonZeroUsize = size(256);
+const SIGNING_QUEUE: NonZeroUsize = size(128);
+const TLS_HANDSHAKE_TIMEOUT_SECONDS: NonZeroU32 = positive(10);
+const HEADER_TIMEOUT_SECONDS: NonZeroU32 = positive(10);
+const IDLE_TIMEOUT_SECONDS: NonZeroU32 = positive(75);
+const REQUEST_TIMEOUT_SECONDS: NonZeroU32 = positive(10);
+const WRITE_TIMEOUT_SECONDS: NonZeroU32 = positive(10);
+const DRAIN_SECONDS: u32 = 10;
+const POLL_SECONDS: NonZeroU32 = positive(30);
+const LOG_FORMAT: LogFormat = LogFormat::Text;
+
+/// A default of 0 does not compile.
+const fn positive(number: u32) -> NonZeroU32 {
+    match NonZeroU32::new(number) {
+        Some(number) => number,
+        None => panic!("a default is 0"),
+    }
+}
+
+/// The same for a number of things.
+const fn size(number: usize) -> NonZeroUsize {
+    match NonZeroUsize::new(number) {
+        Some(number) => number,
+        None => panic!("a default is 0"),
+    }
+}
+
 /// Table `[serve]`: how the server behaves.
 #[derive(clap::Args, Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[allow(missing_docs, reason = "each has its help")]
 pub struct ServeSettings {
-    /// Address or name, and port, to listen on; a port alone, as in :8080, is every address [default: 127.0.0.1:8080]
-    #[arg(long, env = "COUNTERSIGN_LISTEN", value_name = "ADDRESS")]
+    #[arg(long, env = "COUNTERSIGN_LISTEN", value_name = "ADDRESS",
+        help = value::with_default("Address or name, and port, to listen on; a port alone, as in :8080, is every address", LISTEN))]
     #[serde(deserialize_with = "address::one")]
     pub listen: Option<Listen>,
-    /// Where health and metrics are answered, or "off" [default: 127.0.0.1:8081]
-    #[arg(long, env = "COUNTERSIGN_ADMIN_LISTEN", value_name = "ADDRESS")]
+    #[arg(long, env = "COUNTERSIGN_ADMIN_LISTEN", value_name = "ADDRESS",
+        help = value::with_default("Where health and metrics are answered, or \"off\"", ADMIN_LISTEN))]
     #[serde(deserialize_with = "address::one")]
     pub admin_listen: Option<AdminListen>,
-    /// Certificate chain in PEM, the server's own first; with it the server speaks TLS [default: none]
-    #[arg(long, env = "COUNTERSIGN_TLS_CERTIFICATE", value_name = "FILE")]
+    #[arg(long, env = "COUNTERSIGN_TLS_CERTIFICATE", value_name = "FILE",
+        help = value::with_default("Certificate chain in PEM, the server's own first; with it the server speaks TLS", "none"))]
     #[serde(deserialize_with = "value::one")]
     pub tls_certificate: Option<PathBuf>,
-    /// The certificate's private key, PEM, mode 0600 [default: none]
-    #[arg(long, env = "COUNTERSIGN_TLS_KEY", value_name = "FILE")]
+    #[arg(long, env = "COUNTERSIGN_TLS_KEY", value_name = "FILE",
+        help = value::with_default("The certificate's private key, PEM, mode 0600", "none"))]
     #[serde(deserialize_with = "value::one")]
     pub tls_key: Option<PathBuf>,
-    /// Hours a site may go on without an answer, where its license does not say [default: 72]
-    #[arg(long, env = "COUNTERSIGN_GRACE_PERIOD_HOURS", value_name = "HOURS", value_parser = value::parse::<u32>)]
+    #[arg(long, env = "COUNTERSIGN_GRACE_PERIOD_HOURS", value_name = "HOURS", value_parser = value::parse::<u32>,
+        help = value::with_default("Hours a site may go on without an answer, where its license does not say", GRACE_PERIOD_HOURS))]
     #[serde(deserialize_with = "value::one")]
     pub grace_period_hours: Option<u32>,
-    /// What a site on localhost or a private network gets [default: bind]
-    #[arg(long, env = "COUNTERSIGN_LOCAL_HOSTS", value_name = "RULE")]
+    #[arg(long, env = "COUNTERSIGN_LOCAL_HOSTS", value_name = "RULE",
+        help = value::with_default("What a site on localhost or a private network gets", value::name(LOCAL_HOSTS)))]
     #[serde(deserialize_with = "value::one")]
     pub local_hosts: Option<LocalHosts>,
-    /// Requests of one address in a minute, of whatever kind; malformed ones count ten [default: 6000]
-    #[arg(long, env = "COUNTERSIGN_REQUESTS_PER_MINUTE", value_name = "N", value_parser = value::parse::<NonZeroU32>)]
+    #[arg(long, env = "COUNTERSIGN_REQUESTS_PER_MINUTE", value_name = "N", value_parser = value::parse::<NonZeroU32>,
+        help = value::with_default("Requests of one address in a minute, of whatever kind; malformed ones count ten", REQUESTS_PER_MINUTE))]
     #[serde(deserialize_with = "value::one")]
     pub requests_per_minute: Option<NonZeroU32>,
-    /// Questions about one license in a minute, from wherever [default: 600]
-    #[arg(long, env = "COUNTERSIGN_REQUESTS_PER_LICENSE", value_name = "N", value_parser = value::parse::<NonZeroU32>)]
+    #[arg(long, env = "COUNTERSIGN_REQUESTS_PER_LICENSE", value_name = "N", value_parser = value::parse::<NonZeroU32>,
+        help = value::with_default("Questions about one license in a minute, from wherever", REQUESTS_PER_LICENSE))]
     #[serde(deserialize_with = "value::one")]
     pub requests_per_license: Option<NonZeroU32>,
-    /// Wrong keys one address may try in a minute; then it gets no answer for a while [default: 60]
-    #[arg(long, env = "COUNTERSIGN_FAILURES_PER_MINUTE", value_name = "N", value_parser = value::parse::<NonZeroU32>)]
+    #[arg(long, env = "COUNTERSIGN_FAILURES_PER_MINUTE", value_name = "N", value_parser = value::parse::<NonZeroU32>,
+        help = value::with_default("Wrong keys one address may try in a minute; then it gets no answer for a while", FAILURES_PER_MINUTE))]
     #[serde(deserialize_with = "value::one")]
     pub failures_per_minute: Option<NonZeroU32>,
-    /// Addresses or networks of proxies whose X-Forwarded-For is believed [default: none]
-    #[arg(long, env = "COUNTERSIGN_PROXIES", value_name = "NETWORK,...", value_delimiter = ',')]
+    #[arg(long, env = "COUNTERSIGN_PROXIES", value_name = "NETWORK,...", value_delimiter = ',',
+        help = value::with_default("Addresses or networks of proxies whose X-Forwarded-For is believed", "none"))]
     #[serde(deserialize_with = "address::many")]
     pub proxies: Option<Vec<Network>>,
-    /// Proxies a request passes: the client is that many entries from the right [default: 1]
-    #[arg(long, env = "COUNTERSIGN_PROXY_HOPS", value_name = "N", value_parser = value::parse::<NonZeroUsize>)]
+    #[arg(long, env = "COUNTERSIGN_PROXY_HOPS", value_name = "N", value_parser = value::parse::<NonZeroUsize>,
+        help = value::with_default("Proxies a request passes: the client is that many entries from the right", PROXY_HOPS))]
     #[serde(deserialize_with = "value::one")]
     pub proxy_hops: Option<NonZeroUsize>,
-    /// Connections held at once; for a further one, the one idle longest is closed [default: 4096]
-    #[arg(long, env = "COUNTERSIGN_MAX_CONNECTIONS", value_name = "N", value_parser = value::parse::<NonZeroUsize>)]
+    #[arg(long, env = "COUNTERSIGN_MAX_CONNECTIONS", value_name = "N", value_parser = value::parse::<NonZeroUsize>,
+        help = value::with_default("Connections held at once; for a further one, the one idle longest is closed", MAX_CONNECTIONS))]
     #[serde(deserialize_with = "value::one")]
     pub max_connections: Option<NonZeroUsize>,
-    /// Connections one address may hold at once, proxies excepted [default: 256]
-    #[arg(long, env = "COUNTERSIGN_CONNECTIONS_PER_ADDRESS", value_name = "N", value_parser = value::parse::<NonZeroUsize>)]
+    #[arg(long, env = "COUNTERSIGN_CONNECTIONS_PER_ADDRESS", value_name = "N", value_parser = value::parse::<NonZeroUsize>,
+        help = value::with_default("Connections one address may hold at once, proxies excepted", CONNECTIONS_PER_ADDRESS))]
     #[serde(deserialize_with = "value::one")]
     pub connections_per_address: Option<NonZeroUsize>,
-    /// Statements that may wait for a signature; further validations are told to come back [default: 128]
-    #[arg(long, env = "COUNTERSIGN_SIGNING_QUEUE", value_name = "N", value_parser = value::parse::<NonZeroUsize>)]
+    #[arg(long, env = "COUNTERSIGN_SIGNING_QUEUE", value_name = "N", value_parser = value::parse::<NonZeroUsize>,
+        help = value::with_default("Statements that may wait for a signature; further validations are told to come back", SIGNING_QUEUE))]
     #[serde(deserialize_with = "value::one")]
     pub signing_queue: Option<NonZeroUsize>,
-    /// Seconds a TLS handshake may take [default: 10]
-    #[arg(long, env = "COUNTERSIGN_TLS_HANDSHAKE_TIMEOUT_SECONDS", value_name = "SECONDS", value_parser = value::parse::<NonZeroU32>)]
+    #[arg(long, env = "COUNTERSIGN_TLS_HANDSHAKE_TIMEOUT_SECONDS", value_name = "SECONDS", value_parser = value::parse::<NonZeroU32>,
+        help = value::with_default("Seconds a TLS handshake may take", TLS_HANDSHAKE_TIMEOUT_SECONDS))]
     #[serde(deserialize_with = "value::one")]
     pub tls_handshake_timeout_seconds: Option<NonZeroU32>,
-    /// Seconds a request's head may take to arrive [default: 10]
-    #[arg(long, env = "COUNTERSIGN_HEADER_TIMEOUT_SECONDS", value_name = "SECONDS", value_parser = value::parse::<NonZeroU32>)]
+    #[arg(long, env = "COUNTERSIGN_HEADER_TIMEOUT_SECONDS", value_name = "SECONDS", value_parser = value::parse::<NonZeroU32>,
+        help = value::with_default("Seconds a request's head may take to arrive", HEADER_TIMEOUT_SECONDS))]
     #[serde(deserialize_with = "value::one")]
     pub header_timeout_seconds: Option<NonZeroU32>,
-    /// Seconds a connection may wait for its next request [default: 75]
-    #[arg(long, env = "COUNTERSIGN_IDLE_TIMEOUT_SECONDS", value_name = "SECONDS", value_parser = value::parse::<NonZeroU32>)]
+    #[arg(long, env = "COUNTERSIGN_IDLE_TIMEOUT_SECONDS", value_name = "SECONDS", value_parser = value::parse::<NonZeroU32>,
+        help = value::with_default("Seconds a connection may wait for its next request", IDLE_TIMEOUT_SECONDS))]
     #[serde(deserialize_with = "value::one")]
     pub idle_timeout_seconds: Option<NonZeroU32>,
-    /// Seconds a request may take from its head to its answer, body and signature included [default: 10]
-    #[arg(long, env = "COUNTERSIGN_REQUEST_TIMEOUT_SECONDS", value_name = "SECONDS", value_parser = value::parse::<NonZeroU32>)]
+    #[arg(long, env = "COUNTERSIGN_REQUEST_TIMEOUT_SECONDS", value_name = "SECONDS", value_parser = value::parse::<NonZeroU32>,
+        help = value::with_default("Seconds a request may take from its head to its answer, body and signature included", REQUEST_TIMEOUT_SECONDS))]
     #[serde(deserialize_with = "value::one")]
     pub request_timeout_seconds: Option<NonZeroU32>,
-    /// Seconds a client may take nothing of its answer [default: 10]
-    #[arg(long, env = "COUNTERSIGN_WRITE_TIMEOUT_SECONDS", value_name = "SECONDS", value_parser = value::parse::<NonZeroU32>)]
+    #[arg(long, env = "COUNTERSIGN_WRITE_TIMEOUT_SECONDS", value_name = "SECONDS", value_parser = value::parse::<NonZeroU32>,
+        help = value::with_default("Seconds a client may take nothing of its answer", WRITE_TIMEOUT_SECONDS))]
     #[serde(deserialize_with = "value::one")]
     pub write_timeout_seconds: Option<NonZeroU32>,
-    /// Seconds that requests under way get to finish after SIGTERM [default: 10]
-    #[arg(long, env = "COUNTERSIGN_DRAIN_SECONDS", value_name = "SECONDS", value_parser = value::parse::<u32>)]
+    #[arg(long, env = "COUNTERSIGN_DRAIN_SECONDS", value_name = "SECONDS", value_parser = value::parse::<u32>,
+        help = value::with_default("Seconds that requests under way get to finish after SIGTERM", DRAIN_SECONDS))]
     #[serde(deserialize_with = "value::one")]
     pub drain_seconds: Option<u32>,
-    /// Seconds between looks at the files, for changes that no notification told of [default: 30]
-    #[arg(long, env = "COUNTERSIGN_POLL_SECONDS", value_name = "SECONDS", value_parser = value::parse::<NonZeroU32>)]
+    #[arg(long, env = "COUNTERSIGN_POLL_SECONDS", value_name = "SECONDS", value_parser = value::parse::<NonZeroU32>,
+        help = value::with_default("Seconds between looks at the files, for changes that no notification told of", POLL_SECONDS))]
     #[serde(deserialize_with = "value::one")]
     pub poll_seconds: Option<NonZeroU32>,
-    /// How log lines are written to stderr [default: text]
-    #[arg(long, env = "COUNTERSIGN_LOG_FORMAT", value_name = "FORMAT")]
+    #[arg(long, env = "COUNTERSIGN_LOG_FORMAT", value_name = "FORMAT",
+        help = value::with_default("How log lines are written to stderr", value::name(LOG_FORMAT)))]
     #[serde(deserialize_with = "value::one")]
     pub log_format: Option<LogFormat>,
 }
 
 /// What a site that only its own network can reach gets.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum LocalHosts {
     /// It is treated like any site.
-    #[default]
     Bind,
     /// It gets a valid statement; nothing is stored, and there are no updates.
     Allow,
@@ -130,10 +166,9 @@ pub struct TlsFiles {
 }
 
 /// How log lines are written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum LogFormat {
     /// For people.
-    #[default]
     Text,
     /// One JSON object a line.
     Json,
@@ -183,12 +218,9 @@ impl ServeConfig {
 
     /// What the command line and the environment gave, over what the file in `instance` says.
     pub(super) fn merge(instance: &Path, given: &ServeSettings, file: ServeSettings) -> Self {
-        let seconds = |value: u32| Duration::from_secs(value.into());
-        let positive = |value: Option<NonZeroU32>, default| seconds(value.map_or(default, NonZeroU32::get));
-        // No default is 0.
-        let number = |value: Option<NonZeroU32>, default| value.or(NonZeroU32::new(default)).unwrap_or(NonZeroU32::MIN);
-        let size =
-            |value: Option<NonZeroUsize>, default| value.or(NonZeroUsize::new(default)).unwrap_or(NonZeroUsize::MIN);
+        let seconds = |given: Option<NonZeroU32>, file: Option<NonZeroU32>, default: NonZeroU32| {
+            Duration::from_secs(given.or(file).unwrap_or(default).get().into())
+        };
         // An empty path is none, so that a file or a variable can take one away.
         let path = |given: &Option<PathBuf>, file: Option<PathBuf>| {
             let is_set = |path: &PathBuf| !path.as_os_str().is_empty();
@@ -197,38 +229,42 @@ impl ServeConfig {
         };
         let proxies = given.proxies.clone().or(file.proxies).unwrap_or_default();
         Self {
-            listen: given
-                .listen
-                .clone()
-                .or(file.listen)
-                .unwrap_or_else(|| SocketAddr::from((Ipv4Addr::LOCALHOST, 8080)).into()),
-            admin_listen: given
-                .admin_listen
-                .or(file.admin_listen)
-                .unwrap_or(AdminListen::At((Ipv4Addr::LOCALHOST, 8081).into())),
+            listen: given.listen.clone().or(file.listen).unwrap_or_else(|| LISTEN.into()),
+            admin_listen: given.admin_listen.or(file.admin_listen).unwrap_or(AdminListen::At(ADMIN_LISTEN)),
             tls_certificate: path(&given.tls_certificate, file.tls_certificate),
             tls_key: path(&given.tls_key, file.tls_key),
-            grace_period_hours: given.grace_period_hours.or(file.grace_period_hours).unwrap_or(72),
-            local_hosts: given.local_hosts.or(file.local_hosts).unwrap_or_default(),
-            requests_per_minute: number(given.requests_per_minute.or(file.requests_per_minute), 6_000),
-            requests_per_license: number(given.requests_per_license.or(file.requests_per_license), 600),
-            failures_per_minute: number(given.failures_per_minute.or(file.failures_per_minute), 60),
+            grace_period_hours: given.grace_period_hours.or(file.grace_period_hours).unwrap_or(GRACE_PERIOD_HOURS),
+            local_hosts: given.local_hosts.or(file.local_hosts).unwrap_or(LOCAL_HOSTS),
+            requests_per_minute: given.requests_per_minute.or(file.requests_per_minute).unwrap_or(REQUESTS_PER_MINUTE),
+            requests_per_license: given
+                .requests_per_license
+                .or(file.requests_per_license)
+                .unwrap_or(REQUESTS_PER_LICENSE),
+            failures_per_minute: given.failures_per_minute.or(file.failures_per_minute).unwrap_or(FAILURES_PER_MINUTE),
             proxies: proxies.into_iter().map(|Network(network)| network).collect(),
-            proxy_hops: size(given.proxy_hops.or(file.proxy_hops), 1),
-            max_connections: size(given.max_connections.or(file.max_connections), 4_096),
-            connections_per_address: size(given.connections_per_address.or(file.connections_per_address), 256),
-            signing_queue: size(given.signing_queue.or(file.signing_queue), 128),
-            tls_handshake_timeout: positive(
-                given.tls_handshake_timeout_seconds.or(file.tls_handshake_timeout_seconds),
-                10,
+            proxy_hops: given.proxy_hops.or(file.proxy_hops).unwrap_or(PROXY_HOPS),
+            max_connections: given.max_connections.or(file.max_connections).unwrap_or(MAX_CONNECTIONS),
+            connections_per_address: given
+                .connections_per_address
+                .or(file.connections_per_address)
+                .unwrap_or(CONNECTIONS_PER_ADDRESS),
+            signing_queue: given.signing_queue.or(file.signing_queue).unwrap_or(SIGNING_QUEUE),
+            tls_handshake_timeout: seconds(
+                given.tls_handshake_timeout_seconds,
+                file.tls_handshake_timeout_seconds,
+                TLS_HANDSHAKE_TIMEOUT_SECONDS,
             ),
-            header_timeout: positive(given.header_timeout_seconds.or(file.header_timeout_seconds), 10),
-            idle_timeout: positive(given.idle_timeout_seconds.or(file.idle_timeout_seconds), 75),
-            write_timeout: positive(given.write_timeout_seconds.or(file.write_timeout_seconds), 10),
-            request_timeout: positive(given.request_timeout_seconds.or(file.request_timeout_seconds), 10),
-            drain: seconds(given.drain_seconds.or(file.drain_seconds).unwrap_or(10)),
-            poll: positive(given.poll_seconds.or(file.poll_seconds), 30),
-            log_format: given.log_format.or(file.log_format).unwrap_or_default(),
+            header_timeout: seconds(given.header_timeout_seconds, file.header_timeout_seconds, HEADER_TIMEOUT_SECONDS),
+            idle_timeout: seconds(given.idle_timeout_seconds, file.idle_timeout_seconds, IDLE_TIMEOUT_SECONDS),
+            request_timeout: seconds(
+                given.request_timeout_seconds,
+                file.request_timeout_seconds,
+                REQUEST_TIMEOUT_SECONDS,
+            ),
+            write_timeout: seconds(given.write_timeout_seconds, file.write_timeout_seconds, WRITE_TIMEOUT_SECONDS),
+            drain: Duration::from_secs(given.drain_seconds.or(file.drain_seconds).unwrap_or(DRAIN_SECONDS).into()),
+            poll: seconds(given.poll_seconds, file.poll_seconds, POLL_SECONDS),
+            log_format: given.log_format.or(file.log_format).unwrap_or(LOG_FORMAT),
         }
     }
 }

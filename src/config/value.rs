@@ -1,9 +1,11 @@
 //! Numbers, paths and choices as settings. What is none is told in plain words, on the command line and in the file alike;
 //! [`address`](crate::config::address) does the same for addresses.
 
+use std::fmt::Display;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
 
+use clap::ValueEnum;
 use serde::de::{Deserialize as _, Deserializer, Error as _};
 use toml::Value;
 
@@ -17,6 +19,16 @@ pub trait Setting: Sized {
 
     /// Reads it from the file.
     fn from_value(value: &Value) -> Option<Self>;
+}
+
+/// A setting's help, with its default.
+pub fn with_default(help: &str, default: impl Display) -> String {
+    format!("{help} [default: {default}]")
+}
+
+/// A choice as it is written.
+pub fn name(choice: impl ValueEnum) -> String {
+    choice.to_possible_value().map_or(String::new(), |value| value.get_name().to_owned())
 }
 
 /// Reads a setting of the command line or the environment.
