@@ -36,6 +36,12 @@ test: tools ## Run every test, on a fresh machine too
 suite: ## Run the integration tests that need Rust, gcc and git alone
 	cargo test --test suite
 
+.PHONY: ci
+ci: ## What CI runs: lint, deny, test; lint holds the oldest Rust, too
+	$(MAKE) lint
+	$(MAKE) deny
+	$(MAKE) test
+
 .PHONY: soak
 soak: tools ## Run the long tests of faults: kill -9, loss of power, rushes, reloads, all at once; two hours
 	timeout 3h $(RELEASE) cargo test --release --test suite --test external soak:: -- --ignored --nocapture --test-threads=1
@@ -61,8 +67,8 @@ lint: ## Check format, lints, documentation, and that the fuzz targets still com
 	cargo check --manifest-path fuzz/Cargo.toml
 
 .PHONY: deny
-deny: ## Check the dependencies' licenses, sources and advisories (needs cargo-deny)
-	cargo deny check
+deny: ## Check the dependencies' licenses, sources, bans and, with cargo-deny and its database, advisories
+	.ci/deny
 
 .PHONY: bench
 bench: bench-build bench-preview bench-serve ## Measure build, preview and server; the first run makes 1.2 GB in target/bench

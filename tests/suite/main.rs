@@ -8,6 +8,7 @@ mod binding;
 mod canary;
 mod cli_json;
 mod commands;
+mod dependencies;
 mod descriptors;
 mod doctor;
 mod failing;
