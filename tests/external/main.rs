@@ -11,6 +11,7 @@ mod odd_files;
 mod operating;
 mod php;
 mod power;
+mod preview;
 mod preview_browser;
 mod remote;
 mod signature;
