@@ -111,7 +111,8 @@ fn slow_readers_are_closed_by_the_write_timeout() {
     let deaf = connect(&server, 6, "GET /large.bin HTTP/1.1\r\nHost: t\r\n\r\n");
     let slowest = answered_until_they_are_gone(&server, &license);
     assert!(slowest < SECOND, "an ordinary request took {slowest:?}");
-    assert_eq!(timed_out(&server, "write"), deaf.len() as f64);
+    // On a busy machine some were not accepted yet when the first look found nobody.
+    eventually("all are counted", SOON, || timed_out(&server, "write") == deaf.len() as f64);
     assert_eq!(get(server.address, "/large.bin").body.len(), 12 << 20, "whoever takes it gets it");
 }
 
