@@ -919,5 +919,6 @@ fn two_thousand_tags_are_read_in_a_few_seconds() {
     let report = made.build(made.plugin());
     assert_eq!(report.counts().built, 2_000);
     let took = process_time() - start;
-    assert!(took.as_secs() < 20, "{took:?}");
+    // Half of it may be of other tests at the same time.
+    assert!(took.as_secs() < 40, "{took:?}");
 }
