@@ -1,7 +1,7 @@
 //! Version headings of changelogs: tells whether a line is one, and of which versions.
 //!
 //! Plugin authors mark headings in every way there is, so a line is judged by its words: what stands beside the version
-//! must be a date or speak of a release. The answer goes to [`entries`](crate::build::source::changelog::entries).
+//! must be a date or speak of a release. The answer goes to [`entries`](mod@crate::build::source::changelog::entries).
 
 use crate::build::source::changelog::title::{
     Kind, PLATFORM_WORDS, PRERELEASE_WORDS, Token, Tokens, is_calendar_version, is_date_word, is_one_of, may_lead, run,
