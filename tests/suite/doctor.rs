@@ -85,7 +85,7 @@ fn doctor_tells_a_server_that_does_not_answer_from_none_and_from_another_instanc
 #[test]
 fn doctor_verifies_every_manifest_and_not_only_those_that_sites_get() {
     let instance = Instance::with_licenses(&[License::new().toml("")]);
-    instance.publish_all("1.3.0", &[("1.3.0", false), ("1.2.0", false)]);
+    instance.publish_all("releases", "1.3.0", &[("1.3.0", false), ("1.2.0", false)]);
     let (_, findings) = doctor(&instance, "off");
     assert!(has(&findings, "ok catalog 2 releases, every digest verified"), "{findings:#?}");
     instance.write("releases/acme-forms/1.2.0.json", "{}");

@@ -259,7 +259,7 @@ fn what_is_broken_keeps_the_last_good_state_is_logged_once_and_shows_on_readyz()
 fn a_damaged_manifest_that_no_site_may_get_holds_up_no_reload() {
     let license = License::new();
     let (instance, server) = serve(&[&license]);
-    instance.publish_all("1.3.0", &[("1.3.0", false), ("1.2.0", false)]);
+    instance.publish_all("releases", "1.3.0", &[("1.3.0", false), ("1.2.0", false)]);
     eventually("a new build", LIVE, || latest(&server, &license) == manifest("1.3.0"));
     let reloads = || server.metric("countersign_reloads_total{part=\"catalog\",result=\"done\"}");
     let before = reloads();

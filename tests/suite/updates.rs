@@ -144,7 +144,7 @@ fn an_expired_license_hears_of_security_releases_that_its_site_lacks() {
     let instance = Instance::with_licenses(&[license.toml("")]);
     // Newest first. The second one is offered to nobody, and the oldest two stand below the site's own version.
     let releases = [("2.0.0", false), ("2.0.0-beta.1", true), ("1.5.0", true), ("1.4.0", false), ("1.3.0", true)];
-    instance.publish_all("2.0.0", &releases);
+    instance.publish_all("releases", "2.0.0", &releases);
     let server = Server::start(&instance);
     assert_eq!(server.validate(&license, "a.com").code(), "ok");
     instance.write_licenses(&[license.toml_with(&yesterday, "", "forms = []")]);

@@ -137,15 +137,11 @@ impl Instance {
     }
 
     pub fn publish_in(&self, releases: &str, version: &str) {
-        self.publish_all_in(releases, version, &[(version, false)]);
+        self.publish_all(releases, version, &[(version, false)]);
     }
 
     /// The same in several versions, newest first; each with whether it is a security release.
-    pub fn publish_all(&self, latest: &str, versions: &[(&str, bool)]) {
-        self.publish_all_in("releases", latest, versions);
-    }
-
-    fn publish_all_in(&self, releases: &str, latest: &str, versions: &[(&str, bool)]) {
+    pub fn publish_all(&self, releases: &str, latest: &str, versions: &[(&str, bool)]) {
         let publish = |&(version, security): &(&str, bool)| {
             let manifest = manifest(version);
             self.write(&format!("{releases}/acme-forms/{version}.json"), &manifest);

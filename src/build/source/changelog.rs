@@ -61,8 +61,8 @@ fn cut_html(html: &str, limit: usize) -> Told {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::version::Version;
     use crate::build::source::testing::thread_time;
+    use crate::model::version::Version;
     use proptest::prelude::*;
     use std::time::Duration;
 
