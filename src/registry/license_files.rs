@@ -13,11 +13,8 @@ use crate::registry::diagnostic::Complaint;
 use crate::registry::files::{Listed, RegistryFiles};
 use crate::registry::license::license;
 use crate::registry::lines::Lines;
-use crate::registry::reader::{Reader, array, table};
+use crate::registry::reader::{MAX_COMPLAINTS, Reader, array, table};
 use crate::registry::spanned::Table;
-
-/// An export that is wrong in every line is told so this often.
-pub const MAX_COMPLAINTS: usize = 1_000;
 
 /// No license takes fewer bytes of an export.
 const SHORTEST_LINE: usize = 110;

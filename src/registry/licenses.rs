@@ -10,7 +10,8 @@ use crate::model::license_table::{ById, OfLicense, prefetch_line};
 
 use crate::registry::diagnostic::Complaint;
 use crate::registry::files::RegistryFiles;
-use crate::registry::license_files::{MAX_COMPLAINTS, Place, Reading};
+use crate::registry::license_files::{Place, Reading};
+use crate::registry::reader::MAX_COMPLAINTS;
 use crate::registry::{Notes, RegistryError};
 
 /// The licenses by id, and where each stands.

@@ -18,6 +18,9 @@ use crate::registry::diagnostic::Complaint;
 use crate::registry::json;
 use crate::registry::spanned::{self, Fault, Node, Table, Value};
 
+/// A file that is wrong in every line is told so this often.
+pub const MAX_COMPLAINTS: usize = 1_000;
+
 /// One registry file, or one line of it, being read.
 #[derive(Debug)]
 pub struct Reader<'a> {
@@ -28,7 +31,10 @@ pub struct Reader<'a> {
     first_line: usize,
     /// Whether dates and times are strings.
     json: bool,
+    /// The first of them.
     complaints: Vec<Complaint>,
+    /// How many there are in all.
+    complained: usize,
 }
 
 impl<'a> Reader<'a> {
@@ -36,7 +42,8 @@ impl<'a> Reader<'a> {
     pub fn toml<'t>(file: &'a Path, text: &'t str) -> (Self, Option<Table<'t>>) {
         let starts =
             std::iter::once(0).chain(text.bytes().enumerate().filter(|&(_, b)| b == b'\n').map(|(at, _)| at + 1));
-        let mut reader = Self { file, lines: starts.collect(), first_line: 1, json: false, complaints: vec![] };
+        let mut reader =
+            Self { file, lines: starts.collect(), first_line: 1, json: false, complaints: vec![], complained: 0 };
         match spanned::from_toml(text) {
             Ok(table) => (reader, Some(table)),
             Err(faults) => {
@@ -72,7 +79,7 @@ impl<'a> Reader<'a> {
     }
 
     fn of_line(file: &'a Path, line_number: usize) -> Self {
-        Self { file, lines: vec![0], first_line: line_number, json: true, complaints: vec![] }
+        Self { file, lines: vec![0], first_line: line_number, json: true, complaints: vec![], complained: 0 }
     }
 
     fn fault(&mut self, fault: Fault) {
@@ -81,12 +88,15 @@ impl<'a> Reader<'a> {
 
     /// How many complaints there are so far.
     pub fn complained(&self) -> usize {
-        self.complaints.len()
+        self.complained
     }
 
-    /// All complaints, in the order of their places.
+    /// The first complaints, in the order of their places; that there are more comes last.
     pub fn complaints(mut self) -> Vec<Complaint> {
         self.complaints.sort_by_key(|complaint| (complaint.line, complaint.column));
+        if self.complained > MAX_COMPLAINTS {
+            self.complaints.push(Complaint::of_file(self.file, "too many mistakes: the rest is not told"));
+        }
         self.complaints
     }
 
@@ -95,8 +105,12 @@ impl<'a> Reader<'a> {
         self.first_line + self.lines.partition_point(|&start| start <= at) - 1
     }
 
-    /// Complains about what stands at the byte `at`.
+    /// Complains about what stands at the byte `at`; of too many complaints the last ones are only counted.
     pub fn complain(&mut self, at: usize, message: impl Into<String>) {
+        self.complained += 1;
+        if self.complained > MAX_COMPLAINTS {
+            return;
+        }
         let index = self.lines.partition_point(|&start| start <= at) - 1;
         self.complaints.push(Complaint {
             file: self.file.to_owned(),
@@ -110,6 +124,11 @@ impl<'a> Reader<'a> {
     pub fn only(&mut self, table: &Table<'_>, known: &[&str]) {
         for (name, field) in &table.fields {
             if !known.contains(&&**name) {
+                if self.complained >= MAX_COMPLAINTS {
+                    // Comparing half a million names takes long.
+                    self.complained += 1;
+                    continue;
+                }
                 let meant = did_you_mean(name, known.iter().copied());
                 self.complain(field.at, format!("unknown field {name:?}{meant}"));
             }
