@@ -248,6 +248,7 @@ fn export(config: &Config) -> Result<Exit, Failure> {
     let mut written = Ok(());
     let registry = Registry::load_licenses(&config.paths.registry);
     if let Err(error) = &registry {
+    let mut room = Vec::new();
         eprintln!("warning: which bindings are released is not told: {}", ErrorChain(error).first_line());
     }
     let exported = store.export(|license, binding| {
@@ -257,8 +258,8 @@ fn export(config: &Config) -> Result<Exit, Failure> {
             };
             let released = registry.as_ref().ok().map(voids);
             let Binding { host, bound_at } = binding;
-            let line = serde_json::to_string(&Exported { bound_at, host, license, released });
-            written = line.map_err(io::Error::from).and_then(|line| writeln!(out, "{line}"));
+            let line = output::json_line(&Exported { bound_at, host, license, released }, &mut room);
+            written = line.and_then(|line| writeln!(out, "{line}"));
         }
     });
     exported.map_err(failure)?;

@@ -134,7 +134,7 @@ fn print(args: &Args, subject: &Subject) -> Result<Exit, Failure> {
     let snapshot = Snapshot::read(subject, None);
     let printed =
         if args.json { terminal::json(&snapshot, subject, &wish) } else { terminal::text(&snapshot, subject, &wish) };
-    let text = if args.json { output::printable_json(&printed.text) } else { printed.text };
+    let text = if args.json { output::printable_json(&printed.text).into_owned() } else { printed.text };
     output::print(&text)?;
     Ok(if printed.is_whole { Exit::Done } else { Exit::Input })
 }

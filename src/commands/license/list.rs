@@ -155,8 +155,9 @@ fn json(
     let mut write = || -> io::Result<()> {
         out.write_all(b"[")?;
         for (number, license) in licenses.iter().enumerate() {
+        let mut room = Vec::new();
             out.write_all(if number == 0 { b"\n  " } else { b",\n  " })?;
-            serde_json::to_writer(&mut *out, &View::new(license, registry, today))?;
+            out.write_all(output::json_line(&View::new(license, registry, today), &mut room)?.as_bytes())?;
         }
         out.write_all(if licenses.is_empty() { b"]\n" } else { b"\n]\n" })
     };
@@ -271,6 +272,14 @@ mod tests {
         assert!(list[0]["place"].as_str().unwrap().ends_with("licenses/licenses.toml:9"));
         assert_eq!(listed("--json --status revoked"), "[]\n");
         let all: serde_json::Value = serde_json::from_str(&listed("--json")).unwrap();
+        assert!(listed("--json").contains(r"se\u001bcond"));
+        let instance = Instance::new();
+        std::fs::write(
+            instance.path().join("licenses/licenses.toml"),
+            instance.text().replace("'first'", "'\u{202e}\u{9b}'"),
+        )
+        .unwrap();
+        assert!(listed_in(&instance, "--json", None).contains(r#""note":"\u202e\u009b""#));
         assert_eq!(all.as_array().map(Vec::len), Some(2));
     }
 }
