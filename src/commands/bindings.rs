@@ -2,7 +2,6 @@
 //! here: see `license release`.
 
 use std::io::{self, BufWriter, Write};
-use std::path::PathBuf;
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::Serialize;
@@ -17,6 +16,7 @@ use crate::registry::Registry;
 use crate::store::maintenance::{self, IndexState};
 use crate::store::{self, StoreError};
 use crate::text::error_chain::ErrorChain;
+use crate::text::printable::Printable;
 
 /// What to do about a damaged ledger.
 pub const DAMAGED: &str = "restore ledger.jsonl from a backup; where it is the one you want although the index knows \
@@ -100,7 +100,7 @@ struct CompactArgs {
 struct Compacted {
     /// Bindings in the new ledger.
     bindings: u64,
-    old_ledger: PathBuf,
+    old_ledger: String,
 }
 
 #[derive(Serialize)]
@@ -153,12 +153,12 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
 
 fn compact(args: &CompactArgs, config: &Config) -> Result<Exit, Failure> {
     let done = maintenance::compact(&config.paths.store, Utc::now()).map_err(failure)?;
-    let compacted = Compacted { bindings: done.kept, old_ledger: done.aside };
+    let compacted = Compacted { bindings: done.kept, old_ledger: output::path_text(&done.aside) };
     output::print(&if args.json {
         output::json(&compacted)?
     } else {
         let Compacted { bindings, old_ledger } = &compacted;
-        format!("{} kept; the old ledger is {}\n", counted_bindings(*bindings), old_ledger.display())
+        format!("{} kept; the old ledger is {}\n", counted_bindings(*bindings), Printable(old_ledger))
     })
 }
 
@@ -246,9 +246,9 @@ fn export(config: &Config) -> Result<Exit, Failure> {
     let store = store::read_only(&config.paths.store).map_err(failure)?;
     let mut out = BufWriter::new(io::stdout().lock());
     let mut written = Ok(());
+    let mut room = Vec::new();
     let registry = Registry::load_licenses(&config.paths.registry);
     if let Err(error) = &registry {
-    let mut room = Vec::new();
         eprintln!("warning: which bindings are released is not told: {}", ErrorChain(error).first_line());
     }
     let exported = store.export(|license, binding| {

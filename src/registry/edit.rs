@@ -105,9 +105,14 @@ impl Editor {
         &self.registry
     }
 
-    /// Appends a license to `licenses/<name>`, a TOML or JSONL file that need not be there yet; returns its path.
-    pub fn add(self, name: &str, license: &License) -> Result<PathBuf, EditError> {
-        let path = self.folder.join("licenses").join(name);
+    /// The path of `licenses/<name>` in the registry `folder`.
+    pub fn file(folder: &Path, name: &str) -> PathBuf {
+        folder.join("licenses").join(name)
+    }
+
+    /// Appends a license to `licenses/<name>`, a TOML or JSONL file that need not be there yet.
+    pub fn add(self, name: &str, license: &License) -> Result<(), EditError> {
+        let path = Self::file(&self.folder, name);
         let old = match regular_file::read_to_string(&path, limit_of(&path)) {
             Ok(text) => Some(text),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
@@ -115,7 +120,7 @@ impl Editor {
         };
         let new = appended(&path, old.as_deref().unwrap_or_default(), license);
         self.write(&path, old, new, &[license])?;
-        Ok(path)
+        Ok(())
     }
 
     /// Changes a license where it stands; returns the registry as it is then.

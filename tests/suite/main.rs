@@ -36,6 +36,7 @@ mod slow;
 mod soak;
 mod start;
 mod statements;
+mod streams;
 mod support;
 mod tls;
 mod updates;

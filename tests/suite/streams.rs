@@ -1,0 +1,67 @@
+//! What commands tell where stdout or stderr cannot be written, where a path is not UTF-8, and where a name steers a terminal.
+
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::{BufRead as _, BufReader};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+use crate::support::server::{countersign, countersign_in};
+use crate::support::{Instance, License};
+
+const ISSUE: [&str; 6] = ["license", "issue", "--module", "forms", "--expires", "never"];
+
+fn full() -> File {
+    File::options().write(true).open("/dev/full").unwrap()
+}
+
+fn error(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn licenses(instance: &Instance) -> String {
+    fs::read_to_string(instance.file("registry/licenses/licenses.toml")).unwrap()
+}
+
+/// What a command prints as JSON.
+fn json(folder: &Path, arguments: &[&str]) -> Value {
+    let output = countersign_in(folder).args(arguments).arg("--json").output().unwrap();
+    assert!(output.status.success(), "{arguments:?}: {}", error(&output));
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{arguments:?}: {output:?}"))
+}
+
+#[test]
+fn a_path_that_is_not_utf8_keeps_nothing_from_being_told() {
+    let parent = Instance::empty();
+    let folder: PathBuf = parent.path().join(OsStr::from_bytes(b"in\xffstance"));
+    let made =
+        countersign_in(parent.path()).args([OsStr::new("init"), folder.as_os_str(), OsStr::new("--json")]).output();
+    let made = made.unwrap();
+    assert!(made.status.success(), "{}", error(&made));
+    assert!(
+        serde_json::from_slice::<Value>(&made.stdout).unwrap()["folder"]
+            .as_str()
+            .unwrap()
+            .ends_with("in\u{fffd}stance")
+    );
+
+    let issued = json(&folder, &["license", "issue", "--any-module", "--module", "forms", "--expires", "never"]);
+    assert!(issued["file"].as_str().unwrap().ends_with("in\u{fffd}stance/registry/licenses/licenses.toml"), "{issued}");
+    let rekeyed = json(&folder, &["license", "rekey", issued["license_key"].as_str().unwrap()]);
+    assert_eq!(rekeyed["replaces"], issued["id"]);
+    let shown = json(&folder, &["license", "show", rekeyed["license_key"].as_str().unwrap()]);
+    assert_eq!(shown["replaces"], issued["id"]);
+    json(&folder, &["license", "list"]);
+    let rotated = json(&folder, &["keys", "generate", "--rotate", "--bits", "2048"]);
+    assert!(rotated["retired"].as_str().unwrap().contains("in\u{fffd}stance/keys/retired/"), "{rotated}");
+    for verb in ["list", "publish"] {
+        json(&folder, &["keys", verb]);
+    }
+    json(&folder, &["keys", "rotate", "--back"]);
+    let retired = json(&folder, &["keys", "list"]);
+    let retired = retired.as_array().unwrap().iter().find(|key| key["state"] == "retired").unwrap();
+    json(&folder, &["keys", "remove", retired["key_id"].as_str().unwrap()]);
+}
