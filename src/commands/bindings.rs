@@ -154,7 +154,7 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
 fn compact(args: &CompactArgs, config: &Config) -> Result<Exit, Failure> {
     let done = maintenance::compact(&config.paths.store, Utc::now()).map_err(failure)?;
     let compacted = Compacted { bindings: done.kept, old_ledger: output::path_text(&done.aside) };
-    output::print(&if args.json {
+    output::print_change(&if args.json {
         output::json(&compacted)?
     } else {
         let Compacted { bindings, old_ledger } = &compacted;
@@ -167,11 +167,12 @@ const SHOWN: usize = 50;
 
 fn rebuild(args: &RebuildArgs, config: &Config) -> Result<Exit, Failure> {
     let found = maintenance::rebuild(&config.paths.store, args.discard).map_err(failure)?;
+    let print = if found.done { output::print_change } else { output::print };
     let lacking = || found.lacking.iter().map(|(license, Binding { host, bound_at })| (license, host, *bound_at));
     if args.json {
         let lacking = lacking().map(|(license, host, bound_at)| Lacking { license, host, bound_at }).collect();
         let maintenance::Rebuilt { bindings, compared, done, .. } = found;
-        output::print(&output::json(&Rebuilt { bindings, rebuilt: done, compared, lacking })?)?;
+        print(&output::json(&Rebuilt { bindings, rebuilt: done, compared, lacking })?)?;
     } else {
         let mut text = String::new();
         for (license, host, bound_at) in lacking().take(SHOWN) {
@@ -190,7 +191,7 @@ fn rebuild(args: &RebuildArgs, config: &Config) -> Result<Exit, Failure> {
         if !found.compared {
             text += "The old index could not be read, so it was not compared with the ledger.\n";
         }
-        output::print(&text)?;
+        print(&text)?;
     }
     if found.done {
         return Ok(Exit::Done);

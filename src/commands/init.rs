@@ -67,7 +67,7 @@ impl Made {
 pub fn run(args: &Args, instance: &Path) -> Result<Exit, Failure> {
     let default = || if args.demo { instance.join("demo") } else { instance.to_owned() };
     let made = make(&args.dir.clone().unwrap_or_else(default), args.demo, args.old_key_is_lost)?;
-    output::print(&if args.json { output::json(&made)? } else { made.text() })
+    output::print_change(&if args.json { output::json(&made)? } else { made.text() })
 }
 
 /// Makes an instance and returns what to tell about it.

@@ -2,20 +2,56 @@
 
 use std::borrow::Cow;
 use std::fmt::{self, Write as _};
+use std::fs::{self, File};
 use std::io;
-
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::Path;
+
 use crate::text::printable::{Printable, is_unsafe};
 
 use crate::commands::{Exit, Failure};
 
+/// Something was written, and only telling it failed.
+#[derive(Debug, thiserror::Error)]
+#[error("the change is written, but it cannot be told on stdout")]
+pub struct Untold(#[source] pub io::Error);
+
 /// Prints a result to stdout. Whoever stops reading early, such as `head`, has what they wanted.
 pub fn print(text: &str) -> Result<Exit, Failure> {
+    print_or(text, Failure::environment)
+}
+
+/// The same for what a command changed: where it cannot be printed, the error says that the change is made.
+pub fn print_change(text: &str) -> Result<Exit, Failure> {
+    print_or(text, |error| Failure::environment(Untold(error)))
+}
+
+fn print_or(text: &str, failure: impl FnOnce(io::Error) -> Failure) -> Result<Exit, Failure> {
     match write_whole(&mut io::stdout().lock(), text) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::environment(error)),
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(failure(error)),
         _ => Ok(Exit::Done),
+    }
+}
+
+/// Refuses a stdout that nobody can read, for what is shown only once.
+pub fn refuse_unseen() -> Result<(), Failure> {
+    if !is_null(io::stdout()) {
+        return Ok(());
+    }
+    Err(Failure::environment("stdout is closed or /dev/null, so nobody would see the key; nothing was written")
+        .hint("let stdout be a terminal, a pipe or a file"))
+}
+
+/// Whether what is written there is lost. Rust opens /dev/null where stdout is closed.
+fn is_null(descriptor: impl AsFd) -> bool {
+    let number = |metadata: fs::Metadata| metadata.file_type().is_char_device().then(|| metadata.rdev());
+    let written_to = descriptor.as_fd().try_clone_to_owned().and_then(|owned| File::from(owned).metadata());
+    match (written_to, fs::metadata("/dev/null")) {
+        (Ok(written_to), Ok(null)) => number(written_to).is_some_and(|written_to| Some(written_to) == number(null)),
+        (Ok(_), Err(_)) => false,
+        // Nothing is open there.
+        (Err(_), _) => true,
     }
 }
 
@@ -160,16 +196,6 @@ mod tests {
     fn json_for_a_terminal_keeps_its_meaning_and_steers_nothing() {
         let raw = "{\n\"a\": \"\u{9b}b\u{202E}c\"\n}";
         assert_eq!(printable_json(raw), "{\n\"a\": \"\\u009bb\\u202ec\"\n}");
-    }
-
-    #[test]
-    fn columns_are_as_wide_as_their_widest_cell_and_cells_cannot_break_out() {
-        let mut table = Table::new(["ID", "SITES", "NOTE"]);
-        table.row([&"a", &1, &"Zoë"]);
-        table.row([&"long", &"unlimited", &"x\ny"]);
-        assert_eq!(table.to_string(), "ID    SITES      NOTE\na     1          Zoë\nlong  unlimited  x\\ny\n");
-    }
-}
         let value = "é\u{7f}";
         assert_eq!(json(&value).unwrap(), "\"é\\u007f\"\n");
         assert_eq!(json_line(&value, &mut b"old".to_vec()).unwrap(), "\"é\\u007f\"");
@@ -180,3 +206,13 @@ mod tests {
         assert!(is_null(File::open("/dev/null").unwrap()));
         assert!(!is_null(File::open("/dev/full").unwrap()));
         assert!(!is_null(tempfile::tempfile().unwrap()) && !is_null(io::pipe().unwrap().1));
+    }
+
+    #[test]
+    fn columns_are_as_wide_as_their_widest_cell_and_cells_cannot_break_out() {
+        let mut table = Table::new(["ID", "SITES", "NOTE"]);
+        table.row([&"a", &1, &"Zoë"]);
+        table.row([&"long", &"unlimited", &"x\ny"]);
+        assert_eq!(table.to_string(), "ID    SITES      NOTE\na     1          Zoë\nlong  unlimited  x\\ny\n");
+    }
+}

@@ -65,3 +65,66 @@ fn a_path_that_is_not_utf8_keeps_nothing_from_being_told() {
     let retired = retired.as_array().unwrap().iter().find(|key| key["state"] == "retired").unwrap();
     json(&folder, &["keys", "remove", retired["key_id"].as_str().unwrap()]);
 }
+
+#[test]
+fn a_key_that_nobody_would_see_is_not_made() {
+    let license = License::new();
+    let instance = Instance::with_licenses(&[license.toml("")]);
+    let before = licenses(&instance);
+    for arguments in [&ISSUE[..], &["license", "rekey", &license.id], &["license", "rekey", &license.id, "--json"]] {
+        let program = countersign(&instance);
+        let closed = |redirection: &str| {
+            let mut shell = Command::new("sh");
+            shell.args(["-c", &format!("exec \"$0\" \"$@\" {redirection}")]).arg(program.get_program());
+            shell.args(program.get_args()).args(arguments).output().unwrap()
+        };
+        for redirection in [">&-", ">/dev/null"] {
+            let output = closed(redirection);
+            let error = error(&output);
+            assert!(
+                output.status.code() == Some(4) && error.contains("nobody would see the key"),
+                "{arguments:?}: {error}"
+            );
+            assert_eq!(licenses(&instance), before, "{arguments:?} {redirection}");
+        }
+    }
+}
+
+#[test]
+fn a_change_that_cannot_be_told_is_said_to_be_written_and_is_waited_for() {
+    let license = License::new();
+    let instance = Instance::with_licenses(&[license.toml("")]);
+    let written = "error: the change is written, but it cannot be told on stdout\ncaused by: No space left on device";
+    let id = license.id.as_str();
+    for (arguments, trace) in [
+        (&["license", "suspend", id][..], "status = \"suspended\""),
+        (&["license", "sites", id, "7", "--json"], "sites = 7"),
+        (&["license", "rekey", id], "replaces = "),
+        (&ISSUE, "expires = 9999-12-31"),
+    ] {
+        assert!(!licenses(&instance).contains(trace), "{trace}");
+        let told = |more: &[&str]| {
+            let output = countersign(&instance).args(arguments).args(more).stdout(full()).output().unwrap();
+            assert_eq!(output.status.code(), Some(4), "{arguments:?}");
+            error(&output)
+        };
+        let error = told(&[]);
+        let told_json: Option<Value> = error.lines().last().and_then(|line| serde_json::from_str(line).ok());
+        let is_told =
+            told_json.is_some_and(|told| told["error"].as_str().unwrap().starts_with("the change is written"));
+        assert!(is_told || error.contains(written), "{arguments:?}: {error}");
+        assert!(licenses(&instance).contains(trace), "{trace}");
+    }
+    let license = License::new();
+    let instance = Instance::with_licenses(&[license.toml("")]);
+    let mut command = countersign(&instance);
+    command.args(["license", "suspend", &license.id, "--wait=1", "--admin-listen", "127.0.0.1:1"]).stdout(full());
+    let output = command.output().unwrap();
+    let error = error(&output);
+    assert!(
+        error.contains("no server answers on 127.0.0.1:1") && error.contains("hint: the change is written"),
+        "{error}"
+    );
+    let rotated = countersign(&instance).args(["keys", "generate", "--rotate"]).stdout(full()).output().unwrap();
+    assert!(self::error(&rotated).contains("the change is written"), "{rotated:?}");
+}

@@ -120,16 +120,18 @@ pub fn run(args: &Args, config: &Config, own_file: bool, now: DateTime<Utc>) -> 
     } else {
         format!("{}\n", key.reveal())
     };
+    output::refuse_unseen()?;
     draft.write(registry)?;
     // Nothing that can fail stands between the two: the key is nowhere else.
-    show_key(&text, &tag)?;
-    if !args.told.json {
+    let shown = show_key(&text, &tag);
+    if shown.is_ok() && !args.told.json {
         stderr::line(format_args!(
             "License {tag} is in {}. Its key is shown only now and stored nowhere.",
             Printable(file.display())
         ));
     }
-    args.told.wait(config)?;
+    let waited = args.told.wait(config);
+    shown.and(waited)?;
     Ok(Exit::Done)
 }
 
@@ -149,7 +151,7 @@ pub fn new_key() -> Result<LicenseKey, Failure> {
 fn show_key_on(stdout: &mut impl io::Write, text: &str, tag: &str) -> Result<(), Failure> {
     output::write_whole(stdout, text).map_err(|error| {
         let hint = format!("nobody has seen the key of license {tag}: revoke it and issue another");
-        Failure::environment(error).hint(hint)
+        Failure::environment(output::Untold(error)).hint(hint)
     })
 }
 

@@ -61,10 +61,11 @@ pub fn run(args: &Args, config: &Config, today: NaiveDate) -> Result<Exit, Failu
     } else {
         format!("{}\n", draft.key.reveal())
     };
+    output::refuse_unseen()?;
     let (_key, old, file) = draft.write()?;
     // Nothing that can fail stands between the two: the key is nowhere else.
-    show_key(&text, &id.log_tag())?;
-    if !args.told.json {
+    let shown = show_key(&text, &id.log_tag());
+    if shown.is_ok() && !args.told.json {
         stderr::line(format_args!(
             "License {} replaces {}, which is revoked; both are in {}. Its sites bind anew. The key is shown only now and stored nowhere.",
             id.log_tag(),
@@ -72,7 +73,8 @@ pub fn run(args: &Args, config: &Config, today: NaiveDate) -> Result<Exit, Failu
             Printable(file.display())
         ));
     }
-    args.told.wait(config)?;
+    let waited = args.told.wait(config);
+    shown.and(waited)?;
     Ok(Exit::Done)
 }
 
