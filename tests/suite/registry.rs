@@ -239,3 +239,21 @@ fn on_the_server_each_command_is_one_commit_also_of_two_people_at_once() {
     keys.retain(|key| trail.contains(key.as_str()));
     assert!(keys.is_empty(), "a license key is in the trail");
 }
+
+/// A registry on the server as page B has it, with one license.
+fn with_a_trail() -> (Instance, PathBuf, License) {
+    let theirs = License::new();
+    let instance = Instance::with_licenses(&[theirs.toml("")]);
+    let registry = instance.file("registry");
+    done(&registry, "root", "git init -q -b main && git add . && git commit -qm 'as it is'");
+    (instance, registry, theirs)
+}
+
+#[test]
+fn a_broken_plugin_entry_keeps_no_license_from_being_suspended_with_commit() {
+    let (instance, registry, theirs) = with_a_trail();
+    instance.write("registry/plugins/acme-maps.toml", "modul = 'maps'\n");
+    done(&registry, "root", "git commit -qam broken");
+    let told = licensed(&registry, "root", &format!("suspend {} --commit", theirs.id));
+    assert!(told.contains("Committed: license: suspend"), "{told}");
+}

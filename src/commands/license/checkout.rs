@@ -95,7 +95,8 @@ impl Checkout {
             return Err(Failure::input(format!("{shown}: not committed: {}", named(changed)))
                 .hint(format!("look with git -C {shown} status; commit or undo it, then run this again")));
         }
-        let before = Registry::load(registry)?;
+        // A mistake in a plugin entry must not keep a license from being withdrawn.
+        let before = Registry::load_licenses(registry)?;
         Ok(Committing { checkout, before, _lock: lock })
     }
 }
@@ -113,7 +114,7 @@ impl Committing {
         if changed.is_empty() {
             return Ok(String::new());
         }
-        let subject = subject(verb, &self.before, &Registry::load(registry)?);
+        let subject = subject(verb, &self.before, &Registry::load_licenses(registry)?);
         // From the top of the work tree, to which the names are relative.
         let run = |arguments: &[&str]| {
             let top: Vec<_> = changed.iter().map(|name| format!(":(top,literal){name}")).collect();
