@@ -20,7 +20,8 @@
 //! - [`keys`]: the private keys of this machine.
 //! - [`watch`]: tells when files change.
 //! - [`text`]: what messages are made of.
-//! - [`regular_file`]: the one way to open a file, for everything that is read; [`durable_file`]: the way to write one.
+//! - [`regular_file`]: the one way to open a file, for everything that is read; [`durable_file`]: the way to write one;
+//!   [`folder_lock`]: the way to hold a folder against other commands.
 //! - [`counting`]: numbers, durations and handles that many threads count at once.
 //! - [`commands`]: one file a verb; [`cli`] and [`config`] say what they take.
 //!
@@ -35,6 +36,7 @@ pub mod commands;
 pub mod config;
 pub mod counting;
 pub mod durable_file;
+pub mod folder_lock;
 pub mod keys;
 pub mod model;
 pub mod preview;

@@ -6,11 +6,13 @@
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use chrono::{DateTime, NaiveDate, Utc};
 use toml_edit::{Array, ArrayOfTables, DocumentMut, Item, Table, value};
 
 use crate::durable_file;
+use crate::folder_lock;
 use crate::model::license::{License, Sites, Status};
 use crate::model::name::Name;
 use crate::model::site_host::SiteHost;
@@ -18,6 +20,9 @@ use crate::regular_file;
 
 use crate::registry::files::{RegistryFiles, limit_of};
 use crate::registry::{Registry, RegistryError, text_edit};
+
+/// How long other commands that edit licenses are waited for; one takes some seconds for a million of them.
+const OTHERS: Duration = Duration::from_secs(10);
 
 /// What a command changes about a license.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,9 +91,7 @@ impl Editor {
     /// Waits for other commands that edit licenses, then loads the registry.
     pub fn open(folder: &Path) -> Result<Self, EditError> {
         let licenses = folder.join("licenses");
-        // The folder itself is locked: no file is left behind, and the lock dies with the process.
-        let lock = regular_file::open_folder(&licenses).and_then(|lock| lock.lock().map(|()| lock));
-        let lock = lock.map_err(|source| match source.kind() {
+        let lock = folder_lock::hold(&licenses, OTHERS).map_err(|source| match source.kind() {
             io::ErrorKind::NotFound => RegistryError::NoFolder { path: licenses.clone() }.into(),
             _ => EditError::Io { path: licenses.clone(), source },
         })?;

@@ -5,16 +5,17 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// What each module may import of ours. Whatever is not listed may import nothing of ours.
-const ARROWS: [(&str, &[&str]); 17] = [
+const ARROWS: [(&str, &[&str]); 18] = [
     ("time_limit", &[]),
     ("model", &[]),
     ("text", &[]),
     ("regular_file", &[]),
     ("counting", &[]),
     ("durable_file", &["regular_file"]),
+    ("folder_lock", &["text", "regular_file"]),
     ("keys", &["model", "regular_file"]),
     ("watch", &[]),
-    ("registry", &["model", "text", "durable_file", "regular_file"]),
+    ("registry", &["model", "text", "durable_file", "folder_lock", "regular_file"]),
     ("catalog", &["model", "counting", "regular_file"]),
     ("store", &["model", "text", "durable_file", "regular_file", "counting"]),
     ("config", &["model", "text", "regular_file"]),
@@ -38,11 +39,12 @@ const ARROWS: [(&str, &[&str]); 17] = [
             "model",
             "text",
             "durable_file",
+            "folder_lock",
             "regular_file",
             "time_limit",
         ],
     ),
-    ("cli", &["commands", "config", "model"]),
+    ("cli", &["commands", "config", "model", "text"]),
 ];
 
 /// Where a library's name may stand.
