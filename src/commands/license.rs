@@ -6,6 +6,7 @@
 mod change;
 mod checkout;
 mod expires;
+mod git;
 mod issue;
 mod list;
 mod rekey;
@@ -24,6 +25,8 @@ use crate::model::binding::{Binding, Report};
 use crate::model::license_key::LicenseId;
 use crate::registry::edit::EditError;
 use crate::store::{self, StoreError, maintenance};
+use crate::text::printable::Printable;
+use crate::text::stderr;
 
 use crate::commands::{Exit, Failure, output};
 use checkout::Checkout;
@@ -139,17 +142,25 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     let registry = &config.paths.registry;
     let Some(verb) = args.verb.change() else { return decide(args, config) };
     if !args.commit {
-        let notes = Checkout::look(registry).iter().flat_map(Checkout::notes).collect::<Vec<_>>();
-        notes.iter().for_each(|note| eprintln!("note: {note}"));
+        let notes = match Checkout::look(registry) {
+            Ok(checkout) => checkout.iter().flat_map(Checkout::notes).collect(),
+            Err(reason) => vec![reason],
+        };
+        notes.iter().for_each(|note| stderr::line(format_args!("note: {note}")));
         return decide(args, config);
     }
     let committing = Checkout::committing(registry)?;
     // Also where a command fails behind its change, as where no server has it in force in time.
     let ended = decide(args, config);
     let committed = committing.commit(verb);
+    match (&committed, &ended) {
+        (Ok(Some(told)), _) => stderr::line(told),
+        // One error is what the command ends with.
+        (Err(failure), Err(_)) => stderr::line(format_args!("warning: {}", Printable(&failure.error))),
+        _ => {}
+    }
     let exit = ended?;
-    eprint!("{}", committed?);
-    Ok(exit)
+    committed.map(|_| exit)
 }
 
 fn decide(args: &Args, config: &Config) -> Result<Exit, Failure> {
@@ -178,7 +189,7 @@ fn decide(args: &Args, config: &Config) -> Result<Exit, Failure> {
 fn stored(config: &Config, id: &LicenseId) -> Result<Vec<(Binding, Report)>, StoreError> {
     let store = store::read_only(&config.paths.store)?;
     if store.is_in_use() {
-        eprintln!("note: a server is running; what the sites reported is shown when it is stopped");
+        stderr::line(format_args!("note: a server is running; what the sites reported is shown when it is stopped"));
     }
     store.of(id)
 }

@@ -257,3 +257,60 @@ fn a_broken_plugin_entry_keeps_no_license_from_being_suspended_with_commit() {
     let told = licensed(&registry, "root", &format!("suspend {} --commit", theirs.id));
     assert!(told.contains("Committed: license: suspend"), "{told}");
 }
+
+#[test]
+fn a_look_at_a_checkout_runs_nothing_that_its_configuration_names() {
+    let (instance, registry, theirs) = with_a_trail();
+    let ran = instance.file("ran");
+    let program = instance.file("program");
+    fs::write(&program, format!("#!/bin/sh\ntouch '{}'\ncat\n", ran.display())).unwrap();
+    done(&registry, "root", &format!("chmod +x '{}'", program.display()));
+    let program = program.display();
+    done(
+        &registry,
+        "root",
+        &format!(
+            "echo '*.toml filter=evil' >.git/info/attributes
+             echo '*.md filter=e.vil' >>.git/info/attributes
+             git config filter.evil.clean '{program}' && git config filter.evil.required true
+             git config filter.e.vil.process '{program}' && git config core.fsmonitor '{program}'"
+        ),
+    );
+    // As long as before and written anew: git has to compare it.
+    let rewrite = || {
+        for name in ["licenses/licenses.toml", "plugins/acme-forms.toml"] {
+            let file = registry.join(name);
+            let content = fs::read(&file).unwrap();
+            fs::remove_file(&file).unwrap();
+            fs::write(&file, content).unwrap();
+        }
+    };
+    rewrite();
+    let told = licensed(&registry, "root", "issue --module forms --expires never --file new.toml");
+    assert!(!ran.exists(), "{told}");
+    rewrite();
+    let output = license(&registry, "root", &format!("suspend {} --commit", theirs.id));
+    // A file that is not committed ends it before the commit, which may run filters.
+    assert!(output.status.code() == Some(3) && text(&output).contains("new.toml"), "{}", text(&output));
+    assert!(!ran.exists());
+}
+
+#[test]
+fn what_does_not_answer_is_waited_for_with_a_limit() {
+    let (_instance, registry, theirs) = with_a_trail();
+    done(&registry, "root", "rm .git/index && mkfifo .git/index");
+    std::thread::scope(|scope| {
+        let committing = scope.spawn(|| license(&registry, "root", &format!("suspend {} --commit", theirs.id)));
+        let told = licensed(&registry, "root", &format!("sites {} 7", theirs.id));
+        assert!(told.contains("git cannot say how it is: git: not done within 10 s"), "{told}");
+        let output = committing.join().unwrap();
+        assert!(output.status.code() == Some(4) && text(&output).contains("not done within 10 s"), "{}", text(&output));
+    });
+    let (_instance, registry, theirs) = with_a_trail();
+    let held = fs::File::open(registry.join("licenses")).unwrap();
+    held.lock().unwrap();
+    let output = license(&registry, "root", &format!("suspend {}", theirs.id));
+    let told = text(&output);
+    assert!(output.status.code() == Some(4) && told.contains("another command has held it for 10 s"), "{told}");
+    assert!(told.starts_with("waiting for another command, which holds "), "{told}");
+}
