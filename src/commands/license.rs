@@ -17,12 +17,15 @@ mod show;
 mod told;
 mod view;
 
+use std::path::{Path, PathBuf};
+
 use chrono::{DateTime, NaiveDate, Utc};
 use clap::builder::BoolishValueParser;
 
 use crate::config::Config;
 use crate::model::binding::{Binding, Report};
 use crate::model::license_key::LicenseId;
+use crate::registry::Registry;
 use crate::registry::edit::EditError;
 use crate::store::{self, StoreError, maintenance};
 use crate::text::printable::Printable;
@@ -135,6 +138,22 @@ impl Verb {
             Self::Rekey(_) => "rekey",
         })
     }
+
+    /// The license file that it will change; of a new file with a name of its own, one beside it.
+    fn file(&self, folder: &Path, registry: &Registry) -> Result<Option<PathBuf>, Failure> {
+        let license = match self {
+            Self::Issue(args) => return args.file_in(folder).map(Some),
+            Self::List(_) | Self::Show(_) => return Ok(None),
+            Self::Renew(args) => &args.license,
+            Self::Suspend(args) | Self::Resume(args) | Self::Revoke(args) => &args.license,
+            Self::Release(args) => &args.license,
+            Self::Move(args) => &args.license,
+            Self::Sites(args) => &args.license,
+            Self::Rekey(args) => &args.license,
+        };
+        let place = registry.place(&license.find(registry)?.id);
+        Ok(place.map(|(file, _)| file.to_owned()))
+    }
 }
 
 /// Does what was asked for.
@@ -150,6 +169,9 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
         return decide(args, config);
     }
     let committing = Checkout::committing(registry)?;
+    if let Some(file) = args.verb.file(registry, committing.registry())? {
+        committing.refuse_unseen(&file)?;
+    }
     // Also where a command fails behind its change, as where no server has it in force in time.
     let ended = decide(args, config);
     let committed = committing.commit(verb);

@@ -250,6 +250,49 @@ fn with_a_trail() -> (Instance, PathBuf, License) {
 }
 
 #[test]
+fn what_git_does_not_look_at_is_not_changed_with_commit() {
+    let (instance, registry, theirs) = with_a_trail();
+    let file = registry.join("licenses/licenses.toml");
+    let before = fs::read_to_string(&file).unwrap();
+    let refused = |arguments: &str, reason: &str| {
+        let output = license(&registry, "root", &format!("{arguments} --commit"));
+        let told = text(&output);
+        assert!(output.status.code() == Some(3) && told.contains(reason), "{arguments}: {told}");
+        assert_eq!(fs::read_to_string(&file).unwrap(), before);
+    };
+    for (hide, show) in [("--assume-unchanged", "--no-assume-unchanged"), ("--skip-worktree", "--no-skip-worktree")] {
+        done(&registry, "root", &format!("git update-index {hide} licenses/licenses.toml"));
+        let reason = "licenses.toml: git was told not to look at this file";
+        refused(&format!("suspend {}", theirs.id), reason);
+        refused(&format!("rekey {}", theirs.id), reason);
+        refused("issue --module forms --expires never --file licenses.toml", reason);
+        done(&registry, "root", &format!("git update-index {show} licenses/licenses.toml"));
+    }
+    let own = License::new();
+    done(&registry, "root", "echo 'licenses/*' >.gitignore && git add .gitignore && git commit -qm ignored");
+    instance.write("registry/licenses/shop.toml", &own.toml(""));
+    refused(&format!("suspend {}", own.id), "shop.toml: git ignores this file");
+    refused("issue --module forms --expires never", "git ignores this file");
+    refused("issue --module forms --expires never --file shop.toml", "shop.toml: git ignores this file");
+    // Others are committed all the same.
+    assert!(
+        licensed(&registry, "root", &format!("suspend {} --commit", theirs.id)).contains("Committed: license: suspend")
+    );
+}
+
+#[test]
+fn a_change_that_git_does_not_see_is_told() {
+    let (instance, registry, _) = with_a_trail();
+    let linked = License::new();
+    instance.write("elsewhere.toml", &linked.toml(""));
+    done(&registry, "root", "ln -s ../../elsewhere.toml licenses/linked.toml && git add . && git commit -qm linked");
+    let output = license(&registry, "root", &format!("suspend {} --commit", linked.id));
+    let told = text(&output);
+    assert!(output.status.code() == Some(4) && told.contains("git sees no change of "), "{told}");
+    assert!(told.contains("linked.toml\n") && told.contains("is now suspended"), "{told}");
+}
+
+#[test]
 fn a_broken_plugin_entry_keeps_no_license_from_being_suspended_with_commit() {
     let (instance, registry, theirs) = with_a_trail();
     instance.write("registry/plugins/acme-maps.toml", "modul = 'maps'\n");

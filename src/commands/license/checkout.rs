@@ -111,6 +111,38 @@ impl Checkout {
 }
 
 impl Committing {
+    /// The licenses as they are before the change.
+    pub fn registry(&self) -> &Registry {
+        &self.before
+    }
+
+    /// Makes sure that git will see a change of the license file `file`, which need not be there yet.
+    pub fn refuse_unseen(&self, file: &Path) -> Result<(), Failure> {
+        let registry = &self.checkout.registry;
+        let shown = file.display();
+        let failed = |reason| Failure::environment(format!("{shown}: git cannot say how it is: {reason}"));
+        let name = file.strip_prefix(registry).unwrap_or(file);
+        let tracked = git::look(registry, &["--literal-pathspecs", "ls-files", "-v", "-z"], name);
+        let tracked = tracked.map_err(failed)?.unwrap_or_default();
+        if tracked.is_empty() {
+            return match git::look(registry, &["check-ignore", "--quiet"], name).map_err(failed)? {
+                None => Ok(()),
+                Some(_) => {
+                    Err(Failure::input(format!("{shown}: git ignores this file, so --commit could not commit it"))
+                        .hint("take it out of .gitignore, or run this without --commit"))
+                }
+            };
+        }
+        // git-ls-files(1): a small letter for --assume-unchanged, S for --skip-worktree.
+        if tracked.starts_with(|c: char| c.is_ascii_lowercase() || c == 'S') {
+            let git = Printable(registry.display());
+            let name = Printable(name.display());
+            return Err(Failure::input(format!("{shown}: git was told not to look at this file, so --commit could not commit it"))
+                .hint(format!("git -C {git} update-index --no-assume-unchanged {name}; git -C {git} update-index --no-skip-worktree {name}")));
+        }
+        Ok(())
+    }
+
     /// Commits what `verb` changed; returns what to tell about it, or nothing where nothing changed.
     pub fn commit(self, verb: &str) -> Result<Option<String>, Failure> {
         let registry = &self.checkout.registry;
@@ -121,6 +153,9 @@ impl Committing {
         };
         let changed = status(registry).map_err(undone)?.changed;
         let after = Registry::load_licenses(registry)?;
+        if let Some(file) = self.unseen(&after, &changed) {
+            return Err(undone(format!("git sees no change of {}", Printable(file.display()))));
+        }
         if changed.is_empty() {
             return Ok(None);
         }
@@ -134,6 +169,16 @@ impl Committing {
         run(&["add"]).map_err(undone)?;
         run(&["commit", "--quiet", "--message", &subject]).map_err(undone)?;
         Ok(Some(format!("Committed: {subject}")))
+    }
+
+    /// A file with a license that changed, which is none of those that git sees as `changed`.
+    fn unseen<'a>(&self, after: &'a Registry, changed: &[String]) -> Option<&'a Path> {
+        let licenses = changed_licenses(&self.before, after);
+        let mut files = licenses.filter_map(|license| after.place(&license.id)).map(|(file, _)| file);
+        files.find(|file| {
+            let name = file.strip_prefix(&self.checkout.registry).unwrap_or(file);
+            !changed.iter().any(|changed| Path::new(changed).ends_with(name))
+        })
     }
 }
 

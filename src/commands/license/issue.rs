@@ -59,6 +59,14 @@ pub struct Args {
     told: Told,
 }
 
+impl Args {
+    /// The file that is named; without one, as one of its own would be named.
+    pub fn file_in(&self, registry: &Path) -> Result<PathBuf, Failure> {
+        let name = file_name(self.file.as_deref().unwrap_or(Path::new("000000000000.toml")), registry)?;
+        Ok(Editor::file(registry, &name))
+    }
+}
+
 #[derive(Clone, Debug)]
 struct ModuleArg {
     module: Name,

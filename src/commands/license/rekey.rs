@@ -26,7 +26,7 @@ use crate::commands::license::told::Told;
 #[derive(clap::Args, Debug)]
 pub struct Args {
     #[command(flatten)]
-    license: LicenseArg,
+    pub(super) license: LicenseArg,
     #[command(flatten)]
     told: Told,
 }
