@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::commands::{Exit, Failure, output, running_server};
 use crate::config::{self, AdminListen, Config};
 use crate::registry::{RegistryFiles, plugins};
-use crate::text::printable::Printable;
+use crate::text::printable::{Printable, PrintableLines};
 use crate::text::stderr;
 
 use crate::commands::license::change::Done;
@@ -45,7 +45,7 @@ impl Told {
     /// Tells of a change, after the wait that was asked for.
     pub fn tell(&self, done: &Done, config: &Config) -> Result<Exit, Failure> {
         let print = if done.changed { output::print_change } else { output::print };
-        let told = if self.json { Ok(Exit::Done) } else { print(&done.text()) };
+        let told = if self.json { Ok(Exit::Done) } else { print(&PrintableLines(done.text()).to_string()) };
         // Also where nobody can be told: whoever asked to wait goes on with something that needs the change.
         let in_force = self.wait(config)?;
         if self.json {
