@@ -17,6 +17,7 @@ use crate::store::maintenance::{self, IndexState};
 use crate::store::{self, StoreError};
 use crate::text::error_chain::ErrorChain;
 use crate::text::printable::Printable;
+use crate::text::stderr;
 
 /// What to do about a damaged ledger.
 pub const DAMAGED: &str = "restore ledger.jsonl from a backup; where it is the one you want although the index knows \
@@ -250,7 +251,10 @@ fn export(config: &Config) -> Result<Exit, Failure> {
     let mut room = Vec::new();
     let registry = Registry::load_licenses(&config.paths.registry);
     if let Err(error) = &registry {
-        eprintln!("warning: which bindings are released is not told: {}", ErrorChain(error).first_line());
+        stderr::line(format_args!(
+            "warning: which bindings are released is not told: {}",
+            ErrorChain(error).first_line()
+        ));
     }
     let exported = store.export(|license, binding| {
         if written.is_ok() {

@@ -213,6 +213,18 @@ fn files_are_opened_by_regular_file_alone() {
     }
 }
 
+/// Macros that panic where nobody reads what they print.
+const PRINTERS: [&str; 3] = ["print!(", "println!(", "dbg!("];
+
+#[test]
+fn only_stderr_prints() {
+    for (path, source) in sources() {
+        let code = code(&source);
+        let found: Vec<_> = PRINTERS.iter().filter(|printer| code.contains(*printer)).collect();
+        assert!(found.is_empty(), "{path} prints by {found:?}: use text::stderr or commands::output");
+    }
+}
+
 #[test]
 fn every_file_opens_with_what_it_owns() {
     for (path, source) in sources() {

@@ -67,6 +67,45 @@ fn a_path_that_is_not_utf8_keeps_nothing_from_being_told() {
 }
 
 #[test]
+fn a_stderr_that_cannot_be_written_changes_nothing_else() {
+    let lines: [&[&str]; 8] = [
+        &ISSUE,
+        &["license", "show", "00000000"],
+        &["license", "show", "00000000", "--json"],
+        &["build", "--offline"],
+        &["doctor"],
+        &["preview", "--print"],
+        &["nosuch"],
+        &["license", "list", "--nosuch", "--json"],
+    ];
+    let instance = Instance::new();
+    for arguments in lines {
+        let run = |stderr: Stdio| countersign(&instance).args(arguments).stderr(stderr).output().unwrap();
+        let expected = run(Stdio::piped()).status.code();
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        for (kind, stderr) in [("a full disk", Stdio::from(full())), ("a closed pipe", writer.into())] {
+            let output = run(stderr);
+            assert_eq!(output.status.code(), expected, "{arguments:?} on {kind}");
+            assert!(arguments != ISSUE || output.stdout.len() > 20, "the key is shown on {kind}");
+        }
+    }
+}
+
+#[test]
+fn a_server_whose_log_cannot_be_written_serves() {
+    let instance = Instance::new();
+    let mut command = countersign(&instance);
+    command.args(["serve", "--listen", "127.0.0.1:0", "--admin-listen", "off"]);
+    let mut server = command.stdout(Stdio::piped()).stderr(full()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(server.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert!(line.starts_with("listening on http://"), "{line:?}");
+    assert!(Command::new("kill").arg(server.id().to_string()).status().unwrap().success());
+    assert_eq!(server.wait().unwrap().code(), Some(0));
+}
+
+#[test]
 fn a_key_that_nobody_would_see_is_not_made() {
     let license = License::new();
     let instance = Instance::with_licenses(&[license.toml("")]);
@@ -127,4 +166,27 @@ fn a_change_that_cannot_be_told_is_said_to_be_written_and_is_waited_for() {
     );
     let rotated = countersign(&instance).args(["keys", "generate", "--rotate"]).stdout(full()).output().unwrap();
     assert!(self::error(&rotated).contains("the change is written"), "{rotated:?}");
+}
+
+#[test]
+fn nothing_in_an_error_steers_the_terminal() {
+    let instance = Instance::new();
+    let name = "no\x1b[2J\u{9b}\u{202e}such\nerror: all is well";
+    let hostile = |arguments: &[&str]| {
+        let output = countersign(&instance).args(arguments).output().unwrap();
+        let text = error(&output);
+        assert!(!text.contains(['\x1b', '\u{9b}', '\u{202e}']), "{arguments:?}: {text:?}");
+        assert_eq!(text.lines().filter(|line| line.starts_with("error: ")).count(), 1, "{text:?}");
+    };
+    hostile(&["-C", name, "license", "list"]);
+    hostile(&["--registry", name, "license", "list"]);
+    hostile(&["--registry", name, "license", "suspend", "00000000"]);
+    hostile(&["verify", name, "--key", name]);
+    hostile(&["preview", name]);
+    instance.write(&format!("registry/licenses/{name}.toml"), "x = 1\ny = 2\n");
+    let output = countersign(&instance).args(["license", "list"]).output().unwrap();
+    let text = error(&output);
+    // One complaint a line, as ever.
+    assert_eq!(text.lines().count(), 2, "{text:?}");
+    assert!(!text.contains(['\x1b', '\u{9b}', '\u{202e}']), "{text:?}");
 }

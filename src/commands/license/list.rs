@@ -21,6 +21,7 @@ use crate::registry::{Registry, RegistryFiles, plugins};
 use crate::store::{self, StoreError};
 use crate::text::error_chain::ErrorChain;
 use crate::text::printable::Printable;
+use crate::text::stderr;
 
 use crate::commands::license::expires::Period;
 use crate::commands::license::issue::parse_host;
@@ -154,8 +155,8 @@ fn json(
 ) -> Result<io::Result<()>, Failure> {
     let mut write = || -> io::Result<()> {
         out.write_all(b"[")?;
-        for (number, license) in licenses.iter().enumerate() {
         let mut room = Vec::new();
+        for (number, license) in licenses.iter().enumerate() {
             out.write_all(if number == 0 { b"\n  " } else { b",\n  " })?;
             out.write_all(output::json_line(&View::new(license, registry, today), &mut room)?.as_bytes())?;
         }
@@ -191,7 +192,7 @@ fn bound_to(host: &SiteHost, registry: &Registry, config: &Config) -> HashSet<Li
         Ok(()) | Err(StoreError::Missing(_)) => {}
         Err(error) => {
             let reason = ErrorChain(&error).first_line();
-            eprintln!("warning: only sites bound ahead are looked for: {}", Printable(reason));
+            stderr::line(format_args!("warning: only sites bound ahead are looked for: {}", Printable(reason)));
         }
     }
     bound
@@ -271,7 +272,6 @@ mod tests {
         assert_eq!(list[0]["modules"]["base"], serde_json::json!([]));
         assert!(list[0]["place"].as_str().unwrap().ends_with("licenses/licenses.toml:9"));
         assert_eq!(listed("--json --status revoked"), "[]\n");
-        let all: serde_json::Value = serde_json::from_str(&listed("--json")).unwrap();
         assert!(listed("--json").contains(r"se\u001bcond"));
         let instance = Instance::new();
         std::fs::write(
@@ -280,6 +280,7 @@ mod tests {
         )
         .unwrap();
         assert!(listed_in(&instance, "--json", None).contains(r#""note":"\u202e\u009b""#));
+        let all: serde_json::Value = serde_json::from_str(&listed("--json")).unwrap();
         assert_eq!(all.as_array().map(Vec::len), Some(2));
     }
 }
