@@ -10,6 +10,7 @@ use crate::commands::output::error_json;
 use crate::commands::{bindings, build, completions, doctor, init, keys, license, manual, preview, serve, verify};
 use crate::config::PathSettings;
 use crate::model::license_key::LicenseKey;
+use crate::text::stderr;
 
 /// License validation and signed, gated updates for vendors of paid CMS plugins.
 #[derive(Parser, Debug)]
@@ -49,13 +50,13 @@ impl Cli {
                     lines.filter(|line| !line.starts_with("For more information")).map(str::to_owned).collect();
                 let exit = error.exit_code();
                 let code = u8::try_from(exit).unwrap_or(Exit::Usage as u8);
-                eprintln!("{}", error_json(&told, &more, Some("--help tells what it takes"), code));
+                stderr::line(error_json(&told, &more, Some("--help tells what it takes"), code));
                 std::process::exit(exit)
             }
             match clean {
                 Cow::Borrowed(_) => error.exit(),
                 Cow::Owned(clean) => {
-                    eprint!("{clean}");
+                    stderr::line(clean.trim_end());
                     std::process::exit(error.exit_code())
                 }
             }

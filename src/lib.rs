@@ -20,7 +20,8 @@
 //! - [`keys`]: the private keys of this machine.
 //! - [`watch`]: tells when files change.
 //! - [`text`]: what messages are made of.
-//! - [`regular_file`]: the one way to open a file, for everything that is read; [`durable_file`]: the way to write one.
+//! - [`regular_file`]: the one way to open a file, for everything that is read; [`durable_file`]: the way to write one;
+//!   [`folder_lock`]: the way to hold a folder against other commands.
 //! - [`histogram`]: durations by size, which many threads fill at once.
 //! - [`time_limit`]: ends the wait for work on the outside.
 //! - [`commands`]: one file a verb; [`cli`] and [`config`] say what they take.
@@ -37,6 +38,7 @@ pub mod cli;
 pub mod commands;
 pub mod config;
 pub mod durable_file;
+pub mod folder_lock;
 pub mod histogram;
 pub mod keys;
 pub mod model;

@@ -1,6 +1,8 @@
 //! Parses the command line, runs the command, prints one error chain, and exits.
 #![forbid(unsafe_code)]
 
+use std::error::Error;
+use std::fmt::Display;
 use std::process::ExitCode;
 
 use clap::CommandFactory;
@@ -8,7 +10,9 @@ use countersign::cli::{self, Cli, Command};
 use countersign::commands::{self, Exit, Failure, output};
 use countersign::config::{Config, ServeSettings, unknown_variables};
 use countersign::model::license_key::LicenseKey;
+use countersign::registry::RegistryError;
 use countersign::text::printable::Printable;
+use countersign::text::stderr;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -49,21 +53,30 @@ fn run(cli: &Cli) -> Result<Exit, Failure> {
 fn warn_of_unknown_variables() {
     let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
     for warning in unknown_variables(&Cli::command(), names) {
-        eprintln!("warning: {}", Printable(LicenseKey::redact(&warning)));
+        stderr::line(format_args!("warning: {}", Printable(LicenseKey::redact(&warning))));
     }
 }
 
 // SECURITY: an error quotes what it does not understand, and a license key in the wrong place is just that.
 fn report(failure: &Failure) {
-    let clean = |text: &dyn std::fmt::Display| LicenseKey::redact(&text.to_string()).into_owned();
-    let error = clean(&failure.error);
-    let causes: Vec<String> =
-        std::iter::successors(failure.error.source(), |error| error.source()).map(|error| clean(&error)).collect();
+    let clean = |text: &dyn Display| LicenseKey::redact(&text.to_string()).into_owned();
+    let first: &(dyn Error + 'static) = &*failure.error;
+    let chain: Vec<_> = std::iter::successors(Some(first), |&error| error.source()).collect();
     let hint = failure.hint.as_ref().map(|hint| clean(hint));
     if cli::wants_json() {
-        return eprintln!("{}", output::error_json(&error, &causes, hint.as_deref(), failure.exit as u8));
+        let texts: Vec<String> = chain.iter().map(|error| clean(error)).collect();
+        return stderr::line(output::error_json(&texts[0], &texts[1..], hint.as_deref(), failure.exit as u8));
     }
-    eprintln!("error: {error}");
-    causes.iter().for_each(|cause| eprintln!("caused by: {cause}"));
-    hint.iter().for_each(|hint| eprintln!("hint: {hint}"));
+    for (number, error) in chain.into_iter().enumerate() {
+        let heading = if number == 0 { "error" } else { "caused by" };
+        let text = clean(&error);
+        match error.downcast_ref() {
+            // A complaint a line, each of them printable.
+            Some(RegistryError::Complaints(_)) => stderr::line(format_args!("{heading}: {text}")),
+            _ => stderr::line(format_args!("{heading}: {}", Printable(text))),
+        }
+    }
+    if let Some(hint) = hint {
+        stderr::line(format_args!("hint: {}", Printable(hint)));
+    }
 }

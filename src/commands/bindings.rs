@@ -2,7 +2,6 @@
 //! here: see `license release`.
 
 use std::io::{self, BufWriter, Write};
-use std::path::PathBuf;
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::Serialize;
@@ -17,6 +16,8 @@ use crate::registry::Registry;
 use crate::store::maintenance::{self, IndexState};
 use crate::store::{self, StoreError};
 use crate::text::error_chain::ErrorChain;
+use crate::text::printable::Printable;
+use crate::text::stderr;
 
 /// What to do about a damaged ledger.
 pub const DAMAGED: &str = "restore ledger.jsonl from a backup; where it is the one you want although the index knows \
@@ -100,7 +101,7 @@ struct CompactArgs {
 struct Compacted {
     /// Bindings in the new ledger.
     bindings: u64,
-    old_ledger: PathBuf,
+    old_ledger: String,
 }
 
 #[derive(Serialize)]
@@ -153,12 +154,12 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
 
 fn compact(args: &CompactArgs, config: &Config) -> Result<Exit, Failure> {
     let done = maintenance::compact(&config.paths.store, Utc::now()).map_err(failure)?;
-    let compacted = Compacted { bindings: done.kept, old_ledger: done.aside };
-    output::print(&if args.json {
+    let compacted = Compacted { bindings: done.kept, old_ledger: output::path_text(&done.aside) };
+    output::print_change(&if args.json {
         output::json(&compacted)?
     } else {
         let Compacted { bindings, old_ledger } = &compacted;
-        format!("{} kept; the old ledger is {}\n", counted_bindings(*bindings), old_ledger.display())
+        format!("{} kept; the old ledger is {}\n", counted_bindings(*bindings), Printable(old_ledger))
     })
 }
 
@@ -167,11 +168,12 @@ const SHOWN: usize = 50;
 
 fn rebuild(args: &RebuildArgs, config: &Config) -> Result<Exit, Failure> {
     let found = maintenance::rebuild(&config.paths.store, args.discard).map_err(failure)?;
+    let print = if found.done { output::print_change } else { output::print };
     let lacking = || found.lacking.iter().map(|(license, Binding { host, bound_at })| (license, host, *bound_at));
     if args.json {
         let lacking = lacking().map(|(license, host, bound_at)| Lacking { license, host, bound_at }).collect();
         let maintenance::Rebuilt { bindings, compared, done, .. } = found;
-        output::print(&output::json(&Rebuilt { bindings, rebuilt: done, compared, lacking })?)?;
+        print(&output::json(&Rebuilt { bindings, rebuilt: done, compared, lacking })?)?;
     } else {
         let mut text = String::new();
         for (license, host, bound_at) in lacking().take(SHOWN) {
@@ -190,7 +192,7 @@ fn rebuild(args: &RebuildArgs, config: &Config) -> Result<Exit, Failure> {
         if !found.compared {
             text += "The old index could not be read, so it was not compared with the ledger.\n";
         }
-        output::print(&text)?;
+        print(&text)?;
     }
     if found.done {
         return Ok(Exit::Done);
@@ -246,9 +248,13 @@ fn export(config: &Config) -> Result<Exit, Failure> {
     let store = store::read_only(&config.paths.store).map_err(failure)?;
     let mut out = BufWriter::new(io::stdout().lock());
     let mut written = Ok(());
+    let mut room = Vec::new();
     let registry = Registry::load_licenses(&config.paths.registry);
     if let Err(error) = &registry {
-        eprintln!("warning: which bindings are released is not told: {}", ErrorChain(error).first_line());
+        stderr::line(format_args!(
+            "warning: which bindings are released is not told: {}",
+            ErrorChain(error).first_line()
+        ));
     }
     let exported = store.export(|license, binding| {
         if written.is_ok() {
@@ -257,8 +263,8 @@ fn export(config: &Config) -> Result<Exit, Failure> {
             };
             let released = registry.as_ref().ok().map(voids);
             let Binding { host, bound_at } = binding;
-            let line = serde_json::to_string(&Exported { bound_at, host, license, released });
-            written = line.map_err(io::Error::from).and_then(|line| writeln!(out, "{line}"));
+            let line = output::json_line(&Exported { bound_at, host, license, released }, &mut room);
+            written = line.and_then(|line| writeln!(out, "{line}"));
         }
     });
     exported.map_err(failure)?;

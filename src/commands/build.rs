@@ -13,6 +13,7 @@ use crate::commands::{Exit, Failure, candidates, output};
 use crate::config::{self, BuildSettings, Config};
 use crate::model::slug::Slug;
 use crate::registry::{self, RegistryError, RegistryFiles, RevisionError, plugins};
+use crate::text::stderr;
 use crate::time_limit;
 
 const EXAMPLES: &str = "\
@@ -195,11 +196,11 @@ struct Lines;
 
 impl Progress for Lines {
     fn fetching(&self, address: &str) {
-        eprintln!("fetching {address}");
+        stderr::line(format_args!("fetching {address}"));
     }
 
     fn tags_found(&self, plugin: &Slug, tags: usize) {
-        eprintln!("{plugin}: {}", counted(tags, "tag"));
+        stderr::line(format_args!("{plugin}: {}", counted(tags, "tag")));
     }
 
     fn tags_done(&self, _: usize) {}
@@ -207,7 +208,7 @@ impl Progress for Lines {
     fn plugin_done(&self, report: &PluginReport) {
         if let (Some(slug), State::Read) = (&report.slug, &report.state) {
             let counts = report.counts();
-            eprintln!("{slug}: done, {}", counted(counts.built + counts.unchanged, "release"));
+            stderr::line(format_args!("{slug}: done, {}", counted(counts.built + counts.unchanged, "release")));
         }
     }
 }

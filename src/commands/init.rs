@@ -45,7 +45,7 @@ pub struct Args {
 /// What was made.
 #[derive(Serialize)]
 struct Made {
-    folder: PathBuf,
+    folder: String,
     files: Vec<&'static str>,
     key_id: String,
     /// The demo's licenses; their keys are stored nowhere.
@@ -59,7 +59,7 @@ struct Made {
 impl Made {
     fn text(&self) -> String {
         let files: String = self.files.iter().map(|name| format!("  {name}\n")).collect();
-        format!("Made in {}:\n{files}\n{}", shell_quoted(&self.folder), self.next)
+        format!("Made in {}:\n{files}\n{}", shell_quoted(Path::new(&self.folder)), self.next)
     }
 }
 
@@ -67,7 +67,7 @@ impl Made {
 pub fn run(args: &Args, instance: &Path) -> Result<Exit, Failure> {
     let default = || if args.demo { instance.join("demo") } else { instance.to_owned() };
     let made = make(&args.dir.clone().unwrap_or_else(default), args.demo, args.old_key_is_lost)?;
-    output::print(&if args.json { output::json(&made)? } else { made.text() })
+    output::print_change(&if args.json { output::json(&made)? } else { made.text() })
 }
 
 /// Makes an instance and returns what to tell about it.
@@ -84,7 +84,7 @@ fn make(folder: &Path, demo: bool, old_key_is_lost: bool) -> Result<Made, Failur
     let config = Config::load(folder, &PathSettings::default(), &ServeSettings::default())?;
     let key = keys::create(&config.paths, keys::DEFAULT_BITS, old_key_is_lost)?;
     let mut made = Made {
-        folder: folder.to_owned(),
+        folder: output::path_text(folder),
         files,
         key_id: key.key_id().to_owned(),
         licenses: vec![],

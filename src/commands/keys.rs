@@ -143,9 +143,9 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     }
 }
 
-/// Prints what was done, as text or as JSON.
+/// Prints what was changed, as text or as JSON.
 fn tell<T: Serialize>(args: &Args, done: &T, text: impl Fn(&T) -> String) -> Result<Exit, Failure> {
-    output::print(&if args.json { output::json(done)? } else { text(done) })
+    output::print_change(&if args.json { output::json(done)? } else { text(done) })
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ mod change;
 mod checkout;
 mod done;
 mod expires;
+mod git;
 mod issue;
 mod list;
 mod rekey;
@@ -18,13 +19,18 @@ mod show;
 mod told;
 mod view;
 
+use std::path::{Path, PathBuf};
+
 use chrono::Utc;
 use clap::builder::BoolishValueParser;
 
 use crate::config::Config;
 use crate::model::binding::{Binding, Report};
 use crate::model::license_key::LicenseId;
+use crate::registry::Registry;
 use crate::store::{self, StoreError, maintenance};
+use crate::text::printable::Printable;
+use crate::text::stderr;
 
 use crate::commands::{Exit, Failure, output};
 use checkout::Checkout;
@@ -130,6 +136,22 @@ impl Verb {
             Self::Rekey(_) => "rekey",
         })
     }
+
+    /// The license file that it will change; of a new file with a name of its own, one beside it.
+    fn file(&self, folder: &Path, registry: &Registry) -> Result<Option<PathBuf>, Failure> {
+        let license = match self {
+            Self::Issue(args) => return args.file_in(folder).map(Some),
+            Self::List(_) | Self::Show(_) => return Ok(None),
+            Self::Renew(args) => &args.license,
+            Self::Suspend(args) | Self::Resume(args) | Self::Revoke(args) => &args.license,
+            Self::Release(args) => &args.license,
+            Self::Move(args) => &args.license,
+            Self::Sites(args) => &args.license,
+            Self::Rekey(args) => &args.license,
+        };
+        let place = registry.place(&license.find(registry)?.id);
+        Ok(place.map(|(file, _)| file.to_owned()))
+    }
 }
 
 /// Does what was asked for.
@@ -137,17 +159,28 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     let registry = &config.paths.registry;
     let Some(verb) = args.verb.change() else { return decide(args, config) };
     if !args.commit {
-        let notes = Checkout::look(registry).iter().flat_map(Checkout::notes).collect::<Vec<_>>();
-        notes.iter().for_each(|note| eprintln!("note: {note}"));
+        let notes = match Checkout::look(registry) {
+            Ok(checkout) => checkout.iter().flat_map(Checkout::notes).collect(),
+            Err(reason) => vec![reason],
+        };
+        notes.iter().for_each(|note| stderr::line(format_args!("note: {note}")));
         return decide(args, config);
     }
     let committing = Checkout::committing(registry)?;
+    if let Some(file) = args.verb.file(registry, committing.registry())? {
+        committing.refuse_unseen(&file)?;
+    }
     // Also where a command fails behind its change, as where no server has it in force in time.
     let ended = decide(args, config);
     let committed = committing.commit(verb);
+    match (&committed, &ended) {
+        (Ok(Some(told)), _) => stderr::line(told),
+        // One error is what the command ends with.
+        (Err(failure), Err(_)) => stderr::line(format_args!("warning: {}", Printable(&failure.error))),
+        _ => {}
+    }
     let exit = ended?;
-    eprint!("{}", committed?);
-    Ok(exit)
+    committed.map(|_| exit)
 }
 
 fn decide(args: &Args, config: &Config) -> Result<Exit, Failure> {
@@ -176,7 +209,7 @@ fn decide(args: &Args, config: &Config) -> Result<Exit, Failure> {
 fn stored(config: &Config, id: &LicenseId) -> Result<Vec<(Binding, Report)>, StoreError> {
     let store = store::read_only(&config.paths.store)?;
     if store.is_in_use() {
-        eprintln!("note: a server is running; what the sites reported is shown when it is stopped");
+        stderr::line(format_args!("note: a server is running; what the sites reported is shown when it is stopped"));
     }
     store.of(id)
 }

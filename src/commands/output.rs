@@ -1,17 +1,57 @@
 //! What commands print to stdout: text, one JSON document, or a table.
 
+use std::borrow::Cow;
 use std::fmt::{self, Write as _};
+use std::fs::{self, File};
 use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
+use std::path::Path;
 
 use crate::text::printable::{Printable, is_unsafe};
 
 use crate::commands::{Exit, Failure};
 
+/// Something was written, and only telling it failed.
+#[derive(Debug, thiserror::Error)]
+#[error("the change is written, but it cannot be told on stdout")]
+pub struct Untold(#[source] pub io::Error);
+
 /// Prints a result to stdout. Whoever stops reading early, such as `head`, has what they wanted.
 pub fn print(text: &str) -> Result<Exit, Failure> {
+    print_or(text, Failure::environment)
+}
+
+/// The same for what a command changed: where it cannot be printed, the error says that the change is made.
+pub fn print_change(text: &str) -> Result<Exit, Failure> {
+    print_or(text, |error| Failure::environment(Untold(error)))
+}
+
+fn print_or(text: &str, failure: impl FnOnce(io::Error) -> Failure) -> Result<Exit, Failure> {
     match write_whole(&mut io::stdout().lock(), text) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::environment(error)),
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(failure(error)),
         _ => Ok(Exit::Done),
+    }
+}
+
+/// Refuses a stdout that nobody can read, for what is shown only once.
+pub fn refuse_unseen() -> Result<(), Failure> {
+    if !is_null(io::stdout()) {
+        return Ok(());
+    }
+    Err(Failure::environment("stdout is closed or /dev/null, so nobody would see the key; nothing was written")
+        .hint("let stdout be a terminal, a pipe or a file"))
+}
+
+/// Whether what is written there is lost. Rust opens /dev/null where stdout is closed.
+fn is_null(descriptor: impl AsFd) -> bool {
+    let number = |metadata: fs::Metadata| metadata.file_type().is_char_device().then(|| metadata.rdev());
+    let written_to = descriptor.as_fd().try_clone_to_owned().and_then(|owned| File::from(owned).metadata());
+    match (written_to, fs::metadata("/dev/null")) {
+        (Ok(written_to), Ok(null)) => number(written_to).is_some_and(|written_to| Some(written_to) == number(null)),
+        (Ok(_), Err(_)) => false,
+        // Nothing is open there.
+        (Err(_), _) => true,
     }
 }
 
@@ -23,20 +63,44 @@ pub fn write_whole(out: &mut impl io::Write, text: &str) -> io::Result<()> {
 
 /// One JSON document, for a person to read and a program to parse, with a final newline.
 pub fn json(value: &impl serde::Serialize) -> Result<String, Failure> {
-    serde_json::to_string_pretty(value).map(|text| text + "\n").map_err(Failure::environment)
+    let text = serde_json::to_string_pretty(value).map_err(Failure::environment)?;
+    Ok(printable_json(&text).into_owned() + "\n")
+}
+
+/// A path as it is told. JSON is UTF-8, and a path need not be: that must not keep anything from being told.
+pub fn path_text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
+
+/// One JSON document on one line without its end; `room` is what it is written into first.
+pub fn json_line<'r>(value: &impl serde::Serialize, room: &'r mut Vec<u8>) -> io::Result<Cow<'r, str>> {
+    room.clear();
+    serde_json::to_writer(&mut *room, value)?;
+    let text = std::str::from_utf8(room).map_err(io::Error::other)?;
+    Ok(printable_json(text))
 }
 
 /// An error as one line of JSON: the last line of stderr of a command that was asked for JSON.
 pub fn error_json(error: &str, causes: &[String], hint: Option<&str>, exit_code: u8) -> String {
     let document = serde_json::json!({ "error": error, "caused_by": causes, "hint": hint, "exit_code": exit_code });
-    printable_json(&document.to_string())
+    printable_json(&document.to_string()).into_owned()
 }
 
 /// JSON leaves DEL, the C1 controls and text-direction overrides as they are; a terminal obeys some of them.
-pub fn printable_json(json: &str) -> String {
-    // All of them have four digits.
-    let is_raw = |c: &char| is_unsafe(*c) && *c != '\n';
-    json.chars().map(|c| if is_raw(&c) { format!("\\u{:04x}", u32::from(c)) } else { c.into() }).collect()
+pub fn printable_json(json: &str) -> Cow<'_, str> {
+    // Nearly all of it is ASCII, which is looked through faster than it is copied.
+    if json.bytes().all(|byte| byte == b'\n' || (b' '..=b'~').contains(&byte)) {
+        return Cow::Borrowed(json);
+    }
+    let mut escaped = String::with_capacity(json.len());
+    for c in json.chars() {
+        match is_unsafe(c) && c != '\n' {
+            // All of them have four digits.
+            true => escaped += &format!("\\u{:04x}", u32::from(c)),
+            false => escaped.push(c),
+        }
+    }
+    Cow::Owned(escaped)
 }
 
 /// How many characters a line of the terminal takes; `None` where stdout is none.
@@ -132,6 +196,16 @@ mod tests {
     fn json_for_a_terminal_keeps_its_meaning_and_steers_nothing() {
         let raw = "{\n\"a\": \"\u{9b}b\u{202E}c\"\n}";
         assert_eq!(printable_json(raw), "{\n\"a\": \"\\u009bb\\u202ec\"\n}");
+        let value = "é\u{7f}";
+        assert_eq!(json(&value).unwrap(), "\"é\\u007f\"\n");
+        assert_eq!(json_line(&value, &mut b"old".to_vec()).unwrap(), "\"é\\u007f\"");
+    }
+
+    #[test]
+    fn what_is_written_to_dev_null_and_nowhere_else_is_lost() {
+        assert!(is_null(File::open("/dev/null").unwrap()));
+        assert!(!is_null(File::open("/dev/full").unwrap()));
+        assert!(!is_null(tempfile::tempfile().unwrap()) && !is_null(io::pipe().unwrap().1));
     }
 
     #[test]

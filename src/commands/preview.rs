@@ -21,6 +21,7 @@ use crate::preview::target::{Plugins, Subject};
 use crate::preview::view::Wish;
 use crate::preview::{live, terminal};
 use crate::registry::RegistryError;
+use crate::text::stderr;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -85,7 +86,7 @@ fn parse_platform_version(text: &str) -> Result<String, &'static str> {
 pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     let subject = subject(args, config)?;
     for assumption in subject.assumptions().iter().filter(|_| !args.json) {
-        eprintln!("assumed: {assumption}");
+        stderr::line(format_args!("assumed: {assumption}"));
     }
     if args.print {
         return print(args, &subject);
@@ -134,7 +135,7 @@ fn print(args: &Args, subject: &Subject) -> Result<Exit, Failure> {
     let snapshot = Snapshot::read(subject, None);
     let printed =
         if args.json { terminal::json(&snapshot, subject, &wish) } else { terminal::text(&snapshot, subject, &wish) };
-    let text = if args.json { output::printable_json(&printed.text) } else { printed.text };
+    let text = if args.json { output::printable_json(&printed.text).into_owned() } else { printed.text };
     output::print(&text)?;
     Ok(if printed.is_whole { Exit::Done } else { Exit::Input })
 }
@@ -174,6 +175,6 @@ fn open(address: &str) {
     let mut command = Command::new(opener);
     command.arg(address).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     if let Err(error) = command.spawn() {
-        eprintln!("no browser was opened: {opener}: {error}");
+        stderr::line(format_args!("no browser was opened: {opener}: {error}"));
     }
 }

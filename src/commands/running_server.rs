@@ -1,7 +1,7 @@
 //! Asks a running server through its admin listener, within a time limit.
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -37,12 +37,12 @@ pub enum WaitError {
     #[error("what answers on {0} does not tell which registry it has in force")]
     NotTold(SocketAddr),
     /// The server of another instance answers.
-    #[error("the server on {address} serves another registry: {}", registry.display())]
+    #[error("the server on {address} serves another registry: {registry}")]
     Another {
         /// Where it was asked.
         address: SocketAddr,
         /// Its registry.
-        registry: PathBuf,
+        registry: String,
     },
     /// It takes too long.
     #[error("the server on {address} has not taken the change over within {} s{}", limit.as_secs(),
@@ -73,7 +73,7 @@ struct Registry {
     #[serde(default)]
     detail: Option<String>,
     #[serde(default)]
-    files: Option<PathBuf>,
+    files: Option<String>,
     #[serde(default)]
     in_force: Option<String>,
 }
@@ -89,7 +89,9 @@ pub fn wait_for_registry(address: SocketAddr, registry: &Path, limit: Duration) 
         let seen = FilesSeen::of(registry);
         match files {
             None => return Err(WaitError::NotTold(address)),
-            Some(files) if files != seen.path => return Err(WaitError::Another { address, registry: files }),
+            Some(files) if files != seen.path.to_string_lossy() => {
+                return Err(WaitError::Another { address, registry: files });
+            }
             Some(_) if in_force.as_deref() == Some(&seen.fingerprint) => return Ok(()),
             Some(_) if Instant::now() >= deadline => return Err(WaitError::TooLong { address, limit, detail }),
             Some(_) => thread::sleep(PAUSE),

@@ -203,7 +203,8 @@ fn start_log(format: LogFormat) {
     let level = std::env::var("COUNTERSIGN_LOG").unwrap_or_else(|_| "info".to_owned());
     let filter = EnvFilter::try_new(format!("off,countersign={level}"))
         .unwrap_or_else(|_| EnvFilter::new("off,countersign=info"));
-    let log = fmt().with_env_filter(filter).with_target(false).with_writer(std::io::stderr);
+    // A line that cannot be written is lost: to tell that on the same stderr would end the thread with a panic.
+    let log = fmt().with_env_filter(filter).with_target(false).log_internal_errors(false).with_writer(std::io::stderr);
     match format {
         LogFormat::Text => log.with_ansi(std::io::stderr().is_terminal()).init(),
         LogFormat::Json => log.json().flatten_event(true).init(),

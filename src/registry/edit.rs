@@ -6,11 +6,13 @@
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use chrono::NaiveDate;
 use toml_edit::{Array, ArrayOfTables, DocumentMut, Item, Table, value};
 
 use crate::durable_file;
+use crate::folder_lock;
 use crate::model::license::{License, Sites, Status};
 use crate::model::name::Name;
 use crate::model::site_host::SiteHost;
@@ -21,6 +23,9 @@ use crate::registry::change::Change;
 use crate::registry::error::RegistryError;
 use crate::registry::files::{RegistryFiles, limit_of};
 use crate::registry::text_edit;
+
+/// How long other commands that edit licenses are waited for; one takes some seconds for a million of them.
+const OTHERS: Duration = Duration::from_secs(10);
 
 /// Why a license was not edited. Nothing was written.
 #[derive(Debug, thiserror::Error)]
@@ -65,9 +70,7 @@ impl Editor {
     /// Waits for other commands that edit licenses, then loads the registry.
     pub fn open(folder: &Path) -> Result<Self, EditError> {
         let licenses = folder.join("licenses");
-        // The folder itself is locked: no file is left behind, and the lock dies with the process.
-        let lock = regular_file::open_folder(&licenses).and_then(|lock| lock.lock().map(|()| lock));
-        let lock = lock.map_err(|source| match source.kind() {
+        let lock = folder_lock::hold(&licenses, OTHERS).map_err(|source| match source.kind() {
             io::ErrorKind::NotFound => RegistryError::NoFolder { path: licenses.clone() }.into(),
             _ => EditError::Io { path: licenses.clone(), source },
         })?;
@@ -84,9 +87,14 @@ impl Editor {
         &self.registry
     }
 
-    /// Appends a license to `licenses/<name>`, a TOML or JSONL file that need not be there yet; returns its path.
-    pub fn add(self, name: &str, license: &License) -> Result<PathBuf, EditError> {
-        let path = self.folder.join("licenses").join(name);
+    /// The path of `licenses/<name>` in the registry `folder`.
+    pub fn file(folder: &Path, name: &str) -> PathBuf {
+        folder.join("licenses").join(name)
+    }
+
+    /// Appends a license to `licenses/<name>`, a TOML or JSONL file that need not be there yet.
+    pub fn add(self, name: &str, license: &License) -> Result<(), EditError> {
+        let path = Self::file(&self.folder, name);
         let old = match regular_file::read_to_string(&path, limit_of(&path)) {
             Ok(text) => Some(text),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
@@ -94,7 +102,7 @@ impl Editor {
         };
         let new = appended(&path, old.as_deref().unwrap_or_default(), license);
         self.write(&path, old, new, &[license])?;
-        Ok(path)
+        Ok(())
     }
 
     /// Changes a license where it stands; returns the registry as it is then.

@@ -15,6 +15,9 @@ use crate::regular_file;
 /// The largest TOML file that is read.
 const MAX_TOML: u64 = 64 * MEBIBYTE;
 
+/// The largest plugin entry that is read: one plugin is some lines.
+const MAX_ENTRY: u64 = MEBIBYTE;
+
 /// The largest export with a license a line that is read.
 const MAX_JSONL: u64 = 1024 * MEBIBYTE;
 
@@ -105,7 +108,11 @@ impl RegistryFiles {
 
 /// The largest file that is read, by what its name says it holds; in bytes.
 pub(super) fn limit_of(file: &Path) -> u64 {
-    if file.extension().is_some_and(|extension| extension == "jsonl") { MAX_JSONL } else { MAX_TOML }
+    match (file.parent().and_then(Path::file_name), file.extension()) {
+        (Some(folder), _) if folder == "plugins" => MAX_ENTRY,
+        (_, Some(extension)) if extension == "jsonl" => MAX_JSONL,
+        _ => MAX_TOML,
+    }
 }
 
 fn list_folder(folder: &Path) -> io::Result<Vec<(String, EntryKind)>> {
@@ -144,7 +151,7 @@ mod tests {
     fn what_is_no_whole_file_of_reasonable_size_is_not_read() {
         let (folder, files) = folder();
         let plugins = folder.path().join("plugins");
-        std::fs::File::create(plugins.join("a.toml")).unwrap().set_len(MAX_TOML + 1).unwrap();
+        std::fs::File::create(plugins.join("a.toml")).unwrap().set_len(MAX_ENTRY + 1).unwrap();
         std::os::unix::fs::symlink("nowhere", plugins.join("b.toml")).unwrap();
         let _socket = std::os::unix::net::UnixListener::bind(plugins.join("c.toml")).unwrap();
         std::fs::create_dir(plugins.join("d.toml")).unwrap();
@@ -152,7 +159,7 @@ mod tests {
         assert_eq!(
             reasons,
             [
-                "is larger than the limit of 64 MiB",
+                "is larger than the limit of 1 MiB",
                 "cannot be read: No such file or directory (os error 2)",
                 "not a regular file",
                 "a folder has no place here",

@@ -13,11 +13,8 @@ use crate::registry::dir_entry::DirEntry;
 use crate::registry::files::RegistryFiles;
 use crate::registry::license::{Notes, license};
 use crate::registry::lines::Lines;
-use crate::registry::reader::Reader;
+use crate::registry::reader::{MAX_COMPLAINTS, Reader};
 use crate::registry::spanned::{Table, array, table};
-
-/// An export that is wrong in every line is told so this often.
-pub const MAX_COMPLAINTS: usize = 1_000;
 
 /// No license takes fewer bytes of an export.
 const SHORTEST_LINE: usize = 110;

@@ -12,7 +12,8 @@ use crate::registry::diagnostic::Complaint;
 use crate::registry::error::RegistryError;
 use crate::registry::files::RegistryFiles;
 use crate::registry::license::Notes;
-use crate::registry::license_files::{MAX_COMPLAINTS, Place, Reading};
+use crate::registry::license_files::{Place, Reading};
+use crate::registry::reader::MAX_COMPLAINTS;
 
 /// The licenses by id, and where each stands.
 #[derive(Debug, Default)]

@@ -12,6 +12,7 @@ mod error;
 mod files;
 mod git;
 mod json;
+mod leaked_keys;
 mod license;
 mod license_files;
 mod licenses;

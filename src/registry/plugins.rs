@@ -145,6 +145,7 @@ fn versions(reader: &mut Reader<'_>, table: &Table<'_>) -> semver::VersionReq {
 mod tests {
     use super::*;
     use crate::model::plugin::Repository;
+    use crate::registry::reader::MAX_COMPLAINTS;
 
     fn registry(entries: &[(&str, &str)]) -> tempfile::TempDir {
         let registry = tempfile::tempdir().unwrap();
@@ -162,6 +163,19 @@ mod tests {
         let folder = format!("{}/plugins/", registry.path().display());
         let strip = |complaint: &Complaint| complaint.to_string().replace(&folder, "");
         entry.plugin.err().unwrap_or_default().iter().map(strip).collect()
+    }
+
+    #[test]
+    fn an_entry_that_is_wrong_in_every_line_is_told_in_so_many_complaints() {
+        let unknown: String = (0..50_000).map(|number| format!("a{number} = 1\n")).collect();
+        let strings = format!("withhold = [{}]\n", "1,".repeat(50_000));
+        for (text, count) in [("=\n".repeat(2 << 20), 1), (unknown, MAX_COMPLAINTS + 1), (strings, MAX_COMPLAINTS + 1)]
+        {
+            let complaints = complaints("acme.toml", &text);
+            assert_eq!(complaints.len(), count, "{:?}", &text[..20]);
+            let is_cut = complaints.last().unwrap() == "acme.toml: too many mistakes: the rest is not told";
+            assert_eq!(is_cut, count > 1, "{:?}", complaints.last());
+        }
     }
 
     #[test]

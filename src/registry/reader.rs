@@ -11,12 +11,14 @@ use std::str::FromStr;
 
 use chrono::{DateTime, NaiveDate, Utc};
 
-use crate::model::license_key::LicenseKey;
 use crate::text::did_you_mean::did_you_mean;
 
 use crate::registry::diagnostic::Complaint;
 use crate::registry::json;
 use crate::registry::spanned::{self, Fault, Node, Table, Value, array, string, table};
+
+/// A file that is wrong in every line is told so this often.
+pub const MAX_COMPLAINTS: usize = 1_000;
 
 /// One registry file, or one line of it, being read.
 #[derive(Debug)]
@@ -28,7 +30,10 @@ pub struct Reader<'a> {
     first_line: usize,
     /// Whether dates and times are strings.
     json: bool,
+    /// The first of them.
     complaints: Vec<Complaint>,
+    /// How many there are in all.
+    complained: usize,
 }
 
 impl<'a> Reader<'a> {
@@ -36,7 +41,8 @@ impl<'a> Reader<'a> {
     pub fn toml<'t>(file: &'a Path, text: &'t str) -> (Self, Option<Table<'t>>) {
         let starts =
             std::iter::once(0).chain(text.bytes().enumerate().filter(|&(_, b)| b == b'\n').map(|(at, _)| at + 1));
-        let mut reader = Self { file, lines: starts.collect(), first_line: 1, json: false, complaints: vec![] };
+        let mut reader =
+            Self { file, lines: starts.collect(), first_line: 1, json: false, complaints: vec![], complained: 0 };
         match spanned::from_toml(text) {
             Ok(table) => (reader, Some(table)),
             Err(faults) => {
@@ -72,7 +78,7 @@ impl<'a> Reader<'a> {
     }
 
     fn of_line(file: &'a Path, line_number: usize) -> Self {
-        Self { file, lines: vec![0], first_line: line_number, json: true, complaints: vec![] }
+        Self { file, lines: vec![0], first_line: line_number, json: true, complaints: vec![], complained: 0 }
     }
 
     fn fault(&mut self, fault: Fault) {
@@ -81,12 +87,15 @@ impl<'a> Reader<'a> {
 
     /// How many complaints there are so far.
     pub fn complained(&self) -> usize {
-        self.complaints.len()
+        self.complained
     }
 
-    /// All complaints, in the order of their places.
+    /// The first complaints, in the order of their places; that there are more comes last.
     pub fn complaints(mut self) -> Vec<Complaint> {
         self.complaints.sort_by_key(|complaint| (complaint.line, complaint.column));
+        if self.complained > MAX_COMPLAINTS {
+            self.complaints.push(Complaint::of_file(self.file, "too many mistakes: the rest is not told"));
+        }
         self.complaints
     }
 
@@ -95,8 +104,12 @@ impl<'a> Reader<'a> {
         self.first_line + self.lines.partition_point(|&start| start <= at) - 1
     }
 
-    /// Complains about what stands at the byte `at`.
+    /// Complains about what stands at the byte `at`; of too many complaints the last ones are only counted.
     pub fn complain(&mut self, at: usize, message: impl Into<String>) {
+        self.complained += 1;
+        if self.complained > MAX_COMPLAINTS {
+            return;
+        }
         let index = self.lines.partition_point(|&start| start <= at) - 1;
         self.complaints.push(Complaint {
             file: self.file.to_owned(),
@@ -110,34 +123,14 @@ impl<'a> Reader<'a> {
     pub fn only(&mut self, table: &Table<'_>, known: &[&str]) {
         for (name, field) in &table.fields {
             if !known.contains(&&**name) {
+                if self.complained >= MAX_COMPLAINTS {
+                    // Comparing half a million names takes long.
+                    self.complained += 1;
+                    continue;
+                }
                 let meant = did_you_mean(name, known.iter().copied());
                 self.complain(field.at, format!("unknown field {name:?}{meant}"));
             }
-        }
-    }
-
-    /// Complains about every license key in the fields but `id`, whose digits may happen to look like one.
-    // SECURITY: what stands in the registry is printed, logged and kept in the vendor's repository.
-    pub fn without_keys(&mut self, table: &Table<'_>) {
-        for (name, field) in table.fields.iter().filter(|(name, _)| *name != "id") {
-            self.without_key(name, &field.node);
-        }
-    }
-
-    fn without_key(&mut self, field: &str, node: &Node<'_>) {
-        let mut check = |at, text: &str| {
-            if LicenseKey::is_in(text) {
-                self.complain(at, format!("a license key stands in {field:?}: keys belong to customers only"));
-            }
-        };
-        match &node.value {
-            Value::String(text) => check(node.at, text),
-            Value::Array(items) => items.iter().for_each(|item| self.without_key(field, item)),
-            Value::Table(inner) => {
-                inner.fields.iter().for_each(|(name, inner)| check(inner.at, name));
-                inner.fields.values().for_each(|inner| self.without_key(field, &inner.node));
-            }
-            _ => {}
         }
     }
 

@@ -13,6 +13,9 @@ use toml::de::{DeTable, DeValue};
 /// A registry nests four levels at most; deeper JSON is not followed, so that it cannot exhaust the stack.
 pub const MAX_DEPTH: usize = 8;
 
+/// The largest TOML file that is read on behind its first mistake, in bytes: the parser keeps every mistake it finds.
+const MAX_RECOVERABLE: usize = 64 << 10;
+
 /// A value, the byte where it starts and the byte behind its end.
 #[derive(Debug)]
 pub struct Node<'a> {
@@ -72,12 +75,14 @@ impl Value<'_> {
     }
 }
 
-/// Reads a TOML document, or says everything that is wrong with its syntax.
+/// Reads a TOML document, or says what is wrong with its syntax: everything in a file that a person wrote, and the first
+/// mistake in a larger one, in which each of a million lines may be wrong.
 pub fn from_toml(text: &str) -> Result<Table<'_>, Vec<Fault>> {
-    let (document, errors) = DeTable::parse_recoverable(text);
-    if errors.is_empty() {
-        return Ok(toml_table(0, document.into_inner()));
-    }
+    let first = match DeTable::parse(text) {
+        Ok(document) => return Ok(toml_table(0, document.into_inner())),
+        Err(error) => error,
+    };
+    let errors = if text.len() > MAX_RECOVERABLE { vec![first] } else { DeTable::parse_recoverable(text).1 };
     let at = |error: &toml::de::Error| error.span().map_or(0, |span| span.start);
     Err(errors.iter().map(|error| Fault { at: at(error), message: error.message().to_owned() }).collect())
 }
@@ -159,5 +164,11 @@ mod tests {
         let mut faults = from_toml("a = \nb = 1\nc = ]\n").unwrap_err();
         faults.sort_by_key(|fault| fault.at);
         assert_eq!(faults.iter().map(|fault| fault.at).collect::<Vec<_>>(), [4, 15], "{faults:?}");
+    }
+
+    #[test]
+    fn of_a_large_toml_file_the_first_syntax_error_is_found() {
+        let text = format!("a = 1\n{}", "=\n".repeat(MAX_RECOVERABLE));
+        assert!(matches!(from_toml(&text).unwrap_err()[..], [Fault { at: 6, .. }]));
     }
 }

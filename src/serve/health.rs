@@ -1,6 +1,6 @@
 //! Health: what state each part is in and since when. [`ops`](crate::serve::ops) shows it on `/readyz`.
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -42,9 +42,9 @@ struct Condition {
     since: DateTime<Utc>,
     #[serde(skip_serializing_if = "Option::is_none")]
     detail: Option<String>,
-    /// The folder that it is read from.
+    /// The folder that it is read from. JSON is UTF-8, and a path need not be.
     #[serde(skip_serializing_if = "Option::is_none")]
-    files: Option<PathBuf>,
+    files: Option<String>,
     /// What that folder looked like when what is in force was read.
     #[serde(skip_serializing_if = "Option::is_none")]
     in_force: Option<String>,
@@ -165,9 +165,9 @@ impl Health {
     }
 
     /// Notes from which files the registry in force was read; a command can wait for its change.
-    pub(super) fn note_registry(&self, folder: PathBuf, in_force: Option<String>) {
+    pub(super) fn note_registry(&self, folder: &Path, in_force: Option<String>) {
         let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
-        parts.registry.files = Some(folder);
+        parts.registry.files = Some(folder.to_string_lossy().into_owned());
         parts.registry.in_force = in_force;
     }
 

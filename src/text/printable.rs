@@ -11,20 +11,34 @@ pub struct Printable<T>(pub T);
 
 impl<T: Display> Display for Printable<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(Escaping(f), "{}", self.0)
+        write!(Escaping { to: f, keeps_lines: false }, "{}", self.0)
     }
 }
 
-struct Escaping<'a, 'f>(&'a mut fmt::Formatter<'f>);
+/// The same for text of several lines, whose line breaks stay: what is put together of parts that are [`Printable`].
+#[derive(Clone, Copy, Debug)]
+pub struct PrintableLines<T>(pub T);
+
+impl<T: Display> Display for PrintableLines<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(Escaping { to: f, keeps_lines: true }, "{}", self.0)
+    }
+}
+
+struct Escaping<'a, 'f> {
+    to: &'a mut fmt::Formatter<'f>,
+    keeps_lines: bool,
+}
 
 impl Write for Escaping<'_, '_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         let mut rest = text;
-        while let Some((at, c)) = rest.char_indices().find(|(_, c)| is_unsafe(*c)) {
-            write!(self.0, "{}{}", &rest[..at], c.escape_default())?;
+        let is_escaped = |c: char| is_unsafe(c) && !(self.keeps_lines && c == '\n');
+        while let Some((at, c)) = rest.char_indices().find(|(_, c)| is_escaped(*c)) {
+            write!(self.to, "{}{}", &rest[..at], c.escape_default())?;
             rest = &rest[at + c.len_utf8()..];
         }
-        self.0.write_str(rest)
+        self.to.write_str(rest)
     }
 }
 
@@ -42,6 +56,11 @@ mod tests {
     #[test]
     fn nothing_that_steers_a_terminal_gets_through() {
         assert_eq!(Printable("a\x1b[2J\r\n\u{9b}\u{202E}b").to_string(), r"a\u{1b}[2J\r\n\u{9b}\u{202e}b");
+    }
+
+    #[test]
+    fn line_breaks_stay_where_they_are_meant() {
+        assert_eq!(PrintableLines("a\x1b\r\nb\u{2028}c\n").to_string(), "a\\u{1b}\\r\nb\\u{2028}c\n");
     }
 
     #[test]

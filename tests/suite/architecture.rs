@@ -10,16 +10,17 @@ use code::{Sources, code, sources, without_tests};
 use imports::{imports, shortest_circle};
 
 /// What each room may import of ours. Whatever is not listed may import nothing of ours.
-const ARROWS: [(&str, &[&str]); 17] = [
+const ARROWS: [(&str, &[&str]); 18] = [
     ("time_limit", &[]),
     ("model", &[]),
     ("text", &[]),
     ("regular_file", &[]),
     ("histogram", &[]),
     ("durable_file", &["regular_file"]),
+    ("folder_lock", &["text", "regular_file"]),
     ("keys", &["model", "regular_file"]),
     ("watch", &[]),
-    ("registry", &["model", "text", "durable_file", "regular_file"]),
+    ("registry", &["model", "text", "durable_file", "folder_lock", "regular_file"]),
     ("catalog", &["model", "regular_file"]),
     ("store", &["model", "text", "durable_file", "regular_file", "histogram"]),
     ("config", &["model", "text", "regular_file"]),
@@ -43,11 +44,12 @@ const ARROWS: [(&str, &[&str]); 17] = [
             "model",
             "text",
             "durable_file",
+            "folder_lock",
             "regular_file",
             "time_limit",
         ],
     ),
-    ("cli", &["commands", "config", "model"]),
+    ("cli", &["commands", "config", "model", "text"]),
 ];
 
 /// Where a library's name may stand.
@@ -228,6 +230,27 @@ fn files_are_opened_by_regular_file_alone() {
     let mutant = with("src/catalog.rs", "fn more() { let _ = std::fs::read(\"x\"); }");
     let complaint = "src/catalog.rs opens a file by fs::read(: use regular_file";
     assert_eq!(other_ways_to_open_a_file(&mutant), [complaint]);
+}
+
+/// Macros that panic where nobody reads what they print.
+const PRINTERS: [&str; 3] = ["print!(", "println!(", "dbg!("];
+
+/// Nothing prints that panics where nobody reads.
+fn printers(sources: &Sources) -> Vec<String> {
+    let mut complaints = Vec::new();
+    for (path, code) in code(sources) {
+        let found = PRINTERS.iter().filter(|printer| code.contains(**printer));
+        complaints
+            .extend(found.map(|printer| format!("{path} prints by {printer}: use text::stderr or commands::output")));
+    }
+    complaints
+}
+
+#[test]
+fn only_stderr_prints() {
+    assert_eq!(printers(&sources()), [""; 0]);
+    let mutant = with("src/catalog.rs", "fn more() { eprintln!(\"x\"); }");
+    assert!(!printers(&mutant).is_empty());
 }
 
 #[test]

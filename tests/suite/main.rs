@@ -33,6 +33,7 @@ mod slow;
 mod soak;
 mod start;
 mod statements;
+mod streams;
 #[path = "../support/mod.rs"]
 mod support;
 mod tls;

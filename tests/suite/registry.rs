@@ -239,3 +239,121 @@ fn on_the_server_each_command_is_one_commit_also_of_two_people_at_once() {
     keys.retain(|key| trail.contains(key.as_str()));
     assert!(keys.is_empty(), "a license key is in the trail");
 }
+
+/// A registry on the server as page B has it, with one license.
+fn with_a_trail() -> (Instance, PathBuf, License) {
+    let theirs = License::new();
+    let instance = Instance::with_licenses(&[theirs.toml("")]);
+    let registry = instance.file("registry");
+    done(&registry, "root", "git init -q -b main && git add . && git commit -qm 'as it is'");
+    (instance, registry, theirs)
+}
+
+#[test]
+fn what_git_does_not_look_at_is_not_changed_with_commit() {
+    let (instance, registry, theirs) = with_a_trail();
+    let file = registry.join("licenses/licenses.toml");
+    let before = fs::read_to_string(&file).unwrap();
+    let refused = |arguments: &str, reason: &str| {
+        let output = license(&registry, "root", &format!("{arguments} --commit"));
+        let told = text(&output);
+        assert!(output.status.code() == Some(3) && told.contains(reason), "{arguments}: {told}");
+        assert_eq!(fs::read_to_string(&file).unwrap(), before);
+    };
+    for (hide, show) in [("--assume-unchanged", "--no-assume-unchanged"), ("--skip-worktree", "--no-skip-worktree")] {
+        done(&registry, "root", &format!("git update-index {hide} licenses/licenses.toml"));
+        let reason = "licenses.toml: git was told not to look at this file";
+        refused(&format!("suspend {}", theirs.id), reason);
+        refused(&format!("rekey {}", theirs.id), reason);
+        refused("issue --module forms --expires never --file licenses.toml", reason);
+        done(&registry, "root", &format!("git update-index {show} licenses/licenses.toml"));
+    }
+    let own = License::new();
+    done(&registry, "root", "echo 'licenses/*' >.gitignore && git add .gitignore && git commit -qm ignored");
+    instance.write("registry/licenses/shop.toml", &own.toml(""));
+    refused(&format!("suspend {}", own.id), "shop.toml: git ignores this file");
+    refused("issue --module forms --expires never", "git ignores this file");
+    refused("issue --module forms --expires never --file shop.toml", "shop.toml: git ignores this file");
+    // Others are committed all the same.
+    assert!(
+        licensed(&registry, "root", &format!("suspend {} --commit", theirs.id)).contains("Committed: license: suspend")
+    );
+}
+
+#[test]
+fn a_change_that_git_does_not_see_is_told() {
+    let (instance, registry, _) = with_a_trail();
+    let linked = License::new();
+    instance.write("elsewhere.toml", &linked.toml(""));
+    done(&registry, "root", "ln -s ../../elsewhere.toml licenses/linked.toml && git add . && git commit -qm linked");
+    let output = license(&registry, "root", &format!("suspend {} --commit", linked.id));
+    let told = text(&output);
+    assert!(output.status.code() == Some(4) && told.contains("git sees no change of "), "{told}");
+    assert!(told.contains("linked.toml\n") && told.contains("is now suspended"), "{told}");
+}
+
+#[test]
+fn a_broken_plugin_entry_keeps_no_license_from_being_suspended_with_commit() {
+    let (instance, registry, theirs) = with_a_trail();
+    instance.write("registry/plugins/acme-maps.toml", "modul = 'maps'\n");
+    done(&registry, "root", "git commit -qam broken");
+    let told = licensed(&registry, "root", &format!("suspend {} --commit", theirs.id));
+    assert!(told.contains("Committed: license: suspend"), "{told}");
+}
+
+#[test]
+fn a_look_at_a_checkout_runs_nothing_that_its_configuration_names() {
+    let (instance, registry, theirs) = with_a_trail();
+    let ran = instance.file("ran");
+    let program = instance.file("program");
+    fs::write(&program, format!("#!/bin/sh\ntouch '{}'\ncat\n", ran.display())).unwrap();
+    done(&registry, "root", &format!("chmod +x '{}'", program.display()));
+    let program = program.display();
+    done(
+        &registry,
+        "root",
+        &format!(
+            "echo '*.toml filter=evil' >.git/info/attributes
+             echo '*.md filter=e.vil' >>.git/info/attributes
+             git config filter.evil.clean '{program}' && git config filter.evil.required true
+             git config filter.e.vil.process '{program}' && git config core.fsmonitor '{program}'"
+        ),
+    );
+    // As long as before and written anew: git has to compare it.
+    let rewrite = || {
+        for name in ["licenses/licenses.toml", "plugins/acme-forms.toml"] {
+            let file = registry.join(name);
+            let content = fs::read(&file).unwrap();
+            fs::remove_file(&file).unwrap();
+            fs::write(&file, content).unwrap();
+        }
+    };
+    rewrite();
+    let told = licensed(&registry, "root", "issue --module forms --expires never --file new.toml");
+    assert!(!ran.exists(), "{told}");
+    rewrite();
+    let output = license(&registry, "root", &format!("suspend {} --commit", theirs.id));
+    // A file that is not committed ends it before the commit, which may run filters.
+    assert!(output.status.code() == Some(3) && text(&output).contains("new.toml"), "{}", text(&output));
+    assert!(!ran.exists());
+}
+
+#[test]
+fn what_does_not_answer_is_waited_for_with_a_limit() {
+    let (_instance, registry, theirs) = with_a_trail();
+    done(&registry, "root", "rm .git/index && mkfifo .git/index");
+    std::thread::scope(|scope| {
+        let committing = scope.spawn(|| license(&registry, "root", &format!("suspend {} --commit", theirs.id)));
+        let told = licensed(&registry, "root", &format!("sites {} 7", theirs.id));
+        assert!(told.contains("git cannot say how it is: git: not done within 10 s"), "{told}");
+        let output = committing.join().unwrap();
+        assert!(output.status.code() == Some(4) && text(&output).contains("not done within 10 s"), "{}", text(&output));
+    });
+    let (_instance, registry, theirs) = with_a_trail();
+    let held = fs::File::open(registry.join("licenses")).unwrap();
+    held.lock().unwrap();
+    let output = license(&registry, "root", &format!("suspend {}", theirs.id));
+    let told = text(&output);
+    assert!(output.status.code() == Some(4) && told.contains("another command has held it for 10 s"), "{told}");
+    assert!(told.starts_with("waiting for another command, which holds "), "{told}");
+}

@@ -16,7 +16,7 @@ use crate::commands::keys::error::{KeyError, io_error};
 use crate::commands::keys::files::{MAX_PEM, create_folder, read_key};
 use crate::commands::keys::report::Published;
 use crate::commands::keys::retired;
-use crate::commands::output::{self, Table};
+use crate::commands::output::{self, Table, path_text};
 
 /// A key, and the file it comes from.
 #[derive(Debug)]
@@ -33,10 +33,10 @@ pub(super) fn list(json: bool, paths: &Paths) -> Result<String, Failure> {
         key_id: &'a str,
         bits: usize,
         state: &'static str,
-        file: &'a Path,
+        file: String,
         /// Where its private half is kept, for a key that no longer signs.
         #[serde(skip_serializing_if = "Option::is_none")]
-        private: Option<PathBuf>,
+        private: Option<String>,
     }
     let current = read_key(paths)?;
     let keys = all_keys(paths, &current)?;
@@ -44,12 +44,18 @@ pub(super) fn list(json: bool, paths: &Paths) -> Result<String, Failure> {
     let retired = retired::all(paths)?;
     let kept = |listed: &Listed| {
         let kept = retired.iter().find(|kept| !listed.current && kept.key_id == listed.key.key_id());
-        kept.map(|kept| kept.file.clone())
+        kept.map(|kept| path_text(&kept.file))
     };
     if json {
         let rows = keys.iter().map(|listed| {
             let Listed { key, file, .. } = listed;
-            Row { key_id: key.key_id(), bits: key.bits(), state: state(listed), file, private: kept(listed) }
+            Row {
+                key_id: key.key_id(),
+                bits: key.bits(),
+                state: state(listed),
+                file: path_text(file),
+                private: kept(listed),
+            }
         });
         return output::json(&rows.collect::<Vec<_>>());
     }
@@ -68,7 +74,7 @@ pub(super) fn list(json: bool, paths: &Paths) -> Result<String, Failure> {
 /// Publishes every key, and names the files that were written.
 pub(super) fn publish(paths: &Paths) -> Result<Published, Failure> {
     let current = read_key(paths)?;
-    publish_all(paths, &current).map(|written| Published { written })
+    publish_all(paths, &current).map(|written| Published::new(&written))
 }
 
 /// Writes the public halves of `current` and of the retired keys; a key that was published before stays.

@@ -5,6 +5,9 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use crate::model::public_key::PublicKey;
+use crate::text::printable::Printable;
+
+use crate::commands::output::path_text;
 
 /// A private key that was made or put in force.
 #[derive(Debug, Serialize)]
@@ -12,10 +15,10 @@ pub(super) struct KeyInForce {
     pub key_id: String,
     pub bits: usize,
     /// The file of the private key.
-    pub file: PathBuf,
+    pub file: String,
     /// Where the private key before it is kept.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub retired: Option<PathBuf>,
+    pub retired: Option<String>,
     /// The public half in PEM, for a key that is not published yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub public_key: Option<String>,
@@ -25,15 +28,15 @@ impl KeyInForce {
     /// A key in this file, with nothing before it.
     pub fn new(file: &Path, key: &PublicKey) -> Self {
         let key_id = key.key_id().to_owned();
-        Self { key_id, bits: key.bits(), file: file.to_owned(), retired: None, public_key: None }
+        Self { key_id, bits: key.bits(), file: path_text(file), retired: None, public_key: None }
     }
 
     /// For people.
     pub fn text(&self) -> String {
         let Self { key_id, bits, file, retired, public_key } = self;
-        let mut text = format!("{}: {bits} bits, key {key_id}\n", file.display());
+        let mut text = format!("{}: {bits} bits, key {key_id}\n", Printable(file));
         if let Some(retired) = retired {
-            text += &format!("{}: the key before it; `keys rotate --back` lets it sign again\n", retired.display());
+            text += &format!("{}: the key before it; `keys rotate --back` lets it sign again\n", Printable(retired));
         }
         text + public_key.as_deref().unwrap_or_default()
     }
@@ -42,28 +45,38 @@ impl KeyInForce {
 /// Files of public halves that were written.
 #[derive(Debug, Serialize)]
 pub(super) struct Published {
-    pub written: Vec<PathBuf>,
+    written: Vec<String>,
 }
 
 impl Published {
+    /// These files.
+    pub fn new(files: &[PathBuf]) -> Self {
+        Self { written: files.iter().map(|file| path_text(file)).collect() }
+    }
+
     /// For people: a file a line.
     pub fn text(&self) -> String {
-        self.written.iter().map(|file| format!("{}\n", file.display())).collect()
+        self.written.iter().map(|file| format!("{}\n", Printable(file))).collect()
     }
 }
 
 /// Retired private keys that are gone.
 #[derive(Debug, Serialize)]
 pub(super) struct Removed {
-    pub removed: Vec<PathBuf>,
+    removed: Vec<String>,
 }
 
 impl Removed {
+    /// The private keys in these files.
+    pub fn new<'a>(files: impl Iterator<Item = &'a Path>) -> Self {
+        Self { removed: files.map(path_text).collect() }
+    }
+
     /// For people.
     pub fn text(&self) -> String {
         if self.removed.is_empty() {
             return "No private key is overdue.\n".to_owned();
         }
-        self.removed.iter().map(|file| format!("{}: removed\n", file.display())).collect()
+        self.removed.iter().map(|file| format!("{}: removed\n", Printable(file))).collect()
     }
 }

@@ -106,5 +106,5 @@ pub(super) fn remove(which: &Which<'_>, paths: &Paths, now: SystemTime) -> Resul
     for Retired { file, .. } in &chosen {
         fs::remove_file(file).map_err(|source| io_error(file, source))?;
     }
-    Ok(Removed { removed: chosen.into_iter().map(|retired| retired.file).collect() })
+    Ok(Removed::new(chosen.iter().map(|retired| retired.file.as_path())))
 }

@@ -18,6 +18,7 @@ use crate::commands::keys::files::{MAX_PEM, Private, folder_of, put_private, rea
 use crate::commands::keys::publish::{publish_all, write_public};
 use crate::commands::keys::report::KeyInForce;
 use crate::commands::keys::retired::{self, keep};
+use crate::commands::output::path_text;
 
 /// What to do about the key that signs now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,7 +93,7 @@ pub(super) fn replace_current(
         let private = keep(paths, public.key_id(), pem)?;
         let kept = paths.retired_keys.join(format!("{}.pem", public.key_id()));
         write_public(&kept, public.to_pem().as_bytes())?;
-        retired = Some(private);
+        retired = Some(path_text(&private));
     }
     // Published before the server can sign with it: no statement names a key that clients cannot get.
     publish_all(paths, &new.public)?;

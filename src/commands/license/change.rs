@@ -18,7 +18,7 @@ use crate::commands::license::told::Told;
 #[derive(clap::Args, Debug)]
 pub struct RenewArgs {
     #[command(flatten)]
-    license: LicenseArg,
+    pub(super) license: LicenseArg,
     /// Its new last day, in UTC: a date, a period such as +1y, which begins when the license ends, or never
     #[arg(long, value_name = "DATE|+1y|+30d|never")]
     expires: Expires,
@@ -30,7 +30,7 @@ pub struct RenewArgs {
 #[derive(clap::Args, Debug)]
 pub struct OneArgs {
     #[command(flatten)]
-    license: LicenseArg,
+    pub(super) license: LicenseArg,
     #[command(flatten)]
     pub told: Told,
 }

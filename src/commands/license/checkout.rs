@@ -1,20 +1,26 @@
 //! A registry that is a git checkout: whether it is dirty or behind, and one commit for each command with `--commit`.
 //!
-//! Only the `git` command is asked, and only about what this machine has: nothing is fetched or pushed. `docs/registry.md`
-//! has the two ways to work with it.
+//! Only the `git` command is asked ([`git`]), and only about what this machine has: nothing is fetched or pushed.
+//! `docs/registry.md` has the two ways to work with it.
 
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use crate::commands::Failure;
+use crate::folder_lock;
+use crate::model::license::License;
 use crate::registry::Registry;
-use crate::regular_file;
 use crate::text::printable::Printable;
+
+use crate::commands::license::git;
 
 /// How many names a message lists.
 const NAMES: usize = 3;
+
+/// How long other commands that commit are waited for: they hold the checkout also while they wait for the server.
+const OTHERS: Duration = Duration::from_secs(60);
 
 /// How many licenses a commit's subject names.
 const LICENSES: usize = 3;
@@ -46,24 +52,27 @@ pub struct Committing {
 }
 
 impl Checkout {
-    /// The checkout that `registry` is in; `None` where it is in none, or git cannot tell.
-    pub fn look(registry: &Path) -> Option<Self> {
-        let real = registry.canonicalize().ok()?;
+    /// The checkout that `registry` is in; `None` where it is in none.
+    ///
+    /// # Errors
+    ///
+    /// Why git cannot say how it is.
+    pub fn look(registry: &Path) -> Result<Option<Self>, String> {
         // Nearly every registry is asked about in vain otherwise.
-        real.ancestors().find(|folder| folder.join(".git").exists())?;
-        match status(registry) {
-            Ok(state) => Some(Self { registry: registry.to_owned(), state }),
-            Err(reason) => {
-                eprintln!("note: {}: git cannot say how it is: {}", registry.display(), Printable(&reason));
-                None
-            }
+        let is_inside = |real: PathBuf| real.ancestors().any(|folder| folder.join(".git").exists());
+        if !registry.canonicalize().is_ok_and(is_inside) {
+            return Ok(None);
         }
+        let state = status(registry)
+            .map_err(|reason| format!("{}: git cannot say how it is: {reason}", Printable(registry.display())))?;
+        Ok(Some(Self { registry: registry.to_owned(), state }))
     }
 
     /// What a person should know who changes it without `--commit`.
     pub fn notes(&self) -> Vec<String> {
         let Self { registry, state: State { upstream, behind, changed } } = self;
-        let (mut notes, registry) = (Vec::new(), registry.display());
+        let mut notes = Vec::new();
+        let registry = Printable(registry.display());
         if *behind > 0 {
             notes.push(format!(
                 "{registry}: {} behind {upstream}, so this change may conflict: git -C {registry} pull --ff-only",
@@ -80,8 +89,8 @@ impl Checkout {
     /// Makes sure that what a command changes can be committed by itself; waits for others that do the same.
     pub fn committing(registry: &Path) -> Result<Committing, Failure> {
         let failed = |error| Failure::environment(format!("{}: {error}", registry.display()));
-        let lock = regular_file::open_folder(registry).and_then(|lock| lock.lock().map(|()| lock)).map_err(failed)?;
-        let Some(checkout) = Self::look(registry) else {
+        let lock = folder_lock::hold(registry, OTHERS).map_err(failed)?;
+        let Some(checkout) = Self::look(registry).map_err(Failure::environment)? else {
             return Err(Failure::input(format!("{}: not in a git repository", registry.display()))
                 .hint("--commit needs one: `git init` and a first commit; without --commit the files are changed all the same"));
         };
@@ -95,42 +104,93 @@ impl Checkout {
             return Err(Failure::input(format!("{shown}: not committed: {}", named(changed)))
                 .hint(format!("look with git -C {shown} status; commit or undo it, then run this again")));
         }
-        let before = Registry::load(registry)?;
+        // A mistake in a plugin entry must not keep a license from being withdrawn.
+        let before = Registry::load_licenses(registry)?;
         Ok(Committing { checkout, before, _lock: lock })
     }
 }
 
 impl Committing {
-    /// Commits what `verb` changed; returns what to tell about it.
-    pub fn commit(self, verb: &str) -> Result<String, Failure> {
+    /// The licenses as they are before the change.
+    pub fn registry(&self) -> &Registry {
+        &self.before
+    }
+
+    /// Makes sure that git will see a change of the license file `file`, which need not be there yet.
+    pub fn refuse_unseen(&self, file: &Path) -> Result<(), Failure> {
         let registry = &self.checkout.registry;
-        let shown = registry.display();
+        let shown = file.display();
+        let failed = |reason| Failure::environment(format!("{shown}: git cannot say how it is: {reason}"));
+        let name = file.strip_prefix(registry).unwrap_or(file);
+        let tracked = git::look(registry, &["--literal-pathspecs", "ls-files", "-v", "-z"], name);
+        let tracked = tracked.map_err(failed)?.unwrap_or_default();
+        if tracked.is_empty() {
+            return match git::look(registry, &["check-ignore", "--quiet"], name).map_err(failed)? {
+                None => Ok(()),
+                Some(_) => {
+                    Err(Failure::input(format!("{shown}: git ignores this file, so --commit could not commit it"))
+                        .hint("take it out of .gitignore, or run this without --commit"))
+                }
+            };
+        }
+        // git-ls-files(1): a small letter for --assume-unchanged, S for --skip-worktree.
+        if tracked.starts_with(|c: char| c.is_ascii_lowercase() || c == 'S') {
+            let git = Printable(registry.display());
+            let name = Printable(name.display());
+            return Err(Failure::input(format!("{shown}: git was told not to look at this file, so --commit could not commit it"))
+                .hint(format!("git -C {git} update-index --no-assume-unchanged {name}; git -C {git} update-index --no-skip-worktree {name}")));
+        }
+        Ok(())
+    }
+
+    /// Commits what `verb` changed; returns what to tell about it, or nothing where nothing changed.
+    pub fn commit(self, verb: &str) -> Result<Option<String>, Failure> {
+        let registry = &self.checkout.registry;
+        let shown = Printable(registry.display());
         let undone = |reason: String| {
             Failure::environment(format!("the change is made, and git did not commit it: {reason}"))
                 .hint(format!("mend that, then: git -C {shown} add . && git -C {shown} commit"))
         };
         let changed = status(registry).map_err(undone)?.changed;
-        if changed.is_empty() {
-            return Ok(String::new());
+        let after = Registry::load_licenses(registry)?;
+        if let Some(file) = self.unseen(&after, &changed) {
+            return Err(undone(format!("git sees no change of {}", Printable(file.display()))));
         }
-        let subject = subject(verb, &self.before, &Registry::load(registry)?);
+        if changed.is_empty() {
+            return Ok(None);
+        }
+        let subject = subject(verb, &self.before, &after);
         // From the top of the work tree, to which the names are relative.
         let run = |arguments: &[&str]| {
             let top: Vec<_> = changed.iter().map(|name| format!(":(top,literal){name}")).collect();
             let arguments = arguments.iter().copied().chain(["--"]).chain(top.iter().map(String::as_str));
-            git(registry, &arguments.collect::<Vec<_>>())
+            git::change(registry, &arguments.collect::<Vec<_>>())
         };
         run(&["add"]).map_err(undone)?;
         run(&["commit", "--quiet", "--message", &subject]).map_err(undone)?;
-        Ok(format!("Committed: {subject}\n"))
+        Ok(Some(format!("Committed: {subject}")))
     }
+
+    /// A file with a license that changed, which is none of those that git sees as `changed`.
+    fn unseen<'a>(&self, after: &'a Registry, changed: &[String]) -> Option<&'a Path> {
+        let licenses = changed_licenses(&self.before, after);
+        let mut files = licenses.filter_map(|license| after.place(&license.id)).map(|(file, _)| file);
+        files.find(|file| {
+            let name = file.strip_prefix(&self.checkout.registry).unwrap_or(file);
+            !changed.iter().any(|changed| Path::new(changed).ends_with(name))
+        })
+    }
+}
+
+/// The licenses that are not as they were before, without those that are gone.
+fn changed_licenses<'a>(before: &'a Registry, after: &'a Registry) -> impl Iterator<Item = &'a License> {
+    after.licenses().filter(|license| before.license(&license.id) != Some(license))
 }
 
 /// The first line of a commit: the verb, and the licenses that are not as they were before.
 // SECURITY: license ids only, by their first digits; a key never stands in a commit.
 fn subject(verb: &str, before: &Registry, after: &Registry) -> String {
-    let changed = after.licenses().filter(|license| before.license(&license.id) != Some(license));
-    let tags: BTreeSet<_> = changed.map(|license| license.id.log_tag()).collect();
+    let tags: BTreeSet<_> = changed_licenses(before, after).map(|license| license.id.log_tag()).collect();
     let listed: Vec<_> = tags.iter().take(LICENSES).map(String::as_str).collect();
     match tags.len() {
         0 => format!("license: {verb}"),
@@ -152,11 +212,9 @@ fn named(files: &[String]) -> String {
 }
 
 fn status(registry: &Path) -> Result<State, String> {
-    // SECURITY: what the repository's own configuration would run is not run for a look.
-    let quiet = ["-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"];
-    let look = ["status", "--porcelain=v2", "--branch", "--untracked-files=all", "-z", "--", "."];
-    let text = git(registry, &[&quiet[..], &look].concat())?;
-    Ok(read_status(&text))
+    // A submodule has a configuration of its own, and no license files.
+    let look = ["status", "--porcelain=v2", "--branch", "--untracked-files=all", "--ignore-submodules=all", "-z"];
+    Ok(read_status(&git::look(registry, &look, Path::new("."))?.unwrap_or_default()))
 }
 
 /// Reads git-status(1), porcelain version 2 with `-z`.
@@ -184,23 +242,6 @@ fn read_status(text: &str) -> State {
         }
     }
     state
-}
-
-/// Runs git in the registry's folder, and gives what it printed.
-fn git(registry: &Path, arguments: &[&str]) -> Result<String, String> {
-    let mut command = Command::new("git");
-    command.arg("-C").arg(registry).args(arguments).env("LC_ALL", "C").stdin(Stdio::null());
-    for name in ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX"] {
-        // What a hook that started us would say about its own repository.
-        command.env_remove(name);
-    }
-    let output = command.output().map_err(|error| format!("git cannot be started: {error}"))?;
-    if output.status.success() {
-        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
-    }
-    let said = String::from_utf8_lossy(&output.stderr);
-    let first = said.lines().find(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
-    Err(Printable(first).to_string())
 }
 
 #[cfg(test)]

@@ -19,6 +19,7 @@ use crate::registry::edit::Editor;
 use crate::registry::{RegistryFiles, plugins};
 use crate::text::did_you_mean::did_you_mean;
 use crate::text::printable::Printable;
+use crate::text::stderr;
 
 use crate::commands::license::arguments::{ModuleArg, parse_host, parse_sites};
 use crate::commands::license::expires::Expires;
@@ -56,11 +57,27 @@ pub struct Args {
     told: Told,
 }
 
+impl Args {
+    /// The file that is named; without one, as one of its own would be named.
+    pub fn file_in(&self, registry: &Path) -> Result<PathBuf, Failure> {
+        let name = file_name(self.file.as_deref().unwrap_or(Path::new("000000000000.toml")), registry)?;
+        Ok(Editor::file(registry, &name))
+    }
+}
+
 #[derive(Serialize)]
 struct Issued<'a> {
     license_key: &'a str,
     id: String,
-    file: &'a Path,
+    file: String,
+}
+
+/// A license that is not written yet, and its key.
+struct Draft {
+    key: LicenseKey,
+    license: License,
+    /// The file's name in the registry's `licenses/`.
+    name: String,
 }
 
 /// Writes the license, then shows the key.
@@ -68,26 +85,35 @@ pub fn run(args: &Args, config: &Config, own_file: bool, now: DateTime<Utc>) -> 
     let registry = &config.paths.registry;
     refuse_keys(args)?;
     if let Some(warning) = check_modules(args, registry)? {
-        eprintln!("warning: {}", Printable(&warning));
+        stderr::line(format_args!("warning: {}", Printable(&warning)));
     }
-    let (key, file) = issue(args, registry, own_file, now.date_naive())?;
-    let tag = key.id().log_tag();
+    let draft = draft(args, registry, own_file, now.date_naive())?;
+    let file = draft.file(registry);
+    let (key, tag) = (&draft.key, draft.key.id().log_tag());
     let text = if args.told.json {
-        output::json(&Issued { license_key: key.reveal(), id: key.id().to_string(), file: &file })?
+        let file = output::path_text(&file);
+        output::json(&Issued { license_key: key.reveal(), id: key.id().to_string(), file })?
     } else {
         format!("{}\n", key.reveal())
     };
-    hand_over_key(&text, &tag)?;
-    if !args.told.json {
-        eprintln!("License {tag} is in {}. Its key is shown only now and stored nowhere.", Printable(file.display()));
+    output::refuse_unseen()?;
+    draft.write(registry)?;
+    // Nothing that can fail stands between the two: the key is nowhere else.
+    let shown = show_key(&text, &tag);
+    if shown.is_ok() && !args.told.json {
+        stderr::line(format_args!(
+            "License {tag} is in {}. Its key is shown only now and stored nowhere.",
+            Printable(file.display())
+        ));
     }
-    args.told.wait(config)?;
+    let waited = args.told.wait(config);
+    shown.and(waited)?;
     Ok(Exit::Done)
 }
 
 /// Shows a key, which is nowhere else.
-pub fn hand_over_key(text: &str, tag: &str) -> Result<(), Failure> {
-    hand_over(&mut io::stdout().lock(), text, tag)
+pub fn show_key(text: &str, tag: &str) -> Result<(), Failure> {
+    show_key_on(&mut io::stdout().lock(), text, tag)
 }
 
 /// A key nobody has.
@@ -98,16 +124,27 @@ pub fn new_key() -> Result<LicenseKey, Failure> {
 }
 
 /// Whoever stops reading early, such as `head`, may have lost the key: unlike elsewhere, that is a failure.
-fn hand_over(stdout: &mut impl io::Write, text: &str, tag: &str) -> Result<(), Failure> {
+fn show_key_on(stdout: &mut impl io::Write, text: &str, tag: &str) -> Result<(), Failure> {
     output::write_whole(stdout, text).map_err(|error| {
         let hint = format!("nobody has seen the key of license {tag}: revoke it and issue another");
-        Failure::environment(error).hint(hint)
+        Failure::environment(output::Untold(error)).hint(hint)
     })
+}
+
+impl Draft {
+    /// The file that it is added to.
+    fn file(&self, registry: &Path) -> PathBuf {
+        Editor::file(registry, &self.name)
+    }
+
+    fn write(&self, registry: &Path) -> Result<(), Failure> {
+        Editor::open(registry).and_then(|editor| editor.add(&self.name, &self.license)).map_err(Failure::from)
+    }
 }
 
 /// With `own_file`, a license is in a file of its own unless `args` names one: two people who each add to the end of one file
 /// have a conflict in git.
-fn issue(args: &Args, registry: &Path, own_file: bool, today: NaiveDate) -> Result<(LicenseKey, PathBuf), Failure> {
+fn draft(args: &Args, registry: &Path, own_file: bool, today: NaiveDate) -> Result<Draft, Failure> {
     let expires = args.expires.from(today);
     if expires < today {
         return Err(Failure::usage(format!("{expires} is past")));
@@ -136,8 +173,7 @@ fn issue(args: &Args, registry: &Path, own_file: bool, today: NaiveDate) -> Resu
         }
         .into(),
     };
-    let file = Editor::open(registry).and_then(|editor| editor.add(&name, &license))?;
-    Ok((key, file))
+    Ok(Draft { key, license, name })
 }
 
 /// Refuses modules that no plugin has, with the ones that may be meant: such a license would be of no use. Where that cannot
@@ -197,7 +233,12 @@ mod tests {
     use crate::commands::license::testing::{Instance, parse, today};
 
     fn issued(instance: &Instance, line: &str) -> Result<(LicenseKey, PathBuf), String> {
-        issue(&parse(line), instance.path(), false, today()).map_err(|failure| failure.error.to_string())
+        let issued = draft(&parse(line), instance.path(), false, today()).and_then(|draft| {
+            draft.write(instance.path())?;
+            let file = draft.file(instance.path());
+            Ok((draft.key, file))
+        });
+        issued.map_err(|failure| failure.error.to_string())
     }
 
     #[test]
@@ -220,7 +261,7 @@ mod tests {
     fn a_key_that_nobody_reads_is_a_failure() {
         let (reader, mut writer) = io::pipe().unwrap();
         drop(reader);
-        let failure = hand_over(&mut writer, "the key\n", "0123").unwrap_err();
+        let failure = show_key_on(&mut writer, "the key\n", "0123").unwrap_err();
         let hint = "nobody has seen the key of license 0123: revoke it and issue another";
         assert_eq!((failure.exit, failure.hint.as_deref()), (Exit::Environment, Some(hint)));
     }
@@ -305,7 +346,7 @@ mod tests {
             ("--file", format!("{key}.toml")),
         ] {
             let line = format!("--module base --expires 2027-12-31 {argument} {text}");
-            let failure = issue(&parse(&line), instance.path(), false, today()).unwrap_err();
+            let failure = draft(&parse(&line), instance.path(), false, today()).err().unwrap();
             let refused = format!("a license key stands in {argument}: keys belong to customers only");
             assert_eq!((failure.exit, failure.error.to_string()), (Exit::Usage, refused));
         }

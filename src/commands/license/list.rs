@@ -21,6 +21,7 @@ use crate::registry::{Registry, RegistryFiles, plugins};
 use crate::store::{self, StoreError};
 use crate::text::error_chain::ErrorChain;
 use crate::text::printable::Printable;
+use crate::text::stderr;
 
 use crate::commands::license::arguments::{parse_day, parse_host};
 use crate::commands::license::expires::Period;
@@ -153,9 +154,10 @@ fn json(
 ) -> Result<io::Result<()>, Failure> {
     let mut write = || -> io::Result<()> {
         out.write_all(b"[")?;
+        let mut room = Vec::new();
         for (number, license) in licenses.iter().enumerate() {
             out.write_all(if number == 0 { b"\n  " } else { b",\n  " })?;
-            serde_json::to_writer(&mut *out, &View::new(license, registry, today))?;
+            out.write_all(output::json_line(&View::new(license, registry, today), &mut room)?.as_bytes())?;
         }
         out.write_all(if licenses.is_empty() { b"]\n" } else { b"\n]\n" })
     };
@@ -189,7 +191,7 @@ fn bound_to(host: &SiteHost, registry: &Registry, config: &Config) -> HashSet<Li
         Ok(()) | Err(StoreError::Missing(_)) => {}
         Err(error) => {
             let reason = ErrorChain(&error).first_line();
-            eprintln!("warning: only sites bound ahead are looked for: {}", Printable(reason));
+            stderr::line(format_args!("warning: only sites bound ahead are looked for: {}", Printable(reason)));
         }
     }
     bound
@@ -269,6 +271,14 @@ mod tests {
         assert_eq!(list[0]["modules"]["base"], serde_json::json!([]));
         assert!(list[0]["place"].as_str().unwrap().ends_with("licenses/licenses.toml:9"));
         assert_eq!(listed("--json --status revoked"), "[]\n");
+        assert!(listed("--json").contains(r"se\u001bcond"));
+        let instance = Instance::new();
+        std::fs::write(
+            instance.path().join("licenses/licenses.toml"),
+            instance.text().replace("'first'", "'\u{202e}\u{9b}'"),
+        )
+        .unwrap();
+        assert!(listed_in(&instance, "--json", None).contains(r#""note":"\u202e\u009b""#));
         let all: serde_json::Value = serde_json::from_str(&listed("--json")).unwrap();
         assert_eq!(all.as_array().map(Vec::len), Some(2));
     }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use chrono::NaiveDate;
 use serde::Serialize;
 
+use crate::commands::output::path_text;
 use crate::commands::{Exit, Failure, output};
 use crate::config::Config;
 use crate::model::license::{License, Particulars, ParticularsHeld, Status};
@@ -14,9 +15,10 @@ use crate::model::license_key::LicenseKey;
 use crate::registry::Change;
 use crate::registry::edit::Editor;
 use crate::text::printable::Printable;
+use crate::text::stderr;
 
 use crate::commands::license::change::refuse_revoked;
-use crate::commands::license::issue::{hand_over_key, new_key};
+use crate::commands::license::issue::{new_key, show_key};
 use crate::commands::license::selector::LicenseArg;
 use crate::commands::license::told::Told;
 
@@ -24,7 +26,7 @@ use crate::commands::license::told::Told;
 #[derive(clap::Args, Debug)]
 pub struct Args {
     #[command(flatten)]
-    license: LicenseArg,
+    pub(super) license: LicenseArg,
     #[command(flatten)]
     told: Told,
 }
@@ -34,33 +36,58 @@ struct Rekeyed<'a> {
     license_key: &'a str,
     id: String,
     replaces: String,
-    file: &'a Path,
+    file: String,
+}
+
+/// Both licenses, not written yet, and the new one's key.
+struct Draft {
+    editor: Editor,
+    key: LicenseKey,
+    old: License,
+    /// What becomes of the old one.
+    changes: [Change; 2],
+    new: License,
+    /// The file that both are in.
+    file: PathBuf,
 }
 
 /// Writes both licenses, then shows the key.
 pub fn run(args: &Args, config: &Config, today: NaiveDate) -> Result<Exit, Failure> {
-    let (key, old, file) = rekey(args, &config.paths.registry, today)?;
-    let id = key.id();
+    let draft = draft(args, &config.paths.registry, today)?;
+    let id = draft.key.id();
     let text = if args.told.json {
-        let replaces = old.id.to_string();
-        output::json(&Rekeyed { license_key: key.reveal(), id: id.to_string(), replaces, file: &file })?
+        let (replaces, file) = (draft.old.id.to_string(), path_text(&draft.file));
+        output::json(&Rekeyed { license_key: draft.key.reveal(), id: id.to_string(), replaces, file })?
     } else {
-        format!("{}\n", key.reveal())
+        format!("{}\n", draft.key.reveal())
     };
-    hand_over_key(&text, &id.log_tag())?;
-    if !args.told.json {
-        eprintln!(
+    output::refuse_unseen()?;
+    let (_key, old, file) = draft.write()?;
+    // Nothing that can fail stands between the two: the key is nowhere else.
+    let shown = show_key(&text, &id.log_tag());
+    if shown.is_ok() && !args.told.json {
+        stderr::line(format_args!(
             "License {} replaces {}, which is revoked; both are in {}. Its sites bind anew. The key is shown only now and stored nowhere.",
             id.log_tag(),
             old.id.log_tag(),
             Printable(file.display())
-        );
+        ));
     }
-    args.told.wait(config)?;
+    let waited = args.told.wait(config);
+    shown.and(waited)?;
     Ok(Exit::Done)
 }
 
-fn rekey(args: &Args, registry: &Path, today: NaiveDate) -> Result<(LicenseKey, License, PathBuf), Failure> {
+impl Draft {
+    /// Writes both; returns the key, the old license as it was, and the file.
+    fn write(self) -> Result<(LicenseKey, License, PathBuf), Failure> {
+        let Self { editor, key, old, changes, new, file } = self;
+        editor.replace(&old, &changes, &new).map_err(Failure::from)?;
+        Ok((key, old, file))
+    }
+}
+
+fn draft(args: &Args, registry: &Path, today: NaiveDate) -> Result<Draft, Failure> {
     let key = new_key()?;
     let editor = Editor::open(registry)?;
     let old = args.license.find(editor.registry())?.clone();
@@ -78,14 +105,18 @@ fn rekey(args: &Args, registry: &Path, today: NaiveDate) -> Result<(LicenseKey, 
     };
     let ended = format!("replaced by license {} on {today}", key.id().log_tag());
     let ended = if note.is_empty() { ended } else { format!("{note}; {ended}") };
-    editor.replace(&old, &[Change::Status(Status::Revoked), Change::Note(ended)], &new)?;
-    Ok((key, old, file))
+    let changes = [Change::Status(Status::Revoked), Change::Note(ended)];
+    Ok(Draft { editor, key, old, changes, new, file })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::commands::license::testing::{Instance, parse, today};
+
+    fn rekey(args: &Args, registry: &Path, today: NaiveDate) -> Result<(LicenseKey, License, PathBuf), Failure> {
+        draft(args, registry, today).and_then(Draft::write)
+    }
 
     #[test]
     fn a_new_key_has_what_the_old_one_had_and_the_old_one_ends() {

@@ -26,7 +26,7 @@ use crate::commands::license::told::Told;
 #[derive(clap::Args, Debug)]
 pub struct Args {
     #[command(flatten)]
-    license: LicenseArg,
+    pub(super) license: LicenseArg,
     /// The site that no longer uses it
     #[arg(long, value_name = "HOST", value_parser = parse_host)]
     host: Option<SiteHost>,

@@ -23,7 +23,7 @@ use crate::commands::license::told::Told;
 #[derive(clap::Args, Debug)]
 pub struct SitesArgs {
     #[command(flatten)]
-    license: LicenseArg,
+    pub(super) license: LicenseArg,
     /// How many sites may use it at once, or 'unlimited'
     #[arg(value_name = "N", value_parser = parse_sites)]
     sites: Sites,
@@ -35,7 +35,7 @@ pub struct SitesArgs {
 #[derive(clap::Args, Debug)]
 pub struct MoveArgs {
     #[command(flatten)]
-    license: LicenseArg,
+    pub(super) license: LicenseArg,
     /// The site that no longer uses it
     #[arg(long, value_name = "HOST", value_parser = parse_host)]
     from: SiteHost,

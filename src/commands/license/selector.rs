@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::fmt;
 use std::io::{self, Read};
 use std::str::FromStr;
+use std::sync::OnceLock;
 
 use clap_complete::engine::ArgValueCompleter;
 use zeroize::Zeroizing;
@@ -37,13 +38,17 @@ impl LicenseArg {
 /// What stands on the command line for a license.
 // SECURITY: it may be a key, so it is parsed after clap, whose errors show what they could not parse, and never shown.
 #[derive(Clone)]
-struct Selector(Zeroizing<String>);
+struct Selector {
+    given: Zeroizing<String>,
+    /// What came from stdin, which is read once.
+    read: OnceLock<Zeroizing<String>>,
+}
 
 impl FromStr for Selector {
     type Err = Infallible;
 
     fn from_str(text: &str) -> Result<Self, Infallible> {
-        Ok(Self(Zeroizing::new(text.to_owned())))
+        Ok(Self { given: Zeroizing::new(text.to_owned()), read: OnceLock::new() })
     }
 }
 
@@ -60,8 +65,15 @@ enum Wanted {
 
 impl Selector {
     fn find<'r>(&self, registry: &'r Registry) -> Result<&'r License, Failure> {
-        let given = if self.0.as_str() == "-" { read_key(io::stdin().lock())? } else { self.0.clone() };
-        match wanted(&given)? {
+        let given = match (self.given.as_str(), self.read.get()) {
+            ("-", Some(read)) => read,
+            ("-", None) => {
+                let read = read_key(io::stdin().lock())?;
+                self.read.get_or_init(|| read)
+            }
+            _ => &self.given,
+        };
+        match wanted(given)? {
             Wanted::Id(id) => registry.license(&id).ok_or_else(|| unknown(&id.log_tag())),
             Wanted::Prefix(prefix) => {
                 let mut found = registry.licenses().filter(|license| license.id.to_string().starts_with(&prefix));

@@ -198,6 +198,9 @@ mod tests {
         let shown = json(&|_| Ok(vec![(binding("old.com", 0), Report::default())]));
         let expected = serde_json::json!([{"host": "old.com", "bound_at": "1970-01-01T00:00:00Z", "released": true}]);
         assert_eq!((&shown["id"], &shown["bindings"]), (&id.as_str().into(), &expected));
+        let report = Report { plugin_version: Some("1\u{9b}\u{202e}\u{7f}é".into()), ..Report::default() };
+        let text = self::shown(&format!("--json {id}"), &|_| Ok(vec![(binding("old.com", 0), report.clone())]));
+        assert!(text.contains(r#""1\u009b\u202e\u007fé""#), "what a site reported steers no terminal: {text:?}");
         let shown = json(&|_| Err(StoreError::Closed));
         let reason = "Its bindings cannot be read: the store is closed";
         assert_eq!((&shown["bindings_error"], shown.get("bindings")), (&reason.into(), None));

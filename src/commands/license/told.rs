@@ -9,7 +9,8 @@ use serde::Serialize;
 use crate::commands::{Exit, Failure, output, running_server};
 use crate::config::{self, AdminListen, Config};
 use crate::registry::{RegistryFiles, plugins};
-use crate::text::printable::Printable;
+use crate::text::printable::{Printable, PrintableLines};
+use crate::text::stderr;
 
 use crate::commands::license::done::Done;
 use crate::commands::license::view::View;
@@ -43,23 +44,23 @@ struct Document<'a> {
 impl Told {
     /// Tells of a change, after the wait that was asked for.
     pub fn tell(&self, done: &Done, config: &Config) -> Result<Exit, Failure> {
-        if !self.json {
-            output::print(&done.text())?;
-        }
+        let print = if done.changed { output::print_change } else { output::print };
+        let told = if self.json { Ok(Exit::Done) } else { print(&PrintableLines(done.text()).to_string()) };
+        // Also where nobody can be told: whoever asked to wait goes on with something that needs the change.
         let in_force = self.wait(config)?;
         if self.json {
             let license = View::new(&done.license, &done.registry, done.today);
             let message = done.message.trim_end();
             let document = Document { changed: done.changed, message, notes: &done.notes, license, in_force };
-            output::print(&output::json(&document)?)?;
+            return print(&output::json(&document)?);
         }
-        Ok(Exit::Done)
+        told
     }
 
     /// Waits where that was asked for, and says what keeps the server from taking the change over; `None` where it was not.
     pub fn wait(&self, config: &Config) -> Result<Option<bool>, Failure> {
         for complaint in broken_plugins(config) {
-            eprintln!("warning: {}", Printable(&complaint));
+            stderr::line(format_args!("warning: {}", Printable(&complaint)));
         }
         let Some(seconds) = self.wait else { return Ok(None) };
         let address = match self.admin_listen.unwrap_or(config.serve.admin_listen) {

@@ -133,7 +133,7 @@ impl PartFiles {
         if let (Part::Registry, Some(folder)) = (self.part, self.paths.first()) {
             // Files that were not at rest are read once more.
             let FilesSeen { path, fingerprint } = FilesSeen::new(folder, self.read.unwrap_or_default());
-            health.note_registry(path, self.read.map(|_| fingerprint));
+            health.note_registry(&path, self.read.map(|_| fingerprint));
         }
     }
 

@@ -1,0 +1,66 @@
+//! A folder that one command at a time may change. The folder itself is locked: no file is left behind, and the lock dies with
+//! the process.
+//!
+//! Whoever holds it may never let it go, such as a `flock` that somebody forgot. So the wait is told, and it ends.
+
+use std::fs::{File, TryLockError};
+use std::io;
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::regular_file;
+use crate::text::stderr;
+
+/// Longer waits are told.
+const SOON: Duration = Duration::from_secs(1);
+
+/// Between two attempts.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// Waits until nobody else holds `folder`, and holds it until what is returned is dropped.
+///
+/// # Errors
+///
+/// As [`regular_file::open_folder`], and `TimedOut` where somebody held it all the time of `limit`.
+pub fn hold(folder: &Path, limit: Duration) -> io::Result<File> {
+    let file = regular_file::open_folder(folder)?;
+    let started = Instant::now();
+    let mut is_told = false;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(TryLockError::Error(error)) => return Err(error),
+            Err(TryLockError::WouldBlock) => {}
+        }
+        let waited = started.elapsed();
+        if waited >= limit {
+            let reason = format!("another command has held it for {} s", limit.as_secs());
+            return Err(io::Error::new(io::ErrorKind::TimedOut, reason));
+        }
+        if waited >= SOON && !is_told {
+            stderr::line(format_args!("waiting for another command, which holds {}", folder.display()));
+            is_told = true;
+        }
+        thread::sleep(PAUSE);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_that_is_held_is_waited_for_up_to_the_limit() {
+        let folder = tempfile::tempdir().unwrap();
+        let held = hold(folder.path(), Duration::ZERO).unwrap();
+        let error = hold(folder.path(), Duration::from_millis(50)).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        let waiting = thread::scope(|scope| {
+            let waiting = scope.spawn(|| hold(folder.path(), Duration::from_secs(60)).map(drop));
+            drop(held);
+            waiting.join().unwrap()
+        });
+        assert!(waiting.is_ok());
+    }
+}

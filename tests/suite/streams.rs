@@ -1,0 +1,192 @@
+//! What commands tell where stdout or stderr cannot be written, where a path is not UTF-8, and where a name steers a terminal.
+
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::{BufRead as _, BufReader};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+use crate::support::server::{countersign, countersign_in};
+use crate::support::{Instance, License};
+
+const ISSUE: [&str; 6] = ["license", "issue", "--module", "forms", "--expires", "never"];
+
+fn full() -> File {
+    File::options().write(true).open("/dev/full").unwrap()
+}
+
+fn error(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn licenses(instance: &Instance) -> String {
+    fs::read_to_string(instance.file("registry/licenses/licenses.toml")).unwrap()
+}
+
+/// What a command prints as JSON.
+fn json(folder: &Path, arguments: &[&str]) -> Value {
+    let output = countersign_in(folder).args(arguments).arg("--json").output().unwrap();
+    assert!(output.status.success(), "{arguments:?}: {}", error(&output));
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{arguments:?}: {output:?}"))
+}
+
+#[test]
+fn a_path_that_is_not_utf8_keeps_nothing_from_being_told() {
+    let parent = Instance::empty();
+    let folder: PathBuf = parent.path().join(OsStr::from_bytes(b"in\xffstance"));
+    let made =
+        countersign_in(parent.path()).args([OsStr::new("init"), folder.as_os_str(), OsStr::new("--json")]).output();
+    let made = made.unwrap();
+    assert!(made.status.success(), "{}", error(&made));
+    assert!(
+        serde_json::from_slice::<Value>(&made.stdout).unwrap()["folder"]
+            .as_str()
+            .unwrap()
+            .ends_with("in\u{fffd}stance")
+    );
+
+    let issued = json(&folder, &["license", "issue", "--any-module", "--module", "forms", "--expires", "never"]);
+    assert!(issued["file"].as_str().unwrap().ends_with("in\u{fffd}stance/registry/licenses/licenses.toml"), "{issued}");
+    let rekeyed = json(&folder, &["license", "rekey", issued["license_key"].as_str().unwrap()]);
+    assert_eq!(rekeyed["replaces"], issued["id"]);
+    let shown = json(&folder, &["license", "show", rekeyed["license_key"].as_str().unwrap()]);
+    assert_eq!(shown["replaces"], issued["id"]);
+    json(&folder, &["license", "list"]);
+    let rotated = json(&folder, &["keys", "generate", "--rotate", "--bits", "2048"]);
+    assert!(rotated["retired"].as_str().unwrap().contains("in\u{fffd}stance/keys/retired/"), "{rotated}");
+    for verb in ["list", "publish"] {
+        json(&folder, &["keys", verb]);
+    }
+    json(&folder, &["keys", "rotate", "--back"]);
+    let retired = json(&folder, &["keys", "list"]);
+    let retired = retired.as_array().unwrap().iter().find(|key| key["state"] == "retired").unwrap();
+    json(&folder, &["keys", "remove", retired["key_id"].as_str().unwrap()]);
+}
+
+#[test]
+fn a_stderr_that_cannot_be_written_changes_nothing_else() {
+    let lines: [&[&str]; 8] = [
+        &ISSUE,
+        &["license", "show", "00000000"],
+        &["license", "show", "00000000", "--json"],
+        &["build", "--offline"],
+        &["doctor"],
+        &["preview", "--print"],
+        &["nosuch"],
+        &["license", "list", "--nosuch", "--json"],
+    ];
+    let instance = Instance::new();
+    for arguments in lines {
+        let run = |stderr: Stdio| countersign(&instance).args(arguments).stderr(stderr).output().unwrap();
+        let expected = run(Stdio::piped()).status.code();
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        for (kind, stderr) in [("a full disk", Stdio::from(full())), ("a closed pipe", writer.into())] {
+            let output = run(stderr);
+            assert_eq!(output.status.code(), expected, "{arguments:?} on {kind}");
+            assert!(arguments != ISSUE || output.stdout.len() > 20, "the key is shown on {kind}");
+        }
+    }
+}
+
+#[test]
+fn a_server_whose_log_cannot_be_written_serves() {
+    let instance = Instance::new();
+    let mut command = countersign(&instance);
+    command.args(["serve", "--listen", "127.0.0.1:0", "--admin-listen", "off"]);
+    let mut server = command.stdout(Stdio::piped()).stderr(full()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(server.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert!(line.starts_with("listening on http://"), "{line:?}");
+    assert!(Command::new("kill").arg(server.id().to_string()).status().unwrap().success());
+    assert_eq!(server.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn a_key_that_nobody_would_see_is_not_made() {
+    let license = License::new();
+    let instance = Instance::with_licenses(&[license.toml("")]);
+    let before = licenses(&instance);
+    for arguments in [&ISSUE[..], &["license", "rekey", &license.id], &["license", "rekey", &license.id, "--json"]] {
+        let program = countersign(&instance);
+        let closed = |redirection: &str| {
+            let mut shell = Command::new("sh");
+            shell.args(["-c", &format!("exec \"$0\" \"$@\" {redirection}")]).arg(program.get_program());
+            shell.args(program.get_args()).args(arguments).output().unwrap()
+        };
+        for redirection in [">&-", ">/dev/null"] {
+            let output = closed(redirection);
+            let error = error(&output);
+            assert!(
+                output.status.code() == Some(4) && error.contains("nobody would see the key"),
+                "{arguments:?}: {error}"
+            );
+            assert_eq!(licenses(&instance), before, "{arguments:?} {redirection}");
+        }
+    }
+}
+
+#[test]
+fn a_change_that_cannot_be_told_is_said_to_be_written_and_is_waited_for() {
+    let license = License::new();
+    let instance = Instance::with_licenses(&[license.toml("")]);
+    let written = "error: the change is written, but it cannot be told on stdout\ncaused by: No space left on device";
+    let id = license.id.as_str();
+    for (arguments, trace) in [
+        (&["license", "suspend", id][..], "status = \"suspended\""),
+        (&["license", "sites", id, "7", "--json"], "sites = 7"),
+        (&["license", "rekey", id], "replaces = "),
+        (&ISSUE, "expires = 9999-12-31"),
+    ] {
+        assert!(!licenses(&instance).contains(trace), "{trace}");
+        let told = |more: &[&str]| {
+            let output = countersign(&instance).args(arguments).args(more).stdout(full()).output().unwrap();
+            assert_eq!(output.status.code(), Some(4), "{arguments:?}");
+            error(&output)
+        };
+        let error = told(&[]);
+        let told_json: Option<Value> = error.lines().last().and_then(|line| serde_json::from_str(line).ok());
+        let is_told =
+            told_json.is_some_and(|told| told["error"].as_str().unwrap().starts_with("the change is written"));
+        assert!(is_told || error.contains(written), "{arguments:?}: {error}");
+        assert!(licenses(&instance).contains(trace), "{trace}");
+    }
+    let license = License::new();
+    let instance = Instance::with_licenses(&[license.toml("")]);
+    let mut command = countersign(&instance);
+    command.args(["license", "suspend", &license.id, "--wait=1", "--admin-listen", "127.0.0.1:1"]).stdout(full());
+    let output = command.output().unwrap();
+    let error = error(&output);
+    assert!(
+        error.contains("no server answers on 127.0.0.1:1") && error.contains("hint: the change is written"),
+        "{error}"
+    );
+    let rotated = countersign(&instance).args(["keys", "generate", "--rotate"]).stdout(full()).output().unwrap();
+    assert!(self::error(&rotated).contains("the change is written"), "{rotated:?}");
+}
+
+#[test]
+fn nothing_in_an_error_steers_the_terminal() {
+    let instance = Instance::new();
+    let name = "no\x1b[2J\u{9b}\u{202e}such\nerror: all is well";
+    let hostile = |arguments: &[&str]| {
+        let output = countersign(&instance).args(arguments).output().unwrap();
+        let text = error(&output);
+        assert!(!text.contains(['\x1b', '\u{9b}', '\u{202e}']), "{arguments:?}: {text:?}");
+        assert_eq!(text.lines().filter(|line| line.starts_with("error: ")).count(), 1, "{text:?}");
+    };
+    hostile(&["-C", name, "license", "list"]);
+    hostile(&["--registry", name, "license", "list"]);
+    hostile(&["--registry", name, "license", "suspend", "00000000"]);
+    hostile(&["verify", name, "--key", name]);
+    hostile(&["preview", name]);
+    instance.write(&format!("registry/licenses/{name}.toml"), "x = 1\ny = 2\n");
+    let output = countersign(&instance).args(["license", "list"]).output().unwrap();
+    let text = error(&output);
+    // One complaint a line, as ever.
+    assert_eq!(text.lines().count(), 2, "{text:?}");
+    assert!(!text.contains(['\x1b', '\u{9b}', '\u{202e}']), "{text:?}");
+}
