@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// What each module may import of ours. Whatever is not listed may import nothing of ours.
-const ARROWS: [(&str, &[&str]); 17] = [
+const ARROWS: [(&str, &[&str]); 18] = [
     ("time_limit", &[]),
     ("model", &[]),
     ("text", &[]),
@@ -18,6 +18,7 @@ const ARROWS: [(&str, &[&str]); 17] = [
     ("catalog", &["model", "counting", "regular_file"]),
     ("store", &["model", "text", "durable_file", "regular_file", "counting"]),
     ("config", &["model", "text", "regular_file"]),
+    ("package", &["model", "text", "regular_file"]),
     ("build", &["registry", "catalog", "model", "text", "durable_file", "regular_file", "time_limit"]),
     (
         "serve",
@@ -28,6 +29,7 @@ const ARROWS: [(&str, &[&str]); 17] = [
         "commands",
         &[
             "build",
+            "package",
             "preview",
             "serve",
             "registry",
@@ -46,12 +48,13 @@ const ARROWS: [(&str, &[&str]); 17] = [
 ];
 
 /// Where a library's name may stand.
-const LIBRARIES: [(&str, &[&str]); 8] = [
+const LIBRARIES: [(&str, &[&str]); 9] = [
     ("git2::", &["src/build/git/repository.rs", "src/registry/git.rs", "src/commands/init/demo_repository.rs"]),
     ("sled::", &["src/store/index.rs", "src/store/mod.rs"]),
     ("warp::", &["src/serve/", "src/preview/"]),
     ("askama::", &["src/preview/"]),
     ("rustls::", &["src/serve/net/tls.rs"]),
+    ("flate2::", &["src/package/deflate.rs", "src/package/archive/content.rs"]),
     ("prometheus_client::", &["src/serve/ops/openmetrics.rs"]),
     // A site gets a manifest from the catalog, against an entitlement.
     ("published_manifest", &["src/catalog.rs", "src/preview/"]),
