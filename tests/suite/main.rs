@@ -19,6 +19,7 @@ mod linear;
 mod metrics;
 mod odd_files;
 mod operating;
+mod package;
 mod packaging;
 mod php;
 mod power;
