@@ -4,8 +4,8 @@
 //! are what the headers say. Whatever else a zip archive may be is refused with the entry's name, because another program
 //! might read it in another way. [`refusal`] has all reasons. Where an [`Archive`] is in hand, all of this holds.
 //!
-//! Steps: [`end`] finds the directory, [`central`] reads it, [`local`] follows the entries through the file, and
-//! [`content`] reads each one's data.
+//! Steps: `end` finds the directory, `central` reads it, `local` follows the entries through the file, and `content` reads
+//! each one's data.
 
 mod central;
 mod content;

@@ -45,9 +45,7 @@ fn between((first, is_folder): (&str, bool), (second, second_is_folder): (&str, 
     let mut others = second.split('/');
     let mut shared = 0;
     for component in first.split('/') {
-        let Some(other) = others.next() else {
-            return None;
-        };
+        let other = others.next()?;
         shared += other.len() + 1;
         if component == other {
             continue;

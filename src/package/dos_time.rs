@@ -27,7 +27,7 @@ impl From<DateTime<Utc>> for DosTime {
         };
         // All of them fit: hours have 5 bits, minutes 6, and so on.
         Self {
-            time: (time.hour() << 11 | time.minute() << 5 | time.second() / 2) as u16,
+            time: (time.hour() << 11 | time.minute() << 5 | (time.second() / 2)) as u16,
             date: (year.unsigned_abs() << 9 | time.month() << 5 | time.day()) as u16,
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! Names are sorted by their bytes and stand below one folder; each file is deflated by one encoder, or STORED where that is
 //! not smaller; every entry has one time (UTC) and mode 0644. There is no zip64, data descriptor, extra field, comment or
-//! entry of a folder. Last comes the mark, where there is one ([`mark`](super::mark)). Other bytes would be a form with
+//! entry of a folder. Last comes the mark, where there is one ([`mark`]). Other bytes would be a form with
 //! another number: `tests/vectors/package` holds them.
 
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
