@@ -21,8 +21,6 @@ const DOS_VOLUME: u32 = 0x08;
 #[derive(Debug)]
 pub(super) struct Listed {
     pub name: EntryName,
-    /// The name's bytes, with the `/` at the end of a folder's.
-    pub raw_name: Vec<u8>,
     pub is_folder: bool,
     pub common: Common,
     pub size: u64,
@@ -32,6 +30,12 @@ pub(super) struct Listed {
 }
 
 impl Listed {
+    /// Whether a header has the entry's name; a folder's has a `/` at its end.
+    pub fn is_named(&self, header: &[u8]) -> bool {
+        let name = if self.is_folder { header.strip_suffix(b"/") } else { Some(header) };
+        name == Some(self.name.as_str().as_bytes())
+    }
+
     /// An error with the entry's name.
     pub fn refused(&self, reason: Refusal) -> ArchiveError {
         ArchiveError::Refused { entry: Some(self.name.to_string()), reason }
@@ -111,7 +115,7 @@ fn listed(
     if common.method == method::STORED && size != packed {
         return Err(refused(Refusal::Size));
     }
-    Ok(Listed { name, raw_name: raw_name.to_vec(), is_folder, common, size, packed, header_at, central_at })
+    Ok(Listed { name, is_folder, common, size, packed, header_at, central_at })
 }
 
 /// Checks the attributes: a regular file or a folder, and the same as the name says.

@@ -66,7 +66,7 @@ fn data_at(source: &impl ReadAt, entry: &Listed, directory_at: u64) -> Result<u6
     }
     source.read_exact_at(&mut rest, behind_head).map_err(ArchiveError::of_read)?;
     let (name, extra) = rest.split_at(local.name_length.into());
-    if name != entry.raw_name {
+    if !entry.is_named(name) {
         return Err(refused(Refusal::Disagree("name")));
     }
     let extra = Extra::parse(extra, name).map_err(refused)?;
