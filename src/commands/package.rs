@@ -23,6 +23,8 @@ pub struct Args {
 #[derive(clap::Subcommand, Debug)]
 enum Verb {
     /// Say whether an archive can be the package of a release
+    // Its `--version` is the release's, not the program's.
+    #[command(disable_version_flag = true)]
     #[command(after_help = "\
 Examples:
   countersign package check acme-forms.zip
