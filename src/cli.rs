@@ -7,7 +7,9 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::Exit;
 use crate::commands::output::error_json;
-use crate::commands::{bindings, build, completions, doctor, init, keys, license, manual, preview, serve, verify};
+use crate::commands::{
+    bindings, build, completions, doctor, init, keys, license, manual, package, preview, serve, verify,
+};
 use crate::config::PathSettings;
 use crate::model::license_key::LicenseKey;
 use crate::text::stderr;
@@ -86,6 +88,8 @@ pub enum Command {
     Bindings(bindings::Args),
     /// Make, list and publish signing keys
     Keys(keys::Args),
+    /// Check packages and look into them
+    Package(package::Args),
     /// Check a saved statement offline
     Verify(verify::Args),
     /// Check an instance and say what is wrong

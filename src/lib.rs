@@ -15,6 +15,7 @@
 //! - [`build`]: plugin repositories and registry in, manifests out.
 //! - [`catalog`]: the manifests, verified and held; handed out only against an [`Entitlement`](model::entitlement::Entitlement).
 //! - [`store`]: which site is bound to which license, in a ledger that proves itself.
+//! - [`package`]: the archive a site installs: read strictly, written in one normal form.
 //! - [`preview`]: what the CMS will show, on a page for this machine only.
 //! - [`serve`]: the HTTP server; its [`gate`](serve::gate) is the one door.
 //! - [`keys`]: the private keys of this machine.
@@ -42,6 +43,7 @@ pub mod folder_lock;
 pub mod histogram;
 pub mod keys;
 pub mod model;
+pub mod package;
 pub mod preview;
 pub mod registry;
 pub mod regular_file;

@@ -43,6 +43,7 @@ fn run(cli: &Cli) -> Result<Exit, Failure> {
         Command::Bindings(args) => commands::bindings::run(args, &instance(&no_settings)?),
         Command::Keys(args) if args.need_no_instance() => commands::keys::run(args, &anywhere()?),
         Command::Keys(args) => commands::keys::run(args, &instance(&no_settings)?),
+        Command::Package(args) => commands::package::run(args),
         Command::Verify(args) => commands::verify::run(args, &anywhere()?),
         Command::Doctor(args) => commands::doctor::run(args, &instance(&no_settings)?),
         Command::Completions(args) => commands::completions::run(args, &Cli::command()),

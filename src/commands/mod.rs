@@ -11,6 +11,7 @@ pub mod keys;
 pub mod license;
 pub mod manual;
 pub mod output;
+pub mod package;
 pub mod preview;
 pub mod running_server;
 pub mod serve;

@@ -9,6 +9,7 @@ mod contract;
 mod keys;
 mod odd_files;
 mod operating;
+mod package;
 mod php;
 mod power;
 mod preview;

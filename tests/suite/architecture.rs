@@ -10,7 +10,7 @@ use code::{Sources, code, sources, without_tests};
 use imports::{imports, shortest_circle};
 
 /// What each room may import of ours. Whatever is not listed may import nothing of ours.
-const ARROWS: [(&str, &[&str]); 18] = [
+const ARROWS: [(&str, &[&str]); 19] = [
     ("time_limit", &[]),
     ("model", &[]),
     ("text", &[]),
@@ -24,6 +24,7 @@ const ARROWS: [(&str, &[&str]); 18] = [
     ("catalog", &["model", "regular_file"]),
     ("store", &["model", "text", "durable_file", "regular_file", "histogram"]),
     ("config", &["model", "text", "regular_file"]),
+    ("package", &["model", "text", "regular_file"]),
     ("build", &["registry", "catalog", "model", "text", "durable_file", "regular_file", "time_limit"]),
     (
         "serve",
@@ -34,6 +35,7 @@ const ARROWS: [(&str, &[&str]); 18] = [
         "commands",
         &[
             "build",
+            "package",
             "preview",
             "serve",
             "registry",
@@ -53,12 +55,13 @@ const ARROWS: [(&str, &[&str]); 18] = [
 ];
 
 /// Where a library's name may stand.
-const LIBRARIES: [(&str, &[&str]); 8] = [
+const LIBRARIES: [(&str, &[&str]); 9] = [
     ("git2::", &["src/build/git/", "src/registry/git.rs", "src/commands/init/demo_repository.rs"]),
     ("sled::", &["src/store/index.rs", "src/store/mod.rs"]),
     ("warp::", &["src/serve/", "src/preview/"]),
     ("askama::", &["src/preview/"]),
     ("rustls::", &["src/serve/net/tls.rs"]),
+    ("flate2::", &["src/package/deflate.rs", "src/package/archive/content.rs"]),
     ("prometheus_client::", &["src/serve/ops/openmetrics.rs"]),
     // A site gets a manifest from the catalog, against an entitlement.
     ("published_manifest", &["src/catalog.rs", "src/preview/"]),

@@ -1,13 +1,15 @@
 //! What the commands print with `--json`, against the schemas of docs/cli-json.md.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
+use std::fs::{self, File};
 use std::path::Path;
 use std::process::Output;
 
 use boon::{Compiler, Draft, Schemas};
+use chrono::Utc;
 use clap::CommandFactory as _;
 use countersign::cli::Cli;
+use countersign::package::writer::Writer;
 use serde_json::{Value, json};
 
 use crate::support::server::{countersign, countersign_in};
@@ -67,7 +69,7 @@ struct Checker<'a> {
 
 impl Checker<'_> {
     fn run(&mut self, arguments: &[&str]) -> Output {
-        let is_group = matches!(arguments[0], "license" | "bindings" | "keys");
+        let is_group = matches!(arguments[0], "license" | "bindings" | "keys" | "package");
         self.verbs.insert(arguments[..if is_group { 2 } else { 1 }].join(" "));
         countersign_in(self.instance).args(arguments).arg("--json").output().unwrap()
     }
@@ -159,11 +161,13 @@ fn every_command_prints_what_the_page_of_json_says() {
     checker.fails(2, &["license", "renew", id, "--expires", "tomorrow"]);
 
     let (of_bindings, of_statements) = (bindings(), statements());
+    let of_packages = packages();
     let run: BTreeSet<String> = checker
         .verbs
         .into_iter()
         .chain(of_bindings)
         .chain(of_statements)
+        .chain(of_packages)
         .chain(WITHOUT.map(|(verb, _)| verb.to_owned()))
         .collect();
     assert_eq!(run, verbs(), "each verb is run with --json, or stands in WITHOUT");
@@ -222,6 +226,38 @@ fn statements() -> BTreeSet<String> {
     assert_eq!(checker.done("verify", &verify)["grants"], true);
     let late = checker.done("verify", &[&verify[..], &["--at", "2100-01-01T00:00:00Z"]].concat());
     assert!(late["objection"].is_string());
+    checker.verbs
+}
+
+/// The verbs that need a package.
+fn packages() -> BTreeSet<String> {
+    let folder = tempfile::tempdir().unwrap();
+    let made = |name: &str, php: &str| {
+        let path = folder.path().join(name);
+        let top = "acme".parse().unwrap();
+        let mut writer = Writer::new(File::create(&path).unwrap(), &top, Utc::now());
+        for (name, text) in [("acme.php", php), ("readme.txt", "Acme")] {
+            writer.add(name, text.len() as u64, || Ok(text.as_bytes())).unwrap();
+        }
+        writer.finish(false).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let newer = made("newer.zip", "<?php\n/* Plugin Name: Acme\nVersion: 1.1.0 */");
+    let older = made("older.zip", "<?php\n/* Plugin Name: Acme\nVersion: 1.0.0 */");
+    let mut checker = Checker { instance: folder.path(), page: Page::read(), verbs: BTreeSet::new() };
+    let checked =
+        checker.done("package-check", &["package", "check", &newer, "--plugin", "acme", "--version", "1.1.0"]);
+    assert_eq!((&checked["problems"], &checked["files"]), (&json!([]), &json!(2)));
+    let output = checker.run(&["package", "check", &newer, "--plugin", "other"]);
+    assert_eq!(output.status.code(), Some(3));
+    let refused = checker.checked("package-check", &output);
+    assert_eq!(refused["problems"].as_array().map(Vec::len), Some(1));
+    let shown = checker.done("package-show", &["package", "show", &newer]);
+    assert_eq!(shown["changes"], json!(null));
+    let changed = checker.done("package-show", &["package", "show", &newer, "--against", &older]);
+    assert_eq!(changed["changes"]["changed"][0]["name"], "acme/acme.php");
+    fs::write(folder.path().join("none.zip"), "none").unwrap();
+    checker.fails(3, &["package", "show", folder.path().join("none.zip").to_str().unwrap()]);
     checker.verbs
 }
 

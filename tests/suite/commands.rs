@@ -473,7 +473,19 @@ fn a_variable_that_is_no_setting_is_warned_of_and_its_value_is_not_shown() {
 
 #[test]
 fn every_verb_has_help_with_examples_and_wrong_usage_exits_2() {
-    let verbs = ["init", "build", "serve", "license", "bindings", "keys", "verify", "doctor", "completions", "manual"];
+    let verbs = [
+        "init",
+        "build",
+        "serve",
+        "license",
+        "bindings",
+        "keys",
+        "package",
+        "verify",
+        "doctor",
+        "completions",
+        "manual",
+    ];
     let program = || Command::new(env!("CARGO_BIN_EXE_countersign"));
     let help = String::from_utf8(program().arg("--help").output().unwrap().stdout).unwrap();
     for verb in verbs {

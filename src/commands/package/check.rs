@@ -1,0 +1,94 @@
+//! `countersign package check`: whether an archive can be the package of a release, with all reasons why not.
+
+use std::path::PathBuf;
+
+use clap_complete::engine::ArgValueCompleter;
+use serde::Serialize;
+
+use crate::build::counted;
+use crate::build::source::plugin_header;
+use crate::commands::package::failure;
+use crate::commands::{Exit, Failure, candidates, output};
+use crate::model::slug::Slug;
+use crate::model::version::Version;
+use crate::package::archive::Archive;
+use crate::package::check::{Checked, Expected, check};
+use crate::package::entry_name::FolderName;
+use crate::text::printable::Printable;
+
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// The zip archive
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// The plugin: the folder on top must have its name
+    #[arg(long, value_name = "SLUG", add = ArgValueCompleter::new(candidates::slugs))]
+    plugin: Option<Slug>,
+    /// The release: the main file's Version must be the same, letter by letter
+    #[arg(long = "version", value_name = "V")]
+    release: Option<Version>,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+/// Opens the archive, checks it, and prints everything that was found.
+pub fn run(args: &Args) -> Result<Exit, Failure> {
+    let failed = |error| failure(&args.file, error);
+    // A slug is a plain name.
+    let folder = args.plugin.as_ref().and_then(|plugin| plugin.as_str().parse::<FolderName>().ok());
+    let version = args.release.as_ref().map(ToString::to_string);
+    let expected = Expected { folder: folder.as_ref(), main_file: None, version: version.as_deref(), marked: true };
+    let archive = Archive::open(&args.file).map_err(failed)?;
+    let checked = check(&archive, &expected, version_in).map_err(failed)?;
+    let files = archive.files().count();
+    let document = Document {
+        file: args.file.display().to_string(),
+        folder: checked.folder.as_ref().map(ToString::to_string),
+        main_file: checked.main_file.clone(),
+        version: checked.version.clone(),
+        files,
+        size: archive.size(),
+        unpacked: archive.unpacked(),
+        problems: checked.problems.iter().map(ToString::to_string).collect(),
+        warnings: checked.warnings.iter().map(ToString::to_string).collect(),
+    };
+    output::print(&if args.json { output::json(&document)? } else { text(&document, &checked) })?;
+    Ok(if checked.problems.is_empty() { Exit::Done } else { Exit::Input })
+}
+
+/// The `Version` of a plugin header; `None` where a file has none.
+fn version_in(php: &[u8]) -> Option<String> {
+    let header = plugin_header::parse(php);
+    (!header.name.is_empty()).then_some(header.version)
+}
+
+#[derive(Debug, Serialize)]
+struct Document {
+    file: String,
+    folder: Option<String>,
+    main_file: Option<String>,
+    version: Option<String>,
+    files: usize,
+    size: u64,
+    unpacked: u64,
+    problems: Vec<String>,
+    warnings: Vec<String>,
+}
+
+fn text(document: &Document, checked: &Checked) -> String {
+    let Document { file, folder, main_file, version, files, size, unpacked, problems, warnings } = document;
+    let shown = |value: &Option<String>| value.clone().unwrap_or_default();
+    let main = main_file.as_ref().map(|file| format!("{file}, Version {}", shown(version)));
+    let lines = [
+        ("folder", shown(folder)),
+        ("main file", shown(&main)),
+        ("files", format!("{}, {unpacked} bytes unpacked, {size} bytes packed", counted(*files, "file"))),
+    ];
+    let filled = lines.iter().filter(|(_, value)| !value.is_empty());
+    let lines: String = filled.map(|(name, value)| format!("{name:<11}{}\n", Printable(value))).collect();
+    let problems: String = problems.iter().map(|problem| format!("problem: {problem}\n")).collect();
+    let warnings: String = warnings.iter().map(|warning| format!("warning: {warning}\n")).collect();
+    let verdict = if checked.problems.is_empty() { "can be" } else { "cannot be" };
+    format!("{lines}\n{problems}{warnings}{} {verdict} the package of a release.\n", Printable(file))
+}

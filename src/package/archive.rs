@@ -1,0 +1,161 @@
+//! An archive from outside, read strictly: one reading is possible, and it is this one.
+//!
+//! Every byte belongs to a header, to one file's data, or to the directory; the two headers of an entry agree; and the data
+//! are what the headers say. Whatever else a zip archive may be is refused with the entry's name, because another program
+//! might read it in another way. [`refusal`] has all reasons. Where an [`Archive`] is in hand, all of this holds.
+//!
+//! Steps: `end` finds the directory, `central` reads it, `local` follows the entries through the file, and `content` reads
+//! each one's data.
+
+mod central;
+mod content;
+mod end;
+mod extra;
+mod local;
+pub mod refusal;
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::Path;
+
+use super::collision;
+use super::entry_name::EntryName;
+use super::read_at::ReadAt;
+use super::{MAX_PACKED, MAX_RATIO, MAX_UNPACKED};
+use crate::regular_file;
+
+pub use content::Content;
+pub use refusal::{ArchiveError, Refusal};
+
+/// A file or a folder in an archive.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Its name; of a folder without the final `/`.
+    pub name: EntryName,
+    /// Whether it is a folder.
+    pub is_folder: bool,
+    /// Its bytes when it is unpacked.
+    pub size: u64,
+    /// Its bytes in the archive.
+    pub packed: u64,
+    /// The CRC-32 of its content.
+    pub crc: u32,
+    pub(super) method: u16,
+    pub(super) header_at: u64,
+    pub(super) data_at: u64,
+    pub(super) central_at: u64,
+}
+
+/// An archive whose structure, names and contents were checked.
+#[derive(Debug)]
+pub struct Archive<R> {
+    source: R,
+    size: u64,
+    entries: Vec<Entry>,
+}
+
+impl Archive<File> {
+    /// Opens a regular file and checks all of it.
+    ///
+    /// # Errors
+    ///
+    /// Where the file cannot be read, or why it is refused.
+    pub fn open(path: &Path) -> Result<Self, ArchiveError> {
+        let file = regular_file::open(path, MAX_PACKED).map_err(ArchiveError::Read)?;
+        Self::check(file)
+    }
+}
+
+impl<R: ReadAt> Archive<R> {
+    /// Checks all of an archive: its structure, its names, and every file's content.
+    ///
+    /// # Errors
+    ///
+    /// Where it cannot be read, or why it is refused.
+    pub fn check(source: R) -> Result<Self, ArchiveError> {
+        let size = source.size().map_err(ArchiveError::Read)?;
+        if size > MAX_PACKED {
+            return Err(Refusal::TooLarge.into());
+        }
+        let directory = end::locate(&source, size)?;
+        let mut found = central::read(&source, &directory)?;
+        let unpacked = found.iter().map(|entry| entry.size).fold(0_u64, u64::saturating_add);
+        if unpacked > MAX_UNPACKED {
+            return Err(Refusal::TooLargeUnpacked.into());
+        }
+        if unpacked > MAX_RATIO * size {
+            return Err(Refusal::Ratio.into());
+        }
+        found.sort_by_key(|entry| entry.header_at);
+        let mut entries = local::follow(&source, found, directory.at)?;
+        let names = entries.iter().map(|entry| (entry.name.as_str(), entry.is_folder));
+        if let Some((name, collision)) = collision::find(names) {
+            return Err(ArchiveError::Refused { entry: Some(name.to_owned()), reason: collision.into() });
+        }
+        entries.sort_by(|a, b| a.name.cmp(&b.name));
+        let archive = Self { source, size, entries };
+        archive.check_contents()?;
+        Ok(archive)
+    }
+
+    /// Its bytes.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Everything in it, sorted by the bytes of the names.
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// Its files, sorted by the bytes of their names.
+    pub fn files(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.iter().filter(|entry| !entry.is_folder)
+    }
+
+    /// The bytes of all files together.
+    pub fn unpacked(&self) -> u64 {
+        self.entries.iter().map(|entry| entry.size).sum()
+    }
+
+    /// The content of an entry, checked again while it is read: the last read fails where it is not what the headers say.
+    pub fn content(&self, entry: &Entry) -> Content<'_, R> {
+        Content::new(&self.source, entry)
+    }
+
+    /// The whole content of an entry. For small ones: all of it is in memory.
+    ///
+    /// # Errors
+    ///
+    /// Where the file can no longer be read, or was changed since it was checked.
+    pub fn read(&self, entry: &Entry) -> Result<Vec<u8>, ArchiveError> {
+        let mut bytes = Vec::new();
+        self.content(entry).read_to_end(&mut bytes).map_err(|error| ArchiveError::of_content(entry, error))?;
+        Ok(bytes)
+    }
+
+    /// At most the first `limit` bytes of an entry.
+    ///
+    /// # Errors
+    ///
+    /// As [`read`](Self::read).
+    pub fn read_start(&self, entry: &Entry, limit: u64) -> Result<Vec<u8>, ArchiveError> {
+        let mut bytes = Vec::new();
+        let content = self.content(entry).take(limit).read_to_end(&mut bytes);
+        content.map_err(|error| ArchiveError::of_content(entry, error))?;
+        Ok(bytes)
+    }
+
+    fn check_contents(&self) -> Result<(), ArchiveError> {
+        for entry in &self.entries {
+            let copied = io::copy(&mut self.content(entry), &mut io::sink());
+            copied.map_err(|error| ArchiveError::of_content(entry, error))?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+pub(super) mod testing;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,139 @@
+//! Step 4: the data of an entry, inflated where they are deflated, and held against size and CRC-32.
+
+use std::io::{self, Read};
+
+use flate2::{Decompress, FlushDecompress, Status};
+
+use super::{Entry, Refusal};
+use crate::package::format::method;
+use crate::package::read_at::ReadAt;
+
+/// Bytes that are read from the archive at once.
+const PIECE: u64 = 1 << 16;
+
+/// Reads an entry's content. The read that reaches its end fails where size or CRC-32 are not those of the headers, with a
+/// [`Refusal`] inside of the error.
+pub struct Content<'a, R: ?Sized> {
+    source: &'a R,
+    /// What is not read from the archive yet.
+    at: u64,
+    left: u64,
+    /// Read, and not inflated yet: `input[taken..]`.
+    input: Vec<u8>,
+    taken: usize,
+    /// `None` for data that are STORED.
+    inflate: Option<Decompress>,
+    is_done: bool,
+    crc: crc32fast::Hasher,
+    given: u64,
+    size: u64,
+    expected_crc: u32,
+}
+
+impl<R: ?Sized> std::fmt::Debug for Content<'_, R> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Content").field("given", &self.given).field("size", &self.size).finish_non_exhaustive()
+    }
+}
+
+impl<'a, R: ReadAt + ?Sized> Content<'a, R> {
+    pub(super) fn new(source: &'a R, entry: &Entry) -> Self {
+        Self {
+            source,
+            at: entry.data_at,
+            left: entry.packed,
+            input: Vec::new(),
+            taken: 0,
+            inflate: (entry.method == method::DEFLATE).then(|| Decompress::new(false)),
+            is_done: false,
+            crc: crc32fast::Hasher::new(),
+            given: 0,
+            size: entry.size,
+            expected_crc: entry.crc,
+        }
+    }
+
+    /// Reads the next piece from the archive, where the one before it is used up.
+    fn fill(&mut self) -> io::Result<()> {
+        if self.taken < self.input.len() || self.left == 0 {
+            return Ok(());
+        }
+        // At most 64 KiB.
+        self.input.resize(self.left.min(PIECE) as usize, 0);
+        self.source.read_exact_at(&mut self.input, self.at)?;
+        self.at += self.input.len() as u64;
+        self.left -= self.input.len() as u64;
+        self.taken = 0;
+        Ok(())
+    }
+
+    /// Puts what comes next into the buffer, and says how much; 0 at the end of the data.
+    fn next(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            self.fill()?;
+            let piece = &self.input[self.taken..];
+            let Some(inflate) = &mut self.inflate else {
+                let length = piece.len().min(buffer.len());
+                buffer[..length].copy_from_slice(&piece[..length]);
+                self.taken += length;
+                return Ok(length);
+            };
+            if self.is_done {
+                return Ok(0);
+            }
+            let (taken, given) = (inflate.total_in(), inflate.total_out());
+            let status =
+                inflate.decompress(piece, buffer, FlushDecompress::None).map_err(|_| refused(Refusal::Deflate))?;
+            // Neither is more than the slices have.
+            let used = (inflate.total_in() - taken) as usize;
+            let made = (inflate.total_out() - given) as usize;
+            self.taken += used;
+            self.is_done = status == Status::StreamEnd;
+            if made > 0 {
+                return Ok(made);
+            }
+            // More input helps only where there is some.
+            let is_stuck = used == 0 && self.taken == self.input.len() && self.left == 0;
+            if !self.is_done && is_stuck {
+                return Err(refused(Refusal::Deflate));
+            }
+        }
+    }
+
+    fn check(&self) -> io::Result<()> {
+        // Bytes behind the end of the deflate stream belong to nothing.
+        if self.taken < self.input.len() || self.left > 0 {
+            return Err(refused(Refusal::Deflate));
+        }
+        if self.given != self.size {
+            return Err(refused(Refusal::Size));
+        }
+        if self.crc.clone().finalize() != self.expected_crc {
+            return Err(refused(Refusal::Crc));
+        }
+        Ok(())
+    }
+}
+
+impl<R: ReadAt + ?Sized> Read for Content<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if buffer.is_empty() {
+            return Ok(0);
+        }
+        let length = self.next(buffer)?;
+        self.given += length as u64;
+        // SECURITY: a bomb is left as soon as it is larger than it says.
+        if self.given > self.size {
+            return Err(refused(Refusal::Size));
+        }
+        self.crc.update(&buffer[..length]);
+        if length == 0 {
+            self.check()?;
+        }
+        Ok(length)
+    }
+}
+
+fn refused(reason: Refusal) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, reason)
+}

@@ -1,0 +1,99 @@
+//! Names that become one file where upper and lower case are the same, and a file that is also a folder.
+
+/// Why two names cannot be in one package.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Collision {
+    /// The same name twice.
+    #[error("is there twice")]
+    Duplicate,
+    /// The names, or the folders they are in, are the same but for upper and lower case.
+    #[error("differs from {other} by case only")]
+    Case {
+        /// The other name, as far as the two are the same.
+        other: String,
+    },
+    /// One of the two is a folder with the name of the other.
+    #[error("is a folder in the name of {other}")]
+    FileAndFolder {
+        /// The name that it is a folder of.
+        other: String,
+    },
+}
+
+/// The first name that collides with another, and how. Each name comes with whether it is a folder.
+///
+/// Names are sorted by their lower-case form with `/` lowest. Then whatever collides stands side by side, so that no table
+/// of all folders is needed, which for deep names is much larger than the names.
+pub(super) fn find<'a>(names: impl Iterator<Item = (&'a str, bool)>) -> Option<(&'a str, Collision)> {
+    let mut sorted: Vec<_> = names.map(|(name, is_folder)| (folded(name), name, is_folder)).collect();
+    sorted.sort_unstable();
+    sorted.windows(2).find_map(|pair| {
+        let [(_, first, is_folder), (_, second, second_is_folder)] = pair else { return None };
+        let collision = between((first, *is_folder), (second, *second_is_folder))?;
+        Some((*first, collision))
+    })
+}
+
+/// What two names share on a file system that knows no case. `/` is lower than anything that a name may have.
+fn folded(name: &str) -> String {
+    // By character: the lower case of a whole text depends on where a word ends.
+    name.chars().flat_map(char::to_lowercase).map(|c| if c == '/' { '\0' } else { c }).collect()
+}
+
+/// How two neighbours collide. The first one is not the longer one where one continues the other.
+fn between((first, is_folder): (&str, bool), (second, second_is_folder): (&str, bool)) -> Option<Collision> {
+    let mut others = second.split('/');
+    let mut shared = 0;
+    for component in first.split('/') {
+        let other = others.next()?;
+        shared += other.len() + 1;
+        if component == other {
+            continue;
+        }
+        let same = folded(component) == folded(other);
+        return same.then(|| Collision::Case { other: second[..shared - 1].to_owned() });
+    }
+    match others.next() {
+        // Of the same name.
+        None if is_folder == second_is_folder => Some(Collision::Duplicate),
+        None => Some(Collision::FileAndFolder { other: second.to_owned() }),
+        // The first one is a folder of the second one.
+        Some(_) if is_folder => None,
+        Some(_) => Some(Collision::FileAndFolder { other: second.to_owned() }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn collides(names: &[&str]) -> Option<Collision> {
+        let names = names.iter().map(|name| (name.trim_end_matches('/'), name.ends_with('/')));
+        find(names).map(|(_, collision)| collision)
+    }
+
+    #[test]
+    fn what_is_one_file_or_folder_somewhere_collides() {
+        let case = |other: &str| Some(Collision::Case { other: other.to_owned() });
+        let folder = |other: &str| Some(Collision::FileAndFolder { other: other.to_owned() });
+        assert_eq!(collides(&["a", "b", "a"]), Some(Collision::Duplicate));
+        assert_eq!(collides(&["a/", "a/b", "a/"]), Some(Collision::Duplicate));
+        assert_eq!(collides(&["a/x", "b", "A/X"]), case("a"));
+        assert_eq!(collides(&["a/readme.TXT", "a/b", "a/readme.txt"]), case("a/readme.txt"));
+        // As folders they are one on a file system that knows no case.
+        assert_eq!(collides(&["Inc/a", "inc/b"]), case("inc"));
+        assert_eq!(collides(&["x/Inc/", "x/inc/b"]), case("x/inc"));
+        assert_eq!(collides(&["ÄRGER", "ärger"]), case("ärger"));
+        assert_eq!(collides(&["\u{212a}", "k"]), case("\u{212a}"));
+        assert_eq!(collides(&["ΟΣ", "οσ"]), case("οσ"));
+        assert_eq!(collides(&["a", "a-b", "a.b", "a/b"]), folder("a/b"));
+        assert_eq!(collides(&["a", "A/b"]), case("A"));
+        assert_eq!(collides(&["a/", "a"]), folder("a"));
+    }
+
+    #[test]
+    fn names_that_only_look_alike_do_not_collide() {
+        assert_eq!(collides(&[]), None);
+        assert_eq!(collides(&["a/", "a/b", "a/b-c", "a/b.c", "a-b/c", "ab", "a/c/d", "a/c/e", "a.b", "ß", "ss"]), None);
+    }
+}

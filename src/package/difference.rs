@@ -1,0 +1,108 @@
+//! What changed from one archive to another, by name, size and CRC-32.
+//!
+//! For people: two files of one size with one CRC-32 count as the same. Whether packages are the same is decided by their
+//! digests.
+
+use super::archive::{Archive, Entry};
+
+/// A file with its size.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SizedFile {
+    /// Its name.
+    pub name: String,
+    /// Its bytes when it is unpacked.
+    pub size: u64,
+}
+
+/// A file with other content.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Changed {
+    /// Its name.
+    pub name: String,
+    /// Its bytes in the older archive.
+    pub before: u64,
+    /// Its bytes in the newer one.
+    pub after: u64,
+}
+
+/// What changed, each list sorted by the bytes of the names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Difference {
+    /// Files of the newer archive only.
+    pub added: Vec<SizedFile>,
+    /// Files of the older archive only.
+    pub removed: Vec<SizedFile>,
+    /// Files of both with other content.
+    pub changed: Vec<Changed>,
+}
+
+impl Difference {
+    /// Whether both have the same files.
+    pub fn is_empty(&self) -> bool {
+        self.added.is_empty() && self.removed.is_empty() && self.changed.is_empty()
+    }
+}
+
+/// Compares the files of two archives. Folders, dates and the order in the file do not count.
+pub fn difference<A, B>(before: &Archive<A>, after: &Archive<B>) -> Difference
+where
+    A: super::read_at::ReadAt,
+    B: super::read_at::ReadAt,
+{
+    let mut difference = Difference::default();
+    let mut older = before.files().peekable();
+    for newer in after.files() {
+        while let Some(removed) = older.next_if(|file| file.name < newer.name) {
+            difference.removed.push(sized(removed));
+        }
+        match older.next_if(|file| file.name == newer.name) {
+            None => difference.added.push(sized(newer)),
+            Some(same) if (same.size, same.crc) == (newer.size, newer.crc) => {}
+            Some(same) => {
+                difference.changed.push(Changed { name: newer.name.to_string(), before: same.size, after: newer.size })
+            }
+        }
+    }
+    difference.removed.extend(older.map(sized));
+    difference
+}
+
+fn sized(file: &Entry) -> SizedFile {
+    SizedFile { name: file.name.to_string(), size: file.size }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::package::archive::testing::zip_of;
+
+    fn between(before: &[(&str, &[u8])], after: &[(&str, &[u8])]) -> Difference {
+        let (before, after) = (zip_of(before), zip_of(after));
+        difference(&Archive::check(&before[..]).unwrap(), &Archive::check(&after[..]).unwrap())
+    }
+
+    #[test]
+    fn files_are_added_removed_and_changed() {
+        let file = |name: &str, size| SizedFile { name: name.to_owned(), size };
+        let found = between(
+            &[("f/a", b"a"), ("f/b", b"b"), ("f/c", b"c"), ("f/y", b""), ("f/z", b"")],
+            &[("f/0", b"00"), ("f/a", b"a"), ("f/b", b"B"), ("f/c", b"cc"), ("f/d", b"d")],
+        );
+        let expected = Difference {
+            added: vec![file("f/0", 2), file("f/d", 1)],
+            removed: vec![file("f/y", 0), file("f/z", 0)],
+            changed: vec![
+                Changed { name: "f/b".into(), before: 1, after: 1 },
+                Changed { name: "f/c".into(), before: 1, after: 2 },
+            ],
+        };
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn order_and_folders_do_not_count() {
+        let same = between(&[("f/a", b"a"), ("f/b", b"b")], &[("f/b", b"b"), ("f/", b""), ("f/a", b"a")]);
+        assert!(same.is_empty());
+        assert_eq!(between(&[], &[("a", b"")]).added.len(), 1);
+    }
+}

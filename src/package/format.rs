@@ -1,0 +1,184 @@
+//! The records of a zip archive, byte by byte (APPNOTE.TXT 6.3.10, sections 4.3 and 4.4). All numbers are little-endian.
+
+use super::dos_time::DosTime;
+
+/// Local file header (4.3.7).
+pub(super) const LOCAL: [u8; 4] = *b"PK\x03\x04";
+/// Data descriptor (4.3.9.3).
+pub(super) const DESCRIPTOR: [u8; 4] = *b"PK\x07\x08";
+/// Central directory header (4.3.12).
+pub(super) const CENTRAL: [u8; 4] = *b"PK\x01\x02";
+/// Zip64 end of central directory record (4.3.14).
+pub(super) const ZIP64_END: [u8; 4] = *b"PK\x06\x06";
+/// Zip64 end of central directory locator (4.3.15).
+pub(super) const ZIP64_LOCATOR: [u8; 4] = *b"PK\x06\x07";
+/// End of central directory record (4.3.16).
+pub(super) const END: [u8; 4] = *b"PK\x05\x06";
+
+/// Bytes of each record without its names, extra fields and comments.
+pub(super) const LOCAL_LENGTH: usize = 30;
+pub(super) const CENTRAL_LENGTH: usize = 46;
+pub(super) const ZIP64_END_LENGTH: usize = 56;
+pub(super) const ZIP64_LOCATOR_LENGTH: usize = 20;
+pub(super) const END_LENGTH: usize = 22;
+
+/// Where the CRC-32 stands in a local and in a central header.
+pub(super) const LOCAL_CRC_AT: u64 = 14;
+pub(super) const CENTRAL_CRC_AT: u64 = 16;
+
+/// General purpose bits (4.4.4).
+pub(super) mod flag {
+    /// Traditional encryption (bit 0), strong encryption (6), a masked directory (13).
+    pub const ENCRYPTED: u16 = 1 | 1 << 6 | 1 << 13;
+    /// CRC and sizes follow the data (bit 3).
+    pub const DESCRIPTOR: u16 = 1 << 3;
+    /// How hard the encoder tried (bits 1 and 2).
+    pub const LEVEL: u16 = 3 << 1;
+    /// The name is UTF-8 (bit 11).
+    pub const UTF8: u16 = 1 << 11;
+    /// What this reader understands.
+    pub const KNOWN: u16 = DESCRIPTOR | LEVEL | UTF8;
+}
+
+/// Compression methods (4.4.5).
+pub(super) mod method {
+    /// The data stand as they are.
+    pub const STORED: u16 = 0;
+    /// Deflate.
+    pub const DEFLATE: u16 = 8;
+}
+
+/// A field that says "see the zip64 extended information" (4.4.1.4).
+pub(super) const SEE_ZIP64: u32 = u32::MAX;
+
+/// `made by` of the normal form (4.4.2): version 2.0, and unix, so that the upper half of the attributes is a mode.
+const MADE_BY: u16 = 3 << 8 | 20;
+
+/// `external file attributes` of the normal form: a regular file, mode 0644.
+const REGULAR_0644: u32 = 0o100_644 << 16;
+
+/// The two bytes at `at`, which the caller knows to be there.
+pub(super) fn u16_at(bytes: &[u8], at: usize) -> u16 {
+    u16::from_le_bytes([bytes[at], bytes[at + 1]])
+}
+
+/// The four bytes at `at`.
+pub(super) fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(std::array::from_fn(|index| bytes[at + index]))
+}
+
+/// The eight bytes at `at`.
+pub(super) fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(std::array::from_fn(|index| bytes[at + index]))
+}
+
+/// What the two headers of an entry have in common, as it stands there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Common {
+    pub flags: u16,
+    pub method: u16,
+    pub crc: u32,
+    pub packed: u32,
+    pub size: u32,
+    pub name_length: u16,
+    pub extra_length: u16,
+}
+
+impl Common {
+    /// Reads it from where `general purpose bit flag` stands.
+    pub fn parse(bytes: &[u8]) -> Self {
+        Self {
+            flags: u16_at(bytes, 0),
+            method: u16_at(bytes, 2),
+            crc: u32_at(bytes, 8),
+            packed: u32_at(bytes, 12),
+            size: u32_at(bytes, 16),
+            name_length: u16_at(bytes, 20),
+            extra_length: u16_at(bytes, 22),
+        }
+    }
+}
+
+/// One entry of the normal form.
+#[derive(Clone, Debug)]
+pub(super) struct Record {
+    pub name: String,
+    pub method: u16,
+    pub crc: u32,
+    pub packed: u32,
+    pub size: u32,
+    /// Where its local header is.
+    pub header_at: u32,
+}
+
+impl Record {
+    /// Version needed, flags, method, time, CRC, sizes, and the lengths of name and extra fields.
+    fn common(&self, time: DosTime) -> Vec<u8> {
+        let needed: u16 = if self.method == method::STORED { 10 } else { 20 };
+        let flags = if self.name.is_ascii() { 0 } else { flag::UTF8 };
+        let mut bytes = Vec::with_capacity(26);
+        for number in [needed, flags, self.method, time.time, time.date] {
+            bytes.extend(number.to_le_bytes());
+        }
+        for number in [self.crc, self.packed, self.size] {
+            bytes.extend(number.to_le_bytes());
+        }
+        // An `EntryName` has at most 1,024 bytes.
+        bytes.extend((self.name.len() as u16).to_le_bytes());
+        bytes.extend(0_u16.to_le_bytes());
+        bytes
+    }
+
+    /// The local file header with the name.
+    pub fn local_header(&self, time: DosTime) -> Vec<u8> {
+        [&LOCAL, &*self.common(time), self.name.as_bytes()].concat()
+    }
+
+    /// The central directory header with the name.
+    pub fn central_header(&self, time: DosTime) -> Vec<u8> {
+        let mut bytes = [&CENTRAL, &MADE_BY.to_le_bytes()[..], &self.common(time)].concat();
+        // Length of the comment, number of the disk, internal attributes.
+        bytes.extend([0; 6]);
+        bytes.extend(REGULAR_0644.to_le_bytes());
+        bytes.extend(self.header_at.to_le_bytes());
+        bytes.extend(self.name.as_bytes());
+        bytes
+    }
+}
+
+/// The end of central directory record.
+pub(super) fn end_record(entries: u16, size: u32, at: u32) -> Vec<u8> {
+    let mut bytes = END.to_vec();
+    // This disk, and that of the directory.
+    bytes.extend([0; 4]);
+    bytes.extend(entries.to_le_bytes());
+    bytes.extend(entries.to_le_bytes());
+    bytes.extend(size.to_le_bytes());
+    bytes.extend(at.to_le_bytes());
+    // No comment.
+    bytes.extend([0; 2]);
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_have_their_lengths_and_places() {
+        let time = DosTime { time: 1, date: 2 };
+        let record =
+            Record { name: "a".into(), method: method::DEFLATE, crc: 0x1122_3344, packed: 5, size: 6, header_at: 7 };
+        let local = record.local_header(time);
+        let central = record.central_header(time);
+        assert_eq!((local.len(), central.len()), (LOCAL_LENGTH + 1, CENTRAL_LENGTH + 1));
+        assert_eq!(end_record(1, 2, 3).len(), END_LENGTH);
+        assert_eq!(u32_at(&local, LOCAL_CRC_AT as usize), record.crc);
+        assert_eq!(u32_at(&central, CENTRAL_CRC_AT as usize), record.crc);
+        let common =
+            Common { flags: 0, method: 8, crc: record.crc, packed: 5, size: 6, name_length: 1, extra_length: 0 };
+        assert_eq!((Common::parse(&local[6..]), Common::parse(&central[8..])), (common.clone(), common));
+        assert_eq!(u32_at(&central, 42), 7);
+        assert_eq!(u32_at(&central, 38) >> 16, 0o100_644);
+    }
+}

@@ -1,0 +1,110 @@
+//! From any archive that the reader takes to the normal form.
+
+use std::io::{self, Seek, Write};
+
+use chrono::{DateTime, Utc};
+
+use super::archive::{Archive, ArchiveError, Refusal};
+use super::entry_name::FolderName;
+use super::read_at::ReadAt;
+use super::writer::{Package, WriteError, Writer};
+
+/// Why an archive was not brought into the normal form.
+#[derive(Debug, thiserror::Error)]
+pub enum NormalizeError {
+    /// A file stands elsewhere.
+    #[error("{name}: is not in the folder {folder}", name = crate::text::printable::Printable(.name))]
+    Outside {
+        /// Its name.
+        name: String,
+        /// The folder on top.
+        folder: String,
+    },
+    /// The archive was changed since it was checked, or can no longer be read.
+    #[error(transparent)]
+    Archive(ArchiveError),
+    /// The package cannot be written.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+}
+
+/// Writes the files of an archive, all of which stand in `folder`, in the normal form. Entries of folders are left out.
+///
+/// # Errors
+///
+/// Where a file is elsewhere, the archive can no longer be read as it was checked, or the package cannot be written.
+pub fn normalize<R: ReadAt, W: Write + Seek>(
+    archive: &Archive<R>,
+    out: W,
+    folder: &FolderName,
+    time: DateTime<Utc>,
+    marked: bool,
+) -> Result<Package, NormalizeError> {
+    let mut writer = Writer::new(out, folder, time);
+    for file in archive.files() {
+        let outside = || NormalizeError::Outside { name: file.name.to_string(), folder: folder.to_string() };
+        let name = file.name.below(folder).ok_or_else(outside)?;
+        let added = writer.add(name, file.size, || Ok(archive.content(file)));
+        added.map_err(|error| match error {
+            WriteError::Read { source, .. } if is_refusal(&source) => {
+                NormalizeError::Archive(ArchiveError::of_content(file, source))
+            }
+            error => NormalizeError::Write(error),
+        })?;
+    }
+    Ok(writer.finish(marked)?)
+}
+
+/// Whether the content was not what the headers said.
+fn is_refusal(error: &io::Error) -> bool {
+    error.get_ref().is_some_and(|inner| inner.is::<Refusal>())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Cursor;
+
+    use super::*;
+    use crate::package::archive::testing::{Made, field, zip};
+
+    fn normal(bytes: &[u8], marked: bool) -> Result<Vec<u8>, NormalizeError> {
+        let mut out = Cursor::new(Vec::new());
+        let archive = Archive::check(bytes).unwrap();
+        let time = "2026-11-23T15:04:19Z".parse().unwrap();
+        let package = normalize(&archive, &mut out, &"f".parse().unwrap(), time, marked)?;
+        assert_eq!(package.size, out.get_ref().len() as u64);
+        Ok(out.into_inner())
+    }
+
+    #[test]
+    fn one_content_has_one_form_however_it_was_packed() {
+        let code = b"<?php echo 'hello hello hello hello';";
+        let plain = [Made::stored("f/a.php", code), Made::stored("f/b/c", b"c")];
+        let expected = normal(&zip(&plain), true).unwrap();
+        let times = field(0x5455, b"\x03\0\0\0\0");
+        let foreign = [
+            Made::stored("f/b/", b""),
+            Made::deflated("f/b/c", b"c").with_descriptor(true, false).local_extra(&times),
+            Made::stored("f/", b"").attributes(0o040_755 << 16 | 0x10),
+            Made::deflated("f/a.php", code).attributes(0o100_755 << 16),
+        ];
+        assert_eq!(normal(&zip(&foreign), true).unwrap(), expected);
+        assert_ne!(normal(&zip(&plain), false).unwrap(), expected);
+    }
+
+    #[test]
+    fn the_normal_form_is_its_own() {
+        let unmarked =
+            normal(&zip(&[Made::deflated("f/a", b"a a a a a a a a a a a"), Made::stored("f/b", b"")]), false);
+        let unmarked = unmarked.unwrap();
+        assert_eq!(normal(&unmarked, false).unwrap(), unmarked);
+    }
+
+    #[test]
+    fn what_is_outside_of_the_folder_and_a_mark_of_its_own_are_named() {
+        let told = |name: &str| normal(&zip(&[Made::stored(name, b"")]), true).unwrap_err().to_string();
+        assert_eq!(told("g/a"), "g/a: is not in the folder f");
+        assert_eq!(told("f"), "f: is not in the folder f");
+        assert_eq!(told("f/build-id.php"), "f/build-id.php: is there twice");
+    }
+}
