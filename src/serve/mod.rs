@@ -35,7 +35,7 @@ use crate::serve::health::{Health, Part, State};
 use crate::serve::net::client_ip::Proxies;
 use crate::serve::net::descriptors::Descriptors;
 use crate::serve::net::listener::Bounds;
-use crate::serve::net::timeouts::Patience;
+use crate::serve::net::timeouts::Timeouts;
 use crate::serve::net::tls::{Tls, TlsAcceptor};
 use crate::serve::rate_limit::Limits;
 use crate::serve::reload::history::Reloads;
@@ -114,7 +114,7 @@ impl Server {
             connections_per_address: config.connections_per_address.get(),
             proxies: Proxies { networks: config.proxies.clone(), hops: config.proxy_hops.get() },
             handshake_timeout: config.tls_handshake_timeout,
-            patience: Patience {
+            timeouts: Timeouts {
                 header: config.header_timeout,
                 idle: config.idle_timeout,
                 write: config.write_timeout,

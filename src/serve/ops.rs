@@ -13,7 +13,7 @@ use crate::serve::net::client_ip::Proxies;
 use crate::serve::net::descriptors::Descriptors;
 use crate::serve::net::handler::{Answer, filters, problem};
 use crate::serve::net::listener::Bounds;
-use crate::serve::net::timeouts::Patience;
+use crate::serve::net::timeouts::Timeouts;
 use crate::serve::reply::problem::Problem;
 use crate::serve::reply::response::{ContentType, JSON, Response};
 use crate::serve::state::Service;
@@ -58,7 +58,7 @@ pub fn bounds(descriptors: &Descriptors) -> Bounds {
         connections_per_address: CONNECTIONS,
         proxies: Proxies::default(),
         handshake_timeout: PATIENCE,
-        patience: Patience { header: PATIENCE, idle: 6 * PATIENCE, write: PATIENCE },
+        timeouts: Timeouts { header: PATIENCE, idle: 6 * PATIENCE, write: PATIENCE },
         drain: DRAIN,
     }
 }

@@ -71,12 +71,6 @@ const LIBRARIES: [(&str, &[&str]); 9] = [
 /// A file has no more lines than these, its tests left out.
 const MAX_LINES: usize = 300;
 
-/// Files that have more all the same, and why.
-const LONG: [(&str, &str); 2] = [
-    ("src/serve/reply/problem.rs", "to be split with the rest of serve/"),
-    ("src/serve/net/timeouts.rs", "to be split with the rest of serve/"),
-];
-
 /// Ways to open a file that wait for a pipe's other end and read a device without end.
 const OPENERS: [&str; 12] = [
     "File::open",
@@ -141,11 +135,8 @@ fn long_files(sources: &Sources) -> Vec<String> {
     let mut complaints = Vec::new();
     for (path, source) in sources {
         let lines = without_tests(source).len();
-        let is_excused = LONG.iter().any(|(long, _)| long == path);
-        match (lines > MAX_LINES, is_excused) {
-            (true, false) => complaints.push(format!("{path} has {lines} lines without its tests")),
-            (false, true) => complaints.push(format!("{path} is short now: take it out of LONG")),
-            _ => {}
+        if lines > MAX_LINES {
+            complaints.push(format!("{path} has {lines} lines without its tests"));
         }
     }
     complaints
@@ -220,11 +211,6 @@ fn no_file_has_more_than_300_lines_without_its_tests() {
     assert_eq!(long_files(&with("src/keys/mod.rs", &tests)), [""; 0]);
     let complaints = long_files(&with("src/keys/mod.rs", &"// Code.\n".repeat(MAX_LINES)));
     assert!(complaints.len() == 1 && complaints[0].starts_with("src/keys/mod.rs has 30"), "{complaints:?}");
-    let mut shorter = sources();
-    for (long, _) in LONG {
-        shorter.insert(long.to_owned(), "//! Short.\n".to_owned());
-    }
-    assert_eq!(long_files(&shorter).len(), LONG.len());
 }
 
 #[test]

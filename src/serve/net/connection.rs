@@ -25,8 +25,9 @@ use warp::http::Request;
 use crate::serve::metrics::{Metrics, Operation, Refused, TimedOut};
 use crate::serve::net::client_ip::Proxies;
 use crate::serve::net::handler::{Answer, Sending};
+use crate::serve::net::phase::{HandOver, Phase};
 use crate::serve::net::request_head;
-use crate::serve::net::timeouts::{HandOver, Paced, Patience, Phase};
+use crate::serve::net::timeouts::{TimeoutStream, Timeouts};
 use crate::serve::net::tls::{TlsAcceptor, TlsStream};
 use crate::serve::net::turn::Turn;
 use crate::serve::reply::outcome::Code;
@@ -48,7 +49,7 @@ pub struct Connections<A> {
     /// How long a handshake may take.
     pub handshake_timeout: Duration,
     /// How long everything else may take that waits for the client.
-    pub patience: Patience,
+    pub timeouts: Timeouts,
     /// Who stands between us and the clients.
     pub proxies: Proxies,
     /// What is counted.
@@ -102,7 +103,8 @@ impl<A: Answer> Connections<A> {
         F: Future<Output = Sending>,
     {
         let turn = Turn::default();
-        let stream = Paced::new(stream, Arc::clone(&phase), self.patience, Arc::clone(&self.metrics.connections));
+        let stream =
+            TimeoutStream::new(stream, Arc::clone(&phase), self.timeouts, Arc::clone(&self.metrics.connections));
         let service = service_fn(|request| {
             phase.busy();
             let answer = turn.take(answer(request));
@@ -268,12 +270,12 @@ mod tests {
 
     /// Sends a request for each path over one connection. Returns the answers, and how many internal errors were counted.
     async fn ask<const N: usize>(paths: [&str; N]) -> ([String; N], u64) {
-        let patience = Duration::from_secs(10);
+        let timeouts = Duration::from_secs(10);
         let connections = Connections {
             routes: Panicking,
             tls: None,
-            handshake_timeout: patience,
-            patience: Patience { header: patience, idle: patience, write: patience },
+            handshake_timeout: timeouts,
+            timeouts: Timeouts { header: timeouts, idle: timeouts, write: timeouts },
             proxies: Proxies::default(),
             metrics: Arc::default(),
         };

@@ -11,7 +11,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::serve::coarse_clock;
 use crate::serve::metrics::ConnectionCounts;
-use crate::serve::net::timeouts::Phase;
+use crate::serve::net::phase::Phase;
 
 /// How long a connection that is closed for another may take before the next one is closed, too.
 const CLOSING: Duration = Duration::from_millis(50);

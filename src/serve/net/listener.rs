@@ -17,7 +17,8 @@ use crate::serve::net::connection::Connections;
 use crate::serve::net::connection_limit::Seats;
 use crate::serve::net::connection_table::ConnectionTable;
 use crate::serve::net::handler::Answer;
-use crate::serve::net::timeouts::{Patience, Phase};
+use crate::serve::net::phase::Phase;
+use crate::serve::net::timeouts::Timeouts;
 use crate::serve::net::tls::TlsAcceptor;
 
 /// How long to wait after a failed accept: mostly there are no file descriptors left, and some will be.
@@ -39,7 +40,7 @@ pub struct Bounds {
     /// How long a TLS handshake may take.
     pub handshake_timeout: Duration,
     /// How long everything else may take that waits for the client.
-    pub patience: Patience,
+    pub timeouts: Timeouts,
     /// How long requests under way may take after the shutdown began.
     pub drain: Duration,
 }
@@ -62,7 +63,7 @@ pub async fn run(
         routes,
         tls,
         handshake_timeout: bounds.handshake_timeout,
-        patience: bounds.patience,
+        timeouts: bounds.timeouts,
         proxies: bounds.proxies,
         metrics,
     });

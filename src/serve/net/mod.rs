@@ -10,6 +10,7 @@ pub mod descriptors;
 pub mod handler;
 pub mod listener;
 pub mod networks;
+pub(crate) mod phase;
 pub(crate) mod request_head;
 pub mod timeouts;
 pub mod tls;

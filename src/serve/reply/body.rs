@@ -11,7 +11,7 @@ use http_body_util::BodyExt;
 use http_body_util::combinators::BoxBody;
 use hyper::body::{Body, Frame, SizeHint};
 
-use crate::serve::net::timeouts::HandOver;
+use crate::serve::net::phase::HandOver;
 
 /// What goes wrong while a body is read.
 pub type ContentError = Box<dyn std::error::Error + Send + Sync>;

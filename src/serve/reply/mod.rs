@@ -4,4 +4,5 @@ pub mod body;
 pub(crate) mod conditions;
 pub mod outcome;
 pub mod problem;
+pub(crate) mod problem_document;
 pub mod response;

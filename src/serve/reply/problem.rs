@@ -8,7 +8,6 @@ use std::fmt::Display;
 use std::sync::OnceLock;
 
 use bytes::Bytes;
-use serde::Serialize;
 use uuid::Uuid;
 use warp::http::StatusCode;
 
@@ -18,6 +17,7 @@ use crate::model::manifest::LatestRelease;
 use crate::serve::metrics::label::Label;
 use crate::serve::rate_limit::buckets::RetryAfter;
 use crate::serve::reply::outcome::Code;
+use crate::serve::reply::problem_document::ProblemDocument;
 use crate::serve::reply::response::{ContentType, ExtraHeader, Response};
 
 /// An answer that means "no answer": a client keeps what it last verified.
@@ -96,9 +96,6 @@ const MOST_SECONDS: usize = 128;
 
 /// RFC 9457 section 6.1.
 const PROBLEM: ContentType = ContentType("application/problem+json");
-
-/// Most documents are not longer, in bytes.
-const USUAL_LENGTH: usize = 256;
 
 impl Problem {
     /// Logs what went wrong inside and makes the answer that does not tell it.
@@ -232,7 +229,7 @@ impl Problem {
 
     fn document(&self, request_id: Option<Uuid>) -> Bytes {
         let (status, code) = self.row();
-        let document = Document {
+        let document = ProblemDocument {
             // RFC 9457 section 4.2.1: with this type the title is the status' own phrase; `code` is what tells apart.
             kind: "about:blank",
             title: status.canonical_reason().unwrap_or_default(),
@@ -253,10 +250,7 @@ impl Problem {
                 _ => None,
             },
         };
-        let mut body = Vec::with_capacity(USUAL_LENGTH);
-        // Strings and a number: nothing in it can fail to serialize.
-        let _ = serde_json::to_writer(&mut body, &document);
-        Bytes::from(body)
+        document.to_bytes()
     }
 }
 
@@ -274,25 +268,6 @@ fn too_many_body(seconds: u64) -> Bytes {
         Some(body) => body.get_or_init(document).clone(),
         None => document(),
     }
-}
-
-/// RFC 9457 section 3.1, with our own members behind.
-#[derive(Serialize)]
-struct Document<'a> {
-    #[serde(rename = "type")]
-    kind: &'static str,
-    title: &'static str,
-    status: u16,
-    detail: Cow<'a, str>,
-    code: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    field: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reason: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    request_id: Option<Uuid>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    latest: Option<&'a LatestRelease>,
 }
 
 fn refusal_detail(refusal: Refusal) -> &'static str {
