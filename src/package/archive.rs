@@ -10,6 +10,7 @@
 mod central;
 mod content;
 mod end;
+mod entry;
 mod extra;
 mod local;
 pub mod refusal;
@@ -19,32 +20,13 @@ use std::io::{self, Read as _};
 use std::path::Path;
 
 use super::collision;
-use super::entry_name::EntryName;
 use super::read_at::ReadAt;
 use super::{MAX_PACKED, MAX_RATIO, MAX_UNPACKED};
 use crate::regular_file;
 
 pub use content::Content;
+pub use entry::Entry;
 pub use refusal::{ArchiveError, Refusal};
-
-/// A file or a folder in an archive.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
-    /// Its name; of a folder without the final `/`.
-    pub name: EntryName,
-    /// Whether it is a folder.
-    pub is_folder: bool,
-    /// Its bytes when it is unpacked.
-    pub size: u64,
-    /// Its bytes in the archive.
-    pub packed: u64,
-    /// The CRC-32 of its content.
-    pub crc: u32,
-    pub(super) method: u16,
-    pub(super) header_at: u64,
-    pub(super) data_at: u64,
-    pub(super) central_at: u64,
-}
 
 /// An archive whose structure, names and contents were checked.
 #[derive(Debug)]

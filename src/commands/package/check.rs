@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::build::counted;
 use crate::build::source::plugin_header;
-use crate::commands::package::failure;
+use crate::commands::package::refused::failure;
 use crate::commands::{Exit, Failure, candidates, output};
 use crate::model::slug::Slug;
 use crate::model::version::Version;

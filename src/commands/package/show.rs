@@ -8,7 +8,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::build::counted;
 use crate::commands::output::{self, Table};
-use crate::commands::package::failure;
+use crate::commands::package::refused::failure;
 use crate::commands::{Exit, Failure};
 use crate::model::digest::Digest;
 use crate::package::MAX_PACKED;

@@ -2,7 +2,7 @@
 
 use super::end::Directory;
 use super::extra::Extra;
-use super::{ArchiveError, Refusal};
+use super::refusal::{ArchiveError, Refusal};
 use crate::package::entry_name::{EntryName, MAX_NAME, NameError};
 use crate::package::format::{CENTRAL, CENTRAL_LENGTH, Common, flag, method, u16_at, u32_at};
 use crate::package::read_at::ReadAt;

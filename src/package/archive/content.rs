@@ -4,7 +4,8 @@ use std::io::{self, Read};
 
 use flate2::{Decompress, FlushDecompress, Status};
 
-use super::{Entry, Refusal};
+use super::entry::Entry;
+use super::refusal::Refusal;
 use crate::package::format::method;
 use crate::package::read_at::ReadAt;
 

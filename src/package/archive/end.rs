@@ -3,7 +3,7 @@
 //! The end record is the last thing in the file. Zip64 records may stand before it, where they say the same: some programs
 //! write them without need.
 
-use super::{ArchiveError, Refusal};
+use super::refusal::{ArchiveError, Refusal};
 use crate::package::MAX_ENTRIES;
 use crate::package::format::{
     END, END_LENGTH, SEE_ZIP64, ZIP64_END, ZIP64_END_LENGTH, ZIP64_LOCATOR, ZIP64_LOCATOR_LENGTH, u16_at, u32_at,

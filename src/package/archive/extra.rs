@@ -1,6 +1,6 @@
 //! Extra fields of a header (APPNOTE.TXT 4.5): sizes of zip64, and a second name. All others change no file's meaning.
 
-use super::Refusal;
+use super::refusal::Refusal;
 use crate::package::format::{SEE_ZIP64, u16_at, u64_at};
 
 /// Zip64 extended information (4.5.3).

@@ -2,8 +2,9 @@
 //! that nothing is hidden between them and nothing belongs to two.
 
 use super::central::Listed;
+use super::entry::Entry;
 use super::extra::Extra;
-use super::{ArchiveError, Entry, Refusal};
+use super::refusal::{ArchiveError, Refusal};
 use crate::package::format::{Common, DESCRIPTOR, LOCAL, LOCAL_LENGTH, flag, u32_at, u64_at};
 use crate::package::read_at::ReadAt;
 

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::Entry;
+use super::entry::Entry;
 use crate::package::collision::Collision;
 use crate::package::entry_name::NameError;
 use crate::text::printable::Printable;

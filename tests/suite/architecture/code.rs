@@ -119,7 +119,8 @@ fn files_that_are_left_out_are_compiled_for_tests_only() {
         let name = names[at].trim_end_matches(".rs");
         let parent = names[..at].join("/");
         let parent = files.get(&format!("{parent}.rs")).or(files.get(&format!("{parent}/mod.rs"))).unwrap();
-        let declared = ["mod", "pub mod", "pub(crate) mod"].map(|start| format!("#[cfg(test)]\n{start} {name};"));
+        let declared = ["mod", "pub mod", "pub(crate) mod", "pub(super) mod"]
+            .map(|start| format!("#[cfg(test)]\n{start} {name};"));
         assert!(declared.iter().any(|declared| parent.contains(declared)), "{path} is no test, and named as one");
     }
 }

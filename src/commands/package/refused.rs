@@ -1,0 +1,54 @@
+//! What is said of an archive that is refused.
+
+use std::path::{Path, PathBuf};
+
+use crate::commands::Failure;
+use crate::package::archive::{ArchiveError, Refusal};
+
+/// Why an archive cannot be looked into.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: not taken as a package", path.display())]
+struct PackageError {
+    path: PathBuf,
+    source: ArchiveError,
+}
+
+/// An archive that is refused is a wrong input, and so is one that cannot be read.
+pub(super) fn failure(path: &Path, source: ArchiveError) -> Failure {
+    let hint = source.reason().and_then(hint);
+    let failure = Failure::input(PackageError { path: path.to_owned(), source });
+    match hint {
+        Some(hint) => failure.hint(hint),
+        None => failure,
+    }
+}
+
+/// What to do about the mistakes that well-meant archives have.
+fn hint(reason: &Refusal) -> Option<&'static str> {
+    match reason {
+        Refusal::Comment(_) => Some(
+            "`git archive` writes the commit's id as a comment: archive the tree, as in `git archive HEAD^{tree}`; or remove \
+             it with `zip -z FILE </dev/null`",
+        ),
+        Refusal::SymbolicLink => Some("pack what the link leads to; `zip -r` without --symlinks does"),
+        Refusal::Encrypted => Some("a site has no password: pack it without one"),
+        Refusal::Directory | Refusal::Gap(_) | Refusal::Tail(_) | Refusal::Behind(_) => {
+            Some("pack it anew: unpack it into an empty folder, and `zip -r` that")
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_names_the_file_and_says_what_to_do() {
+        let failure = failure(Path::new("a.zip"), Refusal::Comment(40).into());
+        assert_eq!(failure.exit, Exit::Input);
+        assert_eq!(failure.error.to_string(), "a.zip: not taken as a package");
+        assert_eq!(failure.error.source().unwrap().to_string(), "the archive has a comment of 40 bytes");
+        assert!(failure.hint.unwrap().contains("git archive HEAD^{tree}"));
+    }
+}

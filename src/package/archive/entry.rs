@@ -1,0 +1,22 @@
+//! What stands in an archive's directory of one file or folder, checked. `central` and `local` make it, and the archive shows it.
+
+use crate::package::entry_name::EntryName;
+
+/// A file or a folder in an archive.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Its name; of a folder without the final `/`.
+    pub name: EntryName,
+    /// Whether it is a folder.
+    pub is_folder: bool,
+    /// Its bytes when it is unpacked.
+    pub size: u64,
+    /// Its bytes in the archive.
+    pub packed: u64,
+    /// The CRC-32 of its content.
+    pub crc: u32,
+    pub(in crate::package) method: u16,
+    pub(in crate::package) header_at: u64,
+    pub(in crate::package) data_at: u64,
+    pub(in crate::package) central_at: u64,
+}
