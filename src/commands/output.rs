@@ -108,15 +108,46 @@ pub fn terminal_width() -> Option<usize> {
     terminal_size::terminal_size_of(io::stdout()).map(|(terminal_size::Width(width), _)| width.into())
 }
 
-/// Rows under a heading, in columns as wide as their widest cell. Holds a million rows.
+/// Rows under a heading, in columns as wide as their widest cell.
 #[derive(Clone, Debug)]
 pub struct Table {
-    /// The cells' texts, row after row.
-    text: String,
-    /// Where each cell ends in it.
-    ends: Vec<usize>,
-    /// In characters, by column.
+    rows: Vec<Vec<String>>,
+    columns: Columns,
+}
+
+impl Table {
+    /// A table with these headings.
+    pub fn new<const N: usize>(headings: [&str; N]) -> Self {
+        let mut table = Self { rows: Vec::new(), columns: Columns::new(N) };
+        table.row(headings.each_ref().map(|heading| heading as &dyn fmt::Display));
+        table
+    }
+
+    /// Adds a row; control characters in it are escaped.
+    pub fn row<const N: usize>(&mut self, cells: [&dyn fmt::Display; N]) {
+        self.columns.measure(&cells);
+        self.rows.push(cells.map(ToString::to_string).into());
+    }
+
+    /// Writes all rows.
+    pub fn write(&self, out: &mut impl io::Write) -> io::Result<()> {
+        let mut columns = self.columns.clone();
+        for row in &self.rows {
+            let cells: Vec<&dyn fmt::Display> = row.iter().map(|cell| cell as &dyn fmt::Display).collect();
+            columns.write(&cells, out)?;
+        }
+        Ok(())
+    }
+}
+
+/// The widths of a table's columns. First every row is measured, then every row is written: so a million of them are never in
+/// memory as text.
+#[derive(Clone, Debug)]
+pub struct Columns {
+    /// In characters.
     widths: Vec<usize>,
+    /// Room for a line.
+    line: String,
 }
 
 /// Between two columns.
@@ -125,22 +156,18 @@ const GAP: usize = 2;
 /// A column is cut no shorter.
 const SHORTEST: usize = 8;
 
-impl Table {
-    /// A table with these headings.
-    pub fn new<const N: usize>(headings: [&str; N]) -> Self {
-        let mut table = Self { text: String::new(), ends: Vec::new(), widths: vec![0; N] };
-        table.row(headings.each_ref().map(|heading| heading as &dyn fmt::Display));
-        table
+impl Columns {
+    /// So many columns without any width.
+    pub fn new(count: usize) -> Self {
+        Self { widths: vec![0; count], line: String::new() }
     }
 
-    /// Adds a row; control characters in it are escaped.
-    pub fn row<const N: usize>(&mut self, cells: [&dyn fmt::Display; N]) {
+    /// Makes room for a row.
+    pub fn measure(&mut self, cells: &[&dyn fmt::Display]) {
         for (width, cell) in self.widths.iter_mut().zip(cells) {
-            let start = self.text.len();
-            // Writing to a string fails where a value's own formatting does, which none here can.
-            let _ = write!(self.text, "{}", Printable(cell));
-            self.ends.push(self.text.len());
-            *width = self.text[start..].chars().count().max(*width);
+            self.line.clear();
+            put(&mut self.line, cell);
+            *width = self.line.chars().count().max(*width);
         }
     }
 
@@ -155,29 +182,32 @@ impl Table {
         }
     }
 
-    /// Writes all rows.
-    pub fn write(&self, out: &mut impl io::Write) -> io::Result<()> {
-        let mut line = String::new();
-        let mut start = 0;
-        for ends in self.ends.chunks(self.widths.len()) {
-            line.clear();
-            for (&end, &width) in ends.iter().zip(&self.widths) {
-                let cell = &self.text[std::mem::replace(&mut start, end)..end];
-                let length = cell.chars().count();
-                if length > width {
-                    line.extend(cell.chars().take(width.saturating_sub(1)).chain(['…']));
-                } else {
-                    line += cell;
-                    line.extend(std::iter::repeat_n(' ', width - length));
-                }
-                line += "  ";
+    /// Writes a row; control characters in it are escaped, and what is wider than its column is cut.
+    pub fn write(&mut self, cells: &[&dyn fmt::Display], out: &mut impl io::Write) -> io::Result<()> {
+        let line = &mut self.line;
+        line.clear();
+        for (&width, cell) in self.widths.iter().zip(cells) {
+            let start = line.len();
+            put(line, cell);
+            let length = line[start..].chars().count();
+            if length > width {
+                let kept = line[start..].char_indices().nth(width.saturating_sub(1)).map_or(0, |(at, _)| at);
+                line.truncate(start + kept);
+                line.push('…');
+            } else {
+                line.extend(std::iter::repeat_n(' ', width - length));
             }
-            line.truncate(line.trim_end().len());
-            line.push('\n');
-            out.write_all(line.as_bytes())?;
+            line.extend([' '; GAP]);
         }
-        Ok(())
+        line.truncate(line.trim_end().len());
+        line.push('\n');
+        out.write_all(line.as_bytes())
     }
+}
+
+fn put(line: &mut String, cell: &dyn fmt::Display) {
+    // Writing to a string fails where a value's own formatting does, which none here can.
+    let _ = write!(line, "{}", Printable(cell));
 }
 
 impl fmt::Display for Table {

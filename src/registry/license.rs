@@ -58,6 +58,10 @@ pub fn license(reader: &mut Reader<'_>, table: &Table<'_>, notes: Notes) -> Opti
 
 fn id(reader: &mut Reader<'_>, table: &Table<'_>) -> Option<LicenseId> {
     let (at, text) = reader.string(table, "id")?;
+    // No key has as many characters as an id.
+    if let Ok(id) = text.parse() {
+        return Some(id);
+    }
     if let Ok(key) = text.parse::<LicenseKey>() {
         // SECURITY: the complaint names the id only.
         reader.complain(at, format!("\"id\" must not be the license key itself; the key's id is {}", key.id()));

@@ -6,6 +6,8 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use foldhash::fast::RandomState;
+
 use crate::model::license::{License, Modules};
 
 use crate::registry::diagnostic::Complaint;
@@ -35,12 +37,12 @@ pub struct Reading {
     pub complaints: Vec<Complaint>,
     notes: Notes,
     /// Every set of modules once, however many licenses grant it.
-    modules: HashSet<Arc<Modules>>,
+    modules: HashSet<Arc<Modules>, RandomState>,
 }
 
 impl Reading {
     pub fn new(notes: Notes) -> Self {
-        Self { files: Vec::new(), licenses: Vec::new(), complaints: Vec::new(), notes, modules: HashSet::new() }
+        Self { files: Vec::new(), licenses: Vec::new(), complaints: Vec::new(), notes, modules: HashSet::default() }
     }
 
     /// Reads one file, whatever the others had.

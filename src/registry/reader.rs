@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt::Display;
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 use std::path::Path;
 use std::str::FromStr;
 
@@ -207,8 +207,7 @@ impl<'a> Reader<'a> {
         let json = self.json;
         let date = |value: &Value<'_>| match value {
             Value::Date(date) => Some(*date),
-            // chrono takes `2027-1-5` as well, which others would not.
-            Value::String(text) if json => text.parse().ok().filter(|date: &NaiveDate| date.to_string() == **text),
+            Value::String(text) if json => day(text),
             _ => None,
         };
         let expected = if json { "a string such as \"2027-12-31\"" } else { "a date such as 2027-12-31" };
@@ -278,5 +277,33 @@ impl<'a> Reader<'a> {
         let Some(inner) = self.table(table, name) else { return BTreeMap::new() };
         self.only(inner, known);
         known.iter().filter_map(|&key| Some((key.to_owned(), read(self, inner, key)?))).collect()
+    }
+}
+
+/// Reads `YYYY-MM-DD` and nothing else; chrono takes `2027-1-5` as well, which others would not.
+fn day(text: &str) -> Option<NaiveDate> {
+    let number = |range: Range<usize>| {
+        let digits = text.get(range)?;
+        if digits.bytes().all(|byte| byte.is_ascii_digit()) { digits.parse().ok() } else { None }
+    };
+    let has_shape = text.len() == 10 && [4, 7].iter().all(|&at| text.as_bytes()[at] == b'-');
+    let year: u32 = number(0..4)?;
+    let month = number(5..7)?;
+    let day = number(8..10)?;
+    if has_shape { NaiveDate::from_ymd_opt(year as i32, month, day) } else { None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_day_is_four_digits_two_and_two() {
+        assert_eq!(day("2027-12-31"), NaiveDate::from_ymd_opt(2027, 12, 31));
+        for wrong in
+            ["2027-1-31", "2027-02-30", "+027-01-01", "2027-01-01 ", "2027/01/01", "", "２027-1-1", "2027-13-01"]
+        {
+            assert_eq!(day(wrong), None, "{wrong}");
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! `license list`: the licenses of the registry, in the order in which they stand there.
 
 use std::collections::{HashMap, HashSet};
+use std::fmt::Display;
 use std::io::{self, BufWriter, Write};
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use clap::ValueEnum;
 use clap_complete::engine::ArgValueCompleter;
 
 use crate::commands::candidates;
-use crate::commands::output::{self, Table};
+use crate::commands::output::{self, Columns};
 use crate::commands::{Exit, Failure};
 use crate::config::Config;
 use crate::model::license::{License, Modules, Standing};
@@ -130,19 +131,36 @@ fn list(
     if args.json {
         return json(&licenses, &registry, today, out);
     }
-    let mut table = Table::new(["ID", "STATUS", "EXPIRES", "SITES", "MODULES", "NOTE"]);
+    Ok(table(&licenses, today, width, out))
+}
+
+/// A row for each license, under headings.
+fn table(licenses: &[&License], today: NaiveDate, width: Option<usize>, out: &mut impl Write) -> io::Result<()> {
+    const HEADINGS: [&dyn Display; 6] = [&"ID", &"STATUS", &"EXPIRES", &"SITES", &"MODULES", &"NOTE"];
     // Licenses that grant the same share it: a million of them have a few texts.
     let mut texts: HashMap<*const Modules, String> = HashMap::new();
     for license in licenses {
-        let standing = view::standing(license, today);
+        texts.entry(Arc::as_ptr(&license.modules)).or_insert_with(|| view::modules(license));
+    }
+    let with_cells = |license: &License, take: &mut dyn FnMut(&[&dyn Display]) -> io::Result<()>| {
         let tag = license.id.log_tag();
-        let modules = texts.entry(Arc::as_ptr(&license.modules)).or_insert_with(|| view::modules(license));
-        table.row([&tag, &standing, &license.expires, &license.sites, modules, &license.particulars.note]);
+        let modules = &texts[&Arc::as_ptr(&license.modules)];
+        let standing = view::standing(license, today);
+        take(&[&tag, &standing, &license.expires, &license.sites, modules, &license.particulars.note])
+    };
+    let mut columns = Columns::new(HEADINGS.len());
+    columns.measure(&HEADINGS);
+    for license in licenses {
+        with_cells(license, &mut |cells| {
+            columns.measure(cells);
+            Ok(())
+        })?;
     }
     if let Some(width) = width {
-        table.fit(width);
+        columns.fit(width);
     }
-    Ok(table.write(out))
+    columns.write(&HEADINGS, out)?;
+    licenses.iter().try_for_each(|license| with_cells(license, &mut |cells| columns.write(cells, out)))
 }
 
 /// One array, a license a line: a million of them are one document, too.

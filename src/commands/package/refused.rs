@@ -42,6 +42,7 @@ fn hint(reason: &Refusal) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::commands::Exit;
 
     #[test]
     fn a_refusal_names_the_file_and_says_what_to_do() {
