@@ -58,17 +58,22 @@ pub fn run(bench: &Path) -> io::Result<()> {
         let server = Server::countersign(&instance.folder)?;
         let at_target = measure(&server, SHARE * raw)?;
         at_target.print(SHARE, bound);
-        let mut highest = at_target.is_within(bound).then_some((SHARE, at_target.sites()));
-        let mut share = SHARE + STEP;
-        while highest.is_some() && share < 1.0 {
+        // Upwards as long as the bound is met, or downwards until it is.
+        let goes_up = at_target.is_within(bound);
+        let step = if goes_up { STEP } else { -STEP };
+        let mut highest = goes_up.then_some((SHARE, at_target.sites()));
+        let mut share = SHARE + step;
+        while share > STEP / 2.0 && share < 1.0 {
             let load = measure(&server, share * raw)?;
-            if !load.is_within(bound) {
-                load.print_short(share, "beyond the bound");
+            let is_within = load.is_within(bound);
+            load.print_short(share, if is_within { "within" } else { "beyond the bound" });
+            if is_within {
+                highest = Some((share, load.sites()));
+            }
+            if is_within != goes_up {
                 break;
             }
-            load.print_short(share, "within");
-            highest = Some((share, load.sites()));
-            share += STEP;
+            share += step;
         }
         if let Some((share, sites)) = highest {
             let figure = format!("highest load within the bound: {:.0} % of raw signing", share * 100.0);
