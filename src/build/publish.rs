@@ -6,16 +6,16 @@
 //! The index is written after every manifest that it names. A manifest that has not changed since is therefore the one of
 //! its digest, and is not read again: reading and hashing them was 8 of 10 parts of a build in which nothing changed.
 
+mod lock;
 mod prune;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 use crate::build::error::BuildError;
 use crate::build::manifest_sink::{Composed, Shelf};
@@ -96,7 +96,7 @@ impl Publisher {
         if self.folder.is_none() {
             return Ok(Publication { old: self.old.clone(), _lock: None });
         }
-        let lock = lock(&self.root, patience)?;
+        let lock = lock::lock(&self.root, patience)?;
         let old = Index::read(&self.root).map_err(BuildError::Index)?.unwrap_or_default();
         let same = |slug: &Slug| old.plugins.get(slug) == self.old.plugins.get(slug);
         match plugins.map_or(old == self.old, |plugins| plugins.iter().all(same)) {
@@ -160,6 +160,8 @@ impl Publisher {
                 }
             }
         }
+        // All that takes room on the disk stands there before anything that sites get is exchanged.
+        let staged_index = self.stage_index(index)?;
         self.sync_temporary(root, &places).map_err(|source| BuildError::write(&self.root, source))?;
         for place in &places {
             fs::rename(self.temporary(place), place).map_err(|source| BuildError::write(place, source))?;
@@ -168,7 +170,9 @@ impl Publisher {
         for folder in folders.iter().chain([&self.root]) {
             sync_folder(folder).map_err(|source| BuildError::write(folder, source))?;
         }
-        self.put_index(index, is_whole)?;
+        if let Some(staged) = staged_index {
+            self.put_index(&staged, is_whole).map_err(|source| BuildError::write(&index_path(&self.root), source))?;
+        }
         prune::prune(&self.root, index, plugins)
     }
 
@@ -177,25 +181,32 @@ impl Publisher {
         regular_file::read(&index_path(&self.root), MAX_INDEX).map_or(true, |held| held != index.to_bytes())
     }
 
-    fn put_index(&self, index: &Index, is_whole: bool) -> Result<(), BuildError> {
+    /// Only who holds the folder writes it.
+    fn temporary_index(&self) -> PathBuf {
+        index_path(&self.root).with_file_name(".index.json.new")
+    }
+
+    /// Writes the index under a temporary name; `None` where it is the one that is published.
+    fn stage_index(&self, index: &Index) -> Result<Option<File>, BuildError> {
         if !self.index_changes(index) {
-            return Ok(());
+            return Ok(None);
         }
-        let place = index_path(&self.root);
+        let temporary = self.temporary_index();
         let write = || {
-            // Only who holds the folder comes here.
-            let temporary = place.with_file_name(".index.json.new");
             durable_file::write_like_folder(&temporary, &index.to_bytes())?;
             let file = regular_file::open_to_write(&temporary)?;
-            if !is_whole {
-                // A damaged manifest is told by every build, not only by this one.
-                file.set_modified(self.verified_at)?;
-            }
             file.sync_all()?;
-            fs::rename(temporary, &place)?;
-            sync_folder(&self.root)
+            Ok(file)
         };
-        write().map_err(|source| BuildError::write(&place, source))
+        write().map(Some).map_err(|source| BuildError::write(&temporary, source))
+    }
+
+    /// Puts the index in its place. Its time says when all manifests were the ones of their digests.
+    fn put_index(&self, staged: &File, is_whole: bool) -> io::Result<()> {
+        // A damaged manifest is told by every build, not only by this one.
+        staged.set_modified(if is_whole { SystemTime::now() } else { self.verified_at })?;
+        fs::rename(self.temporary_index(), index_path(&self.root))?;
+        sync_folder(&self.root)
     }
 
     /// Makes the temporary files of `places` durable.
@@ -268,21 +279,6 @@ fn index_time(root: &Path) -> SystemTime {
     match times() {
         Ok([modified, changed]) if modified <= now && changed <= now => modified.min(changed),
         _ => SystemTime::UNIX_EPOCH,
-    }
-}
-
-fn lock(root: &Path, patience: Duration) -> Result<File, BuildError> {
-    let folder = regular_file::open_folder(root).map_err(|source| BuildError::write(root, source))?;
-    let deadline = Instant::now() + patience;
-    loop {
-        match folder.try_lock() {
-            Err(TryLockError::WouldBlock) if Instant::now() >= deadline => {
-                return Err(BuildError::Busy { path: root.to_owned() });
-            }
-            Err(TryLockError::WouldBlock) => thread::sleep(Duration::from_millis(50)),
-            // Some network file systems have no locks; a vendor builds on one machine.
-            Ok(()) | Err(TryLockError::Error(_)) => return Ok(folder),
-        }
     }
 }
 

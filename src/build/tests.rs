@@ -758,7 +758,7 @@ fn an_entry_without_repository_publishes_nothing() {
 }
 
 #[test]
-fn the_index_comes_last_and_without_it_the_old_manifests_are_still_there() {
+fn nothing_is_exchanged_or_removed_before_the_new_index_is_on_the_disk() {
     let made = Fixture::new();
     made.release("1.0", "1.0");
     made.release("1.1", "1.1");
@@ -773,7 +773,7 @@ fn the_index_comes_last_and_without_it_the_old_manifests_are_still_there() {
     let error = run(&[entry(plugin.clone())], &made.options(false, &[]), Arc::new(Silent)).unwrap_err();
     assert!(error.to_string().contains("index.json"), "{error}");
     assert_eq!(fs::read(made.releases().join("index.json")).unwrap(), index);
-    assert!(made.releases().join("acme/1.2.json").exists(), "manifests come before the index");
+    assert!(!made.releases().join("acme/1.2.json").exists(), "the new manifest waits for the index");
     assert!(made.releases().join("acme/1.0.json").exists(), "removal comes after the index");
     assert_eq!(verify_all(&made.releases()).unwrap(), 2);
 
@@ -921,4 +921,23 @@ fn two_thousand_tags_are_read_in_a_few_seconds() {
     let took = process_time() - start;
     // Half of it may be of other tests at the same time.
     assert!(took.as_secs() < 40, "{took:?}");
+}
+
+#[test]
+fn where_the_index_cannot_be_written_no_manifest_is_exchanged() {
+    let made = Fixture::new();
+    made.release("1.0", "1.0");
+    made.build(made.plugin());
+    let before = made.published();
+    let occupied = made.releases().join(".index.json.new");
+    fs::create_dir(&occupied).unwrap();
+    let renamed = || Plugin { name: "Another name".to_owned(), ..made.plugin() };
+    let failed = run(&[entry(renamed())], &made.options(false, &[]), Arc::new(Silent)).unwrap_err();
+    assert!(failed.to_string().contains(".index.json.new"), "{failed}");
+    fs::remove_dir(&occupied).unwrap();
+    assert_eq!(made.published(), before);
+
+    // A folder of a manifest's name is passed over.
+    fs::create_dir(made.releases().join("acme/9.0.0.json")).unwrap();
+    assert_eq!(made.build(renamed()).counts().built, 1);
 }

@@ -34,6 +34,10 @@ fn prune_folder(folder: &Path, named: &BTreeSet<&str>) -> io::Result<()> {
         let name = name.to_string_lossy();
         let version = name.strip_suffix(".json").filter(|stem| stem.parse::<Version>().is_ok());
         let left_over = name.starts_with('.') && name.ends_with(".new");
+        // A folder of such a name is nobody's manifest, and stays.
+        if entry.file_type()?.is_dir() {
+            continue;
+        }
         if left_over || version.is_some_and(|version| !named.contains(version)) {
             fs::remove_file(entry.path())?;
         }
