@@ -187,9 +187,7 @@ impl LicenseId {
 
     /// The first 12 hex digits: how a log line names a license.
     pub fn log_tag(&self) -> String {
-        let mut tag = self.to_string();
-        tag.truncate(12);
-        tag
+        const_hex::encode(&self.as_bytes()[..6])
     }
 }
 
