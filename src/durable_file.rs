@@ -49,14 +49,14 @@ pub fn create_new(path: &Path, bytes: &[u8], access: Access) -> io::Result<()> {
     sync_folder(path)
 }
 
-/// Renames a file to a name that nobody has: with renameat2(2), or with link(2) where the file system does not know that.
+/// Renames a file to a name that nobody has: with link(2), or with renameat2(2) where the file system has no hard links.
 fn rename_to_new(from: &Path, to: &Path) -> io::Result<()> {
-    match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
-        Err(Errno::INVAL | Errno::NOSYS) => {
-            fs::hard_link(from, to)?;
-            fs::remove_file(from)
+    match fs::hard_link(from, to) {
+        Err(error) if error.raw_os_error() == Some(Errno::PERM.raw_os_error()) => {
+            Ok(renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE)?)
         }
-        renamed => Ok(renamed?),
+        Err(error) => Err(error),
+        Ok(()) => fs::remove_file(from),
     }
 }
 
