@@ -34,6 +34,8 @@ pub struct Publisher {
     old: Index,
     /// Every manifest that has not changed since this moment is the one of its digest in `old`.
     verified_at: SystemTime,
+    /// Plugins into whose folders nothing was moved since then: a file from elsewhere may bring an old time.
+    untouched: BTreeSet<Slug>,
     /// Make every manifest again, whatever the index says.
     all: bool,
     /// The open folder; `None` where nothing is written: `--check`.
@@ -73,12 +75,18 @@ impl Publisher {
         // The time first: a later one would vouch for what another build puts there meanwhile.
         let verified_at = index_time(&root);
         let old = Index::read(&root).map_err(BuildError::Index)?.unwrap_or_default();
+        // Now, because what this build stages changes the folders.
+        let is_untouched = |slug: &&Slug| {
+            fs::metadata(root.join(slug.as_str())).is_ok_and(|folder| regular_file::change_time(&folder) < verified_at)
+        };
+        let untouched = old.plugins.keys().filter(is_untouched).cloned().collect();
         let token =
             format!("{:016x}", getrandom::u64().map_err(|error| BuildError::write(&root, io::Error::other(error)))?);
         Ok(Self {
             root,
             old,
             verified_at,
+            untouched,
             all,
             folder,
             token,
@@ -126,16 +134,15 @@ impl Publisher {
     pub fn holds(&self, slug: &Slug, release: &Release) -> bool {
         let place = manifest_path(&self.root, slug, &release.version);
         let is_unchanged = || {
-            let folder = regular_file::change_time(&fs::metadata(self.root.join(slug.as_str()))?);
-            // A file that was moved here may have its old time, and then the folder has a new one.
-            io::Result::Ok(regular_file::changed_at(&place, MAX_MANIFEST)?.max(folder) < self.verified_at)
+            let changed_at = regular_file::changed_at(&place, MAX_MANIFEST);
+            self.untouched.contains(slug) && changed_at.is_ok_and(|time| time < self.verified_at)
         };
         let is_published = || {
             let old = &self.old.plugins.get(slug)?.releases;
             let found = old.binary_search_by(|probe| release.version.cmp_php(&probe.version)).ok()?;
             Some(old[found] == *release)
         };
-        !self.all && is_unchanged().unwrap_or(false) && is_published().unwrap_or(false)
+        !self.all && is_unchanged() && is_published().unwrap_or(false)
             || regular_file::read(&place, MAX_MANIFEST).is_ok_and(|bytes| Digest::of(&bytes) == release.sha256)
     }
 
