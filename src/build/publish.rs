@@ -6,6 +6,7 @@
 //! The index is written after every manifest that it names. A manifest that has not changed since is therefore the one of
 //! its digest, and is not read again: reading and hashing them was 8 of 10 parts of a build in which nothing changed.
 
+mod index_time;
 mod lock;
 mod prune;
 
@@ -34,6 +35,8 @@ pub struct Publisher {
     old: Index,
     /// Every manifest that has not changed since this moment is the one of its digest in `old`.
     verified_at: SystemTime,
+    /// When this build began to look at manifests.
+    opened_at: SystemTime,
     /// Plugins into whose folders nothing was moved since then: a file from elsewhere may bring an old time.
     untouched: BTreeSet<Slug>,
     /// Make every manifest again, whatever the index says.
@@ -72,8 +75,9 @@ impl Publisher {
         let root = releases.canonicalize().unwrap_or_else(|_| releases.to_owned());
         let open = || regular_file::open_folder(&root).map_err(|source| BuildError::write(&root, source));
         let folder = if check { None } else { Some(open()?) };
+        let opened_at = SystemTime::now();
         // The time first: a later one would vouch for what another build puts there meanwhile.
-        let verified_at = index_time(&root);
+        let verified_at = index_time::index_time(&root);
         let old = Index::read(&root).map_err(BuildError::Index)?.unwrap_or_default();
         // Now, because what this build stages changes the folders.
         let is_untouched = |slug: &&Slug| {
@@ -86,6 +90,7 @@ impl Publisher {
             root,
             old,
             verified_at,
+            opened_at,
             untouched,
             all,
             folder,
@@ -178,6 +183,7 @@ impl Publisher {
             sync_folder(folder).map_err(|source| BuildError::write(folder, source))?;
         }
         if let Some(staged) = staged_index {
+            let is_whole = is_whole && !self.changed_meanwhile(index, &places);
             self.put_index(&staged, is_whole).map_err(|source| BuildError::write(&index_path(&self.root), source))?;
         }
         prune::prune(&self.root, index, plugins)
@@ -214,6 +220,17 @@ impl Publisher {
         staged.set_modified(if is_whole { SystemTime::now() } else { self.verified_at })?;
         fs::rename(self.temporary_index(), index_path(&self.root))?;
         sync_folder(&self.root)
+    }
+
+    /// Whether somebody else wrote a manifest since this build began, perhaps after it was looked at.
+    fn changed_meanwhile(&self, index: &Index, own: &[PathBuf]) -> bool {
+        let own: BTreeSet<_> = own.iter().collect();
+        let named = index.plugins.iter().flat_map(|(slug, plugin)| {
+            plugin.releases.iter().map(move |release| manifest_path(&self.root, slug, &release.version))
+        });
+        let changed =
+            |place: PathBuf| regular_file::changed_at(&place, MAX_MANIFEST).map_or(true, |time| time >= self.opened_at);
+        named.filter(|place| !own.contains(place)).any(changed)
     }
 
     /// Makes the temporary files of `places` durable.
@@ -273,19 +290,6 @@ impl Shelf for Publisher {
             written.map_err(|source| BuildError::write(&place, source))?;
         }
         Ok((digest, held))
-    }
-}
-
-/// When the index was written; long ago where there is none, or where a time of it is still to come: a clock was set back.
-fn index_time(root: &Path) -> SystemTime {
-    let times = || {
-        let metadata = fs::metadata(index_path(root))?;
-        io::Result::Ok([metadata.modified()?, regular_file::change_time(&metadata)])
-    };
-    let now = SystemTime::now();
-    match times() {
-        Ok([modified, changed]) if modified <= now && changed <= now => modified.min(changed),
-        _ => SystemTime::UNIX_EPOCH,
     }
 }
 

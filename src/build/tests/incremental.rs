@@ -395,3 +395,28 @@ fn a_damaged_manifest_is_told_by_every_build_also_after_one_that_writes_the_inde
         pass_time();
     }
 }
+
+/// Writes into a manifest when its plugin is done, before anything is published.
+struct Editing(std::path::PathBuf);
+
+impl crate::build::Progress for Editing {
+    fn fetching(&self, _address: &str) {}
+    fn tags_found(&self, _plugin: &crate::model::slug::Slug, _tags: usize) {}
+    fn tags_done(&self, _tags: usize) {}
+    fn plugin_done(&self, _report: &crate::build::PluginReport) {
+        pass_time();
+        fs::write(&self.0, "edited").unwrap();
+        pass_time();
+    }
+}
+
+#[test]
+fn a_manifest_that_is_edited_while_others_are_published_is_found_by_the_next_build() {
+    let made = Fixture::new();
+    made.release("1.0", "1.0");
+    made.build(made.plugin());
+    made.release("1.1", "1.1");
+    let editing = Arc::new(Editing(made.releases().join("acme/1.0.json")));
+    run(&[entry(made.plugin())], &made.options(false, &[]), editing).unwrap();
+    assert_eq!(outcomes(&made.build(made.plugin())), ["1.0 built", "1.1 unchanged"]);
+}

@@ -1,0 +1,22 @@
+//! Since when the index vouches for the manifests it names. [`publish`](crate::build::publish) compares their times with it.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::time::SystemTime;
+
+use crate::catalog::index_path;
+use crate::regular_file;
+
+/// When the index was written; long ago where there is none, or where a time of it is still to come: a clock was set back.
+pub(super) fn index_time(root: &Path) -> SystemTime {
+    let times = || {
+        let metadata = fs::metadata(index_path(root))?;
+        io::Result::Ok([metadata.modified()?, regular_file::change_time(&metadata)])
+    };
+    let now = SystemTime::now();
+    match times() {
+        Ok([modified, changed]) if modified <= now && changed <= now => modified.min(changed),
+        _ => SystemTime::UNIX_EPOCH,
+    }
+}
