@@ -76,9 +76,22 @@ pub struct Release {
 impl Release {
     /// Whether sites and people see no difference.
     pub fn shows_the_same(&self, other: &Self) -> bool {
-        let Self { version, tag, commit, inputs: _, security, sha256 } = self;
+        let Self {
+            version,
+            tag,
+            commit,
+            inputs: _,
+            security,
+            sha256,
+        } = self;
         (version, tag, commit, security, sha256)
-            == (&other.version, &other.tag, &other.commit, &other.security, &other.sha256)
+            == (
+                &other.version,
+                &other.tag,
+                &other.commit,
+                &other.security,
+                &other.sha256,
+            )
     }
 }
 
@@ -86,8 +99,15 @@ impl Releases {
     /// The newest release that is no pre-release, and its place among all.
     fn latest_release(&self, slug: &Slug, releases: &Path) -> Result<Option<(usize, &Release)>, CatalogError> {
         let Some(latest) = &self.latest else { return Ok(None) };
-        let found = self.releases.iter().enumerate().find(|(_, release)| release.version == *latest);
-        let missing = || CatalogError::NoSuchLatest { path: index_path(releases), slug: slug.clone() };
+        let found = self
+            .releases
+            .iter()
+            .enumerate()
+            .find(|(_, release)| release.version == *latest);
+        let missing = || CatalogError::NoSuchLatest {
+            path: index_path(releases),
+            slug: slug.clone(),
+        };
         found.map(Some).ok_or_else(missing)
     }
 }
@@ -97,9 +117,9 @@ impl Index {
     pub fn read(releases: &Path) -> Result<Option<Self>, CatalogError> {
         let path = index_path(releases);
         match regular_file::read(&path, MAX_INDEX) {
-            Ok(bytes) => {
-                serde_json::from_slice(&bytes).map(Some).map_err(|source| CatalogError::Index { path, source })
-            }
+            Ok(bytes) => serde_json::from_slice(&bytes)
+                .map(Some)
+                .map_err(|source| CatalogError::Index { path, source }),
             Err(source) if source.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(source) => Err(CatalogError::Read { path, source }),
         }
@@ -147,11 +167,18 @@ pub fn verify_all(releases: &Path) -> Result<usize, CatalogError> {
 /// The folder and its index. The folder is resolved once, so that a `releases` which is a symbolic link and is swapped meanwhile is
 /// read whole from one side.
 fn open(releases: &Path) -> Result<(PathBuf, Index), CatalogError> {
-    let no_index = || CatalogError::NoIndex { path: index_path(releases) };
+    let no_index = || CatalogError::NoIndex {
+        path: index_path(releases),
+    };
     let root = match releases.canonicalize() {
         Ok(root) => root,
         Err(source) if source.kind() == io::ErrorKind::NotFound => return Err(no_index()),
-        Err(source) => return Err(CatalogError::Read { path: releases.to_owned(), source }),
+        Err(source) => {
+            return Err(CatalogError::Read {
+                path: releases.to_owned(),
+                source,
+            });
+        }
     };
     let index = Index::read(&root)?.ok_or_else(no_index)?;
     Ok((root, index))
@@ -159,9 +186,15 @@ fn open(releases: &Path) -> Result<(PathBuf, Index), CatalogError> {
 
 fn read_manifest(releases: &Path, slug: &Slug, release: &Release) -> Result<Vec<u8>, CatalogError> {
     let path = manifest_path(releases, slug, &release.version);
-    let bytes =
-        regular_file::read(&path, MAX_MANIFEST).map_err(|source| CatalogError::Read { path: path.clone(), source })?;
-    if Digest::of(&bytes) == release.sha256 { Ok(bytes) } else { Err(CatalogError::Differs { path }) }
+    let bytes = regular_file::read(&path, MAX_MANIFEST).map_err(|source| CatalogError::Read {
+        path: path.clone(),
+        source,
+    })?;
+    if Digest::of(&bytes) == release.sha256 {
+        Ok(bytes)
+    } else {
+        Err(CatalogError::Differs { path })
+    }
 }
 
 /// The latest release of each plugin in memory.
@@ -229,12 +262,25 @@ impl Catalog {
         let mut catalog = Self::default();
         for (slug, plugin) in index.plugins {
             catalog.releases += plugin.releases.len();
-            let Some((place, latest)) = plugin.latest_release(&slug, &root)? else { continue };
+            let Some((place, latest)) = plugin.latest_release(&slug, &root)? else {
+                continue;
+            };
             let manifest = Bytes::from(read_manifest(&root, &slug, latest)?);
             // Newest first; a pre-release that is newer than the latest is offered to nobody.
-            let mut offered = plugin.releases[place..].iter().filter(|release| !release.version.is_prerelease());
-            let security = offered.find(|release| release.security).map(|release| release.version.clone());
-            catalog.plugins.insert(slug, Held { version: latest.version.clone(), manifest, security });
+            let mut offered = plugin.releases[place..]
+                .iter()
+                .filter(|release| !release.version.is_prerelease());
+            let security = offered
+                .find(|release| release.security)
+                .map(|release| release.version.clone());
+            catalog.plugins.insert(
+                slug,
+                Held {
+                    version: latest.version.clone(),
+                    manifest,
+                    security,
+                },
+            );
         }
         Ok(catalog)
     }
@@ -254,7 +300,10 @@ impl Catalog {
         let held = self.plugins.get(entitled.slug())?;
         let is_newer = |version: &Version| current.is_none_or(|current| current.cmp_php(version).is_lt());
         let security = held.security.as_ref().is_some_and(is_newer);
-        is_newer(&held.version).then(|| LatestRelease { version: held.version.clone(), security })
+        is_newer(&held.version).then(|| LatestRelease {
+            version: held.version.clone(),
+            security,
+        })
     }
 
     /// How many releases the index names.

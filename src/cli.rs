@@ -28,7 +28,14 @@ Settings come from countersign.toml, then the environment, then flags.
 Exit codes: 0 done, 1 a check found a difference, 2 usage, 3 the input is wrong, 4 the environment failed.")]
 pub struct Cli {
     /// The instance's folder, where countersign.toml is
-    #[arg(short = 'C', long, env = "COUNTERSIGN_INSTANCE", value_name = "DIR", default_value = ".", global = true)]
+    #[arg(
+        short = 'C',
+        long,
+        env = "COUNTERSIGN_INSTANCE",
+        value_name = "DIR",
+        default_value = ".",
+        global = true
+    )]
     pub instance: PathBuf,
     /// Where the parts of the instance are.
     #[command(flatten)]
@@ -47,9 +54,15 @@ impl Cli {
             let clean = LicenseKey::redact(&text);
             if wants_json() && error.use_stderr() {
                 let mut lines = clean.lines().map(str::trim).filter(|line| !line.is_empty());
-                let told = lines.next().unwrap_or_default().trim_start_matches("error: ").to_owned();
-                let more: Vec<String> =
-                    lines.filter(|line| !line.starts_with("For more information")).map(str::to_owned).collect();
+                let told = lines
+                    .next()
+                    .unwrap_or_default()
+                    .trim_start_matches("error: ")
+                    .to_owned();
+                let more: Vec<String> = lines
+                    .filter(|line| !line.starts_with("For more information"))
+                    .map(str::to_owned)
+                    .collect();
                 let exit = error.exit_code();
                 let code = u8::try_from(exit).unwrap_or(Exit::Usage as u8);
                 stderr::line(error_json(&told, &more, Some("--help tells what it takes"), code));
@@ -68,7 +81,10 @@ impl Cli {
 
 /// Whether the command line asks for JSON, also where it makes no sense otherwise.
 pub fn wants_json() -> bool {
-    std::env::args_os().skip(1).take_while(|argument| argument != "--").any(|argument| argument == "--json")
+    std::env::args_os()
+        .skip(1)
+        .take_while(|argument| argument != "--")
+        .any(|argument| argument == "--json")
 }
 
 /// The verbs.

@@ -44,7 +44,9 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
 /// Creates a file; fails with `AlreadyExists` where there is one. Whoever is killed meanwhile leaves none of that name.
 pub fn create_new(path: &Path, bytes: &[u8], access: Access) -> io::Result<()> {
     let temporary = temporary_name(path)?;
-    write_new(&temporary, bytes, 0o600, |file| give_access(file, folder_of(path), access))?;
+    write_new(&temporary, bytes, 0o600, |file| {
+        give_access(file, folder_of(path), access)
+    })?;
     rename_to_new(&temporary, path).inspect_err(|_| drop(fs::remove_file(&temporary)))?;
     sync_folder(path)
 }
@@ -89,7 +91,9 @@ pub fn create_folders(path: &Path, access: Access) -> io::Result<()> {
 
 fn write_new(path: &Path, bytes: &[u8], mode: u32, prepare: impl FnOnce(&File) -> io::Result<()>) -> io::Result<()> {
     let mut file = regular_file::create_new(path, mode)?;
-    let written = prepare(&file).and_then(|()| file.write_all(bytes)).and_then(|()| file.sync_all());
+    let written = prepare(&file)
+        .and_then(|()| file.write_all(bytes))
+        .and_then(|()| file.sync_all());
     written.inspect_err(|_| drop(fs::remove_file(path)))
 }
 
@@ -131,7 +135,9 @@ fn sync_folder(path: &Path) -> io::Result<()> {
 }
 
 fn folder_of(path: &Path) -> &Path {
-    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+    path.parent()
+        .filter(|folder| !folder.as_os_str().is_empty())
+        .unwrap_or(Path::new("."))
 }
 
 #[cfg(test)]
@@ -143,8 +149,10 @@ mod tests {
     }
 
     fn names(folder: &Path) -> Vec<String> {
-        let mut names: Vec<_> =
-            fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        let mut names: Vec<_> = fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
         names.sort();
         names
     }
@@ -193,7 +201,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("key.pem");
         create_new(&path, b"first", Access::Owner).unwrap();
-        assert_eq!(create_new(&path, b"second", Access::Owner).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(
+            create_new(&path, b"second", Access::Owner).unwrap_err().kind(),
+            io::ErrorKind::AlreadyExists
+        );
         assert_eq!(fs::read(&path).unwrap(), b"first");
         // Nor through a link that leads nowhere.
         std::os::unix::fs::symlink("elsewhere", folder.path().join("link")).unwrap();
@@ -216,9 +227,12 @@ mod tests {
     #[test]
     fn a_new_file_is_as_readable_as_its_folder_and_a_secret_is_its_owners() {
         let folder = tempfile::tempdir().unwrap();
-        for (bits, file, inner) in
-            [(0o755, 0o644, 0o755), (0o750, 0o640, 0o750), (0o2770, 0o660, 0o2770), (0o700, 0o600, 0o700)]
-        {
+        for (bits, file, inner) in [
+            (0o755, 0o644, 0o755),
+            (0o750, 0o640, 0o750),
+            (0o2770, 0o660, 0o2770),
+            (0o700, 0o600, 0o700),
+        ] {
             let root = folder.path().join(format!("{bits:o}"));
             fs::create_dir(&root).unwrap();
             fs::set_permissions(&root, fs::Permissions::from_mode(bits)).unwrap();
@@ -231,7 +245,11 @@ mod tests {
             let modes = ["replaced", "created", "written", "a/secret"].map(|name| mode(&root.join(name)));
             assert_eq!(modes, [file, file, file, 0o600], "{bits:o}");
             let whole = |name: &str| fs::metadata(root.join(name)).unwrap().permissions().mode() & 0o7777;
-            assert_eq!([whole("a"), whole("a/b"), whole("keys") & 0o777], [inner, inner, 0o700], "{bits:o}");
+            assert_eq!(
+                [whole("a"), whole("a/b"), whole("keys") & 0o777],
+                [inner, inner, 0o700],
+                "{bits:o}"
+            );
         }
     }
 }

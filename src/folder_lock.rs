@@ -39,7 +39,10 @@ pub fn hold(folder: &Path, limit: Duration) -> io::Result<File> {
             return Err(io::Error::new(io::ErrorKind::TimedOut, reason));
         }
         if waited >= SOON && !is_told {
-            stderr::line(format_args!("waiting for another command, which holds {}", folder.display()));
+            stderr::line(format_args!(
+                "waiting for another command, which holds {}",
+                folder.display()
+            ));
             is_told = true;
         }
         thread::sleep(PAUSE);

@@ -55,9 +55,15 @@ impl Histogram {
 
     /// What it holds now.
     pub fn read(&self) -> Durations {
-        let bounds = BOUNDS.into_iter().map(|nanoseconds| nanoseconds as f64 / 1e9).chain([f64::INFINITY]);
+        let bounds = BOUNDS
+            .into_iter()
+            .map(|nanoseconds| nanoseconds as f64 / 1e9)
+            .chain([f64::INFINITY]);
         Durations {
-            buckets: bounds.zip(&self.buckets).map(|(bound, count)| (bound, count.load(Ordering::Relaxed))).collect(),
+            buckets: bounds
+                .zip(&self.buckets)
+                .map(|(bound, count)| (bound, count.load(Ordering::Relaxed)))
+                .collect(),
             sum: self.sum.load(Ordering::Relaxed) as f64 / 1e9,
         }
     }
@@ -82,7 +88,10 @@ mod tests {
         }
         let read = histogram.read();
         let filled: Vec<_> = read.buckets.iter().filter(|(_, count)| *count > 0).copied().collect();
-        assert_eq!(filled, [(0.000_025, 1), (0.001, 1), (0.002_5, 1), (10.0, 1), (f64::INFINITY, 1)]);
+        assert_eq!(
+            filled,
+            [(0.000_025, 1), (0.001, 1), (0.002_5, 1), (10.0, 1), (f64::INFINITY, 1)]
+        );
         assert_eq!((read.count(), read.sum), (5, 20.004));
     }
 

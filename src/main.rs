@@ -66,7 +66,12 @@ fn report(failure: &Failure) {
     let hint = failure.hint.as_ref().map(|hint| clean(hint));
     if cli::wants_json() {
         let texts: Vec<String> = chain.iter().map(|error| clean(error)).collect();
-        return stderr::line(output::error_json(&texts[0], &texts[1..], hint.as_deref(), failure.exit as u8));
+        return stderr::line(output::error_json(
+            &texts[0],
+            &texts[1..],
+            hint.as_deref(),
+            failure.exit as u8,
+        ));
     }
     for (number, error) in chain.into_iter().enumerate() {
         let heading = if number == 0 { "error" } else { "caused by" };

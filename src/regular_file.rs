@@ -34,7 +34,12 @@ pub fn open_unlinked(path: &Path, limit: u64) -> io::Result<File> {
 
 /// Opens a regular file that is there for reading and writing, wherever in it.
 pub fn open_to_write(path: &Path) -> io::Result<File> {
-    open_with(OpenOptions::new().read(true).write(true), OFlags::empty(), path, UNLIMITED)
+    open_with(
+        OpenOptions::new().read(true).write(true),
+        OFlags::empty(),
+        path,
+        UNLIMITED,
+    )
 }
 
 /// Creates a regular file with `mode` (less the umask), or empties the one that is there. Not through a symbolic link.
@@ -58,7 +63,10 @@ pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
 
 /// Opens a folder, to lock it or to make the names in it durable. Anything else is `NotADirectory`, told without waiting.
 pub fn open_folder(path: &Path) -> io::Result<File> {
-    OpenOptions::new().read(true).custom_flags(OFlags::DIRECTORY.bits() as i32).open(path)
+    OpenOptions::new()
+        .read(true)
+        .custom_flags(OFlags::DIRECTORY.bits() as i32)
+        .open(path)
 }
 
 fn open_with(options: &mut OpenOptions, flags: OFlags, path: &Path, limit: u64) -> io::Result<File> {
@@ -67,7 +75,10 @@ fn open_with(options: &mut OpenOptions, flags: OFlags, path: &Path, limit: u64) 
     let opened = options.custom_flags(flags.bits() as i32).open(path);
     // A socket cannot be opened at all, nor a pipe to write where nobody reads.
     let file = opened.map_err(|error| match error.raw_os_error() == Some(Errno::NXIO.raw_os_error()) {
-        true => io::Error::new(io::ErrorKind::InvalidInput, "is a socket, a pipe or a device, not a regular file"),
+        true => io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "is a socket, a pipe or a device, not a regular file",
+        ),
         false => error,
     })?;
     check(&file.metadata()?, limit)?;
@@ -83,7 +94,9 @@ pub fn read(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     let file = open(path, limit)?;
     let expected = usize::try_from(file.metadata()?.len()).unwrap_or(0);
     let mut bytes = Vec::new();
-    bytes.try_reserve_exact(expected.saturating_add(1)).map_err(|_| io::ErrorKind::OutOfMemory)?;
+    bytes
+        .try_reserve_exact(expected.saturating_add(1))
+        .map_err(|_| io::ErrorKind::OutOfMemory)?;
     file.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
     match bytes.len() as u64 > limit {
         true => Err(too_large(limit)),
@@ -123,7 +136,10 @@ pub fn change_time(metadata: &Metadata) -> SystemTime {
 
 /// Whether an error says that the path leads to something other than a regular file within the limit.
 pub fn is_unsuitable(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::IsADirectory | io::ErrorKind::InvalidInput | io::ErrorKind::FileTooLarge)
+    matches!(
+        error.kind(),
+        io::ErrorKind::IsADirectory | io::ErrorKind::InvalidInput | io::ErrorKind::FileTooLarge
+    )
 }
 
 /// Opens a regular file below a folder for reading, at a path relative to it. Symbolic links are followed as long as they
@@ -133,7 +149,12 @@ pub fn is_unsuitable(error: &io::Error) -> bool {
 ///
 /// As [`open`] with any size, and where the path leaves the folder.
 pub fn open_beneath(folder: &Path, path: &Path) -> io::Result<File> {
-    let folder = openat(CWD, folder, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    let folder = openat(
+        CWD,
+        folder,
+        OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
+        Mode::empty(),
+    )?;
     let opened = loop {
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
         match openat2(&folder, path, READ, Mode::empty(), resolve) {
@@ -149,14 +170,19 @@ pub fn open_beneath(folder: &Path, path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-const READ: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
+const READ: OFlags = OFlags::RDONLY
+    .union(OFlags::NONBLOCK)
+    .union(OFlags::NOCTTY)
+    .union(OFlags::CLOEXEC);
 
 /// The same component by component, following no link at all.
 fn open_without_links(folder: &OwnedFd, path: &Path) -> rustix::io::Result<OwnedFd> {
     let mut components = path.components().peekable();
     let mut held: Option<OwnedFd> = None;
     while let Some(component) = components.next() {
-        let Component::Normal(name) = component else { return Err(Errno::XDEV) };
+        let Component::Normal(name) = component else {
+            return Err(Errno::XDEV);
+        };
         let at = held.as_ref().unwrap_or(folder);
         if components.peek().is_none() {
             return openat(at, name, READ | OFlags::NOFOLLOW, Mode::empty());
@@ -170,7 +196,10 @@ fn open_without_links(folder: &OwnedFd, path: &Path) -> rustix::io::Result<Owned
 fn check(metadata: &Metadata, limit: u64) -> io::Result<()> {
     let kind = metadata.file_type();
     if kind.is_dir() {
-        return Err(io::Error::new(io::ErrorKind::IsADirectory, "is a directory, not a file"));
+        return Err(io::Error::new(
+            io::ErrorKind::IsADirectory,
+            "is a directory, not a file",
+        ));
     }
     if !kind.is_file() {
         let kind = if kind.is_fifo() {
@@ -180,9 +209,16 @@ fn check(metadata: &Metadata, limit: u64) -> io::Result<()> {
         } else {
             "a device"
         };
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("is {kind}, not a regular file")));
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!("is {kind}, not a regular file"),
+        ));
     }
-    if metadata.len() > limit { Err(too_large(limit)) } else { Ok(()) }
+    if metadata.len() > limit {
+        Err(too_large(limit))
+    } else {
+        Ok(())
+    }
 }
 
 fn too_large(limit: u64) -> io::Error {
@@ -191,7 +227,10 @@ fn too_large(limit: u64) -> io::Error {
         limit if limit >= 1 << 10 => format!("{} KiB", limit >> 10),
         limit => format!("{limit} bytes"),
     };
-    io::Error::new(io::ErrorKind::FileTooLarge, format!("is larger than the limit of {limit}"))
+    io::Error::new(
+        io::ErrorKind::FileTooLarge,
+        format!("is larger than the limit of {limit}"),
+    )
 }
 
 #[cfg(test)]
@@ -218,7 +257,10 @@ mod tests {
     #[test]
     fn a_device_a_socket_and_a_directory_are_refused() {
         let folder = tempfile::tempdir().unwrap();
-        assert_eq!(read(Path::new("/dev/zero"), 10).unwrap_err().to_string(), "is a device, not a regular file");
+        assert_eq!(
+            read(Path::new("/dev/zero"), 10).unwrap_err().to_string(),
+            "is a device, not a regular file"
+        );
         assert_eq!(kind(read(folder.path(), 10)), io::ErrorKind::IsADirectory);
         let socket = folder.path().join("socket");
         let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
@@ -236,12 +278,21 @@ mod tests {
             assert!(write(&path(name), b"text").is_err(), "{name}");
         }
         assert!(!path("elsewhere").exists());
-        assert_eq!(open_to_write(&path("pipe")).unwrap_err().kind(), io::ErrorKind::InvalidInput);
-        assert_eq!(open_to_write(&path("missing")).unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert_eq!(
+            open_to_write(&path("pipe")).unwrap_err().kind(),
+            io::ErrorKind::InvalidInput
+        );
+        assert_eq!(
+            open_to_write(&path("missing")).unwrap_err().kind(),
+            io::ErrorKind::NotFound
+        );
         write(&path("file"), b"a longer text").unwrap();
         write(&path("file"), b"text").unwrap();
         assert_eq!(std::fs::read(path("file")).unwrap(), b"text");
-        assert_eq!(create_new(&path("file"), 0o600).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(
+            create_new(&path("file"), 0o600).unwrap_err().kind(),
+            io::ErrorKind::AlreadyExists
+        );
         assert!(open_to_write(&path("file")).is_ok());
     }
 
@@ -261,7 +312,10 @@ mod tests {
         std::fs::write(folder.path().join("file"), "text").unwrap();
         std::os::unix::fs::symlink("file", &link).unwrap();
         assert_eq!(read(&link, 10).unwrap(), b"text");
-        assert_eq!(open_unlinked(&link, 10).unwrap_err().raw_os_error(), Some(Errno::LOOP.raw_os_error()));
+        assert_eq!(
+            open_unlinked(&link, 10).unwrap_err().raw_os_error(),
+            Some(Errno::LOOP.raw_os_error())
+        );
     }
 
     #[test]
@@ -277,12 +331,18 @@ mod tests {
         );
         assert_eq!(kind(read(&folder.path().join("missing"), 10)), io::ErrorKind::NotFound);
         std::fs::write(&path, b"\xff").unwrap();
-        assert_eq!(read_to_string(&path, 10).unwrap_err().kind(), io::ErrorKind::InvalidData);
+        assert_eq!(
+            read_to_string(&path, 10).unwrap_err().kind(),
+            io::ErrorKind::InvalidData
+        );
     }
 
     #[test]
     fn a_file_of_the_kernel_that_says_it_is_empty_is_bounded_too() {
-        assert_eq!(kind(read(Path::new("/proc/self/maps"), 10)), io::ErrorKind::FileTooLarge);
+        assert_eq!(
+            kind(read(Path::new("/proc/self/maps"), 10)),
+            io::ErrorKind::FileTooLarge
+        );
     }
 
     /// A folder with files, and links that stay below it and that do not.
@@ -317,9 +377,17 @@ mod tests {
         for (path, expected) in [("a", "a"), ("deep/er/b", "b"), ("inside", "a"), ("folder/er/b", "b")] {
             assert_eq!(text(path).unwrap(), expected, "{path}");
         }
-        for path in
-            ["above", "around", "parent/secret", "absolute", "magic", "loop", "../secret", "/etc/passwd", "pipe"]
-        {
+        for path in [
+            "above",
+            "around",
+            "parent/secret",
+            "absolute",
+            "magic",
+            "loop",
+            "../secret",
+            "/etc/passwd",
+            "pipe",
+        ] {
             assert!(text(path).is_err(), "{path}");
         }
         assert_eq!(text("deep").unwrap_err().kind(), io::ErrorKind::IsADirectory);
@@ -329,11 +397,20 @@ mod tests {
     #[test]
     fn an_older_kernel_follows_no_link() {
         let made = tree();
-        let folder = openat(CWD, made.path().join("public"), OFlags::PATH | OFlags::DIRECTORY, Mode::empty()).unwrap();
+        let folder = openat(
+            CWD,
+            made.path().join("public"),
+            OFlags::PATH | OFlags::DIRECTORY,
+            Mode::empty(),
+        )
+        .unwrap();
         let open = |path: &str| {
             open_without_links(&folder, Path::new(path)).map(|file| io::read_to_string(File::from(file)).unwrap())
         };
-        assert_eq!((open("a").unwrap(), open("deep/er/b").unwrap()), ("a".to_owned(), "b".to_owned()));
+        assert_eq!(
+            (open("a").unwrap(), open("deep/er/b").unwrap()),
+            ("a".to_owned(), "b".to_owned())
+        );
         for path in [
             "inside",
             "folder/er/b",

@@ -22,7 +22,12 @@ pub struct Watch {
 impl Watch {
     /// Will watch `paths`, which need not exist.
     pub fn new(paths: Vec<PathBuf>, changed: impl Fn() + Send + Sync + 'static) -> Self {
-        Self { paths, changed: Arc::new(changed), watcher: None, failing: false }
+        Self {
+            paths,
+            changed: Arc::new(changed),
+            watcher: None,
+            failing: false,
+        }
     }
 
     /// Notices nothing until it is resumed: a file that is read is an event as well, and 20,000 of them keep a core busy.
@@ -54,7 +59,12 @@ impl Watch {
         folders: impl Iterator<Item = &'a Path>,
     ) -> notify::Result<(RecommendedWatcher, Option<notify::Error>)> {
         let targets: Vec<PathBuf> = self.paths.iter().filter_map(|path| path.canonicalize().ok()).collect();
-        let places: Vec<Place> = self.paths.iter().chain(&targets).filter_map(|path| Place::of(path)).collect();
+        let places: Vec<Place> = self
+            .paths
+            .iter()
+            .chain(&targets)
+            .filter_map(|path| Place::of(path))
+            .collect();
         let interest: Vec<PathBuf> = places.iter().map(|place| place.path.clone()).collect();
         let changed = Arc::clone(&self.changed);
         let mut watcher = notify::recommended_watcher(move |event: notify::Result<Event>| {
@@ -65,7 +75,11 @@ impl Watch {
         })?;
         let mut failure = None;
         // Parents first: of two names of a folder, what happens in it is told by the one it was watched by last.
-        for folder in places.iter().map(|place| place.folder.clone()).chain(folders.map(Path::to_owned)) {
+        for folder in places
+            .iter()
+            .map(|place| place.folder.clone())
+            .chain(folders.map(Path::to_owned))
+        {
             let failed = watcher.watch(&folder, RecursiveMode::NonRecursive).err();
             // What is gone since it was looked into is a change that another look finds.
             failure = failure.or(failed.filter(|error| !is_gone(error)));
@@ -88,7 +102,10 @@ impl Place {
         let path = path::absolute(path).ok()?;
         let parent = path.ancestors().skip(1).find(|parent| parent.is_dir())?;
         let folder = parent.canonicalize().ok()?;
-        Some(Self { path: folder.join(path.strip_prefix(parent).ok()?), folder })
+        Some(Self {
+            path: folder.join(path.strip_prefix(parent).ok()?),
+            folder,
+        })
     }
 }
 
@@ -107,10 +124,11 @@ fn is_change(event: &Event) -> bool {
 
 fn concerns(event: &Event, interest: &[PathBuf]) -> bool {
     event.need_rescan()
-        || event
-            .paths
-            .iter()
-            .any(|changed| interest.iter().any(|path| changed.starts_with(path) || path.starts_with(changed)))
+        || event.paths.iter().any(|changed| {
+            interest
+                .iter()
+                .any(|path| changed.starts_with(path) || path.starts_with(changed))
+        })
 }
 
 #[cfg(test)]
@@ -171,7 +189,10 @@ mod tests {
         assert!(notices(&heard, || fs::remove_dir_all(&releases).unwrap()));
         watch.pause();
         watch.resume([].into_iter());
-        assert!(notices(&heard, || fs::create_dir(&releases).unwrap()), "its parent is watched");
+        assert!(
+            notices(&heard, || fs::create_dir(&releases).unwrap()),
+            "its parent is watched"
+        );
     }
 
     #[test]

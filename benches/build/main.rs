@@ -18,7 +18,9 @@ use repository::MAIN_FILE;
 const ROUNDS: usize = 5;
 
 fn main() -> io::Result<()> {
-    let bench = Bench { folder: Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("bench") };
+    let bench = Bench {
+        folder: Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("bench"),
+    };
     fs::create_dir_all(&bench.folder)?;
     bench.speed()?;
     bench.side_by_side()?;
@@ -46,10 +48,16 @@ impl Bench {
         let [git, full, unchanged, all] = costs.map(|costs| median(&costs));
         println!("10,000 annotated tags, a readme of 40 kB, one core (medians of {ROUNDS})\n");
         println!("{:26} {:>9} {:>9} {:>9} {:>9}", "", "wall", "CPU", "memory", "spread");
-        for (name, (cost, spread)) in
-            [("git alone", git), ("full build", full), ("nothing changed", unchanged), ("nothing changed, --all", all)]
-        {
-            println!("{name:26} {:7.2} s {:7.2} s {:5.0} MiB {spread:7.2} x", cost.wall, cost.cpu, cost.memory);
+        for (name, (cost, spread)) in [
+            ("git alone", git),
+            ("full build", full),
+            ("nothing changed", unchanged),
+            ("nothing changed, --all", all),
+        ] {
+            println!(
+                "{name:26} {:7.2} s {:7.2} s {:5.0} MiB {spread:7.2} x",
+                cost.wall, cost.cpu, cost.memory
+            );
         }
         println!("\n{:26} {:>9} {:>9}   target", "", "wall", "CPU");
         ratio("full build : git alone", full.0, git.0, "at most 2");
@@ -69,8 +77,15 @@ impl Bench {
             }
         }
         let [one, two] = costs.map(|costs| median(&costs).0);
-        println!("\nfour plugins of 1,000 tags: {:.2} s on one core, {:.2} s on two", one.wall, two.wall);
-        println!("{:26} {:7.2} x             about 2, where two cores are free", "speed-up", one.wall / two.wall);
+        println!(
+            "\nfour plugins of 1,000 tags: {:.2} s on one core, {:.2} s on two",
+            one.wall, two.wall
+        );
+        println!(
+            "{:26} {:7.2} x             about 2, where two cores are free",
+            "speed-up",
+            one.wall / two.wall
+        );
         Ok(())
     }
 
@@ -144,5 +159,9 @@ fn git_alone(repository: &Path) -> Vec<OsString> {
 }
 
 fn ratio(name: &str, cost: Cost, to: Cost, target: &str) {
-    println!("{name:26} {:7.2} x {:7.2} x   {target}", cost.wall / to.wall, cost.cpu / to.cpu);
+    println!(
+        "{name:26} {:7.2} x {:7.2} x   {target}",
+        cost.wall / to.wall,
+        cost.cpu / to.cpu
+    );
 }

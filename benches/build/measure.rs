@@ -30,9 +30,16 @@ pub fn run(cores: &str, scratch: &Path, command: &[OsString]) -> io::Result<Cost
         return Err(io::Error::other(format!("{command:?}: {status}")));
     }
     let told = std::fs::read_to_string(told)?;
-    let numbers: Vec<f64> = told.split_whitespace().filter_map(|number| number.parse().ok()).collect();
+    let numbers: Vec<f64> = told
+        .split_whitespace()
+        .filter_map(|number| number.parse().ok())
+        .collect();
     match numbers[..] {
-        [wall, user, system, memory] => Ok(Cost { wall, cpu: user + system, memory: memory / 1024.0 }),
+        [wall, user, system, memory] => Ok(Cost {
+            wall,
+            cpu: user + system,
+            memory: memory / 1024.0,
+        }),
         _ => Err(io::Error::other(format!("time(1) said {told:?}"))),
     }
 }
@@ -46,7 +53,10 @@ pub fn median(costs: &[Cost]) -> (Cost, f64) {
     };
     let middle = |figure| sorted(figure)[costs.len() / 2];
     let wall = sorted(|cost| cost.wall);
-    let median =
-        Cost { wall: middle(|cost| cost.wall), cpu: middle(|cost| cost.cpu), memory: middle(|cost| cost.memory) };
+    let median = Cost {
+        wall: middle(|cost| cost.wall),
+        cpu: middle(|cost| cost.cpu),
+        memory: middle(|cost| cost.memory),
+    };
     (median, wall[wall.len() - 1] / wall[0])
 }

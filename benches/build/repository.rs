@@ -24,7 +24,9 @@ pub fn generate(path: &Path, releases: usize) -> io::Result<()> {
     let _ = std::fs::remove_dir_all(&unfinished);
     let git = |arguments: &[&str]| {
         let mut git = Command::new("git");
-        git.args(["-c", "core.fsync=none", "--git-dir"]).arg(&unfinished).args(arguments);
+        git.args(["-c", "core.fsync=none", "--git-dir"])
+            .arg(&unfinished)
+            .args(arguments);
         git
     };
     succeed(git(&["init", "--quiet", "--bare"]))?;
@@ -42,7 +44,11 @@ pub fn generate(path: &Path, releases: usize) -> io::Result<()> {
 }
 
 fn succeed(mut command: Command) -> io::Result<()> {
-    if command.status()?.success() { Ok(()) } else { Err(io::Error::other(format!("{command:?} failed"))) }
+    if command.status()?.success() {
+        Ok(())
+    } else {
+        Err(io::Error::other(format!("{command:?} failed")))
+    }
 }
 
 /// The stream of git-fast-import(1). Files of one name follow one another, so that each is a delta to the one before.
@@ -58,7 +64,12 @@ fn write_history(stream: &mut impl Write, releases: usize) -> io::Result<()> {
         let who = format!("Acme <acme@example.com> {} +0000", 1_600_000_000 + 3600 * release);
         writeln!(stream, "commit refs/heads/main\nmark :{}", 2 * releases + release + 1)?;
         writeln!(stream, "committer {who}\n{}", data(&format!("Release {version}")))?;
-        writeln!(stream, "M 644 :{} readme.txt\nM 644 :{} {MAIN_FILE}", 2 * release + 1, 2 * release + 2)?;
+        writeln!(
+            stream,
+            "M 644 :{} readme.txt\nM 644 :{} {MAIN_FILE}",
+            2 * release + 1,
+            2 * release + 2
+        )?;
         writeln!(stream, "tag v{version}\nfrom :{}", 2 * releases + release + 1)?;
         writeln!(stream, "tagger {who}\n{}", data(&format!("Version {version}")))?;
     }
@@ -87,7 +98,10 @@ fn readme(release: usize) -> String {
          1. Upload the folder to `/wp-content/plugins/`.\n2. Activate the plugin.\n3. Make a form.\n\n\
          == Frequently Asked Questions ==\n\n{}\n\n== Upgrade Notice ==\n\n= {version} =\n{}\n\n== Changelog ==\n",
         (0..20).map(|n| sentence(n, 40)).collect::<Vec<_>>().join("\n\n"),
-        (20..40).map(|n| format!("= {}? =\n\n{}", sentence(n, 6), sentence(n, 30))).collect::<Vec<_>>().join("\n\n"),
+        (20..40)
+            .map(|n| format!("= {}? =\n\n{}", sentence(n, 6), sentence(n, 30)))
+            .collect::<Vec<_>>()
+            .join("\n\n"),
         sentence(release, 12),
     );
     // The releases before the first one are history that was never tagged.
@@ -105,10 +119,19 @@ fn readme(release: usize) -> String {
 }
 
 fn entry(version: &str, seed: usize) -> String {
-    let mut text = format!("\n= {version} - 20{:02}-{:02}-{:02} =\n\n", 15 + seed % 10, 1 + seed % 12, 1 + seed % 28);
+    let mut text = format!(
+        "\n= {version} - 20{:02}-{:02}-{:02} =\n\n",
+        15 + seed % 10,
+        1 + seed % 12,
+        1 + seed % 28
+    );
     for item in 0..2 + seed % 5 {
         let kind = ["Fixed", "New", "Improved", "Security"][(seed + item) % 4];
-        let _ = write!(text, "* **{kind}:** {}", sentence(seed * 7 + item, 6 + (seed + item) % 12));
+        let _ = write!(
+            text,
+            "* **{kind}:** {}",
+            sentence(seed * 7 + item, 6 + (seed + item) % 12)
+        );
         let _ = match (seed + item) % 6 {
             0 => writeln!(text, " See [the guide](https://example.com/guide/{seed}).",),
             1 => writeln!(text, " The filter is `acme_forms_{item}`."),
@@ -157,7 +180,9 @@ fn sentence(seed: usize, words: usize) -> String {
     let mut state = seed as u64;
     let mut next = || {
         // Knuth's MMIX generator; its high bits are the random ones.
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         WORDS[(state >> 59) as usize]
     };
     (0..words).map(|_| next()).collect::<Vec<_>>().join(" ")

@@ -33,9 +33,10 @@ fn main() -> io::Result<()> {
     println!(
         "\npreview of a repository with {TAGS} tags, a readme of 40 kB each (medians of {ROUNDS}, and the longest)\n"
     );
-    for (name, median, longest) in
-        [("start to the first page", first, spread), ("edit to the screen", edit, edit_spread)]
-    {
+    for (name, median, longest) in [
+        ("start to the first page", first, spread),
+        ("edit to the screen", edit, edit_spread),
+    ] {
         println!("{name:26} {median:7.3} s {longest:9.3} s   target: under 1 s");
     }
     Ok(())
@@ -47,8 +48,16 @@ fn clone(folder: &Path) -> io::Result<PathBuf> {
     repository::generate(&bare, TAGS)?;
     let clone = folder.join("preview/acme-forms");
     let _ = fs::remove_dir_all(&clone);
-    let status = Command::new("git").args(["clone", "--quiet", "--branch", "main"]).arg(&bare).arg(&clone).status()?;
-    if status.success() { Ok(clone) } else { Err(io::Error::other("git clone failed")) }
+    let status = Command::new("git")
+        .args(["clone", "--quiet", "--branch", "main"])
+        .arg(&bare)
+        .arg(&clone)
+        .status()?;
+    if status.success() {
+        Ok(clone)
+    } else {
+        Err(io::Error::other("git clone failed"))
+    }
 }
 
 /// Seconds from the program's start to the last byte of the first page, program by program.
@@ -77,7 +86,10 @@ fn edit_to_screen(clone: &Path) -> io::Result<(f64, f64)> {
     for round in 0..ROUNDS {
         let marked = format!("edit-number-{round}-");
         let begun = Instant::now();
-        fs::write(&readme, text.replacen("== Description ==", &format!("== Description ==\n\n{marked}\n"), 1))?;
+        fs::write(
+            &readme,
+            text.replacen("== Description ==", &format!("== Description ==\n\n{marked}\n"), 1),
+        )?;
         browser.does("drawn", &["#panel-description", &marked]);
         seconds.push(begun.elapsed().as_secs_f64());
     }
@@ -105,7 +117,11 @@ impl Preview {
         if let Some(stdout) = child.stdout.take() {
             BufReader::new(stdout).read_line(&mut line)?;
         }
-        let address = line.trim().trim_start_matches("preview on http://").trim_end_matches('/').to_owned();
+        let address = line
+            .trim()
+            .trim_start_matches("preview on http://")
+            .trim_end_matches('/')
+            .to_owned();
         Ok(Self { child, address })
     }
 }

@@ -29,8 +29,12 @@ struct Attack {
 
 pub fn run(bench: &Path) -> io::Result<()> {
     let instance = Instance::new(bench, 100_000, true, 3072)?;
-    let attack =
-        |name, connections, opening: &str, more| Attack { name, connections, opening: opening.to_owned(), more };
+    let attack = |name, connections, opening: &str, more| Attack {
+        name,
+        connections,
+        opening: opening.to_owned(),
+        more,
+    };
     let post = "POST /api/v1/validate-license HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 4000\r\n\r\n{";
     // Many answers, none of them read.
     let greedy = paced::get(&updates(0, "")).repeat(1_500);
@@ -38,7 +42,12 @@ pub fn run(bench: &Path) -> io::Result<()> {
     for attack in [
         attack("silent", 10_000, "", ""),
         attack("half headers", 10_000, "GET / HTTP/1.1\r\nHost: a\r\nX-A: ", ""),
-        attack("huge headers", 2_000, &format!("GET / HTTP/1.1\r\nHost: a\r\nX-A: {}", "a".repeat(60_000)), ""),
+        attack(
+            "huge headers",
+            2_000,
+            &format!("GET / HTTP/1.1\r\nHost: a\r\nX-A: {}", "a".repeat(60_000)),
+            "",
+        ),
         attack("slow bodies", 2_000, post, " "),
         attack("slow readers", 200, &greedy, ""),
     ] {
@@ -65,7 +74,10 @@ fn endure(instance: &Instance, attack: &Attack) -> io::Result<()> {
             let _ = stream.write(attack.more.as_bytes());
         }
     }
-    let (left, took) = (server.descriptors().saturating_sub(before + SLACK), began.elapsed().as_secs_f64());
+    let (left, took) = (
+        server.descriptors().saturating_sub(before + SLACK),
+        began.elapsed().as_secs_f64(),
+    );
     let end = Instant::now();
     drop(held);
     let answers = load.stop()?;
@@ -76,7 +88,12 @@ fn endure(instance: &Instance, attack: &Attack) -> io::Result<()> {
         "",
         Target::AtMost(0.0),
     );
-    row("    ordinary requests' p99", p99(&answers, &[began..end], None) * 1e3, "ms", Target::AtMost(20.0));
+    row(
+        "    ordinary requests' p99",
+        p99(&answers, &[began..end], None) * 1e3,
+        "ms",
+        Target::AtMost(20.0),
+    );
     row("    resident at most", most, "MiB", Target::AtMost(400.0));
     Ok(())
 }

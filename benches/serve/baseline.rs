@@ -38,20 +38,28 @@ pub fn run(file: &str) -> io::Result<()> {
             headers.insert(name, value.parse().map_err(io::Error::other)?);
         }
     }
-    let fields: Vec<_> = headers.into_iter().filter_map(|(name, value)| Some((name?, value))).collect();
+    let fields: Vec<_> = headers
+        .into_iter()
+        .filter_map(|(name, value)| Some((name?, value)))
+        .collect();
     let body = Bytes::from(answer.body.into_bytes());
-    let route = warp::path!("api" / "v1" / "updates" / String).and(warp::get()).map(move |_slug: String| {
-        let mut response = Response::new(body.clone().into());
-        *response.status_mut() = status;
-        for (name, value) in &fields {
-            response.headers_mut().insert(name.clone(), value.clone());
-        }
-        response
-    });
-    tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(async {
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
-        writeln!(io::stdout(), "listening on http://{}", listener.local_addr()?)?;
-        warp::serve(route).incoming(listener).run().await;
-        Ok(())
-    })
+    let route = warp::path!("api" / "v1" / "updates" / String)
+        .and(warp::get())
+        .map(move |_slug: String| {
+            let mut response = Response::new(body.clone().into());
+            *response.status_mut() = status;
+            for (name, value) in &fields {
+                response.headers_mut().insert(name.clone(), value.clone());
+            }
+            response
+        });
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?
+        .block_on(async {
+            let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
+            writeln!(io::stdout(), "listening on http://{}", listener.local_addr()?)?;
+            warp::serve(route).incoming(listener).run().await;
+            Ok(())
+        })
 }

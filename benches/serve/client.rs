@@ -39,7 +39,11 @@ pub struct Answer {
 impl Answer {
     /// As it is on the wire.
     pub fn to_text(&self) -> String {
-        let headers: String = self.headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+        let headers: String = self
+            .headers
+            .iter()
+            .map(|(name, value)| format!("{name}: {value}\r\n"))
+            .collect();
         format!("HTTP/1.1 {}\r\n{headers}\r\n{}", self.status, self.body)
     }
 
@@ -47,9 +51,15 @@ impl Answer {
         let (head, body) = text.split_once("\r\n\r\n")?;
         let mut lines = head.lines();
         let status = lines.next()?.split(' ').nth(1)?.parse().ok()?;
-        let header =
-            |line: &str| line.split_once(':').map(|(name, value)| (name.to_lowercase(), value.trim().to_owned()));
-        Some(Self { status, headers: lines.filter_map(header).collect(), body: body.to_owned() })
+        let header = |line: &str| {
+            line.split_once(':')
+                .map(|(name, value)| (name.to_lowercase(), value.trim().to_owned()))
+        };
+        Some(Self {
+            status,
+            headers: lines.filter_map(header).collect(),
+            body: body.to_owned(),
+        })
     }
 }
 
@@ -63,11 +73,15 @@ impl Client {
         let stream = TcpStream::connect(address)?;
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_nodelay(true)?;
-        Ok(Self { stream: BufReader::new(stream) })
+        Ok(Self {
+            stream: BufReader::new(stream),
+        })
     }
 
     pub fn get(&mut self, target: &str) -> io::Result<Answer> {
-        self.stream.get_mut().write_all(format!("GET {target} HTTP/1.1\r\nHost: bench\r\n\r\n").as_bytes())?;
+        self.stream
+            .get_mut()
+            .write_all(format!("GET {target} HTTP/1.1\r\nHost: bench\r\n\r\n").as_bytes())?;
         self.receive()
     }
 

@@ -45,8 +45,15 @@ pub enum Odd {
     Unknown,
 }
 
-const ODDS: [Odd; 7] =
-    [Odd::Expired, Odd::Suspended, Odd::Revoked, Odd::Unbound, Odd::BoundElsewhere, Odd::OtherModule, Odd::Unknown];
+const ODDS: [Odd; 7] = [
+    Odd::Expired,
+    Odd::Suspended,
+    Odd::Revoked,
+    Odd::Unbound,
+    Odd::BoundElsewhere,
+    Odd::OtherModule,
+    Odd::Unknown,
+];
 
 /// A folder laid out as an instance.
 pub struct Instance {
@@ -66,13 +73,23 @@ impl Instance {
         }
         eprintln!("making {}", instance.folder.display());
         let _ = fs::remove_dir_all(&instance.folder);
-        for folder in ["registry/plugins", "registry/licenses", "releases/acme-forms", "store", "keys", "public"] {
+        for folder in [
+            "registry/plugins",
+            "registry/licenses",
+            "releases/acme-forms",
+            "store",
+            "keys",
+            "public",
+        ] {
             fs::create_dir_all(instance.file(folder))?;
         }
         instance.write("countersign.toml", SETTINGS)?;
         instance.make_key(bits)?;
         let source = "repository = \"../../src\"\ndownload_url = \"https://dl.example/{slug}-{version}.zip\"\n";
-        instance.write("registry/plugins/acme-forms.toml", &format!("module = \"forms\"\n{source}"))?;
+        instance.write(
+            "registry/plugins/acme-forms.toml",
+            &format!("module = \"forms\"\n{source}"),
+        )?;
         instance.write("registry/plugins/acme-bare.toml", "module = \"forms\"\n")?;
         instance.make_licenses()?;
         instance.publish(&["acme-forms"], &[LATEST])?;
@@ -118,9 +135,15 @@ impl Instance {
                     "sha256": hex(&Sha256::digest(&manifest)),
                 }));
             }
-            plugins.insert((*slug).to_owned(), json!({ "latest": versions.last(), "releases": releases }));
+            plugins.insert(
+                (*slug).to_owned(),
+                json!({ "latest": versions.last(), "releases": releases }),
+            );
         }
-        self.write("releases/index.json", &json!({ "plugins": Value::Object(plugins) }).to_string())
+        self.write(
+            "releases/index.json",
+            &json!({ "plugins": Value::Object(plugins) }).to_string(),
+        )
     }
 
     fn make_key(&self, bits: usize) -> io::Result<()> {
@@ -158,7 +181,9 @@ impl Instance {
     fn make_ledger(&self) -> io::Result<()> {
         let mut lines = BufWriter::new(File::create(self.file("store/ledger.jsonl"))?);
         let mut previous = Sha256::digest(b"countersign ledger 1\n");
-        let bound = [Odd::BoundElsewhere, Odd::OtherModule].into_iter().flat_map(Odd::numbers);
+        let bound = [Odd::BoundElsewhere, Odd::OtherModule]
+            .into_iter()
+            .flat_map(Odd::numbers);
         for (at, number) in (0..self.licenses).chain(bound).enumerate() {
             let line = format!(
                 "{{\"event\":\"bound\",\"host\":\"{}\",\"license\":\"{}\",\"previous\":\"{}\",\"sequence\":{},\
@@ -178,7 +203,11 @@ impl Instance {
             .args(["bindings", "rebuild"])
             .stdout(Stdio::null())
             .status()?;
-        if program.success() { Ok(()) } else { Err(io::Error::other("the ledger is not taken")) }
+        if program.success() {
+            Ok(())
+        } else {
+            Err(io::Error::other("the ledger is not taken"))
+        }
     }
 }
 
@@ -193,7 +222,9 @@ impl Odd {
 /// The key of a license, by its number.
 pub fn key(number: usize) -> LicenseKey {
     // A key takes five bits of each byte.
-    LicenseKey::from_random(std::array::from_fn(|at| if at < 6 { (number >> (5 * at)) as u8 & 31 } else { 11 }))
+    LicenseKey::from_random(std::array::from_fn(|at| {
+        if at < 6 { (number >> (5 * at)) as u8 & 31 } else { 11 }
+    }))
 }
 
 /// The site that is bound to a license, by its number.

@@ -35,13 +35,18 @@ const FIGURES: [(&str, Figures); 7] = [
 ];
 
 fn main() -> io::Result<()> {
-    let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
+    let arguments: Vec<String> = std::env::args()
+        .skip(1)
+        .filter(|argument| argument != "--bench")
+        .collect();
     if let [first, file] = &arguments[..]
         && first == baseline::ARGUMENT
     {
         return baseline::run(file);
     }
-    let bench = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("bench").join("serve");
+    let bench = Path::new(env!("CARGO_TARGET_TMPDIR"))
+        .with_file_name("bench")
+        .join("serve");
     std::fs::create_dir_all(&bench)?;
     for (name, figures) in FIGURES {
         if arguments.first().is_none_or(|filter| name.contains(filter)) {

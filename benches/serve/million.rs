@@ -25,7 +25,12 @@ pub fn run(bench: &Path) -> io::Result<()> {
     heading("1,000,000 licenses as JSON lines, each bound");
     Server::countersign(&instance.folder)?.stop()?;
     let server = Server::countersign(&instance.folder)?;
-    row("start after a clean stop", server.started_in.as_secs_f64(), "s", Target::AtMost(10.0));
+    row(
+        "start after a clean stop",
+        server.started_in.as_secs_f64(),
+        "s",
+        Target::AtMost(10.0),
+    );
     let (resident, most) = server.memory();
     row(
         &format!("resident after the start (at most {most:.0} MiB on the way)"),
@@ -34,14 +39,29 @@ pub fn run(bench: &Path) -> io::Result<()> {
         Target::AtMost(400.0),
     );
     spread(bench, MILLION)?.ask(&server, Duration::from_secs(5))?;
-    row("resident after 5 s of load", server.memory().0, "MiB", Target::AtMost(400.0));
+    row(
+        "resident after 5 s of load",
+        server.memory().0,
+        "MiB",
+        Target::AtMost(400.0),
+    );
     drop(server);
     let server = Server::countersign(&instance.folder)?;
-    row("start after kill -9", server.started_in.as_secs_f64(), "s", Target::AtMost(30.0));
+    row(
+        "start after kill -9",
+        server.started_in.as_secs_f64(),
+        "s",
+        Target::AtMost(30.0),
+    );
     drop(server);
     fs::remove_dir_all(instance.file("store/index"))?;
     let server = Server::countersign(&instance.folder)?;
-    row("start after kill -9 and the loss of the index", server.started_in.as_secs_f64(), "s", Target::AtMost(30.0));
+    row(
+        "start after kill -9 and the loss of the index",
+        server.started_in.as_secs_f64(),
+        "s",
+        Target::AtMost(30.0),
+    );
     change_one(&instance, &server)?;
     grow(bench, server)
 }
@@ -52,12 +72,20 @@ fn change_one(instance: &Instance, server: &Server) -> io::Result<()> {
     let revoke = |status: &str| -> io::Result<()> {
         let mut lines = BufWriter::new(fs::File::create(instance.file("registry/licenses/export.new~"))?);
         for number in 0..MILLION {
-            writeln!(lines, "{}", license_line(number, if number == changed { status } else { "active" }))?;
+            writeln!(
+                lines,
+                "{}",
+                license_line(number, if number == changed { status } else { "active" })
+            )?;
         }
         lines.flush()
     };
-    let publish =
-        || fs::rename(instance.file("registry/licenses/export.new~"), instance.file("registry/licenses/export.jsonl"));
+    let publish = || {
+        fs::rename(
+            instance.file("registry/licenses/export.new~"),
+            instance.file("registry/licenses/export.jsonl"),
+        )
+    };
     revoke("revoked")?;
     let ask = Arc::new(move |at: usize| paced::get(&updates(at * 997 % MILLION, "&current_version=1.19.0")));
     let load = Paced::start(server.address, 64, 1_000.0, ask);
@@ -72,12 +100,25 @@ fn change_one(instance: &Instance, server: &Server) -> io::Result<()> {
     std::thread::sleep(Duration::from_secs(1));
     let end = Instant::now();
     let answers = load.stop()?;
-    row("one license changed: in force after", took.as_secs_f64(), "s", Target::AtMost(2.0));
-    let (quiet, busy) = (p99(&answers, &[before..began], None), p99(&answers, &[began..end], None));
+    row(
+        "one license changed: in force after",
+        took.as_secs_f64(),
+        "s",
+        Target::AtMost(2.0),
+    );
+    let (quiet, busy) = (
+        p99(&answers, &[before..began], None),
+        p99(&answers, &[began..end], None),
+    );
     let figure = format!("    p99 meanwhile : before ({:.2} : {:.2} ms)", busy * 1e3, quiet * 1e3);
     row(&figure, busy / quiet, "x", Target::AtMost(2.0));
     let (resident, most) = server.memory();
-    row(&format!("    resident afterwards (at most {most:.0} MiB on the way)"), resident, "MiB", Target::None);
+    row(
+        &format!("    resident afterwards (at most {most:.0} MiB on the way)"),
+        resident,
+        "MiB",
+        Target::None,
+    );
     revoke("active")?;
     publish()
 }
@@ -86,7 +127,9 @@ fn change_one(instance: &Instance, server: &Server) -> io::Result<()> {
 fn grow(bench: &Path, million: Server) -> io::Result<()> {
     heading("how updates grow with the licenses (medians of 5)");
     let sizes = [1_000, ASKED, MILLION];
-    let small = sizes[..2].iter().map(|&size| Server::countersign(&Instance::new(bench, size, true, 3072)?.folder));
+    let small = sizes[..2]
+        .iter()
+        .map(|&size| Server::countersign(&Instance::new(bench, size, true, 3072)?.folder));
     let servers: Vec<Server> = small.chain([Ok(million)]).collect::<io::Result<_>>()?;
     let mut runs = [const { Vec::new() }; 3];
     for _ in 0..ROUNDS {
@@ -100,9 +143,19 @@ fn grow(bench: &Path, million: Server) -> io::Result<()> {
         figures.iter().copied().fold(0.0, f64::max) / figures.iter().copied().fold(f64::MAX, f64::min)
     };
     let [a, b, c] = cpu.map(|cpu| cpu * 1e6);
-    row(&format!("CPU a request, most : least ({a:.2}, {b:.2}, {c:.2} µs)"), spread(cpu), "x", Target::AtMost(1.1));
+    row(
+        &format!("CPU a request, most : least ({a:.2}, {b:.2}, {c:.2} µs)"),
+        spread(cpu),
+        "x",
+        Target::AtMost(1.1),
+    );
     let [a, b, c] = rate;
-    row(&format!("    requests/s, most : least ({a:.0}, {b:.0}, {c:.0})"), spread(rate), "x", Target::None);
+    row(
+        &format!("    requests/s, most : least ({a:.0}, {b:.0}, {c:.0})"),
+        spread(rate),
+        "x",
+        Target::None,
+    );
     Ok(())
 }
 

@@ -38,15 +38,35 @@ pub fn run(bench: &Path) -> io::Result<()> {
     let end = Instant::now();
     let (load, beside) = (load.stop()?, beside.stop()?);
 
-    let (quiet, busy) = (p99(&beside, &[idle..idle + STRETCH], None), p99(&beside, &[overloaded..end], None));
+    let (quiet, busy) = (
+        p99(&beside, &[idle..idle + STRETCH], None),
+        p99(&beside, &[overloaded..end], None),
+    );
     let figure = format!("updates' p99 above idle ({:.2} : {:.2} ms)", busy * 1e3, quiet * 1e3);
     row(&figure, (busy - quiet) * 1e3, "ms", Target::AtMost(5.0));
-    let of = |status| load.iter().filter(|(at, found, _)| (overloaded..end).contains(at) && *found == status).count();
+    let of = |status| {
+        load.iter()
+            .filter(|(at, found, _)| (overloaded..end).contains(at) && *found == status)
+            .count()
+    };
     let seconds = STRETCH.as_secs_f64();
     let figure = format!("validations answered, p99 ({:.0}/s)", of(200) as f64 / seconds);
-    row(&figure, p99(&load, &[overloaded..end], Some(200)) * 1e3, "ms", Target::AtMost(250.0));
-    let figure = format!("validations turned away with 503, p99 ({:.0}/s)", of(503) as f64 / seconds);
-    row(&figure, p99(&load, &[overloaded..end], Some(503)) * 1e3, "ms", Target::AtMost(5.0));
+    row(
+        &figure,
+        p99(&load, &[overloaded..end], Some(200)) * 1e3,
+        "ms",
+        Target::AtMost(250.0),
+    );
+    let figure = format!(
+        "validations turned away with 503, p99 ({:.0}/s)",
+        of(503) as f64 / seconds
+    );
+    row(
+        &figure,
+        p99(&load, &[overloaded..end], Some(503)) * 1e3,
+        "ms",
+        Target::AtMost(5.0),
+    );
     let others = load.len() - load.iter().filter(|(_, status, _)| [200, 503].contains(status)).count();
     row("answers that are neither", others as f64, "", Target::AtMost(0.0));
     Ok(())

@@ -48,7 +48,11 @@ impl Paced {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             runtime.block_on(async {
                 let mut tasks = tokio::task::JoinSet::new();
-                let schedule = Arc::new(Schedule { start: Instant::now(), rate, next: AtomicUsize::new(0) });
+                let schedule = Arc::new(Schedule {
+                    start: Instant::now(),
+                    rate,
+                    next: AtomicUsize::new(0),
+                });
                 for _ in 0..connections {
                     let (request, schedule, stopped) =
                         (Arc::clone(&request), Arc::clone(&schedule), Arc::clone(&stopped));
@@ -77,7 +81,13 @@ pub fn p99(answers: &Answers, stretches: &[Range<Instant>], status: Option<u16>)
     let counts = |at: &Instant, found: &u16| {
         stretches.iter().any(|stretch| stretch.contains(at)) && status.is_none_or(|status| status == *found)
     };
-    percentile(answers.iter().filter(|(at, found, _)| counts(at, found)).map(|(.., took)| *took), 0.99)
+    percentile(
+        answers
+            .iter()
+            .filter(|(at, found, _)| counts(at, found))
+            .map(|(.., took)| *took),
+        0.99,
+    )
 }
 
 /// When each request is due. Whichever connection is free takes the next one, so that a request is late only where all wait
@@ -131,9 +141,14 @@ pub async fn receive(stream: &mut TcpStream, buffer: &mut [u8]) -> io::Result<u1
         }
         filled += read;
         let text = String::from_utf8_lossy(&buffer[..filled]);
-        let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
+        let Some((head, body)) = text.split_once("\r\n\r\n") else {
+            continue;
+        };
         let head = head.to_ascii_lowercase();
-        let length = head.split("content-length: ").nth(1).and_then(|rest| rest.lines().next()?.parse().ok());
+        let length = head
+            .split("content-length: ")
+            .nth(1)
+            .and_then(|rest| rest.lines().next()?.parse().ok());
         if body.len() >= length.unwrap_or(0) {
             return head
                 .split(' ')

@@ -25,7 +25,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub fn run(bench: &Path) -> io::Result<()> {
     let instance = Instance::new(bench, 1_000, true, 3072)?;
     let others: Vec<String> = (1..1_000).map(|number| format!("acme-{number}")).collect();
-    let slugs: Vec<&str> = std::iter::once("acme-forms").chain(others.iter().map(String::as_str)).collect();
+    let slugs: Vec<&str> = std::iter::once("acme-forms")
+        .chain(others.iter().map(String::as_str))
+        .collect();
     let versions: Vec<String> = (1..=20 + ROUNDS).map(|minor| format!("1.{minor}.0")).collect();
     let versions: Vec<&str> = versions.iter().map(String::as_str).collect();
     let _ = fs::remove_dir_all(instance.file("releases"));
@@ -33,7 +35,12 @@ pub fn run(bench: &Path) -> io::Result<()> {
     let server = Server::countersign(&instance.folder)?;
     heading("a new release of 1,000 plugins with 20 versions each and more, under 1,000 updates/s");
     let all = instance.licenses;
-    let load = Paced::start(server.address, 64, 1_000.0, Arc::new(move |at: usize| paced::get(&updates(at % all, ""))));
+    let load = Paced::start(
+        server.address,
+        64,
+        1_000.0,
+        Arc::new(move |at: usize| paced::get(&updates(at % all, ""))),
+    );
     let (mut quiet, mut loading, mut after) = (Vec::new(), Vec::new(), Vec::new());
     for count in 21..=20 + ROUNDS {
         std::thread::sleep(QUIET);
@@ -50,8 +57,17 @@ pub fn run(bench: &Path) -> io::Result<()> {
     }
     std::thread::sleep(AFTER);
     let answers = load.stop()?;
-    let slowest = loading.iter().map(|stretch| stretch.end - stretch.start).max().unwrap_or_default();
-    row(&format!("in force after, the slowest of {ROUNDS}"), slowest.as_secs_f64(), "s", Target::AtMost(2.0));
+    let slowest = loading
+        .iter()
+        .map(|stretch| stretch.end - stretch.start)
+        .max()
+        .unwrap_or_default();
+    row(
+        &format!("in force after, the slowest of {ROUNDS}"),
+        slowest.as_secs_f64(),
+        "s",
+        Target::AtMost(2.0),
+    );
     let before = p99(&answers, &quiet, None);
     for (when, stretches) in [("meanwhile", loading), ("in the half second after it", after)] {
         let during = p99(&answers, &stretches, None);

@@ -9,7 +9,10 @@ pub fn median(figures: impl Iterator<Item = f64>) -> f64 {
 pub fn percentile(figures: impl Iterator<Item = f64>, part: f64) -> f64 {
     let mut figures: Vec<f64> = figures.collect();
     figures.sort_by(f64::total_cmp);
-    figures.get((figures.len() as f64 * part) as usize).copied().unwrap_or(f64::NAN)
+    figures
+        .get((figures.len() as f64 * part) as usize)
+        .copied()
+        .unwrap_or(f64::NAN)
 }
 
 /// What is asked of a figure.

@@ -103,19 +103,44 @@ impl Load {
     }
 
     fn is_within(&self, bound: f64) -> bool {
-        self.failed == 0 && [&self.validation, &self.update].iter().all(|took| part(took, 0.99) <= bound)
+        self.failed == 0
+            && [&self.validation, &self.update]
+                .iter()
+                .all(|took| part(took, 0.99) <= bound)
     }
 
     fn print(&self, share: f64, bound: f64) {
-        let figure = format!("sites at {:.0} % ({:.0} validations/s)", share * 100.0, self.validations);
+        let figure = format!(
+            "sites at {:.0} % ({:.0} validations/s)",
+            share * 100.0,
+            self.validations
+        );
         row(&figure, self.sites() / 1e6, "M", Target::None);
-        row("    CPU of the server, of all cores", self.cpu * 100.0, "%", Target::None);
+        row(
+            "    CPU of the server, of all cores",
+            self.cpu * 100.0,
+            "%",
+            Target::None,
+        );
         for (name, took) in [("validations", &self.validation), ("updates", &self.update)] {
-            let figure =
-                format!("    {name}: p99 (p50 {:.2}, p99.9 {:.1} ms)", part(took, 0.5) * 1e3, part(took, 0.999) * 1e3);
-            row(&figure, part(took, 0.99) * 1e3, "ms", Target::AtMost((bound * 1e4).round() / 10.0));
+            let figure = format!(
+                "    {name}: p99 (p50 {:.2}, p99.9 {:.1} ms)",
+                part(took, 0.5) * 1e3,
+                part(took, 0.999) * 1e3
+            );
+            row(
+                &figure,
+                part(took, 0.99) * 1e3,
+                "ms",
+                Target::AtMost((bound * 1e4).round() / 10.0),
+            );
         }
-        row("    requests not answered with 200", self.failed as f64, "", Target::AtMost(0.0));
+        row(
+            "    requests not answered with 200",
+            self.failed as f64,
+            "",
+            Target::AtMost(0.0),
+        );
     }
 
     fn print_short(&self, share: f64, verdict: &str) {
@@ -153,8 +178,16 @@ struct Stream {
 /// Asks the server for `validations` a second and twice as many updates.
 fn measure(server: &Server, validations: f64) -> io::Result<Load> {
     let streams = [Kind::Validation, Kind::Update].into_iter().flat_map(|kind| {
-        let rate = if kind == Kind::Validation { validations } else { 2.0 * validations };
-        [true, false].map(|kept| Stream { kind, kept, rate: rate / 2.0 })
+        let rate = if kind == Kind::Validation {
+            validations
+        } else {
+            2.0 * validations
+        };
+        [true, false].map(|kept| Stream {
+            kind,
+            kept,
+            rate: rate / 2.0,
+        })
     });
     let start = Instant::now() + Duration::from_millis(100);
     let began = start + WARM_UP;
@@ -162,20 +195,33 @@ fn measure(server: &Server, validations: f64) -> io::Result<Load> {
     let threads: Vec<_> = streams
         .map(|stream| {
             let address = server.address;
-            (stream.kind, std::thread::spawn(move || ask(address, stream, start, end)))
+            (
+                stream.kind,
+                std::thread::spawn(move || ask(address, stream, start, end)),
+            )
         })
         .collect();
     std::thread::sleep(began.saturating_duration_since(Instant::now()));
     let before = server.cpu();
     std::thread::sleep(end.saturating_duration_since(Instant::now()));
     let cpu = (server.cpu() - before) / STRETCH.as_secs_f64() / std::thread::available_parallelism()?.get() as f64;
-    let mut load = Load { validations: 0.0, validation: Vec::new(), update: Vec::new(), cpu, failed: 0 };
+    let mut load = Load {
+        validations: 0.0,
+        validation: Vec::new(),
+        update: Vec::new(),
+        cpu,
+        failed: 0,
+    };
     for (kind, thread) in threads {
         for (due, fine, took) in thread.join().map_err(|_| io::Error::other("the load failed"))?? {
             if !fine {
                 load.failed += 1;
             } else if due >= began {
-                let latencies = if kind == Kind::Validation { &mut load.validation } else { &mut load.update };
+                let latencies = if kind == Kind::Validation {
+                    &mut load.validation
+                } else {
+                    &mut load.update
+                };
                 latencies.push(took);
             }
         }
@@ -194,7 +240,12 @@ fn ask(address: SocketAddr, stream: Stream, start: Instant, end: Instant) -> io:
         let mut tasks = tokio::task::JoinSet::new();
         for connection in 0..CONNECTIONS {
             let first = start + Duration::from_secs_f64(period * connection as f64 / CONNECTIONS as f64);
-            let lane = Lane { address, stream, period, connection };
+            let lane = Lane {
+                address,
+                stream,
+                period,
+                connection,
+            };
             tasks.spawn(async move { lane.run(first, end).await });
         }
         let mut answers = Vec::new();

@@ -38,7 +38,15 @@ pub fn run(bench: &Path) -> io::Result<()> {
         STARTS,
         Box::new(|at| updates(at, "&current_version=1.19.0")),
     )?;
-    compare(bench, &instance, "up to date, {}", 200, all, STARTS, Box::new(move |at| updates(at, &latest)))?;
+    compare(
+        bench,
+        &instance,
+        "up to date, {}",
+        200,
+        all,
+        STARTS,
+        Box::new(move |at| updates(at, &latest)),
+    )?;
     for (name, status, ask) in refusals() {
         compare(bench, &instance, name, status, ODD, 1, ask)?;
     }
@@ -62,17 +70,37 @@ fn refusals() -> Vec<(&'static str, u16, Ask)> {
         ("403 plugin_not_covered", 403, Box::new(odd(Odd::OtherModule))),
         ("404 unknown_plugin", 404, Box::new(own("acme-other"))),
         ("404 source_not_configured", 404, Box::new(own("acme-bare"))),
-        ("422 malformed_license_key", 422, Box::new(|at| updates_of("acme-forms", &format!("K{at}"), &host(at), ""))),
-        ("422 license_key_checksum", 422, Box::new(|at| updates_of("acme-forms", &mistyped(at), &host(at), ""))),
-        ("422 malformed_site_url", 422, Box::new(|at| updates_of("acme-forms", key(at).reveal(), "a..b", ""))),
+        (
+            "422 malformed_license_key",
+            422,
+            Box::new(|at| updates_of("acme-forms", &format!("K{at}"), &host(at), "")),
+        ),
+        (
+            "422 license_key_checksum",
+            422,
+            Box::new(|at| updates_of("acme-forms", &mistyped(at), &host(at), "")),
+        ),
+        (
+            "422 malformed_site_url",
+            422,
+            Box::new(|at| updates_of("acme-forms", key(at).reveal(), "a..b", "")),
+        ),
         ("422 malformed_build_id", 422, Box::new(|at| updates(at, "&build_id=x"))),
-        ("422 field_too_long", 422, Box::new(|at| updates(at, &format!("&current_version={}", "1".repeat(65))))),
+        (
+            "422 field_too_long",
+            422,
+            Box::new(|at| updates(at, &format!("&current_version={}", "1".repeat(65)))),
+        ),
         (
             "400 missing_field",
             400,
             Box::new(|at| format!("/api/v1/updates/acme-forms?license_key={}", key(at).reveal())),
         ),
-        ("400 malformed_request", 400, Box::new(|at| updates(at, "&site_url=b.com"))),
+        (
+            "400 malformed_request",
+            400,
+            Box::new(|at| updates(at, "&site_url=b.com")),
+        ),
     ]
 }
 
@@ -120,7 +148,12 @@ fn compare(
         Target::AtLeast(LEAST),
     );
     let (bare_rate, rate) = (of(bare, |run| run.rate), of(ours, |run| run.rate));
-    row(&format!("    requests/s, ours : bare ({rate:.0} : {bare_rate:.0})"), rate / bare_rate, "x", Target::None);
+    row(
+        &format!("    requests/s, ours : bare ({rate:.0} : {bare_rate:.0})"),
+        rate / bare_rate,
+        "x",
+        Target::None,
+    );
     let (bare_p99, p99) = (of(bare, |run| run.p99), of(ours, |run| run.p99));
     row(
         &format!("    p99, ours : bare ({:.2} : {:.2} ms)", p99 * 1e3, bare_p99 * 1e3),

@@ -26,7 +26,10 @@ pub fn run(bench: &Path) -> io::Result<()> {
         heading(&format!(
             "validations with a key of {bits} bits, beside signing alone on all cores (medians of {ROUNDS})"
         ));
-        for (name, bound, least) in [("a bound license", true, 0.90), ("first bindings, each synced", false, 0.80)] {
+        for (name, bound, least) in [
+            ("a bound license", true, 0.90),
+            ("first bindings, each synced", false, 0.80),
+        ] {
             let instance = Instance::new(bench, 100_000, bound, bits)?;
             if !bound {
                 instance.clear_store()?;
@@ -45,18 +48,44 @@ fn compare(bench: &Path, instance: &Instance, name: &str, least: f64) -> io::Res
         alone.push(sign_alone(instance)?);
         let run = questions.ask(&server, Duration::from_secs(SECONDS))?;
         if run.refused > 0 {
-            return Err(io::Error::other(format!("{} of {} validations were refused", run.refused, run.requests)));
+            return Err(io::Error::other(format!(
+                "{} of {} validations were refused",
+                run.refused, run.requests
+            )));
         }
         ours.push(run);
     }
-    let (alone_rate, alone_cpu) = (median(alone.iter().map(|run| run.0)), median(alone.iter().map(|run| run.1)));
-    let (rate, cpu) = (median(ours.iter().map(|run| run.rate)), median(ours.iter().map(|run| run.cpu)));
-    let figure = format!("{name}: CPU, a signature : an answer ({:.0} : {:.0} µs)", alone_cpu * 1e6, cpu * 1e6);
+    let (alone_rate, alone_cpu) = (
+        median(alone.iter().map(|run| run.0)),
+        median(alone.iter().map(|run| run.1)),
+    );
+    let (rate, cpu) = (
+        median(ours.iter().map(|run| run.rate)),
+        median(ours.iter().map(|run| run.cpu)),
+    );
+    let figure = format!(
+        "{name}: CPU, a signature : an answer ({:.0} : {:.0} µs)",
+        alone_cpu * 1e6,
+        cpu * 1e6
+    );
     row(&figure, alone_cpu / cpu, "x", Target::AtLeast(least));
     // wrk takes its part of the same cores.
-    row(&format!("    answers/s : signatures/s ({rate:.0} : {alone_rate:.0})"), rate / alone_rate, "x", Target::None);
-    let (p50, p99) = (median(ours.iter().map(|run| run.p50)), median(ours.iter().map(|run| run.p99)));
-    row(&format!("    p99 (p50 {:.1} ms)", p50 * 1e3), p99 * 1e3, "ms", Target::None);
+    row(
+        &format!("    answers/s : signatures/s ({rate:.0} : {alone_rate:.0})"),
+        rate / alone_rate,
+        "x",
+        Target::None,
+    );
+    let (p50, p99) = (
+        median(ours.iter().map(|run| run.p50)),
+        median(ours.iter().map(|run| run.p99)),
+    );
+    row(
+        &format!("    p99 (p50 {:.1} ms)", p50 * 1e3),
+        p99 * 1e3,
+        "ms",
+        Target::None,
+    );
     Ok(())
 }
 
@@ -69,7 +98,10 @@ pub fn sign_alone(instance: &Instance) -> io::Result<(f64, f64)> {
     let cores = std::thread::available_parallelism()?.get();
     let done: Vec<io::Result<(u64, f64, f64)>> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..cores).map(|_| scope.spawn(|| sign_in_a_loop(&pair))).collect();
-        threads.into_iter().map(|thread| thread.join().unwrap_or(Err(io::ErrorKind::Other.into()))).collect()
+        threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap_or(Err(io::ErrorKind::Other.into())))
+            .collect()
     });
     let done = done.into_iter().collect::<io::Result<Vec<_>>>()?;
     let signatures: u64 = done.iter().map(|(signatures, ..)| signatures).sum();
@@ -84,10 +116,15 @@ fn sign_in_a_loop(pair: &KeyPair) -> io::Result<(u64, f64, f64)> {
     let mut signature = vec![0; pair.public_modulus_len()];
     let (started, mut signatures) = (Instant::now(), 0);
     while started.elapsed() < Duration::from_secs(SECONDS) {
-        pair.sign(&RSA_PKCS1_SHA256, &SystemRandom::new(), &message, &mut signature).map_err(io::Error::other)?;
+        pair.sign(&RSA_PKCS1_SHA256, &SystemRandom::new(), &message, &mut signature)
+            .map_err(io::Error::other)?;
         signatures += 1;
     }
     let spent = fs::read_to_string("/proc/thread-self/schedstat")?;
-    let spent: f64 = spent.split(' ').next().and_then(|spent| spent.parse().ok()).unwrap_or(f64::NAN);
+    let spent: f64 = spent
+        .split(' ')
+        .next()
+        .and_then(|spent| spent.parse().ok())
+        .unwrap_or(f64::NAN);
     Ok((signatures, spent / 1e9, started.elapsed().as_secs_f64()))
 }

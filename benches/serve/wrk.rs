@@ -61,8 +61,10 @@ pub struct Run {
 impl Questions {
     /// Writes the questions to the folder `bench`.
     pub fn new(bench: &Path, name: &str, lines: impl Iterator<Item = String>) -> io::Result<Self> {
-        let (file, script) =
-            (bench.join(name.replace(char::is_whitespace, "-") + ".questions"), bench.join("questions.lua"));
+        let (file, script) = (
+            bench.join(name.replace(char::is_whitespace, "-") + ".questions"),
+            bench.join("questions.lua"),
+        );
         let mut writer = io::BufWriter::new(fs::File::create(&file)?);
         for line in lines {
             writeln!(writer, "{line}")?;
@@ -78,7 +80,16 @@ impl Questions {
         let (before, started) = (server.cpu(), Instant::now());
         let output = Command::new("timeout")
             .arg((seconds + 30).to_string())
-            .args(["wrk", "--threads", "1", "--connections", "64", "--duration", &format!("{seconds}s"), "--script"])
+            .args([
+                "wrk",
+                "--threads",
+                "1",
+                "--connections",
+                "64",
+                "--duration",
+                &format!("{seconds}s"),
+                "--script",
+            ])
             .arg(&self.script)
             .arg(format!("http://{}", server.address))
             .arg("--")
@@ -94,7 +105,10 @@ impl Questions {
             .unwrap_or_default();
         let [requests, microseconds, p50, p99, refused, lost] = numbers[..] else {
             let told = String::from_utf8_lossy(&output.stderr);
-            return Err(io::Error::other(format!("wrk after {:?}: {text}{told}", started.elapsed())));
+            return Err(io::Error::other(format!(
+                "wrk after {:?}: {text}{told}",
+                started.elapsed()
+            )));
         };
         if lost > 0.0 {
             return Err(io::Error::other(format!("{lost} requests had no answer")));

@@ -47,8 +47,9 @@ pub fn manifest(plugin: &Plugin, release: &Facts<'_>) -> (Manifest, Option<Reaso
     ]);
     let described = readme.as_ref().filter(|readme| !readme.fields.first_text.is_empty());
     let long_description = described.map(|readme| html::from_markdown(&readme.description));
-    let long_description =
-        long_description.filter(|html| !html.is_empty()).unwrap_or_else(|| html::from_markdown(&description));
+    let long_description = long_description
+        .filter(|html| !html.is_empty())
+        .unwrap_or_else(|| html::from_markdown(&description));
     let told = told(release);
     let manifest = Manifest {
         author: first([&plugin.author, &header.author]),
@@ -79,7 +80,9 @@ pub fn manifest(plugin: &Plugin, release: &Facts<'_>) -> (Manifest, Option<Reaso
         tested: first([&header.tested, fields.map_or("", |fields| &fields.tested)]),
         translations: [],
         upgrade_notice: of_version(release, |version| {
-            fields.map(|fields| fields.upgrade_notice(version)).filter(|notice| !notice.is_empty())
+            fields
+                .map(|fields| fields.upgrade_notice(version))
+                .filter(|notice| !notice.is_empty())
         })
         .unwrap_or_default(),
         version,
@@ -89,13 +92,19 @@ pub fn manifest(plugin: &Plugin, release: &Facts<'_>) -> (Manifest, Option<Reaso
 
 /// A section of the readme that the CMS has a tab for, as sanitized HTML; empty where there is none.
 fn section(readme: Option<&Readme>, name: &str) -> String {
-    let markdown = readme.and_then(|readme| readme.sections.get(name)).map_or("", String::as_str);
+    let markdown = readme
+        .and_then(|readme| readme.sections.get(name))
+        .map_or("", String::as_str);
     html::from_markdown_up_to(markdown, SECTION_HTML)
 }
 
 /// The first that says something.
 fn first<const N: usize>(texts: [&str; N]) -> String {
-    texts.into_iter().find(|text| !text.is_empty()).unwrap_or_default().to_owned()
+    texts
+        .into_iter()
+        .find(|text| !text.is_empty())
+        .unwrap_or_default()
+        .to_owned()
 }
 
 /// SECURITY: an address from a plugin's header becomes a link in an admin's browser; `javascript:` must not.
@@ -130,7 +139,9 @@ fn percent_encoded(text: &str) -> String {
 /// The changelogs that may tell of the release: the readme's, then those in files of their own.
 fn changelogs<'a>(release: &'a Facts<'_>) -> impl Iterator<Item = &'a Changelog> {
     let readme = release.files.readme.as_ref().map(|readme| &readme.changelog);
-    readme.into_iter().chain(release.files.changelogs.iter().map(AsRef::as_ref))
+    readme
+        .into_iter()
+        .chain(release.files.changelogs.iter().map(AsRef::as_ref))
 }
 
 /// Asks for the published version, then for the version as the tag writes it.
@@ -152,10 +163,16 @@ struct Changes {
 /// final version, the final's entry. Shown is the changelog that knows this version, else the first that says anything.
 fn told(release: &Facts<'_>) -> Changes {
     let known = |of: &dyn Fn(&Changelog) -> Option<Told>| {
-        changelogs(release).filter_map(|changelog| Some((of(changelog)?, changelog))).collect::<Vec<_>>()
+        changelogs(release)
+            .filter_map(|changelog| Some((of(changelog)?, changelog)))
+            .collect::<Vec<_>>()
     };
     let own = known(&|known| of_version(release, |version| changelog::of_version(&known.text, version)));
-    let found = |(entry, changelog): (Told, &Changelog)| Changes { entry, shown: changelog.html().clone(), note: None };
+    let found = |(entry, changelog): (Told, &Changelog)| Changes {
+        entry,
+        shown: changelog.html().clone(),
+        note: None,
+    };
     let (pointers, entries): (Vec<_>, Vec<_>) = own.into_iter().partition(|(entry, _)| entry.is_pointer);
     if let Some(entry) = entries.into_iter().next() {
         return found(entry);
@@ -163,23 +180,36 @@ fn told(release: &Facts<'_>) -> Changes {
     let message = html::decode(release.message.unwrap_or_default());
     let message = changelog::from_tag_message(&message, release.tag_version).filter(|told| !told.is_pointer);
     if let Some(entry) = message {
-        return Changes { entry, shown: shown(release), note: None };
+        return Changes {
+            entry,
+            shown: shown(release),
+            note: None,
+        };
     }
     if let Some(pointer) = pointers.into_iter().next() {
         return found(pointer);
     }
     let of_final = |last: Version| {
-        let entry = known(&|known| changelog::of_version(&known.text, &last)).into_iter().next()?;
-        Some(Changes { note: Some(Reason::ChangelogOf(last)), ..found(entry) })
+        let entry = known(&|known| changelog::of_version(&known.text, &last))
+            .into_iter()
+            .next()?;
+        Some(Changes {
+            note: Some(Reason::ChangelogOf(last)),
+            ..found(entry)
+        })
     };
-    final_version(release).and_then(of_final).unwrap_or_else(|| Changes { shown: shown(release), ..Changes::default() })
+    final_version(release).and_then(of_final).unwrap_or_else(|| Changes {
+        shown: shown(release),
+        ..Changes::default()
+    })
 }
 
 /// The first changelog that shows anything; one that is only a link comes last.
 fn shown(release: &Facts<'_>) -> Told {
     let shown = |is_pointer| {
         let told = changelogs(release).map(Changelog::html);
-        told.filter(|told| told.is_pointer == is_pointer).find(|told| !told.text.trim().is_empty())
+        told.filter(|told| told.is_pointer == is_pointer)
+            .find(|told| !told.text.trim().is_empty())
     };
     shown(false).or_else(|| shown(true)).cloned().unwrap_or_default()
 }
@@ -197,5 +227,6 @@ fn utc(seconds: i64) -> String {
     const END_OF_9999: i64 = 253_402_300_799;
     let time = Some(seconds).filter(|seconds| (0..=END_OF_9999).contains(seconds));
     let time = time.and_then(|seconds| chrono::DateTime::from_timestamp(seconds, 0));
-    time.map(|time| time.format("%Y-%m-%d %H:%M:%S").to_string()).unwrap_or_default()
+    time.map(|time| time.format("%Y-%m-%d %H:%M:%S").to_string())
+        .unwrap_or_default()
 }

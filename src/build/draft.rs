@@ -88,10 +88,22 @@ pub fn draft(
     let work = move || draft_now(&own.0, own.1.as_ref(), &own.2, own.3.as_ref());
     time_limit::within(limit, work).unwrap_or_else(|error| {
         let problem = format!("{}: {error}", fetch::repository_of(entry));
-        let report = PluginReport { state: State::Broken(vec![problem]), ..PluginReport::new(entry) };
+        let report = PluginReport {
+            state: State::Broken(vec![problem]),
+            ..PluginReport::new(entry)
+        };
         let key = (entry.plugin.clone(), Vec::new(), published.cloned());
-        let tagged = Arc::new(TaggedReleases { report, releases: Vec::new(), key });
-        Draft { tagged, next: Vec::new(), artwork: Vec::new(), places: Vec::new() }
+        let tagged = Arc::new(TaggedReleases {
+            report,
+            releases: Vec::new(),
+            key,
+        });
+        Draft {
+            tagged,
+            next: Vec::new(),
+            artwork: Vec::new(),
+            places: Vec::new(),
+        }
     })
 }
 
@@ -100,12 +112,23 @@ pub fn draft(
 fn draft_now(entry: &Entry, published: Option<&Releases>, cache: &Path, before: Option<&Draft>) -> Draft {
     let fetched = fetched(entry, cache);
     let opened = opened(entry, &fetched);
-    let tags = opened.as_ref().and_then(|(_, repository)| repository.tags().ok()).unwrap_or_default();
+    let tags = opened
+        .as_ref()
+        .and_then(|(_, repository)| repository.tags().ok())
+        .unwrap_or_default();
     let key = (entry.plugin.clone(), tags, published.cloned());
     let known = before.filter(|before| before.tagged.key == key && !before.tagged.is_broken());
-    let tagged = known.map_or_else(|| Arc::new(tagged(entry, &fetched, key)), |before| before.tagged.clone());
+    let tagged = known.map_or_else(
+        || Arc::new(tagged(entry, &fetched, key)),
+        |before| before.tagged.clone(),
+    );
     match opened {
-        None => Draft { tagged, next: Vec::new(), artwork: Vec::new(), places: Vec::new() },
+        None => Draft {
+            tagged,
+            next: Vec::new(),
+            artwork: Vec::new(),
+            places: Vec::new(),
+        },
         Some((plugin, repository)) => Draft {
             next: next::next(plugin, &repository, &tagged.report.releases.releases),
             artwork: assets::all(plugin, &repository),
@@ -140,23 +163,47 @@ impl TaggedReleases {
 /// The mirror of the plugin's repository as it is, where it has a remote one.
 fn fetched(entry: &Entry, cache: &Path) -> Fetched {
     let source = entry.plugin.as_ref().ok().and_then(|plugin| plugin.source.as_ref());
-    let Some(plugin::Repository::Url(url)) = source.map(|source| &source.repository) else { return HashMap::new() };
+    let Some(plugin::Repository::Url(url)) = source.map(|source| &source.repository) else {
+        return HashMap::new();
+    };
     let untold = |error| {
-        let why = if matches!(error, MirrorError::Absent) { "never fetched" } else { "changed since it was fetched" };
-        format!("{}: {why}, and a preview fetches nothing: build once", mirror::shown(url))
+        let why = if matches!(error, MirrorError::Absent) {
+            "never fetched"
+        } else {
+            "changed since it was fetched"
+        };
+        format!(
+            "{}: {why}, and a preview fetches nothing: build once",
+            mirror::shown(url)
+        )
     };
     HashMap::from([(url.clone(), mirror::existing(cache, url).map_err(untold))])
 }
 
 /// Steps 2 to 4 for every tag.
 fn tagged(entry: &Entry, fetched: &Fetched, key: Key) -> TaggedReleases {
-    let folder = key.0.as_ref().ok().and_then(|plugin| plugin.source.as_ref()).map(|source| source.path.clone());
-    let memory = Memory { published: key.2.clone(), folder: folder.unwrap_or_default(), releases: RefCell::default() };
+    let folder = key
+        .0
+        .as_ref()
+        .ok()
+        .and_then(|plugin| plugin.source.as_ref())
+        .map(|source| source.path.clone());
+    let memory = Memory {
+        published: key.2.clone(),
+        folder: folder.unwrap_or_default(),
+        releases: RefCell::default(),
+    };
     let Ok(mut report) = build_entry(entry, fetched, &memory, true, &Unheard);
     report.settle(&key.2.clone().unwrap_or_default());
     let mut releases = memory.releases.into_inner();
     // Two tags whose headers say the same version are refused only when all are known.
-    releases.retain(|held| report.releases.releases.iter().any(|release| release.tag == held.manifest.tag));
+    releases.retain(|held| {
+        report
+            .releases
+            .releases
+            .iter()
+            .any(|release| release.tag == held.manifest.tag)
+    });
     releases.sort_by(|a, b| b.version.cmp_php(&a.version));
     TaggedReleases { report, releases, key }
 }
@@ -184,7 +231,9 @@ impl Shelf for Memory {
         let release = DraftRelease::of(composed, &self.folder);
         let digest = Digest::of(&release.manifest.to_bytes());
         let published = self.published.iter().flat_map(|published| &published.releases);
-        let held = published.filter(|old| old.version == release.version).any(|old| old.sha256 == digest);
+        let held = published
+            .filter(|old| old.version == release.version)
+            .any(|old| old.sha256 == digest);
         self.releases.borrow_mut().push(release);
         Ok((digest, held))
     }
@@ -218,7 +267,11 @@ mod tests {
                 Ok(release) => release.version.to_string(),
                 Err(remark) => remark.to_string(),
             };
-            format!("{:?} {version}{}", next.origin, if next.is_released { " released" } else { "" })
+            format!(
+                "{:?} {version}{}",
+                next.origin,
+                if next.is_released { " released" } else { "" }
+            )
         };
         draft.next.iter().map(told).collect()
     }
@@ -232,32 +285,47 @@ mod tests {
     #[test]
     fn the_working_tree_and_head_are_the_next_release_unless_a_tag_shows_the_same() {
         let made = Fixture::new();
-        assert_eq!(told(&drafted(&made, None)), ["WorkingTree no PHP file at the plugin's root has a plugin header"]);
+        assert_eq!(
+            told(&drafted(&made, None)),
+            ["WorkingTree no PHP file at the plugin's root has a plugin header"]
+        );
         write(&made, "1.2");
         let unborn = drafted(&made, None);
         assert_eq!(told(&unborn), ["WorkingTree 1.2"], "there is no commit yet");
         assert_eq!(unborn.next[0].release.as_ref().unwrap().manifest.last_updated, "");
         made.git.set_head_detached(made.release("v1.2", "1.2")).unwrap();
-        assert_eq!(told(&drafted(&made, None)), ["WorkingTree 1.2 released", "Head 1.2 released"]);
+        assert_eq!(
+            told(&drafted(&made, None)),
+            ["WorkingTree 1.2 released", "Head 1.2 released"]
+        );
         write(&made, "1.3");
         let draft = drafted(&made, None);
         assert_eq!(told(&draft), ["WorkingTree 1.3", "Head 1.2 released"]);
         let next = draft.next[0].release.as_ref().unwrap();
         assert_eq!(&*next.manifest.tag, "v1.3", "named as the newest tag is");
-        assert!(next.remarks.iter().all(|remark| remark.file.is_empty()), "only what is absent: {:?}", next.remarks);
+        assert!(
+            next.remarks.iter().all(|remark| remark.file.is_empty()),
+            "only what is absent: {:?}",
+            next.remarks
+        );
     }
 
     #[test]
     fn a_version_that_is_tagged_elsewhere_or_barred_is_told_with_its_line() {
         let made = Fixture::new();
         made.release("1.2", "1.2");
-        made.git.set_head_detached(made.commit(&[("acme.php", &header("1.2")), ("readme.txt", "x")])).unwrap();
+        made.git
+            .set_head_detached(made.commit(&[("acme.php", &header("1.2")), ("readme.txt", "x")]))
+            .unwrap();
         write(&made, "3.0");
         let mut plugin = made.plugin();
         plugin.withhold = vec!["3.0".parse().unwrap()];
         let draft = draft(&entry(plugin), None, Path::new("cache"), LIMIT, None);
-        let remarks: Vec<_> =
-            draft.next.iter().map(|next| next.release.as_ref().unwrap().remarks[0].to_string()).collect();
+        let remarks: Vec<_> = draft
+            .next
+            .iter()
+            .map(|next| next.release.as_ref().unwrap().remarks[0].to_string())
+            .collect();
         assert_eq!(
             remarks,
             [
@@ -270,7 +338,9 @@ mod tests {
     #[test]
     fn what_is_no_version_and_what_is_no_file_gives_no_release() {
         let made = Fixture::new();
-        made.git.set_head_detached(made.commit_of(&[("acme.php", LINK, b"/etc/passwd"), ("x", FILE, b"")])).unwrap();
+        made.git
+            .set_head_detached(made.commit_of(&[("acme.php", LINK, b"/etc/passwd"), ("x", FILE, b"")]))
+            .unwrap();
         write(&made, "soon");
         assert_eq!(
             told(&drafted(&made, None)),

@@ -39,6 +39,9 @@ pub enum BuildError {
 
 impl BuildError {
     pub(super) fn write(path: &Path, source: io::Error) -> Self {
-        Self::Write { path: path.to_owned(), source }
+        Self::Write {
+            path: path.to_owned(),
+            source,
+        }
     }
 }

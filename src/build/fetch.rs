@@ -24,7 +24,9 @@ pub(super) type Fetched = HashMap<Url, Result<PathBuf, String>>;
 
 /// Brings the mirrors of all remote repositories up to date; plugins of a monorepo share one.
 pub(super) fn fetch(entries: &[&Entry], mirrors: &Mirrors, progress: &dyn Progress) -> Result<Fetched, BuildError> {
-    let sources = entries.iter().filter_map(|entry| entry.plugin.as_ref().ok()?.source.as_ref());
+    let sources = entries
+        .iter()
+        .filter_map(|entry| entry.plugin.as_ref().ok()?.source.as_ref());
     let addresses: BTreeSet<&Url> = sources
         .filter_map(|source| match &source.repository {
             plugin::Repository::Url(url) => Some(url),
@@ -37,7 +39,9 @@ pub(super) fn fetch(entries: &[&Entry], mirrors: &Mirrors, progress: &dyn Progre
         if !mirrors.offline {
             progress.fetching(&address);
         }
-        let mirror = mirrors.update(url).map_err(|error| format!("{address}: {}", ErrorChain(&error)));
+        let mirror = mirrors
+            .update(url)
+            .map_err(|error| format!("{address}: {}", ErrorChain(&error)));
         Ok((url.clone(), mirror))
     })?;
     Ok(fetched.into_iter().collect())
@@ -52,7 +56,11 @@ pub(super) fn open(plugin: &Plugin, fetched: &Fetched) -> Result<Repository, Str
         Some(plugin::Repository::Url(url)) => fetched.get(url).ok_or("not fetched")?.as_ref().map_err(String::clone)?,
         None => return Err("no source configured".into()),
     };
-    let opened = if is_mirror { Repository::open_mirror(folder) } else { Repository::open(folder) };
+    let opened = if is_mirror {
+        Repository::open_mirror(folder)
+    } else {
+        Repository::open(folder)
+    };
     opened.map_err(|error| ErrorChain(&error).to_string())
 }
 

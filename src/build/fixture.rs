@@ -43,7 +43,10 @@ impl Fixture {
 
     /// A commit with these files and nothing else.
     pub fn commit(&self, files: &[(&str, &str)]) -> Oid {
-        let files: Vec<_> = files.iter().map(|(path, text)| (*path, FILE, text.as_bytes())).collect();
+        let files: Vec<_> = files
+            .iter()
+            .map(|(path, text)| (*path, FILE, text.as_bytes()))
+            .collect();
         self.commit_of(&files)
     }
 
@@ -80,7 +83,9 @@ impl Fixture {
     }
 
     pub fn tag(&self, name: &str, target: Oid) {
-        self.git.reference(&format!("refs/tags/{name}"), target, true, "").unwrap();
+        self.git
+            .reference(&format!("refs/tags/{name}"), target, true, "")
+            .unwrap();
     }
 
     /// An annotated tag; gives the tag object.

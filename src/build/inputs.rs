@@ -37,7 +37,13 @@ impl Inputs {
             banners,
             allow_version_mismatch,
         } = plugin;
-        let source = source.as_ref().map(|Source { repository: _, path, main_file }| (path, main_file));
+        let source = source.as_ref().map(
+            |Source {
+                 repository: _,
+                 path,
+                 main_file,
+             }| (path, main_file),
+        );
         let inputs = json!([
             // A dependency may render otherwise from one version to the next.
             env!("CARGO_PKG_VERSION"),
@@ -60,6 +66,8 @@ impl Inputs {
     /// What the release of one tag follows from; `None` where the tag is damaged. `version` is the one in the tag's name.
     pub fn of_tag(&self, tag: &Tag, version: &Version) -> Option<Digest> {
         let object = tag.target()?.to_string();
-        Some(Digest::of(json!([self.0, tag.name, version, object]).to_string().as_bytes()))
+        Some(Digest::of(
+            json!([self.0, tag.name, version, object]).to_string().as_bytes(),
+        ))
     }
 }

@@ -91,7 +91,10 @@ fn build_in_time(
         Ok(report) => report,
         Err(error) => {
             let problem = format!("{}: {error}; --read-timeout gives it more", fetch::repository_of(entry));
-            Ok(PluginReport { state: State::Broken(vec![problem]), ..PluginReport::new(entry) })
+            Ok(PluginReport {
+                state: State::Broken(vec![problem]),
+                ..PluginReport::new(entry)
+            })
         }
     }
 }

@@ -62,7 +62,11 @@ fn build_plugin<S: Shelf>(
     };
     let published = shelf.published(&plugin.slug);
     if tags.is_empty() && published.is_some() {
-        let hint = if repository.is_shallow() { " (the clone is shallow)" } else { "" };
+        let hint = if repository.is_shallow() {
+            " (the clone is shallow)"
+        } else {
+            ""
+        };
         let problem = format!("the repository has no tags{hint}, but releases are published: fetch the tags");
         report.state = State::Broken(vec![problem]);
         return Ok(());
@@ -76,7 +80,11 @@ fn build_plugin<S: Shelf>(
         plugin,
         repository,
         shelf,
-        published: published.iter().flat_map(|old| &old.releases).map(|release| (&release.version, release)).collect(),
+        published: published
+            .iter()
+            .flat_map(|old| &old.releases)
+            .map(|release| (&release.version, release))
+            .collect(),
         known: published
             .iter()
             .flat_map(|old| &old.releases)
@@ -144,7 +152,9 @@ impl<'a, S: Shelf> PluginBuild<'a, S> {
             }
             return Ok(());
         }
-        let Some(chosen) = candidate.choose(self.repository, &mut self.report.tags) else { return Ok(()) };
+        let Some(chosen) = candidate.choose(self.repository, &mut self.report.tags) else {
+            return Ok(());
+        };
         if let Some(known) = self.known(&chosen.tag, &chosen.version) {
             if self.keep(known) {
                 self.review_again(&chosen);
@@ -158,8 +168,12 @@ impl<'a, S: Shelf> PluginBuild<'a, S> {
             Err(reason) => {
                 let reason = self.moved(&chosen, &reason).unwrap_or(reason);
                 let Chosen { tag, version, .. } = chosen;
-                let outcome =
-                    TagOutcome { tag: tag.name, version: Some(version), outcome: reason.into(), notes: Vec::new() };
+                let outcome = TagOutcome {
+                    tag: tag.name,
+                    version: Some(version),
+                    outcome: reason.into(),
+                    notes: Vec::new(),
+                };
                 self.report.tags.push(outcome);
                 return Ok(());
             }
@@ -178,8 +192,19 @@ impl<'a, S: Shelf> PluginBuild<'a, S> {
         let security = is_security_notice(&composed.manifest.upgrade_notice);
         let (sha256, held) = self.shelf.take(&self.plugin.slug, composed)?;
         let inputs = self.inputs.of_tag(&chosen.tag, &chosen.version);
-        let release = Release { version, tag: chosen.tag.name, commit, inputs, security, sha256 };
-        let unchanged = held && self.published.get(&release.version).is_some_and(|old| old.shows_the_same(&release));
+        let release = Release {
+            version,
+            tag: chosen.tag.name,
+            commit,
+            inputs,
+            security,
+            sha256,
+        };
+        let unchanged = held
+            && self
+                .published
+                .get(&release.version)
+                .is_some_and(|old| old.shows_the_same(&release));
         let outcome = if unchanged { Outcome::Unchanged } else { Outcome::Built };
         self.push(release, outcome, notes);
         Ok(())
@@ -189,7 +214,11 @@ impl<'a, S: Shelf> PluginBuild<'a, S> {
     fn review(&mut self, chosen: &Chosen, composed: &mut Composed, parse_php: bool) {
         let folder = self.plugin.source.as_ref().map_or("", |source| &source.path);
         composed.inspected = review::inspect(self.plugin, self.repository, &chosen.tagged.tree, parse_php);
-        let warning = |remark| Warning { tag: chosen.tag.name.clone(), version: composed.version.clone(), remark };
+        let warning = |remark| Warning {
+            tag: chosen.tag.name.clone(),
+            version: composed.version.clone(),
+            remark,
+        };
         // The pre-release before it mostly has the same ones.
         let warnings = &mut self.report.warnings;
         let mut remarks = review::remarks(composed, folder);
@@ -238,16 +267,27 @@ impl<'a, S: Shelf> PluginBuild<'a, S> {
         {
             let outcome = Reason::SameAs(earlier.clone()).into();
             let version = Some(version.clone());
-            self.report.tags.push(TagOutcome { tag: tag.to_owned(), version, outcome, notes: Vec::new() });
+            self.report.tags.push(TagOutcome {
+                tag: tag.to_owned(),
+                version,
+                outcome,
+                notes: Vec::new(),
+            });
             return true;
         }
-        self.by_commit.insert(commit.to_owned(), (version.clone(), tag.to_owned()));
+        self.by_commit
+            .insert(commit.to_owned(), (version.clone(), tag.to_owned()));
         false
     }
 
     fn push(&mut self, release: Release, outcome: Outcome, notes: Vec<Reason>) {
         let version = Some(release.version.clone());
-        self.report.tags.push(TagOutcome { tag: release.tag.clone(), version, outcome, notes });
+        self.report.tags.push(TagOutcome {
+            tag: release.tag.clone(),
+            version,
+            outcome,
+            notes,
+        });
         self.report.releases.releases.push(release);
     }
 
@@ -268,7 +308,17 @@ impl<'a, S: Shelf> PluginBuild<'a, S> {
             files: &files,
         };
         let (manifest, composed) = compose::manifest(self.plugin, &facts);
-        let notes = std::mem::take(&mut files.notes).into_iter().chain(note).chain(composed).collect();
-        Ok(Composed { version, manifest, files, notes, inspected: Vec::new() })
+        let notes = std::mem::take(&mut files.notes)
+            .into_iter()
+            .chain(note)
+            .chain(composed)
+            .collect();
+        Ok(Composed {
+            version,
+            manifest,
+            files,
+            notes,
+            inspected: Vec::new(),
+        })
     }
 }

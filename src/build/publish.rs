@@ -84,8 +84,10 @@ impl Publisher {
             fs::metadata(root.join(slug.as_str())).is_ok_and(|folder| regular_file::change_time(&folder) < verified_at)
         };
         let untouched = old.plugins.keys().filter(is_untouched).cloned().collect();
-        let token =
-            format!("{:016x}", getrandom::u64().map_err(|error| BuildError::write(&root, io::Error::other(error)))?);
+        let token = format!(
+            "{:016x}",
+            getrandom::u64().map_err(|error| BuildError::write(&root, io::Error::other(error)))?
+        );
         Ok(Self {
             root,
             old,
@@ -107,14 +109,19 @@ impl Publisher {
     /// what was read is then perhaps older than what is published.
     pub fn lock(&self, plugins: Option<&BTreeSet<Slug>>, patience: Duration) -> Result<Publication, BuildError> {
         if self.folder.is_none() {
-            return Ok(Publication { old: self.old.clone(), _lock: None });
+            return Ok(Publication {
+                old: self.old.clone(),
+                _lock: None,
+            });
         }
         let lock = lock::lock(&self.root, patience)?;
         let old = Index::read(&self.root).map_err(BuildError::Index)?.unwrap_or_default();
         let same = |slug: &Slug| old.plugins.get(slug) == self.old.plugins.get(slug);
         match plugins.map_or(old == self.old, |plugins| plugins.iter().all(same)) {
             true => Ok(Publication { old, _lock: Some(lock) }),
-            false => Err(BuildError::Overtaken { path: self.root.clone() }),
+            false => Err(BuildError::Overtaken {
+                path: self.root.clone(),
+            }),
         }
     }
 
@@ -144,7 +151,9 @@ impl Publisher {
         };
         let is_published = || {
             let old = &self.old.plugins.get(slug)?.releases;
-            let found = old.binary_search_by(|probe| release.version.cmp_php(&probe.version)).ok()?;
+            let found = old
+                .binary_search_by(|probe| release.version.cmp_php(&probe.version))
+                .ok()?;
             Some(old[found] == *release)
         };
         !self.all && is_unchanged() && is_published().unwrap_or(false)
@@ -174,7 +183,8 @@ impl Publisher {
         }
         // All that takes room on the disk stands there before anything that sites get is exchanged.
         let staged_index = self.stage_index(index)?;
-        self.sync_temporary(root, &places).map_err(|source| BuildError::write(&self.root, source))?;
+        self.sync_temporary(root, &places)
+            .map_err(|source| BuildError::write(&self.root, source))?;
         for place in &places {
             fs::rename(self.temporary(place), place).map_err(|source| BuildError::write(place, source))?;
             self.staged().remove(place);
@@ -184,7 +194,8 @@ impl Publisher {
         }
         if let Some(staged) = staged_index {
             let is_whole = is_whole && !self.changed_meanwhile(index, &places);
-            self.put_index(&staged, is_whole).map_err(|source| BuildError::write(&index_path(&self.root), source))?;
+            self.put_index(&staged, is_whole)
+                .map_err(|source| BuildError::write(&index_path(&self.root), source))?;
         }
         prune::prune(&self.root, index, plugins)
     }
@@ -211,7 +222,9 @@ impl Publisher {
             file.sync_all()?;
             Ok(file)
         };
-        write().map(Some).map_err(|source| BuildError::write(&temporary, source))
+        write()
+            .map(Some)
+            .map_err(|source| BuildError::write(&temporary, source))
     }
 
     /// Puts the index in its place. Its time says when all manifests were the ones of their digests.
@@ -226,7 +239,10 @@ impl Publisher {
     fn changed_meanwhile(&self, index: &Index, own: &[PathBuf]) -> bool {
         let own: BTreeSet<_> = own.iter().collect();
         let named = index.plugins.iter().flat_map(|(slug, plugin)| {
-            plugin.releases.iter().map(move |release| manifest_path(&self.root, slug, &release.version))
+            plugin
+                .releases
+                .iter()
+                .map(move |release| manifest_path(&self.root, slug, &release.version))
         });
         let changed =
             |place: PathBuf| regular_file::changed_at(&place, MAX_MANIFEST).map_or(true, |time| time >= self.opened_at);
@@ -243,7 +259,9 @@ impl Publisher {
         if places.len() > MANY {
             return Ok(rustix::fs::syncfs(root)?);
         }
-        places.iter().try_for_each(|place| regular_file::open_to_write(&self.temporary(place))?.sync_all())
+        places
+            .iter()
+            .try_for_each(|place| regular_file::open_to_write(&self.temporary(place))?.sync_all())
     }
 
     fn staged(&self) -> std::sync::MutexGuard<'_, BTreeMap<PathBuf, Digest>> {

@@ -18,7 +18,11 @@ pub struct Remark {
 impl Remark {
     /// About a file as a whole.
     pub fn about(file: &str, message: impl Into<String>) -> Self {
-        Self { file: file.to_owned(), line: 0, message: message.into() }
+        Self {
+            file: file.to_owned(),
+            line: 0,
+            message: message.into(),
+        }
     }
 
     /// What a reason says, with its place, of which the version's is known: a line of `main_file`.
@@ -34,14 +38,26 @@ impl Remark {
             Reason::NoVersion(file) => (&**file, 0),
             _ => ("", 0),
         };
-        let file = if file.is_empty() { String::new() } else { in_folder(folder, file) };
-        Self { file, line, message: reason.to_string() }
+        let file = if file.is_empty() {
+            String::new()
+        } else {
+            in_folder(folder, file)
+        };
+        Self {
+            file,
+            line,
+            message: reason.to_string(),
+        }
     }
 }
 
 /// The path in the repository of a file in the plugin's folder.
 pub(crate) fn in_folder(folder: &str, file: &str) -> String {
-    if folder.is_empty() { file.to_owned() } else { format!("{folder}/{file}") }
+    if folder.is_empty() {
+        file.to_owned()
+    } else {
+        format!("{folder}/{file}")
+    }
 }
 
 impl fmt::Display for Remark {

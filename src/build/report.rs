@@ -50,7 +50,11 @@ impl Report {
             let before = old.plugins.get(&slug).cloned().unwrap_or_default();
             report.settle(&before);
             let kept: HashSet<_> = report.kept.iter().collect();
-            let kept = report.releases.releases.iter().filter(|release| kept.contains(&release.version));
+            let kept = report
+                .releases
+                .releases
+                .iter()
+                .filter(|release| kept.contains(&release.version));
             taken_over.extend(kept.map(|release| (slug.clone(), release.clone())));
             index.plugins.insert(slug, report.releases.clone());
         }
@@ -69,15 +73,29 @@ impl Report {
         index.plugins.retain(|_, releases| !releases.releases.is_empty());
         let lost = |(slug, release): &(Slug, Release)| !publisher.holds(slug, release);
         let damaged = taken_over.iter().filter(|taken| lost(taken));
-        let damaged = damaged.map(|(slug, release)| format!("{slug}/{}.json", release.version)).collect();
+        let damaged = damaged
+            .map(|(slug, release)| format!("{slug}/{}.json", release.version))
+            .collect();
         let index_changes = !old.shows_the_same(&index);
-        (Self { check, plugins, gone, damaged, index_changes }, index)
+        (
+            Self {
+                check,
+                plugins,
+                gone,
+                damaged,
+                index_changes,
+            },
+            index,
+        )
     }
 
     /// Whether anything is, or would be, published that was not published before, or the other way round.
     pub fn differs(&self) -> bool {
-        let differs =
-            |plugin: &PluginReport| [&plugin.added, &plugin.changed, &plugin.removed].iter().any(|v| !v.is_empty());
+        let differs = |plugin: &PluginReport| {
+            [&plugin.added, &plugin.changed, &plugin.removed]
+                .iter()
+                .any(|v| !v.is_empty())
+        };
         self.index_changes || self.plugins.iter().any(differs)
     }
 
@@ -95,6 +113,9 @@ impl Report {
 
     /// How many tags of all plugins became what.
     pub fn counts(&self) -> Counts {
-        self.plugins.iter().map(PluginReport::counts).fold(Counts::default(), Counts::plus)
+        self.plugins
+            .iter()
+            .map(PluginReport::counts)
+            .fold(Counts::default(), Counts::plus)
     }
 }

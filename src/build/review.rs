@@ -34,7 +34,10 @@ const OTHERS: [&str; 5] = ["vendor", "node_modules", "tests", "test", "fixtures"
 pub fn remarks(composed: &Composed, folder: &str) -> Vec<Remark> {
     let files = &composed.files;
     let line = files.header.version_line;
-    let notes = composed.notes.iter().map(|note| Remark::of(note, folder, &files.main_file, line));
+    let notes = composed
+        .notes
+        .iter()
+        .map(|note| Remark::of(note, folder, &files.main_file, line));
     let readme = files.readme.iter().flat_map(|readme| &readme.fields.warnings);
     let header = files.header.warnings.iter().map(|warning| (&files.main_file, warning));
     let warnings = header.chain(readme.map(|warning| (&files.readme_name, warning)));
@@ -43,7 +46,11 @@ pub fn remarks(composed: &Composed, folder: &str) -> Vec<Remark> {
         ..Remark::about(&in_folder(folder, file), &warning.message)
     };
     let inspected = composed.inspected.iter().cloned();
-    notes.chain(warnings.map(told)).chain(absent(composed)).chain(inspected).collect()
+    notes
+        .chain(warnings.map(told))
+        .chain(absent(composed))
+        .chain(inspected)
+        .collect()
 }
 
 /// What the CMS will miss.
@@ -51,10 +58,22 @@ fn absent(composed: &Composed) -> impl Iterator<Item = Remark> {
     let manifest = &composed.manifest;
     let has_readme = composed.files.readme.is_some();
     [
-        (has_readme, "there is no readme.txt: the details window shows only what the plugin header says".to_owned()),
-        (!manifest.changelog.is_empty(), format!("no changelog tells of {}", manifest.version)),
-        (!manifest.tested.is_empty(), "nothing says up to which version of the CMS it is tested".to_owned()),
-        (!manifest.requires.is_empty(), "nothing says which version of the CMS it requires".to_owned()),
+        (
+            has_readme,
+            "there is no readme.txt: the details window shows only what the plugin header says".to_owned(),
+        ),
+        (
+            !manifest.changelog.is_empty(),
+            format!("no changelog tells of {}", manifest.version),
+        ),
+        (
+            !manifest.tested.is_empty(),
+            "nothing says up to which version of the CMS it is tested".to_owned(),
+        ),
+        (
+            !manifest.requires.is_empty(),
+            "nothing says which version of the CMS it requires".to_owned(),
+        ),
     ]
     .into_iter()
     .filter(|(is_there, _)| !is_there)
@@ -65,7 +84,10 @@ fn absent(composed: &Composed) -> impl Iterator<Item = Remark> {
 pub fn inspect<F: Files>(plugin: &Plugin, files: &F, root: &F::Id, parses_php: bool) -> Vec<Remark> {
     let path = plugin.source.as_ref().map_or("", |source| &source.path);
     let folder = assets::walk(files, root.clone(), path);
-    let items = folder.as_ref().and_then(|folder| files.items(folder).ok()).unwrap_or_default();
+    let items = folder
+        .as_ref()
+        .and_then(|folder| files.items(folder).ok())
+        .unwrap_or_default();
     let mut remarks: Vec<_> = pictures(plugin, files, root).into_iter().collect();
     remarks.extend(composer(files, &items, path));
     if parses_php {
@@ -77,20 +99,38 @@ pub fn inspect<F: Files>(plugin: &Plugin, files: &F, root: &F::Id, parses_php: b
 /// Pictures have to be loaded by every site, and the build knows no address under which those of a repository could be.
 fn pictures<F: Files>(plugin: &Plugin, files: &F, root: &F::Id) -> Option<Remark> {
     let kinds = [("icon", plugin.icons.is_empty()), ("banner", plugin.banners.is_empty())];
-    let missing: Vec<&str> = kinds.iter().filter(|(_, is_missing)| *is_missing).map(|(kind, _)| *kind).collect();
+    let missing: Vec<&str> = kinds
+        .iter()
+        .filter(|(_, is_missing)| *is_missing)
+        .map(|(kind, _)| *kind)
+        .collect();
     if missing.is_empty() {
         return None;
     }
-    let tables = missing.iter().map(|kind| format!("[{kind}s]")).collect::<Vec<_>>().join(" and ");
-    let words = missing.iter().map(|kind| format!("no {kind}s")).collect::<Vec<_>>().join(" and ");
+    let tables = missing
+        .iter()
+        .map(|kind| format!("[{kind}s]"))
+        .collect::<Vec<_>>()
+        .join(" and ");
+    let words = missing
+        .iter()
+        .map(|kind| format!("no {kind}s"))
+        .collect::<Vec<_>>()
+        .join(" and ");
     let named = assets::named(plugin, files, root.clone());
-    let there = named.iter().filter(|item| missing.iter().any(|kind| item.name.starts_with(kind)));
+    let there = named
+        .iter()
+        .filter(|item| missing.iter().any(|kind| item.name.starts_with(kind)));
     let there: Vec<&str> = there.map(|item| &*item.name).collect();
     let hint = match there[..] {
         [] => format!("name their addresses under {tables} of the entry"),
         [first, ..] => format!(
             "the repository has {first}{}; upload them and name their addresses under {tables} of the entry",
-            if there.len() > 1 { format!(" and {} more", there.len() - 1) } else { String::new() }
+            if there.len() > 1 {
+                format!(" and {} more", there.len() - 1)
+            } else {
+                String::new()
+            }
         ),
     };
     Some(Remark::about("", format!("the CMS shows {words}: {hint}")))
@@ -105,9 +145,18 @@ fn composer<F: Files>(files: &F, items: &[Item<F::Id>], folder: &str) -> Option<
     }
     let json: serde_json::Value = serde_json::from_slice(&files.bytes(&json.id, MAX_COMPOSER).ok()?).ok()?;
     // A platform package has no slash: php, ext-json, lib-curl, composer-plugin-api.
-    let packages: Vec<&String> = json.get("require")?.as_object()?.keys().filter(|name| name.contains('/')).collect();
+    let packages: Vec<&String> = json
+        .get("require")?
+        .as_object()?
+        .keys()
+        .filter(|name| name.contains('/'))
+        .collect();
     let first = packages.first()?;
-    let more = if packages.len() > 1 { format!(" and {} more", packages.len() - 1) } else { String::new() };
+    let more = if packages.len() > 1 {
+        format!(" and {} more", packages.len() - 1)
+    } else {
+        String::new()
+    };
     let message = format!("requires {first}{more}, and there is no vendor folder: a package of this tag lacks them");
     Some(Remark::about(&in_folder(folder, "composer.json"), message))
 }
@@ -117,7 +166,10 @@ fn php<F: Files>(files: &F, items: &[Item<F::Id>], folder: &str) -> Vec<Remark> 
     let mut found = Found::default();
     found.collect(files, items, folder, 0);
     let Found { paths, contents, .. } = found;
-    let errors = paths.iter().zip(php_syntax::errors(contents)).filter_map(|(path, error)| Some((path, error?)));
+    let errors = paths
+        .iter()
+        .zip(php_syntax::errors(contents))
+        .filter_map(|(path, error)| Some((path, error?)));
     let mut remarks: Vec<_> = errors
         .map(|(path, error)| Remark {
             line: error.line,
@@ -153,7 +205,9 @@ impl Found {
                     self.collect(files, &below, &path, depth + 1);
                 }
                 ItemKind::File if item.name.ends_with(".php") => {
-                    let Ok(bytes) = files.bytes(&item.id, MAX_PHP_FILE) else { continue };
+                    let Ok(bytes) = files.bytes(&item.id, MAX_PHP_FILE) else {
+                        continue;
+                    };
                     self.bytes += bytes.len();
                     self.contents.push(bytes);
                     self.paths.push(path);

@@ -21,7 +21,9 @@ pub(super) fn side_by_side<T: Sync, R: Send, E: Send>(
                     if result.is_err() {
                         next.store(items.len(), Ordering::Relaxed);
                     }
-                    done.lock().unwrap_or_else(PoisonError::into_inner).push((position, result));
+                    done.lock()
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .push((position, result));
                 }
             });
         }

@@ -40,14 +40,20 @@ pub fn sort_out(plugin: &Plugin, repository: Option<&str>, tags: Vec<Tag>) -> (V
     for (version, tag) in versions {
         match candidates.last_mut() {
             Some(last) if last.tags[0].0.cmp_php(&version).is_eq() => last.tags.push((version, tag)),
-            _ => candidates.push(Candidate { tags: vec![(version, tag)] }),
+            _ => candidates.push(Candidate {
+                tags: vec![(version, tag)],
+            }),
         }
     }
     (candidates, skipped)
 }
 
 fn judge(plugin: &Plugin, unmatched: &Unmatched, tag: &str) -> Result<Version, (Option<Version>, Reason)> {
-    let version = plugin.tags.iter().find_map(|pattern| pattern.version_of(tag)).ok_or_else(|| unmatched.judge(tag))?;
+    let version = plugin
+        .tags
+        .iter()
+        .find_map(|pattern| pattern.version_of(tag))
+        .ok_or_else(|| unmatched.judge(tag))?;
     if let Some(meant) = without_lookalikes(&version) {
         let reason = Reason::LetterForDigit(meant.to_string());
         return Err((Some(meant), reason));
@@ -75,14 +81,23 @@ fn without_lookalikes(version: &Version) -> Option<Version> {
     if !text.split('.').any(is_slip) {
         return None;
     }
-    let parts =
-        text.split('.').map(|part| if is_slip(part) { part.chars().map(digit).collect() } else { part.to_owned() });
+    let parts = text.split('.').map(|part| {
+        if is_slip(part) {
+            part.chars().map(digit).collect()
+        } else {
+            part.to_owned()
+        }
+    });
     parts.collect::<Vec<_>>().join(".").parse().ok()
 }
 
 /// Why the entry keeps a version from being published, where it does.
 pub fn barred(plugin: &Plugin, version: &Version) -> Option<Reason> {
-    if plugin.withhold.iter().any(|withheld| same_version(withheld.as_str(), version.as_str())) {
+    if plugin
+        .withhold
+        .iter()
+        .any(|withheld| same_version(withheld.as_str(), version.as_str()))
+    {
         Some(Reason::Withheld)
     } else if !version.satisfies(&plugin.versions) {
         Some(Reason::OutsideVersions)
@@ -113,18 +128,26 @@ impl Candidate {
         for (version, tag) in self.tags {
             match repository.peel(&tag) {
                 Ok(tagged) => usable.push(Chosen { version, tag, tagged }),
-                Err(error) => {
-                    outcomes.push(outcome(tag.name, Some(version), Reason::from_object("the tag", error).into()))
-                }
+                Err(error) => outcomes.push(outcome(
+                    tag.name,
+                    Some(version),
+                    Reason::from_object("the tag", error).into(),
+                )),
             }
         }
         usable
             .sort_by(|a, b| (a.tagged.message.is_none(), &a.tag.name).cmp(&(b.tagged.message.is_none(), &b.tag.name)));
-        let conflict = usable.iter().any(|other| other.tagged.commit != usable[0].tagged.commit);
+        let conflict = usable
+            .iter()
+            .any(|other| other.tagged.commit != usable[0].tagged.commit);
         if conflict {
             let names: Vec<_> = usable.iter().map(|chosen| chosen.tag.name.clone()).collect();
             let failed = |chosen: Chosen| {
-                outcome(chosen.tag.name, Some(chosen.version), Reason::conflicting_tags(&names).into())
+                outcome(
+                    chosen.tag.name,
+                    Some(chosen.version),
+                    Reason::conflicting_tags(&names).into(),
+                )
             };
             outcomes.extend(usable.into_iter().map(failed));
             return None;
@@ -132,7 +155,11 @@ impl Candidate {
         let mut usable = usable.into_iter();
         let chosen = usable.next()?;
         let same = |other: Chosen| {
-            outcome(other.tag.name, Some(other.version), Reason::SameAs(chosen.tag.name.clone()).into())
+            outcome(
+                other.tag.name,
+                Some(other.version),
+                Reason::SameAs(chosen.tag.name.clone()).into(),
+            )
         };
         outcomes.extend(usable.map(same));
         Some(chosen)
@@ -140,5 +167,10 @@ impl Candidate {
 }
 
 fn outcome(tag: String, version: Option<Version>, outcome: Outcome) -> TagOutcome {
-    TagOutcome { tag, version, outcome, notes: Vec::new() }
+    TagOutcome {
+        tag,
+        version,
+        outcome,
+        notes: Vec::new(),
+    }
 }

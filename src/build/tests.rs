@@ -29,7 +29,12 @@ fn outcomes(report: &PluginReport) -> Vec<String> {
 }
 
 fn versions(report: &PluginReport) -> Vec<String> {
-    report.releases.releases.iter().map(|release| release.version.to_string()).collect()
+    report
+        .releases
+        .releases
+        .iter()
+        .map(|release| release.version.to_string())
+        .collect()
 }
 
 fn with_source(mut plugin: Plugin, path: &str, main_file: Option<&str>) -> Plugin {
@@ -50,7 +55,9 @@ fn every_kind_of_tag_gives_its_commit_or_a_reason() {
     made.annotate("1.2", inner, "Outer", COMMITTED + 120);
     made.tag("1.3", made.git.find_commit(light).unwrap().tree_id());
     made.tag("1.4", made.git.blob(b"blob").unwrap());
-    made.git.reference_symbolic("refs/tags/1.5", "refs/tags/absent", true, "").unwrap();
+    made.git
+        .reference_symbolic("refs/tags/1.5", "refs/tags/absent", true, "")
+        .unwrap();
     // A branch of a tag's name that says something else.
     made.git.reference("refs/heads/1.0", commit, true, "").unwrap();
 
@@ -67,12 +74,29 @@ fn every_kind_of_tag_gives_its_commit_or_a_reason() {
             "v1.1 built",
         ]
     );
-    let commits: Vec<_> = report.releases.releases.iter().map(|release| release.commit.clone()).collect();
+    let commits: Vec<_> = report
+        .releases
+        .releases
+        .iter()
+        .map(|release| release.commit.clone())
+        .collect();
     assert_eq!(commits[0], commit.to_string());
     assert_eq!(commits[2], light.to_string());
-    assert_eq!(made.field("1.0", "/last_updated"), "2026-11-20 10:17:03", "the commit's time, in UTC");
-    assert_eq!(made.field("1.1", "/last_updated"), "2026-11-20 10:18:03", "the tagger's time");
-    assert_eq!(made.field("1.2", "/last_updated"), "2026-11-20 10:19:03", "the outer tag's time");
+    assert_eq!(
+        made.field("1.0", "/last_updated"),
+        "2026-11-20 10:17:03",
+        "the commit's time, in UTC"
+    );
+    assert_eq!(
+        made.field("1.1", "/last_updated"),
+        "2026-11-20 10:18:03",
+        "the tagger's time"
+    );
+    assert_eq!(
+        made.field("1.2", "/last_updated"),
+        "2026-11-20 10:19:03",
+        "the outer tag's time"
+    );
     assert_eq!(made.field("1.2", "/changelog"), "Outer");
     assert_eq!(verify_all(&made.releases()).unwrap(), 3);
 }
@@ -80,17 +104,32 @@ fn every_kind_of_tag_gives_its_commit_or_a_reason() {
 #[test]
 fn each_odd_tag_name_has_its_outcome() {
     let made = Fixture::new();
-    for (tag, version) in
-        [("0.3.01", "0.3.01"), ("3.1.0.1.1", "3.1.0.1.1"), ("20210617", "20210617"), ("v2.0+7", "2.0")]
-    {
+    for (tag, version) in [
+        ("0.3.01", "0.3.01"),
+        ("3.1.0.1.1", "3.1.0.1.1"),
+        ("20210617", "20210617"),
+        ("v2.0+7", "2.0"),
+    ] {
         made.release(tag, version);
     }
-    for tag in ["v.1.14.1", "release-1.7.10", "acme/1.2.3", "2.5.2@332589", "latest", "v", "1.2-1", "V1.2"] {
+    for tag in [
+        "v.1.14.1",
+        "release-1.7.10",
+        "acme/1.2.3",
+        "2.5.2@332589",
+        "latest",
+        "v",
+        "1.2-1",
+        "V1.2",
+    ] {
         made.release(tag, "1.0");
     }
     let report = made.build(made.plugin());
     let (built, skipped): (Vec<_>, Vec<_>) = outcomes(&report).into_iter().partition(|told| told.ends_with("built"));
-    assert_eq!(built, ["0.3.01 built", "20210617 built", "3.1.0.1.1 built", "v2.0+7 built"]);
+    assert_eq!(
+        built,
+        ["0.3.01 built", "20210617 built", "3.1.0.1.1 built", "v2.0+7 built"]
+    );
     assert_eq!(
         skipped,
         [
@@ -118,7 +157,10 @@ fn a_letter_for_a_digit_makes_no_version_and_is_told_with_what_is_meant() {
         made.release(tag, tag);
     }
     let report = made.run(&[entry(made.plugin())], false, &[]);
-    let slips: Vec<_> = outcomes(&report.plugins[0]).into_iter().filter(|told| told.contains("letter")).collect();
+    let slips: Vec<_> = outcomes(&report.plugins[0])
+        .into_iter()
+        .filter(|told| told.contains("letter"))
+        .collect();
     assert_eq!(
         slips,
         [
@@ -139,9 +181,15 @@ fn a_tag_name_is_encoded_in_addresses_and_escaped_in_reports() {
     let made = Fixture::new();
     made.release("ü{slug}%/1.0", "1.0");
     made.release("\u{202e}\u{9b}31m", "1.1");
-    let plugin = Plugin { tags: vec!["ü{slug}%/{version}".parse().unwrap()], ..made.plugin() };
+    let plugin = Plugin {
+        tags: vec!["ü{slug}%/{version}".parse().unwrap()],
+        ..made.plugin()
+    };
     let report = made.run(&[entry(plugin)], false, &[]);
-    assert_eq!(made.field("1.0", "/download_url"), "https://example.com/acme/%C3%BC%7Bslug%7D%25%2F1.0/acme-1.0.zip");
+    assert_eq!(
+        made.field("1.0", "/download_url"),
+        "https://example.com/acme/%C3%BC%7Bslug%7D%25%2F1.0/acme-1.0.zip"
+    );
     assert_eq!(made.field("1.0", "/tag"), "ü{slug}%/1.0");
     let told = summary(&report, false);
     assert!(told.contains(r"\u{202e}\u{9b}31m"), "{told}");
@@ -159,12 +207,24 @@ const COMPLETE: [(&str, &str); 3] = [
 ];
 
 fn with_pictures(plugin: Plugin) -> Plugin {
-    let picture = |size: &str| [(size.to_owned(), "https://example.com/picture.png".to_owned())].into_iter().collect();
-    Plugin { icons: picture("1x"), banners: picture("low"), ..plugin }
+    let picture = |size: &str| {
+        [(size.to_owned(), "https://example.com/picture.png".to_owned())]
+            .into_iter()
+            .collect()
+    };
+    Plugin {
+        icons: picture("1x"),
+        banners: picture("low"),
+        ..plugin
+    }
 }
 
 fn warnings(report: &PluginReport) -> Vec<String> {
-    report.warnings.iter().map(|warning| format!("{} {}", warning.version, warning.remark)).collect()
+    report
+        .warnings
+        .iter()
+        .map(|warning| format!("{} {}", warning.version, warning.remark))
+        .collect()
 }
 
 #[test]
@@ -179,38 +239,78 @@ fn a_build_warns_of_each_thing_the_newest_release_lacks() {
             "1.0 readme.txt:2: \"6\" is not a version such as 6.5 or 6.5.1",
         ),
         (
-            &[("CHANGELOG.md", "x"), ("readme.txt", "=== Acme ===\nTested up to: 6.8\nRequires at least: 6.0\n")],
+            &[
+                ("CHANGELOG.md", "x"),
+                (
+                    "readme.txt",
+                    "=== Acme ===\nTested up to: 6.8\nRequires at least: 6.0\n",
+                ),
+            ],
             "1.0 no changelog tells of 1.0",
         ),
         (
             &[("inc/more.php", "<?php\n\nfunction {\n")],
             "1.0 inc/more.php:3: does not parse: syntax error, unexpected token",
         ),
-        (&[("vendor/a.php", "<?php function {"), ("tests/a.php", "<?php function {")], ""),
         (
-            &[("composer.json", "{\"require\": {\"php\": \">=8\", \"acme/lib\": \"^1\", \"b/b\": \"1\"}}")],
+            &[
+                ("vendor/a.php", "<?php function {"),
+                ("tests/a.php", "<?php function {"),
+            ],
+            "",
+        ),
+        (
+            &[(
+                "composer.json",
+                "{\"require\": {\"php\": \">=8\", \"acme/lib\": \"^1\", \"b/b\": \"1\"}}",
+            )],
             "1.0 composer.json: requires acme/lib and 1 more, and there is no vendor folder",
         ),
-        (&[("composer.json", "{\"require\": {\"php\": \">=8\", \"ext-json\": \"*\"}}")], ""),
-        (&[("composer.json", "{\"require\": {\"a/b\": \"1\"}}"), ("vendor/autoload.php", "<?php")], ""),
+        (
+            &[(
+                "composer.json",
+                "{\"require\": {\"php\": \">=8\", \"ext-json\": \"*\"}}",
+            )],
+            "",
+        ),
+        (
+            &[
+                ("composer.json", "{\"require\": {\"a/b\": \"1\"}}"),
+                ("vendor/autoload.php", "<?php"),
+            ],
+            "",
+        ),
         (&[("composer.json", "no JSON")], ""),
         (&[], ""),
     ];
     for (changes, expected) in cases {
         let made = Fixture::new();
-        let kept = COMPLETE.iter().filter(|(name, _)| !changes.iter().any(|(changed, _)| changed == name));
-        let files: Vec<_> = kept.chain(changes).filter(|(_, text)| !text.is_empty()).copied().collect();
+        let kept = COMPLETE
+            .iter()
+            .filter(|(name, _)| !changes.iter().any(|(changed, _)| changed == name));
+        let files: Vec<_> = kept
+            .chain(changes)
+            .filter(|(_, text)| !text.is_empty())
+            .copied()
+            .collect();
         made.tag("1.0", made.commit(&files));
         let told = warnings(&made.build(with_pictures(made.plugin())));
         let is_told = told.iter().any(|told| told.starts_with(expected));
-        assert!(if expected.is_empty() { told.is_empty() } else { is_told }, "{changes:?}: {told:?}");
+        assert!(
+            if expected.is_empty() { told.is_empty() } else { is_told },
+            "{changes:?}: {told:?}"
+        );
     }
 }
 
 #[test]
 fn a_build_says_that_pictures_of_the_repository_have_no_address() {
     let made = Fixture::new();
-    let pictures = [("assets/icon.svg", "<svg/>"), ("assets/banner-772x250.png", "x"), ("assets/logo.png", "x")];
+    let pictures = [
+        ("assets/icon.svg", "<svg/>"),
+        ("assets/banner-772x250.png", "x"),
+        ("assets/logo.png", "x"),
+    ];
     made.tag("1.0", made.commit(&[&COMPLETE[..], &pictures].concat()));
     let told = warnings(&made.build(made.plugin()));
     let hint = "upload them and name their addresses under [icons] and [banners] of the entry";
@@ -222,7 +322,10 @@ fn a_build_says_that_pictures_of_the_repository_have_no_address() {
     );
     let bare = Fixture::new();
     bare.tag("1.0", bare.commit(&COMPLETE));
-    let only_icons = Plugin { banners: Default::default(), ..with_pictures(bare.plugin()) };
+    let only_icons = Plugin {
+        banners: Default::default(),
+        ..with_pictures(bare.plugin())
+    };
     assert_eq!(
         warnings(&bare.build(only_icons)),
         ["1.0 the CMS shows no banners: name their addresses under [banners] of the entry"]
@@ -243,7 +346,10 @@ fn warnings_are_about_the_newest_release_and_the_newest_stable_one_and_stay_when
     let first = made.build(made.plugin());
     assert_eq!(tags(&first), ["2.0-beta1", "1.0"]);
     let again = made.build(made.plugin());
-    assert_eq!(outcomes(&again), ["0.9 unchanged", "1.0 unchanged", "2.0-beta1 unchanged"]);
+    assert_eq!(
+        outcomes(&again),
+        ["0.9 unchanged", "1.0 unchanged", "2.0-beta1 unchanged"]
+    );
     assert_eq!(again.warnings, first.warnings);
 }
 
@@ -256,9 +362,15 @@ fn the_summary_counts_what_its_lines_tell() {
     made.release("1.2", "1.1");
     made.build(made.plugin());
     made.git.find_reference("refs/tags/1.0").unwrap().delete().unwrap();
-    let broken = Plugin { slug: "other".parse().unwrap(), ..made.plugin() };
     let broken = Plugin {
-        source: broken.source.map(|source| Source { repository: Repository::Folder("/nowhere".into()), ..source }),
+        slug: "other".parse().unwrap(),
+        ..made.plugin()
+    };
+    let broken = Plugin {
+        source: broken.source.map(|source| Source {
+            repository: Repository::Folder("/nowhere".into()),
+            ..source
+        }),
         ..broken
     };
     let told = summary(&made.run(&[entry(made.plugin()), entry(broken)], false, &[]), false);
@@ -277,13 +389,22 @@ fn the_summary_counts_what_its_lines_tell() {
 fn faq_and_installation_are_sections_where_the_readme_has_them() {
     let made = Fixture::new();
     let readme = "=== Acme ===\n\n== Installation ==\n1. Upload\n\n== Frequently Asked Questions ==\n= Why? =\n<script>x</script>Because.\n";
-    made.tag("1.0", made.commit(&[("acme.php", &header("1.0")), ("readme.txt", readme)]));
+    made.tag(
+        "1.0",
+        made.commit(&[("acme.php", &header("1.0")), ("readme.txt", readme)]),
+    );
     made.release("0.9", "0.9");
     made.build(made.plugin());
-    assert_eq!(made.field("1.0", "/sections/installation"), "<ol>\n<li>Upload</li>\n</ol>");
+    assert_eq!(
+        made.field("1.0", "/sections/installation"),
+        "<ol>\n<li>Upload</li>\n</ol>"
+    );
     assert_eq!(made.field("1.0", "/sections/faq"), "<h4>Why?</h4>\nxBecause.");
     let without = fs::read_to_string(made.releases().join("acme/0.9.json")).unwrap();
-    assert!(!without.contains("faq") && !without.contains("installation"), "{without}");
+    assert!(
+        !without.contains("faq") && !without.contains("installation"),
+        "{without}"
+    );
 }
 
 #[test]
@@ -291,15 +412,25 @@ fn the_index_says_which_releases_are_security_releases() {
     let made = Fixture::new();
     for (version, notice) in [("1.0", "Save first."), ("1.1", "Security: update now."), ("1.2", "")] {
         let readme = format!("=== Acme ===\n\n== Upgrade Notice ==\n= {version} =\n{notice}\n");
-        made.tag(version, made.commit(&[("acme.php", &header(version)), ("readme.txt", &readme)]));
+        made.tag(
+            version,
+            made.commit(&[("acme.php", &header(version)), ("readme.txt", &readme)]),
+        );
     }
     made.build(made.plugin());
     let index = Index::read(&made.releases()).unwrap().unwrap();
     let releases = &index.plugins["acme"].releases;
-    let told: Vec<_> = releases.iter().map(|release| (release.version.as_str(), release.security)).collect();
+    let told: Vec<_> = releases
+        .iter()
+        .map(|release| (release.version.as_str(), release.security))
+        .collect();
     assert_eq!(told, [("1.2", false), ("1.1", true), ("1.0", false)]);
     let text = fs::read_to_string(made.releases().join("index.json")).unwrap();
-    assert_eq!(text.matches("security").count(), 1, "it is said of security releases alone: {text}");
+    assert_eq!(
+        text.matches("security").count(),
+        1,
+        "it is said of security releases alone: {text}"
+    );
 }
 
 #[test]
@@ -307,7 +438,10 @@ fn one_of_a_kind_is_told_in_the_singular() {
     let made = Fixture::new();
     made.release("1.0", "1.0");
     let told = summary(&made.run(&[entry(made.plugin())], false, &[]), false);
-    assert!(told.contains("  1 tag: 1 built") && told.contains("1 plugin, 1 tag: 1 built"), "{told}");
+    assert!(
+        told.contains("  1 tag: 1 built") && told.contains("1 plugin, 1 tag: 1 built"),
+        "{told}"
+    );
 }
 
 #[test]
@@ -322,7 +456,11 @@ fn versions_that_are_equal_to_php_at_different_commits_are_an_error_and_change_n
     let report = made.build(made.plugin());
     assert_eq!(
         outcomes(&report),
-        ["0.9 unchanged", "1.0-beta1 failed conflicting_tags", "v1.0beta1 failed conflicting_tags"]
+        [
+            "0.9 unchanged",
+            "1.0-beta1 failed conflicting_tags",
+            "v1.0beta1 failed conflicting_tags"
+        ]
     );
     assert_eq!(made.published(), before);
     assert_eq!(report.kept.len(), 1);
@@ -336,7 +474,10 @@ fn tags_whose_headers_make_them_one_version_are_an_error() {
     let commit = made.commit(&[("acme.php", &header("1.2")), ("more.txt", "")]);
     made.tag("1.2.0", commit);
     let report = made.build(made.plugin());
-    assert_eq!(outcomes(&report), ["1.2 failed conflicting_tags", "1.2.0 failed conflicting_tags"]);
+    assert_eq!(
+        outcomes(&report),
+        ["1.2 failed conflicting_tags", "1.2.0 failed conflicting_tags"]
+    );
     assert_eq!(made.published().len(), 1, "the index and no manifest, staged or not");
 }
 
@@ -358,9 +499,15 @@ fn versions_that_are_equal_to_php_at_one_commit_are_one_release() {
     let made = Fixture::new();
     let commit = made.release("1.0", "1.0");
     made.tag("v1.0", commit);
-    assert_eq!(outcomes(&made.build(made.plugin())), ["1.0 built", "v1.0 skipped same_as"]);
+    assert_eq!(
+        outcomes(&made.build(made.plugin())),
+        ["1.0 built", "v1.0 skipped same_as"]
+    );
     made.annotate("v1.0", commit, "Release", COMMITTED);
-    assert_eq!(outcomes(&made.build(made.plugin())), ["1.0 skipped same_as", "v1.0 built"]);
+    assert_eq!(
+        outcomes(&made.build(made.plugin())),
+        ["1.0 skipped same_as", "v1.0 built"]
+    );
 }
 
 #[test]
@@ -386,9 +533,17 @@ fn the_entry_withholds_versions_and_sets_a_range() {
     let report = made.build(plugin);
     assert_eq!(
         outcomes(&report),
-        ["1.0 skipped outside_versions", "2.0 built", "2.1 skipped withheld", "3.0-beta1 skipped outside_versions"]
+        [
+            "1.0 skipped outside_versions",
+            "2.0 built",
+            "2.1 skipped withheld",
+            "3.0-beta1 skipped outside_versions"
+        ]
     );
-    assert!(report.missing_newest().is_none(), "what the entry leaves out is not missed");
+    assert!(
+        report.missing_newest().is_none(),
+        "what the entry leaves out is not missed"
+    );
 }
 
 #[test]
@@ -407,14 +562,29 @@ fn the_main_file_is_found_without_a_hint() {
     release("1.4", &["includes/zzz.php"]);
     assert_eq!(
         outcomes(&made.build(made.plugin())),
-        ["1.0 built", "1.1 built", "1.2 built", "1.3 skipped ambiguous", "1.4 skipped moved"]
+        [
+            "1.0 built",
+            "1.1 built",
+            "1.2 built",
+            "1.3 skipped ambiguous",
+            "1.4 skipped moved"
+        ]
     );
     // A pinned file decides; where it is absent the search decides.
     assert_eq!(
         outcomes(&made.build(with_source(made.plugin(), "", Some("aaa.php")))),
-        ["1.0 unchanged", "1.1 unchanged", "1.2 unchanged", "1.3 built", "1.4 skipped moved"]
+        [
+            "1.0 unchanged",
+            "1.1 unchanged",
+            "1.2 unchanged",
+            "1.3 built",
+            "1.4 skipped moved"
+        ]
     );
-    assert_eq!(outcomes(&made.build(with_source(made.plugin(), "", Some("includes/zzz.php"))))[4], "1.4 built");
+    assert_eq!(
+        outcomes(&made.build(with_source(made.plugin(), "", Some("includes/zzz.php"))))[4],
+        "1.4 built"
+    );
 }
 
 #[test]
@@ -424,7 +594,12 @@ fn what_is_no_plugin_is_refused_with_its_own_reason() {
     let large = "x".repeat((2 << 20) + 1);
     let cases: [(&str, &str, u32, &[u8]); 6] = [
         ("1.0 skipped theme", "style.css", FILE, b"/*\nTheme Name: Acme\n*/"),
-        ("1.1 skipped no_version", "acme.php", FILE, b"<?php\n/*\nPlugin Name: Acme\n*/"),
+        (
+            "1.1 skipped no_version",
+            "acme.php",
+            FILE,
+            b"<?php\n/*\nPlugin Name: Acme\n*/",
+        ),
         ("1.2 skipped not_followed", "acme.php", LINK, b"/etc/passwd"),
         ("1.3 skipped not_followed", "acme.php", SUBMODULE, b"x"),
         ("1.4 skipped too_large", "acme.php", FILE, large.as_bytes()),
@@ -459,7 +634,10 @@ fn a_readme_that_cannot_be_used_is_noted_and_the_next_one_is_read() {
 #[test]
 fn a_monorepo_gives_each_plugin_its_own_tags_and_folder() {
     let made = Fixture::new();
-    let commit = made.commit(&[("plugins/acme/acme.php", &header("1.0")), ("plugins/other/other.php", &header("2.0"))]);
+    let commit = made.commit(&[
+        ("plugins/acme/acme.php", &header("1.0")),
+        ("plugins/other/other.php", &header("2.0")),
+    ]);
     made.tag("acme/1.0", commit);
     made.tag("other/2.0", commit);
     made.tag("acme/0.9", made.commit(&[("acme.php", &header("0.9"))]));
@@ -475,7 +653,10 @@ fn a_monorepo_gives_each_plugin_its_own_tags_and_folder() {
             "other/2.0 skipped other_name"
         ]
     );
-    assert_eq!(made.field("1.0", "/download_url"), "https://example.com/acme/acme%2F1.0/acme-1.0.zip");
+    assert_eq!(
+        made.field("1.0", "/download_url"),
+        "https://example.com/acme/acme%2F1.0/acme-1.0.zip"
+    );
 }
 
 #[test]
@@ -485,13 +666,31 @@ fn a_header_that_names_another_version_stops_a_stable_release() {
     made.release("1.1", "1.0");
     made.release("1.2-beta1", "1.2");
     let report = made.build(made.plugin());
-    assert_eq!(outcomes(&report), ["1.0 built", "1.1 skipped version_mismatch", "1.2-beta1 built"]);
-    assert_eq!(versions(&report), ["1.2-beta1", "1.0.0"], "1.0 is offered as the installed plugin will call itself");
-    let codes: Vec<Vec<_>> = report.tags.iter().map(|tag| tag.notes.iter().map(Reason::code).collect()).collect();
-    assert_eq!(codes, [vec!["version_mismatch"], vec![], vec!["written_as"]], "newest first");
+    assert_eq!(
+        outcomes(&report),
+        ["1.0 built", "1.1 skipped version_mismatch", "1.2-beta1 built"]
+    );
+    assert_eq!(
+        versions(&report),
+        ["1.2-beta1", "1.0.0"],
+        "1.0 is offered as the installed plugin will call itself"
+    );
+    let codes: Vec<Vec<_>> = report
+        .tags
+        .iter()
+        .map(|tag| tag.notes.iter().map(Reason::code).collect())
+        .collect();
+    assert_eq!(
+        codes,
+        [vec!["version_mismatch"], vec![], vec!["written_as"]],
+        "newest first"
+    );
     assert_eq!(report.missing_newest().unwrap().0, "1.1");
 
-    let allowed = Plugin { allow_version_mismatch: true, ..made.plugin() };
+    let allowed = Plugin {
+        allow_version_mismatch: true,
+        ..made.plugin()
+    };
     assert_eq!(versions(&made.build(allowed)), ["1.2-beta1", "1.1", "1.0.0"]);
 }
 
@@ -505,7 +704,10 @@ fn missing_and_damaged_objects_fail_their_tag_and_nothing_else() {
     made.release("1.0", "1.0");
     let gone = made.release("1.1", "1.1");
     let tree = made.git.find_commit(made.release("1.2", "1.2")).unwrap().tree_id();
-    let blob = made.git.find_tree(made.git.find_commit(made.release("1.3", "1.3")).unwrap().tree_id()).unwrap();
+    let blob = made
+        .git
+        .find_tree(made.git.find_commit(made.release("1.3", "1.3")).unwrap().tree_id())
+        .unwrap();
     let blob = blob.get_name("acme.php").unwrap().id();
     fs::remove_file(object(gone)).unwrap();
     fs::remove_file(object(tree)).unwrap();
@@ -544,7 +746,9 @@ fn a_damaged_pack_fails_the_tags_in_it_or_the_plugin_and_is_told() {
             fs::remove_dir_all(folder.path()).unwrap();
         }
     }
-    let mut packs = fs::read_dir(made.git.path().join("objects/pack")).unwrap().map(|file| file.unwrap().path());
+    let mut packs = fs::read_dir(made.git.path().join("objects/pack"))
+        .unwrap()
+        .map(|file| file.unwrap().path());
     let pack = packs.find(|path| path.extension().unwrap() == "pack").unwrap();
     let whole = fs::read(&pack).unwrap();
     fs::remove_file(&pack).unwrap();
@@ -562,7 +766,11 @@ fn a_damaged_pack_fails_the_tags_in_it_or_the_plugin_and_is_told() {
         let mut bytes = whole.clone();
         bytes[position] ^= 1 << (position % 8);
         let report = build_with(&bytes);
-        assert!(report.failed() || releases(&report) == good, "byte {position}: {:?}", report.plugins[0]);
+        assert!(
+            report.failed() || releases(&report) == good,
+            "byte {position}: {:?}",
+            report.plugins[0]
+        );
         noticed += usize::from(report.failed());
     }
     assert!(noticed > (whole.len() - 32) * 9 / 10);
@@ -577,7 +785,10 @@ fn the_entry_speaks_before_the_header_and_the_header_before_the_readme() {
     let readme = "=== From readme ===\nTested up to: 6.9\nRequires PHP: 7.0\nRequires at least: 6.0\n\nShort.\n\n\
                   == Description ==\n\nLong.\n\n== Changelog ==\n\n= 1.0 =\n\nFirst.\n\n= 0.9 =\n\nZeroth.\n";
     made.tag("1.0", made.commit(&[("acme.php", php), ("readme.txt", readme)]));
-    made.build(Plugin { author: "Entry".into(), ..made.plugin() });
+    made.build(Plugin {
+        author: "Entry".into(),
+        ..made.plugin()
+    });
     for (field, expected) in [
         ("name", "From header"),
         ("author", "Entry"),
@@ -605,7 +816,10 @@ fn a_release_whose_tag_fails_later_stays_published() {
     let hex = commit.to_string();
     fs::remove_file(made.git.path().join("objects").join(&hex[..2]).join(&hex[2..])).unwrap();
     // Another name, so that the tag has to be read again.
-    let report = made.build(Plugin { name: "Acme Forms".into(), ..made.plugin() });
+    let report = made.build(Plugin {
+        name: "Acme Forms".into(),
+        ..made.plugin()
+    });
     assert_eq!(outcomes(&report), ["1.0 failed unreadable"]);
     assert_eq!(made.published(), before);
 }
@@ -621,7 +835,10 @@ fn two_builds_are_byte_equal_and_the_second_writes_nothing() {
     let written = |name: &str| fs::metadata(made.releases().join(name)).unwrap().modified().unwrap();
     let times = (written("index.json"), written("acme/1.0.json"));
 
-    assert_eq!(outcomes(&made.build(made.plugin())), ["v1.0 unchanged", "v1.1 unchanged"]);
+    assert_eq!(
+        outcomes(&made.build(made.plugin())),
+        ["v1.0 unchanged", "v1.1 unchanged"]
+    );
     assert_eq!(made.published(), first);
     assert_eq!((written("index.json"), written("acme/1.0.json")), times);
 
@@ -662,14 +879,21 @@ fn a_moved_tag_changes_its_release() {
     made.build(made.plugin());
     made.tag("1.0", made.commit(&[("acme.php", &header("1.0")), ("new.txt", "")]));
     let report = made.build(made.plugin());
-    assert_eq!((report.added.len(), report.changed.len()), (0, 1), "the index names the commit");
+    assert_eq!(
+        (report.added.len(), report.changed.len()),
+        (0, 1),
+        "the index names the commit"
+    );
 }
 
 #[test]
 fn a_broken_entry_keeps_what_was_published_and_stops_no_other() {
     let made = Fixture::new();
     made.release("1.0", "1.0");
-    let other = Plugin { slug: "other".parse().unwrap(), ..with_source(made.plugin(), "", Some("acme.php")) };
+    let other = Plugin {
+        slug: "other".parse().unwrap(),
+        ..with_source(made.plugin(), "", Some("acme.php"))
+    };
     made.run(&[entry(made.plugin()), entry(other.clone())], false, &[]);
     let before = made.published();
 
@@ -680,7 +904,12 @@ fn a_broken_entry_keeps_what_was_published_and_stops_no_other() {
     assert!(report.failed());
     assert!(matches!(&report.plugins[0].state, State::Broken(_)));
     let after = made.published();
-    assert!(before.iter().filter(|(name, _)| name.starts_with("acme/")).all(|file| after.contains(file)));
+    assert!(
+        before
+            .iter()
+            .filter(|(name, _)| name.starts_with("acme/"))
+            .all(|file| after.contains(file))
+    );
     assert!(after.iter().any(|(name, _)| name == "other/1.1.json"));
     assert_eq!(verify_all(&made.releases()).unwrap(), 3);
 }
@@ -696,8 +925,13 @@ fn a_file_address_is_mirrored_and_one_that_leads_nowhere_is_told() {
     };
     let here = url::Url::from_directory_path(made.repository()).unwrap();
     assert_eq!(outcomes(&at(here.as_str())), ["1.0 built"]);
-    let State::Broken(problems) = at("file:///nowhere/acme.git").state else { panic!() };
-    assert!(problems[0].starts_with("file:///nowhere/acme.git: cannot be fetched: fatal: "), "{problems:?}");
+    let State::Broken(problems) = at("file:///nowhere/acme.git").state else {
+        panic!()
+    };
+    assert!(
+        problems[0].starts_with("file:///nowhere/acme.git: cannot be fetched: fatal: "),
+        "{problems:?}"
+    );
 }
 
 #[test]
@@ -715,11 +949,18 @@ fn a_repository_that_lost_its_tags_unpublishes_nothing() {
 fn a_plugin_that_left_the_registry_goes_only_when_all_are_built() {
     let made = Fixture::new();
     made.release("1.0", "1.0");
-    let other = Plugin { slug: "other".parse().unwrap(), ..made.plugin() };
+    let other = Plugin {
+        slug: "other".parse().unwrap(),
+        ..made.plugin()
+    };
     made.run(&[entry(made.plugin()), entry(other.clone())], false, &[]);
     let all = made.published();
 
-    let nameless = || crate::registry::plugins::Entry { slug: None, plugin: Err(vec![]), ..entry(made.plugin()) };
+    let nameless = || crate::registry::plugins::Entry {
+        slug: None,
+        plugin: Err(vec![]),
+        ..entry(made.plugin())
+    };
     made.run(&[entry(made.plugin()), nameless()], false, &[]);
     made.run(&[entry(made.plugin())], false, &["acme"]);
     assert_eq!(made.published(), all);
@@ -734,7 +975,13 @@ fn a_plugin_that_left_the_registry_goes_only_when_all_are_built() {
 fn only_the_named_plugins_are_built() {
     let made = Fixture::new();
     made.release("1.0", "1.0");
-    let entries = [entry(made.plugin()), entry(Plugin { slug: "other".parse().unwrap(), ..made.plugin() })];
+    let entries = [
+        entry(made.plugin()),
+        entry(Plugin {
+            slug: "other".parse().unwrap(),
+            ..made.plugin()
+        }),
+    ];
     made.run(&entries, false, &[]);
     made.release("1.1", "1.1");
     let report = made.run(&entries, false, &["other"]);
@@ -751,7 +998,10 @@ fn an_entry_without_repository_publishes_nothing() {
     let made = Fixture::new();
     made.release("1.0", "1.0");
     made.build(made.plugin());
-    let report = made.build(Plugin { source: None, ..made.plugin() });
+    let report = made.build(Plugin {
+        source: None,
+        ..made.plugin()
+    });
     assert_eq!(report.state, State::NoSource);
     assert_eq!(report.removed.len(), 1);
     assert_eq!(made.published().len(), 1);
@@ -769,12 +1019,21 @@ fn nothing_is_exchanged_or_removed_before_the_new_index_is_on_the_disk() {
     let index = fs::read(made.releases().join("index.json")).unwrap();
 
     made.release("1.2", "1.2");
-    let plugin = Plugin { withhold: vec!["1.0".parse().unwrap()], ..made.plugin() };
+    let plugin = Plugin {
+        withhold: vec!["1.0".parse().unwrap()],
+        ..made.plugin()
+    };
     let error = run(&[entry(plugin.clone())], &made.options(false, &[]), Arc::new(Silent)).unwrap_err();
     assert!(error.to_string().contains("index.json"), "{error}");
     assert_eq!(fs::read(made.releases().join("index.json")).unwrap(), index);
-    assert!(!made.releases().join("acme/1.2.json").exists(), "the new manifest waits for the index");
-    assert!(made.releases().join("acme/1.0.json").exists(), "removal comes after the index");
+    assert!(
+        !made.releases().join("acme/1.2.json").exists(),
+        "the new manifest waits for the index"
+    );
+    assert!(
+        made.releases().join("acme/1.0.json").exists(),
+        "removal comes after the index"
+    );
     assert_eq!(verify_all(&made.releases()).unwrap(), 2);
 
     fs::remove_dir(obstacle).unwrap();
@@ -793,7 +1052,10 @@ fn a_manifest_that_cannot_be_staged_leaves_everything_as_it_was() {
     fs::write(made.releases().join("blocked"), "").unwrap();
     made.release("1.1", "1.1");
     made.release("1.2", "1.2");
-    let blocked = Plugin { slug: "blocked".parse().unwrap(), ..made.plugin() };
+    let blocked = Plugin {
+        slug: "blocked".parse().unwrap(),
+        ..made.plugin()
+    };
     let entries = [entry(made.plugin()), entry(blocked)];
     assert!(run(&entries, &made.options(false, &[]), Arc::new(Silent)).is_err());
     fs::remove_file(made.releases().join("blocked")).unwrap();
@@ -821,7 +1083,14 @@ fn an_edited_manifest_is_written_anew_or_reported() {
     let before = made.published();
     let manifest = made.releases().join("acme/1.0.json");
     fs::write(&manifest, "{}").unwrap();
-    let report = made.run(&[entry(Plugin { slug: "other".parse().unwrap(), ..made.plugin() })], false, &["other"]);
+    let report = made.run(
+        &[entry(Plugin {
+            slug: "other".parse().unwrap(),
+            ..made.plugin()
+        })],
+        false,
+        &["other"],
+    );
     assert_eq!(report.damaged, ["acme/1.0.json"]);
     assert!(report.failed());
     assert_eq!(outcomes(&made.build(made.plugin())), ["1.0 built"]);
@@ -834,7 +1103,10 @@ fn a_second_build_in_the_same_folder_is_refused() {
     fs::create_dir(made.releases()).unwrap();
     let held = fs::File::open(made.releases()).unwrap();
     held.lock().unwrap();
-    let options = Options { read_timeout: Duration::from_millis(100), ..made.options(false, &[]) };
+    let options = Options {
+        read_timeout: Duration::from_millis(100),
+        ..made.options(false, &[])
+    };
     let refused = run(&[entry(made.plugin())], &options, Arc::new(Silent));
     assert!(matches!(refused, Err(BuildError::Busy { .. })), "{refused:?}");
 }
@@ -883,11 +1155,22 @@ fn a_repository_that_hangs_is_told_and_holds_up_neither_its_build_nor_another() 
     hanging.release("1.0", "1.0");
     let pipe = hanging.git.path().join("packed-refs");
     rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
-    let stuck = Plugin { slug: "stuck".parse().unwrap(), ..hanging.plugin() };
-    let options = Options { read_timeout: Duration::from_secs(2), ..made.options(false, &[]) };
+    let stuck = Plugin {
+        slug: "stuck".parse().unwrap(),
+        ..hanging.plugin()
+    };
+    let options = Options {
+        read_timeout: Duration::from_secs(2),
+        ..made.options(false, &[])
+    };
     let report = run(&[entry(made.plugin()), entry(stuck)], &options, Arc::new(Silent)).unwrap();
-    let State::Broken(problems) = &report.plugins[1].state else { panic!("{:?}", report.plugins[1].state) };
-    assert!(problems[0].contains("acme-repository/: not done within 2 s: something it reads"), "{problems:?}");
+    let State::Broken(problems) = &report.plugins[1].state else {
+        panic!("{:?}", report.plugins[1].state)
+    };
+    assert!(
+        problems[0].contains("acme-repository/: not done within 2 s: something it reads"),
+        "{problems:?}"
+    );
     assert_eq!(outcomes(&report.plugins[0]), ["1.0 built"]);
     assert!(made.releases().join("acme/1.0.json").exists());
     // The thread that was left alone is still there.
@@ -909,7 +1192,10 @@ fn a_link_to_the_releases_is_written_through() {
 #[test]
 fn two_thousand_tags_are_read_in_a_few_seconds() {
     let made = Fixture::new();
-    let readme = format!("=== Acme ===\nTested up to: 6.9\n\n== Description ==\n{}", "Long text.\n".repeat(2_000));
+    let readme = format!(
+        "=== Acme ===\nTested up to: 6.9\n\n== Description ==\n{}",
+        "Long text.\n".repeat(2_000)
+    );
     for number in 0..2_000 {
         let version = format!("1.{number}");
         let commit = made.commit(&[("acme.php", &header(&version)), ("readme.txt", &readme)]);
@@ -931,7 +1217,10 @@ fn where_the_index_cannot_be_written_no_manifest_is_exchanged() {
     let before = made.published();
     let occupied = made.releases().join(".index.json.new");
     fs::create_dir(&occupied).unwrap();
-    let renamed = || Plugin { name: "Another name".to_owned(), ..made.plugin() };
+    let renamed = || Plugin {
+        name: "Another name".to_owned(),
+        ..made.plugin()
+    };
     let failed = run(&[entry(renamed())], &made.options(false, &[]), Arc::new(Silent)).unwrap_err();
     assert!(failed.to_string().contains(".index.json.new"), "{failed}");
     fs::remove_dir(&occupied).unwrap();

@@ -12,9 +12,15 @@ pub fn same_version(a: &str, b: &str) -> bool {
 
 /// `1.2.0-RC1` → `1.2-rc1`.
 fn plain(version: &str) -> String {
-    let end = version.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(version.len());
+    let end = version
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(version.len());
     let mut numbers: Vec<_> = version[..end].trim_end_matches('.').split('.').collect();
-    while numbers.len() > 1 && numbers.last().is_some_and(|part| part.bytes().all(|digit| digit == b'0')) {
+    while numbers.len() > 1
+        && numbers
+            .last()
+            .is_some_and(|part| part.bytes().all(|digit| digit == b'0'))
+    {
         numbers.pop();
     }
     format!("{}{}", numbers.join("."), version[end..].to_ascii_lowercase())
@@ -31,7 +37,10 @@ pub fn published_version(
     header: &str,
     allow_mismatch: bool,
 ) -> Result<(Version, Option<Reason>), Reason> {
-    let mismatch = || Reason::VersionMismatch { file: file.to_owned(), header: header.to_owned() };
+    let mismatch = || Reason::VersionMismatch {
+        file: file.to_owned(),
+        header: header.to_owned(),
+    };
     if php_version_compare(header, tag.as_str()) == Ordering::Equal {
         return Ok((tag.clone(), None));
     }
@@ -55,12 +64,22 @@ mod tests {
 
     #[test]
     fn zero_parts_at_the_end_and_case_make_no_mismatch() {
-        for (a, b) in
-            [("1.2", "1.2.0"), ("1.2", "1.2.0.0"), ("1.2.0-RC1", "1.2-rc1"), ("0.3.01", "0.3.1"), ("0", "0.0")]
-        {
+        for (a, b) in [
+            ("1.2", "1.2.0"),
+            ("1.2", "1.2.0.0"),
+            ("1.2.0-RC1", "1.2-rc1"),
+            ("0.3.01", "0.3.1"),
+            ("0", "0.0"),
+        ] {
             assert!(same_version(a, b), "{a} {b}");
         }
-        for (a, b) in [("1.2", "1.20"), ("1.2", "1.2.0.1"), ("1.2", "1.2-rc1"), ("1.2-rc1", "1.2-rc10"), ("", "0")] {
+        for (a, b) in [
+            ("1.2", "1.20"),
+            ("1.2", "1.2.0.1"),
+            ("1.2", "1.2-rc1"),
+            ("1.2-rc1", "1.2-rc10"),
+            ("", "0"),
+        ] {
             assert!(!same_version(a, b), "{a} {b}");
         }
     }
@@ -69,12 +88,19 @@ mod tests {
     fn a_release_carries_the_version_its_installed_plugin_will_report() {
         assert_eq!(published("1.2.0", "1.2", false).unwrap(), "1.2");
         assert_eq!(published("1.2", "1.2.0", false).unwrap(), "1.2.0");
-        assert_eq!(published("1.2-RC1", "1.2-rc1", false).unwrap(), "1.2-RC1", "the same to PHP: as the tag has it");
+        assert_eq!(
+            published("1.2-RC1", "1.2-rc1", false).unwrap(),
+            "1.2-RC1",
+            "the same to PHP: as the tag has it"
+        );
     }
 
     #[test]
     fn a_stable_tag_with_another_header_version_is_refused_unless_the_entry_allows_it() {
-        let refusal = Reason::VersionMismatch { file: "acme.php".into(), header: "1.1".into() };
+        let refusal = Reason::VersionMismatch {
+            file: "acme.php".into(),
+            header: "1.1".into(),
+        };
         assert_eq!(published("1.2", "1.1", false), Err(refusal));
         assert_eq!(published("1.2", "1.1", true).unwrap(), "1.2");
         assert_eq!(published("1.2-beta1", "1.1", false).unwrap(), "1.2-beta1");

@@ -154,12 +154,19 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
 
 fn compact(args: &CompactArgs, config: &Config) -> Result<Exit, Failure> {
     let done = maintenance::compact(&config.paths.store, Utc::now()).map_err(failure)?;
-    let compacted = Compacted { bindings: done.kept, old_ledger: output::path_text(&done.aside) };
+    let compacted = Compacted {
+        bindings: done.kept,
+        old_ledger: output::path_text(&done.aside),
+    };
     output::print_change(&if args.json {
         output::json(&compacted)?
     } else {
         let Compacted { bindings, old_ledger } = &compacted;
-        format!("{} kept; the old ledger is {}\n", counted_bindings(*bindings), Printable(old_ledger))
+        format!(
+            "{} kept; the old ledger is {}\n",
+            counted_bindings(*bindings),
+            Printable(old_ledger)
+        )
     })
 }
 
@@ -168,12 +175,37 @@ const SHOWN: usize = 50;
 
 fn rebuild(args: &RebuildArgs, config: &Config) -> Result<Exit, Failure> {
     let found = maintenance::rebuild(&config.paths.store, args.discard).map_err(failure)?;
-    let print = if found.done { output::print_change } else { output::print };
-    let lacking = || found.lacking.iter().map(|(license, Binding { host, bound_at })| (license, host, *bound_at));
+    let print = if found.done {
+        output::print_change
+    } else {
+        output::print
+    };
+    let lacking = || {
+        found
+            .lacking
+            .iter()
+            .map(|(license, Binding { host, bound_at })| (license, host, *bound_at))
+    };
     if args.json {
-        let lacking = lacking().map(|(license, host, bound_at)| Lacking { license, host, bound_at }).collect();
-        let maintenance::Rebuilt { bindings, compared, done, .. } = found;
-        print(&output::json(&Rebuilt { bindings, rebuilt: done, compared, lacking })?)?;
+        let lacking = lacking()
+            .map(|(license, host, bound_at)| Lacking {
+                license,
+                host,
+                bound_at,
+            })
+            .collect();
+        let maintenance::Rebuilt {
+            bindings,
+            compared,
+            done,
+            ..
+        } = found;
+        print(&output::json(&Rebuilt {
+            bindings,
+            rebuilt: done,
+            compared,
+            lacking,
+        })?)?;
     } else {
         let mut text = String::new();
         for (license, host, bound_at) in lacking().take(SHOWN) {
@@ -199,7 +231,10 @@ fn rebuild(args: &RebuildArgs, config: &Config) -> Result<Exit, Failure> {
     }
     let lost = counted_bindings(found.lacking.len() as u64);
     let hint = "restore a newer ledger.jsonl from the backup; to drop them: countersign bindings rebuild --discard";
-    Err(Failure::input(format!("the ledger lacks {lost} that the index knows; nothing was changed")).hint(hint))
+    Err(Failure::input(format!(
+        "the ledger lacks {lost} that the index knows; nothing was changed"
+    ))
+    .hint(hint))
 }
 
 fn counted_bindings(count: u64) -> String {
@@ -207,7 +242,9 @@ fn counted_bindings(count: u64) -> String {
 }
 
 fn verify(args: &VerifyArgs, config: &Config) -> Result<Exit, Failure> {
-    let found = store::read_only(&config.paths.store).and_then(|store| store.verify()).map_err(failure)?;
+    let found = store::read_only(&config.paths.store)
+        .and_then(|store| store.verify())
+        .map_err(failure)?;
     let verified = Verified {
         lines: found.lines,
         sequence: found.sequence,
@@ -230,12 +267,28 @@ fn verify(args: &VerifyArgs, config: &Config) -> Result<Exit, Failure> {
             IndexState::Differs => "wrong; the next start makes it anew",
         },
     };
-    output::print(&if args.json { output::json(&verified)? } else { text(&verified) })?;
-    Ok(if found.index == IndexState::Differs { Exit::Input } else { Exit::Done })
+    output::print(&if args.json {
+        output::json(&verified)?
+    } else {
+        text(&verified)
+    })?;
+    Ok(if found.index == IndexState::Differs {
+        Exit::Input
+    } else {
+        Exit::Done
+    })
 }
 
 fn text(verified: &Verified) -> String {
-    let Verified { lines, sequence, torn_end, last_digest, bindings, licenses, index } = verified;
+    let Verified {
+        lines,
+        sequence,
+        torn_end,
+        last_digest,
+        bindings,
+        licenses,
+        index,
+    } = verified;
     let torn_end = torn_end.map_or(String::new(), |torn_end| format!("torn end     {torn_end}\n"));
     format!(
         "chain        whole, up to line {lines} of the file (sequence {sequence})\n{torn_end}last digest  {last_digest}\n\
@@ -259,11 +312,21 @@ fn export(config: &Config) -> Result<Exit, Failure> {
     let exported = store.export(|license, binding| {
         if written.is_ok() {
             let voids = |registry: &Registry| {
-                registry.license(&license).is_some_and(|license| license.particulars.released.voids(&binding))
+                registry
+                    .license(&license)
+                    .is_some_and(|license| license.particulars.released.voids(&binding))
             };
             let released = registry.as_ref().ok().map(voids);
             let Binding { host, bound_at } = binding;
-            let line = output::json_line(&Exported { bound_at, host, license, released }, &mut room);
+            let line = output::json_line(
+                &Exported {
+                    bound_at,
+                    host,
+                    license,
+                    released,
+                },
+                &mut room,
+            );
             written = line.and_then(|line| writeln!(out, "{line}"));
         }
     });

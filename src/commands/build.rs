@@ -208,7 +208,10 @@ impl Progress for Lines {
     fn plugin_done(&self, report: &PluginReport) {
         if let (Some(slug), State::Read) = (&report.slug, &report.state) {
             let counts = report.counts();
-            stderr::line(format_args!("{slug}: done, {}", counted(counts.built + counts.unchanged, "release")));
+            stderr::line(format_args!(
+                "{slug}: done, {}",
+                counted(counts.built + counts.unchanged, "release")
+            ));
         }
     }
 }

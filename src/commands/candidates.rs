@@ -26,7 +26,10 @@ pub fn slugs(typed: &OsStr) -> Vec<CompletionCandidate> {
     offer(typed, |registry, typed| {
         let entries = plugins::load(&RegistryFiles::folder(&registry)).unwrap_or_default();
         let slugs = entries.into_iter().filter_map(|entry| Some(entry.slug?.to_string()));
-        slugs.filter(|slug| slug.starts_with(typed)).map(|slug| (slug, None)).collect()
+        slugs
+            .filter(|slug| slug.starts_with(typed))
+            .map(|slug| (slug, None))
+            .collect()
     })
 }
 
@@ -34,11 +37,17 @@ pub fn slugs(typed: &OsStr) -> Vec<CompletionCandidate> {
 pub fn modules(typed: &OsStr) -> Vec<CompletionCandidate> {
     offer(typed, |registry, typed| {
         let entries = plugins::load(&RegistryFiles::folder(&registry)).unwrap_or_default();
-        let mut modules: Vec<String> =
-            entries.into_iter().filter_map(|entry| Some(entry.plugin.ok()?.module.to_string())).collect();
+        let mut modules: Vec<String> = entries
+            .into_iter()
+            .filter_map(|entry| Some(entry.plugin.ok()?.module.to_string()))
+            .collect();
         modules.sort();
         modules.dedup();
-        modules.into_iter().filter(|module| module.starts_with(typed)).map(|module| (module, None)).collect()
+        modules
+            .into_iter()
+            .filter(|module| module.starts_with(typed))
+            .map(|module| (module, None))
+            .collect()
     })
 }
 
@@ -46,7 +55,9 @@ pub fn modules(typed: &OsStr) -> Vec<CompletionCandidate> {
 // SECURITY: a key may be typed here; it is compared with ids only and goes nowhere.
 pub fn licenses(typed: &OsStr) -> Vec<CompletionCandidate> {
     offer(typed, |registry, typed| {
-        let Ok(registry) = Registry::load_licenses(&registry) else { return Vec::new() };
+        let Ok(registry) = Registry::load_licenses(&registry) else {
+            return Vec::new();
+        };
         let length = if typed.len() > SHORT_ID { usize::MAX } else { SHORT_ID };
         let described = registry.licenses().map(|license| (license.id.to_string(), license));
         let meant = described.filter(|(id, _)| id.starts_with(typed)).take(MOST);
@@ -63,12 +74,21 @@ type Found = Vec<(String, Option<String>)>;
 
 /// What `find` finds in the registry for what was `typed`.
 fn offer(typed: &OsStr, find: fn(PathBuf, &str) -> Found) -> Vec<CompletionCandidate> {
-    let Some(typed) = typed.to_str().map(str::to_owned) else { return Vec::new() };
-    let found = time_limit::within(PATIENCE, move || registry().map_or(Vec::new(), |registry| find(registry, &typed)));
+    let Some(typed) = typed.to_str().map(str::to_owned) else {
+        return Vec::new();
+    };
+    let found = time_limit::within(PATIENCE, move || {
+        registry().map_or(Vec::new(), |registry| find(registry, &typed))
+    });
     let candidate = |(value, help): (String, Option<String>)| {
         CompletionCandidate::new(value).help(help.filter(|help| !help.is_empty()).map(Into::into))
     };
-    found.unwrap_or_default().into_iter().take(MOST).map(candidate).collect()
+    found
+        .unwrap_or_default()
+        .into_iter()
+        .take(MOST)
+        .map(candidate)
+        .collect()
 }
 
 /// The registry of the command line that is being typed: everything behind `--`.
@@ -86,7 +106,15 @@ fn registry() -> Option<PathBuf> {
 
 /// The value of an option among `words`: `-C DIR`, `--instance DIR` or `--instance=DIR`.
 fn value(words: &[OsString], short: Option<&str>, long: &str) -> Option<PathBuf> {
-    let joined = words.iter().find_map(|word| word.to_str()?.strip_prefix(long)?.strip_prefix('=').map(PathBuf::from));
+    let joined = words
+        .iter()
+        .find_map(|word| word.to_str()?.strip_prefix(long)?.strip_prefix('=').map(PathBuf::from));
     let is_option = |word: &OsString| word == long || short.is_some_and(|short| word == short);
-    joined.or_else(|| words.iter().skip_while(|word| !is_option(word)).nth(1).map(PathBuf::from))
+    joined.or_else(|| {
+        words
+            .iter()
+            .skip_while(|word| !is_option(word))
+            .nth(1)
+            .map(PathBuf::from)
+    })
 }

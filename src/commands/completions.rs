@@ -35,9 +35,13 @@ pub fn run(args: &Args, command: &clap::Command) -> Result<Exit, Failure> {
     let name = command.get_name();
     let shells = Shells::builtins();
     let shell = args.shell.to_string();
-    let shell = shells.completer(&shell).ok_or_else(|| Failure::usage(format!("no completions for {shell}")))?;
+    let shell = shells
+        .completer(&shell)
+        .ok_or_else(|| Failure::usage(format!("no completions for {shell}")))?;
     let mut script = Vec::new();
-    shell.write_registration(VARIABLE, name, name, name, &mut script).map_err(Failure::environment)?;
+    shell
+        .write_registration(VARIABLE, name, name, name, &mut script)
+        .map_err(Failure::environment)?;
     output::print(&String::from_utf8_lossy(&script))
 }
 
@@ -47,7 +51,10 @@ pub fn run(args: &Args, command: &clap::Command) -> Result<Exit, Failure> {
 pub fn answer_shell(factory: fn() -> clap::Command) -> Option<ExitCode> {
     let folder = std::env::current_dir().ok();
     let arguments: Vec<OsString> = std::env::args_os().collect();
-    match CompleteEnv::with_factory(factory).var(VARIABLE).try_complete(arguments, folder.as_deref()) {
+    match CompleteEnv::with_factory(factory)
+        .var(VARIABLE)
+        .try_complete(arguments, folder.as_deref())
+    {
         Ok(true) => Some(ExitCode::SUCCESS),
         Ok(false) => None,
         Err(_) => Some(ExitCode::FAILURE),

@@ -75,7 +75,12 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
             findings.extend(dropped_licenses(registry, paths));
         }
         Err(error) => {
-            findings.extend(error.to_string().lines().map(|complaint| broken("registry", complaint, None)));
+            findings.extend(
+                error
+                    .to_string()
+                    .lines()
+                    .map(|complaint| broken("registry", complaint, None)),
+            );
         }
     }
     findings.extend(releases(&paths.releases, registry.as_ref().ok()));
@@ -87,16 +92,29 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     findings.push(store(&paths.store));
     findings.extend(registry.iter().flat_map(repositories::findings));
     findings.extend(space::findings(paths));
-    findings.extend(server::findings(args.admin_listen.unwrap_or(config.serve.admin_listen), &paths.store));
+    findings.extend(server::findings(
+        args.admin_listen.unwrap_or(config.serve.admin_listen),
+        &paths.store,
+    ));
 
-    output::print(&if args.json { output::json(&findings)? } else { table(&findings) })?;
+    output::print(&if args.json {
+        output::json(&findings)?
+    } else {
+        table(&findings)
+    })?;
     let healthy = findings.iter().all(|finding| finding.verdict != Verdict::Broken);
     Ok(if healthy { Exit::Done } else { Exit::Input })
 }
 
 fn table(findings: &[Finding]) -> String {
     let mut table = Table::new(["", "PART", "FINDING"]);
-    for Finding { verdict, part, finding, hint } in findings {
+    for Finding {
+        verdict,
+        part,
+        finding,
+        hint,
+    } in findings
+    {
         let verdict = match verdict {
             Verdict::Ok => "ok",
             Verdict::Warning => "warning",
@@ -118,7 +136,11 @@ fn modules_nobody_sells(registry: &Registry) -> Vec<Finding> {
     unknown
         .map(|module| {
             let finding = format!("licenses grant the module \"{module}\", and no plugin belongs to it");
-            warning("registry", finding, "fine for a module that has no updates; else correct its name")
+            warning(
+                "registry",
+                finding,
+                "fine for a module that has no updates; else correct its name",
+            )
         })
         .collect()
 }
@@ -127,13 +149,26 @@ fn modules_nobody_sells(registry: &Registry) -> Vec<Finding> {
 fn releases_in_the_future(registry: &Registry, now: DateTime<Utc>) -> Option<Finding> {
     let latest = |license: &License| {
         let released = &license.particulars.released;
-        released.hosts.values().copied().chain(released.all).max().filter(|time| *time > now)
+        released
+            .hosts
+            .values()
+            .copied()
+            .chain(released.all)
+            .max()
+            .filter(|time| *time > now)
     };
-    let mut ahead = registry.licenses().filter_map(|license| Some((latest(license)?, license)));
+    let mut ahead = registry
+        .licenses()
+        .filter_map(|license| Some((latest(license)?, license)));
     let (time, first) = ahead.next()?;
-    let place = registry.place(&first.id).map_or(String::new(), |(file, line)| format!(", {}:{line}", file.display()));
+    let place = registry
+        .place(&first.id)
+        .map_or(String::new(), |(file, line)| format!(", {}:{line}", file.display()));
     let licenses = counted(1 + ahead.count(), "license");
-    let finding = format!("{licenses} with a release time in the future: {} ({time:?}{place})", first.id.log_tag());
+    let finding = format!(
+        "{licenses} with a release time in the future: {} ({time:?}{place})",
+        first.id.log_tag()
+    );
     Some(warning(
         "registry",
         finding,
@@ -152,12 +187,27 @@ fn releases(folder: &Path, registry: Option<&Registry>) -> Vec<Finding> {
     const BUILD: &str = "run `countersign build`";
     match catalog::verify_all(folder) {
         Err(error @ CatalogError::NoIndex { .. }) => vec![warning("catalog", error.to_string(), BUILD)],
-        Err(error) => vec![broken("catalog", ErrorChain(&error).first_line(), Some(BUILD.to_owned()))],
+        Err(error) => vec![broken(
+            "catalog",
+            ErrorChain(&error).first_line(),
+            Some(BUILD.to_owned()),
+        )],
         Ok(count) => {
-            let mut findings = vec![ok("catalog", format!("{}, every digest verified", counted(count, "release")))];
+            let mut findings = vec![ok(
+                "catalog",
+                format!("{}, every digest verified", counted(count, "release")),
+            )];
             let index = Index::read(folder).ok().flatten().unwrap_or_default();
-            for plugin in registry.into_iter().flat_map(Registry::plugins).filter(|plugin| plugin.source.is_some()) {
-                if index.plugins.get(&plugin.slug).is_none_or(|releases| releases.latest.is_none()) {
+            for plugin in registry
+                .into_iter()
+                .flat_map(Registry::plugins)
+                .filter(|plugin| plugin.source.is_some())
+            {
+                if index
+                    .plugins
+                    .get(&plugin.slug)
+                    .is_none_or(|releases| releases.latest.is_none())
+                {
                     let finding = format!("{} has a source and nothing to offer", plugin.slug);
                     findings.push(warning("catalog", finding, BUILD));
                 }
@@ -194,7 +244,10 @@ fn certificate(serve: &ServeConfig) -> Option<Finding> {
 fn descriptors(serve: &ServeConfig) -> Finding {
     let found = Descriptors::expected(serve.max_connections.get());
     let limit = found.limit.map_or("any number of".to_owned(), number);
-    let finding = format!("{limit} open files: {} connections at once", number(found.connections as u64));
+    let finding = format!(
+        "{limit} open files: {} connections at once",
+        number(found.connections as u64)
+    );
     if found.are_short() {
         let finding = format!("{finding}, and max_connections is {}", number(found.wanted as u64));
         warning("descriptors", finding, Descriptors::HINT)
@@ -206,7 +259,12 @@ fn descriptors(serve: &ServeConfig) -> Finding {
 /// A number as people write it: 1,024.
 fn number(number: u64) -> String {
     let digits = number.to_string();
-    let groups: Vec<&str> = digits.as_bytes().rchunks(3).rev().filter_map(|group| str::from_utf8(group).ok()).collect();
+    let groups: Vec<&str> = digits
+        .as_bytes()
+        .rchunks(3)
+        .rev()
+        .filter_map(|group| str::from_utf8(group).ok())
+        .collect();
     groups.join(",")
 }
 
@@ -225,9 +283,11 @@ fn public(paths: &Paths, tls_key: Option<&Path>) -> Finding {
 
 fn store(path: &Path) -> Finding {
     match store::read_only(path).and_then(|store| store.verify()) {
-        Ok(found) if found.index == IndexState::Differs => {
-            warning("store", "the index does not match the ledger", "the next start makes it anew from the ledger")
-        }
+        Ok(found) if found.index == IndexState::Differs => warning(
+            "store",
+            "the index does not match the ledger",
+            "the next start makes it anew from the ledger",
+        ),
         Ok(found) if found.torn && found.index != IndexState::Held => warning(
             "store",
             "the ledger's last line is torn, and was never acknowledged",
@@ -235,12 +295,21 @@ fn store(path: &Path) -> Finding {
         ),
         Ok(found) if found.latest.is_some_and(|latest| latest > Utc::now() + CLOCKS_DIFFER) => {
             let latest = found.latest.unwrap_or_default();
-            let finding =
-                format!("a site was bound at {}, which is in the future", latest.format("%Y-%m-%dT%H:%M:%SZ"));
+            let finding = format!(
+                "a site was bound at {}, which is in the future",
+                latest.format("%Y-%m-%dT%H:%M:%SZ")
+            );
             warning("store", finding, "compare the clocks of this machine and the server")
         }
-        Ok(found) => ok("store", format!("{}, the ledger's chain is whole", counted(found.bindings, "binding"))),
+        Ok(found) => ok(
+            "store",
+            format!("{}, the ledger's chain is whole", counted(found.bindings, "binding")),
+        ),
         Err(StoreError::Missing(_)) => ok("store", "none yet: no server has run"),
-        Err(error) => broken("store", ErrorChain(&error).first_line(), Some(store_hint(&error).to_owned())),
+        Err(error) => broken(
+            "store",
+            ErrorChain(&error).first_line(),
+            Some(store_hint(&error).to_owned()),
+        ),
     }
 }

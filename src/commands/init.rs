@@ -59,14 +59,28 @@ struct Made {
 impl Made {
     fn text(&self) -> String {
         let files: String = self.files.iter().map(|name| format!("  {name}\n")).collect();
-        format!("Made in {}:\n{files}\n{}", shell_quoted(Path::new(&self.folder)), self.next)
+        format!(
+            "Made in {}:\n{files}\n{}",
+            shell_quoted(Path::new(&self.folder)),
+            self.next
+        )
     }
 }
 
 /// Makes an instance in `args.dir`, relative to where the person stands, or in `instance`.
 pub fn run(args: &Args, instance: &Path) -> Result<Exit, Failure> {
-    let default = || if args.demo { instance.join("demo") } else { instance.to_owned() };
-    let made = make(&args.dir.clone().unwrap_or_else(default), args.demo, args.old_key_is_lost)?;
+    let default = || {
+        if args.demo {
+            instance.join("demo")
+        } else {
+            instance.to_owned()
+        }
+    };
+    let made = make(
+        &args.dir.clone().unwrap_or_else(default),
+        args.demo,
+        args.old_key_is_lost,
+    )?;
     output::print_change(&if args.json { output::json(&made)? } else { made.text() })
 }
 
@@ -74,9 +88,17 @@ pub fn run(args: &Args, instance: &Path) -> Result<Exit, Failure> {
 fn make(folder: &Path, demo: bool, old_key_is_lost: bool) -> Result<Made, Failure> {
     let demo_names = if demo { demo::NAMES } else { &[] };
     let files: Vec<_> = instance::NAMES.iter().chain(demo_names).copied().collect();
-    let taken: Vec<_> = files.iter().copied().filter(|name| folder.join(name).symlink_metadata().is_ok()).collect();
+    let taken: Vec<_> = files
+        .iter()
+        .copied()
+        .filter(|name| folder.join(name).symlink_metadata().is_ok())
+        .collect();
     if !taken.is_empty() {
-        return Err(InitError::AlreadyThere { folder: folder.to_owned(), names: taken }.into());
+        return Err(InitError::AlreadyThere {
+            folder: folder.to_owned(),
+            names: taken,
+        }
+        .into());
     }
     let paths = Config::load(folder, &PathSettings::default(), &ServeSettings::default())?.paths;
     keys::refuse_a_second(&paths, old_key_is_lost, "init --old-key-is-lost")?;
@@ -106,7 +128,15 @@ mod tests {
     use super::*;
 
     fn init(folder: &Path, demo: bool) -> Result<Exit, Failure> {
-        run(&Args { dir: Some(folder.to_owned()), demo, old_key_is_lost: false, json: false }, Path::new("elsewhere"))
+        run(
+            &Args {
+                dir: Some(folder.to_owned()),
+                demo,
+                old_key_is_lost: false,
+                json: false,
+            },
+            Path::new("elsewhere"),
+        )
     }
 
     /// Every file with its bytes.
@@ -136,7 +166,11 @@ mod tests {
         }
         let key = path.join("keys/signing.pem");
         assert_eq!(fs::metadata(&key).unwrap().permissions().mode() & 0o777, 0o600);
-        assert!(fs::read_to_string(key).unwrap().starts_with("-----BEGIN PRIVATE KEY-----"));
+        assert!(
+            fs::read_to_string(key)
+                .unwrap()
+                .starts_with("-----BEGIN PRIVATE KEY-----")
+        );
     }
 
     #[test]
@@ -148,9 +182,15 @@ mod tests {
         let failure = init(folder.path(), true).unwrap_err();
         assert_eq!(failure.exit, Exit::Input);
         let told = failure.error.to_string();
-        assert!(told.ends_with("already there: countersign.toml, registry/licenses/licenses.toml"), "{told}");
+        assert!(
+            told.ends_with("already there: countersign.toml, registry/licenses/licenses.toml"),
+            "{told}"
+        );
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
-        assert_eq!(fs::read(folder.path().join("registry/licenses/licenses.toml")).unwrap(), b"mine");
+        assert_eq!(
+            fs::read(folder.path().join("registry/licenses/licenses.toml")).unwrap(),
+            b"mine"
+        );
     }
 
     #[test]
@@ -169,8 +209,10 @@ mod tests {
         let told = make(folder.path(), true, false).unwrap().text();
         let words: std::collections::BTreeSet<_> =
             told.split(|c: char| !c.is_ascii_alphanumeric() && c != '-').collect();
-        let keys: Vec<_> =
-            words.iter().filter_map(|word| word.parse::<crate::model::license_key::LicenseKey>().ok()).collect();
+        let keys: Vec<_> = words
+            .iter()
+            .filter_map(|word| word.parse::<crate::model::license_key::LicenseKey>().ok())
+            .collect();
         assert_eq!(keys.len(), 2);
         let files = tree(folder.path());
         let licenses = fs::read_to_string(folder.path().join("registry/licenses/demo.toml")).unwrap();
@@ -178,7 +220,11 @@ mod tests {
             assert!(licenses.contains(&format!("\nid = \"{}\"\n", key.id())));
             let secret = key.reveal().as_bytes();
             for (path, bytes) in &files {
-                assert!(!bytes.windows(secret.len()).any(|window| window == secret), "{}", path.display());
+                assert!(
+                    !bytes.windows(secret.len()).any(|window| window == secret),
+                    "{}",
+                    path.display()
+                );
             }
         }
     }

@@ -125,7 +125,9 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     let in_force = |key: KeyInForce| tell(args, &key, KeyInForce::text);
     match &args.verb {
         Verb::Generate(generate) => make::generate(generate, paths).and_then(in_force),
-        Verb::Rotate(RotateArgs { file, old_key_is_lost, .. }) => {
+        Verb::Rotate(RotateArgs {
+            file, old_key_is_lost, ..
+        }) => {
             let old = if *old_key_is_lost { Old::Lost } else { Old::Retire };
             let rotated = match file {
                 Some(file) => rotate::rotate_to(file, old, paths),
@@ -135,7 +137,11 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
         }
         Verb::Remove(remove) => {
             let days = config.keys.with(&args.settings).keep_retired_days;
-            let which = if remove.overdue { Which::Overdue { days } } else { Which::Named(&remove.key_ids) };
+            let which = if remove.overdue {
+                Which::Overdue { days }
+            } else {
+                Which::Named(&remove.key_ids)
+            };
             tell(args, &retired::remove(&which, paths, SystemTime::now())?, Removed::text)
         }
         Verb::List => output::print(&publish::list(args.json, paths)?),

@@ -157,7 +157,9 @@ impl Verb {
 /// Does what was asked for.
 pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     let registry = &config.paths.registry;
-    let Some(verb) = args.verb.change() else { return decide(args, config) };
+    let Some(verb) = args.verb.change() else {
+        return decide(args, config);
+    };
     if !args.commit {
         let notes = match Checkout::look(registry) {
             Ok(checkout) => checkout.iter().flat_map(Checkout::notes).collect(),
@@ -209,7 +211,9 @@ fn decide(args: &Args, config: &Config) -> Result<Exit, Failure> {
 fn stored(config: &Config, id: &LicenseId) -> Result<Vec<(Binding, Report)>, StoreError> {
     let store = store::read_only(&config.paths.store)?;
     if store.is_in_use() {
-        stderr::line(format_args!("note: a server is running; what the sites reported is shown when it is stopped"));
+        stderr::line(format_args!(
+            "note: a server is running; what the sites reported is shown when it is stopped"
+        ));
     }
     store.of(id)
 }

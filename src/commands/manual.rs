@@ -42,7 +42,10 @@ fn write_all(mut command: clap::Command, folder: &Path) -> std::io::Result<()> {
     let mut commands = vec![command];
     while let Some(command) = commands.pop() {
         commands.extend(command.get_subcommands().filter(|verb| !verb.is_hide_set()).cloned());
-        let name = command.get_display_name().unwrap_or_else(|| command.get_name()).to_owned();
+        let name = command
+            .get_display_name()
+            .unwrap_or_else(|| command.get_name())
+            .to_owned();
         let mut page = Vec::new();
         page_of(command).render(&mut page)?;
         crate::regular_file::write(&folder.join(format!("{name}.1")), &page)?;
@@ -52,9 +55,17 @@ fn write_all(mut command: clap::Command, folder: &Path) -> std::io::Result<()> {
 
 /// A page whose heading has the whole name, the section, and no date: same program, same bytes.
 fn page_of(command: clap::Command) -> clap_mangen::Man {
-    let name = command.get_display_name().unwrap_or_else(|| command.get_name()).to_uppercase();
+    let name = command
+        .get_display_name()
+        .unwrap_or_else(|| command.get_name())
+        .to_uppercase();
     let source = format!("countersign {}", env!("CARGO_PKG_VERSION"));
-    clap_mangen::Man::new(command).title(name).section("1").date("").source(source).manual("countersign manual")
+    clap_mangen::Man::new(command)
+        .title(name)
+        .section("1")
+        .date("")
+        .source(source)
+        .manual("countersign manual")
 }
 
 #[cfg(test)]
@@ -65,7 +76,13 @@ mod tests {
     fn the_folder_for_the_pages_need_not_be_there() {
         let folder = tempfile::tempdir().unwrap();
         let pages = folder.path().join("share/man1");
-        run(&Args { pages: Some(pages.clone()) }, clap::Command::new("program")).unwrap();
+        run(
+            &Args {
+                pages: Some(pages.clone()),
+            },
+            clap::Command::new("program"),
+        )
+        .unwrap();
         assert!(pages.join("program.1").exists());
     }
 
@@ -73,13 +90,23 @@ mod tests {
     fn every_page_has_its_whole_name_and_its_section_in_its_heading() {
         use clap::CommandFactory as _;
         let folder = tempfile::tempdir().unwrap();
-        run(&Args { pages: Some(folder.path().to_owned()) }, crate::cli::Cli::command()).unwrap();
+        run(
+            &Args {
+                pages: Some(folder.path().to_owned()),
+            },
+            crate::cli::Cli::command(),
+        )
+        .unwrap();
         let mut pages = 0;
         for entry in std::fs::read_dir(folder.path()).unwrap() {
             let path = entry.unwrap().path();
             let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
             let page = std::fs::read_to_string(&path).unwrap();
-            let heading = page.lines().find(|line| line.starts_with(".TH ")).unwrap().replace('\\', "");
+            let heading = page
+                .lines()
+                .find(|line| line.starts_with(".TH "))
+                .unwrap()
+                .replace('\\', "");
             let expected = format!(
                 ".TH {} 1  \"countersign {}\" \"countersign manual\"",
                 name.to_uppercase(),

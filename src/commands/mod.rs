@@ -55,17 +55,29 @@ pub struct Failure {
 impl Failure {
     /// An input is wrong.
     pub fn input(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
-        Self { exit: Exit::Input, error: error.into(), hint: None }
+        Self {
+            exit: Exit::Input,
+            error: error.into(),
+            hint: None,
+        }
     }
 
     /// The machine failed.
     pub fn environment(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
-        Self { exit: Exit::Environment, error: error.into(), hint: None }
+        Self {
+            exit: Exit::Environment,
+            error: error.into(),
+            hint: None,
+        }
     }
 
     /// The command line makes no sense.
     pub fn usage(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
-        Self { exit: Exit::Usage, error: error.into(), hint: None }
+        Self {
+            exit: Exit::Usage,
+            error: error.into(),
+            hint: None,
+        }
     }
 
     /// A signing key cannot be used: a file that cannot be read is the machine's fault, everything else the file's.
@@ -86,7 +98,10 @@ impl Failure {
 
     /// Adds what to do about it: one line, an order.
     pub fn hint(self, hint: impl Into<String>) -> Self {
-        Self { hint: Some(hint.into()), ..self }
+        Self {
+            hint: Some(hint.into()),
+            ..self
+        }
     }
 }
 

@@ -39,14 +39,19 @@ pub fn refuse_unseen() -> Result<(), Failure> {
     if !is_null(io::stdout()) {
         return Ok(());
     }
-    Err(Failure::environment("stdout is closed or /dev/null, so nobody would see the key; nothing was written")
-        .hint("let stdout be a terminal, a pipe or a file"))
+    Err(
+        Failure::environment("stdout is closed or /dev/null, so nobody would see the key; nothing was written")
+            .hint("let stdout be a terminal, a pipe or a file"),
+    )
 }
 
 /// Whether what is written there is lost. Rust opens /dev/null where stdout is closed.
 fn is_null(descriptor: impl AsFd) -> bool {
     let number = |metadata: fs::Metadata| metadata.file_type().is_char_device().then(|| metadata.rdev());
-    let written_to = descriptor.as_fd().try_clone_to_owned().and_then(|owned| File::from(owned).metadata());
+    let written_to = descriptor
+        .as_fd()
+        .try_clone_to_owned()
+        .and_then(|owned| File::from(owned).metadata());
     match (written_to, fs::metadata("/dev/null")) {
         (Ok(written_to), Ok(null)) => number(written_to).is_some_and(|written_to| Some(written_to) == number(null)),
         (Ok(_), Err(_)) => false,
@@ -118,7 +123,10 @@ pub struct Table {
 impl Table {
     /// A table with these headings.
     pub fn new<const N: usize>(headings: [&str; N]) -> Self {
-        let mut table = Self { rows: Vec::new(), columns: Columns::new(N) };
+        let mut table = Self {
+            rows: Vec::new(),
+            columns: Columns::new(N),
+        };
         table.row(headings.each_ref().map(|heading| heading as &dyn fmt::Display));
         table
     }
@@ -159,7 +167,10 @@ const SHORTEST: usize = 8;
 impl Columns {
     /// So many columns without any width.
     pub fn new(count: usize) -> Self {
-        Self { widths: vec![0; count], line: String::new() }
+        Self {
+            widths: vec![0; count],
+            line: String::new(),
+        }
     }
 
     /// Makes room for a row.
@@ -191,7 +202,10 @@ impl Columns {
             put(line, cell);
             let length = line[start..].chars().count();
             if length > width {
-                let kept = line[start..].char_indices().nth(width.saturating_sub(1)).map_or(0, |(at, _)| at);
+                let kept = line[start..]
+                    .char_indices()
+                    .nth(width.saturating_sub(1))
+                    .map_or(0, |(at, _)| at);
                 line.truncate(start + kept);
                 line.push('…');
             } else {
@@ -243,6 +257,9 @@ mod tests {
         let mut table = Table::new(["ID", "SITES", "NOTE"]);
         table.row([&"a", &1, &"Zoë"]);
         table.row([&"long", &"unlimited", &"x\ny"]);
-        assert_eq!(table.to_string(), "ID    SITES      NOTE\na     1          Zoë\nlong  unlimited  x\\ny\n");
+        assert_eq!(
+            table.to_string(),
+            "ID    SITES      NOTE\na     1          Zoë\nlong  unlimited  x\\ny\n"
+        );
     }
 }

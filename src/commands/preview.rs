@@ -91,7 +91,10 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     if args.print {
         return print(args, &subject);
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Failure::environment)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(Failure::environment)?;
     let served = runtime.block_on(serve(args, subject));
     // A reading that is under way is of no use to anybody.
     runtime.shutdown_background();
@@ -133,9 +136,16 @@ fn print(args: &Args, subject: &Subject) -> Result<Exit, Failure> {
         current: args.current.clone(),
     };
     let snapshot = Snapshot::read(subject, None);
-    let printed =
-        if args.json { terminal::json(&snapshot, subject, &wish) } else { terminal::text(&snapshot, subject, &wish) };
-    let text = if args.json { output::printable_json(&printed.text).into_owned() } else { printed.text };
+    let printed = if args.json {
+        terminal::json(&snapshot, subject, &wish)
+    } else {
+        terminal::text(&snapshot, subject, &wish)
+    };
+    let text = if args.json {
+        output::printable_json(&printed.text).into_owned()
+    } else {
+        printed.text
+    };
     output::print(&text)?;
     Ok(if printed.is_whole { Exit::Done } else { Exit::Input })
 }
@@ -173,7 +183,11 @@ async fn serve(args: &Args, subject: Subject) -> Result<Exit, Failure> {
 fn open(address: &str) {
     let opener = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
     let mut command = Command::new(opener);
-    command.arg(address).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command
+        .arg(address)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
     if let Err(error) = command.spawn() {
         stderr::line(format_args!("no browser was opened: {opener}: {error}"));
     }

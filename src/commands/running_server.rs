@@ -84,13 +84,20 @@ pub fn wait_for_registry(address: SocketAddr, registry: &Path, limit: Duration) 
     loop {
         let said = ask(address, limit.min(PATIENCE)).map_err(|reason| WaitError::NoServer { address, reason })?;
         let said: Readiness = serde_json::from_slice(&said).map_err(|_| WaitError::NotTold(address))?;
-        let Registry { detail, files, in_force } = said.parts.registry;
+        let Registry {
+            detail,
+            files,
+            in_force,
+        } = said.parts.registry;
         // Looked at anew each time: another command may have changed more meanwhile.
         let seen = FilesSeen::of(registry);
         match files {
             None => return Err(WaitError::NotTold(address)),
             Some(files) if files != seen.path.to_string_lossy() => {
-                return Err(WaitError::Another { address, registry: files });
+                return Err(WaitError::Another {
+                    address,
+                    registry: files,
+                });
             }
             Some(_) if in_force.as_deref() == Some(&seen.fingerprint) => return Ok(()),
             Some(_) if Instant::now() >= deadline => return Err(WaitError::TooLong { address, limit, detail }),
@@ -101,8 +108,10 @@ pub fn wait_for_registry(address: SocketAddr, registry: &Path, limit: Duration) 
 
 /// The answer of `/readyz`, whatever its status is; a reason where there is none within `limit`.
 pub fn ask(address: SocketAddr, limit: Duration) -> Result<Bytes, String> {
-    let runtime =
-        tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| error.to_string())?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| error.to_string())?;
     let answer = runtime.block_on(async { tokio::time::timeout(limit, get(address)).await });
     answer.map_err(|_| format!("not within {} s", limit.as_secs()))?
 }
@@ -110,13 +119,17 @@ pub fn ask(address: SocketAddr, limit: Duration) -> Result<Bytes, String> {
 async fn get(address: SocketAddr) -> Result<Bytes, String> {
     let told = |error: &dyn std::fmt::Display| error.to_string();
     let stream = TcpStream::connect(address).await.map_err(|error| told(&error))?;
-    let (mut sender, connection) =
-        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(|error| told(&error))?;
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
+        .await
+        .map_err(|error| told(&error))?;
     let driver = tokio::spawn(connection);
     let request = hyper::Request::get("/readyz").header("Host", address.to_string());
     let request = request.body(Empty::<Bytes>::new()).map_err(|error| told(&error))?;
     let response = sender.send_request(request).await.map_err(|error| told(&error))?;
-    let body = Limited::new(response.into_body(), MAX_ANSWER).collect().await.map_err(|error| told(&error))?;
+    let body = Limited::new(response.into_body(), MAX_ANSWER)
+        .collect()
+        .await
+        .map_err(|error| told(&error))?;
     driver.abort();
     Ok(body.to_bytes())
 }

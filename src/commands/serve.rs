@@ -39,7 +39,10 @@ pub struct Args {
 /// Serves until SIGTERM or SIGINT.
 pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     start_log(config.serve.log_format);
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Failure::environment)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(Failure::environment)?;
     let served = runtime.block_on(serve(args, config));
     if let Ok(Some(bindings)) = &served {
         bindings.close().map_err(store_failure)?;
@@ -72,21 +75,28 @@ async fn serve(args: &Args, config: &Config) -> Result<Option<Arc<dyn Bindings>>
 
     let accept_dropped = args.accept_dropped_licenses;
     let own = config.clone();
-    let Some(loaded) = unless(&mut shutdown, move || load(&own, accept_dropped)).await? else { return Ok(None) };
+    let Some(loaded) = unless(&mut shutdown, move || load(&own, accept_dropped)).await? else {
+        return Ok(None);
+    };
     let scheme = if loaded.tls.is_some() { "https" } else { "http" };
     let listener = listen(&config.serve.listen, "choose another address with --listen").await?;
     let address = listener.local_addr().map_err(Failure::environment)?;
     let admin = match config.serve.admin_listen {
         AdminListen::Off => None,
         AdminListen::At(address) => Some(
-            listen(&address.into(), "choose another address with --admin-listen, or switch it off: --admin-listen off")
-                .await?,
+            listen(
+                &address.into(),
+                "choose another address with --admin-listen, or switch it off: --admin-listen off",
+            )
+            .await?,
         ),
     };
     // Last, because it makes files: a server that does not start leaves nothing behind.
     let store = config.paths.store.clone();
     let open = move || store::open(&store).map_err(store_failure);
-    let Some(bindings) = unless(&mut shutdown, open).await? else { return Ok(None) };
+    let Some(bindings) = unless(&mut shutdown, open).await? else {
+        return Ok(None);
+    };
     let mut server = Server::start(&config.serve, &config.paths.public, loaded, Arc::clone(&bindings))
         .map_err(Failure::environment)?;
 
@@ -204,7 +214,11 @@ fn start_log(format: LogFormat) {
     let filter = EnvFilter::try_new(format!("off,countersign={level}"))
         .unwrap_or_else(|_| EnvFilter::new("off,countersign=info"));
     // A line that cannot be written is lost: to tell that on the same stderr would end the thread with a panic.
-    let log = fmt().with_env_filter(filter).with_target(false).log_internal_errors(false).with_writer(std::io::stderr);
+    let log = fmt()
+        .with_env_filter(filter)
+        .with_target(false)
+        .log_internal_errors(false)
+        .with_writer(std::io::stderr);
     match format {
         LogFormat::Text => log.with_ansi(std::io::stderr().is_terminal()).init(),
         LogFormat::Json => log.json().flatten_event(true).init(),

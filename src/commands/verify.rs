@@ -50,13 +50,25 @@ enum VerifyError {
     #[error("{}: cannot be read", path.display())]
     Read { path: PathBuf, source: io::Error },
     #[error("{}: cannot be used", path.display())]
-    Key { path: PathBuf, is_private: bool, source: PublicKeyError },
+    Key {
+        path: PathBuf,
+        is_private: bool,
+        source: PublicKeyError,
+    },
     #[error("{}: not a statement", path.display())]
-    NotAStatement { path: PathBuf, is_html: bool, source: serde_json::Error },
+    NotAStatement {
+        path: PathBuf,
+        is_html: bool,
+        source: serde_json::Error,
+    },
     #[error("{}: not a statement: it has no signature", path.display())]
     NoSignature { path: PathBuf },
     #[error("{}: the signature does not verify with key {key_id}", path.display())]
-    Signature { path: PathBuf, key_id: String, names_other: Option<String> },
+    Signature {
+        path: PathBuf,
+        key_id: String,
+        names_other: Option<String>,
+    },
 }
 
 /// A statement as a client reads it.
@@ -85,7 +97,11 @@ fn parse_time(text: &str) -> Result<DateTime<Utc>, &'static str> {
 pub fn run(args: &Args, _config: &Config) -> Result<Exit, Failure> {
     let at = args.at.unwrap_or_else(Utc::now);
     let statement = verified(&args.file, &args.key)?;
-    output::print(&if args.json { json(&statement, at)? } else { text(&statement, at) })
+    output::print(&if args.json {
+        json(&statement, at)?
+    } else {
+        text(&statement, at)
+    })
 }
 
 fn verified(file: &Path, key: &Path) -> Result<Statement, VerifyError> {
@@ -97,7 +113,11 @@ fn verified(file: &Path, key: &Path) -> Result<Statement, VerifyError> {
     })?;
     let body = read(file)?;
     let is_html = body.trim_ascii_start().starts_with(b"<");
-    let not_a_statement = |source| VerifyError::NotAStatement { path: file.to_owned(), is_html, source };
+    let not_a_statement = |source| VerifyError::NotAStatement {
+        path: file.to_owned(),
+        is_html,
+        source,
+    };
     let whole: Value = serde_json::from_slice(&body).map_err(not_a_statement)?;
     if !whole["signature"].is_string() {
         return Err(VerifyError::NoSignature { path: file.to_owned() });
@@ -111,13 +131,19 @@ fn verified(file: &Path, key: &Path) -> Result<Statement, VerifyError> {
         .ok_or_else(|| VerifyError::Signature {
             path: file.to_owned(),
             key_id: key.key_id().to_owned(),
-            names_other: whole["key_id"].as_str().filter(|named| *named != key.key_id()).map(str::to_owned),
+            names_other: whole["key_id"]
+                .as_str()
+                .filter(|named| *named != key.key_id())
+                .map(str::to_owned),
         })?;
     serde_json::from_slice(&signed).map_err(not_a_statement)
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, VerifyError> {
-    regular_file::read(path, MAX_FILE).map_err(|source| VerifyError::Read { path: path.to_owned(), source })
+    regular_file::read(path, MAX_FILE).map_err(|source| VerifyError::Read {
+        path: path.to_owned(),
+        source,
+    })
 }
 
 /// The signed bytes and the signature of a body that is as the server sent it, but for blanks around it.
@@ -129,7 +155,10 @@ fn received(body: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
 /// The signed bytes and the signature of a body that something re-formatted: its canonical form is the same.
 fn reformatted(mut body: Value) -> Option<(Vec<u8>, Vec<u8>)> {
     let signature = body.as_object_mut()?.remove("signature")?;
-    Some((serde_json_canonicalizer::to_vec(&body).ok()?, STANDARD.decode(signature.as_str()?).ok()?))
+    Some((
+        serde_json_canonicalizer::to_vec(&body).ok()?,
+        STANDARD.decode(signature.as_str()?).ok()?,
+    ))
 }
 
 impl Statement {
@@ -192,21 +221,31 @@ fn text(statement: &Statement, at: DateTime<Utc>) -> String {
         features => format!("{module}={}", features.join(",")),
     };
     let modules = statement.modules.iter().map(module).collect::<Vec<_>>().join(" ");
-    let expires = statement.expires.map_or(String::new(), |day| format!("{day}, at the end of the day, UTC"));
+    let expires = statement
+        .expires
+        .map_or(String::new(), |day| format!("{day}, at the end of the day, UTC"));
     let hours = statement.grace_period_hours;
     let lines = [
         ("signature", format!("valid, by key {}", statement.key_id)),
-        ("status", format!("{} ({}): {}", statement.status, statement.code, statement.message)),
+        (
+            "status",
+            format!("{} ({}): {}", statement.status, statement.code, statement.message),
+        ),
         ("site", format!("{} ({})", statement.domain, statement.site_url)),
         ("bound to", statement.bound_domain.clone().unwrap_or_default()),
         ("issued", shown(statement.issued_at)),
         ("expires", expires),
-        ("grace", format!("{hours} hours, until {}", shown(statement.grace_ends()))),
+        (
+            "grace",
+            format!("{hours} hours, until {}", shown(statement.grace_ends())),
+        ),
         ("modules", modules),
         ("nonce", statement.nonce.clone().unwrap_or_default()),
     ];
     let filled = lines.iter().filter(|(_, value)| !value.is_empty());
-    let lines: String = filled.map(|(name, value)| format!("{name:<11}{}\n", Printable(value))).collect();
+    let lines: String = filled
+        .map(|(name, value)| format!("{name:<11}{}\n", Printable(value)))
+        .collect();
     let at_time = shown_to_the_second(at);
     match statement.objection(at) {
         None => format!("{lines}\nAt {at_time} it grants these modules to that site.\n"),
@@ -231,7 +270,10 @@ impl From<VerifyError> for Failure {
             VerifyError::NoSignature { .. } => {
                 "only the answer to a validation is signed, and only where its HTTP status is 200".to_owned()
             }
-            VerifyError::Signature { names_other: Some(named), .. } => format!("it names key {}", Printable(named)),
+            VerifyError::Signature {
+                names_other: Some(named),
+                ..
+            } => format!("it names key {}", Printable(named)),
             VerifyError::Signature { .. } => {
                 "it names this key, so it was changed since it was signed: save the answer again, byte for byte"
                     .to_owned()
@@ -272,7 +314,10 @@ mod tests {
             let public = PublicKey::new(private.to_public_key()).unwrap();
             std::fs::write(folder.path().join("key.pem"), public.to_pem()).unwrap();
             let body = template.replace("SIGNATURE", &format!("\"signature\":\"{signature}\","));
-            Self { folder, body: body.into_bytes() }
+            Self {
+                folder,
+                body: body.into_bytes(),
+            }
         }
 
         fn verify(&self, body: &[u8]) -> Result<Statement, String> {
@@ -320,7 +365,12 @@ mod tests {
             assert!(outcome.is_err() || outcome.as_deref() == Ok("active"), "{forged}");
         }
         let forged = text.replace(r#""status":"active"}"#, r#""status":"active","status":"expired"}"#);
-        assert!(signed.verify(forged.as_bytes()).unwrap_err().contains("does not verify"));
+        assert!(
+            signed
+                .verify(forged.as_bytes())
+                .unwrap_err()
+                .contains("does not verify")
+        );
     }
 
     #[test]
@@ -334,19 +384,30 @@ mod tests {
         let other = Signed::with(r#"{SIGNATURE"status":"active"}"#);
         assert_eq!(other.verify(&other.body).unwrap_err(), "answer.json: not a statement");
         let reason = signed.verify(&other.body).unwrap_err();
-        assert!(reason.starts_with("answer.json: the signature does not verify with key "), "{reason}");
+        assert!(
+            reason.starts_with("answer.json: the signature does not verify with key "),
+            "{reason}"
+        );
     }
 
     #[test]
     fn whatever_is_not_to_be_trusted_comes_with_what_to_do_about_it() {
         let signed = Signed::new();
-        let (file, key) = (signed.folder.path().join("answer.json"), signed.folder.path().join("key.pem"));
+        let (file, key) = (
+            signed.folder.path().join("answer.json"),
+            signed.folder.path().join("key.pem"),
+        );
         let hint = |body: &[u8]| {
             std::fs::write(&file, body).unwrap();
             Failure::from(verified(&file, &key).unwrap_err()).hint.unwrap()
         };
-        let this_key = PublicKey::from_pem(&std::fs::read_to_string(&key).unwrap()).unwrap().key_id().to_owned();
-        let changed = String::from_utf8(signed.body.clone()).unwrap().replace("\"active\"", "\"expired\"");
+        let this_key = PublicKey::from_pem(&std::fs::read_to_string(&key).unwrap())
+            .unwrap()
+            .key_id()
+            .to_owned();
+        let changed = String::from_utf8(signed.body.clone())
+            .unwrap()
+            .replace("\"active\"", "\"expired\"");
         assert_eq!(hint(changed.as_bytes()), "it names key kid");
         assert!(hint(changed.replace("\"kid\"", &format!("\"{this_key}\"")).as_bytes()).contains("it was changed"));
         assert!(hint(b"\n<!DOCTYPE html>").starts_with("this is an HTML page"));
@@ -362,7 +423,10 @@ mod tests {
     fn it_says_what_is_granted_to_whom_and_until_when() {
         let signed = Signed::new();
         assert_eq!(
-            text(&signed.verify(&signed.body).unwrap(), at("2026-11-21T00:00:00.123456789Z")),
+            text(
+                &signed.verify(&signed.body).unwrap(),
+                at("2026-11-21T00:00:00.123456789Z")
+            ),
             "signature  valid, by key kid\n\
              status     active (ok): ok\n\
              site       example.com (https://Example.com)\n\
@@ -389,10 +453,19 @@ mod tests {
             assert_eq!(statement.objection(at(time)), objection, "{time}");
         }
         statement.grace_period_hours = 1;
-        assert_eq!(statement.objection(at("2026-11-20T11:17:03.124Z")), Some("its grace period is over"));
+        assert_eq!(
+            statement.objection(at("2026-11-20T11:17:03.124Z")),
+            Some("its grace period is over")
+        );
         statement.status = "suspended".into();
-        assert_eq!(statement.objection(at("2026-11-20T10:17:04Z")), Some("its status is not active"));
+        assert_eq!(
+            statement.objection(at("2026-11-20T10:17:04Z")),
+            Some("its status is not active")
+        );
         let document: Value = serde_json::from_str(&json(&statement, at("2026-11-20T10:17:04Z")).unwrap()).unwrap();
-        assert_eq!((&document["grants"], &document["statement"]["status"]), (&false.into(), &"suspended".into()));
+        assert_eq!(
+            (&document["grants"], &document["statement"]["status"]),
+            (&false.into(), &"suspended".into())
+        );
     }
 }

@@ -40,11 +40,16 @@ impl FromStr for Listen {
         }
         let expected = "expected an address or a name with a port, such as 127.0.0.1:8080, localhost:8080 or :8080";
         let (host, port) = text.rsplit_once(':').ok_or(expected)?;
-        let is_name = host.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_'));
+        let is_name = host
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_'));
         // `1.2.3:80` and `127.1:80` would resolve to something nobody meant.
         let is_number = !host.is_empty() && host.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
         match port.parse() {
-            Ok(port) if is_name && !is_number => Ok(Self { host: host.to_owned(), port }),
+            Ok(port) if is_name && !is_number => Ok(Self {
+                host: host.to_owned(),
+                port,
+            }),
             _ => Err(expected),
         }
     }
@@ -52,14 +57,21 @@ impl FromStr for Listen {
 
 impl From<SocketAddr> for Listen {
     fn from(address: SocketAddr) -> Self {
-        Self { host: address.ip().to_string(), port: address.port() }
+        Self {
+            host: address.ip().to_string(),
+            port: address.port(),
+        }
     }
 }
 
 impl Display for Listen {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let Self { host, port } = self;
-        if host.contains(':') { write!(f, "[{host}]:{port}") } else { write!(f, "{host}:{port}") }
+        if host.contains(':') {
+            write!(f, "[{host}]:{port}")
+        } else {
+            write!(f, "{host}:{port}")
+        }
     }
 }
 
@@ -90,7 +102,10 @@ impl Listen {
             "::" => "::1",
             host => host,
         };
-        Self { host: host.to_owned(), port: self.port }
+        Self {
+            host: host.to_owned(),
+            port: self.port,
+        }
     }
 }
 
@@ -115,7 +130,9 @@ impl FromStr for Network {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let network = text.parse().or_else(|_| text.parse::<IpAddr>().map(IpNet::from));
-        network.map(Self).map_err(|_| "expected an address such as 127.0.0.1 or a network such as 10.0.0.0/8")
+        network
+            .map(Self)
+            .map_err(|_| "expected an address such as 127.0.0.1 or a network such as 10.0.0.0/8")
     }
 }
 
@@ -130,7 +147,12 @@ pub fn many<'de, T: FromStr<Err = &'static str>, D: Deserializer<'de>>(file: D) 
         Value::Array(items) => items,
         item => vec![item],
     };
-    items.iter().map(read).collect::<Result<_, _>>().map(Some).map_err(D::Error::custom)
+    items
+        .iter()
+        .map(read)
+        .collect::<Result<_, _>>()
+        .map(Some)
+        .map_err(D::Error::custom)
 }
 
 fn read<T: FromStr>(value: &Value) -> Result<T, T::Err> {
@@ -146,7 +168,10 @@ mod tests {
         assert_eq!("off".parse(), Ok(AdminListen::Off));
         assert_eq!("[::1]:9".parse(), Ok(AdminListen::At("[::1]:9".parse().unwrap())));
         assert!("localhost".parse::<AdminListen>().is_err());
-        assert_eq!("localhost:9".parse(), Ok(AdminListen::At("127.0.0.1:9".parse().unwrap())));
+        assert_eq!(
+            "localhost:9".parse(),
+            Ok(AdminListen::At("127.0.0.1:9".parse().unwrap()))
+        );
     }
 
     #[test]
@@ -157,12 +182,21 @@ mod tests {
             ("[::]:80", "::", 80, "[::]:80", "[::1]:80"),
             ("0.0.0.0:80", "0.0.0.0", 80, "0.0.0.0:80", "127.0.0.1:80"),
             ("localhost:8480", "localhost", 8480, "localhost:8480", "localhost:8480"),
-            ("web-1.example.org:80", "web-1.example.org", 80, "web-1.example.org:80", "web-1.example.org:80"),
+            (
+                "web-1.example.org:80",
+                "web-1.example.org",
+                80,
+                "web-1.example.org:80",
+                "web-1.example.org:80",
+            ),
             (":8480", "", 8480, ":8480", "127.0.0.1:8480"),
         ] {
             let listen: Listen = text.parse().unwrap();
             assert_eq!((listen.host.as_str(), listen.port), (host, port), "{text}");
-            assert_eq!((listen.to_string().as_str(), listen.reachable().to_string().as_str()), (shown, reachable));
+            assert_eq!(
+                (listen.to_string().as_str(), listen.reachable().to_string().as_str()),
+                (shown, reachable)
+            );
         }
         for text in [
             "",
@@ -186,9 +220,15 @@ mod tests {
     fn a_name_has_all_its_addresses_in_their_order_and_none_twice() {
         let resolved = |text: &str| text.parse::<Listen>().unwrap().resolve().unwrap();
         assert_eq!(resolved("127.0.0.1:80"), ["127.0.0.1:80".parse().unwrap()]);
-        assert_eq!(resolved(":80"), ["[::]:80".parse().unwrap(), "0.0.0.0:80".parse().unwrap()]);
+        assert_eq!(
+            resolved(":80"),
+            ["[::]:80".parse().unwrap(), "0.0.0.0:80".parse().unwrap()]
+        );
         let local = resolved("localhost:80");
-        assert!(!local.is_empty() && local.iter().all(|address| address.ip().is_loopback()), "{local:?}");
+        assert!(
+            !local.is_empty() && local.iter().all(|address| address.ip().is_loopback()),
+            "{local:?}"
+        );
     }
 
     #[test]
@@ -200,7 +240,12 @@ mod tests {
         same("2001:db8::1", "2001:db8::1/128");
         same("10.0.0.0/8", "10.0.0.0/8");
         for text in ["", "localhost", "10.0.0.0/33", "127.0.0.1:80"] {
-            assert!(text.parse::<Network>().unwrap_err().starts_with("expected an address such as"), "{text}");
+            assert!(
+                text.parse::<Network>()
+                    .unwrap_err()
+                    .starts_with("expected an address such as"),
+                "{text}"
+            );
         }
     }
 }

@@ -28,12 +28,16 @@ impl BuildConfig {
     pub(super) fn of_file(file: BuildSettings) -> Self {
         // The defaults are hosts by a test.
         let default = || DEFAULT.iter().filter_map(|host| host.parse().ok()).collect();
-        Self { allowed_git_hosts: file.allowed_git_hosts.unwrap_or_else(default) }
+        Self {
+            allowed_git_hosts: file.allowed_git_hosts.unwrap_or_else(default),
+        }
     }
 
     /// What the command line and the environment gave, over this.
     pub fn with(&self, given: &BuildSettings) -> Self {
         let given = given.allowed_git_hosts.clone();
-        Self { allowed_git_hosts: given.unwrap_or_else(|| self.allowed_git_hosts.clone()) }
+        Self {
+            allowed_git_hosts: given.unwrap_or_else(|| self.allowed_git_hosts.clone()),
+        }
     }
 }

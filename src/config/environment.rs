@@ -6,7 +6,12 @@ use crate::text::did_you_mean::nearest;
 const PREFIX: &str = "COUNTERSIGN_";
 
 /// Variables that are no arguments.
-const OTHERS: [&str; 4] = ["COUNTERSIGN_LOG", "COUNTERSIGN_GIT_HOST", "COUNTERSIGN_GIT_TOKEN", "COUNTERSIGN_GIT_USER"];
+const OTHERS: [&str; 4] = [
+    "COUNTERSIGN_LOG",
+    "COUNTERSIGN_GIT_HOST",
+    "COUNTERSIGN_GIT_TOKEN",
+    "COUNTERSIGN_GIT_USER",
+];
 
 /// A warning for each of the variables `given` that neither an argument of `command` takes nor anything else of ours.
 // SECURITY: names only; the value of a mistyped variable may be a token.
@@ -18,7 +23,9 @@ pub fn unknown_variables(command: &clap::Command, given: impl IntoIterator<Item 
     let bare = || known.iter().filter_map(|name| name.strip_prefix(PREFIX));
     let warning = |name: String| {
         let meant = nearest(name.strip_prefix(PREFIX).unwrap_or_default(), bare());
-        let meant = meant.map(|meant| format!(" (did you mean {PREFIX}{meant}?)")).unwrap_or_default();
+        let meant = meant
+            .map(|meant| format!(" (did you mean {PREFIX}{meant}?)"))
+            .unwrap_or_default();
         format!("the environment has {name}, which is no setting{meant}")
     };
     unknown.into_iter().map(warning).collect()
@@ -26,7 +33,9 @@ pub fn unknown_variables(command: &clap::Command, given: impl IntoIterator<Item 
 
 /// Every variable that `command` or a verb of it takes.
 fn variables(command: &clap::Command) -> Vec<String> {
-    let own = command.get_arguments().filter_map(|argument| argument.get_env()?.to_str().map(str::to_owned));
+    let own = command
+        .get_arguments()
+        .filter_map(|argument| argument.get_env()?.to_str().map(str::to_owned));
     let mut all: Vec<String> = own.chain(command.get_subcommands().flat_map(variables)).collect();
     all.extend(OTHERS.map(str::to_owned));
     all

@@ -27,11 +27,15 @@ pub struct KeysConfig {
 impl KeysConfig {
     /// What the file says, over the defaults.
     pub(super) fn of_file(file: &KeySettings) -> Self {
-        Self { keep_retired_days: file.keep_retired_days.unwrap_or(KEEP_RETIRED_DAYS) }
+        Self {
+            keep_retired_days: file.keep_retired_days.unwrap_or(KEEP_RETIRED_DAYS),
+        }
     }
 
     /// What the command line and the environment gave, over this.
     pub fn with(&self, given: &KeySettings) -> Self {
-        Self { keep_retired_days: given.keep_retired_days.unwrap_or(self.keep_retired_days) }
+        Self {
+            keep_retired_days: given.keep_retired_days.unwrap_or(self.keep_retired_days),
+        }
     }
 }

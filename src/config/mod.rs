@@ -58,19 +58,32 @@ impl Config {
     /// Merges `countersign.toml` in `instance`, where there is one, with what flags and environment say.
     pub fn load(instance: &Path, paths: &PathSettings, serve: &ServeSettings) -> Result<Self, ConfigError> {
         // So that messages name `registry/…` as a person would, and not `./registry/…`.
-        let instance = if instance == Path::new(".") { Path::new("") } else { instance };
+        let instance = if instance == Path::new(".") {
+            Path::new("")
+        } else {
+            instance
+        };
         let file = File::read(&instance.join(FILE))?;
         let serve = ServeConfig::merge(instance, serve, file.serve);
         let keys = KeysConfig::of_file(&file.keys);
         let build = BuildConfig::of_file(file.build);
-        Ok(Self { paths: Paths::merge(instance, paths, file.paths), keys, build, serve })
+        Ok(Self {
+            paths: Paths::merge(instance, paths, file.paths),
+            keys,
+            build,
+            serve,
+        })
     }
 
     /// The same where there is an instance: its file, a part of it, or somebody who says where the parts are.
     pub fn of_instance(instance: &Path, paths: &PathSettings, serve: &ServeSettings) -> Result<Self, ConfigError> {
         let config = Self::load(instance, paths, serve)?;
         let is_one = instance.join(FILE).exists() || *paths != PathSettings::default() || config.paths.some_exist();
-        if is_one { Ok(config) } else { Err(ConfigError::NoInstance(instance.to_owned())) }
+        if is_one {
+            Ok(config)
+        } else {
+            Err(ConfigError::NoInstance(instance.to_owned()))
+        }
     }
 }
 
@@ -79,7 +92,12 @@ impl File {
         let text = match regular_file::read_to_string(path, MAX_CONFIG) {
             Ok(text) => text,
             Err(source) if source.kind() == std::io::ErrorKind::NotFound => return Ok(Self::default()),
-            Err(source) => return Err(ConfigError::Read { path: path.to_owned(), source }),
+            Err(source) => {
+                return Err(ConfigError::Read {
+                    path: path.to_owned(),
+                    source,
+                });
+            }
         };
         let content = |at: usize, message: String| {
             let before = &text[..at];
@@ -101,29 +119,48 @@ impl File {
 /// Where a name stands that is no setting, with the one that may be meant; serde would only list all there are.
 fn unknown_setting(text: &str) -> Option<(usize, String)> {
     let file = DeTable::parse(text).ok()?.into_inner();
-    let no_table = |name: &&str| file.get(*name).is_some_and(|value| value.get_ref().as_table().is_none());
+    let no_table = |name: &&str| {
+        file.get(*name)
+            .is_some_and(|value| value.get_ref().as_table().is_none())
+    };
     if let Some(name) = ["paths", "keys", "build", "serve"].into_iter().find(no_table) {
         let at = file.get(name).map_or(0, |value| value.span().start);
         return Some((at, format!("expected a table: [{name}]")));
     }
     let table = |name| file.get(name).and_then(|value| value.get_ref().as_table());
     let levels = [
-        (Some(&file), vec!["paths".to_owned(), "keys".to_owned(), "build".to_owned(), "serve".to_owned()]),
+        (
+            Some(&file),
+            vec![
+                "paths".to_owned(),
+                "keys".to_owned(),
+                "build".to_owned(),
+                "serve".to_owned(),
+            ],
+        ),
         (table("paths"), settings::<PathSettings>()),
         (table("keys"), settings::<KeySettings>()),
         (table("build"), settings::<BuildSettings>()),
         (table("serve"), settings::<ServeSettings>()),
     ];
     levels.iter().find_map(|(table, known)| {
-        let name = (*table)?.keys().find(|name| !known.iter().any(|known| known == name.get_ref()))?;
+        let name = (*table)?
+            .keys()
+            .find(|name| !known.iter().any(|known| known == name.get_ref()))?;
         let meant = did_you_mean(name.get_ref(), known.iter().map(String::as_str));
-        Some((name.span().start, format!("unknown setting {:?}{meant}", name.get_ref())))
+        Some((
+            name.span().start,
+            format!("unknown setting {:?}{meant}", name.get_ref()),
+        ))
     })
 }
 
 /// The settings of a table: they are declared as arguments, too, under the same names.
 fn settings<T: clap::Args>() -> Vec<String> {
-    T::augment_args(clap::Command::default()).get_arguments().map(|argument| argument.get_id().to_string()).collect()
+    T::augment_args(clap::Command::default())
+        .get_arguments()
+        .map(|argument| argument.get_id().to_string())
+        .collect()
 }
 
 #[cfg(test)]
@@ -145,7 +182,13 @@ mod tests {
         let is_one = |paths: &PathSettings| Config::of_instance(folder.path(), paths, &ServeSettings::default());
         let nothing = PathSettings::default();
         assert!(matches!(is_one(&nothing), Err(ConfigError::NoInstance(named)) if named == folder.path()));
-        assert!(is_one(&PathSettings { store: Some("/elsewhere".into()), ..nothing.clone() }).is_ok());
+        assert!(
+            is_one(&PathSettings {
+                store: Some("/elsewhere".into()),
+                ..nothing.clone()
+            })
+            .is_ok()
+        );
         for part in ["registry", "releases", "public", "store", "keys/signing.pem", FILE] {
             std::fs::create_dir_all(folder.path().join(part).parent().unwrap()).unwrap();
             std::fs::write(folder.path().join(part), "").unwrap();
@@ -169,12 +212,22 @@ mod tests {
                 "2:11: expected an address such as 127.0.0.1 or a network such as 10.0.0.0/8".to_owned(),
             ),
         ] {
-            assert_eq!(read(&format!("[serve]\n{text}\n")).unwrap_err(), format!("countersign.toml:{expected}"));
+            assert_eq!(
+                read(&format!("[serve]\n{text}\n")).unwrap_err(),
+                format!("countersign.toml:{expected}")
+            );
         }
         let config = read("[serve]\nproxies = [\"127.0.0.1\", \"10.0.0.0/8\"]\n").unwrap();
-        assert_eq!(config.serve.proxies, ["127.0.0.1/32".parse().unwrap(), "10.0.0.0/8".parse().unwrap()]);
+        assert_eq!(
+            config.serve.proxies,
+            ["127.0.0.1/32".parse().unwrap(), "10.0.0.0/8".parse().unwrap()]
+        );
         let config = read("[serve]\nproxies = \"127.0.0.1\"\n").unwrap();
-        assert_eq!(config.serve.proxies, ["127.0.0.1/32".parse().unwrap()], "one alone needs no brackets");
+        assert_eq!(
+            config.serve.proxies,
+            ["127.0.0.1/32".parse().unwrap()],
+            "one alone needs no brackets"
+        );
     }
 
     #[test]
@@ -189,21 +242,30 @@ mod tests {
             for wrong in ["{}", "-1.5", "1979-05-27"] {
                 let error = read(&format!("[{table}]\n{name} = {wrong}\n")).unwrap_err();
                 let place = format!("countersign.toml:2:{}: expected ", name.len() + 4);
-                assert!(error.starts_with(&place) && !error.contains(['`', '\n']), "{name} = {wrong}: {error}");
+                assert!(
+                    error.starts_with(&place) && !error.contains(['`', '\n']),
+                    "{name} = {wrong}: {error}"
+                );
             }
         }
         let number = "expected a whole number from 1 to 4294967295";
         for (text, expected) in [
             ("[serve]\npoll_seconds = 0\n", format!("2:16: {number}")),
             ("[serve]\npoll_seconds = \"30\"\n", format!("2:16: {number}")),
-            ("[serve]\nlocal_hosts = \"bnid\"\n", "2:15: expected \"bind\", \"allow\" or \"refuse\"".to_owned()),
+            (
+                "[serve]\nlocal_hosts = \"bnid\"\n",
+                "2:15: expected \"bind\", \"allow\" or \"refuse\"".to_owned(),
+            ),
             ("[paths]\nstore = 5\n", "2:9: expected a path in quotes".to_owned()),
             ("serve = 5\n", "1:9: expected a table: [serve]".to_owned()),
         ] {
             assert_eq!(read(text).unwrap_err(), format!("countersign.toml:{expected}"));
         }
         let config = read("[serve]\npoll_seconds = 5\nlocal_hosts = \"allow\"\n").unwrap();
-        assert_eq!((config.serve.poll.as_secs(), config.serve.local_hosts), (5, LocalHosts::Allow));
+        assert_eq!(
+            (config.serve.poll.as_secs(), config.serve.local_hosts),
+            (5, LocalHosts::Allow)
+        );
     }
 
     #[test]
@@ -211,9 +273,14 @@ mod tests {
         for argument in ServeSettings::augment_args(clap::Command::new("serve")).get_arguments() {
             let Some(flag) = argument.get_long() else { continue };
             let command = ServeSettings::augment_args(clap::Command::new("serve"));
-            let Err(error) = command.try_get_matches_from(["serve", &format!("--{flag}"), "?!"]) else { continue };
+            let Err(error) = command.try_get_matches_from(["serve", &format!("--{flag}"), "?!"]) else {
+                continue;
+            };
             let error = error.to_string();
-            assert!(error.contains("expected ") || error.contains("[possible values: "), "{error}");
+            assert!(
+                error.contains("expected ") || error.contains("[possible values: "),
+                "{error}"
+            );
         }
     }
 
@@ -222,7 +289,12 @@ mod tests {
         let command = T::augment_args(clap::Command::new("told"));
         let told = command.get_arguments().filter_map(|argument| {
             let help = argument.get_help().unwrap().to_string();
-            let default = help.rsplit_once(" [default: ").expect("each has a default").1.strip_suffix(']').unwrap();
+            let default = help
+                .rsplit_once(" [default: ")
+                .expect("each has a default")
+                .1
+                .strip_suffix(']')
+                .unwrap();
             (default != "none").then(|| format!("--{}={default}", argument.get_long().unwrap()))
         });
         let given: Vec<String> = [String::from("told")].into_iter().chain(told).collect();
@@ -251,8 +323,14 @@ mod tests {
                 "[serve]\nlisten = \"127.0.0.1:1\"\n  proxeis = []\n",
                 "3:3: unknown setting \"proxeis\" (did you mean \"proxies\"?)",
             ),
-            ("[paths]\nstroe = \"x\"\n", "2:1: unknown setting \"stroe\" (did you mean \"store\"?)"),
-            ("[server]\n", "1:2: unknown setting \"server\" (did you mean \"serve\"?)"),
+            (
+                "[paths]\nstroe = \"x\"\n",
+                "2:1: unknown setting \"stroe\" (did you mean \"store\"?)",
+            ),
+            (
+                "[server]\n",
+                "1:2: unknown setting \"server\" (did you mean \"serve\"?)",
+            ),
             ("zzz = 1\n", "1:1: unknown setting \"zzz\""),
         ] {
             assert_eq!(read(text).unwrap_err(), format!("countersign.toml:{expected}"));

@@ -86,7 +86,16 @@ impl Paths {
 
     /// Whether anything is there that makes a folder an instance.
     pub(super) fn some_exist(&self) -> bool {
-        let Self { registry, releases, public, store, signing_key, .. } = self;
-        [registry, releases, public, store, signing_key].into_iter().any(|path| path.exists())
+        let Self {
+            registry,
+            releases,
+            public,
+            store,
+            signing_key,
+            ..
+        } = self;
+        [registry, releases, public, store, signing_key]
+            .into_iter()
+            .any(|path| path.exists())
     }
 }

@@ -211,8 +211,14 @@ impl ServeConfig {
         match (self.tls_certificate.clone(), self.tls_key.clone()) {
             (Some(certificate), Some(key)) => Ok(Some(TlsFiles { certificate, key })),
             (None, None) => Ok(None),
-            (Some(_), None) => Err(ConfigError::HalfOfTls { given: "tls_certificate", missing: "tls_key" }),
-            (None, Some(_)) => Err(ConfigError::HalfOfTls { given: "tls_key", missing: "tls_certificate" }),
+            (Some(_), None) => Err(ConfigError::HalfOfTls {
+                given: "tls_certificate",
+                missing: "tls_key",
+            }),
+            (None, Some(_)) => Err(ConfigError::HalfOfTls {
+                given: "tls_key",
+                missing: "tls_certificate",
+            }),
         }
     }
 
@@ -224,26 +230,43 @@ impl ServeConfig {
         // An empty path is none, so that a file or a variable can take one away.
         let path = |given: &Option<PathBuf>, file: Option<PathBuf>| {
             let is_set = |path: &PathBuf| !path.as_os_str().is_empty();
-            let path = given.clone().or_else(|| file.filter(is_set).map(|path| instance.join(path)));
+            let path = given
+                .clone()
+                .or_else(|| file.filter(is_set).map(|path| instance.join(path)));
             path.filter(is_set)
         };
         let proxies = given.proxies.clone().or(file.proxies).unwrap_or_default();
         Self {
             listen: given.listen.clone().or(file.listen).unwrap_or_else(|| LISTEN.into()),
-            admin_listen: given.admin_listen.or(file.admin_listen).unwrap_or(AdminListen::At(ADMIN_LISTEN)),
+            admin_listen: given
+                .admin_listen
+                .or(file.admin_listen)
+                .unwrap_or(AdminListen::At(ADMIN_LISTEN)),
             tls_certificate: path(&given.tls_certificate, file.tls_certificate),
             tls_key: path(&given.tls_key, file.tls_key),
-            grace_period_hours: given.grace_period_hours.or(file.grace_period_hours).unwrap_or(GRACE_PERIOD_HOURS),
+            grace_period_hours: given
+                .grace_period_hours
+                .or(file.grace_period_hours)
+                .unwrap_or(GRACE_PERIOD_HOURS),
             local_hosts: given.local_hosts.or(file.local_hosts).unwrap_or(LOCAL_HOSTS),
-            requests_per_minute: given.requests_per_minute.or(file.requests_per_minute).unwrap_or(REQUESTS_PER_MINUTE),
+            requests_per_minute: given
+                .requests_per_minute
+                .or(file.requests_per_minute)
+                .unwrap_or(REQUESTS_PER_MINUTE),
             requests_per_license: given
                 .requests_per_license
                 .or(file.requests_per_license)
                 .unwrap_or(REQUESTS_PER_LICENSE),
-            failures_per_minute: given.failures_per_minute.or(file.failures_per_minute).unwrap_or(FAILURES_PER_MINUTE),
+            failures_per_minute: given
+                .failures_per_minute
+                .or(file.failures_per_minute)
+                .unwrap_or(FAILURES_PER_MINUTE),
             proxies: proxies.into_iter().map(|Network(network)| network).collect(),
             proxy_hops: given.proxy_hops.or(file.proxy_hops).unwrap_or(PROXY_HOPS),
-            max_connections: given.max_connections.or(file.max_connections).unwrap_or(MAX_CONNECTIONS),
+            max_connections: given
+                .max_connections
+                .or(file.max_connections)
+                .unwrap_or(MAX_CONNECTIONS),
             connections_per_address: given
                 .connections_per_address
                 .or(file.connections_per_address)
@@ -254,15 +277,33 @@ impl ServeConfig {
                 file.tls_handshake_timeout_seconds,
                 TLS_HANDSHAKE_TIMEOUT_SECONDS,
             ),
-            header_timeout: seconds(given.header_timeout_seconds, file.header_timeout_seconds, HEADER_TIMEOUT_SECONDS),
-            idle_timeout: seconds(given.idle_timeout_seconds, file.idle_timeout_seconds, IDLE_TIMEOUT_SECONDS),
+            header_timeout: seconds(
+                given.header_timeout_seconds,
+                file.header_timeout_seconds,
+                HEADER_TIMEOUT_SECONDS,
+            ),
+            idle_timeout: seconds(
+                given.idle_timeout_seconds,
+                file.idle_timeout_seconds,
+                IDLE_TIMEOUT_SECONDS,
+            ),
             request_timeout: seconds(
                 given.request_timeout_seconds,
                 file.request_timeout_seconds,
                 REQUEST_TIMEOUT_SECONDS,
             ),
-            write_timeout: seconds(given.write_timeout_seconds, file.write_timeout_seconds, WRITE_TIMEOUT_SECONDS),
-            drain: Duration::from_secs(given.drain_seconds.or(file.drain_seconds).unwrap_or(DRAIN_SECONDS).into()),
+            write_timeout: seconds(
+                given.write_timeout_seconds,
+                file.write_timeout_seconds,
+                WRITE_TIMEOUT_SECONDS,
+            ),
+            drain: Duration::from_secs(
+                given
+                    .drain_seconds
+                    .or(file.drain_seconds)
+                    .unwrap_or(DRAIN_SECONDS)
+                    .into(),
+            ),
             poll: seconds(given.poll_seconds, file.poll_seconds, POLL_SECONDS),
             log_format: given.log_format.or(file.log_format).unwrap_or(LOG_FORMAT),
         }
@@ -299,16 +340,28 @@ mod tests {
 
     #[test]
     fn a_flag_goes_before_the_file_and_a_path_in_the_file_is_relative_to_it() {
-        let given = ServeSettings { tls_key: Some("key.pem".into()), ..ServeSettings::default() };
+        let given = ServeSettings {
+            tls_key: Some("key.pem".into()),
+            ..ServeSettings::default()
+        };
         let file = toml::from_str("admin_listen = \"off\"\ntls_certificate = \"a.pem\"\ntls_key = \"b.pem\"").unwrap();
         let config = ServeConfig::merge(Path::new("/srv"), &given, file);
-        let files = TlsFiles { certificate: "/srv/a.pem".into(), key: "key.pem".into() };
-        assert_eq!((config.admin_listen, config.tls().unwrap()), (AdminListen::Off, Some(files)));
+        let files = TlsFiles {
+            certificate: "/srv/a.pem".into(),
+            key: "key.pem".into(),
+        };
+        assert_eq!(
+            (config.admin_listen, config.tls().unwrap()),
+            (AdminListen::Off, Some(files))
+        );
     }
 
     #[test]
     fn an_empty_path_is_none() {
-        let given = ServeSettings { tls_key: Some("".into()), ..ServeSettings::default() };
+        let given = ServeSettings {
+            tls_key: Some("".into()),
+            ..ServeSettings::default()
+        };
         let file = toml::from_str("tls_certificate = \"\"\ntls_key = \"b.pem\"").unwrap();
         assert_eq!(ServeConfig::merge(Path::new("/srv"), &given, file).tls().unwrap(), None);
     }
@@ -317,6 +370,9 @@ mod tests {
     fn half_of_tls_is_an_error_that_names_the_other_half() {
         let file = toml::from_str("tls_key = \"b.pem\"").unwrap();
         let config = ServeConfig::merge(Path::new(""), &ServeSettings::default(), file);
-        assert_eq!(config.tls().unwrap_err().to_string(), "tls_key is set and tls_certificate is not");
+        assert_eq!(
+            config.tls().unwrap_err().to_string(),
+            "tls_key is set and tls_certificate is not"
+        );
     }
 }

@@ -28,7 +28,9 @@ pub fn with_default(help: &str, default: impl Display) -> String {
 
 /// A choice as it is written.
 pub fn name(choice: impl ValueEnum) -> String {
-    choice.to_possible_value().map_or(String::new(), |value| value.get_name().to_owned())
+    choice
+        .to_possible_value()
+        .map_or(String::new(), |value| value.get_name().to_owned())
 }
 
 /// Reads a setting of the command line or the environment.
@@ -38,7 +40,9 @@ pub fn parse<T: Setting>(text: &str) -> Result<T, &'static str> {
 
 /// Reads a setting of the file.
 pub fn one<'de, T: Setting, D: Deserializer<'de>>(file: D) -> Result<Option<T>, D::Error> {
-    T::from_value(&Value::deserialize(file)?).map(Some).ok_or_else(|| D::Error::custom(T::EXPECTED))
+    T::from_value(&Value::deserialize(file)?)
+        .map(Some)
+        .ok_or_else(|| D::Error::custom(T::EXPECTED))
 }
 
 macro_rules! numbers {

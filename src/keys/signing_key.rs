@@ -95,14 +95,22 @@ impl SigningKey {
         let pem = secret_file::read(path).map_err(|error| match error {
             SecretFileError::Missing => KeyError::Missing(path.to_owned()),
             SecretFileError::NotAFile => not_a_key(),
-            SecretFileError::Exposed(mode) => KeyError::Exposed { path: path.to_owned(), mode },
-            SecretFileError::Read(reason) => KeyError::Read { path: path.to_owned(), reason },
+            SecretFileError::Exposed(mode) => KeyError::Exposed {
+                path: path.to_owned(),
+                mode,
+            },
+            SecretFileError::Read(reason) => KeyError::Read {
+                path: path.to_owned(),
+                reason,
+            },
         })?;
         let private = rsa::RsaPrivateKey::from_pkcs8_pem(&pem)
             .or_else(|_| rsa::RsaPrivateKey::from_pkcs1_pem(&pem))
             .map_err(|_| not_a_key())?;
-        let public = PublicKey::new(private.to_public_key())
-            .map_err(|reason| KeyError::Size { path: path.to_owned(), reason })?;
+        let public = PublicKey::new(private.to_public_key()).map_err(|reason| KeyError::Size {
+            path: path.to_owned(),
+            reason,
+        })?;
         let der = private.to_pkcs8_der().map_err(|_| not_a_key())?;
         let pair = KeyPair::from_pkcs8(der.as_bytes()).map_err(|_| not_a_key())?;
         Ok(Self { pair, public })
@@ -123,7 +131,8 @@ impl SigningKey {
     /// # Errors
     /// The library refuses, which it does not with a key that was loaded.
     pub fn sign(&self, message: &[u8], signature: &mut [u8]) -> Result<(), Unspecified> {
-        self.pair.sign(&RSA_PKCS1_SHA256, &SystemRandom::new(), message, signature)
+        self.pair
+            .sign(&RSA_PKCS1_SHA256, &SystemRandom::new(), message, signature)
     }
 }
 

@@ -104,8 +104,15 @@ mod tests {
     #[test]
     fn merging_keeps_what_the_newer_report_does_not_say() {
         let id = Uuid::from_u128(7);
-        let mut report = Report { plugin_version: Some("1.0".into()), build_id: Some(id), ..Report::default() };
-        report.merge(Report { plugin_version: Some("1.1".into()), ..Report::default() });
+        let mut report = Report {
+            plugin_version: Some("1.0".into()),
+            build_id: Some(id),
+            ..Report::default()
+        };
+        report.merge(Report {
+            plugin_version: Some("1.1".into()),
+            ..Report::default()
+        });
         assert_eq!(report.plugin_version.as_deref(), Some("1.1"));
         assert_eq!(report.build_id, Some(id));
     }
@@ -113,8 +120,12 @@ mod tests {
     #[test]
     fn a_clock_that_was_ahead_for_a_while_does_not_freeze_the_time_a_site_was_seen() {
         let at = |seconds| DateTime::from_timestamp(seconds, 0).unwrap();
-        let seen =
-            |seconds| Sighting { time: at(seconds), build_id: None, plugin_version: None, current_version: None };
+        let seen = |seconds| Sighting {
+            time: at(seconds),
+            build_id: None,
+            plugin_version: None,
+            current_version: None,
+        };
         let (mut stored, mut waiting) = (Report::default(), Report::default());
         stored.note(&seen(9_000));
         for seconds in [9_001, 100] {
@@ -129,7 +140,12 @@ mod tests {
     #[test]
     fn empty_and_zero_versions_are_not_worth_storing() {
         let mut report = Report::default();
-        for (version, stored) in [("", None), ("0.0.0", None), ("0.0.1", Some("0.0.1")), ("", Some("0.0.1"))] {
+        for (version, stored) in [
+            ("", None),
+            ("0.0.0", None),
+            ("0.0.1", Some("0.0.1")),
+            ("", Some("0.0.1")),
+        ] {
             let sighting = Sighting {
                 time: DateTime::UNIX_EPOCH,
                 build_id: None,

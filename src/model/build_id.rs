@@ -52,7 +52,9 @@ impl BuildId {
         slug: &str,
         version: &str,
     ) -> Option<Self> {
-        let day = u16::try_from(day.signed_duration_since(FIRST_DAY).num_days()).ok().filter(|day| *day < 1 << DAY)?;
+        let day = u16::try_from(day.signed_duration_since(FIRST_DAY).num_days())
+            .ok()
+            .filter(|day| *day < 1 << DAY)?;
         Some(Self {
             license: beginning(license),
             host: host_tag(key, host),
@@ -106,12 +108,19 @@ impl BuildId {
         let day = take(DAY) as u16;
         let host = take(HOST) as u32;
         let license = take(LICENSE);
-        (zeros == 0).then_some(Self { license, host, day, release })
+        (zeros == 0).then_some(Self {
+            license,
+            host,
+            day,
+            release,
+        })
     }
 
     /// The day of the link.
     pub fn day(&self) -> NaiveDate {
-        FIRST_DAY.checked_add_days(Days::new(self.day.into())).unwrap_or(FIRST_DAY)
+        FIRST_DAY
+            .checked_add_days(Days::new(self.day.into()))
+            .unwrap_or(FIRST_DAY)
     }
 
     /// Whether the copy was given to this license; one of 10 million licenses fits by chance once in 28 million ids.
@@ -174,7 +183,15 @@ mod tests {
 
     fn id(key: &DownloadKey, license: u8, host: &str, day: u64, slug: &str, version: &str) -> BuildId {
         let day = FIRST_DAY.checked_add_days(Days::new(day)).unwrap();
-        BuildId::new(key, &LicenseId::from_bytes([license; 32]), &host.parse().unwrap(), day, slug, version).unwrap()
+        BuildId::new(
+            key,
+            &LicenseId::from_bytes([license; 32]),
+            &host.parse().unwrap(),
+            day,
+            slug,
+            version,
+        )
+        .unwrap()
     }
 
     #[test]
@@ -182,7 +199,10 @@ mod tests {
         let ours = key(7);
         let made = id(&ours, 3, "example.com", 326, "acme", "1.2.0");
         let uuid = made.encrypt(&ours);
-        assert_eq!((uuid.get_version_num(), uuid.get_variant()), (8, uuid::Variant::RFC4122));
+        assert_eq!(
+            (uuid.get_version_num(), uuid.get_variant()),
+            (8, uuid::Variant::RFC4122)
+        );
         let read = BuildId::decrypt(&ours, uuid).unwrap();
         assert_eq!(read, made);
         assert_eq!(read.day().to_string(), "2026-11-23");
@@ -203,7 +223,10 @@ mod tests {
         // So that a copy is traced after years. Made once, by tests/vectors/marks.py.
         let key = DownloadKey::new(&std::array::from_fn(|at| at as u8));
         let uuid = id(&key, 0xab, "example.com", 326, "acme-forms", "1.2.0").encrypt(&key);
-        assert_eq!(uuid.to_string(), include_str!("../../tests/vectors/build_id.txt").trim());
+        assert_eq!(
+            uuid.to_string(),
+            include_str!("../../tests/vectors/build_id.txt").trim()
+        );
     }
 
     #[test]

@@ -103,7 +103,10 @@ mod tests {
         for bad in [good.to_uppercase(), good[1..].to_owned(), format!("{}g", &good[1..])] {
             assert_eq!(bad.parse::<Digest>(), Err(NotADigest), "{bad}");
         }
-        for foreign in (0..=u8::MAX).map(char::from).filter(|letter| !matches!(letter, '0'..='9' | 'a'..='f')) {
+        for foreign in (0..=u8::MAX)
+            .map(char::from)
+            .filter(|letter| !matches!(letter, '0'..='9' | 'a'..='f'))
+        {
             for at in [0, 62] {
                 let mut bad = good.clone();
                 bad.replace_range(at..at + foreign.len_utf8(), &foreign.to_string());

@@ -43,15 +43,31 @@ impl DownloadKey {
 
     /// The MAC of a link's token; the parts are told apart by a NUL, which stands in none of them but the last.
     pub(crate) fn link_mac(&self, slug: &str, version: &str, token: &[u8]) -> [u8; 16] {
-        let mac: [u8; 32] =
-            mac(&self.links, &[b"countersign link 1\0", slug.as_bytes(), b"\0", version.as_bytes(), b"\0", token]);
+        let mac: [u8; 32] = mac(
+            &self.links,
+            &[
+                b"countersign link 1\0",
+                slug.as_bytes(),
+                b"\0",
+                version.as_bytes(),
+                b"\0",
+                token,
+            ],
+        );
         first(&mac)
     }
 
     /// Whether this is the [MAC of a link](Self::link_mac); takes as long wherever they differ.
     pub(crate) fn is_link_mac(&self, slug: &str, version: &str, token: &[u8], claimed: &[u8; 16]) -> bool {
         let mut mac = self.links.clone();
-        for part in [&b"countersign link 1\0"[..], slug.as_bytes(), b"\0", version.as_bytes(), b"\0", token] {
+        for part in [
+            &b"countersign link 1\0"[..],
+            slug.as_bytes(),
+            b"\0",
+            version.as_bytes(),
+            b"\0",
+            token,
+        ] {
             mac.update(part);
         }
         mac.verify_truncated_left(claimed).is_ok()

@@ -34,9 +34,16 @@ pub struct DownloadLink {
 impl DownloadLink {
     /// A link for a site that asks on `day`.
     pub fn new(key: &DownloadKey, license: &LicenseId, host: &SiteHost, day: NaiveDate) -> Self {
-        let midnight = day.checked_add_days(Days::new(MIDNIGHTS)).unwrap_or(day).and_time(NaiveTime::MIN);
+        let midnight = day
+            .checked_add_days(Days::new(MIDNIGHTS))
+            .unwrap_or(day)
+            .and_time(NaiveTime::MIN);
         let bytes = license.as_bytes();
-        Self { license: std::array::from_fn(|at| bytes[at]), host_tag: key.host_tag(host), expires: midnight.and_utc() }
+        Self {
+            license: std::array::from_fn(|at| bytes[at]),
+            host_tag: key.host_tag(host),
+            expires: midnight.and_utc(),
+        }
     }
 
     /// The token for a plugin's version; `None` beyond the year 2106, whose seconds have no place in it.
@@ -110,7 +117,10 @@ mod tests {
         assert_eq!(token.len(), TOKEN_LENGTH);
         let read = DownloadLink::read(&key, "acme-forms", "1.2.0", &token).unwrap();
         assert_eq!(read, link);
-        assert_eq!((read.license, read.day()), (std::array::from_fn(|at| 1 + at as u8), day()));
+        assert_eq!(
+            (read.license, read.day()),
+            (std::array::from_fn(|at| 1 + at as u8), day())
+        );
         assert_eq!(read.expires.to_rfc3339(), "2026-11-27T00:00:00+00:00");
         assert!(read.is_for(&key, &host("example.com")) && !read.is_for(&key, &host("example.org")));
     }
@@ -127,10 +137,14 @@ mod tests {
     #[test]
     fn a_link_is_for_one_plugin_one_version_and_one_key() {
         let key = DownloadKey::new(&[7; 32]);
-        let token = DownloadLink::new(&key, &license(1), &host("a.com"), day()).token(&key, "acme", "1.0").unwrap();
-        for (key, slug, version) in
-            [(&key, "acmes", "1.0"), (&key, "acme", "1.00"), (&DownloadKey::new(&[8; 32]), "acme", "1.0")]
-        {
+        let token = DownloadLink::new(&key, &license(1), &host("a.com"), day())
+            .token(&key, "acme", "1.0")
+            .unwrap();
+        for (key, slug, version) in [
+            (&key, "acmes", "1.0"),
+            (&key, "acme", "1.00"),
+            (&DownloadKey::new(&[8; 32]), "acme", "1.0"),
+        ] {
             assert_eq!(DownloadLink::read(key, slug, version, &token), None, "{slug} {version}");
         }
     }
@@ -138,12 +152,21 @@ mod tests {
     #[test]
     fn every_changed_character_is_found() {
         let key = DownloadKey::new(&[7; 32]);
-        let token = DownloadLink::new(&key, &license(1), &host("a.com"), day()).token(&key, "acme", "1.0").unwrap();
+        let token = DownloadLink::new(&key, &license(1), &host("a.com"), day())
+            .token(&key, "acme", "1.0")
+            .unwrap();
         for at in 0..TOKEN_LENGTH {
-            for other in (0..=127_u8).map(char::from).filter(|other| !token[at..].starts_with(*other)) {
+            for other in (0..=127_u8)
+                .map(char::from)
+                .filter(|other| !token[at..].starts_with(*other))
+            {
                 let mut changed = token.clone();
                 changed.replace_range(at..=at, &other.to_string());
-                assert_eq!(DownloadLink::read(&key, "acme", "1.0", &changed), None, "{at} {other:?}");
+                assert_eq!(
+                    DownloadLink::read(&key, "acme", "1.0", &changed),
+                    None,
+                    "{at} {other:?}"
+                );
             }
         }
         for other in [&token[1..], &format!("{token}A"), &format!("{token}="), ""] {

@@ -55,7 +55,11 @@ impl FromStr for GitHost {
         }
         // The parser leaves out a port that is its scheme's own.
         let port = if rest.ends_with(":443") { Some(443) } else { url.port() };
-        Ok(Self::Host { scheme: scheme.map(str::to_owned), host: host.to_owned(), port })
+        Ok(Self::Host {
+            scheme: scheme.map(str::to_owned),
+            host: host.to_owned(),
+            port,
+        })
     }
 }
 
@@ -66,7 +70,9 @@ impl GitHost {
             Self::Files => url.scheme() == "file",
             Self::Host { scheme, host, port } => {
                 let expected = port.or_else(|| default_port(url.scheme()));
-                scheme.as_deref().map_or_else(|| SAFE.contains(&url.scheme()), |scheme| scheme == url.scheme())
+                scheme
+                    .as_deref()
+                    .map_or_else(|| SAFE.contains(&url.scheme()), |scheme| scheme == url.scheme())
                     && url.host_str().is_some_and(|named| named.eq_ignore_ascii_case(host))
                     && url.port().or_else(|| default_port(url.scheme())) == expected
             }
@@ -75,9 +81,15 @@ impl GitHost {
 
     /// The entry that would allow an address.
     pub fn that_allows(url: &Url) -> String {
-        let Some(host) = url.host_str().filter(|_| url.scheme() != "file") else { return "file://".to_owned() };
+        let Some(host) = url.host_str().filter(|_| url.scheme() != "file") else {
+            return "file://".to_owned();
+        };
         let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
-        let scheme = if SAFE.contains(&url.scheme()) { String::new() } else { format!("{}://", url.scheme()) };
+        let scheme = if SAFE.contains(&url.scheme()) {
+            String::new()
+        } else {
+            format!("{}://", url.scheme())
+        };
         format!("{scheme}{host}{port}")
     }
 }
@@ -96,7 +108,11 @@ mod tests {
 
     #[test]
     fn a_host_alone_stands_for_https_and_ssh_on_their_own_ports() {
-        for good in ["https://git.example.com/a", "https://GIT.example.com:443/a", "ssh://git@git.example.com/a"] {
+        for good in [
+            "https://git.example.com/a",
+            "https://GIT.example.com:443/a",
+            "ssh://git@git.example.com/a",
+        ] {
             assert!(allows("git.example.com", good), "{good}");
         }
         for bad in [

@@ -139,7 +139,10 @@ impl Deref for Particulars {
     fn deref(&self) -> &ParticularsHeld {
         static NONE: ParticularsHeld = ParticularsHeld {
             hosts: Vec::new(),
-            released: ReleaseTimes { hosts: BTreeMap::new(), all: None },
+            released: ReleaseTimes {
+                hosts: BTreeMap::new(),
+                all: None,
+            },
             note: String::new(),
             replaces: None,
         };
@@ -198,11 +201,19 @@ impl License {
     /// Where `host` stands among the sites of this license. A host that is bound is never counted again, so it keeps its
     /// seat even where the vendor lowered `sites` since. Hosts bound ahead in the registry come first.
     pub fn seat<'a>(&'a self, stored: &'a (impl Stored + ?Sized), host: &SiteHost) -> Seat<'a> {
-        let ParticularsHeld { hosts: ahead, released, .. } = &*self.particulars;
+        let ParticularsHeld {
+            hosts: ahead, released, ..
+        } = &*self.particulars;
         if ahead.contains(host) || self.holds(stored, host) {
             return Seat::Held;
         }
-        let valid = || stored.all().iter().find(|binding| !released.voids(binding)).map(|binding| &binding.host);
+        let valid = || {
+            stored
+                .all()
+                .iter()
+                .find(|binding| !released.voids(binding))
+                .map(|binding| &binding.host)
+        };
         match ahead.first().or_else(valid) {
             Some(first) if !self.has_room(stored, 0) => Seat::Taken { first },
             _ => Seat::Free,
@@ -213,7 +224,9 @@ impl License {
     /// released some.
     pub fn has_room(&self, stored: &(impl Stored + ?Sized), under_way: usize) -> bool {
         let Sites::Limited(limit) = self.sites else { return true };
-        let ParticularsHeld { hosts: ahead, released, .. } = &*self.particulars;
+        let ParticularsHeld {
+            hosts: ahead, released, ..
+        } = &*self.particulars;
         let all = stored.all();
         let valid = match released.is_empty() {
             true => all.len(),
@@ -225,7 +238,9 @@ impl License {
 
     /// Whether `stored` has a binding of `host` that is not void.
     fn holds(&self, stored: &(impl Stored + ?Sized), host: &SiteHost) -> bool {
-        stored.find(host).is_some_and(|binding| !self.particulars.released.voids(binding))
+        stored
+            .find(host)
+            .is_some_and(|binding| !self.particulars.released.voids(binding))
     }
 }
 
@@ -258,7 +273,10 @@ mod tests {
     }
 
     fn binding(text: &str, seconds: i64) -> Binding {
-        Binding { host: host(text), bound_at: at(seconds) }
+        Binding {
+            host: host(text),
+            bound_at: at(seconds),
+        }
     }
 
     #[test]
@@ -277,10 +295,16 @@ mod tests {
 
     #[test]
     fn a_full_license_names_the_first_bound_host_and_keeps_those_bound() {
-        let three = License { sites: Sites::Limited(NonZeroU32::new(3).unwrap()), ..license() };
+        let three = License {
+            sites: Sites::Limited(NonZeroU32::new(3).unwrap()),
+            ..license()
+        };
         let stored = [binding("a.com", 1), binding("b.com", 2), binding("c.com", 3)];
         assert_eq!(three.seat(&stored[..2], &host("d.com")), Seat::Free);
-        assert_eq!(three.seat(&stored[..], &host("d.com")), Seat::Taken { first: &host("a.com") });
+        assert_eq!(
+            three.seat(&stored[..], &host("d.com")),
+            Seat::Taken { first: &host("a.com") }
+        );
         assert_eq!(three.seat(&stored[..], &host("c.com")), Seat::Held);
         let one = license();
         assert_eq!(one.seat(&stored[..], &host("c.com")), Seat::Held, "sites lowered since");
@@ -291,8 +315,14 @@ mod tests {
         let mut moved = license();
         moved.particulars.released.hosts.insert(host("a.com"), at(10));
         assert_eq!(moved.seat(&[binding("a.com", 9)][..], &host("b.com")), Seat::Free);
-        assert_eq!(moved.seat(&[binding("a.com", 10)][..], &host("b.com")), Seat::Taken { first: &host("a.com") });
-        moved.particulars.released = ReleaseTimes { all: Some(at(20)), ..ReleaseTimes::default() };
+        assert_eq!(
+            moved.seat(&[binding("a.com", 10)][..], &host("b.com")),
+            Seat::Taken { first: &host("a.com") }
+        );
+        moved.particulars.released = ReleaseTimes {
+            all: Some(at(20)),
+            ..ReleaseTimes::default()
+        };
         assert_eq!(moved.seat(&[binding("a.com", 19)][..], &host("b.com")), Seat::Free);
     }
 
@@ -301,14 +331,23 @@ mod tests {
         let mut ahead = license();
         ahead.particulars.hosts.push(host("a.com"));
         assert_eq!(ahead.seat(&[][..], &host("a.com")), Seat::Held);
-        assert_eq!(ahead.seat(&[][..], &host("b.com")), Seat::Taken { first: &host("a.com") });
-        let two = License { sites: Sites::Limited(NonZeroU32::new(2).unwrap()), ..ahead };
+        assert_eq!(
+            ahead.seat(&[][..], &host("b.com")),
+            Seat::Taken { first: &host("a.com") }
+        );
+        let two = License {
+            sites: Sites::Limited(NonZeroU32::new(2).unwrap()),
+            ..ahead
+        };
         assert_eq!(two.seat(&[binding("a.com", 1)][..], &host("b.com")), Seat::Free);
     }
 
     #[test]
     fn unlimited_is_never_taken() {
-        let unlimited = License { sites: Sites::Unlimited, ..license() };
+        let unlimited = License {
+            sites: Sites::Unlimited,
+            ..license()
+        };
         assert_eq!(unlimited.seat(&[binding("a.com", 1)][..], &host("b.com")), Seat::Free);
     }
 }

@@ -103,7 +103,11 @@ impl LicenseKey {
                 count = 0;
             }
         }
-        if copied == 0 { Cow::Borrowed(text) } else { Cow::Owned(clean + &text[copied..]) }
+        if copied == 0 {
+            Cow::Borrowed(text)
+        } else {
+            Cow::Owned(clean + &text[copied..])
+        }
     }
 
     /// Whether a license key stands somewhere in `text`.
@@ -159,7 +163,10 @@ impl fmt::Debug for LicenseKey {
 fn has_enough_symbols(text: &str) -> bool {
     let mut rest = text.as_bytes();
     while let Some(stretch) = rest.get(..SYMBOLS) {
-        match stretch.iter().rposition(|&byte| ASCII.get(usize::from(byte)) == Some(&NO_SYMBOL)) {
+        match stretch
+            .iter()
+            .rposition(|&byte| ASCII.get(usize::from(byte)) == Some(&NO_SYMBOL))
+        {
             Some(at) => rest = &rest[at + 1..],
             None => return true,
         }
@@ -235,7 +242,12 @@ mod tests {
                 "checksum" => Err(LicenseKeyError::Checksum),
                 _ => Ok(vector.canonical.as_deref().unwrap()),
             };
-            assert_eq!(read.as_ref().map(LicenseKey::reveal).map_err(|error| *error), expected, "{}", vector.note);
+            assert_eq!(
+                read.as_ref().map(LicenseKey::reveal).map_err(|error| *error),
+                expected,
+                "{}",
+                vector.note
+            );
         }
     }
 
@@ -265,15 +277,23 @@ mod tests {
         for (written, expected) in [
             (text.to_owned(), "[license key]"),
             (format!("--expires={text}"), "--expires=[license key]"),
-            (format!("key: '{bare}', and {text}."), "key: '[license key]', and [license key]."),
+            (
+                format!("key: '{bare}', and {text}."),
+                "key: '[license key]', and [license key].",
+            ),
             (format!("https://{bare}.example/"), "https://[license key].example/"),
             (format!("1.0-{text}é"), "1.0-[license key]é"),
         ] {
             assert_eq!(LicenseKey::redact(&written), expected);
             assert!(LicenseKey::is_in(&written));
         }
-        for harmless in ["", "1.2.3", "A note on order 4711, renewed twice", &text[..28], &Digest::of(b"x").to_string()]
-        {
+        for harmless in [
+            "",
+            "1.2.3",
+            "A note on order 4711, renewed twice",
+            &text[..28],
+            &Digest::of(b"x").to_string(),
+        ] {
             assert_eq!(LicenseKey::redact(harmless), harmless);
             assert!(!LicenseKey::is_in(harmless), "{harmless}");
         }
@@ -292,7 +312,10 @@ mod tests {
         let key = LicenseKey::from_random([3; 20]);
         let padded = |blanks: usize| format!("{}{}", key.reveal(), " ".repeat(blanks));
         assert_eq!(padded(MAX_INPUT - CANONICAL_LENGTH).parse(), Ok(key.clone()));
-        assert_eq!(padded(MAX_INPUT - CANONICAL_LENGTH + 1).parse::<LicenseKey>(), Err(LicenseKeyError::Malformed));
+        assert_eq!(
+            padded(MAX_INPUT - CANONICAL_LENGTH + 1).parse::<LicenseKey>(),
+            Err(LicenseKeyError::Malformed)
+        );
     }
 
     proptest::proptest! {

@@ -23,7 +23,10 @@ pub struct ById<T> {
 
 impl<T> Default for ById<T> {
     fn default() -> Self {
-        Self { held: Vec::new(), starts: Starts::default() }
+        Self {
+            held: Vec::new(),
+            starts: Starts::default(),
+        }
     }
 }
 
@@ -117,9 +120,20 @@ mod tests {
             LicenseId::from_bytes(bytes)
         };
         // All in the same beginning but two, of which one's is on the same line.
-        let held: Vec<_> = (0..1_000).map(|last| id(0, last)).chain([id(7, 0), id(255, 0)]).collect();
+        let held: Vec<_> = (0..1_000)
+            .map(|last| id(0, last))
+            .chain([id(7, 0), id(255, 0)])
+            .collect();
         let table = ById::new(held.clone());
-        assert!(held.iter().enumerate().all(|(number, license)| table.find(license) == Some(number)));
-        assert!([id(0, 1_000), id(1, 0), id(7, 1), id(8, 0), id(255, 1)].iter().all(|id| table.find(id).is_none()));
+        assert!(
+            held.iter()
+                .enumerate()
+                .all(|(number, license)| table.find(license) == Some(number))
+        );
+        assert!(
+            [id(0, 1_000), id(1, 0), id(7, 1), id(8, 0), id(255, 1)]
+                .iter()
+                .all(|id| table.find(id).is_none())
+        );
     }
 }

@@ -74,8 +74,16 @@ impl Manifest {
     /// The bytes that are stored, hashed and served: compact JSON with sorted keys and a final newline.
     pub fn to_bytes(&self) -> Vec<u8> {
         // The sections are nearly all of it.
-        let Sections { changelog, description, faq, installation } = &self.sections;
-        let sections = [changelog, description, faq, installation].map(String::len).iter().sum::<usize>();
+        let Sections {
+            changelog,
+            description,
+            faq,
+            installation,
+        } = &self.sections;
+        let sections = [changelog, description, faq, installation]
+            .map(String::len)
+            .iter()
+            .sum::<usize>();
         let mut bytes = Vec::with_capacity(sections * 9 / 8 + 4096);
         // Strings, maps of strings and a bool: nothing in it can fail to serialize.
         let _ = serde_json::to_writer(&mut bytes, self);

@@ -23,7 +23,11 @@ impl FromStr for Name {
         let well_formed = (1..=64).contains(&text.len())
             && text.as_bytes()[0].is_ascii_alphanumeric()
             && text.as_bytes().iter().all(plain);
-        if well_formed { Ok(Self(text.into())) } else { Err(NotAName) }
+        if well_formed {
+            Ok(Self(text.into()))
+        } else {
+            Err(NotAName)
+        }
     }
 }
 

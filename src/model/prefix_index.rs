@@ -32,7 +32,10 @@ impl Starts {
     pub fn new<'a>(ids: impl ExactSizeIterator<Item = &'a LicenseId>) -> Self {
         let count = ids.len();
         let bits = count.checked_ilog2().map_or(0, |bits| bits + 1);
-        let mut starts = Self { lines: Vec::with_capacity((1_usize << bits).div_ceil(LINE)), bits };
+        let mut starts = Self {
+            lines: Vec::with_capacity((1_usize << bits).div_ceil(LINE)),
+            bits,
+        };
         let mut next = 0;
         for (rank, id) in ids.enumerate() {
             starts.fill(&mut next, first_bits(id, bits), rank);
@@ -45,7 +48,10 @@ impl Starts {
     fn fill(&mut self, next: &mut usize, last: usize, rank: usize) {
         while *next <= last {
             if next.is_multiple_of(LINE) {
-                self.lines.push(Line { base: rank as u32, distances: [0; LINE] });
+                self.lines.push(Line {
+                    base: rank as u32,
+                    distances: [0; LINE],
+                });
             }
             let line = &mut self.lines[*next / LINE];
             line.distances[*next % LINE] = u8::try_from(rank - line.base as usize).unwrap_or(u8::MAX);
@@ -56,7 +62,9 @@ impl Starts {
     /// A rank before which no id begins as this one does: of the first that does, or of one not far before it.
     pub fn of(&self, id: &LicenseId) -> usize {
         let place = first_bits(id, self.bits);
-        self.lines.get(place / LINE).map_or(0, |line| line.base as usize + usize::from(line.distances[place % LINE]))
+        self.lines
+            .get(place / LINE)
+            .map_or(0, |line| line.base as usize + usize::from(line.distances[place % LINE]))
     }
 }
 
@@ -79,7 +87,9 @@ mod tests {
     #[test]
     fn of_ids_as_digests_are_a_beginning_is_where_the_first_one_stands() {
         // As evenly spread as digests, and not in steps: the golden ratio's multiples.
-        let mut numbers: Vec<_> = (1..=10_000_u64).map(|number| number.wrapping_mul(0x9E37_79B9_7F4A_7C15)).collect();
+        let mut numbers: Vec<_> = (1..=10_000_u64)
+            .map(|number| number.wrapping_mul(0x9E37_79B9_7F4A_7C15))
+            .collect();
         numbers.sort_unstable();
         let ids: Vec<_> = numbers.iter().copied().map(id).collect();
         let starts = Starts::new(ids.iter());

@@ -78,7 +78,14 @@ impl PublicKey {
     /// The key as a JWK, for `RS256` signatures.
     pub fn to_jwk(&self) -> Jwk {
         let (e, n) = jwk_numbers(&self.key);
-        Jwk { alg: "RS256", e, kid: self.key_id.clone(), kty: "RSA", n, usage: "sig" }
+        Jwk {
+            alg: "RS256",
+            e,
+            kid: self.key_id.clone(),
+            kty: "RSA",
+            n,
+            usage: "sig",
+        }
     }
 
     /// Bits of the modulus.
@@ -88,7 +95,9 @@ impl PublicKey {
 
     /// Whether `signature` is one of this key's over `message`: RSASSA-PKCS1-v1_5 with SHA-256 (RFC 8017 section 8.2).
     pub fn verify(&self, message: &[u8], signature: &[u8]) -> bool {
-        self.key.verify(Pkcs1v15Sign::new::<Sha256>(), &Sha256::digest(message), signature).is_ok()
+        self.key
+            .verify(Pkcs1v15Sign::new::<Sha256>(), &Sha256::digest(message), signature)
+            .is_ok()
     }
 }
 
@@ -100,7 +109,10 @@ fn thumbprint(key: &RsaPublicKey) -> String {
 
 /// Exponent and modulus as base64url of their big-endian bytes without leading zeros (RFC 7518 section 2).
 fn jwk_numbers(key: &RsaPublicKey) -> (String, String) {
-    (URL_SAFE_NO_PAD.encode(key.e().to_bytes_be()), URL_SAFE_NO_PAD.encode(key.n().to_bytes_be()))
+    (
+        URL_SAFE_NO_PAD.encode(key.e().to_bytes_be()),
+        URL_SAFE_NO_PAD.encode(key.n().to_bytes_be()),
+    )
 }
 
 #[cfg(test)]
@@ -150,14 +162,19 @@ mod tests {
     #[test]
     fn small_keys_are_refused_with_their_size() {
         let small = RsaPrivateKey::new(&mut OsRng, 1024).unwrap().to_public_key();
-        assert_eq!(PublicKey::new(small).unwrap_err().to_string(), "the key has 1024 bits: expected 2048 to 4096");
+        assert_eq!(
+            PublicKey::new(small).unwrap_err().to_string(),
+            "the key has 1024 bits: expected 2048 to 4096"
+        );
     }
 
     #[test]
     fn a_signature_holds_for_its_message_and_no_other() {
         let private = RsaPrivateKey::new(&mut OsRng, 2048).unwrap();
         let public = PublicKey::new(private.to_public_key()).unwrap();
-        let mut signature = private.sign(Pkcs1v15Sign::new::<Sha256>(), &Sha256::digest(b"message")).unwrap();
+        let mut signature = private
+            .sign(Pkcs1v15Sign::new::<Sha256>(), &Sha256::digest(b"message"))
+            .unwrap();
         assert_eq!(public.bits(), 2048);
         assert!(public.verify(b"message", &signature));
         assert!(!public.verify(b"massage", &signature));

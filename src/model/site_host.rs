@@ -127,12 +127,22 @@ fn split_scheme(url: &str) -> Result<(bool, &str), SiteHostError> {
         return Ok((true, rest));
     }
     // A `://` behind the authority belongs to a path or query.
-    if let Some((scheme, rest)) = url.split_once("://").filter(|(before, _)| !before.contains(['/', '?', '#'])) {
+    if let Some((scheme, rest)) = url
+        .split_once("://")
+        .filter(|(before, _)| !before.contains(['/', '?', '#']))
+    {
         let known = scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https");
-        return if known { Ok((true, rest)) } else { Err(SiteHostError::BadScheme) };
+        return if known {
+            Ok((true, rest))
+        } else {
+            Err(SiteHostError::BadScheme)
+        };
     }
     // `http:/example.com`: the URL Standard forgives it, PHP sees a path.
-    let starts_with = |scheme: &str| url.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme));
+    let starts_with = |scheme: &str| {
+        url.get(..scheme.len())
+            .is_some_and(|start| start.eq_ignore_ascii_case(scheme))
+    };
     if starts_with("http:") || starts_with("https:") {
         return Err(SiteHostError::BadScheme);
     }
@@ -166,7 +176,11 @@ fn without_port(host_and_port: &str) -> Result<&str, SiteHostError> {
 
 fn canonical_ipv4(address: Ipv4Addr, written: &str) -> Result<String, SiteHostError> {
     let canonical = address.to_string();
-    if canonical == written { Ok(canonical) } else { Err(SiteHostError::OddIp) }
+    if canonical == written {
+        Ok(canonical)
+    } else {
+        Err(SiteHostError::OddIp)
+    }
 }
 
 fn canonical_ipv6(address: Ipv6Addr) -> Result<String, SiteHostError> {
@@ -183,7 +197,11 @@ fn canonical_domain(ascii: &str) -> Result<&str, SiteHostError> {
         return Err(SiteHostError::TooLong);
     }
     let last_holds = labels(domain).next_back().is_some_and(|last| !last.contains(&b'_'));
-    if last_holds && labels(domain).all(is_label) { Ok(domain) } else { Err(SiteHostError::BadLabel) }
+    if last_holds && labels(domain).all(is_label) {
+        Ok(domain)
+    } else {
+        Err(SiteHostError::BadLabel)
+    }
 }
 
 /// Takes `www.` away, where a domain of several labels follows.
@@ -202,7 +220,9 @@ fn is_label(label: &[u8]) -> bool {
     (1..=MAX_LABEL).contains(&label.len())
         && !label.starts_with(b"-")
         && !label.ends_with(b"-")
-        && label.iter().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_'))
+        && label
+            .iter()
+            .all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_'))
 }
 
 impl SiteHost {
@@ -276,7 +296,18 @@ mod tests {
     #[test]
     fn no_two_reasons_share_a_code() {
         use SiteHostError::*;
-        let all = [Empty, TooLong, BadCharacter, BadScheme, NoHost, BadUserinfo, BadPort, BadHost, OddIp, BadLabel];
+        let all = [
+            Empty,
+            TooLong,
+            BadCharacter,
+            BadScheme,
+            NoHost,
+            BadUserinfo,
+            BadPort,
+            BadHost,
+            OddIp,
+            BadLabel,
+        ];
         let codes: std::collections::BTreeSet<_> = all.iter().map(|reason| reason.code()).collect();
         assert_eq!(codes.len(), all.len());
     }

@@ -21,7 +21,11 @@ impl FromStr for Slug {
     fn from_str(text: &str) -> Result<Self, NotASlug> {
         let plain = |byte: &u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-');
         let well_formed = (1..=64).contains(&text.len()) && !text.starts_with('-') && text.as_bytes().iter().all(plain);
-        if well_formed { Ok(Self(text.into())) } else { Err(NotASlug) }
+        if well_formed {
+            Ok(Self(text.into()))
+        } else {
+            Err(NotASlug)
+        }
     }
 }
 
@@ -34,7 +38,18 @@ mod tests {
         for good in ["a", "0", "acme-forms", "3d-", &"a".repeat(64)] {
             assert!(good.parse::<Slug>().is_ok(), "{good}");
         }
-        for bad in ["", "-a", "Acme", "a_b", "a.b", "../a", "a/b", "ä", "a\n", &"a".repeat(65)] {
+        for bad in [
+            "",
+            "-a",
+            "Acme",
+            "a_b",
+            "a.b",
+            "../a",
+            "a/b",
+            "ä",
+            "a\n",
+            &"a".repeat(65),
+        ] {
             assert_eq!(bad.parse::<Slug>(), Err(NotASlug), "{bad:?}");
         }
     }

@@ -128,7 +128,11 @@ impl Statement<'_> {
     /// The canonical JSON to be signed.
     pub fn to_unsigned(&self) -> Unsigned {
         let modules = self.grant.map(|grant| grant.modules);
-        let features = modules.into_iter().flatten().map(|(module, features)| (module, features.as_slice())).collect();
+        let features = modules
+            .into_iter()
+            .flatten()
+            .map(|(module, features)| (module, features.as_slice()))
+            .collect();
         let head = Head {
             bound_domain: self.bound_domain,
             code: self.verdict.code(),
@@ -142,7 +146,10 @@ impl Statement<'_> {
             modules: modules.into_iter().flat_map(Modules::keys).collect(),
             nonce: self.nonce,
         };
-        let tail = Tail { site_url: self.site_url, status: self.verdict.status() };
+        let tail = Tail {
+            site_url: self.site_url,
+            status: self.verdict.status(),
+        };
         let mut bytes = Vec::with_capacity(USUAL_LENGTH);
         append(&head, &mut bytes);
         bytes.pop();
@@ -211,7 +218,10 @@ mod tests {
         let domain = "example.com".parse().unwrap();
         test(&Statement {
             verdict: Verdict::Ok,
-            grant: Some(Grant { modules: &modules, grace_period_hours: 72 }),
+            grant: Some(Grant {
+                modules: &modules,
+                grace_period_hours: 72,
+            }),
             expires: NaiveDate::from_ymd_opt(2027, 1, 31),
             issued_at: DateTime::from_timestamp_millis(1_795_169_823_123).unwrap(),
             nonce,
@@ -224,7 +234,9 @@ mod tests {
 
     #[test]
     fn the_payload_is_canonical_json_with_every_field() {
-        let text = with_statement("https://Example.com", Some(""), |statement| statement.to_unsigned().bytes);
+        let text = with_statement("https://Example.com", Some(""), |statement| {
+            statement.to_unsigned().bytes
+        });
         let expected = concat!(
             r#"{"code":"ok","domain":"example.com","expires":"2027-01-31","features":{"base":[],"forms":["pdf","api"]},"#,
             r#""grace_period_hours":72,"issued_at":"2026-11-20T10:17:03.123Z","key_id":"kid","message":"ok","#,
@@ -235,13 +247,20 @@ mod tests {
 
     #[test]
     fn without_a_nonce_in_the_request_there_is_none_in_the_statement() {
-        let text = with_statement("a.com", None, |statement| String::from_utf8(statement.to_unsigned().bytes).unwrap());
+        let text = with_statement("a.com", None, |statement| {
+            String::from_utf8(statement.to_unsigned().bytes).unwrap()
+        });
         assert!(!text.contains("nonce"));
     }
 
     #[test]
     fn cutting_the_signature_out_gives_the_signed_bytes_whatever_the_strings_say() {
-        for hostile in ["a.com", r#"","signature":"AAAA","#, "\u{1F600}\"\\\u{7f}", r#"{"status":"active"}"#] {
+        for hostile in [
+            "a.com",
+            r#"","signature":"AAAA","#,
+            "\u{1F600}\"\\\u{7f}",
+            r#"{"status":"active"}"#,
+        ] {
             with_statement(hostile, Some(hostile), |statement| {
                 let unsigned = statement.to_unsigned();
                 let body = unsigned.with_signature("c2ln");

@@ -20,7 +20,12 @@ pub struct NotATagPattern;
 impl TagPattern {
     /// What an entry without a pattern accepts: `{version}` and `v{version}`.
     pub fn defaults() -> Vec<Self> {
-        ["", "v"].map(|prefix| Self { prefix: prefix.into(), suffix: "".into() }).into()
+        ["", "v"]
+            .map(|prefix| Self {
+                prefix: prefix.into(),
+                suffix: "".into(),
+            })
+            .into()
     }
 
     /// The version `tag` stands for; `None` where the tag does not match or what remains is no version.
@@ -47,7 +52,10 @@ impl FromStr for TagPattern {
 
     fn from_str(text: &str) -> Result<Self, NotATagPattern> {
         match text.split("{version}").collect::<Vec<_>>()[..] {
-            [prefix, suffix] => Ok(Self { prefix: prefix.into(), suffix: suffix.into() }),
+            [prefix, suffix] => Ok(Self {
+                prefix: prefix.into(),
+                suffix: suffix.into(),
+            }),
             _ => Err(NotATagPattern),
         }
     }

@@ -39,15 +39,24 @@ impl FromStr for Version {
         let numbers_hold = parts().count() <= MAX_PARTS && parts().all(|part| !part.is_empty());
         let suffix_holds = suffix.is_empty()
             || suffix.bytes().all(plain)
-                && suffix.trim_start_matches(['.', '-']).starts_with(|c: char| c.is_ascii_alphabetic())
+                && suffix
+                    .trim_start_matches(['.', '-'])
+                    .starts_with(|c: char| c.is_ascii_alphabetic())
                 && suffix.split(['.', '-']).skip(1).all(|part| !part.is_empty());
-        if text.len() <= MAX_LENGTH && numbers_hold && suffix_holds { Ok(Self(text.into())) } else { Err(NotAVersion) }
+        if text.len() <= MAX_LENGTH && numbers_hold && suffix_holds {
+            Ok(Self(text.into()))
+        } else {
+            Err(NotAVersion)
+        }
     }
 }
 
 /// Splits `1.2.0-beta.1` into `1.2.0` and `-beta.1`.
 fn split_numbers(text: &str) -> (&str, &str) {
-    let end = text.bytes().position(|byte| !byte.is_ascii_digit() && byte != b'.').unwrap_or(text.len());
+    let end = text
+        .bytes()
+        .position(|byte| !byte.is_ascii_digit() && byte != b'.')
+        .unwrap_or(text.len());
     let numbers = &text[..end];
     // In `1.2.beta` the last dot belongs to the suffix.
     match numbers.strip_suffix('.') {
@@ -86,7 +95,10 @@ impl Version {
     /// Missing parts read as 0 and parts behind the third are not looked at. The suffix is left out, so that `<2.0` also
     /// keeps `2.0-beta` away, which is what somebody who writes it means.
     pub fn satisfies(&self, requirement: &semver::VersionReq) -> bool {
-        let mut parts = split_numbers(&self.0).0.split('.').map(|part| part.parse().unwrap_or(u64::MAX));
+        let mut parts = split_numbers(&self.0)
+            .0
+            .split('.')
+            .map(|part| part.parse().unwrap_or(u64::MAX));
         let mut next = || parts.next().unwrap_or(0);
         requirement.matches(&semver::Version::new(next(), next(), next()))
     }
@@ -167,7 +179,11 @@ fn compare_parts(a: &[u8], b: &[u8]) -> Ordering {
 
 /// One version goes on: with a number it is the newer one, with a word the word's rank decides.
 fn compare_rest(rest: &[u8]) -> Ordering {
-    if starts_with_digit(rest) { Ordering::Greater } else { compare_canonical(rest, NUMBER) }
+    if starts_with_digit(rest) {
+        Ordering::Greater
+    } else {
+        compare_canonical(rest, NUMBER)
+    }
 }
 
 fn starts_with_digit(part: &[u8]) -> bool {
@@ -178,7 +194,9 @@ fn starts_with_digit(part: &[u8]) -> bool {
 fn number(part: &[u8]) -> i64 {
     part.iter()
         .take_while(|byte| byte.is_ascii_digit())
-        .fold(0_i64, |value, byte| value.saturating_mul(10).saturating_add(i64::from(byte - b'0')))
+        .fold(0_i64, |value, byte| {
+            value.saturating_mul(10).saturating_add(i64::from(byte - b'0'))
+        })
 }
 
 /// Unknown words come first, then dev, alpha, beta, RC, a number, and last pl. The first name that is a prefix counts.
@@ -195,7 +213,10 @@ fn word_rank(word: &[u8]) -> i8 {
         (b"pl", 5),
         (b"p", 5),
     ];
-    RANKS.iter().find(|(name, _)| word.starts_with(name)).map_or(-1, |&(_, rank)| rank)
+    RANKS
+        .iter()
+        .find(|(name, _)| word.starts_with(name))
+        .map_or(-1, |&(_, rank)| rank)
 }
 
 #[cfg(test)]
@@ -204,7 +225,17 @@ mod tests {
 
     #[test]
     fn versions_have_one_to_five_numbers_and_at_most_a_suffix() {
-        for good in ["1", "1.2", "0.3.01", "3.1.0.1.1", "20210617", "1.2-beta", "1.2.0-RC.1", "1.2b3", "1.2.dev"] {
+        for good in [
+            "1",
+            "1.2",
+            "0.3.01",
+            "3.1.0.1.1",
+            "20210617",
+            "1.2-beta",
+            "1.2.0-RC.1",
+            "1.2b3",
+            "1.2.dev",
+        ] {
             assert!(good.parse::<Version>().is_ok(), "{good}");
         }
         let long = format!("1.{}", "0".repeat(MAX_LENGTH));
@@ -248,10 +279,19 @@ mod tests {
     #[test]
     fn requirements_read_missing_parts_as_zero_and_leave_the_suffix_out() {
         let requirement = semver::VersionReq::parse(">=1.4, <3").unwrap();
-        for (version, expected) in
-            [("1.4", true), ("1.3.9", false), ("2.9.9.9", true), ("3", false), ("3.0-beta", false), ("1.4-rc1", true)]
-        {
-            assert_eq!(version.parse::<Version>().unwrap().satisfies(&requirement), expected, "{version}");
+        for (version, expected) in [
+            ("1.4", true),
+            ("1.3.9", false),
+            ("2.9.9.9", true),
+            ("3", false),
+            ("3.0-beta", false),
+            ("1.4-rc1", true),
+        ] {
+            assert_eq!(
+                version.parse::<Version>().unwrap().satisfies(&requirement),
+                expected,
+                "{version}"
+            );
         }
     }
 

@@ -72,7 +72,10 @@ impl<R: ReadAt> Archive<R> {
         let mut entries = local::follow(&source, found, directory.at)?;
         let names = entries.iter().map(|entry| (entry.name.as_str(), entry.is_folder));
         if let Some((name, collision)) = collision::find(names) {
-            return Err(ArchiveError::Refused { entry: Some(name.to_owned()), reason: collision.into() });
+            return Err(ArchiveError::Refused {
+                entry: Some(name.to_owned()),
+                reason: collision.into(),
+            });
         }
         entries.sort_by(|a, b| a.name.cmp(&b.name));
         let archive = Self { source, size, entries };
@@ -112,7 +115,9 @@ impl<R: ReadAt> Archive<R> {
     /// Where the file can no longer be read, or was changed since it was checked.
     pub fn read(&self, entry: &Entry) -> Result<Vec<u8>, ArchiveError> {
         let mut bytes = Vec::new();
-        self.content(entry).read_to_end(&mut bytes).map_err(|error| ArchiveError::of_content(entry, error))?;
+        self.content(entry)
+            .read_to_end(&mut bytes)
+            .map_err(|error| ArchiveError::of_content(entry, error))?;
         Ok(bytes)
     }
 

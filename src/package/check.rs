@@ -124,7 +124,10 @@ pub fn check<R: ReadAt>(
     expected: &Expected,
     header: impl Fn(&[u8]) -> Option<String>,
 ) -> Result<Checked, ArchiveError> {
-    let mut checked = Checked { warnings: warnings(archive), ..Checked::default() };
+    let mut checked = Checked {
+        warnings: warnings(archive),
+        ..Checked::default()
+    };
     match folder(archive) {
         Err(problem) => checked.problems.push(problem),
         Ok(found) => {
@@ -140,7 +143,9 @@ pub fn check<R: ReadAt>(
             match main_file(archive, &found, expected.main_file, &header)? {
                 Err(problem) => checked.problems.push(problem),
                 Ok((file, version)) => {
-                    checked.problems.extend(other_version(&file, &version, expected.version));
+                    checked
+                        .problems
+                        .extend(other_version(&file, &version, expected.version));
                     checked.main_file = Some(file);
                     checked.version = Some(version);
                 }
@@ -153,8 +158,12 @@ pub fn check<R: ReadAt>(
 
 fn warnings<R: ReadAt>(archive: &Archive<R>) -> Vec<Warning> {
     let large = archive.files().filter(|file| file.size > LARGE_FILE);
-    let mut warnings: Vec<_> =
-        large.map(|file| Warning::LargeFile { name: file.name.to_string(), size: file.size }).collect();
+    let mut warnings: Vec<_> = large
+        .map(|file| Warning::LargeFile {
+            name: file.name.to_string(),
+            size: file.size,
+        })
+        .collect();
     let unpacked = archive.unpacked();
     if unpacked > LARGE_PACKAGE {
         warnings.push(Warning::LargePackage(unpacked));
@@ -187,9 +196,17 @@ fn folder<R: ReadAt>(archive: &Archive<R>) -> Result<FolderName, Problem> {
 fn own_marks<R: ReadAt>(archive: &Archive<R>, folder: &FolderName) -> Vec<Problem> {
     let in_place = |entry: &&Entry| {
         let below = entry.name.below(folder).unwrap_or_default();
-        below.split('/').next().is_some_and(|first| first.to_lowercase() == mark::FILE)
+        below
+            .split('/')
+            .next()
+            .is_some_and(|first| first.to_lowercase() == mark::FILE)
     };
-    archive.entries().iter().filter(in_place).map(|entry| Problem::HasMark(entry.name.to_string())).collect()
+    archive
+        .entries()
+        .iter()
+        .filter(in_place)
+        .map(|entry| Problem::HasMark(entry.name.to_string()))
+        .collect()
 }
 
 /// The main file, relative to the folder, and its version: the one that is named; else the one that is named like the
@@ -204,14 +221,19 @@ fn main_file<R: ReadAt>(
     let find = |name: &str| archive.files().find(|file| file.name.below(folder) == Some(name));
     if let Some(named) = named {
         let version = find(named).map(version_in).transpose()?.flatten();
-        return Ok(version.map(|version| (named.to_owned(), version)).ok_or(Problem::NoMainFile(named.to_owned())));
+        return Ok(version
+            .map(|version| (named.to_owned(), version))
+            .ok_or(Problem::NoMainFile(named.to_owned())));
     }
     let usual = format!("{folder}.php");
     if let Some(version) = find(&usual).map(version_in).transpose()?.flatten() {
         return Ok(Ok((usual, version)));
     }
-    let on_top =
-        |file: &&Entry| file.name.below(folder).is_some_and(|name| name.ends_with(".php") && !name.contains('/'));
+    let on_top = |file: &&Entry| {
+        file.name
+            .below(folder)
+            .is_some_and(|name| name.ends_with(".php") && !name.contains('/'))
+    };
     let php_files = archive.files().filter(on_top).count();
     if php_files > MAX_PHP_FILES {
         return Ok(Err(Problem::TooManyFiles(php_files)));
@@ -230,7 +252,11 @@ fn main_file<R: ReadAt>(
 
 fn other_version(file: &str, found: &str, expected: Option<&str>) -> Option<Problem> {
     let expected = expected.filter(|expected| *expected != found)?;
-    Some(Problem::Version { file: file.to_owned(), found: found.to_owned(), expected: expected.to_owned() })
+    Some(Problem::Version {
+        file: file.to_owned(),
+        found: found.to_owned(),
+        expected: expected.to_owned(),
+    })
 }
 
 #[cfg(test)]
@@ -242,7 +268,8 @@ mod tests {
     fn header(file: &[u8]) -> Option<String> {
         let text = String::from_utf8_lossy(file);
         text.contains("Plugin Name:").then(|| {
-            text.split_once("Version: ").map_or(String::new(), |(_, rest)| rest.lines().next().unwrap().to_owned())
+            text.split_once("Version: ")
+                .map_or(String::new(), |(_, rest)| rest.lines().next().unwrap().to_owned())
         })
     }
 
@@ -252,7 +279,11 @@ mod tests {
     }
 
     fn problems(files: &[(&str, &[u8])], expected: &Expected) -> Vec<String> {
-        checked(files, expected).problems.iter().map(ToString::to_string).collect()
+        checked(files, expected)
+            .problems
+            .iter()
+            .map(ToString::to_string)
+            .collect()
     }
 
     const PLUGIN: &[u8] = b"<?php\n/* Plugin Name: Acme\nVersion: 1.2.0\n*/";
@@ -261,9 +292,20 @@ mod tests {
     #[test]
     fn the_plugin_and_its_version_are_found() {
         let folder = "acme".parse().unwrap();
-        let expected = Expected { folder: Some(&folder), version: Some("1.2.0"), marked: true, main_file: None };
-        let found =
-            checked(&[("acme/acme.php", PLUGIN), ("acme/other.php", OTHER), ("acme/x/y.php", PLUGIN)], &expected);
+        let expected = Expected {
+            folder: Some(&folder),
+            version: Some("1.2.0"),
+            marked: true,
+            main_file: None,
+        };
+        let found = checked(
+            &[
+                ("acme/acme.php", PLUGIN),
+                ("acme/other.php", OTHER),
+                ("acme/x/y.php", PLUGIN),
+            ],
+            &expected,
+        );
         let right = Checked {
             folder: Some(folder.clone()),
             main_file: Some("acme.php".into()),
@@ -271,9 +313,18 @@ mod tests {
             ..Checked::default()
         };
         assert_eq!(found, right);
-        assert_eq!(problems(&[("acme/plugin.php", PLUGIN), ("acme/a.php", b"")], &expected), [""; 0]);
-        let named = Expected { main_file: Some("src/main.php"), ..expected };
-        assert_eq!(problems(&[("acme/acme.php", OTHER), ("acme/src/main.php", PLUGIN)], &named), [""; 0]);
+        assert_eq!(
+            problems(&[("acme/plugin.php", PLUGIN), ("acme/a.php", b"")], &expected),
+            [""; 0]
+        );
+        let named = Expected {
+            main_file: Some("src/main.php"),
+            ..expected
+        };
+        assert_eq!(
+            problems(&[("acme/acme.php", OTHER), ("acme/src/main.php", PLUGIN)], &named),
+            [""; 0]
+        );
         assert_eq!(
             problems(&[("acme/acme.php", PLUGIN)], &named),
             ["src/main.php: is not there, or has no plugin header"]
@@ -283,7 +334,12 @@ mod tests {
     #[test]
     fn what_cannot_be_the_package_is_told() {
         let folder = "acme".parse().unwrap();
-        let expected = Expected { folder: Some(&folder), version: Some("1.2.0"), marked: true, main_file: None };
+        let expected = Expected {
+            folder: Some(&folder),
+            version: Some("1.2.0"),
+            marked: true,
+            main_file: None,
+        };
         let told = |files: &[(&str, &[u8])]| problems(files, &expected);
         assert_eq!(told(&[]), ["the archive has no files"]);
         assert_eq!(told(&[("acme/", b"")]), ["the archive has no files"]);
@@ -295,24 +351,45 @@ mod tests {
             told(&[("__MACOSX/acme/._acme.php", b""), ("acme/acme.php", PLUGIN)]),
             ["the folders __MACOSX and acme are on top; there must be one"]
         );
-        assert_eq!(told(&[("acme-main/acme.php", PLUGIN)]), ["the folder on top is acme-main, and must be acme"]);
-        assert_eq!(told(&[("acme/readme.txt", PLUGIN)]), ["no PHP file in the folder on top has a plugin header"]);
+        assert_eq!(
+            told(&[("acme-main/acme.php", PLUGIN)]),
+            ["the folder on top is acme-main, and must be acme"]
+        );
+        assert_eq!(
+            told(&[("acme/readme.txt", PLUGIN)]),
+            ["no PHP file in the folder on top has a plugin header"]
+        );
         assert_eq!(
             told(&[("acme/a.php", PLUGIN), ("acme/b.php", OTHER)]),
             ["a.php and b.php both have a plugin header; name the main file like the folder"]
         );
-        assert_eq!(told(&[("acme/acme.php", OTHER)]), ["acme.php: its Version is \"\", and must be \"1.2.0\""]);
-        let elsewhere = Expected { version: Some("1.2"), ..expected };
+        assert_eq!(
+            told(&[("acme/acme.php", OTHER)]),
+            ["acme.php: its Version is \"\", and must be \"1.2.0\""]
+        );
+        let elsewhere = Expected {
+            version: Some("1.2"),
+            ..expected
+        };
         assert_eq!(
             problems(&[("acme/acme.php", PLUGIN)], &elsewhere),
             ["acme.php: its Version is \"1.2.0\", and must be \"1.2\""]
         );
         let mark = "the build id of each download stands in this file; the archive must not have one";
         for name in ["acme/build-id.php", "acme/Build-Id.PHP", "acme/build-id.php/x"] {
-            assert_eq!(told(&[("acme/acme.php", PLUGIN), (name, b"")]), [format!("{name}: {mark}")]);
+            assert_eq!(
+                told(&[("acme/acme.php", PLUGIN), (name, b"")]),
+                [format!("{name}: {mark}")]
+            );
         }
-        let unmarked = Expected { marked: false, ..expected };
-        assert_eq!(problems(&[("acme/acme.php", PLUGIN), ("acme/build-id.php", b"")], &unmarked), [""; 0]);
+        let unmarked = Expected {
+            marked: false,
+            ..expected
+        };
+        assert_eq!(
+            problems(&[("acme/acme.php", PLUGIN), ("acme/build-id.php", b"")], &unmarked),
+            [""; 0]
+        );
     }
 
     #[test]
@@ -323,7 +400,13 @@ mod tests {
         let archive = Archive::check(&bytes[..]).unwrap();
         let found = check(&archive, &Expected::default(), header).unwrap();
         let told: Vec<_> = found.warnings.iter().map(ToString::to_string).collect();
-        assert_eq!(told[0], "f/a: has 36 MiB; files over 32 MiB fail on sites with little memory");
-        assert_eq!(told[3..], ["the files have 108 MiB in all; packages over 100 MiB fail on sites with little room"]);
+        assert_eq!(
+            told[0],
+            "f/a: has 36 MiB; files over 32 MiB fail on sites with little memory"
+        );
+        assert_eq!(
+            told[3..],
+            ["the files have 108 MiB in all; packages over 100 MiB fail on sites with little room"]
+        );
     }
 }

@@ -28,7 +28,9 @@ pub(super) fn find<'a>(names: impl Iterator<Item = (&'a str, bool)>) -> Option<(
     let mut sorted: Vec<_> = names.map(|(name, is_folder)| (folded(name), name, is_folder)).collect();
     sorted.sort_unstable();
     sorted.windows(2).find_map(|pair| {
-        let [(_, first, is_folder), (_, second, second_is_folder)] = pair else { return None };
+        let [(_, first, is_folder), (_, second, second_is_folder)] = pair else {
+            return None;
+        };
         let collision = between((first, *is_folder), (second, *second_is_folder))?;
         Some((*first, collision))
     })
@@ -37,7 +39,10 @@ pub(super) fn find<'a>(names: impl Iterator<Item = (&'a str, bool)>) -> Option<(
 /// What two names share on a file system that knows no case. `/` is lower than anything that a name may have.
 fn folded(name: &str) -> String {
     // By character: the lower case of a whole text depends on where a word ends.
-    name.chars().flat_map(char::to_lowercase).map(|c| if c == '/' { '\0' } else { c }).collect()
+    name.chars()
+        .flat_map(char::to_lowercase)
+        .map(|c| if c == '/' { '\0' } else { c })
+        .collect()
 }
 
 /// How two neighbours collide. The first one is not the longer one where one continues the other.
@@ -51,15 +56,21 @@ fn between((first, is_folder): (&str, bool), (second, second_is_folder): (&str, 
             continue;
         }
         let same = folded(component) == folded(other);
-        return same.then(|| Collision::Case { other: second[..shared - 1].to_owned() });
+        return same.then(|| Collision::Case {
+            other: second[..shared - 1].to_owned(),
+        });
     }
     match others.next() {
         // Of the same name.
         None if is_folder == second_is_folder => Some(Collision::Duplicate),
-        None => Some(Collision::FileAndFolder { other: second.to_owned() }),
+        None => Some(Collision::FileAndFolder {
+            other: second.to_owned(),
+        }),
         // The first one is a folder of the second one.
         Some(_) if is_folder => None,
-        Some(_) => Some(Collision::FileAndFolder { other: second.to_owned() }),
+        Some(_) => Some(Collision::FileAndFolder {
+            other: second.to_owned(),
+        }),
     }
 }
 
@@ -68,14 +79,24 @@ mod tests {
     use super::*;
 
     fn collides(names: &[&str]) -> Option<Collision> {
-        let names = names.iter().map(|name| (name.trim_end_matches('/'), name.ends_with('/')));
+        let names = names
+            .iter()
+            .map(|name| (name.trim_end_matches('/'), name.ends_with('/')));
         find(names).map(|(_, collision)| collision)
     }
 
     #[test]
     fn what_is_one_file_or_folder_somewhere_collides() {
-        let case = |other: &str| Some(Collision::Case { other: other.to_owned() });
-        let folder = |other: &str| Some(Collision::FileAndFolder { other: other.to_owned() });
+        let case = |other: &str| {
+            Some(Collision::Case {
+                other: other.to_owned(),
+            })
+        };
+        let folder = |other: &str| {
+            Some(Collision::FileAndFolder {
+                other: other.to_owned(),
+            })
+        };
         assert_eq!(collides(&["a", "b", "a"]), Some(Collision::Duplicate));
         assert_eq!(collides(&["a/", "a/b", "a/"]), Some(Collision::Duplicate));
         assert_eq!(collides(&["a/x", "b", "A/X"]), case("a"));
@@ -94,6 +115,11 @@ mod tests {
     #[test]
     fn names_that_only_look_alike_do_not_collide() {
         assert_eq!(collides(&[]), None);
-        assert_eq!(collides(&["a/", "a/b", "a/b-c", "a/b.c", "a-b/c", "ab", "a/c/d", "a/c/e", "a.b", "ß", "ss"]), None);
+        assert_eq!(
+            collides(&[
+                "a/", "a/b", "a/b-c", "a/b.c", "a-b/c", "ab", "a/c/d", "a/c/e", "a.b", "ß", "ss"
+            ]),
+            None
+        );
     }
 }

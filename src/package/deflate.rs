@@ -39,7 +39,11 @@ pub(super) struct Deflater {
 impl Deflater {
     pub fn new() -> Self {
         let compress = Compress::new(Compression::new(LEVEL), false);
-        Self { compress, input: vec![0; PIECE], output: vec![0; PIECE] }
+        Self {
+            compress,
+            input: vec![0; PIECE],
+            output: vec![0; PIECE],
+        }
     }
 
     /// Writes the deflate stream of `size` bytes; `None` as soon as it is not smaller than they are.
@@ -67,7 +71,11 @@ impl Deflater {
             if read > size || (is_last && read != size) {
                 return Err(CopyError::Size);
             }
-            let flush = if is_last { FlushCompress::Finish } else { FlushCompress::None };
+            let flush = if is_last {
+                FlushCompress::Finish
+            } else {
+                FlushCompress::None
+            };
             loop {
                 let (taken, given) = (self.compress.total_in(), self.compress.total_out());
                 let status = self.compress.compress(piece, &mut self.output, flush);
@@ -80,13 +88,20 @@ impl Deflater {
                     return Ok(None);
                 }
                 out.write_all(&self.output[..made]).map_err(CopyError::Write)?;
-                let is_done = if is_last { status == Status::StreamEnd } else { piece.is_empty() };
+                let is_done = if is_last {
+                    status == Status::StreamEnd
+                } else {
+                    piece.is_empty()
+                };
                 if is_done {
                     break;
                 }
             }
             if is_last {
-                return Ok(Some(Written { crc: crc.finalize(), packed }));
+                return Ok(Some(Written {
+                    crc: crc.finalize(),
+                    packed,
+                }));
             }
         }
     }
@@ -104,7 +119,10 @@ impl Deflater {
             crc.update(&self.input[..length]);
             out.write_all(&self.input[..length]).map_err(CopyError::Write)?;
             if length < PIECE {
-                return Ok(Written { crc: crc.finalize(), packed });
+                return Ok(Written {
+                    crc: crc.finalize(),
+                    packed,
+                });
             }
         }
     }
@@ -148,7 +166,10 @@ mod tests {
         let written = deflater.deflate(bytes, bytes.len() as u64, &mut out).unwrap();
         assert!(out.len() < bytes.len().max(1));
         let written = written?;
-        assert_eq!((written.packed, written.crc), (out.len() as u64, crc32fast::hash(bytes)));
+        assert_eq!(
+            (written.packed, written.crc),
+            (out.len() as u64, crc32fast::hash(bytes))
+        );
         Some(out)
     }
 
@@ -168,7 +189,13 @@ mod tests {
             state
         };
         (0..length)
-            .map(|at| if at % 1_000 < 40 { next() as u8 } else { b"return $this;"[next() as usize % 13] })
+            .map(|at| {
+                if at % 1_000 < 40 {
+                    next() as u8
+                } else {
+                    b"return $this;"[next() as usize % 13]
+                }
+            })
             .collect()
     }
 
@@ -200,7 +227,9 @@ mod tests {
         let mut random = vec![0; 200_000];
         let mut state = 1_u64;
         random.iter_mut().for_each(|byte| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             *byte = (state >> 56) as u8;
         });
         for bytes in [&random[..], &random[..PIECE], &random[..100], b"ab", b""] {
@@ -216,8 +245,14 @@ mod tests {
         for length in [9, 11, 0, PIECE, PIECE + 1] {
             let bytes = vec![b'a'; length];
             let mut deflater = Deflater::new();
-            assert!(matches!(deflater.deflate(&bytes[..], 10, &mut io::sink()), Err(CopyError::Size)), "{length}");
-            assert!(matches!(deflater.store(&bytes[..], 10, &mut io::sink()), Err(CopyError::Size)), "{length}");
+            assert!(
+                matches!(deflater.deflate(&bytes[..], 10, &mut io::sink()), Err(CopyError::Size)),
+                "{length}"
+            );
+            assert!(
+                matches!(deflater.store(&bytes[..], 10, &mut io::sink()), Err(CopyError::Size)),
+                "{length}"
+            );
         }
         let whole_pieces = vec![b'a'; 2 * PIECE];
         assert!(deflated(&mut Deflater::new(), &whole_pieces).is_some());

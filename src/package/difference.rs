@@ -58,9 +58,11 @@ where
         match older.next_if(|file| file.name == newer.name) {
             None => difference.added.push(sized(newer)),
             Some(same) if (same.size, same.crc) == (newer.size, newer.crc) => {}
-            Some(same) => {
-                difference.changed.push(Changed { name: newer.name.to_string(), before: same.size, after: newer.size })
-            }
+            Some(same) => difference.changed.push(Changed {
+                name: newer.name.to_string(),
+                before: same.size,
+                after: newer.size,
+            }),
         }
     }
     difference.removed.extend(older.map(sized));
@@ -68,7 +70,10 @@ where
 }
 
 fn sized(file: &Entry) -> SizedFile {
-    SizedFile { name: file.name.to_string(), size: file.size }
+    SizedFile {
+        name: file.name.to_string(),
+        size: file.size,
+    }
 }
 
 #[cfg(test)]
@@ -78,22 +83,42 @@ mod tests {
 
     fn between(before: &[(&str, &[u8])], after: &[(&str, &[u8])]) -> Difference {
         let (before, after) = (zip_of(before), zip_of(after));
-        difference(&Archive::check(&before[..]).unwrap(), &Archive::check(&after[..]).unwrap())
+        difference(
+            &Archive::check(&before[..]).unwrap(),
+            &Archive::check(&after[..]).unwrap(),
+        )
     }
 
     #[test]
     fn files_are_added_removed_and_changed() {
-        let file = |name: &str, size| SizedFile { name: name.to_owned(), size };
+        let file = |name: &str, size| SizedFile {
+            name: name.to_owned(),
+            size,
+        };
         let found = between(
             &[("f/a", b"a"), ("f/b", b"b"), ("f/c", b"c"), ("f/y", b""), ("f/z", b"")],
-            &[("f/0", b"00"), ("f/a", b"a"), ("f/b", b"B"), ("f/c", b"cc"), ("f/d", b"d")],
+            &[
+                ("f/0", b"00"),
+                ("f/a", b"a"),
+                ("f/b", b"B"),
+                ("f/c", b"cc"),
+                ("f/d", b"d"),
+            ],
         );
         let expected = Difference {
             added: vec![file("f/0", 2), file("f/d", 1)],
             removed: vec![file("f/y", 0), file("f/z", 0)],
             changed: vec![
-                Changed { name: "f/b".into(), before: 1, after: 1 },
-                Changed { name: "f/c".into(), before: 1, after: 2 },
+                Changed {
+                    name: "f/b".into(),
+                    before: 1,
+                    after: 1,
+                },
+                Changed {
+                    name: "f/c".into(),
+                    before: 1,
+                    after: 2,
+                },
             ],
         };
         assert_eq!(found, expected);
@@ -101,7 +126,10 @@ mod tests {
 
     #[test]
     fn order_and_folders_do_not_count() {
-        let same = between(&[("f/a", b"a"), ("f/b", b"b")], &[("f/b", b"b"), ("f/", b""), ("f/a", b"a")]);
+        let same = between(
+            &[("f/a", b"a"), ("f/b", b"b")],
+            &[("f/b", b"b"), ("f/", b""), ("f/a", b"a")],
+        );
         assert!(same.is_empty());
         assert_eq!(between(&[], &[("a", b"")]).added.len(), 1);
     }

@@ -11,10 +11,16 @@ pub(super) struct DosTime {
 
 impl DosTime {
     /// 1980-01-01 00:00:00.
-    const FIRST: Self = Self { time: 0, date: 1 << 5 | 1 };
+    const FIRST: Self = Self {
+        time: 0,
+        date: 1 << 5 | 1,
+    };
 
     /// 2107-12-31 23:59:58.
-    const LAST: Self = Self { time: 23 << 11 | 59 << 5 | 29, date: 127 << 9 | 12 << 5 | 31 };
+    const LAST: Self = Self {
+        time: 23 << 11 | 59 << 5 | 29,
+        date: 127 << 9 | 12 << 5 | 31,
+    };
 }
 
 impl From<DateTime<Utc>> for DosTime {

@@ -114,7 +114,11 @@ impl FromStr for FolderName {
 
     fn from_str(name: &str) -> Result<Self, NameError> {
         let EntryName(name) = name.parse()?;
-        if name.contains('/') { Err(NameError::Slash) } else { Ok(Self(name)) }
+        if name.contains('/') {
+            Err(NameError::Slash)
+        } else {
+            Ok(Self(name))
+        }
     }
 }
 
@@ -136,10 +140,21 @@ mod tests {
 
     #[test]
     fn only_plain_relative_paths_are_names() {
-        for good in
-            ["a", "a/b.php", "acme-forms/ä/表单.php", "a/.htaccess", "a/...", "a/b c", "1:2", "a/C:", &"a".repeat(255)]
-        {
-            assert_eq!(EntryName::from_bytes(good.as_bytes()).map(|name| name.to_string()), Ok(good.to_owned()));
+        for good in [
+            "a",
+            "a/b.php",
+            "acme-forms/ä/表单.php",
+            "a/.htaccess",
+            "a/...",
+            "a/b c",
+            "1:2",
+            "a/C:",
+            &"a".repeat(255),
+        ] {
+            assert_eq!(
+                EntryName::from_bytes(good.as_bytes()).map(|name| name.to_string()),
+                Ok(good.to_owned())
+            );
         }
         let long = ["a"; 513].join("/");
         for (bad, reason) in [
@@ -162,7 +177,12 @@ mod tests {
             (long.as_bytes(), NameError::TooLong),
             (&[b'a'; 256], NameError::TooLong),
         ] {
-            assert_eq!(EntryName::from_bytes(bad), Err(reason), "{:?}", String::from_utf8_lossy(bad));
+            assert_eq!(
+                EntryName::from_bytes(bad),
+                Err(reason),
+                "{:?}",
+                String::from_utf8_lossy(bad)
+            );
         }
         assert_eq!("a/b".parse::<FolderName>(), Err(NameError::Slash));
         assert_eq!("..".parse::<FolderName>(), Err(NameError::Dots));
@@ -170,8 +190,16 @@ mod tests {
 
     #[test]
     fn a_name_is_below_its_own_folder_only() {
-        let below = |name: &str| name.parse::<EntryName>().unwrap().below(&"acme".parse().unwrap()).map(str::to_owned);
+        let below = |name: &str| {
+            name.parse::<EntryName>()
+                .unwrap()
+                .below(&"acme".parse().unwrap())
+                .map(str::to_owned)
+        };
         assert_eq!(below("acme/a/b.php"), Some("a/b.php".to_owned()));
-        assert_eq!((below("acme"), below("acme-forms/a"), below("x/acme/a")), (None, None, None));
+        assert_eq!(
+            (below("acme"), below("acme-forms/a"), below("x/acme/a")),
+            (None, None, None)
+        );
     }
 }

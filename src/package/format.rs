@@ -167,17 +167,33 @@ mod tests {
     #[test]
     fn records_have_their_lengths_and_places() {
         let time = DosTime { time: 1, date: 2 };
-        let record =
-            Record { name: "a".into(), method: method::DEFLATE, crc: 0x1122_3344, packed: 5, size: 6, header_at: 7 };
+        let record = Record {
+            name: "a".into(),
+            method: method::DEFLATE,
+            crc: 0x1122_3344,
+            packed: 5,
+            size: 6,
+            header_at: 7,
+        };
         let local = record.local_header(time);
         let central = record.central_header(time);
         assert_eq!((local.len(), central.len()), (LOCAL_LENGTH + 1, CENTRAL_LENGTH + 1));
         assert_eq!(end_record(1, 2, 3).len(), END_LENGTH);
         assert_eq!(u32_at(&local, LOCAL_CRC_AT as usize), record.crc);
         assert_eq!(u32_at(&central, CENTRAL_CRC_AT as usize), record.crc);
-        let common =
-            Common { flags: 0, method: 8, crc: record.crc, packed: 5, size: 6, name_length: 1, extra_length: 0 };
-        assert_eq!((Common::parse(&local[6..]), Common::parse(&central[8..])), (common.clone(), common));
+        let common = Common {
+            flags: 0,
+            method: 8,
+            crc: record.crc,
+            packed: 5,
+            size: 6,
+            name_length: 1,
+            extra_length: 0,
+        };
+        assert_eq!(
+            (Common::parse(&local[6..]), Common::parse(&central[8..])),
+            (common.clone(), common)
+        );
         assert_eq!(u32_at(&central, 42), 7);
         assert_eq!(u32_at(&central, 38) >> 16, 0o100_644);
     }

@@ -53,7 +53,9 @@ impl Places {
     /// Where the archive can no longer be read.
     pub fn of<R: ReadAt>(archive: &Archive<R>, folder: &FolderName) -> Result<Option<Self>, ArchiveError> {
         let mark = archive.files().max_by_key(|file| file.header_at);
-        let Some(mark) = mark.filter(|mark| mark.name.below(folder) == Some(FILE)) else { return Ok(None) };
+        let Some(mark) = mark.filter(|mark| mark.name.below(folder) == Some(FILE)) else {
+            return Ok(None);
+        };
         let expected = content(Uuid::nil()).len();
         if mark.method != method::STORED || mark.size != expected as u64 {
             return Ok(None);
@@ -73,7 +75,11 @@ impl Places {
     pub fn patch(self, id: Uuid) -> Patch {
         let mut letters = [0; ID_LENGTH];
         id.hyphenated().encode_lower(&mut letters);
-        Patch { places: self, id: letters, crc: crc(id).to_le_bytes() }
+        Patch {
+            places: self,
+            id: letters,
+            crc: crc(id).to_le_bytes(),
+        }
     }
 }
 
@@ -88,7 +94,11 @@ pub struct Patch {
 impl Patch {
     /// Puts the mark into a part of the package that begins at byte `start` of it.
     pub fn apply(&self, start: u64, part: &mut [u8]) {
-        let Places { local_crc, id, central_crc } = self.places;
+        let Places {
+            local_crc,
+            id,
+            central_crc,
+        } = self.places;
         overlay(start, part, local_crc, &self.crc);
         overlay(start, part, id, &self.id);
         overlay(start, part, central_crc, &self.crc);
@@ -98,7 +108,9 @@ impl Patch {
 /// Copies `bytes`, which belong at byte `at`, into a part that begins at byte `start`, as far as they are in it.
 fn overlay(start: u64, part: &mut [u8], at: u64, bytes: &[u8]) {
     let from = start.max(at);
-    let to = start.saturating_add(part.len() as u64).min(at.saturating_add(bytes.len() as u64));
+    let to = start
+        .saturating_add(part.len() as u64)
+        .min(at.saturating_add(bytes.len() as u64));
     if from < to {
         // Both differences are within one of the two slices.
         let in_part = (from - start) as usize..(to - start) as usize;

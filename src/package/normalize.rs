@@ -42,7 +42,10 @@ pub fn normalize<R: ReadAt, W: Write + Seek>(
 ) -> Result<Package, NormalizeError> {
     let mut writer = Writer::new(out, folder, time);
     for file in archive.files() {
-        let outside = || NormalizeError::Outside { name: file.name.to_string(), folder: folder.to_string() };
+        let outside = || NormalizeError::Outside {
+            name: file.name.to_string(),
+            folder: folder.to_string(),
+        };
         let name = file.name.below(folder).ok_or_else(outside)?;
         let added = writer.add(name, file.size, || Ok(archive.content(file)));
         added.map_err(|error| match error {
@@ -84,7 +87,9 @@ mod tests {
         let times = field(0x5455, b"\x03\0\0\0\0");
         let foreign = [
             Made::stored("f/b/", b""),
-            Made::deflated("f/b/c", b"c").with_descriptor(true, false).local_extra(&times),
+            Made::deflated("f/b/c", b"c")
+                .with_descriptor(true, false)
+                .local_extra(&times),
             Made::stored("f/", b"").attributes(0o040_755 << 16 | 0x10),
             Made::deflated("f/a.php", code).attributes(0o100_755 << 16),
         ];
@@ -94,8 +99,13 @@ mod tests {
 
     #[test]
     fn the_normal_form_is_its_own() {
-        let unmarked =
-            normal(&zip(&[Made::deflated("f/a", b"a a a a a a a a a a a"), Made::stored("f/b", b"")]), false);
+        let unmarked = normal(
+            &zip(&[
+                Made::deflated("f/a", b"a a a a a a a a a a a"),
+                Made::stored("f/b", b""),
+            ]),
+            false,
+        );
         let unmarked = unmarked.unwrap();
         assert_eq!(normal(&unmarked, false).unwrap(), unmarked);
     }

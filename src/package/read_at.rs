@@ -66,12 +66,19 @@ mod tests {
         let file = crate::regular_file::open(&path, 10).unwrap();
         let read = |source: &dyn ReadAt, offset, length| {
             let mut buffer = vec![0; length];
-            source.read_exact_at(&mut buffer, offset).map(|()| buffer).map_err(|error| error.kind())
+            source
+                .read_exact_at(&mut buffer, offset)
+                .map(|()| buffer)
+                .map_err(|error| error.kind())
         };
         let memory: &[u8] = b"0123456789";
         assert_eq!((file.size().unwrap(), memory.size().unwrap()), (10, 10));
         for (offset, length) in [(0, 10), (9, 1), (10, 0), (9, 2), (11, 1), (u64::MAX, 1)] {
-            assert_eq!(read(&memory, offset, length).ok(), read(&file, offset, length).ok(), "{offset} {length}");
+            assert_eq!(
+                read(&memory, offset, length).ok(),
+                read(&file, offset, length).ok(),
+                "{offset} {length}"
+            );
         }
         assert_eq!(read(&memory, 8, 3), Err(io::ErrorKind::UnexpectedEof));
     }

@@ -135,15 +135,23 @@ impl<'a, W: Write + Seek> Writer<'a, W> {
             return Err(WriteError::Order { name });
         }
         let failed = |error: CopyError, name: &str| match error {
-            CopyError::Read(source) => WriteError::Read { name: name.to_owned(), source },
+            CopyError::Read(source) => WriteError::Read {
+                name: name.to_owned(),
+                source,
+            },
             CopyError::Write(source) => WriteError::Write(source),
             CopyError::Size => WriteError::Size { name: name.to_owned() },
         };
-        let cannot_open = |source| WriteError::Read { name: name.clone(), source };
+        let cannot_open = |source| WriteError::Read {
+            name: name.clone(),
+            source,
+        };
         let mut record = self.begin(name.clone(), size)?;
         let reader = open().map_err(cannot_open)?;
-        let deflated =
-            self.deflater.deflate(reader, size, &mut self.out).map_err(|error| failed(error, &record.name))?;
+        let deflated = self
+            .deflater
+            .deflate(reader, size, &mut self.out)
+            .map_err(|error| failed(error, &record.name))?;
         let written = match deflated {
             Some(written) => written,
             None => {
@@ -151,7 +159,9 @@ impl<'a, W: Write + Seek> Writer<'a, W> {
                 let data_at = self.position + (LOCAL_LENGTH + record.name.len()) as u64;
                 self.out.seek(SeekFrom::Start(data_at)).map_err(WriteError::Write)?;
                 let reader = open().map_err(cannot_open)?;
-                self.deflater.store(reader, size, &mut self.out).map_err(|error| failed(error, &record.name))?
+                self.deflater
+                    .store(reader, size, &mut self.out)
+                    .map_err(|error| failed(error, &record.name))?
             }
         };
         record.crc = written.crc;
@@ -181,7 +191,10 @@ impl<'a, W: Write + Seek> Writer<'a, W> {
         let entries = u16::try_from(self.records.len()).map_err(|_| WriteError::TooManyEntries)?;
         // The limit is below 4 GiB.
         let end = end_record(entries, fits(size)?, fits(directory_at)?);
-        self.out.write_all(&end).and_then(|()| self.out.flush()).map_err(WriteError::Write)?;
+        self.out
+            .write_all(&end)
+            .and_then(|()| self.out.flush())
+            .map_err(WriteError::Write)?;
         let size = self.position + end.len() as u64;
         if size > MAX_PACKED {
             return Err(WriteError::TooLarge);
@@ -198,7 +211,12 @@ impl<'a, W: Write + Seek> Writer<'a, W> {
             }
         };
         let mark = mark_header_at.map(places);
-        Ok(Package { size, entries: self.records.len(), unpacked: self.unpacked, mark })
+        Ok(Package {
+            size,
+            entries: self.records.len(),
+            unpacked: self.unpacked,
+            mark,
+        })
     }
 
     /// The mark is STORED, so that an id can be put in place without anything else moving.
@@ -230,8 +248,17 @@ impl<'a, W: Write + Seek> Writer<'a, W> {
             return Err(WriteError::TooLargeUnpacked);
         }
         let header_at = fits(self.position)?;
-        let record = Record { name, method: method::DEFLATE, crc: 0, packed: 0, size: fits(size)?, header_at };
-        self.out.write_all(&record.local_header(self.time)).map_err(WriteError::Write)?;
+        let record = Record {
+            name,
+            method: method::DEFLATE,
+            crc: 0,
+            packed: 0,
+            size: fits(size)?,
+            header_at,
+        };
+        self.out
+            .write_all(&record.local_header(self.time))
+            .map_err(WriteError::Write)?;
         Ok(record)
     }
 
@@ -248,13 +275,19 @@ impl<'a, W: Write + Seek> Writer<'a, W> {
         rewrite(&mut self.out).map_err(WriteError::Write)?;
         self.position = end;
         self.records.push(record);
-        if end > MAX_PACKED { Err(WriteError::TooLarge) } else { Ok(()) }
+        if end > MAX_PACKED {
+            Err(WriteError::TooLarge)
+        } else {
+            Ok(())
+        }
     }
 
     fn check_names(&self) -> Result<(), WriteError> {
         let names = self.records.iter().map(|record| (&*record.name, false));
         let found = collision::find(names).map(|(name, collision)| (name.to_owned(), collision));
-        found.map_or(Ok(()), |(name, collision)| Err(WriteError::Collision { name, collision }))
+        found.map_or(Ok(()), |(name, collision)| {
+            Err(WriteError::Collision { name, collision })
+        })
     }
 }
 
@@ -292,24 +325,42 @@ mod tests {
     }
 
     fn refusal(files: &[(&str, &[u8])]) -> String {
-        let files: Vec<_> = files.iter().map(|(name, content)| ((*name).to_owned(), content.to_vec())).collect();
+        let files: Vec<_> = files
+            .iter()
+            .map(|(name, content)| ((*name).to_owned(), content.to_vec()))
+            .collect();
         written(&files, true).unwrap_err().to_string()
     }
 
     #[test]
     fn headers_are_those_of_the_form() {
-        let files = [("a.php".to_owned(), b"<?php ".repeat(20)), ("é.bin".to_owned(), vec![7])];
+        let files = [
+            ("a.php".to_owned(), b"<?php ".repeat(20)),
+            ("é.bin".to_owned(), vec![7]),
+        ];
         let (package, bytes) = written(&files, true).unwrap();
         let archive = Archive::check(&bytes[..]).unwrap();
         assert_eq!((package.size, package.entries), (bytes.len() as u64, 3));
         assert_eq!(package.unpacked, archive.unpacked());
-        for (entry, method, flags) in
-            archive.entries().iter().zip([8_u16, 0, 0]).zip([0_u16, 0, 0x800]).map(|((a, b), c)| (a, b, c))
+        for (entry, method, flags) in archive
+            .entries()
+            .iter()
+            .zip([8_u16, 0, 0])
+            .zip([0_u16, 0, 0x800])
+            .map(|((a, b), c)| (a, b, c))
         {
             let central = &bytes[entry.central_at as usize..];
             let needed: &[u8] = if method == 8 { &[20, 0] } else { &[10, 0] };
-            assert_eq!((&central[4..6], &central[6..8]), (&[20_u8, 3][..], needed), "{}", entry.name);
-            assert_eq!((&central[8..10], &central[10..12]), (&flags.to_le_bytes()[..], &method.to_le_bytes()[..]));
+            assert_eq!(
+                (&central[4..6], &central[6..8]),
+                (&[20_u8, 3][..], needed),
+                "{}",
+                entry.name
+            );
+            assert_eq!(
+                (&central[8..10], &central[10..12]),
+                (&flags.to_le_bytes()[..], &method.to_le_bytes()[..])
+            );
             // 15:04:18 on 2026-11-23.
             let (time, date) = (15_u16 << 11 | 4 << 5 | 9, 46_u16 << 9 | 11 << 5 | 23);
             assert_eq!(central[12..16], [time.to_le_bytes(), date.to_le_bytes()].concat());
@@ -321,15 +372,30 @@ mod tests {
 
     #[test]
     fn names_are_checked_like_those_of_an_archive_from_outside() {
-        assert_eq!(refusal(&[("../a", b"")]), "acme/../a: its name has the component \".\" or \"..\"");
+        assert_eq!(
+            refusal(&[("../a", b"")]),
+            "acme/../a: its name has the component \".\" or \"..\""
+        );
         assert_eq!(refusal(&[("a\\b", b"")]), "acme/a\\b: its name has a backslash");
         assert_eq!(refusal(&[("", b"")]), "acme/: its name has an empty component");
-        assert_eq!(refusal(&[("b", b""), ("a", b"")]), "acme/a: comes behind a file whose name is greater");
+        assert_eq!(
+            refusal(&[("b", b""), ("a", b"")]),
+            "acme/a: comes behind a file whose name is greater"
+        );
         assert_eq!(refusal(&[("a", b""), ("a", b"")]), "acme/a: is there twice");
-        assert_eq!(refusal(&[("A", b""), ("a", b"")]), "acme/A: differs from acme/a by case only");
-        assert_eq!(refusal(&[("a", b""), ("a/b", b"")]), "acme/a: is a folder in the name of acme/a/b");
+        assert_eq!(
+            refusal(&[("A", b""), ("a", b"")]),
+            "acme/A: differs from acme/a by case only"
+        );
+        assert_eq!(
+            refusal(&[("a", b""), ("a/b", b"")]),
+            "acme/a: is a folder in the name of acme/a/b"
+        );
         assert_eq!(refusal(&[("build-id.php", b"")]), "acme/build-id.php: is there twice");
-        assert_eq!(refusal(&[("Build-ID.php", b"")]), "acme/Build-ID.php: differs from acme/build-id.php by case only");
+        assert_eq!(
+            refusal(&[("Build-ID.php", b"")]),
+            "acme/Build-ID.php: differs from acme/build-id.php by case only"
+        );
     }
 
     #[test]
@@ -344,11 +410,18 @@ mod tests {
 
     #[test]
     fn a_package_has_as_many_entries_as_fit_the_mark_among_them() {
-        let files = |count: usize| (0..count).map(|number| (format!("{number:05}"), Vec::new())).collect::<Vec<_>>();
+        let files = |count: usize| {
+            (0..count)
+                .map(|number| (format!("{number:05}"), Vec::new()))
+                .collect::<Vec<_>>()
+        };
         let (package, bytes) = written(&files(MAX_ENTRIES - 1), true).unwrap();
         assert_eq!(package.entries, MAX_ENTRIES);
         assert_eq!(Archive::check(&bytes[..]).unwrap().entries().len(), MAX_ENTRIES);
-        assert!(matches!(written(&files(MAX_ENTRIES), true), Err(WriteError::TooManyEntries)));
+        assert!(matches!(
+            written(&files(MAX_ENTRIES), true),
+            Err(WriteError::TooManyEntries)
+        ));
     }
 
     #[test]
@@ -356,7 +429,10 @@ mod tests {
         let folder = folder();
         let failing = || -> io::Result<&[u8]> { Err(io::ErrorKind::PermissionDenied.into()) };
         let mut writer = Writer::new(Cursor::new(Vec::new()), &folder, time());
-        assert_eq!(writer.add("a", 3, failing).unwrap_err().to_string(), "acme/a: cannot be read");
+        assert_eq!(
+            writer.add("a", 3, failing).unwrap_err().to_string(),
+            "acme/a: cannot be read"
+        );
         let mut writer = Writer::new(Cursor::new(Vec::new()), &folder, time());
         let grown = writer.add("a", 3, || Ok(&b"abcd"[..])).unwrap_err();
         assert_eq!(grown.to_string(), "acme/a: changed its size while it was packed");
@@ -366,7 +442,9 @@ mod tests {
         let content = prop_oneof![
             proptest::collection::vec(any::<u8>(), 0..200),
             (any::<u8>(), 0..40_000_usize).prop_map(|(seed, length)| {
-                (0..length).map(|at| (at as u8).wrapping_mul(seed) ^ (at >> 7) as u8).collect()
+                (0..length)
+                    .map(|at| (at as u8).wrapping_mul(seed) ^ (at >> 7) as u8)
+                    .collect()
             }),
         ];
         proptest::collection::btree_map("[a-z]{1,3}(/[a-z]{1,3}){0,2}\\.(php|js)", content, 0..9)

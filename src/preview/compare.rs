@@ -51,7 +51,10 @@ pub fn differences(old: &Value, new: &Value) -> Vec<Difference> {
         let lines = lines(&text(&was, name), &text(&is, name));
         match told.iter_mut().find(|told| told.lines == lines) {
             Some(same) => same.fields.push(name.clone()),
-            None => told.push(Difference { fields: vec![name.clone()], lines }),
+            None => told.push(Difference {
+                fields: vec![name.clone()],
+                lines,
+            }),
         }
     }
     told
@@ -61,7 +64,11 @@ fn flatten(name: &str, value: &Value, fields: &mut BTreeMap<String, String>) {
     match value {
         Value::Object(members) => {
             for (key, value) in members {
-                let name = if name.is_empty() { key.clone() } else { format!("{name}.{key}") };
+                let name = if name.is_empty() {
+                    key.clone()
+                } else {
+                    format!("{name}.{key}")
+                };
                 flatten(&name, value, fields);
             }
         }
@@ -71,11 +78,16 @@ fn flatten(name: &str, value: &Value, fields: &mut BTreeMap<String, String>) {
 }
 
 fn lines(old: &str, new: &str) -> Vec<Line> {
-    let diff = TextDiff::configure().timeout(std::time::Duration::from_millis(200)).diff_lines(old, new);
+    let diff = TextDiff::configure()
+        .timeout(std::time::Duration::from_millis(200))
+        .diff_lines(old, new);
     let mut lines = Vec::new();
     for group in diff.grouped_ops(CONTEXT) {
         if !lines.is_empty() {
-            lines.push(Line { change: Change::Skipped, text: String::new() });
+            lines.push(Line {
+                change: Change::Skipped,
+                text: String::new(),
+            });
         }
         for change in group.iter().flat_map(|operation| diff.iter_changes(operation)) {
             let tag = match change.tag() {
@@ -83,7 +95,10 @@ fn lines(old: &str, new: &str) -> Vec<Line> {
                 ChangeTag::Delete => Change::Went,
                 ChangeTag::Insert => Change::Came,
             };
-            lines.push(Line { change: tag, text: change.value().trim_end_matches('\n').to_owned() });
+            lines.push(Line {
+                change: tag,
+                text: change.value().trim_end_matches('\n').to_owned(),
+            });
         }
     }
     lines
@@ -103,12 +118,21 @@ mod tests {
             .into_iter()
             .map(|difference| {
                 let sign = |line: &Line| format!("{:?} {}", line.change, line.text);
-                (difference.fields.join(" "), difference.lines.iter().map(sign).collect::<Vec<_>>().join(", "))
+                (
+                    difference.fields.join(" "),
+                    difference.lines.iter().map(sign).collect::<Vec<_>>().join(", "),
+                )
             })
             .collect();
-        let expected =
-            [("icons.1x", "Went one"), ("text", "Stayed 4, Stayed 5, Went 6, Came six"), ("v w", "Went 1, Came 2")];
-        assert_eq!(told, expected.map(|(field, lines)| (field.to_owned(), lines.to_owned())));
+        let expected = [
+            ("icons.1x", "Went one"),
+            ("text", "Stayed 4, Stayed 5, Went 6, Came six"),
+            ("v w", "Went 1, Came 2"),
+        ];
+        assert_eq!(
+            told,
+            expected.map(|(field, lines)| (field.to_owned(), lines.to_owned()))
+        );
         assert_eq!(differences(&old, &old), []);
     }
 }

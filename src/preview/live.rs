@@ -37,8 +37,17 @@ pub fn start(subject: Arc<Subject>) -> std::io::Result<watch::Receiver<Latest>> 
     let snapshot = Snapshot::read(&subject, None);
     let places = snapshot.places(&subject);
     let (latest, readers) = watch::channel((0, Arc::new(snapshot)));
-    let live = Live { subject, latest, changed, changes, places, watcher: None };
-    thread::Builder::new().name("preview".into()).spawn(move || live.run())?;
+    let live = Live {
+        subject,
+        latest,
+        changed,
+        changes,
+        places,
+        watcher: None,
+    };
+    thread::Builder::new()
+        .name("preview".into())
+        .spawn(move || live.run())?;
     Ok(readers)
 }
 
@@ -100,7 +109,11 @@ fn watcher(places: &[Place], changed: &Sender<()>) -> Option<RecommendedWatcher>
     };
     let mut watcher = notify::recommended_watcher(tell).ok()?;
     for place in places.iter().filter(|place| place.folder.is_dir()) {
-        let mode = if place.and_below { RecursiveMode::Recursive } else { RecursiveMode::NonRecursive };
+        let mode = if place.and_below {
+            RecursiveMode::Recursive
+        } else {
+            RecursiveMode::NonRecursive
+        };
         // What cannot be watched is found by looking.
         let _ = watcher.watch(&place.folder, mode);
     }

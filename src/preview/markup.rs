@@ -18,7 +18,9 @@ pub fn for_page(html: &str) -> String {
                 continue;
             }
             // SECURITY: the values stay as they were serialized, escaped for an attribute. HTML lets `<` and `>` stand there bare.
-            let told = format!("{} {}", shown("alt"), shown("src")).replace('<', "&lt;").replace('>', "&gt;");
+            let told = format!("{} {}", shown("alt"), shown("src"))
+                .replace('<', "&lt;")
+                .replace('>', "&gt;");
             text.push_str(&format!("<span class=\"picture\">{}</span>", told.trim()));
         } else if let Some(attributes) = tag.strip_prefix("<a ") {
             text.push_str("<a target=\"_blank\" ");

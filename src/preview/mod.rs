@@ -49,9 +49,19 @@ pub async fn run(
     shutdown: impl Future<Output = ()>,
 ) {
     let (end, ending) = watch::channel(false);
-    let run = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_micros().to_string();
+    let run = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_micros()
+        .to_string();
     let streams = Arc::new(Semaphore::new(STREAMS));
-    let routes = routes::all(Arc::new(Preview { subject, latest, run, streams, ending }));
+    let routes = routes::all(Arc::new(Preview {
+        subject,
+        latest,
+        run,
+        streams,
+        ending,
+    }));
     let service = TowerToHyperService::new(warp::service(routes));
     let permits = Arc::new(Semaphore::new(CONNECTIONS));
     let graceful = GracefulShutdown::new();

@@ -71,7 +71,9 @@ pub fn render(
     };
     let look = plugin.and_then(|plugin| Look::at(plugin, subject.releases.as_deref(), &address.wish));
     let pick = look.as_ref().map(|look| look.pick.clone());
-    let versions = plugin.map(|plugin| list::versions(plugin, address, pick.as_ref())).unwrap_or_default();
+    let versions = plugin
+        .map(|plugin| list::versions(plugin, address, pick.as_ref()))
+        .unwrap_or_default();
     let left_out = plugin.map(|plugin| list::left_out(plugin)).unwrap_or_default();
     let body = body(plugin.map(|plugin| &**plugin), look, address);
     let title = match &body {
@@ -94,12 +96,21 @@ pub fn render(
         body,
     };
     let is_found = !matches!(page.body, Body::Nothing { is_absent: true, .. });
-    Ok(Rendered { html: page.render()?, is_found })
+    Ok(Rendered {
+        html: page.render()?,
+        is_found,
+    })
 }
 
 fn body<'a>(plugin: Option<&'a Previewed>, look: Option<Look<'a>>, address: &Address) -> Body<'a> {
-    let nothing = |message| Body::Nothing { message, is_absent: false };
-    let absent = |message| Body::Nothing { message, is_absent: true };
+    let nothing = |message| Body::Nothing {
+        message,
+        is_absent: false,
+    };
+    let absent = |message| Body::Nothing {
+        message,
+        is_absent: true,
+    };
     let Some(plugin) = plugin else {
         return match address.plugin {
             Some(_) => absent("There is no such plugin."),
@@ -108,7 +119,10 @@ fn body<'a>(plugin: Option<&'a Previewed>, look: Option<Look<'a>>, address: &Add
     };
     let name = list::name(plugin);
     if let State::Broken(lines) = &plugin.draft.tagged.report.state {
-        return Body::Broken { name, lines: lines.clone() };
+        return Body::Broken {
+            name,
+            lines: lines.clone(),
+        };
     }
     match look {
         None if plugin.draft.tagged.report.state == State::NoSource => {
@@ -118,9 +132,19 @@ fn body<'a>(plugin: Option<&'a Previewed>, look: Option<Look<'a>>, address: &Add
             absent("There is no such version.")
         }
         None => nothing("The repository has no release, and nothing that could become one."),
-        Some(Look { pick, release: Err(remark), .. }) => Body::Refused { name, origin: pick.label(), remark },
-        Some(Look { pick, release: Ok(sight), site }) => {
-            Body::Version(Box::new(VersionBody::of(plugin, &pick, sight, site, address)))
-        }
+        Some(Look {
+            pick,
+            release: Err(remark),
+            ..
+        }) => Body::Refused {
+            name,
+            origin: pick.label(),
+            remark,
+        },
+        Some(Look {
+            pick,
+            release: Ok(sight),
+            site,
+        }) => Body::Version(Box::new(VersionBody::of(plugin, &pick, sight, site, address))),
     }
 }

@@ -35,8 +35,16 @@ const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; i
 const PICTURE_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; sandbox; frame-ancestors 'none'";
 
 const ASSETS: [(&str, &str, &str); 3] = [
-    ("preview.css", "text/css; charset=utf-8", include_str!("assets/preview.css")),
-    ("preview.js", "text/javascript; charset=utf-8", include_str!("assets/preview.js")),
+    (
+        "preview.css",
+        "text/css; charset=utf-8",
+        include_str!("assets/preview.css"),
+    ),
+    (
+        "preview.js",
+        "text/javascript; charset=utf-8",
+        include_str!("assets/preview.js"),
+    ),
     ("icon.svg", "image/svg+xml", include_str!("assets/icon.svg")),
 ];
 
@@ -62,9 +70,15 @@ impl Preview {
 
 /// All routes, as one filter that never rejects.
 pub fn all(preview: Arc<Preview>) -> impl Filter<Extract = (impl Reply,), Error = Infallible> + Clone {
-    let query = warp::query::<HashMap<String, String>>().or(warp::any().map(HashMap::new)).unify();
-    warp::any().and(warp::method()).and(warp::path::full()).and(warp::header::headers_cloned()).and(query).then(
-        move |method, path: FullPath, headers: HeaderMap, query| {
+    let query = warp::query::<HashMap<String, String>>()
+        .or(warp::any().map(HashMap::new))
+        .unify();
+    warp::any()
+        .and(warp::method())
+        .and(warp::path::full())
+        .and(warp::header::headers_cloned())
+        .and(query)
+        .then(move |method, path: FullPath, headers: HeaderMap, query| {
             let preview = Arc::clone(&preview);
             async move {
                 if let Some(refusal) = refused(&method, &headers) {
@@ -74,8 +88,7 @@ pub fn all(preview: Arc<Preview>) -> impl Filter<Extract = (impl Reply,), Error 
                 let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
                 guarded(answer(preview, &parts, query).await)
             }
-        },
-    )
+        })
 }
 
 async fn answer(preview: Arc<Preview>, path: &[&str], query: HashMap<String, String>) -> Response {
@@ -95,15 +108,28 @@ async fn answer(preview: Arc<Preview>, path: &[&str], query: HashMap<String, Str
 
 /// SECURITY: a page of another site can make its own name lead to this machine; it cannot make the browser say `localhost`.
 fn refused(method: &Method, headers: &HeaderMap) -> Option<Response> {
-    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
-    let name = host.rsplit_once(':').filter(|(_, port)| port.bytes().all(|byte| byte.is_ascii_digit()));
+    let host = headers
+        .get(header::HOST)
+        .and_then(|host| host.to_str().ok())
+        .unwrap_or_default();
+    let name = host
+        .rsplit_once(':')
+        .filter(|(_, port)| port.bytes().all(|byte| byte.is_ascii_digit()));
     let name = name.map_or(host, |(name, _)| name);
-    if !["127.0.0.1", "localhost", "[::1]"].iter().any(|own| own.eq_ignore_ascii_case(name)) {
-        return Some(guarded(plain(StatusCode::MISDIRECTED_REQUEST, "Ask for 127.0.0.1 or localhost.\n")));
+    if !["127.0.0.1", "localhost", "[::1]"]
+        .iter()
+        .any(|own| own.eq_ignore_ascii_case(name))
+    {
+        return Some(guarded(plain(
+            StatusCode::MISDIRECTED_REQUEST,
+            "Ask for 127.0.0.1 or localhost.\n",
+        )));
     }
     if !matches!(*method, Method::GET | Method::HEAD) {
         let mut refusal = plain(StatusCode::METHOD_NOT_ALLOWED, "There is nothing to change here.\n");
-        refusal.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
+        refusal
+            .headers_mut()
+            .insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
         return Some(guarded(refusal));
     }
     None
@@ -118,17 +144,32 @@ async fn show(
     let tab = query.get("tab").and_then(|name| Tab::named(name)).unwrap_or_default();
     // What is typed into a version field is no longer than this.
     let mut wish = |name| query.remove(name).map(|value| value.chars().take(64).collect());
-    let wish =
-        Wish { version: version.map(str::to_owned), cms: wish("cms"), php: wish("php"), current: wish("current") };
-    let address = Address { plugin: plugin.map(str::to_owned), wish, tab };
+    let wish = Wish {
+        version: version.map(str::to_owned),
+        cms: wish("cms"),
+        php: wish("php"),
+        current: wish("current"),
+    };
+    let address = Address {
+        plugin: plugin.map(str::to_owned),
+        wish,
+        tab,
+    };
     let rendered = blocking(move || {
         let (number, snapshot) = preview.latest.borrow().clone();
         page::render(&snapshot, &preview.subject, &address, &preview.stamp(number))
     });
     match rendered.await {
         Some(Ok(page)) => {
-            let status = if page.is_found { StatusCode::OK } else { StatusCode::NOT_FOUND };
-            of_kind("text/html; charset=utf-8", warp::reply::with_status(page.html, status).into_response())
+            let status = if page.is_found {
+                StatusCode::OK
+            } else {
+                StatusCode::NOT_FOUND
+            };
+            of_kind(
+                "text/html; charset=utf-8",
+                warp::reply::with_status(page.html, status).into_response(),
+            )
         }
         _ => plain(StatusCode::INTERNAL_SERVER_ERROR, "The page cannot be made.\n"),
     }
@@ -141,13 +182,16 @@ fn events(preview: &Preview) -> Response {
     };
     let run = preview.run.clone();
     let mut ending = preview.ending.clone();
-    let numbers = stream::unfold((preview.latest.clone(), true, permit), |(mut latest, first, permit)| async move {
-        if !first {
-            latest.changed().await.ok()?;
-        }
-        let number = latest.borrow_and_update().0;
-        Some((number, (latest, false, permit)))
-    });
+    let numbers = stream::unfold(
+        (preview.latest.clone(), true, permit),
+        |(mut latest, first, permit)| async move {
+            if !first {
+                latest.changed().await.ok()?;
+            }
+            let number = latest.borrow_and_update().0;
+            Some((number, (latest, false, permit)))
+        },
+    );
     let told = numbers
         .map(move |number| Ok::<_, Infallible>(Event::default().event("snapshot").data(format!("{run}-{number}"))));
     let end = async move { drop(ending.wait_for(|ending| *ending).await) };
@@ -165,9 +209,14 @@ async fn picture(preview: Arc<Preview>, slug: &str, name: &str) -> Response {
     let plugin = preview.latest.borrow().1.plugin(slug).cloned();
     let name = name.to_owned();
     let bytes = blocking(move || draft::picture(&plugin?.entry, &preview.subject.cache, &name)).await;
-    let Some(Some(bytes)) = bytes else { return plain(StatusCode::NOT_FOUND, "There is nothing here.\n") };
+    let Some(Some(bytes)) = bytes else {
+        return plain(StatusCode::NOT_FOUND, "There is nothing here.\n");
+    };
     let mut picture = of_kind(kind, bytes.into_response());
-    picture.headers_mut().insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(PICTURE_POLICY));
+    picture.headers_mut().insert(
+        header::CONTENT_SECURITY_POLICY,
+        HeaderValue::from_static(PICTURE_POLICY),
+    );
     picture
 }
 
@@ -177,24 +226,37 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
 }
 
 fn plain(status: StatusCode, text: &'static str) -> Response {
-    of_kind("text/plain; charset=utf-8", warp::reply::with_status(text, status).into_response())
+    of_kind(
+        "text/plain; charset=utf-8",
+        warp::reply::with_status(text, status).into_response(),
+    )
 }
 
 fn of_kind(kind: &'static str, mut response: Response) -> Response {
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    response
+        .headers_mut()
+        .insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
     response
 }
 
 /// What every answer says to the browser.
 fn guarded(mut response: Response) -> Response {
     let headers = response.headers_mut();
-    headers.entry(header::CONTENT_SECURITY_POLICY).or_insert(HeaderValue::from_static(POLICY));
+    headers
+        .entry(header::CONTENT_SECURITY_POLICY)
+        .or_insert(HeaderValue::from_static(POLICY));
     for (name, value) in [
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (header::REFERRER_POLICY, "no-referrer"),
         (header::CACHE_CONTROL, "no-store"),
-        (header::HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
-        (header::HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
+        (
+            header::HeaderName::from_static("cross-origin-resource-policy"),
+            "same-origin",
+        ),
+        (
+            header::HeaderName::from_static("cross-origin-opener-policy"),
+            "same-origin",
+        ),
     ] {
         headers.insert(name, HeaderValue::from_static(value));
     }

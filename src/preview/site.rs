@@ -65,11 +65,21 @@ impl Site {
     pub fn at_ease_with(manifest: &Manifest, current: Option<&Version>) -> Self {
         // A header may say anything; a site runs a version.
         let is_version = |text: &str| text.starts_with(|c: char| c.is_ascii_digit());
-        let or = |text: &str, default: &str| if is_version(text) { text.to_owned() } else { default.to_owned() };
+        let or = |text: &str, default: &str| {
+            if is_version(text) {
+                text.to_owned()
+            } else {
+                default.to_owned()
+            }
+        };
         let php = or(&manifest.requires_php, "8.3");
         Self {
             cms: or(&manifest.tested, "6.8"),
-            php: if php_version_compare(&php, "8.3").is_lt() { "8.3".to_owned() } else { php },
+            php: if php_version_compare(&php, "8.3").is_lt() {
+                "8.3".to_owned()
+            } else {
+                php
+            },
             current: current.map(ToString::to_string).unwrap_or_default(),
         }
     }
@@ -89,7 +99,12 @@ impl Site {
     pub fn notes(&self, manifest: &Manifest) -> Vec<Note> {
         let note = |level, text: String| Note { level, text };
         let (cms, php) = (&self.cms, &self.php);
-        let Manifest { tested, requires, requires_php, .. } = manifest;
+        let Manifest {
+            tested,
+            requires,
+            requires_php,
+            ..
+        } = manifest;
         let mut notes = Vec::new();
         if !self.php_is_enough(manifest) {
             let text =
@@ -109,15 +124,24 @@ impl Site {
                 format!("Nothing is said about how it works with version {cms} of the CMS."),
             ));
         } else if php_version_compare(cms, tested).is_gt() {
-            let minor = cms.strip_prefix(tested.as_str()).is_some_and(|rest| rest.starts_with('.'));
-            let hint = if minor { " To the CMS, 6.8 is older than 6.8.1." } else { "" };
+            let minor = cms
+                .strip_prefix(tested.as_str())
+                .is_some_and(|rest| rest.starts_with('.'));
+            let hint = if minor {
+                " To the CMS, 6.8 is older than 6.8.1."
+            } else {
+                ""
+            };
             let hint = hint.replace("6.8.1", cms).replace("6.8 ", &format!("{tested} "));
             notes.push(note(
                 Level::Caution,
                 format!("Its author tested it up to {tested}, not with version {cms} of the CMS.{hint}"),
             ));
         } else if notes.is_empty() {
-            notes.push(note(Level::Good, format!("It works with version {cms} of the CMS, says its author.")));
+            notes.push(note(
+                Level::Good,
+                format!("It works with version {cms} of the CMS, says its author."),
+            ));
         }
         notes
     }
@@ -131,19 +155,23 @@ impl Site {
                 why: "There is no release that is no pre-release: nothing is offered.".into(),
             };
         };
-        let full = |why: String| Answer { version: Some(latest.clone()), why };
+        let full = |why: String| Answer {
+            version: Some(latest.clone()),
+            why,
+        };
         match current.parse::<Version>() {
-            _ if current.is_empty() => {
-                full(format!("The site sends no version: it gets the latest, {latest}, in full."))
-            }
-            Err(_) => {
-                full(format!("{current:?} is no version and counts as not sent: the site gets the latest, {latest}."))
-            }
+            _ if current.is_empty() => full(format!(
+                "The site sends no version: it gets the latest, {latest}, in full."
+            )),
+            Err(_) => full(format!(
+                "{current:?} is no version and counts as not sent: the site gets the latest, {latest}."
+            )),
             Ok(version) => match version.cmp_php(latest) {
                 Ordering::Less => full(format!("{version} is older than {latest}, the latest release.")),
-                Ordering::Equal => {
-                    Answer { version: None, why: format!("{version} is the latest release: no update.") }
-                }
+                Ordering::Equal => Answer {
+                    version: None,
+                    why: format!("{version} is the latest release: no update."),
+                },
                 Ordering::Greater => Answer {
                     version: None,
                     why: format!("{version} is newer than {latest}, the latest release: no update."),
@@ -161,8 +189,11 @@ impl Site {
     /// numbers does not.
     fn cms_is_enough(&self, manifest: &Manifest) -> bool {
         let required = manifest.requires.trim();
-        let required =
-            if required.matches('.').count() > 1 { required.strip_suffix(".0").unwrap_or(required) } else { required };
+        let required = if required.matches('.').count() > 1 {
+            required.strip_suffix(".0").unwrap_or(required)
+        } else {
+            required
+        };
         let running = self.cms.split('-').next().unwrap_or_default();
         required.is_empty() || php_version_compare(running, required).is_ge()
     }
@@ -173,7 +204,11 @@ mod tests {
     use super::*;
 
     fn site(current: &str) -> Site {
-        Site { cms: "6.8".into(), php: "8.3".into(), current: current.into() }
+        Site {
+            cms: "6.8".into(),
+            php: "8.3".into(),
+            current: current.into(),
+        }
     }
 
     #[test]
@@ -183,9 +218,21 @@ mod tests {
             ("1.1", true, "1.1 is older than 1.2, the latest release."),
             ("1.2-rc1", true, "1.2-rc1 is older than 1.2, the latest release."),
             ("1.2", false, "1.2 is the latest release: no update."),
-            ("1.2.0", false, "1.2.0 is newer than 1.2, the latest release: no update."),
-            (" ", true, "The site sends no version: it gets the latest, 1.2, in full."),
-            ("v1.1", true, "\"v1.1\" is no version and counts as not sent: the site gets the latest, 1.2."),
+            (
+                "1.2.0",
+                false,
+                "1.2.0 is newer than 1.2, the latest release: no update.",
+            ),
+            (
+                " ",
+                true,
+                "The site sends no version: it gets the latest, 1.2, in full.",
+            ),
+            (
+                "v1.1",
+                true,
+                "\"v1.1\" is no version and counts as not sent: the site gets the latest, 1.2.",
+            ),
         ] {
             let answer = site(current).answer(Some(&latest));
             assert_eq!((answer.version.is_some(), &*answer.why), (offered, why));

@@ -39,7 +39,11 @@ impl Snapshot {
     /// Reads everything that is on this machine.
     pub fn read(subject: &Subject, before: Option<&Self>) -> Self {
         let mut problems = Vec::new();
-        let index = subject.releases.as_ref().map(|releases| Index::read(releases)).transpose();
+        let index = subject
+            .releases
+            .as_ref()
+            .map(|releases| Index::read(releases))
+            .transpose();
         let is_index_broken = index.is_err();
         let index = index.unwrap_or_else(|error| {
             let hint = "hint: restore it, or delete it and build everything";
@@ -60,12 +64,25 @@ impl Snapshot {
             .collect();
         let known = |entry: &Entry| {
             let plugins = &before?.plugins;
-            plugins.iter().find(|known| known.entry.file == entry.file).map(|known| &known.draft)
+            plugins
+                .iter()
+                .find(|known| known.entry.file == entry.file)
+                .map(|known| &known.draft)
         };
         let drafts = draft::all(&work, &subject.cache, subject.read_timeout, known);
-        let previewed = |((entry, published), draft)| Arc::new(Previewed { entry, draft, published, is_index_broken });
-        let (plugins, nameless): (Vec<_>, Vec<_>) =
-            work.into_iter().zip(drafts).map(previewed).partition(|plugin| plugin.entry.slug.is_some());
+        let previewed = |((entry, published), draft)| {
+            Arc::new(Previewed {
+                entry,
+                draft,
+                published,
+                is_index_broken,
+            })
+        };
+        let (plugins, nameless): (Vec<_>, Vec<_>) = work
+            .into_iter()
+            .zip(drafts)
+            .map(previewed)
+            .partition(|plugin| plugin.entry.slug.is_some());
         for plugin in nameless {
             if let State::Broken(lines) = &plugin.draft.tagged.report.state {
                 problems.extend(lines.iter().cloned());
@@ -76,7 +93,9 @@ impl Snapshot {
 
     /// The plugin of that slug.
     pub fn plugin(&self, slug: &str) -> Option<&Arc<Previewed>> {
-        self.plugins.iter().find(|plugin| plugin.entry.slug.as_ref().is_some_and(|known| known.as_str() == slug))
+        self.plugins
+            .iter()
+            .find(|plugin| plugin.entry.slug.as_ref().is_some_and(|known| known.as_str() == slug))
     }
 
     /// Whether everything in it would look the same.
@@ -95,9 +114,17 @@ impl Snapshot {
 
     /// Where a change may change what is shown.
     pub fn places(&self, subject: &Subject) -> Vec<Place> {
-        let own = subject.places().into_iter().map(|folder: PathBuf| Place { folder, and_below: false });
-        let mut places: Vec<_> =
-            own.chain(self.plugins.iter().flat_map(|plugin| plugin.draft.places.iter().cloned())).collect();
+        let own = subject.places().into_iter().map(|folder: PathBuf| Place {
+            folder,
+            and_below: false,
+        });
+        let mut places: Vec<_> = own
+            .chain(
+                self.plugins
+                    .iter()
+                    .flat_map(|plugin| plugin.draft.places.iter().cloned()),
+            )
+            .collect();
         places.sort();
         places.dedup();
         places

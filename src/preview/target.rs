@@ -63,20 +63,36 @@ pub enum SubjectError {
 impl Subject {
     /// The plugin in a repository, or in a folder of it, with no instance at all.
     pub fn repository(path: &Path, read_timeout: Duration) -> Result<Self, SubjectError> {
-        let absent = |source| SubjectError::Absent { path: path.to_owned(), source };
+        let absent = |source| SubjectError::Absent {
+            path: path.to_owned(),
+            source,
+        };
         let folder = path.canonicalize().map_err(absent)?;
         if !folder.is_dir() {
             return Err(SubjectError::NoFolder { path: path.to_owned() });
         }
         let is_gits_own = |folder: &&Path| folder.file_name().is_some_and(|name| name == ".git");
-        let folder = folder.ancestors().find(is_gits_own).and_then(Path::parent).unwrap_or(&folder);
+        let folder = folder
+            .ancestors()
+            .find(is_gits_own)
+            .and_then(Path::parent)
+            .unwrap_or(&folder);
         let is_repository = |folder: &&Path| folder.join(".git").exists() || folder.join("HEAD").is_file();
         let root = folder.ancestors().find(is_repository);
         let root = root.ok_or_else(|| SubjectError::NoRepository { path: path.to_owned() })?;
-        let below = folder.strip_prefix(root).unwrap_or(Path::new("")).to_string_lossy().into_owned();
+        let below = folder
+            .strip_prefix(root)
+            .unwrap_or(Path::new(""))
+            .to_string_lossy()
+            .into_owned();
         let plugin = assumed(root, below, read_timeout);
         let plugins = Plugins::Assumed(Box::new(plugin));
-        Ok(Self { plugins, releases: None, cache: PathBuf::new(), read_timeout })
+        Ok(Self {
+            plugins,
+            releases: None,
+            cache: PathBuf::new(),
+            read_timeout,
+        })
     }
 
     /// The entries as they stand now.
@@ -93,7 +109,9 @@ impl Subject {
 
     /// What was assumed for want of a registry entry, one sentence each.
     pub fn assumptions(&self) -> Vec<String> {
-        let Plugins::Assumed(plugin) = &self.plugins else { return Vec::new() };
+        let Plugins::Assumed(plugin) = &self.plugins else {
+            return Vec::new();
+        };
         let mut told = vec![
             match folder_slug(plugin) {
                 Some(_) => format!("the slug is {}, as the folder is called", plugin.slug),
@@ -122,11 +140,17 @@ impl Subject {
 /// The entry a vendor would begin with.
 fn assumed(root: &Path, folder: String, read_timeout: Duration) -> Plugin {
     // A slug by construction.
-    let slug = slug_of(root, &folder).or_else(|| "plugin".parse().ok()).unwrap_or_else(|| unreachable!());
+    let slug = slug_of(root, &folder)
+        .or_else(|| "plugin".parse().ok())
+        .unwrap_or_else(|| unreachable!());
     let mut plugin = Plugin {
         name: String::new(),
         module: (&slug).into(),
-        source: Some(Source { repository: Repository::Folder(root.to_owned()), path: folder, main_file: None }),
+        source: Some(Source {
+            repository: Repository::Folder(root.to_owned()),
+            path: folder,
+            main_file: None,
+        }),
         tags: TagPattern::defaults(),
         versions: semver::VersionReq::STAR,
         withhold: Vec::new(),
@@ -144,13 +168,19 @@ fn assumed(root: &Path, folder: String, read_timeout: Duration) -> Plugin {
     let names = || artwork.iter().map(|artwork| &*artwork.name);
     let first = |start: &str| names().find(|name| name.starts_with(start)).map(address);
     let named = |sizes: [(&str, &str); 2]| -> BTreeMap<String, String> {
-        sizes.into_iter().filter_map(|(size, start)| Some((size.to_owned(), first(start)?))).collect()
+        sizes
+            .into_iter()
+            .filter_map(|(size, start)| Some((size.to_owned(), first(start)?)))
+            .collect()
     };
     let (icons, banners) = (
         named([("1x", "icon-128x128"), ("2x", "icon-256x256")]),
         named([("low", "banner-772x250"), ("high", "banner-1544x500")]),
     );
-    plugin.icons = icons.into_iter().chain(first("icon.svg").map(|address| ("svg".to_owned(), address))).collect();
+    plugin.icons = icons
+        .into_iter()
+        .chain(first("icon.svg").map(|address| ("svg".to_owned(), address)))
+        .collect();
     plugin.banners = banners;
     plugin
 }
@@ -160,13 +190,21 @@ fn entry(plugin: &Plugin) -> Entry {
         Some(Repository::Folder(folder)) => folder.clone(),
         _ => PathBuf::new(),
     };
-    Entry { file, slug: Some(plugin.slug.clone()), plugin: Ok(plugin.clone()) }
+    Entry {
+        file,
+        slug: Some(plugin.slug.clone()),
+        plugin: Ok(plugin.clone()),
+    }
 }
 
 /// What the folder's name gives; `None` where it has nothing a slug could be made of.
 fn folder_slug(plugin: &Plugin) -> Option<Slug> {
     match plugin.source.as_ref()? {
-        Source { repository: Repository::Folder(root), path, .. } => slug_of(root, path),
+        Source {
+            repository: Repository::Folder(root),
+            path,
+            ..
+        } => slug_of(root, path),
         _ => None,
     }
 }
@@ -179,7 +217,11 @@ fn slug_of(root: &Path, folder: &str) -> Option<Slug> {
 /// `My_Plugin.git` → `my-plugin`.
 fn slug(name: &str) -> Option<Slug> {
     let name = name.strip_suffix(".git").unwrap_or(name).to_ascii_lowercase();
-    let plain: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).take(64).collect();
+    let plain: String = name
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
+        .take(64)
+        .collect();
     plain.trim_matches('-').parse().ok()
 }
 
@@ -189,7 +231,12 @@ mod tests {
 
     #[test]
     fn a_folders_name_becomes_a_slug() {
-        for (name, expected) in [("Acme_Forms.git", Some("acme-forms")), ("-x", Some("x")), ("ß", None), ("", None)] {
+        for (name, expected) in [
+            ("Acme_Forms.git", Some("acme-forms")),
+            ("-x", Some("x")),
+            ("ß", None),
+            ("", None),
+        ] {
             assert_eq!(slug(name).as_ref().map(Slug::as_str), expected, "{name}");
         }
         assert_eq!(slug(&"a".repeat(100)).unwrap().as_str().len(), 64);

@@ -66,8 +66,9 @@ pub fn json(snapshot: &Snapshot, subject: &Subject, wish: &Wish) -> Printed {
         .map(|plugin| match found(plugin, subject, wish) {
             Ok((pick, sight, site)) => {
                 let mut version = version_json(&pick, &sight, &site);
-                version["skipped"] =
-                    left_out(plugin).map(|(tag, reason)| json!({ "tag": tag, "reason": reason })).collect();
+                version["skipped"] = left_out(plugin)
+                    .map(|(tag, reason)| json!({ "tag": tag, "reason": reason }))
+                    .collect();
                 version
             }
             Err(lines) => {
@@ -77,7 +78,10 @@ pub fn json(snapshot: &Snapshot, subject: &Subject, wish: &Wish) -> Printed {
         })
         .collect();
     let document = json!({ "plugins": plugins, "problems": snapshot.problems, "assumed": subject.assumptions() });
-    Printed { text: format!("{document:#}\n"), is_whole }
+    Printed {
+        text: format!("{document:#}\n"),
+        is_whole,
+    }
 }
 
 /// What is looked at; or why there is nothing to look at, in lines.
@@ -92,15 +96,26 @@ fn found<'a>(plugin: &'a Previewed, subject: &Subject, wish: &Wish) -> Result<(P
             Some(version) => no_version(plugin, version),
             None => "there is no release, and nothing that could become one".into(),
         }]),
-        Some(Look { release: Err(remark), .. }) => Err(vec![format!("would be no release: {remark}")]),
-        Some(Look { pick, release: Ok(sight), site }) => Ok((pick, sight, site)),
+        Some(Look {
+            release: Err(remark), ..
+        }) => Err(vec![format!("would be no release: {remark}")]),
+        Some(Look {
+            pick,
+            release: Ok(sight),
+            site,
+        }) => Ok((pick, sight, site)),
     }
 }
 
 /// That there is no such version, and what can be asked for in its place.
 fn no_version(plugin: &Previewed, version: &str) -> String {
     let next = plugin.draft.next.iter().map(|next| Pick::Next(next.origin));
-    let tagged = plugin.draft.tagged.releases.iter().map(|release| Pick::Tagged(release.version.clone()));
+    let tagged = plugin
+        .draft
+        .tagged
+        .releases
+        .iter()
+        .map(|release| Pick::Tagged(release.version.clone()));
     let there: Vec<_> = next.chain(tagged.take(LATEST)).map(|pick| pick.key()).collect();
     match &there[..] {
         [] => format!("there is no version {version}, and no other"),
@@ -109,7 +124,11 @@ fn no_version(plugin: &Previewed, version: &str) -> String {
 }
 
 fn name(plugin: &Previewed) -> String {
-    plugin.entry.slug.as_ref().map_or_else(|| plugin.entry.file.display().to_string(), ToString::to_string)
+    plugin
+        .entry
+        .slug
+        .as_ref()
+        .map_or_else(|| plugin.entry.file.display().to_string(), ToString::to_string)
 }
 
 #[derive(Default)]
@@ -146,10 +165,20 @@ impl Text {
         };
         self.line(&format!("{} {} ({place})", manifest.name, manifest.version));
 
-        let current = if site.current.is_empty() { "an unknown version" } else { &site.current };
-        self.heading(&format!("On a site with CMS {}, PHP {} and {current} of it", site.cms, site.php));
+        let current = if site.current.is_empty() {
+            "an unknown version"
+        } else {
+            &site.current
+        };
+        self.heading(&format!(
+            "On a site with CMS {}, PHP {} and {current} of it",
+            site.cms, site.php
+        ));
         self.line(&format!("  {}", row(sight, site)));
-        sight.caveat().iter().for_each(|caveat| self.line(&format!("  {caveat}")));
+        sight
+            .caveat()
+            .iter()
+            .for_each(|caveat| self.line(&format!("  {caveat}")));
         for note in &sight.notes {
             let level = match note.level {
                 Level::Good => "good",
@@ -185,7 +214,10 @@ impl Text {
         }
         if !sight.remarks.is_empty() {
             self.heading("Warnings");
-            sight.remarks.iter().for_each(|remark| self.line(&format!("  {remark}")));
+            sight
+                .remarks
+                .iter()
+                .for_each(|remark| self.line(&format!("  {remark}")));
         }
         if let Some(comparison) = &sight.comparison {
             self.heading(&format!("Difference to {} as published", comparison.with));
@@ -202,7 +234,9 @@ impl Text {
         if all > 0 {
             self.heading("Skipped tags");
         }
-        left_out(plugin).take(TAGS).for_each(|(tag, reason)| self.line(&format!("  {tag}: {reason}")));
+        left_out(plugin)
+            .take(TAGS)
+            .for_each(|(tag, reason)| self.line(&format!("  {tag}: {reason}")));
         if let Some(more) = all.checked_sub(TAGS).filter(|more| *more > 0) {
             self.line(&format!("  and {more} more; --json lists them all"));
         }
@@ -224,10 +258,16 @@ impl Text {
 
 /// The tags that give no release, and why.
 fn left_out(plugin: &Previewed) -> impl Iterator<Item = (&str, String)> {
-    plugin.draft.tagged.report.tags.iter().filter_map(|tag| match &tag.outcome {
-        Outcome::Skipped(reason) | Outcome::Failed(reason) => Some((&*tag.tag, reason.to_string())),
-        Outcome::Built | Outcome::Unchanged => None,
-    })
+    plugin
+        .draft
+        .tagged
+        .report
+        .tags
+        .iter()
+        .filter_map(|tag| match &tag.outcome {
+            Outcome::Skipped(reason) | Outcome::Failed(reason) => Some((&*tag.tag, reason.to_string())),
+            Outcome::Built | Outcome::Unchanged => None,
+        })
 }
 
 fn row(sight: &Sight<'_>, site: &Site) -> String {

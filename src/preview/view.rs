@@ -106,18 +106,32 @@ impl Pick {
         let first = || next.first().map(|next| Self::Next(next.origin));
         let newest = || {
             let newest = tagged.releases.first().map(|release| &release.version);
-            tagged.report.releases.latest.as_ref().or(newest).cloned().map(Self::Tagged)
+            tagged
+                .report
+                .releases
+                .latest
+                .as_ref()
+                .or(newest)
+                .cloned()
+                .map(Self::Tagged)
         };
         match name {
             None | Some("") => first().or_else(newest),
             Some(name) if name.eq_ignore_ascii_case("next") => first(),
             Some(name) => {
                 let is_named = |pick: &Self| pick.key().eq_ignore_ascii_case(name);
-                next.iter().map(|next| Self::Next(next.origin)).find(is_named).or_else(|| {
-                    let version: Version = name.parse().ok()?;
-                    let same = |release: &&DraftRelease| release.version.cmp_php(&version).is_eq();
-                    tagged.releases.iter().find(same).map(|release| Self::Tagged(release.version.clone()))
-                })
+                next.iter()
+                    .map(|next| Self::Next(next.origin))
+                    .find(is_named)
+                    .or_else(|| {
+                        let version: Version = name.parse().ok()?;
+                        let same = |release: &&DraftRelease| release.version.cmp_php(&version).is_eq();
+                        tagged
+                            .releases
+                            .iter()
+                            .find(same)
+                            .map(|release| Self::Tagged(release.version.clone()))
+                    })
             }
         }
     }
@@ -128,26 +142,47 @@ impl<'a> Look<'a> {
     pub fn at(plugin: &'a Previewed, releases: Option<&Path>, wish: &Wish) -> Option<Self> {
         let pick = Pick::find(plugin, wish.version.as_deref())?;
         let release = match &pick {
-            Pick::Next(origin) => {
-                plugin.draft.next.iter().find(|next| next.origin == *origin).map(|next| next.release.as_ref())
-            }
-            Pick::Tagged(version) => {
-                plugin.draft.tagged.releases.iter().find(|release| release.version == *version).map(Ok)
-            }
+            Pick::Next(origin) => plugin
+                .draft
+                .next
+                .iter()
+                .find(|next| next.origin == *origin)
+                .map(|next| next.release.as_ref()),
+            Pick::Tagged(version) => plugin
+                .draft
+                .tagged
+                .releases
+                .iter()
+                .find(|release| release.version == *version)
+                .map(Ok),
         }?;
         let release = match release {
             Ok(release) => release,
-            Err(remark) => return Some(Self { pick, release: Err(remark), site: Site::default() }),
+            Err(remark) => {
+                return Some(Self {
+                    pick,
+                    release: Err(remark),
+                    site: Site::default(),
+                });
+            }
         };
         let ease = Site::at_ease_with(&release.manifest, before(plugin, &release.version));
         let or = |wish: &Option<String>, ease: String| wish.clone().map_or(ease, |wish| wish.trim().to_owned());
         let site = Site {
-            cms: Some(or(&wish.cms, ease.cms.clone())).filter(|cms| !cms.is_empty()).unwrap_or(ease.cms),
-            php: Some(or(&wish.php, ease.php.clone())).filter(|php| !php.is_empty()).unwrap_or(ease.php),
+            cms: Some(or(&wish.cms, ease.cms.clone()))
+                .filter(|cms| !cms.is_empty())
+                .unwrap_or(ease.cms),
+            php: Some(or(&wish.php, ease.php.clone()))
+                .filter(|php| !php.is_empty())
+                .unwrap_or(ease.php),
             current: or(&wish.current, ease.current),
         };
         let sight = Sight::of(plugin, releases, &pick, release, &site);
-        Some(Self { pick, release: Ok(sight), site })
+        Some(Self {
+            pick,
+            release: Ok(sight),
+            site,
+        })
     }
 }
 
@@ -161,7 +196,9 @@ impl<'a> Sight<'a> {
             None if self.row == Row::UpToDate => return None,
             None => "told nothing".to_owned(),
         };
-        Some(format!("This site is {offered}; this is what it would read were {version} the latest."))
+        Some(format!(
+            "This site is {offered}; this is what it would read were {version} the latest."
+        ))
     }
 
     fn of(plugin: &Previewed, releases: Option<&Path>, pick: &Pick, release: &'a DraftRelease, site: &Site) -> Self {
@@ -170,9 +207,16 @@ impl<'a> Sight<'a> {
             digest: Digest::of(&bytes),
             row: site.row(&release.manifest),
             notes: site.notes(&release.manifest),
-            is_untagged: plugin.draft.next.iter().any(|next| *pick == Pick::Next(next.origin) && !next.is_released),
+            is_untagged: plugin
+                .draft
+                .next
+                .iter()
+                .any(|next| *pick == Pick::Next(next.origin) && !next.is_released),
             answer: site.answer(latest(plugin, pick, release)),
-            answer_now: plugin.published.as_ref().map(|published| site.answer(published.latest.as_ref())),
+            answer_now: plugin
+                .published
+                .as_ref()
+                .map(|published| site.answer(published.latest.as_ref())),
             remarks: release.remarks.clone(),
             comparison: compare(plugin, releases, release, &bytes),
             bytes,
@@ -184,7 +228,9 @@ impl<'a> Sight<'a> {
 /// The release a site most likely comes from: the newest one that is older.
 fn before<'a>(plugin: &'a Previewed, version: &Version) -> Option<&'a Version> {
     let releases = plugin.draft.tagged.releases.iter().map(|release| &release.version);
-    releases.filter(|older| !older.is_prerelease()).find(|older| older.cmp_php(version).is_lt())
+    releases
+        .filter(|older| !older.is_prerelease())
+        .find(|older| older.cmp_php(version).is_lt())
 }
 
 /// The latest release once `release` is one.
@@ -204,5 +250,8 @@ fn compare(plugin: &Previewed, releases: Option<&Path>, release: &DraftRelease, 
     let old = published_manifest(releases?, slug, with).map_err(|error| ErrorChain(&error).to_string());
     let parse = |bytes: &[u8]| serde_json::from_slice(bytes).map_err(|error| format!("no JSON: {error}"));
     let differences = old.and_then(|old| Ok(differences(&parse(&old)?, &parse(bytes)?)));
-    Some(Comparison { with: with.version.clone(), differences })
+    Some(Comparison {
+        with: with.version.clone(),
+        differences,
+    })
 }

@@ -59,6 +59,10 @@ impl Change {
 
 /// The hosts that are bound ahead once `to` has the place of `from`.
 fn hosts_after_move(license: &License, from: &SiteHost, to: &SiteHost) -> Vec<SiteHost> {
-    let others = license.particulars.hosts.iter().filter(|host| *host != from && *host != to);
+    let others = license
+        .particulars
+        .hosts
+        .iter()
+        .filter(|host| *host != from && *host != to);
     others.chain([to]).cloned().collect()
 }

@@ -22,7 +22,12 @@ pub struct Complaint {
 impl Complaint {
     /// A complaint about the file as a whole.
     pub fn of_file(file: impl Into<PathBuf>, message: impl Into<String>) -> Self {
-        Self { file: file.into(), line: 0, column: 0, message: message.into() }
+        Self {
+            file: file.into(),
+            line: 0,
+            column: 0,
+            message: message.into(),
+        }
     }
 }
 

@@ -72,9 +72,16 @@ impl Editor {
         let licenses = folder.join("licenses");
         let lock = folder_lock::hold(&licenses, OTHERS).map_err(|source| match source.kind() {
             io::ErrorKind::NotFound => RegistryError::NoFolder { path: licenses.clone() }.into(),
-            _ => EditError::Io { path: licenses.clone(), source },
+            _ => EditError::Io {
+                path: licenses.clone(),
+                source,
+            },
         })?;
-        Ok(Self { folder: folder.to_owned(), registry: Registry::load_licenses(folder)?, _lock: lock })
+        Ok(Self {
+            folder: folder.to_owned(),
+            registry: Registry::load_licenses(folder)?,
+            _lock: lock,
+        })
     }
 
     /// The registry, where nothing is to be changed after all.
@@ -115,17 +122,22 @@ impl Editor {
     pub fn replace(self, old: &License, changes: &[Change], new: &License) -> Result<Registry, EditError> {
         let (path, text, draft) = self.draft(old, changes)?;
         let draft = appended(&path, &draft, new);
-        let changed = changes.iter().fold(old.clone(), |license, change| change.applied_to(&license));
+        let changed = changes
+            .iter()
+            .fold(old.clone(), |license, change| change.applied_to(&license));
         self.write(&path, Some(text), draft, &[&changed, new])
     }
 
     /// The file in which a license stands, its text, and the text with the license changed.
     fn draft(&self, license: &License, changes: &[Change]) -> Result<(PathBuf, String, String), EditError> {
-        let (path, line) =
-            self.registry.place(&license.id).ok_or_else(|| EditError::Layout { path: self.folder.clone() })?;
+        let (path, line) = self.registry.place(&license.id).ok_or_else(|| EditError::Layout {
+            path: self.folder.clone(),
+        })?;
         let path = path.to_owned();
-        let old = regular_file::read_to_string(&path, limit_of(&path))
-            .map_err(|source| EditError::Io { path: path.clone(), source })?;
+        let old = regular_file::read_to_string(&path, limit_of(&path)).map_err(|source| EditError::Io {
+            path: path.clone(),
+            source,
+        })?;
         let new = match is_json(&path) {
             true => text_edit::json(&old, line, changes),
             false => text_edit::toml(&old, &license.id, changes),
@@ -137,7 +149,10 @@ impl Editor {
     fn write(&self, path: &Path, old: Option<String>, new: String, meant: &[&License]) -> Result<Registry, EditError> {
         let draft = RegistryFiles::folder(&self.folder).with_draft(path, new.clone());
         let registry = Registry::read_licenses(&draft).map_err(EditError::WouldNotLoad)?;
-        let added = meant.iter().filter(|license| self.registry.license(&license.id).is_none()).count();
+        let added = meant
+            .iter()
+            .filter(|license| self.registry.license(&license.id).is_none())
+            .count();
         let is_meant = |license: &&License| registry.license(&license.id).is_some_and(|found| found == *license);
         if !meant.iter().all(is_meant) || registry.license_count() != self.registry.license_count() + added {
             return Err(EditError::Layout { path: path.to_owned() });
@@ -146,8 +161,10 @@ impl Editor {
         if regular_file::read_to_string(path, limit_of(path)).ok() != old {
             return Err(EditError::Changed { path: path.to_owned() });
         }
-        durable_file::replace(path, new.as_bytes())
-            .map_err(|source| EditError::Io { path: path.to_owned(), source })?;
+        durable_file::replace(path, new.as_bytes()).map_err(|source| EditError::Io {
+            path: path.to_owned(),
+            source,
+        })?;
         Ok(registry)
     }
 }
@@ -182,7 +199,12 @@ fn license_json(license: &License) -> String {
         line.insert("grace_period_hours".into(), hours.into());
     }
     if !license.particulars.hosts.is_empty() {
-        let hosts = license.particulars.hosts.iter().map(SiteHost::as_str).collect::<Vec<_>>();
+        let hosts = license
+            .particulars
+            .hosts
+            .iter()
+            .map(SiteHost::as_str)
+            .collect::<Vec<_>>();
         line.insert("hosts".into(), hosts.into());
     }
     if !license.particulars.note.is_empty() {
@@ -219,7 +241,14 @@ fn license_toml(license: &License) -> String {
         table["grace_period_hours"] = value(i64::from(hours));
     }
     if !license.particulars.hosts.is_empty() {
-        table["hosts"] = value(license.particulars.hosts.iter().map(SiteHost::as_str).collect::<Array>());
+        table["hosts"] = value(
+            license
+                .particulars
+                .hosts
+                .iter()
+                .map(SiteHost::as_str)
+                .collect::<Array>(),
+        );
     }
     if !license.particulars.note.is_empty() {
         table["note"] = value(&license.particulars.note);
@@ -228,7 +257,10 @@ fn license_toml(license: &License) -> String {
         table["replaces"] = value(id.to_string());
     }
     let features = |features: &[Name]| value(features.iter().map(Name::as_str).collect::<Array>());
-    let modules = license.modules.iter().map(|(module, names)| (module.as_str(), features(names)));
+    let modules = license
+        .modules
+        .iter()
+        .map(|(module, names)| (module.as_str(), features(names)));
     table["modules"] = Item::Table(modules.collect());
     let mut document = DocumentMut::new();
     document["license"] = Item::ArrayOfTables(ArrayOfTables::from_iter([table]));
@@ -237,7 +269,9 @@ fn license_toml(license: &License) -> String {
 
 fn date_value(date: NaiveDate) -> Item {
     // A day from the calendar is a TOML date.
-    date.to_string().parse::<toml_edit::Datetime>().map_or(Item::None, value)
+    date.to_string()
+        .parse::<toml_edit::Datetime>()
+        .map_or(Item::None, value)
 }
 
 #[cfg(test)]
@@ -290,10 +324,18 @@ mod tests {
             },
         ] {
             let json = Instance::new("a.jsonl", &sample_line());
-            let before = Registry::load_licenses(json.0.path()).unwrap().license(&ID.parse().unwrap()).unwrap().clone();
+            let before = Registry::load_licenses(json.0.path())
+                .unwrap()
+                .license(&ID.parse().unwrap())
+                .unwrap()
+                .clone();
             json.change(&change).unwrap();
             let after = Registry::load_licenses(json.0.path()).unwrap();
-            assert_eq!(*after.license(&ID.parse().unwrap()).unwrap(), change.applied_to(&before), "{change:?}");
+            assert_eq!(
+                *after.license(&ID.parse().unwrap()).unwrap(),
+                change.applied_to(&before),
+                "{change:?}"
+            );
             let instance = Instance::new("a.toml", &sample());
             let before = Registry::load(instance.0.path()).unwrap();
             instance.change(&change).unwrap();
@@ -318,7 +360,10 @@ mod tests {
         editor.add("a.toml", &license).unwrap();
         let added = instance.text("a.toml").strip_prefix(&sample()).unwrap().to_owned();
         assert!(
-            added.starts_with(&format!("\n[[license]]\nid = \"{}\"\nexpires = 2027-12-31\n", license.id)),
+            added.starts_with(&format!(
+                "\n[[license]]\nid = \"{}\"\nexpires = 2027-12-31\n",
+                license.id
+            )),
             "{added}"
         );
         license.id = LicenseId::from_bytes([8; 32]);
@@ -344,13 +389,22 @@ mod tests {
             new.id = LicenseId::from_bytes([7; 32]);
             new.particulars.replaces = Some(old.id);
             new.status = Status::Suspended;
-            let registry =
-                editor.replace(&old, &[Change::Status(Status::Revoked), Change::Note("gone".into())], &new).unwrap();
+            let registry = editor
+                .replace(
+                    &old,
+                    &[Change::Status(Status::Revoked), Change::Note("gone".into())],
+                    &new,
+                )
+                .unwrap();
             let loaded = Registry::load(instance.0.path()).unwrap();
             for registry in [registry, loaded] {
                 assert_eq!(registry.license(&new.id), Some(&new), "{name}");
                 let old = registry.license(&old.id).unwrap();
-                assert_eq!((old.status, old.particulars.note.as_str()), (Status::Revoked, "gone"), "{name}");
+                assert_eq!(
+                    (old.status, old.particulars.note.as_str()),
+                    (Status::Revoked, "gone"),
+                    "{name}"
+                );
             }
         }
     }
@@ -361,7 +415,10 @@ mod tests {
         fs::write(instance.0.path().join("plugins/acme.toml"), "modul = 'x'\n").unwrap();
         instance.change(&Change::Status(Status::Revoked)).unwrap();
         fs::write(instance.0.path().join("licenses/b.toml"), "x = 1\n").unwrap();
-        assert!(matches!(Editor::open(instance.0.path()), Err(EditError::Registry(RegistryError::Complaints(_)))));
+        assert!(matches!(
+            Editor::open(instance.0.path()),
+            Err(EditError::Registry(RegistryError::Complaints(_)))
+        ));
     }
 
     #[test]
@@ -371,7 +428,10 @@ mod tests {
         let mut license = editor.registry().license(&ID.parse().unwrap()).unwrap().clone();
         license.modules = Arc::default();
         license.id = LicenseId::from_bytes([7; 32]);
-        assert!(matches!(editor.add("a.toml", &license), Err(EditError::WouldNotLoad(_))));
+        assert!(matches!(
+            editor.add("a.toml", &license),
+            Err(EditError::WouldNotLoad(_))
+        ));
         assert_eq!(instance.text("a.toml"), sample());
     }
 
@@ -382,7 +442,10 @@ mod tests {
         let license = editor.registry().license(&ID.parse().unwrap()).unwrap().clone();
         let path = instance.0.path().join("licenses/a.toml");
         let (old, new) = (sample() + "# theirs, before it was read\n", sample());
-        assert!(matches!(editor.write(&path, Some(old), new, &[&license]), Err(EditError::Changed { .. })));
+        assert!(matches!(
+            editor.write(&path, Some(old), new, &[&license]),
+            Err(EditError::Changed { .. })
+        ));
     }
 
     #[test]

@@ -31,17 +31,28 @@ pub struct RegistryFiles {
 impl RegistryFiles {
     /// The files as they stand in the folder now.
     pub fn folder(path: &Path) -> Self {
-        Self { folder: path.to_owned(), revision: None, draft: None }
+        Self {
+            folder: path.to_owned(),
+            revision: None,
+            draft: None,
+        }
     }
 
     /// The files as they stood in revision `rev` (whatever `git rev-parse` takes) of the repository around `folder`.
     pub fn revision(folder: &Path, rev: &str) -> Result<Self, RegistryError> {
-        Ok(Self { folder: folder.to_owned(), revision: Some(Revision::open(folder, rev)?), draft: None })
+        Ok(Self {
+            folder: folder.to_owned(),
+            revision: Some(Revision::open(folder, rev)?),
+            draft: None,
+        })
     }
 
     /// The files as they would stand if `file` had this text.
     pub fn with_draft(self, file: &Path, text: String) -> Self {
-        Self { draft: Some((file.to_owned(), text)), ..self }
+        Self {
+            draft: Some((file.to_owned(), text)),
+            ..self
+        }
     }
 
     /// What stands in `subfolder`, sorted by name, without dotfiles, `*.md` and what editors leave behind.
@@ -51,21 +62,32 @@ impl RegistryFiles {
             Some(revision) => revision.list(subfolder)?,
             None => list_folder(&folder).map_err(|source| match source.kind() {
                 io::ErrorKind::NotFound => RegistryError::NoFolder { path: folder.clone() },
-                _ => RegistryError::List { path: folder.clone(), source },
+                _ => RegistryError::List {
+                    path: folder.clone(),
+                    source,
+                },
             })?,
         };
         let counts = |name: &str| !name.starts_with('.') && ![".md", "~", ".swp"].iter().any(|end| name.ends_with(end));
         let mut listed: Vec<_> = names
             .into_iter()
             .filter(|(name, _)| counts(name))
-            .map(|(name, kind)| DirEntry { file: folder.join(&name), name, kind })
+            .map(|(name, kind)| DirEntry {
+                file: folder.join(&name),
+                name,
+                kind,
+            })
             .collect();
         if let Some((file, _)) = &self.draft
             && file.parent() == Some(&folder)
             && listed.iter().all(|listed| listed.file != *file)
         {
             let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            listed.push(DirEntry { file: file.clone(), name, kind: EntryKind::File });
+            listed.push(DirEntry {
+                file: file.clone(),
+                name,
+                kind: EntryKind::File,
+            });
         }
         listed.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(listed)
@@ -151,11 +173,19 @@ mod tests {
     fn what_is_no_whole_file_of_reasonable_size_is_not_read() {
         let (folder, files) = folder();
         let plugins = folder.path().join("plugins");
-        std::fs::File::create(plugins.join("a.toml")).unwrap().set_len(MAX_ENTRY + 1).unwrap();
+        std::fs::File::create(plugins.join("a.toml"))
+            .unwrap()
+            .set_len(MAX_ENTRY + 1)
+            .unwrap();
         std::os::unix::fs::symlink("nowhere", plugins.join("b.toml")).unwrap();
         let _socket = std::os::unix::net::UnixListener::bind(plugins.join("c.toml")).unwrap();
         std::fs::create_dir(plugins.join("d.toml")).unwrap();
-        let reasons: Vec<_> = files.list("plugins").unwrap().iter().map(|listed| reason(&files, listed)).collect();
+        let reasons: Vec<_> = files
+            .list("plugins")
+            .unwrap()
+            .iter()
+            .map(|listed| reason(&files, listed))
+            .collect();
         assert_eq!(
             reasons,
             [
@@ -181,7 +211,12 @@ mod tests {
         let plugins = folder.path().join("plugins");
         std::fs::write(plugins.join("b.toml"), "old\n").unwrap();
         let texts = |files: &RegistryFiles| -> Vec<String> {
-            files.list("plugins").unwrap().iter().map(|listed| files.text(listed).unwrap()).collect()
+            files
+                .list("plugins")
+                .unwrap()
+                .iter()
+                .map(|listed| files.text(listed).unwrap())
+                .collect()
         };
         let files = files.with_draft(&plugins.join("b.toml"), "new\n".into());
         assert_eq!(texts(&files), ["new\n"]);
@@ -194,6 +229,9 @@ mod tests {
         let (folder, files) = folder();
         std::fs::create_dir(folder.path().join("plugins/\x1b[2J.toml")).unwrap();
         let complaint = files.text(&files.list("plugins").unwrap()[0]).unwrap_err().to_string();
-        assert!(complaint.ends_with(r"plugins/\u{1b}[2J.toml: a folder has no place here"), "{complaint}");
+        assert!(
+            complaint.ends_with(r"plugins/\u{1b}[2J.toml: a folder has no place here"),
+            "{complaint}"
+        );
     }
 }

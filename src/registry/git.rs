@@ -62,7 +62,9 @@ impl Revision {
     /// Finds the repository around `folder` and the folder in its commit `rev`.
     pub fn open(folder: &Path, rev: &str) -> Result<Self, RevisionError> {
         let path = || folder.to_owned();
-        let real = folder.canonicalize().map_err(|source| RevisionError::NoFolder { path: path(), source })?;
+        let real = folder
+            .canonicalize()
+            .map_err(|source| RevisionError::NoFolder { path: path(), source })?;
         let no_repository = |error: git2::Error| {
             if error.code() == ErrorCode::Owner {
                 return RevisionError::NotOurs { path: path() };
@@ -71,40 +73,62 @@ impl Revision {
             RevisionError::NoRepository { path: path(), source }
         };
         let repository = Repository::discover(&real).map_err(no_repository)?;
-        let root = repository.workdir().and_then(|root| root.canonicalize().ok()).unwrap_or_default();
+        let root = repository
+            .workdir()
+            .and_then(|root| root.canonicalize().ok())
+            .unwrap_or_default();
         let inside = real
             .strip_prefix(root)
             .map_err(|_| no_repository(git2::Error::from_str("the repository has no work tree around it")))?;
-        let commit = repository.revparse_single(rev).and_then(|object| object.peel(ObjectType::Tree));
+        let commit = repository
+            .revparse_single(rev)
+            .and_then(|object| object.peel(ObjectType::Tree));
         let no_commit = |error: git2::Error| match error.code() {
             ErrorCode::NotFound
             | ErrorCode::UnbornBranch
             | ErrorCode::Ambiguous
             | ErrorCode::InvalidSpec
-            | ErrorCode::Peel => RevisionError::NoCommit { path: path(), rev: rev.to_owned() },
+            | ErrorCode::Peel => RevisionError::NoCommit {
+                path: path(),
+                rev: rev.to_owned(),
+            },
             _ => error.into(),
         };
         let tree = commit.and_then(|object| object.peel_to_tree()).map_err(no_commit)?;
-        let registry =
-            if inside.as_os_str().is_empty() { Ok(tree.id()) } else { tree.get_path(inside).map(|e| e.id()) };
+        let registry = if inside.as_os_str().is_empty() {
+            Ok(tree.id())
+        } else {
+            tree.get_path(inside).map(|e| e.id())
+        };
         let not_there = |error: git2::Error| match error.code() {
-            ErrorCode::NotFound => RevisionError::NotThere { path: path(), rev: rev.to_owned() },
+            ErrorCode::NotFound => RevisionError::NotThere {
+                path: path(),
+                rev: rev.to_owned(),
+            },
             _ => error.into(),
         };
-        let registry = registry.and_then(|id| repository.find_tree(id)).map_err(not_there)?.id();
+        let registry = registry
+            .and_then(|id| repository.find_tree(id))
+            .map_err(not_there)?
+            .id();
         drop(tree);
         Ok(Self { repository, registry })
     }
 
     /// What stands in a subfolder; nothing where there is none, because git knows no empty folders.
     pub fn list(&self, subfolder: &str) -> Result<Vec<(String, EntryKind)>, RevisionError> {
-        let Some(tree) = self.subfolder(subfolder)? else { return Ok(vec![]) };
+        let Some(tree) = self.subfolder(subfolder)? else {
+            return Ok(vec![]);
+        };
         let kind = |entry: &git2::TreeEntry<'_>| match (entry.kind(), entry.filemode()) {
             (Some(ObjectType::Blob), 0o120_000) => EntryKind::Link,
             (Some(ObjectType::Blob), _) => EntryKind::File,
             _ => EntryKind::Folder,
         };
-        Ok(tree.iter().map(|entry| (String::from_utf8_lossy(entry.name_bytes()).into_owned(), kind(&entry))).collect())
+        Ok(tree
+            .iter()
+            .map(|entry| (String::from_utf8_lossy(entry.name_bytes()).into_owned(), kind(&entry)))
+            .collect())
     }
 
     /// The bytes of a file in the registry's `folder`, if they are no more than `limit`.
@@ -146,7 +170,9 @@ mod tests {
         let author = git2::Signature::new("A", "a@example.com", &git2::Time::new(0, 0)).unwrap();
         let parent = repository.head().ok().and_then(|head| head.peel_to_commit().ok());
         let parents: Vec<_> = parent.iter().collect();
-        repository.commit(Some("HEAD"), &author, &author, message, &tree, &parents).unwrap()
+        repository
+            .commit(Some("HEAD"), &author, &author, message, &tree, &parents)
+            .unwrap()
     }
 
     #[test]
@@ -180,14 +206,26 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let error = |folder: &Path, rev: &str| Revision::open(folder, rev).err().unwrap().to_string();
         let registry = root.path().join("registry");
-        assert_eq!(error(&registry, "HEAD"), format!("{}: cannot be found", registry.display()));
+        assert_eq!(
+            error(&registry, "HEAD"),
+            format!("{}: cannot be found", registry.display())
+        );
         std::fs::create_dir(&registry).unwrap();
         let shown = registry.display();
         assert_eq!(error(&registry, "HEAD"), format!("{shown}: lies in no git repository"));
-        let cause = |rev: &str| Revision::open(&registry, rev).err().unwrap().source().map(ToString::to_string);
+        let cause = |rev: &str| {
+            Revision::open(&registry, rev)
+                .err()
+                .unwrap()
+                .source()
+                .map(ToString::to_string)
+        };
         assert_eq!(cause("HEAD"), None, "git's own words say no more");
         let repository = Repository::init(root.path()).unwrap();
-        assert_eq!(error(&registry, "HEAD"), format!("{shown}: \"HEAD\" names no commit of its git repository"));
+        assert_eq!(
+            error(&registry, "HEAD"),
+            format!("{shown}: \"HEAD\" names no commit of its git repository")
+        );
         std::fs::write(root.path().join("file"), "").unwrap();
         commit(&repository, "without a registry");
         assert_eq!(error(&registry, "HEAD"), format!("{shown}: not there at \"HEAD\""));

@@ -35,7 +35,10 @@ fn json_node<'a>(line: &'a str, raw: &'a RawValue, depth: usize) -> Result<Node<
                 let at = offset(line, name);
                 let name = json_string(at, name)?;
                 let message = format!("the field {name:?} stands here twice");
-                let field = Field { at, node: json_node(line, value, depth - 1)? };
+                let field = Field {
+                    at,
+                    node: json_node(line, value, depth - 1)?,
+                };
                 if fields.insert(name, field).is_some() {
                     return Err(Fault { at, message });
                 }
@@ -44,14 +47,25 @@ fn json_node<'a>(line: &'a str, raw: &'a RawValue, depth: usize) -> Result<Node<
         }
         Some(b'[') => {
             let items: Vec<&RawValue> = serde_json::from_str(text).map_err(|error| json_fault(at, &error))?;
-            Value::Array(items.into_iter().map(|item| json_node(line, item, depth - 1)).collect::<Result<_, _>>()?)
+            Value::Array(
+                items
+                    .into_iter()
+                    .map(|item| json_node(line, item, depth - 1))
+                    .collect::<Result<_, _>>()?,
+            )
         }
         Some(b'"') => Value::String(json_string(at, raw)?),
         Some(b't' | b'f') => Value::Boolean(text == "true"),
         Some(b'n') => Value::Other("null"),
-        _ => text.parse().map_or(Value::Other("a number that is no integer"), Value::Integer),
+        _ => text
+            .parse()
+            .map_or(Value::Other("a number that is no integer"), Value::Integer),
     };
-    Ok(Node { at, end: at + text.len(), value })
+    Ok(Node {
+        at,
+        end: at + text.len(),
+        value,
+    })
 }
 
 /// Where a raw value starts: it is a part of the line itself.
@@ -62,14 +76,19 @@ fn offset(line: &str, raw: &RawValue) -> usize {
 fn json_string<'a>(at: usize, raw: &'a RawValue) -> Result<Cow<'a, str>, Fault> {
     match raw.get().strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
         Some(plain) if !plain.contains('\\') => Ok(plain.into()),
-        _ => serde_json::from_str(raw.get()).map(Cow::Owned).map_err(|error| json_fault(at, &error)),
+        _ => serde_json::from_str(raw.get())
+            .map(Cow::Owned)
+            .map_err(|error| json_fault(at, &error)),
     }
 }
 
 fn json_fault(at: usize, error: &serde_json::Error) -> Fault {
     let message = error.to_string();
     let message = message.split(" at line ").next().unwrap_or_default().to_owned();
-    Fault { at: at + error.column().saturating_sub(1), message }
+    Fault {
+        at: at + error.column().saturating_sub(1),
+        message,
+    }
 }
 
 /// The members of an object as they stand in the text, twins included.
@@ -191,12 +210,16 @@ mod tests {
     #[test]
     fn a_json_value_knows_its_type_and_its_place() {
         let line = r#"{"a": "x", "b\u0062": ["\u00e9", 1, null], "c": {"d": false}}"#;
-        let Value::Table(table) = with_places(line).unwrap().value else { panic!("no object") };
+        let Value::Table(table) = with_places(line).unwrap().value else {
+            panic!("no object")
+        };
         assert!(matches!(field(&table, "a"), (1, 6, Value::String(text)) if text == "x"));
         assert!(matches!(field(&table, "bb"), (11, 22, Value::Array(items))
             if matches!(&items[..], [Node { at: 23, end: 31, value: Value::String(e) }, Node { at: 33, value: Value::Integer(1), .. },
                 Node { value: Value::Other("null"), .. }] if e == "é")));
-        let (_, 48, Value::Table(inner)) = field(&table, "c") else { panic!("no object within") };
+        let (_, 48, Value::Table(inner)) = field(&table, "c") else {
+            panic!("no object within")
+        };
         assert!(matches!(field(inner, "d"), (49, 54, Value::Boolean(false))));
     }
 
@@ -218,7 +241,9 @@ mod tests {
         let deep = "[".repeat(100_000) + &"]".repeat(100_000);
         let mut node = with_places(&deep).unwrap();
         for _ in 0..MAX_DEPTH {
-            let Value::Array(mut items) = node.value else { panic!("no array") };
+            let Value::Array(mut items) = node.value else {
+                panic!("no array")
+            };
             node = items.remove(0);
         }
         assert!(matches!(node.value, Value::Other("nested too deeply")));
@@ -228,7 +253,14 @@ mod tests {
     fn shape(value: &Value<'_>) -> String {
         match value {
             Value::Array(items) => {
-                format!("[{}]", items.iter().map(|item| shape(&item.value)).collect::<Vec<_>>().join(","))
+                format!(
+                    "[{}]",
+                    items
+                        .iter()
+                        .map(|item| shape(&item.value))
+                        .collect::<Vec<_>>()
+                        .join(",")
+                )
             }
             Value::Table(table) => {
                 let member =
@@ -247,7 +279,11 @@ mod tests {
             " \t{\"a\":9223372036854775807}",
             r#""text""#,
         ] {
-            assert_eq!(shape(&without_places(line).unwrap().value), shape(&with_places(line).unwrap().value), "{line}");
+            assert_eq!(
+                shape(&without_places(line).unwrap().value),
+                shape(&with_places(line).unwrap().value),
+                "{line}"
+            );
         }
     }
 

@@ -17,7 +17,10 @@ impl Reader<'_> {
     fn without_key(&mut self, field: &str, node: &Node<'_>) {
         let mut check = |at, text: &str| {
             if LicenseKey::is_in(text) {
-                self.complain(at, format!("a license key stands in {field:?}: keys belong to customers only"));
+                self.complain(
+                    at,
+                    format!("a license key stands in {field:?}: keys belong to customers only"),
+                );
             }
         };
         match &node.value {
@@ -25,7 +28,10 @@ impl Reader<'_> {
             Value::Array(items) => items.iter().for_each(|item| self.without_key(field, item)),
             Value::Table(inner) => {
                 inner.fields.iter().for_each(|(name, inner)| check(inner.at, name));
-                inner.fields.values().for_each(|inner| self.without_key(field, &inner.node));
+                inner
+                    .fields
+                    .values()
+                    .for_each(|inner| self.without_key(field, &inner.node));
             }
             _ => {}
         }

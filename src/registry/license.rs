@@ -16,8 +16,18 @@ use crate::registry::spanned::{Table, Value};
 /// Longer than a year, a grace period is no grace any more.
 pub const MAX_GRACE_PERIOD_HOURS: u16 = 8_760;
 
-const FIELDS: &[&str] =
-    &["id", "status", "expires", "modules", "sites", "grace_period_hours", "note", "hosts", "released", "replaces"];
+const FIELDS: &[&str] = &[
+    "id",
+    "status",
+    "expires",
+    "modules",
+    "sites",
+    "grace_period_hours",
+    "note",
+    "hosts",
+    "released",
+    "replaces",
+];
 
 /// What becomes of the licenses' notes; they are checked all the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +58,10 @@ pub fn license(reader: &mut Reader<'_>, table: &Table<'_>, notes: Notes) -> Opti
         particulars: ParticularsHeld {
             hosts: hosts(reader, table, sites),
             released: released(reader, table),
-            note: note.filter(|_| notes == Notes::Kept).map(str::to_owned).unwrap_or_default(),
+            note: note
+                .filter(|_| notes == Notes::Kept)
+                .map(str::to_owned)
+                .unwrap_or_default(),
             replaces: replaces(reader, table).filter(|_| notes == Notes::Kept),
         }
         .into(),
@@ -64,7 +77,13 @@ fn id(reader: &mut Reader<'_>, table: &Table<'_>) -> Option<LicenseId> {
     }
     if let Ok(key) = text.parse::<LicenseKey>() {
         // SECURITY: the complaint names the id only.
-        reader.complain(at, format!("\"id\" must not be the license key itself; the key's id is {}", key.id()));
+        reader.complain(
+            at,
+            format!(
+                "\"id\" must not be the license key itself; the key's id is {}",
+                key.id()
+            ),
+        );
         return None;
     }
     reader.parse(at, "id", text)
@@ -78,8 +97,9 @@ fn replaces(reader: &mut Reader<'_>, table: &Table<'_>) -> Option<LicenseId> {
 
 fn status(reader: &mut Reader<'_>, table: &Table<'_>) -> Option<Status> {
     let (at, text) = reader.string(table, "status")?;
-    let status =
-        [Status::Active, Status::Suspended, Status::Revoked].into_iter().find(|status| status.as_str() == text);
+    let status = [Status::Active, Status::Suspended, Status::Revoked]
+        .into_iter()
+        .find(|status| status.as_str() == text);
     if status.is_none() {
         reader.complain(at, "\"status\" must be \"active\", \"suspended\" or \"revoked\"");
     }
@@ -89,19 +109,27 @@ fn status(reader: &mut Reader<'_>, table: &Table<'_>) -> Option<Status> {
 fn sites(reader: &mut Reader<'_>, table: &Table<'_>) -> Option<Sites> {
     let sites = |value: &Value<'_>| match value {
         Value::String(text) if text == "unlimited" => Some(Sites::Unlimited),
-        Value::Integer(number) => u32::try_from(*number).ok().and_then(NonZeroU32::new).map(Sites::Limited),
+        Value::Integer(number) => u32::try_from(*number)
+            .ok()
+            .and_then(NonZeroU32::new)
+            .map(Sites::Limited),
         _ => None,
     };
     let field = table.fields.get("sites")?;
     let found = sites(&field.node.value);
     if found.is_none() {
-        reader.complain(field.node.at, "\"sites\" must be an integer from 1 on, or \"unlimited\"");
+        reader.complain(
+            field.node.at,
+            "\"sites\" must be an integer from 1 on, or \"unlimited\"",
+        );
     }
     found
 }
 
 fn modules(reader: &mut Reader<'_>, table: &Table<'_>) -> Modules {
-    let Some(inner) = reader.table(table, "modules") else { return Modules::new() };
+    let Some(inner) = reader.table(table, "modules") else {
+        return Modules::new();
+    };
     if inner.fields.is_empty() {
         reader.complain(inner.at, "\"modules\" must not be empty: such a license grants nothing");
     }
@@ -109,7 +137,10 @@ fn modules(reader: &mut Reader<'_>, table: &Table<'_>) -> Modules {
     for (module, field) in &inner.fields {
         let name = reader.parse::<Name>(field.at, module, module);
         let features = reader.strings_of(&field.node, module).unwrap_or_default();
-        let features = features.into_iter().filter_map(|(at, text)| reader.parse(at, module, text)).collect();
+        let features = features
+            .into_iter()
+            .filter_map(|(at, text)| reader.parse(at, module, text))
+            .collect();
         modules.extend(name.map(|name| (name, features)));
     }
     modules
@@ -120,9 +151,15 @@ fn hosts(reader: &mut Reader<'_>, table: &Table<'_>, sites: Sites) -> Vec<SiteHo
     if let (Sites::Limited(limit), Some((at, _))) = (sites, texts.first())
         && texts.len() > limit.get() as usize
     {
-        reader.complain(*at, format!("\"hosts\" has {} hosts, but \"sites\" is {limit}", texts.len()));
+        reader.complain(
+            *at,
+            format!("\"hosts\" has {} hosts, but \"sites\" is {limit}", texts.len()),
+        );
     }
-    texts.into_iter().filter_map(|(at, text)| host(reader, at, "hosts", text)).collect()
+    texts
+        .into_iter()
+        .filter_map(|(at, text)| host(reader, at, "hosts", text))
+        .collect()
 }
 
 /// A host in the form in which hosts are stored and compared: what is reviewed is what is bound.
@@ -137,7 +174,9 @@ fn host(reader: &mut Reader<'_>, at: usize, field: &str, text: &str) -> Option<S
 
 fn released(reader: &mut Reader<'_>, table: &Table<'_>) -> ReleaseTimes {
     let mut released = ReleaseTimes::default();
-    let Some(inner) = reader.table(table, "released") else { return released };
+    let Some(inner) = reader.table(table, "released") else {
+        return released;
+    };
     for (name, field) in &inner.fields {
         let time = reader.time(inner, name);
         if name == "*" {
@@ -178,21 +217,42 @@ mod tests {
         let license = only(&[("a.toml", &toml)]);
         assert_eq!(license, only(&[("a.jsonl", &format!("\n{json}\r\n"))]));
         assert_eq!(
-            (license.id.to_string().as_str(), license.status, license.particulars.note.as_str()),
+            (
+                license.id.to_string().as_str(),
+                license.status,
+                license.particulars.note.as_str()
+            ),
             (ID, Status::Suspended, "a\nb")
         );
-        assert_eq!((license.expires.to_string().as_str(), license.grace_period_hours), ("2027-12-31", Some(0)));
-        assert_eq!(license.modules["forms"].iter().map(Name::as_str).collect::<Vec<_>>(), ["pdf", "api"]);
+        assert_eq!(
+            (license.expires.to_string().as_str(), license.grace_period_hours),
+            ("2027-12-31", Some(0))
+        );
+        assert_eq!(
+            license.modules["forms"].iter().map(Name::as_str).collect::<Vec<_>>(),
+            ["pdf", "api"]
+        );
         assert_eq!(license.particulars.hosts.len(), 2);
-        assert_eq!(license.particulars.released.hosts["old.example.com"].to_rfc3339(), "2026-11-20T10:00:00+00:00");
-        assert_eq!(license.particulars.released.all.unwrap().to_rfc3339(), "2026-01-01T00:00:00+00:00");
+        assert_eq!(
+            license.particulars.released.hosts["old.example.com"].to_rfc3339(),
+            "2026-11-20T10:00:00+00:00"
+        );
+        assert_eq!(
+            license.particulars.released.all.unwrap().to_rfc3339(),
+            "2026-01-01T00:00:00+00:00"
+        );
     }
 
     #[test]
     fn a_license_without_more_is_active_for_one_site() {
-        let license =
-            only(&[("a.toml", &format!("[[license]]\nid = '{ID}'\nexpires = 2027-12-31\nmodules.base = []\n"))]);
-        assert_eq!((license.status, license.sites, license.grace_period_hours), (Status::Active, Sites::DEFAULT, None));
+        let license = only(&[(
+            "a.toml",
+            &format!("[[license]]\nid = '{ID}'\nexpires = 2027-12-31\nmodules.base = []\n"),
+        )]);
+        assert_eq!(
+            (license.status, license.sites, license.grace_period_hours),
+            (Status::Active, Sites::DEFAULT, None)
+        );
         assert_eq!(license.particulars, Particulars::default());
     }
 
@@ -251,7 +311,10 @@ mod tests {
         let (licenses, complaints) = load(&[("a.toml", &toml), ("b.jsonl", &(json + "\n"))]);
         let place = |complaint: &String| {
             let (place, field) = complaint.split_once(": a license key stands in ").unwrap();
-            format!("{place} {}", field.strip_suffix(": keys belong to customers only").unwrap())
+            format!(
+                "{place} {}",
+                field.strip_suffix(": keys belong to customers only").unwrap()
+            )
         };
         assert_eq!(
             complaints.iter().map(place).collect::<Vec<_>>(),

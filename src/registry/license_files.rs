@@ -42,7 +42,13 @@ pub struct Reading {
 
 impl Reading {
     pub fn new(notes: Notes) -> Self {
-        Self { files: Vec::new(), licenses: Vec::new(), complaints: Vec::new(), notes, modules: HashSet::default() }
+        Self {
+            files: Vec::new(),
+            licenses: Vec::new(),
+            complaints: Vec::new(),
+            notes,
+            modules: HashSet::default(),
+        }
     }
 
     /// Reads one file, whatever the others had.
@@ -52,16 +58,22 @@ impl Reading {
             Some((_, "toml")) => files.text(listed).map(|text| self.read_toml(listed, &text)),
             Some((_, "jsonl")) => files.lines(listed).map(|lines| self.read_jsonl(listed, lines)),
             _ => files.lines(listed).and_then(|_| {
-                Err(Complaint::of_file(&listed.file, "not a license file: its name must end in .toml or .jsonl"))
+                Err(Complaint::of_file(
+                    &listed.file,
+                    "not a license file: its name must end in .toml or .jsonl",
+                ))
             }),
         };
-        self.complaints.extend(complaints.unwrap_or_else(|complaint| vec![complaint]));
+        self.complaints
+            .extend(complaints.unwrap_or_else(|complaint| vec![complaint]));
     }
 
     fn read_toml(&mut self, listed: &DirEntry, text: &str) -> Vec<Complaint> {
         let expected = "an array of tables, each [[license]]";
         let (mut reader, document) = Reader::toml(&listed.file, text);
-        let Some(document) = document else { return reader.complaints() };
+        let Some(document) = document else {
+            return reader.complaints();
+        };
         reader.only(&document, &["license"]);
         let tables = reader.field(&document, "license", expected, array);
         for node in tables.map_or(&[][..], |(_, tables)| tables) {
@@ -86,7 +98,10 @@ impl Reading {
                 }
             }
             if complaints.len() >= MAX_COMPLAINTS {
-                complaints.push(Complaint::of_file(&listed.file, "too many mistakes: the rest was not read"));
+                complaints.push(Complaint::of_file(
+                    &listed.file,
+                    "too many mistakes: the rest was not read",
+                ));
                 return complaints;
             }
         }
@@ -113,13 +128,18 @@ impl Reading {
 
     /// Takes over the license of a table, if nothing is wrong with it.
     fn take(&mut self, reader: &mut Reader<'_>, table: &Table<'_>) -> bool {
-        let Some(mut license) = license(reader, table, self.notes) else { return false };
+        let Some(mut license) = license(reader, table, self.notes) else {
+            return false;
+        };
         match self.modules.get(&license.modules) {
             Some(shared) => license.modules = shared.clone(),
             None => drop(self.modules.insert(license.modules.clone())),
         }
         let line = reader.line(table.at);
-        let place = Place { file: self.files.len() as u32 - 1, line: line as u32 };
+        let place = Place {
+            file: self.files.len() as u32 - 1,
+            line: line as u32,
+        };
         self.licenses.push((license, place));
         true
     }

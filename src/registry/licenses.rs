@@ -44,11 +44,23 @@ impl Licenses {
         for listed in files.list("licenses")? {
             reading.read(files, &listed);
         }
-        let Reading { files, licenses: mut read, mut complaints, .. } = reading;
+        let Reading {
+            files,
+            licenses: mut read,
+            mut complaints,
+            ..
+        } = reading;
         read.sort_unstable_by_key(|(license, place)| (license.id, *place));
         complaints.extend(twins(&mut read, &files));
         let (held, places) = read.into_iter().map(|(license, place)| (Held(license), place)).unzip();
-        Ok((Self { files, held: ById::new(held), places }, complaints))
+        Ok((
+            Self {
+                files,
+                held: ById::new(held),
+                places,
+            },
+            complaints,
+        ))
     }
 
     /// The number of a license: its rank among the ids.
@@ -92,9 +104,19 @@ fn twins(licenses: &mut Vec<(License, Place)>, files: &[PathBuf]) -> Vec<Complai
         let same = later.id == first.id;
         if same && complaints.len() < MAX_COMPLAINTS {
             let already = (files[first_place.file as usize].display(), first_place.line);
-            let message = format!("the license {} is already at {}:{}", first.id.log_tag(), already.0, already.1);
+            let message = format!(
+                "the license {} is already at {}:{}",
+                first.id.log_tag(),
+                already.0,
+                already.1
+            );
             let (file, line) = (files[place.file as usize].clone(), place.line as usize);
-            complaints.push(Complaint { file, line, column: 1, message });
+            complaints.push(Complaint {
+                file,
+                line,
+                column: 1,
+                message,
+            });
         }
         same
     });
@@ -116,7 +138,13 @@ pub mod testing {
         }
         let (licenses, complaints) = Licenses::load(&RegistryFiles::folder(registry.path()), Notes::Kept).unwrap();
         let folder = format!("{}/licenses/", registry.path().display());
-        (licenses, complaints.iter().map(|complaint| complaint.to_string().replace(&folder, "")).collect())
+        (
+            licenses,
+            complaints
+                .iter()
+                .map(|complaint| complaint.to_string().replace(&folder, ""))
+                .collect(),
+        )
     }
 }
 
@@ -150,7 +178,10 @@ mod tests {
         let toml = format!("# first\n[[license]]\nid = '{ID}'\nexpires = 2027-12-31\nmodules = {{ a = [] }}\n");
         let json = format!("\n{{\"id\":\"{ID}\",\"expires\":\"2027-12-31\",\"modules\":{{\"a\":[]}}}}\n");
         let (_, complaints) = load(&[("a.toml", &toml), ("b.jsonl", &json)]);
-        assert_eq!(complaints, ["b.jsonl:2:1: the license 001122334455 is already at a.toml:2"]);
+        assert_eq!(
+            complaints,
+            ["b.jsonl:2:1: the license 001122334455 is already at a.toml:2"]
+        );
     }
 
     #[test]
@@ -163,7 +194,12 @@ mod tests {
         let line = format!("{{\"id\":\"{ID}\",\"expires\":\"2027-12-31\",\"modules\":{{\"a\":[]}}}}\n");
         let lines = format!("{line}{}", line.replace("00112233", "10112233"));
         for length in (0..lines.len()).filter(|length| *length != line.len()) {
-            assert_eq!(load(&[("a.jsonl", &lines[..length])]).1.len(), 1, "{:?}", &lines[..length]);
+            assert_eq!(
+                load(&[("a.jsonl", &lines[..length])]).1.len(),
+                1,
+                "{:?}",
+                &lines[..length]
+            );
         }
     }
 
@@ -182,7 +218,10 @@ mod tests {
         let registry = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(registry.path().join("licenses/old")).unwrap();
         let (_, complaints) = Licenses::load(&RegistryFiles::folder(registry.path()), Notes::Kept).unwrap();
-        assert!(complaints[0].to_string().ends_with("old: a folder has no place here"), "{complaints:?}");
+        assert!(
+            complaints[0].to_string().ends_with("old: a folder has no place here"),
+            "{complaints:?}"
+        );
     }
 
     #[test]
@@ -194,7 +233,10 @@ mod tests {
             let files = RegistryFiles::folder(registry.path());
             [Notes::Kept, Notes::Skipped].map(|notes| {
                 let (licenses, complaints) = Licenses::load(&files, notes).unwrap();
-                let notes: Vec<_> = licenses.iter().map(|license| license.particulars.note.clone()).collect();
+                let notes: Vec<_> = licenses
+                    .iter()
+                    .map(|license| license.particulars.note.clone())
+                    .collect();
                 (notes.join("+"), complaints.len())
             })
         };

@@ -21,14 +21,20 @@ pub struct Source {
 impl Source {
     /// Bytes that are there.
     pub fn held(bytes: Vec<u8>) -> Self {
-        Self { length: bytes.len() as u64, from: Box::new(Cursor::new(bytes)) }
+        Self {
+            length: bytes.len() as u64,
+            from: Box::new(Cursor::new(bytes)),
+        }
     }
 
     /// A file, of which not much more than `limit` is read.
     pub fn open(path: &Path, limit: u64) -> io::Result<Self> {
         let file = regular_file::open(path, limit)?;
         let length = file.metadata()?.len();
-        Ok(Self { from: Box::new(BufReader::with_capacity(PIECE, file.take(limit + 1))), length })
+        Ok(Self {
+            from: Box::new(BufReader::with_capacity(PIECE, file.take(limit + 1))),
+            length,
+        })
     }
 }
 
@@ -47,7 +53,14 @@ pub struct Lines<'a> {
 impl<'a> Lines<'a> {
     /// The lines of the file `path`, which may be of `limit` bytes.
     pub fn new(path: &'a Path, source: Source, limit: u64) -> Self {
-        Self { path, source, limit, read: 0, number: 0, line: Vec::new() }
+        Self {
+            path,
+            source,
+            limit,
+            read: 0,
+            number: 0,
+            line: Vec::new(),
+        }
     }
 
     /// How many bytes all of them are.
@@ -78,7 +91,12 @@ impl<'a> Lines<'a> {
             Ok(line) => Ok(Some((self.number, line))),
             Err(error) => {
                 let (file, line, column) = (self.path.to_owned(), self.number, error.valid_up_to() + 1);
-                Err(Complaint { file, line, column, message: "not UTF-8".to_owned() })
+                Err(Complaint {
+                    file,
+                    line,
+                    column,
+                    message: "not UTF-8".to_owned(),
+                })
             }
         }
     }
@@ -97,7 +115,10 @@ mod tests {
                 Ok(Some((number, line))) => read.push((number, line.to_owned())),
                 Ok(None) => return (read, None),
                 Err(complaint) => {
-                    return (read, complaint.to_string().split_once("a.jsonl:").map(|(_, end)| end.into()));
+                    return (
+                        read,
+                        complaint.to_string().split_once("a.jsonl:").map(|(_, end)| end.into()),
+                    );
                 }
             }
         }
@@ -109,7 +130,10 @@ mod tests {
         let text = "a\r\n\nä\n".as_bytes();
         assert_eq!(read(text, text.len() as u64), (lines.to_vec(), None));
         let (before, complaint) = read(text, text.len() as u64 - 1);
-        assert_eq!((&before[..], complaint.as_deref()), (&lines[..2], Some(" larger than 0 MiB")));
+        assert_eq!(
+            (&before[..], complaint.as_deref()),
+            (&lines[..2], Some(" larger than 0 MiB"))
+        );
     }
 
     #[test]
@@ -126,10 +150,19 @@ mod tests {
         let path = folder.path().join("a.jsonl");
         std::fs::write(&path, "a\nb\n").unwrap();
         for length in [3, 5] {
-            let source = Source { length, ..Source::open(&path, 100).unwrap() };
+            let source = Source {
+                length,
+                ..Source::open(&path, 100).unwrap()
+            };
             let mut lines = Lines::new(&path, source, 100);
             assert!(lines.next().is_ok() && lines.next().is_ok());
-            assert!(lines.next().unwrap_err().to_string().ends_with("a.jsonl: it changed while it was read"));
+            assert!(
+                lines
+                    .next()
+                    .unwrap_err()
+                    .to_string()
+                    .ends_with("a.jsonl: it changed while it was read")
+            );
         }
     }
 }

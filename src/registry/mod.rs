@@ -73,7 +73,11 @@ impl Registry {
     fn read_licenses(files: &RegistryFiles) -> Result<Self, RegistryError> {
         let (licenses, complaints) = Licenses::load(files, Notes::Kept)?;
         let plugins = HashMap::default();
-        if complaints.is_empty() { Ok(Self { plugins, licenses }) } else { Err(RegistryError::Complaints(complaints)) }
+        if complaints.is_empty() {
+            Ok(Self { plugins, licenses })
+        } else {
+            Err(RegistryError::Complaints(complaints))
+        }
     }
 
     /// Reads the whole folder for a server: nothing is decided by a note, and a million of them take 64 MB.
@@ -97,7 +101,11 @@ impl Registry {
         }
         let (licenses, reasons) = Licenses::load(files, notes)?;
         complaints.extend(reasons);
-        if complaints.is_empty() { Ok(Self { plugins, licenses }) } else { Err(RegistryError::Complaints(complaints)) }
+        if complaints.is_empty() {
+            Ok(Self { plugins, licenses })
+        } else {
+            Err(RegistryError::Complaints(complaints))
+        }
     }
 
     /// The plugin of that name.
@@ -127,7 +135,10 @@ impl Registry {
 
     /// All licenses, in the order in which they stand in the files.
     pub fn licenses_in_order(&self) -> impl Iterator<Item = &License> {
-        self.licenses.in_order().into_iter().map(|number| self.licenses.get(number))
+        self.licenses
+            .in_order()
+            .into_iter()
+            .map(|number| self.licenses.get(number))
     }
 
     /// How many plugins there are.
@@ -180,7 +191,10 @@ mod tests {
         assert_eq!(registry.plugin("acme").unwrap().slug.as_str(), "acme");
         assert!(registry.plugin("beta").is_none());
         assert_eq!(registry.license(&id).unwrap().id, id);
-        assert_eq!(registry.place(&id), Some((folder.path().join("licenses/a.toml").as_path(), 1)));
+        assert_eq!(
+            registry.place(&id),
+            Some((folder.path().join("licenses/a.toml").as_path(), 1))
+        );
     }
 
     #[test]
@@ -191,19 +205,27 @@ mod tests {
         let (first, changed) = (read(LICENSE), read(&format!("{LICENSE}sites = 7\n")));
         assert_ne!(first.licenses().next(), changed.licenses().next());
         assert_eq!(changed.dropped_since(&first), 0);
-        let (all, some) =
-            (read(&['0', '1', '2', '3'].map(license).concat()), read(&['1', '3', '4'].map(license).concat()));
+        let (all, some) = (
+            read(&['0', '1', '2', '3'].map(license).concat()),
+            read(&['1', '3', '4'].map(license).concat()),
+        );
         assert_eq!((all.dropped_since(&some), some.dropped_since(&all)), (1, 2));
         assert_eq!((all.dropped_since(&read("\n")), read("\n").dropped_since(&all)), (0, 4));
     }
 
     #[test]
     fn one_mistake_refuses_the_whole_and_every_mistake_is_told() {
-        let folder =
-            folder(&[("plugins/a.toml", "x = 1\n"), ("licenses/a.toml", LICENSE), ("licenses/b.toml", "y = 1\n")]);
+        let folder = folder(&[
+            ("plugins/a.toml", "x = 1\n"),
+            ("licenses/a.toml", LICENSE),
+            ("licenses/b.toml", "y = 1\n"),
+        ]);
         let error = Registry::load(folder.path()).unwrap_err().to_string();
         let lines: Vec<_> = error.lines().map(|line| line.rsplit('/').next().unwrap()).collect();
-        assert_eq!(lines, ["a.toml:1:1: unknown field \"x\"", "b.toml:1:1: unknown field \"y\""]);
+        assert_eq!(
+            lines,
+            ["a.toml:1:1: unknown field \"x\"", "b.toml:1:1: unknown field \"y\""]
+        );
     }
 
     #[test]
@@ -212,6 +234,9 @@ mod tests {
         assert_eq!(Registry::load(folder.path()).unwrap().license_count(), 0);
         std::fs::remove_dir_all(folder.path().join("licenses")).unwrap();
         let error = Registry::load(folder.path()).unwrap_err().to_string();
-        assert_eq!(error, format!("{}: there is no such folder", folder.path().join("licenses").display()));
+        assert_eq!(
+            error,
+            format!("{}: there is no such folder", folder.path().join("licenses").display())
+        );
     }
 }

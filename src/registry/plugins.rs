@@ -48,11 +48,18 @@ pub struct Entry {
 
 /// Reads every entry, sorted by file name.
 pub fn load(files: &RegistryFiles) -> Result<Vec<Entry>, RegistryError> {
-    Ok(files.list("plugins")?.into_iter().map(|listed| entry(files, listed)).collect())
+    Ok(files
+        .list("plugins")?
+        .into_iter()
+        .map(|listed| entry(files, listed))
+        .collect())
 }
 
 fn entry(files: &RegistryFiles, listed: DirEntry) -> Entry {
-    let slug = listed.name.strip_suffix(".toml").and_then(|stem| stem.parse::<Slug>().ok());
+    let slug = listed
+        .name
+        .strip_suffix(".toml")
+        .and_then(|stem| stem.parse::<Slug>().ok());
     let plugin = match (files.text(&listed), &slug) {
         (Err(complaint), _) => Err(vec![complaint]),
         (Ok(_), None) => Err(vec![Complaint::of_file(
@@ -61,15 +68,25 @@ fn entry(files: &RegistryFiles, listed: DirEntry) -> Entry {
         )]),
         (Ok(text), Some(slug)) => read(&listed.file, &text, slug),
     };
-    Entry { file: listed.file, slug, plugin }
+    Entry {
+        file: listed.file,
+        slug,
+        plugin,
+    }
 }
 
 fn read(file: &Path, text: &str, slug: &Slug) -> Result<Plugin, Vec<Complaint>> {
     let (mut reader, table) = Reader::toml(file, text);
-    let Some(table) = table else { return Err(reader.complaints()) };
+    let Some(table) = table else {
+        return Err(reader.complaints());
+    };
     let folder = file.parent().unwrap_or(Path::new(""));
     let plugin = plugin(&mut reader, &table, slug, folder);
-    if reader.complained() == 0 { Ok(plugin) } else { Err(reader.complaints()) }
+    if reader.complained() == 0 {
+        Ok(plugin)
+    } else {
+        Err(reader.complaints())
+    }
 }
 
 /// What the table says; only worth something where the reader has no complaints afterwards.
@@ -89,19 +106,27 @@ fn plugin(reader: &mut Reader<'_>, table: &Table<'_>, slug: &Slug, folder: &Path
         slug: slug.clone(),
         name: reader.line_of_text(table, "name").unwrap_or_default(),
         module: reader.parsed(table, "module").unwrap_or_else(|| Name::from(slug)),
-        source: repository.map(|repository| Source { repository, path, main_file }),
+        source: repository.map(|repository| Source {
+            repository,
+            path,
+            main_file,
+        }),
         tags: tags(reader, table),
         versions: versions(reader, table),
         withhold: {
             let texts = reader.strings(table, "withhold").unwrap_or_default();
-            texts.into_iter().filter_map(|(at, text)| reader.parse(at, "withhold", text)).collect()
+            texts
+                .into_iter()
+                .filter_map(|(at, text)| reader.parse(at, "withhold", text))
+                .collect()
         },
         download_url: address(reader, table, "download_url", download).unwrap_or_default(),
         homepage,
         author: reader.line_of_text(table, "author").unwrap_or_default(),
         author_homepage,
-        icons: reader
-            .string_table(table, "icons", &["1x", "2x", "svg", "default"], |r, t, key| address(r, t, key, web)),
+        icons: reader.string_table(table, "icons", &["1x", "2x", "svg", "default"], |r, t, key| {
+            address(r, t, key, web)
+        }),
         banners: reader.string_table(table, "banners", &["low", "high"], |r, t, key| address(r, t, key, web)),
         allow_version_mismatch: reader.boolean(table, "allow_version_mismatch").unwrap_or_default(),
     }
@@ -115,7 +140,9 @@ fn address<T>(
     check: impl FnOnce(&str) -> Result<T, String>,
 ) -> Option<T> {
     let (at, text) = reader.string(table, name)?;
-    check(text).map_err(|reason| reader.complain(at, format!("{name:?} {reason}"))).ok()
+    check(text)
+        .map_err(|reason| reader.complain(at, format!("{name:?} {reason}")))
+        .ok()
 }
 
 fn web(text: &str) -> Result<String, String> {
@@ -124,7 +151,9 @@ fn web(text: &str) -> Result<String, String> {
 
 /// One pattern or several.
 fn tags(reader: &mut Reader<'_>, table: &Table<'_>) -> Vec<TagPattern> {
-    let Some(field) = table.fields.get("tags") else { return TagPattern::defaults() };
+    let Some(field) = table.fields.get("tags") else {
+        return TagPattern::defaults();
+    };
     let texts = match &field.node.value {
         Value::String(text) => vec![(field.node.at, &**text)],
         _ => reader.strings(table, "tags").unwrap_or_default(),
@@ -132,12 +161,17 @@ fn tags(reader: &mut Reader<'_>, table: &Table<'_>) -> Vec<TagPattern> {
     if matches!(&field.node.value, Value::Array(items) if items.is_empty()) {
         reader.complain(field.node.at, "\"tags\" must not be empty: no tag would be a release");
     }
-    texts.into_iter().filter_map(|(at, text)| reader.parse(at, "tags", text)).collect()
+    texts
+        .into_iter()
+        .filter_map(|(at, text)| reader.parse(at, "tags", text))
+        .collect()
 }
 
 fn versions(reader: &mut Reader<'_>, table: &Table<'_>) -> semver::VersionReq {
-    let requirement =
-        |text: &str| text.parse().map_err(|error| format!("is no requirement such as \">=1.4, <3\": {error}"));
+    let requirement = |text: &str| {
+        text.parse()
+            .map_err(|error| format!("is no requirement such as \">=1.4, <3\": {error}"))
+    };
     address(reader, table, "versions", requirement).unwrap_or(semver::VersionReq::STAR)
 }
 
@@ -169,8 +203,11 @@ mod tests {
     fn an_entry_that_is_wrong_in_every_line_is_told_in_so_many_complaints() {
         let unknown: String = (0..50_000).map(|number| format!("a{number} = 1\n")).collect();
         let strings = format!("withhold = [{}]\n", "1,".repeat(50_000));
-        for (text, count) in [("=\n".repeat(2 << 20), 1), (unknown, MAX_COMPLAINTS + 1), (strings, MAX_COMPLAINTS + 1)]
-        {
+        for (text, count) in [
+            ("=\n".repeat(2 << 20), 1),
+            (unknown, MAX_COMPLAINTS + 1),
+            (strings, MAX_COMPLAINTS + 1),
+        ] {
             let complaints = complaints("acme.toml", &text);
             assert_eq!(complaints.len(), count, "{:?}", &text[..20]);
             let is_cut = complaints.last().unwrap() == "acme.toml: too many mistakes: the rest is not told";
@@ -208,10 +245,24 @@ mod tests {
             ("Acme Forms", "forms", "Acme")
         );
         let source = plugin.source.as_ref().unwrap();
-        assert_eq!(source.repository, Repository::Folder(registry.path().join("acme-forms")));
-        assert_eq!((source.path.as_str(), source.main_file.as_deref()), ("plugins/forms", Some("acme.php")));
-        assert_eq!(plugin.tags.iter().map(ToString::to_string).collect::<Vec<_>>(), ["forms/{version}", "v{version}"]);
-        assert!("2.9".parse::<crate::model::version::Version>().unwrap().satisfies(&plugin.versions));
+        assert_eq!(
+            source.repository,
+            Repository::Folder(registry.path().join("acme-forms"))
+        );
+        assert_eq!(
+            (source.path.as_str(), source.main_file.as_deref()),
+            ("plugins/forms", Some("acme.php"))
+        );
+        assert_eq!(
+            plugin.tags.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            ["forms/{version}", "v{version}"]
+        );
+        assert!(
+            "2.9"
+                .parse::<crate::model::version::Version>()
+                .unwrap()
+                .satisfies(&plugin.versions)
+        );
         assert_eq!(plugin.withhold, ["2.0.1".parse().unwrap()]);
         assert_eq!(plugin.icons.keys().collect::<Vec<_>>(), ["1x", "svg"]);
         assert_eq!(plugin.banners["low"], "https://example.com/low.png");
@@ -275,10 +326,15 @@ allow_version_mismatch = "yes"
     #[test]
     fn a_license_key_belongs_in_no_entry() {
         let key = crate::model::license_key::LicenseKey::from_random([7; 20]);
-        let text = format!("author = '{0}'\n[icons]\n1x = 'https://example.com/?key={0}'\n", key.reveal());
+        let text = format!(
+            "author = '{0}'\n[icons]\n1x = 'https://example.com/?key={0}'\n",
+            key.reveal()
+        );
         let refused = |field| format!("a license key stands in \"{field}\": keys belong to customers only");
-        let expected =
-            [format!("acme.toml:1:10: {}", refused("author")), format!("acme.toml:3:6: {}", refused("icons"))];
+        let expected = [
+            format!("acme.toml:1:10: {}", refused("author")),
+            format!("acme.toml:3:6: {}", refused("icons")),
+        ];
         assert_eq!(complaints("acme.toml", &text), expected);
     }
 
@@ -287,7 +343,10 @@ allow_version_mismatch = "yes"
         let torn = "acme.toml: the file does not end with a newline: it may be half written";
         assert_eq!(complaints("acme.toml", ""), [torn]);
         assert_eq!(complaints("acme.toml", "name = \"Acme\""), [torn]);
-        assert_eq!(complaints("acme.toml", "name = \"Ac\n"), ["acme.toml:1:11: invalid basic string, expected `\"`"]);
+        assert_eq!(
+            complaints("acme.toml", "name = \"Ac\n"),
+            ["acme.toml:1:11: invalid basic string, expected `\"`"]
+        );
         let misnamed = "not a plugin entry: its name must be <slug>.toml, where a slug has 1 to 64 of a-z, 0-9 and '-'";
         for name in ["Acme.toml", "acme.tml", "acme"] {
             assert_eq!(complaints(name, "\n"), [format!("{name}: {misnamed}")]);
@@ -301,13 +360,17 @@ allow_version_mismatch = "yes"
         files.extend(leftovers.map(|name| (name, "garbage")));
         let registry = registry(&files);
         std::fs::create_dir(registry.path().join("plugins/old")).unwrap();
-        std::fs::write(registry.path().join("plugins/latin.toml"), b"name = 'ok'\nauthor = 'Jos\xe9'\n").unwrap();
+        std::fs::write(
+            registry.path().join("plugins/latin.toml"),
+            b"name = 'ok'\nauthor = 'Jos\xe9'\n",
+        )
+        .unwrap();
         let entries = load(&RegistryFiles::folder(registry.path())).unwrap();
         let outcome = |entry: &Entry| match &entry.plugin {
             Ok(plugin) => plugin.slug.to_string(),
-            Err(complaints) => {
-                complaints[0].to_string().replace(&format!("{}/plugins/", registry.path().display()), "")
-            }
+            Err(complaints) => complaints[0]
+                .to_string()
+                .replace(&format!("{}/plugins/", registry.path().display()), ""),
         };
         assert_eq!(
             entries.iter().map(outcome).collect::<Vec<_>>(),

@@ -39,10 +39,20 @@ pub struct Reader<'a> {
 impl<'a> Reader<'a> {
     /// Parses a TOML file; without its table where the syntax is wrong.
     pub fn toml<'t>(file: &'a Path, text: &'t str) -> (Self, Option<Table<'t>>) {
-        let starts =
-            std::iter::once(0).chain(text.bytes().enumerate().filter(|&(_, b)| b == b'\n').map(|(at, _)| at + 1));
-        let mut reader =
-            Self { file, lines: starts.collect(), first_line: 1, json: false, complaints: vec![], complained: 0 };
+        let starts = std::iter::once(0).chain(
+            text.bytes()
+                .enumerate()
+                .filter(|&(_, b)| b == b'\n')
+                .map(|(at, _)| at + 1),
+        );
+        let mut reader = Self {
+            file,
+            lines: starts.collect(),
+            first_line: 1,
+            json: false,
+            complaints: vec![],
+            complained: 0,
+        };
         match spanned::from_toml(text) {
             Ok(table) => (reader, Some(table)),
             Err(faults) => {
@@ -56,7 +66,10 @@ impl<'a> Reader<'a> {
     pub fn json<'t>(file: &'a Path, line_number: usize, line: &'t str) -> (Self, Option<Table<'t>>) {
         let mut reader = Self::of_line(file, line_number);
         let table = match json::with_places(line) {
-            Ok(Node { value: Value::Table(table), .. }) => Some(table),
+            Ok(Node {
+                value: Value::Table(table),
+                ..
+            }) => Some(table),
             Ok(Node { at, value, .. }) => {
                 reader.complain(at, format!("expected an object, found {}", value.type_name()));
                 None
@@ -78,7 +91,14 @@ impl<'a> Reader<'a> {
     }
 
     fn of_line(file: &'a Path, line_number: usize) -> Self {
-        Self { file, lines: vec![0], first_line: line_number, json: true, complaints: vec![], complained: 0 }
+        Self {
+            file,
+            lines: vec![0],
+            first_line: line_number,
+            json: true,
+            complaints: vec![],
+            complained: 0,
+        }
     }
 
     fn fault(&mut self, fault: Fault) {
@@ -92,9 +112,11 @@ impl<'a> Reader<'a> {
 
     /// The first complaints, in the order of their places; that there are more comes last.
     pub fn complaints(mut self) -> Vec<Complaint> {
-        self.complaints.sort_by_key(|complaint| (complaint.line, complaint.column));
+        self.complaints
+            .sort_by_key(|complaint| (complaint.line, complaint.column));
         if self.complained > MAX_COMPLAINTS {
-            self.complaints.push(Complaint::of_file(self.file, "too many mistakes: the rest is not told"));
+            self.complaints
+                .push(Complaint::of_file(self.file, "too many mistakes: the rest is not told"));
         }
         self.complaints
     }
@@ -165,7 +187,11 @@ impl<'a> Reader<'a> {
         if taken.is_none() {
             let found = node.value.type_name();
             // Of the right type, it is not in the right range or form.
-            let found = if expected.starts_with(found) { String::new() } else { format!(", not {found}") };
+            let found = if expected.starts_with(found) {
+                String::new()
+            } else {
+                format!(", not {found}")
+            };
             self.complain(node.at, format!("{name:?} must be {expected}{found}"));
         }
         taken.map(|taken| (node.at, taken))
@@ -187,8 +213,15 @@ impl<'a> Reader<'a> {
 
     /// A boolean.
     pub fn boolean(&mut self, table: &Table<'_>, name: &str) -> Option<bool> {
-        let boolean = |value: &Value<'_>| if let Value::Boolean(value) = value { Some(*value) } else { None };
-        self.field(table, name, "true or false", boolean).map(|(_, value)| value)
+        let boolean = |value: &Value<'_>| {
+            if let Value::Boolean(value) = value {
+                Some(*value)
+            } else {
+                None
+            }
+        };
+        self.field(table, name, "true or false", boolean)
+            .map(|(_, value)| value)
     }
 
     /// An integer within `range`.
@@ -210,7 +243,11 @@ impl<'a> Reader<'a> {
             Value::String(text) if json => day(text),
             _ => None,
         };
-        let expected = if json { "a string such as \"2027-12-31\"" } else { "a date such as 2027-12-31" };
+        let expected = if json {
+            "a string such as \"2027-12-31\""
+        } else {
+            "a date such as 2027-12-31"
+        };
         self.field(table, name, expected, date).map(|(_, date)| date)
     }
 
@@ -222,8 +259,11 @@ impl<'a> Reader<'a> {
             Value::String(text) if json => DateTime::parse_from_rfc3339(text).ok().map(|time| time.to_utc()),
             _ => None,
         };
-        let expected =
-            if json { "a string such as \"2026-11-20T10:17:03Z\"" } else { "a time such as 2026-11-20T10:17:03Z" };
+        let expected = if json {
+            "a string such as \"2026-11-20T10:17:03Z\""
+        } else {
+            "a time such as 2026-11-20T10:17:03Z"
+        };
         self.field(table, name, expected, time).map(|(_, time)| time)
     }
 
@@ -236,7 +276,9 @@ impl<'a> Reader<'a> {
     /// Reads the string at `at` as a `T`.
     // SECURITY: the text is not shown: it may be a license key that was pasted in place of its id.
     pub fn parse<T: FromStr<Err: Display>>(&mut self, at: usize, name: &str, text: &str) -> Option<T> {
-        text.parse().map_err(|error| self.complain(at, format!("{name:?} is {error}"))).ok()
+        text.parse()
+            .map_err(|error| self.complain(at, format!("{name:?} is {error}")))
+            .ok()
     }
 
     /// An array of strings, none of them twice, each with its place.
@@ -274,9 +316,14 @@ impl<'a> Reader<'a> {
         known: &[&str],
         mut read: impl FnMut(&mut Self, &Table<'_>, &str) -> Option<String>,
     ) -> BTreeMap<String, String> {
-        let Some(inner) = self.table(table, name) else { return BTreeMap::new() };
+        let Some(inner) = self.table(table, name) else {
+            return BTreeMap::new();
+        };
         self.only(inner, known);
-        known.iter().filter_map(|&key| Some((key.to_owned(), read(self, inner, key)?))).collect()
+        known
+            .iter()
+            .filter_map(|&key| Some((key.to_owned(), read(self, inner, key)?)))
+            .collect()
     }
 }
 
@@ -284,13 +331,21 @@ impl<'a> Reader<'a> {
 fn day(text: &str) -> Option<NaiveDate> {
     let number = |range: Range<usize>| {
         let digits = text.get(range)?;
-        if digits.bytes().all(|byte| byte.is_ascii_digit()) { digits.parse().ok() } else { None }
+        if digits.bytes().all(|byte| byte.is_ascii_digit()) {
+            digits.parse().ok()
+        } else {
+            None
+        }
     };
     let has_shape = text.len() == 10 && [4, 7].iter().all(|&at| text.as_bytes()[at] == b'-');
     let year: u32 = number(0..4)?;
     let month = number(5..7)?;
     let day = number(8..10)?;
-    if has_shape { NaiveDate::from_ymd_opt(year as i32, month, day) } else { None }
+    if has_shape {
+        NaiveDate::from_ymd_opt(year as i32, month, day)
+    } else {
+        None
+    }
 }
 
 #[cfg(test)]
@@ -300,9 +355,16 @@ mod tests {
     #[test]
     fn a_day_is_four_digits_two_and_two() {
         assert_eq!(day("2027-12-31"), NaiveDate::from_ymd_opt(2027, 12, 31));
-        for wrong in
-            ["2027-1-31", "2027-02-30", "+027-01-01", "2027-01-01 ", "2027/01/01", "", "２027-1-1", "2027-13-01"]
-        {
+        for wrong in [
+            "2027-1-31",
+            "2027-02-30",
+            "+027-01-01",
+            "2027-01-01 ",
+            "2027/01/01",
+            "",
+            "２027-1-1",
+            "2027-13-01",
+        ] {
             assert_eq!(day(wrong), None, "{wrong}");
         }
     }

@@ -82,17 +82,36 @@ pub fn from_toml(text: &str) -> Result<Table<'_>, Vec<Fault>> {
         Ok(document) => return Ok(toml_table(0, document.into_inner())),
         Err(error) => error,
     };
-    let errors = if text.len() > MAX_RECOVERABLE { vec![first] } else { DeTable::parse_recoverable(text).1 };
+    let errors = if text.len() > MAX_RECOVERABLE {
+        vec![first]
+    } else {
+        DeTable::parse_recoverable(text).1
+    };
     let at = |error: &toml::de::Error| error.span().map_or(0, |span| span.start);
-    Err(errors.iter().map(|error| Fault { at: at(error), message: error.message().to_owned() }).collect())
+    Err(errors
+        .iter()
+        .map(|error| Fault {
+            at: at(error),
+            message: error.message().to_owned(),
+        })
+        .collect())
 }
 
 fn toml_table<'a>(at: usize, table: DeTable<'a>) -> Table<'a> {
     let field = |(name, value): (toml::Spanned<_>, toml::Spanned<_>)| {
         let (at, place) = (name.span().start, value.span());
-        (name.into_inner(), Field { at, node: toml_node(place, value.into_inner()) })
+        (
+            name.into_inner(),
+            Field {
+                at,
+                node: toml_node(place, value.into_inner()),
+            },
+        )
     };
-    Table { at, fields: table.into_iter().map(field).collect() }
+    Table {
+        at,
+        fields: table.into_iter().map(field).collect(),
+    }
 }
 
 fn toml_node<'a>(place: Range<usize>, value: DeValue<'a>) -> Node<'a> {
@@ -109,7 +128,11 @@ fn toml_node<'a>(place: Range<usize>, value: DeValue<'a>) -> Node<'a> {
         }
         DeValue::Table(table) => Value::Table(toml_table(place.start, table)),
     };
-    Node { at: place.start, end: place.end, value }
+    Node {
+        at: place.start,
+        end: place.end,
+        value,
+    }
 }
 
 fn toml_time(time: toml::value::Datetime) -> Value<'static> {
@@ -119,22 +142,36 @@ fn toml_time(time: toml::value::Datetime) -> Value<'static> {
         _ => return Value::Other("a time without date or offset"),
     };
     let offset_time = offset_time.map(|time| Value::Time(time.to_utc()));
-    date.map(Value::Date).or(offset_time).unwrap_or(Value::Other("a day or time that does not exist"))
+    date.map(Value::Date)
+        .or(offset_time)
+        .unwrap_or(Value::Other("a day or time that does not exist"))
 }
 
 /// The text of a string.
 pub fn string<'n>(value: &'n Value<'_>) -> Option<&'n str> {
-    if let Value::String(text) = value { Some(text) } else { None }
+    if let Value::String(text) = value {
+        Some(text)
+    } else {
+        None
+    }
 }
 
 /// The items of an array.
 pub fn array<'t, 'n>(value: &'n Value<'t>) -> Option<&'n [Node<'t>]> {
-    if let Value::Array(items) = value { Some(items) } else { None }
+    if let Value::Array(items) = value {
+        Some(items)
+    } else {
+        None
+    }
 }
 
 /// The fields of a table.
 pub fn table<'t, 'n>(value: &'n Value<'t>) -> Option<&'n Table<'t>> {
-    if let Value::Table(table) = value { Some(table) } else { None }
+    if let Value::Table(table) = value {
+        Some(table)
+    } else {
+        None
+    }
 }
 
 #[cfg(test)]
@@ -163,7 +200,11 @@ mod tests {
     fn every_syntax_error_of_a_toml_file_is_found() {
         let mut faults = from_toml("a = \nb = 1\nc = ]\n").unwrap_err();
         faults.sort_by_key(|fault| fault.at);
-        assert_eq!(faults.iter().map(|fault| fault.at).collect::<Vec<_>>(), [4, 15], "{faults:?}");
+        assert_eq!(
+            faults.iter().map(|fault| fault.at).collect::<Vec<_>>(),
+            [4, 15],
+            "{faults:?}"
+        );
     }
 
     #[test]

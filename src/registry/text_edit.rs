@@ -18,7 +18,11 @@ pub fn json(text: &str, line: usize, changes: &[Change]) -> Option<String> {
     let (before, rest) = text.split_at(start);
     let node = json::with_places(rest.lines().next()?).ok()?;
     let Value::Table(table) = &node.value else { return None };
-    let mut splice = Splice { text: rest, json: true, pieces: vec![] };
+    let mut splice = Splice {
+        text: rest,
+        json: true,
+        pieces: vec![],
+    };
     changes.iter().for_each(|change| splice.change(table, change));
     Some(format!("{before}{}", splice.finish()))
 }
@@ -26,17 +30,28 @@ pub fn json(text: &str, line: usize, changes: &[Change]) -> Option<String> {
 /// The text of a TOML file with that license changed; `None` where it is not in it.
 pub fn toml(text: &str, id: &LicenseId, changes: &[Change]) -> Option<String> {
     let document = spanned::from_toml(text).ok()?;
-    let Value::Array(licenses) = &document.fields.get("license")?.node.value else { return None };
+    let Value::Array(licenses) = &document.fields.get("license")?.node.value else {
+        return None;
+    };
     let is_meant = |table: &&Table<'_>| {
         table
             .fields
             .get("id")
             .is_some_and(|field| matches!(&field.node.value, Value::String(text) if text.parse() == Ok(*id)))
     };
-    let tables =
-        licenses.iter().filter_map(|node| if let Value::Table(table) = &node.value { Some(table) } else { None });
+    let tables = licenses.iter().filter_map(|node| {
+        if let Value::Table(table) = &node.value {
+            Some(table)
+        } else {
+            None
+        }
+    });
     let table = tables.into_iter().find(is_meant)?;
-    let mut splice = Splice { text, json: false, pieces: vec![] };
+    let mut splice = Splice {
+        text,
+        json: false,
+        pieces: vec![],
+    };
     changes.iter().for_each(|change| splice.change(table, change));
     Some(splice.finish())
 }
@@ -101,7 +116,11 @@ impl Splice<'_> {
 
     /// A text as the file spells it.
     fn text_literal(&self, text: &str) -> String {
-        if self.json { serde_json::Value::from(text).to_string() } else { toml_edit::Value::from(text).to_string() }
+        if self.json {
+            serde_json::Value::from(text).to_string()
+        } else {
+            toml_edit::Value::from(text).to_string()
+        }
     }
 
     /// Binds `to` ahead, and no longer `from`; the others keep their order.
@@ -122,9 +141,15 @@ impl Splice<'_> {
 
     /// Takes a host, or all of them, out of those that are bound ahead.
     fn unbind(&mut self, license: &Table<'_>, host: Option<&str>) {
-        let Some(field) = license.fields.get("hosts") else { return };
+        let Some(field) = license.fields.get("hosts") else {
+            return;
+        };
         let Value::Array(items) = &field.node.value else { return };
-        let is_host = |host| items.iter().position(|item| matches!(&item.value, Value::String(text) if text == host));
+        let is_host = |host| {
+            items
+                .iter()
+                .position(|item| matches!(&item.value, Value::String(text) if text == host))
+        };
         let place = match (host, host.map(is_host)) {
             (Some(_), Some(None)) => return,
             (Some(_), Some(Some(index))) if index + 1 < items.len() => items[index].at..items[index + 1].at,
@@ -141,9 +166,14 @@ impl Splice<'_> {
             let blank = if self.json { "" } else { " " };
             let comma = if table.fields.is_empty() { "" } else { "," };
             let at = table.at + 1;
-            return self.pieces.push((at..at, format!("{blank}{key}{equals}{literal}{comma}")));
+            return self
+                .pieces
+                .push((at..at, format!("{blank}{key}{equals}{literal}{comma}")));
         }
-        self.insert_behind(table.fields.get("id").map_or(table.at, |id| id.node.end), &format!("{key} = {literal}"));
+        self.insert_behind(
+            table.fields.get("id").map_or(table.at, |id| id.node.end),
+            &format!("{key} = {literal}"),
+        );
     }
 
     /// Adds a line behind the one in which the byte `at` stands, and indented like it.
@@ -156,8 +186,17 @@ impl Splice<'_> {
 
     /// Where the line with the byte `at` ends, and how.
     fn line_behind(&self, at: usize) -> (usize, &'static str) {
-        let end = self.text[at..].find('\n').map_or(self.text.len(), |newline| at + newline + 1);
-        (end, if self.text[..end].ends_with("\r\n") { "\r\n" } else { "\n" })
+        let end = self.text[at..]
+            .find('\n')
+            .map_or(self.text.len(), |newline| at + newline + 1);
+        (
+            end,
+            if self.text[..end].ends_with("\r\n") {
+                "\r\n"
+            } else {
+                "\n"
+            },
+        )
     }
 
     fn byte(&self, at: usize) -> u8 {
@@ -210,7 +249,10 @@ pub(crate) mod tests {
     }
 
     fn release(host: Option<&str>) -> Change {
-        Change::Release(host.map(|host| host.parse().unwrap()), "2026-11-20T10:17:03.123Z".parse().unwrap())
+        Change::Release(
+            host.map(|host| host.parse().unwrap()),
+            "2026-11-20T10:17:03.123Z".parse().unwrap(),
+        )
     }
 
     /// A file as people write it, with comments, odd blanks and both line ends; [`ID`] stands first.
@@ -225,7 +267,10 @@ pub(crate) mod tests {
 
     #[test]
     fn a_value_is_replaced_and_everything_else_stays_byte_for_byte() {
-        assert_eq!(changed("a.toml", &sample(), &expires()), sample().replacen("2027-12-31", "2030-01-02", 1));
+        assert_eq!(
+            changed("a.toml", &sample(), &expires()),
+            sample().replacen("2027-12-31", "2030-01-02", 1)
+        );
     }
 
     #[test]
@@ -237,7 +282,9 @@ pub(crate) mod tests {
     #[test]
     fn a_released_host_is_no_longer_bound_ahead_and_has_its_time() {
         let table = |host| format!("base = [ ]\n\n[license.released]\n\"{host}\" = 2026-11-20T10:17:03.123Z\n");
-        let expected = sample().replacen("base = [ ]\n", &table("b.com"), 1).replacen("\"b.com\", # B\n  ", "", 1);
+        let expected = sample()
+            .replacen("base = [ ]\n", &table("b.com"), 1)
+            .replacen("\"b.com\", # B\n  ", "", 1);
         assert_eq!(changed("a.toml", &sample(), &release(Some("b.com"))), expected);
         let expected = sample().replacen("base = [ ]\n", &table("*"), 1);
         let (before, rest) = expected.split_once("[\"a.com\"").unwrap();
@@ -278,7 +325,10 @@ pub(crate) mod tests {
                 "[license.released] # moved\n\"a.com\" = 2026-01-01T00:00:00Z\n",
                 format!("[license.released] # moved\n\"b.com\" = {time}\n\"a.com\" = 2026-01-01T00:00:00Z\n"),
             ),
-            ("released.'b.com' = 2026-01-01T00:00:00Z # again\n", format!("released.'b.com' = {time} # again\n")),
+            (
+                "released.'b.com' = 2026-01-01T00:00:00Z # again\n",
+                format!("released.'b.com' = {time} # again\n"),
+            ),
         ] {
             let text = changed("a.toml", &format!("{head}{old}"), &release(Some("b.com")));
             assert_eq!(text, format!("{head}{new}"));
@@ -286,7 +336,10 @@ pub(crate) mod tests {
         let dotted = format!("{head}  released.'a.com' = 2026-01-01T00:00:00Z # moved\n");
         let added = format!("{dotted}  released.\"b.com\" = {time}\n");
         let rest = "\n[[license]]\n";
-        assert_eq!(changed("a.toml", &(dotted + rest), &release(Some("b.com"))), added + rest);
+        assert_eq!(
+            changed("a.toml", &(dotted + rest), &release(Some("b.com"))),
+            added + rest
+        );
     }
 
     #[test]
@@ -296,7 +349,9 @@ pub(crate) mod tests {
                 "{{{more} \"id\": \"{id}\", \"expires\":\"2027-12-31\",\"modules\":{{\"a\":[]}},\"hosts\":[\"a.com\"]}}\r\n"
             )
         };
-        let other = line(&ID.replace('0', "1"), "").replace("a.com", "é.com").replace("é", "x");
+        let other = line(&ID.replace('0', "1"), "")
+            .replace("a.com", "é.com")
+            .replace("é", "x");
         let text = |changed: &str| format!("{other}\n{changed}{}", other.replace("11112233", "21112233"));
         let old = line(ID, "");
         let check = |change, new: String| assert_eq!(changed("a.jsonl", &text(&old), &change), text(&new));
@@ -309,6 +364,9 @@ pub(crate) mod tests {
     #[test]
     fn licenses_in_an_inline_array_are_edited_too() {
         let text = format!("license = [ {{ id = '{ID}', expires = 2027-12-31, modules = {{ a = [] }} }} ]\n");
-        assert_eq!(changed("a.toml", &text, &suspend()), text.replacen("[ {", "[ { status = \"suspended\",", 1));
+        assert_eq!(
+            changed("a.toml", &text, &suspend()),
+            text.replacen("[ {", "[ { status = \"suspended\",", 1)
+        );
     }
 }

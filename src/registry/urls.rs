@@ -55,19 +55,33 @@ fn normalize(path: &Path) -> PathBuf {
             other => normal.push(other),
         }
     }
-    if normal.as_os_str().is_empty() { ".".into() } else { normal }
+    if normal.as_os_str().is_empty() {
+        ".".into()
+    } else {
+        normal
+    }
 }
 
 /// Checks `download_url`: an https address once its placeholders are filled in.
 pub fn download_url(text: &str) -> Result<(), String> {
-    let sample = PLACEHOLDERS.iter().fold(text.to_owned(), |text, placeholder| text.replace(placeholder, "1"));
+    let sample = PLACEHOLDERS
+        .iter()
+        .fold(text.to_owned(), |text, placeholder| text.replace(placeholder, "1"));
     if let Some(start) = sample.find(['{', '}']) {
         let name = &sample[start..sample[start..].find('}').map_or(sample.len(), |end| start + end + 1)];
-        return Err(format!("has the unknown placeholder {name:?}: expected {}", PLACEHOLDERS.join(", ")));
+        return Err(format!(
+            "has the unknown placeholder {name:?}: expected {}",
+            PLACEHOLDERS.join(", ")
+        ));
     }
     let url = web_url(&sample)?;
     // SECURITY: a tag's name must not choose the host a site downloads from.
-    let authority = text.split_once("://").map_or(text, |(_, rest)| rest).split(['/', '?', '#']).next().unwrap_or(text);
+    let authority = text
+        .split_once("://")
+        .map_or(text, |(_, rest)| rest)
+        .split(['/', '?', '#'])
+        .next()
+        .unwrap_or(text);
     if authority.contains('{') {
         return Err("must not have a placeholder in its host".into());
     }
@@ -77,7 +91,11 @@ pub fn download_url(text: &str) -> Result<(), String> {
         Some(Host::Ipv6(address)) => address.is_loopback(),
         None => false,
     };
-    if url.scheme() == "https" || loopback { Ok(()) } else { Err("must begin with https://".into()) }
+    if url.scheme() == "https" || loopback {
+        Ok(())
+    } else {
+        Err("must begin with https://".into())
+    }
 }
 
 /// Reads an `http` or `https` address.
@@ -87,7 +105,11 @@ pub fn web_url(text: &str) -> Result<Url, String> {
         return Err("has a blank, a control character or a backslash in it".into());
     }
     let url = Url::parse(text).map_err(|error| format!("is no URL: {error}"))?;
-    if matches!(url.scheme(), "http" | "https") { Ok(url) } else { Err("must begin with https:// or http://".into()) }
+    if matches!(url.scheme(), "http" | "https") {
+        Ok(url)
+    } else {
+        Err("must begin with https:// or http://".into())
+    }
 }
 
 /// Reads a path inside a repository: relative, with `/`, without `.` and `..`; a final `/` is dropped.
@@ -122,13 +144,34 @@ mod tests {
             ("git@example.com:acme/forms.git", "ssh://git@example.com/acme/forms.git"),
             ("ssh://git@example.com:22/acme", "ssh://git@example.com:22/acme"),
             ("file:///srv/acme", "file:///srv/acme"),
-            ("ext::sh -c id://", "!must be a URL with one of https, http, ssh, git, file"),
-            ("https://token@example.com/acme", "!must not have a user name or password in it"),
-            ("ssh://git:secret@example.com/acme", "!must not have a user name or password in it"),
-            ("https://example.com/acme?token=secret", "!must not have a query ('?') or a fragment ('#') in it"),
-            ("https://example.com/acme#secret", "!must not have a query ('?') or a fragment ('#') in it"),
-            ("git@example.com:acme?secret", "!must not have a query ('?') or a fragment ('#') in it"),
-            ("file:///srv/acme?", "!must not have a query ('?') or a fragment ('#') in it"),
+            (
+                "ext::sh -c id://",
+                "!must be a URL with one of https, http, ssh, git, file",
+            ),
+            (
+                "https://token@example.com/acme",
+                "!must not have a user name or password in it",
+            ),
+            (
+                "ssh://git:secret@example.com/acme",
+                "!must not have a user name or password in it",
+            ),
+            (
+                "https://example.com/acme?token=secret",
+                "!must not have a query ('?') or a fragment ('#') in it",
+            ),
+            (
+                "https://example.com/acme#secret",
+                "!must not have a query ('?') or a fragment ('#') in it",
+            ),
+            (
+                "git@example.com:acme?secret",
+                "!must not have a query ('?') or a fragment ('#') in it",
+            ),
+            (
+                "file:///srv/acme?",
+                "!must not have a query ('?') or a fragment ('#') in it",
+            ),
             ("../what?#", "registry/what?#"),
             ("", "!must not be empty: leave it out where no source is configured"),
         ] {
@@ -161,7 +204,10 @@ mod tests {
             ("https://{tag}.example.com/", "must not have a placeholder in its host"),
             ("/files/{version}.zip", "is no URL: relative URL without a base"),
             ("ftp://example.com/", "must begin with https:// or http://"),
-            ("https://example.com/a b", "has a blank, a control character or a backslash in it"),
+            (
+                "https://example.com/a b",
+                "has a blank, a control character or a backslash in it",
+            ),
         ] {
             assert_eq!(download_url(bad), Err(reason.to_owned()), "{bad}");
         }

@@ -48,7 +48,10 @@ mod tests {
     /// How often this thread went to sleep by itself.
     fn sleeps() -> u64 {
         let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")).unwrap();
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"))
+            .unwrap();
         line.trim().parse().unwrap()
     }
 

@@ -64,7 +64,12 @@ pub struct Finding {
 impl Gate {
     /// A gate that judges by `snapshot` and binds in `bindings`.
     pub fn new(snapshot: Snapshot, bindings: Arc<dyn Bindings>, local_hosts: LocalHosts) -> Self {
-        Self { snapshot: ArcSwap::from_pointee(snapshot), changing: Mutex::default(), bindings, local_hosts }
+        Self {
+            snapshot: ArcSwap::from_pointee(snapshot),
+            changing: Mutex::default(),
+            bindings,
+            local_hosts,
+        }
     }
 
     /// The snapshot in force.
@@ -98,9 +103,17 @@ impl Gate {
     /// # Errors
     /// The binding could not be made durable; nothing was decided.
     pub async fn validate(&self, asker: &Asker<'_>) -> Result<Finding, StoreError> {
-        let Asker { id, license, host, sighting } = asker;
+        let Asker {
+            id,
+            license,
+            host,
+            sighting,
+        } = asker;
         let Some(license) = license else {
-            return Ok(Finding { verdict: Verdict::UnknownLicense, bound_domain: None });
+            return Ok(Finding {
+                verdict: Verdict::UnknownLicense,
+                bound_domain: None,
+            });
         };
         let now = sighting.time;
         let (verdict, bound_domain) = match license.standing(now.date_naive()) {
@@ -129,11 +142,18 @@ impl Gate {
         slug: &str,
         current: Option<&Version>,
     ) -> Result<Option<Bytes>, Refusal> {
-        let Asker { id, license, host, sighting } = asker;
+        let Asker {
+            id,
+            license,
+            host,
+            sighting,
+        } = asker;
         let today = sighting.time.date_naive();
         if self.local_hosts == LocalHosts::Allow && host.is_local() {
             // Nobody is bound there under this rule, whoever may have been under another.
-            return Err(entitlement::in_good_standing(*license, today).err().unwrap_or(Refusal::LicenseNotBound));
+            return Err(entitlement::in_good_standing(*license, today)
+                .err()
+                .unwrap_or(Refusal::LicenseNotBound));
         }
         let plugin = snapshot.registry.plugin(slug);
         let entitlement = entitlement::decide(*license, bound, host, plugin, today)?;

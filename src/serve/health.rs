@@ -61,7 +61,10 @@ struct Look {
 }
 
 fn seconds_of_look<S: Serializer>(look: &Option<Look>, serializer: S) -> Result<S::Ok, S::Error> {
-    look.map(|look| look.time).unwrap_or_default().to_rfc3339_opts(SecondsFormat::Secs, true).serialize(serializer)
+    look.map(|look| look.time)
+        .unwrap_or_default()
+        .to_rfc3339_opts(SecondsFormat::Secs, true)
+        .serialize(serializer)
 }
 
 fn seconds<S: Serializer>(time: &DateTime<Utc>, serializer: S) -> Result<S::Ok, S::Error> {
@@ -90,8 +93,19 @@ impl Parts {
     }
 
     fn all(&self) -> impl Iterator<Item = (Part, &Condition)> {
-        let Self { catalog, key, registry, store, tls } = self;
-        let parts = [(Part::Catalog, catalog), (Part::Key, key), (Part::Registry, registry), (Part::Store, store)];
+        let Self {
+            catalog,
+            key,
+            registry,
+            store,
+            tls,
+        } = self;
+        let parts = [
+            (Part::Catalog, catalog),
+            (Part::Key, key),
+            (Part::Registry, registry),
+            (Part::Store, store),
+        ];
         parts.into_iter().chain(tls.as_ref().map(|tls| (Part::Tls, tls)))
     }
 }
@@ -115,25 +129,50 @@ pub struct Health {
 impl Health {
     /// Everything is well as of `now`; TLS is a part where it is spoken. A part that was not looked at for `patience` fails.
     pub fn new(tls: bool, now: DateTime<Utc>, patience: Duration) -> Self {
-        let looked = Some(Look { time: now, at: Instant::now() });
-        let well = || Condition { state: State::Ok, since: now, detail: None, files: None, in_force: None, looked };
+        let looked = Some(Look {
+            time: now,
+            at: Instant::now(),
+        });
+        let well = || Condition {
+            state: State::Ok,
+            since: now,
+            detail: None,
+            files: None,
+            in_force: None,
+            looked,
+        };
         let tls = tls.then(well);
         let store = Condition { looked: None, ..well() };
-        Self { parts: Mutex::new(Parts { catalog: well(), key: well(), registry: well(), store, tls }), patience }
+        Self {
+            parts: Mutex::new(Parts {
+                catalog: well(),
+                key: well(),
+                registry: well(),
+                store,
+                tls,
+            }),
+            patience,
+        }
     }
 
     /// Notes that a part's files were looked at.
     pub fn looked(&self, part: Part, now: DateTime<Utc>) {
         let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(condition) = parts.of(part) {
-            condition.looked = Some(Look { time: now, at: Instant::now() });
+            condition.looked = Some(Look {
+                time: now,
+                at: Instant::now(),
+            });
         }
     }
 
     /// When each part's files were last looked at, in seconds since 1970.
     pub fn looks(&self) -> Vec<(Part, i64)> {
         let parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
-        parts.all().filter_map(|(part, condition)| Some((part, condition.looked?.time.timestamp()))).collect()
+        parts
+            .all()
+            .filter_map(|(part, condition)| Some((part, condition.looked?.time.timestamp())))
+            .collect()
     }
 
     /// The parts as they are now: one that nobody looks at any more fails, whatever it was when it was looked at.
@@ -158,8 +197,17 @@ impl Health {
         let Some(condition) = parts.of(part) else { return false };
         let news = condition.state != state || condition.detail != detail;
         if news {
-            let since = if condition.state == state { condition.since } else { since };
-            *condition = Condition { state, since, detail, ..condition.clone() };
+            let since = if condition.state == state {
+                condition.since
+            } else {
+                since
+            };
+            *condition = Condition {
+                state,
+                since,
+                detail,
+                ..condition.clone()
+            };
         }
         news
     }
@@ -173,7 +221,10 @@ impl Health {
 
     /// The state of every part.
     pub fn states(&self) -> Vec<(Part, State)> {
-        self.now().all().map(|(part, condition)| (part, condition.state)).collect()
+        self.now()
+            .all()
+            .map(|(part, condition)| (part, condition.state))
+            .collect()
     }
 
     /// What `/readyz` shows: ready while every part does its work, be it with its last good version.
@@ -192,9 +243,17 @@ mod tests {
     fn a_part_that_nobody_looks_at_any_more_fails_until_somebody_does() {
         let health = Health::new(true, Utc::now(), Duration::ZERO);
         assert!(!health.readiness().ready);
-        let failing: Vec<_> = health.states().into_iter().filter(|(_, state)| *state == State::Failing).collect();
+        let failing: Vec<_> = health
+            .states()
+            .into_iter()
+            .filter(|(_, state)| *state == State::Failing)
+            .collect();
         let parts = [Part::Catalog, Part::Key, Part::Registry, Part::Tls];
-        assert_eq!(failing, parts.map(|part| (part, State::Failing)), "the store has no files that are looked at");
+        assert_eq!(
+            failing,
+            parts.map(|part| (part, State::Failing)),
+            "the store has no files that are looked at"
+        );
         let health = Health::new(true, Utc::now(), Duration::from_secs(3_600));
         assert!(health.readiness().ready);
         health.looked(Part::Catalog, DateTime::from_timestamp(7, 0).unwrap());

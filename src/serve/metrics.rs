@@ -186,10 +186,21 @@ mod tests {
         let requests = Requests::default();
         requests.count(Operation::Updates, Duration::ZERO, Code::Update);
         requests.count(Operation::Updates, Duration::ZERO, Code::RequestTimeout);
-        let counted: Vec<_> = requests.of(Operation::Updates).outcomes.all().filter(|(_, count)| *count > 0).collect();
+        let counted: Vec<_> = requests
+            .of(Operation::Updates)
+            .outcomes
+            .all()
+            .filter(|(_, count)| *count > 0)
+            .collect();
         assert_eq!(counted, [(Code::Update, 1), (Code::RequestTimeout, 1)]);
         assert_eq!(requests.of(Operation::Updates).latency.read().count(), 2);
-        assert!(requests.of(Operation::Validate).outcomes.all().all(|(_, count)| count == 0));
+        assert!(
+            requests
+                .of(Operation::Validate)
+                .outcomes
+                .all()
+                .all(|(_, count)| count == 0)
+        );
     }
 
     #[test]

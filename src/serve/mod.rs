@@ -65,7 +65,14 @@ impl Server {
     /// # Errors
     /// The machine gives no thread.
     pub fn start(config: &ServeConfig, public: &Path, loaded: Loaded, bindings: Arc<dyn Bindings>) -> io::Result<Self> {
-        let Loaded { snapshot, tls, files, fault, started, drop_guard } = loaded;
+        let Loaded {
+            snapshot,
+            tls,
+            files,
+            fault,
+            started,
+            drop_guard,
+        } = loaded;
         drop_guard.accept(&snapshot.registry);
         tracing::info!(
             plugins = snapshot.registry.plugin_count(),
@@ -78,9 +85,18 @@ impl Server {
         files.iter().for_each(|file| file.tell(&health));
         let acceptor = tls.as_ref().map(Tls::acceptor).transpose().map_err(io::Error::other)?;
         if let Some(fault) = fault {
-            health.note(Part::Catalog, State::Failing, Some(ErrorChain(&fault).first_line()), Utc::now());
+            health.note(
+                Part::Catalog,
+                State::Failing,
+                Some(ErrorChain(&fault).first_line()),
+                Utc::now(),
+            );
         }
-        let limits = Limits::new(config.requests_per_minute, config.requests_per_license, config.failures_per_minute);
+        let limits = Limits::new(
+            config.requests_per_minute,
+            config.requests_per_license,
+            config.failures_per_minute,
+        );
         let descriptors = Descriptors::raised(config.max_connections.get());
         if descriptors.are_short() {
             tracing::warn!(
@@ -112,7 +128,10 @@ impl Server {
         let bounds = Bounds {
             connections: descriptors.connections,
             connections_per_address: config.connections_per_address.get(),
-            proxies: Proxies { networks: config.proxies.clone(), hops: config.proxy_hops.get() },
+            proxies: Proxies {
+                networks: config.proxies.clone(),
+                hops: config.proxy_hops.get(),
+            },
             handshake_timeout: config.tls_handshake_timeout,
             timeouts: Timeouts {
                 header: config.header_timeout,
@@ -121,7 +140,13 @@ impl Server {
             },
             drain: config.drain,
         };
-        Ok(Self { service, reloader, bounds, acceptor, admin: None })
+        Ok(Self {
+            service,
+            reloader,
+            bounds,
+            acceptor,
+            admin: None,
+        })
     }
 
     /// A handle that makes the server look at its files at once.
@@ -131,17 +156,34 @@ impl Server {
 
     /// Answers health and metrics on `listener`.
     pub fn with_admin(self, listener: TcpListener) -> Self {
-        Self { admin: Some(listener), ..self }
+        Self {
+            admin: Some(listener),
+            ..self
+        }
     }
 
     /// Serves on `listener` until `shutdown` completes, and lets requests under way finish. The admin listener goes
     /// last.
     pub async fn run(self, listener: TcpListener, shutdown: impl Future<Output = ()>) {
-        let Self { service, reloader: _reloader, bounds, acceptor, admin } = self;
+        let Self {
+            service,
+            reloader: _reloader,
+            bounds,
+            acceptor,
+            admin,
+        } = self;
         let (drained, draining) = oneshot::channel::<()>();
         let public = async {
             let metrics = Arc::clone(&service.metrics);
-            net::listener::run(listener, routes::all(Arc::clone(&service)), acceptor, bounds, metrics, shutdown).await;
+            net::listener::run(
+                listener,
+                routes::all(Arc::clone(&service)),
+                acceptor,
+                bounds,
+                metrics,
+                shutdown,
+            )
+            .await;
             drop(drained);
         };
         let admin = async {

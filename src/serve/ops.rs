@@ -31,13 +31,21 @@ const DRAIN: Duration = Duration::from_secs(1);
 pub fn routes(service: Arc<Service>) -> impl Answer {
     let service = warp::any().map(move || Arc::clone(&service));
     let get = || warp::get().or(warp::head()).unify();
-    let healthz = warp::path!("healthz").and(get()).map(|| ContentType("text/plain; charset=utf-8").answer("alive\n"));
-    let readyz = warp::path!("readyz").and(get()).and(service.clone()).map(|service: Arc<Service>| readiness(&service));
-    let metrics = warp::path!("metrics").and(get()).and(service).then(|service: Arc<Service>| async {
-        // It counts what is held, which takes some milliseconds for a million bindings.
-        let page = tokio::task::spawn_blocking(move || openmetrics::page(service)).await;
-        page.unwrap_or_else(|error| Problem::internal(&error).into_response())
-    });
+    let healthz = warp::path!("healthz")
+        .and(get())
+        .map(|| ContentType("text/plain; charset=utf-8").answer("alive\n"));
+    let readyz = warp::path!("readyz")
+        .and(get())
+        .and(service.clone())
+        .map(|service: Arc<Service>| readiness(&service));
+    let metrics = warp::path!("metrics")
+        .and(get())
+        .and(service)
+        .then(|service: Arc<Service>| async {
+            // It counts what is held, which takes some milliseconds for a million bindings.
+            let page = tokio::task::spawn_blocking(move || openmetrics::page(service)).await;
+            page.unwrap_or_else(|error| Problem::internal(&error).into_response())
+        });
     let refuse = |rejection: Rejection| async move { Ok::<_, Infallible>(problem(&rejection).into_response()) };
     filters(healthz.or(readyz).unify().or(metrics).unify().recover(refuse).unify())
 }
@@ -47,8 +55,15 @@ fn readiness(service: &Service) -> Response {
     let readiness = service.readiness();
     // Strings and a bool: nothing in it can fail to serialize.
     let body = serde_json::to_vec_pretty(&readiness).unwrap_or_default();
-    let status = if readiness.ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    Response { status, ..JSON.answer(body) }
+    let status = if readiness.ready {
+        StatusCode::OK
+    } else {
+        StatusCode::SERVICE_UNAVAILABLE
+    };
+    Response {
+        status,
+        ..JSON.answer(body)
+    }
 }
 
 /// What the admin listener takes.
@@ -58,7 +73,11 @@ pub fn bounds(descriptors: &Descriptors) -> Bounds {
         connections_per_address: CONNECTIONS,
         proxies: Proxies::default(),
         handshake_timeout: PATIENCE,
-        timeouts: Timeouts { header: PATIENCE, idle: 6 * PATIENCE, write: PATIENCE },
+        timeouts: Timeouts {
+            header: PATIENCE,
+            idle: 6 * PATIENCE,
+            write: PATIENCE,
+        },
         drain: DRAIN,
     }
 }

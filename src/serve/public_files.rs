@@ -58,7 +58,10 @@ pub async fn reply(public: &Path, headers: &HeaderMap, path: &str) -> Result<(Co
         Wanted::Nothing => return Ok((Code::NotModified, not_modified(&found))),
         Wanted::Failed => return Err(Problem::PreconditionFailed),
         Wanted::NoRange => return Err(Problem::RangeNotSatisfiable(found.length)),
-        Wanted::Whole => Range { start: 0, end: found.length },
+        Wanted::Whole => Range {
+            start: 0,
+            end: found.length,
+        },
         Wanted::Part(range) => range,
     };
     Ok(send(found, range, matches!(wanted, Wanted::Part(_))))
@@ -74,19 +77,26 @@ async fn find(public: &Path, path: &str) -> Result<Found, Problem> {
     let public = public.to_owned();
     let found = spawn_blocking(move || open(&public, name)).await;
     // Whoever asks learns nothing of why.
-    found.map_err(|error| Problem::internal(&error))?.map_err(|_| Problem::NotFound)
+    found
+        .map_err(|error| Problem::internal(&error))?
+        .map_err(|_| Problem::NotFound)
 }
 
 /// The path of a file relative to the folder, if its name is one that is meant to be seen. Of a folder, it ends in `/`.
 // SECURITY: what is named here was never checked by anybody but this function; what lies above the folder is out of reach
 // whatever it says.
 fn name(path: &str) -> Option<String> {
-    let name = percent_decode_str(path.strip_prefix('/').unwrap_or(path)).decode_utf8().ok()?;
+    let name = percent_decode_str(path.strip_prefix('/').unwrap_or(path))
+        .decode_utf8()
+        .ok()?;
     if name.is_empty() {
         return Some("/".to_owned());
     }
     let folder = name.strip_suffix('/').unwrap_or(&name);
-    let seen = folder.split('/').enumerate().all(|(depth, part)| depth == 0 && part == ".well-known" || is_seen(part));
+    let seen = folder
+        .split('/')
+        .enumerate()
+        .all(|(depth, part)| depth == 0 && part == ".well-known" || is_seen(part));
     seen.then(|| name.into_owned())
 }
 
@@ -168,7 +178,11 @@ fn send(found: Found, range: Range, is_part: bool) -> (Code, Sending) {
     }
     let content = match found.whole {
         Some(whole) => Content::from(whole.slice(range.start as usize..range.end as usize)),
-        None => Content::read_while_sent(Reading { file: Arc::new(found.file), range, chunk: None }),
+        None => Content::read_while_sent(Reading {
+            file: Arc::new(found.file),
+            range,
+            chunk: None,
+        }),
     };
     let mut response = http::Response::new(content);
     *response.headers_mut() = headers;

@@ -59,7 +59,9 @@ impl Limits {
 
     /// Whether `address` may ask now; it is counted.
     pub fn check_address(&self, address: IpAddr) -> Result<(), RetryAfter> {
-        Networks::of(address).all().try_for_each(|(width, network)| self.addresses[width].take(&network))
+        Networks::of(address)
+            .all()
+            .try_for_each(|(width, network)| self.addresses[width].take(&network))
     }
 
     /// Charges what a request of `address` weighs beyond the one that was taken when it arrived.
@@ -106,7 +108,11 @@ struct HashedBuckets {
 
 impl HashedBuckets {
     fn new(per_minute: NonZeroU32, count: usize, refused: Arc<AtomicU64>) -> Self {
-        Self { buckets: Buckets::new(per_minute, count, refused), count, hasher: RandomState::default() }
+        Self {
+            buckets: Buckets::new(per_minute, count, refused),
+            count,
+            hasher: RandomState::default(),
+        }
     }
 
     fn take(&self, key: &impl Hash) -> Result<(), RetryAfter> {
@@ -147,7 +153,11 @@ mod tests {
         assert_eq!(limits.check_address(address(1)), Ok(()));
         assert_eq!(limits.check_address(address(1)), Ok(()));
         assert_eq!(limits.check_address(address(1)), Err(RetryAfter(30)));
-        assert_eq!(limits.check_address(address(2)), Ok(()), "another address is not affected");
+        assert_eq!(
+            limits.check_address(address(2)),
+            Ok(()),
+            "another address is not affected"
+        );
         assert_eq!(limits.refused(Limit::Address), 1);
     }
 
@@ -156,14 +166,21 @@ mod tests {
         let limits = limits(100, 2);
         assert!((0..2).all(|_| limits.check_license(&license(1)).is_ok()));
         assert_eq!(limits.check_license(&license(1)), Err(RetryAfter(30)));
-        assert_eq!(limits.check_license(&license(2)), Ok(()), "another license is not affected");
+        assert_eq!(
+            limits.check_license(&license(2)),
+            Ok(()),
+            "another license is not affected"
+        );
         assert_eq!(limits.refused(Limit::License), 1);
     }
 
     #[test]
     fn two_licenses_rarely_share_a_bucket_and_others_in_each_server() {
-        let places =
-            |limits: &Limits| (0..10_000).map(|number| limits.licenses.place(&license(number))).collect::<Vec<_>>();
+        let places = |limits: &Limits| {
+            (0..10_000)
+                .map(|number| limits.licenses.place(&license(number)))
+                .collect::<Vec<_>>()
+        };
         let (one, other) = (places(&limits(1, 1)), places(&limits(1, 1)));
         let distinct = one.iter().collect::<std::collections::HashSet<_>>().len();
         // 48 pairs on average.
@@ -182,8 +199,15 @@ mod tests {
                 guesses += 1;
             }
             let expected = failures.min(requests);
-            assert!((expected..=expected + 1).contains(&guesses), "{guesses} of {failures} with {requests} requests");
-            assert_eq!(limits.check_address(address(2)), Ok(()), "another address is not affected");
+            assert!(
+                (expected..=expected + 1).contains(&guesses),
+                "{guesses} of {failures} with {requests} requests"
+            );
+            assert_eq!(
+                limits.check_address(address(2)),
+                Ok(()),
+                "another address is not affected"
+            );
         }
     }
 
@@ -192,17 +216,31 @@ mod tests {
         let asked = |code| {
             let limits = limits(100, 1);
             (0..1_000)
-                .take_while(|_| limits.check_address(address(1)).map(|()| limits.charge(address(1), code)).is_ok())
+                .take_while(|_| {
+                    limits
+                        .check_address(address(1))
+                        .map(|()| limits.charge(address(1), code))
+                        .is_ok()
+                })
                 .count()
         };
-        assert_eq!((asked(Code::Ok), asked(Code::LicenseExpired), asked(Code::MalformedRequest)), (100, 100, 10));
+        assert_eq!(
+            (
+                asked(Code::Ok),
+                asked(Code::LicenseExpired),
+                asked(Code::MalformedRequest)
+            ),
+            (100, 100, 10)
+        );
     }
 
     #[test]
     fn a_customer_with_many_ipv6_networks_asks_no_more_than_a_few_times_as_often() {
         let asked = |address: fn(u128) -> u128| {
             let limits = limits(10, 1);
-            (0..1_000).filter(|&n| limits.check_address(IpAddr::V6(address(n).into())).is_ok()).count()
+            (0..1_000)
+                .filter(|&n| limits.check_address(IpAddr::V6(address(n).into())).is_ok())
+                .count()
         };
         const SITE: u128 = 0x2001_0db8_0001 << 80;
         assert_eq!(asked(|n| SITE | n), 10, "one /64");
@@ -213,16 +251,24 @@ mod tests {
     #[test]
     fn three_million_addresses_are_each_limited_in_the_memory_of_none() {
         let limits = limits(1, 1);
-        let refused = (0..3_000_000).filter(|&number| limits.check_address(address(number)).is_err()).count();
+        let refused = (0..3_000_000)
+            .filter(|&number| limits.check_address(address(number)).is_err())
+            .count();
         // One from each bucket, as this takes less than the minute in which one fills again.
         assert!(refused >= 3_000_000 - ADDRESS_BUCKETS, "{refused}");
-        assert!((0..100).all(|number| limits.check_address(address(number)).is_err()), "nobody was forgotten");
+        assert!(
+            (0..100).all(|number| limits.check_address(address(number)).is_err()),
+            "nobody was forgotten"
+        );
     }
 
     #[test]
     fn addresses_are_spread_over_all_buckets_and_differently_in_each_server() {
-        let places =
-            |limits: &Limits| (0_u64..1_000).map(|number| limits.addresses[0].place(&number)).collect::<Vec<_>>();
+        let places = |limits: &Limits| {
+            (0_u64..1_000)
+                .map(|number| limits.addresses[0].place(&number))
+                .collect::<Vec<_>>()
+        };
         let (one, other) = (places(&limits(1, 1)), places(&limits(1, 1)));
         let distinct = one.iter().collect::<std::collections::HashSet<_>>().len();
         assert!(distinct > 950, "{distinct} places for 1,000 addresses");

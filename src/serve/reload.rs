@@ -53,7 +53,11 @@ pub struct Reloader(Vec<Wake>);
 impl Reloader {
     /// Starts the threads that keep `service` in step with the files it was loaded from.
     pub fn start(service: &Arc<Service>, files: Vec<PartFiles>, poll: Duration) -> io::Result<Self> {
-        files.into_iter().map(|files| Wake::start(service, files, poll)).collect::<io::Result<_>>().map(Self)
+        files
+            .into_iter()
+            .map(|files| Wake::start(service, files, poll))
+            .collect::<io::Result<_>>()
+            .map(Self)
     }
 
     /// Looks at the files now, changed or not, and logs what is wrong with them once more. Does not wait for that.
@@ -73,14 +77,25 @@ struct Wake {
 impl Wake {
     fn start(service: &Arc<Service>, file: PartFiles, poll: Duration) -> io::Result<Self> {
         let (wake, woken) = sync_channel(PENDING);
-        let reloader = Self { wake, forced: Arc::default() };
+        let reloader = Self {
+            wake,
+            forced: Arc::default(),
+        };
         let (service, changed) = (Arc::downgrade(service), reloader.clone());
         let forced = Arc::clone(&reloader.forced);
         let work = move || {
             // First, so that the thread that watches stands back, too: a build's 20,000 files are many changes.
             stand_back();
             let watch = Watch::new(file.paths().to_vec(), move || changed.wake());
-            Worker { service, file, watch, poll, woken, forced }.run();
+            Worker {
+                service,
+                file,
+                watch,
+                poll,
+                woken,
+                forced,
+            }
+            .run();
         };
         thread::Builder::new().name("reload".to_owned()).spawn(work)?;
         Ok(reloader)
@@ -137,7 +152,11 @@ impl Worker {
                 self.file.refresh(&service, forced);
             }
             service.health.looked(self.file.part(), Utc::now());
-            wait = if again || !self.file.at_rest() { QUIET } else { self.poll };
+            wait = if again || !self.file.at_rest() {
+                QUIET
+            } else {
+                self.poll
+            };
         }
     }
 
@@ -166,16 +185,29 @@ mod tests {
     #[test]
     fn who_insists_often_while_nobody_looks_never_waits_and_is_heard_once() {
         let (wake, woken) = sync_channel(PENDING);
-        let reloader = Wake { wake, forced: Arc::default() };
+        let reloader = Wake {
+            wake,
+            forced: Arc::default(),
+        };
         let forced = Arc::clone(&reloader.forced);
         let watch = Watch::new(vec![], || ());
         let file = PartFiles::new(Part::Catalog, &[]);
-        let worker = Worker { service: Weak::new(), file, watch, poll: QUIET, woken, forced };
+        let worker = Worker {
+            service: Weak::new(),
+            file,
+            watch,
+            poll: QUIET,
+            woken,
+            forced,
+        };
         for _ in 0..100 {
             reloader.force();
         }
         assert!(worker.take_forced());
-        assert!(!worker.take_forced() && worker.woken.try_recv().is_err(), "one look is enough");
+        assert!(
+            !worker.take_forced() && worker.woken.try_recv().is_err(),
+            "one look is enough"
+        );
         reloader.wake();
         assert!(!worker.take_forced(), "a change insists on nothing");
     }

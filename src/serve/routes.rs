@@ -92,7 +92,12 @@ impl Routes {
         let reply = validate::reply(service, request);
         let ended = tokio::time::timeout(service.request_timeout, reply).await;
         unanswered.answered();
-        self.finish(client, Operation::Validate, started, ended.unwrap_or(Err(Problem::RequestTimeout)))
+        self.finish(
+            client,
+            Operation::Validate,
+            started,
+            ended.unwrap_or(Err(Problem::RequestTimeout)),
+        )
     }
 
     /// The answer to what is no operation: a public file, or none. What is not there is not there for every method.
@@ -131,14 +136,18 @@ fn operation(path: &str) -> Operation {
 
 /// The plugin in a path of the update operation.
 fn slug(path: &str) -> Option<&str> {
-    path.strip_prefix(UPDATES).filter(|slug| !slug.is_empty() && !slug.contains('/'))
+    path.strip_prefix(UPDATES)
+        .filter(|slug| !slug.is_empty() && !slug.contains('/'))
 }
 
 impl Answer for Routes {
     fn refusal(&self, client: IpAddr, head: &Request<Incoming>) -> Option<Response> {
         self.look_for_a_proxy(head.headers());
         let problem = Problem::from(self.service.limits.check_address(client).err()?);
-        self.service.metrics.requests.count_refused(operation(head.uri().path()), problem.code());
+        self.service
+            .metrics
+            .requests
+            .count_refused(operation(head.uri().path()), problem.code());
         Some(problem.into_response())
     }
 

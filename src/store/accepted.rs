@@ -34,7 +34,10 @@ pub struct Accepted {
 impl Accepted {
     /// Of so many licenses, whose ids come in their order.
     pub fn new(licenses: usize, ids: impl Iterator<Item = LicenseId>) -> Self {
-        Self { licenses, sample: ids.take(SAMPLE).collect() }
+        Self {
+            licenses,
+            sample: ids.take(SAMPLE).collect(),
+        }
     }
 
     /// How many there were.
@@ -114,6 +117,9 @@ mod tests {
         std::fs::write(folder.path().join(NAME), "{\"licenses\":7").unwrap();
         assert!(Accepted::read(folder.path()).is_err());
         std::fs::write(folder.path().join(NAME), " ".repeat(70_000)).unwrap();
-        assert_eq!(Accepted::read(folder.path()).unwrap_err().kind(), io::ErrorKind::FileTooLarge);
+        assert_eq!(
+            Accepted::read(folder.path()).unwrap_err().kind(),
+            io::ErrorKind::FileTooLarge
+        );
     }
 }

@@ -50,7 +50,12 @@ impl LicenseBindings {
             1 => Sites::One(bindings.remove(0)),
             _ => Sites::Several(Box::new(Several::new(bindings))),
         };
-        Self { license, sites, said: AtomicU64::new(0), superseded: AtomicBool::new(false) }
+        Self {
+            license,
+            sites,
+            said: AtomicU64::new(0),
+            superseded: AtomicBool::new(false),
+        }
     }
 
     /// Adds a binding; a void one of the same host makes way.
@@ -75,7 +80,10 @@ impl LicenseBindings {
     fn find(&self, host: &SiteHost) -> Option<&Binding> {
         match &self.sites {
             Sites::One(binding) => Some(binding).filter(|binding| binding.host == *host),
-            Sites::Several(several) => several.rank(host).ok().map(|rank| &several.bindings[several.by_host[rank]]),
+            Sites::Several(several) => several
+                .rank(host)
+                .ok()
+                .map(|rank| &several.bindings[several.by_host[rank]]),
         }
     }
 }
@@ -89,7 +97,12 @@ impl OfLicense for LicenseBindings {
 impl Clone for LicenseBindings {
     fn clone(&self) -> Self {
         let said = AtomicU64::new(self.said.load(Ordering::Relaxed));
-        Self { license: self.license, sites: self.sites.clone(), said, superseded: AtomicBool::new(false) }
+        Self {
+            license: self.license,
+            sites: self.sites.clone(),
+            said,
+            superseded: AtomicBool::new(false),
+        }
     }
 }
 
@@ -128,7 +141,8 @@ impl Several {
 
     /// Where in `by_host` the place of `host` stands, or would.
     fn rank(&self, host: &SiteHost) -> Result<usize, usize> {
-        self.by_host.binary_search_by_key(&host, |&place| &self.bindings[place].host)
+        self.by_host
+            .binary_search_by_key(&host, |&place| &self.bindings[place].host)
     }
 }
 
@@ -163,11 +177,26 @@ impl Bound<'_> {
     /// What a site says, unless the license's sites said just that last, and less than ten minutes ago. Two sites in turn
     /// always tell news, and so does one that nothing is stored of, as it is bound ahead in the registry.
     pub(super) fn news(&self, host: &SiteHost, sighting: &Sighting<'_>) -> Option<News<'_>> {
-        let Some(bindings) = self.bindings() else { return Some(News { said: None }) };
-        let Sighting { time, build_id, plugin_version, current_version } = sighting;
-        let said = (host, time.timestamp().div_euclid(SAID_FOR), build_id, plugin_version, current_version);
+        let Some(bindings) = self.bindings() else {
+            return Some(News { said: None });
+        };
+        let Sighting {
+            time,
+            build_id,
+            plugin_version,
+            current_version,
+        } = sighting;
+        let said = (
+            host,
+            time.timestamp().div_euclid(SAID_FOR),
+            build_id,
+            plugin_version,
+            current_version,
+        );
         let said = FixedState::default().hash_one(said);
-        (bindings.said.load(Ordering::Relaxed) != said).then_some(News { said: Some((&bindings.said, said)) })
+        (bindings.said.load(Ordering::Relaxed) != said).then_some(News {
+            said: Some((&bindings.said, said)),
+        })
     }
 
     fn bindings(&self) -> Option<&LicenseBindings> {

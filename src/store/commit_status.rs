@@ -47,32 +47,51 @@ pub(crate) struct Condition<F> {
 impl Status {
     /// All is well.
     pub fn new() -> Self {
-        Self { ledger: Condition::new(None), index: Condition::new(None) }
+        Self {
+            ledger: Condition::new(None),
+            index: Condition::new(None),
+        }
     }
 
     /// As the store tells it: a log that is not written is worse than an index that is not.
     pub fn health(&self) -> Health {
         let Status { ledger, index } = self;
         match (&ledger.failure, &index.failure) {
-            (Some(Failure::Closed), _) => Health { state: Err(StoreError::Closed), since: ledger.since },
-            (Some(Failure::NotDurable(reason)), _) => {
-                Health { state: Err(StoreError::NotDurable(reason.clone())), since: ledger.since }
-            }
-            (None, Some(reason)) => Health { state: Err(StoreError::NotIndexed(reason.clone())), since: index.since },
-            (None, None) => Health { state: Ok(()), since: ledger.since.max(index.since) },
+            (Some(Failure::Closed), _) => Health {
+                state: Err(StoreError::Closed),
+                since: ledger.since,
+            },
+            (Some(Failure::NotDurable(reason)), _) => Health {
+                state: Err(StoreError::NotDurable(reason.clone())),
+                since: ledger.since,
+            },
+            (None, Some(reason)) => Health {
+                state: Err(StoreError::NotIndexed(reason.clone())),
+                since: index.since,
+            },
+            (None, None) => Health {
+                state: Ok(()),
+                since: ledger.since.max(index.since),
+            },
         }
     }
 }
 
 impl<F> Condition<F> {
     pub fn new(failure: Option<F>) -> Self {
-        Self { failure, since: Utc::now() }
+        Self {
+            failure,
+            since: Utc::now(),
+        }
     }
 
     /// Whether it began or ceased to fail; what fails may be told in other words each time.
     pub fn set(&mut self, failure: Option<F>) -> bool {
         let news = self.failure.is_some() != failure.is_some();
-        *self = Self { failure, since: if news { Utc::now() } else { self.since } };
+        *self = Self {
+            failure,
+            since: if news { Utc::now() } else { self.since },
+        };
         news
     }
 }

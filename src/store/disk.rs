@@ -59,7 +59,11 @@ struct Unindexed {
 
 impl Unindexed {
     fn new(limit: usize) -> Self {
-        Self { limit, next: VecDeque::new(), more: false }
+        Self {
+            limit,
+            next: VecDeque::new(),
+            more: false,
+        }
     }
 
     fn add(&mut self, lines: impl IntoIterator<Item = (Entry, Position)>) {
@@ -80,7 +84,10 @@ pub(super) fn new_ledger_in(path: &Path) -> PathBuf {
 impl StoreDisk {
     /// Opens or makes the store, and reads all bindings.
     pub(super) fn open(path: &Path) -> Result<(Self, Picture), StoreError> {
-        let failed = |source| StoreError::Read { path: path.to_owned(), source };
+        let failed = |source| StoreError::Read {
+            path: path.to_owned(),
+            source,
+        };
         let lock = lock::take(path, LOCK_PATIENCE, || make_folder(path)).map_err(failed)?;
         let lock = lock.ok_or_else(|| StoreError::InUse(path.to_owned()))?;
         // What a compaction left that was killed: nothing reads it, and it takes room.
@@ -95,7 +102,9 @@ impl StoreDisk {
             Ok(Some(index)) => index,
             unusable => {
                 if loaded.found.end != loaded.found.start {
-                    let reason = unusable.err().map_or("it differs".to_owned(), |error| error.to_string());
+                    let reason = unusable
+                        .err()
+                        .map_or("it differs".to_owned(), |error| error.to_string());
                     tracing::warn!(reason, "the index does not match the ledger: it is made anew");
                 }
                 rebuild(path, &loaded).map_err(failed)?
@@ -113,13 +122,22 @@ impl StoreDisk {
             ledger.cut().map_err(failed)?;
         }
         let unindexed = Mutex::new(Unindexed::new(UNINDEXED));
-        let disk = Self { path: path.to_owned(), ledger: Mutex::new(ledger), unindexed, index, lock: Mutex::new(lock) };
+        let disk = Self {
+            path: path.to_owned(),
+            ledger: Mutex::new(ledger),
+            unindexed,
+            index,
+            lock: Mutex::new(lock),
+        };
         Ok((disk, loaded.picture))
     }
 
     /// Reads on in the ledger where the index ends.
     fn read_unindexed(&self, limit: usize) -> io::Result<Unindexed> {
-        let known = self.index.position()?.ok_or_else(|| io::Error::other("the index has lost its place"))?;
+        let known = self
+            .index
+            .position()?
+            .ok_or_else(|| io::Error::other("the index has lost its place"))?;
         let mut unindexed = Unindexed::new(limit);
         let read = recovery::read(&self.path, |position, entry| {
             if position.sequence > known.sequence {
@@ -160,9 +178,16 @@ impl Backend for StoreDisk {
         }
         let next = &mut unindexed.next;
         let count = next.len().min(INDEX_BATCH);
-        let Some(last) = count.checked_sub(1) else { return Ok(false) };
-        let (entries, position) =
-            (next.iter().take(count).map(|(entry, _)| entry.clone()).collect::<Vec<_>>(), next[last].1);
+        let Some(last) = count.checked_sub(1) else {
+            return Ok(false);
+        };
+        let (entries, position) = (
+            next.iter()
+                .take(count)
+                .map(|(entry, _)| entry.clone())
+                .collect::<Vec<_>>(),
+            next[last].1,
+        );
         self.index.add(&entries, Some(position))?;
         next.drain(..count);
         Ok(true)
@@ -183,9 +208,15 @@ pub(super) fn has_ledger(path: &Path) -> Result<bool, StoreError> {
     if ledger.exists() {
         Ok(true)
     } else if index_in(path).exists() {
-        Err(StoreError::Damaged { path: ledger, what: "it is missing, and there is an index of it".into() })
+        Err(StoreError::Damaged {
+            path: ledger,
+            what: "it is missing, and there is an index of it".into(),
+        })
     } else if path.join("db").exists() {
-        Err(StoreError::Format { path: path.to_owned(), found: "1".into() })
+        Err(StoreError::Format {
+            path: path.to_owned(),
+            found: "1".into(),
+        })
     } else {
         Ok(false)
     }
@@ -205,7 +236,10 @@ pub(super) fn rebuild(path: &Path, loaded: &Loaded) -> io::Result<Index> {
     // In the order of keys, which sled takes faster.
     for bindings in loaded.picture.iter() {
         let license = *bindings.license_id();
-        entries.extend(bindings.iter().map(|binding| Entry { license, binding: binding.clone() }));
+        entries.extend(bindings.iter().map(|binding| Entry {
+            license,
+            binding: binding.clone(),
+        }));
         if entries.len() >= REBUILD_BATCH {
             index.add(&entries, None)?;
             index.sync()?;
@@ -273,8 +307,15 @@ mod tests {
         fs::rename(&index, &aside).unwrap();
         fs::write(&index, "no folder").unwrap();
         for number in 0..25 {
-            let binding = Binding { host: "a.com".parse().unwrap(), bound_at: chrono::DateTime::UNIX_EPOCH };
-            disk.append(&[Entry { license: LicenseId::from_bytes([number; 32]), binding }]).unwrap();
+            let binding = Binding {
+                host: "a.com".parse().unwrap(),
+                bound_at: chrono::DateTime::UNIX_EPOCH,
+            };
+            disk.append(&[Entry {
+                license: LicenseId::from_bytes([number; 32]),
+                binding,
+            }])
+            .unwrap();
             disk.catch_up().unwrap_err();
         }
         assert_eq!(lock_mutex(&disk.unindexed).next.len(), 10);

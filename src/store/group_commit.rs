@@ -63,11 +63,18 @@ impl Syncer {
             turn: Turn::NEW,
             dropped: 0,
         };
-        let thread = std::thread::Builder::new().name("store".into()).spawn(move || writer.run(&jobs, write_behind));
+        let thread = std::thread::Builder::new()
+            .name("store".into())
+            .spawn(move || writer.run(&jobs, write_behind));
         if let Err(error) = &thread {
             tracing::error!(%error, "the store's thread does not start");
         }
-        Self { queue, status, counts, thread: Mutex::new(thread.ok()) }
+        Self {
+            queue,
+            status,
+            counts,
+            thread: Mutex::new(thread.ok()),
+        }
     }
 
     /// Hands over a binding; never blocks.
@@ -125,8 +132,14 @@ struct Turn {
 }
 
 impl Turn {
-    const NEW: Self = Self { shards: telemetry::SHARDS, sites: REPORTS_A_TURN };
-    const LAST: Self = Self { sites: usize::MAX, ..Self::NEW };
+    const NEW: Self = Self {
+        shards: telemetry::SHARDS,
+        sites: REPORTS_A_TURN,
+    };
+    const LAST: Self = Self {
+        sites: usize::MAX,
+        ..Self::NEW
+    };
 }
 
 impl<D: Backend, C: Fn(Job, Result<(), Arc<str>>)> Writer<D, C> {

@@ -55,7 +55,12 @@ impl Index {
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let files = Files::open(path)?;
         let (path, unsynced, written) = (path.to_owned(), AtomicBool::new(false), AtomicUsize::new(0));
-        Ok(Self { path, files: Mutex::new(Some(files)), unsynced, written })
+        Ok(Self {
+            path,
+            files: Mutex::new(Some(files)),
+            unsynced,
+            written,
+        })
     }
 
     /// Up to where in the ledger it knows the bindings; `None` where it is not whole yet.
@@ -83,10 +88,16 @@ impl Index {
         self.with(|files| {
             for entry in &files.bindings {
                 let (key, value) = entry?;
-                let Some((license, host)) = key.split_first_chunk::<LICENSE_ID>() else { continue };
+                let Some((license, host)) = key.split_first_chunk::<LICENSE_ID>() else {
+                    continue;
+                };
                 let host = std::str::from_utf8(host).ok().and_then(|host| host.parse().ok());
                 let host = host.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))?;
-                each(LicenseId::from_bytes(*license), host, serde_json::from_slice(&value).map_err(io::Error::from)?);
+                each(
+                    LicenseId::from_bytes(*license),
+                    host,
+                    serde_json::from_slice(&value).map_err(io::Error::from)?,
+                );
             }
             Ok(())
         })
@@ -181,7 +192,11 @@ impl Files {
         require_regular_files(path)?;
         let deadline = Instant::now() + LOCK_PATIENCE;
         // sled's background flush would sync behind the syncer's back.
-        let config = Config::new().path(path).mode(Mode::LowSpace).cache_capacity(CACHE).flush_every_ms(None);
+        let config = Config::new()
+            .path(path)
+            .mode(Mode::LowSpace)
+            .cache_capacity(CACHE)
+            .flush_every_ms(None);
         let db = loop {
             match no_panic(|| config.open())? {
                 Err(error) if is_locked(&error) && Instant::now() < deadline => {
@@ -192,7 +207,12 @@ impl Files {
         };
         no_panic(|| {
             let (bindings, reports) = (db.open_tree("bindings")?, db.open_tree("reports")?);
-            Ok(Self { db, bindings, reports, data: regular_file::open(&path.join("db"), regular_file::UNLIMITED)? })
+            Ok(Self {
+                db,
+                bindings,
+                reports,
+                data: regular_file::open(&path.join("db"), regular_file::UNLIMITED)?,
+            })
         })?
     }
 }
@@ -228,7 +248,10 @@ fn to_key(license: &LicenseId, host: &SiteHost) -> Vec<u8> {
 
 /// A report that cannot be read counts as none: a newer one takes its place.
 fn read_report(files: &Files, key: &[u8]) -> ::sled::Result<Option<Report>> {
-    Ok(files.reports.get(key)?.and_then(|json| serde_json::from_slice(&json).ok()))
+    Ok(files
+        .reports
+        .get(key)?
+        .and_then(|json| serde_json::from_slice(&json).ok()))
 }
 
 fn to_json(value: &impl serde::Serialize) -> ::sled::Result<Vec<u8>> {

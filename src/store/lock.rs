@@ -58,8 +58,10 @@ pub(super) fn take(
 ) -> io::Result<Option<StoreLock>> {
     wait(patience, || {
         // First what holds the path, so that no folder is made in the place of one that was removed under its server.
-        let mut beside =
-            BTreeSet::from_iter(names(path)).into_iter().map(Beside::take).collect::<Result<Vec<_>, _>>()?;
+        let mut beside = BTreeSet::from_iter(names(path))
+            .into_iter()
+            .map(Beside::take)
+            .collect::<Result<Vec<_>, _>>()?;
         make()?;
         let folder = regular_file::open_folder(path)?;
         flock(&folder)?;
@@ -68,7 +70,10 @@ pub(super) fn take(
                 beside.push(Beside::take(name)?);
             }
         }
-        Ok(StoreLock { beside, _folder: folder })
+        Ok(StoreLock {
+            beside,
+            _folder: folder,
+        })
     })
 }
 
@@ -82,7 +87,10 @@ pub(super) fn look(path: &Path) -> io::Result<Option<StoreLock>> {
                 flock(&file)?;
             }
         }
-        Ok(StoreLock { beside: Vec::new(), _folder: folder })
+        Ok(StoreLock {
+            beside: Vec::new(),
+            _folder: folder,
+        })
     })
 }
 
@@ -151,7 +159,11 @@ impl Beside {
         flock(&file)?;
         let taken = Self { path, file: Some(file) };
         // Its owner may have removed it just now: whoever comes next would lock another file.
-        if taken.is_in_place() { Ok(taken) } else { Err(Refused::Held) }
+        if taken.is_in_place() {
+            Ok(taken)
+        } else {
+            Err(Refused::Held)
+        }
     }
 
     /// Whether the path leads to the file that is locked.

@@ -88,11 +88,17 @@ pub struct Position {
 impl Position {
     /// Before the first line.
     pub fn genesis() -> Self {
-        Self { sequence: 0, digest: Digest::of(GENESIS) }
+        Self {
+            sequence: 0,
+            digest: Digest::of(GENESIS),
+        }
     }
 
     fn after(self, line: &[u8]) -> Self {
-        Self { sequence: self.sequence + 1, digest: Digest::of(line) }
+        Self {
+            sequence: self.sequence + 1,
+            digest: Digest::of(line),
+        }
     }
 }
 

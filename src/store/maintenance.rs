@@ -82,12 +82,19 @@ pub fn has_bindings(path: &Path) -> bool {
 /// Opens an existing store for a look, also while a server runs on it.
 pub fn read_only(path: &Path) -> Result<Reader, StoreError> {
     require(path)?;
-    let lock = lock::look(path).map_err(|source| StoreError::Read { path: path.to_owned(), source })?;
+    let lock = lock::look(path).map_err(|source| StoreError::Read {
+        path: path.to_owned(),
+        source,
+    })?;
     let index = match &lock {
         Some(_) => open_index(&disk::index_in(path)),
         None => Err(IndexState::Held),
     };
-    Ok(Reader { path: path.to_owned(), lock, index })
+    Ok(Reader {
+        path: path.to_owned(),
+        lock,
+        index,
+    })
 }
 
 /// Opens an index where that does no harm: sled makes what is not there, and writes into what it opens.
@@ -101,7 +108,10 @@ fn open_index(path: &Path) -> Result<Index, IndexState> {
     // Root may write anywhere, and what somebody made read-only is meant to stay as it is.
     let is_writable = |path: &Path| fs::metadata(path).is_ok_and(|found| found.mode() & 0o200 != 0);
     let may_write = |path: &Path| is_writable(path) && access(path, Access::WRITE_OK).is_ok();
-    if ![path, &path.join("db"), path.parent().unwrap_or(path)].into_iter().all(may_write) {
+    if ![path, &path.join("db"), path.parent().unwrap_or(path)]
+        .into_iter()
+        .all(may_write)
+    {
         return Err(IndexState::NotCompared);
     }
     Index::open(path).map_err(|_| IndexState::Differs)
@@ -147,9 +157,17 @@ pub fn rebuild(path: &Path, discard: bool) -> Result<Rebuilt, StoreError> {
     let lacking = lacking.unwrap_or_default();
     let done = discard || lacking.is_empty();
     if done {
-        disk::rebuild(path, &loaded).map_err(|source| StoreError::Read { path: disk::index_in(path), source })?;
+        disk::rebuild(path, &loaded).map_err(|source| StoreError::Read {
+            path: disk::index_in(path),
+            source,
+        })?;
     }
-    Ok(Rebuilt { bindings, lacking, compared, done })
+    Ok(Rebuilt {
+        bindings,
+        lacking,
+        compared,
+        done,
+    })
 }
 
 /// What an index knows and the ledger lacks; `None` where the index cannot be read.
@@ -184,9 +202,15 @@ pub fn compact(path: &Path, now: DateTime<Utc>) -> Result<Compacted, StoreError>
     // Opened as for serving, so that a ledger that lost something is not taken for one that never had it.
     let (disk, _) = StoreDisk::open(path)?;
     let until = now.to_rfc3339_opts(SecondsFormat::Secs, true).replace(':', "");
-    let (ledger, aside) = (recovery::ledger_in(path), path.join(format!("ledger-until-{until}.jsonl")));
+    let (ledger, aside) = (
+        recovery::ledger_in(path),
+        path.join(format!("ledger-until-{until}.jsonl")),
+    );
     let new = disk::new_ledger_in(path);
-    let failed = |source| StoreError::NotCompacted { path: path.to_owned(), source };
+    let failed = |source| StoreError::NotCompacted {
+        path: path.to_owned(),
+        source,
+    };
     let begin = || {
         let file = regular_file::create(&new, 0o600).map_err(failed)?;
         let compacted = compaction::write(|| recovery::open(path), &file, now);
@@ -220,10 +244,15 @@ impl Reader {
     pub fn of(&self, license: &LicenseId) -> Result<Vec<(Binding, Report)>, StoreError> {
         let report = |binding: &Binding| {
             let index = self.index.as_ref().ok();
-            index.and_then(|index| index.report(license, &binding.host).ok().flatten()).unwrap_or_default()
+            index
+                .and_then(|index| index.report(license, &binding.host).ok().flatten())
+                .unwrap_or_default()
         };
         let bindings = bindings_of(&self.path, license)?;
-        Ok(bindings.into_iter().map(|binding| (binding.clone(), report(&binding))).collect())
+        Ok(bindings
+            .into_iter()
+            .map(|binding| (binding.clone(), report(&binding)))
+            .collect())
     }
 
     /// Proves the ledger, then hands over every binding that is not superseded, void ones included, in the order of binding.
@@ -239,7 +268,11 @@ impl Reader {
 
     /// Proves the chain and compares the index; the first fault of the ledger is the error.
     pub fn verify(&self) -> Result<Verified, StoreError> {
-        let position = self.index.as_ref().ok().and_then(|index| index.position().ok().flatten());
+        let position = self
+            .index
+            .as_ref()
+            .ok()
+            .and_then(|index| index.position().ok().flatten());
         let loaded = recovery::load(&self.path, position)?;
         let tally = Tally::of(&loaded.picture);
         let index = match (&self.index, &loaded.lacking) {
@@ -255,14 +288,23 @@ impl Reader {
             digest: loaded.found.end.digest,
             bindings: tally.count,
             licenses: loaded.picture.len(),
-            latest: loaded.picture.iter().flat_map(|bindings| bindings.iter()).map(|binding| binding.bound_at).max(),
+            latest: loaded
+                .picture
+                .iter()
+                .flat_map(|bindings| bindings.iter())
+                .map(|binding| binding.bound_at)
+                .max(),
             index,
         })
     }
 }
 
 fn require(path: &Path) -> Result<(), StoreError> {
-    if disk::has_ledger(path)? { Ok(()) } else { Err(StoreError::Missing(path.to_owned())) }
+    if disk::has_ledger(path)? {
+        Ok(())
+    } else {
+        Err(StoreError::Missing(path.to_owned()))
+    }
 }
 
 /// What is made in a store is its maker's, and a server that is somebody else could not start with it.
@@ -271,7 +313,10 @@ fn require_own(path: &Path) -> Result<(), StoreError> {
     let ledger = recovery::ledger_in(path);
     match fs::metadata(&ledger) {
         Ok(found) if found.uid() == geteuid().as_raw() => Ok(()),
-        Ok(found) => Err(StoreError::NotOurs { path: ledger, owner: found.uid() }),
+        Ok(found) => Err(StoreError::NotOurs {
+            path: ledger,
+            owner: found.uid(),
+        }),
         Err(source) => Err(StoreError::Read { path: ledger, source }),
     }
 }
@@ -279,6 +324,9 @@ fn require_own(path: &Path) -> Result<(), StoreError> {
 fn take(path: &Path) -> Result<StoreLock, StoreError> {
     require_own(path)?;
     let lock = lock::take(path, Duration::ZERO, || Ok(()));
-    let lock = lock.map_err(|source| StoreError::Read { path: path.to_owned(), source })?;
+    let lock = lock.map_err(|source| StoreError::Read {
+        path: path.to_owned(),
+        source,
+    })?;
     lock.ok_or_else(|| StoreError::InUse(path.to_owned()))
 }

@@ -55,7 +55,10 @@ pub(crate) enum Decision {
 impl Held {
     /// Takes over what was read from disk.
     pub(crate) fn new(settled: Picture) -> Self {
-        Self { settled, shards: std::array::from_fn(|_| RwLock::default()) }
+        Self {
+            settled,
+            shards: std::array::from_fn(|_| RwLock::default()),
+        }
     }
 
     /// The durable bindings of a license in the order of binding.
@@ -63,7 +66,9 @@ impl Held {
         if let Some(bindings) = self.settled(license) {
             return Bound(Some(Found::Settled(bindings)));
         }
-        let shard = self.shards[shard_of(license)].read().unwrap_or_else(PoisonError::into_inner);
+        let shard = self.shards[shard_of(license)]
+            .read()
+            .unwrap_or_else(PoisonError::into_inner);
         Bound(shard.changed.get(license).cloned().map(Found::Changed))
     }
 
@@ -101,7 +106,9 @@ impl Held {
             return Ok(Decision::Answer(outcome));
         }
         // From here to the reservation under one lock: two hosts must not find the same seat free.
-        let mut shard = self.shards[shard_of(&license.id)].write().unwrap_or_else(PoisonError::into_inner);
+        let mut shard = self.shards[shard_of(&license.id)]
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
         let durable = self.in_shard(&shard, &license.id);
         if let Some(outcome) = settled(license, &durable, host) {
             return Ok(Decision::Answer(outcome));
@@ -115,18 +122,36 @@ impl Held {
             }
         }
         // Every release the license knows came before this binding, whatever the clocks say.
-        let bound_at = license.particulars.released.time_of(host).map_or(now, |released_at| released_at.max(now));
-        let binding = Binding { host: host.clone(), bound_at };
-        let (job, ticket) = Job::new(Entry { license: license.id, binding: binding.clone() });
+        let bound_at = license
+            .particulars
+            .released
+            .time_of(host)
+            .map_or(now, |released_at| released_at.max(now));
+        let binding = Binding {
+            host: host.clone(),
+            bound_at,
+        };
+        let (job, ticket) = Job::new(Entry {
+            license: license.id,
+            binding: binding.clone(),
+        });
         enqueue(job)?;
-        shard.pending.entry(license.id).or_default().push(Pending { binding, ticket: ticket.clone() });
+        shard.pending.entry(license.id).or_default().push(Pending {
+            binding,
+            ticket: ticket.clone(),
+        });
         Ok(Decision::UnderWay(ticket))
     }
 
     /// A binding ended: it is in force if it became durable, else its seat is free again. Then wakes who waits for it.
     pub(crate) fn settle(&self, job: Job, result: Result<(), Arc<str>>) {
-        let Job { entry: Entry { license, binding }, resolve } = job;
-        let mut shard = self.shards[shard_of(&license)].write().unwrap_or_else(PoisonError::into_inner);
+        let Job {
+            entry: Entry { license, binding },
+            resolve,
+        } = job;
+        let mut shard = self.shards[shard_of(&license)]
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
         if let Some(under_way) = shard.pending.get_mut(&license) {
             under_way.retain(|pending| pending.binding.host != binding.host);
             if under_way.is_empty() {

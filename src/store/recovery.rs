@@ -34,7 +34,10 @@ pub(crate) fn load(path: &Path, known: Option<Position>) -> Result<Loaded, Store
         }
         gathering.add(entry);
     })?;
-    let broken = |what: String| StoreError::Damaged { path: ledger_in(path), what };
+    let broken = |what: String| StoreError::Damaged {
+        path: ledger_in(path),
+        what,
+    };
     let known = known.map(|known| known.sequence);
     if let Some(known) = known.filter(|&known| known > found.end.sequence) {
         return Err(broken(format!(
@@ -50,12 +53,19 @@ pub(crate) fn load(path: &Path, known: Option<Position>) -> Result<Loaded, Store
     }
     // Where a ledger was compacted away from under an index, nothing says what was in between.
     let lacking = known.filter(|&known| known >= found.start.sequence).map(|_| lacking);
-    Ok(Loaded { picture: gathering.finish(), found, lacking })
+    Ok(Loaded {
+        picture: gathering.finish(),
+        found,
+        lacking,
+    })
 }
 
 /// Reads the ledger of a store, which a server may be writing meanwhile, up to its last whole line.
 pub(crate) fn read(path: &Path, each: impl FnMut(Position, Option<Entry>)) -> Result<Found, StoreError> {
-    let ledger = open(path).map_err(|source| StoreError::Read { path: ledger_in(path), source })?;
+    let ledger = open(path).map_err(|source| StoreError::Read {
+        path: ledger_in(path),
+        source,
+    })?;
     reader::read(ledger, each).map_err(|fault| fault_in(path, fault))
 }
 

@@ -40,7 +40,10 @@ struct Waiting {
 
 impl Default for Reports {
     fn default() -> Self {
-        Self { shards: std::array::from_fn(|_| Shard::default()), dropped: AtomicU64::new(0) }
+        Self {
+            shards: std::array::from_fn(|_| Shard::default()),
+            dropped: AtomicU64::new(0),
+        }
     }
 }
 
@@ -92,13 +95,20 @@ impl Shard {
     /// Changes the report of a site; where none waits it is an empty one, if there is room. Whether there was.
     fn change(&self, license: &LicenseId, host: &SiteHost, change: impl FnOnce(&mut Report)) -> bool {
         let mut waiting = self.lock();
-        let known = waiting.reports.get_mut(license).and_then(|sites| sites.iter_mut().find(|(site, _)| site == host));
+        let known = waiting
+            .reports
+            .get_mut(license)
+            .and_then(|sites| sites.iter_mut().find(|(site, _)| site == host));
         if let Some((_, report)) = known {
             change(report);
         } else if waiting.sites < SHARD_CAPACITY {
             let mut report = Report::default();
             change(&mut report);
-            waiting.reports.entry(*license).or_default().push((host.clone(), report));
+            waiting
+                .reports
+                .entry(*license)
+                .or_default()
+                .push((host.clone(), report));
             waiting.sites += 1;
         } else {
             self.is_full.store(true, Ordering::Relaxed);

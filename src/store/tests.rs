@@ -42,11 +42,20 @@ fn at(seconds: i64) -> DateTime<Utc> {
 }
 
 fn seen(seconds: i64) -> Sighting<'static> {
-    Sighting { time: at(seconds), build_id: None, plugin_version: None, current_version: None }
+    Sighting {
+        time: at(seconds),
+        build_id: None,
+        plugin_version: None,
+        current_version: None,
+    }
 }
 
 fn hosts_of(store: &dyn Bindings, license: &License) -> Vec<String> {
-    store.of(&license.id).iter().map(|binding| binding.host.to_string()).collect()
+    store
+        .of(&license.id)
+        .iter()
+        .map(|binding| binding.host.to_string())
+        .collect()
 }
 
 fn elsewhere(first: &str) -> Outcome {
@@ -82,7 +91,13 @@ impl Memory {
     }
 
     fn bound(&self) -> Vec<String> {
-        self.state.lock().unwrap().ledger.iter().map(|entry| entry.binding.host.to_string()).collect()
+        self.state
+            .lock()
+            .unwrap()
+            .ledger
+            .iter()
+            .map(|entry| entry.binding.host.to_string())
+            .collect()
     }
 
     /// From now on every sync waits for [`Memory::end_sync`].
@@ -123,7 +138,11 @@ impl Backend for Arc<Memory> {
         let well = state.script.as_mut().and_then(VecDeque::pop_front).unwrap_or(true);
         drop(state);
         self.note(if well { "synced" } else { "sync failed" });
-        if well { Ok(()) } else { Err(io::Error::other("the disk is full")) }
+        if well {
+            Ok(())
+        } else {
+            Err(io::Error::other("the disk is full"))
+        }
     }
 
     fn look(&self) -> io::Result<()> {

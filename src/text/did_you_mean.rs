@@ -5,14 +5,20 @@ const ALIKE: f64 = 0.8;
 
 /// The most similar of the `known` names; `None` where none is similar.
 pub fn nearest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let similar = known.into_iter().map(|known| (strsim::jaro_winkler(known, given), known));
-    let best = similar.filter(|(similarity, _)| *similarity > ALIKE).max_by(|a, b| a.0.total_cmp(&b.0));
+    let similar = known
+        .into_iter()
+        .map(|known| (strsim::jaro_winkler(known, given), known));
+    let best = similar
+        .filter(|(similarity, _)| *similarity > ALIKE)
+        .max_by(|a, b| a.0.total_cmp(&b.0));
     best.map(|(_, known)| known)
 }
 
 /// ` (did you mean "module"?)` with the most similar of the `known` names; nothing where none is similar.
 pub fn did_you_mean<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> String {
-    nearest(given, known).map(|known| format!(" (did you mean {known:?}?)")).unwrap_or_default()
+    nearest(given, known)
+        .map(|known| format!(" (did you mean {known:?}?)"))
+        .unwrap_or_default()
 }
 
 #[cfg(test)]

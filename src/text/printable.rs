@@ -11,7 +11,14 @@ pub struct Printable<T>(pub T);
 
 impl<T: Display> Display for Printable<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(Escaping { to: f, keeps_lines: false }, "{}", self.0)
+        write!(
+            Escaping {
+                to: f,
+                keeps_lines: false
+            },
+            "{}",
+            self.0
+        )
     }
 }
 
@@ -21,7 +28,14 @@ pub struct PrintableLines<T>(pub T);
 
 impl<T: Display> Display for PrintableLines<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(Escaping { to: f, keeps_lines: true }, "{}", self.0)
+        write!(
+            Escaping {
+                to: f,
+                keeps_lines: true
+            },
+            "{}",
+            self.0
+        )
     }
 }
 
@@ -55,16 +69,25 @@ mod tests {
 
     #[test]
     fn nothing_that_steers_a_terminal_gets_through() {
-        assert_eq!(Printable("a\x1b[2J\r\n\u{9b}\u{202E}b").to_string(), r"a\u{1b}[2J\r\n\u{9b}\u{202e}b");
+        assert_eq!(
+            Printable("a\x1b[2J\r\n\u{9b}\u{202E}b").to_string(),
+            r"a\u{1b}[2J\r\n\u{9b}\u{202e}b"
+        );
     }
 
     #[test]
     fn line_breaks_stay_where_they_are_meant() {
-        assert_eq!(PrintableLines("a\x1b\r\nb\u{2028}c\n").to_string(), "a\\u{1b}\\r\nb\\u{2028}c\n");
+        assert_eq!(
+            PrintableLines("a\x1b\r\nb\u{2028}c\n").to_string(),
+            "a\\u{1b}\\r\nb\\u{2028}c\n"
+        );
     }
 
     #[test]
     fn text_of_any_language_stays_as_it_is() {
-        assert_eq!(Printable("Zoë's \"Formulár\" 表单 🦀 C:\\").to_string(), "Zoë's \"Formulár\" 表单 🦀 C:\\");
+        assert_eq!(
+            Printable("Zoë's \"Formulár\" 表单 🦀 C:\\").to_string(),
+            "Zoë's \"Formulár\" 表单 🦀 C:\\"
+        );
     }
 }

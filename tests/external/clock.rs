@@ -13,14 +13,23 @@ use crate::support::{Instance, License, Server, eventually, post_json};
 use crate::tools::preload;
 
 /// How far the clock jumps: a year back, a year ahead, ten minutes back, and home.
-const JUMPS: [TimeDelta; 4] = [TimeDelta::days(-365), TimeDelta::days(365), TimeDelta::minutes(-10), TimeDelta::zero()];
+const JUMPS: [TimeDelta; 4] = [
+    TimeDelta::days(-365),
+    TimeDelta::days(365),
+    TimeDelta::minutes(-10),
+    TimeDelta::zero(),
+];
 
 /// A server whose clock is as far from the machine's as a file in the instance says. Its durations are true: who sets a
 /// clock changes no monotonic one.
 fn start(instance: &Instance, flags: &[&str]) -> Server {
     jump(instance, TimeDelta::zero());
     let offset = instance.file("offset");
-    Server::start_with_environment(instance, flags, &[("LD_PRELOAD", preload::clock()), ("CLOCK_OFFSET", &offset)])
+    Server::start_with_environment(
+        instance,
+        flags,
+        &[("LD_PRELOAD", preload::clock()), ("CLOCK_OFFSET", &offset)],
+    )
 }
 
 fn jump(instance: &Instance, delta: TimeDelta) {
@@ -35,18 +44,27 @@ fn time(value: &Value) -> DateTime<Utc> {
 fn statements_and_expiry_follow_a_clock_that_jumps_and_bindings_stay() {
     let (soon, late) = (License::new(), License::new());
     let in_a_month = (Utc::now() + TimeDelta::days(30)).date_naive().to_string();
-    let instance =
-        Instance::with_licenses(&[soon.toml_with(&in_a_month, "", "forms = []"), late.toml("sites = \"unlimited\"")]);
+    let instance = Instance::with_licenses(&[
+        soon.toml_with(&in_a_month, "", "forms = []"),
+        late.toml("sites = \"unlimited\""),
+    ]);
     let server = start(&instance, &[]);
     assert_eq!(server.validate(&soon, "a.com").code(), "ok");
     let mut bound = Vec::new();
     for (number, delta) in JUMPS.into_iter().enumerate() {
         jump(&instance, delta);
         let statement = server.validate(&soon, "a.com").json();
-        assert!((time(&statement["issued_at"]) - (Utc::now() + delta)).abs() < TimeDelta::minutes(1), "{statement}");
+        assert!(
+            (time(&statement["issued_at"]) - (Utc::now() + delta)).abs() < TimeDelta::minutes(1),
+            "{statement}"
+        );
         let expired = delta > TimeDelta::days(31);
         assert_eq!(statement["code"], if expired { "expired" } else { "ok" }, "{delta}");
-        assert_eq!(server.updates(&soon, "a.com", "").status, if expired { 403 } else { 200 }, "{delta}");
+        assert_eq!(
+            server.updates(&soon, "a.com", "").status,
+            if expired { 403 } else { 200 },
+            "{delta}"
+        );
         bound.push(format!("site-{number}.com"));
         for site in &bound {
             assert_eq!(server.validate(&late, site).code(), "ok", "{delta}");
@@ -59,24 +77,39 @@ fn statements_and_expiry_follow_a_clock_that_jumps_and_bindings_stay() {
         });
         assert_eq!(server.part("store")["state"], "ok");
     }
-    assert!(!server.log().contains("ERROR") && !server.log().contains("WARN"), "{}", server.log());
+    assert!(
+        !server.log().contains("ERROR") && !server.log().contains("WARN"),
+        "{}",
+        server.log()
+    );
     assert!(server.stop().success());
 
     // Its times go back and forth, its lines go on.
     let run = |verb: &[&str]| countersign(&instance).arg("bindings").args(verb).output().unwrap();
     assert!(run(&["verify"]).status.success());
     let exported = String::from_utf8(run(&["export"]).stdout).unwrap();
-    let lines = exported.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-    let times: Vec<_> =
-        lines.filter(|line| line["license"] == late.id.as_str()).map(|line| time(&line["bound_at"])).collect();
-    assert!(times[0] < times[2] && times[2] < times[3] && times[3] < times[1], "{times:?}");
+    let lines = exported
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let times: Vec<_> = lines
+        .filter(|line| line["license"] == late.id.as_str())
+        .map(|line| time(&line["bound_at"]))
+        .collect();
+    assert!(
+        times[0] < times[2] && times[2] < times[3] && times[3] < times[1],
+        "{times:?}"
+    );
     assert!(run(&["compact"]).status.success() && run(&["rebuild"]).status.success());
     instance.write_licenses(&[late.toml("sites = 1")]);
     let server = start(&instance, &["--accept-dropped-licenses"]);
     for delta in JUMPS {
         jump(&instance, delta);
         assert_eq!(server.validate(&late, "site-3.com").code(), "ok", "{delta}");
-        assert_eq!(server.validate(&late, "never.com").json()["bound_domain"], "site-0.com", "{delta}");
+        assert_eq!(
+            server.validate(&late, "never.com").json()["bound_domain"],
+            "site-0.com",
+            "{delta}"
+        );
     }
 }
 
@@ -92,11 +125,21 @@ fn a_release_voids_what_was_bound_before_it_and_nothing_after_whatever_the_clock
     ]);
     // The server's clock is behind the one that the release was written with.
     jump(&instance, TimeDelta::minutes(-10));
-    eventually("the release", Duration::from_secs(5), || server.validate(&license, "new.com").code() == "ok");
+    eventually("the release", Duration::from_secs(5), || {
+        server.validate(&license, "new.com").code() == "ok"
+    });
     for delta in JUMPS {
         jump(&instance, delta);
-        assert_eq!(server.validate(&license, "new.com").code(), "ok", "{delta}: bound after the release");
-        assert_eq!(server.validate(&license, "old.com").code(), "bound_elsewhere", "{delta}: bound before it");
+        assert_eq!(
+            server.validate(&license, "new.com").code(),
+            "ok",
+            "{delta}: bound after the release"
+        );
+        assert_eq!(
+            server.validate(&license, "old.com").code(),
+            "bound_elsewhere",
+            "{delta}: bound before it"
+        );
     }
 }
 
@@ -116,15 +159,25 @@ fn a_release_by_a_command_whose_clock_is_behind_the_servers_frees_the_seat() {
         };
         assert!(run(&["doctor"]).contains("a site was bound at "), "a clock differs");
         let told = run(&[&["license", "release", &license.id], release].concat());
-        assert!(told.contains("in the future: the server bound the site by a clock that is ahead"), "{told}");
-        eventually("the release", Duration::from_secs(5), || server.validate(&license, "new.com").code() == "ok");
+        assert!(
+            told.contains("in the future: the server bound the site by a clock that is ahead"),
+            "{told}"
+        );
+        eventually("the release", Duration::from_secs(5), || {
+            server.validate(&license, "new.com").code() == "ok"
+        });
         assert_eq!(server.validate(&license, "old.com").code(), "bound_elsewhere");
         let shown = run(&["license", "show", &license.id]);
-        assert!(shown.contains("note: the release of ") && shown.contains("note: new.com was bound at "), "{shown}");
+        assert!(
+            shown.contains("note: the release of ") && shown.contains("note: new.com was bound at "),
+            "{shown}"
+        );
         assert!(run(&["doctor"]).contains("1 license with a release time in the future: "));
         // Again, while the first release is in the future for this machine.
         run(&[&["license", "release", &license.id], &["--all"][..]].concat());
-        eventually("the second", Duration::from_secs(5), || server.validate(&license, "next.com").code() == "ok");
+        eventually("the second", Duration::from_secs(5), || {
+            server.validate(&license, "next.com").code() == "ok"
+        });
     }
 }
 
@@ -132,7 +185,10 @@ fn a_release_by_a_command_whose_clock_is_behind_the_servers_frees_the_seat() {
 fn rate_limits_and_time_outs_do_not_follow_the_clock() {
     let license = License::new();
     let instance = Instance::with_licenses(&[license.toml("")]);
-    let server = start(&instance, &["--requests-per-license", "2", "--header-timeout-seconds", "60"]);
+    let server = start(
+        &instance,
+        &["--requests-per-license", "2", "--header-timeout-seconds", "60"],
+    );
     let question = question(&license, "a.com");
     let mut slow = Client::connect(server.address);
     slow.send(b"GET /index.html HTTP/1.1\r\nHost:").unwrap();

@@ -17,35 +17,73 @@ fn the_demo_is_validated_updated_and_verified_by_the_commands_it_prints() {
         command.current_dir(folder.path());
         command
     };
-    let printed = in_folder(env!("CARGO_BIN_EXE_countersign")).args(["init", "--demo"]).output().unwrap();
+    let printed = in_folder(env!("CARGO_BIN_EXE_countersign"))
+        .args(["init", "--demo"])
+        .output()
+        .unwrap();
     let printed = String::from_utf8(printed.stdout).unwrap();
-    let built = in_folder(env!("CARGO_BIN_EXE_countersign")).args(["-C", "demo", "build", "--json"]).output().unwrap();
+    let built = in_folder(env!("CARGO_BIN_EXE_countersign"))
+        .args(["-C", "demo", "build", "--json"])
+        .output()
+        .unwrap();
     assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
     let server = Server::start_in(&folder.path().join("demo"), &[]);
 
     let (_, paste) = printed.split_once("\n\n# Validate").expect("commands to paste");
     let paste = format!("# Validate{paste}").replace("127.0.0.1:8080", &server.address.to_string());
-    let pasted = in_folder("bash").args(["-euo", "pipefail", "-c", &paste]).output().unwrap();
+    let pasted = in_folder("bash")
+        .args(["-euo", "pipefail", "-c", &paste])
+        .output()
+        .unwrap();
     let shown = String::from_utf8(pasted.stdout).unwrap();
-    assert!(pasted.status.success(), "{shown}{}", String::from_utf8_lossy(&pasted.stderr));
+    assert!(
+        pasted.status.success(),
+        "{shown}{}",
+        String::from_utf8_lossy(&pasted.stderr)
+    );
     let lines: Vec<&str> = shown.lines().collect();
-    let [statement, update, latest, verified] = lines[..] else { panic!("{shown}") };
+    let [statement, update, latest, verified] = lines[..] else {
+        panic!("{shown}")
+    };
     let json = |line: &str| serde_json::from_str::<Value>(line).unwrap();
     assert_eq!(json(statement)["status"], "active");
     for manifest in [json(update), json(latest)] {
-        assert_eq!((&manifest["version"], &manifest["tag"]), (&"1.2.0".into(), &"1.2.0".into()));
-        for field in ["version", "tag", "name", "download_url", "tested", "description", "changelog"] {
-            assert!(manifest[field].as_str().is_some_and(|text| !text.is_empty()), "{field} of the interface is there");
+        assert_eq!(
+            (&manifest["version"], &manifest["tag"]),
+            (&"1.2.0".into(), &"1.2.0".into())
+        );
+        for field in [
+            "version",
+            "tag",
+            "name",
+            "download_url",
+            "tested",
+            "description",
+            "changelog",
+        ] {
+            assert!(
+                manifest[field].as_str().is_some_and(|text| !text.is_empty()),
+                "{field} of the interface is there"
+            );
         }
         assert!(manifest["changelog"].as_str().unwrap().contains("translated"));
     }
     assert_eq!(verified, "Verified OK");
     let tags = in_folder("git")
-        .args(["-C", "demo/plugins/acme-forms", "for-each-ref", "--format=%(objecttype) %(refname:short)", "refs/tags"])
+        .args([
+            "-C",
+            "demo/plugins/acme-forms",
+            "for-each-ref",
+            "--format=%(objecttype) %(refname:short)",
+            "refs/tags",
+        ])
         .output()
         .unwrap();
     let tags = String::from_utf8(tags.stdout).unwrap();
-    assert!(tags.lines().count() >= 5 && tags.contains("tag 1.2.0") && tags.contains("2.0.0-beta.1"), "{tags}");
+    assert!(
+        tags.lines().count() >= 5 && tags.contains("tag 1.2.0") && tags.contains("2.0.0-beta.1"),
+        "{tags}"
+    );
 }
 
 #[test]
@@ -58,15 +96,35 @@ fn make_run_says_that_it_builds_and_serves_the_demo_by_itself() {
     fs::write(folder.path().join("program"), script).unwrap();
     let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").unwrap());
     let mut make = Command::new("make");
-    make.args(["--silent", "-f", concat!(env!("CARGO_MANIFEST_DIR"), "/Makefile"), "run", "COUNTERSIGN=sh program"]);
-    make.current_dir(folder.path()).env("PATH", path).env_remove("MAKEFLAGS").env_remove("MAKELEVEL");
+    make.args([
+        "--silent",
+        "-f",
+        concat!(env!("CARGO_MANIFEST_DIR"), "/Makefile"),
+        "run",
+        "COUNTERSIGN=sh program",
+    ]);
+    make.current_dir(folder.path())
+        .env("PATH", path)
+        .env_remove("MAKEFLAGS")
+        .env_remove("MAKELEVEL");
     let output = make.output().unwrap();
     let shown = String::from_utf8(output.stdout).unwrap();
-    assert!(output.status.success(), "{shown}{}", String::from_utf8_lossy(&output.stderr));
-    let (demo, rest) =
-        shown.split_once("\nmake builds the manifests and starts the server now; ").expect("make says so");
-    assert!(demo.contains("\nWhat builds the manifests and starts the server:\n  (cd demo && "), "{demo}");
-    assert_eq!(rest, "paste the commands into another terminal.\n-C demo build\n-C demo serve\n");
+    assert!(
+        output.status.success(),
+        "{shown}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let (demo, rest) = shown
+        .split_once("\nmake builds the manifests and starts the server now; ")
+        .expect("make says so");
+    assert!(
+        demo.contains("\nWhat builds the manifests and starts the server:\n  (cd demo && "),
+        "{demo}"
+    );
+    assert_eq!(
+        rest,
+        "paste the commands into another terminal.\n-C demo build\n-C demo serve\n"
+    );
 }
 
 #[test]
@@ -75,7 +133,10 @@ fn a_list_on_a_terminal_of_80_columns_is_no_wider() {
     let instance = Instance::with_licenses(&[license.toml(&format!("note = \"{}\"", "a long note ".repeat(20)))]);
     let plain = countersign(&instance).args(["license", "list"]).output().unwrap();
     let plain = String::from_utf8(plain.stdout).unwrap();
-    assert!(plain.lines().any(|line| line.len() > 200), "all of it where nobody looks");
+    assert!(
+        plain.lines().any(|line| line.len() > 200),
+        "all of it where nobody looks"
+    );
     let program = countersign(&instance);
     // A terminal of 24 lines of 80 characters, of which the program is the only user.
     let script = "import fcntl, os, pty, struct, sys, termios\n\
@@ -92,10 +153,17 @@ fn a_list_on_a_terminal_of_80_columns_is_no_wider() {
         os.waitpid(pid, 0)\n\
         sys.stdout.buffer.write(text)\n";
     let mut python = Command::new("python3");
-    python.args(["-c", script]).arg(program.get_program()).args(program.get_args()).args(["license", "list"]);
+    python
+        .args(["-c", script])
+        .arg(program.get_program())
+        .args(program.get_args())
+        .args(["license", "list"]);
     let output = python.output().unwrap();
     let shown = String::from_utf8(output.stdout).unwrap();
     let lines: Vec<&str> = shown.lines().collect();
     assert_eq!(lines.len(), 2, "{shown}{}", String::from_utf8_lossy(&output.stderr));
-    assert!(lines.iter().all(|line| line.chars().count() <= 80) && lines[1].ends_with('…'), "{shown}");
+    assert!(
+        lines.iter().all(|line| line.chars().count() <= 80) && lines[1].ends_with('…'),
+        "{shown}"
+    );
 }

@@ -33,12 +33,21 @@ fn a_contract_tester_that_drives_the_server_from_its_published_interface_finds_n
     let folder = tempfile::TempDir::new().unwrap();
     let demo = folder.path().join("demo");
     let keys = said(countersign_in(&demo).args(["init", "--demo"]).arg(&demo));
-    let key = keys.split_whitespace().find(|word| word.len() == 29 && word.matches('-').count() == 4).unwrap();
+    let key = keys
+        .split_whitespace()
+        .find(|word| word.len() == 29 && word.matches('-').count() == 4)
+        .unwrap();
     said(countersign_in(&demo).arg("build"));
     let server = Server::start_in(&demo, &[]);
     let question = json!({ "license_key": key, "site_url": SITE });
-    assert_eq!(post_json(server.address, "/api/v1/validate-license", &question).code(), "ok");
-    let key_id = get(server.address, "/.well-known/jwks.json").json()["keys"][0]["kid"].as_str().unwrap().to_owned();
+    assert_eq!(
+        post_json(server.address, "/api/v1/validate-license", &question).code(),
+        "ok"
+    );
+    let key_id = get(server.address, "/.well-known/jwks.json").json()["keys"][0]["kid"]
+        .as_str()
+        .unwrap()
+        .to_owned();
 
     let published = std::fs::read_to_string(project.join("public/openapi.json")).unwrap();
     let mut interface: Value = serde_json::from_str(&published).unwrap();
@@ -60,14 +69,35 @@ fn a_contract_tester_that_drives_the_server_from_its_published_interface_finds_n
     let file = folder.path().join("openapi.json");
     std::fs::write(&file, interface.to_string()).unwrap();
     let mut bounded = Command::new("timeout");
-    bounded.arg("400").arg(tester).arg("--config-file").arg(project.join("tests/tools/schemathesis.toml"));
-    bounded.arg("run").arg(&file).arg("--url").arg(format!("http://{}", server.address));
-    bounded.args(["--seed", SEED, "--generation-database", "none", "--max-examples", "60", "--request-timeout", "10"]);
+    bounded
+        .arg("400")
+        .arg(tester)
+        .arg("--config-file")
+        .arg(project.join("tests/tools/schemathesis.toml"));
+    bounded
+        .arg("run")
+        .arg(&file)
+        .arg("--url")
+        .arg(format!("http://{}", server.address));
+    bounded.args([
+        "--seed",
+        SEED,
+        "--generation-database",
+        "none",
+        "--max-examples",
+        "60",
+        "--request-timeout",
+        "10",
+    ]);
     bounded.args(["--phases", "examples,coverage,fuzzing", "--checks", "all", "--no-color"]);
     // It writes what it finds into the folder it is run in.
     let found = bounded.current_dir(folder.path()).output().unwrap();
     let report = String::from_utf8_lossy(&found.stdout).into_owned();
-    assert!(found.status.success(), "{report}{}", String::from_utf8_lossy(&found.stderr));
+    assert!(
+        found.status.success(),
+        "{report}{}",
+        String::from_utf8_lossy(&found.stderr)
+    );
     // It looked at everything, and got behind the first check.
     assert!(report.contains("Tested: 4"), "{report}");
     let reached = |operation, code| {
@@ -94,24 +124,42 @@ fn every_operation_lists_every_status_it_can_end_with_and_no_empty_site() {
     let interface: Value = serde_json::from_str(&published).unwrap();
     let statuses = |path: &str, method: &str| {
         let responses = interface["paths"][path][method]["responses"].as_object().unwrap();
-        responses.keys().map(|status| status.parse().unwrap()).collect::<BTreeSet<u16>>()
+        responses
+            .keys()
+            .map(|status| status.parse().unwrap())
+            .collect::<BTreeSet<u16>>()
     };
     // What a head alone can lead to, a wrong method, and our own fault.
     let any = [400, 405, 414, 429, 431, 500, 501];
     let public = [&any[..], &[200, 206, 304, 404, 412, 416]].concat();
     for (path, method, listed) in [
-        ("/api/v1/validate-license", "post", [&any[..], &[200, 408, 413, 415, 422, 503]].concat()),
-        ("/api/v1/updates/{plugin}", "get", [&any[..], &[200, 403, 404, 422]].concat()),
+        (
+            "/api/v1/validate-license",
+            "post",
+            [&any[..], &[200, 408, 413, 415, 422, 503]].concat(),
+        ),
+        (
+            "/api/v1/updates/{plugin}",
+            "get",
+            [&any[..], &[200, 403, 404, 422]].concat(),
+        ),
         ("/.well-known/jwks.json", "get", public.clone()),
         ("/keys/{key_id}.pem", "get", public),
     ] {
         assert_eq!(statuses(path, method), listed.into_iter().collect(), "{path}");
     }
     let question = &interface["components"]["schemas"]["Question"]["properties"];
-    let parameters = interface["paths"]["/api/v1/updates/{plugin}"]["get"]["parameters"].as_array().unwrap();
+    let parameters = interface["paths"]["/api/v1/updates/{plugin}"]["get"]["parameters"]
+        .as_array()
+        .unwrap();
     let parameter = |name: &str| parameters.iter().find(|parameter| parameter["name"] == name).unwrap();
     for schema in [&question["site_url"], &parameter("site_url")["schema"]] {
         assert_eq!(schema["minLength"], 1);
     }
-    assert!(parameter("license_key")["description"].as_str().unwrap().contains("Authorization: License"));
+    assert!(
+        parameter("license_key")["description"]
+            .as_str()
+            .unwrap()
+            .contains("Authorization: License")
+    );
 }

@@ -38,7 +38,11 @@ fn a_rotation_that_is_killed_at_any_moment_leaves_a_key_that_works_and_loses_non
                 .unwrap();
             let left = keys(&instance);
             assert!(left[0].0 == old || left[0].0 == new, "{call} {number}: {left:?}");
-            assert_eq!(private_keys(&instance.file("keys")), both, "{call} {number}: a private key is gone");
+            assert_eq!(
+                private_keys(&instance.file("keys")),
+                both,
+                "{call} {number}: a private key is gone"
+            );
             signing.insert(left[0].0.clone());
             if rotation.status.success() {
                 assert_eq!(left, [(new.clone(), false), (old.clone(), true)]);
@@ -51,9 +55,17 @@ fn a_rotation_that_is_killed_at_any_moment_leaves_a_key_that_works_and_loses_non
                 assert_eq!(exit, Some(0), "{call} {number}: {told}");
             }
             let (exit, told) = run(&instance, &["keys", "rotate", "--back"]);
-            assert_eq!((exit, keys(&instance)[0].0.as_str()), (Some(0), old.as_str()), "{call} {number}: {told}");
+            assert_eq!(
+                (exit, keys(&instance)[0].0.as_str()),
+                (Some(0), old.as_str()),
+                "{call} {number}: {told}"
+            );
         }
     }
-    assert_eq!(signing, BTreeSet::from([old, new]), "some were killed before the key was in force, some behind it");
+    assert_eq!(
+        signing,
+        BTreeSet::from([old, new]),
+        "some were killed before the key was in force, some behind it"
+    );
     assert!(kills > 30, "{kills}");
 }

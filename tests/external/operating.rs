@@ -20,8 +20,20 @@ const SOON: Duration = Duration::from_secs(20);
 
 /// The first block of a language below a heading of the page.
 fn recipe(heading: &str, language: &str) -> &'static str {
-    let section = PAGE.split(&format!("\n## {heading}\n")).nth(1).unwrap().split("\n## ").next().unwrap();
-    section.split(&format!("```{language}\n")).last().unwrap().split("```").next().unwrap()
+    let section = PAGE
+        .split(&format!("\n## {heading}\n"))
+        .nth(1)
+        .unwrap()
+        .split("\n## ")
+        .next()
+        .unwrap();
+    section
+        .split(&format!("```{language}\n"))
+        .last()
+        .unwrap()
+        .split("```")
+        .next()
+        .unwrap()
 }
 
 #[test]
@@ -32,7 +44,11 @@ fn the_unit_is_hardened() {
             .current_dir(env!("CARGO_MANIFEST_DIR"))
             .output()
             .expect("systemd is installed: make tools");
-        assert!(scored.status.success(), "{unit}: {}", String::from_utf8_lossy(&scored.stdout));
+        assert!(
+            scored.status.success(),
+            "{unit}: {}",
+            String::from_utf8_lossy(&scored.stdout)
+        );
     }
 }
 
@@ -43,16 +59,26 @@ fn allowed() -> BTreeSet<String> {
             into.insert(name.to_owned());
             return;
         }
-        let listed = Command::new("systemd-analyze").args(["syscall-filter", name]).output().unwrap();
+        let listed = Command::new("systemd-analyze")
+            .args(["syscall-filter", name])
+            .output()
+            .unwrap();
         let text = String::from_utf8(listed.stdout).unwrap();
-        let names = text.lines().skip(1).map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+        let names = text
+            .lines()
+            .skip(1)
+            .map(str::trim)
+            .filter(|line| !line.is_empty() && !line.starts_with('#'));
         names.for_each(|name| add(name, into));
     }
     let unit = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(UNIT)).unwrap();
     let mut calls = BTreeSet::new();
     for filter in unit.lines().filter_map(|line| line.strip_prefix("SystemCallFilter=")) {
         let mut named = BTreeSet::new();
-        filter.trim_start_matches('~').split(' ').for_each(|name| add(name, &mut named));
+        filter
+            .trim_start_matches('~')
+            .split(' ')
+            .for_each(|name| add(name, &mut named));
         if filter.starts_with('~') {
             calls.retain(|call| !named.contains(call));
         } else {
@@ -75,7 +101,9 @@ fn every_system_call_of_a_server_is_one_that_the_unit_lets_through() {
     assert_eq!(server.validate(&license, "a.com").code(), "ok");
     assert_eq!(server.updates(&license, "a.com", "").status, 200);
     instance.write_licenses(&[license.toml("status = \"suspended\"")]);
-    eventually("a reload", SOON, || server.validate(&license, "a.com").code() == "suspended");
+    eventually("a reload", SOON, || {
+        server.validate(&license, "a.com").code() == "suspended"
+    });
     server.signal("HUP");
     assert!(server.metric("countersign_ready").is_some() || server.part("store")["state"] == "ok");
     server.stop();
@@ -90,7 +118,9 @@ fn every_system_call_of_a_server_is_one_that_the_unit_lets_through() {
     // The first call of all is strace's own, which becomes the server.
     for line in trace.lines() {
         let call = line.split_once(' ').unwrap().1.trim_start();
-        let Some((name, arguments)) = call.split_once('(') else { continue };
+        let Some((name, arguments)) = call.split_once('(') else {
+            continue;
+        };
         if !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
             continue;
         }
@@ -105,12 +135,17 @@ fn every_system_call_of_a_server_is_one_that_the_unit_lets_through() {
             }
             "socket" => {
                 let family = arguments.split(',').next().unwrap();
-                assert!(["AF_INET", "AF_INET6"].contains(&family), "RestrictAddressFamilies: {line}");
+                assert!(
+                    ["AF_INET", "AF_INET6"].contains(&family),
+                    "RestrictAddressFamilies: {line}"
+                );
             }
             "openat" | "open" if line.contains("= -1 ") => {}
             "openat" | "open" => {
                 let path = arguments.split('"').nth(1).unwrap();
-                let writes = ["O_WRONLY", "O_RDWR", "O_CREAT"].iter().any(|flag| arguments.contains(flag));
+                let writes = ["O_WRONLY", "O_RDWR", "O_CREAT"]
+                    .iter()
+                    .any(|flag| arguments.contains(flag));
                 let unwritten = ["registry", "releases", "keys", "public"].map(|part| instance.file(part));
                 let fine = Path::new(path).starts_with(instance.path())
                     && !unwritten.iter().any(|part| Path::new(path).starts_with(part));
@@ -123,7 +158,10 @@ fn every_system_call_of_a_server_is_one_that_the_unit_lets_through() {
             _ => {}
         }
     }
-    assert!(seen.contains("fdatasync") && seen.contains("accept4") && seen.len() > 30, "{seen:?}");
+    assert!(
+        seen.contains("fdatasync") && seen.contains("accept4") && seen.len() > 30,
+        "{seen:?}"
+    );
 }
 
 fn server_pid(trace: &str) -> &str {
@@ -157,15 +195,32 @@ impl Front {
             let folder = TempDir::new().unwrap();
             fs::create_dir(folder.path().join("log")).unwrap();
             let (secure, plain) = (free(), free());
-            let output =
-                || fs::File::options().append(true).create(true).open(folder.path().join("log/output")).unwrap();
+            let output = || {
+                fs::File::options()
+                    .append(true)
+                    .create(true)
+                    .open(folder.path().join("log/output"))
+                    .unwrap()
+            };
             let mut command = prepare(folder.path(), secure, plain);
-            let child =
-                command.stdin(Stdio::null()).stdout(output()).stderr(output()).spawn().expect("installed: make tools");
-            let mut front = Self { folder, child, secure, plain };
+            let child = command
+                .stdin(Stdio::null())
+                .stdout(output())
+                .stderr(output())
+                .spawn()
+                .expect("installed: make tools");
+            let mut front = Self {
+                folder,
+                child,
+                secure,
+                plain,
+            };
             let deadline = std::time::Instant::now() + SOON;
             while front.child.try_wait().unwrap().is_none() && std::time::Instant::now() < deadline {
-                if [secure, plain].iter().all(|address| TcpStream::connect(address).is_ok()) {
+                if [secure, plain]
+                    .iter()
+                    .all(|address| TcpStream::connect(address).is_ok())
+                {
                     return front;
                 }
                 std::thread::sleep(Duration::from_millis(20));
@@ -178,26 +233,47 @@ impl Front {
     /// Everything it wrote: its logs and its output.
     fn logs(&self) -> String {
         let files = fs::read_dir(self.folder.path().join("log")).unwrap();
-        files.map(|file| String::from_utf8_lossy(&fs::read(file.unwrap().path()).unwrap()).into_owned()).collect()
+        files
+            .map(|file| String::from_utf8_lossy(&fs::read(file.unwrap().path()).unwrap()).into_owned())
+            .collect()
     }
 
     /// Status and body of a request over TLS, as the client at `address`.
     fn ask(&self, address: &str, target: &str, more: &[&str]) -> (String, String) {
-        curl(&format!("https://licenses.example.com:{}{target}", self.secure.port()), self.secure, address, more)
+        curl(
+            &format!("https://licenses.example.com:{}{target}", self.secure.port()),
+            self.secure,
+            address,
+            more,
+        )
     }
 }
 
 fn curl(url: &str, to: SocketAddr, from: &str, more: &[&str]) -> (String, String) {
     let output = Command::new("curl")
-        .args(["--silent", "--show-error", "--insecure", "--max-time", "20", "--write-out", "\n%{http_code}"])
-        .args(["--interface", from, "--resolve", &format!("licenses.example.com:{}:127.0.0.1", to.port())])
+        .args([
+            "--silent",
+            "--show-error",
+            "--insecure",
+            "--max-time",
+            "20",
+            "--write-out",
+            "\n%{http_code}",
+        ])
+        .args([
+            "--interface",
+            from,
+            "--resolve",
+            &format!("licenses.example.com:{}:127.0.0.1", to.port()),
+        ])
         .args(more)
         .arg(url)
         .output()
         .expect("curl is installed: make tools");
     let text = String::from_utf8(output.stdout).unwrap();
-    let (body, status) =
-        text.rsplit_once('\n').unwrap_or_else(|| panic!("{}", String::from_utf8_lossy(&output.stderr)));
+    let (body, status) = text
+        .rsplit_once('\n')
+        .unwrap_or_else(|| panic!("{}", String::from_utf8_lossy(&output.stderr)));
     (status.to_owned(), body.to_owned())
 }
 
@@ -207,29 +283,53 @@ fn holds(front: &Front, server: Server, license: &License) {
     let question = question(license, "a.com").to_string();
     let json = ["--header", "Content-Type: application/json", "--data", &question];
     let (status, body) = ask("/api/v1/validate-license", &json);
-    assert!(status == "200" && body.contains("\"status\":\"active\""), "{status} {body}");
+    assert!(
+        status == "200" && body.contains("\"status\":\"active\""),
+        "{status} {body}"
+    );
     let target = updates("acme-forms", license, "a.com", "");
     assert_eq!(ask(&target, &[]).0, "200");
     let header = format!("Authorization: License {}", license.key);
-    assert_eq!(ask("/api/v1/updates/acme-forms?site_url=a.com", &["--header", &header]).0, "200");
-    let (token, redirected) =
-        ("dG9rZW4tb2YtYS1saW5r", format!("http://licenses.example.com:{}{target}", front.plain.port()));
+    assert_eq!(
+        ask("/api/v1/updates/acme-forms?site_url=a.com", &["--header", &header]).0,
+        "200"
+    );
+    let (token, redirected) = (
+        "dG9rZW4tb2YtYS1saW5r",
+        format!("http://licenses.example.com:{}{target}", front.plain.port()),
+    );
     let link = format!("/api/v1/downloads/acme-forms/1.2.0/{token}/acme-forms-1.2.0.zip");
     assert_ne!(ask(&link, &[]).0, "502");
-    assert!(curl(&redirected, front.plain, "127.0.0.2", &[]).0.starts_with("30"), "no TLS, no answer");
+    assert!(
+        curl(&redirected, front.plain, "127.0.0.2", &[]).0.starts_with("30"),
+        "no TLS, no answer"
+    );
 
     // One client uses up its requests, whatever it says of itself; another one is served on.
     let asked = (0..8).map(|number| ask(&target, &["--header", &format!("X-Forwarded-For: 10.0.0.{number}")]).0);
-    assert!(asked.collect::<Vec<_>>().contains(&"429".to_owned()), "the client chose its address");
-    assert_eq!(front.ask("127.0.0.3", &target, &[]).0, "200", "the proxy's address is counted for everybody");
+    assert!(
+        asked.collect::<Vec<_>>().contains(&"429".to_owned()),
+        "the client chose its address"
+    );
+    assert_eq!(
+        front.ask("127.0.0.3", &target, &[]).0,
+        "200",
+        "the proxy's address is counted for everybody"
+    );
 
     server.stop();
-    for (path, more) in
-        [(target.as_str(), &["--header", &header][..]), (&link, &[]), ("/api/v1/validate-license", &json)]
-    {
-        eventually("the server is gone", SOON, || front.ask("127.0.0.3", path, more).0 == "502");
+    for (path, more) in [
+        (target.as_str(), &["--header", &header][..]),
+        (&link, &[]),
+        ("/api/v1/validate-license", &json),
+    ] {
+        eventually("the server is gone", SOON, || {
+            front.ask("127.0.0.3", path, more).0 == "502"
+        });
     }
-    eventually("the log has the last request", SOON, || front.logs().matches("/api/v1/validate-license").count() >= 2);
+    eventually("the log has the last request", SOON, || {
+        front.logs().matches("/api/v1/validate-license").count() >= 2
+    });
     let logs = front.logs();
     assert!(
         logs.contains("/api/v1/updates/acme-forms") && logs.contains("/api/v1/downloads/acme-forms/1.2.0/..."),
@@ -253,12 +353,17 @@ fn nginx_in_front_serves_tells_who_asks_and_logs_no_secret() {
     let certificate = Certificate::new("nginx", 10);
     let upstream = server.address.to_string();
     let front = Front::start(|folder, secure, plain| {
-        let (path, at) = (folder.display().to_string(), |name: &str| folder.join(name).display().to_string());
+        let (path, at) = (folder.display().to_string(), |name: &str| {
+            folder.join(name).display().to_string()
+        });
         fs::write(at("fullchain.pem"), &certificate.chain).unwrap();
         fs::write(at("privkey.pem"), &certificate.key).unwrap();
         let recipe = recipe("nginx", "nginx");
-        let mut text: String =
-            recipe.lines().filter(|line| !line.contains("[::]")).map(|line| format!("{line}\n")).collect();
+        let mut text: String = recipe
+            .lines()
+            .filter(|line| !line.contains("[::]"))
+            .map(|line| format!("{line}\n"))
+            .collect();
         for (theirs, ours) in [
             ("127.0.0.1:8080", upstream.clone()),
             ("listen 443 ", format!("listen {secure} ")),
@@ -278,12 +383,9 @@ fn nginx_in_front_serves_tells_who_asks_and_logs_no_secret() {
         );
         fs::write(at("nginx.conf"), main).unwrap();
         let mut command = Command::new("nginx");
-        command.env("PATH", format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap())).args([
-            "-p",
-            &path,
-            "-c",
-            &at("nginx.conf"),
-        ]);
+        command
+            .env("PATH", format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap()))
+            .args(["-p", &path, "-c", &at("nginx.conf")]);
         command
     });
     holds(&front, server, &license);
@@ -302,23 +404,30 @@ fn caddy_in_front_serves_tells_who_asks_and_logs_no_secret() {
             plain.port(),
             secure.port()
         );
-        for (theirs, ours) in
-            [("{\n\tlog {\n", options), ("127.0.0.1:8080", upstream.clone()), ("/var/log/caddy", at("log"))]
-        {
+        for (theirs, ours) in [
+            ("{\n\tlog {\n", options),
+            ("127.0.0.1:8080", upstream.clone()),
+            ("/var/log/caddy", at("log")),
+        ] {
             assert!(text.contains(theirs), "{theirs}");
             text = text.replacen(theirs, &ours, 1);
         }
         fs::write(at("Caddyfile"), text).unwrap();
         let mut command = Command::new("caddy");
-        command.env("HOME", folder).env("XDG_DATA_HOME", at("data")).env("XDG_CONFIG_HOME", at("config"));
+        command
+            .env("HOME", folder)
+            .env("XDG_DATA_HOME", at("data"))
+            .env("XDG_CONFIG_HOME", at("config"));
         command.args(["run", "--adapter", "caddyfile", "--config", &at("Caddyfile")]);
         command
     });
     eventually("a certificate", SOON, || {
         let url = format!("https://licenses.example.com:{}/", front.secure.port());
         let resolve = format!("licenses.example.com:{}:127.0.0.1", front.secure.port());
-        let curl =
-            Command::new("curl").args(["-skI", "--max-time", "5", "--resolve", &resolve, &url]).output().unwrap();
+        let curl = Command::new("curl")
+            .args(["-skI", "--max-time", "5", "--resolve", &resolve, &url])
+            .output()
+            .unwrap();
         curl.status.success()
     });
     holds(&front, server, &license);
@@ -336,11 +445,18 @@ fn the_hook_of_certbot_puts_a_renewed_certificate_in_force() {
     let hook = recipe("certbot", "sh").replace("/srv/countersign/tls", instance.file("tls").to_str().unwrap());
     // The user of the server is whoever runs this.
     let hook = hook.replace("-o countersign -g countersign ", "");
-    let ran = Command::new("sh").args(["-c", &hook]).env("RENEWED_LINEAGE", renewed.path()).output().unwrap();
+    let ran = Command::new("sh")
+        .args(["-c", &hook])
+        .env("RENEWED_LINEAGE", renewed.path())
+        .output()
+        .unwrap();
     assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
     let shown = || {
         let url = format!("https://{}/", server.address);
-        let output = Command::new("curl").args(["-skv", "--max-time", "5", &url]).output().unwrap();
+        let output = Command::new("curl")
+            .args(["-skv", "--max-time", "5", &url])
+            .output()
+            .unwrap();
         String::from_utf8_lossy(&output.stderr).into_owned()
     };
     eventually("the renewed certificate", SOON, || shown().contains("CN=second"));

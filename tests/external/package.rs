@@ -48,12 +48,24 @@ fn small() -> Vec<(&'static str, Vec<u8>)> {
     let header = "<?php\n/**\n * Plugin Name: Acme Forms\n * Version: 1.2.0\n */\n";
     vec![
         (".htaccess", b"deny from all\n".to_vec()),
-        ("Readme.md", b"# Acme Forms\n\nForms, forms, forms, and more forms.\n".to_vec()),
-        ("acme-forms.php", [header.as_bytes(), &b"require __DIR__ . '/src/form.php';\n".repeat(3)].concat()),
+        (
+            "Readme.md",
+            b"# Acme Forms\n\nForms, forms, forms, and more forms.\n".to_vec(),
+        ),
+        (
+            "acme-forms.php",
+            [header.as_bytes(), &b"require __DIR__ . '/src/form.php';\n".repeat(3)].concat(),
+        ),
         ("assets/icon.bin", noise(300)),
         ("empty.txt", Vec::new()),
-        ("languages/\u{e4}\u{8868}\u{5355}.po", b"msgid \"\"\nmsgstr \"\"\n".to_vec()),
-        ("src/form.php", b"<?php\nnamespace Acme;\n\nfinal class Form\n{\n}\n".to_vec()),
+        (
+            "languages/\u{e4}\u{8868}\u{5355}.po",
+            b"msgid \"\"\nmsgstr \"\"\n".to_vec(),
+        ),
+        (
+            "src/form.php",
+            b"<?php\nnamespace Acme;\n\nfinal class Form\n{\n}\n".to_vec(),
+        ),
     ]
 }
 
@@ -65,7 +77,16 @@ fn noise(length: usize) -> Vec<u8> {
 
 /// Code of several times the window of deflate and the pieces that are read, with some noise in it.
 fn code(length: usize) -> Vec<u8> {
-    const WORDS: [&str; 8] = ["function ", "return ", "$this->", "array(", "); ", "'value' ", "=> ", "\n    "];
+    const WORDS: [&str; 8] = [
+        "function ",
+        "return ",
+        "$this->",
+        "array(",
+        "); ",
+        "'value' ",
+        "=> ",
+        "\n    ",
+    ];
     let random = noise(length);
     let mut code = Vec::with_capacity(length + 16);
     for byte in random {
@@ -98,10 +119,14 @@ fn borrowed<'a>(files: &'a [(&'static str, Vec<u8>)]) -> Vec<(&'a str, &'a [u8])
 /// What stands in a package, a line an entry, for a person who looks for what changed.
 fn listed(bytes: &[u8]) -> String {
     let archive = Archive::check(bytes).unwrap();
-    let lines =
-        archive.files().map(|file| format!("{}\t{}\t{}\t{:08x}\n", file.name, file.size, file.packed, file.crc));
+    let lines = archive
+        .files()
+        .map(|file| format!("{}\t{}\t{}\t{:08x}\n", file.name, file.size, file.packed, file.crc));
     let digest = const_hex::encode(Sha256::digest(bytes));
-    let head = format!("form\t{FORM}\nbytes\t{}\nsha256\t{digest}\nname\tsize\tpacked\tcrc\n", bytes.len());
+    let head = format!(
+        "form\t{FORM}\nbytes\t{}\nsha256\t{digest}\nname\tsize\tpacked\tcrc\n",
+        bytes.len()
+    );
     head + &lines.collect::<String>()
 }
 
@@ -148,12 +173,22 @@ with zipfile.ZipFile(Pipe(open(sys.argv[2], 'wb')), 'w', zipfile.ZIP_DEFLATED, c
         with z.open(zipfile.ZipInfo(name, (1999, 1, 2, 3, 4, 5)), 'w', force_zip64=True) as out: out.write(source.read(name))
 ";
     let source = vectors().join("unmarked.zip");
-    let status = Command::new("python3").args(["-c", script]).args([&source, &path]).status();
+    let status = Command::new("python3")
+        .args(["-c", script])
+        .args([&source, &path])
+        .status();
     assert!(status.unwrap().success());
     let archive = Archive::open(&path).unwrap();
     let mut out = Cursor::new(Vec::new());
     let folder_name = "acme-forms".parse().unwrap();
-    normalize(&archive, &mut out, &folder_name, "2026-11-23T15:04:19Z".parse().unwrap(), true).unwrap();
+    normalize(
+        &archive,
+        &mut out,
+        &folder_name,
+        "2026-11-23T15:04:19Z".parse().unwrap(),
+        true,
+    )
+    .unwrap();
     assert!(out.into_inner() == std::fs::read(vectors().join("marked.zip")).unwrap());
 }
 
@@ -169,7 +204,11 @@ fn accepts(program: &str, arguments: &[&str], path: &Path) -> Output {
 fn other_programs_accept_the_form_and_every_marked_copy() {
     let folder = tempfile::tempdir().unwrap();
     let (small, large) = (small(), large());
-    for (name, files) in [("small", borrowed(&small)), ("large", borrowed(&large)), ("empty", Vec::new())] {
+    for (name, files) in [
+        ("small", borrowed(&small)),
+        ("large", borrowed(&large)),
+        ("empty", Vec::new()),
+    ] {
         let (package, bytes) = packed(&files, true);
         let ids = [Uuid::nil(), Uuid::max(), ID, Uuid::from_u128(1)];
         for (number, id) in ids.into_iter().enumerate() {
@@ -183,7 +222,10 @@ fn other_programs_accept_the_form_and_every_marked_copy() {
             accepts("zip", &["-Tqq"], &path);
             accepts(
                 "php",
-                &["-r", "exit((new ZipArchive)->open($argv[1], ZipArchive::CHECKCONS) === true ? 0 : 1);"],
+                &[
+                    "-r",
+                    "exit((new ZipArchive)->open($argv[1], ZipArchive::CHECKCONS) === true ? 0 : 1);",
+                ],
                 &path,
             );
             accepts("bsdtar", &["-tf"], &path);
@@ -192,7 +234,10 @@ fn other_programs_accept_the_form_and_every_marked_copy() {
             let read = accepts("python3", &["-c", script], &path);
             assert_eq!(String::from_utf8(read.stdout).unwrap(), mark::content(id));
             let unpacked = folder.path().join(format!("{name}-{number}"));
-            let extracted = Command::new("python3").args(["-m", "zipfile", "-e"]).args([&path, &unpacked]).status();
+            let extracted = Command::new("python3")
+                .args(["-m", "zipfile", "-e"])
+                .args([&path, &unpacked])
+                .status();
             assert!(extracted.unwrap().success());
             let found = mark::search::in_folder(&unpacked).unwrap();
             assert_eq!(found.iter().map(|found| found.id).collect::<Vec<_>>(), [id]);
@@ -205,7 +250,11 @@ fn php_runs_the_mark() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(mark::FILE);
     std::fs::write(&path, mark::content(ID)).unwrap();
-    let output = Command::new("php").args(["-r", "echo include $argv[1];"]).arg(&path).output().unwrap();
+    let output = Command::new("php")
+        .args(["-r", "echo include $argv[1];"])
+        .arg(&path)
+        .output()
+        .unwrap();
     assert_eq!(String::from_utf8(output.stdout).unwrap(), ID.to_string());
 }
 
@@ -216,14 +265,24 @@ fn a_package_on_disk_is_the_one_in_memory() {
     let archive = Archive::open(&vectors().join("unmarked.zip")).unwrap();
     let folder_name = "acme-forms".parse().unwrap();
     let out = File::create(&path).unwrap();
-    let package = normalize(&archive, out, &folder_name, "2026-11-23T15:04:19Z".parse().unwrap(), true).unwrap();
+    let package = normalize(
+        &archive,
+        out,
+        &folder_name,
+        "2026-11-23T15:04:19Z".parse().unwrap(),
+        true,
+    )
+    .unwrap();
     assert!(std::fs::read(&path).unwrap() == std::fs::read(vectors().join("marked.zip")).unwrap());
     let written = Archive::open(&path).unwrap();
     assert_eq!(mark::Places::of(&written, &folder_name).unwrap(), package.mark);
 }
 
 fn countersign(arguments: &[&str]) -> (Option<i32>, String, String) {
-    let output = Command::new(env!("CARGO_BIN_EXE_countersign")).args(arguments).output().unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_countersign"))
+        .args(arguments)
+        .output()
+        .unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
     (output.status.code(), text(output.stdout), text(output.stderr))
 }
@@ -256,7 +315,10 @@ fn check_says_whether_an_archive_can_be_the_package() {
     );
     let (exit, told, _) = countersign(&["package", "check", vectors().join("copy.zip").to_str().unwrap()]);
     assert_eq!(exit, Some(3));
-    assert!(told.contains("problem: acme-forms/build-id.php: the build id of each download"), "{told}");
+    assert!(
+        told.contains("problem: acme-forms/build-id.php: the build id of each download"),
+        "{told}"
+    );
 }
 
 #[test]
@@ -276,10 +338,16 @@ fn a_refused_archive_is_told_with_the_entry_and_what_to_do() {
     std::fs::write(&path, bytes).unwrap();
     let (exit, _, told) = countersign(&["package", "show", file]);
     assert_eq!(exit, Some(3));
-    assert!(told.contains("caused by: 13 bytes follow the end of the archive\nhint: "), "{told}");
+    assert!(
+        told.contains("caused by: 13 bytes follow the end of the archive\nhint: "),
+        "{told}"
+    );
     let (exit, _, told) = countersign(&["package", "show", "/nowhere.zip"]);
     assert_eq!(exit, Some(3));
-    assert!(told.starts_with("error: /nowhere.zip: not taken as a package\ncaused by: cannot be read\n"), "{told}");
+    assert!(
+        told.starts_with("error: /nowhere.zip: not taken as a package\ncaused by: cannot be read\n"),
+        "{told}"
+    );
 }
 
 #[test]
@@ -290,11 +358,17 @@ fn show_lists_files_and_what_changed() {
     zip(Path::new(&older), &[("f/a", "a"), ("f/b", "b"), ("f/c", "c")]);
     zip(Path::new(&newer), &[("f/a", "a"), ("f/b", "bb"), ("f/d", "dd")]);
     let (exit, told, _) = countersign(&["package", "show", &newer]);
-    assert!(told.starts_with("SIZE  PACKED  FILE\n1     3       f/a\n2     4       f/b\n"), "{told}");
+    assert!(
+        told.starts_with("SIZE  PACKED  FILE\n1     3       f/a\n2     4       f/b\n"),
+        "{told}"
+    );
     assert!(exit == Some(0) && told.contains("3 files, 5 bytes unpacked"), "{told}");
     let (_, told, _) = countersign(&["package", "show", &newer, "--against", &older]);
     let expected = "CHANGE   BEFORE  AFTER  FILE\nadded            2      f/d\nremoved  1              f/c\nchanged  1       2      f/b\n";
     assert!(told.starts_with(expected), "{told}");
     let (_, told, _) = countersign(&["package", "show", &newer, "--against", &newer]);
-    assert!(told.starts_with(&format!("No file changed since {newer} (sha256 ")), "{told}");
+    assert!(
+        told.starts_with(&format!("No file changed since {newer} (sha256 ")),
+        "{told}"
+    );
 }

@@ -21,8 +21,15 @@ use crate::tools::program;
 fn ten_thousand_pairs_of_versions_are_ordered_as_php_orders_them() {
     let mut random = Random::new(0x5DEE_CE66_D1CE_4E5B);
     let pairs: Vec<_> = (0..10_000).map(|_| pair(&mut random)).collect();
-    let printed = program::run("php", "tests/tools/version_compare.php", &serde_json::to_string(&pairs).unwrap());
-    let theirs: Vec<Ordering> = printed.lines().map(|line| line.parse::<i8>().unwrap().cmp(&0)).collect();
+    let printed = program::run(
+        "php",
+        "tests/tools/version_compare.php",
+        &serde_json::to_string(&pairs).unwrap(),
+    );
+    let theirs: Vec<Ordering> = printed
+        .lines()
+        .map(|line| line.parse::<i8>().unwrap().cmp(&0))
+        .collect();
     assert_eq!(theirs.len(), pairs.len());
     let differ: Vec<String> = pairs
         .iter()
@@ -30,7 +37,12 @@ fn ten_thousand_pairs_of_versions_are_ordered_as_php_orders_them() {
         .filter(|((a, b), theirs)| php_version_compare(a, b) != *theirs)
         .map(|((a, b), theirs)| format!("{a:?} against {b:?}: PHP says {theirs:?}"))
         .collect();
-    assert!(differ.is_empty(), "{} differ:\n{}", differ.len(), differ[..differ.len().min(20)].join("\n"));
+    assert!(
+        differ.is_empty(),
+        "{} differ:\n{}",
+        differ.len(),
+        differ[..differ.len().min(20)].join("\n")
+    );
 }
 
 /// Two versions; every other second one is the first with a small change, so that many are close to each other.
@@ -103,7 +115,13 @@ fn wild(random: &mut Random) -> String {
         "😀",
     ];
     let pieces = random.below(8);
-    let piece = |_| if random.one_in(3) { random.pick(&WORDS) } else { random.pick(&PIECES) };
+    let piece = |_| {
+        if random.one_in(3) {
+            random.pick(&WORDS)
+        } else {
+            random.pick(&PIECES)
+        }
+    };
     (0..pieces).map(piece).collect()
 }
 
@@ -136,12 +154,22 @@ fn the_preview_takes_a_site_for_new_enough_where_wordpress_does() {
         cases.extend(["6.8", "6.7", "6.9"].map(|required| (format!("6.8{suffix}"), required.to_owned())));
     }
     cases.push(("6.8".into(), String::new()));
-    let input: String = cases.iter().map(|(running, required)| format!("{running}\t{required}\n")).collect();
+    let input: String = cases
+        .iter()
+        .map(|(running, required)| format!("{running}\t{required}\n"))
+        .collect();
     let printed = program::run("php", "tests/tools/compatible.php", &input);
     assert_eq!(printed.lines().count(), cases.len());
     for ((running, required), theirs) in cases.iter().zip(printed.lines()) {
-        let site = Site { cms: running.clone(), php: "8.3".into(), current: String::new() };
-        let refused = site.notes(&manifest_that_requires(required)).iter().any(|note| note.level == Level::Stop);
+        let site = Site {
+            cms: running.clone(),
+            php: "8.3".into(),
+            current: String::new(),
+        };
+        let refused = site
+            .notes(&manifest_that_requires(required))
+            .iter()
+            .any(|note| note.level == Level::Stop);
         assert_eq!(refused, theirs == "0", "{running} where {required} is required");
     }
 }
@@ -247,7 +275,12 @@ fn two_thousand_plugin_headers_are_read_as_wordpress_reads_them() {
         ];
         for (((name, key), ours), parsed) in FIELDS.into_iter().zip(ours).zip(parsed) {
             let told = || format!("{name} in {}", file.escape_ascii());
-            assert_eq!(ours.escape_ascii().to_string(), by_name[name].escape_ascii().to_string(), "{}", told());
+            assert_eq!(
+                ours.escape_ascii().to_string(),
+                by_name[name].escape_ascii().to_string(),
+                "{}",
+                told()
+            );
             assert_eq!(by_key.get(key).unwrap_or(&by_name[name]), &by_name[name], "{}", told());
             if let Some(text) = plain_text(ours).filter(|text| !name.ends_with("URI") || text.starts_with("https://")) {
                 plain += usize::from(!text.is_empty());
@@ -267,7 +300,9 @@ fn two_thousand_plugin_headers_are_read_as_wordpress_reads_them() {
 /// The value where nothing has to be done to make it one line of plain text.
 fn plain_text(value: &[u8]) -> Option<&str> {
     let markup = |c: char| c.is_control() || "<&\u{FEFF}\u{2028}".contains(c);
-    std::str::from_utf8(value).ok().filter(|text| !text.contains(markup) && text.trim() == *text)
+    std::str::from_utf8(value)
+        .ok()
+        .filter(|text| !text.contains(markup) && text.trim() == *text)
 }
 
 /// A plugin's main file, or what somebody took for one.
@@ -308,11 +343,22 @@ fn plugin_file(random: &mut Random) -> Vec<u8> {
             2 => name.replace(' ', random.pick(&["", "  ", "-", "\t"])),
             _ => name.to_owned(),
         };
-        text +=
-            &[random.pick(&MARKS), &name, random.pick(&SEPARATORS), &value(random), random.pick(&ENDS), "\n"].concat();
+        text += &[
+            random.pick(&MARKS),
+            &name,
+            random.pick(&SEPARATORS),
+            &value(random),
+            random.pick(&ENDS),
+            "\n",
+        ]
+        .concat();
     }
     let text = text.replace('\n', end_of_line);
-    if random.one_in(4) { latin_1(&text) } else { text.into_bytes() }
+    if random.one_in(4) {
+        latin_1(&text)
+    } else {
+        text.into_bytes()
+    }
 }
 
 fn value(random: &mut Random) -> String {
@@ -370,5 +416,7 @@ fn value(random: &mut Random) -> String {
 }
 
 fn latin_1(text: &str) -> Vec<u8> {
-    text.chars().map(|c| u8::try_from(u32::from(c)).unwrap_or(b'?')).collect()
+    text.chars()
+        .map(|c| u8::try_from(u32::from(c)).unwrap_or(b'?'))
+        .collect()
 }

@@ -40,8 +40,16 @@ fn above(instance: &Instance, work: impl FnOnce(&[(&str, &Path)])) -> Run {
     let root = instance.path().canonicalize().unwrap();
     let (journals, before) = (folder(), Disk::of(&root));
     let journal = journals.path().join("journal");
-    work(&[("LD_PRELOAD", preload::power()), ("POWER_ROOT", &root), ("POWER_JOURNAL", &journal)]);
-    Run { root, before, records: Record::read(&journal) }
+    work(&[
+        ("LD_PRELOAD", preload::power()),
+        ("POWER_ROOT", &root),
+        ("POWER_JOURNAL", &journal),
+    ]);
+    Run {
+        root,
+        before,
+        records: Record::read(&journal),
+    }
 }
 
 /// Serves until so many bindings more are acknowledged, and ends the server with `end`.
@@ -61,7 +69,11 @@ fn instance_of(writers: &Writers) -> Instance {
 /// A folder in memory, if there is one: hundreds of disks are written there.
 fn folder() -> TempDir {
     let memory = Path::new("/dev/shm");
-    if memory.is_dir() { TempDir::new_in(memory).unwrap() } else { TempDir::new().unwrap() }
+    if memory.is_dir() {
+        TempDir::new_in(memory).unwrap()
+    } else {
+        TempDir::new().unwrap()
+    }
 }
 
 /// The site that a record acknowledges.
@@ -76,7 +88,11 @@ impl Run {
     /// Cuts the power at `cuts` moments, the last of them at the end, and tells at how many of them a binding or the whole
     /// store is lost that sites were `told` of, before the run or up to that moment. `next` gets the last disk.
     fn cut(self, cuts: usize, random: &mut Random, writers: &Writers, mut told: BTreeSet<usize>, next: &Path) -> usize {
-        let Self { root, before: mut disk, records } = self;
+        let Self {
+            root,
+            before: mut disk,
+            records,
+        } = self;
         let end = records.len() - 1;
         let mut moments: Vec<usize> = (1..cuts).map(|_| random.below(end)).chain([end]).collect();
         moments.sort_unstable();
@@ -127,7 +143,11 @@ pub fn losses(runs: usize, cuts: usize, bindings: usize, seed: u64) -> usize {
         let (next, told) = (Instance::empty(), writers.sites());
         let run = serve(&instance, &writers, bindings + random.below(bindings), Server::kill);
         lost += run.cut(cuts, &mut random, &writers, told, next.path());
-        eprintln!("loss of power: {} of {}, {lost} with a loss", number * cuts, runs * cuts);
+        eprintln!(
+            "loss of power: {} of {}, {lost} with a loss",
+            number * cuts,
+            runs * cuts
+        );
         instance = next;
         instance.write_key(&shared_keys().private);
     }
@@ -217,7 +237,11 @@ fn tree(root: &Path) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
     let (mut found, mut folders) = (BTreeMap::new(), vec![root.to_owned()]);
     while let Some(folder) = folders.pop() {
         for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
-            let content = if path.is_dir() { None } else { Some(fs::read(&path).unwrap()) };
+            let content = if path.is_dir() {
+                None
+            } else {
+                Some(fs::read(&path).unwrap())
+            };
             folders.extend(content.is_none().then(|| path.clone()));
             found.insert(path.strip_prefix(root).unwrap().to_owned(), content);
         }

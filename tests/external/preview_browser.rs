@@ -30,12 +30,21 @@ fn a_person_picks_a_version_and_a_site_and_reads_what_its_administrator_reads() 
     assert_eq!(browser.text("h1"), "Acme Forms 1.3.0");
     let row = "There is a new version of Acme Forms available. View version 1.3.0 details.";
     assert_eq!(browser.text("#update-row"), row);
-    assert_eq!(browser.text("#notes"), "It works with version 6.8 of the CMS, says its author.");
+    assert_eq!(
+        browser.text("#notes"),
+        "It works with version 6.8 of the CMS, says its author."
+    );
     assert!(browser.text("#answer").contains("manifest of 1.3.0"));
     assert!(browser.text("#differences-title").contains("1.2.0 as published"));
 
     browser.does("fill", &["#cms", "6.1"]);
-    browser.does("shows", &["#notes", "It needs version 6.2 of the CMS or newer, and this site runs 6.1"]);
+    browser.does(
+        "shows",
+        &[
+            "#notes",
+            "It needs version 6.2 of the CMS or newer, and this site runs 6.1",
+        ],
+    );
     browser.does("fill", &["#php", "7.4"]);
     browser.does("shows", &["#update-row", "this site’s PHP is too old for it"]);
     browser.does("fill", &["#current", "1.3.0"]);
@@ -44,7 +53,11 @@ fn a_person_picks_a_version_and_a_site_and_reads_what_its_administrator_reads() 
 
     browser.does("click", &[".versions a >> text=1.1.0"]);
     browser.does("shows", &["h1", "Acme Forms 1.1.0"]);
-    assert_eq!(browser.evaluate("document.getElementById('cms').value"), "6.1", "the site stays");
+    assert_eq!(
+        browser.evaluate("document.getElementById('cms').value"),
+        "6.1",
+        "the site stays"
+    );
     browser.does("click", &["#tab-changelog"]);
     assert!(browser.text("#panel-changelog").contains("whatever 1.1.0 brings"));
     assert_eq!(browser.text("#differences .empty"), "None: every byte is the same.");
@@ -62,9 +75,15 @@ fn an_edit_arrives_by_itself_and_leaves_the_reader_where_they_are() {
     let scrolled = browser.evaluate("scrollY");
     assert_eq!(scrolled, 400);
 
-    work.write("acme-forms/readme.txt", &readme("1.3.0", "* New: an edit that nobody committed."));
+    work.write(
+        "acme-forms/readme.txt",
+        &readme("1.3.0", "* New: an edit that nobody committed."),
+    );
     browser.does("shows", &["#panel-changelog", "an edit that nobody committed"]);
-    assert_eq!(browser.evaluate("[window.marked, scrollY, document.activeElement.id]"), json!([true, 400, "cms"]));
+    assert_eq!(
+        browser.evaluate("[window.marked, scrollY, document.activeElement.id]"),
+        json!([true, 400, "cms"])
+    );
 
     work.write("acme-forms/acme-forms.php", &header("1.3.1"));
     browser.does("shows", &["h1", "Acme Forms 1.3.1"]);
@@ -76,18 +95,28 @@ fn an_edit_arrives_by_itself_and_leaves_the_reader_where_they_are() {
     browser.does("shows", &[".versions li:nth-child(1)", "as tagged"]);
     browser.does("shows", &[".chip.strong", "Working tree, as tagged"]);
     assert!(!browser.text(".chips").contains("Would be tagged"));
-    assert!(!browser.text(".versions").contains("HEAD"), "it shows nothing of its own");
+    assert!(
+        !browser.text(".versions").contains("HEAD"),
+        "it shows nothing of its own"
+    );
 
     let entry =
         "name = \"Renamed\"\nrepository = \"../../acme-forms\"\ndownload_url = \"https://dl.example/{version}.zip\"\n";
     work.write("registry/plugins/acme-forms.toml", entry);
     browser.does("shows", &["h1", "Renamed 1.3.0"]);
 
-    let built =
-        std::process::Command::new(env!("CARGO_BIN_EXE_countersign")).arg("-C").arg(work.path()).arg("build").output();
+    let built = std::process::Command::new(env!("CARGO_BIN_EXE_countersign"))
+        .arg("-C")
+        .arg(work.path())
+        .arg("build")
+        .output();
     assert!(built.unwrap().status.success());
     browser.does("shows", &["#differences .empty", "None: every byte is the same."]);
-    assert_eq!(browser.evaluate("window.marked"), true, "the page was never loaded anew");
+    assert_eq!(
+        browser.evaluate("window.marked"),
+        true,
+        "the page was never loaded anew"
+    );
     assert_eq!(browser.complaints(), [""; 0]);
 }
 
@@ -127,9 +156,20 @@ fn two_fields_filled_within_a_moment_both_count() {
              const field = document.getElementById(name); field.value = value; \
              field.dispatchEvent(new Event('input', { bubbles: true })) }",
     );
-    browser.does("shows", &["#notes", "It needs PHP 8.1 or newer, and this site runs PHP 7.4"]);
-    assert!(browser.text("#notes").contains("It needs version 6.2 of the CMS or newer, and this site runs 6.1"));
-    assert_eq!(browser.evaluate("location.search"), "?cms=6.1&php=7.4", "what nobody typed stays open");
+    browser.does(
+        "shows",
+        &["#notes", "It needs PHP 8.1 or newer, and this site runs PHP 7.4"],
+    );
+    assert!(
+        browser
+            .text("#notes")
+            .contains("It needs version 6.2 of the CMS or newer, and this site runs 6.1")
+    );
+    assert_eq!(
+        browser.evaluate("location.search"),
+        "?cms=6.1&php=7.4",
+        "what nobody typed stays open"
+    );
 }
 
 #[test]
@@ -139,7 +179,10 @@ fn the_chosen_tab_stays_when_another_version_is_picked() {
     browser.does("click", &["#tab-changelog"]);
     browser.does("click", &[".versions a >> text=1.1.0"]);
     browser.does("shows", &["h1", "Acme Forms 1.1.0"]);
-    assert_eq!(browser.evaluate("document.getElementById('panel-changelog').hidden"), false);
+    assert_eq!(
+        browser.evaluate("document.getElementById('panel-changelog').hidden"),
+        false
+    );
 }
 
 #[test]
@@ -162,26 +205,39 @@ fn a_picture_that_is_drawn_anew_is_shown_anew() {
 #[test]
 fn a_name_that_turns_the_text_turns_only_itself() {
     let work = Workplace::new();
-    work.write("acme-forms/acme-forms.php", &header("1.3.0").replace("Acme Forms", "Acme \u{202E}Forms"));
+    work.write(
+        "acme-forms/acme-forms.php",
+        &header("1.3.0").replace("Acme Forms", "Acme \u{202E}Forms"),
+    );
     let (_preview, mut browser) = page(&work, "/");
     // The version stands to the right of the name, where it does without the override.
     let right = "document.querySelector('h1 .number').getBoundingClientRect().left \
                  >= document.querySelector('h1 bdi').getBoundingClientRect().right - 1";
     assert_eq!(browser.evaluate(right), true);
-    assert_eq!(browser.evaluate("document.querySelector('#update-row bdi').textContent"), "Acme \u{202E}Forms");
+    assert_eq!(
+        browser.evaluate("document.querySelector('#update-row bdi').textContent"),
+        "Acme \u{202E}Forms"
+    );
 }
 
 #[test]
 fn cards_fill_the_width_between_phone_and_desk_whatever_the_plugin_is_called() {
     let work = Workplace::new();
     let long = "Acme Forms for Everybody Who Has a Form";
-    work.write("acme-forms/acme-forms.php", &header("1.3.0").replace("Acme Forms", long));
+    work.write(
+        "acme-forms/acme-forms.php",
+        &header("1.3.0").replace("Acme Forms", long),
+    );
     let (_preview, mut browser) = page(&work, "/");
     let width =
         |selector: &str| format!("Math.round(document.querySelector('{selector}').getBoundingClientRect().width)");
     for wide in [900, 1150] {
         browser.screen(wide, 740, "light");
-        assert_eq!(browser.evaluate(&width("#warnings")), browser.evaluate(&width("#row")), "{wide}");
+        assert_eq!(
+            browser.evaluate(&width("#warnings")),
+            browser.evaluate(&width("#row")),
+            "{wide}"
+        );
     }
     assert_eq!(browser.evaluate(&format!("{} > 100", width("#current"))), true);
     browser.screen(360, 740, "light");
@@ -199,7 +255,10 @@ fn the_bar_on_top_fits_the_narrowest_phone_in_every_state() {
     browser.does("shows", &["#live.fresh", ":"]);
     assert_eq!(browser.evaluate(wide), 320);
     browser.screen(480, 640, "light");
-    assert!(!browser.text("#live").contains("Updated"), "there is room for the time only");
+    assert!(
+        !browser.text("#live").contains("Updated"),
+        "there is room for the time only"
+    );
     browser.screen(500, 640, "light");
     assert!(browser.text("#live").starts_with("Updated "));
     browser.screen(320, 640, "light");
@@ -243,7 +302,11 @@ fn everything_can_be_reached_and_done_with_the_keyboard() {
     let focused = "document.activeElement.id || document.activeElement.textContent.trim()";
     browser.does("press", &["Tab"]);
     assert_eq!(browser.evaluate(focused), "Skip to the version");
-    assert_eq!(browser.evaluate("document.activeElement.getBoundingClientRect().top >= 0"), true, "it is seen");
+    assert_eq!(
+        browser.evaluate("document.activeElement.getBoundingClientRect().top >= 0"),
+        true,
+        "it is seen"
+    );
     browser.does("press", &["Enter"]);
     assert_eq!(browser.evaluate(focused), "main");
 
@@ -260,7 +323,10 @@ fn everything_can_be_reached_and_done_with_the_keyboard() {
         reached.push(name);
     }
     for wanted in ["cms", "php", "current", "tab-description", "copy", "json"] {
-        assert!(reached.iter().any(|name| name == wanted), "{wanted} is not among {reached:?}");
+        assert!(
+            reached.iter().any(|name| name == wanted),
+            "{wanted} is not among {reached:?}"
+        );
     }
 
     browser.evaluate("document.getElementById('tab-description').focus()");
@@ -268,7 +334,10 @@ fn everything_can_be_reached_and_done_with_the_keyboard() {
     assert_eq!(browser.evaluate(focused), "tab-changelog");
     assert!(browser.text("#panel-changelog").contains("several forms on one page"));
     browser.does("press", &["Home"]);
-    assert_eq!(browser.evaluate("document.getElementById('panel-changelog').hidden"), true);
+    assert_eq!(
+        browser.evaluate("document.getElementById('panel-changelog').hidden"),
+        true
+    );
 }
 
 #[test]
@@ -278,7 +347,10 @@ fn a_syntax_error_is_on_the_page_as_it_is_in_the_terminal_and_goes_when_it_is_re
     browser.screen(1200, 500, "light");
     browser.evaluate("scrollTo(0, 300)");
     let good = std::fs::read_to_string(work.path().join("registry/plugins/acme-forms.toml")).unwrap();
-    work.write("registry/plugins/acme-forms.toml", &format!("{good}modul = \"x\"\nname = 3\n"));
+    work.write(
+        "registry/plugins/acme-forms.toml",
+        &format!("{good}modul = \"x\"\nname = 3\n"),
+    );
     browser.does("shows", &["#complaints", "unknown field"]);
     let on_the_page: Vec<String> = browser.text("#complaints").lines().map(str::to_owned).collect();
     let terminal = String::from_utf8(print(work.path(), &[]).stdout).unwrap();
@@ -293,7 +365,10 @@ fn a_syntax_error_is_on_the_page_as_it_is_in_the_terminal_and_goes_when_it_is_re
     browser.does("shows", &["h1", "Acme Forms 1.3.0"]);
     assert_eq!(browser.evaluate("scrollY"), 300, "the reader is where they were");
     work.write("acme-forms/acme-forms.php", "<?php // nothing yet\n");
-    browser.does("shows", &["#complaints", "no PHP file at the plugin's root has a plugin header"]);
+    browser.does(
+        "shows",
+        &["#complaints", "no PHP file at the plugin's root has a plugin header"],
+    );
 }
 
 #[test]
@@ -312,8 +387,10 @@ fn a_hostile_readme_runs_nothing_and_loads_nothing() {
          == Description ==\n\n{hostile}\n\n== Upgrade Notice ==\n\n= 1.3.0 =\n{hostile}\n\n== Changelog ==\n\n= 1.3.0 =\n\n{hostile}\n"
     );
     work.write("acme-forms/readme.txt", &everywhere);
-    let php = header("1.3.0")
-        .replace("Author: Acme", "Author: <img src=x onerror=window.owned=9>\"'><script>window.owned=10</script>");
+    let php = header("1.3.0").replace(
+        "Author: Acme",
+        "Author: <img src=x onerror=window.owned=9>\"'><script>window.owned=10</script>",
+    );
     work.write("acme-forms/acme-forms.php", &php);
     work.write("acme-forms/.wordpress-org/icon.svg", "<svg xmlns='http://www.w3.org/2000/svg' onload='window.owned=11'><script>window.owned=12</script><image href='https://evil.example/i.png'/></svg>\n");
     work.git(&["add", "--all"]);
@@ -342,7 +419,10 @@ fn a_hostile_readme_runs_nothing_and_loads_nothing() {
         assert_eq!(browser.evaluate("getComputedStyle(document.body).display"), "block");
         assert!(browser.text("#json").starts_with('{'), "the page was not broken open");
     }
-    assert!(browser.text(".picture").contains("https://evil.example/"), "what the CMS would load is told");
+    assert!(
+        browser.text(".picture").contains("https://evil.example/"),
+        "what the CMS would load is told"
+    );
 
     browser.open(&preview.url("/"));
     work.write("acme-forms/readme.txt", &everywhere.replace("remote", "arrived later"));
@@ -352,15 +432,25 @@ fn a_hostile_readme_runs_nothing_and_loads_nothing() {
     assert_eq!(browser.complaints(), [""; 0]);
 
     browser.asks("open", json!([preview.url("/art/acme-forms/icon.svg")]));
-    assert_eq!(browser.evaluate("typeof window.owned"), "undefined", "also by itself, a picture is a picture");
+    assert_eq!(
+        browser.evaluate("typeof window.owned"),
+        "undefined",
+        "also by itself, a picture is a picture"
+    );
     browser.open(&preview.url("/"));
 
     let origin = preview.url("/");
-    let sent: Vec<_> = browser.requests().into_iter().filter(|url| !url.starts_with(&origin)).collect();
+    let sent: Vec<_> = browser
+        .requests()
+        .into_iter()
+        .filter(|url| !url.starts_with(&origin))
+        .collect();
     assert_eq!(sent, [""; 0]);
     assert_eq!(elsewhere.accept().unwrap_err().kind(), ErrorKind::WouldBlock);
     browser.evaluate("void open('http://evil.example/')");
-    eventually("the listener hears of a connection", Duration::from_secs(20), || elsewhere.accept().is_ok());
+    eventually("the listener hears of a connection", Duration::from_secs(20), || {
+        elsewhere.accept().is_ok()
+    });
 }
 
 #[test]
@@ -371,10 +461,21 @@ fn the_policy_stops_what_a_slip_of_ours_would_let_through() {
         "document.body.insertAdjacentHTML('beforeend', '<img src=https://evil.example/x.png onerror=window.owned=1><p style=color:red id=styled>x</p>'); \
          const script = document.createElement('script'); script.textContent = 'window.owned = 2'; document.body.append(script)",
     );
-    assert_eq!(browser.evaluate("fetch('https://evil.example/').then(() => 'reached', () => 'refused')"), "refused");
+    assert_eq!(
+        browser.evaluate("fetch('https://evil.example/').then(() => 'reached', () => 'refused')"),
+        "refused"
+    );
     assert_eq!(browser.evaluate("typeof window.owned"), "undefined");
-    assert_ne!(browser.evaluate("getComputedStyle(document.getElementById('styled')).color"), "rgb(255, 0, 0)");
-    assert!(browser.complaints().iter().any(|text| text.contains("Content Security Policy")));
+    assert_ne!(
+        browser.evaluate("getComputedStyle(document.getElementById('styled')).color"),
+        "rgb(255, 0, 0)"
+    );
+    assert!(
+        browser
+            .complaints()
+            .iter()
+            .any(|text| text.contains("Content Security Policy"))
+    );
     drop(preview);
 }
 
@@ -408,15 +509,29 @@ fn every_state_is_readable_in_light_and_dark_and_fits_a_phone() {
     let work = Workplace::new();
     work.write("acme-forms/readme.txt", &readme("1.2.9", "* x").replace("6.8", "soon"));
     let (_preview, mut browser) = page(&work, "/");
-    for path in ["/", "/?cms=6.9&php=7.4&current=9", "/plugins/acme-forms/1.2.0?tab=changelog", "/plugins/nothing"] {
+    for path in [
+        "/",
+        "/?cms=6.9&php=7.4&current=9",
+        "/plugins/acme-forms/1.2.0?tab=changelog",
+        "/plugins/nothing",
+    ] {
         let address = browser.asks("address", json!([])).as_str().unwrap().to_owned();
         let origin = address.split('/').take(3).collect::<Vec<_>>().join("/");
         browser.open(&format!("{origin}{path}"));
-        for (width, scheme) in [(1360, "light"), (1360, "dark"), (900, "light"), (360, "light"), (360, "dark")] {
+        for (width, scheme) in [
+            (1360, "light"),
+            (1360, "dark"),
+            (900, "light"),
+            (360, "light"),
+            (360, "dark"),
+        ] {
             browser.screen(width, 740, scheme);
             assert_eq!(browser.evaluate(FAINT), json!([]), "{path} {width} {scheme}");
             let wide = browser.evaluate("document.documentElement.scrollWidth");
-            assert!(wide.as_u64().unwrap() <= u64::from(width), "{path} is {wide} wide on {width}");
+            assert!(
+                wide.as_u64().unwrap() <= u64::from(width),
+                "{path} is {wide} wide on {width}"
+            );
         }
     }
 }
@@ -449,7 +564,10 @@ fn pictures() {
     draw("dark", "/?tab=changelog&php=7.4&cms=6.9", (1360, 900, "dark"));
     draw("phone", "/", (390, 844, "light"));
     draw("differences", "/#differences", (1360, 900, "light"));
-    work.write("registry/plugins/acme-forms.toml", "repository = \"../../acme-forms\"\nmodul = \"forms\"\n");
+    work.write(
+        "registry/plugins/acme-forms.toml",
+        "repository = \"../../acme-forms\"\nmodul = \"forms\"\n",
+    );
     browser.does("shows", &["#complaints", "unknown field"]);
     browser.screen(1360, 420, "light");
     browser.asks("picture", json!([folder.join("error.png"), false]));

@@ -23,14 +23,29 @@ impl GitServer {
     fn start(upstream: &Upstream) -> Self {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tools/git_http.py");
         let mut python = Command::new("python3");
-        python.arg(script).arg(upstream.folder.path()).args(["x-access-token", TOKEN]);
-        let mut child =
-            without_settings(&mut python).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("python3");
+        python
+            .arg(script)
+            .arg(upstream.folder.path())
+            .args(["x-access-token", TOKEN]);
+        let mut child = without_settings(&mut python)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("python3");
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let port = lines.next().unwrap().unwrap();
         let (sender, lengths) = mpsc::channel();
-        thread::spawn(move || lines.map_while(Result::ok).try_for_each(|line| sender.send(line.parse().unwrap())));
-        Self { _stdin: child.stdin.take().unwrap(), child, host: format!("127.0.0.1:{port}"), lengths }
+        thread::spawn(move || {
+            lines
+                .map_while(Result::ok)
+                .try_for_each(|line| sender.send(line.parse().unwrap()))
+        });
+        Self {
+            _stdin: child.stdin.take().unwrap(),
+            child,
+            host: format!("127.0.0.1:{port}"),
+            lengths,
+        }
     }
 
     fn url(&self) -> String {
@@ -51,7 +66,9 @@ impl Drop for GitServer {
 }
 
 fn with_token<'a>(command: &'a mut Command, server: &GitServer) -> &'a mut Command {
-    command.env("COUNTERSIGN_GIT_HOST", &server.host).env("COUNTERSIGN_GIT_TOKEN", TOKEN)
+    command
+        .env("COUNTERSIGN_GIT_HOST", &server.host)
+        .env("COUNTERSIGN_GIT_TOKEN", TOKEN)
 }
 
 #[test]
@@ -106,8 +123,11 @@ fn gits_own_credential_helper_is_asked() {
     let instance = instance(&server.url());
     let settings = upstream.folder.path().join("gitconfig");
     let helper = format!("!f() {{ echo username=x-access-token; echo password={TOKEN}; }}; f");
-    let output =
-        Command::new("git").args(["config", "-f"]).arg(&settings).args(["credential.helper", &helper]).status();
+    let output = Command::new("git")
+        .args(["config", "-f"])
+        .arg(&settings)
+        .args(["credential.helper", &helper])
+        .status();
     assert!(output.unwrap().success());
     assert_builds(build(&instance).env("GIT_CONFIG_GLOBAL", settings));
     assert_eq!(published(&instance), ["1.3"]);

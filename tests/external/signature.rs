@@ -21,7 +21,9 @@ use crate::tools::program::run;
 /// Statements of every kind, as received.
 fn received() -> Vec<Vec<u8>> {
     let all: Vec<License> = (0..3).map(|_| License::new()).collect();
-    let [good, expired, unknown] = &all[..] else { unreachable!() };
+    let [good, expired, unknown] = &all[..] else {
+        unreachable!()
+    };
     let instance = Instance::with_licenses(&[good.toml(""), expired.toml_with("2001-01-01", "", "forms = []")]);
     let server = Server::start(&instance);
     let ask = |license: &License, site: &str, nonce: &str| {
@@ -32,7 +34,11 @@ fn received() -> Vec<Vec<u8>> {
         response.body
     };
     vec![
-        ask(good, "https://bücher.example/pfad", "a \"quoted\\\" nonce / with \u{1F600} and \u{2028}"),
+        ask(
+            good,
+            "https://bücher.example/pfad",
+            "a \"quoted\\\" nonce / with \u{1F600} and \u{2028}",
+        ),
         ask(good, "other.example", "\",\"signature\":\"AAAA\",\""),
         ask(expired, "a.com", ""),
         ask(unknown, "a.com", "\u{7f}\u{1}"),
@@ -40,12 +46,24 @@ fn received() -> Vec<Vec<u8>> {
 }
 
 fn openssl_verifies(folder: &Path, signed: &[u8], signature: &[u8]) -> bool {
-    for (name, bytes) in [("signed", signed), ("signature", signature), ("key.pem", shared_keys().public.as_bytes())] {
+    for (name, bytes) in [
+        ("signed", signed),
+        ("signature", signature),
+        ("key.pem", shared_keys().public.as_bytes()),
+    ] {
         fs::write(folder.join(name), bytes).unwrap();
     }
     let output = Command::new("openssl")
         .current_dir(folder)
-        .args(["dgst", "-sha256", "-verify", "key.pem", "-signature", "signature", "signed"])
+        .args([
+            "dgst",
+            "-sha256",
+            "-verify",
+            "key.pem",
+            "-signature",
+            "signature",
+            "signed",
+        ])
         .output()
         .expect("openssl is installed: make tools");
     output.status.success() && output.stdout == b"Verified OK\n"
@@ -57,7 +75,11 @@ fn openssl_verifies_what_is_left_when_the_signature_is_cut_out() {
     for body in received() {
         let (signed, signature) = split_signature(&body).unwrap();
         let signature = BASE64_STANDARD.decode(signature).unwrap();
-        assert!(openssl_verifies(folder.path(), &signed, &signature), "{}", String::from_utf8_lossy(&body));
+        assert!(
+            openssl_verifies(folder.path(), &signed, &signature),
+            "{}",
+            String::from_utf8_lossy(&body)
+        );
         let mut flipped = signed.clone();
         flipped[0] ^= 1;
         assert!(!openssl_verifies(folder.path(), &flipped, &signature));
@@ -66,12 +88,19 @@ fn openssl_verifies_what_is_left_when_the_signature_is_cut_out() {
 
 #[test]
 fn php_verifies_the_cut_body_and_the_re_encoded_one_and_refuses_every_flipped_byte() {
-    let bodies: Vec<String> = received().into_iter().map(|body| String::from_utf8(body).unwrap()).collect();
+    let bodies: Vec<String> = received()
+        .into_iter()
+        .map(|body| String::from_utf8(body).unwrap())
+        .collect();
     let input = json!({ "bodies": bodies, "key": shared_keys().public }).to_string();
     let printed = run("php", "tests/tools/verify.php", &input);
     for (body, line) in bodies.iter().zip(printed.lines()) {
         let signed = split_signature(body.as_bytes()).unwrap().0.len();
-        assert_eq!(line, format!("cut 1, re-encoded 1, flipped bytes accepted 0 of {signed}"), "{body}");
+        assert_eq!(
+            line,
+            format!("cut 1, re-encoded 1, flipped bytes accepted 0 of {signed}"),
+            "{body}"
+        );
     }
     assert_eq!(printed.lines().count(), bodies.len());
 }
@@ -79,15 +108,27 @@ fn php_verifies_the_cut_body_and_the_re_encoded_one_and_refuses_every_flipped_by
 #[test]
 fn the_lines_of_the_readme_verify_what_was_signed_and_nothing_else() {
     let readme = include_str!("../../README.md");
-    let lines = readme.split("```php\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    let lines = readme
+        .split("```php\n")
+        .nth(1)
+        .and_then(|rest| rest.split("```").next())
+        .unwrap();
     let folder = TempDir::new().unwrap();
     let program = folder.path().join("readme.php");
     let asked = "$asked = json_decode(stream_get_contents(STDIN), true); $pinned_public_key_pem = $asked['key'];";
     let told = "echo json_encode([$genuine, $payload['domain']]), \"\\n\";";
-    fs::write(&program, format!("<?php {asked}\nforeach ($asked['bodies'] as $body) {{\n{lines}\n{told} }}\n"))
-        .unwrap();
-    let genuine: Vec<String> = received().into_iter().map(|body| String::from_utf8(body).unwrap()).collect();
-    let forged = genuine.iter().map(|body| body.replacen("\"domain\":\"", "\"domain\":\"x", 1));
+    fs::write(
+        &program,
+        format!("<?php {asked}\nforeach ($asked['bodies'] as $body) {{\n{lines}\n{told} }}\n"),
+    )
+    .unwrap();
+    let genuine: Vec<String> = received()
+        .into_iter()
+        .map(|body| String::from_utf8(body).unwrap())
+        .collect();
+    let forged = genuine
+        .iter()
+        .map(|body| body.replacen("\"domain\":\"", "\"domain\":\"x", 1));
     let bodies: Vec<String> = genuine.iter().cloned().chain(forged).collect();
     let input = json!({ "bodies": bodies, "key": shared_keys().public }).to_string();
     let printed = run("php", program.to_str().unwrap(), &input);
@@ -105,7 +146,10 @@ fn a_thousand_random_statements_agree_with_another_implementation_of_rfc_8785() 
     // Told apart from how it was written: members in another order, everything escaped that can be.
     let shuffled = |payload: &String| {
         let payload: serde_json::Map<String, Value> = serde_json::from_str(payload).unwrap();
-        let members = payload.iter().rev().map(|(name, value)| format!("{}:{}", escaped(name), escaped_value(value)));
+        let members = payload
+            .iter()
+            .rev()
+            .map(|(name, value)| format!("{}:{}", escaped(name), escaped_value(value)));
         format!("{{{}}}\n", members.collect::<Vec<_>>().join(","))
     };
     let lines: String = ours.iter().map(shuffled).collect();
@@ -128,8 +172,10 @@ fn escaped_value(value: &Value) -> String {
         Value::String(text) => escaped(text),
         Value::Array(items) => format!("[{}]", items.iter().map(escaped_value).collect::<Vec<_>>().join(", ")),
         Value::Object(members) => {
-            let members =
-                members.iter().rev().map(|(name, value)| format!("{}: {}", escaped(name), escaped_value(value)));
+            let members = members
+                .iter()
+                .rev()
+                .map(|(name, value)| format!("{}: {}", escaped(name), escaped_value(value)));
             format!("{{ {} }}", members.collect::<Vec<_>>().join(","))
         }
         other => other.to_string(),
@@ -171,14 +217,19 @@ impl Statements {
         let modules: Modules = names(self).into_iter().map(|module| (module, names(self))).collect();
         let (nonce, site_url, key_id) = (self.text(), self.text(), self.text());
         let domain = format!("site-{}.example", self.0.below(1_000)).parse().unwrap();
-        let verdicts =
-            [Verdict::Ok, Verdict::BoundElsewhere, Verdict::UnknownLicense, Verdict::Expired, Verdict::Revoked];
+        let verdicts = [
+            Verdict::Ok,
+            Verdict::BoundElsewhere,
+            Verdict::UnknownLicense,
+            Verdict::Expired,
+            Verdict::Revoked,
+        ];
         let statement = Statement {
             verdict: verdicts[self.0.below(5)],
-            grant: self
-                .0
-                .one_in(2)
-                .then_some(Grant { modules: &modules, grace_period_hours: self.0.below(10_000) as u32 }),
+            grant: self.0.one_in(2).then_some(Grant {
+                modules: &modules,
+                grace_period_hours: self.0.below(10_000) as u32,
+            }),
             expires: self.0.one_in(2).then(|| NaiveDate::from_ymd_opt(2027, 1, 31).unwrap()),
             issued_at: DateTime::from_timestamp_millis(self.0.below(4_000_000_000) as i64 * 1_009).unwrap(),
             nonce: self.0.one_in(2).then_some(&nonce),

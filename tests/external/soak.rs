@@ -65,7 +65,9 @@ fn faults(instance: &Instance, writers: &Writers, server: &Server, random: &mut 
             2 => {
                 server.limit_files("unlimited");
                 let before = writers.acknowledged();
-                eventually("bindings go on", Duration::from_secs(30), || writers.acknowledged() > before);
+                eventually("bindings go on", Duration::from_secs(30), || {
+                    writers.acknowledged() > before
+                });
             }
             3 => {
                 instance.write("registry/licenses/broken.toml", "[[license]\n");

@@ -20,7 +20,11 @@ fn curl(server: &Server, instance: &Instance, path: &str, arguments: &[&str]) ->
         .output()
         .expect("curl is installed: make tools");
     let text = |bytes| String::from_utf8(bytes).unwrap();
-    if output.status.success() { Ok(text(output.stdout)) } else { Err(text(output.stderr)) }
+    if output.status.success() {
+        Ok(text(output.stdout))
+    } else {
+        Err(text(output.stderr))
+    }
 }
 
 /// The name in the certificate a new connection is shown.
@@ -32,7 +36,10 @@ fn shown(server: &Server) -> String {
         .expect("openssl is installed: make tools");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let subject = text.lines().find_map(|line| line.strip_prefix("subject="));
-    subject.unwrap_or_else(|| panic!("no certificate: {text}")).replace("CN = ", "").replace("CN=", "")
+    subject
+        .unwrap_or_else(|| panic!("no certificate: {text}"))
+        .replace("CN = ", "")
+        .replace("CN=", "")
 }
 
 #[test]
@@ -45,12 +52,29 @@ fn a_site_validates_over_tls_1_2_and_1_3_in_http_1_1() {
     for version in ["1.2", "1.3"] {
         let exactly = [&format!("--tlsv{version}"), "--tls-max", version, "--http2"];
         let form = ["--json", &body, "--write-out", "\n%{http_version} %{ssl_verify_result}"];
-        let answer = curl(&server, &instance, "/api/v1/validate-license", &[&exactly[..], &form].concat()).unwrap();
+        let answer = curl(
+            &server,
+            &instance,
+            "/api/v1/validate-license",
+            &[&exactly[..], &form].concat(),
+        )
+        .unwrap();
         let (statement, facts) = answer.rsplit_once('\n').unwrap();
-        assert!(statement.contains("\"code\":\"ok\"") && statement.contains("\"signature\":"), "{statement}");
+        assert!(
+            statement.contains("\"code\":\"ok\"") && statement.contains("\"signature\":"),
+            "{statement}"
+        );
         assert_eq!(facts, "1.1 0", "TLS {version}");
     }
-    assert!(curl(&server, &instance, "/", &["--tls-max", "1.1", "--ciphers", "DEFAULT@SECLEVEL=0"]).is_err());
+    assert!(
+        curl(
+            &server,
+            &instance,
+            "/",
+            &["--tls-max", "1.1", "--ciphers", "DEFAULT@SECLEVEL=0"]
+        )
+        .is_err()
+    );
 }
 
 #[test]
@@ -59,10 +83,16 @@ fn a_renewed_certificate_is_shown_within_two_seconds_and_its_end_is_a_metric() {
     Certificate::new("first", 30).install(&instance);
     let server = serve(&instance, &[]);
     assert_eq!(shown(&server), "first");
-    let ends = || server.metric("countersign_tls_certificate_expiry_timestamp_seconds").unwrap();
+    let ends = || {
+        server
+            .metric("countersign_tls_certificate_expiry_timestamp_seconds")
+            .unwrap()
+    };
     let before = ends();
     Certificate::new("second", 60).install(&instance);
-    eventually("the renewed certificate", Duration::from_secs(2), || shown(&server) == "second");
+    eventually("the renewed certificate", Duration::from_secs(2), || {
+        shown(&server) == "second"
+    });
     // The two were made some seconds apart.
     let later = ends() - before - 30.0 * 86_400.0;
     assert!((0.0..60.0).contains(&later), "{later}");
@@ -83,7 +113,10 @@ fn a_broken_certificate_or_key_keeps_the_one_in_force_and_shows_on_readyz() {
         assert_eq!(shown(&server), "good");
         assert!(server.metric("countersign_part_state{part=\"tls\",state=\"stale\"}") == Some(1.0));
     };
-    instance.write(CERTIFICATE, "-----BEGIN CERTIFICATE-----\nno\n-----END CERTIFICATE-----\n");
+    instance.write(
+        CERTIFICATE,
+        "-----BEGIN CERTIFICATE-----\nno\n-----END CERTIFICATE-----\n",
+    );
     stale("tls/fullchain.pem: not a certificate chain in PEM");
     instance.write(CERTIFICATE, &Certificate::new("another", 30).chain);
     stale("tls/privkey.pem: not the key of the certificate in");
@@ -94,7 +127,12 @@ fn a_broken_certificate_or_key_keeps_the_one_in_force_and_shows_on_readyz() {
     stale("the certificate's key cannot be read");
     good.install(&instance);
     eventually("mended", Duration::from_secs(3), || server.part("tls")["state"] == "ok");
-    assert!(server.metric("countersign_reloads_total{part=\"tls\",result=\"failed\"}").unwrap() >= 4.0);
+    assert!(
+        server
+            .metric("countersign_reloads_total{part=\"tls\",result=\"failed\"}")
+            .unwrap()
+            >= 4.0
+    );
 }
 
 #[test]

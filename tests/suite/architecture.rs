@@ -20,17 +20,45 @@ const ARROWS: [(&str, &[&str]); 19] = [
     ("folder_lock", &["text", "regular_file"]),
     ("keys", &["model", "regular_file"]),
     ("watch", &[]),
-    ("registry", &["model", "text", "durable_file", "folder_lock", "regular_file"]),
+    (
+        "registry",
+        &["model", "text", "durable_file", "folder_lock", "regular_file"],
+    ),
     ("catalog", &["model", "regular_file"]),
     ("store", &["model", "text", "durable_file", "regular_file", "histogram"]),
     ("config", &["model", "text", "regular_file"]),
     ("package", &["model", "text", "regular_file"]),
-    ("build", &["registry", "catalog", "model", "text", "durable_file", "regular_file", "time_limit"]),
+    (
+        "build",
+        &[
+            "registry",
+            "catalog",
+            "model",
+            "text",
+            "durable_file",
+            "regular_file",
+            "time_limit",
+        ],
+    ),
     (
         "serve",
-        &["registry", "catalog", "store", "keys", "watch", "config", "model", "text", "histogram", "regular_file"],
+        &[
+            "registry",
+            "catalog",
+            "store",
+            "keys",
+            "watch",
+            "config",
+            "model",
+            "text",
+            "histogram",
+            "regular_file",
+        ],
     ),
-    ("preview", &["build", "registry", "catalog", "model", "text", "regular_file"]),
+    (
+        "preview",
+        &["build", "registry", "catalog", "model", "text", "regular_file"],
+    ),
     (
         "commands",
         &[
@@ -56,16 +84,29 @@ const ARROWS: [(&str, &[&str]); 19] = [
 
 /// Where a library's name may stand.
 const LIBRARIES: [(&str, &[&str]); 9] = [
-    ("git2::", &["src/build/git/", "src/registry/git.rs", "src/commands/init/demo_repository.rs"]),
+    (
+        "git2::",
+        &[
+            "src/build/git/",
+            "src/registry/git.rs",
+            "src/commands/init/demo_repository.rs",
+        ],
+    ),
     ("sled::", &["src/store/index.rs", "src/store/mod.rs"]),
     ("warp::", &["src/serve/", "src/preview/"]),
     ("askama::", &["src/preview/"]),
     ("rustls::", &["src/serve/net/tls.rs"]),
-    ("flate2::", &["src/package/deflate.rs", "src/package/archive/content.rs"]),
+    (
+        "flate2::",
+        &["src/package/deflate.rs", "src/package/archive/content.rs"],
+    ),
     ("prometheus_client::", &["src/serve/ops/openmetrics.rs"]),
     // A site gets a manifest from the catalog, against an entitlement.
     ("published_manifest", &["src/catalog.rs", "src/preview/"]),
-    ("RsaPrivateKey", &["src/keys/signing_key.rs", "src/commands/keys/make.rs"]),
+    (
+        "RsaPrivateKey",
+        &["src/keys/signing_key.rs", "src/commands/keys/make.rs"],
+    ),
 ];
 
 /// A file has no more lines than these, its tests left out.
@@ -103,7 +144,10 @@ fn arrows(sources: &Sources) -> Vec<String> {
         if matches!(room_of_path, "main" | "lib") {
             continue;
         }
-        let allowed = ARROWS.iter().find(|(name, _)| *name == room_of_path).map_or(&[][..], |(_, allowed)| *allowed);
+        let allowed = ARROWS
+            .iter()
+            .find(|(name, _)| *name == room_of_path)
+            .map_or(&[][..], |(_, allowed)| *allowed);
         let is_allowed = |target: &String| room(target) == room_of_path || allowed.contains(&room(target));
         let wrong = targets.iter().filter(|target| !is_allowed(target));
         complaints
@@ -114,7 +158,10 @@ fn arrows(sources: &Sources) -> Vec<String> {
 
 /// No file imports itself by way of others, inside a room or through a `mod.rs`.
 fn circles(sources: &Sources) -> Vec<String> {
-    shortest_circle(&imports(&code(sources))).map(|circle| circle.join(" -> ")).into_iter().collect()
+    shortest_circle(&imports(&code(sources)))
+        .map(|circle| circle.join(" -> "))
+        .into_iter()
+        .collect()
 }
 
 /// A library is named only where it belongs.
@@ -146,7 +193,9 @@ fn long_files(sources: &Sources) -> Vec<String> {
 fn other_ways_to_open_a_file(sources: &Sources) -> Vec<String> {
     let mut complaints = Vec::new();
     for (path, code) in code(sources) {
-        let ways = OPENERS.iter().filter(|opener| code.contains(**opener) && !OPENS.contains(&path.as_str()));
+        let ways = OPENERS
+            .iter()
+            .filter(|opener| code.contains(**opener) && !OPENS.contains(&path.as_str()));
         complaints.extend(ways.map(|opener| format!("{path} opens a file by {opener}: use regular_file")));
     }
     complaints
@@ -166,9 +215,21 @@ fn arrows_between_rooms_run_one_way() {
     let allowed = with("src/serve/gate.rs", "use crate::registry::Change as _;");
     assert_eq!(arrows(&allowed), [""; 0]);
     for (path, line, target) in [
-        ("src/model/name.rs", "use crate::registry::{Change as _};", "src/registry/change.rs"),
-        ("src/serve/gate.rs", "fn more() { let _ = crate::build::FORMAT; }", "src/build/inputs.rs"),
-        ("src/build/tags.rs", "use super::super::serve::gate::Gate as _;", "src/serve/gate.rs"),
+        (
+            "src/model/name.rs",
+            "use crate::registry::{Change as _};",
+            "src/registry/change.rs",
+        ),
+        (
+            "src/serve/gate.rs",
+            "fn more() { let _ = crate::build::FORMAT; }",
+            "src/build/inputs.rs",
+        ),
+        (
+            "src/build/tags.rs",
+            "use super::super::serve::gate::Gate as _;",
+            "src/serve/gate.rs",
+        ),
     ] {
         let complaints = arrows(&with(path, line));
         assert!(
@@ -189,9 +250,17 @@ fn no_file_imports_itself_by_way_of_others() {
             "src/registry/change.rs -> src/registry/edit.rs",
         ),
         // Through a mod.rs that declares the item.
-        ("src/registry/plugins.rs", "use super::Registry as _;", "src/registry/mod.rs -> src/registry/plugins.rs"),
+        (
+            "src/registry/plugins.rs",
+            "use super::Registry as _;",
+            "src/registry/mod.rs -> src/registry/plugins.rs",
+        ),
         // Through a name that a mod.rs re-exports.
-        ("src/build/error.rs", "fn more() { let _ = super::run; }", "src/build/error.rs -> src/build/pipeline.rs"),
+        (
+            "src/build/error.rs",
+            "fn more() { let _ = super::run; }",
+            "src/build/error.rs -> src/build/pipeline.rs",
+        ),
     ] {
         assert_eq!(circles(&with(path, line)).concat(), circle);
     }
@@ -210,7 +279,10 @@ fn no_file_has_more_than_300_lines_without_its_tests() {
     let tests = format!("#[cfg(test)]\nmod more {{\n{}}}", "    // A test.\n".repeat(MAX_LINES));
     assert_eq!(long_files(&with("src/keys/mod.rs", &tests)), [""; 0]);
     let complaints = long_files(&with("src/keys/mod.rs", &"// Code.\n".repeat(MAX_LINES)));
-    assert!(complaints.len() == 1 && complaints[0].starts_with("src/keys/mod.rs has 30"), "{complaints:?}");
+    assert!(
+        complaints.len() == 1 && complaints[0].starts_with("src/keys/mod.rs has 30"),
+        "{complaints:?}"
+    );
 }
 
 #[test]

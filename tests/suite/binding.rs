@@ -17,7 +17,10 @@ const VALIDATE: &str = "/api/v1/validate-license";
 /// first bound, and a bound host that comes back at the limit stays active.
 fn rush(sites: usize) {
     let licenses: Vec<License> = (0..ROUNDS).map(|_| License::new()).collect();
-    let tables: Vec<String> = licenses.iter().map(|license| license.toml(&format!("sites = {sites}"))).collect();
+    let tables: Vec<String> = licenses
+        .iter()
+        .map(|license| license.toml(&format!("sites = {sites}")))
+        .collect();
     let instance = Instance::with_licenses(&tables);
     let server = Server::start_with(&instance, &["--signing-queue", "1024"]);
     let (address, licenses, barrier) = (server.address, Arc::new(licenses), Arc::new(Barrier::new(CLIENTS)));
@@ -28,7 +31,9 @@ fn rush(sites: usize) {
                 let mut connection = Client::connect(address);
                 let answers = licenses.iter().map(|license| {
                     barrier.wait();
-                    connection.post_json(VALIDATE, &question(license, &format!("site-{client}.com"))).json()
+                    connection
+                        .post_json(VALIDATE, &question(license, &format!("site-{client}.com")))
+                        .json()
                 });
                 answers.collect::<Vec<_>>()
             })
@@ -38,15 +43,24 @@ fn rush(sites: usize) {
 
     let mut again = Client::connect(address);
     for (round, license) in licenses.iter().enumerate() {
-        let (active, told): (Vec<_>, Vec<_>) =
-            answers.iter().map(|answers| &answers[round]).partition(|a| a["status"] == "active");
+        let (active, told): (Vec<_>, Vec<_>) = answers
+            .iter()
+            .map(|answers| &answers[round])
+            .partition(|a| a["status"] == "active");
         let winners: BTreeSet<&str> = active.iter().map(|answer| answer["domain"].as_str().unwrap()).collect();
         assert_eq!(winners.len(), sites, "round {round}");
-        let first: BTreeSet<&str> = told.iter().map(|answer| answer["bound_domain"].as_str().unwrap()).collect();
+        let first: BTreeSet<&str> = told
+            .iter()
+            .map(|answer| answer["bound_domain"].as_str().unwrap())
+            .collect();
         assert_eq!(first.len(), 1, "round {round}: everyone is told the same first host");
         assert!(first.is_subset(&winners), "round {round}");
         for winner in winners {
-            assert_eq!(again.post_json(VALIDATE, &question(license, winner)).code(), "ok", "round {round}");
+            assert_eq!(
+                again.post_json(VALIDATE, &question(license, winner)).code(),
+                "ok",
+                "round {round}"
+            );
         }
     }
 }
@@ -56,7 +70,11 @@ impl Writers {
     pub fn check_times(&self, exported: &Exported) {
         for (site, (asked, answered)) in self.acknowledged.lock().unwrap().iter() {
             let bound_at = &exported[site];
-            assert!(asked <= bound_at && bound_at <= answered, "{}: {bound_at}, asked {asked}", host(*site));
+            assert!(
+                asked <= bound_at && bound_at <= answered,
+                "{}: {bound_at}, asked {asked}",
+                host(*site)
+            );
         }
     }
 }
@@ -81,7 +99,11 @@ pub fn kill_9(kills: usize, bindings_each: usize) -> usize {
         let (instance, mut exported) = (writers.instance("\"unlimited\""), Exported::new());
         for kill in generation * GENERATION..kills.min((generation + 1) * GENERATION) {
             // At a moment that differs from kill to kill, but never before anything was acknowledged.
-            writers.storm(Server::start(&instance), bindings_each + (kill * 37) % 150, Server::kill);
+            writers.storm(
+                Server::start(&instance),
+                bindings_each + (kill * 37) % 150,
+                Server::kill,
+            );
             exported = writers.check(&instance, &exported);
             writers.check_times(&exported);
         }

@@ -12,13 +12,23 @@ use crate::support::{Instance, License, Server, get, request};
 /// The texts that would give the key away: as it is written, without dashes, in lower case, and its random part.
 fn traces(license: &License) -> Vec<String> {
     let bare = license.key.replace('-', "");
-    vec![license.key.clone(), license.key.to_lowercase(), bare.to_lowercase(), bare[..20].to_owned(), bare]
+    vec![
+        license.key.clone(),
+        license.key.to_lowercase(),
+        bare.to_lowercase(),
+        bare[..20].to_owned(),
+        bare,
+    ]
 }
 
 fn assert_clean(place: &str, bytes: &[u8], licenses: &[&License]) {
     for trace in licenses.iter().flat_map(|license| traces(license)) {
         let found = bytes.windows(trace.len()).any(|window| window == trace.as_bytes());
-        assert!(!found, "a license key is in {place}: {}", String::from_utf8_lossy(bytes));
+        assert!(
+            !found,
+            "a license key is in {place}: {}",
+            String::from_utf8_lossy(bytes)
+        );
     }
 }
 
@@ -42,7 +52,9 @@ fn assert_no_file_has_it(folder: &Path, licenses: &[&License]) {
 #[test]
 fn no_route_log_or_file_has_a_license_key() {
     let all: Vec<License> = (0..3).map(|_| License::new()).collect();
-    let [good, expired, unknown] = &all[..] else { unreachable!() };
+    let [good, expired, unknown] = &all[..] else {
+        unreachable!()
+    };
     let canaries = [good, expired, unknown];
     let instance = Instance::with_licenses(&[good.toml(""), expired.toml_with("2001-01-01", "", "forms = []")]);
     let server = Server::start_with(&instance, &["--request-timeout-seconds", "1"]);
@@ -66,10 +78,18 @@ fn no_route_log_or_file_has_a_license_key() {
         ] {
             bodies.push(server.ask(&question));
         }
-        for raw in
-            [format!("{{\"license_key\":\"{key}\",\"license_key\":\"{key}\"}}"), key.clone(), format!("{{\"{key}\"")]
-        {
-            bodies.push(request(address, "POST", "/api/v1/validate-license", &[], raw.as_bytes()));
+        for raw in [
+            format!("{{\"license_key\":\"{key}\",\"license_key\":\"{key}\"}}"),
+            key.clone(),
+            format!("{{\"{key}\""),
+        ] {
+            bodies.push(request(
+                address,
+                "POST",
+                "/api/v1/validate-license",
+                &[],
+                raw.as_bytes(),
+            ));
             bodies.push(request(
                 address,
                 "POST",
@@ -92,15 +112,37 @@ fn no_route_log_or_file_has_a_license_key() {
             format!("/index.html?license_key={key}&{}", "x".repeat(4096)).as_str(),
         ]) {
             bodies.push(get(address, target));
-            bodies.push(request(address, "PUT", target, &[("Authorization", &format!("License {key}"))], b""));
-            bodies.push(request(address, "GET", target, &[("Authorization", &format!("License {key}"))], b""));
-            bodies.push(request(address, "GET", target, &[("X-Key", &format!("{key}{}", "x".repeat(8192)))], b""));
+            bodies.push(request(
+                address,
+                "PUT",
+                target,
+                &[("Authorization", &format!("License {key}"))],
+                b"",
+            ));
+            bodies.push(request(
+                address,
+                "GET",
+                target,
+                &[("Authorization", &format!("License {key}"))],
+                b"",
+            ));
+            bodies.push(request(
+                address,
+                "GET",
+                target,
+                &[("X-Key", &format!("{key}{}", "x".repeat(8192)))],
+                b"",
+            ));
         }
     }
     assert!(bodies.len() > 100);
     for response in &bodies {
         assert_clean("an answer", &response.body, &canaries);
-        assert_clean("an answer's headers", format!("{:?}", response.headers).as_bytes(), &canaries);
+        assert_clean(
+            "an answer's headers",
+            format!("{:?}", response.headers).as_bytes(),
+            &canaries,
+        );
     }
     for site_url in [good.key.clone(), format!("https://{}.example", good.key)] {
         let refused = server.ask(&json!({ "license_key": good.key, "site_url": site_url }));
@@ -113,9 +155,11 @@ fn no_route_log_or_file_has_a_license_key() {
         server.log().contains("not reloaded")
     });
     for target in ["/readyz", "/metrics"] {
-        for target in
-            [target.to_owned(), format!("{target}?license_key={0}&{0}", good.key), format!("{target}/{}", good.key)]
-        {
+        for target in [
+            target.to_owned(),
+            format!("{target}?license_key={0}&{0}", good.key),
+            format!("{target}/{}", good.key),
+        ] {
             let response = request(server.admin, "GET", &target, &[("X-Key", &good.key)], b"");
             assert_clean(&target, &response.body, &canaries);
             assert_clean(&target, format!("{:?}", response.headers).as_bytes(), &canaries);
@@ -127,7 +171,10 @@ fn no_route_log_or_file_has_a_license_key() {
     }
     fs::remove_file(instance.file("registry/plugins/broken.toml")).unwrap();
     let log = server.log();
-    assert!(log.contains("validated") && log.contains(&good.id[..12]), "the log names the license by its id");
+    assert!(
+        log.contains("validated") && log.contains(&good.id[..12]),
+        "the log names the license by its id"
+    );
     assert_clean("the log", log.as_bytes(), &canaries);
     server.stop();
     assert_no_file_has_it(instance.path(), &canaries);
@@ -191,7 +238,15 @@ fn no_command_prints_or_stores_a_license_key_but_the_one_that_issues_it() {
     assert_no_file_has_it(instance.path(), &canaries);
 
     let issued = countersign(&instance)
-        .args(["license", "issue", "--module", "forms", "--expires", "2099-01-01", "--json"])
+        .args([
+            "license",
+            "issue",
+            "--module",
+            "forms",
+            "--expires",
+            "2099-01-01",
+            "--json",
+        ])
         .output()
         .unwrap();
     let issued: serde_json::Value = serde_json::from_slice(&issued.stdout).unwrap();

@@ -33,7 +33,10 @@ impl Page {
         let blocks = PAGE.split("\n```json schema=").skip(1).map(|block| {
             let (name, rest) = block.split_once('\n').unwrap();
             let (text, _) = rest.split_once("\n```").unwrap();
-            (name, serde_json::from_str(text).unwrap_or_else(|error| panic!("{name}: {error}")))
+            (
+                name,
+                serde_json::from_str(text).unwrap_or_else(|error| panic!("{name}: {error}")),
+            )
         });
         Self(blocks.collect())
     }
@@ -48,8 +51,13 @@ impl Page {
             compiler.add_resource(&at(name), schema.clone()).unwrap();
         }
         let mut schemas = Schemas::new();
-        let schema = compiler.compile(&at(name), &mut schemas).unwrap_or_else(|error| panic!("{name}: {error:#}"));
-        schemas.validate(document, schema).err().map(|error| format!("{error:#}"))
+        let schema = compiler
+            .compile(&at(name), &mut schemas)
+            .unwrap_or_else(|error| panic!("{name}: {error:#}"));
+        schemas
+            .validate(document, schema)
+            .err()
+            .map(|error| format!("{error:#}"))
     }
 
     #[track_caller]
@@ -71,14 +79,22 @@ impl Checker<'_> {
     fn run(&mut self, arguments: &[&str]) -> Output {
         let is_group = matches!(arguments[0], "license" | "bindings" | "keys" | "package");
         self.verbs.insert(arguments[..if is_group { 2 } else { 1 }].join(" "));
-        countersign_in(self.instance).args(arguments).arg("--json").output().unwrap()
+        countersign_in(self.instance)
+            .args(arguments)
+            .arg("--json")
+            .output()
+            .unwrap()
     }
 
     /// Runs a command that succeeds.
     #[track_caller]
     fn done(&mut self, schema: &str, arguments: &[&str]) -> Value {
         let output = self.run(arguments);
-        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        assert!(
+            output.status.success(),
+            "{arguments:?}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
         self.checked(schema, &output)
     }
 
@@ -108,7 +124,10 @@ fn verbs() -> BTreeSet<String> {
     let mut verbs = BTreeSet::new();
     for command in Cli::command().get_subcommands() {
         let own = command.get_name().to_owned();
-        let below: Vec<_> = command.get_subcommands().map(|verb| format!("{own} {}", verb.get_name())).collect();
+        let below: Vec<_> = command
+            .get_subcommands()
+            .map(|verb| format!("{own} {}", verb.get_name()))
+            .collect();
         verbs.extend(if below.is_empty() { vec![own] } else { below });
     }
     verbs
@@ -118,7 +137,11 @@ fn verbs() -> BTreeSet<String> {
 fn every_command_prints_what_the_page_of_json_says() {
     let folder = tempfile::tempdir().unwrap();
     let instance = folder.path().join("demo");
-    let mut checker = Checker { instance: folder.path(), page: Page::read(), verbs: BTreeSet::new() };
+    let mut checker = Checker {
+        instance: folder.path(),
+        page: Page::read(),
+        verbs: BTreeSet::new(),
+    };
     let made = checker.done("init", &["init", "--demo", instance.to_str().unwrap()]);
     checker.instance = &instance;
     checker.fails(3, &["init", instance.to_str().unwrap()]);
@@ -129,7 +152,10 @@ fn every_command_prints_what_the_page_of_json_says() {
     checker.done("preview", &["preview", "--print"]);
 
     checker.done("license-list", &["license", "list"]);
-    let issued = checker.done("license-issue", &["license", "issue", "--module", "acme-forms", "--expires", "+1y"]);
+    let issued = checker.done(
+        "license-issue",
+        &["license", "issue", "--module", "acme-forms", "--expires", "+1y"],
+    );
     let id = issued["id"].as_str().unwrap();
     for change in [
         &["renew", id, "--expires", "2099-01-01"][..],
@@ -144,15 +170,28 @@ fn every_command_prints_what_the_page_of_json_says() {
     checker.done("license-show", &["license", "show", id]);
     let rekeyed = checker.done("license-rekey", &["license", "rekey", id]);
     checker.done("license-show", &["license", "show", id]);
-    checker.done("license-changed", &["license", "revoke", rekeyed["id"].as_str().unwrap()]);
+    checker.done(
+        "license-changed",
+        &["license", "revoke", rekeyed["id"].as_str().unwrap()],
+    );
     checker.fails(3, &["license", "resume", id]);
     checker.done("license-list", &["license", "list"]);
 
     checker.done(
         "keys-generate",
-        &["keys", "generate", "--out", instance.join("next.pem").to_str().unwrap(), "--bits", "2048"],
+        &[
+            "keys",
+            "generate",
+            "--out",
+            instance.join("next.pem").to_str().unwrap(),
+            "--bits",
+            "2048",
+        ],
     );
-    checker.done("keys-generate", &["keys", "rotate", instance.join("next.pem").to_str().unwrap()]);
+    checker.done(
+        "keys-generate",
+        &["keys", "rotate", instance.join("next.pem").to_str().unwrap()],
+    );
     checker.done("keys-list", &["keys", "list"]);
     checker.done("keys-publish", &["keys", "publish"]);
     checker.done("keys-remove", &["keys", "remove", made["key_id"].as_str().unwrap()]);
@@ -180,9 +219,22 @@ fn bindings() -> BTreeSet<String> {
     let server = Server::start(&instance);
     assert_eq!(server.validate(&license, "a.com").code(), "ok");
     assert_eq!(server.validate(&license, "b.com").code(), "ok");
-    let mut checker = Checker { instance: instance.path(), page: Page::read(), verbs: BTreeSet::new() };
+    let mut checker = Checker {
+        instance: instance.path(),
+        page: Page::read(),
+        verbs: BTreeSet::new(),
+    };
     let admin = server.admin.to_string();
-    let waited = ["license", "release", &license.id, "--host", "b.com", "--wait", "--admin-listen", &admin];
+    let waited = [
+        "license",
+        "release",
+        &license.id,
+        "--host",
+        "b.com",
+        "--wait",
+        "--admin-listen",
+        &admin,
+    ];
     assert_eq!(checker.done("license-changed", &waited)["in_force"], true);
     server.stop();
 
@@ -203,9 +255,14 @@ fn bindings() -> BTreeSet<String> {
     checker.done("bindings-rebuild", &["bindings", "rebuild"]);
     checker.done("bindings-compact", &["bindings", "compact"]);
     let exported = countersign(&instance).args(["bindings", "export"]).output().unwrap();
-    let lines: Vec<Value> =
-        String::from_utf8(exported.stdout).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    lines.iter().for_each(|line| checker.page.check("bindings-export", line));
+    let lines: Vec<Value> = String::from_utf8(exported.stdout)
+        .unwrap()
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    lines
+        .iter()
+        .for_each(|line| checker.page.check("bindings-export", line));
     let released = |host: &str| lines.iter().find(|line| line["host"] == host).unwrap()["released"].clone();
     assert_eq!((released("a.com"), released("b.com")), (json!(false), json!(true)));
     checker.verbs
@@ -218,9 +275,16 @@ fn statements() -> BTreeSet<String> {
     let server = Server::start(&instance);
     let statement = server.validate(&license, "a.com");
     fs::write(instance.file("answer.json"), &statement.body).unwrap();
-    let mut checker = Checker { instance: instance.path(), page: Page::read(), verbs: BTreeSet::new() };
+    let mut checker = Checker {
+        instance: instance.path(),
+        page: Page::read(),
+        verbs: BTreeSet::new(),
+    };
     checker.done("keys-publish", &["keys", "publish"]);
-    let key = instance.file(&format!("public/keys/{}.pem", statement.json()["key_id"].as_str().unwrap()));
+    let key = instance.file(&format!(
+        "public/keys/{}.pem",
+        statement.json()["key_id"].as_str().unwrap()
+    ));
     let answer = instance.file("answer.json");
     let verify = ["verify", answer.to_str().unwrap(), "--key", key.to_str().unwrap()];
     assert_eq!(checker.done("verify", &verify)["grants"], true);
@@ -244,9 +308,15 @@ fn packages() -> BTreeSet<String> {
     };
     let newer = made("newer.zip", "<?php\n/* Plugin Name: Acme\nVersion: 1.1.0 */");
     let older = made("older.zip", "<?php\n/* Plugin Name: Acme\nVersion: 1.0.0 */");
-    let mut checker = Checker { instance: folder.path(), page: Page::read(), verbs: BTreeSet::new() };
-    let checked =
-        checker.done("package-check", &["package", "check", &newer, "--plugin", "acme", "--version", "1.1.0"]);
+    let mut checker = Checker {
+        instance: folder.path(),
+        page: Page::read(),
+        verbs: BTreeSet::new(),
+    };
+    let checked = checker.done(
+        "package-check",
+        &["package", "check", &newer, "--plugin", "acme", "--version", "1.1.0"],
+    );
     assert_eq!((&checked["problems"], &checked["files"]), (&json!([]), &json!(2)));
     let output = checker.run(&["package", "check", &newer, "--plugin", "other"]);
     assert_eq!(output.status.code(), Some(3));
@@ -257,7 +327,10 @@ fn packages() -> BTreeSet<String> {
     let changed = checker.done("package-show", &["package", "show", &newer, "--against", &older]);
     assert_eq!(changed["changes"]["changed"][0]["name"], "acme/acme.php");
     fs::write(folder.path().join("none.zip"), "none").unwrap();
-    checker.fails(3, &["package", "show", folder.path().join("none.zip").to_str().unwrap()]);
+    checker.fails(
+        3,
+        &["package", "show", folder.path().join("none.zip").to_str().unwrap()],
+    );
     checker.verbs
 }
 
@@ -266,8 +339,18 @@ fn a_schema_of_the_page_refuses_a_member_that_it_does_not_list() {
     let page = Page::read();
     let error = json!({ "error": "e", "caused_by": [], "hint": null, "exit_code": 3 });
     page.check("error", &error);
-    for name in page.0.keys().filter(|name| !matches!(**name, "license_key" | "license_id" | "license")) {
-        let one = |document: &Value| if page.0[name]["type"] == "array" { json!([document]) } else { document.clone() };
+    for name in page
+        .0
+        .keys()
+        .filter(|name| !matches!(**name, "license_key" | "license_id" | "license"))
+    {
+        let one = |document: &Value| {
+            if page.0[name]["type"] == "array" {
+                json!([document])
+            } else {
+                document.clone()
+            }
+        };
         let fault = page.fault(name, &one(&json!({ "unheard_of": 1 }))).unwrap_or_default();
         assert!(!fault.is_empty(), "{name} takes a member that nobody listed");
     }

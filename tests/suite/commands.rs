@@ -16,7 +16,11 @@ const LIVE: Duration = Duration::from_secs(2);
 
 fn succeeds(instance: &Instance, arguments: &[&str]) -> String {
     let output = countersign(instance).args(arguments).output().unwrap();
-    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{arguments:?}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     String::from_utf8(output.stdout).unwrap()
 }
 
@@ -33,10 +37,21 @@ fn fails_in(instance: &Path, arguments: &[&str]) -> (i32, String) {
 fn what_license_commands_decide_is_live_in_the_running_server() {
     let instance = Instance::new();
     let server = Server::start(&instance);
-    let issue = ["license", "issue", "--module", "forms=pdf", "--expires", "2099-01-01", "--json"];
+    let issue = [
+        "license",
+        "issue",
+        "--module",
+        "forms=pdf",
+        "--expires",
+        "2099-01-01",
+        "--json",
+    ];
     let issued: Value = serde_json::from_str(&succeeds(&instance, &issue)).unwrap();
     let text = |name: &str| issued[name].as_str().unwrap().to_owned();
-    let license = License { key: text("license_key"), id: text("id") };
+    let license = License {
+        key: text("license_key"),
+        id: text("id"),
+    };
     let code = |site: &str| server.validate(&license, site).code();
 
     eventually("issue", LIVE, || code("a.com") == "ok");
@@ -45,15 +60,23 @@ fn what_license_commands_decide_is_live_in_the_running_server() {
     eventually("suspend", LIVE, || code("a.com") == "suspended");
     succeeds(&instance, &["license", "resume", &license.id[..12]]);
     eventually("resume", LIVE, || code("a.com") == "ok");
-    succeeds(&instance, &["license", "renew", &license.key, "--expires", "2098-01-01"]);
-    eventually("renew", LIVE, || server.validate(&license, "a.com").json()["expires"] == "2098-01-01");
+    succeeds(
+        &instance,
+        &["license", "renew", &license.key, "--expires", "2098-01-01"],
+    );
+    eventually("renew", LIVE, || {
+        server.validate(&license, "a.com").json()["expires"] == "2098-01-01"
+    });
 
     assert_eq!(code("b.com"), "bound_elsewhere");
     succeeds(&instance, &["license", "release", &license.id, "--host", "a.com"]);
     eventually("release", LIVE, || code("b.com") == "ok");
     assert_eq!(server.validate(&license, "a.com").json()["bound_domain"], "b.com");
     let shown = succeeds(&instance, &["license", "show", &license.id]);
-    assert!(shown.contains("a.com ") && shown.contains("released") && shown.contains("b.com "), "{shown}");
+    assert!(
+        shown.contains("a.com ") && shown.contains("released") && shown.contains("b.com "),
+        "{shown}"
+    );
 
     succeeds(&instance, &["license", "revoke", &license.id]);
     eventually("revoke", LIVE, || code("b.com") == "revoked");
@@ -63,7 +86,12 @@ fn what_license_commands_decide_is_live_in_the_running_server() {
     assert_eq!(listed.as_array().map(Vec::len), Some(1));
     server.stop();
     let shown: Value = serde_json::from_str(&succeeds(&instance, &["license", "show", &license.id, "--json"])).unwrap();
-    let hosts: Vec<&str> = shown["bindings"].as_array().unwrap().iter().map(|b| b["host"].as_str().unwrap()).collect();
+    let hosts: Vec<&str> = shown["bindings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|b| b["host"].as_str().unwrap())
+        .collect();
     assert_eq!(hosts, ["a.com", "b.com"]);
 }
 
@@ -78,48 +106,87 @@ fn a_rotated_key_signs_what_is_new_and_the_retired_one_still_verifies_what_is_ol
     fs::write(instance.file("old.json"), &old.body).unwrap();
 
     succeeds(&instance, &["keys", "generate", "--rotate", "--bits", "2048"]);
-    eventually("rotate", LIVE, || server.validate(&license, "a.com").json()["key_id"] != old_id.as_str());
+    eventually("rotate", LIVE, || {
+        server.validate(&license, "a.com").json()["key_id"] != old_id.as_str()
+    });
     let new = server.validate(&license, "a.com");
     let new_id = new.json()["key_id"].as_str().unwrap().to_owned();
     fs::write(instance.file("new.json"), &new.body).unwrap();
 
     let jwks = get(server.address, "/.well-known/jwks.json").json();
-    let published: Vec<&str> =
-        jwks["keys"].as_array().unwrap().iter().map(|key| key["kid"].as_str().unwrap()).collect();
-    assert!(published.contains(&old_id.as_str()) && published.contains(&new_id.as_str()), "{published:?}");
+    let published: Vec<&str> = jwks["keys"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|key| key["kid"].as_str().unwrap())
+        .collect();
+    assert!(
+        published.contains(&old_id.as_str()) && published.contains(&new_id.as_str()),
+        "{published:?}"
+    );
     for (id, other, file) in [(&old_id, &new_id, "old.json"), (&new_id, &old_id, "new.json")] {
         let served = get(server.address, &format!("/keys/{id}.pem")).body;
         let pem = instance.file(&format!("public/keys/{id}.pem"));
         assert_eq!(fs::read(&pem).unwrap(), served);
         let verify = |key: &str| {
             let key = instance.file(&format!("public/keys/{key}.pem"));
-            countersign(&instance).arg("verify").arg(instance.file(file)).arg("--key").arg(key).output().unwrap()
+            countersign(&instance)
+                .arg("verify")
+                .arg(instance.file(file))
+                .arg("--key")
+                .arg(key)
+                .output()
+                .unwrap()
         };
         let granted = String::from_utf8(verify(id).stdout).unwrap();
-        assert!(granted.contains("a.com") && granted.contains("forms") && granted.contains("2099-12-31"), "{granted}");
+        assert!(
+            granted.contains("a.com") && granted.contains("forms") && granted.contains("2099-12-31"),
+            "{granted}"
+        );
         assert_eq!(verify(other).status.code(), Some(3), "another key does not verify it");
     }
     let (exit, error) = fails(&instance, &["keys", "generate"]);
-    assert!(exit != 0 && error.contains("hint: "), "a key is never overwritten: {error}");
+    assert!(
+        exit != 0 && error.contains("hint: "),
+        "a key is never overwritten: {error}"
+    );
 }
 
 #[test]
 fn init_makes_a_working_instance_and_never_overwrites() {
     let folder = TempDir::new().unwrap();
     let target = folder.path().join("new");
-    let init = || Command::new(env!("CARGO_BIN_EXE_countersign")).arg("init").arg(&target).output().unwrap();
+    let init = || {
+        Command::new(env!("CARGO_BIN_EXE_countersign"))
+            .arg("init")
+            .arg(&target)
+            .output()
+            .unwrap()
+    };
     assert!(init().status.success());
-    let run =
-        |verb: &str| Command::new(env!("CARGO_BIN_EXE_countersign")).arg("-C").arg(&target).arg(verb).output().unwrap();
+    let run = |verb: &str| {
+        Command::new(env!("CARGO_BIN_EXE_countersign"))
+            .arg("-C")
+            .arg(&target)
+            .arg(verb)
+            .output()
+            .unwrap()
+    };
     assert!(run("build").status.success());
     let looked_over = String::from_utf8(run("doctor").stdout).unwrap();
-    assert!(!looked_over.contains("BROKEN") && !looked_over.contains("warning"), "{looked_over}");
+    assert!(
+        !looked_over.contains("BROKEN") && !looked_over.contains("warning"),
+        "{looked_over}"
+    );
 
     let before = fs::read(target.join("keys/signing.pem")).unwrap();
     let again = init();
     assert_eq!(again.status.code(), Some(3));
     let error = String::from_utf8(again.stderr).unwrap();
-    assert!(error.contains("already there: countersign.toml") && error.contains("hint: "), "{error}");
+    assert!(
+        error.contains("already there: countersign.toml") && error.contains("hint: "),
+        "{error}"
+    );
     assert_eq!(fs::read(target.join("keys/signing.pem")).unwrap(), before);
 }
 
@@ -128,12 +195,22 @@ fn a_build_of_a_revision_takes_the_registry_as_it_was_merged() {
     let folder = TempDir::new().unwrap();
     let demo = folder.path().join("demo");
     let run = |program: &str, arguments: &[&str]| {
-        let output = Command::new(program).current_dir(&demo).args(arguments).output().unwrap();
+        let output = Command::new(program)
+            .current_dir(&demo)
+            .args(arguments)
+            .output()
+            .unwrap();
         (output.status.code().unwrap(), String::from_utf8(output.stdout).unwrap())
     };
     let program = env!("CARGO_BIN_EXE_countersign");
     assert!(
-        Command::new(program).current_dir(folder.path()).args(["init", "--demo"]).output().unwrap().status.success()
+        Command::new(program)
+            .current_dir(folder.path())
+            .args(["init", "--demo"])
+            .output()
+            .unwrap()
+            .status
+            .success()
     );
     let git = |arguments: &[&str]| {
         let settings = ["-c", "user.name=Test", "-c", "user.email=test@example.com"];
@@ -144,38 +221,77 @@ fn a_build_of_a_revision_takes_the_registry_as_it_was_merged() {
     git(&["commit", "-qm", "registry"]);
     let entry = demo.join("registry/plugins/acme-pdf.toml");
     let merged = fs::read_to_string(&entry).unwrap();
-    fs::write(&entry, merged.replace("#withhold = [\"1.0.1\"]", "withhold = [\"1.1.0\"]")).unwrap();
+    fs::write(
+        &entry,
+        merged.replace("#withhold = [\"1.0.1\"]", "withhold = [\"1.1.0\"]"),
+    )
+    .unwrap();
     assert_ne!(fs::read_to_string(&entry).unwrap(), merged);
 
     let index =
         || -> Value { serde_json::from_str(&fs::read_to_string(demo.join("releases/index.json")).unwrap()).unwrap() };
-    assert_eq!(run(program, &["build", "--rev", "main", "--check"]).0, 1, "there is something to build");
+    assert_eq!(
+        run(program, &["build", "--rev", "main", "--check"]).0,
+        1,
+        "there is something to build"
+    );
     assert!(!demo.join("releases/index.json").exists(), "a check writes nothing");
     assert_eq!(run(program, &["build", "--rev", "main"]).0, 0);
     assert_eq!(index()["plugins"]["acme-pdf"]["latest"], "1.1.0");
     assert_eq!(run(program, &["build", "--rev", "main", "--check"]).0, 0);
     let (exit, summary) = run(program, &["build", "--check"]);
-    assert!(exit == 1 && summary.contains("acme-pdf") && summary.contains("1.1.0"), "{summary}");
+    assert!(
+        exit == 1 && summary.contains("acme-pdf") && summary.contains("1.1.0"),
+        "{summary}"
+    );
     let licenses = demo.join("registry/licenses/broken.toml");
     fs::write(&licenses, "[[license]]\nexpire = 2026-01-01\n").unwrap();
     let (exit, stderr) = fails_in(&demo, &["build", "--check"]);
-    assert!(exit == 3 && stderr.contains("registry/licenses/broken.toml:2:1: unknown field"), "{stderr}");
+    assert!(
+        exit == 3 && stderr.contains("registry/licenses/broken.toml:2:1: unknown field"),
+        "{stderr}"
+    );
     fs::remove_file(licenses).unwrap();
     let (nobody, stdout) = std::io::pipe().unwrap();
     drop(nobody);
     let mut unread = Command::new(program);
-    let unread = unread.current_dir(&demo).args(["build", "--check", "--json"]).stdout(stdout).output().unwrap();
-    assert_eq!((unread.status.code(), String::from_utf8_lossy(&unread.stderr).contains("panicked")), (Some(1), false));
+    let unread = unread
+        .current_dir(&demo)
+        .args(["build", "--check", "--json"])
+        .stdout(stdout)
+        .output()
+        .unwrap();
+    assert_eq!(
+        (
+            unread.status.code(),
+            String::from_utf8_lossy(&unread.stderr).contains("panicked")
+        ),
+        (Some(1), false)
+    );
     assert_eq!(run(program, &["build", "--plugin", "acme-pdf"]).0, 0);
-    assert_eq!(index()["plugins"]["acme-pdf"]["latest"], "1.0.0", "the working folder's entry withholds it");
-    assert_eq!(index()["plugins"]["acme-forms"]["latest"], "1.2.0", "the other plugin stayed");
+    assert_eq!(
+        index()["plugins"]["acme-pdf"]["latest"],
+        "1.0.0",
+        "the working folder's entry withholds it"
+    );
+    assert_eq!(
+        index()["plugins"]["acme-forms"]["latest"],
+        "1.2.0",
+        "the other plugin stayed"
+    );
     let (exit, stderr) = fails_in(&demo, &["build", "--rev", "NOSUCH"]);
     let told = "error: DEMO/registry: \"NOSUCH\" names no commit of its git repository\nhint: name a commit, a branch or a tag";
-    assert!(exit == 3 && stderr.replace(demo.to_str().unwrap(), "DEMO").starts_with(told), "{stderr}");
+    assert!(
+        exit == 3 && stderr.replace(demo.to_str().unwrap(), "DEMO").starts_with(told),
+        "{stderr}"
+    );
     let nowhere = Instance::new();
     let (exit, stderr) = fails(&nowhere, &["build", "--rev", "HEAD"]);
     assert_eq!(exit, 3);
-    assert!(stderr.contains("lies in no git repository\nhint: keep registry/ in a git repository"), "{stderr}");
+    assert!(
+        stderr.contains("lies in no git repository\nhint: keep registry/ in a git repository"),
+        "{stderr}"
+    );
 }
 
 #[test]
@@ -208,12 +324,30 @@ fn a_folder_that_is_no_instance_is_said_to_be_none_and_is_left_alone() {
     }
     assert!(!missing.exists() && fs::read_dir(&empty).unwrap().count() == 0);
 
-    let works = |arguments: &[&str]| countersign_in(&missing).args(arguments).output().unwrap().status.success();
+    let works = |arguments: &[&str]| {
+        countersign_in(&missing)
+            .args(arguments)
+            .output()
+            .unwrap()
+            .status
+            .success()
+    };
     let key = folder.path().join("next.pem");
-    assert!(works(&["keys", "generate", "--bits", "2048", "--out", key.to_str().unwrap()]));
+    assert!(works(&[
+        "keys",
+        "generate",
+        "--bits",
+        "2048",
+        "--out",
+        key.to_str().unwrap()
+    ]));
     let instance = Instance::new();
     let parts = ["registry", "releases", "signing-key"].map(|part| {
-        let path = instance.file(if part == "signing-key" { "keys/signing.pem" } else { part });
+        let path = instance.file(if part == "signing-key" {
+            "keys/signing.pem"
+        } else {
+            part
+        });
         (format!("COUNTERSIGN_{}", part.to_uppercase().replace('-', "_")), path)
     });
     let doctor = countersign_in(&missing).arg("doctor").envs(parts).output().unwrap();
@@ -223,20 +357,32 @@ fn a_folder_that_is_no_instance_is_said_to_be_none_and_is_left_alone() {
 #[test]
 fn what_is_no_address_network_date_or_time_is_told_with_an_example() {
     let folder = TempDir::new().unwrap();
-    let (date, time) = ("expected a date such as 2027-12-31", "expected a time such as 2027-01-31T12:00:00Z");
+    let (date, time) = (
+        "expected a date such as 2027-12-31",
+        "expected a time such as 2027-01-31T12:00:00Z",
+    );
     let period = "expected a date such as 2027-12-31, a period such as +1y, +6m, +2w or +30d, or never";
     let listen = "expected an address or a name with a port, such as 127.0.0.1:8080, localhost:8080 or :8080";
     for (line, expected) in [
         ("serve --listen 8080", listen),
-        ("serve --admin-listen on", "expected \"off\" or an address with a port, such as 127.0.0.1:8081"),
-        ("serve --proxies 127.0.0.1,proxy", "expected an address such as 127.0.0.1 or a network such as 10.0.0.0/8"),
+        (
+            "serve --admin-listen on",
+            "expected \"off\" or an address with a port, such as 127.0.0.1:8081",
+        ),
+        (
+            "serve --proxies 127.0.0.1,proxy",
+            "expected an address such as 127.0.0.1 or a network such as 10.0.0.0/8",
+        ),
         ("license issue --module a --expires 31.12.2027", period),
         ("license renew 01234567 --expires 2027-02-29", period),
         ("license list --expires-before tomorrow", date),
         ("verify answer.json --key key.pem --at 2027-01-31", time),
     ] {
         let (exit, error) = fails_in(folder.path(), &line.split(' ').collect::<Vec<_>>());
-        assert!(exit == 2 && error.lines().next().unwrap().ends_with(&format!(": {expected}")), "{line}: {error}");
+        assert!(
+            exit == 2 && error.lines().next().unwrap().ends_with(&format!(": {expected}")),
+            "{line}: {error}"
+        );
     }
 }
 
@@ -251,12 +397,18 @@ fn a_change_that_is_waited_for_is_in_force_when_the_command_returns() {
     };
     let issued = run(&["license", "issue", "--module", "forms", "--expires", "+1y"]);
     let text = |name: &str| issued[name].as_str().unwrap().to_owned();
-    let license = License { key: text("license_key"), id: text("id") };
+    let license = License {
+        key: text("license_key"),
+        id: text("id"),
+    };
     let code = |license: &License, site: &str| server.validate(license, site).code();
     for _ in 0..3 {
         assert_eq!(code(&license, "a.com"), "ok");
         let suspended = run(&["license", "suspend", &license.id]);
-        assert_eq!((&suspended["in_force"], &suspended["license"]["status"]), (&true.into(), &"suspended".into()));
+        assert_eq!(
+            (&suspended["in_force"], &suspended["license"]["status"]),
+            (&true.into(), &"suspended".into())
+        );
         assert_eq!(code(&license, "a.com"), "suspended");
         run(&["license", "resume", &license.id]);
     }
@@ -267,15 +419,31 @@ fn a_change_that_is_waited_for_is_in_force_when_the_command_returns() {
     assert_eq!([code(&license, "a.com"), code(&license, "b.com")], ["ok", "ok"]);
     let rekeyed = run(&["license", "rekey", &license.id]);
     let text = |name: &str| rekeyed[name].as_str().unwrap().to_owned();
-    let new = License { key: text("license_key"), id: text("id") };
+    let new = License {
+        key: text("license_key"),
+        id: text("id"),
+    };
     assert_eq!(text("replaces"), license.id);
     assert_eq!(
-        [code(&license, "a.com"), code(&new, "c.com"), code(&new, "a.com"), code(&new, "b.com")],
+        [
+            code(&license, "a.com"),
+            code(&new, "c.com"),
+            code(&new, "a.com"),
+            code(&new, "b.com")
+        ],
         ["revoked", "ok", "ok", "bound_elsewhere"]
     );
     let shown = |license: &License| succeeds(&instance, &["license", "show", &license.id]);
-    assert!(shown(&new).contains(&format!("\nreplaces     {}\n", &license.id[..12])), "{}", shown(&new));
-    assert!(shown(&license).contains(&format!("\nreplaced by  {}\n", &new.id[..12])), "{}", shown(&license));
+    assert!(
+        shown(&new).contains(&format!("\nreplaces     {}\n", &license.id[..12])),
+        "{}",
+        shown(&new)
+    );
+    assert!(
+        shown(&license).contains(&format!("\nreplaced by  {}\n", &new.id[..12])),
+        "{}",
+        shown(&license)
+    );
 }
 
 #[test]
@@ -286,7 +454,10 @@ fn a_change_that_no_server_takes_over_is_told_and_written_all_the_same() {
     let other = Instance::new();
     let elsewhere = Server::start(&other);
     let waits = |verb: &str, admin: &str| {
-        fails(&instance, &["license", verb, &license.id, "--wait=1", "--admin-listen", admin])
+        fails(
+            &instance,
+            &["license", verb, &license.id, "--wait=1", "--admin-listen", admin],
+        )
     };
     let (exit, error) = waits("suspend", &elsewhere.admin.to_string());
     assert!(exit == 4 && error.contains("serves another registry: "), "{error}");
@@ -296,7 +467,10 @@ fn a_change_that_no_server_takes_over_is_told_and_written_all_the_same() {
     let gone = elsewhere.admin.to_string();
     elsewhere.stop();
     let (exit, error) = waits("suspend", &gone);
-    assert!(exit == 4 && error.starts_with(&format!("error: no server answers on {gone}: ")), "{error}");
+    assert!(
+        exit == 4 && error.starts_with(&format!("error: no server answers on {gone}: ")),
+        "{error}"
+    );
     let (exit, error) = waits("resume", "off");
     assert!(exit == 2 && error.contains("admin listener is off"), "{error}");
     instance.write("registry/plugins/acme-maps.toml", "modul = \"maps\"\n");
@@ -305,7 +479,10 @@ fn a_change_that_no_server_takes_over_is_told_and_written_all_the_same() {
         exit == 4 && error.contains("has not taken the change over within 1 s: ") && error.contains("modul"),
         "{error}"
     );
-    assert!(error.starts_with("warning: the server takes no change of the registry over until"), "{error}");
+    assert!(
+        error.starts_with("warning: the server takes no change of the registry over until"),
+        "{error}"
+    );
     assert!(succeeds(&instance, &["license", "show", &license.id]).contains("\nstatus       revoked\n"));
 }
 
@@ -337,7 +514,15 @@ const FAULTS: &[Fault] = &[
         what: "a configuration that cannot be read",
         make: |instance| fs::create_dir(instance.file("countersign.toml")).unwrap(),
         exit: 4,
-        verbs: &["build", "serve", "license list", "bindings export", "keys list", "doctor", "preview --print"],
+        verbs: &[
+            "build",
+            "serve",
+            "license list",
+            "bindings export",
+            "keys list",
+            "doctor",
+            "preview --print",
+        ],
     },
     Fault {
         what: "a license file with a mistake",
@@ -357,7 +542,13 @@ const FAULTS: &[Fault] = &[
         what: "no folder of licenses",
         make: |instance| fs::remove_dir_all(instance.file("registry/licenses")).unwrap(),
         exit: 3,
-        verbs: &["serve", "license list", "license show 00000000", "license revoke 00000000", "doctor"],
+        verbs: &[
+            "serve",
+            "license list",
+            "license show 00000000",
+            "license revoke 00000000",
+            "doctor",
+        ],
     },
     Fault {
         what: "no signing key",
@@ -368,7 +559,14 @@ const FAULTS: &[Fault] = &[
     Fault {
         what: "a signing key that others can read",
         make: |instance| {
-            assert!(Command::new("chmod").arg("644").arg(instance.file("keys/signing.pem")).status().unwrap().success())
+            assert!(
+                Command::new("chmod")
+                    .arg("644")
+                    .arg(instance.file("keys/signing.pem"))
+                    .status()
+                    .unwrap()
+                    .success()
+            )
         },
         exit: 3,
         verbs: &["serve", "keys list", "keys publish", "doctor"],
@@ -385,7 +583,13 @@ const FAULTS: &[Fault] = &[
 
 #[test]
 fn the_same_fault_has_the_same_exit_code_whatever_verb_meets_it() {
-    for Fault { what, make, exit, verbs } in FAULTS {
+    for Fault {
+        what,
+        make,
+        exit,
+        verbs,
+    } in FAULTS
+    {
         for verb in *verbs {
             let instance = Instance::new();
             make(&instance);
@@ -399,21 +603,44 @@ fn the_same_fault_has_the_same_exit_code_whatever_verb_meets_it() {
 fn an_error_of_a_verb_that_was_asked_for_json_is_json_on_the_last_line_of_stderr() {
     let instance = Instance::new();
     for (line, exit, error) in [
-        ("license show 00000000 --json", 3, "the registry has no license 00000000"),
-        ("license list --json --nosuch", 2, "unexpected argument '--nosuch' found"),
+        (
+            "license show 00000000 --json",
+            3,
+            "the registry has no license 00000000",
+        ),
+        (
+            "license list --json --nosuch",
+            2,
+            "unexpected argument '--nosuch' found",
+        ),
         (
             "license issue --json --module form --expires never",
             3,
             "no plugin of the registry has the module form (did you mean \"forms\"?)",
         ),
-        ("keys list --json --signing-key nosuch.pem", 3, "nosuch.pem: there is no signing key"),
-        ("verify --json nosuch.json --key nosuch.pem", 3, "nosuch.pem: cannot be read"),
+        (
+            "keys list --json --signing-key nosuch.pem",
+            3,
+            "nosuch.pem: there is no signing key",
+        ),
+        (
+            "verify --json nosuch.json --key nosuch.pem",
+            3,
+            "nosuch.pem: cannot be read",
+        ),
     ] {
         let (code, stderr) = fails(&instance, &line.split(' ').collect::<Vec<_>>());
         let told: Value =
             serde_json::from_str(stderr.lines().last().unwrap()).unwrap_or_else(|_| panic!("{line}: {stderr}"));
-        assert_eq!((code, &told["exit_code"], &told["error"]), (exit, &exit.into(), &error.into()), "{line}");
-        assert!(told["caused_by"].is_array() && (told["hint"].is_string() || told["hint"].is_null()), "{told}");
+        assert_eq!(
+            (code, &told["exit_code"], &told["error"]),
+            (exit, &exit.into(), &error.into()),
+            "{line}"
+        );
+        assert!(
+            told["caused_by"].is_array() && (told["hint"].is_string() || told["hint"].is_null()),
+            "{told}"
+        );
         let members: Vec<&String> = told.as_object().unwrap().keys().collect();
         assert_eq!(members, ["caused_by", "error", "exit_code", "hint"], "{line}");
     }
@@ -421,13 +648,32 @@ fn an_error_of_a_verb_that_was_asked_for_json_is_json_on_the_last_line_of_stderr
 
 #[test]
 fn no_verbs_short_help_shows_where_the_parts_are_and_every_long_one_shows_it_once_behind_its_own() {
-    for verb in [&["license", "issue"][..], &["build"], &["serve"], &["keys", "list"], &["doctor"], &["preview"]] {
+    for verb in [
+        &["license", "issue"][..],
+        &["build"],
+        &["serve"],
+        &["keys", "list"],
+        &["doctor"],
+        &["preview"],
+    ] {
         let help = |flag: &str| {
-            let output = Command::new(env!("CARGO_BIN_EXE_countersign")).args(verb).arg(flag).output().unwrap();
+            let output = Command::new(env!("CARGO_BIN_EXE_countersign"))
+                .args(verb)
+                .arg(flag)
+                .output()
+                .unwrap();
             String::from_utf8(output.stdout).unwrap()
         };
         let (short, long) = (help("-h"), help("--help"));
-        for path in ["--registry", "--releases", "--cache", "--public", "--store", "--signing-key", "--retired-keys"] {
+        for path in [
+            "--registry",
+            "--releases",
+            "--cache",
+            "--public",
+            "--store",
+            "--signing-key",
+            "--retired-keys",
+        ] {
             assert!(!short.contains(&format!("{path} ")), "{verb:?}: {short}");
             assert_eq!(long.matches(&format!("      {path} <")).count(), 1, "{verb:?}: {long}");
         }
@@ -442,7 +688,10 @@ fn a_public_key_in_the_place_of_a_private_one_is_said_to_be_one_whatever_its_mod
     instance.write("next.pem", public);
     let next = instance.file("next.pem");
     let (exit, error) = fails(&instance, &["keys", "rotate", next.to_str().unwrap()]);
-    assert!(exit == 3 && error.contains("this is a public key, and the private one is needed"), "{error}");
+    assert!(
+        exit == 3 && error.contains("this is a public key, and the private one is needed"),
+        "{error}"
+    );
     instance.write("keys/signing.pem", public);
     for verb in [&["serve"][..], &["keys", "list"]] {
         let (exit, error) = fails(&instance, verb);
@@ -457,17 +706,26 @@ fn a_misnamed_file_among_the_plugins_is_told_and_counts_as_none() {
     instance.write("registry/plugins/acme-maps.toml", "# planned\n");
     let output = countersign(&instance).args(["build", "--check"]).output().unwrap();
     let summary = String::from_utf8(output.stdout).unwrap();
-    assert!(summary.contains("\n1 plugin, 1 file that no plugin is named by, 0 tags: "), "{summary}");
+    assert!(
+        summary.contains("\n1 plugin, 1 file that no plugin is named by, 0 tags: "),
+        "{summary}"
+    );
     assert!(summary.contains("its name must be <slug>.toml"), "{summary}");
 }
 
 #[test]
 fn a_variable_that_is_no_setting_is_warned_of_and_its_value_is_not_shown() {
     let instance = Instance::new();
-    let output =
-        countersign(&instance).args(["license", "list"]).env("COUNTERSIGN_GIT_TOKN", "s3cret").output().unwrap();
+    let output = countersign(&instance)
+        .args(["license", "list"])
+        .env("COUNTERSIGN_GIT_TOKN", "s3cret")
+        .output()
+        .unwrap();
     let told = "warning: the environment has COUNTERSIGN_GIT_TOKN, which is no setting (did you mean COUNTERSIGN_GIT_TOKEN?)\n";
-    assert_eq!((output.status.code(), &*String::from_utf8_lossy(&output.stderr)), (Some(0), told));
+    assert_eq!(
+        (output.status.code(), &*String::from_utf8_lossy(&output.stderr)),
+        (Some(0), told)
+    );
     assert!(succeeds(&instance, &["license", "list"]).starts_with("ID"));
 }
 
@@ -492,11 +750,18 @@ fn every_verb_has_help_with_examples_and_wrong_usage_exits_2() {
         assert!(help.contains(&format!("\n  {verb} ")), "{verb} is listed");
         let help = String::from_utf8(program().args([verb, "--help"]).output().unwrap().stdout).unwrap();
         assert!(help.contains("Example"), "{verb} --help has examples");
-        assert_eq!(program().args([verb, "--no-such-flag"]).output().unwrap().status.code(), Some(2), "{verb}");
+        assert_eq!(
+            program().args([verb, "--no-such-flag"]).output().unwrap().status.code(),
+            Some(2),
+            "{verb}"
+        );
     }
     for shell in ["bash", "zsh", "fish"] {
         let script = program().args(["completions", shell]).output().unwrap().stdout;
-        assert!(String::from_utf8(script).unwrap().contains("_COUNTERSIGN_COMPLETE"), "{shell}");
+        assert!(
+            String::from_utf8(script).unwrap().contains("_COUNTERSIGN_COMPLETE"),
+            "{shell}"
+        );
     }
     let page = String::from_utf8(program().arg("manual").output().unwrap().stdout).unwrap();
     assert!(page.contains(".SH NAME") && page.contains("countersign"));
@@ -507,13 +772,25 @@ fn bash_offers(folder: &Path, words: &[&str]) -> Vec<String> {
     let program = Path::new(env!("CARGO_BIN_EXE_countersign"));
     let script = "source <(countersign completions bash); COMP_WORDS=(countersign \"$@\"); COMP_CWORD=$#
         _clap_complete_countersign countersign \"${@: -1}\" x; printf '%s\\n' \"${COMPREPLY[@]}\"";
-    let path = format!("{}:{}", program.parent().unwrap().display(), std::env::var("PATH").unwrap());
+    let path = format!(
+        "{}:{}",
+        program.parent().unwrap().display(),
+        std::env::var("PATH").unwrap()
+    );
     let mut command = Command::new("bash");
-    command.args(["--norc", "-c", script, "bash"]).args(words).current_dir(folder).env("PATH", path);
+    command
+        .args(["--norc", "-c", script, "bash"])
+        .args(words)
+        .current_dir(folder)
+        .env("PATH", path);
     let output = command.env_remove("COUNTERSIGN_INSTANCE").output().unwrap();
     assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
     let offered = String::from_utf8(output.stdout).unwrap();
-    offered.lines().filter(|line| !line.is_empty()).map(|line| line.trim().to_owned()).collect()
+    offered
+        .lines()
+        .filter(|line| !line.is_empty())
+        .map(|line| line.trim().to_owned())
+        .collect()
 }
 
 #[test]
@@ -526,16 +803,31 @@ fn bash_completes_verbs_plugins_modules_and_licenses() {
     let slugs = bash_offers(folder, &["build", "--plugin", ""]);
     assert!(slugs.contains(&"acme-forms".to_owned()), "{slugs:?}");
     assert_eq!(bash_offers(folder, &["license", "issue", "--module", "for"]), ["forms"]);
-    assert_eq!(bash_offers(folder, &["license", "show", &license.id[..4]]), [&license.id[..12]]);
-    assert_eq!(bash_offers(folder, &["license", "show", &license.id[..14]]), [&license.id[..]]);
+    assert_eq!(
+        bash_offers(folder, &["license", "show", &license.id[..4]]),
+        [&license.id[..12]]
+    );
+    assert_eq!(
+        bash_offers(folder, &["license", "show", &license.id[..14]]),
+        [&license.id[..]]
+    );
 
     let elsewhere = tempfile::tempdir().unwrap();
     let there = folder.to_str().unwrap();
-    assert_eq!(bash_offers(elsewhere.path(), &["-C", there, "license", "show", &license.id[..4]]), [&license.id[..12]]);
+    assert_eq!(
+        bash_offers(elsewhere.path(), &["-C", there, "license", "show", &license.id[..4]]),
+        [&license.id[..12]]
+    );
     let offered = bash_offers(elsewhere.path(), &["license", "show", &license.id[..4]]);
-    assert!(offered.is_empty(), "no instance, no candidates and no error: {offered:?}");
+    assert!(
+        offered.is_empty(),
+        "no instance, no candidates and no error: {offered:?}"
+    );
     instance.write("registry/licenses/broken.toml", "[[license");
-    assert!(bash_offers(folder, &["license", "show", &license.id[..4]]).is_empty(), "no error either");
+    assert!(
+        bash_offers(folder, &["license", "show", &license.id[..4]]).is_empty(),
+        "no error either"
+    );
 }
 
 #[test]
@@ -555,8 +847,12 @@ fn licenses_are_listed_by_the_host_they_are_bound_to_and_times_in_the_future_are
     let listed = |host: &str| {
         let text = succeeds(&instance, &["license", "list", "--host", host, "--json"]);
         let found: Value = serde_json::from_str(&text).unwrap();
-        let mut ids: Vec<String> =
-            found.as_array().unwrap().iter().map(|license| license["id"].as_str().unwrap().to_owned()).collect();
+        let mut ids: Vec<String> = found
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|license| license["id"].as_str().unwrap().to_owned())
+            .collect();
         ids.sort();
         ids
     };
@@ -570,5 +866,8 @@ fn licenses_are_listed_by_the_host_they_are_bound_to_and_times_in_the_future_are
 
     let shown: Value = serde_json::from_str(&succeeds(&instance, &["license", "show", &ahead.id, "--json"])).unwrap();
     let future = shown["future"].as_array().unwrap();
-    assert!(future.len() == 1 && future[0].as_str().unwrap().contains("2999-01-01"), "{future:?}");
+    assert!(
+        future.len() == 1 && future[0].as_str().unwrap().contains("2999-01-01"),
+        "{future:?}"
+    );
 }

@@ -25,7 +25,10 @@ fn packages(rules: &Table) -> Vec<Value> {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
     let packages = metadata["packages"].as_array().unwrap().iter();
-    let found: Vec<_> = packages.filter(|package| package["name"] != env!("CARGO_PKG_NAME")).cloned().collect();
+    let found: Vec<_> = packages
+        .filter(|package| package["name"] != env!("CARGO_PKG_NAME"))
+        .cloned()
+        .collect();
     assert!(found.len() > 100, "{}", found.len());
     found
 }
@@ -96,23 +99,38 @@ fn every_dependency_has_a_license_and_a_source_that_are_allowed_and_is_not_banne
     let banned = rules["bans"]["deny"].as_array().unwrap();
     let mut wrong = Vec::new();
     for package in packages(&rules) {
-        let told = format!("{} {}", package["name"].as_str().unwrap(), package["version"].as_str().unwrap());
-        if !package["license"].as_str().is_some_and(|license| is_met(license, &is_allowed)) {
+        let told = format!(
+            "{} {}",
+            package["name"].as_str().unwrap(),
+            package["version"].as_str().unwrap()
+        );
+        if !package["license"]
+            .as_str()
+            .is_some_and(|license| is_met(license, &is_allowed))
+        {
             wrong.push(format!("{told}: license {}", package["license"]));
         }
         if package["source"] != "registry+https://github.com/rust-lang/crates.io-index" {
             wrong.push(format!("{told}: source {}", package["source"]));
         }
-        if banned.iter().any(|ban| ban["crate"].as_str() == package["name"].as_str()) {
+        if banned
+            .iter()
+            .any(|ban| ban["crate"].as_str() == package["name"].as_str())
+        {
             wrong.push(format!("{told}: banned"));
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
     let wildcards = rules["bans"]["wildcards"].as_str();
-    let manifest: Table =
-        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml")).unwrap().parse().unwrap();
+    let manifest: Table = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml"))
+        .unwrap()
+        .parse()
+        .unwrap();
     for (name, dependency) in manifest["dependencies"].as_table().unwrap() {
         let version = dependency.as_str().or_else(|| dependency.get("version")?.as_str());
-        assert!(version.is_some_and(|version| version != "*") || wildcards != Some("deny"), "{name}: any version");
+        assert!(
+            version.is_some_and(|version| version != "*") || wildcards != Some("deny"),
+            "{name}: any version"
+        );
     }
 }

@@ -26,14 +26,23 @@ impl Server {
     pub fn start_with_descriptors(instance: &Instance, soft: u64, hard: u64, flags: &[&str]) -> Self {
         let plain = countersign(instance);
         let mut command = Command::new("prlimit");
-        command.arg(format!("--nofile={soft}:{hard}")).arg(plain.get_program()).args(plain.get_args());
+        command
+            .arg(format!("--nofile={soft}:{hard}"))
+            .arg(plain.get_program())
+            .args(plain.get_args());
         Self::start_command(command, flags)
     }
 
     /// It may open so many files from now on.
     pub fn limit_descriptors(&self, soft: u64) {
         let (pid, limit) = (self.pid().to_string(), format!("--nofile={soft}:"));
-        assert!(Command::new("prlimit").args(["--pid", &pid, &limit]).status().unwrap().success());
+        assert!(
+            Command::new("prlimit")
+                .args(["--pid", &pid, &limit])
+                .status()
+                .unwrap()
+                .success()
+        );
     }
 }
 
@@ -51,7 +60,9 @@ fn idle_connections_of_five_addresses_keep_neither_reloads_nor_new_clients_nor_t
     assert_eq!(held.len(), 1_250, "each of them was taken and answered");
     assert_eq!(get(server.admin, "/readyz").status, 200);
     instance.write_licenses(&[license.toml("status = \"suspended\"")]);
-    eventually("the reload", SOON, || server.validate(&license, "a.com").code() == "suspended");
+    eventually("the reload", SOON, || {
+        server.validate(&license, "a.com").code() == "suspended"
+    });
     assert!(server.metric("countersign_connections_evicted_total").unwrap() > 800.0);
     assert_eq!(server.metric("process_max_fds"), Some(1_024.0));
     let clamped = server.metric("countersign_connections_limit").unwrap();
@@ -59,7 +70,10 @@ fn idle_connections_of_five_addresses_keep_neither_reloads_nor_new_clients_nor_t
     let log = server.log();
     let warnings: Vec<&str> = log.lines().filter(|line| line.contains("WARN")).collect();
     assert_eq!(warnings.len(), 1, "{warnings:#?}");
-    assert!(warnings[0].contains("max_connections") && warnings[0].contains("LimitNOFILE"), "{warnings:?}");
+    assert!(
+        warnings[0].contains("max_connections") && warnings[0].contains("LimitNOFILE"),
+        "{warnings:?}"
+    );
 }
 
 #[test]
@@ -82,13 +96,19 @@ fn too_many_open_files_are_logged_once_and_the_server_is_well_again_by_itself() 
     let mut refused = || {
         let page = admin.request("GET", "/metrics", &[], b"").text();
         let series = "countersign_connections_refused_total{reason=\"accept\"} ";
-        page.lines().find_map(|line| line.strip_prefix(series)).unwrap().parse::<f64>().unwrap()
+        page.lines()
+            .find_map(|line| line.strip_prefix(series))
+            .unwrap()
+            .parse::<f64>()
+            .unwrap()
     };
     assert_eq!(refused(), 0.0);
     // Fewer than it has open: the next accept fails, and those that are tried again do, too.
     server.limit_descriptors(4);
     let mut waiting = Client::connect(server.address);
-    waiting.send(b"GET /index.html HTTP/1.1\r\nHost: t\r\nContent-Length: 0\r\n\r\n").unwrap();
+    waiting
+        .send(b"GET /index.html HTTP/1.1\r\nHost: t\r\nContent-Length: 0\r\n\r\n")
+        .unwrap();
     let complaints = || server.log().matches("cannot accept connections").count();
     eventually("it is told", SOON, || complaints() > 0);
     eventually("more accepts fail", SOON, || refused() > 3.0);
@@ -107,7 +127,9 @@ fn a_full_table_closes_who_waits_longest_and_never_who_has_a_request_under_way()
     reading.send(b"GET /large.bin HTTP/1.1\r\nHost: t\r\n\r\n").unwrap();
     assert_eq!(reading.receive_head().unwrap().status, 200);
     let mut asking = Client::connect(server.address);
-    asking.send(b"POST /api/v1/validate-license HTTP/1.1\r\nHost: t\r\nContent-Length: 2\r\n\r\n{").unwrap();
+    asking
+        .send(b"POST /api/v1/validate-license HTTP/1.1\r\nHost: t\r\nContent-Length: 2\r\n\r\n{")
+        .unwrap();
     let mut beginning = Client::connect(server.address);
     beginning.send(b"GET /index.html HTTP/1.1\r\nHo").unwrap();
     let mut waiting = Client::connect(server.address);
@@ -131,7 +153,10 @@ fn a_table_full_of_half_heads_or_half_handshakes_keeps_no_client_waiting_for_the
     let in_clear: &[&str] = &["--max-connections", "8", "--header-timeout-seconds", "60"];
     let with_tls: Vec<&str> = in_clear.iter().copied().chain(tls.iter().map(String::as_str)).collect();
     let with_tls = [&with_tls[..], &["--tls-handshake-timeout-seconds", "60"]].concat();
-    for (flags, half) in [(in_clear, &b"GET / HTTP/1.1\r\nHo"[..]), (&with_tls, &b"\x16\x03\x01\x02\x00\x01"[..])] {
+    for (flags, half) in [
+        (in_clear, &b"GET / HTTP/1.1\r\nHo"[..]),
+        (&with_tls, &b"\x16\x03\x01\x02\x00\x01"[..]),
+    ] {
         let server = Server::start_with(&instance, flags);
         let mut halves: Vec<Client> = (0..8).map(|_| Client::connect(server.address)).collect();
         for client in &mut halves {
@@ -177,11 +202,15 @@ fn the_admin_listener_answers_while_the_public_table_is_full_of_requests_under_w
     let _held: Vec<Client> = (0..4)
         .map(|_| {
             let mut client = Client::connect(server.address);
-            client.send(b"POST /api/v1/validate-license HTTP/1.1\r\nHost: t\r\nContent-Length: 2\r\n\r\n{").unwrap();
+            client
+                .send(b"POST /api/v1/validate-license HTTP/1.1\r\nHost: t\r\nContent-Length: 2\r\n\r\n{")
+                .unwrap();
             client
         })
         .collect();
-    eventually("the table is full", SOON, || server.metric("countersign_connections") == Some(2.0));
+    eventually("the table is full", SOON, || {
+        server.metric("countersign_connections") == Some(2.0)
+    });
     assert_eq!(get(server.admin, "/readyz").status, 200);
 }
 
@@ -191,11 +220,20 @@ fn doctor_shows_the_limit_as_the_server_would_have_it() {
     let descriptors = |limit: u64| {
         let plain = countersign(&instance);
         let mut command = std::process::Command::new("prlimit");
-        command.arg(format!("--nofile={limit}:{limit}")).arg(plain.get_program()).args(plain.get_args());
+        command
+            .arg(format!("--nofile={limit}:{limit}"))
+            .arg(plain.get_program())
+            .args(plain.get_args());
         let output = command.args(["doctor", "--json"]).output().unwrap();
         let findings: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-        let all = findings.as_array().cloned().or_else(|| findings["findings"].as_array().cloned()).unwrap();
-        all.into_iter().find(|finding| finding["part"] == "descriptors").unwrap()
+        let all = findings
+            .as_array()
+            .cloned()
+            .or_else(|| findings["findings"].as_array().cloned())
+            .unwrap();
+        all.into_iter()
+            .find(|finding| finding["part"] == "descriptors")
+            .unwrap()
     };
     let few = descriptors(1_024);
     assert_eq!(few["verdict"], "warning");

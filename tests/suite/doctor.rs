@@ -12,12 +12,18 @@ const SOON: Duration = Duration::from_secs(10);
 
 /// Exit code and findings, each as `verdict part finding`.
 fn doctor(instance: &Instance, admin: &str) -> (Option<i32>, Vec<String>) {
-    let output = countersign(instance).args(["doctor", "--json", "--admin-listen", admin]).output().unwrap();
+    let output = countersign(instance)
+        .args(["doctor", "--json", "--admin-listen", admin])
+        .output()
+        .unwrap();
     let told = String::from_utf8(output.stdout).unwrap();
     let findings: Value = serde_json::from_str(&told).unwrap_or_else(|_| panic!("{told}"));
     let text = |finding: &Value, name: &str| finding[name].as_str().unwrap().to_owned();
     let line = |finding: &Value| ["verdict", "part", "finding"].map(|name| text(finding, name)).join(" ");
-    (output.status.code(), findings.as_array().unwrap().iter().map(line).collect())
+    (
+        output.status.code(),
+        findings.as_array().unwrap().iter().map(line).collect(),
+    )
 }
 
 fn has(findings: &[String], start: &str) -> bool {
@@ -31,7 +37,10 @@ fn doctor_gives_the_verdict_of_readyz_and_its_exit_code() {
     let server = Server::start_limitable(&instance, &[]);
     let admin = server.admin.to_string();
     let (exit, findings) = doctor(&instance, &admin);
-    assert!(exit == Some(0) && has(&findings, &format!("ok server ready, says {admin}")), "{findings:#?}");
+    assert!(
+        exit == Some(0) && has(&findings, &format!("ok server ready, says {admin}")),
+        "{findings:#?}"
+    );
 
     // The files are as they should be: only the server knows that it cannot write.
     server.limit_files("0");
@@ -40,15 +49,22 @@ fn doctor_gives_the_verdict_of_readyz_and_its_exit_code() {
         get(server.admin, "/readyz").status == 503
     });
     let (exit, findings) = doctor(&instance, &admin);
-    assert!(exit == Some(3) && has(&findings, &format!("broken server not ready, says {admin}")), "{findings:#?}");
+    assert!(
+        exit == Some(3) && has(&findings, &format!("broken server not ready, says {admin}")),
+        "{findings:#?}"
+    );
     assert!(has(&findings, "broken server store is failing since "), "{findings:#?}");
     server.limit_files("unlimited");
-    eventually("the store is well again", SOON, || get(server.admin, "/readyz").status == 200);
+    eventually("the store is well again", SOON, || {
+        get(server.admin, "/readyz").status == 200
+    });
     assert_eq!(doctor(&instance, &admin).0, Some(0));
 
     // A part whose file is broken is served from its last good version: ready, and a restart would fail.
     instance.write("registry/licenses/licenses.toml", "[[license]\n");
-    eventually("the registry is stale", SOON, || server.part("registry")["state"] == "stale");
+    eventually("the registry is stale", SOON, || {
+        server.part("registry")["state"] == "stale"
+    });
     assert_eq!(get(server.admin, "/readyz").status, 200);
     let (exit, findings) = doctor(&instance, &admin);
     assert!(exit == Some(3) && has(&findings, "broken registry "), "{findings:#?}");
@@ -65,7 +81,10 @@ fn doctor_tells_a_server_that_does_not_answer_from_none_and_from_another_instanc
     let server = Server::start(&instance);
     let (admin, nobody) = (server.admin.to_string(), "127.0.0.1:1");
     let (exit, findings) = doctor(&other, nobody);
-    assert!(exit == Some(0) && has(&findings, "ok server none runs on this instance"), "{findings:#?}");
+    assert!(
+        exit == Some(0) && has(&findings, "ok server none runs on this instance"),
+        "{findings:#?}"
+    );
     fs::create_dir(other.file("store")).unwrap();
     fs::write(other.file("store/ledger.jsonl"), "").unwrap();
     let (exit, findings) = doctor(&other, &admin);
@@ -74,12 +93,21 @@ fn doctor_tells_a_server_that_does_not_answer_from_none_and_from_another_instanc
         "{findings:#?}"
     );
     let (exit, findings) = doctor(&instance, nobody);
-    assert!(exit == Some(3) && has(&findings, "broken server one has the store, and 127.0.0.1:1"), "{findings:#?}");
+    assert!(
+        exit == Some(3) && has(&findings, "broken server one has the store, and 127.0.0.1:1"),
+        "{findings:#?}"
+    );
     let (exit, findings) = doctor(&instance, "off");
-    assert!(exit == Some(0) && has(&findings, "warning server it runs, and cannot be asked"), "{findings:#?}");
+    assert!(
+        exit == Some(0) && has(&findings, "warning server it runs, and cannot be asked"),
+        "{findings:#?}"
+    );
     // A server of another program, on the public listener's port.
     let (exit, findings) = doctor(&instance, &server.address.to_string());
-    assert!(exit == Some(3) && findings.iter().any(|found| found.contains("is no countersign")), "{findings:#?}");
+    assert!(
+        exit == Some(3) && findings.iter().any(|found| found.contains("is no countersign")),
+        "{findings:#?}"
+    );
 }
 
 #[test]
@@ -87,7 +115,10 @@ fn doctor_verifies_every_manifest_and_not_only_those_that_sites_get() {
     let instance = Instance::with_licenses(&[License::new().toml("")]);
     instance.publish_all("releases", "1.3.0", &[("1.3.0", false), ("1.2.0", false)]);
     let (_, findings) = doctor(&instance, "off");
-    assert!(has(&findings, "ok catalog 2 releases, every digest verified"), "{findings:#?}");
+    assert!(
+        has(&findings, "ok catalog 2 releases, every digest verified"),
+        "{findings:#?}"
+    );
     instance.write("releases/acme-forms/1.2.0.json", "{}");
     let (exit, findings) = doctor(&instance, "off");
     assert_eq!(exit, Some(3));
@@ -100,7 +131,10 @@ fn doctor_verifies_every_manifest_and_not_only_those_that_sites_get() {
 fn doctor_looks_at_repositories_free_space_and_overdue_keys() {
     let instance = Instance::new();
     let (exit, findings) = doctor(&instance, "off");
-    let missing = format!("warning source {}/src: not a readable git repository", instance.path().display());
+    let missing = format!(
+        "warning source {}/src: not a readable git repository",
+        instance.path().display()
+    );
     assert!(
         exit == Some(0)
             && findings
@@ -110,33 +144,64 @@ fn doctor_looks_at_repositories_free_space_and_overdue_keys() {
         "{findings:#?}"
     );
     assert!(has(&findings, "ok space store, releases, keys: "), "{findings:#?}");
-    let made = std::process::Command::new("git").args(["init", "-q"]).arg(instance.file("src")).status().unwrap();
+    let made = std::process::Command::new("git")
+        .args(["init", "-q"])
+        .arg(instance.file("src"))
+        .status()
+        .unwrap();
     assert!(made.success());
     assert!(has(&doctor(&instance, "off").1, "ok source 1 repository can be read"));
 
     assert!(!findings.iter().any(|found| found.contains("killed")), "{findings:#?}");
-    for left in ["keys/.signing.pem.0123456789abcdef.tmp", "keys/retired/.a.private.pem.0123456789abcdef.tmp"] {
+    for left in [
+        "keys/.signing.pem.0123456789abcdef.tmp",
+        "keys/retired/.a.private.pem.0123456789abcdef.tmp",
+    ] {
         instance.write_secret(left, "half a key");
-        let told = format!("warning key {}: left by a command that was killed", instance.file(left).display());
+        let told = format!(
+            "warning key {}: left by a command that was killed",
+            instance.file(left).display()
+        );
         assert!(has(&doctor(&instance, "off").1, &told), "{left}");
         fs::remove_file(instance.file(left)).unwrap();
     }
 
-    let rotate = || countersign(&instance).args(["keys", "generate", "--rotate", "--bits", "2048"]).status().unwrap();
+    let rotate = || {
+        countersign(&instance)
+            .args(["keys", "generate", "--rotate", "--bits", "2048"])
+            .status()
+            .unwrap()
+    };
     assert!(rotate().success());
-    let retired = fs::read_dir(instance.file("keys/retired")).unwrap().map(|entry| entry.unwrap().path());
-    let private = retired.into_iter().find(|path| path.to_string_lossy().ends_with(".private.pem")).unwrap();
+    let retired = fs::read_dir(instance.file("keys/retired"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    let private = retired
+        .into_iter()
+        .find(|path| path.to_string_lossy().ends_with(".private.pem"))
+        .unwrap();
     let kept = format!("ok key {}: retired 0 days ago, and can sign again", private.display());
     assert!(has(&doctor(&instance, "off").1, &kept));
     let age = Duration::from_secs(91 * 24 * 60 * 60);
     let then = std::time::SystemTime::now() - age;
-    fs::File::options().write(true).open(&private).unwrap().set_modified(then).unwrap();
+    fs::File::options()
+        .write(true)
+        .open(&private)
+        .unwrap()
+        .set_modified(then)
+        .unwrap();
     let (exit, findings) = doctor(&instance, "off");
-    let overdue = format!("warning key {}: retired 91 days ago, and kept for 90", private.display());
+    let overdue = format!(
+        "warning key {}: retired 91 days ago, and kept for 90",
+        private.display()
+    );
     assert!(exit == Some(0) && has(&findings, &overdue), "{findings:#?}");
     instance.write("countersign.toml", "[keys]\nkeep_retired_days = 91\n");
     assert!(!has(&doctor(&instance, "off").1, &overdue));
     instance.write("countersign.toml", "");
-    let removed = countersign(&instance).args(["keys", "remove", "--overdue"]).output().unwrap();
+    let removed = countersign(&instance)
+        .args(["keys", "remove", "--overdue"])
+        .output()
+        .unwrap();
     assert!(String::from_utf8(removed.stdout).unwrap().contains("removed") && !private.exists());
 }

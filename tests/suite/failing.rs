@@ -46,7 +46,10 @@ impl Bindings for Broken {
     fn report(&self, _: &LicenseId, _: &Bound<'_>, _: &SiteHost, _: &Sighting<'_>) {}
 
     fn health(&self) -> Health {
-        Health { state: Err(StoreError::NotDurable("no space left".into())), since: DateTime::UNIX_EPOCH }
+        Health {
+            state: Err(StoreError::NotDurable("no space left".into())),
+            since: DateTime::UNIX_EPOCH,
+        }
     }
 
     fn close(&self) -> Result<(), StoreError> {
@@ -64,7 +67,10 @@ struct Addresses {
 fn with_broken_store(error: fn() -> Option<StoreError>, test: impl FnOnce(Addresses, &License) + Send + 'static) {
     let license = License::new();
     let instance = Instance::with_licenses(&[license.toml("")]);
-    let settings = ServeSettings { request_timeout_seconds: NonZeroU32::new(2), ..ServeSettings::default() };
+    let settings = ServeSettings {
+        request_timeout_seconds: NonZeroU32::new(2),
+        ..ServeSettings::default()
+    };
     let config = Config::load(instance.path(), &PathSettings::default(), &settings).unwrap();
     let loaded = serve::load(&config.paths, false).unwrap();
     let runtime = tokio::runtime::Runtime::new().unwrap();
@@ -73,14 +79,24 @@ fn with_broken_store(error: fn() -> Option<StoreError>, test: impl FnOnce(Addres
             serve::Server::start(&config.serve, &config.paths.public, loaded, Arc::new(Broken(error))).unwrap();
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let admin = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let addresses = Addresses { public: listener.local_addr().unwrap(), admin: admin.local_addr().unwrap() };
+        let addresses = Addresses {
+            public: listener.local_addr().unwrap(),
+            admin: admin.local_addr().unwrap(),
+        };
         let asked = tokio::task::spawn_blocking(move || test(addresses, &license));
-        server.with_admin(admin).run(listener, async { asked.await.unwrap() }).await;
+        server
+            .with_admin(admin)
+            .run(listener, async { asked.await.unwrap() })
+            .await;
     });
 }
 
 fn assert_unavailable(response: &Response, status: u16, code: &str, detail: &str) {
-    let title = if status == 500 { "Internal Server Error" } else { "Service Unavailable" };
+    let title = if status == 500 {
+        "Internal Server Error"
+    } else {
+        "Service Unavailable"
+    };
     assert_eq!(response.header("content-type"), Some("application/problem+json"));
     assert_eq!(response.header("cache-control"), Some("no-store"));
     let body = response.json();
@@ -105,7 +121,10 @@ fn a_store_that_cannot_write_is_unavailable_for_new_sites_and_shows_on_readyz() 
             let ready = get(admin, "/readyz");
             assert_eq!((ready.status, &ready.json()["ready"]), (503, &json!(false)));
             let store = &ready.json()["parts"]["store"];
-            assert_eq!((&store["state"], &store["since"]), (&json!("failing"), &json!("1970-01-01T00:00:00Z")));
+            assert_eq!(
+                (&store["state"], &store["since"]),
+                (&json!("failing"), &json!("1970-01-01T00:00:00Z"))
+            );
             assert_eq!(get(admin, "/healthz").status, 200, "the process is alive all the same");
         },
     );
@@ -128,7 +147,10 @@ fn a_request_has_one_deadline_for_its_body_its_binding_and_its_signature() {
         || None,
         |Addresses { public, admin }, license| {
             let body = question(license, "a.com").to_string();
-            let head = format!("POST {VALIDATE} HTTP/1.1\r\nHost: t\r\nContent-Length: {}\r\n\r\n", body.len());
+            let head = format!(
+                "POST {VALIDATE} HTTP/1.1\r\nHost: t\r\nContent-Length: {}\r\n\r\n",
+                body.len()
+            );
             let mut client = Client::connect(public);
             client.send(head.as_bytes()).unwrap();
             let started = Instant::now();
@@ -138,7 +160,10 @@ fn a_request_has_one_deadline_for_its_body_its_binding_and_its_signature() {
             let response = client.receive().unwrap();
             let took = started.elapsed();
             assert_eq!((response.status, response.code().as_str()), (408, "request_timeout"));
-            assert!(took < Duration::from_millis(2_900), "2 s from the head on, and not from the body: {took:?}");
+            assert!(
+                took < Duration::from_millis(2_900),
+                "2 s from the head on, and not from the body: {took:?}"
+            );
             let counted = "countersign_requests_total{operation=\"validate\",code=\"request_timeout\"} 1";
             assert!(get(admin, "/metrics").text().lines().any(|line| line == counted));
         },

@@ -31,13 +31,24 @@ fn every_golden_case_builds_what_it_expects() {
         let names: BTreeSet<_> = built.keys().chain(wanted.keys()).collect();
         for name in names.into_iter().filter(|name| built.get(*name) != wanted.get(*name)) {
             let text = |files: &BTreeMap<String, Vec<u8>>| {
-                files.get(name).map_or("no such file\n".into(), |bytes| String::from_utf8_lossy(bytes).into_owned())
+                files.get(name).map_or("no such file\n".into(), |bytes| {
+                    String::from_utf8_lossy(bytes).into_owned()
+                })
             };
             let path = expected.join(name);
-            differences.push(format!("{}\nexpected: {}built: {}", path.display(), text(&wanted), text(&built)));
+            differences.push(format!(
+                "{}\nexpected: {}built: {}",
+                path.display(),
+                text(&wanted),
+                text(&built)
+            ));
         }
     }
-    assert!(differences.is_empty(), "{}\nCOUNTERSIGN_BLESS=1 takes what was built", differences.join("\n"));
+    assert!(
+        differences.is_empty(),
+        "{}\nCOUNTERSIGN_BLESS=1 takes what was built",
+        differences.join("\n")
+    );
 }
 
 /// A build skips a tag whose inputs have not changed, and the number of the form is one of them.
@@ -48,7 +59,9 @@ fn a_change_of_what_is_built_raises_the_format() {
     let recorded: BTreeMap<&str, (u32, &str)> = recorded
         .lines()
         .map(|line| {
-            let [case, format, digest] = line.split('\t').collect::<Vec<_>>()[..] else { panic!("{line}") };
+            let [case, format, digest] = line.split('\t').collect::<Vec<_>>()[..] else {
+                panic!("{line}")
+            };
             (case, (format.parse().unwrap(), digest))
         })
         .collect();
@@ -64,14 +77,20 @@ fn a_change_of_what_is_built_raises_the_format() {
             lines += &format!("{name}\t{format}\t{digest}\n");
             continue;
         }
-        assert!(format < FORMAT, "{name}: the manifests changed: raise FORMAT in src/build/inputs.rs");
+        assert!(
+            format < FORMAT,
+            "{name}: the manifests changed: raise FORMAT in src/build/inputs.rs"
+        );
         lines += &format!("{name}\t{FORMAT}\t{digest}\n");
         unrecorded.push(name.to_owned());
     }
     if std::env::var_os("COUNTERSIGN_BLESS").is_some() {
         fs::write(cases.join("formats.tsv"), lines).unwrap();
     } else {
-        assert_eq!(unrecorded, [""; 0], "COUNTERSIGN_BLESS=1 records them in tests/golden/formats.tsv");
+        assert_eq!(
+            unrecorded, [""; 0],
+            "COUNTERSIGN_BLESS=1 records them in tests/golden/formats.tsv"
+        );
     }
 }
 
@@ -87,8 +106,11 @@ fn the_page_on_tags_tells_what_becomes_of_each_odd_name() {
         release.map_or("skipped", |release| release["version"].as_str().unwrap())
     };
     let table = page.split("## ").nth(1).unwrap();
-    let rows: Vec<Vec<&str>> =
-        table.lines().filter(|line| line.starts_with("| `")).map(|line| line.split(" | ").collect()).collect();
+    let rows: Vec<Vec<&str>> = table
+        .lines()
+        .filter(|line| line.starts_with("| `"))
+        .map(|line| line.split(" | ").collect())
+        .collect();
     assert_eq!(rows.len(), 10);
     for row in rows {
         let tag = row[0].trim_matches(['|', '`', ' ']);
@@ -129,16 +151,32 @@ fn build(case: &Path) -> BTreeMap<String, Vec<u8>> {
         make_repository(&String::from_utf8(history).unwrap(), &path);
     }
     let output = countersign(&instance).arg("build").output().unwrap();
-    let report = [&output.stdout[..], format!("exit code {}\n", output.status.code().unwrap()).as_bytes()].concat();
+    let report = [
+        &output.stdout[..],
+        format!("exit code {}\n", output.status.code().unwrap()).as_bytes(),
+    ]
+    .concat();
 
     let releases = files(&instance.file("releases"));
-    let again = countersign(&instance).args(["build", "--check", "--all"]).output().unwrap();
-    assert_eq!(again.status.code(), output.status.code(), "{}: a second build changes something", case.display());
+    let again = countersign(&instance)
+        .args(["build", "--check", "--all"])
+        .output()
+        .unwrap();
+    assert_eq!(
+        again.status.code(),
+        output.status.code(),
+        "{}: a second build changes something",
+        case.display()
+    );
     assert_eq!(files(&instance.file("releases")), releases);
 
-    let mut built: BTreeMap<_, _> =
-        releases.into_iter().map(|(name, bytes)| (format!("releases/{name}"), bytes)).collect();
-    built.entry("releases/index.json".into()).and_modify(|index| *index = without_inputs(index));
+    let mut built: BTreeMap<_, _> = releases
+        .into_iter()
+        .map(|(name, bytes)| (format!("releases/{name}"), bytes))
+        .collect();
+    built
+        .entry("releases/index.json".into())
+        .and_modify(|index| *index = without_inputs(index));
     built.insert("report.txt".into(), report);
     built
 }
@@ -161,7 +199,11 @@ fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_str().unwrap().to_owned();
         if path.is_dir() {
-            found.extend(files(&path).into_iter().map(|(below, bytes)| (format!("{name}/{below}"), bytes)));
+            found.extend(
+                files(&path)
+                    .into_iter()
+                    .map(|(below, bytes)| (format!("{name}/{below}"), bytes)),
+            );
         } else {
             found.insert(name, fs::read(path).unwrap());
         }

@@ -11,7 +11,14 @@ fn of_rotations_at_once_each_is_done_or_told_and_no_key_is_lost() {
     let (instance, ..) = prepared();
     for number in 1..4 {
         let out = instance.file(&format!("keys/next{number}.pem"));
-        assert_eq!(run(&instance, &["keys", "generate", "--bits", "2048", "--out", out.to_str().unwrap()]).0, Some(0));
+        assert_eq!(
+            run(
+                &instance,
+                &["keys", "generate", "--bits", "2048", "--out", out.to_str().unwrap()]
+            )
+            .0,
+            Some(0)
+        );
     }
     let before = private_keys(&instance.file("keys"));
     let ended: Vec<_> = thread::scope(|scope| {
@@ -40,7 +47,10 @@ fn a_missing_key_of_an_instance_that_had_one_is_restored_and_not_made_anew() {
     assert_eq!(server.validate(&license, "a.com").code(), "ok");
     server.stop();
     fs::remove_file(instance.file("keys/signing.pem")).unwrap();
-    let restore = format!("restore {} from the backup (key {id})", instance.file("keys/signing.pem").display());
+    let restore = format!(
+        "restore {} from the backup (key {id})",
+        instance.file("keys/signing.pem").display()
+    );
     for arguments in [
         &["serve", "--listen", "127.0.0.1:0", "--admin-listen", "off"][..],
         &["doctor"],
@@ -48,7 +58,10 @@ fn a_missing_key_of_an_instance_that_had_one_is_restored_and_not_made_anew() {
         &["keys", "generate"],
     ] {
         let (exit, told) = run(&instance, arguments);
-        assert!(exit != Some(0) && told.contains(&format!("hint: {restore}")), "{arguments:?}: {told}");
+        assert!(
+            exit != Some(0) && told.contains(&format!("hint: {restore}")),
+            "{arguments:?}: {told}"
+        );
         assert!(!instance.file("keys/signing.pem").exists(), "{arguments:?}");
     }
     // The store alone shows it, too: nobody is bound without a key.
@@ -58,6 +71,9 @@ fn a_missing_key_of_an_instance_that_had_one_is_restored_and_not_made_anew() {
     let hint =
         "keys/signing.pem from the backup (plugins pin it); if no backup has it: countersign init --old-key-is-lost";
     assert!(exit == Some(3) && told.contains(hint), "{told}");
-    assert!(!other.file("keys").exists() && !other.file("registry").exists(), "nothing was made");
+    assert!(
+        !other.file("keys").exists() && !other.file("registry").exists(),
+        "nothing was made"
+    );
     assert_eq!(run(&other, &["init", "--old-key-is-lost"]).0, Some(0));
 }

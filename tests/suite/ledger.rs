@@ -47,7 +47,10 @@ fn a_broken_chain_refuses_to_start_and_says_where() {
     let (instance, _) = bound();
     let ledger = fs::read_to_string(instance.file(LEDGER)).unwrap();
     fs::write(instance.file(LEDGER), ledger.replace("\"b.com\"", "\"d.com\"")).unwrap();
-    let (exit, stdout, stderr) = run(&instance, &["serve", "--listen", "127.0.0.1:0", "--admin-listen", "off"]);
+    let (exit, stdout, stderr) = run(
+        &instance,
+        &["serve", "--listen", "127.0.0.1:0", "--admin-listen", "off"],
+    );
     assert_eq!((exit, stdout.as_str()), (3, ""));
     let place = ledger.match_indices('\n').nth(1).unwrap().0 + 1;
     let expected = format!(
@@ -57,7 +60,11 @@ fn a_broken_chain_refuses_to_start_and_says_where() {
     assert!(stderr.contains(&expected), "{stderr}");
     let (exit, _, stderr) = run(&instance, &["bindings", "verify"]);
     assert!(exit == 3 && stderr.starts_with(&expected), "{stderr}");
-    assert_eq!(run(&instance, &["bindings", "rebuild"]).0, 3, "not an index of a ledger that lies");
+    assert_eq!(
+        run(&instance, &["bindings", "rebuild"]).0,
+        3,
+        "not an index of a ledger that lies"
+    );
     assert_eq!(run(&instance, &["bindings", "compact"]).0, 3);
     assert_eq!(run(&instance, &["doctor"]).0, 3);
 }
@@ -72,19 +79,37 @@ fn a_torn_end_is_cut_and_logged_but_nothing_that_was_acknowledged() {
     let told = "up to line 3 of the file (sequence 3)\ntorn end     what stands behind it was never acknowledged; the next start cuts it\n";
     assert!(exit == 0 && stdout.contains(told), "it is no fault: {stdout}");
     let verified = || serde_json::from_str::<Value>(&run(&instance, &["bindings", "verify", "--json"]).1).unwrap();
-    assert!(verified()["torn_end"].as_str().unwrap().contains("the next start cuts it"));
+    assert!(
+        verified()["torn_end"]
+            .as_str()
+            .unwrap()
+            .contains("the next start cuts it")
+    );
     let doctor = run(&instance, &["doctor"]).1;
-    assert!(doctor.contains("the ledger's last line is torn, and was never acknowledged"), "{doctor}");
+    assert!(
+        doctor.contains("the ledger's last line is torn, and was never acknowledged"),
+        "{doctor}"
+    );
     let server = Server::start(&instance);
-    assert!(server.log().contains("was never acknowledged") && server.log().contains("line=4"), "{}", server.log());
+    assert!(
+        server.log().contains("was never acknowledged") && server.log().contains("line=4"),
+        "{}",
+        server.log()
+    );
     assert_bound(&server, &license, &["a.com", "b.com", "c.com"]);
     server.stop();
     assert_eq!(fs::read(instance.file(LEDGER)).unwrap(), whole);
     assert_eq!(verified().get("torn_end"), None);
 
     fs::write(instance.file(LEDGER), &whole[..whole.len() - 9]).unwrap();
-    let (exit, _, stderr) = run(&instance, &["serve", "--listen", "127.0.0.1:0", "--admin-listen", "off"]);
-    assert!(exit == 3 && stderr.contains("it ends with sequence 2, and the index knows of sequence 3"), "{stderr}");
+    let (exit, _, stderr) = run(
+        &instance,
+        &["serve", "--listen", "127.0.0.1:0", "--admin-listen", "off"],
+    );
+    assert!(
+        exit == 3 && stderr.contains("it ends with sequence 2, and the index knows of sequence 3"),
+        "{stderr}"
+    );
 }
 
 #[test]
@@ -96,14 +121,22 @@ fn an_index_that_is_lost_is_made_anew_and_logged() {
             _ => fs::write(instance.file("store/index/db"), [0xA5; 4096]).unwrap(),
         }
         // An index that is not there is no fault of the ledger; one that says something else may be.
-        assert_eq!(run(&instance, &["bindings", "verify"]).0, if damage == "removed" { 0 } else { 3 }, "{damage}");
+        assert_eq!(
+            run(&instance, &["bindings", "verify"]).0,
+            if damage == "removed" { 0 } else { 3 },
+            "{damage}"
+        );
         let server = Server::start(&instance);
         assert!(server.log().contains("made anew"), "{damage}: {}", server.log());
         assert_bound(&server, &license, &["a.com", "b.com", "c.com"]);
         server.stop();
         let (exit, stdout, _) = run(&instance, &["bindings", "verify", "--json"]);
         let verified: Value = serde_json::from_str(&stdout).unwrap();
-        assert_eq!((exit, &verified["index"], &verified["bindings"]), (0, &"agrees".into(), &3.into()), "{damage}");
+        assert_eq!(
+            (exit, &verified["index"], &verified["bindings"]),
+            (0, &"agrees".into(), &3.into()),
+            "{damage}"
+        );
     }
 }
 
@@ -120,12 +153,21 @@ fn the_ledger_is_proved_and_exported_while_a_server_runs_and_changed_only_when_n
     );
     for verb in ["rebuild", "compact"] {
         let (exit, _, stderr) = run(&instance, &["bindings", verb]);
-        assert!(exit == 4 && stderr.contains("in use by another process") && stderr.contains("\nhint: "), "{stderr}");
+        assert!(
+            exit == 4 && stderr.contains("in use by another process") && stderr.contains("\nhint: "),
+            "{stderr}"
+        );
     }
     let exported = || run(&instance, &["bindings", "export"]).1;
-    let lines: Vec<Value> = exported().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let lines: Vec<Value> = exported()
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
     let hosts: Vec<&str> = lines.iter().map(|line| line["host"].as_str().unwrap()).collect();
-    assert_eq!((hosts, &lines[0]["license"]), (vec!["a.com", "b.com", "c.com"], &license.id.as_str().into()));
+    assert_eq!(
+        (hosts, &lines[0]["license"]),
+        (vec!["a.com", "b.com", "c.com"], &license.id.as_str().into())
+    );
     server.stop();
 
     let before = exported();
@@ -146,7 +188,10 @@ fn the_ledger_is_proved_and_exported_while_a_server_runs_and_changed_only_when_n
     let ledger = fs::read_to_string(instance.file(LEDGER)).unwrap();
     fs::write(instance.file(LEDGER), ledger.replace("c.com", "d.com")).unwrap();
     let (exit, stdout, stderr) = run(&instance, &["bindings", "export"]);
-    assert!((exit, &*stdout) == (3, "") && stderr.contains("\nhint: "), "{stdout}{stderr}");
+    assert!(
+        (exit, &*stdout) == (3, "") && stderr.contains("\nhint: "),
+        "{stdout}{stderr}"
+    );
     fs::write(instance.file(LEDGER), ledger).unwrap();
     let server = Server::start(&instance);
     assert_bound(&server, &license, &["a.com", "b.com", "c.com"]);
@@ -163,14 +208,23 @@ fn a_full_disk_turns_new_sites_away_serves_bound_ones_and_is_well_again_by_itsel
     server.limit_files(&(before.len() + 100).to_string());
     for _ in 0..3 {
         let refused = server.validate(&license, "b.com");
-        assert_eq!((refused.status, &refused.json()["code"]), (503, &"store_unavailable".into()));
+        assert_eq!(
+            (refused.status, &refused.json()["code"]),
+            (503, &"store_unavailable".into())
+        );
         assert_eq!(server.validate(&license, "a.com").code(), "ok");
         assert_eq!(server.updates(&license, "a.com", "").status, 200);
         assert_eq!(server.part("store")["state"], "failing");
     }
-    assert_eq!(fs::read(instance.file(LEDGER)).unwrap(), before, "the torn line was cut");
+    assert_eq!(
+        fs::read(instance.file(LEDGER)).unwrap(),
+        before,
+        "the torn line was cut"
+    );
     server.limit_files("unlimited");
-    eventually("the store is well again", SOON, || server.part("store")["state"] == "ok");
+    eventually("the store is well again", SOON, || {
+        server.part("store")["state"] == "ok"
+    });
     assert_eq!(get(server.admin, "/readyz").status, 200);
     assert_eq!(server.validate(&license, "b.com").code(), "ok");
     assert!(server.stop().success());
@@ -187,14 +241,23 @@ fn an_index_that_cannot_be_written_shows_on_readyz_and_in_the_metrics_while_site
     // Room for some lines of the ledger, and none for the index.
     server.limit_files(&(fs::metadata(instance.file(LEDGER)).unwrap().len() + 1_000).to_string());
     assert_eq!(server.validate(&license, "b.com").code(), "ok");
-    eventually("the index has failed twice", SOON, || server.metric("countersign_index_failures_total") >= Some(2.0));
+    eventually("the index has failed twice", SOON, || {
+        server.metric("countersign_index_failures_total") >= Some(2.0)
+    });
     assert_eq!(server.part("store")["state"], "stale");
     assert_eq!(get(server.admin, "/readyz").status, 200);
     assert_eq!(server.metric("countersign_ledger_failures_total"), Some(0.0));
     assert_eq!(server.validate(&license, "c.com").code(), "ok");
-    assert_eq!(server.log().matches("the index and reports are not written").count(), 1, "{}", server.log());
+    assert_eq!(
+        server.log().matches("the index and reports are not written").count(),
+        1,
+        "{}",
+        server.log()
+    );
     server.limit_files("unlimited");
-    eventually("the store is well again", SOON, || server.part("store")["state"] == "ok");
+    eventually("the store is well again", SOON, || {
+        server.part("store")["state"] == "ok"
+    });
     assert!(server.stop().success());
     let (exit, stdout, stderr) = run(&instance, &["bindings", "verify"]);
     assert!(exit == 0 && stdout.contains("agrees"), "{stdout}{stderr}");
@@ -207,10 +270,17 @@ fn an_export_that_nobody_reads_keeps_no_server_from_starting() {
     let server = Server::start(&instance);
     // More than a pipe holds, 64 KiB.
     for number in 0..800 {
-        assert_eq!(server.validate(&license, &format!("host-{number}.example")).code(), "ok");
+        assert_eq!(
+            server.validate(&license, &format!("host-{number}.example")).code(),
+            "ok"
+        );
     }
     assert!(server.stop().success());
-    let mut export = countersign(&instance).args(["bindings", "export"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut export = countersign(&instance)
+        .args(["bindings", "export"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
     let mut first = [0];
     export.stdout.as_mut().unwrap().read_exact(&mut first).unwrap();
     let server = Server::start(&instance);

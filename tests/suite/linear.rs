@@ -51,7 +51,10 @@ fn histories<'a>(rounds: usize, reads: bool, connect: impl Fn() -> Ask<'a> + Syn
             });
         }
     });
-    histories.into_iter().map(|history| history.into_inner().unwrap()).collect()
+    histories
+        .into_iter()
+        .map(|history| history.into_inner().unwrap())
+        .collect()
 }
 
 fn granted(round: usize, sites: u32) -> Granted {
@@ -73,15 +76,24 @@ pub fn in_process(sites: u32, rounds: usize) {
     let folder = TempDir::new().unwrap();
     let store = store::open(&folder.path().join("store")).unwrap();
     let read = |license: &Granted| -> Vec<String> {
-        store.of(&license.id).iter().map(|binding| binding.host.to_string()).collect()
+        store
+            .of(&license.id)
+            .iter()
+            .map(|binding| binding.host.to_string())
+            .collect()
     };
     let (store, read) = (&store, &read);
     let histories = histories(rounds, true, || {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         Box::new(move |round, host| {
             let license = granted(round, sites);
-            let Some(host) = host else { return What::Read(read(&license)) };
-            match runtime.block_on(store.bind(&license, &host.parse().unwrap(), Utc::now())).unwrap() {
+            let Some(host) = host else {
+                return What::Read(read(&license));
+            };
+            match runtime
+                .block_on(store.bind(&license, &host.parse().unwrap(), Utc::now()))
+                .unwrap()
+            {
                 Outcome::Bound => What::Bound(host),
                 Outcome::Elsewhere { first } => What::Elsewhere(host, first.to_string()),
             }
@@ -107,7 +119,10 @@ fn first_bindings_are_linearizable_over_http() {
     const ROUNDS: usize = 30;
     for sites in [1, 2, 5] {
         let licenses: Vec<License> = (0..ROUNDS).map(|_| License::new()).collect();
-        let tables: Vec<_> = licenses.iter().map(|license| license.toml(&format!("sites = {sites}"))).collect();
+        let tables: Vec<_> = licenses
+            .iter()
+            .map(|license| license.toml(&format!("sites = {sites}")))
+            .collect();
         let instance = Instance::with_licenses(&tables);
         let server = Server::start_with(&instance, &["--signing-queue", "1024"]);
         let histories = histories(ROUNDS, false, || {
@@ -115,7 +130,9 @@ fn first_bindings_are_linearizable_over_http() {
             let licenses = &licenses;
             Box::new(move |round, host| {
                 let host = host.expect("only bindings are asked for");
-                let answer = client.post_json("/api/v1/validate-license", &question(&licenses[round], &host)).json();
+                let answer = client
+                    .post_json("/api/v1/validate-license", &question(&licenses[round], &host))
+                    .json();
                 match answer["code"].as_str().unwrap() {
                     "ok" => What::Bound(host),
                     _ => What::Elsewhere(host, answer["bound_domain"].as_str().unwrap().to_owned()),
@@ -123,12 +140,18 @@ fn first_bindings_are_linearizable_over_http() {
             })
         });
         assert!(server.stop().success());
-        let exported = countersign(&instance).args(["bindings", "export"]).output().unwrap().stdout;
+        let exported = countersign(&instance)
+            .args(["bindings", "export"])
+            .output()
+            .unwrap()
+            .stdout;
         let lines = String::from_utf8(exported).unwrap();
         let bound: Vec<serde_json::Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         for (license, history) in licenses.iter().zip(&histories) {
             let of_license = bound.iter().filter(|line| line["license"] == license.id.as_str());
-            let list: Vec<String> = of_license.map(|line| line["host"].as_str().unwrap().to_owned()).collect();
+            let list: Vec<String> = of_license
+                .map(|line| line["host"].as_str().unwrap().to_owned())
+                .collect();
             check(sites, &list, history).unwrap();
         }
     }

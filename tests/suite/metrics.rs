@@ -20,7 +20,10 @@ fn every_metric_is_in_the_docs_with_its_type_and_every_documented_one_is_there()
     let tls = flags(&instance);
     let server = Server::start_with(&instance, &tls.each_ref().map(String::as_str));
     let response = get(server.admin, "/metrics");
-    assert_eq!(response.header("content-type"), Some("application/openmetrics-text; version=1.0.0; charset=utf-8"));
+    assert_eq!(
+        response.header("content-type"),
+        Some("application/openmetrics-text; version=1.0.0; charset=utf-8")
+    );
     let page = response.text();
     assert!(page.ends_with("# EOF\n"));
     let served: BTreeSet<String> = page
@@ -29,9 +32,12 @@ fn every_metric_is_in_the_docs_with_its_type_and_every_documented_one_is_there()
         .map(|(name, kind)| format!("| `{name}{}` | {kind} |", if kind == "counter" { "_total" } else { "" }))
         .collect();
     let docs = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/metrics.md")).unwrap();
-    let rows = docs.lines().filter(|line| line.starts_with("| `countersign_") || line.starts_with("| `process_"));
-    let documented: BTreeSet<String> =
-        rows.map(|row| row.split('|').take(3).collect::<Vec<_>>().join("|") + "|").collect();
+    let rows = docs
+        .lines()
+        .filter(|line| line.starts_with("| `countersign_") || line.starts_with("| `process_"));
+    let documented: BTreeSet<String> = rows
+        .map(|row| row.split('|').take(3).collect::<Vec<_>>().join("|") + "|")
+        .collect();
     assert!(served.len() > 20);
     assert_eq!(served, documented);
 }
@@ -50,7 +56,9 @@ fn requests_are_counted_by_operation_and_outcome() {
     get(server.address, "/index.html");
     get(server.address, "/nothing");
     let requests = |operation, code| {
-        server.metric(&format!("countersign_requests_total{{operation=\"{operation}\",code=\"{code}\"}}"))
+        server.metric(&format!(
+            "countersign_requests_total{{operation=\"{operation}\",code=\"{code}\"}}"
+        ))
     };
     for (operation, code) in [
         ("validate", "ok"),
@@ -80,9 +88,17 @@ fn requests_are_counted_by_operation_and_outcome() {
     assert!(server.metric("process_resident_memory_bytes").unwrap() > 1e6);
     instance.publish("1.3.0");
     eventually("the reload is counted", Duration::from_secs(3), || {
-        server.metric("countersign_reloads_total{part=\"catalog\",result=\"done\"}").unwrap() >= 1.0
+        server
+            .metric("countersign_reloads_total{part=\"catalog\",result=\"done\"}")
+            .unwrap()
+            >= 1.0
     });
-    assert!(server.metric("countersign_last_reload_timestamp_seconds{part=\"catalog\"}").unwrap() > 1.7e9);
+    assert!(
+        server
+            .metric("countersign_last_reload_timestamp_seconds{part=\"catalog\"}")
+            .unwrap()
+            > 1.7e9
+    );
 }
 
 #[test]
@@ -90,8 +106,10 @@ fn what_the_http_library_refuses_by_itself_is_counted() {
     let instance = Instance::new();
     let server = Server::start(&instance);
     let fields = "X: y\r\n".repeat(101);
-    for (request, status) in [("no request\r\n\r\n".to_owned(), 400), (format!("GET / HTTP/1.1\r\n{fields}\r\n"), 431)]
-    {
+    for (request, status) in [
+        ("no request\r\n\r\n".to_owned(), 400),
+        (format!("GET / HTTP/1.1\r\n{fields}\r\n"), 431),
+    ] {
         let mut client = Client::connect(server.address);
         client.send(request.as_bytes()).unwrap();
         assert_eq!(client.receive().unwrap().status, status);
@@ -111,8 +129,10 @@ fn clients_that_hang_up_before_their_answer_are_counted() {
     // Some are answered before the server sees that nobody listens.
     eventually("one is counted", Duration::from_secs(10), || {
         let body = question(&license, &format!("s{}.com", sites.next().unwrap())).to_string();
-        let head =
-            format!("POST /api/v1/validate-license HTTP/1.1\r\nHost: t\r\nContent-Length: {}\r\n\r\n", body.len());
+        let head = format!(
+            "POST /api/v1/validate-license HTTP/1.1\r\nHost: t\r\nContent-Length: {}\r\n\r\n",
+            body.len()
+        );
         Client::connect(server.address).send((head + &body).as_bytes()).unwrap();
         server.metric("countersign_requests_abandoned_total").unwrap() > 0.0
     });
@@ -126,8 +146,16 @@ fn the_first_internal_error_and_the_first_failing_reload_are_an_increase() {
         let series = format!("countersign_requests_total{{operation=\"{operation}\",code=\"internal\"}}");
         assert_eq!(server.metric(&series), Some(0.0), "{operation}");
     }
-    let reloads = |part| server.metric(&format!("countersign_reloads_total{{part=\"{part}\",result=\"failed\"}}"));
-    assert_eq!((reloads("registry"), reloads("store")), (Some(0.0), None), "the store is never loaded again");
+    let reloads = |part| {
+        server.metric(&format!(
+            "countersign_reloads_total{{part=\"{part}\",result=\"failed\"}}"
+        ))
+    };
+    assert_eq!(
+        (reloads("registry"), reloads("store")),
+        (Some(0.0), None),
+        "the store is never loaded again"
+    );
 }
 
 #[test]
@@ -160,7 +188,11 @@ fn the_admin_listener_can_be_switched_off_and_a_taken_port_is_told_with_what_to_
         command.args(["serve", "--listen", "127.0.0.1:0", "--admin-listen", admin]);
         command
     };
-    let spawned = serve("off").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let spawned = serve("off")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     let mut server = Started(spawned);
     let mut stderr = server.0.stderr.take().unwrap();
     let mut log = String::new();
@@ -180,5 +212,8 @@ fn the_admin_listener_can_be_switched_off_and_a_taken_port_is_told_with_what_to_
     let text = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(4));
     let hint = "hint: choose another address with --admin-listen, or switch it off: --admin-listen off\n";
-    assert!(text.contains(&format!("error: {} cannot be listened on", other.admin)) && text.ends_with(hint), "{text}");
+    assert!(
+        text.contains(&format!("error: {} cannot be listened on", other.admin)) && text.ends_with(hint),
+        "{text}"
+    );
 }

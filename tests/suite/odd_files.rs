@@ -35,8 +35,16 @@ fn spoil(path: &Path, kind: &str) {
 fn ends(instance: &Instance, arguments: &[&str], what: &str) -> i32 {
     let program = countersign(instance);
     let mut command = Command::new("prlimit");
-    command.args(["--as=2000000000"]).arg(program.get_program()).args(program.get_args()).args(arguments);
-    command.env_remove("COUNTERSIGN_INSTANCE").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command
+        .args(["--as=2000000000"])
+        .arg(program.get_program())
+        .args(program.get_args())
+        .args(arguments);
+    command
+        .env_remove("COUNTERSIGN_INSTANCE")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
     let mut child = command.spawn().unwrap();
     let deadline = Instant::now() + ENDS;
     loop {
@@ -56,22 +64,69 @@ fn ends(instance: &Instance, arguments: &[&str], what: &str) -> i32 {
 const READERS: [(&str, &[&[&str]]); 13] = [
     (
         "countersign.toml",
-        &[&["doctor"], &["build"], &["license", "list"], &["keys", "list"], &["bindings", "verify"], &["serve"]],
+        &[
+            &["doctor"],
+            &["build"],
+            &["license", "list"],
+            &["keys", "list"],
+            &["bindings", "verify"],
+            &["serve"],
+        ],
     ),
-    ("registry/plugins/acme-forms.toml", &[&["doctor"], &["build"], &["serve"]]),
-    ("registry/licenses/licenses.toml", &[&["doctor"], &["license", "list"], &["build", "--check"], &["serve"]]),
-    ("registry/licenses/export.jsonl", &[&["doctor"], &["license", "list"], &["serve"]]),
+    (
+        "registry/plugins/acme-forms.toml",
+        &[&["doctor"], &["build"], &["serve"]],
+    ),
+    (
+        "registry/licenses/licenses.toml",
+        &[&["doctor"], &["license", "list"], &["build", "--check"], &["serve"]],
+    ),
+    (
+        "registry/licenses/export.jsonl",
+        &[&["doctor"], &["license", "list"], &["serve"]],
+    ),
     (
         "registry/licenses/shop.toml",
-        &[&["license", "issue", "--module", "forms", "--expires", "+1y", "--file", "shop.toml"]],
+        &[&[
+            "license",
+            "issue",
+            "--module",
+            "forms",
+            "--expires",
+            "+1y",
+            "--file",
+            "shop.toml",
+        ]],
     ),
-    ("releases/index.json", &[&["doctor"], &["build"], &["preview", "--print"]]),
+    (
+        "releases/index.json",
+        &[&["doctor"], &["build"], &["preview", "--print"]],
+    ),
     ("releases/acme-forms/1.2.0.json", &[&["doctor"]]),
-    ("keys/signing.pem", &[&["doctor"], &["keys", "list"], &["keys", "generate", "--rotate"], &["serve"]]),
+    (
+        "keys/signing.pem",
+        &[
+            &["doctor"],
+            &["keys", "list"],
+            &["keys", "generate", "--rotate"],
+            &["serve"],
+        ],
+    ),
     ("keys/retired/old.pem", &[&["keys", "list"], &["keys", "publish"]]),
     ("keys/next.pem", &[&["keys", "rotate", "keys/next.pem"]]),
-    ("store/ledger.jsonl", &[&["bindings", "verify"], &["bindings", "export"], &["bindings", "rebuild"], &["serve"]]),
-    ("tls.pem", &[&["serve", "--tls-certificate", "tls.pem", "--tls-key", "tls.pem"]]),
+    (
+        "store/ledger.jsonl",
+        &[
+            &["bindings", "verify"],
+            &["bindings", "export"],
+            &["bindings", "rebuild"],
+            &["serve"],
+        ],
+    ),
+    (
+        "tls.pem",
+        &[&["serve", "--tls-certificate", "tls.pem", "--tls-key", "tls.pem"]],
+    ),
     ("answer.json", &[&["verify", "answer.json", "--key", "answer.json"]]),
 ];
 
@@ -85,7 +140,13 @@ fn every_command_ends_and_says_what_is_wrong_whatever_stands_where_a_file_should
             for arguments in commands {
                 let absolute: Vec<String> = arguments
                     .iter()
-                    .map(|argument| if *argument == path { file.display().to_string() } else { (*argument).to_owned() })
+                    .map(|argument| {
+                        if *argument == path {
+                            file.display().to_string()
+                        } else {
+                            (*argument).to_owned()
+                        }
+                    })
                     .collect();
                 let absolute: Vec<&str> = absolute.iter().map(String::as_str).collect();
                 let what = format!("{arguments:?} with a {kind} at {path}");
@@ -113,12 +174,19 @@ const OF_GIT: [&str; 9] = [
 fn repository(path: &Path) {
     let git = |arguments: &[&str]| {
         let mut git = Command::new("git");
-        git.arg("-C").arg(path).args(["-c", "user.name=A", "-c", "user.email=a@example.com"]).args(arguments);
+        git.arg("-C")
+            .arg(path)
+            .args(["-c", "user.name=A", "-c", "user.email=a@example.com"])
+            .args(arguments);
         assert!(git.status().unwrap().success(), "git {arguments:?}");
     };
     fs::create_dir_all(path).unwrap();
     git(&["init", "-q"]);
-    fs::write(path.join("acme.php"), "<?php\n/*\nPlugin Name: Acme\nVersion: 1.0\n*/\n").unwrap();
+    fs::write(
+        path.join("acme.php"),
+        "<?php\n/*\nPlugin Name: Acme\nVersion: 1.0\n*/\n",
+    )
+    .unwrap();
     git(&["add", "."]);
     git(&["commit", "-qm", "1.0"]);
     git(&["tag", "v1.0"]);
@@ -152,7 +220,10 @@ fn a_repository_that_holds_up_the_preview_is_told_with_its_limit() {
     let instance = Instance::new();
     repository(&instance.file("src"));
     spoil(&instance.file("src/.git/packed-refs"), "pipe");
-    let output = countersign(&instance).args(["preview", "--print", "--read-timeout", "1"]).output().unwrap();
+    let output = countersign(&instance)
+        .args(["preview", "--print", "--read-timeout", "1"])
+        .output()
+        .unwrap();
     let told = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
     assert!(told.contains("not done within 1 s"), "{told}");
 }
@@ -175,7 +246,9 @@ fn what_is_no_file_holds_up_no_reload() {
         let _ = fs::remove_dir(instance.file("releases/index.json"));
         let version = format!("1.3.{number}");
         instance.publish(&version);
-        eventually("a good build", live, || server.updates(&license, "a.com", "").text() == manifest(&version));
+        eventually("a good build", live, || {
+            server.updates(&license, "a.com", "").text() == manifest(&version)
+        });
     }
     assert!(server.stop().success());
 }

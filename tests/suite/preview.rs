@@ -31,7 +31,9 @@ impl Preview {
     /// Asks under a name.
     pub fn ask(&self, method: &str, path: &str, host: &str) -> Response {
         let mut client = Client::connect(self.address);
-        client.send(format!("{method} {path} HTTP/1.1\r\nHost: {host}\r\n\r\n").as_bytes()).unwrap();
+        client
+            .send(format!("{method} {path} HTTP/1.1\r\nHost: {host}\r\n\r\n").as_bytes())
+            .unwrap();
         client.receive().unwrap()
     }
 }
@@ -71,8 +73,10 @@ fn uncommitted_edits_come_first_and_head_and_tags_can_be_asked_for() {
         (Some("1.1"), "", ""),
         (Some("1.1.0"), "1.1.0", "1.1.0"),
     ] {
-        let arguments: Vec<&str> =
-            ["--json"].into_iter().chain(version.into_iter().flat_map(|v| ["--version", v])).collect();
+        let arguments: Vec<&str> = ["--json"]
+            .into_iter()
+            .chain(version.into_iter().flat_map(|v| ["--version", v]))
+            .collect();
         let printed = print(work.path(), &arguments);
         if expected.is_empty() {
             assert_eq!(printed.status.code(), Some(3));
@@ -84,7 +88,10 @@ fn uncommitted_edits_come_first_and_head_and_tags_can_be_asked_for() {
         }
         assert_eq!(printed.status.code(), Some(0));
         let plugin = only(&printed);
-        assert_eq!((plugin["pick"].as_str(), plugin["manifest"]["version"].as_str()), (Some(pick), Some(expected)));
+        assert_eq!(
+            (plugin["pick"].as_str(), plugin["manifest"]["version"].as_str()),
+            (Some(pick), Some(expected))
+        );
     }
 }
 
@@ -94,7 +101,10 @@ fn a_site_that_looks_runs_versions_that_begin_with_a_number() {
     for flag in ["--cms", "--php"] {
         let refused = print(work.path(), &[flag, "six"]);
         let told = String::from_utf8(refused.stderr).unwrap();
-        assert!(refused.status.code() == Some(2) && told.contains("expected a version such as 6.8"), "{told}");
+        assert!(
+            refused.status.code() == Some(2) && told.contains("expected a version such as 6.8"),
+            "{told}"
+        );
         assert_eq!(print(work.path(), &[flag, "8.2.7-1ubuntu3"]).status.code(), Some(0));
     }
 }
@@ -130,7 +140,10 @@ fn a_site_that_is_not_offered_what_is_shown_is_said_to_be_so() {
     work.edit("2.0.0-beta.1", "* Rewritten.");
     let caveat = "  This site is told nothing; this is what it would read were 2.0.0-beta.1 the latest.";
     let text = stdout(&print(work.path(), &[]));
-    assert!(text.contains(&format!("View version 2.0.0-beta.1 details.\n{caveat}\n")), "{text}");
+    assert!(
+        text.contains(&format!("View version 2.0.0-beta.1 details.\n{caveat}\n")),
+        "{text}"
+    );
     assert_eq!(only(&print(work.path(), &["--json"]))["caveat"], caveat.trim());
     let page = Preview::start(work.path(), &[]).get("/").text();
     assert!(page.contains(&format!("id=\"caveat\">{}<", caveat.trim())), "{page}");
@@ -141,7 +154,10 @@ fn a_site_that_is_not_offered_what_is_shown_is_said_to_be_so() {
     work.git(&["commit", "--quiet", "--all", "--message", "beta"]);
     work.git(&["tag", "2.0.0-beta.1"]);
     let tagged = stdout(&print(work.path(), &[]));
-    assert!(tagged.contains("Acme Forms 2.0.0-beta.1 (working tree, as tagged 2.0.0-beta.1)\n"), "{tagged}");
+    assert!(
+        tagged.contains("Acme Forms 2.0.0-beta.1 (working tree, as tagged 2.0.0-beta.1)\n"),
+        "{tagged}"
+    );
 }
 
 #[test]
@@ -162,7 +178,10 @@ fn the_site_that_looks_decides_what_it_reads() {
             .contains("  caution: Its author tested it up to 6.8, not with version 6.8.1 of the CMS.")
     );
     let none = seen(&["--current", ""]);
-    assert!(none.contains("told: the manifest of 1.3.0. The site sends no version"), "{none}");
+    assert!(
+        none.contains("told: the manifest of 1.3.0. The site sends no version"),
+        "{none}"
+    );
     assert!(seen(&["--current", "x"]).contains("\"x\" is no version and counts as not sent"));
 }
 
@@ -184,7 +203,9 @@ fn what_the_build_warns_of_is_told_with_file_and_line() {
 #[test]
 fn what_a_header_says_of_platforms_is_checked_as_the_readmes_is() {
     let work = Workplace::new();
-    let junk = header("1.3.0").replace("6.2", "WordPress 6").replace("8.1", "seven\n * Tested up to: latest");
+    let junk = header("1.3.0")
+        .replace("6.2", "WordPress 6")
+        .replace("8.1", "seven\n * Tested up to: latest");
     work.write("acme-forms/acme-forms.php", &junk);
     let text = stdout(&print(work.path(), &[]));
     for line in [
@@ -207,19 +228,34 @@ fn a_repository_with_no_instance_is_previewed_and_what_is_assumed_is_said() {
 
     let output = print(work.path(), &["acme-forms"]);
     let assumed = String::from_utf8_lossy(&output.stderr);
-    assert!(assumed.contains("assumed: the slug is acme-forms, as the folder is called\n"), "{assumed}");
+    assert!(
+        assumed.contains("assumed: the slug is acme-forms, as the folder is called\n"),
+        "{assumed}"
+    );
     let printed = stdout(&output);
     assert!(!printed.contains("assumed"), "{printed}");
-    assert!(printed.contains("Acme Forms 1.3.0 (working tree, would be tagged 1.3.0)\n"), "{printed}");
+    assert!(
+        printed.contains("Acme Forms 1.3.0 (working tree, would be tagged 1.3.0)\n"),
+        "{printed}"
+    );
 
-    work.write("acme-forms/packages/small/small.php", &header("0.1").replace("Acme Forms", "Small"));
+    work.write(
+        "acme-forms/packages/small/small.php",
+        &header("0.1").replace("Acme Forms", "Small"),
+    );
     let output = print(work.path(), &["acme-forms/packages/small"]);
     assert!(String::from_utf8_lossy(&output.stderr).contains("assumed: the slug is small"));
     let below = stdout(&output);
-    assert!(below.contains("Small 0.1 (working tree, would be tagged 0.1)\n"), "{below}");
+    assert!(
+        below.contains("Small 0.1 (working tree, would be tagged 0.1)\n"),
+        "{below}"
+    );
 
     let inside = stdout(&print(work.path(), &["acme-forms/.git"]));
-    assert!(inside.contains("Acme Forms 1.3.0 (working tree, would be tagged 1.3.0)\n"), "{inside}");
+    assert!(
+        inside.contains("Acme Forms 1.3.0 (working tree, would be tagged 1.3.0)\n"),
+        "{inside}"
+    );
     let file = print(work.path(), &["acme-forms/readme.txt"]);
     assert_eq!(file.status.code(), Some(3));
     assert!(String::from_utf8_lossy(&file.stderr).contains("acme-forms/readme.txt: not a folder"));
@@ -227,7 +263,10 @@ fn a_repository_with_no_instance_is_previewed_and_what_is_assumed_is_said() {
     fs::rename(work.repository(), work.path().join("ß")).unwrap();
     let nameless = print(work.path(), &["ß"]);
     let assumed = String::from_utf8_lossy(&nameless.stderr);
-    assert!(assumed.contains("assumed: the slug is plugin, since the folder's name gives none\n"), "{assumed}");
+    assert!(
+        assumed.contains("assumed: the slug is plugin, since the folder's name gives none\n"),
+        "{assumed}"
+    );
 
     let nowhere = print(work.path(), &["releases"]);
     assert_eq!(nowhere.status.code(), Some(3));
@@ -249,7 +288,10 @@ fn links_pipes_and_files_over_their_limit_in_the_working_tree_are_not_read() {
     assert!(text("link").contains("readme.txt: links and submodules are not followed: readme.txt is a symbolic link"));
 
     fs::remove_file(repository.join("readme.txt")).unwrap();
-    let pipe = Command::new("mkfifo").arg(repository.join("readme.txt")).status().unwrap();
+    let pipe = Command::new("mkfifo")
+        .arg(repository.join("readme.txt"))
+        .status()
+        .unwrap();
     assert!(pipe.success());
     assert!(
         text("pipe").contains("readme.txt: only files and folders are read: readme.txt is a pipe, socket or device")
@@ -272,7 +314,12 @@ fn ignored_files_count_no_more_than_in_a_commit_and_new_ones_do() {
     work.write("acme-forms/.gitignore", "CHANGELOG.md\n");
     work.write("acme-forms/readme.txt", &readme("9.9", "* Another."));
     work.write("acme-forms/CHANGELOG.md", "## 1.3.0\n\n* Told in a file.\n");
-    let changelog = || only(&print(work.path(), &["--json"]))["manifest"]["changelog"].as_str().unwrap().to_owned();
+    let changelog = || {
+        only(&print(work.path(), &["--json"]))["manifest"]["changelog"]
+            .as_str()
+            .unwrap()
+            .to_owned()
+    };
     assert_eq!(changelog(), "");
     work.write("acme-forms/.gitignore", "\n");
     assert_eq!(changelog(), "- Told in a file.");
@@ -286,9 +333,16 @@ fn ignored_files_count_no_more_than_in_a_commit_and_new_ones_do() {
 fn a_configuration_that_came_with_a_folder_points_the_preview_nowhere_else() {
     let work = Workplace::new();
     work.write("elsewhere/acme-forms.php", &header("6.6.6"));
-    work.git(&["config", "core.worktree", work.path().join("elsewhere").to_str().unwrap()]);
+    work.git(&[
+        "config",
+        "core.worktree",
+        work.path().join("elsewhere").to_str().unwrap(),
+    ]);
     let plugin = only(&print(work.path(), &["--json"]));
-    assert_eq!((plugin["pick"].as_str(), plugin["manifest"]["version"].as_str()), (Some("head"), Some("1.2.0")));
+    assert_eq!(
+        (plugin["pick"].as_str(), plugin["manifest"]["version"].as_str()),
+        (Some("head"), Some("1.2.0"))
+    );
 }
 
 #[test]
@@ -322,18 +376,34 @@ fn a_remote_repository_is_read_from_its_mirror_and_never_fetched() {
 #[test]
 fn nothing_is_written_whatever_is_looked_at() {
     let work = Workplace::new();
-    work.write("acme-forms/.wordpress-org/icon.svg", "<svg xmlns='http://www.w3.org/2000/svg'/>\n");
+    work.write(
+        "acme-forms/.wordpress-org/icon.svg",
+        "<svg xmlns='http://www.w3.org/2000/svg'/>\n",
+    );
     let before = work.everything();
     print(work.path(), &[]);
     print(work.path(), &["--json", "--version", "1.0.0"]);
     print(work.path(), &["acme-forms"]);
     let preview = Preview::start(work.path(), &[]);
-    for path in ["/", "/plugins/acme-forms/head", "/plugins/acme-forms/1.0.0", "/art/acme-forms/icon.svg"] {
+    for path in [
+        "/",
+        "/plugins/acme-forms/head",
+        "/plugins/acme-forms/1.0.0",
+        "/art/acme-forms/icon.svg",
+    ] {
         assert_eq!(preview.get(path).status, 200, "{path}");
     }
     assert_eq!(preview.stop(), Some(0));
-    let changed: Vec<_> = work.everything().into_iter().filter(|file| !before.contains(file)).collect();
-    assert_eq!((changed.len(), work.everything().len()), (0, before.len()), "{changed:?}");
+    let changed: Vec<_> = work
+        .everything()
+        .into_iter()
+        .filter(|file| !before.contains(file))
+        .collect();
+    assert_eq!(
+        (changed.len(), work.everything().len()),
+        (0, before.len()),
+        "{changed:?}"
+    );
 }
 
 #[test]
@@ -386,8 +456,14 @@ fn only_this_machine_under_its_own_names_gets_an_answer() {
     ] {
         assert_eq!(asked(&host), 200, "{host}");
     }
-    for host in ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example:80", "evil.example:80", "", "[::2]"]
-    {
+    for host in [
+        "evil.example",
+        "localhost.evil.example",
+        "127.0.0.1.evil.example:80",
+        "evil.example:80",
+        "",
+        "[::2]",
+    ] {
         assert_eq!(asked(host), 421, "{host}");
     }
 }
@@ -400,14 +476,23 @@ fn every_answer_forbids_whatever_comes_from_elsewhere() {
         "<svg xmlns='http://www.w3.org/2000/svg'><script>1</script></svg>\n",
     );
     let preview = Preview::start(work.path(), &[]);
-    for path in ["/", "/plugins/acme-forms/head", "/assets/preview.js", "/nowhere", "/art/acme-forms/icon.svg"] {
+    for path in [
+        "/",
+        "/plugins/acme-forms/head",
+        "/assets/preview.js",
+        "/nowhere",
+        "/art/acme-forms/icon.svg",
+    ] {
         let answer = preview.get(path);
         let policy = answer.header("content-security-policy").unwrap();
         assert!(
             policy.starts_with("default-src 'none'") && policy.contains("frame-ancestors 'none'"),
             "{path}: {policy}"
         );
-        assert!(!policy.contains("script-src 'unsafe") && !policy.contains("http"), "{path}: {policy}");
+        assert!(
+            !policy.contains("script-src 'unsafe") && !policy.contains("http"),
+            "{path}: {policy}"
+        );
         assert_eq!(answer.header("x-content-type-options"), Some("nosniff"), "{path}");
         assert_eq!(answer.header("access-control-allow-origin"), None, "{path}");
     }
@@ -420,7 +505,9 @@ fn every_answer_forbids_whatever_comes_from_elsewhere() {
 fn without_a_script_links_and_forms_say_all_there_is_to_say() {
     let work = Workplace::new();
     let preview = Preview::start(work.path(), &[]);
-    let page = preview.get("/plugins/acme-forms/1.1.0?cms=6.1&php=7.4&current=&tab=changelog").text();
+    let page = preview
+        .get("/plugins/acme-forms/1.1.0?cms=6.1&php=7.4&current=&tab=changelog")
+        .text();
     for part in [
         "It needs version 6.2 of the CMS or newer, and this site runs 6.1",
         "<h1><bdi>Acme Forms</bdi> <span class=\"number\">1.1.0</span></h1>",
@@ -441,10 +528,20 @@ fn every_section_of_the_manifest_has_a_tab() {
     work.write("acme-forms/readme.txt", &(readme("1.2.0", "* x") + more));
     let preview = Preview::start(work.path(), &[]);
     let page = preview.get("/?tab=faq").text();
-    let tabs: Vec<_> = page.split("data-tab=\"").skip(1).filter_map(|rest| rest.split(['>', '<']).nth(1)).collect();
+    let tabs: Vec<_> = page
+        .split("data-tab=\"")
+        .skip(1)
+        .filter_map(|rest| rest.split(['>', '<']).nth(1))
+        .collect();
     assert_eq!(tabs, ["Description", "Installation", "FAQ", "Changelog"]);
-    let panel =
-        |name: &str| page.split(&format!("id=\"panel-{name}\"")).nth(1).unwrap().split("</div>").next().unwrap();
+    let panel = |name: &str| {
+        page.split(&format!("id=\"panel-{name}\""))
+            .nth(1)
+            .unwrap()
+            .split("</div>")
+            .next()
+            .unwrap()
+    };
     assert!(panel("installation").contains("Upload it.") && panel("installation").contains(" hidden>"));
     assert!(panel("faq").contains("Because.") && !panel("faq").contains(" hidden>"));
 
@@ -462,7 +559,10 @@ fn a_file_that_is_no_entry_is_told_and_the_others_are_previewed() {
     let printed = print(work.path(), &[]);
     assert_eq!(printed.status.code(), Some(3));
     let text = stdout(&printed);
-    assert!(text.contains("registry/plugins/Acme Maps.toml: not a plugin entry"), "{text}");
+    assert!(
+        text.contains("registry/plugins/Acme Maps.toml: not a plugin entry"),
+        "{text}"
+    );
     assert!(text.contains("Acme Forms 1.3.0 (working tree"), "{text}");
 }
 
@@ -480,10 +580,16 @@ fn what_is_not_there_is_answered_with_404_and_names_are_read_in_any_case() {
     ] {
         assert_eq!(preview.get(path).status, status, "{path}");
     }
-    assert_eq!(only(&print(work.path(), &["--json", "--version", "HEAD"]))["pick"], "head");
+    assert_eq!(
+        only(&print(work.path(), &["--json", "--version", "HEAD"]))["pick"],
+        "head"
+    );
     fs::remove_file(work.path().join("registry/plugins/acme-forms.toml")).unwrap();
     let printed = stdout(&print(work.path(), &[]));
-    assert_eq!(printed, "no plugins in registry/plugins; its README.md has a block to begin with\n");
+    assert_eq!(
+        printed,
+        "no plugins in registry/plugins; its README.md has a block to begin with\n"
+    );
 }
 
 #[test]
@@ -496,7 +602,12 @@ fn print_lists_the_tags_that_give_no_release_with_their_reasons() {
     let lines = "\nSkipped tags\n  v1.3.O: no version: a letter stands for a digit: 1.3.0 may be meant\n  nightly: the name is no version";
     assert!(text.contains(lines), "{text}");
     let json: serde_json::Value = serde_json::from_str(&stdout(&print(work.path(), &["--json"]))).unwrap();
-    let skipped: Vec<_> = json["plugins"][0]["skipped"].as_array().unwrap().iter().map(|tag| &tag["tag"]).collect();
+    let skipped: Vec<_> = json["plugins"][0]["skipped"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|tag| &tag["tag"])
+        .collect();
     assert_eq!(skipped, ["v1.3.O", "nightly"]);
 }
 
@@ -509,7 +620,8 @@ fn open_pages_leave_connections_for_requests() {
     let mut statuses = Vec::new();
     for _ in 0..50 {
         let mut page = std::net::TcpStream::connect(preview.address).unwrap();
-        page.write_all(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+        page.write_all(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            .unwrap();
         let mut begun = [0; 12];
         page.read_exact(&mut begun).unwrap();
         statuses.push(String::from_utf8_lossy(&begun[9..]).into_owned());
@@ -528,9 +640,15 @@ fn a_broken_index_is_told_with_a_hint_and_nothing_is_said_of_what_it_would_tell(
     assert_eq!(printed.status.code(), Some(3));
     let text = stdout(&printed);
     assert!(text.contains("index.json:1:1: not an index"), "{text}");
-    assert!(text.contains("\nhint: restore it, or delete it and build everything\n"), "{text}");
+    assert!(
+        text.contains("\nhint: restore it, or delete it and build everything\n"),
+        "{text}"
+    );
     let page = Preview::start(work.path(), &[]).get("/plugins/acme-forms/1.2.0").text();
-    assert!(page.contains("Published: unknown") && page.contains("What is published cannot be read."), "{page}");
+    assert!(
+        page.contains("Published: unknown") && page.contains("What is published cannot be read."),
+        "{page}"
+    );
 }
 
 #[test]
@@ -539,7 +657,8 @@ fn sigterm_ends_it_also_while_a_page_is_open() {
     let work = Workplace::new();
     let preview = Preview::start(work.path(), &[]);
     let mut page = std::net::TcpStream::connect(preview.address).unwrap();
-    page.write_all(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    page.write_all(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        .unwrap();
     let mut begun = [0; 256];
     assert!(page.read(&mut begun).unwrap() > 0);
     let asked = Instant::now();

@@ -41,7 +41,11 @@ fn assert_problem_with(response: &Response, status: u16, code: &str, detail: &st
         expected[name] = value.clone();
     }
     assert_eq!(response.status, status, "{}", response.text());
-    assert_eq!(response.header("content-type"), Some("application/problem+json"), "{code}");
+    assert_eq!(
+        response.header("content-type"),
+        Some("application/problem+json"),
+        "{code}"
+    );
     assert_eq!(response.header("cache-control"), Some("no-store"), "{code}");
     assert_eq!(response.header("x-content-type-options"), Some("nosniff"), "{code}");
     assert_eq!(response.json(), expected);
@@ -55,7 +59,13 @@ fn serve() -> (License, Instance, Server) {
 }
 
 fn ask_raw(server: &Server, body: &[u8]) -> Response {
-    request(server.address, "POST", VALIDATE, &[("Content-Type", "application/json")], body)
+    request(
+        server.address,
+        "POST",
+        VALIDATE,
+        &[("Content-Type", "application/json")],
+        body,
+    )
 }
 
 #[test]
@@ -67,9 +77,11 @@ fn a_body_that_is_no_object_of_strings_each_once_is_malformed() {
         assert_problem(&ask_raw(&server, body.as_bytes()), 400, "malformed_request", &expected);
     }
     let twice = format!("{{\"license_key\":\"{0}\",\"license_key\":\"{0}\"}}", license.key);
-    for (body, place) in
-        [("{", "line 1, column 1"), ("{\"site_url\":1}", "line 1, column 13"), (&twice, "line 1, column 60")]
-    {
+    for (body, place) in [
+        ("{", "line 1, column 1"),
+        ("{\"site_url\":1}", "line 1, column 13"),
+        (&twice, "line 1, column 60"),
+    ] {
         let expected = format!("{rule}; see {place}.");
         assert_problem(&ask_raw(&server, body.as_bytes()), 400, "malformed_request", &expected);
     }
@@ -87,7 +99,10 @@ fn a_missing_field_is_named() {
     };
     assert_missing(server.ask(&json!({ "site_url": "a.com" })), "license_key");
     assert_missing(server.ask(&json!({ "license_key": license.key })), "site_url");
-    assert_missing(get(server.address, "/api/v1/updates/acme-forms?site_url=a.com"), "license_key");
+    assert_missing(
+        get(server.address, "/api/v1/updates/acme-forms?site_url=a.com"),
+        "license_key",
+    );
     let target = format!("/api/v1/updates/acme-forms?license_key={}", license.key);
     assert_missing(get(server.address, &target), "site_url");
 }
@@ -95,7 +110,9 @@ fn a_missing_field_is_named() {
 #[test]
 fn refusals_of_the_update_operation_have_their_bodies() {
     let all: Vec<License> = (0..6).map(|_| License::new()).collect();
-    let [good, unbound, expired, suspended, revoked, unknown] = &all[..] else { unreachable!() };
+    let [good, unbound, expired, suspended, revoked, unknown] = &all[..] else {
+        unreachable!()
+    };
     let instance = Instance::with_licenses(&[
         good.toml(""),
         unbound.toml(""),
@@ -106,11 +123,46 @@ fn refusals_of_the_update_operation_have_their_bodies() {
     let server = Server::start(&instance);
     server.validate(good, "a.com");
     for (slug, license, site, status, code, detail) in [
-        ("acme-forms", unknown, "a.com", 403, "unknown_license", "No license has this key."),
-        ("acme-forms", expired, "a.com", 403, "license_expired", "Renew the license to get updates."),
-        ("acme-forms", suspended, "a.com", 403, "license_suspended", "Ask the vendor why the license is suspended."),
-        ("acme-forms", revoked, "a.com", 403, "license_revoked", "Ask the vendor why the license was revoked."),
-        ("acme-forms", unbound, "a.com", 403, "license_not_bound", "Validate the license on this site first."),
+        (
+            "acme-forms",
+            unknown,
+            "a.com",
+            403,
+            "unknown_license",
+            "No license has this key.",
+        ),
+        (
+            "acme-forms",
+            expired,
+            "a.com",
+            403,
+            "license_expired",
+            "Renew the license to get updates.",
+        ),
+        (
+            "acme-forms",
+            suspended,
+            "a.com",
+            403,
+            "license_suspended",
+            "Ask the vendor why the license is suspended.",
+        ),
+        (
+            "acme-forms",
+            revoked,
+            "a.com",
+            403,
+            "license_revoked",
+            "Ask the vendor why the license was revoked.",
+        ),
+        (
+            "acme-forms",
+            unbound,
+            "a.com",
+            403,
+            "license_not_bound",
+            "Validate the license on this site first.",
+        ),
         (
             "acme-forms",
             good,
@@ -127,7 +179,14 @@ fn refusals_of_the_update_operation_have_their_bodies() {
             "plugin_not_covered",
             "The license has not the module this plugin belongs to.",
         ),
-        ("nothing", good, "a.com", 404, "unknown_plugin", "No plugin has this slug."),
+        (
+            "nothing",
+            good,
+            "a.com",
+            404,
+            "unknown_plugin",
+            "No plugin has this slug.",
+        ),
         (
             "acme-bare",
             good,
@@ -137,7 +196,12 @@ fn refusals_of_the_update_operation_have_their_bodies() {
             "The vendor publishes no releases of this plugin here.",
         ),
     ] {
-        assert_problem(&get(server.address, &updates(slug, license, site, "")), status, code, detail);
+        assert_problem(
+            &get(server.address, &updates(slug, license, site, "")),
+            status,
+            code,
+            detail,
+        );
     }
 }
 
@@ -175,7 +239,9 @@ fn a_body_that_does_not_arrive_times_out() {
     let instance = Instance::with_licenses(&[license.toml("")]);
     let server = Server::start_with(&instance, &["--request-timeout-seconds", "1"]);
     let mut client = Client::connect(server.address);
-    client.send(b"POST /api/v1/validate-license HTTP/1.1\r\nHost: t\r\nContent-Length: 10\r\n\r\n{").unwrap();
+    client
+        .send(b"POST /api/v1/validate-license HTTP/1.1\r\nHost: t\r\nContent-Length: 10\r\n\r\n{")
+        .unwrap();
     let response = client.receive().unwrap();
     let detail = "The request's body did not arrive, or its answer was not ready, in time.";
     assert_problem(&response, 408, "request_timeout", detail);
@@ -197,7 +263,11 @@ fn what_is_too_large_is_refused_with_its_limit() {
     let detail = "The body may be at most 8192 bytes long.";
     let mut largest = question(&license, "a.com").to_string();
     largest += &" ".repeat(8192 - largest.len());
-    assert_eq!(ask_raw(&server, largest.as_bytes()).code(), "ok", "8192 bytes are taken");
+    assert_eq!(
+        ask_raw(&server, largest.as_bytes()).code(),
+        "ok",
+        "8192 bytes are taken"
+    );
     let response = ask_raw(&server, (largest.clone() + " ").as_bytes());
     assert_problem(&response, 413, "payload_too_large", detail);
 
@@ -219,7 +289,13 @@ fn what_is_too_large_is_refused_with_its_limit() {
     let detail = "The path and query may be at most 4096 bytes long.";
     assert_problem(&get(server.address, &target), 414, "uri_too_long", detail);
 
-    let response = request(server.address, "GET", "/index.html", &[("X-Long", &"x".repeat(8192))], b"");
+    let response = request(
+        server.address,
+        "GET",
+        "/index.html",
+        &[("X-Long", &"x".repeat(8192))],
+        b"",
+    );
     let detail = "The header fields may be at most 8192 bytes long together.";
     assert_problem(&response, 431, "headers_too_large", detail);
 }
@@ -240,7 +316,11 @@ fn a_body_that_is_not_json_by_its_own_account_is_not_supported() {
         let detail = "Send the body as application/json, uncompressed.";
         assert_problem(&ask(&[bad]), 415, "unsupported_media_type", detail);
     }
-    for good in ["application/json", "Application/JSON; charset=utf-8", "application/vnd.acme+json"] {
+    for good in [
+        "application/json",
+        "Application/JSON; charset=utf-8",
+        "application/vnd.acme+json",
+    ] {
         assert_eq!(ask(&[("Content-Type", good)]).code(), "ok", "{good}");
     }
     for none in ["identity", "Identity", "identity, identity", ""] {
@@ -259,7 +339,11 @@ fn values_that_do_not_parse_say_which_and_why() {
     let malformed = "A license key has five groups of five letters or digits.";
     assert_problem(&with("license_key", "abc"), 422, "malformed_license_key", malformed);
     let checksum = "The license key has a typing error: its check symbols do not match.";
-    let mistyped = format!("{}{}", &license.key[..28], if license.key.ends_with('0') { '1' } else { '0' });
+    let mistyped = format!(
+        "{}{}",
+        &license.key[..28],
+        if license.key.ends_with('0') { '1' } else { '0' }
+    );
     assert_problem(&with("license_key", &mistyped), 422, "license_key_checksum", checksum);
     assert_problem_with(
         &with("site_url", "ftp://a.com"),
@@ -281,13 +365,23 @@ fn values_that_do_not_parse_say_which_and_why() {
 #[test]
 fn every_refused_site_address_says_its_reason() {
     let (license, _instance, server) = serve();
-    let vectors = include_str!("../vectors/hosts.tsv").lines().skip(2).map(|line| line.split('\t').collect::<Vec<_>>());
+    let vectors = include_str!("../vectors/hosts.tsv")
+        .lines()
+        .skip(2)
+        .map(|line| line.split('\t').collect::<Vec<_>>());
     let mut refused = 0;
     for columns in vectors {
-        let Some(reason) = columns[1].strip_prefix('!') else { continue };
+        let Some(reason) = columns[1].strip_prefix('!') else {
+            continue;
+        };
         let site_url: String = serde_json::from_str(columns[0]).unwrap();
         let response = post_json(server.address, VALIDATE, &question(&license, &site_url));
-        assert_eq!((response.status, response.code().as_str()), (422, "malformed_site_url"), "{}", columns[0]);
+        assert_eq!(
+            (response.status, response.code().as_str()),
+            (422, "malformed_site_url"),
+            "{}",
+            columns[0]
+        );
         assert_eq!(response.json()["reason"], reason, "{}", columns[0]);
         refused += 1;
     }
@@ -302,9 +396,16 @@ fn a_license_asked_about_too_often_and_a_guesser_are_told_to_come_back() {
     let server = Server::start_with(&instance, &flags);
     assert_eq!(server.validate(&license, "a.com").code(), "ok");
     assert_eq!(server.validate(&license, "a.com").code(), "too_many_requests");
-    assert_eq!(server.validate(&other, "a.com").code(), "ok", "another license is not affected");
+    assert_eq!(
+        server.validate(&other, "a.com").code(),
+        "ok",
+        "another license is not affected"
+    );
     assert_eq!(server.validate(&License::new(), "a.com").code(), "unknown_license");
-    assert_eq!(server.ask(&json!({ "license_key": "guess" })).code(), "malformed_license_key");
+    assert_eq!(
+        server.ask(&json!({ "license_key": "guess" })).code(),
+        "malformed_license_key"
+    );
     // The bucket is all but empty. As soon as a little is there again, one more guess is answered, and then the bucket owes
     // for half a minute.
     eventually("the last guess", Duration::from_secs(10), || {
@@ -328,7 +429,9 @@ fn everything_that_arrives_takes_from_its_address_and_what_is_malformed_takes_mo
     // How many of a kind are answered before the address is told to come back; the bucket holds 40.
     let answered = |kind: &str, ask: &dyn Fn(&Server) -> Option<u16>| {
         let server = Server::start_with(&instance, &["--requests-per-minute", "40"]);
-        let answered = (0..60).take_while(|_| ask(&server).is_none_or(|status| status != 429)).count();
+        let answered = (0..60)
+            .take_while(|_| ask(&server).is_none_or(|status| status != 429))
+            .count();
         // The test takes some time, in which a token may come back.
         (kind.to_owned(), answered)
     };
@@ -340,24 +443,39 @@ fn everything_that_arrives_takes_from_its_address_and_what_is_malformed_takes_mo
     };
     type Kind<'a> = (&'a str, &'a dyn Fn(&Server) -> Option<u16>);
     let kinds: [Kind; 11] = [
-        ("a public file", &|server| Some(get(server.address, "/index.html").status)),
-        ("an update", &|server| Some(server.updates(&license, "a.com", "").status)),
-        ("a validation", &|server| Some(server.validate(&license, "a.com").status)),
+        ("a public file", &|server| {
+            Some(get(server.address, "/index.html").status)
+        }),
+        ("an update", &|server| {
+            Some(server.updates(&license, "a.com", "").status)
+        }),
+        ("a validation", &|server| {
+            Some(server.validate(&license, "a.com").status)
+        }),
         ("404", &|server| Some(get(server.address, "/nothing").status)),
-        ("405", &|server| Some(request(server.address, "PUT", VALIDATE, &[], b"").status)),
+        ("405", &|server| {
+            Some(request(server.address, "PUT", VALIDATE, &[], b"").status)
+        }),
         ("a malformed body", &|server| Some(ask_raw(server, b"{").status)),
         ("a malformed query", &|server| {
             Some(get(server.address, "/api/v1/updates/acme-forms?site_url=a&site_url=a").status)
         }),
-        ("a malformed site", &|server| Some(server.ask(&question(&license, "ftp://a")).status)),
+        ("a malformed site", &|server| {
+            Some(server.ask(&question(&license, "ftp://a")).status)
+        }),
         ("a long path", &|server| Some(get(server.address, &long).status)),
         ("no host", &|server| raw(server, "GET /index.html HTTP/1.1\r\n\r\n")),
-        ("two hosts", &|server| raw(server, "GET /index.html HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n")),
+        ("two hosts", &|server| {
+            raw(server, "GET /index.html HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n")
+        }),
     ];
     for (at, (kind, ask)) in kinds.into_iter().enumerate() {
         let expected = if at < 3 { 40 } else { 4 };
         let (kind, answered) = answered(kind, ask);
-        assert!((expected..=expected + 4).contains(&answered), "{kind}: {answered} answered");
+        assert!(
+            (expected..=expected + 4).contains(&answered),
+            "{kind}: {answered} answered"
+        );
     }
     // What the HTTP library refuses by itself is not answered 429, and what comes afterwards is.
     let server = Server::start_with(&instance, &["--requests-per-minute", "40"]);
@@ -397,16 +515,29 @@ fn a_request_names_one_host_and_no_coding_but_chunks() {
     ] {
         assert_eq!(ask(head).status, 200, "{head}");
     }
-    for codings in ["gzip, chunked", "chunked, chunked", "gzip\r\nTransfer-Encoding: chunked", "identity, chunked"] {
-        let response =
-            ask(&format!("POST {VALIDATE} HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: {codings}\r\n\r\n2\r\n{{}}\r\n0"));
+    for codings in [
+        "gzip, chunked",
+        "chunked, chunked",
+        "gzip\r\nTransfer-Encoding: chunked",
+        "identity, chunked",
+    ] {
+        let response = ask(&format!(
+            "POST {VALIDATE} HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: {codings}\r\n\r\n2\r\n{{}}\r\n0"
+        ));
         let detail = "The only transfer coding that is understood is 'chunked'.";
         assert_problem(&response, 501, "unsupported_transfer_coding", detail);
         assert_eq!(response.header("connection"), Some("close"), "{codings}");
     }
     assert_eq!(server.validate(&license, "a.com").code(), "ok");
-    let counted = |code| server.metric(&format!("countersign_requests_total{{operation=\"public\",code=\"{code}\"}}"));
-    assert_eq!((counted("malformed_request"), counted("unsupported_transfer_coding")), (Some(6.0), Some(4.0)));
+    let counted = |code| {
+        server.metric(&format!(
+            "countersign_requests_total{{operation=\"public\",code=\"{code}\"}}"
+        ))
+    };
+    assert_eq!(
+        (counted("malformed_request"), counted("unsupported_transfer_coding")),
+        (Some(6.0), Some(4.0))
+    );
 }
 
 #[test]
@@ -432,7 +563,9 @@ fn head_is_answered_as_get_is_without_its_body() {
     for (address, target) in targets {
         let got = get(address, &target);
         let mut client = Client::connect(address);
-        client.send(format!("HEAD {target} HTTP/1.1\r\nHost: t\r\n\r\n").as_bytes()).unwrap();
+        client
+            .send(format!("HEAD {target} HTTP/1.1\r\nHost: t\r\n\r\n").as_bytes())
+            .unwrap();
         let head = client.receive_head().unwrap();
         let said = |response: &Response| {
             let headers = response.headers.iter().filter(|(name, _)| name != "date");
@@ -450,7 +583,13 @@ fn a_proxy_that_is_not_named_is_told_of_once() {
     let instance = Instance::new();
     let ask = |server: &Server| {
         for _ in 0..3 {
-            request(server.address, "GET", "/index.html", &[("X-Forwarded-For", "198.51.100.1")], b"");
+            request(
+                server.address,
+                "GET",
+                "/index.html",
+                &[("X-Forwarded-For", "198.51.100.1")],
+                b"",
+            );
         }
         server.log().matches("X-Forwarded-For").count()
     };
@@ -464,16 +603,31 @@ fn behind_a_proxy_it_is_the_clients_address_that_counts() {
     let instance = Instance::with_licenses(&licenses.iter().map(|license| license.toml("")).collect::<Vec<_>>());
     let code = |server: &Server, license: &License, forwarded: &str| {
         let body = question(license, "a.com").to_string();
-        request(server.address, "POST", VALIDATE, &[("X-Forwarded-For", forwarded)], body.as_bytes()).code()
+        request(
+            server.address,
+            "POST",
+            VALIDATE,
+            &[("X-Forwarded-For", forwarded)],
+            body.as_bytes(),
+        )
+        .code()
     };
     let server = Server::start_with(&instance, &["--requests-per-minute", "1", "--proxies", "127.0.0.0/8"]);
     assert_eq!(code(&server, &licenses[0], "198.51.100.1"), "ok");
     assert_eq!(code(&server, &licenses[1], "198.51.100.2"), "ok");
-    assert_eq!(code(&server, &licenses[2], "198.51.100.3, 198.51.100.1"), "too_many_requests", "the proxy's own entry");
+    assert_eq!(
+        code(&server, &licenses[2], "198.51.100.3, 198.51.100.1"),
+        "too_many_requests",
+        "the proxy's own entry"
+    );
     server.stop();
     let server = Server::start_with(&instance, &["--requests-per-minute", "1"]);
     assert_eq!(code(&server, &licenses[0], "198.51.100.1"), "ok");
-    assert_eq!(code(&server, &licenses[1], "198.51.100.2"), "too_many_requests", "nobody is believed by default");
+    assert_eq!(
+        code(&server, &licenses[1], "198.51.100.2"),
+        "too_many_requests",
+        "nobody is believed by default"
+    );
 }
 
 #[test]
@@ -482,12 +636,17 @@ fn an_address_holds_no_more_connections_than_it_may() {
     let instance = Instance::new();
     let server = Server::start_with(&instance, &server_flags);
     let mut held: Vec<Client> = (0..2).map(|_| Client::connect(server.address)).collect();
-    assert!(held.iter_mut().all(|client| client.request("GET", "/index.html", &[], b"").status == 200));
+    assert!(
+        held.iter_mut()
+            .all(|client| client.request("GET", "/index.html", &[], b"").status == 200)
+    );
     let mut third = Client::connect(server.address);
     assert!(third.try_request("GET", "/index.html", &[], b"").is_err(), "closed");
     held.pop();
     crate::support::eventually("a seat is free", std::time::Duration::from_secs(5), || {
-        Client::connect(server.address).try_request("GET", "/index.html", &[], b"").is_ok()
+        Client::connect(server.address)
+            .try_request("GET", "/index.html", &[], b"")
+            .is_ok()
     });
 }
 
@@ -498,7 +657,10 @@ fn whoever_asks_too_often_is_told_when_to_come_back() {
     let server = Server::start_with(&instance, &["--requests-per-minute", "2"]);
     assert_eq!(server.validate(&license, "a.com").code(), "ok");
     assert_eq!(server.updates(&license, "a.com", "").status, 200);
-    for response in [server.validate(&license, "a.com"), server.updates(&license, "a.com", "")] {
+    for response in [
+        server.validate(&license, "a.com"),
+        server.updates(&license, "a.com", ""),
+    ] {
         let seconds: u64 = response.header("retry-after").unwrap().parse().unwrap();
         assert!((1..=30).contains(&seconds));
         let detail = format!("Ask again in {seconds} s.");

@@ -16,14 +16,24 @@ fn project(file: &str) -> String {
 fn settings() -> Vec<(String, String, String)> {
     let cli = Cli::command();
     let [serve, keys, build] = ["serve", "keys", "build"].map(|verb| cli.find_subcommand(verb).unwrap().clone());
-    let all = cli.get_arguments().chain(keys.get_arguments()).chain(serve.get_arguments()).chain(build.get_arguments());
+    let all = cli
+        .get_arguments()
+        .chain(keys.get_arguments())
+        .chain(serve.get_arguments())
+        .chain(build.get_arguments());
     let mut found = Vec::new();
     for argument in all {
         let Some(variable) = argument.get_env() else { continue };
         let help = argument.get_help().unwrap().to_string();
-        let Some((_, default)) = help.rsplit_once("[default: ") else { continue };
+        let Some((_, default)) = help.rsplit_once("[default: ") else {
+            continue;
+        };
         let flag = argument.get_long().unwrap();
-        found.push((flag.to_owned(), variable.to_str().unwrap().to_owned(), default.trim_end_matches(']').to_owned()));
+        found.push((
+            flag.to_owned(),
+            variable.to_str().unwrap().to_owned(),
+            default.trim_end_matches(']').to_owned(),
+        ));
     }
     assert!(found.len() > 12);
     found
@@ -35,13 +45,21 @@ fn the_configuration_table_has_every_setting_with_its_default() {
     let rows: BTreeSet<&str> = page
         .lines()
         .filter(|line| {
-            ["paths", "keys", "build", "serve"].iter().any(|table| line.starts_with(&format!("| `{table}` |")))
+            ["paths", "keys", "build", "serve"]
+                .iter()
+                .any(|table| line.starts_with(&format!("| `{table}` |")))
         })
         .collect();
     assert_eq!(rows.len(), settings().len());
     for (flag, variable, default) in settings() {
-        let row = format!("| `{}` | `--{flag}` | `{variable}` | `{default}` |", flag.replace('-', "_"));
-        assert!(rows.iter().any(|line| line.contains(&row)), "docs/configuration.md has no row {row}");
+        let row = format!(
+            "| `{}` | `--{flag}` | `{variable}` | `{default}` |",
+            flag.replace('-', "_")
+        );
+        assert!(
+            rows.iter().any(|line| line.contains(&row)),
+            "docs/configuration.md has no row {row}"
+        );
     }
 }
 
@@ -58,10 +76,16 @@ fn the_configuration_file_has_every_setting_with_its_default() {
             format!("\n#{name} = \"{default}\"\n")
         };
         if default == "none" {
-            assert!(none.iter().any(|line| file.contains(line)), "countersign.toml has no line for {name}");
+            assert!(
+                none.iter().any(|line| file.contains(line)),
+                "countersign.toml has no line for {name}"
+            );
             continue;
         }
-        assert!(file.contains(&quoted) || file.contains(&bare), "countersign.toml has no line {bare}");
+        assert!(
+            file.contains(&quoted) || file.contains(&bare),
+            "countersign.toml has no line {bare}"
+        );
     }
 }
 
@@ -90,7 +114,15 @@ fn the_page_of_limits_has_every_limit_with_its_default_and_no_other() {
         .filter(|line| line.starts_with("| `"))
         .map(|row| row.split('|').take(3).collect::<Vec<_>>().join("|"))
         .collect();
-    let paths = ["registry", "releases", "cache", "public", "store", "signing_key", "retired_keys"];
+    let paths = [
+        "registry",
+        "releases",
+        "cache",
+        "public",
+        "store",
+        "signing_key",
+        "retired_keys",
+    ];
     let limits: BTreeSet<String> = settings()
         .into_iter()
         .map(|(flag, _, default)| (flag.replace('-', "_"), default))
@@ -115,7 +147,10 @@ fn tests_the_page_of_failures_points_to_exist() {
     for reference in table.split('`').filter(|text| text.contains("::")) {
         let (module, name) = reference.split_once("::").unwrap();
         let source = tests_of(module);
-        assert!(source.contains(&format!("fn {}", name.trim_end_matches('…'))), "{reference}");
+        assert!(
+            source.contains(&format!("fn {}", name.trim_end_matches('…'))),
+            "{reference}"
+        );
         found += 1;
     }
     assert!(found > 8);
@@ -127,20 +162,33 @@ fn tests_and_fuzz_targets_the_threat_model_names_exist() {
     let model = project("docs/threat-model.md");
     for reference in model.split('`').skip(1).step_by(2) {
         if let Some((place, name)) = reference.split_once("::").filter(|(_, name)| !name.is_empty()) {
-            let source = if place.starts_with("src/") { project(place) } else { tests_of(place) };
+            let source = if place.starts_with("src/") {
+                project(place)
+            } else {
+                tests_of(place)
+            };
             assert!(source.contains(&format!("fn {name}(")), "{reference}");
             found += 1;
         }
     }
     assert!(found > 50);
     let fuzzing = project("docs/fuzzing.md");
-    let targets: BTreeSet<&str> =
-        fuzzing.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next()).collect();
+    let targets: BTreeSet<&str> = fuzzing
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `")?.split('`').next())
+        .collect();
     let manifest = project("fuzz/Cargo.toml");
-    let built: BTreeSet<&str> =
-        manifest.split("[[bin]]\nname = \"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+    let built: BTreeSet<&str> = manifest
+        .split("[[bin]]\nname = \"")
+        .skip(1)
+        .filter_map(|rest| rest.split('"').next())
+        .collect();
     assert_eq!(targets, built, "docs/fuzzing.md has a row for each target");
-    for named in model.split("fuzz target").skip(1).filter_map(|rest| rest.split(['|', ';']).next()) {
+    for named in model
+        .split("fuzz target")
+        .skip(1)
+        .filter_map(|rest| rest.split(['|', ';']).next())
+    {
         for target in named.split('`').skip(1).step_by(2) {
             assert!(built.contains(target), "no fuzz target {target}");
         }
@@ -150,8 +198,16 @@ fn tests_and_fuzz_targets_the_threat_model_names_exist() {
 /// The names of an enum's variants, as they are written in JSON.
 fn variants(file: &str, name: &str) -> BTreeSet<String> {
     let source = project(file);
-    let body = source.split(&format!("{name} {{\n")).nth(1).unwrap().split("}\n").next().unwrap();
-    let words = body.lines().map(|line| line.trim().split([' ', ',', '(']).next().unwrap());
+    let body = source
+        .split(&format!("{name} {{\n"))
+        .nth(1)
+        .unwrap()
+        .split("}\n")
+        .next()
+        .unwrap();
+    let words = body
+        .lines()
+        .map(|line| line.trim().split([' ', ',', '(']).next().unwrap());
     let names = words.filter(|word| word.starts_with(|first: char| first.is_ascii_uppercase()));
     names
         .map(|name| {

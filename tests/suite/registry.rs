@@ -40,7 +40,11 @@ fn named<'a>(command: &'a mut Command, person: &str) -> &'a mut Command {
 /// `countersign license …` on a registry, as `person`.
 fn license(registry: &Path, person: &str, arguments: &str) -> Output {
     let mut command = countersign_in(registry.parent().unwrap());
-    command.arg("--registry").arg(registry).arg("license").args(arguments.split(' '));
+    command
+        .arg("--registry")
+        .arg(registry)
+        .arg("license")
+        .args(arguments.split(' '));
     named(&mut command, person).output().unwrap()
 }
 
@@ -53,8 +57,18 @@ fn licensed(registry: &Path, person: &str, arguments: &str) -> String {
 /// The lines of a page's `sh` blocks below a heading.
 fn commands_of(heading: &str) -> Vec<&'static str> {
     let page = include_str!("../../docs/registry.md");
-    let section = page.split(&format!("\n## {heading}")).nth(1).unwrap().split("\n## ").next().unwrap();
-    section.split("```sh\n").skip(1).flat_map(|rest| rest.split("```").next().unwrap().lines()).collect()
+    let section = page
+        .split(&format!("\n## {heading}"))
+        .nth(1)
+        .unwrap()
+        .split("\n## ")
+        .next()
+        .unwrap();
+    section
+        .split("```sh\n")
+        .skip(1)
+        .flat_map(|rest| rest.split("```").next().unwrap().lines())
+        .collect()
 }
 
 /// A server's instance whose registry is a clone of a bare repository, and clones of two people.
@@ -69,13 +83,29 @@ impl Vendor {
         let licenses = [License::new(), License::new(), License::new()];
         let tables: Vec<_> = licenses.iter().map(|license| license.toml("sites = 9")).collect();
         let instance = Instance::with_licenses(&tables);
-        let vendor = Self { folder: TempDir::new().unwrap(), instance, licenses };
+        let vendor = Self {
+            folder: TempDir::new().unwrap(),
+            instance,
+            licenses,
+        };
         let registry = vendor.registry();
-        done(&registry, "root", "git init -q -b main && git add . && git commit -qm 'as it is'");
-        done(vendor.folder.path(), "root", &format!("git clone -q --bare '{}' bare.git", registry.display()));
+        done(
+            &registry,
+            "root",
+            "git init -q -b main && git add . && git commit -qm 'as it is'",
+        );
+        done(
+            vendor.folder.path(),
+            "root",
+            &format!("git clone -q --bare '{}' bare.git", registry.display()),
+        );
         fs::remove_dir_all(&registry).unwrap();
         for clone in [registry.as_path(), &vendor.clone_of("alice"), &vendor.clone_of("bob")] {
-            done(vendor.folder.path(), "root", &format!("git clone -q bare.git '{}'", clone.display()));
+            done(
+                vendor.folder.path(),
+                "root",
+                &format!("git clone -q bare.git '{}'", clone.display()),
+            );
         }
         vendor
     }
@@ -108,9 +138,15 @@ fn in_git_two_people_at_once_change_licenses_and_the_server_only_pulls() {
     let [first, second, third] = &vendor.licenses;
     let (alice, bob) = (vendor.clone_of("alice"), vendor.clone_of("bob"));
     let page = commands_of("A. In git");
-    let (pull, issue, push) =
-        (page[0], page[1].split_once("license ").unwrap().1.replace("acme-forms", "forms"), page[2]);
-    assert_eq!((pull, push, &page[3..5]), ("git pull --ff-only", "git push", &["git pull --rebase", "git push"][..]));
+    let (pull, issue, push) = (
+        page[0],
+        page[1].split_once("license ").unwrap().1.replace("acme-forms", "forms"),
+        page[2],
+    );
+    assert_eq!(
+        (pull, push, &page[3..5]),
+        ("git pull --ff-only", "git push", &["git pull --rebase", "git push"][..])
+    );
 
     let issue = issue.as_str();
     // At once: each issues one license and suspends another, from the same state.
@@ -130,35 +166,72 @@ fn in_git_two_people_at_once_change_licenses_and_the_server_only_pulls() {
     done(&bob, "bob", "git fetch -q");
     let refused = license(&bob, "bob", &format!("suspend {} --commit", third.id));
     let told = text(&refused);
-    assert!(refused.status.code() == Some(3) && told.contains("2 commits behind origin/main"), "{told}");
-    assert!(told.contains(&format!("hint: git -C {} pull --rebase", bob.display())), "{told}");
+    assert!(
+        refused.status.code() == Some(3) && told.contains("2 commits behind origin/main"),
+        "{told}"
+    );
+    assert!(
+        told.contains(&format!("hint: git -C {} pull --rebase", bob.display())),
+        "{told}"
+    );
     done(&bob, "bob", page[3]);
     done(&bob, "bob", page[4]);
     let log = done(&bob, "bob", "git log --format='%an %s' -4");
-    assert_eq!(log.lines().filter(|line| line.starts_with("alice license: ")).count(), 2, "{log}");
-    assert!(log.contains(&format!("bob license: suspend {}", &second.id[..12])), "{log}");
+    assert_eq!(
+        log.lines().filter(|line| line.starts_with("alice license: ")).count(),
+        2,
+        "{log}"
+    );
+    assert!(
+        log.contains(&format!("bob license: suspend {}", &second.id[..12])),
+        "{log}"
+    );
 
     assert!(vendor.pull().status.success());
     eventually("both are in force", SOON, || {
-        [first, second].iter().all(|license| server.validate(license, "a.com").code() == "suspended")
+        [first, second]
+            .iter()
+            .all(|license| server.validate(license, "a.com").code() == "suspended")
     });
     assert_eq!(server.validate(third, "a.com").code(), "ok");
-    assert_eq!(done(&vendor.registry(), "root", "ls licenses | wc -l").trim(), "3", "one file each, and the old one");
+    assert_eq!(
+        done(&vendor.registry(), "root", "ls licenses | wc -l").trim(),
+        "3",
+        "one file each, and the old one"
+    );
 
     // The same license by two people is a conflict, and the page says what to do.
     done(&alice, "alice", pull);
-    licensed(&alice, "alice", &format!("renew {} --expires 2098-01-01 --commit", third.id));
-    licensed(&bob, "bob", &format!("renew {} --expires 2097-01-01 --commit", third.id));
+    licensed(
+        &alice,
+        "alice",
+        &format!("renew {} --expires 2098-01-01 --commit", third.id),
+    );
+    licensed(
+        &bob,
+        "bob",
+        &format!("renew {} --expires 2097-01-01 --commit", third.id),
+    );
     done(&alice, "alice", push);
     let conflict = sh(&bob, "bob", page[3]);
-    assert!(!conflict.status.success() && text(&conflict).contains("CONFLICT"), "{}", text(&conflict));
+    assert!(
+        !conflict.status.success() && text(&conflict).contains("CONFLICT"),
+        "{}",
+        text(&conflict)
+    );
     for line in &page[5..7] {
         done(&bob, "bob", line);
     }
-    licensed(&bob, "bob", &format!("renew {} --expires 2097-01-01 --commit", third.id));
+    licensed(
+        &bob,
+        "bob",
+        &format!("renew {} --expires 2097-01-01 --commit", third.id),
+    );
     done(&bob, "bob", push);
     assert!(vendor.pull().status.success());
-    eventually("bob's date", SOON, || server.validate(third, "a.com").json()["expires"] == "2097-01-01");
+    eventually("bob's date", SOON, || {
+        server.validate(third, "a.com").json()["expires"] == "2097-01-01"
+    });
 }
 
 #[test]
@@ -169,7 +242,10 @@ fn a_change_on_the_server_is_told_and_never_overwritten_by_a_pull() {
     let told = licensed(&registry, "root", &format!("suspend {}", first.id));
     assert!(!told.contains("note: "), "clean and not behind: {told}");
     let told = licensed(&registry, "root", &format!("suspend {}", second.id));
-    let dirty = format!("note: {}: not committed: licenses/licenses.toml; --commit commits", registry.display());
+    let dirty = format!(
+        "note: {}: not committed: licenses/licenses.toml; --commit commits",
+        registry.display()
+    );
     assert!(told.contains(&dirty), "{told}");
     let refused = license(&registry, "root", &format!("resume {} --commit", first.id));
     let told = text(&refused);
@@ -182,10 +258,17 @@ fn a_change_on_the_server_is_told_and_never_overwritten_by_a_pull() {
     done(&alice, "alice", "git push");
     let mine = fs::read(registry.join("licenses/licenses.toml")).unwrap();
     let pull = vendor.pull();
-    assert!(!pull.status.success() && text(&pull).contains("would be overwritten"), "{}", text(&pull));
+    assert!(
+        !pull.status.success() && text(&pull).contains("would be overwritten"),
+        "{}",
+        text(&pull)
+    );
     assert_eq!(fs::read(registry.join("licenses/licenses.toml")).unwrap(), mine);
     let told = licensed(&registry, "root", &format!("resume {}", second.id));
-    assert!(told.contains("1 commit behind origin/main, so this change may conflict"), "{told}");
+    assert!(
+        told.contains("1 commit behind origin/main, so this change may conflict"),
+        "{told}"
+    );
     done(&registry, "root", "git checkout -q .");
     assert!(vendor.pull().status.success());
     assert!(licensed(&registry, "root", &format!("show {}", first.id)).contains("revoked"));
@@ -207,7 +290,10 @@ fn on_the_server_each_command_is_one_commit_also_of_two_people_at_once() {
     }
     let commit = |person: &str, arguments: &str| {
         let mut command = countersign_in(instance.path());
-        command.arg("license").args(arguments.split(' ')).env("COUNTERSIGN_COMMIT", "true");
+        command
+            .arg("license")
+            .args(arguments.split(' '))
+            .env("COUNTERSIGN_COMMIT", "true");
         let output = named(&mut command, person).output().unwrap();
         assert!(output.status.success(), "{arguments}: {}", text(&output));
         text(&output)
@@ -215,8 +301,13 @@ fn on_the_server_each_command_is_one_commit_also_of_two_people_at_once() {
     let mut keys: Vec<String> = std::thread::scope(|scope| {
         let issue = |person: &'static str| {
             move || -> Vec<String> {
-                let each =
-                    |_| commit(person, "issue --module forms --expires 2099-01-01").lines().next().unwrap().to_owned();
+                let each = |_| {
+                    commit(person, "issue --module forms --expires 2099-01-01")
+                        .lines()
+                        .next()
+                        .unwrap()
+                        .to_owned()
+                };
                 (0..4).map(each).collect()
             }
         };
@@ -226,10 +317,16 @@ fn on_the_server_each_command_is_one_commit_also_of_two_people_at_once() {
     commit("bob", &format!("suspend {}", vendor.id));
     let log = done(&registry, "root", "git log --format='%an %s'");
     for person in ["alice", "bob"] {
-        let issued = log.lines().filter(|line| line.starts_with(&format!("{person} license: issue "))).count();
+        let issued = log
+            .lines()
+            .filter(|line| line.starts_with(&format!("{person} license: issue ")))
+            .count();
         assert_eq!(issued, 4, "{log}");
     }
-    assert_eq!(log.lines().next().unwrap(), format!("bob license: suspend {}", &vendor.id[..12]));
+    assert_eq!(
+        log.lines().next().unwrap(),
+        format!("bob license: suspend {}", &vendor.id[..12])
+    );
     assert_eq!(done(&registry, "root", "git status --porcelain"), "");
     // Nothing new is no commit, and a look needs none.
     assert!(!commit("bob", &format!("suspend {}", vendor.id)).contains("Committed"));
@@ -245,7 +342,11 @@ fn with_a_trail() -> (Instance, PathBuf, License) {
     let theirs = License::new();
     let instance = Instance::with_licenses(&[theirs.toml("")]);
     let registry = instance.file("registry");
-    done(&registry, "root", "git init -q -b main && git add . && git commit -qm 'as it is'");
+    done(
+        &registry,
+        "root",
+        "git init -q -b main && git add . && git commit -qm 'as it is'",
+    );
     (instance, registry, theirs)
 }
 
@@ -257,23 +358,44 @@ fn what_git_does_not_look_at_is_not_changed_with_commit() {
     let refused = |arguments: &str, reason: &str| {
         let output = license(&registry, "root", &format!("{arguments} --commit"));
         let told = text(&output);
-        assert!(output.status.code() == Some(3) && told.contains(reason), "{arguments}: {told}");
+        assert!(
+            output.status.code() == Some(3) && told.contains(reason),
+            "{arguments}: {told}"
+        );
         assert_eq!(fs::read_to_string(&file).unwrap(), before);
     };
-    for (hide, show) in [("--assume-unchanged", "--no-assume-unchanged"), ("--skip-worktree", "--no-skip-worktree")] {
-        done(&registry, "root", &format!("git update-index {hide} licenses/licenses.toml"));
+    for (hide, show) in [
+        ("--assume-unchanged", "--no-assume-unchanged"),
+        ("--skip-worktree", "--no-skip-worktree"),
+    ] {
+        done(
+            &registry,
+            "root",
+            &format!("git update-index {hide} licenses/licenses.toml"),
+        );
         let reason = "licenses.toml: git was told not to look at this file";
         refused(&format!("suspend {}", theirs.id), reason);
         refused(&format!("rekey {}", theirs.id), reason);
         refused("issue --module forms --expires never --file licenses.toml", reason);
-        done(&registry, "root", &format!("git update-index {show} licenses/licenses.toml"));
+        done(
+            &registry,
+            "root",
+            &format!("git update-index {show} licenses/licenses.toml"),
+        );
     }
     let own = License::new();
-    done(&registry, "root", "echo 'licenses/*' >.gitignore && git add .gitignore && git commit -qm ignored");
+    done(
+        &registry,
+        "root",
+        "echo 'licenses/*' >.gitignore && git add .gitignore && git commit -qm ignored",
+    );
     instance.write("registry/licenses/shop.toml", &own.toml(""));
     refused(&format!("suspend {}", own.id), "shop.toml: git ignores this file");
     refused("issue --module forms --expires never", "git ignores this file");
-    refused("issue --module forms --expires never --file shop.toml", "shop.toml: git ignores this file");
+    refused(
+        "issue --module forms --expires never --file shop.toml",
+        "shop.toml: git ignores this file",
+    );
     // Others are committed all the same.
     assert!(
         licensed(&registry, "root", &format!("suspend {} --commit", theirs.id)).contains("Committed: license: suspend")
@@ -285,11 +407,21 @@ fn a_change_that_git_does_not_see_is_told() {
     let (instance, registry, _) = with_a_trail();
     let linked = License::new();
     instance.write("elsewhere.toml", &linked.toml(""));
-    done(&registry, "root", "ln -s ../../elsewhere.toml licenses/linked.toml && git add . && git commit -qm linked");
+    done(
+        &registry,
+        "root",
+        "ln -s ../../elsewhere.toml licenses/linked.toml && git add . && git commit -qm linked",
+    );
     let output = license(&registry, "root", &format!("suspend {} --commit", linked.id));
     let told = text(&output);
-    assert!(output.status.code() == Some(4) && told.contains("git sees no change of "), "{told}");
-    assert!(told.contains("linked.toml\n") && told.contains("is now suspended"), "{told}");
+    assert!(
+        output.status.code() == Some(4) && told.contains("git sees no change of "),
+        "{told}"
+    );
+    assert!(
+        told.contains("linked.toml\n") && told.contains("is now suspended"),
+        "{told}"
+    );
 }
 
 #[test]
@@ -329,12 +461,20 @@ fn a_look_at_a_checkout_runs_nothing_that_its_configuration_names() {
         }
     };
     rewrite();
-    let told = licensed(&registry, "root", "issue --module forms --expires never --file new.toml");
+    let told = licensed(
+        &registry,
+        "root",
+        "issue --module forms --expires never --file new.toml",
+    );
     assert!(!ran.exists(), "{told}");
     rewrite();
     let output = license(&registry, "root", &format!("suspend {} --commit", theirs.id));
     // A file that is not committed ends it before the commit, which may run filters.
-    assert!(output.status.code() == Some(3) && text(&output).contains("new.toml"), "{}", text(&output));
+    assert!(
+        output.status.code() == Some(3) && text(&output).contains("new.toml"),
+        "{}",
+        text(&output)
+    );
     assert!(!ran.exists());
 }
 
@@ -345,15 +485,25 @@ fn what_does_not_answer_is_waited_for_with_a_limit() {
     std::thread::scope(|scope| {
         let committing = scope.spawn(|| license(&registry, "root", &format!("suspend {} --commit", theirs.id)));
         let told = licensed(&registry, "root", &format!("sites {} 7", theirs.id));
-        assert!(told.contains("git cannot say how it is: git: not done within 10 s"), "{told}");
+        assert!(
+            told.contains("git cannot say how it is: git: not done within 10 s"),
+            "{told}"
+        );
         let output = committing.join().unwrap();
-        assert!(output.status.code() == Some(4) && text(&output).contains("not done within 10 s"), "{}", text(&output));
+        assert!(
+            output.status.code() == Some(4) && text(&output).contains("not done within 10 s"),
+            "{}",
+            text(&output)
+        );
     });
     let (_instance, registry, theirs) = with_a_trail();
     let held = fs::File::open(registry.join("licenses")).unwrap();
     held.lock().unwrap();
     let output = license(&registry, "root", &format!("suspend {}", theirs.id));
     let told = text(&output);
-    assert!(output.status.code() == Some(4) && told.contains("another command has held it for 10 s"), "{told}");
+    assert!(
+        output.status.code() == Some(4) && told.contains("another command has held it for 10 s"),
+        "{told}"
+    );
     assert!(told.starts_with("waiting for another command, which holds "), "{told}");
 }

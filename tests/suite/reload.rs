@@ -48,7 +48,10 @@ impl Server {
 /// How many times a part was read again, whatever came of it.
 fn loads(server: &Server, part: &str) -> f64 {
     let series = |result| format!("countersign_reloads_total{{part=\"{part}\",result=\"{result}\"}}");
-    ["done", "failed"].iter().map(|result| server.metric(&series(result)).unwrap()).sum()
+    ["done", "failed"]
+        .iter()
+        .map(|result| server.metric(&series(result)).unwrap())
+        .sum()
 }
 
 #[test]
@@ -60,15 +63,21 @@ fn a_new_build_an_edited_license_an_edited_plugin_and_a_new_key_are_live_within_
     eventually("a new build", LIVE, || latest(&server, &license) == manifest("1.3.0"));
 
     instance.write_licenses(&[license.toml("grace_period_hours = 7")]);
-    eventually("an edited license", LIVE, || server.validate(&license, "a.com").json()["grace_period_hours"] == 7);
+    eventually("an edited license", LIVE, || {
+        server.validate(&license, "a.com").json()["grace_period_hours"] == 7
+    });
 
     instance.write("registry/plugins/acme-forms.toml", "module = \"other\"\n");
-    eventually("an edited plugin", LIVE, || server.updates(&license, "a.com", "").status == 404);
+    eventually("an edited plugin", LIVE, || {
+        server.updates(&license, "a.com", "").status == 404
+    });
 
     let keys = new_keys(2048);
     let key_id = PublicKey::from_pem(&keys.public).unwrap().key_id().to_owned();
     instance.write_key(&keys.private);
-    eventually("a new signing key", LIVE, || server.validate(&license, "a.com").json()["key_id"] == key_id);
+    eventually("a new signing key", LIVE, || {
+        server.validate(&license, "a.com").json()["key_id"] == key_id
+    });
     eventually("the key is logged", LIVE, || server.log().contains("part=\"key\""));
 }
 
@@ -93,8 +102,14 @@ fn every_way_to_replace_files_is_noticed() {
     live("in-place edit", "2.0.1");
 
     fs::remove_dir_all(instance.file("releases")).unwrap();
-    eventually("the folder is missed", LIVE, || server.part("catalog")["state"] == "stale");
-    assert_eq!(latest(&server, &license), manifest("2.0.1"), "a deleted folder changes nothing");
+    eventually("the folder is missed", LIVE, || {
+        server.part("catalog")["state"] == "stale"
+    });
+    assert_eq!(
+        latest(&server, &license),
+        manifest("2.0.1"),
+        "a deleted folder changes nothing"
+    );
     instance.publish("2.1.0");
     live("delete and create", "2.1.0");
 
@@ -110,7 +125,11 @@ fn every_way_to_replace_files_is_noticed() {
     live("a change behind the symbolic link", "3.2.0");
 
     fs::remove_file(instance.file("registry/licenses/licenses.toml")).unwrap();
-    fs::write(instance.file("registry/licenses/renamed.toml"), license.toml("grace_period_hours = 8")).unwrap();
+    fs::write(
+        instance.file("registry/licenses/renamed.toml"),
+        license.toml("grace_period_hours = 8"),
+    )
+    .unwrap();
     eventually("a license file under another name", LIVE, || {
         server.validate(&license, "a.com").json()["grace_period_hours"] == 8
     });
@@ -150,7 +169,9 @@ fn files_are_watched_by_whatever_path_they_are_reached() {
         instance.publish_in("builds/2", "1.3.0");
         live("1.3.0");
         instance.write_licenses(&[license.toml("grace_period_hours = 7")]);
-        eventually("an edited license", LIVE, || server.validate(&license, "a.com").json()["grace_period_hours"] == 7);
+        eventually("an edited license", LIVE, || {
+            server.validate(&license, "a.com").json()["grace_period_hours"] == 7
+        });
     }
 }
 
@@ -163,7 +184,9 @@ fn what_changes_while_files_are_read_is_noticed_too() {
     let lines = (0..10_000)
         .map(|id| format!("{{\"id\":\"{id:064x}\",\"expires\":\"2099-12-31\",\"modules\":{{\"forms\":[]}}}}\n"));
     instance.write("registry/licenses/z.jsonl", &lines.collect::<String>());
-    eventually("all licenses", Duration::from_secs(10), || loads(&server, "registry") > before);
+    eventually("all licenses", Duration::from_secs(10), || {
+        loads(&server, "registry") > before
+    });
     for round in 1..=8_u64 {
         for hours in [round, 100 + round] {
             instance.write_licenses(&[license.toml(&format!("grace_period_hours = {hours}"))]);
@@ -192,7 +215,9 @@ fn where_notifications_see_nothing_the_poll_does() {
     assert_eq!(latest(&server, &license), manifest("1.0.0"));
     symlink("../builds/2", instance.file("links/next")).unwrap();
     fs::rename(instance.file("links/next"), instance.file("links/current")).unwrap();
-    eventually("the poll", Duration::from_secs(5), || latest(&server, &license) == manifest("1.1.0"));
+    eventually("the poll", Duration::from_secs(5), || {
+        latest(&server, &license) == manifest("1.1.0")
+    });
 }
 
 #[test]
@@ -212,8 +237,18 @@ fn what_is_broken_keeps_the_last_good_state_is_logged_once_and_shows_on_readyz()
             "module = \"a\"\nmodul = \"b\"\n",
             "registry/plugins/acme-forms.toml:2:1",
         ),
-        ("catalog", "releases/index.json", "{\n\"plugins\": {", "releases/index.json:2:12"),
-        ("catalog", "releases/acme-forms/1.2.0.json", "{}", "releases/acme-forms/1.2.0.json"),
+        (
+            "catalog",
+            "releases/index.json",
+            "{\n\"plugins\": {",
+            "releases/index.json:2:12",
+        ),
+        (
+            "catalog",
+            "releases/acme-forms/1.2.0.json",
+            "{}",
+            "releases/acme-forms/1.2.0.json",
+        ),
         ("key", "keys/signing.pem", "no key\n", "keys/signing.pem"),
     ] {
         let good = fs::read_to_string(instance.file(file)).unwrap();
@@ -228,14 +263,20 @@ fn what_is_broken_keeps_the_last_good_state_is_logged_once_and_shows_on_readyz()
         assert!(detail.contains(expected), "{detail}");
         assert_eq!(server.validate(&license, "a.com").code(), "ok", "{file}");
         assert_eq!(latest(&server, &license), manifest("1.2.0"), "{file}");
-        assert_eq!(get(server.admin, "/readyz").status, 200, "the last good state does its work");
+        assert_eq!(
+            get(server.admin, "/readyz").status,
+            200,
+            "the last good state does its work"
+        );
         // Changes are seen in their order: once the repair is in force, the fault is read no more.
         fs::write(instance.file(file), &good).unwrap();
         eventually(file, LIVE, || server.part(part)["state"] == "ok");
         assert_eq!(server.metric(&series), Some(failed + 1.0), "it is read once");
         let logged = || {
             let log = server.log();
-            log.lines().filter(|line| line.contains("not reloaded") && line.contains(expected)).count()
+            log.lines()
+                .filter(|line| line.contains("not reloaded") && line.contains(expected))
+                .count()
         };
         assert_eq!(logged(), 1, "{}", server.log());
 
@@ -265,8 +306,15 @@ fn a_damaged_manifest_that_no_site_may_get_holds_up_no_reload() {
     let before = reloads();
     instance.write("releases/acme-forms/1.2.0.json", "{}");
     eventually("a reload", LIVE, || reloads() > before);
-    assert_eq!((&server.part("catalog")["state"], latest(&server, &license)), (&"ok".into(), manifest("1.3.0")));
-    assert_eq!(server.metric("countersign_releases"), Some(2.0), "as many as the index names");
+    assert_eq!(
+        (&server.part("catalog")["state"], latest(&server, &license)),
+        (&"ok".into(), manifest("1.3.0"))
+    );
+    assert_eq!(
+        server.metric("countersign_releases"),
+        Some(2.0),
+        "as many as the index names"
+    );
 }
 
 #[test]
@@ -277,9 +325,13 @@ fn a_reload_that_drops_more_than_a_fifth_of_the_licenses_is_refused_also_after_s
         instance.write_licenses(&all[..count].iter().map(|license| license.toml("")).collect::<Vec<_>>());
     };
     keep(8);
-    eventually("a fifth may go", LIVE, || server.validate(&all[8], "a.com").code() == "unknown_license");
+    eventually("a fifth may go", LIVE, || {
+        server.validate(&all[8], "a.com").code() == "unknown_license"
+    });
     keep(6);
-    eventually("a quarter may not", LIVE, || server.part("registry")["state"] == "stale");
+    eventually("a quarter may not", LIVE, || {
+        server.part("registry")["state"] == "stale"
+    });
     let detail = server.part("registry")["detail"].as_str().unwrap().to_owned();
     let expected = "the registry drops 2 of 8 licenses that were in force, which looks like an accident; restore the \
         licenses; or, if it is meant, restart once with `countersign serve --accept-dropped-licenses`";
@@ -288,7 +340,9 @@ fn a_reload_that_drops_more_than_a_fifth_of_the_licenses_is_refused_also_after_s
     // What `systemctl reload` sends: it is looked at and refused once more.
     let refused = server.log().matches("which looks like an accident").count();
     server.signal("HUP");
-    eventually("SIGHUP", LIVE, || server.log().matches("which looks like an accident").count() > refused);
+    eventually("SIGHUP", LIVE, || {
+        server.log().matches("which looks like an accident").count() > refused
+    });
     assert_eq!(server.part("registry")["state"], "stale");
     assert_eq!(server.validate(&all[7], "a.com").code(), "ok");
     keep(8);
@@ -384,13 +438,18 @@ fn reader(server: &Server, license: &License, modules: usize, stop: &Arc<AtomicB
         let mut answers = 0;
         while !stop.load(Ordering::Relaxed) {
             let asked = Instant::now();
-            let statement = client.post_json("/api/v1/validate-license", &question(&license, "a.com")).json();
+            let statement = client
+                .post_json("/api/v1/validate-license", &question(&license, "a.com"))
+                .json();
             assert_eq!(statement["status"], "active", "{statement}");
             let features = statement["features"].as_object().unwrap();
             assert_eq!(features.len(), modules, "{statement}");
             if modules == 2 {
                 let feature = format!("round-{}", statement["grace_period_hours"]);
-                assert!(features.values().all(|features| features[0] == feature.as_str()), "{statement}");
+                assert!(
+                    features.values().all(|features| features[0] == feature.as_str()),
+                    "{statement}"
+                );
             }
             let found = client.request("GET", &updates("acme-forms", &license, "a.com", ""), &[], b"");
             let version = found.json()["version"].as_str().unwrap().to_owned();
@@ -416,7 +475,9 @@ fn requests_under_way_during_reloads_are_all_answered() {
         thread::sleep(Duration::from_millis(20));
     }
     stop.store(true, Ordering::Relaxed);
-    readers.into_iter().for_each(|reader| assert!(reader.join().unwrap() > 0));
+    readers
+        .into_iter()
+        .for_each(|reader| assert!(reader.join().unwrap() > 0));
     assert!(!server.log().contains("ERROR"));
 }
 
@@ -426,7 +487,10 @@ pub fn rounds(rounds: usize) {
     let licenses: Vec<License> = (0..500).map(|_| License::new()).collect();
     let license = &licenses[0];
     let tables = |round: usize| -> Vec<String> {
-        licenses.iter().map(|license| license.toml(&format!("grace_period_hours = {}", round % 8_000))).collect()
+        licenses
+            .iter()
+            .map(|license| license.toml(&format!("grace_period_hours = {}", round % 8_000)))
+            .collect()
     };
     let instance = Instance::with_licenses(&tables(0));
     let server = Server::start(&instance);
@@ -446,14 +510,21 @@ pub fn rounds(rounds: usize) {
                 let detail = found["detail"].as_str().unwrap_or_default();
                 found["state"] == "stale" && (round % 6 == 0 || detail.contains(&format!("round {round}")))
             });
-            assert_eq!(client.post_json("/api/v1/validate-license", &question(license, "a.com")).code(), "ok");
+            assert_eq!(
+                client
+                    .post_json("/api/v1/validate-license", &question(license, "a.com"))
+                    .code(),
+                "ok"
+            );
             let _ = fs::remove_file(instance.file("registry/licenses/broken.toml"));
             instance.publish(&format!("1.{round}.0"));
             server.signal("HUP");
             eventually("the repair shows", LIVE, || server.part(part)["state"] == "ok");
         } else {
             eventually("the change shows", LIVE, || {
-                let answer = client.post_json("/api/v1/validate-license", &question(license, "a.com")).json();
+                let answer = client
+                    .post_json("/api/v1/validate-license", &question(license, "a.com"))
+                    .json();
                 answer["grace_period_hours"] == round % 8_000
             });
         }
@@ -466,7 +537,10 @@ pub fn rounds(rounds: usize) {
             eprintln!("reload: {round} of {rounds}; {warm} KiB after the warm-up, {largest} KiB at most since");
         }
     }
-    assert!(largest < warm + warm / 4, "{warm} KiB after the warm-up, {largest} KiB later");
+    assert!(
+        largest < warm + warm / 4,
+        "{warm} KiB after the warm-up, {largest} KiB later"
+    );
     assert!(server.stop().success());
 }
 

@@ -15,7 +15,12 @@ use crate::support::upstream::{
 use crate::support::{Instance, eventually};
 
 fn mirror(instance: &Instance) -> PathBuf {
-    let folder = fs::read_dir(instance.file("cache")).unwrap().next().unwrap().unwrap().path();
+    let folder = fs::read_dir(instance.file("cache"))
+        .unwrap()
+        .next()
+        .unwrap()
+        .unwrap()
+        .path();
     folder.join("acme-forms.git")
 }
 
@@ -55,7 +60,11 @@ fn a_server_that_never_answers_is_given_up_in_time_and_stops_no_other_plugin() {
     let begun = Instant::now();
     let mut command = build(&instance);
     command.args(["--plugin", "acme-maps", "--fetch-timeout", "1"]);
-    assert_keeps(&instance, &mut command, "not done within 1 s; --fetch-timeout gives it more");
+    assert_keeps(
+        &instance,
+        &mut command,
+        "not done within 1 s; --fetch-timeout gives it more",
+    );
     assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
     assert!(instance.file("releases/acme-maps/1.3.json").exists());
 }
@@ -67,7 +76,10 @@ fn an_ssh_address_goes_through_the_ssh_command_of_the_person() {
     assert_builds(build(&instance).env("GIT_SSH_COMMAND", ssh(&upstream, CONNECT)));
     assert_eq!(published(&instance), ["1.3"]);
 
-    let refusing = ssh(&upstream, "echo 'git@git.example: Permission denied (publickey).' >&2; exit 255");
+    let refusing = ssh(
+        &upstream,
+        "echo 'git@git.example: Permission denied (publickey).' >&2; exit 255",
+    );
     let told = "Permission denied (publickey).; fatal: Could not read from remote repository.";
     assert_keeps(&instance, build(&instance).env("GIT_SSH_COMMAND", refusing), told);
 }
@@ -77,8 +89,15 @@ fn a_build_that_is_killed_while_it_fetches_takes_git_with_it_and_leaves_no_mirro
     let upstream = Upstream::with_release("1.3");
     let instance = instance(&upstream.ssh_url());
     let begun = upstream.folder.path().join("begun");
-    let stuck = ssh(&upstream, &format!("echo $$ >{0}~; mv {0}~ {0}; exec sleep 600", begun.display()));
-    let mut killed = build(&instance).env("GIT_SSH_COMMAND", stuck).stderr(Stdio::null()).spawn().unwrap();
+    let stuck = ssh(
+        &upstream,
+        &format!("echo $$ >{0}~; mv {0}~ {0}; exec sleep 600", begun.display()),
+    );
+    let mut killed = build(&instance)
+        .env("GIT_SSH_COMMAND", stuck)
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
     eventually("ssh is started", Duration::from_secs(30), || begun.exists());
     killed.kill().unwrap();
     killed.wait().unwrap();
@@ -95,7 +114,11 @@ fn a_build_that_is_killed_while_it_fetches_takes_git_with_it_and_leaves_no_mirro
 fn what_cannot_be_fetched_stays_and_offline_it_is_read_as_it_was() {
     let upstream = Upstream::with_release("1.3");
     let instance = instance(&upstream.file_url());
-    assert_keeps(&instance, build(&instance).arg("--offline"), "no mirror of it yet, and --offline");
+    assert_keeps(
+        &instance,
+        build(&instance).arg("--offline"),
+        "no mirror of it yet, and --offline",
+    );
     assert!(!instance.file("cache").exists());
     assert_builds(&mut build(&instance));
 
@@ -104,7 +127,11 @@ fn what_cannot_be_fetched_stays_and_offline_it_is_read_as_it_was() {
     assert_eq!(published(&instance), ["1.3"]);
 
     fs::rename(upstream.repository(), upstream.folder.path().join("away")).unwrap();
-    assert_keeps(&instance, &mut build(&instance), "does not appear to be a git repository");
+    assert_keeps(
+        &instance,
+        &mut build(&instance),
+        "does not appear to be a git repository",
+    );
     assert_builds(build(&instance).arg("--offline"));
     assert_eq!(published(&instance), ["1.3"]);
 }
@@ -163,7 +190,11 @@ fn where_there_is_no_git_that_is_said() {
     let programs = upstream.folder.path().join("programs");
     fs::create_dir(&programs).unwrap();
     symlink("/bin/sh", programs.join("sh")).unwrap();
-    assert_keeps(&instance, build(&instance).env("PATH", programs), "the git command is needed and is not installed");
+    assert_keeps(
+        &instance,
+        build(&instance).env("PATH", programs),
+        "the git command is needed and is not installed",
+    );
 }
 
 #[test]
@@ -179,7 +210,10 @@ fn a_hook_of_the_person_is_not_run_and_what_a_hook_sets_is_not_heard() {
     let settings = upstream.folder.path().join("gitconfig");
     fs::write(&settings, format!("[core]\nhooksPath = {}\n", hooks.display())).unwrap();
     let mut command = build(&instance);
-    command.env("GIT_CONFIG_GLOBAL", settings).env("GIT_DIR", "/nowhere").env("GIT_OBJECT_DIRECTORY", "/nowhere");
+    command
+        .env("GIT_CONFIG_GLOBAL", settings)
+        .env("GIT_DIR", "/nowhere")
+        .env("GIT_OBJECT_DIRECTORY", "/nowhere");
     assert_builds(&mut command);
     assert!(!proof.exists());
 }
@@ -208,7 +242,11 @@ fn booby_trap(mirror: &Path, upstream: &Upstream, evil: &Upstream, proof: &Path)
     fs::write(mirror.join("config"), config).unwrap();
     fs::create_dir_all(mirror.join("objects/info")).unwrap();
     let objects = evil.repository().join("objects");
-    fs::write(mirror.join("objects/info/alternates"), format!("{}\n", objects.display())).unwrap();
+    fs::write(
+        mirror.join("objects/info/alternates"),
+        format!("{}\n", objects.display()),
+    )
+    .unwrap();
     fs::create_dir_all(mirror.join("info")).unwrap();
     fs::write(mirror.join("info/grafts"), "").unwrap();
     fs::write(mirror.join("commondir"), evil.repository().display().to_string()).unwrap();
@@ -225,7 +263,10 @@ fn a_cache_that_somebody_else_wrote_runs_nothing_and_swaps_nothing() {
     booby_trap(&mirror(&instance), &upstream, &evil, &proof);
     let (code, text) = run(build(&instance).arg("--offline"));
     assert_eq!(code, Some(3), "{text}");
-    assert!(text.contains("its mirror is not as it was fetched: build once without --offline"), "{text}");
+    assert!(
+        text.contains("its mirror is not as it was fetched: build once without --offline"),
+        "{text}"
+    );
     assert!(!proof.exists(), "offline");
 
     upstream.release("1.4");
@@ -259,7 +300,11 @@ fn an_object_that_was_rewritten_in_a_mirror_is_noticed() {
     fs::copy(upstream.repository().join(object("9.9")), &honest).unwrap();
     upstream.git(&["tag", "-d", "9.9"]);
     for offline in [&[][..], &["--offline"]] {
-        assert_keeps(&instance, build(&instance).arg("--all").args(offline), "its hash is not its name");
+        assert_keeps(
+            &instance,
+            build(&instance).arg("--all").args(offline),
+            "its hash is not its name",
+        );
     }
 }
 
@@ -271,7 +316,15 @@ fn a_mirror_that_others_may_write_to_or_that_holds_no_files_is_made_anew() {
     let folder = mirror(&instance).parent().unwrap().to_owned();
     let spoil: [&dyn Fn(); 3] = [
         &|| fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap(),
-        &|| assert!(Command::new("mkfifo").arg(folder.join("acme-forms.git/refs/tags/9")).status().unwrap().success()),
+        &|| {
+            assert!(
+                Command::new("mkfifo")
+                    .arg(folder.join("acme-forms.git/refs/tags/9"))
+                    .status()
+                    .unwrap()
+                    .success()
+            )
+        },
         &|| {
             let objects = folder.join("acme-forms.git/objects");
             fs::rename(&objects, folder.join("elsewhere")).unwrap();
@@ -282,7 +335,11 @@ fn a_mirror_that_others_may_write_to_or_that_holds_no_files_is_made_anew() {
         let old = folder.join("acme-forms.git/old");
         fs::write(&old, "").unwrap();
         spoil();
-        assert_keeps(&instance, build(&instance).args(["--offline", "--all"]), "its mirror is not as it was fetched");
+        assert_keeps(
+            &instance,
+            build(&instance).args(["--offline", "--all"]),
+            "its mirror is not as it was fetched",
+        );
         assert_builds(build(&instance).arg("--all"));
         assert!(!old.exists());
         assert_eq!(fs::metadata(&folder).unwrap().permissions().mode() & 0o777, 0o700);
@@ -295,7 +352,9 @@ fn a_repository_that_is_too_large_is_given_up() {
     let upstream = Upstream::new();
     let mut state = 1_u64;
     let noise: Vec<u8> = std::iter::repeat_with(|| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         (state >> 56) as u8
     })
     .take(3 << 20)

@@ -56,11 +56,20 @@ const HARMS: [Harm; 6] = [
         },
         heal: write_back,
     },
-    Harm { name: ": >ledger.jsonl", harm: |store| fs::write(store.join(LEDGER), "").unwrap(), heal: write_back },
+    Harm {
+        name: ": >ledger.jsonl",
+        harm: |store| fs::write(store.join(LEDGER), "").unwrap(),
+        heal: write_back,
+    },
     Harm {
         name: "echo >>ledger.jsonl",
         harm: |store| {
-            OpenOptions::new().append(true).open(store.join(LEDGER)).unwrap().write_all(b"{}\n").unwrap();
+            OpenOptions::new()
+                .append(true)
+                .open(store.join(LEDGER))
+                .unwrap()
+                .write_all(b"{}\n")
+                .unwrap();
         },
         heal: write_back,
     },
@@ -102,8 +111,16 @@ fn nothing_is_acknowledged_while_the_ledger_is_another_one_and_everything_is_onc
         let harmed = fs::read(store.join(LEDGER)).ok();
         for _ in 0..2 {
             let refused = server.validate(&license, "c.com");
-            assert_eq!((refused.status, refused.code().as_str()), (503, "store_unavailable"), "{name}");
-            assert_eq!(server.validate(&license, "a.com").code(), "ok", "{name}: bound sites are served");
+            assert_eq!(
+                (refused.status, refused.code().as_str()),
+                (503, "store_unavailable"),
+                "{name}"
+            );
+            assert_eq!(
+                server.validate(&license, "a.com").code(),
+                "ok",
+                "{name}: bound sites are served"
+            );
             assert_eq!(server.updates(&license, "a.com", "").status, 200, "{name}");
         }
         assert!(is_failing(&server), "{name}");
@@ -117,7 +134,10 @@ fn nothing_is_acknowledged_while_the_ledger_is_another_one_and_everything_is_onc
         assert!(server.stop().success(), "{name}");
         let verified = countersign(&instance).args(["bindings", "verify"]).output().unwrap();
         let stdout = String::from_utf8(verified.stdout).unwrap();
-        assert!(stdout.contains("bindings     3,") && stdout.contains("agrees"), "{name}: {stdout}");
+        assert!(
+            stdout.contains("bindings     3,") && stdout.contains("agrees"),
+            "{name}: {stdout}"
+        );
     }
 }
 
@@ -128,7 +148,10 @@ fn readyz_tells_of_a_ledger_that_is_another_one_also_while_nobody_binds() {
         harm(&instance.file("store"));
         eventually(name, SOON, || is_failing(&server));
         let detail = server.part("store")["detail"].as_str().unwrap().to_owned();
-        assert!(detail.contains("ledger.jsonl") && detail.contains("until the right file is back"), "{name}: {detail}");
+        assert!(
+            detail.contains("ledger.jsonl") && detail.contains("until the right file is back"),
+            "{name}: {detail}"
+        );
         // Also at the end, with reports that nobody will find.
         assert_eq!(server.stop().code(), Some(4), "{name}");
     }
@@ -148,7 +171,9 @@ fn a_file_that_comes_back_with_the_right_length_and_the_wrong_content_is_not_tak
         detail.contains("came back, but not as it was: line 2 of the file")
     });
     fs::write(store.join(LEDGER), ledger).unwrap();
-    eventually("the right one", SOON, || server.validate(&license, "c.com").code() == "ok");
+    eventually("the right one", SOON, || {
+        server.validate(&license, "c.com").code() == "ok"
+    });
 }
 
 /// A second server on the same path is refused.
@@ -157,7 +182,10 @@ fn assert_refused(instance: &Path, how: &str) {
     second.args(["serve", "--listen", "127.0.0.1:0", "--admin-listen", "off"]);
     let output = ended(second);
     let stderr = String::from_utf8(output.stderr).unwrap();
-    assert!(output.status.code() == Some(4) && stderr.contains("in use by another process"), "{how}: {stderr}");
+    assert!(
+        output.status.code() == Some(4) && stderr.contains("in use by another process"),
+        "{how}: {stderr}"
+    );
 }
 
 #[test]
@@ -169,7 +197,9 @@ fn no_second_server_starts_where_the_store_was_removed_under_the_first() {
             fs::remove_dir_all(store).unwrap();
             fs::create_dir(store).unwrap();
         }),
-        ("mv store elsewhere", |store| fs::rename(store, store.with_file_name("elsewhere")).unwrap()),
+        ("mv store elsewhere", |store| {
+            fs::rename(store, store.with_file_name("elsewhere")).unwrap()
+        }),
         ("the ledger alone is moved into a new folder", |store| {
             fs::rename(store, store.with_file_name("elsewhere")).unwrap();
             fs::remove_file(store.with_file_name(".store.lock")).unwrap();
@@ -190,7 +220,10 @@ fn no_second_server_starts_where_the_store_was_removed_under_the_first() {
         // Nobody has it any more, and what a killed process leaves behind holds nothing.
         let _ = fs::remove_dir_all(instance.file("store"));
         assert!(Server::start(&instance).stop().success(), "{how}");
-        assert!(!instance.file(".store.lock").exists(), "{how}: the lock file goes with the server");
+        assert!(
+            !instance.file(".store.lock").exists(),
+            "{how}: the lock file goes with the server"
+        );
     }
 }
 
@@ -220,7 +253,11 @@ fn a_store_that_is_reached_by_another_name_is_the_same_store() {
     fs::remove_file(other.file("store")).unwrap();
     fs::create_dir(other.file("store")).unwrap();
     assert_refused(other.path(), "the link's name");
-    assert_eq!(server.validate(&license, "d.com").status, 503, "it is not where the next start looks for it");
+    assert_eq!(
+        server.validate(&license, "d.com").status,
+        503,
+        "it is not where the next start looks for it"
+    );
 }
 
 #[test]

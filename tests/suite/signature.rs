@@ -13,10 +13,16 @@ fn our_own_second_implementation_refuses_a_flipped_bit_anywhere_in_body_and_sign
     let key = PublicKey::from_pem(&shared_keys().public).unwrap();
     let license = License::new();
     let instance = Instance::with_licenses(&[license.toml("")]);
-    let body = Server::start(&instance).validate(&license, "https://bücher.example/pfad").body;
+    let body = Server::start(&instance)
+        .validate(&license, "https://bücher.example/pfad")
+        .body;
     let verifies = |body: &[u8]| {
-        let Some((signed, signature)) = split_signature(body) else { return false };
-        BASE64_STANDARD.decode(signature).is_ok_and(|signature| key.verify(&signed, &signature))
+        let Some((signed, signature)) = split_signature(body) else {
+            return false;
+        };
+        BASE64_STANDARD
+            .decode(signature)
+            .is_ok_and(|signature| key.verify(&signed, &signature))
     };
     assert!(verifies(&body));
     for index in 0..body.len() {

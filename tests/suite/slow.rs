@@ -36,7 +36,11 @@ fn answered_until_they_are_gone(server: &Server, license: &License) -> Duration 
 }
 
 fn timed_out(server: &Server, reason: &str) -> f64 {
-    server.metric(&format!("countersign_connections_timed_out_total{{reason=\"{reason}\"}}")).unwrap()
+    server
+        .metric(&format!(
+            "countersign_connections_timed_out_total{{reason=\"{reason}\"}}"
+        ))
+        .unwrap()
 }
 
 fn serve(flags: &[&str]) -> (License, Instance, Server) {
@@ -45,7 +49,9 @@ fn serve(flags: &[&str]) -> (License, Instance, Server) {
     instance.write("public/large.bin", &"x".repeat(12 << 20));
     let server = Server::start_with(&instance, flags);
     // A second, where a test gives no more, may be too short on a busy machine.
-    eventually("the site is bound", SOON, || server.validate(&license, "a.com").code() == "ok");
+    eventually("the site is bound", SOON, || {
+        server.validate(&license, "a.com").code() == "ok"
+    });
     (license, instance, server)
 }
 
@@ -66,7 +72,11 @@ fn silent_connections_and_half_heads_are_closed_by_the_header_timeout() {
     assert!(slowest < SECOND, "an ordinary request took {slowest:?}");
     let (trickled, _half) = trickling.join().unwrap();
     assert!(trickled < SOON, "the half heads were closed");
-    assert!(silent.iter_mut().all(|client| client.receive().is_err_and(|e| e.kind() == ErrorKind::UnexpectedEof)));
+    assert!(
+        silent
+            .iter_mut()
+            .all(|client| client.receive().is_err_and(|e| e.kind() == ErrorKind::UnexpectedEof))
+    );
     assert_eq!(timed_out(&server, "header"), 300.0);
 }
 
@@ -79,7 +89,11 @@ fn an_idle_connection_is_closed_in_order_and_has_longer_than_a_head() {
     assert!(silent.receive().is_err(), "closed, as long after it as a head may take");
     assert_eq!(client.request("GET", "/index.html", &[], b"").status, 200, "still open");
     let started = Instant::now();
-    assert_eq!(client.receive().unwrap_err().kind(), ErrorKind::UnexpectedEof, "closed, and not reset");
+    assert_eq!(
+        client.receive().unwrap_err().kind(),
+        ErrorKind::UnexpectedEof,
+        "closed, and not reset"
+    );
     assert!((2 * SECOND..SOON).contains(&started.elapsed()));
     assert_eq!((timed_out(&server, "idle"), timed_out(&server, "header")), (1.0, 1.0));
 }
@@ -88,14 +102,19 @@ fn an_idle_connection_is_closed_in_order_and_has_longer_than_a_head() {
 fn slow_bodies_get_a_408_however_they_trickle() {
     let (license, _instance, server) = serve(&["--request-timeout-seconds", "1"]);
     let body = question(&license, "a.com").to_string();
-    let head = format!("POST /api/v1/validate-license HTTP/1.1\r\nHost: t\r\nContent-Length: {}\r\n\r\n", body.len());
+    let head = format!(
+        "POST /api/v1/validate-license HTTP/1.1\r\nHost: t\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
     let mut slow = connect(&server, 100, &head);
     let trickling = thread::spawn(move || {
         for byte in body.bytes().take(5) {
             slow.iter_mut().for_each(|client| client.send(&[byte]).unwrap());
             thread::sleep(Duration::from_millis(100));
         }
-        slow.into_iter().map(|mut client| client.receive().unwrap()).collect::<Vec<_>>()
+        slow.into_iter()
+            .map(|mut client| client.receive().unwrap())
+            .collect::<Vec<_>>()
     });
     let slowest = answered_until_they_are_gone(&server, &license);
     assert!(slowest < SECOND, "an ordinary request took {slowest:?}");
@@ -112,8 +131,14 @@ fn slow_readers_are_closed_by_the_write_timeout() {
     let slowest = answered_until_they_are_gone(&server, &license);
     assert!(slowest < SECOND, "an ordinary request took {slowest:?}");
     // On a busy machine some were not accepted yet when the first look found nobody.
-    eventually("all are counted", SOON, || timed_out(&server, "write") == deaf.len() as f64);
-    assert_eq!(get(server.address, "/large.bin").body.len(), 12 << 20, "whoever takes it gets it");
+    eventually("all are counted", SOON, || {
+        timed_out(&server, "write") == deaf.len() as f64
+    });
+    assert_eq!(
+        get(server.address, "/large.bin").body.len(),
+        12 << 20,
+        "whoever takes it gets it"
+    );
 }
 
 #[test]
@@ -126,15 +151,22 @@ fn requests_that_wait_for_no_answer_are_answered_in_their_order() {
         updates("nosuch", &license, "a.com", ""),
         updates("acme-forms", &license, "a.com", "&current_version=99"),
     ];
-    let expected =
-        targets.each_ref().map(|target| get(server.address, target)).map(|answer| (answer.status, answer.body));
+    let expected = targets
+        .each_ref()
+        .map(|target| get(server.address, target))
+        .map(|answer| (answer.status, answer.body));
     assert_eq!(expected.each_ref().map(|(status, _)| *status), [200, 200, 404, 200]);
     let mut client = Client::connect(server.address);
     let request = |at: usize| format!("GET {} HTTP/1.1\r\nHost: t\r\n\r\n", targets[at % targets.len()]);
-    client.send((0..40).map(request).collect::<String>().as_bytes()).unwrap();
+    client
+        .send((0..40).map(request).collect::<String>().as_bytes())
+        .unwrap();
     for at in 0..40 {
         let answer = client.receive().unwrap();
-        assert!((answer.status, answer.body) == expected[at % expected.len()], "answer {at}");
+        assert!(
+            (answer.status, answer.body) == expected[at % expected.len()],
+            "answer {at}"
+        );
     }
 }
 
@@ -147,8 +179,14 @@ fn huge_heads_are_refused_when_they_are_too_large_and_closed_when_they_are_slow(
     let slow = connect(&server, 100, &format!("{start}{}", "x".repeat(12 << 10)));
     let slowest = answered_until_they_are_gone(&server, &license);
     assert!(slowest < SECOND, "an ordinary request took {slowest:?}");
-    assert!(full.iter_mut().all(|client| client.receive().unwrap().status == 431), "all of it was read, and refused");
+    assert!(
+        full.iter_mut().all(|client| client.receive().unwrap().status == 431),
+        "all of it was read, and refused"
+    );
     // What was sent and not read can reset the connection before the answer is taken.
-    assert!(huge.iter_mut().all(|client| client.receive().map_or(true, |response| response.status == 431)));
+    assert!(
+        huge.iter_mut()
+            .all(|client| client.receive().map_or(true, |response| response.status == 431))
+    );
     assert_eq!(timed_out(&server, "header"), slow.len() as f64);
 }

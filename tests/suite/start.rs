@@ -18,7 +18,12 @@ fn refused(instance: &Instance) -> (Option<i32>, String) {
     let text = String::from_utf8(stderr).unwrap();
     // What goes wrong is one line and a hint; log lines start with a date.
     let errors: Vec<&str> = text.lines().filter(|line| !line.starts_with("20")).collect();
-    (status.code(), errors.join("\n").replace(&instance.path().display().to_string(), "INSTANCE"))
+    (
+        status.code(),
+        errors
+            .join("\n")
+            .replace(&instance.path().display().to_string(), "INSTANCE"),
+    )
 }
 
 /// What a program says that is to end by itself; one that does not is killed after a while.
@@ -46,12 +51,18 @@ fn without_a_usable_signing_key_there_is_no_server() {
     instance.write_key("-----BEGIN PRIVATE KEY-----\nno\n-----END PRIVATE KEY-----\n");
     let (status, text) = refused(&instance);
     assert_eq!(status, Some(3));
-    assert!(text.starts_with("error: INSTANCE/keys/signing.pem: not an RSA private key in PEM"), "{text}");
+    assert!(
+        text.starts_with("error: INSTANCE/keys/signing.pem: not an RSA private key in PEM"),
+        "{text}"
+    );
 
     instance.write_key(&new_keys(1024).private);
     let (status, text) = refused(&instance);
     assert_eq!(status, Some(3));
-    assert!(text.contains("1024") && text.contains("2048") && text.contains("\nhint: "), "{text}");
+    assert!(
+        text.contains("1024") && text.contains("2048") && text.contains("\nhint: "),
+        "{text}"
+    );
 
     fs::remove_file(&key).unwrap();
     let missing =
@@ -75,7 +86,10 @@ fn with_a_store_that_cannot_be_opened_there_is_no_server() {
     fs::write(instance.file("store"), "a file where the folder should be").unwrap();
     let (status, text) = refused(&instance);
     assert_eq!(status, Some(4));
-    assert!(text.starts_with("error: INSTANCE/store") && text.contains("\nhint: "), "{text}");
+    assert!(
+        text.starts_with("error: INSTANCE/store") && text.contains("\nhint: "),
+        "{text}"
+    );
 }
 
 #[test]
@@ -88,10 +102,18 @@ fn with_a_broken_registry_there_is_no_server() {
     assert!(text.contains("did you mean \"module\"?"), "{text}");
 
     let empty = tempfile::TempDir::new().unwrap();
-    let output =
-        Command::new(env!("CARGO_BIN_EXE_countersign")).arg("-C").arg(empty.path()).arg("serve").output().unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_countersign"))
+        .arg("-C")
+        .arg(empty.path())
+        .arg("serve")
+        .output()
+        .unwrap();
     assert_eq!(output.status.code(), Some(3));
-    assert_eq!(fs::read_dir(empty.path()).unwrap().count(), 0, "a server that does not start leaves nothing behind");
+    assert_eq!(
+        fs::read_dir(empty.path()).unwrap().count(),
+        0,
+        "a server that does not start leaves nothing behind"
+    );
 }
 
 /// An instance with ten licenses that were in force once.
@@ -119,31 +141,53 @@ fn a_start_refuses_what_a_reload_refuses_until_the_command_line_accepts_it_once(
     for _ in 0..2 {
         assert_eq!(refused(&instance), (Some(3), told.to_owned()));
     }
-    let doctor = countersign(&instance).args(["doctor", "--admin-listen", "off"]).output().unwrap();
+    let doctor = countersign(&instance)
+        .args(["doctor", "--admin-listen", "off"])
+        .output()
+        .unwrap();
     let text = String::from_utf8_lossy(&doctor.stdout).into_owned();
     assert_eq!(doctor.status.code(), Some(3), "{text}");
-    assert!(text.contains("a server does not start: the registry drops 4 of 10 licenses"), "{text}");
+    assert!(
+        text.contains("a server does not start: the registry drops 4 of 10 licenses"),
+        "{text}"
+    );
     // As many, and four of them are others: the same question, the same answer.
-    write(&instance, &[&all[..6], &(0..4).map(|_| License::new()).collect::<Vec<_>>()].concat());
+    write(
+        &instance,
+        &[&all[..6], &(0..4).map(|_| License::new()).collect::<Vec<_>>()].concat(),
+    );
     assert_eq!(refused(&instance), (Some(3), told.to_owned()));
     // No setting that stays.
     instance.write("countersign.toml", "[serve]\naccept_dropped_licenses = true\n");
-    assert!(refused(&instance).1.contains("unknown setting \"accept_dropped_licenses\""));
+    assert!(
+        refused(&instance)
+            .1
+            .contains("unknown setting \"accept_dropped_licenses\"")
+    );
     fs::remove_file(instance.file("countersign.toml")).unwrap();
     let mut command = countersign(&instance);
     command.env("COUNTERSIGN_ACCEPT_DROPPED_LICENSES", "true");
     command.args(["serve", "--listen", "127.0.0.1:0", "--admin-listen", "off"]);
     let output = ended(command);
-    assert!(String::from_utf8_lossy(&output.stderr).contains("which looks like an accident"), "{output:?}");
+    assert!(
+        String::from_utf8_lossy(&output.stderr).contains("which looks like an accident"),
+        "{output:?}"
+    );
     assert_eq!(noted(), before);
 
     write(&instance, &all[..6]);
     let server = Server::start_with(&instance, &["--accept-dropped-licenses"]);
-    assert!(server.log().contains("accepted, as the command line says"), "{}", server.log());
+    assert!(
+        server.log().contains("accepted, as the command line says"),
+        "{}",
+        server.log()
+    );
     assert_eq!(server.validate(&all[9], "a.com").code(), "unknown_license");
     // It was for the start: what is in force now is guarded as ever.
     write(&instance, &all[..3]);
-    eventually("a reload is refused", Duration::from_secs(5), || server.part("registry")["state"] == "stale");
+    eventually("a reload is refused", Duration::from_secs(5), || {
+        server.part("registry")["state"] == "stale"
+    });
     assert_eq!(server.validate(&all[5], "a.com").code(), "ok");
     assert!(server.stop().success());
     write(&instance, &all[..6]);
@@ -157,7 +201,9 @@ fn what_a_reload_accepted_is_what_the_next_start_compares_with() {
     for count in [8, 7, 6] {
         write(&instance, &all[..count]);
         let gone = &all[count];
-        eventually("a reload", Duration::from_secs(5), || server.validate(gone, "a.com").code() == "unknown_license");
+        eventually("a reload", Duration::from_secs(5), || {
+            server.validate(gone, "a.com").code() == "unknown_license"
+        });
     }
     server.kill();
     assert!(Server::start(&instance).stop().success());
@@ -178,7 +224,11 @@ fn a_missing_or_damaged_note_of_what_was_in_force_is_told_and_refuses_no_start()
         harm(&note);
         write(&instance, &all[..9 - 3 * number]);
         let server = Server::start(&instance);
-        assert!(server.log().contains("this start cannot notice that many are gone"), "{}", server.log());
+        assert!(
+            server.log().contains("this start cannot notice that many are gone"),
+            "{}",
+            server.log()
+        );
         assert!(server.stop().success());
         // And it is made anew.
         let server = Server::start(&instance);
@@ -198,12 +248,24 @@ fn broken_releases_keep_no_license_from_being_validated() {
     assert_eq!(server.updates(&license, "a.com", "").text(), "{}");
     // Looked at once more, they are as broken, and there is still no good state to fall back on.
     server.signal("HUP");
-    eventually("looked at", Duration::from_secs(10), || server.log().contains("there is no good state yet"));
+    eventually("looked at", Duration::from_secs(10), || {
+        server.log().contains("there is no good state yet")
+    });
     let catalog = server.part("catalog");
-    assert_eq!((&catalog["state"], get(server.admin, "/readyz").status), (&"failing".into(), 503));
-    assert!(catalog["detail"].as_str().unwrap().ends_with("1.2.0.json: its SHA-256 is not the one in the index"));
+    assert_eq!(
+        (&catalog["state"], get(server.admin, "/readyz").status),
+        (&"failing".into(), 503)
+    );
+    assert!(
+        catalog["detail"]
+            .as_str()
+            .unwrap()
+            .ends_with("1.2.0.json: its SHA-256 is not the one in the index")
+    );
     instance.write("releases/acme-forms/1.2.0.json", &good);
-    eventually("mended", Duration::from_secs(2), || server.updates(&license, "a.com", "").text() == good);
+    eventually("mended", Duration::from_secs(2), || {
+        server.updates(&license, "a.com", "").text() == good
+    });
     assert_eq!(get(server.admin, "/readyz").status, 200);
 }
 
@@ -226,13 +288,17 @@ fn sigterm_finishes_what_is_under_way_and_exits_0() {
     let mut under_way = Client::connect(address);
     let body = question(&license, "a.com").to_string();
     let (head, tail) = body.split_at(10);
-    let request =
-        format!("POST /api/v1/validate-license HTTP/1.1\r\nHost: t\r\nContent-Length: {}\r\n\r\n{head}", body.len());
+    let request = format!(
+        "POST /api/v1/validate-license HTTP/1.1\r\nHost: t\r\nContent-Length: {}\r\n\r\n{head}",
+        body.len()
+    );
     under_way.send(request.as_bytes()).unwrap();
     // The server has the request when it has answered a later one.
     get(address, "/index.html");
     let stopped = thread::spawn(move || server.stop());
-    eventually("no new connection is taken", Duration::from_secs(10), || Client::try_connect(address).is_err());
+    eventually("no new connection is taken", Duration::from_secs(10), || {
+        Client::try_connect(address).is_err()
+    });
     under_way.send(tail.as_bytes()).unwrap();
     assert_eq!(under_way.receive().unwrap().code(), "ok");
     assert!(stopped.join().unwrap().success());
@@ -245,13 +311,17 @@ fn the_log_counts_requests_that_are_cut_and_not_connections_that_are_idle() {
     let server = Server::start_with(&instance, &["--drain-seconds", "1"]);
     let mut idle: Vec<Client> = (0..3).map(|_| Client::connect(server.address)).collect();
     let mut under_way = Client::connect(server.address);
-    under_way.send(b"POST /api/v1/validate-license HTTP/1.1\r\nHost: t\r\nContent-Length: 100\r\n\r\n{").unwrap();
+    under_way
+        .send(b"POST /api/v1/validate-license HTTP/1.1\r\nHost: t\r\nContent-Length: 100\r\n\r\n{")
+        .unwrap();
     for client in &mut idle {
         assert_eq!(client.request("GET", "/index.html", &[], b"").status, 200);
     }
     server.signal("TERM");
     let cut = "some requests did not finish in time under_way=1\n";
-    eventually("the drain is over", Duration::from_secs(10), || server.log().contains("did not finish"));
+    eventually("the drain is over", Duration::from_secs(10), || {
+        server.log().contains("did not finish")
+    });
     assert!(server.log().contains(cut), "{}", server.log());
 }
 
@@ -327,9 +397,15 @@ fn settings_come_from_the_file_then_the_environment_then_flags() {
     let instance = Instance::with_licenses(&[license.toml("")]);
     let grace = |server: &Server| server.validate(&license, "a.com").json()["grace_period_hours"].clone();
     assert_eq!(grace(&Server::start(&instance)), 72);
-    instance.write("countersign.toml", "[serve]\ngrace_period_hours = 1\n[paths]\nstore = \"elsewhere\"\n");
+    instance.write(
+        "countersign.toml",
+        "[serve]\ngrace_period_hours = 1\n[paths]\nstore = \"elsewhere\"\n",
+    );
     assert_eq!(grace(&Server::start(&instance)), 1);
-    assert!(instance.file("elsewhere").is_dir(), "a path in the file is relative to the file");
+    assert!(
+        instance.file("elsewhere").is_dir(),
+        "a path in the file is relative to the file"
+    );
     assert_eq!(grace(&Server::start_with(&instance, &["--grace-period-hours", "3"])), 3);
 
     instance.write("countersign.toml", "[serve]\n\ngrace_period = 1\n");
@@ -342,21 +418,41 @@ fn settings_come_from_the_file_then_the_environment_then_flags() {
 #[test]
 fn a_server_listens_on_a_name_or_on_every_address_and_says_where() {
     let instance = Instance::new();
-    for (listen, places) in [("localhost:0", &["127.0.0.1:", "[::1]:"][..]), (":0", &["[::]:", "0.0.0.0:"])] {
+    for (listen, places) in [
+        ("localhost:0", &["127.0.0.1:", "[::1]:"][..]),
+        (":0", &["[::]:", "0.0.0.0:"]),
+    ] {
         let mut command = Command::new("timeout");
         let plain = countersign(&instance);
-        command.args(["-s", "TERM", "2"]).arg(plain.get_program()).args(plain.get_args());
-        let output = command.args(["serve", "--listen", listen, "--admin-listen", "off"]).output().unwrap();
+        command
+            .args(["-s", "TERM", "2"])
+            .arg(plain.get_program())
+            .args(plain.get_args());
+        let output = command
+            .args(["serve", "--listen", listen, "--admin-listen", "off"])
+            .output()
+            .unwrap();
         let said = String::from_utf8(output.stdout).unwrap();
         assert!(
-            places.iter().any(|place| said.starts_with(&format!("listening on http://{place}"))),
+            places
+                .iter()
+                .any(|place| said.starts_with(&format!("listening on http://{place}"))),
             "{listen}: {said}"
         );
         let log = String::from_utf8(output.stderr).unwrap();
-        assert!(places.iter().any(|place| log.contains(&format!("listening address={place}"))), "{listen}: {log}");
+        assert!(
+            places
+                .iter()
+                .any(|place| log.contains(&format!("listening address={place}"))),
+            "{listen}: {log}"
+        );
     }
-    let output =
-        countersign(&instance).args(["serve", "--listen", "nowhere.invalid:80", "--admin-listen", "off"]).output();
+    let output = countersign(&instance)
+        .args(["serve", "--listen", "nowhere.invalid:80", "--admin-listen", "off"])
+        .output();
     let error = String::from_utf8(output.unwrap().stderr).unwrap();
-    assert!(error.contains("nowhere.invalid:80 cannot be listened on") && error.contains("\nhint: "), "{error}");
+    assert!(
+        error.contains("nowhere.invalid:80 cannot be listened on") && error.contains("\nhint: "),
+        "{error}"
+    );
 }

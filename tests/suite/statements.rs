@@ -61,7 +61,10 @@ fn an_unbound_license_is_bound_to_the_first_site_and_stays_bound() {
     for _ in 0..2 {
         assert_statement(&server.validate(&license, site), active(site, "example.com"));
     }
-    assert_statement(&server.validate(&license, "http://example.com"), active("http://example.com", "example.com"));
+    assert_statement(
+        &server.validate(&license, "http://example.com"),
+        active("http://example.com", "example.com"),
+    );
 }
 
 #[test]
@@ -70,10 +73,19 @@ fn bound_elsewhere_is_told_the_first_bound_domain() {
     let (_instance, server) = serve(&license, "sites = 2");
     server.validate(&license, "first.com");
     server.validate(&license, "second.com");
-    let mut expected = nothing("invalid", "bound_elsewhere", "This license is in use on another site.", "2099-12-31");
+    let mut expected = nothing(
+        "invalid",
+        "bound_elsewhere",
+        "This license is in use on another site.",
+        "2099-12-31",
+    );
     expected["bound_domain"] = json!("first.com");
     assert_statement(&server.validate(&license, "a.com"), expected);
-    assert_eq!(server.validate(&license, "second.com").code(), "ok", "a bound host stays bound");
+    assert_eq!(
+        server.validate(&license, "second.com").code(),
+        "ok",
+        "a bound host stays bound"
+    );
 }
 
 #[test]
@@ -93,8 +105,10 @@ fn a_license_is_valid_through_the_end_of_its_last_day() {
         days if days < 0 => Utc::now().date_naive() - Days::new(days.unsigned_abs()),
         days => Utc::now().date_naive() + Days::new(days.unsigned_abs()),
     };
-    let tables =
-        [last_day.toml_with(&day(1).to_string(), "", modules), past.toml_with(&day(-1).to_string(), "", modules)];
+    let tables = [
+        last_day.toml_with(&day(1).to_string(), "", modules),
+        past.toml_with(&day(-1).to_string(), "", modules),
+    ];
     let instance = Instance::with_licenses(&tables);
     let server = Server::start(&instance);
     let mut valid = active("a.com", "a.com");
@@ -122,7 +136,11 @@ fn suspended_and_revoked_licenses_say_so_and_bind_nobody() {
 
     instance.write_licenses(&[license.toml("")]);
     let server = Server::start(&instance);
-    assert_eq!(server.validate(&license, "b.com").code(), "ok", "neither had bound a.com");
+    assert_eq!(
+        server.validate(&license, "b.com").code(),
+        "ok",
+        "neither had bound a.com"
+    );
 }
 
 #[test]
@@ -152,8 +170,11 @@ fn domain_is_an_alias_of_site_url_which_wins() {
 #[test]
 fn features_have_a_key_for_every_module_and_grace_is_the_licenses_own() {
     let license = License::new();
-    let table =
-        license.toml_with("2099-12-31", "grace_period_hours = 5", "maps = []\nforms = [\"b\", \"a\"]\nbase = []");
+    let table = license.toml_with(
+        "2099-12-31",
+        "grace_period_hours = 5",
+        "maps = []\nforms = [\"b\", \"a\"]\nbase = []",
+    );
     let instance = Instance::with_licenses(&[table]);
     let server = Server::start_with(&instance, &["--grace-period-hours", "9"]);
     let mut expected = active("a.com", "a.com");
@@ -195,19 +216,30 @@ fn local_hosts_are_bound_allowed_or_refused_as_configured() {
         assert_eq!(server.validate(&license, site).code(), "ok", "{site}");
         assert_eq!(server.updates(&license, site, "").code(), "license_not_bound", "{site}");
     }
-    assert_eq!(server.validate(&license, "real.com").code(), "ok", "nothing was stored for the local ones");
+    assert_eq!(
+        server.validate(&license, "real.com").code(),
+        "ok",
+        "nothing was stored for the local ones"
+    );
     server.stop();
 
     let server = Server::start_with(&instance, &["--local-hosts", "refuse"]);
     let refused = server.validate(&license, "localhost");
-    assert_eq!((refused.status, refused.json()["reason"].as_str()), (422, Some("local_host")));
+    assert_eq!(
+        (refused.status, refused.json()["reason"].as_str()),
+        (422, Some("local_host"))
+    );
     server.stop();
 
     let other = License::new();
     instance.write_licenses(&[other.toml("")]);
     let server = Server::start_with(&instance, &["--accept-dropped-licenses"]);
     assert_eq!(server.validate(&other, "localhost").code(), "ok");
-    assert_eq!(server.validate(&other, "real.com").json()["bound_domain"], "localhost", "bind is the default");
+    assert_eq!(
+        server.validate(&other, "real.com").json()["bound_domain"],
+        "localhost",
+        "bind is the default"
+    );
     assert_eq!(server.updates(&other, "localhost", "").status, 200);
     server.stop();
     let server = Server::start_with(&instance, &["--local-hosts", "allow"]);

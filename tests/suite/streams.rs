@@ -37,8 +37,9 @@ fn json(folder: &Path, arguments: &[&str]) -> Value {
 fn a_path_that_is_not_utf8_keeps_nothing_from_being_told() {
     let parent = Instance::empty();
     let folder: PathBuf = parent.path().join(OsStr::from_bytes(b"in\xffstance"));
-    let made =
-        countersign_in(parent.path()).args([OsStr::new("init"), folder.as_os_str(), OsStr::new("--json")]).output();
+    let made = countersign_in(parent.path())
+        .args([OsStr::new("init"), folder.as_os_str(), OsStr::new("--json")])
+        .output();
     let made = made.unwrap();
     assert!(made.status.success(), "{}", error(&made));
     assert!(
@@ -48,21 +49,49 @@ fn a_path_that_is_not_utf8_keeps_nothing_from_being_told() {
             .ends_with("in\u{fffd}stance")
     );
 
-    let issued = json(&folder, &["license", "issue", "--any-module", "--module", "forms", "--expires", "never"]);
-    assert!(issued["file"].as_str().unwrap().ends_with("in\u{fffd}stance/registry/licenses/licenses.toml"), "{issued}");
+    let issued = json(
+        &folder,
+        &[
+            "license",
+            "issue",
+            "--any-module",
+            "--module",
+            "forms",
+            "--expires",
+            "never",
+        ],
+    );
+    assert!(
+        issued["file"]
+            .as_str()
+            .unwrap()
+            .ends_with("in\u{fffd}stance/registry/licenses/licenses.toml"),
+        "{issued}"
+    );
     let rekeyed = json(&folder, &["license", "rekey", issued["license_key"].as_str().unwrap()]);
     assert_eq!(rekeyed["replaces"], issued["id"]);
     let shown = json(&folder, &["license", "show", rekeyed["license_key"].as_str().unwrap()]);
     assert_eq!(shown["replaces"], issued["id"]);
     json(&folder, &["license", "list"]);
     let rotated = json(&folder, &["keys", "generate", "--rotate", "--bits", "2048"]);
-    assert!(rotated["retired"].as_str().unwrap().contains("in\u{fffd}stance/keys/retired/"), "{rotated}");
+    assert!(
+        rotated["retired"]
+            .as_str()
+            .unwrap()
+            .contains("in\u{fffd}stance/keys/retired/"),
+        "{rotated}"
+    );
     for verb in ["list", "publish"] {
         json(&folder, &["keys", verb]);
     }
     json(&folder, &["keys", "rotate", "--back"]);
     let retired = json(&folder, &["keys", "list"]);
-    let retired = retired.as_array().unwrap().iter().find(|key| key["state"] == "retired").unwrap();
+    let retired = retired
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|key| key["state"] == "retired")
+        .unwrap();
     json(&folder, &["keys", "remove", retired["key_id"].as_str().unwrap()]);
 }
 
@@ -87,7 +116,10 @@ fn a_stderr_that_cannot_be_written_changes_nothing_else() {
         for (kind, stderr) in [("a full disk", Stdio::from(full())), ("a closed pipe", writer.into())] {
             let output = run(stderr);
             assert_eq!(output.status.code(), expected, "{arguments:?} on {kind}");
-            assert!(arguments != ISSUE || output.stdout.len() > 20, "the key is shown on {kind}");
+            assert!(
+                arguments != ISSUE || output.stdout.len() > 20,
+                "the key is shown on {kind}"
+            );
         }
     }
 }
@@ -99,9 +131,17 @@ fn a_server_whose_log_cannot_be_written_serves() {
     command.args(["serve", "--listen", "127.0.0.1:0", "--admin-listen", "off"]);
     let mut server = command.stdout(Stdio::piped()).stderr(full()).spawn().unwrap();
     let mut line = String::new();
-    BufReader::new(server.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    BufReader::new(server.stdout.take().unwrap())
+        .read_line(&mut line)
+        .unwrap();
     assert!(line.starts_with("listening on http://"), "{line:?}");
-    assert!(Command::new("kill").arg(server.id().to_string()).status().unwrap().success());
+    assert!(
+        Command::new("kill")
+            .arg(server.id().to_string())
+            .status()
+            .unwrap()
+            .success()
+    );
     assert_eq!(server.wait().unwrap().code(), Some(0));
 }
 
@@ -110,11 +150,17 @@ fn a_key_that_nobody_would_see_is_not_made() {
     let license = License::new();
     let instance = Instance::with_licenses(&[license.toml("")]);
     let before = licenses(&instance);
-    for arguments in [&ISSUE[..], &["license", "rekey", &license.id], &["license", "rekey", &license.id, "--json"]] {
+    for arguments in [
+        &ISSUE[..],
+        &["license", "rekey", &license.id],
+        &["license", "rekey", &license.id, "--json"],
+    ] {
         let program = countersign(&instance);
         let closed = |redirection: &str| {
             let mut shell = Command::new("sh");
-            shell.args(["-c", &format!("exec \"$0\" \"$@\" {redirection}")]).arg(program.get_program());
+            shell
+                .args(["-c", &format!("exec \"$0\" \"$@\" {redirection}")])
+                .arg(program.get_program());
             shell.args(program.get_args()).args(arguments).output().unwrap()
         };
         for redirection in [">&-", ">/dev/null"] {
@@ -143,7 +189,12 @@ fn a_change_that_cannot_be_told_is_said_to_be_written_and_is_waited_for() {
     ] {
         assert!(!licenses(&instance).contains(trace), "{trace}");
         let told = |more: &[&str]| {
-            let output = countersign(&instance).args(arguments).args(more).stdout(full()).output().unwrap();
+            let output = countersign(&instance)
+                .args(arguments)
+                .args(more)
+                .stdout(full())
+                .output()
+                .unwrap();
             assert_eq!(output.status.code(), Some(4), "{arguments:?}");
             error(&output)
         };
@@ -157,14 +208,27 @@ fn a_change_that_cannot_be_told_is_said_to_be_written_and_is_waited_for() {
     let license = License::new();
     let instance = Instance::with_licenses(&[license.toml("")]);
     let mut command = countersign(&instance);
-    command.args(["license", "suspend", &license.id, "--wait=1", "--admin-listen", "127.0.0.1:1"]).stdout(full());
+    command
+        .args([
+            "license",
+            "suspend",
+            &license.id,
+            "--wait=1",
+            "--admin-listen",
+            "127.0.0.1:1",
+        ])
+        .stdout(full());
     let output = command.output().unwrap();
     let error = error(&output);
     assert!(
         error.contains("no server answers on 127.0.0.1:1") && error.contains("hint: the change is written"),
         "{error}"
     );
-    let rotated = countersign(&instance).args(["keys", "generate", "--rotate"]).stdout(full()).output().unwrap();
+    let rotated = countersign(&instance)
+        .args(["keys", "generate", "--rotate"])
+        .stdout(full())
+        .output()
+        .unwrap();
     assert!(self::error(&rotated).contains("the change is written"), "{rotated:?}");
 }
 
@@ -175,8 +239,15 @@ fn nothing_in_an_error_steers_the_terminal() {
     let hostile = |arguments: &[&str]| {
         let output = countersign(&instance).args(arguments).output().unwrap();
         let text = error(&output);
-        assert!(!text.contains(['\x1b', '\u{9b}', '\u{202e}']), "{arguments:?}: {text:?}");
-        assert_eq!(text.lines().filter(|line| line.starts_with("error: ")).count(), 1, "{text:?}");
+        assert!(
+            !text.contains(['\x1b', '\u{9b}', '\u{202e}']),
+            "{arguments:?}: {text:?}"
+        );
+        assert_eq!(
+            text.lines().filter(|line| line.starts_with("error: ")).count(),
+            1,
+            "{text:?}"
+        );
     };
     hostile(&["-C", name, "license", "list"]);
     hostile(&["--registry", name, "license", "list"]);

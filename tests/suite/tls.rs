@@ -31,8 +31,9 @@ fn without_a_usable_certificate_there_is_no_server() {
             .args(flags)
             .output()
             .unwrap();
-        let text =
-            String::from_utf8(output.stderr).unwrap().replace(&instance.path().display().to_string(), "INSTANCE");
+        let text = String::from_utf8(output.stderr)
+            .unwrap()
+            .replace(&instance.path().display().to_string(), "INSTANCE");
         assert_eq!(text.lines().count(), 2, "one line and a hint: {text}");
         (output.status.code(), text)
     };
@@ -47,37 +48,61 @@ fn without_a_usable_certificate_there_is_no_server() {
     );
     let (status, text) = refused(&tls);
     assert_eq!(status, Some(4));
-    assert!(text.starts_with("error: INSTANCE/tls/fullchain.pem: the certificate cannot be read"), "{text}");
+    assert!(
+        text.starts_with("error: INSTANCE/tls/fullchain.pem: the certificate cannot be read"),
+        "{text}"
+    );
     good.install(&instance);
     fs::set_permissions(instance.file(KEY), fs::Permissions::from_mode(0o644)).unwrap();
     let exposed = "error: INSTANCE/tls/privkey.pem: others can read the certificate's key (mode 0644)\nhint: chmod 600 INSTANCE/tls/privkey.pem\n";
     assert_eq!(refused(&tls), (Some(3), exposed.to_owned()));
     instance.write_secret(KEY, &Certificate::new("another", 30).key);
     let (_, text) = refused(&tls);
-    assert!(text.starts_with("error: INSTANCE/tls/privkey.pem: not the key of the certificate in"), "{text}");
+    assert!(
+        text.starts_with("error: INSTANCE/tls/privkey.pem: not the key of the certificate in"),
+        "{text}"
+    );
     instance.write_secret(KEY, &good.chain);
     let (_, text) = refused(&tls);
-    assert!(text.starts_with("error: INSTANCE/tls/privkey.pem: not a private key in PEM"), "{text}");
+    assert!(
+        text.starts_with("error: INSTANCE/tls/privkey.pem: not a private key in PEM"),
+        "{text}"
+    );
     instance.write(CERTIFICATE, &good.key);
     let (_, text) = refused(&tls);
-    assert!(text.starts_with("error: INSTANCE/tls/fullchain.pem: not a certificate chain in PEM"), "{text}");
+    assert!(
+        text.starts_with("error: INSTANCE/tls/fullchain.pem: not a certificate chain in PEM"),
+        "{text}"
+    );
 }
 
 #[test]
 fn doctor_looks_at_the_certificate_the_file_names() {
     let instance = Instance::new();
-    instance.write("countersign.toml", &format!("[serve]\ntls_certificate = \"{CERTIFICATE}\"\ntls_key = \"{KEY}\"\n"));
+    instance.write(
+        "countersign.toml",
+        &format!("[serve]\ntls_certificate = \"{CERTIFICATE}\"\ntls_key = \"{KEY}\"\n"),
+    );
     let finding = || {
         let output = countersign(&instance).args(["doctor", "--json"]).output().unwrap();
         let findings: Vec<serde_json::Value> = serde_json::from_slice(&output.stdout).unwrap();
         let finding = findings.into_iter().find(|finding| finding["part"] == "tls").unwrap();
-        (finding["verdict"].as_str().unwrap().to_owned(), finding["finding"].as_str().unwrap().to_owned())
+        (
+            finding["verdict"].as_str().unwrap().to_owned(),
+            finding["finding"].as_str().unwrap().to_owned(),
+        )
     };
     let (verdict, text) = finding();
-    assert!(verdict == "broken" && text.contains("the certificate cannot be read"), "{text}");
+    assert!(
+        verdict == "broken" && text.contains("the certificate cannot be read"),
+        "{text}"
+    );
     for (days, expected) in [(30, "ok"), (7, "warning")] {
         Certificate::new("any", days).install(&instance);
         let (verdict, text) = finding();
-        assert!(verdict == expected && text.starts_with("the certificate ends on 2"), "{verdict}: {text}");
+        assert!(
+            verdict == expected && text.starts_with("the certificate ends on 2"),
+            "{verdict}: {text}"
+        );
     }
 }

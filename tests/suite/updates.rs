@@ -32,21 +32,32 @@ fn bound(tables: impl Fn(&License) -> String) -> (License, Instance, Server) {
 #[test]
 fn an_entitled_site_gets_the_manifest_untouched_until_it_has_it() {
     let (license, _instance, server) = bound(|license| license.toml(""));
-    for older in ["", "&current_version=1.1.9", "&current_version=1.2.0-rc1", "&current_version=1.2"] {
+    for older in [
+        "",
+        "&current_version=1.1.9",
+        "&current_version=1.2.0-rc1",
+        "&current_version=1.2",
+    ] {
         assert_manifest(&server.updates(&license, "https://www.a.com/x", older), LATEST);
     }
     for same_or_newer in ["1.2.0", "1.2.0.1", "2.0-beta"] {
         assert_up_to_date(&server.updates(&license, "a.com", &format!("&current_version={same_or_newer}")));
     }
     for no_version in ["", "latest", "v1.2.0", "1.2.0%00"] {
-        assert_manifest(&server.updates(&license, "a.com", &format!("&current_version={no_version}")), LATEST);
+        assert_manifest(
+            &server.updates(&license, "a.com", &format!("&current_version={no_version}")),
+            LATEST,
+        );
     }
 }
 
 #[test]
 fn a_plugin_with_nothing_published_is_up_to_date() {
     let (license, _instance, server) = bound(|license| license.toml_with("2099-12-31", "", "maps = []"));
-    assert_up_to_date(&get(server.address, &updates("acme-maps", &license, "a.com", "&current_version=0.1")));
+    assert_up_to_date(&get(
+        server.address,
+        &updates("acme-maps", &license, "a.com", "&current_version=0.1"),
+    ));
     assert_up_to_date(&get(server.address, &updates("acme-maps", &license, "a.com", "")));
 }
 
@@ -54,7 +65,10 @@ fn a_plugin_with_nothing_published_is_up_to_date() {
 fn domain_is_an_alias_and_unknown_parameters_are_ignored() {
     let (license, _instance, server) = bound(|license| license.toml(""));
     let target = |query: &str| format!("/api/v1/updates/acme-forms?license_key={}&{query}", license.key);
-    assert_manifest(&get(server.address, &target("domain=a.com&edd_action=x&edd_action=y")), LATEST);
+    assert_manifest(
+        &get(server.address, &target("domain=a.com&edd_action=x&edd_action=y")),
+        LATEST,
+    );
     assert_manifest(&get(server.address, &target("domain=b.com&site_url=a.com")), LATEST);
 }
 
@@ -66,7 +80,13 @@ fn the_key_may_come_in_the_authorization_header() {
     assert_manifest(&ask(&format!("License {}", license.key)), LATEST);
     assert_eq!(ask(&format!("Bearer {}", license.key)).code(), "missing_field");
     let both = format!("{target}&license_key={}", license.key);
-    let twice = request(server.address, "GET", &both, &[("Authorization", &format!("License {}", license.key))], b"");
+    let twice = request(
+        server.address,
+        "GET",
+        &both,
+        &[("Authorization", &format!("License {}", license.key))],
+        b"",
+    );
     assert_eq!(twice.code(), "malformed_request");
 }
 
@@ -74,7 +94,9 @@ fn the_key_may_come_in_the_authorization_header() {
 fn each_failed_check_is_refused_with_its_reason_and_the_license_is_judged_first() {
     let yesterday = (Utc::now().date_naive() - Days::new(1)).to_string();
     let all: Vec<License> = (0..5).map(|_| License::new()).collect();
-    let [good, unbound, expired, suspended, revoked] = &all[..] else { unreachable!() };
+    let [good, unbound, expired, suspended, revoked] = &all[..] else {
+        unreachable!()
+    };
     let tables = [
         good.toml(""),
         unbound.toml(""),
@@ -91,16 +113,39 @@ fn each_failed_check_is_refused_with_its_reason_and_the_license_is_judged_first(
     };
     let expect = |status: u16, code: &str| (status, code.to_owned());
     for slug in ["acme-forms", "acme-maps", "acme-bare", "no-such-plugin", "NO_SLUG"] {
-        assert_eq!(refusal(slug, &License::new(), "a.com"), expect(403, "unknown_license"), "{slug}");
-        assert_eq!(refusal(slug, expired, "a.com"), expect(403, "license_expired"), "{slug}");
-        assert_eq!(refusal(slug, suspended, "a.com"), expect(403, "license_suspended"), "{slug}");
-        assert_eq!(refusal(slug, revoked, "a.com"), expect(403, "license_revoked"), "{slug}");
-        assert_eq!(refusal(slug, unbound, "a.com"), expect(403, "license_not_bound"), "{slug}");
+        assert_eq!(
+            refusal(slug, &License::new(), "a.com"),
+            expect(403, "unknown_license"),
+            "{slug}"
+        );
+        assert_eq!(
+            refusal(slug, expired, "a.com"),
+            expect(403, "license_expired"),
+            "{slug}"
+        );
+        assert_eq!(
+            refusal(slug, suspended, "a.com"),
+            expect(403, "license_suspended"),
+            "{slug}"
+        );
+        assert_eq!(
+            refusal(slug, revoked, "a.com"),
+            expect(403, "license_revoked"),
+            "{slug}"
+        );
+        assert_eq!(
+            refusal(slug, unbound, "a.com"),
+            expect(403, "license_not_bound"),
+            "{slug}"
+        );
         assert_eq!(refusal(slug, good, "b.com"), expect(403, "bound_elsewhere"), "{slug}");
     }
     assert_eq!(refusal("no-such-plugin", good, "a.com"), expect(404, "unknown_plugin"));
     assert_eq!(refusal("NO_SLUG", good, "a.com"), expect(404, "unknown_plugin"));
-    assert_eq!(refusal("acme-bare", good, "a.com"), expect(404, "source_not_configured"));
+    assert_eq!(
+        refusal("acme-bare", good, "a.com"),
+        expect(404, "source_not_configured")
+    );
     assert_eq!(refusal("acme-maps", good, "a.com"), expect(403, "plugin_not_covered"));
 }
 
@@ -122,15 +167,25 @@ fn an_expired_license_hears_of_the_latest_release_on_its_own_site_and_of_what_it
     });
     let latest = |slug: &str, license: &License, site: &str, more: &str| {
         let response = get(server.address, &updates(slug, license, site, more));
-        assert_eq!((response.status, response.header("content-type")), (403, Some("application/problem+json")));
+        assert_eq!(
+            (response.status, response.header("content-type")),
+            (403, Some("application/problem+json"))
+        );
         response.json()["latest"].clone()
     };
     let news = json!({ "version": LATEST, "security": false });
     assert_eq!(latest("acme-forms", &license, "a.com", ""), news);
     assert_eq!(latest("acme-forms", &license, "a.com", "&current_version=0.1"), news);
     let nothing = serde_json::Value::Null;
-    assert_eq!(latest("acme-forms", &license, "a.com", &format!("&current_version={LATEST}")), nothing);
-    assert_eq!(latest("acme-forms", &license, "b.com", ""), nothing, "a free seat is not this site's");
+    assert_eq!(
+        latest("acme-forms", &license, "a.com", &format!("&current_version={LATEST}")),
+        nothing
+    );
+    assert_eq!(
+        latest("acme-forms", &license, "b.com", ""),
+        nothing,
+        "a free seat is not this site's"
+    );
     assert_eq!(latest("acme-forms", &other, "a.com", ""), nothing, "suspended");
     for slug in ["acme-maps", "acme-bare", "no-such-plugin"] {
         assert_eq!(latest(slug, &license, "a.com", ""), nothing, "{slug}");
@@ -143,7 +198,13 @@ fn an_expired_license_hears_of_security_releases_that_its_site_lacks() {
     let license = License::new();
     let instance = Instance::with_licenses(&[license.toml("")]);
     // Newest first. The second one is offered to nobody, and the oldest two stand below the site's own version.
-    let releases = [("2.0.0", false), ("2.0.0-beta.1", true), ("1.5.0", true), ("1.4.0", false), ("1.3.0", true)];
+    let releases = [
+        ("2.0.0", false),
+        ("2.0.0-beta.1", true),
+        ("1.5.0", true),
+        ("1.4.0", false),
+        ("1.3.0", true),
+    ];
     instance.publish_all("releases", "2.0.0", &releases);
     let server = Server::start(&instance);
     assert_eq!(server.validate(&license, "a.com").code(), "ok");
@@ -153,7 +214,11 @@ fn an_expired_license_hears_of_security_releases_that_its_site_lacks() {
     });
     for (current, security) in [("1.3.0", true), ("1.4.0", true), ("1.5.0", false), ("1.9.0", false)] {
         let answer = server.updates(&license, "a.com", &format!("&current_version={current}"));
-        assert_eq!(answer.json()["latest"], json!({ "version": "2.0.0", "security": security }), "{current}");
+        assert_eq!(
+            answer.json()["latest"],
+            json!({ "version": "2.0.0", "security": security }),
+            "{current}"
+        );
     }
 }
 
@@ -161,8 +226,16 @@ fn an_expired_license_hears_of_security_releases_that_its_site_lacks() {
 fn the_update_operation_reads_the_binding_and_does_not_change_it() {
     let (license, _instance, server) = bound(|license| license.toml("sites = 2"));
     assert_eq!(server.updates(&license, "b.com", "").code(), "license_not_bound");
-    assert_eq!(server.updates(&license, "b.com", "").code(), "license_not_bound", "asking did not bind");
-    assert_eq!(server.validate(&license, "b.com").code(), "ok", "the second site was still free");
+    assert_eq!(
+        server.updates(&license, "b.com", "").code(),
+        "license_not_bound",
+        "asking did not bind"
+    );
+    assert_eq!(
+        server.validate(&license, "b.com").code(),
+        "ok",
+        "the second site was still free"
+    );
 }
 
 #[test]
@@ -190,7 +263,10 @@ fn what_sites_report_is_stored_where_it_says_something() {
     let shown: serde_json::Value = serde_json::from_slice(&shown.stdout).unwrap();
     let binding = &shown["bindings"][0];
     assert_eq!(binding["host"], "a.com");
-    assert_eq!(binding["plugin_version"], "1.0.5", "neither empty nor 0.0.0 replaced it, nor did the update question");
+    assert_eq!(
+        binding["plugin_version"], "1.0.5",
+        "neither empty nor 0.0.0 replaced it, nor did the update question"
+    );
     assert_eq!(binding["build_id"], build_id);
     assert_eq!(binding["current_versions"], json!({ "acme-forms": "1.1.0" }));
 }

@@ -28,7 +28,9 @@ const FOREIGN: &str = "Größe·σοφία·日本·🗝";
 
 fn write() {
     let all: Vec<License> = (0..3).map(|_| License::new()).collect();
-    let [good, expired, unknown] = &all[..] else { unreachable!() };
+    let [good, expired, unknown] = &all[..] else {
+        unreachable!()
+    };
     let instance = Instance::with_licenses(&[good.toml(""), expired.toml_with("2001-01-01", "", "forms = []")]);
     let server = Server::start(&instance);
     let ask = |license: &License, site_url: &str, nonce: &str| {
@@ -52,36 +54,121 @@ fn write() {
     let other_alphabet = genuine.replace(&signature, &signature.replace('+', "-").replace('/', "_"));
     let mut rows = vec![
         ("a genuine statement", genuine.clone(), "", "active"),
-        ("signed with the second of the pinned keys", by_the_next_key, "", "active"),
-        ("issued in the same millisecond as the last one", genuine.clone(), &issued_at, "active"),
-        ("issued before the last one", genuine.clone(), "2999-01-01T00:00:00.000Z", "it is older than the last one"),
+        (
+            "signed with the second of the pinned keys",
+            by_the_next_key,
+            "",
+            "active",
+        ),
+        (
+            "issued in the same millisecond as the last one",
+            genuine.clone(),
+            &issued_at,
+            "active",
+        ),
+        (
+            "issued before the last one",
+            genuine.clone(),
+            "2999-01-01T00:00:00.000Z",
+            "it is older than the last one",
+        ),
         ("an expired license", ask(expired, SITE_URL, NONCE), "", "expired"),
         ("an unknown license", ask(unknown, SITE_URL, NONCE), "", "invalid"),
-        ("another nonce", ask(good, SITE_URL, "another"), "", "it has another nonce"),
+        (
+            "another nonce",
+            ask(good, SITE_URL, "another"),
+            "",
+            "it has another nonce",
+        ),
         (
             "another site_url of the same site",
             ask(good, "https://customer.example", NONCE),
             "",
             "it has another site_url",
         ),
-        ("another domain", resigned(&|it| it["domain"] = json!("other.example")), "", "it has another domain"),
-        ("no nonce", resigned(&|it| drop(it.as_object_mut().unwrap().remove("nonce"))), "", "it has another nonce"),
-        ("a nonce that is a number", resigned(&|it| it["nonce"] = json!(0)), "", "it has another nonce"),
-        ("a nonce that is true", resigned(&|it| it["nonce"] = json!(true)), "", "it has another nonce"),
-        ("no modules", resigned(&|it| drop(it.as_object_mut().unwrap().remove("modules"))), "", "it has no modules"),
-        ("hours as a text", resigned(&|it| it["grace_period_hours"] = json!("72")), "", "it has no grace_period_hours"),
-        ("a time of another form", resigned(&|it| it["issued_at"] = json!("2999")), "", "its time is not readable"),
+        (
+            "another domain",
+            resigned(&|it| it["domain"] = json!("other.example")),
+            "",
+            "it has another domain",
+        ),
+        (
+            "no nonce",
+            resigned(&|it| drop(it.as_object_mut().unwrap().remove("nonce"))),
+            "",
+            "it has another nonce",
+        ),
+        (
+            "a nonce that is a number",
+            resigned(&|it| it["nonce"] = json!(0)),
+            "",
+            "it has another nonce",
+        ),
+        (
+            "a nonce that is true",
+            resigned(&|it| it["nonce"] = json!(true)),
+            "",
+            "it has another nonce",
+        ),
+        (
+            "no modules",
+            resigned(&|it| drop(it.as_object_mut().unwrap().remove("modules"))),
+            "",
+            "it has no modules",
+        ),
+        (
+            "hours as a text",
+            resigned(&|it| it["grace_period_hours"] = json!("72")),
+            "",
+            "it has no grace_period_hours",
+        ),
+        (
+            "a time of another form",
+            resigned(&|it| it["issued_at"] = json!("2999")),
+            "",
+            "its time is not readable",
+        ),
         ("another key's signature", stranger, "", WRONG),
-        ("a changed status", genuine.replace("\"active\"", "\"revoked\""), "", WRONG),
+        (
+            "a changed status",
+            genuine.replace("\"active\"", "\"revoked\""),
+            "",
+            WRONG,
+        ),
         ("blanks around it", format!(" {genuine}\n"), "", WRONG),
         ("cut off", genuine[..genuine.len() - 10].to_owned(), "", WRONG),
         ("an empty signature", genuine.replace(&signature, ""), "", WRONG),
-        ("the signature of nothing", genuine.replace(&signature, &BASE64_STANDARD.encode([0; 256])), "", WRONG),
-        ("two signatures", genuine.replace("\"signature\"", "\"signature\":\"AAAA\",\"signature\""), "", WRONG),
-        ("a star in the signature", genuine.replace(&signature, &signature.replacen('A', "*A", 1)), "", WRONG),
-        ("no signature", genuine.replace("\"signature\"", "\"unsigned\""), "", "no signature"),
+        (
+            "the signature of nothing",
+            genuine.replace(&signature, &BASE64_STANDARD.encode([0; 256])),
+            "",
+            WRONG,
+        ),
+        (
+            "two signatures",
+            genuine.replace("\"signature\"", "\"signature\":\"AAAA\",\"signature\""),
+            "",
+            WRONG,
+        ),
+        (
+            "a star in the signature",
+            genuine.replace(&signature, &signature.replacen('A', "*A", 1)),
+            "",
+            WRONG,
+        ),
+        (
+            "no signature",
+            genuine.replace("\"signature\"", "\"unsigned\""),
+            "",
+            "no signature",
+        ),
         ("nothing", String::new(), "", "no signature"),
-        ("a page of a hotel's network", "<!DOCTYPE html><title>Welcome</title>".to_owned(), "", "no signature"),
+        (
+            "a page of a hotel's network",
+            "<!DOCTYPE html><title>Welcome</title>".to_owned(),
+            "",
+            "no signature",
+        ),
     ];
     if other_alphabet != genuine {
         rows.push(("base64 of another alphabet", other_alphabet, "", WRONG));
@@ -99,10 +186,31 @@ fn write() {
     for (kind, echo) in [("that looks like a signature", HOSTILE), ("in many scripts", FOREIGN)] {
         let site_url = format!("{SITE_URL}/{echo}");
         let told = ask(good, &site_url, echo);
-        rows.push(row(&format!("a nonce {kind}"), ask(good, SITE_URL, echo), echo, SITE_URL, "", "active"));
-        rows.push(row(&format!("a site_url {kind}"), ask(good, &site_url, NONCE), NONCE, &site_url, "", "active"));
+        rows.push(row(
+            &format!("a nonce {kind}"),
+            ask(good, SITE_URL, echo),
+            echo,
+            SITE_URL,
+            "",
+            "active",
+        ));
+        rows.push(row(
+            &format!("a site_url {kind}"),
+            ask(good, &site_url, NONCE),
+            NONCE,
+            &site_url,
+            "",
+            "active",
+        ));
         let unsigned = told.replace(r#""status":"active""#, r#""status":"expired""#);
-        rows.push(row(&format!("a changed status beside echoes {kind}"), unsigned, echo, &site_url, "", WRONG));
+        rows.push(row(
+            &format!("a changed status beside echoes {kind}"),
+            unsigned,
+            echo,
+            &site_url,
+            "",
+            WRONG,
+        ));
     }
     let vectors = json!({ "public_keys": [shared_keys().public, next.public], "statements": rows });
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(PATH);
@@ -117,7 +225,9 @@ fn the_vectors_of_the_clients_are_what_our_own_verification_says() {
     }
     let vectors = statements();
     let pinned = vectors["public_keys"].as_array().unwrap().iter();
-    let keys: Vec<_> = pinned.map(|pem| PublicKey::from_pem(pem.as_str().unwrap()).unwrap()).collect();
+    let keys: Vec<_> = pinned
+        .map(|pem| PublicKey::from_pem(pem.as_str().unwrap()).unwrap())
+        .collect();
     for row in vectors["statements"].as_array().unwrap() {
         let body = row["body"].as_str().unwrap();
         let signed = split_signature(body.as_bytes()).is_some_and(|(signed, signature)| {

@@ -36,8 +36,11 @@ impl Certificate {
         let public = private.to_public_key().to_public_key_der().unwrap();
         let signer = SigningKey::<Sha256>::new(private);
         let subject: Name = format!("CN={name}").parse().unwrap();
-        let profile =
-            Profile::Leaf { issuer: subject.clone(), enable_key_agreement: false, enable_key_encipherment: true };
+        let profile = Profile::Leaf {
+            issuer: subject.clone(),
+            enable_key_agreement: false,
+            enable_key_encipherment: true,
+        };
         let mut builder = CertificateBuilder::new(
             profile,
             SerialNumber::from(1_u32),
@@ -50,7 +53,10 @@ impl Certificate {
         let address = GeneralName::IpAddress(OctetString::new([127, 0, 0, 1]).unwrap());
         builder.add_extension(&SubjectAltName(vec![address])).unwrap();
         let certificate = builder.build::<rsa::pkcs1v15::Signature>().unwrap();
-        Self { chain: certificate.to_pem(LineEnding::LF).unwrap(), key }
+        Self {
+            chain: certificate.to_pem(LineEnding::LF).unwrap(),
+            key,
+        }
     }
 
     /// Puts it where the server looks, as a tool that renews certificates does: one file after the other.
@@ -63,7 +69,12 @@ impl Certificate {
 /// The flags that make a server of the instance speak TLS.
 pub fn flags(instance: &Instance) -> [String; 4] {
     let path = |file| instance.file(file).display().to_string();
-    ["--tls-certificate".to_owned(), path(CERTIFICATE), "--tls-key".to_owned(), path(KEY)]
+    [
+        "--tls-certificate".to_owned(),
+        path(CERTIFICATE),
+        "--tls-key".to_owned(),
+        path(KEY),
+    ]
 }
 
 /// The server of an instance whose certificate and key are installed.

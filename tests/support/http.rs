@@ -19,7 +19,10 @@ pub struct Response {
 
 impl Response {
     pub fn header(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(found, _)| found.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+        self.headers
+            .iter()
+            .find(|(found, _)| found.eq_ignore_ascii_case(name))
+            .map(|(_, value)| value.as_str())
     }
 
     pub fn text(&self) -> String {
@@ -54,7 +57,9 @@ impl Client {
     pub fn over(stream: TcpStream) -> std::io::Result<Self> {
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_nodelay(true)?;
-        Ok(Self { stream: BufReader::new(stream) })
+        Ok(Self {
+            stream: BufReader::new(stream),
+        })
     }
 
     /// Sends the bytes as they are.
@@ -67,15 +72,24 @@ impl Client {
         let broken = |what: &str| std::io::Error::new(std::io::ErrorKind::UnexpectedEof, what.to_owned());
         let mut line = String::new();
         self.stream.read_line(&mut line)?;
-        let status =
-            line.split(' ').nth(1).and_then(|code| code.parse().ok()).ok_or_else(|| broken("no status line"))?;
+        let status = line
+            .split(' ')
+            .nth(1)
+            .and_then(|code| code.parse().ok())
+            .ok_or_else(|| broken("no status line"))?;
         let mut headers = Vec::new();
         loop {
             let mut line = String::new();
             self.stream.read_line(&mut line)?;
             match line.trim_end().split_once(':') {
                 Some((name, value)) => headers.push((name.to_owned(), value.trim().to_owned())),
-                None => return Ok(Response { status, headers, body: Vec::new() }),
+                None => {
+                    return Ok(Response {
+                        status,
+                        headers,
+                        body: Vec::new(),
+                    });
+                }
             }
         }
     }
@@ -83,7 +97,10 @@ impl Client {
     /// Reads one answer.
     pub fn receive(&mut self) -> std::io::Result<Response> {
         let mut response = self.receive_head()?;
-        let length = response.header("content-length").and_then(|length| length.parse().ok()).unwrap_or(0);
+        let length = response
+            .header("content-length")
+            .and_then(|length| length.parse().ok())
+            .unwrap_or(0);
         response.body = self.receive_body(length)?;
         Ok(response)
     }
@@ -102,7 +119,10 @@ impl Client {
         headers: &[(&str, &str)],
         body: &[u8],
     ) -> std::io::Result<Response> {
-        let mut head = format!("{method} {target} HTTP/1.1\r\nHost: test\r\nContent-Length: {}\r\n", body.len());
+        let mut head = format!(
+            "{method} {target} HTTP/1.1\r\nHost: test\r\nContent-Length: {}\r\n",
+            body.len()
+        );
         for (name, value) in headers {
             head += &format!("{name}: {value}\r\n");
         }
@@ -116,7 +136,12 @@ impl Client {
     }
 
     pub fn post_json(&mut self, target: &str, body: &Value) -> Response {
-        self.request("POST", target, &[("Content-Type", "application/json")], body.to_string().as_bytes())
+        self.request(
+            "POST",
+            target,
+            &[("Content-Type", "application/json")],
+            body.to_string().as_bytes(),
+        )
     }
 }
 

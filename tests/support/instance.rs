@@ -45,9 +45,18 @@ impl License {
         static NEXT: AtomicU32 = AtomicU32::new(1);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         // A key takes five bits of each byte.
-        let random = std::array::from_fn(|index| if index < 6 { (number >> (5 * index)) as u8 & 31 } else { 11 });
+        let random = std::array::from_fn(|index| {
+            if index < 6 {
+                (number >> (5 * index)) as u8 & 31
+            } else {
+                11
+            }
+        });
         let key = LicenseKey::from_random(random);
-        Self { key: key.reveal().to_owned(), id: key.id().to_string() }
+        Self {
+            key: key.reveal().to_owned(),
+            id: key.id().to_string(),
+        }
     }
 
     /// Its `[[license]]` table: active, one site, module `forms`; `more` lines stand before the modules.
@@ -56,7 +65,10 @@ impl License {
     }
 
     pub fn toml_with(&self, expires: &str, more: &str, modules: &str) -> String {
-        format!("[[license]]\nid = \"{}\"\nexpires = {expires}\n{more}\n[license.modules]\n{modules}\n\n", self.id)
+        format!(
+            "[[license]]\nid = \"{}\"\nexpires = {expires}\n{more}\n[license.modules]\n{modules}\n\n",
+            self.id
+        )
     }
 }
 
@@ -71,7 +83,9 @@ pub const LATEST: &str = "1.2.0";
 impl Instance {
     /// A folder with nothing in it.
     pub fn empty() -> Self {
-        Self { folder: TempDir::new().unwrap() }
+        Self {
+            folder: TempDir::new().unwrap(),
+        }
     }
 
     /// Plugins `acme-forms` (module `forms`, released), `acme-maps` (module `maps`, nothing released yet) and `acme-bare`
@@ -157,7 +171,10 @@ impl Instance {
             "acme-forms": { "latest": latest, "releases": published },
             "acme-maps": { "latest": null, "releases": [] },
         });
-        self.write(&format!("{releases}/index.json"), &json!({ "plugins": plugins }).to_string());
+        self.write(
+            &format!("{releases}/index.json"),
+            &json!({ "plugins": plugins }).to_string(),
+        );
     }
 }
 

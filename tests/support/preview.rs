@@ -20,18 +20,37 @@ impl Preview {
     /// Previews with these arguments, from within `folder`.
     pub fn start(folder: &Path, arguments: &[&str]) -> Self {
         let mut command = countersign_in(Path::new("."));
-        command.args(["preview", "--port", "0"]).args(arguments).current_dir(folder);
-        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        command
+            .args(["preview", "--port", "0"])
+            .args(arguments)
+            .current_dir(folder);
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
         let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let address = line.trim().strip_prefix("preview on http://").and_then(|rest| rest.strip_suffix('/'));
-        let address = address.unwrap_or_else(|| panic!("the preview did not start: {line}")).parse().unwrap();
+        BufReader::new(child.stdout.take().unwrap())
+            .read_line(&mut line)
+            .unwrap();
+        let address = line
+            .trim()
+            .strip_prefix("preview on http://")
+            .and_then(|rest| rest.strip_suffix('/'));
+        let address = address
+            .unwrap_or_else(|| panic!("the preview did not start: {line}"))
+            .parse()
+            .unwrap();
         Self { child, address }
     }
 
     /// SIGTERM, and the exit code.
     pub fn stop(mut self) -> Option<i32> {
-        let killed = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status().unwrap();
+        let killed = Command::new("kill")
+            .args(["-TERM", &self.child.id().to_string()])
+            .status()
+            .unwrap();
         assert!(killed.success());
         self.child.wait().unwrap().code()
     }
@@ -46,7 +65,12 @@ impl Drop for Preview {
 
 /// `countersign preview --print` with these arguments, from within `folder`.
 pub fn print(folder: &Path, arguments: &[&str]) -> Output {
-    countersign_in(Path::new(".")).args(["preview", "--print"]).args(arguments).current_dir(folder).output().unwrap()
+    countersign_in(Path::new("."))
+        .args(["preview", "--print"])
+        .args(arguments)
+        .current_dir(folder)
+        .output()
+        .unwrap()
 }
 
 /// An instance with the plugin `acme-forms`, whose repository has tags, a working tree and pictures.
@@ -57,7 +81,9 @@ pub struct Workplace {
 impl Workplace {
     /// Tags 1.0.0, 1.1.0 and 1.2.0, all published; then an uncommitted 1.3.0.
     pub fn new() -> Self {
-        let workplace = Self { folder: TempDir::new().unwrap() };
+        let workplace = Self {
+            folder: TempDir::new().unwrap(),
+        };
         workplace.write("registry/licenses/none.toml", "# none yet\n");
         workplace.write(
             "registry/plugins/acme-forms.toml",
@@ -66,7 +92,11 @@ impl Workplace {
         );
         fs::create_dir(workplace.repository()).unwrap();
         workplace.git(&["init", "--quiet", "--initial-branch", "main"]);
-        for (version, date) in [("1.0.0", "2026-03-02"), ("1.1.0", "2026-05-27"), ("1.2.0", "2026-09-14")] {
+        for (version, date) in [
+            ("1.0.0", "2026-03-02"),
+            ("1.1.0", "2026-05-27"),
+            ("1.2.0", "2026-09-14"),
+        ] {
             workplace.edit(version, &format!("* New: whatever {version} brings."));
             workplace.git(&["add", "--all"]);
             workplace.git_on(date, &["commit", "--quiet", "--message", version]);
@@ -104,13 +134,18 @@ impl Workplace {
 
     fn git_on(&self, date: &str, arguments: &[&str]) {
         let mut git = Command::new("git");
-        git.args(["-c", "user.name=Ada", "-c", "user.email=ada@example.com"]).args(arguments);
+        git.args(["-c", "user.name=Ada", "-c", "user.email=ada@example.com"])
+            .args(arguments);
         // No setting of the person who runs the tests has a say.
-        git.env("GIT_CONFIG_NOSYSTEM", "1").env("GIT_CONFIG_GLOBAL", "/dev/null");
+        git.env("GIT_CONFIG_NOSYSTEM", "1")
+            .env("GIT_CONFIG_GLOBAL", "/dev/null");
         for which in ["GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE"] {
             git.env(which, format!("{date}T10:17:03Z"));
         }
-        assert!(git.current_dir(self.repository()).status().unwrap().success(), "{arguments:?}");
+        assert!(
+            git.current_dir(self.repository()).status().unwrap().success(),
+            "{arguments:?}"
+        );
     }
 }
 

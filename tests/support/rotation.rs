@@ -13,7 +13,10 @@ use super::server::countersign;
 /// Exit code and everything printed.
 pub fn run(instance: &Instance, arguments: &[&str]) -> (Option<i32>, String) {
     let output = countersign(instance).args(arguments).output().unwrap();
-    (output.status.code(), String::from_utf8([output.stdout, output.stderr].concat()).unwrap())
+    (
+        output.status.code(),
+        String::from_utf8([output.stdout, output.stderr].concat()).unwrap(),
+    )
 }
 
 /// The ids of the keys, the one that signs first, and whether each private key that no longer signs is kept.
@@ -30,8 +33,17 @@ pub fn prepared() -> (Instance, String, String) {
     let instance = Instance::new();
     assert_eq!(run(&instance, &["keys", "publish"]).0, Some(0));
     let current = keys(&instance)[0].0.clone();
-    let (exit, told) =
-        run(&instance, &["keys", "generate", "--bits", "2048", "--out", next(&instance).to_str().unwrap()]);
+    let (exit, told) = run(
+        &instance,
+        &[
+            "keys",
+            "generate",
+            "--bits",
+            "2048",
+            "--out",
+            next(&instance).to_str().unwrap(),
+        ],
+    );
     assert_eq!(exit, Some(0), "{told}");
     let next = told.lines().next().unwrap().rsplit_once(' ').unwrap().1.to_owned();
     (instance, current, next)
@@ -56,5 +68,13 @@ pub fn private_keys(folder: &Path) -> BTreeSet<String> {
 }
 
 pub fn copy(from: &Path, to: &Path) {
-    assert!(Command::new("cp").arg("-a").arg(from).arg(to).status().unwrap().success());
+    assert!(
+        Command::new("cp")
+            .arg("-a")
+            .arg(from)
+            .arg(to)
+            .status()
+            .unwrap()
+            .success()
+    );
 }

@@ -56,16 +56,24 @@ impl Server {
         let plain = countersign(instance);
         let mut command = Command::new("sh");
         command.envs(environment.iter().copied());
-        command.args(["-c", "trap '' XFSZ; exec \"$@\"", "sh"]).arg(plain.get_program()).args(plain.get_args());
+        command
+            .args(["-c", "trap '' XFSZ; exec \"$@\"", "sh"])
+            .arg(plain.get_program())
+            .args(plain.get_args());
         Self::start_command(command, &[])
     }
 
     /// Starts what a command says, which serves an instance.
     pub fn start_command(mut command: Command, flags: &[&str]) -> Self {
-        command.args(["serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"]).args(flags);
-        for limit in
-            ["--requests-per-minute", "--requests-per-license", "--failures-per-minute", "--connections-per-address"]
-        {
+        command
+            .args(["serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"])
+            .args(flags);
+        for limit in [
+            "--requests-per-minute",
+            "--requests-per-license",
+            "--failures-per-minute",
+            "--connections-per-address",
+        ] {
             if !flags.contains(&limit) {
                 command.args([limit, "4000000000"]);
             }
@@ -91,14 +99,21 @@ impl Server {
         let mut address = || {
             let mut line = String::new();
             stdout.read_line(&mut line).unwrap();
-            line.trim().rsplit_once("://").and_then(|(_, address)| address.parse().ok())
+            line.trim()
+                .rsplit_once("://")
+                .and_then(|(_, address)| address.parse().ok())
         };
         let (Some(address), Some(admin)) = (address(), address()) else {
             let _ = child.wait();
             panic!("the server did not start: {}", log.lock().unwrap());
         };
         thread::spawn(move || stdout.read_to_end(&mut Vec::new()));
-        Self { child, address, admin, log }
+        Self {
+            child,
+            address,
+            admin,
+            log,
+        }
     }
 
     pub fn log(&self) -> String {
@@ -112,11 +127,21 @@ impl Server {
     /// No file of its may grow beyond so many bytes (`unlimited`: any number), as on a full disk.
     pub fn limit_files(&self, bytes: &str) {
         let (pid, limit) = (self.pid().to_string(), format!("--fsize={bytes}:unlimited"));
-        assert!(Command::new("prlimit").args(["--pid", &pid, &limit]).status().unwrap().success());
+        assert!(
+            Command::new("prlimit")
+                .args(["--pid", &pid, &limit])
+                .status()
+                .unwrap()
+                .success()
+        );
     }
 
     pub fn signal(&self, name: &str) {
-        let killed = Command::new("sh").arg("-c").arg(format!("kill -{name} {}", self.pid())).status().unwrap();
+        let killed = Command::new("sh")
+            .arg("-c")
+            .arg(format!("kill -{name} {}", self.pid()))
+            .status()
+            .unwrap();
         assert!(killed.success());
     }
 
@@ -147,7 +172,9 @@ impl Server {
     /// The value of a series on `/metrics`, by its name with its labels; `None` where it is not there.
     pub fn metric(&self, series: &str) -> Option<f64> {
         let page = get(self.admin, "/metrics").text();
-        let value = page.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+        let value = page
+            .lines()
+            .find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
         value.map(|value| value.parse().unwrap())
     }
 

@@ -19,7 +19,9 @@ pub struct Upstream {
 
 impl Upstream {
     pub fn new() -> Self {
-        let upstream = Self { folder: TempDir::new().unwrap() };
+        let upstream = Self {
+            folder: TempDir::new().unwrap(),
+        };
         fs::create_dir(upstream.folder.path().join("work")).unwrap();
         upstream.git(&["init", "--quiet", "--bare"]);
         upstream
@@ -28,7 +30,9 @@ impl Upstream {
     /// An upstream with one release, large enough to tell a whole transfer from a part.
     pub fn with_release(version: &str) -> Self {
         let upstream = Self::new();
-        let noise: String = (0_u64..40_000).map(|n| format!("{:x}", n.wrapping_mul(0x9E37_79B9_7F4A_7C15))).collect();
+        let noise: String = (0_u64..40_000)
+            .map(|n| format!("{:x}", n.wrapping_mul(0x9E37_79B9_7F4A_7C15)))
+            .collect();
         fs::write(upstream.folder.path().join("work/noise.txt"), noise).unwrap();
         upstream.release(version);
         upstream
@@ -40,13 +44,18 @@ impl Upstream {
 
     pub fn git(&self, arguments: &[&str]) {
         let mut git = Command::new("git");
-        git.env("GIT_DIR", self.repository()).current_dir(self.folder.path().join("work"));
+        git.env("GIT_DIR", self.repository())
+            .current_dir(self.folder.path().join("work"));
         if arguments[0] != "init" {
             git.env("GIT_WORK_TREE", ".");
         }
         let who = ["-c", "user.name=Ada", "-c", "user.email=ada@example.com"];
         let output = without_settings(&mut git).args(who).args(arguments).output().unwrap();
-        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        assert!(
+            output.status.success(),
+            "{arguments:?}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
     }
 
     pub fn release(&self, version: &str) {
@@ -63,7 +72,10 @@ pub fn without_settings(command: &mut Command) -> &mut Command {
     for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("GIT_") || name.starts_with("SSH_")) {
         command.env_remove(name);
     }
-    command.env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_NOSYSTEM", "1").env("NO_PROXY", "*")
+    command
+        .env("GIT_CONFIG_GLOBAL", "/dev/null")
+        .env("GIT_CONFIG_NOSYSTEM", "1")
+        .env("NO_PROXY", "*")
 }
 
 /// An instance whose plugin `acme-forms`, released in 1.2.0, is in the repository at `url`.
@@ -87,13 +99,19 @@ pub fn build(instance: &Instance) -> Command {
 
 /// Where the repositories of an instance's plugins are, as entries of `allowed_git_hosts`.
 pub fn origins(instance: &Instance) -> Vec<String> {
-    let entries = fs::read_dir(instance.file("registry/plugins")).unwrap().map(|entry| entry.unwrap().path());
+    let entries = fs::read_dir(instance.file("registry/plugins"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
     let texts = entries.map(|entry| fs::read_to_string(entry).unwrap());
     let origin = |text: String| {
         let url = text.split("repository = \"").nth(1)?.split('"').next()?;
         let (scheme, rest) = url.split_once("://")?;
         let host = rest.split('/').next()?.rsplit('@').next()?;
-        Some(if scheme == "ssh" { host.to_owned() } else { format!("{scheme}://{host}") })
+        Some(if scheme == "ssh" {
+            host.to_owned()
+        } else {
+            format!("{scheme}://{host}")
+        })
     };
     texts.filter_map(origin).collect()
 }
@@ -101,7 +119,11 @@ pub fn origins(instance: &Instance) -> Vec<String> {
 /// Runs it; the token is nowhere in what it prints.
 pub fn run(command: &mut Command) -> (Option<i32>, String) {
     let Output { status, stdout, stderr } = command.stdin(Stdio::null()).output().unwrap();
-    let text = format!("{}{}", String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
+    let text = format!(
+        "{}{}",
+        String::from_utf8_lossy(&stdout),
+        String::from_utf8_lossy(&stderr)
+    );
     assert!(!text.contains(TOKEN), "{text}");
     (status.code(), text)
 }
@@ -124,16 +146,25 @@ pub fn assert_keeps(instance: &Instance, command: &mut Command, reason: &str) {
 pub fn published(instance: &Instance) -> Vec<String> {
     let index: Value = serde_json::from_slice(&fs::read(instance.file("releases/index.json")).unwrap()).unwrap();
     let releases = index["plugins"]["acme-forms"]["releases"].as_array().unwrap();
-    let versions = releases.iter().map(|release| release["version"].as_str().unwrap().to_owned());
-    versions.inspect(|v| assert!(instance.file(&format!("releases/acme-forms/{v}.json")).exists())).collect()
+    let versions = releases
+        .iter()
+        .map(|release| release["version"].as_str().unwrap().to_owned());
+    versions
+        .inspect(|v| assert!(instance.file(&format!("releases/acme-forms/{v}.json")).exists()))
+        .collect()
 }
 
 /// Every file and folder in the cache's one folder.
 pub fn cached(instance: &Instance) -> Vec<String> {
-    let folders: Vec<_> = fs::read_dir(instance.file("cache")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let folders: Vec<_> = fs::read_dir(instance.file("cache"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
     assert_eq!(folders.len(), 1, "{folders:?}");
-    let mut names: Vec<_> =
-        fs::read_dir(&folders[0]).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    let mut names: Vec<_> = fs::read_dir(&folders[0])
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
     names.sort();
     names
 }

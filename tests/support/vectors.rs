@@ -19,7 +19,9 @@ pub struct Signer(rsa::pkcs1v15::SigningKey<Sha256>);
 
 impl Signer {
     pub fn new(keys: &Keys) -> Self {
-        Self(rsa::pkcs1v15::SigningKey::new(rsa::RsaPrivateKey::from_pkcs8_pem(&keys.private).unwrap()))
+        Self(rsa::pkcs1v15::SigningKey::new(
+            rsa::RsaPrivateKey::from_pkcs8_pem(&keys.private).unwrap(),
+        ))
     }
 
     /// The statement as a body with its signature. Members are sorted and their text is ASCII, so it is canonical JSON.

@@ -37,7 +37,11 @@ pub type Exported = BTreeMap<usize, DateTime<Utc>>;
 impl Writers {
     pub fn new() -> Self {
         let licenses = (0..WRITERS).map(|_| License::new()).collect();
-        Self { licenses, next: AtomicUsize::new(0), acknowledged: Mutex::default() }
+        Self {
+            licenses,
+            next: AtomicUsize::new(0),
+            acknowledged: Mutex::default(),
+        }
     }
 
     /// An instance with the licenses, each for `sites` sites.
@@ -49,7 +53,11 @@ impl Writers {
 
     /// Gives each license so many sites.
     pub fn license(&self, instance: &Instance, sites: &str) {
-        let tables: Vec<_> = self.licenses.iter().map(|license| license.toml(&format!("sites = {sites}"))).collect();
+        let tables: Vec<_> = self
+            .licenses
+            .iter()
+            .map(|license| license.toml(&format!("sites = {sites}")))
+            .collect();
         instance.write_licenses(&tables);
     }
 
@@ -70,19 +78,25 @@ impl Writers {
             for _ in 0..WRITERS {
                 scope.spawn(|| self.write(address, &stop));
             }
-            eventually("bindings are acknowledged", Duration::from_secs(60), || self.acknowledged() >= enough);
+            eventually("bindings are acknowledged", Duration::from_secs(60), || {
+                self.acknowledged() >= enough
+            });
             end(server);
             stop.store(true, Ordering::Relaxed);
         });
     }
 
     fn write(&self, address: SocketAddr, stop: &AtomicBool) {
-        let Ok(mut client) = Client::try_connect(address) else { return };
+        let Ok(mut client) = Client::try_connect(address) else {
+            return;
+        };
         while !stop.load(Ordering::Relaxed) {
             let site = self.next.fetch_add(1, Ordering::Relaxed);
             let body = question(self.license_of(site), &host(site)).to_string();
             let asked = Utc::now();
-            let Ok(answer) = client.try_request("POST", VALIDATE, &[], body.as_bytes()) else { return };
+            let Ok(answer) = client.try_request("POST", VALIDATE, &[], body.as_bytes()) else {
+                return;
+            };
             if answer.code() == "ok" {
                 self.acknowledged.lock().unwrap().insert(site, (asked, Utc::now()));
             }
@@ -104,7 +118,11 @@ impl Writers {
             assert_eq!(exported.insert(site, bound_at), None, "{line} stands there twice");
         }
         for site in self.acknowledged.lock().unwrap().keys() {
-            assert!(exported.contains_key(site), "{} was acknowledged and is lost", host(*site));
+            assert!(
+                exported.contains_key(site),
+                "{} was acknowledged and is lost",
+                host(*site)
+            );
         }
         for (site, bound_at) in before {
             assert_eq!(exported.get(site), Some(bound_at), "{} was changed", host(*site));
@@ -121,7 +139,10 @@ impl Writers {
             let target = updates("acme-forms", self.license_of(*site), &host(*site), "");
             assert_eq!(client.request("GET", &target, &[], b"").status, 200, "{}", host(*site));
         }
-        assert_eq!(server.validate(&self.licenses[0], "never.com").code(), "bound_elsewhere");
+        assert_eq!(
+            server.validate(&self.licenses[0], "never.com").code(),
+            "bound_elsewhere"
+        );
     }
 }
 
@@ -131,5 +152,7 @@ pub fn host(site: usize) -> String {
 
 /// The site of a host that [`host`] made.
 pub fn site(host: &str) -> usize {
-    host.strip_prefix("site-").and_then(|rest| rest.strip_suffix(".com")?.parse().ok()).expect("a site of ours")
+    host.strip_prefix("site-")
+        .and_then(|rest| rest.strip_suffix(".com")?.parse().ok())
+        .expect("a site of ours")
 }

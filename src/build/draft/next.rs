@@ -37,17 +37,26 @@ pub(super) fn next(plugin: &Plugin, repository: &Repository, tagged: &[Release])
         _ => None,
     };
     let draft = |origin, composed: Result<Composed, Remark>| {
-        let is_released = composed.as_ref().is_ok_and(|composed| Some(&composed.manifest) == released.as_ref());
+        let is_released = composed
+            .as_ref()
+            .is_ok_and(|composed| Some(&composed.manifest) == released.as_ref());
         let release = composed.map(|mut composed| {
             if !is_released {
                 composed.notes.extend(twin(&composed.version, tagged));
             }
             DraftRelease::of(composed, folder)
         });
-        NextRelease { origin, release, is_released }
+        NextRelease {
+            origin,
+            release,
+            is_released,
+        }
     };
     let in_folder = in_folder.map(|composed| draft(Origin::WorkingTree, composed));
-    in_folder.into_iter().chain(at_head.map(|composed| draft(Origin::Head, composed))).collect()
+    in_folder
+        .into_iter()
+        .chain(at_head.map(|composed| draft(Origin::Head, composed)))
+        .collect()
 }
 
 /// Steps 3 and 4 for files that no tag names.
@@ -60,25 +69,48 @@ fn compose_next<F: Files>(
 ) -> Result<Composed, Remark> {
     let folder = plugin.source.as_ref().map_or("", |source| &source.path);
     let inspected = review::inspect(plugin, files, root, true);
-    let mut files = SourceReader::new(files, plugin).read(root).map_err(|reason| Remark::of(&reason, folder, "", 0))?;
+    let mut files = SourceReader::new(files, plugin)
+        .read(root)
+        .map_err(|reason| Remark::of(&reason, folder, "", 0))?;
     let header = &files.header;
     let version: Version = header.version.parse().map_err(|_| {
-        let reason = Reason::StrangeVersion { file: files.main_file.clone(), header: header.version.clone() };
+        let reason = Reason::StrangeVersion {
+            file: files.main_file.clone(),
+            header: header.version.clone(),
+        };
         Remark::of(&reason, folder, &files.main_file, header.version_line)
     })?;
     let tag = next_tag(plugin, &version, tagged);
-    let facts = Facts { version: &version, tag_version: &version, tag: &tag, time, message: None, files: &files };
+    let facts = Facts {
+        version: &version,
+        tag_version: &version,
+        tag: &tag,
+        time,
+        message: None,
+        files: &files,
+    };
     let (manifest, note) = compose::manifest(plugin, &facts);
-    let notes =
-        std::mem::take(&mut files.notes).into_iter().chain(tags::barred(plugin, &version)).chain(note).collect();
-    Ok(Composed { version, manifest, files, notes, inspected })
+    let notes = std::mem::take(&mut files.notes)
+        .into_iter()
+        .chain(tags::barred(plugin, &version))
+        .chain(note)
+        .collect();
+    Ok(Composed {
+        version,
+        manifest,
+        files,
+        notes,
+        inspected,
+    })
 }
 
 /// The tag a version would get: named as the newest release's is.
 fn next_tag(plugin: &Plugin, version: &Version, tagged: &[Release]) -> String {
     let newest = tagged.first();
     let pattern = newest.and_then(|newest| plugin.tags.iter().find(|tags| tags.version_of(&newest.tag).is_some()));
-    pattern.or(plugin.tags.first()).map_or_else(|| version.to_string(), |pattern| pattern.tag_of(version))
+    pattern
+        .or(plugin.tags.first())
+        .map_or_else(|| version.to_string(), |pattern| pattern.tag_of(version))
 }
 
 /// The tag that has this version already.

@@ -17,13 +17,22 @@ pub struct Place {
 
 /// Where the plugin's own files and git's references are.
 pub(super) fn places(plugin: &Plugin, repository: &Repository) -> Vec<Place> {
-    let flat = |folder: PathBuf| Place { folder, and_below: false };
+    let flat = |folder: PathBuf| Place {
+        folder,
+        and_below: false,
+    };
     let [own, shared] = repository.reference_folders();
     let mut places = vec![flat(own.into()), flat(shared.into())];
-    places.push(Place { folder: shared.join("refs"), and_below: true });
+    places.push(Place {
+        folder: shared.join("refs"),
+        and_below: true,
+    });
     if let (Some(root), Some(source)) = (repository.working_tree(), &plugin.source) {
         let folder = root.join(&source.path);
-        let pinned = source.main_file.as_ref().and_then(|file| folder.join(file).parent().map(Path::to_owned));
+        let pinned = source
+            .main_file
+            .as_ref()
+            .and_then(|file| folder.join(file).parent().map(Path::to_owned));
         places.extend(assets::FOLDERS.map(|name| flat(root.join(name))));
         places.extend(assets::FOLDERS.map(|name| flat(folder.join(name))));
         places.extend([root.into(), folder].map(flat));

@@ -41,6 +41,10 @@ impl DraftRelease {
     /// What was composed of a plugin in this folder of its repository.
     pub(super) fn of(composed: Composed, folder: &str) -> Self {
         let remarks = review::remarks(&composed, folder);
-        Self { version: composed.version, manifest: composed.manifest, remarks }
+        Self {
+            version: composed.version,
+            manifest: composed.manifest,
+            remarks,
+        }
     }
 }

@@ -67,7 +67,11 @@ impl Credentials {
             _ => false,
         };
         let scheme = if loopback { "http" } else { "https" };
-        Ok(Self { scope: format!("{scheme}://{}", url.authority()), user: user.to_owned(), token: token.to_owned() })
+        Ok(Self {
+            scope: format!("{scheme}://{}", url.authority()),
+            user: user.to_owned(),
+            token: token.to_owned(),
+        })
     }
 
     /// Adds git's `-c` arguments and the environment that they refer to.
@@ -87,7 +91,9 @@ impl Credentials {
 
 impl fmt::Debug for Credentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Credentials").field("scope", &self.scope).finish_non_exhaustive()
+        f.debug_struct("Credentials")
+            .field("scope", &self.scope)
+            .finish_non_exhaustive()
     }
 }
 
@@ -106,7 +112,14 @@ mod tests {
         ] {
             assert_eq!(scope(host), Ok(expected.to_owned()), "{host}");
         }
-        for bad in ["", "https://git.example.com", "git.example.com/acme", "me@git.example.com", "*", "*.example.com"] {
+        for bad in [
+            "",
+            "https://git.example.com",
+            "git.example.com/acme",
+            "me@git.example.com",
+            "*",
+            "*.example.com",
+        ] {
             assert_eq!(scope(bad), Err(CredentialsError::BadHost), "{bad}");
         }
     }

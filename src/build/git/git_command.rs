@@ -106,7 +106,13 @@ impl<'a> Git<'a> {
     /// or something that is encrypted.
     pub fn new(credentials: Option<&'a Credentials>, scheme: &str, timeout: Duration, limit: u64) -> Self {
         let protocols = format!("{PROTOCOLS}:{scheme}");
-        Self { credentials, protocols, timeout, deadline: Instant::now() + timeout, limit }
+        Self {
+            credentials,
+            protocols,
+            timeout,
+            deadline: Instant::now() + timeout,
+            limit,
+        }
     }
 
     /// How much time is left.
@@ -136,7 +142,11 @@ impl<'a> Git<'a> {
         if let Some(credentials) = self.credentials {
             credentials.give_to(&mut command);
         }
-        command.args(arguments).env("GIT_DIR", path).envs(ENVIRONMENT).env("GIT_ALLOW_PROTOCOL", &self.protocols);
+        command
+            .args(arguments)
+            .env("GIT_DIR", path)
+            .envs(ENVIRONMENT)
+            .env("GIT_ALLOW_PROTOCOL", &self.protocols);
         for name in NOT_INHERITED {
             command.env_remove(name);
         }
@@ -144,7 +154,11 @@ impl<'a> Git<'a> {
             command.env("GIT_SSH_COMMAND", SSH);
         }
         // SECURITY: without a group of its own, the watchman would end the group of whoever started us.
-        command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+        command
+            .process_group(0)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped());
         command
     }
 
@@ -182,9 +196,19 @@ impl<'a> Git<'a> {
         let is_error = |line: &&str| line.starts_with("fatal:") || line.starts_with("error:");
         lines.truncate(lines.iter().rposition(is_error).map_or(lines.len(), |last| last + 1));
         let told = lines[lines.len().saturating_sub(LINES_TOLD)..].join("; ");
-        let told = if told.is_empty() { format!("git ended with {status}") } else { told };
-        let wants_credentials = ["terminal prompts disabled", "Authentication failed"].iter().any(|s| told.contains(s));
-        let told = without_user_info(&self.credentials.map_or(told.clone(), |credentials| credentials.redact(&told)));
+        let told = if told.is_empty() {
+            format!("git ended with {status}")
+        } else {
+            told
+        };
+        let wants_credentials = ["terminal prompts disabled", "Authentication failed"]
+            .iter()
+            .any(|s| told.contains(s));
+        let told = without_user_info(
+            &self
+                .credentials
+                .map_or(told.clone(), |credentials| credentials.redact(&told)),
+        );
         let is_redirect = told.contains("returned error: 30");
         let hint = if is_redirect {
             "; redirects are not followed: name the address it leads to"
@@ -201,10 +225,15 @@ impl<'a> Git<'a> {
 fn has_ssh_command() -> bool {
     let configured = || {
         let mut git = Command::new("git");
-        git.args(["config", "--get", "core.sshCommand"]).stdin(Stdio::null()).stdout(Stdio::null());
+        git.args(["config", "--get", "core.sshCommand"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null());
         git.stderr(Stdio::null()).status().is_ok_and(|status| status.success())
     };
-    ["GIT_SSH_COMMAND", "GIT_SSH"].iter().any(|name| std::env::var_os(name).is_some()) || configured()
+    ["GIT_SSH_COMMAND", "GIT_SSH"]
+        .iter()
+        .any(|name| std::env::var_os(name).is_some())
+        || configured()
 }
 
 /// How many bytes the files in a folder have; what git removes meanwhile counts as nothing.
@@ -260,7 +289,10 @@ mod tests {
             "remote: \x1b[2Jno\nssh: nobody\nfatal: 'https://u:canary@host/x' is not there\n\nPlease make sure\n";
         let failed = Command::new("false").status().unwrap();
         let told = git(Duration::ZERO).told(said.as_bytes(), failed);
-        assert_eq!(told, r"remote: \u{1b}[2Jno; ssh: nobody; fatal: 'https://host/x' is not there");
+        assert_eq!(
+            told,
+            r"remote: \u{1b}[2Jno; ssh: nobody; fatal: 'https://host/x' is not there"
+        );
         assert_eq!(git(Duration::ZERO).told(b"", failed), "git ended with exit status: 1");
     }
 
@@ -276,8 +308,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let proof = folder.path().join("proof");
         let git = git(Duration::from_secs(60));
-        let error =
-            git.run(folder.path(), &["ls-remote", "--", &format!("ext::touch {}", proof.display())]).unwrap_err();
+        let error = git
+            .run(
+                folder.path(),
+                &["ls-remote", "--", &format!("ext::touch {}", proof.display())],
+            )
+            .unwrap_err();
         assert!(error.to_string().contains("transport 'ext' not allowed"), "{error}");
         assert!(!proof.exists());
     }
@@ -293,7 +329,9 @@ mod tests {
             let pipe = pipe.clone();
             move || std::fs::read_to_string(pipe).unwrap()
         });
-        let error = git(Duration::from_millis(700)).run(folder.path(), &["-c", &alias, "stay"]).unwrap_err();
+        let error = git(Duration::from_millis(700))
+            .run(folder.path(), &["-c", &alias, "stay"])
+            .unwrap_err();
         assert!(matches!(error, GitError::TimedOut(_)), "{error}");
         assert_eq!(heard.recv_timeout(Duration::from_secs(30)).unwrap(), "here\n");
     }

@@ -81,7 +81,10 @@ impl Mirrors {
         }
         let (folder, mirror) = places(&self.cache, url);
         let git = Git::new(self.credentials.as_ref(), url.scheme(), self.timeout, self.limit);
-        let write = |source| MirrorError::Write { path: folder.clone(), source };
+        let write = |source| MirrorError::Write {
+            path: folder.clone(),
+            source,
+        };
         // SECURITY: it is the source of what is sold.
         let own = || DirBuilder::new().recursive(true).mode(0o700).create(&folder);
         own().map_err(write)?;
@@ -130,7 +133,11 @@ pub fn shown(url: &Url) -> String {
 /// The folder of a mirror, and in it the mirror, which is called as the repository is: a main file may be, too.
 fn places(cache: &Path, url: &Url) -> (PathBuf, PathBuf) {
     let digest = Digest::of(url.as_str().as_bytes()).to_string();
-    let folder = cache.join(format!("{}-{}", plain(url.host_str().unwrap_or("local")), &digest[..16]));
+    let folder = cache.join(format!(
+        "{}-{}",
+        plain(url.host_str().unwrap_or("local")),
+        &digest[..16]
+    ));
     let name = url.path().trim_end_matches('/').rsplit('/').next().unwrap_or_default();
     let mirror = folder.join(format!("{}.git", plain(name.strip_suffix(".git").unwrap_or(name))));
     (folder, mirror)
@@ -138,15 +145,23 @@ fn places(cache: &Path, url: &Url) -> (PathBuf, PathBuf) {
 
 /// A name for a folder: no separator, no leading dot, not too long.
 fn plain(name: &str) -> String {
-    let plain = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.') { c } else { '-' };
+    let plain = |c: char| {
+        if c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.') {
+            c
+        } else {
+            '-'
+        }
+    };
     let name: String = name.trim_start_matches('.').chars().take(64).map(plain).collect();
     if name.is_empty() { "repository".into() } else { name }
 }
 
 /// Waits for other builds as long as git has time.
 fn lock(path: &Path, git: &Git<'_>) -> Result<File, MirrorError> {
-    let file =
-        regular_file::create(path, 0o600).map_err(|source| MirrorError::Write { path: path.to_owned(), source })?;
+    let file = regular_file::create(path, 0o600).map_err(|source| MirrorError::Write {
+        path: path.to_owned(),
+        source,
+    })?;
     loop {
         match file.try_lock() {
             Err(TryLockError::WouldBlock) if git.time_left().is_zero() => return Err(MirrorError::Busy),
@@ -159,21 +174,32 @@ fn lock(path: &Path, git: &Git<'_>) -> Result<File, MirrorError> {
 
 /// Fetches what is new; `false` where the mirror is damaged and has to be made anew.
 fn fetch_into_old(git: &Git<'_>, mirror: &Path, url: &Url) -> Result<bool, GitError> {
-    let Err(error) = fetch(git, mirror, url) else { return Ok(true) };
+    let Err(error) = fetch(git, mirror, url) else {
+        return Ok(true);
+    };
     if let GitError::TooLarge(_) = error {
         // What it fetched so far is of no use to anybody. Where it cannot be removed now, it is before the next fetch.
         let _ = fs::remove_dir_all(mirror);
     }
-    let GitError::Failed(told) = &error else { return Err(error) };
+    let GitError::Failed(told) = &error else {
+        return Err(error);
+    };
     // We hold the mirror, so whoever left a lock of git's was killed.
     let locked = told.contains(".lock': File exists");
     let is_whole = || git.run(mirror, &["rev-list", "--quiet", "--objects", "--all"]);
-    if locked || matches!(is_whole(), Err(GitError::Failed(_))) { Ok(false) } else { Err(error) }
+    if locked || matches!(is_whole(), Err(GitError::Failed(_))) {
+        Ok(false)
+    } else {
+        Err(error)
+    }
 }
 
 /// Makes the mirror in the folder `new`, and puts it in its place when it is whole.
 fn make(git: &Git<'_>, new: &Path, mirror: &Path, url: &Url) -> Result<(), MirrorError> {
-    let write = |source| MirrorError::Write { path: mirror.to_owned(), source };
+    let write = |source| MirrorError::Write {
+        path: mirror.to_owned(),
+        source,
+    };
     remove(new).map_err(write)?;
     let made = git.run(new, &["init", "--quiet", "--bare", "--template="]);
     if let Err(error) = made.and_then(|()| fetch(git, new, url)) {
@@ -185,7 +211,14 @@ fn make(git: &Git<'_>, new: &Path, mirror: &Path, url: &Url) -> Result<(), Mirro
 }
 
 fn fetch(git: &Git<'_>, mirror: &Path, url: &Url) -> Result<(), GitError> {
-    let options = ["fetch", "--quiet", "--prune", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head"];
+    let options = [
+        "fetch",
+        "--quiet",
+        "--prune",
+        "--no-tags",
+        "--no-recurse-submodules",
+        "--no-write-fetch-head",
+    ];
     // SECURITY: what stands after `--` is never an option.
     let what = ["--", url.as_str(), "+refs/tags/*:refs/tags/*"];
     git.run(mirror, &[&options[..], &what].concat())
@@ -228,16 +261,31 @@ mod tests {
         ] {
             let (folder, mirror) = place(url);
             assert_eq!(mirror, folder.join(name), "{url}");
-            let digest = folder.to_str().unwrap().strip_prefix("cache/").unwrap().strip_prefix(host).unwrap();
-            assert!(digest.len() == 16 && digest.bytes().all(|byte| byte.is_ascii_hexdigit()), "{url}: {folder:?}");
+            let digest = folder
+                .to_str()
+                .unwrap()
+                .strip_prefix("cache/")
+                .unwrap()
+                .strip_prefix(host)
+                .unwrap();
+            assert!(
+                digest.len() == 16 && digest.bytes().all(|byte| byte.is_ascii_hexdigit()),
+                "{url}: {folder:?}"
+            );
         }
-        assert_ne!(place("https://example.com/acme").0, place("https://example.com/other/acme").0);
+        assert_ne!(
+            place("https://example.com/acme").0,
+            place("https://example.com/other/acme").0
+        );
     }
 
     #[test]
     fn what_may_be_a_secret_is_not_shown() {
         for (url, expected) in [
-            ("https://me:canary@example.com/acme?token=canary#canary", "https://me@example.com/acme"),
+            (
+                "https://me:canary@example.com/acme?token=canary#canary",
+                "https://me@example.com/acme",
+            ),
             ("file:///srv/acme", "file:///srv/acme"),
         ] {
             assert_eq!(shown(&url.parse().unwrap()), expected);
@@ -247,7 +295,10 @@ mod tests {
     #[test]
     fn a_host_that_ssh_would_take_for_an_option_is_refused() {
         let folder = tempfile::tempdir().unwrap();
-        for url in ["ssh://-oProxyCommand=id/acme", "ssh://-oProxyCommand=id@example.com/acme"] {
+        for url in [
+            "ssh://-oProxyCommand=id/acme",
+            "ssh://-oProxyCommand=id@example.com/acme",
+        ] {
             let refused = mirrors(folder.path()).update(&url.parse().unwrap());
             assert!(matches!(refused, Err(MirrorError::Strange)), "{url}");
         }
@@ -267,6 +318,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("lock");
         let _held = lock(&path, &Git::new(None, "file", Duration::ZERO, 0)).unwrap();
-        assert!(matches!(lock(&path, &Git::new(None, "file", Duration::from_millis(60), 0)), Err(MirrorError::Busy)));
+        assert!(matches!(
+            lock(&path, &Git::new(None, "file", Duration::from_millis(60), 0)),
+            Err(MirrorError::Busy)
+        ));
     }
 }

@@ -67,9 +67,15 @@ fn is_own(found: &Metadata) -> bool {
 /// Something cannot be removed or written.
 pub fn tidy(mirror: &Path) -> io::Result<()> {
     for path in strange(mirror)? {
-        if fs::symlink_metadata(&path)?.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) }?;
+        if fs::symlink_metadata(&path)?.is_dir() {
+            fs::remove_dir_all(&path)
+        } else {
+            fs::remove_file(&path)
+        }?;
     }
-    WRITTEN.iter().try_for_each(|(name, text)| regular_file::write(&mirror.join(name), text.as_bytes()))
+    WRITTEN
+        .iter()
+        .try_for_each(|(name, text)| regular_file::write(&mirror.join(name), text.as_bytes()))
 }
 
 /// Whether [`tidy`] would change nothing.
@@ -88,7 +94,11 @@ fn strange(mirror: &Path) -> io::Result<Vec<PathBuf>> {
     let mut strange = Vec::new();
     let needed = |name: &str| ["objects", "refs", "packed-refs", "config", "HEAD"].contains(&name);
     look(mirror, needed, &mut strange)?;
-    look(&mirror.join("objects"), |name| name == "pack" || is_loose(name), &mut strange)?;
+    look(
+        &mirror.join("objects"),
+        |name| name == "pack" || is_loose(name),
+        &mut strange,
+    )?;
     look(&mirror.join("objects/pack"), is_pack, &mut strange)?;
     look(&mirror.join("refs"), |name| name == "tags", &mut strange)?;
     Ok(strange)

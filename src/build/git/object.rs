@@ -51,6 +51,10 @@ pub enum ObjectError {
 impl ObjectError {
     /// What git says of this object.
     pub(super) fn of(id: ObjectId, source: git2::Error) -> Self {
-        if source.code() == ErrorCode::NotFound { Self::Missing(id) } else { Self::Damaged { id, source } }
+        if source.code() == ErrorCode::NotFound {
+            Self::Missing(id)
+        } else {
+            Self::Damaged { id, source }
+        }
     }
 }

@@ -86,13 +86,19 @@ impl Repository {
         });
         match git2::Repository::open(path) {
             Ok(git) => Ok(Self { git, hashes: false }),
-            Err(source) => Err(RepositoryError { path: path.to_owned(), source }),
+            Err(source) => Err(RepositoryError {
+                path: path.to_owned(),
+                source,
+            }),
         }
     }
 
     /// Opens a mirror, in which every object that is read must have the hash that it is called by.
     pub fn open_mirror(path: &Path) -> Result<Self, RepositoryError> {
-        Ok(Self { hashes: true, ..Self::open(path)? })
+        Ok(Self {
+            hashes: true,
+            ..Self::open(path)?
+        })
     }
 
     /// The folder with the files that are checked out; `None` for a bare repository.
@@ -121,8 +127,10 @@ impl Repository {
     /// Every tag once, sorted by name.
     pub fn tags(&self) -> Result<Vec<Tag>, RepositoryError> {
         let folder = self.git.commondir().join("refs/tags");
-        let mut tags =
-            self.readable_tags().map_err(|source| RepositoryError { path: self.git.path().into(), source })?;
+        let mut tags = self.readable_tags().map_err(|source| RepositoryError {
+            path: self.git.path().into(),
+            source,
+        })?;
         tags.sort_by(|a, b| a.name.cmp(&b.name));
         let mut damaged = Vec::new();
         loose_names(&folder, "", &mut damaged);
@@ -140,7 +148,10 @@ impl Repository {
             let name = String::from_utf8_lossy(&reference.name_bytes()[prefix.len()..]).into_owned();
             // Resolving one that points at an object would look for its file once more.
             let target = reference.target().or_else(|| reference.resolve().ok()?.target());
-            tags.push(Tag { name, target: target.map(ObjectId) });
+            tags.push(Tag {
+                name,
+                target: target.map(ObjectId),
+            });
         }
         Ok(tags)
     }
@@ -148,7 +159,12 @@ impl Repository {
     /// The commit that is checked out, as a lightweight tag on it would have it; `None` where there is no commit yet.
     pub fn head(&self) -> Result<Option<Tagged>, ObjectError> {
         match self.git.head() {
-            Ok(head) => self.peel(&Tag { name: "HEAD".into(), target: head.target().map(ObjectId) }).map(Some),
+            Ok(head) => self
+                .peel(&Tag {
+                    name: "HEAD".into(),
+                    target: head.target().map(ObjectId),
+                })
+                .map(Some),
             Err(error) if matches!(error.code(), ErrorCode::UnbornBranch | ErrorCode::NotFound) => Ok(None),
             Err(_) => Err(ObjectError::Reference),
         }
@@ -163,15 +179,25 @@ impl Repository {
                 ObjectType::Tag => {
                     let tag = self.git.find_tag(id.0).map_err(|source| ObjectError::of(id, source))?;
                     let time = tag.tagger().map(|tagger| tagger.when().seconds());
-                    annotation
-                        .get_or_insert((time, without_signature(tag.message_bytes().unwrap_or_default()).to_vec()));
+                    annotation.get_or_insert((
+                        time,
+                        without_signature(tag.message_bytes().unwrap_or_default()).to_vec(),
+                    ));
                     id = ObjectId(tag.target_id());
                 }
                 ObjectType::Commit => {
-                    let commit = self.git.find_commit(id.0).map_err(|source| ObjectError::of(id, source))?;
+                    let commit = self
+                        .git
+                        .find_commit(id.0)
+                        .map_err(|source| ObjectError::of(id, source))?;
                     let (tagged, message) = annotation.unzip();
                     let time = tagged.flatten().unwrap_or(commit.time().seconds());
-                    return Ok(Tagged { commit: id, tree: ObjectId(commit.tree_id()), time, message });
+                    return Ok(Tagged {
+                        commit: id,
+                        tree: ObjectId(commit.tree_id()),
+                        time,
+                        message,
+                    });
                 }
                 kind => return Err(self.not_a_commit(id, kind)),
             }
@@ -181,7 +207,10 @@ impl Repository {
 
     /// A tag may point at anything, but in a damaged pack a commit can look like a tree: here the hash decides.
     fn not_a_commit(&self, id: ObjectId, kind: ObjectType) -> ObjectError {
-        let hash = self.git.odb().and_then(|objects| git2::Oid::hash_object(kind, objects.read(id.0)?.data()));
+        let hash = self
+            .git
+            .odb()
+            .and_then(|objects| git2::Oid::hash_object(kind, objects.read(id.0)?.data()));
         match hash {
             Ok(hash) if hash == id.0 => ObjectError::NotACommit(kind.str()),
             Ok(_) => ObjectError::of(id, git2::Error::from_str("its hash is not its name")),
@@ -225,7 +254,10 @@ impl Files for Repository {
 
     fn items(&self, tree: &ObjectId) -> Result<Vec<Item<ObjectId>>, ObjectError> {
         self.kind(*tree, MAX_TREE)?;
-        let tree = self.git.find_tree(tree.0).map_err(|source| ObjectError::of(*tree, source))?;
+        let tree = self
+            .git
+            .find_tree(tree.0)
+            .map_err(|source| ObjectError::of(*tree, source))?;
         let item = |entry: git2::TreeEntry<'_>| Item {
             name: String::from_utf8_lossy(entry.name_bytes()).into_owned(),
             kind: match entry.filemode() & 0o170_000 {
@@ -241,7 +273,10 @@ impl Files for Repository {
 
     fn bytes(&self, blob: &ObjectId, limit: usize) -> Result<Vec<u8>, ObjectError> {
         self.kind(*blob, limit)?;
-        let blob = self.git.find_blob(blob.0).map_err(|source| ObjectError::of(*blob, source))?;
+        let blob = self
+            .git
+            .find_blob(blob.0)
+            .map_err(|source| ObjectError::of(*blob, source))?;
         Ok(blob.content().to_vec())
     }
 }

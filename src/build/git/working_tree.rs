@@ -21,7 +21,10 @@ pub struct WorkingTree<'a> {
 impl<'a> WorkingTree<'a> {
     /// The working tree of a repository; `None` for a bare one.
     pub fn of(repository: &'a Repository) -> Option<Self> {
-        Some(Self { repository, root: repository.working_tree()? })
+        Some(Self {
+            repository,
+            root: repository.working_tree()?,
+        })
     }
 
     /// What an entry is; `None` where a commit would leave it out.
@@ -62,7 +65,11 @@ impl Files for WorkingTree<'_> {
             }
             let id = folder.join(entry.file_name());
             if let Some(kind) = self.kind(&entry, &id)? {
-                items.push(Item { name: entry.file_name().to_string_lossy().into_owned(), kind, id });
+                items.push(Item {
+                    name: entry.file_name().to_string_lossy().into_owned(),
+                    kind,
+                    id,
+                });
             }
         }
         items.sort_by(|a, b| a.name.cmp(&b.name));
@@ -74,10 +81,17 @@ impl Files for WorkingTree<'_> {
         let file = regular_file::open_unlinked(&self.root.join(file), regular_file::UNLIMITED)?;
         let length = file.metadata()?.len();
         if length > limit as u64 {
-            return Err(ObjectError::TooLarge { size: usize::try_from(length).unwrap_or(usize::MAX), limit });
+            return Err(ObjectError::TooLarge {
+                size: usize::try_from(length).unwrap_or(usize::MAX),
+                limit,
+            });
         }
         let mut bytes = Vec::new();
         let size = file.take(limit as u64 + 1).read_to_end(&mut bytes)?;
-        if size > limit { Err(ObjectError::TooLarge { size, limit }) } else { Ok(bytes) }
+        if size > limit {
+            Err(ObjectError::TooLarge { size, limit })
+        } else {
+            Ok(bytes)
+        }
     }
 }

@@ -16,9 +16,15 @@ pub(super) fn prune(root: &Path, index: &Index, plugins: Option<&BTreeSet<Slug>>
     for entry in fs::read_dir(root).map_err(|source| error(root, source))? {
         let entry = entry.map_err(|source| error(root, source))?;
         let slug = entry.file_name().to_str().and_then(|name| name.parse::<Slug>().ok());
-        let Some(slug) = slug.filter(|slug| plugins.is_none_or(|plugins| plugins.contains(slug))) else { continue };
+        let Some(slug) = slug.filter(|slug| plugins.is_none_or(|plugins| plugins.contains(slug))) else {
+            continue;
+        };
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            let named = index.plugins.get(&slug).map(|releases| &releases.releases[..]).unwrap_or_default();
+            let named = index
+                .plugins
+                .get(&slug)
+                .map(|releases| &releases.releases[..])
+                .unwrap_or_default();
             let named: BTreeSet<_> = named.iter().map(|release| release.version.as_str()).collect();
             prune_folder(&entry.path(), &named).map_err(|source| error(&entry.path(), source))?;
         }
@@ -32,7 +38,9 @@ fn prune_folder(folder: &Path, named: &BTreeSet<&str>) -> io::Result<()> {
         let entry = entry?;
         let name = entry.file_name();
         let name = name.to_string_lossy();
-        let version = name.strip_suffix(".json").filter(|stem| stem.parse::<Version>().is_ok());
+        let version = name
+            .strip_suffix(".json")
+            .filter(|stem| stem.parse::<Version>().is_ok());
         let left_over = name.starts_with('.') && name.ends_with(".new");
         // A folder of such a name is nobody's manifest, and stays.
         if entry.file_type()?.is_dir() {
@@ -42,5 +50,9 @@ fn prune_folder(folder: &Path, named: &BTreeSet<&str>) -> io::Result<()> {
             fs::remove_file(entry.path())?;
         }
     }
-    if fs::read_dir(folder)?.next().is_none() { fs::remove_dir(folder) } else { Ok(()) }
+    if fs::read_dir(folder)?.next().is_none() {
+        fs::remove_dir(folder)
+    } else {
+        Ok(())
+    }
 }

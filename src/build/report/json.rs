@@ -77,7 +77,11 @@ fn tag_json(tag: &TagOutcome) -> Value {
 }
 
 fn warning_json(warning: &Warning) -> Value {
-    let Warning { tag, version, remark: Remark { file, line, message } } = warning;
+    let Warning {
+        tag,
+        version,
+        remark: Remark { file, line, message },
+    } = warning;
     json!({ "tag": tag, "version": version, "file": file, "line": line, "message": message })
 }
 

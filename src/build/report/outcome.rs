@@ -141,9 +141,16 @@ impl Reason {
     /// What to make of an object that cannot be used; `path` says what was read.
     pub fn from_object(path: &str, error: ObjectError) -> Self {
         match error {
-            ObjectError::TooLarge { size, limit } => Self::TooLarge { path: path.to_owned(), size, limit },
+            ObjectError::TooLarge { size, limit } => Self::TooLarge {
+                path: path.to_owned(),
+                size,
+                limit,
+            },
             ObjectError::NotACommit(kind) => Self::NotACommit(kind),
-            error => Self::Unreadable { path: path.to_owned(), detail: error.to_string() },
+            error => Self::Unreadable {
+                path: path.to_owned(),
+                detail: error.to_string(),
+            },
         }
     }
 
@@ -165,51 +172,85 @@ impl Reason {
     fn told(&self) -> (&'static str, &'static str, String) {
         let none = String::new();
         match self {
-            Self::NotAVersion => ("not_a_version", "the name is no version under the entry's tag patterns", none),
-            Self::LetterForDigit(meant) => {
-                ("letter_for_digit", "no version: a letter stands for a digit", format!("{meant} may be meant"))
-            }
-            Self::OtherPattern(pattern) => {
-                ("other_pattern", "a version under a pattern that the entry's tags lack", pattern.clone())
-            }
+            Self::NotAVersion => (
+                "not_a_version",
+                "the name is no version under the entry's tag patterns",
+                none,
+            ),
+            Self::LetterForDigit(meant) => (
+                "letter_for_digit",
+                "no version: a letter stands for a digit",
+                format!("{meant} may be meant"),
+            ),
+            Self::OtherPattern(pattern) => (
+                "other_pattern",
+                "a version under a pattern that the entry's tags lack",
+                pattern.clone(),
+            ),
             Self::OtherName => ("other_name", "named after something else, such as another plugin", none),
             Self::Withheld => ("withheld", "withheld by the entry", none),
             Self::OutsideVersions => ("outside_versions", "outside the entry's versions", none),
             Self::SameAs(tag) => ("same_as", "the same release as another tag", tag.clone()),
             Self::NotACommit(kind) => ("not_a_commit", "points at no commit", format!("a {kind}")),
             Self::PathAbsent(path) => ("path_absent", "the plugin's folder is absent", path.clone()),
-            Self::Moved(path) => ("moved", "the plugin seems to be in another folder, set path", path.clone()),
-            Self::NoPluginHeader => ("no_plugin_header", "no PHP file at the plugin's root has a plugin header", none),
+            Self::Moved(path) => (
+                "moved",
+                "the plugin seems to be in another folder, set path",
+                path.clone(),
+            ),
+            Self::NoPluginHeader => (
+                "no_plugin_header",
+                "no PHP file at the plugin's root has a plugin header",
+                none,
+            ),
             Self::Theme => ("theme", "a theme, not a plugin", none),
             Self::NoVersion(file) => ("no_version", "the plugin header has no Version", file.clone()),
-            Self::Ambiguous(files) => {
-                ("ambiguous", "several files have a plugin header, set main_file", files.join(", "))
-            }
-            Self::TooManyFiles(count) => {
-                ("too_many_files", "too many PHP files at the plugin's root, set main_file", count.to_string())
-            }
-            Self::NotFollowed { path, kind } if *kind == Self::SPECIAL => {
-                ("not_followed", "only files and folders are read", format!("{path} is a {kind}"))
-            }
-            Self::NotFollowed { path, kind } => {
-                ("not_followed", "links and submodules are not followed", format!("{path} is a {kind}"))
-            }
-            Self::TooLarge { path, size, limit } => {
-                ("too_large", "too large", format!("{path} has {size} bytes, at most {limit} are read"))
-            }
-            Self::VersionMismatch { file, header } => {
-                ("version_mismatch", "the header says another version", format!("{header} in {file}"))
-            }
-            Self::StrangeVersion { file, header } => {
-                ("strange_version", "the header's version is no version", format!("{header} in {file}"))
-            }
-            Self::AlreadyTagged(tag) => {
-                ("already_tagged", "its version is released already, raise it in the plugin header", tag.clone())
-            }
+            Self::Ambiguous(files) => (
+                "ambiguous",
+                "several files have a plugin header, set main_file",
+                files.join(", "),
+            ),
+            Self::TooManyFiles(count) => (
+                "too_many_files",
+                "too many PHP files at the plugin's root, set main_file",
+                count.to_string(),
+            ),
+            Self::NotFollowed { path, kind } if *kind == Self::SPECIAL => (
+                "not_followed",
+                "only files and folders are read",
+                format!("{path} is a {kind}"),
+            ),
+            Self::NotFollowed { path, kind } => (
+                "not_followed",
+                "links and submodules are not followed",
+                format!("{path} is a {kind}"),
+            ),
+            Self::TooLarge { path, size, limit } => (
+                "too_large",
+                "too large",
+                format!("{path} has {size} bytes, at most {limit} are read"),
+            ),
+            Self::VersionMismatch { file, header } => (
+                "version_mismatch",
+                "the header says another version",
+                format!("{header} in {file}"),
+            ),
+            Self::StrangeVersion { file, header } => (
+                "strange_version",
+                "the header's version is no version",
+                format!("{header} in {file}"),
+            ),
+            Self::AlreadyTagged(tag) => (
+                "already_tagged",
+                "its version is released already, raise it in the plugin header",
+                tag.clone(),
+            ),
             Self::WrittenAs(version) => ("written_as", "published as the header writes it", version.to_string()),
-            Self::ChangelogOf(version) => {
-                ("changelog_of", "the changelog has no entry of it, the final version's is used", version.to_string())
-            }
+            Self::ChangelogOf(version) => (
+                "changelog_of",
+                "the changelog has no entry of it, the final version's is used",
+                version.to_string(),
+            ),
             Self::ConflictingTags(tags) => (
                 "conflicting_tags",
                 "tags of one version at different commits, delete or withhold one",
@@ -221,7 +262,11 @@ impl Reason {
 }
 
 fn first(names: &[String]) -> Vec<String> {
-    let more = names.len().checked_sub(NAMES).filter(|more| *more > 0).map(|more| format!("{more} more"));
+    let more = names
+        .len()
+        .checked_sub(NAMES)
+        .filter(|more| *more > 0)
+        .map(|more| format!("{more} more"));
     names.iter().take(NAMES).cloned().chain(more).collect()
 }
 
@@ -229,6 +274,10 @@ impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (_, headline, detail) = self.told();
         f.write_str(headline)?;
-        if detail.is_empty() { Ok(()) } else { write!(f, ": {detail}") }
+        if detail.is_empty() {
+            Ok(())
+        } else {
+            write!(f, ": {detail}")
+        }
     }
 }

@@ -113,7 +113,11 @@ impl PluginReport {
                 _ => return None,
             };
             let stable: Version = version.numbers().parse().ok()?;
-            let version = if version.is_prerelease() { stable } else { version.clone() };
+            let version = if version.is_prerelease() {
+                stable
+            } else {
+                version.clone()
+            };
             newer(&version).then_some((version, &*tag.tag, reason))
         });
         // The first of those that are equal.
@@ -134,14 +138,22 @@ impl PluginReport {
         }
         let releases = &mut self.releases.releases;
         releases.sort_by(|a, b| b.version.cmp_php(&a.version));
-        self.releases.latest = releases.iter().map(|release| &release.version).find(|v| !v.is_prerelease()).cloned();
+        self.releases.latest = releases
+            .iter()
+            .map(|release| &release.version)
+            .find(|v| !v.is_prerelease())
+            .cloned();
 
         let was: HashSet<_> = before.releases.iter().map(|release| &release.version).collect();
         let built = self.tags.iter().filter(|tag| matches!(tag.outcome, Outcome::Built));
-        (self.changed, self.added) =
-            built.filter_map(|tag| tag.version.clone()).partition(|version| was.contains(version));
+        (self.changed, self.added) = built
+            .filter_map(|tag| tag.version.clone())
+            .partition(|version| was.contains(version));
         let is: HashSet<_> = releases.iter().map(|release| &release.version).collect();
-        self.removed = versions(&before.releases).into_iter().filter(|version| !is.contains(version)).collect();
+        self.removed = versions(&before.releases)
+            .into_iter()
+            .filter(|version| !is.contains(version))
+            .collect();
         for versions in [&mut self.added, &mut self.changed] {
             versions.sort_by(|a, b| b.cmp_php(a));
         }
@@ -163,8 +175,10 @@ impl PluginReport {
             .filter(|same| same.len() > 1)
             .map(|same| same.iter().map(|release| release.tag.clone()).collect())
             .collect();
-        let conflicts: HashMap<&String, &Vec<String>> =
-            conflicts.iter().flat_map(|tags| tags.iter().map(move |tag| (tag, tags))).collect();
+        let conflicts: HashMap<&String, &Vec<String>> = conflicts
+            .iter()
+            .flat_map(|tags| tags.iter().map(move |tag| (tag, tags)))
+            .collect();
         releases.retain(|release| !conflicts.contains_key(&release.tag));
         for outcome in &mut self.tags {
             if let Some(&tags) = conflicts.get(&outcome.tag) {
@@ -175,7 +189,11 @@ impl PluginReport {
 
     /// Where a tag failed, the release published before stays, unless another tag gives that version now.
     fn keep_failed(&mut self, before: &Releases) {
-        let failed: Vec<_> = self.tags.iter().filter(|tag| matches!(tag.outcome, Outcome::Failed(_))).collect();
+        let failed: Vec<_> = self
+            .tags
+            .iter()
+            .filter(|tag| matches!(tag.outcome, Outcome::Failed(_)))
+            .collect();
         let tags: HashSet<_> = failed.iter().map(|tag| &tag.tag).collect();
         let mut versions: Vec<_> = failed.iter().filter_map(|tag| tag.version.as_ref()).collect();
         versions.sort_by(|a, b| b.cmp_php(a));

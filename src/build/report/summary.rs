@@ -15,13 +15,19 @@ const NAMES: usize = 6;
 
 /// The report as text, with ANSI colours where `colour` is set.
 pub fn summary(report: &Report, colour: bool) -> String {
-    let mut text = Text { text: String::new(), colour };
+    let mut text = Text {
+        text: String::new(),
+        colour,
+    };
     for plugin in &report.plugins {
         text.plugin(plugin, report.check);
     }
     let goes = if report.check { "would be removed" } else { "removed" };
     for (slug, versions) in &report.gone {
-        text.line(Style::Warning, &format!("{slug}  no longer in the registry; {goes}: {}", listed(versions)));
+        text.line(
+            Style::Warning,
+            &format!("{slug}  no longer in the registry; {goes}: {}", listed(versions)),
+        );
     }
     for file in &report.damaged {
         text.line(
@@ -46,13 +52,24 @@ pub fn summary(report: &Report, colour: bool) -> String {
         counts.failed
     );
     // What the tags' counts leave out, and the lines above tell.
-    let broken = report.plugins.iter().filter(|plugin| matches!(plugin.state, State::Broken(_))).count();
+    let broken = report
+        .plugins
+        .iter()
+        .filter(|plugin| matches!(plugin.state, State::Broken(_)))
+        .count();
     let removed = report.plugins.iter().map(|plugin| plugin.removed.len()).sum::<usize>();
     let removed = removed + report.gone.values().map(Vec::len).sum::<usize>();
     let damaged = report.damaged.len();
     let more = [
         (broken, counted(broken, "plugin") + " broken"),
-        (removed, format!("{} {}", counted(removed, "release"), if report.check { "to remove" } else { "removed" })),
+        (
+            removed,
+            format!(
+                "{} {}",
+                counted(removed, "release"),
+                if report.check { "to remove" } else { "removed" }
+            ),
+        ),
         (damaged, counted(damaged, "manifest") + " damaged"),
         (report.warnings(), counted(report.warnings(), "warning")),
     ];
@@ -60,7 +77,11 @@ pub fn summary(report: &Report, colour: bool) -> String {
         total += &format!(", {told}");
     }
     if report.check {
-        total += if report.differs() { "; nothing written, a build would change it" } else { "; nothing would change" };
+        total += if report.differs() {
+            "; nothing written, a build would change it"
+        } else {
+            "; nothing would change"
+        };
     }
     text.line(Style::Plain, &total);
     text.text
@@ -98,7 +119,10 @@ impl Text {
             State::Broken(problems) => {
                 self.line(
                     Style::Wrong,
-                    &format!("{name}  broken; {} published before stay", counted(plugin.kept.len(), "release")),
+                    &format!(
+                        "{name}  broken; {} published before stay",
+                        counted(plugin.kept.len(), "release")
+                    ),
                 );
                 for problem in problems {
                     self.line(Style::Wrong, &format!("  {problem}"));
@@ -150,8 +174,15 @@ impl Text {
             ("remove", "removed", &plugin.removed),
         ];
         for (verb, done, versions) in changes.into_iter().filter(|(_, _, versions)| !versions.is_empty()) {
-            let verb = if check { format!("would {verb}") } else { done.to_owned() };
-            self.line(Style::Plain, &format!("  {verb} {}: {}", versions.len(), listed(versions)));
+            let verb = if check {
+                format!("would {verb}")
+            } else {
+                done.to_owned()
+            };
+            self.line(
+                Style::Plain,
+                &format!("  {verb} {}: {}", versions.len(), listed(versions)),
+            );
         }
     }
 
@@ -160,23 +191,39 @@ impl Text {
         let mut kinds: BTreeMap<&str, Vec<String>> = BTreeMap::new();
         for (TagOutcome { tag, .. }, reason) in tags {
             let detail = reason.detail();
-            let told = if detail.is_empty() { tag.clone() } else { format!("{tag} ({detail})") };
+            let told = if detail.is_empty() {
+                tag.clone()
+            } else {
+                format!("{tag} ({detail})")
+            };
             kinds.entry(reason.headline()).or_default().push(told);
         }
         for (headline, tags) in kinds {
-            self.line(style, &format!("  {word} {}, {headline}: {}", tags.len(), listed(&tags)));
+            self.line(
+                style,
+                &format!("  {word} {}, {headline}: {}", tags.len(), listed(&tags)),
+            );
         }
     }
 }
 
 /// A number with the word in its singular or plural.
 pub fn counted<N: Display + PartialEq + From<u8>>(count: N, what: &str) -> String {
-    if count == N::from(1) { format!("1 {what}") } else { format!("{count} {what}s") }
+    if count == N::from(1) {
+        format!("1 {what}")
+    } else {
+        format!("{count} {what}s")
+    }
 }
 
 /// The first few, and how many more.
 fn listed(names: &[impl ToString]) -> String {
-    let mut list = names.iter().take(NAMES).map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    let mut list = names
+        .iter()
+        .take(NAMES)
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join(", ");
     if names.len() > NAMES {
         list += &format!(" and {} more", names.len() - NAMES);
     }

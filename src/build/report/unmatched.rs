@@ -7,8 +7,9 @@ use crate::model::tag_pattern::TagPattern;
 use crate::model::version::Version;
 
 /// Words beside a version that say nothing about whose it is.
-const RELEASE_WORDS: [&str; 12] =
-    ["v", "ver", "version", "r", "rel", "release", "releases", "tag", "tags", "stable", "plugin", "wp"];
+const RELEASE_WORDS: [&str; 12] = [
+    "v", "ver", "version", "r", "rel", "release", "releases", "tag", "tags", "stable", "plugin", "wp",
+];
 
 /// Words behind a version that say how it was made. They make no pre-release of it, although PHP takes them for one.
 const BUILD_WORDS: [&str; 12] = [
@@ -46,11 +47,24 @@ impl Unmatched {
 
     /// Why a tag is no release, and the version it may stand for.
     pub fn judge(&self, tag: &str) -> (Option<Version>, Reason) {
-        let Some((prefix, version, suffix)) = split(tag) else { return (None, Reason::NotAVersion) };
+        let Some((prefix, version, suffix)) = split(tag) else {
+            return (None, Reason::NotAVersion);
+        };
         let name = name_in(prefix);
-        let is_own = if name.is_empty() { !self.is_named } else { self.names.contains(&name) };
+        let is_own = if name.is_empty() {
+            !self.is_named
+        } else {
+            self.names.contains(&name)
+        };
         if !is_own {
-            return (None, if name.is_empty() { Reason::NotAVersion } else { Reason::OtherName });
+            return (
+                None,
+                if name.is_empty() {
+                    Reason::NotAVersion
+                } else {
+                    Reason::OtherName
+                },
+            );
         }
         let pattern = format!("{prefix}{{version}}{suffix}");
         let takes = |pattern: &TagPattern| pattern.version_of(tag).is_some();
@@ -66,7 +80,9 @@ pub fn built_pattern(tag: &str, version: &Version) -> Option<Reason> {
     let suffix = version.as_str().strip_prefix(version.numbers())?;
     let word = suffix.trim_start_matches(['-', '.']).to_ascii_lowercase();
     let prefix = tag.strip_suffix(version.as_str())?;
-    BUILD_WORDS.contains(&&*word).then(|| Reason::OtherPattern(format!("{prefix}{{version}}{suffix}")))
+    BUILD_WORDS
+        .contains(&&*word)
+        .then(|| Reason::OtherPattern(format!("{prefix}{{version}}{suffix}")))
 }
 
 /// A tag's name around the version in it: `release-`, `1.2-rc.1` and nothing of `release-1.2-rc.1`.
@@ -78,9 +94,15 @@ fn split(tag: &str) -> Option<(&str, &str, &str)> {
     };
     let numbers = |at: usize| {
         let text = &tag[at..];
-        text[..text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len())].trim_end_matches('.')
+        text[..text
+            .find(|c: char| !c.is_ascii_digit() && c != '.')
+            .unwrap_or(text.len())]
+            .trim_end_matches('.')
     };
-    let mut starts = tag.char_indices().map(|(at, _)| at).filter(|&at| is_start(at) && numbers(at).contains('.'));
+    let mut starts = tag
+        .char_indices()
+        .map(|(at, _)| at)
+        .filter(|&at| is_start(at) && numbers(at).contains('.'));
     let start = starts.next_back()?;
     let numbers = numbers(start);
     let rest = &tag[start + numbers.len()..];
@@ -100,7 +122,10 @@ fn is_build_word(word: &str) -> bool {
 /// The words that name something, joined: `acme-forms` of `release/Acme_Forms-v`.
 fn name_in(text: &str) -> String {
     let words = text.split(|c: char| !c.is_alphanumeric()).map(str::to_ascii_lowercase);
-    words.filter(|word| !word.is_empty() && !RELEASE_WORDS.contains(&&**word)).collect::<Vec<_>>().join("-")
+    words
+        .filter(|word| !word.is_empty() && !RELEASE_WORDS.contains(&&**word))
+        .collect::<Vec<_>>()
+        .join("-")
 }
 
 #[cfg(test)]
@@ -108,7 +133,10 @@ mod tests {
     use super::*;
 
     fn judged(names: &[&str], is_named: bool, tag: &str) -> String {
-        let unmatched = Unmatched { names: names.iter().map(|name| (*name).to_owned()).collect(), is_named };
+        let unmatched = Unmatched {
+            names: names.iter().map(|name| (*name).to_owned()).collect(),
+            is_named,
+        };
         match unmatched.judge(tag) {
             (version, Reason::OtherPattern(pattern)) => format!("{} by {pattern}", version.unwrap()),
             (None, Reason::OtherName) => "another's".into(),
@@ -139,8 +167,15 @@ mod tests {
         ] {
             assert_eq!(judged(&["acme-forms"], false, tag), expected, "{tag}");
         }
-        assert_eq!(judged(&["acme-forms"], true, "3.0.0"), "none", "tags without a name are not this plugin's");
-        assert_eq!(judged(&["acme-forms"], true, "acme-forms-3.0"), "3.0 by acme-forms-{version}");
+        assert_eq!(
+            judged(&["acme-forms"], true, "3.0.0"),
+            "none",
+            "tags without a name are not this plugin's"
+        );
+        assert_eq!(
+            judged(&["acme-forms"], true, "acme-forms-3.0"),
+            "3.0 by acme-forms-{version}"
+        );
     }
 
     #[test]

@@ -48,12 +48,22 @@ pub fn all(plugin: &Plugin, repository: &Repository) -> Vec<Artwork> {
     match (WorkingTree::of(repository), root) {
         (Some(tree), Some(root)) => {
             let items = named(plugin, &tree, PathBuf::new()).into_iter();
-            items.map(|item| Artwork { stamp: stamp(&root.join(&item.id)), name: item.name }).collect()
+            items
+                .map(|item| Artwork {
+                    stamp: stamp(&root.join(&item.id)),
+                    name: item.name,
+                })
+                .collect()
         }
         _ => match repository.head() {
             Ok(Some(head)) => {
                 let items = named(plugin, repository, head.tree).into_iter();
-                items.map(|item| Artwork { stamp: item.id.to_string(), name: item.name }).collect()
+                items
+                    .map(|item| Artwork {
+                        stamp: item.id.to_string(),
+                        name: item.name,
+                    })
+                    .collect()
             }
             _ => Vec::new(),
         },
@@ -62,7 +72,9 @@ pub fn all(plugin: &Plugin, repository: &Repository) -> Vec<Artwork> {
 
 /// Size and time of a file; empty where it is gone already.
 fn stamp(file: &Path) -> String {
-    let Ok(metadata) = file.symlink_metadata() else { return String::new() };
+    let Ok(metadata) = file.symlink_metadata() else {
+        return String::new();
+    };
     format!("{}-{}.{}", metadata.len(), metadata.mtime(), metadata.mtime_nsec())
 }
 
@@ -83,20 +95,35 @@ fn bytes<F: Files>(plugin: &Plugin, files: &F, root: F::Id, name: &str) -> Optio
 pub(crate) fn named<F: Files>(plugin: &Plugin, files: &F, root: F::Id) -> Vec<Item<F::Id>> {
     let path = plugin.source.as_ref().map_or("", |source| &source.path);
     let own = walk(files, root.clone(), path);
-    let folders =
-        own.into_iter().chain([root]).flat_map(|folder| FOLDERS.map(|name| walk(files, folder.clone(), name)));
+    let folders = own
+        .into_iter()
+        .chain([root])
+        .flat_map(|folder| FOLDERS.map(|name| walk(files, folder.clone(), name)));
     let pictures = folders.flatten().map(|folder| {
         let items = files.items(&folder).unwrap_or_default();
-        let named = |name: &&str| items.iter().find(|item| item.name == **name && item.kind == ItemKind::File).cloned();
+        let named = |name: &&str| {
+            items
+                .iter()
+                .find(|item| item.name == **name && item.kind == ItemKind::File)
+                .cloned()
+        };
         NAMES.iter().filter_map(named).collect::<Vec<_>>()
     });
-    pictures.into_iter().find(|pictures| !pictures.is_empty()).unwrap_or_default()
+    pictures
+        .into_iter()
+        .find(|pictures| !pictures.is_empty())
+        .unwrap_or_default()
 }
 
 /// The folder at `path`; links are not followed.
 pub(crate) fn walk<F: Files>(files: &F, root: F::Id, path: &str) -> Option<F::Id> {
-    path.split('/').filter(|name| !name.is_empty()).try_fold(root, |folder, name| {
-        let items = files.items(&folder).ok()?;
-        items.into_iter().find(|item| item.name == name && item.kind == ItemKind::Folder).map(|item| item.id)
-    })
+    path.split('/')
+        .filter(|name| !name.is_empty())
+        .try_fold(root, |folder, name| {
+            let items = files.items(&folder).ok()?;
+            items
+                .into_iter()
+                .find(|item| item.name == name && item.kind == ItemKind::Folder)
+                .map(|item| item.id)
+        })
 }

@@ -35,7 +35,11 @@ pub fn to_html(changelog_markdown: &str, limit_bytes: usize) -> Told {
     while let Some(piece) = entries.next_html() {
         found = true;
         if html.len() + piece.len() + 1 > limit_bytes {
-            return if html.is_empty() { cut_html(&piece, limit_bytes) } else { Told::whole(html) };
+            return if html.is_empty() {
+                cut_html(&piece, limit_bytes)
+            } else {
+                Told::whole(html)
+            };
         }
         html.push_str(&piece);
         html.push('\n');
@@ -49,13 +53,25 @@ pub fn to_html(changelog_markdown: &str, limit_bytes: usize) -> Told {
     }
     let text = html::to_plain_text(changelog_markdown);
     let is_pointer = points_elsewhere(&text, &everything);
-    let text = if is_pointer && !everything.contains("://") { String::new() } else { everything.to_string() };
-    Told { text, is_cut: false, is_pointer }
+    let text = if is_pointer && !everything.contains("://") {
+        String::new()
+    } else {
+        everything.to_string()
+    };
+    Told {
+        text,
+        is_cut: false,
+        is_pointer,
+    }
 }
 
 fn cut_html(html: &str, limit: usize) -> Told {
     let text = html::cut_at_block(html, limit - closing::room(limit));
-    Told { text, is_cut: true, is_pointer: false }
+    Told {
+        text,
+        is_cut: true,
+        is_pointer: false,
+    }
 }
 
 #[cfg(test)]
@@ -80,7 +96,11 @@ mod tests {
     fn an_entry_is_found_under_any_style_of_heading() {
         for (above, own, below) in [
             ("= 1.3 =", "= 1.2 =", "= 1.1 ="),
-            ("## [1.3]", "## [1.2](https://example.com/1.1...1.2) (2024-01-01)", "## [1.1]"),
+            (
+                "## [1.3]",
+                "## [1.2](https://example.com/1.1...1.2) (2024-01-01)",
+                "## [1.1]",
+            ),
             ("**1.3**", "**1.2**", "*1.1*"),
             ("1.3\n---", "Version 1.2\n-----------", "1.1\n---"),
             ("### 1.3", "1.2 / 2024-01-01", "<h4>1.1</h4>"),
@@ -100,7 +120,10 @@ mod tests {
         assert_eq!(entry(items, "1.2").as_deref(), Some("Second line"));
         assert_eq!(entry(items, "1.1").as_deref(), Some("Fixed a bug\n\nFixed another"));
         assert_eq!(entry(items, "1.0").as_deref(), Some("First release"));
-        assert_eq!(entry("1.1 - 2024-01-01 - Fixed\n1.0 - First", "1.1").as_deref(), Some("Fixed"));
+        assert_eq!(
+            entry("1.1 - 2024-01-01 - Fixed\n1.0 - First", "1.1").as_deref(),
+            Some("Fixed")
+        );
     }
 
     #[test]
@@ -132,12 +155,18 @@ mod tests {
             ("See changelog.txt", None),
             ("https://example.com/changelog", Some("https://example.com/changelog")),
             ("See: http://example.com/1-2/", Some("See: http://example.com/1-2/")),
-            ("[https://example.com/1](https://example.com/1)", Some("https://example.com/1")),
+            (
+                "[https://example.com/1](https://example.com/1)",
+                Some("https://example.com/1"),
+            ),
             (
                 "[See the full changelog](https://example.com/?a=1&b=2).",
                 Some("See the full changelog: https://example.com/?a=1&b=2"),
             ),
-            ("[Release post](https://example.com/1)", Some("Release post: https://example.com/1")),
+            (
+                "[Release post](https://example.com/1)",
+                Some("Release post: https://example.com/1"),
+            ),
             (
                 "Please see [the releases](https://example.com/releases).",
                 Some("Please see the releases: https://example.com/releases"),
@@ -151,9 +180,11 @@ mod tests {
             assert!(told.as_ref().is_none_or(|told| told.is_pointer), "{body}");
             assert_eq!(told.map(|told| told.text).as_deref(), expected, "{body}");
         }
-        for body in
-            ["The first public release.", "Please update. It fixes https://example.com/1", "- See the changelog link"]
-        {
+        for body in [
+            "The first public release.",
+            "Please update. It fixes https://example.com/1",
+            "- See the changelog link",
+        ] {
             let told = of_version(&format!("= 1.2 =\n{body}"), &"1.2".parse().unwrap()).unwrap();
             assert_eq!((&*told.text, told.is_pointer), (body, false));
         }
@@ -188,7 +219,10 @@ mod tests {
             let markdown = format!("= 3.0 - September 13th, 2023 =\n\nIntro\n\n{again}\n\n* a\n\n= 2.9 =\n* b\n");
             for version in ["3.0", "3.0.0", "3"] {
                 let text = entry(&markdown, version).unwrap();
-                assert!(text.starts_with("Intro") && text.ends_with("- a"), "{again} {version}: {text}");
+                assert!(
+                    text.starts_with("Intro") && text.ends_with("- a"),
+                    "{again} {version}: {text}"
+                );
             }
         }
         let twice = "= 1.2 =\n* a\n\n= 1.2 =\n* a\n\n= 1.1 =\n* b\n";
@@ -221,7 +255,10 @@ mod tests {
 
     #[test]
     fn a_long_entry_is_cut_at_a_line_and_says_where_the_rest_is() {
-        for (body, last) in [("* one line of it\n".repeat(2000), "one line of it"), ("word ".repeat(5000), "word…")] {
+        for (body, last) in [
+            ("* one line of it\n".repeat(2000), "one line of it"),
+            ("word ".repeat(5000), "word…"),
+        ] {
             let told = of_version(&format!("= 1.2 =\nFirst.\n\n{body}"), &"1.2".parse().unwrap()).unwrap();
             assert!(
                 told.is_cut && told.text.ends_with(last) && told.text.len() > ENTRY_LIMIT / 2,
@@ -229,7 +266,10 @@ mod tests {
                 told.text.len()
             );
             let closed = told.clone().closed_text(HOMEPAGE);
-            assert!(closed.ends_with("\n\nThe rest of the changelog: https://example.com/forms"), "{closed}");
+            assert!(
+                closed.ends_with("\n\nThe rest of the changelog: https://example.com/forms"),
+                "{closed}"
+            );
             assert!(
                 told.clone()
                     .closed_text("")
@@ -242,7 +282,11 @@ mod tests {
         }
         // Rendering stops in the middle of this one, although its text is short.
         let links = format!("* [a](https://example.com/{})\n", "b".repeat(1000)).repeat(100);
-        assert!(of_version(&format!("= 1.2 =\n{links}"), &"1.2".parse().unwrap()).unwrap().is_cut);
+        assert!(
+            of_version(&format!("= 1.2 =\n{links}"), &"1.2".parse().unwrap())
+                .unwrap()
+                .is_cut
+        );
     }
 
     #[test]
@@ -251,8 +295,14 @@ mod tests {
             "Intro\n## [1.2] - 2024-01-01\n### Added\n- a\n## [1.1]\n<script>b</script>\n\n## [1.0]\n- c\n\n[1.2]: x";
         let first = "<h4>1.2 - 2024-01-01</h4>\n<h3>Added</h3>\n<ul>\n<li>a</li>\n</ul>\n";
         assert_eq!(shown(markdown, first.len()), first);
-        assert_eq!(shown(markdown, 1000), format!("{first}<h4>1.1</h4>\nb\n<h4>1.0</h4>\n<ul>\n<li>c</li>\n</ul>\n"));
-        assert_eq!(shown("* just\n* items", 1000), "<ul>\n<li>just</li>\n<li>items</li>\n</ul>");
+        assert_eq!(
+            shown(markdown, 1000),
+            format!("{first}<h4>1.1</h4>\nb\n<h4>1.0</h4>\n<ul>\n<li>c</li>\n</ul>\n")
+        );
+        assert_eq!(
+            shown("* just\n* items", 1000),
+            "<ul>\n<li>just</li>\n<li>items</li>\n</ul>"
+        );
         let link = to_html("See [the changelog](https://example.com/)", 1000);
         assert!(link.is_pointer && link.text.contains("href"));
         assert_eq!(shown("See changelog.txt", 1000), "");
@@ -261,9 +311,11 @@ mod tests {
     #[test]
     fn a_window_is_never_empty() {
         let items = "* one line of it\n".repeat(2000);
-        for markdown in
-            [format!("= 1.2 =\n{items}\n= 1.1 =\n* old"), items, format!("= 1.2 =\n{}", "word ".repeat(5000))]
-        {
+        for markdown in [
+            format!("= 1.2 =\n{items}\n= 1.1 =\n* old"),
+            items,
+            format!("= 1.2 =\n{}", "word ".repeat(5000)),
+        ] {
             let told = to_html(&markdown, 4096);
             assert!(told.is_cut && told.text.len() > 2000, "{}", told.text);
             let closed = told.closed_html(HOMEPAGE);
@@ -273,7 +325,11 @@ mod tests {
                 told.closed_html("")
                     .ends_with("<p>The changelog of this version goes on. It is too long to be shown here.</p>")
             );
-            assert!(!told.closed_html("https://example.com/\"><script>x</script>").contains("<script>"));
+            assert!(
+                !told
+                    .closed_html("https://example.com/\"><script>x</script>")
+                    .contains("<script>")
+            );
         }
     }
 
@@ -287,7 +343,10 @@ mod tests {
             ("Tagging version 1.2.3", None),
             ("Acme Forms 1.2.3\n\n", None),
             ("Version 1.2.3 (2024-01-01)", None),
-            ("1.2.3\n-----BEGIN PGP SIGNATURE-----\nabc\n-----END PGP SIGNATURE-----\n", None),
+            (
+                "1.2.3\n-----BEGIN PGP SIGNATURE-----\nabc\n-----END PGP SIGNATURE-----\n",
+                None,
+            ),
             ("1.2.3\n-----BEGIN SSH SIGNATURE-----\nabc", None),
             ("no message", None),
             ("Tagged by the release script", None),
@@ -297,7 +356,10 @@ mod tests {
             ("Create tag v1.2.3", None),
             ("Automatic tag of main", None),
             ("Convert \"1.2\" to a proper git tag.", None),
-            ("Version 1.2.3\n\n* Fixed a bug\n-----BEGIN PGP SIGNATURE-----", Some("- Fixed a bug")),
+            (
+                "Version 1.2.3\n\n* Fixed a bug\n-----BEGIN PGP SIGNATURE-----",
+                Some("- Fixed a bug"),
+            ),
             ("Tagging 1.2.3\n\n* Fixed a bug", Some("- Fixed a bug")),
             ("Fixes the editor", Some("Fixes the editor")),
             ("Fixes the tag cloud", Some("Fixes the tag cloud")),
@@ -305,10 +367,17 @@ mod tests {
             ("No message is sent twice", Some("No message is sent twice")),
             ("Release 1.2.3\n\n= 1.2.3 =\n* a\n= 1.2.2 =\n* b", Some("- a")),
             ("= 1.2.3 =\n* a\n\n= 1.2.2 =\n* b", Some("- a")),
-            ("version 1.2.3. Not for production.\n\n* a", Some("Not for production.\n\n- a")),
+            (
+                "version 1.2.3. Not for production.\n\n* a",
+                Some("Not for production.\n\n- a"),
+            ),
             ("= 1.2.2 =\n* b", None),
         ] {
-            assert_eq!(from_tag_message(message, &version).map(|told| told.text).as_deref(), expected, "{message}");
+            assert_eq!(
+                from_tag_message(message, &version).map(|told| told.text).as_deref(),
+                expected,
+                "{message}"
+            );
         }
         let told = from_tag_message("See https://example.com/changelog", &version).unwrap();
         assert!(told.is_pointer);

@@ -84,7 +84,11 @@ pub fn from_markdown_up_to(markdown: &str, limit: usize) -> String {
         kept = cut_at_paragraph(kept, most);
         let html = from_markdown(kept);
         if html.is_empty() || html.len() + MORE.len() <= limit {
-            return if html.is_empty() { String::new() } else { format!("{html}{MORE}") };
+            return if html.is_empty() {
+                String::new()
+            } else {
+                format!("{html}{MORE}")
+            };
         }
         // Markup takes more than the Markdown it is made of; in small steps, so that little is lost.
         most = kept.len() * 7 / 8;
@@ -94,7 +98,11 @@ pub fn from_markdown_up_to(markdown: &str, limit: usize) -> String {
 /// At most `limit` bytes, whole paragraphs where one ends there, else whole lines.
 fn cut_at_paragraph(text: &str, limit: usize) -> &str {
     let head = cut_at_line(text, limit);
-    if head.len() == text.len() { head } else { head[..head.rfind("\n\n").unwrap_or(head.len())].trim_end() }
+    if head.len() == text.len() {
+        head
+    } else {
+        head[..head.rfind("\n\n").unwrap_or(head.len())].trim_end()
+    }
 }
 
 /// The text of Markdown: no markup, no entities; items start with `- ` or their number, paragraphs stand apart.
@@ -105,7 +113,11 @@ pub fn to_plain_text(markdown: &str) -> String {
 /// One line of HTML, at most 8 KiB of it, as plain text: no tags, no entities.
 pub(crate) fn strip(html: &str) -> String {
     let html = cut_at_line(html, LINE_LIMIT);
-    let text = if html.contains(['<', '&']) { text_of(&sanitize(html)).replace('\n', " ") } else { html.to_owned() };
+    let text = if html.contains(['<', '&']) {
+        text_of(&sanitize(html)).replace('\n', " ")
+    } else {
+        html.to_owned()
+    };
     text.trim().to_owned()
 }
 
@@ -122,19 +134,27 @@ pub(crate) fn first_address(html: &str) -> Option<String> {
 /// `= heading =`, which WordPress.org knows and Markdown does not.
 fn with_markdown_headings(markdown: &str) -> Cow<'_, str> {
     let heading = |line: &str| {
-        let title = line.trim().strip_prefix('=')?.strip_suffix('=')?.trim_matches(['=', ' ', '\t']);
+        let title = line
+            .trim()
+            .strip_prefix('=')?
+            .strip_suffix('=')?
+            .trim_matches(['=', ' ', '\t']);
         (!title.is_empty()).then(|| format!("#### {title}"))
     };
     if !markdown.contains('=') {
         return markdown.into();
     }
-    let lines = markdown.lines().map(|line| heading(line).map_or(line.into(), Cow::from));
+    let lines = markdown
+        .lines()
+        .map(|line| heading(line).map_or(line.into(), Cow::from));
     lines.collect::<Vec<_>>().join("\n").into()
 }
 
 fn sanitize(html: &str) -> String {
     // SECURITY: ammonia decides what is safe. The step before it only spares text that an HTML parser would swallow.
-    without_controls(SANITIZER.clean(&without_unknown_tags(html)).to_string()).trim().to_owned()
+    without_controls(SANITIZER.clean(&without_unknown_tags(html)).to_string())
+        .trim()
+        .to_owned()
 }
 
 static SANITIZER: LazyLock<Builder<'static>> = LazyLock::new(|| {
@@ -203,7 +223,10 @@ fn may_stay(tag: &str, depth: &mut usize) -> bool {
         return false;
     }
     // These end by themselves, so that a long list without end tags is not a deep one.
-    if ["li", "p", "dt", "dd", "br", "img"].iter().any(|flat| flat.eq_ignore_ascii_case(name)) {
+    if ["li", "p", "dt", "dd", "br", "img"]
+        .iter()
+        .any(|flat| flat.eq_ignore_ascii_case(name))
+    {
         return true;
     }
     if tag.starts_with("</") {
@@ -226,14 +249,20 @@ mod tests {
     fn markdown_becomes_the_html_the_cms_shows() {
         for (markdown, expected) in [
             ("", ""),
-            ("*a* **b** `<c>`", "<p><em>a</em> <strong>b</strong> <code>&lt;c&gt;</code></p>"),
+            (
+                "*a* **b** `<c>`",
+                "<p><em>a</em> <strong>b</strong> <code>&lt;c&gt;</code></p>",
+            ),
             ("= Heading =\ntext", "<h4>Heading</h4>\n<p>text</p>"),
             ("text\n* item", "<p>text</p>\n<ul>\n<li>item</li>\n</ul>"),
             (
                 "[a](https://example.com/ \"t\")",
                 "<p><a href=\"https://example.com/\" title=\"t\" rel=\"nofollow noopener noreferrer\">a</a></p>",
             ),
-            ("![a](https://example.com/a.png)", "<p><img src=\"https://example.com/a.png\" alt=\"a\"></p>"),
+            (
+                "![a](https://example.com/a.png)",
+                "<p><img src=\"https://example.com/a.png\" alt=\"a\"></p>",
+            ),
             ("AT&T &copy; 1 < 2", "<p>AT&amp;T © 1 &lt; 2</p>"),
         ] {
             assert_eq!(&*from_markdown(markdown), expected, "{markdown}");
@@ -244,9 +273,16 @@ mod tests {
     fn a_section_is_cut_behind_a_paragraph_and_within_its_limit() {
         assert_eq!(from_markdown_up_to("", 100), "");
         assert_eq!(from_markdown_up_to("a\n\nb", 100), "<p>a</p>\n<p>b</p>");
-        for unit in
-            ["= Why? =\n\nBecause of *this* & that.\n\n", "x", "* item\n", "<b>", "&", "ü ", "> ", "1. a\n\n   b\n\n"]
-        {
+        for unit in [
+            "= Why? =\n\nBecause of *this* & that.\n\n",
+            "x",
+            "* item\n",
+            "<b>",
+            "&",
+            "ü ",
+            "> ",
+            "1. a\n\n   b\n\n",
+        ] {
             let text = unit.repeat(100_000 / unit.len());
             for limit in [64, 1000, 8192] {
                 let html = from_markdown_up_to(&text, limit);
@@ -255,7 +291,11 @@ mod tests {
             }
         }
         let html = from_markdown_up_to(&"= Why? =\n\nBecause.\n\n".repeat(1000), 8192);
-        assert!(html.len() > 6000 && html.ends_with("<p>Because.</p>\n<p>…</p>"), "{}", html.len());
+        assert!(
+            html.len() > 6000 && html.ends_with("<p>Because.</p>\n<p>…</p>"),
+            "{}",
+            html.len()
+        );
     }
 
     #[test]
@@ -264,9 +304,18 @@ mod tests {
             ("a <script>alert(1)</script> b", "<p>a alert(1) b</p>"),
             ("<style>p {}</style>", "p {}"),
             ("<b onclick=\"x()\" style=\"a:b\" class=\"c\">a</b>", "<p><b>a</b></p>"),
-            ("[a](javascript:x)", "<p><a rel=\"nofollow noopener noreferrer\">a</a></p>"),
-            ("<a href=\"java\nscript:x\">a</a>", "<p><a rel=\"nofollow noopener noreferrer\">a</a></p>"),
-            ("[a](/wp-admin/x)", "<p><a rel=\"nofollow noopener noreferrer\">a</a></p>"),
+            (
+                "[a](javascript:x)",
+                "<p><a rel=\"nofollow noopener noreferrer\">a</a></p>",
+            ),
+            (
+                "<a href=\"java\nscript:x\">a</a>",
+                "<p><a rel=\"nofollow noopener noreferrer\">a</a></p>",
+            ),
+            (
+                "[a](/wp-admin/x)",
+                "<p><a rel=\"nofollow noopener noreferrer\">a</a></p>",
+            ),
             ("![a](http://example.com/a.png)", "<p><img alt=\"a\"></p>"),
             ("<img src=x onerror=alert(1)>", "<img>"),
             ("<img src='data:image/svg+xml,x'>", "<img>"),
@@ -280,7 +329,18 @@ mod tests {
 
     #[test]
     fn a_tag_in_a_sentence_swallows_no_text() {
-        for tag in ["title", "textarea", "script", "style", "iframe", "noscript", "plaintext", "select", "xmp", "svg"] {
+        for tag in [
+            "title",
+            "textarea",
+            "script",
+            "style",
+            "iframe",
+            "noscript",
+            "plaintext",
+            "select",
+            "xmp",
+            "svg",
+        ] {
             let html = from_markdown(&format!("* Fixed the <{tag}> tag\n* Fixed more\n\n<{tag}> again"));
             assert!(html.contains("Fixed more") && html.contains("again"), "{tag}: {html}");
         }
@@ -290,7 +350,10 @@ mod tests {
     fn a_line_of_html_is_stripped() {
         for (html, expected) in [
             ("  plain  ", "plain"),
-            ("<a href='https://example.com/'>Acme</a> &amp; <em>sons</em>", "Acme & sons"),
+            (
+                "<a href='https://example.com/'>Acme</a> &amp; <em>sons</em>",
+                "Acme & sons",
+            ),
             ("a < b > c", "a < b > c"),
             ("I <3 WordPress", "I <3 WordPress"),
             ("a <b c", "a <b c"),

@@ -13,7 +13,10 @@ pub(super) struct Memo<K, T> {
 impl<K: Clone + Eq + Hash, T> Memo<K, T> {
     /// Holds at most `limit` of them.
     pub fn of(limit: usize) -> Self {
-        Self { held: HashMap::new(), limit }
+        Self {
+            held: HashMap::new(),
+            limit,
+        }
     }
 
     /// What `make` makes of `key`, or has made.

@@ -69,13 +69,25 @@ pub fn errors(files: Vec<Vec<u8>>) -> Vec<Option<SyntaxError>> {
         if known.len() > REMEMBERED {
             known.clear();
         }
-        digests.iter().copied().zip(files).filter(|(digest, _)| !known.contains_key(digest)).collect()
+        digests
+            .iter()
+            .copied()
+            .zip(files)
+            .filter(|(digest, _)| !known.contains_key(digest))
+            .collect()
     };
-    let said = if new.is_empty() { Vec::new() } else { parse("php", &new, TIME_LIMIT) };
+    let said = if new.is_empty() {
+        Vec::new()
+    } else {
+        parse("php", &new, TIME_LIMIT)
+    };
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
     let known = known.get_or_insert_default();
     known.extend(new.iter().map(|(digest, _)| *digest).zip(said));
-    digests.iter().map(|digest| known.get(digest).cloned().flatten()).collect()
+    digests
+        .iter()
+        .map(|digest| known.get(digest).cloned().flatten())
+        .collect()
 }
 
 /// What PHP says of the files, in their order; of fewer where it is not there, fails or takes too long.
@@ -85,8 +97,13 @@ fn parse(php: &str, files: &[(Digest, Vec<u8>)], time_limit: Duration) -> Vec<Op
         command.args(["-d", setting]);
     }
     command.args(["-r", SCRIPT]).current_dir("/");
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-    let Ok(mut child) = command.spawn() else { return Vec::new() };
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null());
+    let Ok(mut child) = command.spawn() else {
+        return Vec::new();
+    };
     let said = said(&mut child, files, time_limit);
     let _ = child.kill();
     let _ = child.wait();
@@ -95,7 +112,9 @@ fn parse(php: &str, files: &[(Digest, Vec<u8>)], time_limit: Duration) -> Vec<Op
 
 /// Everything that PHP wrote until it ended, or the time was over.
 fn said(child: &mut Child, files: &[(Digest, Vec<u8>)], time_limit: Duration) -> String {
-    let (Some(mut stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else { return String::new() };
+    let (Some(mut stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
+        return String::new();
+    };
     thread::scope(|scope| {
         let (sender, receiver) = mpsc::channel();
         scope.spawn(move || {
@@ -118,7 +137,10 @@ fn said(child: &mut Child, files: &[(Digest, Vec<u8>)], time_limit: Duration) ->
 
 fn error(line: &str) -> Option<SyntaxError> {
     let (number, message) = line.split_once(' ')?;
-    Some(SyntaxError { line: number.parse().ok()?, message: message.to_owned() })
+    Some(SyntaxError {
+        line: number.parse().ok()?,
+        message: message.to_owned(),
+    })
 }
 
 #[cfg(test)]
@@ -138,12 +160,24 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let proof = folder.path().join("ran");
         let runs = format!("<?php\nfile_put_contents('{}', 'x');", proof.display());
-        let told =
-            errors(files(&["<?php\necho 1;", "<?php\n\nfunction {", "", &runs, "no PHP <b>", "<?php echo 'ü' ;;"]));
-        assert_eq!(told.iter().map(Option::is_some).collect::<Vec<_>>(), [false, true, false, false, false, false]);
+        let told = errors(files(&[
+            "<?php\necho 1;",
+            "<?php\n\nfunction {",
+            "",
+            &runs,
+            "no PHP <b>",
+            "<?php echo 'ü' ;;",
+        ]));
+        assert_eq!(
+            told.iter().map(Option::is_some).collect::<Vec<_>>(),
+            [false, true, false, false, false, false]
+        );
         let error = told[1].clone().unwrap();
         assert_eq!(error.line, 3);
-        assert!(error.message.starts_with("syntax error, unexpected") && error.message.contains("(PHP "), "{error:?}");
+        assert!(
+            error.message.starts_with("syntax error, unexpected") && error.message.contains("(PHP "),
+            "{error:?}"
+        );
         assert!(!proof.exists());
         assert_eq!(errors(files(&["<?php\n\nfunction {"])), [Some(error)], "remembered");
     }

@@ -57,8 +57,18 @@ pub fn parse(php: &[u8]) -> PluginHeader {
     let line_of = |index: usize| located[index].map_or(0, |(start, _)| line_number(&php[..start]));
     let version_line = line_of(1);
     let platform_lines = [6, 7, 8].map(line_of);
-    let [name, version, description, author, author_uri, plugin_uri, requires, requires_php, tested, update_uri] =
-        located.map(|found| found.map(|(_, value)| value).unwrap_or_default());
+    let [
+        name,
+        version,
+        description,
+        author,
+        author_uri,
+        plugin_uri,
+        requires,
+        requires_php,
+        tested,
+        update_uri,
+    ] = located.map(|found| found.map(|(_, value)| value).unwrap_or_default());
     let written = [plain(requires), plain(requires_php), plain(tested)];
     let strange = |(value, line): (&String, usize)| {
         let message = match &*platform(value) {
@@ -102,7 +112,9 @@ fn platform(value: &str) -> String {
         .map(|word| word.trim_matches('.'))
         .filter(|word| !word.is_empty())
         .collect();
-    let mut numbers = words.iter().filter(|word| word.starts_with(|c: char| c.is_ascii_digit()));
+    let mut numbers = words
+        .iter()
+        .filter(|word| word.starts_with(|c: char| c.is_ascii_digit()));
     match (numbers.next(), numbers.next()) {
         (Some(number), None) if number.bytes().all(|byte| byte.is_ascii_digit()) => (*number).to_owned(),
         _ => String::new(),
@@ -139,7 +151,9 @@ fn located<'a, const N: usize>(file: &'a [u8], names: [&str; N]) -> [Option<(usi
         let line = &window[start..end];
         let content = after_comment_marks(line);
         if let Some(colon) = memchr::memchr(b':', content)
-            && let Some(index) = names.iter().position(|name| name.as_bytes().eq_ignore_ascii_case(&content[..colon]))
+            && let Some(index) = names
+                .iter()
+                .position(|name| name.as_bytes().eq_ignore_ascii_case(&content[..colon]))
         {
             found[index].get_or_insert_with(|| (start, value(&content[colon + 1..])));
         }
@@ -186,7 +200,10 @@ fn skip<'a>(text: &'a [u8], marks: &[u8]) -> &'a [u8] {
 }
 
 fn skip_back<'a>(text: &'a [u8], marks: &[u8]) -> &'a [u8] {
-    let end = text.iter().rposition(|byte| !marks.contains(byte)).map_or(0, |last| last + 1);
+    let end = text
+        .iter()
+        .rposition(|byte| !marks.contains(byte))
+        .map_or(0, |last| last + 1);
     &text[..end]
 }
 
@@ -289,7 +306,10 @@ mod tests {
         assert_eq!(header.author_uri, "");
         assert_eq!(header.plugin_uri, "https://example.com/?a=1&copy=2");
         assert_eq!(header.update_uri, "false");
-        assert_eq!((&*header.tested, &*header.requires_php, &*header.requires), ("6.5", "7.4", "5.0"));
+        assert_eq!(
+            (&*header.tested, &*header.requires_php, &*header.requires),
+            ("6.5", "7.4", "5.0")
+        );
     }
 
     #[test]
@@ -308,16 +328,29 @@ mod tests {
     #[test]
     fn what_the_cms_cannot_compare_is_told_with_its_line_and_read_as_a_version() {
         let header = parse(b"<?php\n/*\nTested up to: latest\nRequires at least: WordPress 6\nRequires PHP: 8.\n*/");
-        let told: Vec<_> = header.warnings.iter().map(|warning| (warning.line, &*warning.message)).collect();
+        let told: Vec<_> = header
+            .warnings
+            .iter()
+            .map(|warning| (warning.line, &*warning.message))
+            .collect();
         assert_eq!(
             told,
             [
-                (4, "\"WordPress 6\" is read as 6; WordPress itself compares the text as it stands: write 6"),
-                (5, "\"8.\" is read as 8; WordPress itself compares the text as it stands: write 8"),
+                (
+                    4,
+                    "\"WordPress 6\" is read as 6; WordPress itself compares the text as it stands: write 6"
+                ),
+                (
+                    5,
+                    "\"8.\" is read as 8; WordPress itself compares the text as it stands: write 8"
+                ),
                 (3, "\"latest\" is not a version such as 6.5 or 6.5.1"),
             ]
         );
-        assert_eq!((&*header.tested, &*header.requires, &*header.requires_php), ("", "6", "8"));
+        assert_eq!(
+            (&*header.tested, &*header.requires, &*header.requires_php),
+            ("", "6", "8")
+        );
         for (written, expected) in [
             ("WordPress 6.6.1", "6.6.1"),
             ("WP 6.5 or higher", "6.5"),

@@ -69,7 +69,10 @@ impl Readme {
     }
 
     fn warn(&mut self, line: usize, message: impl Into<String>) {
-        self.warnings.push(Warning { line, message: message.into() });
+        self.warnings.push(Warning {
+            line,
+            message: message.into(),
+        });
     }
 
     /// The first line that is not blank, unless it is a field already.
@@ -82,7 +85,10 @@ impl Readme {
         }
         lines.next();
         self.name = title_of(title);
-        if lines.peek().is_some_and(|line| line.trim_matches(['=', '-']).is_empty()) {
+        if lines
+            .peek()
+            .is_some_and(|line| line.trim_matches(['=', '-']).is_empty())
+        {
             lines.next();
         }
         // The placeholder of the readme that everybody starts from.
@@ -91,7 +97,11 @@ impl Readme {
             lines.skip_while(|line| line.trim().is_empty());
             let next = lines.peek().unwrap_or_default();
             let is_name = next.len() < 50 && field(next).is_none_or(|(name, _)| !is_known(&name));
-            self.name = if is_name { title_of(lines.next().unwrap_or_default()) } else { String::new() };
+            self.name = if is_name {
+                title_of(lines.next().unwrap_or_default())
+            } else {
+                String::new()
+            };
         }
     }
 
@@ -128,7 +138,10 @@ impl Readme {
         };
         *target = platform_version(value);
         if target.is_empty() && !value.is_empty() {
-            self.warn(line, format!("\"{}\" is not a version such as 6.5 or 6.5.1", value.escape_debug()));
+            self.warn(
+                line,
+                format!("\"{}\" is not a version such as 6.5 or 6.5.1", value.escape_debug()),
+            );
         }
     }
 
@@ -148,7 +161,13 @@ impl Readme {
             if title.key.is_none() {
                 self.append("other_notes", &format!("### {}", title.title));
             }
-            open = Some((Open { key: title.key.unwrap_or("other_notes"), marks: title.marks }, lines.offset));
+            open = Some((
+                Open {
+                    key: title.key.unwrap_or("other_notes"),
+                    marks: title.marks,
+                },
+                lines.offset,
+            ));
         }
         if let Some((Open { key, .. }, from)) = open {
             self.append(key, text[from..].trim());
@@ -168,23 +187,41 @@ impl Readme {
 
     /// Sections that WordPress.org does not know go to the end of the description.
     fn describe(&mut self, short_description: &str) {
-        let short_description = if is_usable(short_description) { short_description } else { "" };
+        let short_description = if is_usable(short_description) {
+            short_description
+        } else {
+            ""
+        };
         if !self.sections.contains_key("description") {
             self.append("description", short_description);
         }
         if let Some(notes) = self.sections.remove("other_notes") {
             self.append("description", &notes);
         }
-        let in_line =
-            |markdown: &str| shorten(&html::to_plain_text(markdown).split_whitespace().collect::<Vec<_>>().join(" "));
+        let in_line = |markdown: &str| {
+            shorten(
+                &html::to_plain_text(markdown)
+                    .split_whitespace()
+                    .collect::<Vec<_>>()
+                    .join(" "),
+            )
+        };
         let description = self.sections.get("description").map_or("", String::as_str);
-        let mut paragraphs = description.split("\n\n").filter(|paragraph| !paragraph.trim().is_empty());
+        let mut paragraphs = description
+            .split("\n\n")
+            .filter(|paragraph| !paragraph.trim().is_empty());
         let first = paragraphs.next().unwrap_or_default();
-        let source = if short_description.is_empty() { first } else { short_description };
+        let source = if short_description.is_empty() {
+            first
+        } else {
+            short_description
+        };
         if is_usable(source) {
             self.short_description = in_line(source);
         }
-        let text = std::iter::once(first).chain(paragraphs).find(|paragraph| is_usable(paragraph));
+        let text = std::iter::once(first)
+            .chain(paragraphs)
+            .find(|paragraph| is_usable(paragraph));
         self.first_text = text.map(in_line).unwrap_or_default();
     }
 }
@@ -193,7 +230,9 @@ impl Readme {
 fn is_usable(paragraph: &str) -> bool {
     let mut lines = paragraph.lines().map(str::trim).filter(|line| !line.is_empty());
     let is_heading = |line: &str| line.starts_with(['=', '#']) || changelog::is_underline(line);
-    let has_field = paragraph.lines().any(|line| field(line).is_some_and(|(name, _)| is_known(&name)));
+    let has_field = paragraph
+        .lines()
+        .any(|line| field(line).is_some_and(|(name, _)| is_known(&name)));
     let is_underlined = lines.clone().count() == 2 && lines.clone().nth(1).is_some_and(changelog::is_underline);
     !has_field && !is_underlined && !lines.all(is_heading)
 }
@@ -211,7 +250,14 @@ struct Lines<'a> {
 
 impl<'a> Lines<'a> {
     fn new(text: &'a str) -> Self {
-        let mut lines = Self { rest: text, next: None, below: None, length: text.len(), offset: 0, number: 1 };
+        let mut lines = Self {
+            rest: text,
+            next: None,
+            below: None,
+            length: text.len(),
+            offset: 0,
+            number: 1,
+        };
         lines.next = lines.take_line();
         lines.below = lines.take_line();
         lines
@@ -311,14 +357,23 @@ mod tests {
     fn a_readme_is_read_whole() {
         let readme = parse(README.as_bytes());
         assert_eq!(readme.name, "Acme Forms");
-        assert_eq!((&*readme.requires, &*readme.tested, &*readme.requires_php), ("5.0", "6.5.2", "7.4"));
+        assert_eq!(
+            (&*readme.requires, &*readme.tested, &*readme.requires_php),
+            ("5.0", "6.5.2", "7.4")
+        );
         assert_eq!(readme.stable_tag, "1.2.3");
         assert_eq!(readme.short_description, "Forms & more. On two lines.");
         let section = |key: &str| readme.sections.get(key).map(String::as_str);
-        assert_eq!(section("description"), Some("Long.\n\n= Part =\nMore.\n\n### Thanks\n\nYou."));
+        assert_eq!(
+            section("description"),
+            Some("Long.\n\n= Part =\nMore.\n\n### Thanks\n\nYou.")
+        );
         assert_eq!(section("faq"), Some("Why?"));
         assert_eq!(section("changelog"), Some("= 1.2.3 =\n* Fixed\n\n== 1.2.2 ==\n* Older"));
-        assert_eq!(readme.upgrade_notice(&"1.2.3".parse().unwrap()), "Please see the changelog <now>.");
+        assert_eq!(
+            readme.upgrade_notice(&"1.2.3".parse().unwrap()),
+            "Please see the changelog <now>."
+        );
         assert_eq!(readme.upgrade_notice(&"1.2.4".parse().unwrap()), "");
         assert_eq!(readme.warnings, []);
     }
@@ -326,7 +381,10 @@ mod tests {
     #[test]
     fn line_ends_and_encodings_make_no_difference() {
         let expected = parse(README.as_bytes());
-        let utf16: Vec<u8> = [0xFF, 0xFE].into_iter().chain(README.encode_utf16().flat_map(u16::to_le_bytes)).collect();
+        let utf16: Vec<u8> = [0xFF, 0xFE]
+            .into_iter()
+            .chain(README.encode_utf16().flat_map(u16::to_le_bytes))
+            .collect();
         for bytes in [
             README.replace('\n', "\r\n").into_bytes(),
             README.replace('\n', "\r").into_bytes(),
@@ -340,16 +398,24 @@ mod tests {
 
     #[test]
     fn a_markdown_readme_is_read_too() {
-        for title in
-            ["# Acme Forms", "# Acme Forms #", "Acme Forms\n==========", "## Acme <b>Forms</b>", "\n\n=== Acme Forms"]
-        {
+        for title in [
+            "# Acme Forms",
+            "# Acme Forms #",
+            "Acme Forms\n==========",
+            "## Acme <b>Forms</b>",
+            "\n\n=== Acme Forms",
+        ] {
             let text = format!(
                 "{title}\n\n**Requires at least:** 5.0  \n* Tested up to: WordPress 6.5+\n- Requires PHP: >= 7.4\n\
                  **Stable tag:** tags/1.2\n\nForms.\n\n## Description\nLong.\n\n# Change Log\n## 1.2\n- Fixed\n"
             );
             let readme = parse(text.as_bytes());
             assert_eq!(readme.name, "Acme Forms", "{title}");
-            assert_eq!((&*readme.requires, &*readme.tested, &*readme.requires_php), ("5.0", "6.5", "7.4"), "{title}");
+            assert_eq!(
+                (&*readme.requires, &*readme.tested, &*readme.requires_php),
+                ("5.0", "6.5", "7.4"),
+                "{title}"
+            );
             assert_eq!(readme.stable_tag, "1.2");
             assert_eq!(readme.short_description, "Forms.");
             assert_eq!(readme.sections["description"], "Long.");
@@ -363,11 +429,18 @@ mod tests {
     fn headings_inside_a_changelog_do_not_end_it() {
         for (title, inside) in [
             ("== Changelog ==", "= 1.2 =\n\n## New\n* a"),
-            ("== Changelog ==", "=== 1.2 ===\n\n==== New ====\n\n===== Newer =====\n* a"),
+            (
+                "== Changelog ==",
+                "=== 1.2 ===\n\n==== New ====\n\n===== Newer =====\n* a",
+            ),
             ("## Changelog", "### 1.2\n\n#### New\n* a"),
             ("# Changelog", "## 1.2\n\n## Fixed\n* a"),
         ] {
-            let after = if title.starts_with('=') { "== Thanks ==" } else { "# FAQ" };
+            let after = if title.starts_with('=') {
+                "== Thanks =="
+            } else {
+                "# FAQ"
+            };
             let readme = parse(format!("=== A ===\n\nForms.\n\n{title}\n\n{inside}\n\n{after}\nYou.\n").as_bytes());
             assert_eq!(readme.sections["changelog"], inside, "{title}");
         }
@@ -378,9 +451,15 @@ mod tests {
     #[test]
     fn a_missing_or_a_placeholder_name_is_reported() {
         let readme = parse(b"Tested up to: 6.5\n\nForms.");
-        assert_eq!((&*readme.name, &*readme.tested, readme.warnings[0].line), ("", "6.5", 1));
+        assert_eq!(
+            (&*readme.name, &*readme.tested, readme.warnings[0].line),
+            ("", "6.5", 1)
+        );
         let readme = parse(b"\n=== Plugin Name ===\nAcme Forms\nTested up to: 6.5\n");
-        assert_eq!((&*readme.name, &*readme.tested, readme.warnings[0].line), ("Acme Forms", "6.5", 2));
+        assert_eq!(
+            (&*readme.name, &*readme.tested, readme.warnings[0].line),
+            ("Acme Forms", "6.5", 2)
+        );
         let readme = parse(b"=== Plugin Name ===\nTested up to: 6.5\n");
         assert_eq!((&*readme.name, &*readme.tested), ("", "6.5"));
     }
@@ -388,7 +467,10 @@ mod tests {
     #[test]
     fn fields_end_where_the_description_begins() {
         let readme = parse(b"=== A ===\nTested: 6.4\n\nRequires: 5.0\n\nNote: this is text.\nRequires PHP: 8.0\n");
-        assert_eq!((&*readme.tested, &*readme.requires, &*readme.requires_php), ("6.4", "5.0", ""));
+        assert_eq!(
+            (&*readme.tested, &*readme.requires, &*readme.requires_php),
+            ("6.4", "5.0", "")
+        );
         assert_eq!(readme.short_description, "", "a description with fields in it is none");
         let readme = parse(b"=== A ===\nTested: 6.4\n\nNote: this is text.\nOn two lines.\n");
         assert_eq!(readme.short_description, "Note: this is text. On two lines.");
@@ -420,10 +502,18 @@ mod tests {
 
     #[test]
     fn a_stable_tag_is_cleaned() {
-        for (value, expected) in
-            [("1.2.3", "1.2.3"), ("\"trunk\"", "trunk"), ("/tags/1.2", "1.2"), (".5", "0.5"), ("1.2 (new!)", "1.2new")]
-        {
-            assert_eq!(parse(format!("=== A ===\nStable tag: {value}\n").as_bytes()).stable_tag, expected, "{value}");
+        for (value, expected) in [
+            ("1.2.3", "1.2.3"),
+            ("\"trunk\"", "trunk"),
+            ("/tags/1.2", "1.2"),
+            (".5", "0.5"),
+            ("1.2 (new!)", "1.2new"),
+        ] {
+            assert_eq!(
+                parse(format!("=== A ===\nStable tag: {value}\n").as_bytes()).stable_tag,
+                expected,
+                "{value}"
+            );
         }
     }
 
@@ -449,14 +539,24 @@ mod tests {
     #[test]
     fn a_heading_or_fields_are_no_short_description() {
         for (text, first_text) in [
-            ("== Description ==\n\n= Features =\n\nForms for all.\n", "Forms for all."),
+            (
+                "== Description ==\n\n= Features =\n\nForms for all.\n",
+                "Forms for all.",
+            ),
             ("== Description ==\n\n## Features\n", ""),
             ("== Description ==\n\nFeatures\n--------\n\nForms.", "Forms."),
-            ("Forms.\n**Contributors:** ada\n**Tags:** forms\n\n== Description ==\n\nContributors: ada\nForms.\n", ""),
+            (
+                "Forms.\n**Contributors:** ada\n**Tags:** forms\n\n== Description ==\n\nContributors: ada\nForms.\n",
+                "",
+            ),
             ("== Description ==\n\nStable tag: 1.2\n\nForms.\n", "Forms."),
         ] {
             let readme = parse(format!("=== A ===\nTags: a\n\n{text}").as_bytes());
-            assert_eq!((&*readme.short_description, &*readme.first_text), ("", first_text), "{text}");
+            assert_eq!(
+                (&*readme.short_description, &*readme.first_text),
+                ("", first_text),
+                "{text}"
+            );
         }
         let readme = parse(b"=== A ===\n\n== Description ==\n\n= Forms =\nfor all.\n");
         assert_eq!(readme.short_description, "Forms for all.");
@@ -464,7 +564,20 @@ mod tests {
 
     #[test]
     fn hostile_readmes_take_no_time() {
-        for seed in ["=", "*", "<", "#", "= x =\n", "== x ==\n", "a: b\n", "\n", "## 1.2\n", "x\n---\n", "<a", ": "] {
+        for seed in [
+            "=",
+            "*",
+            "<",
+            "#",
+            "= x =\n",
+            "== x ==\n",
+            "a: b\n",
+            "\n",
+            "## 1.2\n",
+            "x\n---\n",
+            "<a",
+            ": ",
+        ] {
             let readme = seed.repeat(1024 * 1024 / seed.len());
             let start = thread_time();
             parse(readme.as_bytes());

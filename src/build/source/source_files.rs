@@ -50,7 +50,10 @@ pub struct Changelog {
 impl Changelog {
     /// A changelog in Markdown.
     pub(super) fn new(text: &str) -> Self {
-        Self { text: changelog::without_notices(text).into_owned(), html: OnceCell::new() }
+        Self {
+            text: changelog::without_notices(text).into_owned(),
+            html: OnceCell::new(),
+        }
     }
 
     /// Its latest entries as sanitized HTML.
@@ -65,6 +68,10 @@ impl ReadmeFile {
         let mut fields = readme::parse(bytes);
         let mut take = |name| fields.sections.remove(name).unwrap_or_default();
         let (description, changelog) = (take("description"), Changelog::new(&take("changelog")));
-        Self { fields, description, changelog }
+        Self {
+            fields,
+            description,
+            changelog,
+        }
     }
 }

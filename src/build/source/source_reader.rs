@@ -65,7 +65,9 @@ impl<'a, F: Files> SourceReader<'a, F> {
 
     /// Reads the plugin's files below the root folder `tree`.
     pub fn read(&mut self, tree: &F::Id) -> Result<SourceFiles, Reason> {
-        let folder = self.folder(tree, self.path)?.ok_or_else(|| Reason::PathAbsent(self.path.to_owned()))?;
+        let folder = self
+            .folder(tree, self.path)?
+            .ok_or_else(|| Reason::PathAbsent(self.path.to_owned()))?;
         let (main_file, header) = self.main_file(tree, &folder)?;
         if header.version.is_empty() {
             return Err(Reason::NoVersion(main_file));
@@ -74,7 +76,14 @@ impl<'a, F: Files> SourceReader<'a, F> {
         let (readme_name, readme) = self.readme(&folder, &mut notes)?.unzip();
         let readme_name = readme_name.unwrap_or_default();
         let changelogs = self.changelogs(&folder, &mut notes)?;
-        Ok(SourceFiles { main_file, header, readme, readme_name, changelogs, notes })
+        Ok(SourceFiles {
+            main_file,
+            header,
+            readme,
+            readme_name,
+            changelogs,
+            notes,
+        })
     }
 
     /// What is in the folder at `path`; `None` where there is no such folder.
@@ -83,7 +92,11 @@ impl<'a, F: Files> SourceReader<'a, F> {
         let mut folder = items(root, "the root folder")?;
         let mut walked = String::new();
         for name in path.split('/').filter(|name| !name.is_empty()) {
-            walked = if walked.is_empty() { name.to_owned() } else { format!("{walked}/{name}") };
+            walked = if walked.is_empty() {
+                name.to_owned()
+            } else {
+                format!("{walked}/{name}")
+            };
             folder = match folder.iter().find(|item| item.name == name) {
                 Some(item) if item.kind == ItemKind::Folder => items(&item.id, &walked)?,
                 Some(item) if item.kind != ItemKind::File => return Err(not_followed(&walked, item)),
@@ -105,7 +118,9 @@ impl<'a, F: Files> SourceReader<'a, F> {
         let mut obstacle = None;
         let mut found = Vec::new();
         for name in self.usual.clone() {
-            let Some(item) = folder.iter().find(|item| item.name == name) else { continue };
+            let Some(item) = folder.iter().find(|item| item.name == name) else {
+                continue;
+            };
             match self.header(&name, item) {
                 Ok(Some(header)) => return Ok((name, header)),
                 Ok(None) => {}
@@ -130,7 +145,9 @@ impl<'a, F: Files> SourceReader<'a, F> {
             1 => Ok(found.remove(0)),
             0 if self.is_theme(folder)? => Err(Reason::Theme),
             0 => Err(obstacle.unwrap_or(Reason::NoPluginHeader)),
-            _ => Err(Reason::ambiguous(&found.into_iter().map(|(name, _)| name).collect::<Vec<_>>())),
+            _ => Err(Reason::ambiguous(
+                &found.into_iter().map(|(name, _)| name).collect::<Vec<_>>(),
+            )),
         }
     }
 
@@ -151,12 +168,17 @@ impl<'a, F: Files> SourceReader<'a, F> {
             return Err(not_followed(path, item));
         }
         let read = || Ok(plugin_header::parse(&self.files.bytes(&item.id, MAX_SOURCE)?));
-        let header = self.headers.get(&item.id, read).map_err(|error| Reason::from_object(path, error))?;
+        let header = self
+            .headers
+            .get(&item.id, read)
+            .map_err(|error| Reason::from_object(path, error))?;
         Ok((!header.name.is_empty()).then_some(header))
     }
 
     fn is_theme(&self, folder: &[Item<F::Id>]) -> Result<bool, Reason> {
-        let style = folder.iter().find(|item| item.name == "style.css" && item.kind == ItemKind::File);
+        let style = folder
+            .iter()
+            .find(|item| item.name == "style.css" && item.kind == ItemKind::File);
         match style.map(|item| self.files.bytes(&item.id, MAX_SOURCE)) {
             Some(Ok(css)) => Ok(plugin_header::is_theme(&css)),
             Some(Err(ObjectError::TooLarge { .. })) | None => Ok(false),
@@ -170,7 +192,9 @@ impl<'a, F: Files> SourceReader<'a, F> {
         folder: &[Item<F::Id>],
         notes: &mut Vec<Reason>,
     ) -> Result<Option<(String, Rc<ReadmeFile>)>, Reason> {
-        for item in by_rank(folder, |name| ["readme.txt", "readme.md"].iter().position(|known| *known == name)) {
+        for item in by_rank(folder, |name| {
+            ["readme.txt", "readme.md"].iter().position(|known| *known == name)
+        }) {
             let read = || Ok(ReadmeFile::parse(&self.files.bytes(&item.id, MAX_SOURCE)?));
             if let Some(readme) = optional(item, notes, || self.readmes.get(&item.id, read))? {
                 return Ok(Some((item.name.clone(), readme)));
@@ -182,7 +206,11 @@ impl<'a, F: Files> SourceReader<'a, F> {
     fn changelogs(&mut self, folder: &[Item<F::Id>], notes: &mut Vec<Reason>) -> Result<Vec<Rc<Changelog>>, Reason> {
         let mut changelogs = Vec::new();
         for item in by_rank(folder, changelog_rank).into_iter().take(MAX_CHANGELOGS) {
-            let read = || Ok(Changelog::new(&html::decode(&self.files.bytes(&item.id, MAX_CHANGELOG)?)));
+            let read = || {
+                Ok(Changelog::new(&html::decode(
+                    &self.files.bytes(&item.id, MAX_CHANGELOG)?,
+                )))
+            };
             changelogs.extend(optional(item, notes, || self.changelogs.get(&item.id, read))?);
         }
         Ok(changelogs)
@@ -212,17 +240,31 @@ fn optional<Id, T>(
 
 /// Best rank first, then by name; the name is looked at in lower case.
 fn by_rank<Id>(folder: &[Item<Id>], rank: impl Fn(&str) -> Option<usize>) -> Vec<&Item<Id>> {
-    let ranked = folder.iter().filter_map(|item| Some(((rank(&item.name.to_ascii_lowercase())?, &item.name), item)));
+    let ranked = folder
+        .iter()
+        .filter_map(|item| Some(((rank(&item.name.to_ascii_lowercase())?, &item.name), item)));
     ranked.collect::<BTreeMap<_, _>>().into_values().collect()
 }
 
 /// Changelogs have many names: `CHANGELOG.md`, `changes.txt`, `HISTORY`.
 fn changelog_rank(name: &str) -> Option<usize> {
-    const STEMS: [&str; 7] =
-        ["changelog", "change-log", "change_log", "changes", "history", "release-notes", "release_notes"];
+    const STEMS: [&str; 7] = [
+        "changelog",
+        "change-log",
+        "change_log",
+        "changes",
+        "history",
+        "release-notes",
+        "release_notes",
+    ];
     const ENDINGS: [&str; 4] = [".md", ".txt", ".markdown", ""];
-    let names = STEMS.iter().flat_map(|stem| ENDINGS.iter().map(move |ending| (stem, ending)));
-    names.enumerate().find(|(_, (stem, ending))| name.strip_prefix(**stem) == Some(**ending)).map(|(rank, _)| rank)
+    let names = STEMS
+        .iter()
+        .flat_map(|stem| ENDINGS.iter().map(move |ending| (stem, ending)));
+    names
+        .enumerate()
+        .find(|(_, (stem, ending))| name.strip_prefix(**stem) == Some(**ending))
+        .map(|(rank, _)| rank)
 }
 
 fn not_followed<Id>(path: &str, item: &Item<Id>) -> Reason {
@@ -233,5 +275,8 @@ fn not_followed<Id>(path: &str, item: &Item<Id>) -> Reason {
         ItemKind::File => "file",
         ItemKind::Special => Reason::SPECIAL,
     };
-    Reason::NotFollowed { path: path.to_owned(), kind }
+    Reason::NotFollowed {
+        path: path.to_owned(),
+        kind,
+    }
 }

@@ -86,9 +86,17 @@ fn change() -> impl Strategy<Value = Change> {
         (0..2_u8).prop_map(Edit::Name),
         select(vec![None, Some("1.0"), Some("2.0")]).prop_map(Edit::Withhold),
         select(vec!["*", "<2", ">=1"]).prop_map(Edit::Versions),
-        select(vec![&["{version}", "v{version}"][..], &["{version}"], &["acme/{version}", "{version}"]])
-            .prop_map(Edit::Tags),
-        select(vec!["https://example.com/{tag}.zip", "https://example.org/{version}.zip"]).prop_map(Edit::DownloadUrl),
+        select(vec![
+            &["{version}", "v{version}"][..],
+            &["{version}"],
+            &["acme/{version}", "{version}"]
+        ])
+        .prop_map(Edit::Tags),
+        select(vec![
+            "https://example.com/{tag}.zip",
+            "https://example.org/{version}.zip"
+        ])
+        .prop_map(Edit::DownloadUrl),
         any::<bool>().prop_map(Edit::AllowMismatch),
         any::<bool>().prop_map(Edit::Banner),
     ];
@@ -119,12 +127,18 @@ impl World {
     fn new() -> Self {
         let made = Fixture::new();
         let plugin = made.plugin();
-        Self { made, plugin, tags: BTreeMap::new(), lost: None }
+        Self {
+            made,
+            plugin,
+            tags: BTreeMap::new(),
+            lost: None,
+        }
     }
 
     fn commit(&self, version: &str, text: u8) -> Oid {
         let readme = format!("=== Acme ===\n\nText {text}.\n\n== Changelog ==\n= {version} =\n* Change {text}\n");
-        self.made.commit(&[("acme.php", &header(version)), ("readme.txt", &readme)])
+        self.made
+            .commit(&[("acme.php", &header(version)), ("readme.txt", &readme)])
     }
 
     fn apply(&mut self, change: &Change) {
@@ -132,11 +146,21 @@ impl World {
             fs::write(place, bytes).unwrap();
         }
         match change {
-            Change::Tag { prefix, version, header, text } => {
+            Change::Tag {
+                prefix,
+                version,
+                header,
+                text,
+            } => {
                 let commit = self.commit(header, *text);
                 self.tag(format!("{prefix}{version}"), commit);
             }
-            Change::Annotate { prefix, version, header, text } => {
+            Change::Annotate {
+                prefix,
+                version,
+                header,
+                text,
+            } => {
                 let commit = self.commit(header, *text);
                 let name = format!("{prefix}{version}");
                 let time = COMMITTED + i64::from(*text);
@@ -150,14 +174,24 @@ impl World {
             }
             Change::Untag(of) => {
                 if let Some((name, _)) = self.pick(of) {
-                    self.made.git.find_reference(&format!("refs/tags/{name}")).unwrap().delete().unwrap();
+                    self.made
+                        .git
+                        .find_reference(&format!("refs/tags/{name}"))
+                        .unwrap()
+                        .delete()
+                        .unwrap();
                     self.tags.remove(&name);
                 }
             }
             Change::Lose(of) => {
                 if let Some((_, target)) = self.pick(of) {
                     let id = target.to_string();
-                    let place = self.made.repository().join(".git/objects").join(&id[..2]).join(&id[2..]);
+                    let place = self
+                        .made
+                        .repository()
+                        .join(".git/objects")
+                        .join(&id[..2])
+                        .join(&id[2..]);
                     let bytes = fs::read(&place).unwrap();
                     fs::remove_file(&place).unwrap();
                     self.lost = Some((place, bytes));
@@ -205,12 +239,18 @@ impl World {
 
     fn pick(&self, of: &Choice) -> Option<(String, Oid)> {
         let tags: Vec<_> = self.tags.iter().collect();
-        (!tags.is_empty()).then(|| of.get(&tags)).map(|(name, target)| ((*name).clone(), **target))
+        (!tags.is_empty())
+            .then(|| of.get(&tags))
+            .map(|(name, target)| ((*name).clone(), **target))
     }
 
     fn manifest(&self, of: &Choice) -> Option<std::path::PathBuf> {
         let folder = self.made.releases().join("acme");
-        let mut places: Vec<_> = fs::read_dir(folder).into_iter().flatten().map(|file| file.unwrap().path()).collect();
+        let mut places: Vec<_> = fs::read_dir(folder)
+            .into_iter()
+            .flatten()
+            .map(|file| file.unwrap().path())
+            .collect();
         places.sort();
         (!places.is_empty()).then(|| of.get(&places).clone())
     }
@@ -223,7 +263,10 @@ impl World {
     /// Builds into an empty folder; gives the report and every file.
     fn build_from_nothing(&self) -> (Report, Vec<(String, String)>) {
         let folder = tempfile::tempdir().unwrap();
-        let options = Options { releases: folder.path().to_owned(), ..self.made.options(false, &[]) };
+        let options = Options {
+            releases: folder.path().to_owned(),
+            ..self.made.options(false, &[])
+        };
         let report = run(&[entry(self.plugin.clone())], &options, Arc::new(Silent)).unwrap();
         (report, crate::build::fixture::files(folder.path()))
     }
@@ -231,8 +274,14 @@ impl World {
 
 /// Makes the index one that an older version wrote.
 fn without_inputs(releases: &Path) {
-    let Ok(Some(mut index)) = Index::read(releases) else { return };
-    index.plugins.values_mut().flat_map(|plugin| &mut plugin.releases).for_each(|release| release.inputs = None);
+    let Ok(Some(mut index)) = Index::read(releases) else {
+        return;
+    };
+    index
+        .plugins
+        .values_mut()
+        .flat_map(|plugin| &mut plugin.releases)
+        .for_each(|release| release.inputs = None);
     fs::write(releases.join("index.json"), index.to_bytes()).unwrap();
 }
 
@@ -257,7 +306,11 @@ proptest! {
 
 /// Takes every commit of the repository away; what is read now fails.
 fn lose_all(made: &Fixture) {
-    fs::rename(made.repository().join(".git/objects"), made.repository().join(".git/gone")).unwrap();
+    fs::rename(
+        made.repository().join(".git/objects"),
+        made.repository().join(".git/gone"),
+    )
+    .unwrap();
     fs::create_dir(made.repository().join(".git/objects")).unwrap();
 }
 
@@ -274,10 +327,16 @@ fn a_tag_that_did_not_change_is_not_read_again() {
     lose_all(&made);
 
     let report = made.build(made.plugin());
-    assert_eq!(outcomes(&report), ["1.0 unchanged", "1.1 unchanged", "1.2 unchanged", "v2.0 unchanged"]);
+    assert_eq!(
+        outcomes(&report),
+        ["1.0 unchanged", "1.1 unchanged", "1.2 unchanged", "v2.0 unchanged"]
+    );
     assert_eq!(made.published(), published);
 
-    let all = Options { all: true, ..made.options(true, &[]) };
+    let all = Options {
+        all: true,
+        ..made.options(true, &[])
+    };
     let report = run(&[entry(made.plugin())], &all, Arc::new(Silent)).unwrap();
     assert_eq!(report.counts().failed, 4, "--all trusts nothing");
 }
@@ -290,7 +349,9 @@ fn a_forged_index_is_found_out_and_mended_by_a_build_of_everything() {
     made.build(made.plugin());
     let genuine = made.published();
     let place = made.releases().join("acme/1.1.json");
-    let forged = fs::read_to_string(&place).unwrap().replace("https://example.com", "https://evil.example");
+    let forged = fs::read_to_string(&place)
+        .unwrap()
+        .replace("https://example.com", "https://evil.example");
     fs::write(&place, &forged).unwrap();
     let mut index = Index::read(&made.releases()).unwrap().unwrap();
     let release = index.plugins.values_mut().next().unwrap().releases.first_mut().unwrap();
@@ -298,7 +359,10 @@ fn a_forged_index_is_found_out_and_mended_by_a_build_of_everything() {
     fs::write(made.releases().join("index.json"), index.to_bytes()).unwrap();
 
     let build = |check| {
-        let options = Options { all: true, ..made.options(check, &[]) };
+        let options = Options {
+            all: true,
+            ..made.options(check, &[])
+        };
         run(&[entry(made.plugin())], &options, Arc::new(Silent)).unwrap()
     };
     let report = build(true);
@@ -333,7 +397,10 @@ fn a_manifest_that_is_older_than_its_index_is_not_read_again_but_by_a_build_of_e
     let made = Fixture::new();
     made.release("1.0", "1.0");
     made.build(made.plugin());
-    let (place, index) = (made.releases().join("acme/1.0.json"), made.releases().join("index.json"));
+    let (place, index) = (
+        made.releases().join("acme/1.0.json"),
+        made.releases().join("index.json"),
+    );
     let genuine = made.published();
 
     // What somebody edits is younger than the index, and is made again.
@@ -346,7 +413,10 @@ fn a_manifest_that_is_older_than_its_index_is_not_read_again_but_by_a_build_of_e
     pass_time();
     fs::write(&index, fs::read(&index).unwrap()).unwrap();
     assert_eq!(outcomes(&made.build(made.plugin())), ["1.0 unchanged"]);
-    let all = Options { all: true, ..made.options(false, &[]) };
+    let all = Options {
+        all: true,
+        ..made.options(false, &[])
+    };
     run(&[entry(made.plugin())], &all, Arc::new(Silent)).unwrap();
     assert_eq!(made.published(), genuine);
 }
@@ -362,7 +432,12 @@ fn an_index_whose_time_is_no_witness_vouches_for_nothing() {
         let now = std::time::SystemTime::now();
         let hour = std::time::Duration::from_secs(3_600);
         let time = if ahead > 0 { now + hour } else { now - hour };
-        fs::File::options().write(true).open(&index).unwrap().set_modified(time).unwrap();
+        fs::File::options()
+            .write(true)
+            .open(&index)
+            .unwrap()
+            .set_modified(time)
+            .unwrap();
     };
     for ahead in [1, -1] {
         fs::write(folder.join("1.0.json"), "edited").unwrap();
@@ -388,7 +463,10 @@ fn a_damaged_manifest_is_told_by_every_build_also_after_one_that_writes_the_inde
     made.release("1.0", "1.0");
     made.build(made.plugin());
     fs::write(made.releases().join("acme/1.0.json"), "damaged").unwrap();
-    let other = || Plugin { slug: "other".parse().unwrap(), ..made.plugin() };
+    let other = || Plugin {
+        slug: "other".parse().unwrap(),
+        ..made.plugin()
+    };
     for _ in 0..3 {
         let report = made.run(&[entry(made.plugin()), entry(other())], false, &["other"]);
         assert_eq!(report.damaged, ["acme/1.0.json"]);

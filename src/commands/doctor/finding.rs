@@ -30,15 +30,30 @@ pub struct Finding {
 
 /// A part that is as it should be.
 pub fn ok(part: &'static str, finding: impl Into<String>) -> Finding {
-    Finding { verdict: Verdict::Ok, part, finding: finding.into(), hint: None }
+    Finding {
+        verdict: Verdict::Ok,
+        part,
+        finding: finding.into(),
+        hint: None,
+    }
 }
 
 /// A part that works, and what to do about it.
 pub fn warning(part: &'static str, finding: impl Into<String>, hint: &str) -> Finding {
-    Finding { verdict: Verdict::Warning, part, finding: finding.into(), hint: Some(hint.to_owned()) }
+    Finding {
+        verdict: Verdict::Warning,
+        part,
+        finding: finding.into(),
+        hint: Some(hint.to_owned()),
+    }
 }
 
 /// A part that does not work.
 pub fn broken(part: &'static str, finding: impl Into<String>, hint: Option<String>) -> Finding {
-    Finding { verdict: Verdict::Broken, part, finding: finding.into(), hint }
+    Finding {
+        verdict: Verdict::Broken,
+        part,
+        finding: finding.into(),
+        hint,
+    }
 }

@@ -40,7 +40,11 @@ fn signing_key(paths: &Paths) -> Vec<Finding> {
         if is_published {
             ok("key", "its public half is published")
         } else {
-            warning("key", "its public half is not published", "run `countersign keys publish`")
+            warning(
+                "key",
+                "its public half is not published",
+                "run `countersign keys publish`",
+            )
         },
     ]
 }
@@ -49,15 +53,28 @@ fn signing_key(paths: &Paths) -> Vec<Finding> {
 fn retired_keys(paths: &Paths, days: u32, now: SystemTime) -> Vec<Finding> {
     let retired = match retired::all(paths) {
         Ok(retired) => retired,
-        Err(error) => return vec![warning("key", ErrorChain(&error).first_line(), "let this user read the folder")],
+        Err(error) => {
+            return vec![warning(
+                "key",
+                ErrorChain(&error).first_line(),
+                "let this user read the folder",
+            )];
+        }
     };
     let describe = |retired: &Retired| {
         let (age, file) = (counted(retired.days(now), "day"), retired.file.display());
         if retired.days(now) > u64::from(days) {
             let finding = format!("{file}: retired {age} ago, and kept for {days}");
-            warning("key", finding, "if no plugin needs it to sign again: countersign keys remove --overdue")
+            warning(
+                "key",
+                finding,
+                "if no plugin needs it to sign again: countersign keys remove --overdue",
+            )
         } else {
-            ok("key", format!("{file}: retired {age} ago, and can sign again: keys rotate --back"))
+            ok(
+                "key",
+                format!("{file}: retired {age} ago, and can sign again: keys rotate --back"),
+            )
         }
     };
     let mut findings: Vec<_> = retired.iter().map(describe).collect();
@@ -73,12 +90,19 @@ fn retired_keys(paths: &Paths, days: u32, now: SystemTime) -> Vec<Finding> {
 /// Files of commands that were killed while they wrote a key.
 fn interrupted(paths: &Paths) -> Vec<Finding> {
     let folders = [paths.signing_key.parent(), Some(paths.retired_keys.as_path())];
-    let entries = folders.into_iter().flatten().filter_map(|folder| fs::read_dir(folder).ok()).flatten().flatten();
+    let entries = folders
+        .into_iter()
+        .flatten()
+        .filter_map(|folder| fs::read_dir(folder).ok())
+        .flatten()
+        .flatten();
     let is_left = |name: &str| name.starts_with('.') && name.ends_with(".tmp");
     let left = entries.filter(|entry| is_left(&entry.file_name().to_string_lossy()));
     left.map(|entry| {
-        let finding =
-            format!("{}: left by a command that was killed; it may hold a private key", entry.path().display());
+        let finding = format!(
+            "{}: left by a command that was killed; it may hold a private key",
+            entry.path().display()
+        );
         warning("key", finding, "remove it when no `countersign keys` command runs")
     })
     .collect()

@@ -16,7 +16,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// One finding for each folder that is no repository, and one for all that is well.
 pub(super) fn findings(registry: &Registry) -> Vec<Finding> {
-    let places = registry.plugins().filter_map(|plugin| plugin.source.as_ref().map(|source| &source.repository));
+    let places = registry
+        .plugins()
+        .filter_map(|plugin| plugin.source.as_ref().map(|source| &source.repository));
     let mut folders = BTreeSet::new();
     let mut addresses = BTreeSet::new();
     for place in places {
@@ -40,7 +42,10 @@ pub(super) fn findings(registry: &Registry) -> Vec<Finding> {
         findings.push(ok("source", format!("{} can be read", repositories(readable))));
     }
     if !addresses.is_empty() {
-        findings.push(ok("source", format!("{} elsewhere: `countersign build` asks", repositories(addresses.len()))));
+        findings.push(ok(
+            "source",
+            format!("{} elsewhere: `countersign build` asks", repositories(addresses.len())),
+        ));
     }
     findings
 }

@@ -40,7 +40,11 @@ pub(super) fn findings(admin: AdminListen, store: &Path) -> Vec<Finding> {
     let runs = store::read_only(store).is_ok_and(|store| store.is_in_use());
     let AdminListen::At(address) = admin else {
         return vec![match runs {
-            true => warning("server", "it runs, and cannot be asked: its admin listener is off", ADDRESS),
+            true => warning(
+                "server",
+                "it runs, and cannot be asked: its admin listener is off",
+                ADDRESS,
+            ),
             false => ok("server", "none runs on this instance"),
         }];
     };
@@ -52,7 +56,11 @@ pub(super) fn findings(admin: AdminListen, store: &Path) -> Vec<Finding> {
         }
         (false, Ok(_)) => {
             let finding = format!("what answers on {address} has not opened this instance's store");
-            vec![warning("server", finding, "it serves another instance; give each an admin_listen of its own")]
+            vec![warning(
+                "server",
+                finding,
+                "it serves another instance; give each an admin_listen of its own",
+            )]
         }
         (false, Err(_)) => vec![ok("server", "none runs on this instance")],
     }
@@ -65,7 +73,12 @@ fn said(address: SocketAddr, Readiness { ready, parts }: Readiness) -> Vec<Findi
     }];
     for (name, Part { state, since, detail }) in parts.into_iter().filter(|(_, part)| part.state != "ok") {
         let detail = detail.map_or(String::new(), |detail| format!(": {}", Printable(&detail)));
-        let finding = format!("{} is {} since {}{detail}", Printable(&name), Printable(&state), Printable(&since));
+        let finding = format!(
+            "{} is {} since {}{detail}",
+            Printable(&name),
+            Printable(&state),
+            Printable(&since)
+        );
         findings.push(match (ready, state.as_str()) {
             (true, "stale") => warning("server", finding, "the last good version is served; a restart may fail"),
             (true, _) => warning("server", finding, "look at the server's log"),

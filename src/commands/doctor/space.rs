@@ -21,15 +21,27 @@ const FEW_FILES: u64 = 10_000;
 pub(super) fn findings(paths: &Paths) -> Vec<Finding> {
     let keys = paths.signing_key.parent().unwrap_or(Path::new(""));
     let mut systems: Vec<(u64, Vec<&str>, &Path)> = Vec::new();
-    for (name, folder) in [("store", paths.store.as_path()), ("releases", &paths.releases), ("keys", keys)] {
-        let existing = folder.ancestors().find(|folder| folder.exists()).unwrap_or(Path::new("."));
-        let Ok(device) = existing.metadata().map(|metadata| metadata.dev()) else { continue };
+    for (name, folder) in [
+        ("store", paths.store.as_path()),
+        ("releases", &paths.releases),
+        ("keys", keys),
+    ] {
+        let existing = folder
+            .ancestors()
+            .find(|folder| folder.exists())
+            .unwrap_or(Path::new("."));
+        let Ok(device) = existing.metadata().map(|metadata| metadata.dev()) else {
+            continue;
+        };
         match systems.iter_mut().find(|(known, ..)| *known == device) {
             Some((_, names, _)) => names.push(name),
             None => systems.push((device, vec![name], existing)),
         }
     }
-    systems.iter().map(|(_, names, folder)| look(&names.join(", "), folder)).collect()
+    systems
+        .iter()
+        .map(|(_, names, folder)| look(&names.join(", "), folder))
+        .collect()
 }
 
 fn look(names: &str, folder: &Path) -> Finding {
@@ -39,7 +51,11 @@ fn look(names: &str, folder: &Path) -> Finding {
             let files = if found.f_files == 0 { u64::MAX } else { found.f_favail };
             judge(names, found.f_bavail.saturating_mul(found.f_frsize), files)
         }
-        Err(error) => warning("space", format!("{}: {error}", folder.display()), "let this user read the folder"),
+        Err(error) => warning(
+            "space",
+            format!("{}: {error}", folder.display()),
+            "let this user read the folder",
+        ),
     }
 }
 
@@ -67,7 +83,10 @@ mod tests {
     fn little_space_is_a_warning_and_none_is_a_fault_of_bytes_and_of_files() {
         let verdict = |bytes, files| judge("store", bytes, files).verdict;
         assert_eq!(verdict(1 << 40, u64::MAX), Verdict::Ok);
-        assert_eq!([verdict(LITTLE - 1, u64::MAX), verdict(1 << 40, FEW_FILES - 1)], [Verdict::Warning; 2]);
+        assert_eq!(
+            [verdict(LITTLE - 1, u64::MAX), verdict(1 << 40, FEW_FILES - 1)],
+            [Verdict::Warning; 2]
+        );
         assert_eq!([verdict(NONE - 1, u64::MAX), verdict(1 << 40, 0)], [Verdict::Broken; 2]);
     }
 
@@ -78,6 +97,10 @@ mod tests {
         let config = crate::config::Config::load(folder.path(), no.0, no.1).unwrap();
         let found = findings(&config.paths);
         assert_eq!(found.len(), 1);
-        assert!(found[0].finding.starts_with("store, releases, keys: "), "{}", found[0].finding);
+        assert!(
+            found[0].finding.starts_with("store, releases, keys: "),
+            "{}",
+            found[0].finding
+        );
     }
 }

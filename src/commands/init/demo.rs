@@ -45,15 +45,31 @@ pub(super) fn write(folder: &Path, config: &Config, key_id: &str) -> Result<Demo
     for plugin in [ACME_FORMS, ACME_PDF] {
         let path = folder.join("plugins").join(plugin.slug);
         demo_repository::write(&path, &plugin).map_err(|source| InitError::Repository { path, source })?;
-        create(&folder.join(format!("registry/plugins/{}.toml", plugin.slug)), &entry(&plugin))?;
+        create(
+            &folder.join(format!("registry/plugins/{}.toml", plugin.slug)),
+            &entry(&plugin),
+        )?;
     }
     let small = random_key()?;
     let large = random_key()?;
     let expires = Utc::now().date_naive() + Months::new(12);
-    create(&folder.join("registry/licenses/demo.toml"), &licenses(small.id(), large.id(), expires))?;
-    let shown = |key: &LicenseKey, grants| DemoLicense { id: key.id(), key: key.reveal().to_owned(), grants };
-    let licenses = vec![shown(&small, "Acme Forms, one site"), shown(&large, "Acme Forms and Acme PDF, three sites")];
-    let keys: String = licenses.iter().map(|license| format!("  {}  {}\n", license.key, license.grants)).collect();
+    create(
+        &folder.join("registry/licenses/demo.toml"),
+        &licenses(small.id(), large.id(), expires),
+    )?;
+    let shown = |key: &LicenseKey, grants| DemoLicense {
+        id: key.id(),
+        key: key.reveal().to_owned(),
+        grants,
+    };
+    let licenses = vec![
+        shown(&small, "Acme Forms, one site"),
+        shown(&large, "Acme Forms and Acme PDF, three sites"),
+    ];
+    let keys: String = licenses
+        .iter()
+        .map(|license| format!("  {}  {}\n", license.key, license.grants))
+        .collect();
     let next = format!(
         "License keys, shown this once and stored nowhere:
 {keys}
@@ -62,7 +78,13 @@ What builds the manifests and starts the server:
 
 {}",
         shell_quoted(folder),
-        try_it(&config.serve.listen, &small, ACME_FORMS.slug, key_id, &config.paths.public),
+        try_it(
+            &config.serve.listen,
+            &small,
+            ACME_FORMS.slug,
+            key_id,
+            &config.paths.public
+        ),
     );
     Ok(Demo { licenses, next })
 }
@@ -73,8 +95,11 @@ pub fn try_it(listen: &Listen, key: &LicenseKey, slug: &str, key_id: &str, publi
     let server = format!("http://{}", listen.reachable());
     let key = key.reveal();
     let answer = public.with_file_name("answer");
-    let (body, signed, signature) =
-        (answer.with_extension("json"), answer.with_extension("signed"), answer.with_extension("signature"));
+    let (body, signed, signature) = (
+        answer.with_extension("json"),
+        answer.with_extension("signed"),
+        answer.with_extension("signature"),
+    );
     let [body, signed, signature] = [&body, &signed, &signature].map(|path| shell_quoted(path));
     let public_key = shell_quoted(&public.join("keys").join(format!("{key_id}.pem")));
     format!(
@@ -100,7 +125,9 @@ openssl dgst -sha256 -verify {public_key} -signature {signature} {signed}
 
 /// The example entry, made one of `plugin`, with its repository put in force.
 fn entry(plugin: &Plugin) -> String {
-    let own = instance::PLUGIN.replace(ACME_FORMS.slug, plugin.slug).replace(ACME_FORMS.name, plugin.name);
+    let own = instance::PLUGIN
+        .replace(ACME_FORMS.slug, plugin.slug)
+        .replace(ACME_FORMS.name, plugin.name);
     own.replace("#repository = ", "repository = ")
 }
 
@@ -154,8 +181,15 @@ mod tests {
 
     #[test]
     fn a_server_on_all_addresses_is_asked_on_this_machine() {
-        let commands =
-            |listen: &str| try_it(&listen.parse().unwrap(), &key(), "acme-forms", "kid", Path::new("public"));
+        let commands = |listen: &str| {
+            try_it(
+                &listen.parse().unwrap(),
+                &key(),
+                "acme-forms",
+                "kid",
+                Path::new("public"),
+            )
+        };
         assert!(commands("0.0.0.0:80").contains(" http://127.0.0.1:80/api/v1/updates/acme-forms "));
         assert!(commands("[::]:80").contains(" http://[::1]:80/api/v1/"));
         assert!(commands("192.0.2.1:80").contains(" http://192.0.2.1:80/api/v1/"));
@@ -176,7 +210,10 @@ mod tests {
         let (_, verify) = commands.split_once("# Verify").unwrap();
         let verifies = |body: &str| {
             std::fs::write(folder.path().join("answer.json"), body).unwrap();
-            let output = Command::new("bash").args(["-euo", "pipefail", "-c", &format!("#{verify}")]).output().unwrap();
+            let output = Command::new("bash")
+                .args(["-euo", "pipefail", "-c", &format!("#{verify}")])
+                .output()
+                .unwrap();
             (output.status.success(), String::from_utf8(output.stdout).unwrap())
         };
 
@@ -184,7 +221,9 @@ mod tests {
         let before = r#"{"code":"ok","nonce":"\",\"signature\":\"AAAA\",","#;
         let after = r#""site_url":"https://é.example","status":"active"}"#;
         let signed = format!("{before}{after}");
-        let signature = private_key.sign(Pkcs1v15Sign::new::<Sha256>(), &Sha256::digest(&signed)).unwrap();
+        let signature = private_key
+            .sign(Pkcs1v15Sign::new::<Sha256>(), &Sha256::digest(&signed))
+            .unwrap();
         let body = format!(r#"{before}"signature":"{}",{after}"#, STANDARD.encode(signature));
         assert_eq!(verifies(&body), (true, "Verified OK\n".to_owned()));
         assert!(!verifies(&body.replace("active", "actiVe")).0);
@@ -194,7 +233,10 @@ mod tests {
     fn each_entry_names_its_own_repository() {
         for plugin in [ACME_FORMS, ACME_PDF] {
             let entry: toml::Table = toml::from_str(&entry(&plugin)).unwrap();
-            assert_eq!(entry["repository"].as_str().unwrap(), format!("../../plugins/{}", plugin.slug));
+            assert_eq!(
+                entry["repository"].as_str().unwrap(),
+                format!("../../plugins/{}", plugin.slug)
+            );
             assert_eq!(entry["name"].as_str(), Some(plugin.name));
         }
     }

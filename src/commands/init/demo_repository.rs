@@ -40,19 +40,34 @@ pub const ACME_FORMS: Plugin = Plugin {
     main_file: include_str!("demo/acme-forms.php"),
     readme: include_str!("demo/acme-forms.txt"),
     releases: &[
-        Release { version: "1.0.0", annotated: false, notes: &["First release."] },
+        Release {
+            version: "1.0.0",
+            annotated: false,
+            notes: &["First release."],
+        },
         Release {
             version: "1.0.1",
             annotated: false,
             notes: &["Fixed: quotes in a message arrived with backslashes."],
         },
-        Release { version: "1.1.0", annotated: false, notes: &["New: a word of thanks after sending."] },
+        Release {
+            version: "1.1.0",
+            annotated: false,
+            notes: &["New: a word of thanks after sending."],
+        },
         Release {
             version: "1.2.0",
             annotated: true,
-            notes: &["New: all texts can be translated.", "Fixed: an empty message is not sent any more."],
+            notes: &[
+                "New: all texts can be translated.",
+                "Fixed: an empty message is not sent any more.",
+            ],
         },
-        Release { version: "2.0.0-beta.1", annotated: false, notes: &["New: several forms on one page."] },
+        Release {
+            version: "2.0.0-beta.1",
+            annotated: false,
+            notes: &["New: several forms on one page."],
+        },
     ],
 };
 
@@ -63,8 +78,16 @@ pub const ACME_PDF: Plugin = Plugin {
     main_file: include_str!("demo/acme-pdf.php"),
     readme: include_str!("demo/acme-pdf.txt"),
     releases: &[
-        Release { version: "1.0.0", annotated: false, notes: &["First release."] },
-        Release { version: "1.1.0", annotated: true, notes: &["New: the button's text can be translated."] },
+        Release {
+            version: "1.0.0",
+            annotated: false,
+            notes: &["First release."],
+        },
+        Release {
+            version: "1.1.0",
+            annotated: true,
+            notes: &["New: the button's text can be translated."],
+        },
     ],
 };
 
@@ -97,11 +120,20 @@ fn write_tree(repository: &Repository, plugin: &Plugin, index: usize) -> Result<
     const FILE: i32 = 0o100644;
     let version = plugin.releases[index].version;
     let newest_first = plugin.releases[..=index].iter().rev();
-    let changelog: Vec<_> = newest_first.map(|old| format!("= {} =\n\n{}", old.version, bullets(old))).collect();
-    let readme = plugin.readme.replace("{version}", version).replace("{changelog}\n", &changelog.join("\n"));
+    let changelog: Vec<_> = newest_first
+        .map(|old| format!("= {} =\n\n{}", old.version, bullets(old)))
+        .collect();
+    let readme = plugin
+        .readme
+        .replace("{version}", version)
+        .replace("{changelog}\n", &changelog.join("\n"));
     let main_file = plugin.main_file.replace("{version}", version);
     let mut tree = repository.treebuilder(None)?;
-    tree.insert(format!("{}.php", plugin.slug), repository.blob(main_file.as_bytes())?, FILE)?;
+    tree.insert(
+        format!("{}.php", plugin.slug),
+        repository.blob(main_file.as_bytes())?,
+        FILE,
+    )?;
     tree.insert("readme.txt", repository.blob(readme.as_bytes())?, FILE)?;
     tree.write()
 }
@@ -130,13 +162,19 @@ mod tests {
         for (index, release) in ACME_FORMS.releases.iter().enumerate() {
             let version = release.version;
             let main_file = text(&repository, &format!("{version}:acme-forms.php"));
-            assert!(main_file.contains(&format!("\n * Version:           {version}\n")), "{version}");
+            assert!(
+                main_file.contains(&format!("\n * Version:           {version}\n")),
+                "{version}"
+            );
             let readme = text(&repository, &format!("{version}:readme.txt"));
             let (_, changelog) = readme.split_once("== Changelog ==\n\n").unwrap();
             assert!(changelog.starts_with(&format!("= {version} =\n\n* ")), "{changelog}");
             assert_eq!(changelog.matches(" =\n").count(), index + 1);
         }
-        assert!(repository.statuses(None).unwrap().is_empty(), "the files are checked out");
+        assert!(
+            repository.statuses(None).unwrap().is_empty(),
+            "the files are checked out"
+        );
     }
 
     #[test]

@@ -15,7 +15,10 @@ pub(super) enum InitError {
     #[error("{}: cannot be written", path.display())]
     Write { path: PathBuf, source: io::Error },
     #[error("{}: the plugin's repository cannot be written", path.display())]
-    Repository { path: PathBuf, source: demo_repository::Error },
+    Repository {
+        path: PathBuf,
+        source: demo_repository::Error,
+    },
     #[error("the operating system gives no random numbers")]
     Random(#[source] io::Error),
 }
@@ -34,7 +37,10 @@ pub(super) fn create(path: &Path, text: &str) -> Result<(), InitError> {
     let folder = path.parent().unwrap_or(Path::new(""));
     let created = durable_file::create_folders(folder, Access::LikeFolder)
         .and_then(|()| durable_file::create_new(path, text.as_bytes(), Access::LikeFolder));
-    created.map_err(|source| InitError::Write { path: path.to_owned(), source })
+    created.map_err(|source| InitError::Write {
+        path: path.to_owned(),
+        source,
+    })
 }
 
 /// A path as a shell reads it.

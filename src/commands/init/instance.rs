@@ -83,7 +83,9 @@ mod tests {
     /// A text with every setting that is commented out put in force: `#name = …`, `#[table]`.
     fn uncommented(text: &str) -> String {
         let setting = |line: &str| line.starts_with(|c: char| c.is_ascii_alphanumeric() || "[\"".contains(c));
-        let lines = text.lines().map(|line| line.strip_prefix('#').filter(|rest| setting(rest)).unwrap_or(line));
+        let lines = text
+            .lines()
+            .map(|line| line.strip_prefix('#').filter(|rest| setting(rest)).unwrap_or(line));
         lines.map(|line| format!("{line}\n")).collect()
     }
 

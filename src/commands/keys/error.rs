@@ -52,7 +52,10 @@ pub enum KeyError {
 }
 
 pub(super) fn io_error(path: &Path, source: io::Error) -> KeyError {
-    KeyError::Io { path: path.to_owned(), source }
+    KeyError::Io {
+        path: path.to_owned(),
+        source,
+    }
 }
 
 impl From<KeyError> for Failure {

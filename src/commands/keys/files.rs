@@ -25,10 +25,12 @@ pub(super) struct Private {
 
 /// The public half of the signing key.
 pub(super) fn read_key(paths: &Paths) -> Result<PublicKey, Failure> {
-    SigningKey::load(&paths.signing_key).map(|key| key.public().clone()).map_err(|error| {
-        let hint = lost::hint(&error, paths);
-        Failure::input(error).hint(hint)
-    })
+    SigningKey::load(&paths.signing_key)
+        .map(|key| key.public().clone())
+        .map_err(|error| {
+            let hint = lost::hint(&error, paths);
+            Failure::input(error).hint(hint)
+        })
 }
 
 /// The public half of a private key that the command `generate` makes.
@@ -41,7 +43,9 @@ pub(super) fn read_key_made_by(generate: &str, file: &Path) -> Result<PublicKey,
 
 /// The folder that a file is in.
 pub(super) fn folder_of(file: &Path) -> &Path {
-    file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+    file.parent()
+        .filter(|folder| !folder.as_os_str().is_empty())
+        .unwrap_or(Path::new("."))
 }
 
 pub(super) fn create_folder(file: &Path, access: Access) -> Result<(), KeyError> {

@@ -26,7 +26,10 @@ pub struct Trace {
 pub fn trace(paths: &Paths) -> Option<Trace> {
     let jwks = paths.public.join(".well-known/jwks.json");
     if let Some(key_id) = first_published(&jwks) {
-        return Some(Trace { file: jwks, key_id: Some(key_id) });
+        return Some(Trace {
+            file: jwks,
+            key_id: Some(key_id),
+        });
     }
     let folders = [paths.public.join("keys"), paths.retired_keys.clone()];
     let file = folders.into_iter().find(|folder| has_pem(folder));
@@ -53,7 +56,10 @@ pub fn hint(error: &KeyError, paths: &Paths) -> String {
     match (error, trace(paths)) {
         (KeyError::Missing(_), Some(trace)) => trace.hint(&paths.signing_key, "keys generate --old-key-is-lost"),
         (KeyError::NotAKey(_) | KeyError::Size { .. }, Some(trace)) => {
-            format!("move it away and {}", trace.hint(&paths.signing_key, "keys generate --old-key-is-lost"))
+            format!(
+                "move it away and {}",
+                trace.hint(&paths.signing_key, "keys generate --old-key-is-lost")
+            )
         }
         _ => error.hint_for("countersign keys generate"),
     }
@@ -67,5 +73,7 @@ fn first_published(jwks: &Path) -> Option<String> {
 
 fn has_pem(folder: &Path) -> bool {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    entries.map(|entry| entry.path()).any(|path| path.extension().is_some_and(|extension| extension == "pem"))
+    entries
+        .map(|entry| entry.path())
+        .any(|path| path.extension().is_some_and(|extension| extension == "pem"))
 }

@@ -66,20 +66,28 @@ pub(super) fn generate(args: &GenerateArgs, paths: &Paths) -> Result<KeyInForce,
         Some(file) => {
             let Private { pem, public } = new_key(bits)?;
             write_private(file, &pem, "choose another file")?;
-            Ok(KeyInForce { public_key: Some(public.to_pem()), ..KeyInForce::new(file, &public) })
+            Ok(KeyInForce {
+                public_key: Some(public.to_pem()),
+                ..KeyInForce::new(file, &public)
+            })
         }
         None if args.rotate => {
             let lock = KeysLock::take(paths)?;
             let current = current(Old::Retire, paths)?;
             replace_current(&lock, paths, current.as_ref(), &new_key(bits)?)
         }
-        None => Ok(KeyInForce::new(&paths.signing_key, &create(paths, bits, args.old_key_is_lost)?)),
+        None => Ok(KeyInForce::new(
+            &paths.signing_key,
+            &create(paths, bits, args.old_key_is_lost)?,
+        )),
     }
 }
 
 fn new_key(bits: u16) -> Result<Private, KeyError> {
     let private = RsaPrivateKey::new(&mut OsRng, bits.into()).map_err(|error| KeyError::Generate(error.into()))?;
     let public = PublicKey::new(private.to_public_key()).map_err(|error| KeyError::Generate(error.into()))?;
-    let pem = private.to_pkcs8_pem(LineEnding::LF).map_err(|error| KeyError::Generate(error.into()))?;
+    let pem = private
+        .to_pkcs8_pem(LineEnding::LF)
+        .map_err(|error| KeyError::Generate(error.into()))?;
     Ok(Private { pem, public })
 }

@@ -43,7 +43,9 @@ pub(super) fn list(json: bool, paths: &Paths) -> Result<String, Failure> {
     let state = |listed: &Listed| if listed.current { "current" } else { "retired" };
     let retired = retired::all(paths)?;
     let kept = |listed: &Listed| {
-        let kept = retired.iter().find(|kept| !listed.current && kept.key_id == listed.key.key_id());
+        let kept = retired
+            .iter()
+            .find(|kept| !listed.current && kept.key_id == listed.key.key_id());
         kept.map(|kept| path_text(&kept.file))
     };
     if json {
@@ -91,7 +93,9 @@ pub(super) fn publish_all(paths: &Paths, current: &PublicKey) -> Result<Vec<Path
         written.push(file);
     }
     let file = paths.public.join(".well-known/jwks.json");
-    let jwks = Jwks { keys: keys.iter().map(|listed| listed.key.to_jwk()).collect() };
+    let jwks = Jwks {
+        keys: keys.iter().map(|listed| listed.key.to_jwk()).collect(),
+    };
     write_public(&file, output::json(&jwks)?.as_bytes())?;
     written.push(file);
     Ok(written)
@@ -99,10 +103,16 @@ pub(super) fn publish_all(paths: &Paths, current: &PublicKey) -> Result<Vec<Path
 
 /// The current key, then the retired ones by file name.
 fn all_keys(paths: &Paths, current: &PublicKey) -> Result<Vec<Listed>, KeyError> {
-    let mut keys = vec![Listed { key: current.clone(), file: paths.signing_key.clone(), current: true }];
+    let mut keys = vec![Listed {
+        key: current.clone(),
+        file: paths.signing_key.clone(),
+        current: true,
+    }];
     let folder = &paths.retired_keys;
     let entries = match fs::read_dir(folder) {
-        Ok(entries) => entries.collect::<Result<Vec<_>, _>>().map_err(|source| io_error(folder, source))?,
+        Ok(entries) => entries
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(|source| io_error(folder, source))?,
         Err(error) if error.kind() == io::ErrorKind::NotFound => vec![],
         Err(source) => return Err(io_error(folder, source)),
     };
@@ -111,16 +121,25 @@ fn all_keys(paths: &Paths, current: &PublicKey) -> Result<Vec<Listed>, KeyError>
     files.sort();
     for file in files {
         let pem = regular_file::read_to_string(&file, MAX_PEM).map_err(|source| io_error(&file, source))?;
-        let key = PublicKey::from_pem(&pem).map_err(|source| KeyError::Public { path: file.clone(), source })?;
+        let key = PublicKey::from_pem(&pem).map_err(|source| KeyError::Public {
+            path: file.clone(),
+            source,
+        })?;
         if key != *current {
-            keys.push(Listed { key, file, current: false });
+            keys.push(Listed {
+                key,
+                file,
+                current: false,
+            });
         }
     }
     Ok(keys)
 }
 
 fn is_pem(path: &Path) -> bool {
-    let hidden = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
+    let hidden = path
+        .file_name()
+        .is_some_and(|name| name.to_string_lossy().starts_with('.'));
     !hidden && path.extension().is_some_and(|extension| extension == "pem")
 }
 

@@ -28,15 +28,30 @@ impl KeyInForce {
     /// A key in this file, with nothing before it.
     pub fn new(file: &Path, key: &PublicKey) -> Self {
         let key_id = key.key_id().to_owned();
-        Self { key_id, bits: key.bits(), file: path_text(file), retired: None, public_key: None }
+        Self {
+            key_id,
+            bits: key.bits(),
+            file: path_text(file),
+            retired: None,
+            public_key: None,
+        }
     }
 
     /// For people.
     pub fn text(&self) -> String {
-        let Self { key_id, bits, file, retired, public_key } = self;
+        let Self {
+            key_id,
+            bits,
+            file,
+            retired,
+            public_key,
+        } = self;
         let mut text = format!("{}: {bits} bits, key {key_id}\n", Printable(file));
         if let Some(retired) = retired {
-            text += &format!("{}: the key before it; `keys rotate --back` lets it sign again\n", Printable(retired));
+            text += &format!(
+                "{}: the key before it; `keys rotate --back` lets it sign again\n",
+                Printable(retired)
+            );
         }
         text + public_key.as_deref().unwrap_or_default()
     }
@@ -51,12 +66,17 @@ pub(super) struct Published {
 impl Published {
     /// These files.
     pub fn new(files: &[PathBuf]) -> Self {
-        Self { written: files.iter().map(|file| path_text(file)).collect() }
+        Self {
+            written: files.iter().map(|file| path_text(file)).collect(),
+        }
     }
 
     /// For people: a file a line.
     pub fn text(&self) -> String {
-        self.written.iter().map(|file| format!("{}\n", Printable(file))).collect()
+        self.written
+            .iter()
+            .map(|file| format!("{}\n", Printable(file)))
+            .collect()
     }
 }
 
@@ -69,7 +89,9 @@ pub(super) struct Removed {
 impl Removed {
     /// The private keys in these files.
     pub fn new<'a>(files: impl Iterator<Item = &'a Path>) -> Self {
-        Self { removed: files.map(path_text).collect() }
+        Self {
+            removed: files.map(path_text).collect(),
+        }
     }
 
     /// For people.
@@ -77,6 +99,9 @@ impl Removed {
         if self.removed.is_empty() {
             return "No private key is overdue.\n".to_owned();
         }
-        self.removed.iter().map(|file| format!("{}: removed\n", Printable(file))).collect()
+        self.removed
+            .iter()
+            .map(|file| format!("{}: removed\n", Printable(file)))
+            .collect()
     }
 }

@@ -51,10 +51,16 @@ pub fn all(paths: &Paths) -> Result<Vec<Retired>, KeyError> {
     for entry in entries {
         let file = entry.path();
         let name = entry.file_name().to_string_lossy().into_owned();
-        let Some(key_id) = name.strip_suffix(SUFFIX).filter(|id| !id.starts_with('.')) else { continue };
+        let Some(key_id) = name.strip_suffix(SUFFIX).filter(|id| !id.starts_with('.')) else {
+            continue;
+        };
         let since = fs::metadata(&file).and_then(|metadata| metadata.modified());
         let since = since.map_err(|source| io_error(&file, source))?;
-        found.push(Retired { key_id: key_id.to_owned(), file, since });
+        found.push(Retired {
+            key_id: key_id.to_owned(),
+            file,
+            since,
+        });
     }
     found.sort_by(|one, other| (one.since, &one.key_id).cmp(&(other.since, &other.key_id)));
     Ok(found)
@@ -62,12 +68,16 @@ pub fn all(paths: &Paths) -> Result<Vec<Retired>, KeyError> {
 
 /// Keys that were retired more than `days` ago.
 pub fn overdue(paths: &Paths, days: u32, now: SystemTime) -> Result<Vec<Retired>, KeyError> {
-    Ok(all(paths)?.into_iter().filter(|retired| retired.days(now) > u64::from(days)).collect())
+    Ok(all(paths)?
+        .into_iter()
+        .filter(|retired| retired.days(now) > u64::from(days))
+        .collect())
 }
 
 /// Whether a file in the folder of retired keys is a private one.
 pub(super) fn is_private(path: &Path) -> bool {
-    path.file_name().is_some_and(|name| name.to_string_lossy().ends_with(SUFFIX))
+    path.file_name()
+        .is_some_and(|name| name.to_string_lossy().ends_with(SUFFIX))
 }
 
 /// Keeps the private key that is about to be replaced; returns its file.
@@ -100,7 +110,10 @@ pub(super) fn remove(which: &Which<'_>, paths: &Paths, now: SystemTime) -> Resul
                 found.ok_or_else(|| KeyError::NotRetired(paths.retired_keys.join(format!("{id}{SUFFIX}"))))
             };
             let hint = "`countersign keys list` shows which private keys are kept";
-            ids.iter().map(find).collect::<Result<Vec<_>, _>>().map_err(|error| Failure::from(error).hint(hint))?
+            ids.iter()
+                .map(find)
+                .collect::<Result<Vec<_>, _>>()
+                .map_err(|error| Failure::from(error).hint(hint))?
         }
     };
     for Retired { file, .. } in &chosen {

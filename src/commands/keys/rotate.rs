@@ -70,8 +70,11 @@ pub(super) fn rotate_to(file: &Path, old: Old, paths: &Paths) -> Result<KeyInFor
 pub(super) fn rotate_back(old: Old, paths: &Paths) -> Result<KeyInForce, Failure> {
     let current = SigningKey::load(&paths.signing_key).ok();
     let retired = retired::all(paths)?;
-    let last =
-        retired.into_iter().rfind(|retired| current.as_ref().is_none_or(|key| key.public().key_id() != retired.key_id));
+    let last = retired.into_iter().rfind(|retired| {
+        current
+            .as_ref()
+            .is_none_or(|key| key.public().key_id() != retired.key_id)
+    });
     let Some(last) = last else {
         return Err(Failure::from(KeyError::NothingToGoBackTo(paths.retired_keys.clone())).hint(
             "a rotation keeps the private key there for `keep_retired_days`; restore it from the backup if it was removed",
@@ -98,7 +101,10 @@ pub(super) fn replace_current(
     // Published before the server can sign with it: no statement names a key that clients cannot get.
     publish_all(paths, &new.public)?;
     put_private(&paths.signing_key, &new.pem)?;
-    Ok(KeyInForce { retired, ..KeyInForce::new(&paths.signing_key, &new.public) })
+    Ok(KeyInForce {
+        retired,
+        ..KeyInForce::new(&paths.signing_key, &new.public)
+    })
 }
 
 /// The key that signs now; `None` where a person says that it is lost.
@@ -106,17 +112,25 @@ pub(super) fn current(old: Old, paths: &Paths) -> Result<Option<Private>, Failur
     match (old, read_key(paths)) {
         (Old::Lost, Err(_)) if !exists(&paths.signing_key) => Ok(None),
         (_, Err(failure)) => Err(failure),
-        (_, Ok(public)) => Ok(Some(Private { pem: read_pem(&paths.signing_key)?, public })),
+        (_, Ok(public)) => Ok(Some(Private {
+            pem: read_pem(&paths.signing_key)?,
+            public,
+        })),
     }
 }
 
 fn read_private(file: &Path) -> Result<Private, Failure> {
     let public = read_key_made_by(&format!("countersign keys generate --out {}", file.display()), file)?;
-    Ok(Private { pem: read_pem(file)?, public })
+    Ok(Private {
+        pem: read_pem(file)?,
+        public,
+    })
 }
 
 fn read_pem(file: &Path) -> Result<Zeroizing<String>, KeyError> {
-    regular_file::read_to_string(file, MAX_PEM).map(Zeroizing::new).map_err(|source| io_error(file, source))
+    regular_file::read_to_string(file, MAX_PEM)
+        .map(Zeroizing::new)
+        .map_err(|source| io_error(file, source))
 }
 
 fn exists(path: &Path) -> bool {

@@ -26,7 +26,16 @@ impl Instance {
     }
 
     fn generate(&self, rotate: bool, out: Option<PathBuf>) -> Result<String, Failure> {
-        generate(&GenerateArgs { bits: 2048, rotate, out, old_key_is_lost: false }, &self.1).map(|key| key.text())
+        generate(
+            &GenerateArgs {
+                bits: 2048,
+                rotate,
+                out,
+                old_key_is_lost: false,
+            },
+            &self.1,
+        )
+        .map(|key| key.text())
     }
 
     fn json(&self, path: &str) -> serde_json::Value {
@@ -48,7 +57,10 @@ fn a_private_key_is_its_owners_alone_and_its_public_half_everybodys() {
     let published = fs::read_to_string(instance.1.public.join(format!("keys/{}.pem", key.key_id()))).unwrap();
     assert_eq!(PublicKey::from_pem(&published).unwrap(), key);
     let jwks = instance.json("public/.well-known/jwks.json");
-    assert_eq!(jwks, serde_json::json!({ "keys": [serde_json::to_value(key.to_jwk()).unwrap()] }));
+    assert_eq!(
+        jwks,
+        serde_json::json!({ "keys": [serde_json::to_value(key.to_jwk()).unwrap()] })
+    );
 }
 
 #[test]
@@ -77,17 +89,36 @@ fn rotation_keeps_the_public_half_of_every_key_before() {
     instance.generate(true, None).unwrap();
     let second = read_key(&instance.1).unwrap();
     instance.generate(true, None).unwrap();
-    assert_eq!(fs::metadata(&instance.1.signing_key).unwrap().permissions().mode() & 0o777, 0o600);
+    assert_eq!(
+        fs::metadata(&instance.1.signing_key).unwrap().permissions().mode() & 0o777,
+        0o600
+    );
     let rows: serde_json::Value = serde_json::from_str(&list(true, &instance.1).unwrap()).unwrap();
-    let column = |name: &str| rows.as_array().unwrap().iter().map(|row| row[name].clone()).collect::<Vec<_>>();
+    let column = |name: &str| {
+        rows.as_array()
+            .unwrap()
+            .iter()
+            .map(|row| row[name].clone())
+            .collect::<Vec<_>>()
+    };
     assert_eq!(column("state"), ["current", "retired", "retired"]);
     assert_eq!(column("bits"), [2048, 2048, 2048]);
     for old in [&first, &second] {
         assert!(column("key_id").contains(&old.key_id().into()));
         let kept = instance.1.retired_keys.join(format!("{}.pem", old.key_id()));
-        assert!(fs::read_to_string(kept).unwrap().starts_with("-----BEGIN PUBLIC KEY-----"));
+        assert!(
+            fs::read_to_string(kept)
+                .unwrap()
+                .starts_with("-----BEGIN PUBLIC KEY-----")
+        );
     }
-    assert_eq!(instance.json("public/.well-known/jwks.json")["keys"].as_array().unwrap().len(), 3);
+    assert_eq!(
+        instance.json("public/.well-known/jwks.json")["keys"]
+            .as_array()
+            .unwrap()
+            .len(),
+        3
+    );
     assert_eq!(instance.public_keys(), 3);
 }
 
@@ -99,17 +130,36 @@ fn a_key_is_prepared_pinned_and_only_then_signs() {
     let next = instance.0.path().join("next.pem");
     let told = instance.generate(false, Some(next.clone())).unwrap();
     let pinned = PublicKey::from_pem(&told[told.find("-----BEGIN PUBLIC KEY-----").unwrap()..]).unwrap();
-    assert_eq!((read_key(&instance.1).unwrap(), instance.public_keys()), (old.clone(), 1));
+    assert_eq!(
+        (read_key(&instance.1).unwrap(), instance.public_keys()),
+        (old.clone(), 1)
+    );
 
     let told = rotate_to(&next, Old::Retire, &instance.1).unwrap().text();
     assert!(told.contains(pinned.key_id()) && told.contains(old.key_id()), "{told}");
     assert_eq!(read_key(&instance.1).unwrap(), pinned);
-    assert_eq!(fs::metadata(&instance.1.signing_key).unwrap().permissions().mode() & 0o777, 0o600);
+    assert_eq!(
+        fs::metadata(&instance.1.signing_key).unwrap().permissions().mode() & 0o777,
+        0o600
+    );
     assert!(!next.exists() && instance.1.retired_keys.join(format!("{}.pem", old.key_id())).exists());
-    assert_eq!(instance.json("public/.well-known/jwks.json")["keys"].as_array().unwrap().len(), 2);
+    assert_eq!(
+        instance.json("public/.well-known/jwks.json")["keys"]
+            .as_array()
+            .unwrap()
+            .len(),
+        2
+    );
 
     let failure = rotate_to(&instance.1.signing_key, Old::Retire, &instance.1).unwrap_err();
-    assert!(failure.error.to_string().ends_with("signing.pem: is the signing key already"), "{}", failure.error);
+    assert!(
+        failure
+            .error
+            .to_string()
+            .ends_with("signing.pem: is the signing key already"),
+        "{}",
+        failure.error
+    );
     assert!(instance.1.signing_key.exists());
     let make = format!("`countersign keys generate --out {}`", next.display());
     let hint = || rotate_to(&next, Old::Retire, &instance.1).unwrap_err().hint.unwrap();
@@ -153,7 +203,11 @@ fn what_is_no_key_is_named_with_its_file() {
     fs::create_dir(&instance.1.retired_keys).unwrap();
     fs::write(instance.1.retired_keys.join("old.pem"), "no key").unwrap();
     let failure = publish(&instance.1).unwrap_err();
-    assert!(failure.error.to_string().ends_with("retired/old.pem: cannot be used"), "{}", failure.error);
+    assert!(
+        failure.error.to_string().ends_with("retired/old.pem: cannot be used"),
+        "{}",
+        failure.error
+    );
     fs::write(&instance.1.signing_key, "no key").unwrap();
     let failure = publish(&instance.1).unwrap_err();
     let reason = failure.error.to_string();
@@ -167,7 +221,9 @@ fn mode(path: &Path) -> u32 {
 #[test]
 fn a_retired_private_key_is_kept_for_its_owner_alone_and_signs_again_by_one_command() {
     let instance = Instance::new();
-    let (paths, private) = (&instance.1, |id: &str| instance.1.retired_keys.join(format!("{id}.private.pem")));
+    let (paths, private) = (&instance.1, |id: &str| {
+        instance.1.retired_keys.join(format!("{id}.private.pem"))
+    });
     instance.generate(false, None).unwrap();
     let first = read_key(paths).unwrap();
     let pem = fs::read(&paths.signing_key).unwrap();
@@ -176,14 +232,26 @@ fn a_retired_private_key_is_kept_for_its_owner_alone_and_signs_again_by_one_comm
     let kept = private(first.key_id());
     assert_eq!((mode(&kept), fs::read(&kept).unwrap()), (0o600, pem.clone()));
     let rows: serde_json::Value = serde_json::from_str(&list(true, paths).unwrap()).unwrap();
-    assert_eq!((&rows[1]["key_id"], &rows[1]["private"]), (&first.key_id().into(), &kept.to_str().unwrap().into()));
+    assert_eq!(
+        (&rows[1]["key_id"], &rows[1]["private"]),
+        (&first.key_id().into(), &kept.to_str().unwrap().into())
+    );
     assert!(rows[0].get("private").is_none() && list(false, paths).unwrap().contains("retired, private key kept"));
 
     rotate_back(Old::Retire, paths).unwrap();
-    assert_eq!((read_key(paths).unwrap(), fs::read(&paths.signing_key).unwrap()), (first.clone(), pem));
-    assert!(!kept.exists() && private(second.key_id()).exists(), "it is moved, and the other one kept");
+    assert_eq!(
+        (read_key(paths).unwrap(), fs::read(&paths.signing_key).unwrap()),
+        (first.clone(), pem)
+    );
+    assert!(
+        !kept.exists() && private(second.key_id()).exists(),
+        "it is moved, and the other one kept"
+    );
     rotate_to(&private(second.key_id()), Old::Retire, paths).unwrap();
-    assert_eq!((read_key(paths).unwrap(), mode(&paths.signing_key)), (second.clone(), 0o600));
+    assert_eq!(
+        (read_key(paths).unwrap(), mode(&paths.signing_key)),
+        (second.clone(), 0o600)
+    );
     assert!(kept.exists() && !private(second.key_id()).exists());
 
     // A file that somebody put there with open permissions is closed before the key is written into it.
@@ -206,7 +274,12 @@ fn going_back_goes_to_the_key_that_was_retired_last_and_says_where_there_is_none
         instance.generate(true, None).unwrap();
         let file = paths.retired_keys.join(format!("{}.private.pem", ids.last().unwrap()));
         let then = SystemTime::now() - std::time::Duration::from_secs(days * 24 * 60 * 60);
-        fs::File::options().write(true).open(file).unwrap().set_modified(then).unwrap();
+        fs::File::options()
+            .write(true)
+            .open(file)
+            .unwrap()
+            .set_modified(then)
+            .unwrap();
     }
     rotate_back(Old::Retire, paths).unwrap();
     assert_eq!(read_key(paths).unwrap().key_id(), ids[2]);
@@ -226,17 +299,36 @@ fn retired_private_keys_are_removed_by_name_or_when_their_time_is_over_and_never
     let day = std::time::Duration::from_secs(24 * 60 * 60);
     let now = SystemTime::now() + std::time::Duration::from_secs(60);
     assert_eq!(
-        remove(&Which::Overdue { days: 90 }, paths, now + 90 * day).unwrap().text(),
+        remove(&Which::Overdue { days: 90 }, paths, now + 90 * day)
+            .unwrap()
+            .text(),
         "No private key is overdue.\n"
     );
-    assert_eq!((all(paths).unwrap().len(), overdue(paths, 90, now + 91 * day).unwrap().len()), (2, 2));
+    assert_eq!(
+        (
+            all(paths).unwrap().len(),
+            overdue(paths, 90, now + 91 * day).unwrap().len()
+        ),
+        (2, 2)
+    );
     let told = remove(&Which::Named(&ids[..1]), paths, now).unwrap().text();
     assert!(told.contains(&ids[0]) && !told.contains(&ids[1]), "{told}");
-    assert_eq!(remove(&Which::Named(&ids[..1]), paths, now).unwrap_err().exit, Exit::Input);
-    assert!(remove(&Which::Overdue { days: 90 }, paths, now + 91 * day).unwrap().text().contains(&ids[1]));
+    assert_eq!(
+        remove(&Which::Named(&ids[..1]), paths, now).unwrap_err().exit,
+        Exit::Input
+    );
+    assert!(
+        remove(&Which::Overdue { days: 90 }, paths, now + 91 * day)
+            .unwrap()
+            .text()
+            .contains(&ids[1])
+    );
     assert_eq!(all(paths).unwrap(), []);
     for id in &ids {
-        assert!(paths.retired_keys.join(format!("{id}.pem")).exists(), "public halves stay");
+        assert!(
+            paths.retired_keys.join(format!("{id}.pem")).exists(),
+            "public halves stay"
+        );
     }
 }
 
@@ -273,13 +365,21 @@ fn where_there_was_a_key_a_new_one_is_made_only_by_who_says_that_it_is_lost() {
             list(false, &instance.1).unwrap_err(),
         ] {
             let hint = failure.hint.unwrap();
-            assert!(hint.starts_with("restore ") && hint.contains("from the backup"), "{file}: {hint}");
+            assert!(
+                hint.starts_with("restore ") && hint.contains("from the backup"),
+                "{file}: {hint}"
+            );
             assert_eq!(hint.contains(&id), names_key, "{file}: {hint}");
         }
         let told = instance.generate(false, None).unwrap_err().error.to_string();
         assert!(told.contains("had a signing key") && told.ends_with(file), "{told}");
         assert!(!instance.1.signing_key.exists());
-        let lost = GenerateArgs { bits: 2048, rotate: false, out: None, old_key_is_lost: true };
+        let lost = GenerateArgs {
+            bits: 2048,
+            rotate: false,
+            out: None,
+            old_key_is_lost: true,
+        };
         generate(&lost, &instance.1).unwrap();
         assert!(read_key(&instance.1).is_ok());
     }
@@ -292,7 +392,13 @@ fn a_prepared_key_takes_the_place_of_a_lost_one() {
     instance.generate(false, None).unwrap();
     instance.generate(false, Some(next.clone())).unwrap();
     fs::remove_file(&paths.signing_key).unwrap();
-    assert!(rotate_to(&next, Old::Retire, paths).unwrap_err().hint.unwrap().contains("from the backup"));
+    assert!(
+        rotate_to(&next, Old::Retire, paths)
+            .unwrap_err()
+            .hint
+            .unwrap()
+            .contains("from the backup")
+    );
     rotate_to(&next, Old::Lost, paths).unwrap();
     assert_eq!(mode(&paths.signing_key), 0o600);
     assert!(read_key(paths).is_ok() && !next.exists());
@@ -305,11 +411,19 @@ fn while_one_command_changes_the_keys_another_one_is_told() {
     instance.generate(false, None).unwrap();
     let before = fs::read(&paths.signing_key).unwrap();
     let held = crate::commands::keys::rotate::KeysLock::take(paths).unwrap();
-    for failure in
-        [instance.generate(true, None).unwrap_err(), rotate_to(&paths.store, Old::Retire, paths).unwrap_err()]
-    {
+    for failure in [
+        instance.generate(true, None).unwrap_err(),
+        rotate_to(&paths.store, Old::Retire, paths).unwrap_err(),
+    ] {
         assert!(failure.exit == Exit::Environment && failure.hint.is_some());
-        assert!(failure.error.to_string().ends_with("another command is changing the keys"), "{}", failure.error);
+        assert!(
+            failure
+                .error
+                .to_string()
+                .ends_with("another command is changing the keys"),
+            "{}",
+            failure.error
+        );
     }
     assert_eq!(fs::read(&paths.signing_key).unwrap(), before);
     drop(held);

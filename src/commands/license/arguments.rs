@@ -23,8 +23,15 @@ impl FromStr for ModuleArg {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let (module, features) = text.split_once('=').unwrap_or((text, ""));
-        let features = features.split(',').filter(|_| text.contains('=')).map(str::parse).collect::<Result<_, _>>()?;
-        Ok(Self { module: module.parse()?, features })
+        let features = features
+            .split(',')
+            .filter(|_| text.contains('='))
+            .map(str::parse)
+            .collect::<Result<_, _>>()?;
+        Ok(Self {
+            module: module.parse()?,
+            features,
+        })
     }
 }
 
@@ -32,9 +39,10 @@ impl FromStr for ModuleArg {
 pub fn parse_sites(text: &str) -> Result<Sites, &'static str> {
     match text {
         "unlimited" => Ok(Sites::Unlimited),
-        number => {
-            number.parse::<NonZeroU32>().map(Sites::Limited).map_err(|_| "expected a number from 1 on, or 'unlimited'")
-        }
+        number => number
+            .parse::<NonZeroU32>()
+            .map(Sites::Limited)
+            .map_err(|_| "expected a number from 1 on, or 'unlimited'"),
     }
 }
 

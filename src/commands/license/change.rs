@@ -47,8 +47,16 @@ pub fn renew(args: &RenewArgs, registry: &Path, today: NaiveDate) -> Result<Done
             );
         }
         let change = Change::Expires(expires);
-        let still = if license.status == Status::Suspended { ", and still suspended" } else { "" };
-        Ok(decided(license.expires != expires, change, format!("set to expire on {expires}{still}")))
+        let still = if license.status == Status::Suspended {
+            ", and still suspended"
+        } else {
+            ""
+        };
+        Ok(decided(
+            license.expires != expires,
+            change,
+            format!("set to expire on {expires}{still}"),
+        ))
     })
 }
 
@@ -65,7 +73,11 @@ pub fn suspend(args: &OneArgs, registry: &Path) -> Result<Done, Failure> {
 pub fn resume(args: &OneArgs, registry: &Path) -> Result<Done, Failure> {
     change(&args.license, registry, |license| {
         refuse_revoked(license)?;
-        Ok(decided(license.status != Status::Active, Change::Status(Status::Active), "active".into()))
+        Ok(decided(
+            license.status != Status::Active,
+            Change::Status(Status::Active),
+            "active".into(),
+        ))
     })
 }
 
@@ -85,7 +97,10 @@ pub(super) struct Decision {
 
 pub(super) fn decided(news: bool, change: Change, state: String) -> Decision {
     let word = if news { "now" } else { "already" };
-    Decision { change: news.then_some(change), outcome: format!(" is {word} {state}") }
+    Decision {
+        change: news.then_some(change),
+        outcome: format!(" is {word} {state}"),
+    }
 }
 
 /// Finds the license, decides, and writes the change.
@@ -104,7 +119,14 @@ pub(super) fn change(
     };
     let message = format!("License {}{outcome}.", before.id.log_tag());
     let license = change.map_or_else(|| before.clone(), |change| change.applied_to(&before));
-    Ok(Done { changed, message, notes: Vec::new(), license, registry, today: Utc::now().date_naive() })
+    Ok(Done {
+        changed,
+        message,
+        notes: Vec::new(),
+        license,
+        registry,
+        today: Utc::now().date_naive(),
+    })
 }
 
 pub(super) fn refuse_revoked(license: &License) -> Result<(), Failure> {
@@ -123,7 +145,10 @@ mod tests {
 
     fn outcome(result: Result<Done, Failure>) -> String {
         let tags = [1, 2].map(|number| Instance::key(number).id().log_tag());
-        let text = result.map_or_else(|failure| format!("{:?}: {}", failure.exit, failure.error), |done| done.text());
+        let text = result.map_or_else(
+            |failure| format!("{:?}: {}", failure.exit, failure.error),
+            |done| done.text(),
+        );
         text.replace(&tags[0], "first").replace(&tags[1], "second")
     }
 
@@ -139,19 +164,35 @@ mod tests {
         assert_eq!(resume(), "License first is already active.\n");
         assert_eq!(suspend(), "License first is now suspended.\n");
         assert_eq!(suspend(), "License first is already suspended.\n");
-        assert_eq!(renew("2028-12-31"), "License first is now set to expire on 2028-12-31, and still suspended.\n");
+        assert_eq!(
+            renew("2028-12-31"),
+            "License first is now set to expire on 2028-12-31, and still suspended.\n"
+        );
         assert_eq!(resume(), "License first is now active.\n");
-        assert_eq!(renew("2028-12-31"), "License first is already set to expire on 2028-12-31.\n");
+        assert_eq!(
+            renew("2028-12-31"),
+            "License first is already set to expire on 2028-12-31.\n"
+        );
         assert_eq!(renew("2026-11-19"), "Usage: 2026-11-19 is past");
-        assert_eq!(renew("+1y"), "License first is now set to expire on 2029-12-31.\n", "from its last day on");
+        assert_eq!(
+            renew("+1y"),
+            "License first is now set to expire on 2029-12-31.\n",
+            "from its last day on"
+        );
         assert_eq!(renew("never"), "License first is now set to expire on 9999-12-31.\n");
         assert_eq!(renew("+30d"), "License first is already set to expire on 9999-12-31.\n");
-        assert_eq!(renew("2028-12-31"), "License first is now set to expire on 2028-12-31.\n");
+        assert_eq!(
+            renew("2028-12-31"),
+            "License first is now set to expire on 2028-12-31.\n"
+        );
         assert_eq!(revoke(), "License first is now revoked.\n");
         assert_eq!(revoke(), "License first is already revoked.\n");
         let refused = "Input: license first is revoked, which is for good";
         assert_eq!([suspend(), resume(), renew("2029-12-31")], [refused; 3]);
         let expected = Instance::toml().replacen("2027-12-31\n", "2028-12-31\n", 1);
-        assert_eq!(instance.text(), expected.replacen("'\n", "'\nstatus = \"revoked\"\n", 1));
+        assert_eq!(
+            instance.text(),
+            expected.replacen("'\n", "'\nstatus = \"revoked\"\n", 1)
+        );
     }
 }

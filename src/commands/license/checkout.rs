@@ -65,12 +65,22 @@ impl Checkout {
         }
         let state = status(registry)
             .map_err(|reason| format!("{}: git cannot say how it is: {reason}", Printable(registry.display())))?;
-        Ok(Some(Self { registry: registry.to_owned(), state }))
+        Ok(Some(Self {
+            registry: registry.to_owned(),
+            state,
+        }))
     }
 
     /// What a person should know who changes it without `--commit`.
     pub fn notes(&self) -> Vec<String> {
-        let Self { registry, state: State { upstream, behind, changed } } = self;
+        let Self {
+            registry,
+            state: State {
+                upstream,
+                behind,
+                changed,
+            },
+        } = self;
         let mut notes = Vec::new();
         let registry = Printable(registry.display());
         if *behind > 0 {
@@ -81,7 +91,9 @@ impl Checkout {
         }
         if !changed.is_empty() {
             let changed = named(changed);
-            notes.push(format!("{registry}: not committed: {changed}; --commit commits what a command changes"));
+            notes.push(format!(
+                "{registry}: not committed: {changed}; --commit commits what a command changes"
+            ));
         }
         notes
     }
@@ -94,19 +106,32 @@ impl Checkout {
             return Err(Failure::input(format!("{}: not in a git repository", registry.display()))
                 .hint("--commit needs one: `git init` and a first commit; without --commit the files are changed all the same"));
         };
-        let State { upstream, behind, changed } = &checkout.state;
+        let State {
+            upstream,
+            behind,
+            changed,
+        } = &checkout.state;
         let shown = registry.display();
         if *behind > 0 {
-            return Err(Failure::input(format!("{shown}: {} behind {upstream}", commits(*behind)))
-                .hint(format!("git -C {shown} pull --rebase, then run this again")));
+            return Err(
+                Failure::input(format!("{shown}: {} behind {upstream}", commits(*behind)))
+                    .hint(format!("git -C {shown} pull --rebase, then run this again")),
+            );
         }
         if !changed.is_empty() {
-            return Err(Failure::input(format!("{shown}: not committed: {}", named(changed)))
-                .hint(format!("look with git -C {shown} status; commit or undo it, then run this again")));
+            return Err(
+                Failure::input(format!("{shown}: not committed: {}", named(changed))).hint(format!(
+                    "look with git -C {shown} status; commit or undo it, then run this again"
+                )),
+            );
         }
         // A mistake in a plugin entry must not keep a license from being withdrawn.
         let before = Registry::load_licenses(registry)?;
-        Ok(Committing { checkout, before, _lock: lock })
+        Ok(Committing {
+            checkout,
+            before,
+            _lock: lock,
+        })
     }
 }
 
@@ -127,10 +152,10 @@ impl Committing {
         if tracked.is_empty() {
             return match git::look(registry, &["check-ignore", "--quiet"], name).map_err(failed)? {
                 None => Ok(()),
-                Some(_) => {
-                    Err(Failure::input(format!("{shown}: git ignores this file, so --commit could not commit it"))
-                        .hint("take it out of .gitignore, or run this without --commit"))
-                }
+                Some(_) => Err(Failure::input(format!(
+                    "{shown}: git ignores this file, so --commit could not commit it"
+                ))
+                .hint("take it out of .gitignore, or run this without --commit")),
             };
         }
         // git-ls-files(1): a small letter for --assume-unchanged, S for --skip-worktree.
@@ -148,8 +173,9 @@ impl Committing {
         let registry = &self.checkout.registry;
         let shown = Printable(registry.display());
         let undone = |reason: String| {
-            Failure::environment(format!("the change is made, and git did not commit it: {reason}"))
-                .hint(format!("mend that, then: git -C {shown} add . && git -C {shown} commit"))
+            Failure::environment(format!("the change is made, and git did not commit it: {reason}")).hint(format!(
+                "mend that, then: git -C {shown} add . && git -C {shown} commit"
+            ))
         };
         let changed = status(registry).map_err(undone)?.changed;
         let after = Registry::load_licenses(registry)?;
@@ -163,7 +189,11 @@ impl Committing {
         // From the top of the work tree, to which the names are relative.
         let run = |arguments: &[&str]| {
             let top: Vec<_> = changed.iter().map(|name| format!(":(top,literal){name}")).collect();
-            let arguments = arguments.iter().copied().chain(["--"]).chain(top.iter().map(String::as_str));
+            let arguments = arguments
+                .iter()
+                .copied()
+                .chain(["--"])
+                .chain(top.iter().map(String::as_str));
             git::change(registry, &arguments.collect::<Vec<_>>())
         };
         run(&["add"]).map_err(undone)?;
@@ -174,7 +204,9 @@ impl Committing {
     /// A file with a license that changed, which is none of those that git sees as `changed`.
     fn unseen<'a>(&self, after: &'a Registry, changed: &[String]) -> Option<&'a Path> {
         let licenses = changed_licenses(&self.before, after);
-        let mut files = licenses.filter_map(|license| after.place(&license.id)).map(|(file, _)| file);
+        let mut files = licenses
+            .filter_map(|license| after.place(&license.id))
+            .map(|(file, _)| file);
         files.find(|file| {
             let name = file.strip_prefix(&self.checkout.registry).unwrap_or(file);
             !changed.iter().any(|changed| Path::new(changed).ends_with(name))
@@ -184,13 +216,17 @@ impl Committing {
 
 /// The licenses that are not as they were before, without those that are gone.
 fn changed_licenses<'a>(before: &'a Registry, after: &'a Registry) -> impl Iterator<Item = &'a License> {
-    after.licenses().filter(|license| before.license(&license.id) != Some(license))
+    after
+        .licenses()
+        .filter(|license| before.license(&license.id) != Some(license))
 }
 
 /// The first line of a commit: the verb, and the licenses that are not as they were before.
 // SECURITY: license ids only, by their first digits; a key never stands in a commit.
 fn subject(verb: &str, before: &Registry, after: &Registry) -> String {
-    let tags: BTreeSet<_> = changed_licenses(before, after).map(|license| license.id.log_tag()).collect();
+    let tags: BTreeSet<_> = changed_licenses(before, after)
+        .map(|license| license.id.log_tag())
+        .collect();
     let listed: Vec<_> = tags.iter().take(LICENSES).map(String::as_str).collect();
     match tags.len() {
         0 => format!("license: {verb}"),
@@ -200,11 +236,19 @@ fn subject(verb: &str, before: &Registry, after: &Registry) -> String {
 }
 
 fn commits(count: usize) -> String {
-    if count == 1 { "1 commit".to_owned() } else { format!("{count} commits") }
+    if count == 1 {
+        "1 commit".to_owned()
+    } else {
+        format!("{count} commits")
+    }
 }
 
 fn named(files: &[String]) -> String {
-    let mut listed: Vec<_> = files.iter().take(NAMES).map(|name| Printable(name).to_string()).collect();
+    let mut listed: Vec<_> = files
+        .iter()
+        .take(NAMES)
+        .map(|name| Printable(name).to_string())
+        .collect();
     if files.len() > NAMES {
         listed.push(format!("{} more", files.len() - NAMES));
     }
@@ -213,8 +257,17 @@ fn named(files: &[String]) -> String {
 
 fn status(registry: &Path) -> Result<State, String> {
     // A submodule has a configuration of its own, and no license files.
-    let look = ["status", "--porcelain=v2", "--branch", "--untracked-files=all", "--ignore-submodules=all", "-z"];
-    Ok(read_status(&git::look(registry, &look, Path::new("."))?.unwrap_or_default()))
+    let look = [
+        "status",
+        "--porcelain=v2",
+        "--branch",
+        "--untracked-files=all",
+        "--ignore-submodules=all",
+        "-z",
+    ];
+    Ok(read_status(
+        &git::look(registry, &look, Path::new("."))?.unwrap_or_default(),
+    ))
 }
 
 /// Reads git-status(1), porcelain version 2 with `-z`.
@@ -225,7 +278,10 @@ fn read_status(text: &str) -> State {
         if let Some(upstream) = record.strip_prefix("# branch.upstream ") {
             state.upstream = upstream.to_owned();
         } else if let Some(counts) = record.strip_prefix("# branch.ab ") {
-            state.behind = counts.split_once(" -").and_then(|(_, behind)| behind.parse().ok()).unwrap_or(0);
+            state.behind = counts
+                .split_once(" -")
+                .and_then(|(_, behind)| behind.parse().ok())
+                .unwrap_or(0);
         } else {
             // The name is what follows so many fields; a renamed file's old name is a record of its own.
             let fields = match record.get(..2) {
@@ -235,7 +291,9 @@ fn read_status(text: &str) -> State {
                 Some("? ") => 1,
                 _ => continue,
             };
-            state.changed.extend(record.splitn(fields + 1, ' ').nth(fields).map(str::to_owned));
+            state
+                .changed
+                .extend(record.splitn(fields + 1, ' ').nth(fields).map(str::to_owned));
             if fields == 9 {
                 state.changed.extend(records.next().map(str::to_owned));
             }
@@ -254,9 +312,16 @@ mod tests {
             1 .M N... 100644 100644 100644 a b licenses/a b.toml\0\
             2 R. N... 100644 100644 100644 a b R100 new\nname\0old\0\
             u UU N... 100644 100644 100644 100644 a b c both\0? licenses/new.toml\0! ignored\0";
-        let State { upstream, behind, changed } = read_status(text);
+        let State {
+            upstream,
+            behind,
+            changed,
+        } = read_status(text);
         assert_eq!((upstream.as_str(), behind), ("origin/main", 12));
-        assert_eq!(changed, ["licenses/a b.toml", "new\nname", "old", "both", "licenses/new.toml"]);
+        assert_eq!(
+            changed,
+            ["licenses/a b.toml", "new\nname", "old", "both", "licenses/new.toml"]
+        );
         assert_eq!(named(&changed), "licenses/a b.toml, new\\nname, old, 2 more");
         assert_eq!(read_status(""), State::default());
     }

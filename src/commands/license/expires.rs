@@ -70,8 +70,12 @@ impl FromStr for Period {
         let unit = text.chars().next_back().ok_or(expected)?;
         let number = &text[..text.len() - unit.len_utf8()];
         // A number alone: FromStr would also take a sign.
-        let number: u32 =
-            number.bytes().all(|byte| byte.is_ascii_digit()).then(|| number.parse().ok()).flatten().ok_or(expected)?;
+        let number: u32 = number
+            .bytes()
+            .all(|byte| byte.is_ascii_digit())
+            .then(|| number.parse().ok())
+            .flatten()
+            .ok_or(expected)?;
         match unit {
             'd' => Ok(Self::Days(number.into())),
             'w' => Ok(Self::Days(u64::from(number) * 7)),
@@ -92,7 +96,10 @@ mod tests {
 
     #[test]
     fn a_last_day_is_a_date_a_period_or_never() {
-        let from = |text: &str| text.parse::<Expires>().map(|expires| expires.from(day("2028-02-29")).to_string());
+        let from = |text: &str| {
+            text.parse::<Expires>()
+                .map(|expires| expires.from(day("2028-02-29")).to_string())
+        };
         for (text, expected) in [
             ("2027-12-31", "2027-12-31"),
             ("+1y", "2029-02-28"),
@@ -105,7 +112,19 @@ mod tests {
         ] {
             assert_eq!(from(text).as_deref(), Ok(expected), "{text}");
         }
-        for text in ["", "+", "+y", "1y", "+1", "+-1d", "++1d", "+1h", "Never", "2027-02-29", "+1é"] {
+        for text in [
+            "",
+            "+",
+            "+y",
+            "1y",
+            "+1",
+            "+-1d",
+            "++1d",
+            "+1h",
+            "Never",
+            "2027-02-29",
+            "+1é",
+        ] {
             assert!(from(text).is_err(), "{text}");
         }
     }

@@ -56,14 +56,20 @@ pub fn change(registry: &Path, arguments: &[&str]) -> Result<(), String> {
 
 /// The names of all filters that some configuration describes.
 fn filters(registry: &Path) -> Result<Vec<String>, String> {
-    let listed = said(looking(registry).args(["config", "--null", "--name-only", "--get-regexp", r"^filter\."]), LOOK)?;
+    let listed = said(
+        looking(registry).args(["config", "--null", "--name-only", "--get-regexp", r"^filter\."]),
+        LOOK,
+    )?;
     let listed = listed.unwrap_or_default();
     let mut names: Vec<&str> = listed.split('\0').filter_map(filter_name).collect();
     names.sort_unstable();
     names.dedup();
     // On the command line, a setting's name ends at the first of these.
     match names.iter().find(|name| name.contains('=')) {
-        Some(name) => Err(format!("its configuration has a filter with an odd name: {}", Printable(name))),
+        Some(name) => Err(format!(
+            "its configuration has a filter with an odd name: {}",
+            Printable(name)
+        )),
         None => Ok(names.into_iter().map(str::to_owned).collect()),
     }
 }
@@ -76,7 +82,11 @@ fn filter_name(setting: &str) -> Option<&str> {
 fn looking(registry: &Path) -> Command {
     let mut command = command(registry);
     // SECURITY: a partial clone would fetch what it lacks, by whatever command its configuration names.
-    command.args(QUIET).envs([("GIT_NO_LAZY_FETCH", "1"), ("GIT_ALLOW_PROTOCOL", "none"), ("GIT_OPTIONAL_LOCKS", "0")]);
+    command.args(QUIET).envs([
+        ("GIT_NO_LAZY_FETCH", "1"),
+        ("GIT_ALLOW_PROTOCOL", "none"),
+        ("GIT_OPTIONAL_LOCKS", "0"),
+    ]);
     command
 }
 
@@ -92,14 +102,21 @@ fn command(registry: &Path) -> Command {
 }
 
 fn said(command: &mut Command, limit: Duration) -> Result<Option<String>, String> {
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().map_err(|error| format!("git cannot be started: {error}"))?;
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = command
+        .spawn()
+        .map_err(|error| format!("git cannot be started: {error}"))?;
     let stdout = in_background(child.stdout.take());
     let stderr = in_background(child.stderr.take());
     let status = end(&mut child, limit)?;
     let complaint = stderr.recv_timeout(AFTER_THE_END).unwrap_or_default();
     if status.success() {
-        let text = stdout.recv_timeout(AFTER_THE_END).map_err(|_| "something that git started goes on".to_owned())?;
+        let text = stdout
+            .recv_timeout(AFTER_THE_END)
+            .map_err(|_| "something that git started goes on".to_owned())?;
         return Ok(Some(String::from_utf8_lossy(&text).into_owned()));
     }
     let complaint = String::from_utf8_lossy(&complaint);
@@ -163,7 +180,10 @@ mod tests {
     fn a_no_is_no_complaint() {
         assert_eq!(said(&mut Command::new("false"), LOOK), Ok(None));
         assert_eq!(
-            said(Command::new("sh").args(["-c", "echo; echo 'fatal: x' >&2; exit 1"]), LOOK),
+            said(
+                Command::new("sh").args(["-c", "echo; echo 'fatal: x' >&2; exit 1"]),
+                LOOK
+            ),
             Err("fatal: x".into())
         );
         assert!(said(Command::new("sh").args(["-c", "kill -9 $$"]), LOOK).is_err());

@@ -92,7 +92,11 @@ pub fn run(args: &Args, config: &Config, own_file: bool, now: DateTime<Utc>) -> 
     let (key, tag) = (&draft.key, draft.key.id().log_tag());
     let text = if args.told.json {
         let file = output::path_text(&file);
-        output::json(&Issued { license_key: key.reveal(), id: key.id().to_string(), file })?
+        output::json(&Issued {
+            license_key: key.reveal(),
+            id: key.id().to_string(),
+            file,
+        })?
     } else {
         format!("{}\n", key.reveal())
     };
@@ -138,7 +142,9 @@ impl Draft {
     }
 
     fn write(&self, registry: &Path) -> Result<(), Failure> {
-        Editor::open(registry).and_then(|editor| editor.add(&self.name, &self.license)).map_err(Failure::from)
+        Editor::open(registry)
+            .and_then(|editor| editor.add(&self.name, &self.license))
+            .map_err(Failure::from)
     }
 }
 
@@ -150,7 +156,11 @@ fn draft(args: &Args, registry: &Path, own_file: bool, today: NaiveDate) -> Resu
         return Err(Failure::usage(format!("{expires} is past")));
     }
     let key = new_key()?;
-    let default = if own_file { format!("{}.toml", key.id().log_tag()) } else { "licenses.toml".to_owned() };
+    let default = if own_file {
+        format!("{}.toml", key.id().log_tag())
+    } else {
+        "licenses.toml".to_owned()
+    };
     let name = file_name(args.file.as_deref().unwrap_or(Path::new(&default)), registry)?;
     refuse_keys(args)?;
     let mut modules = Modules::new();
@@ -184,8 +194,15 @@ fn check_modules(args: &Args, registry: &Path) -> Result<Option<String>, Failure
     }
     let entries = plugins::load(&RegistryFiles::folder(registry)).unwrap_or_default();
     let wrong = entries.iter().filter(|entry| entry.plugin.is_err()).count();
-    let known: Vec<Name> = entries.into_iter().filter_map(|entry| Some(entry.plugin.ok()?.module)).collect();
-    let mut strange = args.modules.iter().map(|given| &given.module).filter(|module| !known.contains(module));
+    let known: Vec<Name> = entries
+        .into_iter()
+        .filter_map(|entry| Some(entry.plugin.ok()?.module))
+        .collect();
+    let mut strange = args
+        .modules
+        .iter()
+        .map(|given| &given.module)
+        .filter(|module| !known.contains(module));
     let Some(module) = strange.next() else { return Ok(None) };
     let meant = did_you_mean(module.as_str(), known.iter().map(Name::as_str));
     let finding = format!("no plugin of the registry has the module {module}{meant}");
@@ -199,14 +216,19 @@ fn check_modules(args: &Args, registry: &Path) -> Result<Option<String>, Failure
 // SECURITY: a key pasted into the wrong argument must not get into a file.
 fn refuse_keys(args: &Args) -> Result<(), Failure> {
     let file_name = args.file.as_deref().unwrap_or(Path::new("")).to_string_lossy();
-    let names = args.modules.iter().flat_map(|given| given.features.iter().chain([&given.module]));
+    let names = args
+        .modules
+        .iter()
+        .flat_map(|given| given.features.iter().chain([&given.module]));
     let names = names.map(|name| ("--module", name.as_str()));
     let hosts = args.hosts.iter().map(|host| ("--host", host.as_str()));
-    let mut texts = names.chain(hosts).chain([("--note", args.note.as_str()), ("--file", &*file_name)]);
+    let mut texts = names
+        .chain(hosts)
+        .chain([("--note", args.note.as_str()), ("--file", &*file_name)]);
     match texts.find(|(_, text)| LicenseKey::is_in(text)) {
-        Some((argument, _)) => {
-            Err(Failure::usage(format!("a license key stands in {argument}: keys belong to customers only")))
-        }
+        Some((argument, _)) => Err(Failure::usage(format!(
+            "a license key stands in {argument}: keys belong to customers only"
+        ))),
         None => Ok(()),
     }
 }
@@ -223,7 +245,9 @@ fn file_name(file: &Path, registry: &Path) -> Result<String, Failure> {
         .filter(|name| [".toml", ".jsonl"].iter().any(|end| name.ends_with(end)) && !name.starts_with('.'));
     match name {
         Some(name) if inside => Ok(name.to_owned()),
-        _ => Err(Failure::usage("--file must name a .toml or .jsonl file in the registry's licenses/")),
+        _ => Err(Failure::usage(
+            "--file must name a .toml or .jsonl file in the registry's licenses/",
+        )),
     }
 }
 
@@ -253,8 +277,14 @@ mod tests {
         let registry = instance.registry();
         let license = registry.license(&key.id()).unwrap();
         assert_eq!(crate::commands::license::view::modules(license), "base forms=pdf,api");
-        assert_eq!((license.sites.to_string().as_str(), license.grace_period_hours), ("3", Some(24)));
-        assert_eq!((license.particulars.hosts[0].as_str(), license.particulars.note.as_str()), ("example.com", "Zoë"));
+        assert_eq!(
+            (license.sites.to_string().as_str(), license.grace_period_hours),
+            ("3", Some(24))
+        );
+        assert_eq!(
+            (license.particulars.hosts[0].as_str(), license.particulars.note.as_str()),
+            ("example.com", "Zoë")
+        );
     }
 
     #[test]
@@ -275,19 +305,28 @@ mod tests {
         };
         let nothing_like_it = "no plugin of the registry has the module anything";
         let refused = |finding: &str| Err(format!("Input: {finding}"));
-        assert_eq!(checked("--module anything"), refused(nothing_like_it), "also where there are no plugins yet");
+        assert_eq!(
+            checked("--module anything"),
+            refused(nothing_like_it),
+            "also where there are no plugins yet"
+        );
         for (slug, module) in [("acme-maps", "acme-maps"), ("acme-forms", "forms")] {
             let entry = format!("module = '{module}'\ndownload_url = 'https://dl.example/{{version}}.zip'\n");
             std::fs::write(instance.path().join(format!("plugins/{slug}.toml")), entry).unwrap();
         }
         let expected = "no plugin of the registry has the module form (did you mean \"forms\"?)";
-        assert_eq!(checked("--module form --module acme-maps --module forms=pdf"), refused(expected));
+        assert_eq!(
+            checked("--module form --module acme-maps --module forms=pdf"),
+            refused(expected)
+        );
         assert_eq!(checked("--module acme-maps --module forms=pdf"), Ok(None));
         assert_eq!(checked("--module anything --any-module"), Ok(None));
         std::fs::write(instance.path().join("plugins/acme-pdf.toml"), "modul = 'pdf'\n").unwrap();
         assert_eq!(
             checked("--module pdf"),
-            Ok(Some("no plugin of the registry has the module pdf; 1 entry cannot be read".into()))
+            Ok(Some(
+                "no plugin of the registry has the module pdf; 1 entry cannot be read".into()
+            ))
         );
     }
 
@@ -297,15 +336,21 @@ mod tests {
         let line = "--module forms=pdf --expires +1y --sites unlimited --note Zoë --host a.com --file shop.jsonl";
         let (first, file) = issued(&instance, line).unwrap();
         let (second, _) = issued(&instance, "--module base --expires never --file shop.jsonl").unwrap();
-        let lines: Vec<serde_json::Value> =
-            std::fs::read_to_string(file).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let lines: Vec<serde_json::Value> = std::fs::read_to_string(file)
+            .unwrap()
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
         assert_eq!(
             (lines.len(), &lines[0]["expires"], &lines[1]["expires"]),
             (2, &"2027-11-20".into(), &"9999-12-31".into())
         );
         let registry = instance.registry();
         let license = registry.license(&first.id()).unwrap();
-        assert_eq!((license.sites, license.particulars.note.as_str()), (Sites::Unlimited, "Zoë"));
+        assert_eq!(
+            (license.sites, license.particulars.note.as_str()),
+            (Sites::Unlimited, "Zoë")
+        );
         assert_eq!(registry.license(&second.id()).unwrap().sites, Sites::DEFAULT);
     }
 
@@ -325,7 +370,10 @@ mod tests {
         let file = "--file must name a .toml or .jsonl file in the registry's licenses/";
         for (line, reason) in [
             ("--module base --expires 2026-11-19", "2026-11-19 is past"),
-            ("--module base --module base=x --expires 2027-12-31", "the module base is given twice"),
+            (
+                "--module base --module base=x --expires 2027-12-31",
+                "the module base is given twice",
+            ),
             ("--module base --expires 2027-12-31 --file ../elsewhere.toml", file),
             ("--module base --expires 2027-12-31 --file shop.json", file),
             ("--module base --expires 2027-12-31 --file .shop.toml", file),

@@ -79,7 +79,14 @@ struct Filter<'a> {
 
 impl Filter<'_> {
     fn wants(&self, license: &License) -> bool {
-        let Args { status, module, host, expires_before, expires_within, .. } = self.args;
+        let Args {
+            status,
+            module,
+            host,
+            expires_before,
+            expires_within,
+            ..
+        } = self.args;
         let standing = |status: &StatusArg| {
             license.standing(self.today)
                 == match status {
@@ -125,9 +132,16 @@ fn list(
         today,
         module: args.plugin.as_ref().map(|slug| module_of(slug, config)).transpose()?,
         note: args.note.as_ref().map(|text| text.to_lowercase()),
-        bound: args.host.as_ref().map(|host| bound_to(host, &registry, config)).unwrap_or_default(),
+        bound: args
+            .host
+            .as_ref()
+            .map(|host| bound_to(host, &registry, config))
+            .unwrap_or_default(),
     };
-    let licenses: Vec<&License> = registry.licenses_in_order().filter(|license| filter.wants(license)).collect();
+    let licenses: Vec<&License> = registry
+        .licenses_in_order()
+        .filter(|license| filter.wants(license))
+        .collect();
     if args.json {
         return json(&licenses, &registry, today, out);
     }
@@ -140,13 +154,22 @@ fn table(licenses: &[&License], today: NaiveDate, width: Option<usize>, out: &mu
     // Licenses that grant the same share it: a million of them have a few texts.
     let mut texts: HashMap<*const Modules, String> = HashMap::new();
     for license in licenses {
-        texts.entry(Arc::as_ptr(&license.modules)).or_insert_with(|| view::modules(license));
+        texts
+            .entry(Arc::as_ptr(&license.modules))
+            .or_insert_with(|| view::modules(license));
     }
     let with_cells = |license: &License, take: &mut dyn FnMut(&[&dyn Display]) -> io::Result<()>| {
         let tag = license.id.log_tag();
         let modules = &texts[&Arc::as_ptr(&license.modules)];
         let standing = view::standing(license, today);
-        take(&[&tag, &standing, &license.expires, &license.sites, modules, &license.particulars.note])
+        take(&[
+            &tag,
+            &standing,
+            &license.expires,
+            &license.sites,
+            modules,
+            &license.particulars.note,
+        ])
     };
     let mut columns = Columns::new(HEADINGS.len());
     columns.measure(&HEADINGS);
@@ -160,7 +183,9 @@ fn table(licenses: &[&License], today: NaiveDate, width: Option<usize>, out: &mu
         columns.fit(width);
     }
     columns.write(&HEADINGS, out)?;
-    licenses.iter().try_for_each(|license| with_cells(license, &mut |cells| columns.write(cells, out)))
+    licenses
+        .iter()
+        .try_for_each(|license| with_cells(license, &mut |cells| columns.write(cells, out)))
 }
 
 /// One array, a license a line: a million of them are one document, too.
@@ -199,7 +224,11 @@ fn bound_to(host: &SiteHost, registry: &Registry, config: &Config) -> HashSet<Li
     let mut bound = HashSet::new();
     let exported = store::read_only(&config.paths.store).and_then(|store| {
         store.export(|id, binding| {
-            let is_void = || registry.license(&id).is_some_and(|license| license.particulars.released.voids(&binding));
+            let is_void = || {
+                registry
+                    .license(&id)
+                    .is_some_and(|license| license.particulars.released.voids(&binding))
+            };
             if binding.host == *host && !is_void() {
                 bound.insert(id);
             }
@@ -209,7 +238,10 @@ fn bound_to(host: &SiteHost, registry: &Registry, config: &Config) -> HashSet<Li
         Ok(()) | Err(StoreError::Missing(_)) => {}
         Err(error) => {
             let reason = ErrorChain(&error).first_line();
-            stderr::line(format_args!("warning: only sites bound ahead are looked for: {}", Printable(reason)));
+            stderr::line(format_args!(
+                "warning: only sites bound ahead are looked for: {}",
+                Printable(reason)
+            ));
         }
     }
     bound
@@ -226,7 +258,9 @@ mod tests {
 
     fn listed_in(instance: &Instance, line: &str, width: Option<usize>) -> String {
         let mut out = Vec::new();
-        list(&parse(line), &instance.config(), today(), width, &mut out).unwrap().unwrap();
+        list(&parse(line), &instance.config(), today(), width, &mut out)
+            .unwrap()
+            .unwrap();
         String::from_utf8(out).unwrap()
     }
 
@@ -246,11 +280,28 @@ mod tests {
     #[test]
     fn filters_narrow_the_list() {
         let rows = |line| listed(line).lines().count() - 1;
-        assert_eq!((rows("--status active"), rows("--status suspended"), rows("--status revoked")), (1, 1, 0));
-        assert_eq!((rows("--module forms"), rows("--module base"), rows("--module other")), (1, 2, 0));
-        assert_eq!((rows("--expires-before 2027-01-31"), rows("--expires-before 2027-02-01")), (0, 1));
         assert_eq!(
-            (rows("--expires-within 71d"), rows("--expires-within 72d"), rows("--expires-within 2y")),
+            (
+                rows("--status active"),
+                rows("--status suspended"),
+                rows("--status revoked")
+            ),
+            (1, 1, 0)
+        );
+        assert_eq!(
+            (rows("--module forms"), rows("--module base"), rows("--module other")),
+            (1, 2, 0)
+        );
+        assert_eq!(
+            (rows("--expires-before 2027-01-31"), rows("--expires-before 2027-02-01")),
+            (0, 1)
+        );
+        assert_eq!(
+            (
+                rows("--expires-within 71d"),
+                rows("--expires-within 72d"),
+                rows("--expires-within 2y")
+            ),
             (0, 1, 2)
         );
         assert_eq!((rows("--note FIRST"), rows("--note i"), rows("--note zzz")), (1, 1, 0));
@@ -258,12 +309,16 @@ mod tests {
         std::fs::write(instance.path().join("plugins/acme-forms.toml"), "module = 'forms'\n").unwrap();
         std::fs::write(instance.path().join("plugins/acme-bad.toml"), "modul = 'forms'\n").unwrap();
         assert_eq!(listed_in(&instance, "--plugin acme-forms", None).lines().count() - 1, 1);
-        for (slug, told) in
-            [("acme-form", "there is no plugin acme-form in the registry"), ("acme-bad", "unknown field")]
-        {
+        for (slug, told) in [
+            ("acme-form", "there is no plugin acme-form in the registry"),
+            ("acme-bad", "unknown field"),
+        ] {
             let line = format!("--plugin {slug}");
             let failure = list(&parse(&line), &instance.config(), today(), None, &mut Vec::new()).unwrap_err();
-            assert!(failure.exit == Exit::Input && failure.error.to_string().contains(told), "{failure:?}");
+            assert!(
+                failure.exit == Exit::Input && failure.error.to_string().contains(told),
+                "{failure:?}"
+            );
         }
     }
 
@@ -274,7 +329,10 @@ mod tests {
         std::fs::write(instance.path().join("licenses/licenses.toml"), text).unwrap();
         for width in [80, 120, 70] {
             let table = listed_in(&instance, "", Some(width));
-            assert!(table.lines().all(|line| line.chars().count() <= width), "{width}\n{table}");
+            assert!(
+                table.lines().all(|line| line.chars().count() <= width),
+                "{width}\n{table}"
+            );
             assert!(table.lines().nth(1).unwrap().ends_with('…'), "{table}");
             assert!(table.contains("base") && table.contains("unlimited"), "{table}");
         }

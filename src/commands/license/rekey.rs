@@ -57,7 +57,12 @@ pub fn run(args: &Args, config: &Config, today: NaiveDate) -> Result<Exit, Failu
     let id = draft.key.id();
     let text = if args.told.json {
         let (replaces, file) = (draft.old.id.to_string(), path_text(&draft.file));
-        output::json(&Rekeyed { license_key: draft.key.reveal(), id: id.to_string(), replaces, file })?
+        output::json(&Rekeyed {
+            license_key: draft.key.reveal(),
+            id: id.to_string(),
+            replaces,
+            file,
+        })?
     } else {
         format!("{}\n", draft.key.reveal())
     };
@@ -81,7 +86,14 @@ pub fn run(args: &Args, config: &Config, today: NaiveDate) -> Result<Exit, Failu
 impl Draft {
     /// Writes both; returns the key, the old license as it was, and the file.
     fn write(self) -> Result<(LicenseKey, License, PathBuf), Failure> {
-        let Self { editor, key, old, changes, new, file } = self;
+        let Self {
+            editor,
+            key,
+            old,
+            changes,
+            new,
+            file,
+        } = self;
         editor.replace(&old, &changes, &new).map_err(Failure::from)?;
         Ok((key, old, file))
     }
@@ -92,7 +104,10 @@ fn draft(args: &Args, registry: &Path, today: NaiveDate) -> Result<Draft, Failur
     let editor = Editor::open(registry)?;
     let old = args.license.find(editor.registry())?.clone();
     refuse_revoked(&old)?;
-    let file = editor.registry().place(&old.id).map_or(PathBuf::new(), |(file, _)| file.to_owned());
+    let file = editor
+        .registry()
+        .place(&old.id)
+        .map_or(PathBuf::new(), |(file, _)| file.to_owned());
     let note = &old.particulars.note;
     let new = License {
         id: key.id(),
@@ -104,9 +119,20 @@ fn draft(args: &Args, registry: &Path, today: NaiveDate) -> Result<Draft, Failur
         ..old.clone()
     };
     let ended = format!("replaced by license {} on {today}", key.id().log_tag());
-    let ended = if note.is_empty() { ended } else { format!("{note}; {ended}") };
+    let ended = if note.is_empty() {
+        ended
+    } else {
+        format!("{note}; {ended}")
+    };
     let changes = [Change::Status(Status::Revoked), Change::Note(ended)];
-    Ok(Draft { editor, key, old, changes, new, file })
+    Ok(Draft {
+        editor,
+        key,
+        old,
+        changes,
+        new,
+        file,
+    })
 }
 
 #[cfg(test)]
@@ -125,14 +151,23 @@ mod tests {
         let (key, before, file) = rekey(&parse(&line), instance.path(), today()).unwrap();
         assert!(file.ends_with("licenses/licenses.toml") && !instance.text().contains(key.reveal()));
         let registry = instance.registry();
-        let (old, new) = (registry.license(&before.id).unwrap(), registry.license(&key.id()).unwrap());
+        let (old, new) = (
+            registry.license(&before.id).unwrap(),
+            registry.license(&key.id()).unwrap(),
+        );
         let ended = format!("first; replaced by license {} on 2026-11-20", key.id().log_tag());
-        assert_eq!((old.status, old.particulars.note.as_str()), (Status::Revoked, ended.as_str()));
+        assert_eq!(
+            (old.status, old.particulars.note.as_str()),
+            (Status::Revoked, ended.as_str())
+        );
         assert_eq!(
             (new.status, new.expires, &new.modules, new.sites),
             (before.status, before.expires, &before.modules, before.sites)
         );
-        assert_eq!((new.particulars.replaces, new.particulars.note.as_str()), (Some(before.id), "first"));
+        assert_eq!(
+            (new.particulars.replaces, new.particulars.note.as_str()),
+            (Some(before.id), "first")
+        );
         assert!(new.particulars.released.is_empty() && new.particulars.hosts.is_empty());
         let again = rekey(&parse(&line), instance.path(), today()).unwrap_err();
         assert!(again.error.to_string().ends_with("is revoked, which is for good"));
@@ -144,6 +179,9 @@ mod tests {
         let (key, ..) = rekey(&parse(&Instance::key(2).id().to_string()), instance.path(), today()).unwrap();
         let registry = instance.registry();
         let new = registry.license(&key.id()).unwrap();
-        assert_eq!((new.status, new.particulars.released.is_empty()), (Status::Suspended, true));
+        assert_eq!(
+            (new.status, new.particulars.released.is_empty()),
+            (Status::Suspended, true)
+        );
     }
 }

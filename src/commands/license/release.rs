@@ -61,7 +61,10 @@ pub fn release(
             Some(host) => format!("{host}, which was not bound to it,"),
         };
         let change = Some(Change::Release(args.host.clone(), release.time));
-        Ok(Decision { change, outcome: format!(": {whom} is released") })
+        Ok(Decision {
+            change,
+            outcome: format!(": {whom} is released"),
+        })
     })?;
     Ok(done.with_notes(notes))
 }
@@ -79,8 +82,12 @@ impl Release {
     /// The release of `host`, or of all sites with `None`; without `stored`, nobody knows which sites are bound.
     pub fn new(license: &License, host: Option<&SiteHost>, stored: Option<&[Binding]>, now: DateTime<Utc>) -> Self {
         let released = &license.particulars.released;
-        let affected =
-            || stored.unwrap_or_default().iter().filter(|binding| host.is_none_or(|host| binding.host == *host));
+        let affected = || {
+            stored
+                .unwrap_or_default()
+                .iter()
+                .filter(|binding| host.is_none_or(|host| binding.host == *host))
+        };
         let earlier = match host {
             Some(host) => released.hosts.get(host).copied(),
             None => released.all,
@@ -103,7 +110,11 @@ impl Release {
             }
             _ => Some("an earlier release has a time in the future"),
         };
-        Self { time, bound: affected().count(), ahead }
+        Self {
+            time,
+            bound: affected().count(),
+            ahead,
+        }
     }
 
     /// What a person has to know beyond that it is done.
@@ -111,8 +122,9 @@ impl Release {
         let mut notes = Vec::new();
         if let Some(reason) = self.ahead {
             let time = self.time.to_rfc3339_opts(SecondsFormat::Millis, true);
-            notes
-                .push(format!("the release has the time {time}, which is in the future: {reason}; compare the clocks"));
+            notes.push(format!(
+                "the release has the time {time}, which is in the future: {reason}; compare the clocks"
+            ));
         }
         if let Some(error) = unreadable {
             notes.push(format!(
@@ -128,7 +140,9 @@ impl Release {
 
 /// The first time, in milliseconds as the registry has them, that makes a binding of this time void.
 fn after(time: DateTime<Utc>) -> DateTime<Utc> {
-    time.checked_add_signed(TimeDelta::milliseconds(1)).unwrap_or(time).trunc_subsecs(3)
+    time.checked_add_signed(TimeDelta::milliseconds(1))
+        .unwrap_or(time)
+        .trunc_subsecs(3)
 }
 
 #[cfg(test)]
@@ -140,7 +154,10 @@ mod tests {
     /// What the command says, with the licenses' tags replaced.
     fn said(result: Result<Done, Failure>) -> String {
         let tags = [1, 2].map(|number| Instance::key(number).id().log_tag());
-        let text = result.map_or_else(|failure| format!("{:?}: {}", failure.exit, failure.error), |done| done.text());
+        let text = result.map_or_else(
+            |failure| format!("{:?}: {}", failure.exit, failure.error),
+            |done| done.text(),
+        );
         text.replace(&tags[0], "first").replace(&tags[1], "second")
     }
 
@@ -149,7 +166,10 @@ mod tests {
     }
 
     fn bound(host: &str, at: &str) -> Binding {
-        Binding { host: host.parse().unwrap(), bound_at: time(at) }
+        Binding {
+            host: host.parse().unwrap(),
+            bound_at: time(at),
+        }
     }
 
     /// A registry, what is bound, and the time by this machine's clock.
@@ -162,23 +182,40 @@ mod tests {
     impl Case {
         fn new(bound: Option<&[(&str, &str)]>) -> Self {
             let bound = bound.map(|all| all.iter().map(|(host, at)| self::bound(host, at)).collect());
-            Self { instance: Instance::new(), bound, now: time("2026-11-20T10:17:03.123456Z") }
+            Self {
+                instance: Instance::new(),
+                bound,
+                now: time("2026-11-20T10:17:03.123456Z"),
+            }
         }
 
         fn release(&self, number: u8, more: &str) -> String {
             let id = Instance::key(number).id().to_string();
             let bindings = |_: &LicenseId| self.bound.clone().ok_or_else(|| StoreError::Missing("store".into()));
-            said(release(&parse(&format!("{id} {more}")), self.instance.path(), bindings, self.now))
+            said(release(
+                &parse(&format!("{id} {more}")),
+                self.instance.path(),
+                bindings,
+                self.now,
+            ))
         }
 
         fn released(&self, number: u8) -> ReleaseTimes {
             let registry = self.instance.registry();
-            registry.license(&Instance::key(number).id()).unwrap().particulars.released.clone()
+            registry
+                .license(&Instance::key(number).id())
+                .unwrap()
+                .particulars
+                .released
+                .clone()
         }
 
         /// Whether all that is bound is void.
         fn is_void(&self, number: u8) -> bool {
-            self.bound.iter().flatten().all(|binding| self.released(number).voids(binding))
+            self.bound
+                .iter()
+                .flatten()
+                .all(|binding| self.released(number).voids(binding))
         }
     }
 
@@ -187,13 +224,19 @@ mod tests {
         let case = Case::new(Some(&[("new.com", "2026-11-20T10:00:00Z")]));
         assert_eq!(case.release(1, ""), "License first: every site is released.\n");
         assert_eq!(case.release(2, ""), "Usage: this license is for more than one site");
-        assert_eq!(case.release(2, "--host https://New.com/x"), "License second: new.com is released.\n");
+        assert_eq!(
+            case.release(2, "--host https://New.com/x"),
+            "License second: new.com is released.\n"
+        );
         let unbound = "License second: ncw.com, which was not bound to it, is released.\n";
         assert_eq!(case.release(2, "--host ncw.com"), unbound);
         assert_eq!(case.release(2, "--all"), "License second: every site is released.\n");
         let written = time("2026-11-20T10:17:03.123Z");
         assert_eq!((case.released(1).all, case.released(1).hosts.len()), (Some(written), 0));
-        assert_eq!((case.released(2).all, case.released(2).hosts["new.com"]), (Some(written), written));
+        assert_eq!(
+            (case.released(2).all, case.released(2).hosts["new.com"]),
+            (Some(written), written)
+        );
     }
 
     #[test]
@@ -204,12 +247,22 @@ mod tests {
                 let case = Case::new(Some(&[("a.com", at)]));
                 let said = case.release(2, more);
                 assert!(case.is_void(2), "{at} {more}: {said}");
-                assert!(said.contains("which is in the future: the server bound the site by a clock"), "{said}");
+                assert!(
+                    said.contains("which is in the future: the server bound the site by a clock"),
+                    "{said}"
+                );
             }
         }
-        let case = Case::new(Some(&[("a.com", "2026-11-20T10:22:03Z"), ("b.com", "2026-11-20T11:00:00Z")]));
+        let case = Case::new(Some(&[
+            ("a.com", "2026-11-20T10:22:03Z"),
+            ("b.com", "2026-11-20T11:00:00Z"),
+        ]));
         case.release(2, "--host a.com");
-        assert_eq!(case.released(2).hosts["a.com"], time("2026-11-20T10:22:03.001Z"), "the other's time is not taken");
+        assert_eq!(
+            case.released(2).hosts["a.com"],
+            time("2026-11-20T10:22:03.001Z"),
+            "the other's time is not taken"
+        );
         assert!(!case.is_void(2));
     }
 
@@ -217,16 +270,29 @@ mod tests {
     fn an_earlier_release_that_lies_in_the_future_is_never_taken_back() {
         for (more, name) in [("--host a.com", "a.com"), ("--all", "*")] {
             let case = Case::new(Some(&[]));
-            let text = case.instance.text().replace("'old.com' = 2026-01-01", &format!("'{name}' = 2027-01-01"));
+            let text = case
+                .instance
+                .text()
+                .replace("'old.com' = 2026-01-01", &format!("'{name}' = 2027-01-01"));
             std::fs::write(case.instance.path().join("licenses/licenses.toml"), text).unwrap();
             let said = case.release(2, more);
             let released = case.released(2);
-            let written = if name == "*" { released.all } else { released.hosts.get(name).copied() };
+            let written = if name == "*" {
+                released.all
+            } else {
+                released.hosts.get(name).copied()
+            };
             assert_eq!(written, Some(time("2027-01-01T00:00:00Z")), "{said}");
-            assert!(said.contains("2027-01-01T00:00:00.000Z, which is in the future: an earlier release"), "{said}");
+            assert!(
+                said.contains("2027-01-01T00:00:00.000Z, which is in the future: an earlier release"),
+                "{said}"
+            );
 
             // The server binds the next site at that very time, so a second release has to be later.
-            let case = Case { bound: Some(vec![bound("a.com", "2027-01-01T00:00:00Z")]), ..case };
+            let case = Case {
+                bound: Some(vec![bound("a.com", "2027-01-01T00:00:00Z")]),
+                ..case
+            };
             case.release(2, more);
             assert!(case.is_void(2), "{more}");
         }
@@ -236,10 +302,16 @@ mod tests {
     fn where_the_bindings_cannot_be_read_it_says_what_it_does_not_know_and_goes_beyond_every_release() {
         for more in ["--host a.com", "--all"] {
             let mut case = Case::new(None);
-            let text = case.instance.text().replace("'old.com' = 2026-01-01", "'a.com' = 2027-01-01");
+            let text = case
+                .instance
+                .text()
+                .replace("'old.com' = 2026-01-01", "'a.com' = 2027-01-01");
             std::fs::write(case.instance.path().join("licenses/licenses.toml"), text).unwrap();
             let said = case.release(2, more);
-            assert!(said.contains("\nnote: the bindings cannot be read here: store: there is no store\n"), "{said}");
+            assert!(
+                said.contains("\nnote: the bindings cannot be read here: store: there is no store\n"),
+                "{said}"
+            );
             assert!(said.contains("`countersign license show second`"), "{said}");
             // What the server may have bound since the earlier release.
             case.bound = Some(vec![bound("a.com", "2027-01-01T00:00:00Z")]);

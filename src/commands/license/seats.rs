@@ -63,13 +63,20 @@ pub fn sites(args: &SitesArgs, registry: &Path, bindings: Bindings<'_>) -> Resul
         };
         let ahead = license.particulars.hosts.len();
         if ahead > limit.get() as usize {
-            let refusal =
-                format!("{} are bound ahead to license {}", crate::build::counted(ahead, "site"), license.id.log_tag());
+            let refusal = format!(
+                "{} are bound ahead to license {}",
+                crate::build::counted(ahead, "site"),
+                license.id.log_tag()
+            );
             return Err(Failure::input(refusal).hint("release some of them first: `countersign license release`"));
         }
-        let used = bindings(&license.id).map(|stored| used(license, &stored)).unwrap_or_default();
+        let used = bindings(&license.id)
+            .map(|stored| used(license, &stored))
+            .unwrap_or_default();
         if used > limit.get() as usize {
-            notes.push(format!("{used} sites are bound to it; they stay bound until they are released"));
+            notes.push(format!(
+                "{used} sites are bound to it; they stay bound until they are released"
+            ));
         }
         let state = format!("for {}", crate::build::counted(limit.get() as usize, "site"));
         Ok(decided(license.sites != args.sites, Change::Sites(args.sites), state))
@@ -98,7 +105,11 @@ pub fn move_site(
             let refusal = format!("{} is not bound to license {}", args.from, license.id.log_tag());
             return Err(Failure::input(refusal).hint("`countersign license show` lists the sites that are"));
         }
-        let change = Change::Move { from: args.from.clone(), to: args.to.clone(), time: release.time };
+        let change = Change::Move {
+            from: args.from.clone(),
+            to: args.to.clone(),
+            time: release.time,
+        };
         let moved = change.applied_to(license);
         let stored = stored.unwrap_or_default();
         // Where the vendor lowered the number since, a move must still be possible between sites that are bound.
@@ -111,7 +122,10 @@ pub fn move_site(
             let refusal = format!("license {} is for {all}", license.id.log_tag());
             return Err(Failure::input(refusal).hint("release a site, or allow more with `countersign license sites`"));
         }
-        Ok(Decision { change: Some(change), outcome: format!(": {} is released, and {} is bound", args.from, args.to) })
+        Ok(Decision {
+            change: Some(change),
+            outcome: format!(": {} is released, and {} is bound", args.from, args.to),
+        })
     })?;
     Ok(done.with_notes(notes))
 }
@@ -127,7 +141,9 @@ fn fits(license: &License, stored: &[Binding]) -> bool {
 /// How many sites are bound, ahead or by themselves.
 fn used(license: &License, stored: &[Binding]) -> usize {
     let ahead = &license.particulars.hosts;
-    let valid = stored.iter().filter(|binding| !license.particulars.released.voids(binding));
+    let valid = stored
+        .iter()
+        .filter(|binding| !license.particulars.released.voids(binding));
     ahead.len() + valid.filter(|binding| !ahead.contains(&binding.host)).count()
 }
 
@@ -138,12 +154,21 @@ mod tests {
 
     fn bound(hosts: &[&str]) -> Vec<Binding> {
         let at = "2026-11-20T10:00:00Z".parse().unwrap();
-        hosts.iter().map(|host| Binding { host: host.parse().unwrap(), bound_at: at }).collect()
+        hosts
+            .iter()
+            .map(|host| Binding {
+                host: host.parse().unwrap(),
+                bound_at: at,
+            })
+            .collect()
     }
 
     fn said(result: Result<Done, Failure>) -> String {
         let tags = [1, 2].map(|number| Instance::key(number).id().log_tag());
-        let text = result.map_or_else(|failure| format!("{:?}: {}", failure.exit, failure.error), |done| done.text());
+        let text = result.map_or_else(
+            |failure| format!("{:?}: {}", failure.exit, failure.error),
+            |done| done.text(),
+        );
         text.replace(&tags[0], "first").replace(&tags[1], "second")
     }
 
@@ -163,7 +188,10 @@ mod tests {
             set(1, "1", &["a.com", "b.com"]),
             "License first is now for 1 site.\nnote: 2 sites are bound to it; they stay bound until they are released\n"
         );
-        assert_eq!(set(1, "unlimited", &[]), "License first is now for any number of sites.\n");
+        assert_eq!(
+            set(1, "unlimited", &[]),
+            "License first is now for any number of sites.\n"
+        );
         assert_eq!(set(2, "2", &[]), "License second is now for 2 sites.\n");
         let registry = instance.registry();
         let sites = |number| registry.license(&Instance::key(number).id()).unwrap().sites.to_string();
@@ -177,8 +205,14 @@ mod tests {
             let line = format!("{} {line}", Instance::key(1).id());
             said(move_site(&parse(&line), instance.path(), &|_| Ok(bound(hosts)), now()))
         };
-        assert_eq!(moved("--from a.com --to a.com", &["a.com"]), "Usage: --from and --to are both a.com");
-        assert_eq!(moved("--from c.com --to b.com", &["a.com"]), "Input: c.com is not bound to license first");
+        assert_eq!(
+            moved("--from a.com --to a.com", &["a.com"]),
+            "Usage: --from and --to are both a.com"
+        );
+        assert_eq!(
+            moved("--from c.com --to b.com", &["a.com"]),
+            "Input: c.com is not bound to license first"
+        );
         let full = "Input: license first is for 1 site, and it is taken";
         let done = "License first: a.com is released, and b.com is bound.\n";
         assert_eq!(moved("--from a.com --to b.com", &["a.com", "x.com"]), full);
@@ -186,13 +220,24 @@ mod tests {
         let registry = instance.registry();
         let license = registry.license(&Instance::key(1).id()).unwrap();
         assert_eq!(license.particulars.hosts, ["b.com".parse().unwrap()]);
-        assert!(bound(&["a.com"]).iter().all(|binding| license.particulars.released.voids(binding)));
-        assert_eq!(
-            moved("--from b.com --to a.com", &["a.com"]),
-            done.replace("a.com", "?").replace("b.com", "a.com").replace('?', "b.com")
+        assert!(
+            bound(&["a.com"])
+                .iter()
+                .all(|binding| license.particulars.released.voids(binding))
         );
         assert_eq!(
-            instance.registry().license(&Instance::key(1).id()).unwrap().particulars.hosts,
+            moved("--from b.com --to a.com", &["a.com"]),
+            done.replace("a.com", "?")
+                .replace("b.com", "a.com")
+                .replace('?', "b.com")
+        );
+        assert_eq!(
+            instance
+                .registry()
+                .license(&Instance::key(1).id())
+                .unwrap()
+                .particulars
+                .hosts,
             ["a.com".parse().unwrap()]
         );
     }

@@ -48,7 +48,10 @@ impl FromStr for Selector {
     type Err = Infallible;
 
     fn from_str(text: &str) -> Result<Self, Infallible> {
-        Ok(Self { given: Zeroizing::new(text.to_owned()), read: OnceLock::new() })
+        Ok(Self {
+            given: Zeroizing::new(text.to_owned()),
+            read: OnceLock::new(),
+        })
     }
 }
 
@@ -76,7 +79,9 @@ impl Selector {
         match wanted(given)? {
             Wanted::Id(id) => registry.license(&id).ok_or_else(|| unknown(&id.log_tag())),
             Wanted::Prefix(prefix) => {
-                let mut found = registry.licenses().filter(|license| license.id.to_string().starts_with(&prefix));
+                let mut found = registry
+                    .licenses()
+                    .filter(|license| license.id.to_string().starts_with(&prefix));
                 match (found.next(), found.next()) {
                     (Some(license), None) => Ok(license),
                     (None, _) => Err(unknown(&prefix)),
@@ -96,7 +101,10 @@ fn unknown(tag: &str) -> Failure {
 
 fn read_key(stdin: impl Read) -> Result<Zeroizing<String>, Failure> {
     let mut given = Zeroizing::new(String::new());
-    stdin.take(MAX_STDIN).read_to_string(&mut given).map_err(Failure::environment)?;
+    stdin
+        .take(MAX_STDIN)
+        .read_to_string(&mut given)
+        .map_err(Failure::environment)?;
     Ok(given)
 }
 
@@ -148,12 +156,18 @@ mod tests {
     #[test]
     fn what_is_not_found_is_named_by_its_tag_and_never_by_the_key() {
         let stranger = Instance::key(99);
-        assert_eq!(find(stranger.reveal()), Err(format!("the registry has no license {}", stranger.id().log_tag())));
+        assert_eq!(
+            find(stranger.reveal()),
+            Err(format!("the registry has no license {}", stranger.id().log_tag()))
+        );
         assert_eq!(find("00000000"), Err("the registry has no license 00000000".into()));
         let mistyped = Instance::key(1).reveal().replacen('1', "2", 1);
         assert!(find(&mistyped).unwrap_err().contains("typing error"));
         for text in ["", " \n"] {
-            assert_eq!(find(text), Err("no license is named: the argument, or what came from stdin, is empty".into()));
+            assert_eq!(
+                find(text),
+                Err("no license is named: the argument, or what came from stdin, is empty".into())
+            );
         }
         for text in ["0000000", "first", "0000000g"] {
             let reason = "this is neither a license key nor an id nor the first 8 or more digits of an id";

@@ -62,7 +62,10 @@ pub fn show(args: &Args, config: &Config, bindings: ReadBindings<'_>, now: DateT
     let future = times_in_the_future(license, stored.as_deref().unwrap_or_default(), now);
     if args.json {
         let bound = |(binding, report)| bound(license, binding, report);
-        let bindings = stored.as_ref().ok().map(|stored| stored.iter().map(|(b, r)| bound((b, r))).collect());
+        let bindings = stored
+            .as_ref()
+            .ok()
+            .map(|stored| stored.iter().map(|(b, r)| bound((b, r))).collect());
         return output::json(&Shown {
             license: view,
             bindings,
@@ -70,8 +73,15 @@ pub fn show(args: &Args, config: &Config, bindings: ReadBindings<'_>, now: DateT
             future,
         });
     }
-    let notes = future.iter().map(|note| format!("note: {note}, which is in the future\n")).collect::<String>();
-    Ok(format!("{}\n{}{notes}", fields(license, &view, config, now), bindings_text(license, &stored)))
+    let notes = future
+        .iter()
+        .map(|note| format!("note: {note}, which is in the future\n"))
+        .collect::<String>();
+    Ok(format!(
+        "{}\n{}{notes}",
+        fields(license, &view, config, now),
+        bindings_text(license, &stored)
+    ))
 }
 
 /// Release times and bindings that this clock has not reached: a clock was ahead, or a time was mistyped.
@@ -86,12 +96,26 @@ fn times_in_the_future(license: &License, stored: &[(Binding, Report)], now: Dat
 
 fn bound<'a>(license: &License, binding: &'a Binding, report: &'a Report) -> Bound<'a> {
     let released = license.particulars.released.voids(binding);
-    Bound { host: binding.host.as_str(), bound_at: shown_time(binding.bound_at), released, report }
+    Bound {
+        host: binding.host.as_str(),
+        bound_at: shown_time(binding.bound_at),
+        released,
+        report,
+    }
 }
 
 fn fields(license: &License, view: &View<'_>, config: &Config, now: DateTime<Utc>) -> String {
-    let hosts = license.particulars.hosts.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
-    let released: Vec<_> = view::released(license).iter().map(|(host, time)| format!("{host} before {time}")).collect();
+    let hosts = license
+        .particulars
+        .hosts
+        .iter()
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join(" ");
+    let released: Vec<_> = view::released(license)
+        .iter()
+        .map(|(host, time)| format!("{host} before {time}"))
+        .collect();
     let grace = match license.grace_period_hours {
         Some(hours) => format!("{hours} hours"),
         None => format!("{} hours (the server's)", config.serve.grace_period_hours),
@@ -105,13 +129,21 @@ fn fields(license: &License, view: &View<'_>, config: &Config, now: DateTime<Utc
         ("grace", grace),
         ("bound ahead", hosts),
         ("released", released.join(", ")),
-        ("replaces", license.particulars.replaces.map_or(String::new(), |id| id.log_tag())),
-        ("replaced by", view.replaced_by().map_or(String::new(), |id| id.log_tag())),
+        (
+            "replaces",
+            license.particulars.replaces.map_or(String::new(), |id| id.log_tag()),
+        ),
+        (
+            "replaced by",
+            view.replaced_by().map_or(String::new(), |id| id.log_tag()),
+        ),
         ("note", license.particulars.note.clone()),
         ("file", view.place().to_owned()),
     ];
     let shown = lines.iter().filter(|(_, value)| !value.is_empty());
-    shown.map(|(name, value)| format!("{name:<13}{}\n", Printable(value))).collect()
+    shown
+        .map(|(name, value)| format!("{name:<13}{}\n", Printable(value)))
+        .collect()
 }
 
 fn bindings_text(license: &License, stored: &Result<Vec<(Binding, Report)>, String>) -> String {
@@ -120,16 +152,42 @@ fn bindings_text(license: &License, stored: &Result<Vec<(Binding, Report)>, Stri
         Ok(stored) if stored.is_empty() => return "No site has validated it yet.\n".into(),
         Ok(stored) => stored,
     };
-    let mut table = Table::new(["HOST", "BOUND AT", "STATE", "VERSION", "LAST SEEN", "BUILD ID", "PLUGINS"]);
+    let mut table = Table::new([
+        "HOST",
+        "BOUND AT",
+        "STATE",
+        "VERSION",
+        "LAST SEEN",
+        "BUILD ID",
+        "PLUGINS",
+    ]);
     for (binding, report) in stored {
-        let state = if license.particulars.released.voids(binding) { "released" } else { "bound" };
+        let state = if license.particulars.released.voids(binding) {
+            "released"
+        } else {
+            "bound"
+        };
         let version = report.plugin_version.as_deref().unwrap_or("-");
         let seen = report.last_seen.map_or("-".into(), shown_time);
         let build = report.build_id.map_or("-".into(), |id| id.to_string());
-        let plugins = report.current_versions.iter().map(|(slug, version)| format!("{slug}={version}"));
-        let plugins =
-            if report.current_versions.is_empty() { "-".into() } else { plugins.collect::<Vec<_>>().join(" ") };
-        table.row([&binding.host, &shown_time(binding.bound_at), &state, &version, &seen, &build, &plugins]);
+        let plugins = report
+            .current_versions
+            .iter()
+            .map(|(slug, version)| format!("{slug}={version}"));
+        let plugins = if report.current_versions.is_empty() {
+            "-".into()
+        } else {
+            plugins.collect::<Vec<_>>().join(" ")
+        };
+        table.row([
+            &binding.host,
+            &shown_time(binding.bound_at),
+            &state,
+            &version,
+            &seen,
+            &build,
+            &plugins,
+        ]);
     }
     table.to_string()
 }
@@ -141,7 +199,10 @@ mod tests {
     use crate::store::StoreError;
 
     fn binding(host: &str, seconds: i64) -> Binding {
-        Binding { host: host.parse().unwrap(), bound_at: DateTime::from_timestamp(seconds, 0).unwrap() }
+        Binding {
+            host: host.parse().unwrap(),
+            bound_at: DateTime::from_timestamp(seconds, 0).unwrap(),
+        }
     }
 
     fn shown(line: &str, bindings: ReadBindings<'_>) -> String {
@@ -153,11 +214,20 @@ mod tests {
     #[test]
     fn a_license_is_shown_with_its_place_and_the_sites_that_use_it() {
         let id = Instance::key(2).id();
-        let current_versions = ["acme-forms", "acme-pdf"].map(|slug| (slug.parse().unwrap(), "1.1".into())).into();
-        let report = Report { plugin_version: Some("1.2\x1b".into()), current_versions, ..Report::default() };
+        let current_versions = ["acme-forms", "acme-pdf"]
+            .map(|slug| (slug.parse().unwrap(), "1.1".into()))
+            .into();
+        let report = Report {
+            plugin_version: Some("1.2\x1b".into()),
+            current_versions,
+            ..Report::default()
+        };
         let text = shown(&id.to_string(), &|asked| {
             assert_eq!(*asked, id);
-            Ok(vec![(binding("old.com", 0), Report::default()), (binding("new.com", 1_800_000_000), report.clone())])
+            Ok(vec![
+                (binding("old.com", 0), Report::default()),
+                (binding("new.com", 1_800_000_000), report.clone()),
+            ])
         });
         assert_eq!(
             text,
@@ -184,7 +254,10 @@ mod tests {
     fn a_store_that_cannot_be_read_does_not_hide_the_license() {
         let key = Instance::key(1);
         let text = shown(key.reveal(), &|_| Err(StoreError::Missing("store".into())));
-        assert!(text.ends_with("\nIts bindings cannot be read: store: there is no store\n"), "{text}");
+        assert!(
+            text.ends_with("\nIts bindings cannot be read: store: there is no store\n"),
+            "{text}"
+        );
         assert!(!text.contains(key.reveal()));
         assert!(shown(key.reveal(), &|_| Ok(vec![])).ends_with("\nNo site has validated it yet.\n"));
     }
@@ -198,11 +271,22 @@ mod tests {
         let shown = json(&|_| Ok(vec![(binding("old.com", 0), Report::default())]));
         let expected = serde_json::json!([{"host": "old.com", "bound_at": "1970-01-01T00:00:00Z", "released": true}]);
         assert_eq!((&shown["id"], &shown["bindings"]), (&id.as_str().into(), &expected));
-        let report = Report { plugin_version: Some("1\u{9b}\u{202e}\u{7f}é".into()), ..Report::default() };
-        let text = self::shown(&format!("--json {id}"), &|_| Ok(vec![(binding("old.com", 0), report.clone())]));
-        assert!(text.contains(r#""1\u009b\u202e\u007fé""#), "what a site reported steers no terminal: {text:?}");
+        let report = Report {
+            plugin_version: Some("1\u{9b}\u{202e}\u{7f}é".into()),
+            ..Report::default()
+        };
+        let text = self::shown(&format!("--json {id}"), &|_| {
+            Ok(vec![(binding("old.com", 0), report.clone())])
+        });
+        assert!(
+            text.contains(r#""1\u009b\u202e\u007fé""#),
+            "what a site reported steers no terminal: {text:?}"
+        );
         let shown = json(&|_| Err(StoreError::Closed));
         let reason = "Its bindings cannot be read: the store is closed";
-        assert_eq!((&shown["bindings_error"], shown.get("bindings")), (&reason.into(), None));
+        assert_eq!(
+            (&shown["bindings_error"], shown.get("bindings")),
+            (&reason.into(), None)
+        );
     }
 }

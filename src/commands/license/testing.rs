@@ -48,7 +48,10 @@ impl Instance {
     }
 
     pub fn config(&self) -> Config {
-        let paths = PathSettings { registry: Some(self.path().to_owned()), ..PathSettings::default() };
+        let paths = PathSettings {
+            registry: Some(self.path().to_owned()),
+            ..PathSettings::default()
+        };
         Config::load(self.path(), &paths, &ServeSettings::default()).unwrap()
     }
 }

@@ -26,7 +26,13 @@ pub struct Told {
         value_parser = config::parse::<NonZeroU32>)]
     wait: Option<NonZeroU32>,
     /// The admin listener to ask with --wait [default: the one of countersign.toml]
-    #[arg(long, env = "COUNTERSIGN_ADMIN_LISTEN", value_name = "ADDRESS", requires = "wait", hide_env = true)]
+    #[arg(
+        long,
+        env = "COUNTERSIGN_ADMIN_LISTEN",
+        value_name = "ADDRESS",
+        requires = "wait",
+        hide_env = true
+    )]
     admin_listen: Option<AdminListen>,
 }
 
@@ -44,14 +50,28 @@ struct Document<'a> {
 impl Told {
     /// Tells of a change, after the wait that was asked for.
     pub fn tell(&self, done: &Done, config: &Config) -> Result<Exit, Failure> {
-        let print = if done.changed { output::print_change } else { output::print };
-        let told = if self.json { Ok(Exit::Done) } else { print(&PrintableLines(done.text()).to_string()) };
+        let print = if done.changed {
+            output::print_change
+        } else {
+            output::print
+        };
+        let told = if self.json {
+            Ok(Exit::Done)
+        } else {
+            print(&PrintableLines(done.text()).to_string())
+        };
         // Also where nobody can be told: whoever asked to wait goes on with something that needs the change.
         let in_force = self.wait(config)?;
         if self.json {
             let license = View::new(&done.license, &done.registry, done.today);
             let message = done.message.trim_end();
-            let document = Document { changed: done.changed, message, notes: &done.notes, license, in_force };
+            let document = Document {
+                changed: done.changed,
+                message,
+                notes: &done.notes,
+                license,
+                in_force,
+            };
             return print(&output::json(&document)?);
         }
         told
@@ -86,7 +106,15 @@ fn written(failure: Failure, hint: &str) -> Failure {
 /// What is wrong in plugin entries: a license is changed all the same, and the server waits until they are right.
 fn broken_plugins(config: &Config) -> Vec<String> {
     let entries = plugins::load(&RegistryFiles::folder(&config.paths.registry)).unwrap_or_default();
-    let complaints: Vec<_> = entries.into_iter().filter_map(|entry| entry.plugin.err()).flatten().collect();
-    let Some(first) = complaints.first() else { return Vec::new() };
-    vec![format!("the server takes no change of the registry over until its plugins are right: {first}")]
+    let complaints: Vec<_> = entries
+        .into_iter()
+        .filter_map(|entry| entry.plugin.err())
+        .flatten()
+        .collect();
+    let Some(first) = complaints.first() else {
+        return Vec::new();
+    };
+    vec![format!(
+        "the server takes no change of the registry over until its plugins are right: {first}"
+    )]
 }

@@ -51,14 +51,21 @@ impl<'a> View<'a> {
             note: &license.particulars.note,
             replaces: license.particulars.replaces,
             replaced_by: None,
-            place: registry.place(&license.id).map(|(file, line)| format!("{}:{line}", file.display())),
+            place: registry
+                .place(&license.id)
+                .map(|(file, line)| format!("{}:{line}", file.display())),
         }
     }
 
     /// The same with the license that replaced it, which all of them have to be looked through for.
     pub fn with_successor(self, registry: &Registry) -> Self {
-        let successor = registry.licenses().find(|other| other.particulars.replaces == Some(self.id));
-        Self { replaced_by: successor.map(|license| license.id), ..self }
+        let successor = registry
+            .licenses()
+            .find(|other| other.particulars.replaces == Some(self.id));
+        Self {
+            replaced_by: successor.map(|license| license.id),
+            ..self
+        }
     }
 
     /// The license that replaced it.
@@ -86,14 +93,19 @@ pub fn standing(license: &License, today: NaiveDate) -> &'static str {
 pub fn modules(license: &License) -> String {
     let module = |(module, features): (&_, &Vec<_>)| match features.as_slice() {
         [] => format!("{module}"),
-        features => format!("{module}={}", features.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")),
+        features => format!(
+            "{module}={}",
+            features.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+        ),
     };
     license.modules.iter().map(module).collect::<Vec<_>>().join(" ")
 }
 
 /// Hosts and `*`, with the time before which their bindings are void.
 pub fn released(license: &License) -> BTreeMap<&str, String> {
-    release_times(license).map(|(host, time)| (host, shown_time(time))).collect()
+    release_times(license)
+        .map(|(host, time)| (host, shown_time(time)))
+        .collect()
 }
 
 /// The same as times.

@@ -36,9 +36,17 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<Exit, Failure> {
     let failed = |error| failure(&args.file, error);
     // A slug is a plain name.
-    let folder = args.plugin.as_ref().and_then(|plugin| plugin.as_str().parse::<FolderName>().ok());
+    let folder = args
+        .plugin
+        .as_ref()
+        .and_then(|plugin| plugin.as_str().parse::<FolderName>().ok());
     let version = args.release.as_ref().map(ToString::to_string);
-    let expected = Expected { folder: folder.as_ref(), main_file: None, version: version.as_deref(), marked: true };
+    let expected = Expected {
+        folder: folder.as_ref(),
+        main_file: None,
+        version: version.as_deref(),
+        marked: true,
+    };
     let archive = Archive::open(&args.file).map_err(failed)?;
     let checked = check(&archive, &expected, version_in).map_err(failed)?;
     let files = archive.files().count();
@@ -53,8 +61,16 @@ pub fn run(args: &Args) -> Result<Exit, Failure> {
         problems: checked.problems.iter().map(ToString::to_string).collect(),
         warnings: checked.warnings.iter().map(ToString::to_string).collect(),
     };
-    output::print(&if args.json { output::json(&document)? } else { text(&document, &checked) })?;
-    Ok(if checked.problems.is_empty() { Exit::Done } else { Exit::Input })
+    output::print(&if args.json {
+        output::json(&document)?
+    } else {
+        text(&document, &checked)
+    })?;
+    Ok(if checked.problems.is_empty() {
+        Exit::Done
+    } else {
+        Exit::Input
+    })
 }
 
 /// The `Version` of a plugin header; `None` where a file has none.
@@ -77,18 +93,45 @@ struct Document {
 }
 
 fn text(document: &Document, checked: &Checked) -> String {
-    let Document { file, folder, main_file, version, files, size, unpacked, problems, warnings } = document;
+    let Document {
+        file,
+        folder,
+        main_file,
+        version,
+        files,
+        size,
+        unpacked,
+        problems,
+        warnings,
+    } = document;
     let shown = |value: &Option<String>| value.clone().unwrap_or_default();
-    let main = main_file.as_ref().map(|file| format!("{file}, Version {}", shown(version)));
+    let main = main_file
+        .as_ref()
+        .map(|file| format!("{file}, Version {}", shown(version)));
     let lines = [
         ("folder", shown(folder)),
         ("main file", shown(&main)),
-        ("files", format!("{}, {unpacked} bytes unpacked, {size} bytes packed", counted(*files, "file"))),
+        (
+            "files",
+            format!(
+                "{}, {unpacked} bytes unpacked, {size} bytes packed",
+                counted(*files, "file")
+            ),
+        ),
     ];
     let filled = lines.iter().filter(|(_, value)| !value.is_empty());
-    let lines: String = filled.map(|(name, value)| format!("{name:<11}{}\n", Printable(value))).collect();
+    let lines: String = filled
+        .map(|(name, value)| format!("{name:<11}{}\n", Printable(value)))
+        .collect();
     let problems: String = problems.iter().map(|problem| format!("problem: {problem}\n")).collect();
     let warnings: String = warnings.iter().map(|warning| format!("warning: {warning}\n")).collect();
-    let verdict = if checked.problems.is_empty() { "can be" } else { "cannot be" };
-    format!("{lines}\n{problems}{warnings}{} {verdict} the package of a release.\n", Printable(file))
+    let verdict = if checked.problems.is_empty() {
+        "can be"
+    } else {
+        "cannot be"
+    };
+    format!(
+        "{lines}\n{problems}{warnings}{} {verdict} the package of a release.\n",
+        Printable(file)
+    )
 }

@@ -16,7 +16,10 @@ struct PackageError {
 /// An archive that is refused is a wrong input, and so is one that cannot be read.
 pub(super) fn failure(path: &Path, source: ArchiveError) -> Failure {
     let hint = source.reason().and_then(hint);
-    let failure = Failure::input(PackageError { path: path.to_owned(), source });
+    let failure = Failure::input(PackageError {
+        path: path.to_owned(),
+        source,
+    });
     match hint {
         Some(hint) => failure.hint(hint),
         None => failure,
@@ -49,7 +52,10 @@ mod tests {
         let failure = failure(Path::new("a.zip"), Refusal::Comment(40).into());
         assert_eq!(failure.exit, Exit::Input);
         assert_eq!(failure.error.to_string(), "a.zip: not taken as a package");
-        assert_eq!(failure.error.source().unwrap().to_string(), "the archive has a comment of 40 bytes");
+        assert_eq!(
+            failure.error.source().unwrap().to_string(),
+            "the archive has a comment of 40 bytes"
+        );
         assert!(failure.hint.unwrap().contains("git archive HEAD^{tree}"));
     }
 }

@@ -40,16 +40,26 @@ pub fn run(args: &Args) -> Result<Exit, Failure> {
             Some((path, older_digest, difference(&older, &archive)))
         }
     };
-    let files = archive.files().map(|file| File { name: file.name.as_str(), size: file.size, packed: file.packed });
+    let files = archive.files().map(|file| File {
+        name: file.name.as_str(),
+        size: file.size,
+        packed: file.packed,
+    });
     let document = Document {
         file: args.file.display().to_string(),
         sha256: digest.to_string(),
         size: archive.size(),
         unpacked: archive.unpacked(),
         files: files.collect(),
-        changes: changes.as_ref().map(|(path, digest, difference)| Changes::new(path, *digest, difference)),
+        changes: changes
+            .as_ref()
+            .map(|(path, digest, difference)| Changes::new(path, *digest, difference)),
     };
-    output::print(&if args.json { output::json(&document)? } else { text(&document) })
+    output::print(&if args.json {
+        output::json(&document)?
+    } else {
+        text(&document)
+    })
 }
 
 /// The archive and the digest of the same open file.
@@ -58,7 +68,10 @@ fn open(path: &Path) -> Result<(Archive<std::fs::File>, Digest), Failure> {
     let file = regular_file::open(path, MAX_PACKED).map_err(|error| failed(ArchiveError::Read(error)))?;
     let mut digest = Sha256::new();
     io::copy(&mut &file, &mut digest).map_err(|error| failed(ArchiveError::Read(error)))?;
-    Ok((Archive::check(file).map_err(failed)?, Digest::from_bytes(digest.finalize().into())))
+    Ok((
+        Archive::check(file).map_err(failed)?,
+        Digest::from_bytes(digest.finalize().into()),
+    ))
 }
 
 #[derive(Debug, Serialize)]
@@ -102,8 +115,15 @@ struct TwoSizes<'a> {
 
 impl<'a> Changes<'a> {
     fn new(path: &Path, digest: Digest, difference: &'a Difference) -> Self {
-        let sized =
-            |files: &'a [SizedFile]| files.iter().map(|file| OneSize { name: &file.name, size: file.size }).collect();
+        let sized = |files: &'a [SizedFile]| {
+            files
+                .iter()
+                .map(|file| OneSize {
+                    name: &file.name,
+                    size: file.size,
+                })
+                .collect()
+        };
         let changed = difference.changed.iter();
         Self {
             against: path.display().to_string(),
@@ -111,36 +131,63 @@ impl<'a> Changes<'a> {
             added: sized(&difference.added),
             removed: sized(&difference.removed),
             changed: changed
-                .map(|file| TwoSizes { name: &file.name, before: file.before, after: file.after })
+                .map(|file| TwoSizes {
+                    name: &file.name,
+                    before: file.before,
+                    after: file.after,
+                })
                 .collect(),
         }
     }
 }
 
 fn text(document: &Document) -> String {
-    let Document { file, sha256, size, unpacked, files, changes } = document;
+    let Document {
+        file,
+        sha256,
+        size,
+        unpacked,
+        files,
+        changes,
+    } = document;
     let mut text = match changes {
         None => {
             let mut table = Table::new(["SIZE", "PACKED", "FILE"]);
-            files.iter().for_each(|file| table.row([&file.size, &file.packed, &file.name]));
+            files
+                .iter()
+                .for_each(|file| table.row([&file.size, &file.packed, &file.name]));
             table.to_string()
         }
         Some(changes) => changed(changes),
     };
     let count = counted(files.len(), "file");
-    text +=
-        &format!("\n{}: {count}, {unpacked} bytes unpacked, {size} bytes packed\nsha256 {sha256}\n", Printable(file));
+    text += &format!(
+        "\n{}: {count}, {unpacked} bytes unpacked, {size} bytes packed\nsha256 {sha256}\n",
+        Printable(file)
+    );
     text
 }
 
 fn changed(changes: &Changes) -> String {
-    let Changes { against, sha256, added, removed, changed } = changes;
+    let Changes {
+        against,
+        sha256,
+        added,
+        removed,
+        changed,
+    } = changes;
     if added.is_empty() && removed.is_empty() && changed.is_empty() {
         return format!("No file changed since {} (sha256 {sha256}).\n", Printable(against));
     }
     let mut table = Table::new(["CHANGE", "BEFORE", "AFTER", "FILE"]);
-    added.iter().for_each(|file| table.row([&"added", &"", &file.size, &file.name]));
-    removed.iter().for_each(|file| table.row([&"removed", &file.size, &"", &file.name]));
-    changed.iter().for_each(|file| table.row([&"changed", &file.before, &file.after, &file.name]));
+    added
+        .iter()
+        .for_each(|file| table.row([&"added", &"", &file.size, &file.name]));
+    removed
+        .iter()
+        .for_each(|file| table.row([&"removed", &file.size, &"", &file.name]));
+    changed
+        .iter()
+        .for_each(|file| table.row([&"changed", &file.before, &file.after, &file.name]));
     table.to_string()
 }

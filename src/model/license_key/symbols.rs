@@ -18,7 +18,13 @@ pub(super) const CHECK_MASK: u32 = packed(&[19, 14, 30, 0, 1]);
 pub(super) fn read(typed: char) -> u8 {
     match ASCII.get(typed as usize) {
         Some(&value) => value,
-        None if matches!(typed, '\u{A0}' | '\u{2010}'..='\u{2015}' | '\u{2212}' | '\u{200B}' | '\u{FEFF}') => SEPARATOR,
+        None if matches!(
+            typed,
+            '\u{A0}' | '\u{2010}'..='\u{2015}' | '\u{2212}' | '\u{200B}' | '\u{FEFF}'
+        ) =>
+        {
+            SEPARATOR
+        }
         None => NO_SYMBOL,
     }
 }
@@ -52,7 +58,10 @@ pub(super) const ASCII: [u8; 128] = {
 };
 
 pub(super) fn has_right_check(symbols: &[u8; SYMBOLS]) -> bool {
-    let parts = symbols.iter().zip(&PARTS).map(|(&symbol, parts)| parts[usize::from(symbol)]);
+    let parts = symbols
+        .iter()
+        .zip(&PARTS)
+        .map(|(&symbol, parts)| parts[usize::from(symbol)]);
     parts.fold(CHECK_MASK, |check, part| check ^ part) == 0
 }
 

@@ -32,13 +32,20 @@ pub(super) struct Listed {
 impl Listed {
     /// Whether a header has the entry's name; a folder's has a `/` at its end.
     pub fn is_named(&self, header: &[u8]) -> bool {
-        let name = if self.is_folder { header.strip_suffix(b"/") } else { Some(header) };
+        let name = if self.is_folder {
+            header.strip_suffix(b"/")
+        } else {
+            Some(header)
+        };
         name == Some(self.name.as_str().as_bytes())
     }
 
     /// An error with the entry's name.
     pub fn refused(&self, reason: Refusal) -> ArchiveError {
-        ArchiveError::Refused { entry: Some(self.name.to_string()), reason }
+        ArchiveError::Refused {
+            entry: Some(self.name.to_string()),
+            reason,
+        }
     }
 }
 
@@ -65,12 +72,18 @@ pub(super) fn read(source: &impl ReadAt, directory: &Directory) -> Result<Vec<Li
         if next > end {
             return Err(Refusal::Count.into());
         }
-        source.read_exact_at(&mut rest, behind_head).map_err(ArchiveError::of_read)?;
+        source
+            .read_exact_at(&mut rest, behind_head)
+            .map_err(ArchiveError::of_read)?;
         let (name, rest) = rest.split_at(lengths[0]);
         found.push(listed(&head, common, name, &rest[..lengths[1]], at)?);
         at = next;
     }
-    if at == end { Ok(found) } else { Err(Refusal::Count.into()) }
+    if at == end {
+        Ok(found)
+    } else {
+        Err(Refusal::Count.into())
+    }
 }
 
 fn listed(
@@ -115,7 +128,15 @@ fn listed(
     if common.method == method::STORED && size != packed {
         return Err(refused(Refusal::Size));
     }
-    Ok(Listed { name, is_folder, common, size, packed, header_at, central_at })
+    Ok(Listed {
+        name,
+        is_folder,
+        common,
+        size,
+        packed,
+        header_at,
+        central_at,
+    })
 }
 
 /// Checks the attributes: a regular file or a folder, and the same as the name says.

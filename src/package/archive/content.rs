@@ -33,7 +33,10 @@ pub struct Content<'a, R: ?Sized> {
 
 impl<R: ?Sized> std::fmt::Debug for Content<'_, R> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Content").field("given", &self.given).field("size", &self.size).finish_non_exhaustive()
+        f.debug_struct("Content")
+            .field("given", &self.given)
+            .field("size", &self.size)
+            .finish_non_exhaustive()
     }
 }
 
@@ -83,8 +86,9 @@ impl<'a, R: ReadAt + ?Sized> Content<'a, R> {
                 return Ok(0);
             }
             let (taken, given) = (inflate.total_in(), inflate.total_out());
-            let status =
-                inflate.decompress(piece, buffer, FlushDecompress::None).map_err(|_| refused(Refusal::Deflate))?;
+            let status = inflate
+                .decompress(piece, buffer, FlushDecompress::None)
+                .map_err(|_| refused(Refusal::Deflate))?;
             // Neither is more than the slices have.
             let used = (inflate.total_in() - taken) as usize;
             let made = (inflate.total_out() - given) as usize;

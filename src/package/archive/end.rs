@@ -59,7 +59,11 @@ pub(super) fn locate(source: &impl ReadAt, size: u64) -> Result<Directory, Archi
             if (disk, directory_disk) != (0, 0) || entries_here != entries {
                 return Err(Refusal::Split.into());
             }
-            Directory { at: at.into(), size: length.into(), entries: entries.into() }
+            Directory {
+                at: at.into(),
+                size: length.into(),
+                entries: entries.into(),
+            }
         }
     };
     if directory.entries > MAX_ENTRIES as u64 {
@@ -73,7 +77,9 @@ fn zip64(source: &impl ReadAt, end_at: u64) -> Result<(Directory, u64), ArchiveE
     let records = (ZIP64_END_LENGTH + ZIP64_LOCATOR_LENGTH) as u64;
     let zip64_at = end_at.checked_sub(records).ok_or(Refusal::Directory)?;
     let mut bytes = [0; ZIP64_END_LENGTH + ZIP64_LOCATOR_LENGTH];
-    source.read_exact_at(&mut bytes, zip64_at).map_err(ArchiveError::of_read)?;
+    source
+        .read_exact_at(&mut bytes, zip64_at)
+        .map_err(ArchiveError::of_read)?;
     let (record, locator) = bytes.split_at(ZIP64_END_LENGTH);
     if !record.starts_with(&ZIP64_END) || !locator.starts_with(&ZIP64_LOCATOR) {
         return Err(Refusal::Directory.into());
@@ -87,7 +93,14 @@ fn zip64(source: &impl ReadAt, end_at: u64) -> Result<(Directory, u64), ArchiveE
     if !is_plain || disks != (0, 0, 0) || u32_at(locator, 16) > 1 || !agree {
         return Err(Refusal::Zip64.into());
     }
-    Ok((Directory { at: u64_at(record, 48), size: u64_at(record, 40), entries }, zip64_at))
+    Ok((
+        Directory {
+            at: u64_at(record, 48),
+            size: u64_at(record, 40),
+            entries,
+        },
+        zip64_at,
+    ))
 }
 
 /// Why the file does not end with an end record: something follows it, or there is none.
@@ -95,11 +108,17 @@ fn why_not(source: &impl ReadAt, size: u64) -> Result<Refusal, ArchiveError> {
     let length = size.min(MAX_COMMENT + END_LENGTH as u64);
     // At most 64 KiB and a few bytes.
     let mut bytes = vec![0; length as usize];
-    source.read_exact_at(&mut bytes, size - length).map_err(ArchiveError::of_read)?;
+    source
+        .read_exact_at(&mut bytes, size - length)
+        .map_err(ArchiveError::of_read)?;
     let Some(at) = bytes.windows(END_LENGTH).rposition(|window| window.starts_with(&END)) else {
         return Ok(Refusal::NotZip);
     };
     let behind = (bytes.len() - at - END_LENGTH) as u64;
     let comment = u64::from(u16_at(&bytes, at + 20));
-    Ok(if comment == behind { Refusal::Comment(behind) } else { Refusal::Behind(behind.saturating_sub(comment)) })
+    Ok(if comment == behind {
+        Refusal::Comment(behind)
+    } else {
+        Refusal::Behind(behind.saturating_sub(comment))
+    })
 }

@@ -40,7 +40,11 @@ impl Extra {
     pub fn resolve<const N: usize>(&self, fields: [u32; N]) -> Result<[u64; N], Refusal> {
         let refers = fields.contains(&SEE_ZIP64);
         let Some(zip64) = &self.zip64 else {
-            return if refers { Err(Refusal::NeedsZip64) } else { Ok(fields.map(u64::from)) };
+            return if refers {
+                Err(Refusal::NeedsZip64)
+            } else {
+                Ok(fields.map(u64::from))
+            };
         };
         let plain = fields.map(u64::from);
         if !refers {
@@ -54,7 +58,11 @@ impl Extra {
                 *number = *numbers.next().ok_or(Refusal::Zip64)?;
             }
         }
-        if numbers.next().is_none() { Ok(resolved) } else { Err(Refusal::Zip64) }
+        if numbers.next().is_none() {
+            Ok(resolved)
+        } else {
+            Err(Refusal::Zip64)
+        }
     }
 }
 

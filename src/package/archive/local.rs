@@ -14,8 +14,13 @@ const DESCRIPTOR_LENGTHS: [u64; 4] = [12, 16, 20, 24];
 /// Follows the entries, which are sorted by their place, up to the directory.
 pub(super) fn follow(source: &impl ReadAt, listed: Vec<Listed>, directory_at: u64) -> Result<Vec<Entry>, ArchiveError> {
     let mut expected = 0;
-    let mut ends =
-        listed.iter().skip(1).map(|next| next.header_at).chain([directory_at]).collect::<Vec<_>>().into_iter();
+    let mut ends = listed
+        .iter()
+        .skip(1)
+        .map(|next| next.header_at)
+        .chain([directory_at])
+        .collect::<Vec<_>>()
+        .into_iter();
     let mut entries = Vec::with_capacity(listed.len());
     let is_empty = listed.is_empty();
     for entry in listed {
@@ -55,7 +60,9 @@ fn data_at(source: &impl ReadAt, entry: &Listed, directory_at: u64) -> Result<u6
         return Err(refused(Refusal::Overlap));
     }
     let mut head = [0; LOCAL_LENGTH];
-    source.read_exact_at(&mut head, entry.header_at).map_err(ArchiveError::of_read)?;
+    source
+        .read_exact_at(&mut head, entry.header_at)
+        .map_err(ArchiveError::of_read)?;
     if !head.starts_with(&LOCAL) {
         return Err(refused(Refusal::NoHeader));
     }
@@ -65,7 +72,9 @@ fn data_at(source: &impl ReadAt, entry: &Listed, directory_at: u64) -> Result<u6
     if data_at > directory_at {
         return Err(refused(Refusal::Overlap));
     }
-    source.read_exact_at(&mut rest, behind_head).map_err(ArchiveError::of_read)?;
+    source
+        .read_exact_at(&mut rest, behind_head)
+        .map_err(ArchiveError::of_read)?;
     let (name, extra) = rest.split_at(local.name_length.into());
     if !entry.is_named(name) {
         return Err(refused(Refusal::Disagree("name")));
@@ -100,10 +109,16 @@ fn compare(local: &Common, extra: &Extra, entry: &Listed) -> Result<(), Refusal>
 /// The data, with their descriptor where there is one, must end where the next thing begins.
 fn check_end(source: &impl ReadAt, entry: &Listed, data_at: u64, end: u64) -> Result<(), ArchiveError> {
     let refused = |reason| entry.refused(reason);
-    let data_end = data_at.checked_add(entry.packed).ok_or_else(|| refused(Refusal::Overlap))?;
+    let data_end = data_at
+        .checked_add(entry.packed)
+        .ok_or_else(|| refused(Refusal::Overlap))?;
     let behind = end.checked_sub(data_end).ok_or_else(|| refused(Refusal::Overlap))?;
     if entry.common.flags & flag::DESCRIPTOR == 0 {
-        return if behind == 0 { Ok(()) } else { Err(refused(Refusal::Tail(behind))) };
+        return if behind == 0 {
+            Ok(())
+        } else {
+            Err(refused(Refusal::Tail(behind)))
+        };
     }
     if !DESCRIPTOR_LENGTHS.contains(&behind) {
         return Err(refused(Refusal::Descriptor));
@@ -111,8 +126,14 @@ fn check_end(source: &impl ReadAt, entry: &Listed, data_at: u64, end: u64) -> Re
     let mut buffer = [0; 24];
     // One of the four lengths.
     let descriptor = &mut buffer[..behind as usize];
-    source.read_exact_at(descriptor, data_end).map_err(ArchiveError::of_read)?;
-    if describes(descriptor, entry) { Ok(()) } else { Err(refused(Refusal::Descriptor)) }
+    source
+        .read_exact_at(descriptor, data_end)
+        .map_err(ArchiveError::of_read)?;
+    if describes(descriptor, entry) {
+        Ok(())
+    } else {
+        Err(refused(Refusal::Descriptor))
+    }
 }
 
 /// Whether a data descriptor (4.3.9) says what the directory says.

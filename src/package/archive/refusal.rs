@@ -149,10 +149,14 @@ impl ArchiveError {
     pub(in crate::package) fn of_content(entry: &Entry, error: io::Error) -> Self {
         let name = || Some(entry.name.to_string());
         match error.get_ref().and_then(|inner| inner.downcast_ref::<Refusal>()) {
-            Some(reason) => Self::Refused { entry: name(), reason: reason.clone() },
-            None if error.kind() == io::ErrorKind::UnexpectedEof => {
-                Self::Refused { entry: name(), reason: Refusal::CutOff }
-            }
+            Some(reason) => Self::Refused {
+                entry: name(),
+                reason: reason.clone(),
+            },
+            None if error.kind() == io::ErrorKind::UnexpectedEof => Self::Refused {
+                entry: name(),
+                reason: Refusal::CutOff,
+            },
             None => Self::Read(error),
         }
     }

@@ -36,8 +36,17 @@ impl Made {
         };
         let time = chrono::DateTime::UNIX_EPOCH.into();
         let central = record.central_header(time);
-        let made = Self { local: record.local_header(time), data, descriptor: Vec::new(), central };
-        if name.ends_with('/') { made.attributes(0o040_755 << 16 | 0x10) } else { made }
+        let made = Self {
+            local: record.local_header(time),
+            data,
+            descriptor: Vec::new(),
+            central,
+        };
+        if name.ends_with('/') {
+            made.attributes(0o040_755 << 16 | 0x10)
+        } else {
+            made
+        }
     }
 
     /// The same number in both headers, at its place from the flags on: flags 0, method 2, crc 8, packed 12, size 16.
@@ -131,6 +140,9 @@ pub(in crate::package) fn zip(entries: &[Made]) -> Vec<u8> {
 
 /// A whole archive of these files.
 pub(in crate::package) fn zip_of(files: &[(&str, &[u8])]) -> Vec<u8> {
-    let entries: Vec<_> = files.iter().map(|(name, content)| Made::deflated(name, content)).collect();
+    let entries: Vec<_> = files
+        .iter()
+        .map(|(name, content)| Made::deflated(name, content))
+        .collect();
     zip(&entries)
 }

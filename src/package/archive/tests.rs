@@ -36,7 +36,10 @@ fn files_and_folders_of_foreign_programs_are_taken() {
     assert_eq!(told_of(file()), TAKEN);
     assert_eq!(told_of(Made::stored("f/sub/", b"")), TAKEN);
     assert_eq!(told_of(Made::deflated("f/sub/", b"")), TAKEN);
-    assert_eq!(told_of(Made::stored("f/", b"").attributes(0o040_755 << 16 | 0x10)), TAKEN);
+    assert_eq!(
+        told_of(Made::stored("f/", b"").attributes(0o040_755 << 16 | 0x10)),
+        TAKEN
+    );
     // MS-DOS: no mode.
     assert_eq!(told_of(file().attributes(0x20)), TAKEN);
     assert_eq!(told_of(Made::stored("f/ä", b"x")), TAKEN);
@@ -45,7 +48,10 @@ fn files_and_folders_of_foreign_programs_are_taken() {
     assert_eq!(told_of(file().both16(0, 2)), TAKEN);
     for (has_signature, is_long) in [(false, false), (true, false), (false, true), (true, true)] {
         assert_eq!(told_of(file().with_descriptor(has_signature, is_long)), TAKEN);
-        assert_eq!(told_of(Made::stored("f/x", b"x").with_descriptor(has_signature, is_long)), TAKEN);
+        assert_eq!(
+            told_of(Made::stored("f/x", b"x").with_descriptor(has_signature, is_long)),
+            TAKEN
+        );
     }
     // Times, as Info-ZIP writes them; and another date in one of the headers.
     let times = field(0x5455, b"\x01\0\0\0\0");
@@ -60,11 +66,16 @@ fn files_and_folders_of_foreign_programs_are_taken() {
 fn entries_are_in_the_order_of_their_names_and_are_read() {
     let bytes = zip_of(&[("f/b", b"b".repeat(10_000).as_slice()), ("f/a", b""), ("f/B2", b"B2")]);
     let archive = Archive::check(&bytes[..]).unwrap();
-    let read: Vec<_> =
-        archive.files().map(|file| (file.name.as_str(), archive.read(file).unwrap().len() as u64, file.size)).collect();
+    let read: Vec<_> = archive
+        .files()
+        .map(|file| (file.name.as_str(), archive.read(file).unwrap().len() as u64, file.size))
+        .collect();
     assert_eq!(read, [("f/B2", 2, 2), ("f/a", 0, 0), ("f/b", 10_000, 10_000)]);
     let start = archive.read_start(archive.files().last().unwrap(), 10).unwrap();
-    assert_eq!((start, archive.unpacked(), archive.size()), (b"b".repeat(10), 10_002, bytes.len() as u64));
+    assert_eq!(
+        (start, archive.unpacked(), archive.size()),
+        (b"b".repeat(10), 10_002, bytes.len() as u64)
+    );
 }
 
 #[test]
@@ -77,19 +88,38 @@ fn zip64_that_is_not_needed_is_taken_and_wrong_one_is_refused() {
     assert_eq!(told_of(both(&sizes(23, packed))), TAKEN);
     assert_eq!(told_of(file().local_extra(&sizes(23, packed))), TAKEN);
     assert_eq!(told_of(see(file())), "f/file: needs zip64");
-    assert_eq!(told_of(both(&sizes(23, packed)[..12])), "f/file: has a broken extra field");
-    assert_eq!(told_of(both(&field(1, &23_u64.to_le_bytes()))), "f/file: the zip64 records are wrong");
+    assert_eq!(
+        told_of(both(&sizes(23, packed)[..12])),
+        "f/file: has a broken extra field"
+    );
+    assert_eq!(
+        told_of(both(&field(1, &23_u64.to_le_bytes()))),
+        "f/file: the zip64 records are wrong"
+    );
     // A size of its own, and another for who reads zip64 first.
-    assert_eq!(told_of(file().central_extra(&sizes(24, packed))), "f/file: the zip64 records are wrong");
-    assert_eq!(told_of(file().local_extra(&sizes(24, packed))), "f/file: the zip64 records are wrong");
+    assert_eq!(
+        told_of(file().central_extra(&sizes(24, packed))),
+        "f/file: the zip64 records are wrong"
+    );
+    assert_eq!(
+        told_of(file().local_extra(&sizes(24, packed))),
+        "f/file: the zip64 records are wrong"
+    );
     let twice = [sizes(23, packed), sizes(23, packed)].concat();
     assert_eq!(told_of(both(&twice)), "f/file: has a broken extra field");
-    let huge = see(file()).local_extra(&sizes(23, packed)).central_extra(&sizes(1 << 40, packed));
+    let huge = see(file())
+        .local_extra(&sizes(23, packed))
+        .central_extra(&sizes(1 << 40, packed));
     assert_eq!(told_of(huge), "the files in the archive are larger than 2 GiB");
 
     let (file, directory) = parts(&[file()], 0);
     let zip64 = |entries: u64, end: &[u8]| {
-        let numbers = |numbers: &[u64]| numbers.iter().flat_map(|number| number.to_le_bytes()).collect::<Vec<u8>>();
+        let numbers = |numbers: &[u64]| {
+            numbers
+                .iter()
+                .flat_map(|number| number.to_le_bytes())
+                .collect::<Vec<u8>>()
+        };
         let record = [
             &b"PK\x06\x06"[..],
             &numbers(&[44]),
@@ -118,7 +148,11 @@ fn nothing_stands_before_between_or_behind_the_entries() {
     assert_eq!(reason(b""), Refusal::NotZip);
     assert_eq!(reason(b"<?php // a file that is no archive at all"), Refusal::NotZip);
     assert_eq!(reason(&[&right[..], b"!"].concat()), Refusal::Behind(1));
-    assert_eq!(reason(&[&right[..], &right].concat()), Refusal::Directory, "two archives");
+    assert_eq!(
+        reason(&[&right[..], &right].concat()),
+        Refusal::Directory,
+        "two archives"
+    );
     let mut comment = [&right[..], b"hello"].concat();
     put(&mut comment, length - 2, &[5, 0]);
     assert_eq!(reason(&comment), Refusal::Comment(5));
@@ -131,31 +165,57 @@ fn nothing_stands_before_between_or_behind_the_entries() {
     put(&mut nested, length - 2, &[22, 0]);
     assert_eq!(reason(&nested), Refusal::Directory);
 
-    assert_eq!(reason(&[b"#!/bin/sh\n", &right[..]].concat()), Refusal::Directory, "offsets not moved");
+    assert_eq!(
+        reason(&[b"#!/bin/sh\n", &right[..]].concat()),
+        Refusal::Directory,
+        "offsets not moved"
+    );
     let (file_part, directory) = parts(&[file(), Made::stored("f/z", b"z")], 10);
     let end = |entries, at: usize| end_record(entries, directory.len() as u32, at as u32);
-    let prepended = [b"#!/bin/sh\n", &file_part[..], &directory, &end(2, 10 + file_part.len())].concat();
+    let prepended = [
+        b"#!/bin/sh\n",
+        &file_part[..],
+        &directory,
+        &end(2, 10 + file_part.len()),
+    ]
+    .concat();
     assert_eq!(told(&prepended), "f/file: 10 bytes before this entry belong to nothing");
 
     let (file_part, directory) = parts(&[file(), Made::stored("f/z", b"z")], 0);
     let end = |entries, at: usize| end_record(entries, directory.len() as u32, at as u32);
     let at = file_part.len();
     let gap = [&file_part[..], b"hidden", &directory, &end(2, at + 6)].concat();
-    assert_eq!(told(&gap), "f/z: 6 bytes behind the data of this entry belong to nothing");
+    assert_eq!(
+        told(&gap),
+        "f/z: 6 bytes behind the data of this entry belong to nothing"
+    );
     let two = [&file_part[..], &directory, &directory, &end(2, at + directory.len())].concat();
     assert_eq!(
         told(&two),
-        format!("f/z: {} bytes behind the data of this entry belong to nothing", directory.len()),
+        format!(
+            "f/z: {} bytes behind the data of this entry belong to nothing",
+            directory.len()
+        ),
         "two directories"
     );
-    assert_eq!(reason(&[&file_part[..], &directory, &directory, &end(2, at)].concat()), Refusal::Directory);
+    assert_eq!(
+        reason(&[&file_part[..], &directory, &directory, &end(2, at)].concat()),
+        Refusal::Directory
+    );
     for entries in [0, 1, 3] {
-        assert_eq!(reason(&[&file_part[..], &directory, &end(entries, at)].concat()), Refusal::Count, "{entries}");
+        assert_eq!(
+            reason(&[&file_part[..], &directory, &end(entries, at)].concat()),
+            Refusal::Count,
+            "{entries}"
+        );
     }
     let mut split = right.clone();
     put(&mut split, length - END_LENGTH + 4, &[1]);
     assert_eq!(reason(&split), Refusal::Split);
-    assert_eq!(reason(&[&b"only this"[..], &end_record(0, 0, 9)].concat()), Refusal::Directory);
+    assert_eq!(
+        reason(&[&b"only this"[..], &end_record(0, 0, 9)].concat()),
+        Refusal::Directory
+    );
 }
 
 #[test]
@@ -167,22 +227,39 @@ fn no_two_entries_share_data() {
     let directory_at = 2 * first.local.len() + 8;
     let mut shared = bytes;
     put(&mut shared, directory_at + first.central.len() + 42, &[0; 4]);
-    assert!(matches!(reason(&shared), Refusal::Overlap | Refusal::Tail(_)), "{}", told(&shared));
+    assert!(
+        matches!(reason(&shared), Refusal::Overlap | Refusal::Tail(_)),
+        "{}",
+        told(&shared)
+    );
 
     // A header inside of another's data.
     let inner = [&second.local[..], b"same"].concat();
     let outer = Made::stored("f/a", &inner);
     put(&mut second.central, 42, &(outer.local.len() as u32).to_le_bytes());
-    let hollow = Made { local: Vec::new(), data: Vec::new(), ..second };
-    assert_eq!(told(&zip(&[outer, hollow])), "f/a: overlaps with another entry or with the directory");
+    let hollow = Made {
+        local: Vec::new(),
+        data: Vec::new(),
+        ..second
+    };
+    assert_eq!(
+        told(&zip(&[outer, hollow])),
+        "f/a: overlaps with another entry or with the directory"
+    );
 
     let mut long = file();
     put(&mut long.local, 18, &1_000_u32.to_le_bytes());
     put(&mut long.central, 20, &1_000_u32.to_le_bytes());
-    assert_eq!(told_of(long), "f/file: overlaps with another entry or with the directory");
+    assert_eq!(
+        told_of(long),
+        "f/file: overlaps with another entry or with the directory"
+    );
     let mut elsewhere = file();
     put(&mut elsewhere.central, 42, &3_u32.to_le_bytes());
-    assert_eq!(told(&zip(&[elsewhere])), "f/file: 3 bytes before this entry belong to nothing");
+    assert_eq!(
+        told(&zip(&[elsewhere])),
+        "f/file: 3 bytes before this entry belong to nothing"
+    );
 }
 
 #[test]
@@ -192,13 +269,34 @@ fn both_headers_and_the_descriptor_agree() {
         put(&mut entry.local, at, new);
         told_of(entry)
     };
-    assert_eq!(changed(0, b"XX"), "f/file: has no local header where the directory says");
-    assert_eq!(changed(6, &[2, 0]), "f/file: has another set of flags in its local header than in the directory");
-    assert_eq!(changed(8, &[0]), "f/file: has another compression method in its local header than in the directory");
-    assert_eq!(changed(14, &[1, 2, 3, 4]), "f/file: has another CRC-32 in its local header than in the directory");
-    assert_eq!(changed(18, &[1]), "f/file: has another size in its local header than in the directory");
-    assert_eq!(changed(22, &[1]), "f/file: has another size in its local header than in the directory");
-    assert_eq!(changed(30, b"x"), "f/file: has another name in its local header than in the directory");
+    assert_eq!(
+        changed(0, b"XX"),
+        "f/file: has no local header where the directory says"
+    );
+    assert_eq!(
+        changed(6, &[2, 0]),
+        "f/file: has another set of flags in its local header than in the directory"
+    );
+    assert_eq!(
+        changed(8, &[0]),
+        "f/file: has another compression method in its local header than in the directory"
+    );
+    assert_eq!(
+        changed(14, &[1, 2, 3, 4]),
+        "f/file: has another CRC-32 in its local header than in the directory"
+    );
+    assert_eq!(
+        changed(18, &[1]),
+        "f/file: has another size in its local header than in the directory"
+    );
+    assert_eq!(
+        changed(22, &[1]),
+        "f/file: has another size in its local header than in the directory"
+    );
+    assert_eq!(
+        changed(30, b"x"),
+        "f/file: has another name in its local header than in the directory"
+    );
 
     let wrong = "f/file: has a data descriptor that disagrees with the directory";
     for at in [0, 4, 8, 12] {
@@ -211,13 +309,19 @@ fn both_headers_and_the_descriptor_agree() {
     assert_eq!(told_of(missing), wrong);
     let mut other = file().with_descriptor(true, false);
     put(&mut other.local, 22, &[1]);
-    assert_eq!(told_of(other), "f/file: has another size in its local header than in the directory");
+    assert_eq!(
+        told_of(other),
+        "f/file: has another size in its local header than in the directory"
+    );
     let mut more = file().with_descriptor(true, false);
     more.descriptor.extend(b"more");
     assert_eq!(told_of(more), wrong);
     let mut unannounced = file();
     unannounced.descriptor = file().with_descriptor(true, false).descriptor;
-    assert_eq!(told_of(unannounced), "f/file: 16 bytes behind the data of this entry belong to nothing");
+    assert_eq!(
+        told_of(unannounced),
+        "f/file: 16 bytes behind the data of this entry belong to nothing"
+    );
 }
 
 #[test]
@@ -225,7 +329,10 @@ fn only_files_and_folders_that_every_program_reads_alike_are_taken() {
     assert_eq!(told_of(file().both16(0, 1)), "f/file: is encrypted");
     assert_eq!(told_of(file().both16(0, 1 << 6 | 1)), "f/file: is encrypted");
     assert_eq!(told_of(file().both16(0, 1 << 13)), "f/file: is encrypted");
-    assert_eq!(told_of(file().both16(0, 1 << 5)), "f/file: has flags with an unknown meaning (0x0020)");
+    assert_eq!(
+        told_of(file().both16(0, 1 << 5)),
+        "f/file: has flags with an unknown meaning (0x0020)"
+    );
     for method in [1, 9, 12, 14, 93, 99] {
         let message = format!("f/file: is compressed by method {method}; only STORED (0) and deflate (8) are taken");
         assert_eq!(told_of(file().both16(2, method)), message);
@@ -236,7 +343,10 @@ fn only_files_and_folders_that_every_program_reads_alike_are_taken() {
         (0o060_644, "f/file: is neither a file nor a folder"),
         (0o010_644, "f/file: is neither a file nor a folder"),
         (0o140_644, "f/file: is neither a file nor a folder"),
-        (0o040_755, "f/file: is a folder by its attributes or by its name, and not by both"),
+        (
+            0o040_755,
+            "f/file: is a folder by its attributes or by its name, and not by both",
+        ),
     ] {
         assert_eq!(told_of(file().attributes(mode << 16)), message, "{mode:o}");
         // Whatever system the header names.
@@ -245,21 +355,42 @@ fn only_files_and_folders_that_every_program_reads_alike_are_taken() {
         assert_eq!(told_of(foreign), message, "{mode:o}");
     }
     let folder = || Made::stored("f/sub/", b"");
-    assert_eq!(told_of(folder().attributes(0o120_777 << 16)), "f/sub/: is a symbolic link");
+    assert_eq!(
+        told_of(folder().attributes(0o120_777 << 16)),
+        "f/sub/: is a symbolic link"
+    );
     assert!(told_of(folder().attributes(0o100_644 << 16)).ends_with("and not by both"));
     assert!(told_of(file().attributes(0x10)).ends_with("and not by both"));
-    assert_eq!(told_of(file().attributes(0x08)), "f/file: is neither a file nor a folder");
-    assert_eq!(told_of(Made::stored("f/sub/", b"x").attributes(0)), "f/sub/: is a folder and has content");
+    assert_eq!(
+        told_of(file().attributes(0x08)),
+        "f/file: is neither a file nor a folder"
+    );
+    assert_eq!(
+        told_of(Made::stored("f/sub/", b"x").attributes(0)),
+        "f/sub/: is a folder and has content"
+    );
     let mut comment = file();
     put(&mut comment.central, 32, &[4]);
     comment.central.extend(b"note");
     assert_eq!(told_of(comment), "f/file: has a comment");
     let path = |name: &[u8]| field(0x7075, &[b"\x01\0\0\0\0", name].concat());
-    assert_eq!(told_of(file().central_extra(&path(b"f/evil"))), "f/file: has another name in an extra field");
-    assert_eq!(told_of(file().local_extra(&path(b"f/evil"))), "f/file: has another name in an extra field");
+    assert_eq!(
+        told_of(file().central_extra(&path(b"f/evil"))),
+        "f/file: has another name in an extra field"
+    );
+    assert_eq!(
+        told_of(file().local_extra(&path(b"f/evil"))),
+        "f/file: has another name in an extra field"
+    );
     assert_eq!(told_of(file().local_extra(&path(b"f/file"))), TAKEN);
-    assert_eq!(told_of(file().central_extra(b"\x01\0\xff")), "f/file: has a broken extra field");
-    assert_eq!(told_of(file().local_extra(&field(0x5455, b"x")[..4])), "f/file: has a broken extra field");
+    assert_eq!(
+        told_of(file().central_extra(b"\x01\0\xff")),
+        "f/file: has a broken extra field"
+    );
+    assert_eq!(
+        told_of(file().local_extra(&field(0x5455, b"x")[..4])),
+        "f/file: has a broken extra field"
+    );
 }
 
 #[test]
@@ -267,7 +398,10 @@ fn dangerous_names_are_refused() {
     let name = |raw: &[u8]| told_of(Made::stored(&"x".repeat(raw.len()), b"").attributes(0).raw_name(raw));
     assert_eq!(name(b"/etc/passwd"), "/etc/passwd: its name is an absolute path");
     assert_eq!(name(b"/"), "/: its name is an absolute path");
-    assert_eq!(name(b"f/../../x"), "f/../../x: its name has the component \".\" or \"..\"");
+    assert_eq!(
+        name(b"f/../../x"),
+        "f/../../x: its name has the component \".\" or \"..\""
+    );
     assert_eq!(name(b"../"), "../: its name has the component \".\" or \"..\"");
     assert_eq!(name(b"f//x"), "f//x: its name has an empty component");
     assert_eq!(name(b"f/sub//"), "f/sub//: its name has an empty component");
@@ -282,8 +416,14 @@ fn dangerous_names_are_refused() {
     assert_eq!(told_of(Made::stored("f/a", b"")), "f/a: is there twice");
     assert_eq!(told_of(Made::stored("f/A", b"")), "f/A: differs from f/a by case only");
     assert_eq!(told_of(Made::stored("F/b", b"")), "f/a: differs from F by case only");
-    assert_eq!(told_of(Made::stored("f/a/b", b"")), "f/a: is a folder in the name of f/a/b");
-    assert_eq!(told_of(Made::stored("f/a/", b"")), "f/a: is a folder in the name of f/a");
+    assert_eq!(
+        told_of(Made::stored("f/a/b", b"")),
+        "f/a: is a folder in the name of f/a/b"
+    );
+    assert_eq!(
+        told_of(Made::stored("f/a/", b"")),
+        "f/a: is a folder in the name of f/a"
+    );
 }
 
 #[test]
@@ -292,9 +432,16 @@ fn contents_are_what_the_headers_say() {
     let other_crc = file().both32(8, 7);
     assert_eq!(told_of(other_crc), "f/file: has another CRC-32 than its headers say");
     for size in [22, 24, 0] {
-        assert_eq!(told_of(file().both32(16, size)), "f/file: has another size than its headers say", "{size}");
+        assert_eq!(
+            told_of(file().both32(16, size)),
+            "f/file: has another size than its headers say",
+            "{size}"
+        );
     }
-    assert_eq!(told_of(Made::stored("f/s", b"abc").both32(16, 2)), "f/s: has another size than its headers say");
+    assert_eq!(
+        told_of(Made::stored("f/s", b"abc").both32(16, 2)),
+        "f/s: has another size than its headers say"
+    );
     let with_data = |data: Vec<u8>| {
         let mut entry = file().both32(12, data.len() as u32);
         entry.data = data;
@@ -303,7 +450,11 @@ fn contents_are_what_the_headers_say() {
     let broken = "f/file: has a broken deflate stream";
     let packed = deflate(content);
     assert_eq!(with_data(packed.clone()), TAKEN);
-    assert_eq!(with_data([&packed[..], b"!"].concat()), broken, "bytes behind the stream");
+    assert_eq!(
+        with_data([&packed[..], b"!"].concat()),
+        broken,
+        "bytes behind the stream"
+    );
     assert_eq!(with_data(packed[..packed.len() - 2].to_vec()), broken, "cut off");
     assert_eq!(with_data(Vec::new()), broken);
     assert_eq!(with_data(b"\xff\xff\xff\xff".to_vec()), broken);
@@ -328,7 +479,10 @@ fn bombs_are_refused_before_and_while_they_are_unpacked() {
             Err(io::ErrorKind::Unsupported.into())
         }
     }
-    assert!(matches!(Archive::check(Huge).unwrap_err().reason(), Some(Refusal::TooLarge)));
+    assert!(matches!(
+        Archive::check(Huge).unwrap_err().reason(),
+        Some(Refusal::TooLarge)
+    ));
 }
 
 #[test]

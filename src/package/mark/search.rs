@@ -64,9 +64,15 @@ pub fn id(file: &[u8]) -> Option<Uuid> {
 /// Where the archive can no longer be read.
 pub fn in_archive<R: ReadAt>(archive: &Archive<R>) -> Result<Vec<Found>, ArchiveError> {
     let mut found = Vec::new();
-    for file in archive.files().filter(|file| file.name.file_name() == FILE && file.size <= MAX_FILE) {
+    for file in archive
+        .files()
+        .filter(|file| file.name.file_name() == FILE && file.size <= MAX_FILE)
+    {
         if let Some(id) = id(&archive.read(file)?) {
-            found.push(Found { file: file.name.as_str().into(), id });
+            found.push(Found {
+                file: file.name.as_str().into(),
+                id,
+            });
         }
     }
     Ok(found)
@@ -78,7 +84,9 @@ pub fn in_archive<R: ReadAt>(archive: &Archive<R>) -> Result<Vec<Found>, Archive
 ///
 /// Where a folder or a mark cannot be read, or there is too much to look at.
 pub fn in_folder(folder: &Path) -> Result<Vec<Found>, SearchError> {
-    let too_large = || SearchError::TooLarge { path: folder.to_owned() };
+    let too_large = || SearchError::TooLarge {
+        path: folder.to_owned(),
+    };
     let failed = |path: &Path| {
         let path = path.to_owned();
         |source| SearchError::Read { path, source }
@@ -113,10 +121,16 @@ fn in_file(path: &Path) -> Result<Option<Found>, SearchError> {
         Ok(bytes)
     });
     match read {
-        Ok(bytes) => Ok(id(&bytes).map(|id| Found { file: path.to_owned(), id })),
+        Ok(bytes) => Ok(id(&bytes).map(|id| Found {
+            file: path.to_owned(),
+            id,
+        })),
         // Too large for a mark, or no longer a file.
         Err(error) if regular_file::is_unsuitable(&error) => Ok(None),
-        Err(source) => Err(SearchError::Read { path: path.to_owned(), source }),
+        Err(source) => Err(SearchError::Read {
+            path: path.to_owned(),
+            source,
+        }),
     }
 }
 
@@ -142,7 +156,12 @@ mod tests {
             assert_eq!(id(text.as_bytes()), Some(ID), "{text}");
         }
         assert_eq!(id(content(Uuid::nil()).as_bytes()), Some(Uuid::nil()));
-        for text in ["", "<?php return '';", "<?php return 'ä0123456789012345678901234567890123456';", "return"] {
+        for text in [
+            "",
+            "<?php return '';",
+            "<?php return 'ä0123456789012345678901234567890123456';",
+            "return",
+        ] {
             assert_eq!(id(text.as_bytes()), None, "{text}");
         }
         assert_eq!(id(b"return '\xff"), None);
@@ -160,7 +179,10 @@ mod tests {
         ]);
         let archive = Archive::check(&bytes[..]).unwrap();
         let found = |file: &str, id| Found { file: file.into(), id };
-        let expected = [found("acme/build-id.php", Uuid::nil()), found("wp/plugins/acme/build-id.php", ID)];
+        let expected = [
+            found("acme/build-id.php", Uuid::nil()),
+            found("wp/plugins/acme/build-id.php", ID),
+        ];
         assert_eq!(in_archive(&archive).unwrap(), expected);
     }
 

@@ -36,13 +36,23 @@ pub struct LeftOut {
 /// What a plugin is called: by its entry, else by its own newest files.
 pub fn name(plugin: &Previewed) -> String {
     let entry = &plugin.entry;
-    let said = entry.plugin.as_ref().ok().map(|plugin| plugin.name.clone()).filter(|name| !name.is_empty());
+    let said = entry
+        .plugin
+        .as_ref()
+        .ok()
+        .map(|plugin| plugin.name.clone())
+        .filter(|name| !name.is_empty());
     let newest = || {
         let next = plugin.draft.next.iter().find_map(|next| next.release.as_ref().ok());
         let release = next.or(plugin.draft.tagged.releases.first())?;
         Some(release.manifest.name.clone()).filter(|name| !name.is_empty())
     };
-    let file = || entry.slug.as_ref().map_or_else(|| entry.file.display().to_string(), ToString::to_string);
+    let file = || {
+        entry
+            .slug
+            .as_ref()
+            .map_or_else(|| entry.file.display().to_string(), ToString::to_string)
+    };
     said.or_else(newest).unwrap_or_else(file)
 }
 
@@ -50,7 +60,12 @@ pub fn name(plugin: &Previewed) -> String {
 pub fn plugin(plugin: &Previewed, is_current: bool) -> PluginLink {
     PluginLink {
         name: name(plugin),
-        address: plugin.entry.slug.as_ref().map(|slug| format!("/plugins/{slug}")).unwrap_or_default(),
+        address: plugin
+            .entry
+            .slug
+            .as_ref()
+            .map(|slug| format!("/plugins/{slug}"))
+            .unwrap_or_default(),
         is_current,
         is_broken: matches!(plugin.draft.tagged.report.state, State::Broken(_)),
     }
@@ -58,7 +73,9 @@ pub fn plugin(plugin: &Previewed, is_current: bool) -> PluginLink {
 
 /// The links to a plugin's versions: what is not tagged first, then the newest.
 pub fn versions(plugin: &Previewed, address: &Address, current: Option<&Pick>) -> Vec<VersionLink> {
-    let Some(slug) = &plugin.entry.slug else { return Vec::new() };
+    let Some(slug) = &plugin.entry.slug else {
+        return Vec::new();
+    };
     // The site stays the same when the version changes.
     let query = address.query(address.tab);
     let link = |pick: &Pick| format!("/plugins/{slug}/{}?{query}", pick.key());
@@ -115,7 +132,11 @@ pub fn left_out(plugin: &Previewed) -> Vec<LeftOut> {
             Outcome::Failed(reason) => (reason, true),
             Outcome::Built | Outcome::Unchanged => return None,
         };
-        Some(LeftOut { tag: tag.tag.clone(), reason: reason.to_string(), failed })
+        Some(LeftOut {
+            tag: tag.tag.clone(),
+            reason: reason.to_string(),
+            failed,
+        })
     })
     .collect()
 }

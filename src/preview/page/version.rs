@@ -78,7 +78,10 @@ impl<'a> VersionBody<'a> {
         let mut question = format!("/api/v1/updates/{slug}?site_url=https://site.example");
         if !site.current.is_empty() {
             let mut query = url::form_urlencoded::Serializer::new(String::new());
-            question = format!("{question}&{}", query.append_pair("current_version", &site.current).finish());
+            question = format!(
+                "{question}&{}",
+                query.append_pair("current_version", &site.current).finish()
+            );
         }
         Self {
             name: if manifest.name.is_empty() { slug } else { &manifest.name },
@@ -103,7 +106,10 @@ impl<'a> VersionBody<'a> {
 
     /// What the site is told today where that is something else.
     pub fn answer_today(&self) -> Option<&Answer> {
-        self.sight.answer_now.as_ref().filter(|today| **today != self.sight.answer)
+        self.sight
+            .answer_now
+            .as_ref()
+            .filter(|today| **today != self.sight.answer)
     }
 
     /// What stands for an icon that is not here.
@@ -127,8 +133,12 @@ fn panels(sections: &Sections, address: &Address) -> Vec<Panel> {
             Tab::Changelog => &sections.changelog,
         };
         let is_shown = !html.is_empty() || matches!(tab, Tab::Description | Tab::Changelog);
-        let panel =
-            || Panel { tab, query: address.query(tab), html: markup::for_page(html), is_chosen: tab == address.tab };
+        let panel = || Panel {
+            tab,
+            query: address.query(tab),
+            html: markup::for_page(html),
+            is_chosen: tab == address.tab,
+        };
         is_shown.then(panel)
     };
     let mut panels: Vec<Panel> = Tab::ALL.into_iter().filter_map(panel).collect();
@@ -140,8 +150,12 @@ fn panels(sections: &Sections, address: &Address) -> Vec<Panel> {
 
 /// The usual versions and the manifest's own, newest first.
 fn with_own(usual: &[&str], own: &[&str]) -> Vec<String> {
-    let mut all: Vec<_> =
-        usual.iter().chain(own).filter(|version| !version.is_empty()).map(ToString::to_string).collect();
+    let mut all: Vec<_> = usual
+        .iter()
+        .chain(own)
+        .filter(|version| !version.is_empty())
+        .map(ToString::to_string)
+        .collect();
     all.sort_by(|a, b| php_version_compare(b, a));
     all.dedup();
     all

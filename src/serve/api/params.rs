@@ -15,8 +15,10 @@ pub const MAX_VERSION: usize = 64;
 
 /// Reads the license key and forgets it: only the license's id goes on.
 pub fn license_id(license_key: Option<&str>) -> Result<LicenseId, Problem> {
-    let key: LicenseKey =
-        license_key.ok_or(Problem::MissingField("license_key"))?.parse().map_err(Problem::LicenseKey)?;
+    let key: LicenseKey = license_key
+        .ok_or(Problem::MissingField("license_key"))?
+        .parse()
+        .map_err(Problem::LicenseKey)?;
     Ok(key.id())
 }
 
@@ -35,15 +37,26 @@ pub fn find_license<'a>(
 
 /// Normalizes the site address; `local_hosts` says whether a host that only its own network can reach is taken.
 pub fn site_host(site_url: &str, local_hosts: LocalHosts) -> Result<SiteHost, Problem> {
-    let malformed = |error: SiteHostError| Problem::SiteUrl { reason: error.code(), text: error.to_string() };
+    let malformed = |error: SiteHostError| Problem::SiteUrl {
+        reason: error.code(),
+        text: error.to_string(),
+    };
     let host: SiteHost = site_url.parse().map_err(malformed)?;
-    let refused = |reason, text: &str| Err(Problem::SiteUrl { reason, text: text.to_owned() });
+    let refused = |reason, text: &str| {
+        Err(Problem::SiteUrl {
+            reason,
+            text: text.to_owned(),
+        })
+    };
     // SECURITY: a host is stored and logged, and somebody will paste the key into the wrong field.
     if LicenseKey::is_in(host.as_str()) {
         return refused("license_key", "it is a license key");
     }
     if local_hosts == LocalHosts::Refuse && host.is_local() {
-        return refused("local_host", "this server takes no sites on localhost or a private network");
+        return refused(
+            "local_host",
+            "this server takes no sites on localhost or a private network",
+        );
     }
     Ok(host)
 }

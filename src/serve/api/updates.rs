@@ -34,18 +34,34 @@ pub fn reply(service: &Service, slug: &str, headers: &HeaderMap, query: &str) ->
     let question = parse(headers, query)?;
     let id = license_id(question.license_key.as_deref())?;
     let snapshot = service.gate.glance();
-    let site_url = question.site_url.or(question.domain).ok_or(Problem::MissingField("site_url"))?;
+    let site_url = question
+        .site_url
+        .or(question.domain)
+        .ok_or(Problem::MissingField("site_url"))?;
     let host = site_host(&site_url, service.local_hosts)?;
     at_most(MAX_VERSION, "current_version", question.current_version.as_deref())?;
     let build_id = build_id(question.build_id.as_deref())?;
 
     // What is no version counts as absent.
-    let current: Option<Version> = question.current_version.as_deref().and_then(|version| version.parse().ok());
+    let current: Option<Version> = question
+        .current_version
+        .as_deref()
+        .and_then(|version| version.parse().ok());
     let current_version = current.as_ref().map(|version| (slug, version.as_str()));
-    let sighting = Sighting { time: Utc::now(), build_id, plugin_version: None, current_version };
+    let sighting = Sighting {
+        time: Utc::now(),
+        build_id,
+        plugin_version: None,
+        current_version,
+    };
     let license = find_license(&snapshot.registry, &service.limits, &id)?;
     let bound = service.gate.bindings().of(&id);
-    let asker = Asker { id: &id, license, host: &host, sighting };
+    let asker = Asker {
+        id: &id,
+        license,
+        host: &host,
+        sighting,
+    };
     let decided = service.gate.manifest(&snapshot, &asker, &bound, slug, current.as_ref());
     let code = match &decided {
         Ok(Some(_)) => "update",
@@ -54,13 +70,21 @@ pub fn reply(service: &Service, slug: &str, headers: &HeaderMap, query: &str) ->
     };
     tracing::debug!(license = id.log_tag(), site = %host, code, "asked for updates");
     let manifest = decided.map_err(|refusal| {
-        let news = || service.gate.latest_for_expired(&snapshot, &asker, &bound, slug, current.as_ref());
+        let news = || {
+            service
+                .gate
+                .latest_for_expired(&snapshot, &asker, &bound, slug, current.as_ref())
+        };
         match (refusal == Refusal::LicenseExpired).then(news).flatten() {
             Some(latest) => Problem::Expired(latest),
             None => Problem::Refused(refusal),
         }
     })?;
-    let code = if manifest.is_some() { Code::Update } else { Code::UpToDate };
+    let code = if manifest.is_some() {
+        Code::Update
+    } else {
+        Code::UpToDate
+    };
     Ok((code, JSON.answer(manifest.unwrap_or(Bytes::from_static(b"{}")))))
 }
 
@@ -105,18 +129,35 @@ mod tests {
     use super::*;
 
     fn headers(authorization: &[&'static str]) -> HeaderMap {
-        authorization.iter().map(|value| (header::AUTHORIZATION, HeaderValue::from_static(value))).collect()
+        authorization
+            .iter()
+            .map(|value| (header::AUTHORIZATION, HeaderValue::from_static(value)))
+            .collect()
     }
 
     #[test]
     fn the_key_may_come_in_the_query_or_in_the_header_and_only_once() {
         let none = headers(&[]);
-        assert_eq!(parse(&none, "license_key=K+1&x=y").unwrap().license_key.as_deref(), Some("K 1"));
+        assert_eq!(
+            parse(&none, "license_key=K+1&x=y").unwrap().license_key.as_deref(),
+            Some("K 1")
+        );
         let one = headers(&["license  K1"]);
-        assert_eq!(parse(&one, "site_url=a.com").unwrap().license_key.as_deref(), Some("K1"));
+        assert_eq!(
+            parse(&one, "site_url=a.com").unwrap().license_key.as_deref(),
+            Some("K1")
+        );
         assert!(matches!(parse(&one, "license_key=K1"), Err(Problem::Malformed(_))));
-        assert!(matches!(parse(&headers(&["License a", "License a"]), ""), Err(Problem::Malformed(_))));
-        assert!(parse(&headers(&["Basic a", "Bearer b"]), "").unwrap().license_key.is_none());
+        assert!(matches!(
+            parse(&headers(&["License a", "License a"]), ""),
+            Err(Problem::Malformed(_))
+        ));
+        assert!(
+            parse(&headers(&["Basic a", "Bearer b"]), "")
+                .unwrap()
+                .license_key
+                .is_none()
+        );
     }
 
     #[test]

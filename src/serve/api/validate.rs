@@ -60,7 +60,10 @@ pub async fn reply(service: &Service, request: Request<Incoming>) -> Result<(Cod
     let body = read_body(request).await?;
     let question = parse(&body)?;
     let id = license_id(question.license_key.as_deref())?;
-    let site_url = question.site_url.or(question.domain).ok_or(Problem::MissingField("site_url"))?;
+    let site_url = question
+        .site_url
+        .or(question.domain)
+        .ok_or(Problem::MissingField("site_url"))?;
     let host = site_host(&site_url, service.local_hosts)?;
     at_most(MAX_NONCE, "nonce", question.nonce.as_deref())?;
     at_most(MAX_VERSION, "plugin_version", question.plugin_version.as_deref())?;
@@ -70,8 +73,18 @@ pub async fn reply(service: &Service, request: Request<Incoming>) -> Result<(Cod
     let snapshot = service.gate.snapshot();
     let license = find_license(&snapshot.registry, &service.limits, &id)?;
     let plugin_version = question.plugin_version.as_deref();
-    let sighting = Sighting { time: now, build_id, plugin_version, current_version: None };
-    let asker = Asker { id: &id, license, host: &host, sighting };
+    let sighting = Sighting {
+        time: now,
+        build_id,
+        plugin_version,
+        current_version: None,
+    };
+    let asker = Asker {
+        id: &id,
+        license,
+        host: &host,
+        sighting,
+    };
     let finding = service.gate.validate(&asker).await.map_err(store_problem)?;
     if finding.verdict == Verdict::BoundElsewhere {
         // For abuse review: which build asks from where it must not.
@@ -94,8 +107,15 @@ pub async fn reply(service: &Service, request: Request<Incoming>) -> Result<(Cod
         bound_domain: finding.bound_domain.as_ref(),
         key_id: snapshot.key.public().key_id(),
     };
-    let lane = if license.is_some() { Lane::Licensed } else { Lane::Unknown };
-    let signed = service.signer.sign(lane, snapshot.key.clone(), statement.to_unsigned()).await;
+    let lane = if license.is_some() {
+        Lane::Licensed
+    } else {
+        Lane::Unknown
+    };
+    let signed = service
+        .signer
+        .sign(lane, snapshot.key.clone(), statement.to_unsigned())
+        .await;
     let signed = signed.map_err(|error| match error {
         SignError::QueueFull => Problem::Overloaded,
         SignError::Failed => Problem::internal(&error),
@@ -137,7 +157,9 @@ fn is_uncoded(headers: &HeaderMap) -> bool {
 
 /// JSON by its media type (RFC 6838 section 4.2.8 for `+json`), or with none at all.
 fn is_json(headers: &HeaderMap) -> bool {
-    let Some(value) = headers.get(header::CONTENT_TYPE) else { return true };
+    let Some(value) = headers.get(header::CONTENT_TYPE) else {
+        return true;
+    };
     let Ok(value) = value.to_str() else { return false };
     let media_type = value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     media_type == "application/json" || media_type.starts_with("application/") && media_type.ends_with("+json")
@@ -195,7 +217,9 @@ mod tests {
 
     #[test]
     fn what_was_sent_is_never_quoted() {
-        let Err(problem) = parse(b"{\"license_key\":{\"CANARY\":1}}") else { panic!("it is malformed") };
+        let Err(problem) = parse(b"{\"license_key\":{\"CANARY\":1}}") else {
+            panic!("it is malformed")
+        };
         assert!(!format!("{problem:?}").contains("CANARY"));
     }
 }

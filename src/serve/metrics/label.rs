@@ -52,7 +52,10 @@ pub struct Counters<L> {
 impl<L: Label> Default for Counters<L> {
     fn default() -> Self {
         const { assert!(L::ALL.len() <= MAX_LABELS) };
-        Self { counts: [const { AtomicU64::new(0) }; MAX_LABELS], labels: PhantomData }
+        Self {
+            counts: [const { AtomicU64::new(0) }; MAX_LABELS],
+            labels: PhantomData,
+        }
     }
 }
 

@@ -29,9 +29,16 @@ impl Proxies {
         }
         let values = headers.get_all("x-forwarded-for").iter();
         // As bytes: an entry that is no text is an entry all the same, and must not shift the count.
-        let entries: Vec<&[u8]> = values.flat_map(|value| value.as_bytes().split(|&byte| byte == b',')).collect();
-        let entry = entries.len().checked_sub(self.hops).and_then(|index| entries.get(index));
-        entry.and_then(|entry| address(str::from_utf8(entry).ok()?.trim())).unwrap_or(peer)
+        let entries: Vec<&[u8]> = values
+            .flat_map(|value| value.as_bytes().split(|&byte| byte == b','))
+            .collect();
+        let entry = entries
+            .len()
+            .checked_sub(self.hops)
+            .and_then(|index| entries.get(index));
+        entry
+            .and_then(|entry| address(str::from_utf8(entry).ok()?.trim()))
+            .unwrap_or(peer)
     }
 }
 
@@ -42,7 +49,9 @@ fn address(entry: &str) -> Option<IpAddr> {
         return None;
     }
     let bare = entry.trim_start_matches('[').trim_end_matches(']');
-    bare.parse().ok().or_else(|| entry.parse().map(|address: SocketAddr| address.ip()).ok())
+    bare.parse()
+        .ok()
+        .or_else(|| entry.parse().map(|address: SocketAddr| address.ip()).ok())
 }
 
 #[cfg(test)]
@@ -52,9 +61,15 @@ mod tests {
     use super::*;
 
     fn client(hops: usize, peer: &str, forwarded: &[impl AsRef<[u8]>]) -> String {
-        let proxies = Proxies { networks: vec!["10.0.0.0/8".parse().unwrap(), "::1/128".parse().unwrap()], hops };
+        let proxies = Proxies {
+            networks: vec!["10.0.0.0/8".parse().unwrap(), "::1/128".parse().unwrap()],
+            hops,
+        };
         let value = |text: &[u8]| HeaderValue::from_bytes(text).unwrap();
-        let headers = forwarded.iter().map(|text| ("x-forwarded-for".parse().unwrap(), value(text.as_ref()))).collect();
+        let headers = forwarded
+            .iter()
+            .map(|text| ("x-forwarded-for".parse().unwrap(), value(text.as_ref())))
+            .collect();
         proxies.client(peer.parse().unwrap(), &headers).to_string()
     }
 
@@ -71,24 +86,47 @@ mod tests {
         let invented = ["1.1.1.1, 198.51.100.7, 10.9.9.9"];
         assert_eq!(client(1, "10.0.0.1", &invented), "10.9.9.9");
         assert_eq!(client(2, "10.0.0.1", &invented), "198.51.100.7");
-        assert_eq!(client(2, "10.0.0.1", &["1.1.1.1, 198.51.100.7", "10.9.9.9"]), "198.51.100.7", "headers in order");
+        assert_eq!(
+            client(2, "10.0.0.1", &["1.1.1.1, 198.51.100.7", "10.9.9.9"]),
+            "198.51.100.7",
+            "headers in order"
+        );
     }
 
     #[test]
     fn bytes_that_are_no_text_invent_no_address() {
-        assert_eq!(client(1, "10.0.0.1", &[&b"6.6.6.6"[..], b"\xff, 198.51.100.7"]), "198.51.100.7");
-        assert_eq!(client(2, "10.0.0.1", &[&b"6.6.6.6"[..], b"\xff, 198.51.100.7, 10.9.9.9"]), "198.51.100.7");
-        assert_eq!(client(1, "10.0.0.1", &[&b"6.6.6.6"[..], b"\xff"]), "10.0.0.1", "the entry that counts is no text");
+        assert_eq!(
+            client(1, "10.0.0.1", &[&b"6.6.6.6"[..], b"\xff, 198.51.100.7"]),
+            "198.51.100.7"
+        );
+        assert_eq!(
+            client(2, "10.0.0.1", &[&b"6.6.6.6"[..], b"\xff, 198.51.100.7, 10.9.9.9"]),
+            "198.51.100.7"
+        );
+        assert_eq!(
+            client(1, "10.0.0.1", &[&b"6.6.6.6"[..], b"\xff"]),
+            "10.0.0.1",
+            "the entry that counts is no text"
+        );
     }
 
     #[test]
     fn what_is_missing_or_no_address_leaves_the_proxys_own() {
-        let zones = ["fe80::1%7", "[2001:db8::7%7]", "[2001:db8::7%7]:4711", "[2001:db8::7%0]:4711"];
+        let zones = [
+            "fe80::1%7",
+            "[2001:db8::7%7]",
+            "[2001:db8::7%7]:4711",
+            "[2001:db8::7%0]:4711",
+        ];
         let unknown = [&[""; 0][..], &["unknown"], &["198.51.100.7, "], &["_hidden"]];
         for forwarded in unknown.into_iter().chain(zones.chunks(1)) {
             assert_eq!(client(1, "10.0.0.1", forwarded), "10.0.0.1", "{forwarded:?}");
         }
-        assert_eq!(client(3, "10.0.0.1", &["198.51.100.7"]), "10.0.0.1", "fewer entries than proxies");
+        assert_eq!(
+            client(3, "10.0.0.1", &["198.51.100.7"]),
+            "10.0.0.1",
+            "fewer entries than proxies"
+        );
         assert_eq!(client(1, "10.0.0.1", &["198.51.100.7:4711"]), "198.51.100.7");
         assert_eq!(client(1, "10.0.0.1", &["[2001:db8::7]:4711"]), "2001:db8::7");
         assert_eq!(client(1, "10.0.0.1", &["[2001:db8::7]"]), "2001:db8::7");

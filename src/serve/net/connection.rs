@@ -67,7 +67,9 @@ impl<A: Answer> Connections<A> {
         mut closing: watch::Receiver<()>,
     ) {
         let Some(tls) = &self.tls else {
-            return self.speak(stream, peer, phase, closing, |request| self.answer(peer, request)).await;
+            return self
+                .speak(stream, peer, phase, closing, |request| self.answer(peer, request))
+                .await;
         };
         phase.opened();
         // In boxes: a connection in the clear need not be as large as one with TLS.
@@ -79,7 +81,8 @@ impl<A: Answer> Connections<A> {
         };
         match opened {
             Ok(Ok(Opened::Secret(stream))) => {
-                self.speak(stream, peer, phase, closing, |request| self.answer(peer, request)).await;
+                self.speak(stream, peer, phase, closing, |request| self.answer(peer, request))
+                    .await;
             }
             Ok(Ok(Opened::Clear(stream))) => self.speak(stream, peer, phase, closing, |_| self.use_tls()).await,
             Ok(Err(error)) => {
@@ -103,8 +106,12 @@ impl<A: Answer> Connections<A> {
         F: Future<Output = Sending>,
     {
         let turn = Turn::default();
-        let stream =
-            TimeoutStream::new(stream, Arc::clone(&phase), self.timeouts, Arc::clone(&self.metrics.connections));
+        let stream = TimeoutStream::new(
+            stream,
+            Arc::clone(&phase),
+            self.timeouts,
+            Arc::clone(&self.metrics.connections),
+        );
         let service = service_fn(|request| {
             phase.busy();
             let answer = turn.take(answer(request));
@@ -136,7 +143,11 @@ impl<A: Answer> Connections<A> {
         if let Err(error) = ended
             && error.is_parse()
         {
-            let code = if error.is_parse_too_large() { Code::HeadersTooLarge } else { Code::MalformedRequest };
+            let code = if error.is_parse_too_large() {
+                Code::HeadersTooLarge
+            } else {
+                Code::MalformedRequest
+            };
             self.metrics.requests.of(Operation::Public).outcomes.add(code);
             // Whose client it was, a proxy would say in the head.
             if !self.proxies.include(peer.ip()) {
@@ -173,8 +184,14 @@ impl<A: Answer> Connections<A> {
 
     /// The answer to somebody who speaks in the clear where TLS is spoken.
     async fn use_tls(&self) -> Sending {
-        let response = self.refuse(Problem::Malformed("This port speaks TLS: ask it with https://.".to_owned()));
-        Response { extra: Some(ExtraHeader::Close), ..response }.into_http()
+        let response = self.refuse(Problem::Malformed(
+            "This port speaks TLS: ask it with https://.".to_owned(),
+        ));
+        Response {
+            extra: Some(ExtraHeader::Close),
+            ..response
+        }
+        .into_http()
     }
 }
 
@@ -214,7 +231,11 @@ async fn before_closing<C: Future>(
 async fn evicted(phase: &Phase) {
     poll_fn(|cx| {
         phase.wake_when_evicted(cx.waker());
-        if phase.is_evicted() { Poll::Ready(()) } else { Poll::Pending }
+        if phase.is_evicted() {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
+        }
     })
     .await;
 }
@@ -275,7 +296,11 @@ mod tests {
             routes: Panicking,
             tls: None,
             handshake_timeout: timeouts,
-            timeouts: Timeouts { header: timeouts, idle: timeouts, write: timeouts },
+            timeouts: Timeouts {
+                header: timeouts,
+                idle: timeouts,
+                write: timeouts,
+            },
             proxies: Proxies::default(),
             metrics: Arc::default(),
         };
@@ -297,7 +322,15 @@ mod tests {
             answers
         };
         let ((), answers) = tokio::join!(connections.serve(stream, peer, Arc::default(), closed), asking);
-        (answers, connections.metrics.requests.of(Operation::Public).outcomes.of(Code::Internal))
+        (
+            answers,
+            connections
+                .metrics
+                .requests
+                .of(Operation::Public)
+                .outcomes
+                .of(Code::Internal),
+        )
     }
 
     #[tokio::test]

@@ -27,7 +27,10 @@ pub struct Seat {
 impl Seats {
     /// Seats for at most `limit` connections an address.
     pub fn new(limit: usize) -> Self {
-        Self { taken: Mutex::default(), limit }
+        Self {
+            taken: Mutex::default(),
+            limit,
+        }
     }
 
     /// One more connection of `address`; `None` where it, or a network it belongs to, has all it may have.
@@ -44,7 +47,10 @@ impl Seats {
         for (width, network) in networks.all() {
             *taken[width].entry(network).or_default() += 1;
         }
-        Some(Seat { seats: Arc::clone(self), networks })
+        Some(Seat {
+            seats: Arc::clone(self),
+            networks,
+        })
     }
 }
 
@@ -76,14 +82,19 @@ mod tests {
         assert!(seats.take(address("192.0.2.1")).is_some());
         drop(held);
         assert!(seats.take(address("2001:db8::3")).is_some());
-        assert!(seats.taken.lock().unwrap().iter().all(HashMap::is_empty), "who holds nothing is forgotten");
+        assert!(
+            seats.taken.lock().unwrap().iter().all(HashMap::is_empty),
+            "who holds nothing is forgotten"
+        );
     }
 
     #[test]
     fn a_customer_with_many_ipv6_networks_gets_no_more_than_a_few_times_what_one_gets() {
         let taken = |address: fn(u128) -> u128| {
             let seats = Arc::new(Seats::new(16));
-            let held: Vec<_> = (0..10_000).filter_map(|n| seats.take(IpAddr::V6(address(n).into()))).collect();
+            let held: Vec<_> = (0..10_000)
+                .filter_map(|n| seats.take(IpAddr::V6(address(n).into())))
+                .collect();
             held.len()
         };
         const SITE: u128 = 0x2001_0db8_0001 << 80;

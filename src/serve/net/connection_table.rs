@@ -49,7 +49,11 @@ impl ConnectionTable {
     /// An empty table for at most `connections`.
     pub fn new(connections: usize, counts: Arc<ConnectionCounts>) -> Arc<Self> {
         let permits = Arc::new(Semaphore::new(connections.min(Semaphore::MAX_PERMITS)));
-        Arc::new(Self { permits, entries: Mutex::default(), counts })
+        Arc::new(Self {
+            permits,
+            entries: Mutex::default(),
+            counts,
+        })
     }
 
     /// A place for a connection that does what `phase` says. Where none is free, connections that wait for a request are
@@ -69,7 +73,11 @@ impl ConnectionTable {
         let number = entries.next;
         entries.next += 1;
         entries.held.insert(number, phase);
-        Place { table: Arc::clone(self), number, _permit: permit }
+        Place {
+            table: Arc::clone(self),
+            number,
+            _permit: permit,
+        }
     }
 
     /// Closes the connection that has waited longest for its next request, or else the one whose head or handshake takes longest.
@@ -91,7 +99,11 @@ impl Entries {
     /// Closes one of those that were found waiting, if it has waited since.
     fn evict(&mut self) -> bool {
         while let Some((since, number)) = self.waiting.pop() {
-            if self.held.get(&number).is_some_and(|phase| phase.waits_since() == Some(since) && phase.evict()) {
+            if self
+                .held
+                .get(&number)
+                .is_some_and(|phase| phase.waits_since() == Some(since) && phase.evict())
+            {
                 return true;
             }
         }
@@ -117,7 +129,11 @@ impl Entries {
 
     /// Those of which `since` knows a time, the few with the earliest one; the earliest stands last.
     fn longest(&self, since: impl Fn(&Phase) -> Option<Duration>) -> Vec<(Duration, u64)> {
-        let mut found: Vec<_> = self.held.iter().filter_map(|(number, phase)| Some((since(phase)?, *number))).collect();
+        let mut found: Vec<_> = self
+            .held
+            .iter()
+            .filter_map(|(number, phase)| Some((since(phase)?, *number)))
+            .collect();
         found.sort_unstable_by(|one, other| other.cmp(one));
         let few = (self.held.len() / FOUND_AT_ONCE).max(1);
         found.drain(..found.len().saturating_sub(few));
@@ -149,7 +165,11 @@ mod tests {
     #[tokio::test]
     async fn they_are_closed_in_the_order_in_which_they_began_to_wait() {
         let table = table(300);
-        let phases: Vec<_> = [5, 3, 9, 1].map(waiting).into_iter().chain((10..206).map(waiting)).collect();
+        let phases: Vec<_> = [5, 3, 9, 1]
+            .map(waiting)
+            .into_iter()
+            .chain((10..206).map(waiting))
+            .collect();
         let mut places = Vec::new();
         for phase in &phases {
             places.push(table.place(Arc::clone(phase)).await);
@@ -184,7 +204,10 @@ mod tests {
         let now = coarse_clock::now();
         let ago = |seconds: f64| now.saturating_sub(Duration::from_secs_f64(seconds));
         let phases: Vec<_> = [3.0, 9.0, 0.5].map(|_| Arc::new(Phase::default())).into();
-        phases.iter().zip([3.0, 9.0, 0.5]).for_each(|(phase, seconds)| phase.dawdle_from(ago(seconds)));
+        phases
+            .iter()
+            .zip([3.0, 9.0, 0.5])
+            .for_each(|(phase, seconds)| phase.dawdle_from(ago(seconds)));
         let idle = waiting(ago(2.0).as_millis() as u64);
         let mut places = Vec::new();
         for phase in phases.iter().chain([&idle]) {
@@ -193,7 +216,10 @@ mod tests {
         assert!(table.evict() && idle.is_evicted() && !idle.is_cut_off());
         assert!(table.evict() && phases[1].is_cut_off() && !phases[0].is_evicted());
         assert!(table.evict() && phases[0].is_cut_off());
-        assert!(!table.evict() && !phases[2].is_evicted(), "an honest head takes up to a second");
+        assert!(
+            !table.evict() && !phases[2].is_evicted(),
+            "an honest head takes up to a second"
+        );
     }
 
     #[tokio::test(start_paused = true)]
@@ -204,10 +230,18 @@ mod tests {
         let place = table.place(Arc::clone(&working)).await;
         let newcomer = table.place(Arc::default());
         tokio::pin!(newcomer);
-        assert!(tokio::time::timeout(Duration::from_secs(60), &mut newcomer).await.is_err());
+        assert!(
+            tokio::time::timeout(Duration::from_secs(60), &mut newcomer)
+                .await
+                .is_err()
+        );
         assert!(!working.is_evicted());
         working.wait_from(Duration::from_millis(1));
-        assert!(tokio::time::timeout(Duration::from_secs(1), &mut newcomer).await.is_err());
+        assert!(
+            tokio::time::timeout(Duration::from_secs(1), &mut newcomer)
+                .await
+                .is_err()
+        );
         assert!(working.is_evicted());
         drop(place);
         newcomer.await;

@@ -26,7 +26,13 @@ impl Descriptors {
     /// Raises the soft limit to the hard one, and divides what there is then. Where it cannot be raised, it stays.
     pub fn raised(wanted: usize) -> Self {
         let limits = getrlimit(Resource::Nofile);
-        let raised = setrlimit(Resource::Nofile, Rlimit { current: limits.maximum, ..limits });
+        let raised = setrlimit(
+            Resource::Nofile,
+            Rlimit {
+                current: limits.maximum,
+                ..limits
+            },
+        );
         Self::within(if raised.is_ok() { limits.maximum } else { limits.current }, wanted)
     }
 
@@ -36,10 +42,20 @@ impl Descriptors {
     }
 
     fn within(limit: Option<u64>, wanted: usize) -> Self {
-        let Some(most) = limit else { return Self { limit, connections: wanted, wanted } };
+        let Some(most) = limit else {
+            return Self {
+                limit,
+                connections: wanted,
+                wanted,
+            };
+        };
         let reserve = RESERVE.min(most / 2);
         let connections = ((most - reserve) / PER_CONNECTION).max(1);
-        Self { limit, connections: wanted.min(usize::try_from(connections).unwrap_or(usize::MAX)), wanted }
+        Self {
+            limit,
+            connections: wanted.min(usize::try_from(connections).unwrap_or(usize::MAX)),
+            wanted,
+        }
     }
 
     /// Whether fewer connections are held than were asked for.
@@ -76,7 +92,11 @@ mod tests {
             (Some(0), 4_096, 1, 1),
         ] {
             let found = Descriptors::within(limit, wanted);
-            assert_eq!((found.connections, found.admin_connections(64)), (connections, admin), "{limit:?} {wanted}");
+            assert_eq!(
+                (found.connections, found.admin_connections(64)),
+                (connections, admin),
+                "{limit:?} {wanted}"
+            );
             assert_eq!(found.are_short(), connections < wanted);
             if let Some(limit) = limit.filter(|limit| *limit >= 16) {
                 let used = 2 * found.connections as u64 + found.admin_connections(64) as u64;

@@ -97,7 +97,10 @@ pub async fn run(
     let _ = close.send(());
     if tokio::time::timeout(bounds.drain, close.closed()).await.is_err() {
         // By now, idle connections are closed.
-        tracing::warn!(under_way = close.receiver_count(), "some requests did not finish in time");
+        tracing::warn!(
+            under_way = close.receiver_count(),
+            "some requests did not finish in time"
+        );
     }
 }
 

@@ -24,15 +24,23 @@ impl Networks {
     /// The networks of an address; one that maps IPv4 is that one.
     pub fn of(address: IpAddr) -> Self {
         match address.to_canonical() {
-            IpAddr::V4(address) => Self { narrow: address.to_bits().into(), is_ipv6: false },
-            IpAddr::V6(address) => Self { narrow: (address.to_bits() >> 64) as u64, is_ipv6: true },
+            IpAddr::V4(address) => Self {
+                narrow: address.to_bits().into(),
+                is_ipv6: false,
+            },
+            IpAddr::V6(address) => Self {
+                narrow: (address.to_bits() >> 64) as u64,
+                is_ipv6: true,
+            },
         }
     }
 
     /// Each with the place of its width in [`Self::ALLOWANCES`].
     pub fn all(self) -> impl Iterator<Item = (usize, u64)> {
         let shifts = [0, 8, 16].into_iter().take(if self.is_ipv6 { Self::WIDTHS } else { 1 });
-        shifts.enumerate().map(move |(width, shift)| (width, self.narrow >> shift))
+        shifts
+            .enumerate()
+            .map(move |(width, shift)| (width, self.narrow >> shift))
     }
 }
 
@@ -48,7 +56,11 @@ mod tests {
     fn an_ipv6_address_is_of_three_networks_and_a_mapped_one_is_ipv4() {
         assert_eq!(networks("2001:db8:0:1::1"), networks("2001:db8:0:1:ffff::2"));
         let common = |one: &str, other: &str| {
-            networks(one).into_iter().zip(networks(other)).map(|(one, other)| one == other).collect::<Vec<_>>()
+            networks(one)
+                .into_iter()
+                .zip(networks(other))
+                .map(|(one, other)| one == other)
+                .collect::<Vec<_>>()
         };
         assert_eq!(common("2001:db8:0:1::1", "2001:db8:0:2::1"), [false, true, true]);
         assert_eq!(common("2001:db8:0:1::1", "2001:db8:0:ff01::1"), [false, false, true]);

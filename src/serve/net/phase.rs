@@ -86,7 +86,8 @@ impl Phase {
     }
 
     pub(super) fn begin_to_wait(&self, step: u8) {
-        self.since.store(coarse_clock::now().as_millis() as u64, Ordering::Relaxed);
+        self.since
+            .store(coarse_clock::now().as_millis() as u64, Ordering::Relaxed);
         self.step.store(step, Ordering::Release);
     }
 
@@ -137,7 +138,9 @@ impl Phase {
     }
 
     pub(super) fn change(&self, from: u8, to: u8) -> bool {
-        self.step.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        self.step
+            .compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed)
+            .is_ok()
     }
 
     /// It has waited since then.

@@ -19,12 +19,17 @@ pub fn unfit(request: &Request<Incoming>) -> Option<Problem> {
         return Some(Problem::UriTooLong(MAX_TARGET));
     }
     let headers = request.headers();
-    let length: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
+    let length: usize = headers
+        .iter()
+        .map(|(name, value)| name.as_str().len() + value.len())
+        .sum();
     if length > MAX_HEADERS {
         return Some(Problem::HeadersTooLarge(MAX_HEADERS));
     }
     if !has_its_host(headers, request.version()) {
-        return Some(Problem::Malformed("The request must have one 'Host' header that names a host.".to_owned()));
+        return Some(Problem::Malformed(
+            "The request must have one 'Host' header that names a host.".to_owned(),
+        ));
     }
     (!is_transfer_understood(headers)).then_some(Problem::UnsupportedTransferCoding)
 }
@@ -64,16 +69,28 @@ mod tests {
     use super::*;
 
     fn headers(name: header::HeaderName, values: &[&'static str]) -> HeaderMap {
-        values.iter().map(|value| (name.clone(), HeaderValue::from_static(value))).collect()
+        values
+            .iter()
+            .map(|value| (name.clone(), HeaderValue::from_static(value)))
+            .collect()
     }
 
     #[test]
     fn a_request_names_one_host_and_an_old_one_may_name_none() {
         let fit = |values: &[&'static str], version| has_its_host(&headers(header::HOST, values), version);
-        for host in
-            ["a.example", "a.example:8080", "192.0.2.1", "[2001:db8::1]:80", "localhost", "xn--bcher-kva.example", ""]
-        {
-            assert!(fit(&[host], Version::HTTP_11) && fit(&[host], Version::HTTP_10), "{host}");
+        for host in [
+            "a.example",
+            "a.example:8080",
+            "192.0.2.1",
+            "[2001:db8::1]:80",
+            "localhost",
+            "xn--bcher-kva.example",
+            "",
+        ] {
+            assert!(
+                fit(&[host], Version::HTTP_11) && fit(&[host], Version::HTTP_10),
+                "{host}"
+            );
         }
         for host in ["a b", "a/b", "a@b", "http://a", "a?b", "[::1", "a:b:c", "a:99999999"] {
             assert!(!fit(&[host], Version::HTTP_11), "{host}");
@@ -88,9 +105,14 @@ mod tests {
     fn the_one_transfer_coding_is_chunked() {
         let understood = |values: &[&'static str]| is_transfer_understood(&headers(header::TRANSFER_ENCODING, values));
         assert!(understood(&[]) && understood(&["chunked"]) && understood(&["Chunked "]));
-        for codings in
-            [&["gzip"][..], &["gzip, chunked"], &["gzip", "chunked"], &["chunked", "chunked"], &["identity"], &[""]]
-        {
+        for codings in [
+            &["gzip"][..],
+            &["gzip, chunked"],
+            &["gzip", "chunked"],
+            &["chunked", "chunked"],
+            &["identity"],
+            &[""],
+        ] {
             assert!(!understood(codings), "{codings:?}");
         }
     }

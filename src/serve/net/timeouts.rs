@@ -50,7 +50,17 @@ impl<S> TimeoutStream<S> {
         phase.opened();
         let since = Instant::now();
         let timer = Box::pin(sleep_until(since + timeouts.header));
-        Self { stream, phase, timeouts, counts, since, new_head: false, timer, timer_is_set: false, stalled: None }
+        Self {
+            stream,
+            phase,
+            timeouts,
+            counts,
+            since,
+            new_head: false,
+            timer,
+            timer_is_set: false,
+            stalled: None,
+        }
     }
 
     /// Whether the client let itself be waited for too long.
@@ -180,13 +190,20 @@ mod tests {
     use super::*;
     use crate::serve::net::phase::HandOver;
 
-    const TIMEOUTS: Timeouts =
-        Timeouts { header: Duration::from_secs(10), idle: Duration::from_secs(75), write: Duration::from_secs(5) };
+    const TIMEOUTS: Timeouts = Timeouts {
+        header: Duration::from_secs(10),
+        idle: Duration::from_secs(75),
+        write: Duration::from_secs(5),
+    };
 
     fn timed(room: usize) -> (DuplexStream, TimeoutStream<DuplexStream>, Arc<Phase>) {
         let (client, server) = duplex(room);
         let phase = Arc::new(Phase::default());
-        (client, TimeoutStream::new(server, Arc::clone(&phase), TIMEOUTS, Arc::default()), phase)
+        (
+            client,
+            TimeoutStream::new(server, Arc::clone(&phase), TIMEOUTS, Arc::default()),
+            phase,
+        )
     }
 
     /// After how many seconds the next read ends, and with how many bytes.
@@ -204,7 +221,11 @@ mod tests {
         tokio::time::sleep(Duration::from_secs(6)).await;
         client.write_all(b"E").await.unwrap();
         assert_eq!(read(&mut stream).await, (0, 1));
-        assert_eq!(read(&mut stream).await, (4, 0), "ended 10 s after the connection was opened");
+        assert_eq!(
+            read(&mut stream).await,
+            (4, 0),
+            "ended 10 s after the connection was opened"
+        );
         assert_eq!(stream.counts.timed_out.of(TimedOut::Header), 1);
     }
 
@@ -278,7 +299,11 @@ mod tests {
     async fn the_next_head_is_timed_from_its_own_first_byte() {
         let (mut client, mut stream, phase) = timed(16);
         phase.answered();
-        assert!(tokio::time::timeout(Duration::from_secs(60), read(&mut stream)).await.is_err());
+        assert!(
+            tokio::time::timeout(Duration::from_secs(60), read(&mut stream))
+                .await
+                .is_err()
+        );
         client.write_all(b"G").await.unwrap();
         assert_eq!(read(&mut stream).await, (0, 1));
         assert_eq!(read(&mut stream).await, (10, 0));
@@ -298,7 +323,10 @@ mod tests {
         stream.write_all(b"12345").await.unwrap();
         let _client = taking.await.unwrap();
         let started = Instant::now();
-        assert_eq!(stream.write_all(b"6").await.unwrap_err().kind(), io::ErrorKind::TimedOut);
+        assert_eq!(
+            stream.write_all(b"6").await.unwrap_err().kind(),
+            io::ErrorKind::TimedOut
+        );
         assert_eq!(started.elapsed().as_secs(), 5);
         assert_eq!(stream.counts.timed_out.of(TimedOut::Write), 1);
     }

@@ -101,13 +101,17 @@ impl Certificate {
     /// Reads a chain and its key, and checks that they belong together.
     pub fn load(files: &TlsFiles) -> Result<Self, TlsError> {
         let not_a_certificate = || TlsError::NotACertificate(files.certificate.clone());
-        let read_error = |reason| TlsError::Read { path: files.certificate.clone(), reason };
+        let read_error = |reason| TlsError::Read {
+            path: files.certificate.clone(),
+            reason,
+        };
         let pem = match regular_file::read(&files.certificate, MAX_CHAIN) {
             Err(error) if regular_file::is_unsuitable(&error) => return Err(not_a_certificate()),
             read => read.map_err(read_error)?,
         };
-        let chain: Vec<_> =
-            CertificateDer::pem_slice_iter(&pem).collect::<Result<_, _>>().map_err(|_| not_a_certificate())?;
+        let chain: Vec<_> = CertificateDer::pem_slice_iter(&pem)
+            .collect::<Result<_, _>>()
+            .map_err(|_| not_a_certificate())?;
         let own = chain.first().ok_or_else(not_a_certificate)?;
         let own = x509_cert::Certificate::from_der(own).map_err(|_| not_a_certificate())?;
         let expires = DateTime::UNIX_EPOCH + own.tbs_certificate.validity.not_after.to_unix_duration();
@@ -115,9 +119,10 @@ impl Certificate {
         let pem = secret_file::read(&files.key).map_err(|error| key_error(error, files))?;
         let key = PrivateKeyDer::from_pem_slice(pem.as_bytes()).map_err(|_| TlsError::NotAKey(files.key.clone()))?;
         let pair = CertifiedKey::from_der(chain, key, &provider()).map_err(|error| match error {
-            rustls::Error::InconsistentKeys(_) => {
-                TlsError::Mismatch { key: files.key.clone(), certificate: files.certificate.clone() }
-            }
+            rustls::Error::InconsistentKeys(_) => TlsError::Mismatch {
+                key: files.key.clone(),
+                certificate: files.certificate.clone(),
+            },
             rustls::Error::InvalidCertificate(_) => not_a_certificate(),
             _ => TlsError::NotAKey(files.key.clone()),
         })?;
@@ -125,7 +130,10 @@ impl Certificate {
             // Served all the same: without it there would be nothing to serve.
             tracing::warn!(certificate = %files.certificate.display(), %expires, "the TLS certificate has expired");
         }
-        Ok(Self { pair: Arc::new(pair), expires })
+        Ok(Self {
+            pair: Arc::new(pair),
+            expires,
+        })
     }
 
     /// When its own certificate ends; those above it are not looked at.
@@ -137,7 +145,10 @@ impl Certificate {
 fn key_error(error: SecretFileError, files: &TlsFiles) -> TlsError {
     let path = files.key.clone();
     match error {
-        SecretFileError::Missing => TlsError::ReadKey { path, reason: io::ErrorKind::NotFound.into() },
+        SecretFileError::Missing => TlsError::ReadKey {
+            path,
+            reason: io::ErrorKind::NotFound.into(),
+        },
         SecretFileError::Read(reason) => TlsError::ReadKey { path, reason },
         SecretFileError::NotAFile => TlsError::NotAKey(path),
         SecretFileError::Exposed(mode) => TlsError::Exposed { path, mode },

@@ -76,42 +76,87 @@ fn requests(write: &mut Writer<'_>, service: &Service) -> fmt::Result {
     write.counters("countersign_requests_abandoned", help, [([], requests.abandoned())])?;
     let latency = [Operation::Validate, Operation::Updates]
         .map(|operation| ([("operation", operation.name())], requests.of(operation).latency.read()));
-    write.histograms("countersign_request_duration_seconds", "From the head of a request to its answer", latency)
+    write.histograms(
+        "countersign_request_duration_seconds",
+        "From the head of a request to its answer",
+        latency,
+    )
 }
 
 fn connections(write: &mut Writer<'_>, service: &Service) -> fmt::Result {
     let counts = &service.metrics.connections;
-    write.gauge("countersign_connections", "Connections that are open", counts.open_now())?;
+    write.gauge(
+        "countersign_connections",
+        "Connections that are open",
+        counts.open_now(),
+    )?;
     let help = "Connections held at once, as far as the limit on open files allows";
-    write.gauge("countersign_connections_limit", help, service.descriptors.connections as u64)?;
+    write.gauge(
+        "countersign_connections_limit",
+        help,
+        service.descriptors.connections as u64,
+    )?;
     let help = "Connections that waited for a request and were closed for new clients";
     write.counters("countersign_connections_evicted", help, [([], counts.evicted())])?;
-    write.counters("countersign_connections_accepted", "Connections taken", [([], counts.accepted())])?;
+    write.counters(
+        "countersign_connections_accepted",
+        "Connections taken",
+        [([], counts.accepted())],
+    )?;
     let help = "Connections closed before a request";
-    write.counters("countersign_connections_refused", help, labelled("reason", &counts.refused))?;
+    write.counters(
+        "countersign_connections_refused",
+        help,
+        labelled("reason", &counts.refused),
+    )?;
     let help = "Connections closed because the client was too slow";
-    write.counters("countersign_connections_timed_out", help, labelled("reason", &counts.timed_out))
+    write.counters(
+        "countersign_connections_timed_out",
+        help,
+        labelled("reason", &counts.timed_out),
+    )
 }
 
 fn limits(write: &mut Writer<'_>, service: &Service) -> fmt::Result {
     let each = |limit: &Limit| ([("limit", limit.name())], *limit);
-    let refused = Limit::ALL.iter().map(each).map(|(label, limit)| (label, service.limits.refused(limit)));
-    write.counters("countersign_rate_limited", "Requests that were told to come back", refused)
+    let refused = Limit::ALL
+        .iter()
+        .map(each)
+        .map(|(label, limit)| (label, service.limits.refused(limit)));
+    write.counters(
+        "countersign_rate_limited",
+        "Requests that were told to come back",
+        refused,
+    )
 }
 
 fn signing(write: &mut Writer<'_>, service: &Service) -> fmt::Result {
     let signer = &service.signer;
-    let waiting = Lane::ALL.iter().map(|lane| ([("lane", lane.name())], signer.waiting(*lane) as u64));
-    write.gauges("countersign_signing_queue_statements", "Statements that wait for a signature", waiting)?;
+    let waiting = Lane::ALL
+        .iter()
+        .map(|lane| ([("lane", lane.name())], signer.waiting(*lane) as u64));
+    write.gauges(
+        "countersign_signing_queue_statements",
+        "Statements that wait for a signature",
+        waiting,
+    )?;
     let waits = [([], signer.waits().read())];
-    write.histograms("countersign_signing_wait_seconds", "How long statements waited for a signing thread", waits)?;
+    write.histograms(
+        "countersign_signing_wait_seconds",
+        "How long statements waited for a signing thread",
+        waits,
+    )?;
     let help = "Statements that found the queue full";
     write.counters("countersign_signing_refused", help, labelled("lane", signer.refused()))
 }
 
 fn store(write: &mut Writer<'_>, service: &Service) -> fmt::Result {
     let figures = service.gate.bindings().figures();
-    write.gauge("countersign_bindings", "Bindings held, void ones included", figures.bindings as u64)?;
+    write.gauge(
+        "countersign_bindings",
+        "Bindings held, void ones included",
+        figures.bindings as u64,
+    )?;
     let help = "How long it took to make bindings durable, each time for all who waited";
     write.histograms("countersign_ledger_sync_seconds", help, [([], figures.syncs)])?;
     let help = "Bindings that did not become durable";
@@ -127,21 +172,31 @@ fn files(write: &mut Writer<'_>, service: &Service) -> fmt::Result {
     let (plugins, licenses) = (snapshot.registry.plugin_count(), snapshot.registry.license_count());
     write.gauge("countersign_plugins", "Plugins in the registry", plugins as u64)?;
     write.gauge("countersign_licenses", "Licenses in the registry", licenses as u64)?;
-    write.gauge("countersign_releases", "Releases that the index names", snapshot.catalog.releases() as u64)?;
+    write.gauge(
+        "countersign_releases",
+        "Releases that the index names",
+        snapshot.catalog.releases() as u64,
+    )?;
 
     service.note_store();
     let states = service.health.states();
     let health = states.iter().flat_map(|(part, state)| {
         let label = |any: &crate::serve::health::State| [("part", part.name()), ("state", any.name())];
-        crate::serve::health::State::ALL.iter().map(move |any| (label(any), u64::from(any == state)))
+        crate::serve::health::State::ALL
+            .iter()
+            .map(move |any| (label(any), u64::from(any == state)))
     });
     write.gauges("countersign_part_state", "1 for the state a part is in", health)?;
     let reloads = &service.reloads;
     let counted = |result, counts: &Counters<Part>| -> Vec<_> {
         let counts = counts.all().filter(|(part, _)| *part != Part::Store);
-        counts.map(|(part, count)| ([("part", part.name()), ("result", result)], count)).collect()
+        counts
+            .map(|(part, count)| ([("part", part.name()), ("result", result)], count))
+            .collect()
     };
-    let all = counted("done", &reloads.done).into_iter().chain(counted("failed", &reloads.failed));
+    let all = counted("done", &reloads.done)
+        .into_iter()
+        .chain(counted("failed", &reloads.failed));
     write.counters("countersign_reloads", "Times a part was loaded again", all)?;
     let reloaded = Part::ALL.iter().filter(|part| **part != Part::Store);
     let last = reloaded.map(|part| ([("part", part.name())], reloads.last(*part)));
@@ -149,10 +204,18 @@ fn files(write: &mut Writer<'_>, service: &Service) -> fmt::Result {
     write.gauges("countersign_last_reload_timestamp_seconds", help, last)?;
     let looks = service.health.looks();
     let looked = looks.iter().map(|(part, time)| ([("part", part.name())], *time));
-    write.gauges("countersign_last_look_timestamp_seconds", "When a part's files were last looked at", looked)?;
+    write.gauges(
+        "countersign_last_look_timestamp_seconds",
+        "When a part's files were last looked at",
+        looked,
+    )?;
     if let Some(tls) = &service.tls {
         let help = "When the TLS certificate in force ends";
-        write.gauge("countersign_tls_certificate_expiry_timestamp_seconds", help, tls.expires().timestamp())?;
+        write.gauge(
+            "countersign_tls_certificate_expiry_timestamp_seconds",
+            help,
+            tls.expires().timestamp(),
+        )?;
     }
     Ok(())
 }
@@ -160,7 +223,11 @@ fn files(write: &mut Writer<'_>, service: &Service) -> fmt::Result {
 fn process(write: &mut Writer<'_>, service: &Service) -> fmt::Result {
     let build = [([("version", env!("CARGO_PKG_VERSION"))], 1_u64)];
     write.gauges("countersign_build_info", "The version that runs", build)?;
-    write.gauge("process_start_time_seconds", "When the process started", service.started.timestamp())?;
+    write.gauge(
+        "process_start_time_seconds",
+        "When the process started",
+        service.started.timestamp(),
+    )?;
     if let Some(bytes) = resident_bytes() {
         write.gauge("process_resident_memory_bytes", "Memory in use", bytes)?;
     }
@@ -176,7 +243,11 @@ fn process(write: &mut Writer<'_>, service: &Service) -> fmt::Result {
 fn resident_bytes() -> Option<u64> {
     let status = regular_file::read_to_string(Path::new("/proc/self/status"), MAX_STATUS).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
-    line.trim().trim_end_matches(" kB").parse::<u64>().ok().map(|kilobytes| kilobytes * 1024)
+    line.trim()
+        .trim_end_matches(" kB")
+        .parse::<u64>()
+        .ok()
+        .map(|kilobytes| kilobytes * 1024)
 }
 
 fn labelled<L: Label>(
@@ -198,7 +269,9 @@ impl Writer<'_> {
     ) -> fmt::Result {
         let mut metric = self.0.encode_descriptor(name, help, None, MetricType::Counter)?;
         for (labels, count) in series {
-            with(&mut metric, &labels, |series| series.encode_counter::<NoLabelSet, _, u64>(&count, None))?;
+            with(&mut metric, &labels, |series| {
+                series.encode_counter::<NoLabelSet, _, u64>(&count, None)
+            })?;
         }
         Ok(())
     }
@@ -242,5 +315,9 @@ fn with<const N: usize>(
     labels: &[(&'static str, &'static str); N],
     write: impl FnOnce(&mut MetricEncoder<'_>) -> fmt::Result,
 ) -> fmt::Result {
-    if N == 0 { write(metric) } else { write(&mut metric.encode_family(labels)?) }
+    if N == 0 {
+        write(metric)
+    } else {
+        write(&mut metric.encode_family(labels)?)
+    }
 }

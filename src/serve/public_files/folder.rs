@@ -61,7 +61,15 @@ pub enum Searched {
 /// # Errors
 /// The first [`PublicError`].
 pub fn check(paths: &Paths, tls_key: Option<&Path>) -> Result<Searched, PublicError> {
-    let Paths { registry, releases, cache, public, store, signing_key, retired_keys } = paths;
+    let Paths {
+        registry,
+        releases,
+        cache,
+        public,
+        store,
+        signing_key,
+        retired_keys,
+    } = paths;
     let root = resolved(public);
     let parts = [
         ("the registry", Some(registry.as_path()), false),
@@ -76,11 +84,20 @@ pub fn check(paths: &Paths, tls_key: Option<&Path>) -> Result<Searched, PublicEr
     for (what, path, both_ways) in parts {
         let Some(path) = path else { continue };
         // A link in the public folder to something elsewhere is a name in it all the same.
-        let named = path.parent().map(resolved).unwrap_or_default().join(path.file_name().unwrap_or_default());
-        let inside =
-            [resolved(path), named].iter().any(|path| path.starts_with(&root) || both_ways && root.starts_with(path));
+        let named = path
+            .parent()
+            .map(resolved)
+            .unwrap_or_default()
+            .join(path.file_name().unwrap_or_default());
+        let inside = [resolved(path), named]
+            .iter()
+            .any(|path| path.starts_with(&root) || both_ways && root.starts_with(path));
         if inside {
-            return Err(PublicError::Overlap { what, path: path.to_owned(), public: public.clone() });
+            return Err(PublicError::Overlap {
+                what,
+                path: path.to_owned(),
+                public: public.clone(),
+            });
         }
     }
     search(public)
@@ -89,8 +106,12 @@ pub fn check(paths: &Paths, tls_key: Option<&Path>) -> Result<Searched, PublicEr
 /// The path without links, as far as it exists.
 fn resolved(path: &Path) -> PathBuf {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    let there = path.ancestors().find_map(|ancestor| Some((ancestor, fs::canonicalize(ancestor).ok()?)));
-    let Some((ancestor, mut found)) = there else { return path };
+    let there = path
+        .ancestors()
+        .find_map(|ancestor| Some((ancestor, fs::canonicalize(ancestor).ok()?)));
+    let Some((ancestor, mut found)) = there else {
+        return path;
+    };
     for component in path.strip_prefix(ancestor).unwrap_or(Path::new("")).components() {
         match component {
             Component::ParentDir => drop(found.pop()),
@@ -116,7 +137,9 @@ fn search(public: &Path) -> Result<Searched, PublicError> {
                 Ok(kind) if kind.is_dir() => folders.push(path),
                 // A link is served only where it leads to a file that is found here under its own name.
                 Ok(kind) if kind.is_file() => {
-                    let Ok(file) = regular_file::open(&path, u64::MAX) else { continue };
+                    let Ok(file) = regular_file::open(&path, u64::MAX) else {
+                        continue;
+                    };
                     let mut start = Vec::new();
                     let read = file.take(private_key::SEARCHED).read_to_end(&mut start);
                     bytes += start.len() as u64;
@@ -155,7 +178,10 @@ mod tests {
     }
 
     fn public(path: &str) -> impl Fn(&Path) -> PathSettings {
-        move |instance| PathSettings { public: Some(instance.join(path)), ..PathSettings::default() }
+        move |instance| PathSettings {
+            public: Some(instance.join(path)),
+            ..PathSettings::default()
+        }
     }
 
     #[test]
@@ -185,9 +211,15 @@ mod tests {
         };
         assert_eq!(verdict(moved, public("public")), Err("the signing key".to_owned()));
         let named = |instance: &Path| symlink(instance.join("store"), instance.join("public/s")).unwrap();
-        let store =
-            |instance: &Path| PathSettings { store: Some(instance.join("public/s")), ..PathSettings::default() };
-        assert_eq!(verdict(named, store), Err("the store".to_owned()), "a name of the store lies in it");
+        let store = |instance: &Path| PathSettings {
+            store: Some(instance.join("public/s")),
+            ..PathSettings::default()
+        };
+        assert_eq!(
+            verdict(named, store),
+            Err("the store".to_owned()),
+            "a name of the store lies in it"
+        );
     }
 
     #[test]
@@ -198,8 +230,14 @@ mod tests {
                 fs::create_dir_all(instance.join(place).parent().unwrap()).unwrap();
                 fs::write(instance.join(place), format!("{{\"key\": \"{key}\"}}")).unwrap();
                 let pipe = instance.join("public/pipe");
-                rustix::fs::mknodat(rustix::fs::CWD, pipe, rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0)
-                    .unwrap();
+                rustix::fs::mknodat(
+                    rustix::fs::CWD,
+                    pipe,
+                    rustix::fs::FileType::Fifo,
+                    rustix::fs::Mode::RUSR,
+                    0,
+                )
+                .unwrap();
             };
             assert_eq!(verdict(put, public("public")), Err(place.to_owned()));
         }

@@ -31,16 +31,18 @@ fn is_der(bytes: &[u8]) -> bool {
     const VERSION: [u8; 2] = [2, 1];
     /// 1.2.840.113549.1, of which 5 is PKCS #5 and 12 is PKCS #12.
     const PKCS: [u8; 7] = [0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01];
-    let Some(members) = in_sequence(bytes) else { return false };
+    let Some(members) = in_sequence(bytes) else {
+        return false;
+    };
     if let [tag, length, version, ..] = members
         && [*tag, *length] == VERSION
     {
         return matches!(version, 0 | 1 | 3);
     }
     match in_sequence(members) {
-        Some([6, _, identifier @ ..]) => {
-            identifier.strip_prefix(&PKCS).is_some_and(|rest| matches!(rest.first(), Some(5 | 12)))
-        }
+        Some([6, _, identifier @ ..]) => identifier
+            .strip_prefix(&PKCS)
+            .is_some_and(|rest| matches!(rest.first(), Some(5 | 12))),
         _ => false,
     }
 }
@@ -58,7 +60,10 @@ fn in_sequence(bytes: &[u8]) -> Option<&[u8]> {
 /// The private member of a key of any type is `d` (RFC 7518 sections 6.2.2 and 6.3.2, RFC 8037 section 2).
 fn has_jwk(bytes: &[u8]) -> bool {
     let is_d = |at: usize| {
-        let value = bytes[at + 3..].trim_ascii_start().strip_prefix(b":").map(<[u8]>::trim_ascii_start);
+        let value = bytes[at + 3..]
+            .trim_ascii_start()
+            .strip_prefix(b":")
+            .map(<[u8]>::trim_ascii_start);
         let value = value.and_then(|value| value.strip_prefix(b"\"")).unwrap_or_default();
         let sign = |byte: &&u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
         value.iter().take_while(sign).take(RUN).count() == RUN
@@ -69,7 +74,9 @@ fn has_jwk(bytes: &[u8]) -> bool {
 fn has_pem(bytes: &[u8]) -> bool {
     memmem::find_iter(bytes, BEGIN).any(|at| {
         let rest = &bytes[at + BEGIN.len()..];
-        let Some(end) = memmem::find(&rest[..rest.len().min(MAX_LABEL)], b"-----") else { return false };
+        let Some(end) = memmem::find(&rest[..rest.len().min(MAX_LABEL)], b"-----") else {
+            return false;
+        };
         memmem::find(&rest[..end], b"PRIVATE KEY").is_some() && has_base64(&rest[end..])
     })
 }
@@ -95,12 +102,20 @@ mod tests {
             "ENCRYPTED PRIVATE KEY",
             "PGP PRIVATE KEY BLOCK",
         ] {
-            for between in ["\n", "\r\n", "\\n", "\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-256-CBC,00\n\n"] {
+            for between in [
+                "\n",
+                "\r\n",
+                "\\n",
+                "\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-256-CBC,00\n\n",
+            ] {
                 let text = format!("before -----BEGIN {label}-----{between}{line}\nafter");
                 assert!(is_in(text.as_bytes()), "{text}");
             }
         }
-        let jwk = format!("{{\"keys\": [{{\"kty\": \"RSA\", \"d\" : \"{}\"}}]}}", "Az-_".repeat(20));
+        let jwk = format!(
+            "{{\"keys\": [{{\"kty\": \"RSA\", \"d\" : \"{}\"}}]}}",
+            "Az-_".repeat(20)
+        );
         assert!(is_in(jwk.as_bytes()));
         assert!(is_in(b"PuTTY-User-Key-File-3: ssh-ed25519"));
         for text in [
@@ -128,21 +143,52 @@ mod tests {
         assert!(!is_in(key.to_public_key().to_pkcs1_der().unwrap().as_bytes()));
         for (made_by, begins, is_key) in [
             ("ecparam -genkey: SEC 1, P-256", "30 77 02 01 01 04 20", true),
-            ("genpkey EC P-256: PKCS #8", "30 81 87 02 01 00 30 13 06 07 2a 86 48 ce 3d", true),
+            (
+                "genpkey EC P-256: PKCS #8",
+                "30 81 87 02 01 00 30 13 06 07 2a 86 48 ce 3d",
+                true,
+            ),
             ("genpkey ED25519: PKCS #8", "30 2e 02 01 00 30 05 06 03 2b 65 70", true),
-            ("pkcs8 -topk8 of EC: encrypted", "30 81 ec 30 57 06 09 2a 86 48 86 f7 0d 01 05 0d", true),
-            ("pkcs8 -topk8 of RSA: encrypted", "30 82 05 2d 30 57 06 09 2a 86 48 86 f7 0d 01 05 0d", true),
-            ("pkcs8 -topk8 -v1 PBE-SHA1-3DES", "30 82 05 0e 30 28 06 0a 2a 86 48 86 f7 0d 01 0c 01 03", true),
+            (
+                "pkcs8 -topk8 of EC: encrypted",
+                "30 81 ec 30 57 06 09 2a 86 48 86 f7 0d 01 05 0d",
+                true,
+            ),
+            (
+                "pkcs8 -topk8 of RSA: encrypted",
+                "30 82 05 2d 30 57 06 09 2a 86 48 86 f7 0d 01 05 0d",
+                true,
+            ),
+            (
+                "pkcs8 -topk8 -v1 PBE-SHA1-3DES",
+                "30 82 05 0e 30 28 06 0a 2a 86 48 86 f7 0d 01 0c 01 03",
+                true,
+            ),
             ("a length of three bytes", "30 83 01 00 00 02 01 00", true),
             ("ec -pubout", "30 59 30 13 06 07 2a 86 48 ce 3d 02 01", false),
-            ("rsa -pubout", "30 82 01 22 30 0d 06 09 2a 86 48 86 f7 0d 01 01 01", false),
-            ("req: a request for a certificate", "30 82 02 5c 30 82 01 44 02 01 00", false),
-            ("x509 of Ed25519: a certificate", "30 82 01 3f 30 81 f2 a0 03 02 01 02", false),
+            (
+                "rsa -pubout",
+                "30 82 01 22 30 0d 06 09 2a 86 48 86 f7 0d 01 01 01",
+                false,
+            ),
+            (
+                "req: a request for a certificate",
+                "30 82 02 5c 30 82 01 44 02 01 00",
+                false,
+            ),
+            (
+                "x509 of Ed25519: a certificate",
+                "30 82 01 3f 30 81 f2 a0 03 02 01 02",
+                false,
+            ),
             ("cms: a message", "30 82 05 8c 06 09 2a 86 48 86 f7 0d 01 07 02", false),
             ("crl2pkcs7", "30 2a 06 09 2a 86 48 86 f7 0d 01 07 02", false),
             ("a sequence that ends at once", "30 82", false),
         ] {
-            let bytes: Vec<u8> = begins.split(' ').map(|byte| u8::from_str_radix(byte, 16).unwrap()).collect();
+            let bytes: Vec<u8> = begins
+                .split(' ')
+                .map(|byte| u8::from_str_radix(byte, 16).unwrap())
+                .collect();
             assert_eq!(is_in(&bytes), is_key, "openssl {made_by}");
         }
         // The first bytes of `openssl pkcs12 -export`, and of a certificate.

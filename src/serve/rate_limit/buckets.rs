@@ -35,7 +35,12 @@ impl Buckets {
         // Rounded down: at most one in 13 more a minute than was asked for, where that is four billion.
         let interval = MINUTE / u64::from(per_minute.get());
         let whole = interval * u64::from(per_minute.get());
-        Self { full_at: (0..count).map(|_| AtomicU64::new(0)).collect(), interval, whole, refused }
+        Self {
+            full_at: (0..count).map(|_| AtomicU64::new(0)).collect(),
+            interval,
+            whole,
+            refused,
+        }
     }
 
     /// Takes one from the bucket at this place, or says in how many seconds there will be one.
@@ -92,7 +97,9 @@ mod tests {
             let buckets = buckets(per_minute);
             let at_once = (0..10_000).take_while(|_| buckets.take_at(0, SECOND).is_ok()).count();
             assert_eq!(at_once, per_minute as usize);
-            let later = (0..10_000).take_while(|_| buckets.take_at(0, SECOND + MINUTE).is_ok()).count();
+            let later = (0..10_000)
+                .take_while(|_| buckets.take_at(0, SECOND + MINUTE).is_ok())
+                .count();
             assert_eq!(later, per_minute as usize);
             assert_eq!(buckets.take_at(1, SECOND), Ok(()), "another one is not affected");
         }
@@ -103,7 +110,11 @@ mod tests {
         let buckets = buckets(60);
         assert_eq!(buckets.take_at(0, SECOND), Ok(()));
         buckets.charge_at(0, 60, SECOND);
-        assert_eq!(buckets.take_at(0, SECOND), Err(RetryAfter(2)), "one is owed, and one is wanted");
+        assert_eq!(
+            buckets.take_at(0, SECOND),
+            Err(RetryAfter(2)),
+            "one is owed, and one is wanted"
+        );
         assert_eq!(buckets.take_at(0, 3 * SECOND), Ok(()));
         for _ in 0..100 {
             buckets.charge_at(0, u32::MAX, 3 * SECOND);

@@ -46,12 +46,23 @@ impl PartFiles {
         let paths: Vec<PathBuf> = paths.iter().map(|path| path.to_path_buf()).collect();
         let looked = Fingerprint::of(&paths);
         let read = looked.at_rest.then_some(looked.value);
-        Self { part, paths, looked, read, failed: false, loaded: true }
+        Self {
+            part,
+            paths,
+            looked,
+            read,
+            failed: false,
+            loaded: true,
+        }
     }
 
     /// There is no good state of it yet.
     pub(crate) fn failed(self) -> Self {
-        Self { failed: true, loaded: false, ..self }
+        Self {
+            failed: true,
+            loaded: false,
+            ..self
+        }
     }
 
     /// What they make up.
@@ -120,8 +131,11 @@ impl PartFiles {
                 let state = if self.loaded { State::Stale } else { State::Failing };
                 let news = service.health.note(self.part, state, Some(error.clone()), Utc::now());
                 if news || forced {
-                    let left =
-                        if self.loaded { "the last good state stays in force" } else { "there is no good state yet" };
+                    let left = if self.loaded {
+                        "the last good state stays in force"
+                    } else {
+                        "there is no good state yet"
+                    };
                     tracing::warn!(part, %error, "not reloaded; {left}");
                 }
             }

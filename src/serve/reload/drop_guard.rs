@@ -35,7 +35,10 @@ pub(crate) fn check(dropped: usize, held: usize) -> Result<(), LoadError> {
 impl DropGuard {
     /// The guard of the server with the store in that folder, which need not be there yet.
     pub fn new(store: &Path) -> Self {
-        Self { store: store.to_owned(), written: Mutex::default() }
+        Self {
+            store: store.to_owned(),
+            written: Mutex::default(),
+        }
     }
 
     /// Compares the registry of a start with what was in force last. What cannot be compared is logged and no refusal.

@@ -48,7 +48,10 @@ impl FilesSeen {
 
     pub(crate) fn new(folder: &Path, value: u64) -> Self {
         let path = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
-        Self { path, fingerprint: format!("{value:016x}") }
+        Self {
+            path,
+            fingerprint: format!("{value:016x}"),
+        }
     }
 }
 
@@ -67,7 +70,15 @@ impl Fingerprint {
                 newest = changed;
                 newest_path = path.to_owned();
             }
-            (path, metadata.dev(), metadata.ino(), metadata.size(), metadata.mtime(), metadata.mtime_nsec(), changed)
+            (
+                path,
+                metadata.dev(),
+                metadata.ino(),
+                metadata.size(),
+                metadata.mtime(),
+                metadata.mtime_nsec(),
+                changed,
+            )
                 .hash(&mut hasher);
             if metadata.is_dir() {
                 folders.push(path.to_owned());
@@ -82,7 +93,12 @@ impl Fingerprint {
         let newest = SystemTime::UNIX_EPOCH + Duration::new(newest.0.max(0) as u64, newest.1 as u32);
         // A time in the future is a clock that was set back: at rest as far as anyone can tell.
         let at_rest = newest.elapsed().map_or(true, |age| age > TICKS);
-        Self { value: hasher.finish(), at_rest, folders, newest: newest_path }
+        Self {
+            value: hasher.finish(),
+            at_rest,
+            folders,
+            newest: newest_path,
+        }
     }
 }
 

@@ -46,7 +46,8 @@ impl Loaded {
     /// Loads what TLS is spoken with, too.
     pub fn with_tls(mut self, files: Option<TlsFiles>) -> Result<Self, LoadError> {
         if let Some(files) = files {
-            self.files.push(PartFiles::new(Part::Tls, &[&files.certificate, &files.key]));
+            self.files
+                .push(PartFiles::new(Part::Tls, &[&files.certificate, &files.key]));
             self.tls = Some(Tls::load(files)?);
         }
         Ok(self)
@@ -57,9 +58,12 @@ impl Loaded {
 /// releases there is. A registry that drops many licenses is refused, unless somebody said to `accept_dropped` ones.
 pub fn load(paths: &Paths, accept_dropped: bool) -> Result<Loaded, LoadError> {
     let started = Utc::now();
-    let [registry_files, catalog_files, key_files] =
-        [(Part::Registry, &paths.registry), (Part::Catalog, &paths.releases), (Part::Key, &paths.signing_key)]
-            .map(|(part, path)| PartFiles::new(part, &[path]));
+    let [registry_files, catalog_files, key_files] = [
+        (Part::Registry, &paths.registry),
+        (Part::Catalog, &paths.releases),
+        (Part::Key, &paths.signing_key),
+    ]
+    .map(|(part, path)| PartFiles::new(part, &[path]));
     let key = Arc::new(SigningKey::load(&paths.signing_key)?);
     let registry = Arc::new(Registry::load_without_notes(&paths.registry)?);
     let drop_guard = DropGuard::new(&paths.store);
@@ -68,10 +72,25 @@ pub fn load(paths: &Paths, accept_dropped: bool) -> Result<Loaded, LoadError> {
         checked => checked?,
     }
     let (catalog, fault) = first_catalog(&paths.releases);
-    let catalog_files = if fault.is_some() { catalog_files.failed() } else { catalog_files };
+    let catalog_files = if fault.is_some() {
+        catalog_files.failed()
+    } else {
+        catalog_files
+    };
     let files = vec![registry_files, catalog_files, key_files];
-    let snapshot = Snapshot { registry, catalog: Arc::new(catalog), key };
-    Ok(Loaded { snapshot, tls: None, files, fault, started, drop_guard })
+    let snapshot = Snapshot {
+        registry,
+        catalog: Arc::new(catalog),
+        key,
+    };
+    Ok(Loaded {
+        snapshot,
+        tls: None,
+        files,
+        fault,
+        started,
+        drop_guard,
+    })
 }
 
 /// The catalog for a start. A build that is under way is waited for; one that was killed must not keep licenses from

@@ -32,7 +32,11 @@ pub struct Content {
 
 impl From<Bytes> for Content {
     fn from(held: Bytes) -> Self {
-        Self { held, more: None, _hand_over: None }
+        Self {
+            held,
+            more: None,
+            _hand_over: None,
+        }
     }
 }
 
@@ -42,12 +46,19 @@ impl Content {
     where
         B: Body<Data = Bytes, Error: Into<ContentError>> + Send + Sync + 'static,
     {
-        Self { held: Bytes::new(), more: Some(body.map_err(Into::into).boxed()), _hand_over: None }
+        Self {
+            held: Bytes::new(),
+            more: Some(body.map_err(Into::into).boxed()),
+            _hand_over: None,
+        }
     }
 
     /// Tells `hand_over` when all of it was taken.
     pub fn tell(self, hand_over: HandOver) -> Self {
-        Self { _hand_over: Some(hand_over), ..self }
+        Self {
+            _hand_over: Some(hand_over),
+            ..self
+        }
     }
 }
 
@@ -79,7 +90,9 @@ impl Body for Content {
 
     fn size_hint(&self) -> SizeHint {
         let held = self.held.len() as u64;
-        let Some(more) = &self.more else { return SizeHint::with_exact(held) };
+        let Some(more) = &self.more else {
+            return SizeHint::with_exact(held);
+        };
         let (more, mut all) = (more.size_hint(), SizeHint::new());
         all.set_lower(more.lower() + held);
         if let Some(upper) = more.upper() {
@@ -109,17 +122,27 @@ mod tests {
     #[tokio::test]
     async fn what_is_long_is_sent_in_pieces_and_its_length_is_known_before() {
         let long: Vec<u8> = (0..40_000_u32).map(|number| number as u8).collect();
-        for content in
-            [Content::from(Bytes::from(long.clone())), Content::read_while_sent(Full::new(Bytes::from(long.clone())))]
-        {
-            assert_eq!((content.size_hint().exact(), content.is_end_stream()), (Some(40_000), false));
-            assert_eq!(pieces(content).await, (vec![PIECE, PIECE, 40_000 - 2 * PIECE], long.clone()));
+        for content in [
+            Content::from(Bytes::from(long.clone())),
+            Content::read_while_sent(Full::new(Bytes::from(long.clone()))),
+        ] {
+            assert_eq!(
+                (content.size_hint().exact(), content.is_end_stream()),
+                (Some(40_000), false)
+            );
+            assert_eq!(
+                pieces(content).await,
+                (vec![PIECE, PIECE, 40_000 - 2 * PIECE], long.clone())
+            );
         }
     }
 
     #[tokio::test]
     async fn what_is_short_is_one_piece_and_nothing_is_none() {
-        assert_eq!(pieces(Content::from(Bytes::from_static(b"{}"))).await, (vec![2], b"{}".to_vec()));
+        assert_eq!(
+            pieces(Content::from(Bytes::from_static(b"{}"))).await,
+            (vec![2], b"{}".to_vec())
+        );
         assert_eq!(pieces(Content::default()).await, (vec![], vec![]));
     }
 

@@ -38,7 +38,10 @@ pub fn of(headers: &HeaderMap, etag: Option<&ETag>, modified: &LastModified, len
     if !is_as_demanded {
         return Wanted::Failed;
     }
-    let is_known = match (headers.typed_get::<IfNoneMatch>(), headers.typed_get::<IfModifiedSince>()) {
+    let is_known = match (
+        headers.typed_get::<IfNoneMatch>(),
+        headers.typed_get::<IfModifiedSince>(),
+    ) {
         (Some(known), _) => etag.is_some_and(|etag| !known.precondition_passes(etag)),
         (None, Some(since)) => !since.is_modified(time),
         (None, None) => false,
@@ -46,9 +49,17 @@ pub fn of(headers: &HeaderMap, etag: Option<&ETag>, modified: &LastModified, len
     if is_known {
         return Wanted::Nothing;
     }
-    let is_other = headers.typed_get::<IfRange>().is_some_and(|range| range.is_modified(etag, Some(modified)));
-    let Some(range) = headers.get(header::RANGE).filter(|_| !is_other) else { return Wanted::Whole };
-    range.to_str().ok().and_then(|range| self::range(range, length)).unwrap_or(Wanted::Whole)
+    let is_other = headers
+        .typed_get::<IfRange>()
+        .is_some_and(|range| range.is_modified(etag, Some(modified)));
+    let Some(range) = headers.get(header::RANGE).filter(|_| !is_other) else {
+        return Wanted::Whole;
+    };
+    range
+        .to_str()
+        .ok()
+        .and_then(|range| self::range(range, length))
+        .unwrap_or(Wanted::Whole)
 }
 
 /// The one range of `bytes`; `None` for whatever may be ignored: another unit, several ranges, and what is malformed.
@@ -63,12 +74,25 @@ fn range(text: &str, length: u64) -> Option<Wanted> {
     let number = |text: &str| text.parse().unwrap_or(u64::MAX);
     let range = match (first.is_empty(), last.is_empty()) {
         (true, true) => return None,
-        (true, false) => Range { start: length.saturating_sub(number(last)), end: length },
-        (false, true) => Range { start: number(first), end: length },
+        (true, false) => Range {
+            start: length.saturating_sub(number(last)),
+            end: length,
+        },
+        (false, true) => Range {
+            start: number(first),
+            end: length,
+        },
         (false, false) if number(last) < number(first) => return None,
-        (false, false) => Range { start: number(first), end: number(last).saturating_add(1).min(length) },
+        (false, false) => Range {
+            start: number(first),
+            end: number(last).saturating_add(1).min(length),
+        },
     };
-    Some(if range.start < range.end { Wanted::Part(range) } else { Wanted::NoRange })
+    Some(if range.start < range.end {
+        Wanted::Part(range)
+    } else {
+        Wanted::NoRange
+    })
 }
 
 #[cfg(test)]
@@ -84,8 +108,9 @@ mod tests {
     const LATER: &str = "Wed, 01 Jan 2025 00:00:00 GMT";
 
     fn wanted(conditions: &[(&'static str, &'static str)]) -> Wanted {
-        let headers =
-            conditions.iter().map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
+        let headers = conditions
+            .iter()
+            .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
         let modified = LastModified::from(UNIX_EPOCH + Duration::from_secs(1_700_000_000));
         of(&headers.collect(), Some(&"\"tag\"".parse().unwrap()), &modified, 100)
     }
@@ -124,20 +149,29 @@ mod tests {
             (&[("if-match", "\"tag\""), range][..], part),
             (&[("if-match", "*")], Wanted::Whole),
             (&[("if-match", "\"other\"")], Wanted::Failed),
-            (&[("if-match", "\"other\", \"tag\""), ("if-unmodified-since", PAST)], Wanted::Whole),
+            (
+                &[("if-match", "\"other\", \"tag\""), ("if-unmodified-since", PAST)],
+                Wanted::Whole,
+            ),
             (&[("if-unmodified-since", PAST)], Wanted::Failed),
             (&[("if-unmodified-since", THEN)], Wanted::Whole),
             (&[("if-none-match", "\"tag\""), range], Wanted::Nothing),
             (&[("if-none-match", "W/\"tag\"")], Wanted::Nothing),
             (&[("if-none-match", "*")], Wanted::Nothing),
-            (&[("if-none-match", "\"other\""), ("if-modified-since", LATER)], Wanted::Whole),
+            (
+                &[("if-none-match", "\"other\""), ("if-modified-since", LATER)],
+                Wanted::Whole,
+            ),
             (&[("if-modified-since", THEN)], Wanted::Nothing),
             (&[("if-modified-since", PAST)], Wanted::Whole),
             (&[("if-modified-since", "nonsense")], Wanted::Whole),
             (&[("if-range", "\"tag\""), range], part),
             (&[("if-range", "\"other\""), range], Wanted::Whole),
             (&[("if-range", PAST), range], Wanted::Whole),
-            (&[("if-match", "\"other\""), ("if-none-match", "\"tag\"")], Wanted::Failed),
+            (
+                &[("if-match", "\"other\""), ("if-none-match", "\"tag\"")],
+                Wanted::Failed,
+            ),
         ] {
             assert_eq!(wanted(conditions), expected, "{conditions:?}");
         }

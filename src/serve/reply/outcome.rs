@@ -104,7 +104,14 @@ mod tests {
     #[test]
     fn a_verdict_is_counted_under_its_own_code() {
         use Verdict as V;
-        for verdict in [V::Ok, V::BoundElsewhere, V::UnknownLicense, V::Expired, V::Suspended, V::Revoked] {
+        for verdict in [
+            V::Ok,
+            V::BoundElsewhere,
+            V::UnknownLicense,
+            V::Expired,
+            V::Suspended,
+            V::Revoked,
+        ] {
             assert_eq!(Code::from(verdict).name(), verdict.code());
         }
     }

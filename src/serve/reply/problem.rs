@@ -224,7 +224,11 @@ impl Problem {
             Self::TooManyRequests(seconds) => too_many_body(seconds),
             _ => self.document(request_id),
         };
-        Response { status, extra: self.extra(), ..PROBLEM.answer(body) }
+        Response {
+            status,
+            extra: self.extra(),
+            ..PROBLEM.answer(body)
+        }
     }
 
     fn document(&self, request_id: Option<Uuid>) -> Bytes {
@@ -257,7 +261,9 @@ impl Problem {
 /// Refusals are many and always the same: their documents are made once.
 fn refusal_body(refusal: Refusal) -> Bytes {
     static BODIES: [OnceLock<Bytes>; Refusal::COUNT] = [const { OnceLock::new() }; Refusal::COUNT];
-    BODIES[refusal as usize].get_or_init(|| Problem::Refused(refusal).document(None)).clone()
+    BODIES[refusal as usize]
+        .get_or_init(|| Problem::Refused(refusal).document(None))
+        .clone()
 }
 
 /// Whoever floods gets this thousands of times a second: a document for each number of seconds is made once.

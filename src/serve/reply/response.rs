@@ -40,7 +40,12 @@ pub enum ExtraHeader {
 impl ContentType {
     /// An answer of this type, 200.
     pub fn answer(self, body: impl Into<Bytes>) -> Response {
-        Response { status: StatusCode::OK, content_type: self, extra: None, body: body.into() }
+        Response {
+            status: StatusCode::OK,
+            content_type: self,
+            extra: None,
+            body: body.into(),
+        }
     }
 }
 
@@ -89,10 +94,16 @@ mod tests {
 
     #[test]
     fn an_answer_has_the_headers_of_every_answer_and_its_own() {
-        let answer = Response { extra: Some(ExtraHeader::RetryAfter(7)), ..JSON.answer("{}") };
+        let answer = Response {
+            extra: Some(ExtraHeader::RetryAfter(7)),
+            ..JSON.answer("{}")
+        };
         let answer: http::Response<Bytes> = answer.into_http();
-        let headers: Vec<_> =
-            answer.headers().iter().map(|(name, value)| (name.as_str(), value.to_str().unwrap())).collect();
+        let headers: Vec<_> = answer
+            .headers()
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.to_str().unwrap()))
+            .collect();
         assert_eq!(
             headers,
             [

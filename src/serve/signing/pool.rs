@@ -53,11 +53,17 @@ impl Signer {
     pub fn start(limit: usize) -> io::Result<Self> {
         let (queue, jobs) = lanes(limit);
         let jobs = Arc::new(jobs);
-        let signer = Self { queue, waits: Arc::default(), refused: Counters::default() };
+        let signer = Self {
+            queue,
+            waits: Arc::default(),
+            refused: Counters::default(),
+        };
         for index in 0..thread::available_parallelism()?.get() {
             let jobs = Arc::clone(&jobs);
             let waits = Arc::clone(&signer.waits);
-            thread::Builder::new().name(format!("signer-{index}")).spawn(move || work(&jobs, &waits))?;
+            thread::Builder::new()
+                .name(format!("signer-{index}"))
+                .spawn(move || work(&jobs, &waits))?;
         }
         Ok(signer)
     }
@@ -65,7 +71,12 @@ impl Signer {
     /// Signs a statement and returns it with its signature, in standard base64.
     pub async fn sign(&self, lane: Lane, key: Arc<SigningKey>, unsigned: Unsigned) -> Result<Vec<u8>, SignError> {
         let (answer, signed) = oneshot::channel();
-        let job = Job { key, unsigned, queued: Instant::now(), answer };
+        let job = Job {
+            key,
+            unsigned,
+            queued: Instant::now(),
+            answer,
+        };
         self.queue.push(lane, job).map_err(|error| match error {
             TrySendError::Full(_) => {
                 self.refused.add(lane);
@@ -94,7 +105,13 @@ impl Signer {
 
 fn work(jobs: &JobReceiver<Job>, waits: &Histogram) {
     stand_back();
-    while let Some(Job { key, unsigned, queued, answer }) = jobs.pop() {
+    while let Some(Job {
+        key,
+        unsigned,
+        queued,
+        answer,
+    }) = jobs.pop()
+    {
         waits.observe(queued.elapsed());
         // Nobody waits any more: the client hung up or its deadline passed.
         if !answer.is_closed() {
@@ -106,6 +123,7 @@ fn work(jobs: &JobReceiver<Job>, waits: &Histogram) {
 
 fn sign(key: &SigningKey, unsigned: &Unsigned) -> Result<Vec<u8>, SignError> {
     let mut signature = vec![0; key.signature_len()];
-    key.sign(unsigned.bytes(), &mut signature).map_err(|_| SignError::Failed)?;
+    key.sign(unsigned.bytes(), &mut signature)
+        .map_err(|_| SignError::Failed)?;
     Ok(unsigned.with_signature(&BASE64_STANDARD.encode(signature)))
 }

@@ -35,7 +35,13 @@ pub struct JobReceiver<T> {
 pub fn lanes<T>(limit: usize) -> (JobSender<T>, JobReceiver<T>) {
     let (licensed, take_licensed) = bounded(limit);
     let (unknown, take_unknown) = bounded(limit);
-    (JobSender { licensed, unknown }, JobReceiver { licensed: take_licensed, unknown: take_unknown })
+    (
+        JobSender { licensed, unknown },
+        JobReceiver {
+            licensed: take_licensed,
+            unknown: take_unknown,
+        },
+    )
 }
 
 impl<T> JobSender<T> {
@@ -68,7 +74,9 @@ impl<T> JobReceiver<T> {
             recv(self.unknown) -> job => job,
         };
         // A lane whose sender is gone fails at once. The other one may still hold jobs.
-        job.or_else(|_| self.licensed.recv()).or_else(|_| self.unknown.recv()).ok()
+        job.or_else(|_| self.licensed.recv())
+            .or_else(|_| self.unknown.recv())
+            .ok()
     }
 }
 
@@ -81,13 +89,22 @@ mod tests {
         let (sender, receiver) = lanes(2);
         sender.push(Lane::Unknown, "unknown 1").unwrap();
         sender.push(Lane::Unknown, "unknown 2").unwrap();
-        assert!(matches!(sender.push(Lane::Unknown, "unknown 3"), Err(TrySendError::Full(_))));
+        assert!(matches!(
+            sender.push(Lane::Unknown, "unknown 3"),
+            Err(TrySendError::Full(_))
+        ));
         sender.push(Lane::Licensed, "licensed 1").unwrap();
-        assert_eq!((receiver.pop(), receiver.pop()), (Some("licensed 1"), Some("unknown 1")));
+        assert_eq!(
+            (receiver.pop(), receiver.pop()),
+            (Some("licensed 1"), Some("unknown 1"))
+        );
         sender.push(Lane::Licensed, "licensed 2").unwrap();
         sender.push(Lane::Licensed, "licensed 3").unwrap();
         assert_eq!((sender.len(Lane::Licensed), sender.len(Lane::Unknown)), (2, 1));
-        assert_eq!((receiver.pop(), receiver.pop()), (Some("licensed 2"), Some("licensed 3")));
+        assert_eq!(
+            (receiver.pop(), receiver.pop()),
+            (Some("licensed 2"), Some("licensed 3"))
+        );
         assert_eq!(receiver.pop(), Some("unknown 2"));
     }
 
@@ -97,7 +114,10 @@ mod tests {
         sender.push(Lane::Unknown, "unknown").unwrap();
         sender.push(Lane::Licensed, "licensed").unwrap();
         drop(sender);
-        assert_eq!([receiver.pop(), receiver.pop(), receiver.pop()], [Some("licensed"), Some("unknown"), None]);
+        assert_eq!(
+            [receiver.pop(), receiver.pop(), receiver.pop()],
+            [Some("licensed"), Some("unknown"), None]
+        );
     }
 
     #[test]
@@ -115,6 +135,9 @@ mod tests {
     fn without_a_thread_that_signs_there_is_no_place_in_a_lane() {
         let (sender, receiver) = lanes(1);
         drop(receiver);
-        assert!(matches!(sender.push(Lane::Licensed, 1), Err(TrySendError::Disconnected(1))));
+        assert!(matches!(
+            sender.push(Lane::Licensed, 1),
+            Err(TrySendError::Disconnected(1))
+        ));
     }
 }

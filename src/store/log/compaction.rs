@@ -36,7 +36,12 @@ pub(in crate::store) fn write(
     let (mut new, mut line) = (BufWriter::new(new), Vec::new());
     let mut put = |previous: Position, change: Change| -> io::Result<Position> {
         line.clear();
-        let end = Line { previous, synced: old.end.sequence, change }.write(&mut line)?;
+        let end = Line {
+            previous,
+            synced: old.end.sequence,
+            change,
+        }
+        .write(&mut line)?;
         new.write_all(&line)?;
         Ok(end)
     };
@@ -66,7 +71,9 @@ fn latest(ledger: File) -> Result<(Found, Latest), Fault> {
 fn hand_over(ledger: File, latest: &Latest, mut each: impl FnMut(Entry) -> io::Result<()>) -> Result<(), Fault> {
     let mut result = Ok(());
     reader::read(ledger, |position, entry| {
-        let Some(entry) = entry.filter(|_| result.is_ok()) else { return };
+        let Some(entry) = entry.filter(|_| result.is_ok()) else {
+            return;
+        };
         if latest.get(&(entry.license, entry.binding.host.clone())) == Some(&position.sequence) {
             result = each(entry);
         }

@@ -27,14 +27,20 @@ impl LedgerFile {
     pub(in crate::store) fn take(path: &Path) -> io::Result<Option<Self>> {
         let file = regular_file::open_to_write(path)?;
         match file.try_lock() {
-            Ok(()) => Ok(Some(Self { path: path.to_owned(), file })),
+            Ok(()) => Ok(Some(Self {
+                path: path.to_owned(),
+                file,
+            })),
             Err(TryLockError::WouldBlock) => Ok(None),
             Err(TryLockError::Error(error)) => Err(error),
         }
     }
 
     fn differs(&self, how: &str) -> io::Error {
-        io::Error::other(format!("{} {how}; nothing is written until the right file is back", self.path.display()))
+        io::Error::other(format!(
+            "{} {how}; nothing is written until the right file is back",
+            self.path.display()
+        ))
     }
 }
 
@@ -65,9 +71,10 @@ impl Medium for LedgerFile {
         }
         match open.len() {
             length if lengths.contains(&length) => Ok(()),
-            length if length < *lengths.start() => {
-                Err(self.differs(&format!("was cut: it has {length} bytes, and {} are acknowledged", lengths.start())))
-            }
+            length if length < *lengths.start() => Err(self.differs(&format!(
+                "was cut: it has {length} bytes, and {} are acknowledged",
+                lengths.start()
+            ))),
             length => Err(self.differs(&format!(
                 "was written to by something else: it has {length} bytes, and {} are acknowledged",
                 lengths.start()
@@ -76,7 +83,11 @@ impl Medium for LedgerFile {
     }
 
     fn prove(&self, end: Position, length: u64) -> io::Result<()> {
-        let whole = ReadAt { file: &self.file, at: 0 }.take(length);
+        let whole = ReadAt {
+            file: &self.file,
+            at: 0,
+        }
+        .take(length);
         match reader::read(whole, |_, _| ()) {
             Ok(found) if found.end == end && found.length == length => {
                 // It may have come back by a rename, which is lost with the power where its folder is not synced.

@@ -61,19 +61,36 @@ pub fn read(input: impl Read, mut each: impl FnMut(Position, Option<Entry>)) -> 
             Err(Refused { what, .. }) => return Err(chain.broken(&what)),
         }
     }
-    let Chain { start, end, lines, length, kept } = chain;
+    let Chain {
+        start,
+        end,
+        lines,
+        length,
+        kept,
+    } = chain;
     if lines == 0 {
         each(start, None);
     } else if lines <= kept {
-        return Err(chain.broken(&format!("missing: {kept} lines were kept when the ledger was compacted")));
+        return Err(chain.broken(&format!(
+            "missing: {kept} lines were kept when the ledger was compacted"
+        )));
     }
-    Ok(Found { start, end, length, torn })
+    Ok(Found {
+        start,
+        end,
+        length,
+        torn,
+    })
 }
 
 /// The next line, or as much of one as can be a line; whether there is one.
 fn next(input: &mut impl BufRead, bytes: &mut Vec<u8>) -> Result<bool, Fault> {
     bytes.clear();
-    Ok(input.take(record::MAX as u64).read_until(b'\n', bytes).map_err(Fault::Io)? > 0)
+    Ok(input
+        .take(record::MAX as u64)
+        .read_until(b'\n', bytes)
+        .map_err(Fault::Io)?
+        > 0)
 }
 
 struct Chain {
@@ -86,7 +103,13 @@ struct Chain {
 
 impl Default for Chain {
     fn default() -> Self {
-        Self { start: Position::genesis(), end: Position::genesis(), lines: 0, length: 0, kept: 0 }
+        Self {
+            start: Position::genesis(),
+            end: Position::genesis(),
+            lines: 0,
+            length: 0,
+            kept: 0,
+        }
     }
 }
 
@@ -98,9 +121,19 @@ struct Refused {
 
 impl Chain {
     fn accept(&mut self, bytes: &[u8]) -> Result<Option<Entry>, Refused> {
-        let line = if bytes.ends_with(b"\n") { Line::read(bytes) } else { Err(serde::de::Error::custom("not ended")) };
-        let line = line.map_err(|error| Refused { what: format!("damaged: {error}"), may_be_torn: true })?;
-        let whole = |what: String| Refused { what, may_be_torn: false };
+        let line = if bytes.ends_with(b"\n") {
+            Line::read(bytes)
+        } else {
+            Err(serde::de::Error::custom("not ended"))
+        };
+        let line = line.map_err(|error| Refused {
+            what: format!("damaged: {error}"),
+            may_be_torn: true,
+        })?;
+        let whole = |what: String| Refused {
+            what,
+            may_be_torn: false,
+        };
         let change = match line.change {
             Change::Bound(entry) => Some(entry),
             Change::Compacted(compaction) if self.lines == 0 => {
@@ -149,7 +182,10 @@ impl Chain {
     /// Whether what is left of lines says that more was on disk than the chain has. Digits that are lost make it say less.
     fn is_short_of(&self, bytes: &[u8]) -> bool {
         const SYNCED: &[u8] = b"\"synced\":";
-        let places = bytes.windows(SYNCED.len()).enumerate().filter(|(_, window)| *window == SYNCED);
+        let places = bytes
+            .windows(SYNCED.len())
+            .enumerate()
+            .filter(|(_, window)| *window == SYNCED);
         let mut numbers = places.map(|(at, _)| &bytes[at + SYNCED.len()..]).filter_map(|rest| {
             let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
             std::str::from_utf8(&rest[..digits]).ok()?.parse::<u64>().ok()
@@ -158,6 +194,10 @@ impl Chain {
     }
 
     fn broken(&self, what: &str) -> Fault {
-        Fault::Broken(format!("line {} of the file (byte {}): {what}", self.lines + 1, self.length))
+        Fault::Broken(format!(
+            "line {} of the file (byte {}): {what}",
+            self.lines + 1,
+            self.length
+        ))
     }
 }

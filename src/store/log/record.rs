@@ -74,17 +74,44 @@ impl Line {
     /// Appends a line to `bytes` and returns the place after it.
     pub fn write(&self, bytes: &mut Vec<u8>) -> serde_json::Result<Position> {
         let start = bytes.len();
-        let Self { previous: Position { sequence, digest: previous }, synced, .. } = *self;
+        let Self {
+            previous: Position {
+                sequence,
+                digest: previous,
+            },
+            synced,
+            ..
+        } = *self;
         let sequence = sequence + 1;
         match &self.change {
-            Change::Bound(Entry { license, binding: Binding { host, bound_at } }) => {
+            Change::Bound(Entry {
+                license,
+                binding: Binding { host, bound_at },
+            }) => {
                 let (event, host, license, time) = (BoundEvent::Bound, host.clone(), *license, *bound_at);
-                let line = Bound { event, host, license, previous, sequence, synced, time };
+                let line = Bound {
+                    event,
+                    host,
+                    license,
+                    previous,
+                    sequence,
+                    synced,
+                    time,
+                };
                 serde_json::to_writer(&mut *bytes, &line)?;
             }
             Change::Compacted(Compaction { kept, time }) => {
                 let (event, kept, time) = (CompactedEvent::Compacted, *kept, *time);
-                serde_json::to_writer(&mut *bytes, &Compacted { event, kept, previous, sequence, time })?;
+                serde_json::to_writer(
+                    &mut *bytes,
+                    &Compacted {
+                        event,
+                        kept,
+                        previous,
+                        sequence,
+                        time,
+                    },
+                )?;
             }
         }
         bytes.push(b'\n');
@@ -95,15 +122,48 @@ impl Line {
     pub fn read(bytes: &[u8]) -> serde_json::Result<Self> {
         // Deciding by what a canonical line begins with is three times as fast as letting serde try.
         let (sequence, digest, synced, change) = if bytes.starts_with(b"{\"event\":\"compacted\"") {
-            let Compacted { kept, previous, sequence, time, .. } = serde_json::from_slice(bytes)?;
-            (sequence, previous, sequence, Change::Compacted(Compaction { kept, time }))
+            let Compacted {
+                kept,
+                previous,
+                sequence,
+                time,
+                ..
+            } = serde_json::from_slice(bytes)?;
+            (
+                sequence,
+                previous,
+                sequence,
+                Change::Compacted(Compaction { kept, time }),
+            )
         } else {
-            let Bound { host, license, previous, sequence, synced, time, .. } = serde_json::from_slice(bytes)?;
-            (sequence, previous, synced, Change::Bound(Entry { license, binding: Binding { host, bound_at: time } }))
+            let Bound {
+                host,
+                license,
+                previous,
+                sequence,
+                synced,
+                time,
+                ..
+            } = serde_json::from_slice(bytes)?;
+            (
+                sequence,
+                previous,
+                synced,
+                Change::Bound(Entry {
+                    license,
+                    binding: Binding { host, bound_at: time },
+                }),
+            )
         };
         // No line is numbered 0, so none of them claims to continue the number before.
-        let sequence = sequence.checked_sub(1).ok_or_else(|| serde::de::Error::custom("a line numbered 0"))?;
-        Ok(Self { previous: Position { sequence, digest }, synced, change })
+        let sequence = sequence
+            .checked_sub(1)
+            .ok_or_else(|| serde::de::Error::custom("a line numbered 0"))?;
+        Ok(Self {
+            previous: Position { sequence, digest },
+            synced,
+            change,
+        })
     }
 }
 
@@ -113,12 +173,25 @@ mod tests {
 
     #[test]
     fn a_line_is_canonical_json_with_the_digest_of_what_it_continues() {
-        let binding = Binding { host: "a.com".parse().unwrap(), bound_at: DateTime::from_timestamp(1, 5).unwrap() };
-        let entry = Entry { license: LicenseId::from_bytes([0xAB; 32]), binding };
-        let line = Line { previous: Position::genesis(), synced: 0, change: Change::Bound(entry.clone()) };
+        let binding = Binding {
+            host: "a.com".parse().unwrap(),
+            bound_at: DateTime::from_timestamp(1, 5).unwrap(),
+        };
+        let entry = Entry {
+            license: LicenseId::from_bytes([0xAB; 32]),
+            binding,
+        };
+        let line = Line {
+            previous: Position::genesis(),
+            synced: 0,
+            change: Change::Bound(entry.clone()),
+        };
         let mut bytes = Vec::new();
         let position = line.write(&mut bytes).unwrap();
-        let (text, genesis) = (String::from_utf8(bytes.clone()).unwrap(), Digest::of(b"countersign ledger 1\n"));
+        let (text, genesis) = (
+            String::from_utf8(bytes.clone()).unwrap(),
+            Digest::of(b"countersign ledger 1\n"),
+        );
         let license = "ab".repeat(32);
         let expected = format!(
             "{{\"event\":\"bound\",\"host\":\"a.com\",\"license\":\"{license}\",\"previous\":\"{genesis}\",\
@@ -127,7 +200,13 @@ mod tests {
         assert_eq!(text, expected);
         let value: serde_json::Value = serde_json::from_str(&text).unwrap();
         assert_eq!(serde_json_canonicalizer::to_string(&value).unwrap() + "\n", text);
-        assert_eq!(position, Position { sequence: 1, digest: Digest::of(&bytes) });
+        assert_eq!(
+            position,
+            Position {
+                sequence: 1,
+                digest: Digest::of(&bytes)
+            }
+        );
         let read = Line::read(&bytes).unwrap();
         assert!(matches!(read.change, Change::Bound(read) if read == entry));
         assert_eq!(read.previous, Position::genesis());
@@ -139,11 +218,23 @@ mod tests {
         let host = format!("{label}.{label}.{label}.{}", &label[..61]).parse().unwrap();
         let entry = Entry {
             license: LicenseId::from_bytes([1; 32]),
-            binding: Binding { host, bound_at: DateTime::<Utc>::MAX_UTC },
+            binding: Binding {
+                host,
+                bound_at: DateTime::<Utc>::MAX_UTC,
+            },
         };
-        let previous = Position { sequence: u64::MAX - 1, ..Position::genesis() };
+        let previous = Position {
+            sequence: u64::MAX - 1,
+            ..Position::genesis()
+        };
         let mut bytes = Vec::new();
-        Line { previous, synced: u64::MAX, change: Change::Bound(entry) }.write(&mut bytes).unwrap();
+        Line {
+            previous,
+            synced: u64::MAX,
+            change: Change::Bound(entry),
+        }
+        .write(&mut bytes)
+        .unwrap();
         assert!(bytes.len() < MAX / 4);
     }
 
@@ -156,7 +247,13 @@ mod tests {
             )
         };
         assert!(Line::read(header("7").as_bytes()).is_ok());
-        for bad in [header("0"), header("-1"), header("7").replace("kept", "keep"), String::new(), "{}\n".into()] {
+        for bad in [
+            header("0"),
+            header("-1"),
+            header("7").replace("kept", "keep"),
+            String::new(),
+            "{}\n".into(),
+        ] {
             assert!(Line::read(bad.as_bytes()).is_err(), "{bad}");
         }
     }

@@ -73,8 +73,14 @@ impl Medium for &Disk {
 }
 
 fn entry(name: &str) -> Entry {
-    let binding = Binding { host: name.parse().unwrap(), bound_at: DateTime::from_timestamp(1, 0).unwrap() };
-    Entry { license: LicenseId::from_bytes([7; 32]), binding }
+    let binding = Binding {
+        host: name.parse().unwrap(),
+        bound_at: DateTime::from_timestamp(1, 0).unwrap(),
+    };
+    Entry {
+        license: LicenseId::from_bytes([7; 32]),
+        binding,
+    }
 }
 
 fn entries(names: &[&str]) -> Vec<Entry> {
@@ -83,7 +89,9 @@ fn entries(names: &[&str]) -> Vec<Entry> {
 
 fn read(bytes: &[u8]) -> Result<(Found, Vec<String>), String> {
     let mut hosts = Vec::new();
-    let found = reader::read(bytes, |_, entry| hosts.extend(entry.map(|entry| entry.binding.host.to_string())));
+    let found = reader::read(bytes, |_, entry| {
+        hosts.extend(entry.map(|entry| entry.binding.host.to_string()))
+    });
     match found {
         Ok(found) => Ok((found, hosts)),
         Err(Fault::Broken(what)) => Err(what),
@@ -104,7 +112,12 @@ fn ledger() -> (Vec<u8>, Vec<usize>) {
         writer.append(&entries(batch)).unwrap();
     }
     let bytes = disk.bytes.take();
-    let ends = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1).collect();
+    let ends = bytes
+        .iter()
+        .enumerate()
+        .filter(|(_, byte)| **byte == b'\n')
+        .map(|(at, _)| at + 1)
+        .collect();
     (bytes, ends)
 }
 
@@ -115,8 +128,14 @@ fn what_is_appended_is_read_and_continued() {
     assert_eq!(disk.found().0.end, places[1]);
     let places = writer(&disk).append(&entries(&["a.com"])).unwrap();
     let (found, hosts) = disk.found();
-    assert_eq!((found.end, found.torn, found.start), (places[0], false, Position::genesis()));
-    assert_eq!((found.end.sequence, hosts), (3, vec!["a.com".to_owned(), "b.com".into(), "a.com".into()]));
+    assert_eq!(
+        (found.end, found.torn, found.start),
+        (places[0], false, Position::genesis())
+    );
+    assert_eq!(
+        (found.end.sequence, hosts),
+        (3, vec!["a.com".to_owned(), "b.com".into(), "a.com".into()])
+    );
 }
 
 #[test]
@@ -150,7 +169,10 @@ fn a_torn_line_is_never_continued_even_where_it_cannot_be_cut_at_once() {
         assert!(writer.append(&entries(&["b.com"])).is_err());
     }
     disk.syncs.set(true);
-    assert!(writer.append(&entries(&["c.com"])).is_err(), "what is there cannot be cut");
+    assert!(
+        writer.append(&entries(&["c.com"])).is_err(),
+        "what is there cannot be cut"
+    );
     disk.cuts.set(true);
     writer.append(&entries(&["d.com"])).unwrap();
     assert_eq!(disk.found().1, ["a.com", "d.com"]);
@@ -164,12 +186,18 @@ fn a_torn_end_is_cut_wherever_it_was_torn() {
         disk.bytes.replace(whole[..length].to_vec());
         let lines = ends.iter().filter(|end| **end <= length).count();
         let (found, hosts) = disk.found();
-        assert_eq!((hosts.len(), found.torn), (lines, length > 0 && !ends.contains(&length)));
+        assert_eq!(
+            (hosts.len(), found.torn),
+            (lines, length > 0 && !ends.contains(&length))
+        );
         let mut writer = writer(&disk);
         writer.cut().unwrap();
         writer.append(&entries(&["f.com"])).unwrap();
         let (found, hosts) = disk.found();
-        assert_eq!((found.torn, hosts.len(), hosts.last().unwrap().as_str()), (false, lines + 1, "f.com"));
+        assert_eq!(
+            (found.torn, hosts.len(), hosts.last().unwrap().as_str()),
+            (false, lines + 1, "f.com")
+        );
     }
 }
 
@@ -186,7 +214,12 @@ fn a_hole_in_the_last_batch_was_never_acknowledged_and_one_before_it_was() {
     assert_eq!(with_hole(ends[2] + 9, ends[3] + 40), Ok((true, 3)));
     assert_eq!(with_hole(ends[3] + 9, whole.len()), Ok((true, 4)));
     // The batch before was on disk when the last one was written.
-    for (from, to, line) in [(0, ends[0], 1), (9, 19, 1), (ends[0], ends[2], 2), (ends[1] + 1, ends[1] + 2, 3)] {
+    for (from, to, line) in [
+        (0, ends[0], 1),
+        (9, 19, 1),
+        (ends[0], ends[2], 2),
+        (ends[1] + 1, ends[1] + 2, 3),
+    ] {
         let error = with_hole(from, to).unwrap_err();
         assert!(error.starts_with(&format!("line {line} of the file (byte ")), "{error}");
     }
@@ -216,7 +249,13 @@ fn every_changed_byte_is_found_and_its_line_is_named() {
 fn a_line_taken_out_doubled_or_moved_breaks_the_chain() {
     let (whole, ends) = ledger();
     let line = |number: usize| &whole[number.checked_sub(1).map_or(0, |before| ends[before])..ends[number]];
-    for order in [&[1, 2, 3, 4][..], &[0, 2, 3, 4], &[0, 1, 1, 2], &[0, 2, 1, 3], &[0, 1, 3]] {
+    for order in [
+        &[1, 2, 3, 4][..],
+        &[0, 2, 3, 4],
+        &[0, 1, 1, 2],
+        &[0, 2, 1, 3],
+        &[0, 1, 3],
+    ] {
         let lines: Vec<u8> = order.iter().flat_map(|number| line(*number).to_vec()).collect();
         assert!(read(&lines).is_err(), "{order:?}");
     }
@@ -226,12 +265,20 @@ fn a_line_taken_out_doubled_or_moved_breaks_the_chain() {
 fn a_hole_behind_the_last_line_is_torn_where_one_batch_can_leave_it_and_damage_where_not() {
     let batch = record::BATCH * record::MAX;
     assert!(read(&vec![0; batch]).unwrap().0.torn);
-    assert!(read(&vec![0; batch + 1]).unwrap_err().starts_with("line 1 of the file (byte 0): damaged"));
+    assert!(
+        read(&vec![0; batch + 1])
+            .unwrap_err()
+            .starts_with("line 1 of the file (byte 0): damaged")
+    );
 }
 
 #[test]
 fn garbage_of_any_length_is_refused_in_bounded_memory() {
     for bytes in [vec![b'x'; 1 << 22], vec![b'\n'; 1 << 10], b"{}\n".repeat(100)] {
-        assert!(read(&bytes).unwrap_err().starts_with("line 1 of the file (byte 0): damaged"));
+        assert!(
+            read(&bytes)
+                .unwrap_err()
+                .starts_with("line 1 of the file (byte 0): damaged")
+        );
     }
 }

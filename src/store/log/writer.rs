@@ -36,7 +36,13 @@ impl<M: Medium> Writer<M> {
     /// Continues a ledger whose last line ends after `length` bytes; `torn` where something stands behind it.
     pub(in crate::store) fn new(medium: M, end: Position, length: u64, torn: bool) -> Self {
         let reach = if torn { u64::MAX } else { length };
-        Self { medium, end, length, reach, displaced: false }
+        Self {
+            medium,
+            end,
+            length,
+            reach,
+            displaced: false,
+        }
     }
 
     /// Appends a batch with one sync; returns the places of its lines.
@@ -48,7 +54,12 @@ impl<M: Medium> Writer<M> {
         let mut places = Vec::with_capacity(entries.len());
         for entry in entries {
             let change = Change::Bound(entry.clone());
-            end = Line { previous: end, synced: self.end.sequence, change }.write(&mut bytes)?;
+            end = Line {
+                previous: end,
+                synced: self.end.sequence,
+                change,
+            }
+            .write(&mut bytes)?;
             places.push(end);
         }
         self.write(&bytes)?;
@@ -72,7 +83,9 @@ impl<M: Medium> Writer<M> {
         let came_back = self.displaced;
         self.expect(self.length..=self.reach)?;
         if came_back {
-            self.medium.prove(self.end, self.length).inspect_err(|_| self.displaced = true)?;
+            self.medium
+                .prove(self.end, self.length)
+                .inspect_err(|_| self.displaced = true)?;
         }
         Ok(())
     }
@@ -96,7 +109,10 @@ impl<M: Medium> Writer<M> {
     // SECURITY: without the sync, acknowledged bindings are lost at a loss of power.
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.reach = self.length + bytes.len() as u64;
-        let written = self.medium.write_all_at(bytes, self.length).and_then(|()| self.medium.sync());
+        let written = self
+            .medium
+            .write_all_at(bytes, self.length)
+            .and_then(|()| self.medium.sync());
         written.inspect_err(|_| {
             // Where this fails too, it is done before the next batch.
             let _ = self.cut();

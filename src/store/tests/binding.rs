@@ -31,7 +31,10 @@ async fn of_64_hosts_at_once_exactly_as_many_are_bound_as_there_are_sites() {
             .collect();
         assert_eq!(told_bound, bound.iter().cloned().collect());
         for (host, outcome) in &outcomes {
-            assert!(*outcome == Outcome::Bound || *outcome == elsewhere(&bound[0]), "{host}: {outcome:?}");
+            assert!(
+                *outcome == Outcome::Bound || *outcome == elsewhere(&bound[0]),
+                "{host}: {outcome:?}"
+            );
         }
     }
 }
@@ -41,13 +44,25 @@ async fn a_host_that_is_bound_is_answered_without_a_write() {
     let (memory, store) = on_memory();
     let mut license = license(1, 2);
     license.particulars.hosts.push(host("ahead.com"));
-    assert_eq!(store.bind(&license, &host("ahead.com"), at(1)).await.unwrap(), Outcome::Bound);
+    assert_eq!(
+        store.bind(&license, &host("ahead.com"), at(1)).await.unwrap(),
+        Outcome::Bound
+    );
     assert_eq!(memory.events(), [""; 0], "bound by the registry");
-    assert_eq!(store.bind(&license, &host("a.com"), at(1)).await.unwrap(), Outcome::Bound);
+    assert_eq!(
+        store.bind(&license, &host("a.com"), at(1)).await.unwrap(),
+        Outcome::Bound
+    );
     let events = memory.events();
     for _ in 0..3 {
-        assert_eq!(store.bind(&license, &host("a.com"), at(2)).await.unwrap(), Outcome::Bound);
-        assert_eq!(store.bind(&license, &host("b.com"), at(2)).await.unwrap(), elsewhere("ahead.com"));
+        assert_eq!(
+            store.bind(&license, &host("a.com"), at(2)).await.unwrap(),
+            Outcome::Bound
+        );
+        assert_eq!(
+            store.bind(&license, &host("b.com"), at(2)).await.unwrap(),
+            elsewhere("ahead.com")
+        );
     }
     assert_eq!(memory.events(), events);
 }
@@ -94,9 +109,15 @@ async fn a_failing_sync_turns_everybody_away_and_gives_the_seats_back() {
     assert!(store.health().state.is_ok());
     memory.hold();
     let (one, two) = (license(1, 1), license(2, 1));
-    let tasks = [start_binding(&store, &one, "a.com").await, start_binding(&store, &one, "a.com").await];
+    let tasks = [
+        start_binding(&store, &one, "a.com").await,
+        start_binding(&store, &one, "a.com").await,
+    ];
     memory.wait_for("sync begins", 1);
-    let further = [start_binding(&store, &two, "a.com").await, start_binding(&store, &license(3, 1), "a.com").await];
+    let further = [
+        start_binding(&store, &two, "a.com").await,
+        start_binding(&store, &license(3, 1), "a.com").await,
+    ];
     memory.end_sync(false);
     memory.end_sync(false);
     for task in further {
@@ -159,7 +180,10 @@ async fn a_waiter_who_leaves_neither_loses_nor_repeats_a_binding() {
     let other = start_binding(&store, &license, "b.com").await;
     memory.end_sync(true);
     assert_eq!(other.await.unwrap().unwrap(), elsewhere("a.com"));
-    assert_eq!(store.bind(&license, &host("a.com"), at(2)).await.unwrap(), Outcome::Bound);
+    assert_eq!(
+        store.bind(&license, &host("a.com"), at(2)).await.unwrap(),
+        Outcome::Bound
+    );
     assert_eq!(memory.events(), ["written", "sync begins", "synced"]);
 }
 
@@ -170,7 +194,10 @@ async fn a_full_queue_says_so_and_takes_no_seat() {
     let numbered = |number: usize| {
         let mut id = [0; 32];
         id[..8].copy_from_slice(&number.to_le_bytes());
-        License { id: LicenseId::from_bytes(id), ..license(0, 1) }
+        License {
+            id: LicenseId::from_bytes(id),
+            ..license(0, 1)
+        }
     };
     let mut tasks = vec![start_binding(&store, &numbered(0), "a.com").await];
     memory.wait_for("sync begins", 1);
@@ -178,7 +205,10 @@ async fn a_full_queue_says_so_and_takes_no_seat() {
         tasks.push(start_binding(&store, &numbered(number), "a.com").await);
     }
     let late = numbered(QUEUE + 1);
-    assert!(matches!(store.bind(&late, &host("a.com"), at(1)).await, Err(StoreError::Busy)));
+    assert!(matches!(
+        store.bind(&late, &host("a.com"), at(1)).await,
+        Err(StoreError::Busy)
+    ));
     memory.let_go();
     for task in tasks {
         assert_eq!(task.await.unwrap().unwrap(), Outcome::Bound);
@@ -204,7 +234,10 @@ async fn a_restart_keeps_every_binding_in_order_even_where_the_clock_stepped_bac
     let store = open(folder.path()).unwrap();
     assert_eq!(hosts_of(&*store, &license), ["z.com", "m.com", "a.com", "k.com"]);
     assert_eq!(store.of(&license.id).to_vec(), before);
-    assert_eq!(store.bind(&license, &host("late.com"), at(500)).await.unwrap(), elsewhere("z.com"));
+    assert_eq!(
+        store.bind(&license, &host("late.com"), at(500)).await.unwrap(),
+        elsewhere("z.com")
+    );
 }
 
 #[tokio::test]
@@ -214,15 +247,30 @@ async fn a_released_host_makes_room_and_can_be_bound_anew() {
     let store = open(folder.path()).unwrap();
     store.bind(&license, &host("old.com"), at(10)).await.unwrap();
     license.particulars.released.hosts.insert(host("old.com"), at(20));
-    assert_eq!(store.bind(&license, &host("new.com"), at(30)).await.unwrap(), Outcome::Bound);
-    assert_eq!(store.bind(&license, &host("old.com"), at(31)).await.unwrap(), elsewhere("new.com"));
+    assert_eq!(
+        store.bind(&license, &host("new.com"), at(30)).await.unwrap(),
+        Outcome::Bound
+    );
+    assert_eq!(
+        store.bind(&license, &host("old.com"), at(31)).await.unwrap(),
+        elsewhere("new.com")
+    );
 
     license.particulars.released.hosts.insert(host("new.com"), at(40));
     // This server's clock is behind the one the release was written with.
-    assert_eq!(store.bind(&license, &host("old.com"), at(15)).await.unwrap(), Outcome::Bound);
-    assert_eq!(store.bind(&license, &host("new.com"), at(50)).await.unwrap(), elsewhere("old.com"));
+    assert_eq!(
+        store.bind(&license, &host("old.com"), at(15)).await.unwrap(),
+        Outcome::Bound
+    );
+    assert_eq!(
+        store.bind(&license, &host("new.com"), at(50)).await.unwrap(),
+        elsewhere("old.com")
+    );
     drop(store);
     let store = open(folder.path()).unwrap();
     assert_eq!(hosts_of(&*store, &license), ["new.com", "old.com"]);
-    assert_eq!(store.bind(&license, &host("new.com"), at(50)).await.unwrap(), elsewhere("old.com"));
+    assert_eq!(
+        store.bind(&license, &host("new.com"), at(50)).await.unwrap(),
+        elsewhere("old.com")
+    );
 }

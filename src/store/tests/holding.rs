@@ -6,8 +6,14 @@ use super::*;
 fn bound_to(license: &License, sites: u32) -> Picture {
     let mut gathering = checksum::Gathering::default();
     for number in 0..sites {
-        let binding = Binding { host: host(&format!("site-{number}.com")), bound_at: at(1) };
-        gathering.add(Entry { license: license.id, binding });
+        let binding = Binding {
+            host: host(&format!("site-{number}.com")),
+            bound_at: at(1),
+        };
+        gathering.add(Entry {
+            license: license.id,
+            binding,
+        });
     }
     gathering.finish()
 }
@@ -57,7 +63,11 @@ fn who_read_a_license_before_it_was_bound_once_more_keeps_what_there_was() {
     let now = held.of(&license.id);
     assert_eq!([&at_first, &then, &now].map(|bound| bound.len()), [2, 3, 4]);
     assert_eq!(held.count(), 4);
-    assert!(["site-0.com", "site-1.com", "a.com", "b.com"].iter().all(|name| now.find(&host(name)).is_some()));
+    assert!(
+        ["site-0.com", "site-1.com", "a.com", "b.com"]
+            .iter()
+            .all(|name| now.find(&host(name)).is_some())
+    );
 }
 
 #[test]
@@ -66,7 +76,10 @@ fn a_host_is_found_among_many_and_one_bound_again_counts_where_it_was_bound_last
     let picture = bound_to(&license, 20);
     let mut bindings = picture.of(&license.id).unwrap().clone();
     for name in ["a.com", "site-7.com", "z.com", "site-0.com"] {
-        bindings.add(Binding { host: host(name), bound_at: at(5) });
+        bindings.add(Binding {
+            host: host(name),
+            bound_at: at(5),
+        });
     }
     let bound = Bound(Some(Found::Settled(&bindings)));
     for binding in bound.iter() {

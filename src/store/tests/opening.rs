@@ -29,7 +29,10 @@ fn looking_at_a_store_makes_none() {
 fn a_folder_that_cannot_be_made_is_an_error() {
     let folder = TempDir::new().unwrap();
     std::fs::write(folder.path().join("store"), "a file").unwrap();
-    assert!(matches!(open(&folder.path().join("store")), Err(StoreError::Read { .. })));
+    assert!(matches!(
+        open(&folder.path().join("store")),
+        Err(StoreError::Read { .. })
+    ));
 }
 
 /// A store that was closed, with bindings of three licenses: its folder, and what it holds.
@@ -40,7 +43,10 @@ async fn closed_store() -> (TempDir, Vec<(License, Vec<String>)>) {
     for number in 1..=3 {
         let license = license(number, 40);
         for site in 0..40 {
-            store.bind(&license, &host(&format!("site-{site}.com")), at(site)).await.unwrap();
+            store
+                .bind(&license, &host(&format!("site-{site}.com")), at(site))
+                .await
+                .unwrap();
         }
         let hosts = hosts_of(&*store, &license);
         held.push((license, hosts));
@@ -133,11 +139,17 @@ async fn a_missing_index_is_made_anew_and_a_missing_ledger_is_told() {
     store.close().unwrap();
     drop(store);
     let verified = read_only(folder.path()).unwrap().verify().unwrap();
-    assert_eq!((verified.index, verified.bindings, verified.licenses), (maintenance::IndexState::Agrees, 120, 3));
+    assert_eq!(
+        (verified.index, verified.bindings, verified.licenses),
+        (maintenance::IndexState::Agrees, 120, 3)
+    );
 
     std::fs::remove_file(folder.path().join("ledger.jsonl")).unwrap();
     assert!(matches!(open(folder.path()), Err(StoreError::Damaged { .. })));
-    assert!(!folder.path().join("ledger.jsonl").exists(), "an empty one would hide it");
+    assert!(
+        !folder.path().join("ledger.jsonl").exists(),
+        "an empty one would hide it"
+    );
 }
 
 #[tokio::test]
@@ -155,7 +167,10 @@ async fn an_index_that_is_behind_is_brought_up_to_the_ledger() {
     let state = || read_only(early.path()).unwrap().verify().unwrap().index;
     assert_eq!(state(), maintenance::IndexState::Behind(1));
     let store = open(early.path()).unwrap();
-    assert_eq!((store.of(&id).len(), hosts_of(&*store, &held[0].0)), (1, held[0].1.clone()));
+    assert_eq!(
+        (store.of(&id).len(), hosts_of(&*store, &held[0].0)),
+        (1, held[0].1.clone())
+    );
     drop(store);
     assert_eq!(state(), maintenance::IndexState::Agrees);
 
@@ -166,20 +181,30 @@ async fn an_index_that_is_behind_is_brought_up_to_the_ledger() {
     let cut = ledger.trim_end().rfind('\n').unwrap() + 1;
     std::fs::write(folder.path().join("ledger.jsonl"), &ledger[..cut]).unwrap();
     let error = open(folder.path()).err().unwrap().to_string();
-    assert!(error.ends_with("it ends with sequence 120, and the index knows of sequence 121"), "{error}");
+    assert!(
+        error.ends_with("it ends with sequence 120, and the index knows of sequence 121"),
+        "{error}"
+    );
     // Nothing is dropped that nobody agreed to drop, and the index still tells it.
     for _ in 0..2 {
         let refused = maintenance::rebuild(folder.path(), false).unwrap();
         assert_eq!((refused.bindings, refused.compared, refused.done), (120, true, false));
-        let lacking: Vec<_> =
-            refused.lacking.iter().map(|(license, binding)| (*license, binding.host.as_str())).collect();
+        let lacking: Vec<_> = refused
+            .lacking
+            .iter()
+            .map(|(license, binding)| (*license, binding.host.as_str()))
+            .collect();
         assert_eq!(lacking, [(id, "late.com")]);
         assert!(open(folder.path()).is_err());
     }
     let done = maintenance::rebuild(folder.path(), true).unwrap();
     assert_eq!((done.bindings, done.lacking.len(), done.done), (120, 1, true));
     let again = maintenance::rebuild(folder.path(), false).unwrap();
-    assert_eq!((again.bindings, again.lacking.len(), again.done), (120, 0, true), "an index that agrees lacks nothing");
+    assert_eq!(
+        (again.bindings, again.lacking.len(), again.done),
+        (120, 0, true),
+        "an index that agrees lacks nothing"
+    );
     assert!(open(folder.path()).unwrap().of(&id).is_empty());
 }
 
@@ -200,16 +225,39 @@ async fn a_compacted_store_is_the_same_store_and_continues_the_old_chain() {
         (done.kept, done.aside.file_name().unwrap().to_str()),
         (2, Some("ledger-until-1970-01-01T000000Z.jsonl"))
     );
-    let lines = |file: &Path| std::fs::read_to_string(file).unwrap().lines().map(str::to_owned).collect::<Vec<_>>();
+    let lines = |file: &Path| {
+        std::fs::read_to_string(file)
+            .unwrap()
+            .lines()
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
     let (old, new) = (lines(&done.aside), lines(&path.join("ledger.jsonl")));
     assert_eq!((old.len(), new.len()), (3, 3));
     let digest = crate::model::digest::Digest::of(format!("{}\n", old[2]).as_bytes());
-    assert!(new[0].contains(&format!("\"kept\":2,\"previous\":\"{digest}\",\"sequence\":4,")), "{}", new[0]);
-    assert_eq!(read_only(path).unwrap().verify().unwrap().index, maintenance::IndexState::Agrees);
+    assert!(
+        new[0].contains(&format!("\"kept\":2,\"previous\":\"{digest}\",\"sequence\":4,")),
+        "{}",
+        new[0]
+    );
+    assert_eq!(
+        read_only(path).unwrap().verify().unwrap().index,
+        maintenance::IndexState::Agrees
+    );
 
     let store = open(path).unwrap();
     assert_eq!(store.of(&license.id).to_vec(), before);
-    store.bind(&License { id: LicenseId::from_bytes([9; 32]), ..license }, &host("c.com"), at(9)).await.unwrap();
+    store
+        .bind(
+            &License {
+                id: LicenseId::from_bytes([9; 32]),
+                ..license
+            },
+            &host("c.com"),
+            at(9),
+        )
+        .await
+        .unwrap();
     drop(store);
     let verified = read_only(path).unwrap().verify().unwrap();
     assert_eq!((verified.lines, verified.sequence), (4, 7));
@@ -218,11 +266,22 @@ async fn a_compacted_store_is_the_same_store_and_continues_the_old_chain() {
         std::fs::write(path.join("ledger.jsonl"), ledger).unwrap();
         read_only(path).unwrap().verify().unwrap_err().to_string()
     };
-    let error = told(format!("{}\n{}\n{}\n", new[0], new[1].replace("b.com", "d.com"), new[2]));
-    let place = format!("line 3 of the file (byte {}): does not continue line 2", new[0].len() + new[1].len() + 2);
+    let error = told(format!(
+        "{}\n{}\n{}\n",
+        new[0],
+        new[1].replace("b.com", "d.com"),
+        new[2]
+    ));
+    let place = format!(
+        "line 3 of the file (byte {}): does not continue line 2",
+        new[0].len() + new[1].len() + 2
+    );
     assert!(error.contains(&place), "{error}");
     let error = told(new.join("\n") + "\n");
-    assert!(error.ends_with("it ends with sequence 6, and the index knows of sequence 7"), "{error}");
+    assert!(
+        error.ends_with("it ends with sequence 6, and the index knows of sequence 7"),
+        "{error}"
+    );
     // What was kept was on disk before the ledger got its name, so none of it can be torn.
     std::fs::remove_dir_all(path.join("index")).unwrap();
     std::fs::write(path.join("ledger.jsonl"), format!("{}\n{}\n", new[0], &new[1][..50])).unwrap();
@@ -236,11 +295,16 @@ fn a_new_store_holds_a_ledger_and_its_index_and_nothing_set_aside() {
     let folder = TempDir::new().unwrap();
     for _ in 0..2 {
         drop(open(folder.path()).unwrap());
-        let found = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
+        let found = std::fs::read_dir(folder.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name());
         let names: HashSet<_> = found.map(|name| name.into_string().unwrap()).collect();
         assert_eq!(names, ["ledger.jsonl".to_owned(), "index".to_owned()].into());
     }
-    assert_eq!(read_only(folder.path()).unwrap().verify().unwrap().index, maintenance::IndexState::Agrees);
+    assert_eq!(
+        read_only(folder.path()).unwrap().verify().unwrap().index,
+        maintenance::IndexState::Agrees
+    );
 }
 
 #[test]
@@ -248,12 +312,21 @@ fn the_ledger_is_for_its_owner_only_and_a_store_of_another_format_is_left_alone(
     use std::os::unix::fs::PermissionsExt;
     let folder = TempDir::new().unwrap();
     drop(open(&folder.path().join("store")).unwrap());
-    let mode = |path: &str| std::fs::metadata(folder.path().join(path)).unwrap().permissions().mode() & 0o777;
+    let mode = |path: &str| {
+        std::fs::metadata(folder.path().join(path))
+            .unwrap()
+            .permissions()
+            .mode()
+            & 0o777
+    };
     assert_eq!((mode("store"), mode("store/ledger.jsonl")), (0o700, 0o600));
 
     std::fs::create_dir(folder.path().join("old")).unwrap();
     std::fs::write(folder.path().join("old/db"), "sled").unwrap();
-    assert!(matches!(open(&folder.path().join("old")), Err(StoreError::Format { .. })));
+    assert!(matches!(
+        open(&folder.path().join("old")),
+        Err(StoreError::Format { .. })
+    ));
     assert!(!folder.path().join("old/ledger.jsonl").exists());
 }
 

@@ -6,8 +6,15 @@ use super::*;
 async fn reports_are_merged_and_written_at_the_end() {
     let folder = TempDir::new().unwrap();
     let (license, site) = (license(1, 1), host("a.com"));
-    let version = |version: &'static str| Sighting { plugin_version: Some(version), ..seen(0) };
-    let expected = Report { plugin_version: Some("1.1".into()), last_seen: Some(at(9)), ..Report::default() };
+    let version = |version: &'static str| Sighting {
+        plugin_version: Some(version),
+        ..seen(0)
+    };
+    let expected = Report {
+        plugin_version: Some("1.1".into()),
+        last_seen: Some(at(9)),
+        ..Report::default()
+    };
 
     let store = open(folder.path()).unwrap();
     store.bind(&license, &site, at(1)).await.unwrap();
@@ -20,7 +27,16 @@ async fn reports_are_merged_and_written_at_the_end() {
     store.close().unwrap();
     drop(store);
     let found = read_only(folder.path()).unwrap().of(&license.id).unwrap();
-    assert_eq!(found, [(Binding { host: site, bound_at: at(1) }, expected)]);
+    assert_eq!(
+        found,
+        [(
+            Binding {
+                host: site,
+                bound_at: at(1)
+            },
+            expected
+        )]
+    );
 }
 
 #[tokio::test]
@@ -28,10 +44,15 @@ async fn reports_that_could_not_be_written_are_kept() {
     let (memory, store) = on_memory();
     memory.state.lock().unwrap().refuses_reports = true;
     let (license, site) = (license(1, 1), host("a.com"));
-    let report = Report { last_seen: Some(at(1)), ..Report::default() };
+    let report = Report {
+        last_seen: Some(at(1)),
+        ..Report::default()
+    };
     store.report(&license.id, &store.of(&license.id), &site, &seen(1));
     assert!(matches!(store.close(), Err(StoreError::NotIndexed(_))));
-    let waiting: telemetry::Batch = (0..telemetry::SHARDS).flat_map(|shard| store.reports.take(shard)).collect();
+    let waiting: telemetry::Batch = (0..telemetry::SHARDS)
+        .flat_map(|shard| store.reports.take(shard))
+        .collect();
     assert_eq!(waiting, [(license.id, vec![(site, report)])].into());
 }
 
@@ -65,8 +86,14 @@ fn waiting_reports_are_bounded() {
         reports.add(&license, &site(number), &seen(1));
     }
     assert_eq!((reports.dropped(), reports.waiting()), (6, 256));
-    assert!(!reports.add(&license, &site(0), &seen(2)), "nothing is taken until what waits is written");
-    let batch = (0..telemetry::SHARDS).map(|shard| reports.take(shard)).find(|batch| !batch.is_empty()).unwrap();
+    assert!(
+        !reports.add(&license, &site(0), &seen(2)),
+        "nothing is taken until what waits is written"
+    );
+    let batch = (0..telemetry::SHARDS)
+        .map(|shard| reports.take(shard))
+        .find(|batch| !batch.is_empty())
+        .unwrap();
     assert!(reports.add(&license, &site(0), &seen(2)));
     reports.put_back(batch);
     assert_eq!((reports.dropped(), reports.waiting()), (7, 256));
@@ -78,7 +105,12 @@ async fn a_report_that_was_dropped_is_counted_each_time_and_taken_once_there_is_
     let (license, site) = (license(1, 1), host("a.com"));
     store.bind(&license, &site, at(1)).await.unwrap();
     for number in 0..256 {
-        store.report(&license.id, &store.of(&license.id), &host(&format!("site-{number}.com")), &seen(1));
+        store.report(
+            &license.id,
+            &store.of(&license.id),
+            &host(&format!("site-{number}.com")),
+            &seen(1),
+        );
     }
     for dropped in 1..=3 {
         store.report(&license.id, &store.of(&license.id), &site, &seen(1));
@@ -91,7 +123,10 @@ async fn a_report_that_was_dropped_is_counted_each_time_and_taken_once_there_is_
         store.report(&license.id, &store.of(&license.id), &site, &seen(1));
         assert_eq!((store.figures().reports_dropped, store.reports.waiting()), (3, 1));
     }
-    assert!(store.of(&license.id).news(&site, &seen(1)).is_none(), "what was taken is no news");
+    assert!(
+        store.of(&license.id).news(&site, &seen(1)).is_none(),
+        "what was taken is no news"
+    );
 }
 
 #[tokio::test]
@@ -106,8 +141,15 @@ async fn an_index_that_is_not_written_is_told_and_counted_and_binds_all_the_same
     assert!(matches!(health.state, Err(StoreError::NotIndexed(reason)) if &*reason == "the disk is full"));
     assert_eq!(store.health().since, health.since);
     assert_eq!(store.bind(&license, &site, at(1)).await.unwrap(), Outcome::Bound);
-    assert!(matches!(store.health().state, Err(StoreError::NotIndexed(_))), "a good ledger does not hide it");
-    let Figures { failures, index_failures, .. } = store.figures();
+    assert!(
+        matches!(store.health().state, Err(StoreError::NotIndexed(_))),
+        "a good ledger does not hide it"
+    );
+    let Figures {
+        failures,
+        index_failures,
+        ..
+    } = store.figures();
     assert!(failures == 0 && index_failures >= 2, "{failures} {index_failures}");
 
     memory.state.lock().unwrap().refuses_reports = false;
@@ -120,7 +162,10 @@ async fn an_index_that_is_not_written_is_told_and_counted_and_binds_all_the_same
 async fn a_closed_store_binds_nobody_and_says_so() {
     let (_, store) = on_memory();
     store.close().unwrap();
-    assert!(matches!(store.bind(&license(1, 1), &host("a.com"), at(1)).await, Err(StoreError::Closed)));
+    assert!(matches!(
+        store.bind(&license(1, 1), &host("a.com"), at(1)).await,
+        Err(StoreError::Closed)
+    ));
     assert!(matches!(store.health().state, Err(StoreError::Closed)));
     store.close().unwrap();
 }

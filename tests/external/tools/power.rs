@@ -29,11 +29,21 @@ impl Record {
         let (mut rest, mut records) = (&journal[..], Vec::new());
         while let Some((head, after)) = rest.split_first_chunk::<25>() {
             let number = |at: usize| u64::from_le_bytes(head[at..at + 8].try_into().unwrap());
-            let Some((bytes, after)) = after.split_at_checked(number(17) as usize) else { break };
-            records.push(Self { kind: head[0], inode: number(1), offset: number(9) as usize, bytes: bytes.to_vec() });
+            let Some((bytes, after)) = after.split_at_checked(number(17) as usize) else {
+                break;
+            };
+            records.push(Self {
+                kind: head[0],
+                inode: number(1),
+                offset: number(9) as usize,
+                bytes: bytes.to_vec(),
+            });
             rest = after;
         }
-        assert!(records.iter().any(|record| record.kind == b'S' || record.kind == b'W'), "the journal was written");
+        assert!(
+            records.iter().any(|record| record.kind == b'S' || record.kind == b'W'),
+            "the journal was written"
+        );
         records
     }
 
@@ -95,7 +105,10 @@ impl Disk {
                     folders.push(entry.path());
                     Node::Folder
                 } else {
-                    disk.files.push(File { synced: fs::read(entry.path()).unwrap(), since: Vec::new() });
+                    disk.files.push(File {
+                        synced: fs::read(entry.path()).unwrap(),
+                        since: Vec::new(),
+                    });
                     Node::File(disk.files.len() - 1)
                 };
                 disk.now.insert(entry.path(), node);
@@ -107,8 +120,15 @@ impl Disk {
 
     /// Does what the program did.
     pub fn follow(&mut self, record: &Record) {
-        let Record { kind, inode, offset, bytes } = record;
-        let mut names = bytes.split(|&byte| byte == 0).map(|name| PathBuf::from(str::from_utf8(name).unwrap()));
+        let Record {
+            kind,
+            inode,
+            offset,
+            bytes,
+        } = record;
+        let mut names = bytes
+            .split(|&byte| byte == 0)
+            .map(|name| PathBuf::from(str::from_utf8(name).unwrap()));
         match kind {
             b'C' => {
                 self.files.push(File::default());
@@ -118,7 +138,8 @@ impl Disk {
             b'M' => self.put(names.next().unwrap(), Node::Folder),
             b'O' => {
                 let path = names.next().unwrap();
-                self.inodes.insert(*inode, self.now.get(&path).copied().unwrap_or(Node::Folder));
+                self.inodes
+                    .insert(*inode, self.now.get(&path).copied().unwrap_or(Node::Folder));
                 self.folders.insert(*inode, path);
             }
             b'W' => self.file(*inode).since.push(Change::Write(*offset, bytes.clone())),
@@ -146,11 +167,17 @@ impl Disk {
 
     /// Writes what the program sees, or with a choice, what a loss of power would leave now, to `root`; names below `from`.
     pub fn write(&self, from: &Path, root: &Path, mut loss: Option<&mut Random>) {
-        let mut names = if loss.is_some() { self.synced.clone() } else { self.now.clone() };
+        let mut names = if loss.is_some() {
+            self.synced.clone()
+        } else {
+            self.now.clone()
+        };
         if let Some(random) = &mut loss {
             for renames in self.since.values().filter(|renames| !renames.is_empty()) {
                 // A file system keeps the order of changes in a folder.
-                renames[..random.below(renames.len() + 1)].iter().for_each(|rename| rename.apply(&mut names));
+                renames[..random.below(renames.len() + 1)]
+                    .iter()
+                    .for_each(|rename| rename.apply(&mut names));
             }
         }
         for (path, node) in &names {
@@ -167,7 +194,9 @@ impl Disk {
     }
 
     fn file(&mut self, inode: u64) -> &mut File {
-        let Node::File(file) = self.inodes[&inode] else { panic!("{} is a folder", self.folders[&inode].display()) };
+        let Node::File(file) = self.inodes[&inode] else {
+            panic!("{} is a folder", self.folders[&inode].display())
+        };
         &mut self.files[file]
     }
 
@@ -178,7 +207,10 @@ impl Disk {
     fn rename(&mut self, rename: Rename) {
         rename.apply(&mut self.now);
         let (Rename::Put(path, _) | Rename::Remove(path) | Rename::Move(_, path)) = &rename;
-        self.since.entry(path.parent().unwrap().to_owned()).or_default().push(rename);
+        self.since
+            .entry(path.parent().unwrap().to_owned())
+            .or_default()
+            .push(rename);
     }
 }
 
@@ -191,7 +223,11 @@ impl Rename {
                 let moved: Vec<_> = names.keys().filter(|path| path.starts_with(from)).cloned().collect();
                 for path in moved {
                     let rest = path.strip_prefix(from).unwrap();
-                    let target = if rest == Path::new("") { to.clone() } else { to.join(rest) };
+                    let target = if rest == Path::new("") {
+                        to.clone()
+                    } else {
+                        to.join(rest)
+                    };
                     let node = names.remove(&path).unwrap();
                     names.insert(target, node);
                 }
@@ -241,7 +277,11 @@ impl File {
                                 if random.one_in(chance) {
                                     let whole = random.one_in(2);
                                     let sectors = random.below(PAGE / SECTOR) * SECTOR;
-                                    let kept = if whole { page.len() } else { sectors.saturating_sub(at % SECTOR) };
+                                    let kept = if whole {
+                                        page.len()
+                                    } else {
+                                        sectors.saturating_sub(at % SECTOR)
+                                    };
                                     Change::Write(at, page[..kept.min(page.len())].to_vec()).apply(&mut content);
                                 }
                             }

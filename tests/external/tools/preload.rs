@@ -41,7 +41,9 @@ fn compiled(name: &str) -> (TempDir, PathBuf) {
     let library = folder.path().join(format!("{name}.so"));
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/preload/{name}.c"));
     let mut gcc = Command::new("gcc");
-    gcc.args(["-Wall", "-Werror", "-O1", "-shared", "-fPIC", "-o"]).arg(&library).arg(source);
+    gcc.args(["-Wall", "-Werror", "-O1", "-shared", "-fPIC", "-o"])
+        .arg(&library)
+        .arg(source);
     assert!(gcc.status().expect("gcc is installed").success());
     (folder, library)
 }

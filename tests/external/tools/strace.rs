@@ -12,7 +12,9 @@ impl Server {
         let plain = countersign(instance);
         let mut command = Command::new("strace");
         // With -D the tracer is the child, so that the process started here is the server itself.
-        command.args(["-D", "-f", "-y", "-q", "-e", &format!("trace={calls}"), "-o"]).arg(trace);
+        command
+            .args(["-D", "-f", "-y", "-q", "-e", &format!("trace={calls}"), "-o"])
+            .arg(trace);
         command.arg(plain.get_program()).args(plain.get_args());
         Self::start_command(command, &[])
     }

@@ -28,12 +28,21 @@ pub struct Page {
 impl Browser {
     /// Asks the server at `address` for the site `host`.
     pub fn new(address: SocketAddr, host: &str) -> Self {
-        Self { address, host: host.into(), cookies: BTreeMap::new() }
+        Self {
+            address,
+            host: host.into(),
+            cookies: BTreeMap::new(),
+        }
     }
 
     pub fn log_in(&mut self) {
         self.get("/wp-login.php");
-        let form = [("log", "admin"), ("pwd", "password"), ("rememberme", "forever"), ("testcookie", "1")];
+        let form = [
+            ("log", "admin"),
+            ("pwd", "password"),
+            ("rememberme", "forever"),
+            ("testcookie", "1"),
+        ];
         let page = self.post("/wp-login.php", &form);
         assert!(page.path.starts_with("/wp-admin"), "{}", page.text());
     }
@@ -43,7 +52,9 @@ impl Browser {
     }
 
     pub fn post(&mut self, path: &str, form: &[(&str, &str)]) -> Page {
-        let body = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(form).finish();
+        let body = url::form_urlencoded::Serializer::new(String::new())
+            .extend_pairs(form)
+            .finish();
         self.follow("POST", path, "application/x-www-form-urlencoded", body.into_bytes())
     }
 
@@ -69,7 +80,11 @@ impl Browser {
     }
 
     fn ask(&mut self, method: &str, path: &str, content_type: &str, body: &[u8]) -> Page {
-        let cookies: Vec<String> = self.cookies.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let cookies: Vec<String> = self
+            .cookies
+            .iter()
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect();
         let head = format!(
             "{method} {path} HTTP/1.1\r\nHost: {}\r\nCookie: {}\r\nContent-Type: {content_type}\r\n\
              Content-Length: {}\r\nConnection: close\r\n\r\n",
@@ -91,30 +106,55 @@ impl Browser {
                 let (name, value) = value.split(';').next().unwrap().split_once('=').unwrap();
                 self.cookies.insert(name.into(), value.into());
             } else if name.eq_ignore_ascii_case("location") {
-                location = Some(value.strip_prefix(&format!("http://{}", self.host)).unwrap_or(value).to_owned());
+                location = Some(
+                    value
+                        .strip_prefix(&format!("http://{}", self.host))
+                        .unwrap_or(value)
+                        .to_owned(),
+                );
             }
         }
-        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
-        Page { status, path: path.into(), html: html.into(), took: Duration::ZERO, location }
+        let status = head
+            .split(' ')
+            .nth(1)
+            .and_then(|status| status.parse().ok())
+            .expect("a status");
+        Page {
+            status,
+            path: path.into(),
+            html: html.into(),
+            took: Duration::ZERO,
+            location,
+        }
     }
 }
 
 impl Page {
     /// What a person reads below the menus, in one line.
     pub fn text(&self) -> String {
-        plain(self.html.split_once("id=\"wpbody-content\"").map_or(&*self.html, |(_, body)| body))
+        plain(
+            self.html
+                .split_once("id=\"wpbody-content\"")
+                .map_or(&*self.html, |(_, body)| body),
+        )
     }
 
     /// The rest of the page from a mark on.
     pub fn from(&self, mark: &str) -> &str {
-        let start = self.html.find(mark).unwrap_or_else(|| panic!("no {mark} on {}: {}", self.path, self.text()));
+        let start = self
+            .html
+            .find(mark)
+            .unwrap_or_else(|| panic!("no {mark} on {}: {}", self.path, self.text()));
         &self.html[start..]
     }
 
     /// What stands between two marks, the first behind a third.
     pub fn between(&self, behind: &str, before: &str, after: &str) -> String {
         let rest = self.from(behind);
-        let start = rest.find(before).unwrap_or_else(|| panic!("no {before} on {}", self.path)) + before.len();
+        let start = rest
+            .find(before)
+            .unwrap_or_else(|| panic!("no {before} on {}", self.path))
+            + before.len();
         unescaped(&rest[start..start + rest[start..].find(after).expect("its end")])
     }
 
@@ -138,7 +178,15 @@ fn plain(html: &str) -> String {
 }
 
 fn unescaped(html: &str) -> String {
-    [("&#038;", "&"), ("&#8217;", "’"), ("&#039;", "'"), ("&quot;", "\""), ("&lt;", "<"), ("&gt;", ">"), ("&amp;", "&")]
-        .iter()
-        .fold(html.to_owned(), |text, (escaped, letter)| text.replace(escaped, letter))
+    [
+        ("&#038;", "&"),
+        ("&#8217;", "’"),
+        ("&#039;", "'"),
+        ("&quot;", "\""),
+        ("&lt;", "<"),
+        ("&gt;", ">"),
+        ("&amp;", "&"),
+    ]
+    .iter()
+    .fold(html.to_owned(), |text, (escaped, letter)| text.replace(escaped, letter))
 }

@@ -39,8 +39,13 @@ type Row = (&'static str, Answer, &'static str);
 
 /// Changes the server's own answers to validations.
 fn changed(change: impl Fn(&Asked, Response) -> Response + Send + Sync + 'static) -> Answer {
-    let change =
-        move |asked: &Asked, answer: Response| if asked.is_validation() { change(asked, answer) } else { answer };
+    let change = move |asked: &Asked, answer: Response| {
+        if asked.is_validation() {
+            change(asked, answer)
+        } else {
+            answer
+        }
+    };
     Answer::Made(Arc::new(change))
 }
 
@@ -67,10 +72,22 @@ fn rows(license: &License, vendor: &Vendor) -> Vec<Row> {
         ("slow", Answer::Late(SLOW), "cURL error 28"),
         ("403", fixed(403, &[], &problem("license_revoked")), "HTTP status 403"),
         ("404", fixed(404, &[], ""), "HTTP status 404"),
-        ("429", fixed(429, &[("Retry-After", "7200")], &problem("too_many_requests")), "HTTP status 429"),
+        (
+            "429",
+            fixed(429, &[("Retry-After", "7200")], &problem("too_many_requests")),
+            "HTTP status 429",
+        ),
         ("500", fixed(500, &[], ""), "HTTP status 500"),
-        ("a redirect", fixed(302, &[("Location", "/api/v1/elsewhere")], ""), "HTTP status 302"),
-        ("HTML", fixed(200, &[("Content-Type", "text/html")], page), "no signature"),
+        (
+            "a redirect",
+            fixed(302, &[("Location", "/api/v1/elsewhere")], ""),
+            "HTTP status 302",
+        ),
+        (
+            "HTML",
+            fixed(200, &[("Content-Type", "text/html")], page),
+            "no signature",
+        ),
         (
             "truncated JSON",
             changed(|_, mut answer| {
@@ -79,13 +96,23 @@ fn rows(license: &License, vendor: &Vendor) -> Vec<Row> {
             }),
             "the signature is wrong",
         ),
-        ("an old statement replayed", changed(move |_, _| old.clone()), "it has another nonce"),
+        (
+            "an old statement replayed",
+            changed(move |_, _| old.clone()),
+            "it has another nonce",
+        ),
         (
             "an older statement",
-            signed_with(shared_keys(), |statement| statement["issued_at"] = json!("2026-01-01T00:00:00.000Z")),
+            signed_with(shared_keys(), |statement| {
+                statement["issued_at"] = json!("2026-01-01T00:00:00.000Z")
+            }),
             "it is older than the last one",
         ),
-        ("another key's signature", signed_with(&new_keys(2048), |_| {}), "the signature is wrong"),
+        (
+            "another key's signature",
+            signed_with(&new_keys(2048), |_| {}),
+            "the signature is wrong",
+        ),
         (
             "another site's statement",
             signed_with(shared_keys(), |statement| {
@@ -110,7 +137,10 @@ fn rows(license: &License, vendor: &Vendor) -> Vec<Row> {
         (
             "a changed verdict",
             changed(|_, mut answer| {
-                answer.body = answer.text().replace("\"status\":\"active\"", "\"status\":\"revoked\"").into();
+                answer.body = answer
+                    .text()
+                    .replace("\"status\":\"active\"", "\"status\":\"revoked\"")
+                    .into();
                 answer
             }),
             "the signature is wrong",
@@ -139,32 +169,70 @@ fn endure(core: Core) {
         vendor.front.answer_with(answer);
         let page = site.press("acme-forms", "check", "");
         assert_eq!(page.notices(), [no_answer], "{row}");
-        assert!(page.text().contains(&format!("Last attempt {trouble}")), "{row}: {}", page.text());
-        assert!(page.took < ASKED, "{row}: a person waits five seconds at most, not {:?}", page.took);
+        assert!(
+            page.text().contains(&format!("Last attempt {trouble}")),
+            "{row}: {}",
+            page.text()
+        );
+        assert!(
+            page.took < ASKED,
+            "{row}: a person waits five seconds at most, not {:?}",
+            page.took
+        );
         assert_eq!(site.vendor_sees("acme-forms")["active"], true, "{row}");
 
         site.pass(71 * HOUR);
         site.cron();
         let seen = site.vendor_sees("acme-forms");
-        assert_eq!((&seen["active"], &seen["condition"]), (&true.into(), &"grace".into()), "{row}");
+        assert_eq!(
+            (&seen["active"], &seen["condition"]),
+            (&true.into(), &"grace".into()),
+            "{row}"
+        );
         let told = site.admin.get("/wp-admin/tools.php").notices();
-        assert!(told.len() == 1 && told[0].contains("Everything works until"), "{row}: {told:?}");
+        assert!(
+            told.len() == 1 && told[0].contains("Everything works until"),
+            "{row}: {told:?}"
+        );
         // The page that looks for updates waits three seconds once, and then asks nobody.
         let updates = site.admin.get("/wp-admin/update-core.php?force-check=1");
-        assert!(updates.status == 200 && updates.took < LOOKED, "{row}: {:?}", updates.took);
+        assert!(
+            updates.status == 200 && updates.took < LOOKED,
+            "{row}: {:?}",
+            updates.took
+        );
         vendor.front.take_asked();
         site.pass(61);
-        assert_eq!(site.admin.get("/wp-admin/update-core.php?force-check=1").status, 200, "{row}");
+        assert_eq!(
+            site.admin.get("/wp-admin/update-core.php?force-check=1").status,
+            200,
+            "{row}"
+        );
         assert!(!updates_fail || vendor.front.take_asked().is_empty(), "{row}");
 
         site.pass(2 * HOUR);
         let seen = site.vendor_sees("acme-forms");
-        assert_eq!((&seen["active"], &seen["condition"]), (&false.into(), &"grace_over".into()), "{row}");
+        assert_eq!(
+            (&seen["active"], &seen["condition"]),
+            (&false.into(), &"grace_over".into()),
+            "{row}"
+        );
         let told = site.admin.get("/wp-admin/tools.php").notices();
-        assert!(told.len() == 1 && told[0].contains("counts as not active now"), "{row}: {told:?}");
+        assert!(
+            told.len() == 1 && told[0].contains("counts as not active now"),
+            "{row}: {told:?}"
+        );
         let visit = site.visitor().get("/");
-        assert_eq!((visit.status, visit.text().as_str()), (200, "A page. Your message"), "{row}");
-        assert!(visit.took < UNASKED, "{row}: a visitor waits for nobody, not {:?}", visit.took);
+        assert_eq!(
+            (visit.status, visit.text().as_str()),
+            (200, "A page. Your message"),
+            "{row}"
+        );
+        assert!(
+            visit.took < UNASKED,
+            "{row}: a visitor waits for nobody, not {:?}",
+            visit.took
+        );
 
         vendor.front.answer_with(Answer::Forward);
         site.set_clock(0);
@@ -208,7 +276,15 @@ fn a_clock_that_is_set_back_wins_no_time() {
     vendor.front.take_asked();
     site.pass(61);
     site.cron();
-    assert_eq!(vendor.front.take_asked().iter().filter(|asked| asked.is_validation()).count(), 1);
+    assert_eq!(
+        vendor
+            .front
+            .take_asked()
+            .iter()
+            .filter(|asked| asked.is_validation())
+            .count(),
+        1
+    );
     assert!(active(&site));
 }
 
@@ -229,7 +305,15 @@ fn a_license_that_a_corrected_clock_took_away_is_back_within_minutes() {
             site.cron();
             site.visitor().get("/");
         }
-        assert_eq!(vendor.front.take_asked().iter().filter(|asked| asked.is_validation()).count(), 1);
+        assert_eq!(
+            vendor
+                .front
+                .take_asked()
+                .iter()
+                .filter(|asked| asked.is_validation())
+                .count(),
+            1
+        );
         assert_eq!(site.vendor_sees("acme-forms")["condition"], "active");
     }
 }
@@ -246,7 +330,15 @@ fn a_grace_period_of_no_hours_lasts_from_one_validation_to_the_next() {
         assert_eq!(site.vendor_sees("acme-forms")["condition"], "active");
         site.cron();
     }
-    assert_eq!(vendor.front.take_asked().iter().filter(|asked| asked.is_validation()).count(), 3);
+    assert_eq!(
+        vendor
+            .front
+            .take_asked()
+            .iter()
+            .filter(|asked| asked.is_validation())
+            .count(),
+        3
+    );
     vendor.front.answer_with(Answer::Nothing);
     site.pass(2 * HOUR + 60);
     assert_eq!(site.vendor_sees("acme-forms")["condition"], "grace_over");
@@ -265,7 +357,9 @@ fn what_another_version_or_a_damaged_database_left_is_not_a_statement_and_a_new_
         "['statement'] = 'x'",
     ] {
         let name = "countersign_acme-forms";
-        site.run(&format!("$kept = get_option('{name}'); $kept{damage}; update_option('{name}', $kept);"));
+        site.run(&format!(
+            "$kept = get_option('{name}'); $kept{damage}; update_option('{name}', $kept);"
+        ));
         assert_eq!(site.vendor_sees("acme-forms")["condition"], "pending", "{damage}");
         assert_eq!(site.admin.get(&site.license_page("acme-forms")).status, 200, "{damage}");
         site.pass(61);
@@ -279,7 +373,9 @@ fn what_another_version_or_a_damaged_database_left_is_not_a_statement_and_a_new_
 fn a_signed_refusal_acts_at_once_and_a_signed_return_too() {
     let (license, vendor, mut site) = licensed_site(Core::Npm);
     for (status, condition) in [("suspended", "suspended"), ("active", "active"), ("revoked", "revoked")] {
-        vendor.instance.write_licenses(&[license.toml(&format!("status = \"{status}\""))]);
+        vendor
+            .instance
+            .write_licenses(&[license.toml(&format!("status = \"{status}\""))]);
         crate::support::eventually("the server knows", LIVE, || {
             vendor.server.validate(&license, HOST).json()["status"] == status
         });
@@ -293,7 +389,9 @@ fn a_signed_refusal_acts_at_once_and_a_signed_return_too() {
 #[test]
 fn an_update_that_is_refused_changes_nothing_and_asks_for_a_signed_answer_soon() {
     let (license, vendor, mut site) = licensed_site(Core::Npm);
-    vendor.instance.write_licenses(&[license.toml("status = \"suspended\"")]);
+    vendor
+        .instance
+        .write_licenses(&[license.toml("status = \"suspended\"")]);
     crate::support::eventually("the server knows", LIVE, || {
         vendor.server.validate(&license, HOST).json()["status"] == "suspended"
     });
@@ -308,8 +406,11 @@ fn an_update_that_is_refused_changes_nothing_and_asks_for_a_signed_answer_soon()
 #[test]
 fn a_license_is_validated_daily_in_the_background_with_a_fresh_nonce_and_some_jitter() {
     let (_license, vendor, mut site) = licensed_site(Core::Debian);
-    let next =
-        |site: &Site| site.run("echo wp_next_scheduled('countersign_acme-forms') - time();").parse::<i64>().unwrap();
+    let next = |site: &Site| {
+        site.run("echo wp_next_scheduled('countersign_acme-forms') - time();")
+            .parse::<i64>()
+            .unwrap()
+    };
     let planned = next(&site);
     assert!((18 * HOUR - 60..=24 * HOUR).contains(&planned), "{planned} seconds");
     let mut nonces = vec![vendor.front.take_asked()[0].json()["nonce"].clone()];
@@ -336,7 +437,10 @@ fn one_process_asks_at_a_time_and_one_that_died_is_not_waited_for() {
     );
     vendor.front.take_asked();
     let page = site.press("acme-forms", "check", "");
-    assert_eq!(page.notices(), ["The license is being checked at this moment. Please try again in a minute."]);
+    assert_eq!(
+        page.notices(),
+        ["The license is being checked at this moment. Please try again in a minute."]
+    );
     assert_eq!(vendor.front.take_asked().len(), 0);
     site.pass(61);
     assert_eq!(site.press("acme-forms", "check", "").notices(), [ACTIVE]);
@@ -357,7 +461,11 @@ fn where_wp_cron_does_not_run_an_administrators_page_catches_up() {
         site.pass(hours * HOUR);
         site.admin.get("/wp-admin/tools.php");
         let asked = vendor.front.take_asked();
-        assert_eq!(asked.iter().filter(|asked| asked.is_validation()).count(), expected, "{hours} hours later");
+        assert_eq!(
+            asked.iter().filter(|asked| asked.is_validation()).count(),
+            expected,
+            "{hours} hours later"
+        );
     }
 }
 
@@ -371,10 +479,21 @@ fn a_server_that_wants_to_be_left_alone_is() {
     site.pass(HOUR);
     site.cron();
     let page = site.press("acme-forms", "check", "");
-    assert_eq!(page.notices(), ["The license server asked to wait a little. Please try again later."]);
+    assert_eq!(
+        page.notices(),
+        ["The license server asked to wait a little. Please try again later."]
+    );
     assert!(!vendor.front.take_asked().iter().any(Asked::is_validation));
     site.pass(2 * HOUR);
     site.cron();
-    assert_eq!(vendor.front.take_asked().iter().filter(|asked| asked.is_validation()).count(), 1);
+    assert_eq!(
+        vendor
+            .front
+            .take_asked()
+            .iter()
+            .filter(|asked| asked.is_validation())
+            .count(),
+        1
+    );
     assert_eq!(site.vendor_sees("acme-forms")["condition"], "active");
 }

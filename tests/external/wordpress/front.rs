@@ -43,7 +43,10 @@ pub struct Asked {
 
 impl Asked {
     pub fn header(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(found, _)| found.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+        self.headers
+            .iter()
+            .find(|(found, _)| found.eq_ignore_ascii_case(name))
+            .map(|(_, value)| value.as_str())
     }
 
     pub fn json(&self) -> Value {
@@ -81,7 +84,10 @@ impl Front {
             asked: Vec::new(),
             in_pieces: false,
         };
-        let front = Self { address, shared: Arc::new(Mutex::new(shared)) };
+        let front = Self {
+            address,
+            shared: Arc::new(Mutex::new(shared)),
+        };
         let serving = front.clone();
         thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
@@ -158,12 +164,18 @@ impl Front {
             (shared.server, shared.answer.clone())
         };
         let forward = || {
-            let headers: Vec<_> = asked.headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+            let headers: Vec<_> = asked
+                .headers
+                .iter()
+                .map(|(name, value)| (name.as_str(), value.as_str()))
+                .collect();
             let ours =
                 |(name, _): &(&str, &str)| ["content-type", "authorization"].contains(&name.to_lowercase().as_str());
             let headers: Vec<_> = headers.into_iter().filter(ours).collect();
             let mut client = http::Client::try_connect(server?).ok()?;
-            client.try_request(&asked.method, &asked.target, &headers, &asked.body).ok()
+            client
+                .try_request(&asked.method, &asked.target, &headers, &asked.body)
+                .ok()
         };
         match answer {
             Answer::Forward => forward(),
@@ -190,8 +202,15 @@ fn drip(stream: &mut TcpStream, first: &str) -> std::io::Result<()> {
 
 /// An answer as a test writes it.
 pub fn response(status: u16, headers: &[(&str, &str)], body: impl Into<Vec<u8>>) -> Response {
-    let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-    Response { status, headers, body: body.into() }
+    let headers = headers
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+        .collect();
+    Response {
+        status,
+        headers,
+        body: body.into(),
+    }
 }
 
 /// WordPress.org knows of no update.
@@ -214,11 +233,19 @@ fn read(stream: &mut BufReader<TcpStream>) -> std::io::Result<Asked> {
             None => break,
         }
     }
-    let mut asked = Asked { method, target, headers, body: Vec::new() };
+    let mut asked = Asked {
+        method,
+        target,
+        headers,
+        body: Vec::new(),
+    };
     if asked.header("expect").is_some() {
         stream.get_mut().write_all(b"HTTP/1.1 100 Continue\r\n\r\n")?;
     }
-    let length = asked.header("content-length").and_then(|length| length.parse().ok()).unwrap_or(0);
+    let length = asked
+        .header("content-length")
+        .and_then(|length| length.parse().ok())
+        .unwrap_or(0);
     asked.body = vec![0; length];
     stream.read_exact(&mut asked.body)?;
     Ok(asked)
@@ -231,5 +258,9 @@ fn written(response: &Response) -> Vec<u8> {
             head += &format!("{name}: {value}\r\n");
         }
     }
-    [format!("{head}Content-Length: {}\r\n\r\n", response.body.len()).as_bytes(), &response.body].concat()
+    [
+        format!("{head}Content-Length: {}\r\n\r\n", response.body.len()).as_bytes(),
+        &response.body,
+    ]
+    .concat()
 }

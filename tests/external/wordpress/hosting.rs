@@ -12,7 +12,11 @@ const NO_ANSWER: &str =
 impl Site {
     /// Puts a plugin beside the others, which WordPress loads before them.
     fn neighbour(&self, code: &str) {
-        std::fs::write(self.file("wp-content/mu-plugins/neighbour.php"), format!("<?php {code}")).unwrap();
+        std::fs::write(
+            self.file("wp-content/mu-plugins/neighbour.php"),
+            format!("<?php {code}"),
+        )
+        .unwrap();
     }
 }
 
@@ -20,12 +24,18 @@ impl Site {
 fn a_php_without_openssl_is_named_as_the_reason() {
     let (license, table) = licensed();
     let vendor = Vendor::new(&[table]);
-    let mut site = Site::without(Core::Newest, HOST, &vendor.front, "openssl_verify,openssl_pkey_get_public");
+    let mut site = Site::without(
+        Core::Newest,
+        HOST,
+        &vendor.front,
+        "openssl_verify,openssl_pkey_get_public",
+    );
     site.install("acme-forms", &vendor.archive("1.0.0"));
     let page = site.press("acme-forms", "activate", &license.key);
     assert_eq!(page.notices(), [NO_ANSWER]);
     assert!(
-        page.text().contains("Last attempt PHP has no OpenSSL here, so nothing can be verified"),
+        page.text()
+            .contains("Last attempt PHP has no OpenSSL here, so nothing can be verified"),
         "{}",
         page.text()
     );
@@ -38,7 +48,9 @@ fn a_php_without_ctype_reads_when_to_come_back() {
     let mut site = Site::without(Core::Debian, HOST, &vendor.front, "ctype_digit");
     site.install("acme-forms", &vendor.archive("1.0.0"));
     assert_eq!(site.press("acme-forms", "activate", &license.key).notices(), [ACTIVE]);
-    vendor.front.answer_with(Answer::Fixed(response(429, &[("Retry-After", "7200")], "")));
+    vendor
+        .front
+        .answer_with(Answer::Fixed(response(429, &[("Retry-After", "7200")], "")));
     let page = site.press("acme-forms", "check", "");
     assert_eq!((page.status, page.notices()), (200, vec![NO_ANSWER.to_owned()]));
     let later = "The license server asked to wait a little. Please try again later.";
@@ -53,13 +65,18 @@ fn a_neighbour_that_lets_all_requests_follow_redirects_sends_the_key_nowhere_els
         site.neighbour("add_filter('http_request_args', fn($options) => ['redirection' => 5] + $options, 99);");
         let elsewhere = format!("http://localhost:{}/api/v1/elsewhere", vendor.front.address.port());
         for status in [301, 307] {
-            vendor.front.answer_with(Answer::Fixed(response(status, &[("Location", &elsewhere)], "")));
+            vendor
+                .front
+                .answer_with(Answer::Fixed(response(status, &[("Location", &elsewhere)], "")));
             assert_eq!(site.press("acme-forms", "check", "").notices(), [NO_ANSWER]);
             site.run("delete_site_transient('countersign_acme-forms_pause');");
             site.check_again();
             let asked = vendor.front.take_asked();
             assert!(asked.len() >= 2, "{asked:?}");
-            assert!(asked.iter().all(|asked| !asked.target.contains("elsewhere")), "{core:?} {status}: {asked:?}");
+            assert!(
+                asked.iter().all(|asked| !asked.target.contains("elsewhere")),
+                "{core:?} {status}: {asked:?}"
+            );
         }
     }
 }
@@ -83,7 +100,12 @@ fn whatever_stands_where_a_manifest_was_kept_breaks_no_page() {
         let window = "/wp-admin/plugin-install.php?tab=plugin-information&plugin=acme-forms&section=changelog";
         for page in ["/wp-admin/plugins.php", window, &site.license_page("acme-forms")] {
             site.run(&keep);
-            assert_eq!(site.admin.get(page).status, 200, "{kept}: {page}: {:?}", site.complaints());
+            assert_eq!(
+                site.admin.get(page).status,
+                200,
+                "{kept}: {page}: {:?}",
+                site.complaints()
+            );
         }
     }
     site.check_again();
@@ -94,8 +116,10 @@ fn whatever_stands_where_a_manifest_was_kept_breaks_no_page() {
 #[test]
 fn a_cache_that_kept_that_there_is_no_lock_does_not_keep_one_that_was_left() {
     let (_vendor, site) = licensed_site(Core::Newest);
-    for cached in ["'notoptions', ['countersign_acme-forms.lock' => true]", "'countersign_acme-forms.lock', time() + 9"]
-    {
+    for cached in [
+        "'notoptions', ['countersign_acme-forms.lock' => true]",
+        "'countersign_acme-forms.lock', time() + 9",
+    ] {
         let outcome = site.run(&format!(
             "global $wpdb; $wpdb->replace($wpdb->options, \
              ['option_name' => 'countersign_acme-forms.lock', 'option_value' => time() - 3600, 'autoload' => 'no']); \
@@ -165,17 +189,37 @@ fn a_license_that_the_database_does_not_take_is_not_called_active() {
                 true => Site::network(core, HOST, &vendor.front),
                 false => Site::new(core, HOST, &vendor.front),
             };
-            let (table, column) = if network { ("wp_sitemeta", "meta_key") } else { ("wp_options", "option_name") };
+            let (table, column) = if network {
+                ("wp_sitemeta", "meta_key")
+            } else {
+                ("wp_options", "option_name")
+            };
             site.install("acme-forms", &vendor.archive("1.0.0"));
             refuse_writes(&site, table, column, true);
-            assert_eq!(site.press("acme-forms", "activate", &license.key).notices(), [not_saved], "{core:?} {network}");
+            assert_eq!(
+                site.press("acme-forms", "activate", &license.key).notices(),
+                [not_saved],
+                "{core:?} {network}"
+            );
             assert_eq!(site.vendor_sees("acme-forms")["condition"], "no_key");
             refuse_writes(&site, table, column, false);
-            assert_eq!(site.press("acme-forms", "activate", &license.key).notices(), [ACTIVE], "{core:?} {network}");
+            assert_eq!(
+                site.press("acme-forms", "activate", &license.key).notices(),
+                [ACTIVE],
+                "{core:?} {network}"
+            );
             refuse_writes(&site, table, column, true);
             site.pass(1);
-            assert_eq!(site.press("acme-forms", "check", "").notices(), [not_saved], "{core:?} {network}");
-            assert_eq!(site.press("acme-forms", "remove_really", "").notices(), [not_saved], "{core:?} {network}");
+            assert_eq!(
+                site.press("acme-forms", "check", "").notices(),
+                [not_saved],
+                "{core:?} {network}"
+            );
+            assert_eq!(
+                site.press("acme-forms", "remove_really", "").notices(),
+                [not_saved],
+                "{core:?} {network}"
+            );
             assert_eq!(site.vendor_sees("acme-forms")["active"], true);
             refuse_writes(&site, table, column, false);
             assert!(site.press("acme-forms", "remove_really", "").notices()[0].contains("was removed"));

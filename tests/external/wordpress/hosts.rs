@@ -14,7 +14,13 @@ const DAY: i64 = 86_400;
 fn site_of_any_host(core: Core, settings: &str) -> (License, Vendor, Site) {
     let license = License::new();
     let tables = [license.toml("sites = 2")];
-    let vendor = Vendor::of("acme-forms", Front::new(), shared_keys(), &tables, with_settings(settings));
+    let vendor = Vendor::of(
+        "acme-forms",
+        Front::new(),
+        shared_keys(),
+        &tables,
+        with_settings(settings),
+    );
     let mut site = Site::new(core, HOST, &vendor.front);
     std::fs::write(site.file("any-host"), "").unwrap();
     site.install("acme-forms", &vendor.archive("1.0.0"));

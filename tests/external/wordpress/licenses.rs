@@ -20,22 +20,36 @@ fn a_key_that_is_entered_binds_the_license_to_the_site() {
 
         let page = site.press("acme-forms", "activate", &license.key.to_lowercase().replace('-', " "));
         assert_eq!(page.notices(), [ACTIVE]);
-        assert!(page.text().contains("Valid through December 31, 2099"), "{}", page.text());
+        assert!(
+            page.text().contains("Valid through December 31, 2099"),
+            "{}",
+            page.text()
+        );
         assert!(!page.html.contains(&license.key), "the key is not shown again");
 
         let seen = site.vendor_sees("acme-forms");
         let [active, forms, pdf, export, maps] = ["active", "forms", "pdf", "export", "maps"].map(|said| &seen[said]);
         assert_eq!([active, forms, pdf, export, maps], [true, true, true, false, false]);
-        assert_eq!((&seen["queries"], &seen["requests"]), (&0.into(), &0.into()), "asking costs nothing");
+        assert_eq!(
+            (&seen["queries"], &seen["requests"]),
+            (&0.into(), &0.into()),
+            "asking costs nothing"
+        );
 
         let asked = vendor.front.take_asked();
-        let validations: Vec<_> =
-            asked.iter().filter(|asked| asked.is_validation()).map(|asked| asked.json()).collect();
+        let validations: Vec<_> = asked
+            .iter()
+            .filter(|asked| asked.is_validation())
+            .map(|asked| asked.json())
+            .collect();
         assert_eq!(validations.len(), 1);
         assert_eq!(validations[0]["site_url"], format!("http://{HOST}"));
         assert_eq!(validations[0]["plugin_version"], "1.0.0");
         assert_eq!(validations[0]["nonce"].as_str().unwrap().len(), 32, "128 bits");
-        assert_eq!(vendor.server.validate(&license, "other.example").json()["bound_domain"], HOST);
+        assert_eq!(
+            vendor.server.validate(&license, "other.example").json()["bound_domain"],
+            HOST
+        );
         assert_eq!(site.complaints(), [""; 0]);
     }
 }
@@ -43,7 +57,9 @@ fn a_key_that_is_entered_binds_the_license_to_the_site() {
 #[test]
 fn an_administrator_reads_what_is_wrong_with_a_license() {
     let all: Vec<License> = (0..6).map(|_| License::new()).collect();
-    let [elsewhere, expired, suspended, revoked, unknown, good] = &all[..] else { unreachable!() };
+    let [elsewhere, expired, suspended, revoked, unknown, good] = &all[..] else {
+        unreachable!()
+    };
     let yesterday = Utc::now().date_naive() - Days::new(1);
     let vendor = Vendor::new(&[
         elsewhere.toml(""),
@@ -69,9 +85,24 @@ fn an_administrator_reads_what_is_wrong_with_a_license() {
              Ask the vendor to release it there, or use another license."
                 .into(),
         ),
-        (expired, "expired", "Expired", format!("This license has expired ({day}). Renew it to get updates again.")),
-        (suspended, "suspended", "Suspended", "This license is suspended. Please contact the vendor.".into()),
-        (revoked, "revoked", "Revoked", "This license was revoked. Please contact the vendor.".into()),
+        (
+            expired,
+            "expired",
+            "Expired",
+            format!("This license has expired ({day}). Renew it to get updates again."),
+        ),
+        (
+            suspended,
+            "suspended",
+            "Suspended",
+            "This license is suspended. Please contact the vendor.".into(),
+        ),
+        (
+            revoked,
+            "revoked",
+            "Revoked",
+            "This license was revoked. Please contact the vendor.".into(),
+        ),
     ];
     for core in CORES {
         let mut site = Site::new(core, HOST, &vendor.front);
@@ -81,7 +112,10 @@ fn an_administrator_reads_what_is_wrong_with_a_license() {
             assert_eq!(page.notices(), [sentence.as_str()]);
             assert!(page.text().contains(&format!("Status {state} ")), "{}", page.text());
             let seen = site.vendor_sees("acme-forms");
-            assert_eq!((&seen["active"], &seen["condition"]), (&false.into(), &(*condition).into()));
+            assert_eq!(
+                (&seen["active"], &seen["condition"]),
+                (&false.into(), &(*condition).into())
+            );
             // Told once, on the first page after it, and with the way to the page that helps.
             let told = format!("Acme Forms: {sentence} License");
             assert_eq!(site.admin.get("/wp-admin/tools.php").notices(), [told]);
@@ -95,10 +129,18 @@ fn an_administrator_reads_what_is_wrong_with_a_license() {
         assert_eq!(site.vendor_sees("acme-forms")["active"], true);
 
         let page = site.press("acme-forms", "remove", "");
-        assert!(page.text().contains("Remove the license from this site?"), "{}", page.text());
+        assert!(
+            page.text().contains("Remove the license from this site?"),
+            "{}",
+            page.text()
+        );
         assert_eq!(site.vendor_sees("acme-forms")["active"], true, "a question first");
         let page = site.press("acme-forms", "remove_really", "");
-        assert!(page.notices()[0].contains("was removed from this site"), "{:?}", page.notices());
+        assert!(
+            page.notices()[0].contains("was removed from this site"),
+            "{:?}",
+            page.notices()
+        );
         assert_eq!(site.vendor_sees("acme-forms")["condition"], "no_key");
         assert_eq!(site.complaints(), [""; 0]);
     }
@@ -123,20 +165,32 @@ fn a_typing_error_is_pointed_at_before_anything_is_asked() {
             "There is a typing error in the license key. Please look at this group again: 3.".to_owned(),
         ),
         (&scrambled, "There is a typing error in the license key.".to_owned()),
-        (&groups.join("-"), format!("{malformed} Please look at this group again: 4.")),
-        (&format!("{}'\"><b>", license.key), format!("{malformed} Please look at this group again: 5.")),
+        (
+            &groups.join("-"),
+            format!("{malformed} Please look at this group again: 4."),
+        ),
+        (
+            &format!("{}'\"><b>", license.key),
+            format!("{malformed} Please look at this group again: 5."),
+        ),
         ("U".repeat(200).as_str(), malformed.to_owned()),
         (" - ", "Please enter a license key.".to_owned()),
         ("", "Please enter a license key.".to_owned()),
     ] {
-        assert_eq!(site.press("acme-forms", "activate", typed).notices(), [expected], "{typed}");
+        assert_eq!(
+            site.press("acme-forms", "activate", typed).notices(),
+            [expected],
+            "{typed}"
+        );
     }
     assert_eq!(vendor.front.take_asked().len(), 0);
     assert_eq!(site.vendor_sees("acme-forms")["condition"], "no_key");
 
     // Without the form's nonce, and for who may not change settings, nothing happens.
     let target = site.license_page("acme-forms");
-    let forged = site.admin.post(&target, &[("license_key", &license.key), ("do", "activate")]);
+    let forged = site
+        .admin
+        .post(&target, &[("license_key", &license.key), ("do", "activate")]);
     assert_eq!(forged.status, 403, "{}", forged.text());
     site.run("wp_update_user(['ID' => 1, 'role' => 'editor']);");
     assert_eq!(site.admin.get(&target).status, 403);
@@ -149,17 +203,27 @@ fn a_vendor_says_it_in_other_words_and_other_languages() {
     // Sentences of the vendor's own, and a translation in the plugin's text domain.
     let changed = |text: String| {
         let own = "'texts' => function () { return [ 'ok' => __( 'Thank you for {plugin}.', 'acme-forms' ) ]; },";
-        let text = text.replace("'text_domain' => 'acme-forms'", &format!("{own}\n'text_domain' => 'acme-forms'"));
+        let text = text.replace(
+            "'text_domain' => 'acme-forms'",
+            &format!("{own}\n'text_domain' => 'acme-forms'"),
+        );
         let translated = "add_filter( 'gettext_acme-forms', function ( $text ) { \
             return [ 'Thank you for {plugin}.' => 'Danke für {plugin}.', 'Check now' => 'Jetzt prüfen' ][ $text ] ?? $text; } );";
-        text.replace("acme_forms_license()->run();", &format!("{translated}\nacme_forms_license()->run();"))
+        text.replace(
+            "acme_forms_license()->run();",
+            &format!("{translated}\nacme_forms_license()->run();"),
+        )
     };
     let vendor = Vendor::of("acme-forms", Front::new(), shared_keys(), &[table], changed);
     let mut site = Site::new(Core::Debian, HOST, &vendor.front);
     site.install("acme-forms", &vendor.archive("1.0.0"));
     let page = site.press("acme-forms", "activate", &license.key);
     assert_eq!(page.notices(), ["Danke für Acme Forms."]);
-    assert!(page.text().contains("Jetzt prüfen Remove from this site…"), "{}", page.text());
+    assert!(
+        page.text().contains("Jetzt prüfen Remove from this site…"),
+        "{}",
+        page.text()
+    );
     assert_eq!(site.complaints(), [""; 0]);
 }
 
@@ -179,7 +243,10 @@ fn a_vendor_says_who_may_change_the_license_and_which_archive_it_is() {
     let asked = vendor.front.take_asked();
     let (validations, updates): (Vec<_>, Vec<_>) = asked.iter().partition(|asked| asked.is_validation());
     assert_eq!(validations[0].json()["build_id"], build_id);
-    assert!(updates.last().unwrap().target.contains(&format!("build_id={build_id}")), "{updates:?}");
+    assert!(
+        updates.last().unwrap().target.contains(&format!("build_id={build_id}")),
+        "{updates:?}"
+    );
 
     site.run("wp_update_user(['ID' => 1, 'role' => 'editor']);");
     assert_eq!(site.press("acme-forms", "check", "").notices(), [ACTIVE]);

@@ -14,7 +14,10 @@ fn changed(members: Value) -> Answer {
     Answer::Made(Arc::new(move |_, mut answer: Response| {
         let mut manifest = answer.json();
         if manifest["version"].is_string() {
-            manifest.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
+            manifest
+                .as_object_mut()
+                .unwrap()
+                .extend(members.as_object().unwrap().clone());
             answer.body = manifest.to_string().into();
         }
         answer
@@ -35,8 +38,14 @@ fn ran(page: &str) -> Vec<&'static str> {
     let tags = ["<script>pwn", "<img src=x onerror", "<svg onload", "url(pwn"];
     let attribute = "' onmouseover='pwn()";
     let in_a_tag = |before: &str| before.rfind('<') > before.rfind('>');
-    let attributes = page.match_indices(attribute).filter(|(at, _)| in_a_tag(&page[..*at])).map(|_| attribute);
-    tags.into_iter().filter(|tag| page.contains(tag)).chain(attributes).collect()
+    let attributes = page
+        .match_indices(attribute)
+        .filter(|(at, _)| in_a_tag(&page[..*at]))
+        .map(|_| attribute);
+    tags.into_iter()
+        .filter(|tag| page.contains(tag))
+        .chain(attributes)
+        .collect()
 }
 
 impl Site {
@@ -77,7 +86,9 @@ fn nothing_of_a_hostile_manifest_runs_in_wp_admin() {
         }
         // Without these an update cannot be judged, and none is offered.
         for field in ["version", "requires", "requires_php", "slug"] {
-            vendor.front.answer_with(changed(json!({ field: "1.1.0<script>pwn()</script>" })));
+            vendor
+                .front
+                .answer_with(changed(json!({ field: "1.1.0<script>pwn()</script>" })));
             site.run("delete_site_transient('countersign_acme-forms');");
             for page in site.pages() {
                 assert_eq!(ran(&page), [""; 0], "{core:?} {field}");
@@ -98,7 +109,10 @@ fn read(site: &Site, manifests: &[Value]) -> Vec<Value> {
          echo json_encode(Acme\\Forms\\License\\Manifest::read($said, 'acme-forms'), JSON_FORCE_OBJECT), \"\\n\";",
         path.display()
     ));
-    printed.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    printed
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
 }
 
 #[test]
@@ -121,18 +135,32 @@ fn every_field_of_a_manifest_has_a_type_a_grammar_and_a_length() {
     kept.as_object_mut().unwrap().remove("slug");
     assert_eq!(read(&site, std::slice::from_ref(&good)), [kept.clone()]);
 
-    let wrong_types = [json!(1), json!(1.5), json!(true), json!([]), json!(["x"]), json!({ "x": "y" })];
+    let wrong_types = [
+        json!(1),
+        json!(1.5),
+        json!(true),
+        json!([]),
+        json!(["x"]),
+        json!({ "x": "y" }),
+    ];
     let texts = HOSTILE.map(Value::from);
     let long = json!("1".repeat(600_000));
     // A manifest that cannot be judged is none.
     for field in ["version", "requires", "requires_php", "slug"] {
         let values = wrong_types.iter().chain(&texts).chain([&long]);
-        let read = read(&site, &values.map(|value| with(field, value.clone())).collect::<Vec<_>>());
+        let read = read(
+            &site,
+            &values.map(|value| with(field, value.clone())).collect::<Vec<_>>(),
+        );
         assert!(read.iter().all(Value::is_null), "{field}: {read:?}");
     }
     // Anything else is dropped, alone.
-    let address =
-        [json!("javascript:pwn()"), json!("https://a.example/ x"), json!("//a.example"), json!("https://a\\@b/")];
+    let address = [
+        json!("javascript:pwn()"),
+        json!("https://a.example/ x"),
+        json!("//a.example"),
+        json!("https://a\\@b/"),
+    ];
     for (field, more) in [
         ("tested", &[][..]),
         ("last_updated", &[]),
@@ -145,16 +173,23 @@ fn every_field_of_a_manifest_has_a_type_a_grammar_and_a_length() {
     ] {
         let plain = ["name", "author", "upgrade_notice"].contains(&field);
         let values: Vec<_> = wrong_types.iter().chain(more).chain([&long]).cloned().collect();
-        let values: Vec<_> = values.into_iter().chain(texts.iter().filter(|_| !plain).cloned()).collect();
-        for (value, read) in
-            values.iter().zip(read(&site, &values.iter().map(|v| with(field, v.clone())).collect::<Vec<_>>()))
-        {
+        let values: Vec<_> = values
+            .into_iter()
+            .chain(texts.iter().filter(|_| !plain).cloned())
+            .collect();
+        for (value, read) in values.iter().zip(read(
+            &site,
+            &values.iter().map(|v| with(field, v.clone())).collect::<Vec<_>>(),
+        )) {
             let mut expected = kept.clone();
             expected[field] = "".into();
             assert_eq!(read, expected, "{field}: {value}");
         }
         if plain {
-            for read in read(&site, &texts.iter().map(|value| with(field, value.clone())).collect::<Vec<_>>()) {
+            for read in read(
+                &site,
+                &texts.iter().map(|value| with(field, value.clone())).collect::<Vec<_>>(),
+            ) {
                 assert!(!read[field].as_str().unwrap().contains(['<', '>']), "{field}: {read}");
             }
         }
@@ -166,7 +201,13 @@ fn every_field_of_a_manifest_has_a_type_a_grammar_and_a_length() {
             json!({ "x' onload='pwn()": "https://a.example/" }),
             json!({ "1x": ["x"], "changelog": 1 }),
         ];
-        for read in read(&site, &values.iter().map(|value| with(field, value.clone())).collect::<Vec<_>>()) {
+        for read in read(
+            &site,
+            &values
+                .iter()
+                .map(|value| with(field, value.clone()))
+                .collect::<Vec<_>>(),
+        ) {
             assert_eq!(read[field], json!({}), "{field}");
         }
     }
@@ -192,14 +233,23 @@ fn a_version_that_wordpress_was_tested_with_covers_its_patch_releases() {
         let window = "/wp-admin/plugin-install.php?tab=plugin-information&plugin=acme-forms";
         vendor.release("1.1.0", tested(&branch));
         let text = site.check_again();
-        assert!(text.contains(&format!("Compatibility with WordPress {running}: ")), "{text}");
-        assert!(!text.contains("Not tested") && !text.contains("Unknown"), "{core:?}: {text}");
+        assert!(
+            text.contains(&format!("Compatibility with WordPress {running}: ")),
+            "{text}"
+        );
+        assert!(
+            !text.contains("Not tested") && !text.contains("Unknown"),
+            "{core:?}: {text}"
+        );
         assert!(!site.admin.get(window).text().contains(not_tested), "{core:?}");
 
         vendor.release("1.2.0", tested("5.9"));
         site.check_again();
         let window = site.admin.get(window).text();
-        assert!(window.contains(not_tested) && window.contains("Compatible up to: 5.9"), "{core:?}: {window}");
+        assert!(
+            window.contains(not_tested) && window.contains("Compatible up to: 5.9"),
+            "{core:?}: {window}"
+        );
     }
 }
 
@@ -216,8 +266,14 @@ fn an_administrator_is_told_of_an_answer_about_updates_that_cannot_be_used_until
         }));
         for (answer, reason) in [
             (changed(json!({ "version": "next" })), "its version is no version"),
-            (changed(json!({ "requires": "WordPress 6" })), "its requires is no version"),
-            (changed(json!({ "requires_php": ["8.1"] })), "its requires_php is no version"),
+            (
+                changed(json!({ "requires": "WordPress 6" })),
+                "its requires is no version",
+            ),
+            (
+                changed(json!({ "requires_php": ["8.1"] })),
+                "its requires_php is no version",
+            ),
             (changed(json!({ "slug": "acme-maps" })), "it is about another plugin"),
             (not_json, "it is not JSON"),
         ] {
@@ -248,9 +304,16 @@ fn a_changelog_that_wordpress_would_read_as_many_blocks_takes_no_more_memory_tha
     let (vendor, mut site) = licensed_site(Core::Newest);
     vendor.release("1.1.0", |text| text);
     let window = "/wp-admin/plugin-install.php?tab=plugin-information&plugin=acme-forms&section=changelog";
-    for html in ["<!-- wp:a -->", "<!<!-- x -->-- wp:a -->", "<!-- wp:a {\"a\":[[[1]]]} -->x<!-- /wp:a -->", "<!--"] {
+    for html in [
+        "<!-- wp:a -->",
+        "<!<!-- x -->-- wp:a -->",
+        "<!-- wp:a {\"a\":[[[1]]]} -->x<!-- /wp:a -->",
+        "<!--",
+    ] {
         let changelog = format!("<p>Kept.</p>{}", html.repeat(500_000 / html.len()));
-        vendor.front.answer_with(changed(json!({ "sections": { "changelog": changelog } })));
+        vendor
+            .front
+            .answer_with(changed(json!({ "sections": { "changelog": changelog } })));
         site.run("delete_site_transient('countersign_acme-forms');");
         site.check_again();
         let page = site.admin.get(window);

@@ -11,14 +11,19 @@ use crate::support::instance::{new_keys, shared_keys};
 const OTHER: &str = "Licensed, says an older client.";
 
 fn older(text: String) -> String {
-    text.replace(ACTIVE, OTHER).replace("@version 1.0.0", "@version 0.9.0").replace("'spent'", "'used'")
+    text.replace(ACTIVE, OTHER)
+        .replace("@version 1.0.0", "@version 0.9.0")
+        .replace("'spent'", "'used'")
 }
 
 /// Acme Maps by another vendor, with another key, another server and another version of the client.
 fn maps(front: Front, change: impl Fn(String) -> String) -> (License, Vendor) {
     let license = License::new();
     let table = license.toml_with("2099-12-31", "", "maps = []");
-    (license, Vendor::of("acme-maps", front, &new_keys(2048), &[table], change))
+    (
+        license,
+        Vendor::of("acme-maps", front, &new_keys(2048), &[table], change),
+    )
 }
 
 impl Site {
@@ -29,10 +34,19 @@ impl Site {
         assert!(link.contains("Deactivate"));
         let nonce = page.between("var _wpUpdatesSettings", "\"ajax_nonce\":\"", "\"");
         let before = &page.html[..page.html.find(&format!("id=\"deactivate-{slug}\"")).unwrap()];
-        let href = before[before.rfind("href=\"").unwrap() + 6..].split('"').next().unwrap().replace("&amp;", "&");
+        let href = before[before.rfind("href=\"").unwrap() + 6..]
+            .split('"')
+            .next()
+            .unwrap()
+            .replace("&amp;", "&");
         self.admin.get(&format!("/wp-admin/{}", href.replace("&#038;", "&")));
         let plugin = format!("{slug}/{slug}.php");
-        let form = [("action", "delete-plugin"), ("plugin", &plugin), ("slug", slug), ("_ajax_nonce", &nonce)];
+        let form = [
+            ("action", "delete-plugin"),
+            ("plugin", &plugin),
+            ("slug", slug),
+            ("_ajax_nonce", &nonce),
+        ];
         let answer = self.admin.post("/wp-admin/admin-ajax.php", &form);
         assert!(answer.html.starts_with("{\"success\":true"), "{}", answer.html);
     }
@@ -56,8 +70,14 @@ fn two_plugins_with_two_versions_of_the_client_do_not_disturb_each_other() {
         let mut site = Site::new(core, HOST, &forms.front);
         site.install("acme-forms", &forms.archive("1.0.0"));
         site.install("acme-maps", &maps.archive("1.0.0"));
-        assert_eq!(site.press("acme-forms", "activate", &forms_license.key).notices()[0], ACTIVE);
-        assert_eq!(site.press("acme-maps", "activate", &maps_license.key).notices()[0], OTHER);
+        assert_eq!(
+            site.press("acme-forms", "activate", &forms_license.key).notices()[0],
+            ACTIVE
+        );
+        assert_eq!(
+            site.press("acme-maps", "activate", &maps_license.key).notices()[0],
+            OTHER
+        );
         let both = |site: &Site| [site.vendor_sees("acme-forms"), site.vendor_sees("acme-maps")];
         let [by_forms, by_maps] = both(&site);
         assert_eq!(
@@ -74,7 +94,10 @@ fn two_plugins_with_two_versions_of_the_client_do_not_disturb_each_other() {
         forms.release("1.1.0", |text| text);
         site.pass(61);
         let text = site.admin.get("/wp-admin/update-core.php?force-check=1").text();
-        assert!(text.contains("Acme Forms You have version 1.0.0") && !text.contains("Acme Maps You"), "{text}");
+        assert!(
+            text.contains("Acme Forms You have version 1.0.0") && !text.contains("Acme Maps You"),
+            "{text}"
+        );
 
         // Each is deactivated, and deleted with all its traces, for itself.
         let traces =
@@ -85,7 +108,10 @@ fn two_plugins_with_two_versions_of_the_client_do_not_disturb_each_other() {
         assert_eq!((&by_forms["active"], &by_maps["active"]), (&false.into(), &true.into()));
         site.delete("acme-maps");
         assert_eq!(site.traces("acme-maps"), "");
-        assert_eq!(site.press("acme-forms", "activate", &forms_license.key).notices(), [ACTIVE]);
+        assert_eq!(
+            site.press("acme-forms", "activate", &forms_license.key).notices(),
+            [ACTIVE]
+        );
         assert_eq!(site.complaints(), [""; 0]);
     }
 }
@@ -106,7 +132,10 @@ fn two_plugins_whose_authors_forgot_the_namespace_work_and_are_told() {
     assert_eq!(by_forms["class"], by_maps["class"]);
     let complaints = site.complaints();
     let told = "acme-maps: this class is from another plugin: give the namespace a name of your own";
-    assert!(!complaints.is_empty() && complaints.iter().all(|line| line.contains(told)), "{complaints:?}");
+    assert!(
+        !complaints.is_empty() && complaints.iter().all(|line| line.contains(told)),
+        "{complaints:?}"
+    );
 }
 
 /// PHP that takes a stored row away, looks for it, puts it back as another process does, and then writes the memory.
@@ -207,16 +236,26 @@ fn an_author_is_told_what_would_not_work_and_a_page_goes_on_with_what_other_plug
         let text = text.replace(&format!("Update URI: {ours}"), "Update URI: https://elsewhere.example");
         let text = text.replace("[ ACME_FORMS_PUBLIC_KEY ]", "[ ACME_FORMS_PUBLIC_KEY, 'no key' ]");
         let lost = "add_filter( 'plugin_action_links_acme-forms/acme-forms.php', '__return_null', 5 );";
-        text.replace("acme_forms_license()->run();", &format!("acme_forms_license()->run();\n{lost}"))
+        text.replace(
+            "acme_forms_license()->run();",
+            &format!("acme_forms_license()->run();\n{lost}"),
+        )
     };
     let vendor = Vendor::of("acme-forms", front.clone(), shared_keys(), &[table], wrong);
     let mut site = Site::new(Core::Debian, HOST, &vendor.front);
     site.install("acme-forms", &vendor.archive("1.0.0"));
     let page = site.admin.get("/wp-admin/plugins.php");
-    assert!(page.status == 200 && page.html.contains("page=acme-forms-license"), "{}", page.text());
+    assert!(
+        page.status == 200 && page.html.contains("page=acme-forms-license"),
+        "{}",
+        page.text()
+    );
     let complaints = site.complaints().join("\n");
     assert!(!complaints.contains("Fatal"), "{complaints}");
-    for told in ["public_keys has something that is not a public key", "the host in the Update URI"] {
+    for told in [
+        "public_keys has something that is not a public key",
+        "the host in the Update URI",
+    ] {
         assert!(complaints.contains(told), "{told}: {complaints}");
     }
 }

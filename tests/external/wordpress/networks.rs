@@ -20,14 +20,21 @@ fn network(settings: &str) -> (License, Vendor, Site) {
     let vendor = Vendor::of("acme-forms", Front::new(), shared_keys(), &[table], set);
     let site = Site::network(Core::Debian, HOST, &vendor.front);
     for path in &PATHS[1..] {
-        site.run(&format!("wp_insert_site(['domain' => '{HOST}', 'path' => '{path}', 'network_id' => 1]);"));
+        site.run(&format!(
+            "wp_insert_site(['domain' => '{HOST}', 'path' => '{path}', 'network_id' => 1]);"
+        ));
     }
     (license, vendor, site)
 }
 
 /// Which questions were asked about the license since the last call.
 fn validations(vendor: &Vendor) -> Vec<Asked> {
-    vendor.front.take_asked().into_iter().filter(Asked::is_validation).collect()
+    vendor
+        .front
+        .take_asked()
+        .into_iter()
+        .filter(Asked::is_validation)
+        .collect()
 }
 
 impl Site {
@@ -60,25 +67,49 @@ fn a_network_has_one_license_for_all_its_sites() {
         let (license, table) = licensed();
         let vendor = Vendor::new(&[table]);
         let mut site = Site::network(core, HOST, &vendor.front);
-        site.run(&format!("wp_insert_site(['domain' => '{HOST}', 'path' => '/second/', 'network_id' => 1]);"));
+        site.run(&format!(
+            "wp_insert_site(['domain' => '{HOST}', 'path' => '/second/', 'network_id' => 1]);"
+        ));
         site.install("acme-forms", &vendor.archive("1.0.0"));
         assert_eq!(site.press("acme-forms", "activate", &license.key).notices()[0], ACTIVE);
         let second = site.visitor().get("/second/?vendor=acme_forms_license").html;
         assert!(second.contains("\"active\":true"), "{second}");
         let asked = vendor.front.take_asked();
-        let sites: Vec<_> = asked.iter().filter(|asked| asked.is_validation()).map(|asked| asked.json()).collect();
+        let sites: Vec<_> = asked
+            .iter()
+            .filter(|asked| asked.is_validation())
+            .map(|asked| asked.json())
+            .collect();
         assert_eq!(sites.len(), 1);
         assert_eq!(sites[0]["site_url"], format!("http://{HOST}/"));
         // The page is the network's, not a site's.
-        assert_ne!(site.admin.get("/wp-admin/options-general.php?page=acme-forms-license").status, 200);
-        assert_ne!(site.admin.get("/second/wp-admin/options-general.php?page=acme-forms-license").status, 200);
+        assert_ne!(
+            site.admin
+                .get("/wp-admin/options-general.php?page=acme-forms-license")
+                .status,
+            200
+        );
+        assert_ne!(
+            site.admin
+                .get("/second/wp-admin/options-general.php?page=acme-forms-license")
+                .status,
+            200
+        );
 
         // Sites plan nothing of their own, whoever visits them.
         let planned = "switch_to_blog(2); echo wp_next_scheduled('countersign_acme-forms') ? 'planned' : 'nothing';";
         assert_eq!(site.run(planned), "nothing");
         site.pass(25 * 3600);
         site.cron();
-        assert_eq!(vendor.front.take_asked().iter().filter(|asked| asked.is_validation()).count(), 1);
+        assert_eq!(
+            vendor
+                .front
+                .take_asked()
+                .iter()
+                .filter(|asked| asked.is_validation())
+                .count(),
+            1
+        );
         assert_eq!(site.complaints(), [""; 0]);
 
         let uninstalled = "Acme\\Forms\\License\\Client::uninstall('acme-forms'); \
@@ -96,7 +127,10 @@ fn the_sites_of_a_network_that_share_a_license_share_its_lock() {
         WP_Upgrader::create_lock('countersign_acme-forms'); switch_to_blog(2);";
     let unlocked = "restore_current_blog(); WP_Upgrader::release_lock('countersign_acme-forms'); switch_to_blog(2);";
     let validate = "echo $license->validate(), ' ';";
-    assert_eq!(site.run(&format!("{LICENSE} {locked} {validate} {unlocked} {validate}")), "busy ok ");
+    assert_eq!(
+        site.run(&format!("{LICENSE} {locked} {validate} {unlocked} {validate}")),
+        "busy ok "
+    );
 }
 
 #[test]
@@ -104,8 +138,13 @@ fn a_network_that_activates_the_plugin_site_by_site_asks_once_for_all() {
     let (license, vendor, mut site) = network("");
     site.upload("acme-forms", &vendor.archive("1.0.0"));
     let plugins = "update_option('active_plugins', ['acme-forms/acme-forms.php']);";
-    site.run(&format!("foreach ([1, 2, 3] as $blog) {{ switch_to_blog($blog); {plugins} }}"));
-    assert_eq!(site.run(&format!("{LICENSE} echo $license->activate('{}');", license.key)), "ok");
+    site.run(&format!(
+        "foreach ([1, 2, 3] as $blog) {{ switch_to_blog($blog); {plugins} }}"
+    ));
+    assert_eq!(
+        site.run(&format!("{LICENSE} echo $license->activate('{}');", license.key)),
+        "ok"
+    );
     site.visit_all();
     assert_eq!(site.kept(), "event;event;event;network");
     vendor.front.take_asked();
@@ -131,10 +170,16 @@ fn a_network_that_activates_the_plugin_site_by_site_asks_once_for_all() {
 fn each_site_of_a_network_may_have_a_license_of_its_own() {
     let (license, vendor, mut site) = network("'network' => false,");
     site.install("acme-forms", &vendor.archive("1.0.0"));
-    let activate = format!("switch_to_blog(2); {LICENSE} echo $license->activate('{}');", license.key);
+    let activate = format!(
+        "switch_to_blog(2); {LICENSE} echo $license->activate('{}');",
+        license.key
+    );
     assert_eq!(site.run(&activate), "ok");
     let asked = validations(&vendor);
-    assert_eq!((asked.len(), &asked[0].json()["site_url"]), (1, &format!("http://{HOST}/second").into()));
+    assert_eq!(
+        (asked.len(), &asked[0].json()["site_url"]),
+        (1, &format!("http://{HOST}/second").into())
+    );
     let conditions = PATHS.map(|path| {
         let page = site.visitor().get(&format!("{path}?vendor=acme_forms_license"));
         serde_json::from_str::<serde_json::Value>(&page.html).unwrap()["condition"].clone()

@@ -11,7 +11,9 @@ use crate::support::{Response, request};
 /// The code block of docs/other-clients.md that begins with this line.
 fn documented(first_line: &str) -> String {
     let page = include_str!("../../../docs/other-clients.md");
-    let start = page.find(first_line).unwrap_or_else(|| panic!("docs/other-clients.md has {first_line}"));
+    let start = page
+        .find(first_line)
+        .unwrap_or_else(|| panic!("docs/other-clients.md has {first_line}"));
     page[start..].split("```").next().unwrap().to_owned()
 }
 
@@ -37,7 +39,10 @@ fn wordpress_own_filter_reads_the_manifest_with_no_code_of_ours() {
         );
         site.pass(61);
         let text = site.admin.get("/wp-admin/update-core.php?force-check=1").text();
-        assert!(text.contains("Acme Forms You have version 0.9 installed. Update to 1.0.0."), "{text}");
+        assert!(
+            text.contains("Acme Forms You have version 0.9 installed. Update to 1.0.0."),
+            "{text}"
+        );
         assert_eq!(site.complaints(), [""; 0]);
     }
 }
@@ -46,7 +51,11 @@ fn answer(current_version: &str) -> Response {
     let (license, table) = licensed();
     let vendor = Vendor::new(&[table]);
     vendor.server.validate(&license, HOST);
-    vendor.server.updates(&license, HOST, &format!("&current_version={current_version}&slug=acme-forms&php=8.2"))
+    vendor.server.updates(
+        &license,
+        HOST,
+        &format!("&current_version={current_version}&slug=acme-forms&php=8.2"),
+    )
 }
 
 fn is_text(value: &Value) -> bool {
@@ -68,7 +77,15 @@ fn plugin_update_checker_5_finds_the_fields_it_reads() {
     for field in ["name", "version", "slug", "download_url", "homepage"] {
         assert!(is_filled(&manifest[field]), "{field}: {manifest}");
     }
-    for field in ["author", "author_homepage", "requires", "tested", "requires_php", "upgrade_notice", "last_updated"] {
+    for field in [
+        "author",
+        "author_homepage",
+        "requires",
+        "tested",
+        "requires_php",
+        "upgrade_notice",
+        "last_updated",
+    ] {
         assert!(is_text(&manifest[field]), "{field}: {manifest}");
     }
     for field in ["sections", "icons", "banners"] {
@@ -102,7 +119,10 @@ fn the_edd_updater_gets_its_answer_through_the_filter_of_the_page_and_the_key_in
     assert_eq!(site.run(&ask).trim(), "404 none", "without the filter");
     assert_eq!(site.run(&format!("{code}\n{ask}")).trim(), "200 1.0.0");
     let unlicensed = ask.replace(&key, "nobody");
-    assert!(site.run(&format!("{code}\n{unlicensed}")).trim().ends_with(" none"), "a refusal is no offer");
+    assert!(
+        site.run(&format!("{code}\n{unlicensed}")).trim().ends_with(" none"),
+        "a refusal is no offer"
+    );
     // Somebody else's request is let alone.
     let other = ask.replace("/api/v1/updates/acme-forms/", "/healthz/");
     assert_eq!(site.run(&format!("{code}\n{other}")), site.run(&other));
@@ -116,14 +136,28 @@ fn plugin_update_checker_5_is_answered_with_the_parameters_it_sends_and_the_key_
     let header = format!("License {}", license.key);
     let sent = "installed_version=0.9&php=8.2.29&locale=en_US&checking_for_updates=1";
     let target = format!("/api/v1/updates/acme-forms?site_url=http%3A%2F%2F{HOST}&{sent}");
-    let answer = request(vendor.server.address, "GET", &target, &[("Authorization", header.as_str())], b"");
+    let answer = request(
+        vendor.server.address,
+        "GET",
+        &target,
+        &[("Authorization", header.as_str())],
+        b"",
+    );
     assert_eq!((answer.status, answer.json()["version"].as_str()), (200, Some("1.0.0")));
 }
 
 #[test]
 fn the_edd_updater_finds_the_fields_it_reads() {
     let manifest = answer("").json();
-    for field in ["new_version", "name", "slug", "package", "download_link", "url", "homepage"] {
+    for field in [
+        "new_version",
+        "name",
+        "slug",
+        "package",
+        "download_link",
+        "url",
+        "homepage",
+    ] {
         assert!(is_filled(&manifest[field]), "{field}: {manifest}");
     }
     // It goes by these two: without sections it takes an answer for none, and sections, icons and banners are maps or

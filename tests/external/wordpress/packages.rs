@@ -46,13 +46,22 @@ fn however_an_address_is_written_a_download_goes_nowhere_without_https() {
         let zip = [("Content-Type", "application/zip")];
         front.put("/insecure.zip", response(200, &zip, vendor.archive("1.1.0")));
         let insecure = format!("http://0.0.0.0:{port}/insecure.zip");
-        for target in ["/start.zip", "/%73tart.zip", "/start.zip?a=b%2fc", "/start.zip?a=b%2Fc", "/./start.zip"] {
+        for target in [
+            "/start.zip",
+            "/%73tart.zip",
+            "/start.zip?a=b%2fc",
+            "/start.zip?a=b%2Fc",
+            "/./start.zip",
+        ] {
             front.put(target, redirect(&insecure));
         }
         front.put("/upper.zip", redirect(&insecure.replace("http:", "HTTP:")));
         front.put("/schemeless.zip", redirect(&insecure.replace("http:", "")));
         front.put("/chain.zip", redirect("/start.zip"));
-        front.put("/secure.example/loopback.zip", redirect(&format!("http://127.0.0.1:{port}/insecure.zip")));
+        front.put(
+            "/secure.example/loopback.zip",
+            redirect(&format!("http://127.0.0.1:{port}/insecure.zip")),
+        );
         front.put("/secure.example/ftp.zip", redirect(&insecure.replace("http:", "ftp:")));
         front.put("/round.zip", redirect("/round.zip"));
         for package in [
@@ -79,7 +88,10 @@ fn however_an_address_is_written_a_download_goes_nowhere_without_https() {
         // Where it stays with https, or on this machine, a redirect is followed.
         front.put("/secure.example/moved.zip", redirect("https://secure.example/here.zip"));
         front.put("/secure.example/here.zip", redirect("/there.zip"));
-        front.put("/secure.example/there.zip", response(200, &zip, vendor.archive("1.1.0")));
+        front.put(
+            "/secure.example/there.zip",
+            response(200, &zip, vendor.archive("1.1.0")),
+        );
         let answer = update_from("https://secure.example/moved.zip", &vendor, &mut site);
         assert_eq!(answer["success"], true, "{core:?}: {answer}");
         assert_eq!(site.complaints(), [""; 0]);
@@ -116,8 +128,14 @@ fn a_package_of_another_plugin_or_another_version_replaces_nothing() {
         for (main, refused) in [
             (String::new(), format!("{other} than Acme Forms.")),
             ("<?php\n".into(), format!("{other} than Acme Forms.")),
-            (header("Acme Maps", "Version: 1.1.0"), format!("{other} (Acme Maps) than Acme Forms.")),
-            (header("Acme Forms", ""), format!("{other} (Acme Forms) than Acme Forms.")),
+            (
+                header("Acme Maps", "Version: 1.1.0"),
+                format!("{other} (Acme Maps) than Acme Forms."),
+            ),
+            (
+                header("Acme Forms", ""),
+                format!("{other} (Acme Forms) than Acme Forms."),
+            ),
             (header("Acme Forms", "Version: 1.0.0"), version("1.0.0")),
             (header("Acme Forms", "Version: 0.9"), version("0.9")),
             (header("Acme Forms", "Version: 1.1.0-beta"), version("1.1.0-beta")),
@@ -128,9 +146,16 @@ fn a_package_of_another_plugin_or_another_version_replaces_nothing() {
             site.check_again();
             let answer = site.update_now();
             assert_eq!(answer["success"], false, "{core:?} {main}: {answer}");
-            assert_eq!(answer["data"]["errorMessage"], refused.as_str(), "{core:?} {main}: {answer}");
+            assert_eq!(
+                answer["data"]["errorMessage"],
+                refused.as_str(),
+                "{core:?} {main}: {answer}"
+            );
             let (row, _) = site.row();
-            assert!(row.contains("Version 1.0.0") && row.contains("Deactivate"), "{main}: {row}");
+            assert!(
+                row.contains("Version 1.0.0") && row.contains("Deactivate"),
+                "{main}: {row}"
+            );
             assert_eq!(site.vendor_sees("acme-forms")["active"], true, "{main}");
         }
         assert_eq!(site.complaints(), [""; 0]);
@@ -144,7 +169,9 @@ fn a_plugin_may_have_another_name_in_its_next_version() {
     let mut site = Site::new(Core::Newest, HOST, &vendor.front);
     site.install("acme-forms", &vendor.archive("1.0.0"));
     site.press("acme-forms", "activate", &license.key);
-    vendor.release("1.1.0", |text| text.replace("Plugin Name: Acme Forms", "Plugin Name: Forms by Acme"));
+    vendor.release("1.1.0", |text| {
+        text.replace("Plugin Name: Acme Forms", "Plugin Name: Forms by Acme")
+    });
     site.check_again();
     let answer = site.update_now();
     assert_eq!(answer["success"], true, "{answer}");

@@ -9,7 +9,11 @@ use serde_json::{Value, json};
 use crate::support::vectors;
 use crate::tools::program;
 
-const SOURCES: [&str; 3] = ["countersign-client.php", "example-plugin/acme-forms.php", "example-plugin/uninstall.php"];
+const SOURCES: [&str; 3] = [
+    "countersign-client.php",
+    "example-plugin/acme-forms.php",
+    "example-plugin/uninstall.php",
+];
 const CLIENT: &str = "/client.php";
 
 fn read(path: &str) -> String {
@@ -38,7 +42,10 @@ fn results() -> &'static [(String, String, Value)] {
             scripts.push(lint);
         }
         let input = json!({ "files": files, "scripts": scripts }).to_string();
-        program::run("node", "tests/tools/php_versions.mjs", &input).lines().map(result).collect()
+        program::run("node", "tests/tools/php_versions.mjs", &input)
+            .lines()
+            .map(result)
+            .collect()
     })
 }
 
@@ -51,17 +58,28 @@ fn lint_of(path: &str) -> String {
 fn result(line: &str) -> (String, String, Value) {
     let answer: Value = serde_json::from_str(line).unwrap();
     assert!(answer["exit"] == 0 && answer["errors"] == "", "{answer}");
-    let (version, result) = answer["text"].as_str().unwrap().split_once('\n').unwrap_or_else(|| panic!("{answer}"));
+    let (version, result) = answer["text"]
+        .as_str()
+        .unwrap()
+        .split_once('\n')
+        .unwrap_or_else(|| panic!("{answer}"));
     let result = serde_json::from_str(result).unwrap_or_else(|_| panic!("{answer}"));
-    (version.to_owned(), answer["script"].as_str().unwrap().to_owned(), result)
+    (
+        version.to_owned(),
+        answer["script"].as_str().unwrap().to_owned(),
+        result,
+    )
 }
 
 #[test]
 fn every_php_compiles_the_client_and_the_example_without_a_complaint() {
     let linted = results().iter().filter(|(_, script, _)| script != CLIENT);
-    let versions: Vec<_> = linted.map(|(version, _, _)| version.rsplit_once('.').unwrap().0).collect();
-    let expected =
-        ["7.4", "8.0", "8.1", "8.2", "8.3", "8.4", "8.5"].iter().flat_map(|version| [*version; SOURCES.len()]);
+    let versions: Vec<_> = linted
+        .map(|(version, _, _)| version.rsplit_once('.').unwrap().0)
+        .collect();
+    let expected = ["7.4", "8.0", "8.1", "8.2", "8.3", "8.4", "8.5"]
+        .iter()
+        .flat_map(|version| [*version; SOURCES.len()]);
     assert_eq!(versions, expected.collect::<Vec<_>>());
 }
 
@@ -72,10 +90,18 @@ fn every_php_reads_keys_and_statements_alike() {
     let mut versions = 0;
     for (version, _, results) in results().iter().filter(|(_, script, _)| script == CLIENT) {
         versions += 1;
-        assert_eq!(results["misplaced"], json!([]), "{version}: one or two wrong symbols are pointed at");
+        assert_eq!(
+            results["misplaced"],
+            json!([]),
+            "{version}: one or two wrong symbols are pointed at"
+        );
         assert_eq!(results["otherwise"], "the signature is wrong", "{version}");
         assert_eq!(results["grace"], json!([true, true, false, true, false]), "{version}");
-        assert_eq!(results["long"], json!([true, true, true, true]), "{version}: no number overflows");
+        assert_eq!(
+            results["long"],
+            json!([true, true, true, true]),
+            "{version}: no number overflows"
+        );
         for (key, result) in keys.iter().zip(results["keys"].as_array().unwrap()) {
             match key["result"].as_str().unwrap() {
                 "ok" => assert_eq!(result["key"], key["canonical"], "{version}: {key}"),
@@ -86,7 +112,12 @@ fn every_php_reads_keys_and_statements_alike() {
                 ),
             }
         }
-        let expected: Vec<_> = statements["statements"].as_array().unwrap().iter().map(|row| &row["result"]).collect();
+        let expected: Vec<_> = statements["statements"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|row| &row["result"])
+            .collect();
         assert_eq!(results["statements"], json!(expected), "{version}");
     }
     assert_eq!(versions, 7);

@@ -17,7 +17,13 @@ fn vendor(license: &License, days: u64) -> Vendor {
     let last = (Utc::now().date_naive() + Days::new(days)).to_string();
     let settings = format!("'renew_url' => '{RENEW}', 'account_url' => 'https://acme.example/account'");
     let tables = [license.toml_with(&last, "", "forms = []")];
-    Vendor::of("acme-forms", Front::new(), shared_keys(), &tables, with_settings(&settings))
+    Vendor::of(
+        "acme-forms",
+        Front::new(),
+        shared_keys(),
+        &tables,
+        with_settings(&settings),
+    )
 }
 
 #[test]
@@ -63,37 +69,61 @@ fn an_expired_site_hears_which_version_it_is_missing_and_where_to_renew() {
         site.install("acme-forms", &vendor.archive("1.0.0"));
         site.press("acme-forms", "activate", &license.key);
         let yesterday = Utc::now().date_naive() - Days::new(1);
-        vendor.instance.write_licenses(&[license.toml_with(&yesterday.to_string(), "", "forms = []")]);
-        eventually("the server knows", LIVE, || vendor.server.validate(&license, HOST).json()["code"] == "expired");
+        vendor
+            .instance
+            .write_licenses(&[license.toml_with(&yesterday.to_string(), "", "forms = []")]);
+        eventually("the server knows", LIVE, || {
+            vendor.server.validate(&license, HOST).json()["code"] == "expired"
+        });
 
         site.pass(25 * 3600);
         site.cron();
         assert_eq!(site.vendor_sees("acme-forms")["condition"], "expired");
-        let expired =
-            format!("This license has expired ({}). Renew it to get updates again.", yesterday.format("%B %-d, %Y"));
+        let expired = format!(
+            "This license has expired ({}). Renew it to get updates again.",
+            yesterday.format("%B %-d, %Y")
+        );
         let told = site.admin.get("/wp-admin/tools.php").notices();
         assert_eq!(told, [format!("Acme Forms: {expired} License | Renew the license")]);
 
-        for (version, notice, security) in
-            [("1.1.0", "Save first.", false), ("1.2.0", "Security: forms leak.", true), ("1.3.0", "", true)]
-        {
+        for (version, notice, security) in [
+            ("1.1.0", "Save first.", false),
+            ("1.2.0", "Security: forms leak.", true),
+            ("1.3.0", "", true),
+        ] {
             let section = format!("== Upgrade Notice ==\n\n= {version} =\n{notice}\n\n== Changelog ==");
             vendor.release(version, |text| match notice {
                 "" => text,
                 _ => text.replace("== Changelog ==", &section),
             });
             let text = site.check_again();
-            assert!(text.contains(&format!("Update to {version}.")) && text.contains(&expired), "{core:?}: {text}");
+            assert!(
+                text.contains(&format!("Update to {version}.")) && text.contains(&expired),
+                "{core:?}: {text}"
+            );
             // 1.3.0 is no security release itself; the one that the site lacks lies before it.
             let mends = "The update mends the security of the plugin.";
             assert_eq!(text.contains(mends), security, "{version}: {text}");
             let (row, update) = site.row();
             assert_eq!(row.contains(mends), security, "{version}: {row}");
-            assert!(!row.contains("is a security release") && !text.contains("is a security release"), "{version}");
-            assert!(update && row.contains("Automatic update is unavailable") && row.contains(&expired), "{row}");
-            assert!(row.contains(&format!("<a href=\"{RENEW}\">Renew the license</a>")), "{row}");
+            assert!(
+                !row.contains("is a security release") && !text.contains("is a security release"),
+                "{version}"
+            );
+            assert!(
+                update && row.contains("Automatic update is unavailable") && row.contains(&expired),
+                "{row}"
+            );
+            assert!(
+                row.contains(&format!("<a href=\"{RENEW}\">Renew the license</a>")),
+                "{row}"
+            );
             let page = site.admin.get(&site.license_page("acme-forms")).text();
-            let is_out = if security { "is out and mends the security of the plugin." } else { "is out." };
+            let is_out = if security {
+                "is out and mends the security of the plugin."
+            } else {
+                "is out."
+            };
             assert!(page.contains(&format!("Update Version {version} {is_out}")), "{page}");
         }
         let answer = site.update_now();
@@ -102,7 +132,9 @@ fn an_expired_site_hears_which_version_it_is_missing_and_where_to_renew() {
 
         // Renewed, all is well again.
         vendor.instance.write_licenses(&[license.toml("")]);
-        eventually("the server knows", LIVE, || vendor.server.validate(&license, HOST).json()["code"] == "ok");
+        eventually("the server knows", LIVE, || {
+            vendor.server.validate(&license, HOST).json()["code"] == "ok"
+        });
         assert_eq!(site.press("acme-forms", "check", "").notices(), [ACTIVE]);
         site.check_again();
         assert_eq!(site.update_now()["success"], true);
@@ -119,13 +151,19 @@ fn an_expired_site_that_cannot_read_the_latest_version_hears_that_it_has_expired
         site.install("acme-forms", &vendor.archive("1.0.0"));
         site.press("acme-forms", "activate", &license.key);
         let yesterday = Utc::now().date_naive() - Days::new(1);
-        vendor.instance.write_licenses(&[license.toml_with(&yesterday.to_string(), "", "forms = []")]);
-        eventually("the server knows", LIVE, || vendor.server.validate(&license, HOST).json()["code"] == "expired");
+        vendor
+            .instance
+            .write_licenses(&[license.toml_with(&yesterday.to_string(), "", "forms = []")]);
+        eventually("the server knows", LIVE, || {
+            vendor.server.validate(&license, HOST).json()["code"] == "expired"
+        });
         site.press("acme-forms", "check", "");
         // The notice that is shown once.
         site.admin.get("/wp-admin/tools.php");
-        let expired =
-            format!("This license has expired ({}). Renew it to get updates again.", yesterday.format("%B %-d, %Y"));
+        let expired = format!(
+            "This license has expired ({}). Renew it to get updates again.",
+            yesterday.format("%B %-d, %Y")
+        );
         for latest in [
             r#"{"version":"<b>9.9"}"#,
             r#"{"version":9}"#,
@@ -143,9 +181,16 @@ fn an_expired_site_that_cannot_read_the_latest_version_hears_that_it_has_expired
                 body,
             )));
             let text = site.check_again();
-            assert!(text.contains(&expired) && !text.contains("9.9"), "{core:?} {latest}: {text}");
+            assert!(
+                text.contains(&expired) && !text.contains("9.9"),
+                "{core:?} {latest}: {text}"
+            );
             let told = site.admin.get("/wp-admin/plugins.php").notices();
-            assert_eq!(told, [format!("Acme Forms: {expired} Renew the license")], "{core:?} {latest}");
+            assert_eq!(
+                told,
+                [format!("Acme Forms: {expired} Renew the license")],
+                "{core:?} {latest}"
+            );
             let page = site.admin.get(&site.license_page("acme-forms")).text();
             assert!(page.contains(&expired) && !page.contains("cannot be used"), "{page}");
         }

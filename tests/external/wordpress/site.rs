@@ -84,7 +84,11 @@ impl Site {
                 install(folder.path(), "customer.example", false);
                 folder
             });
-            fs::copy(installed.path().join("wordpress.sqlite"), folder.path().join("wordpress.sqlite")).unwrap();
+            fs::copy(
+                installed.path().join("wordpress.sqlite"),
+                folder.path().join("wordpress.sqlite"),
+            )
+            .unwrap();
         }
 
         let clock = folder.path().join("clock");
@@ -93,21 +97,40 @@ impl Site {
         php.arg(format!("-ddisable_functions={disabled}"));
         php.args(["-S", "127.0.0.1:0", "-t"]).arg(folder.path().join("core"));
         // The clock is a file that can be changed while PHP runs; time-outs and file times stay real.
-        php.env("LD_PRELOAD", libfaketime()).env("FAKETIME_TIMESTAMP_FILE", &clock).env("FAKETIME_NO_CACHE", "1");
+        php.env("LD_PRELOAD", libfaketime())
+            .env("FAKETIME_TIMESTAMP_FILE", &clock)
+            .env("FAKETIME_NO_CACHE", "1");
         php.env("FAKETIME_DONT_FAKE_MONOTONIC", "1").env("NO_FAKE_STAT", "1");
         environment(&mut php, folder.path(), host, &outside, network);
         // WordPress may ask itself. The workers are ended with their parent, as a group.
         php.env("PHP_CLI_SERVER_WORKERS", "3").process_group(0);
-        let mut php = php.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut php = php
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
         let mut log = BufReader::new(php.stderr.take().unwrap());
         let mut line = String::new();
         log.read_line(&mut line).unwrap();
-        let address = line.split("(http://").nth(1).and_then(|rest| rest.split(')').next()?.parse().ok());
+        let address = line
+            .split("(http://")
+            .nth(1)
+            .and_then(|rest| rest.split(')').next()?.parse().ok());
         let address = address.unwrap_or_else(|| panic!("PHP did not start: {line}"));
         thread::spawn(move || log.read_to_end(&mut Vec::new()));
         let host = host.to_owned();
         let admin = Browser::new(address, &host);
-        let mut site = Self { network, folder, php, host, outside, admin, address, clock: 0 };
+        let mut site = Self {
+            network,
+            folder,
+            php,
+            host,
+            outside,
+            admin,
+            address,
+            clock: 0,
+        };
         site.admin.log_in();
         site
     }
@@ -121,20 +144,34 @@ impl Site {
     pub fn install(&mut self, slug: &str, archive: &[u8]) {
         let page = self.upload(slug, archive);
         let activate = page.between("action=activate", "", "\"");
-        let admin = if self.network { "/wp-admin/network/" } else { "/wp-admin/" };
+        let admin = if self.network {
+            "/wp-admin/network/"
+        } else {
+            "/wp-admin/"
+        };
         let page = self.admin.get(&format!("{admin}plugins.php?{activate}"));
         assert!(page.text().contains("activated."), "{}", page.text());
     }
 
     /// Uploads an archive and gives the page that follows.
     pub fn upload(&mut self, slug: &str, archive: &[u8]) -> Page {
-        let admin = if self.network { "/wp-admin/network/" } else { "/wp-admin/" };
+        let admin = if self.network {
+            "/wp-admin/network/"
+        } else {
+            "/wp-admin/"
+        };
         let page = self.admin.get(&format!("{admin}plugin-install.php?tab=upload"));
         let nonce = page.between("wp-upload-form", "name=\"_wpnonce\" value=\"", "\"");
         let form = [("_wpnonce", nonce.as_str()), ("install-plugin-submit", "Install Now")];
         let target = format!("{admin}update.php?action=upload-plugin");
-        let page = self.admin.upload(&target, &form, "pluginzip", &format!("{slug}.zip"), archive);
-        assert!(page.text().contains("Plugin installed successfully."), "{}", page.text());
+        let page = self
+            .admin
+            .upload(&target, &form, "pluginzip", &format!("{slug}.zip"), archive);
+        assert!(
+            page.text().contains("Plugin installed successfully."),
+            "{}",
+            page.text()
+        );
         page
     }
 
@@ -144,17 +181,24 @@ impl Site {
         let page = self.admin.get(&target);
         assert_eq!(page.status, 200, "{}", page.text());
         let nonce = page.between("<form method=\"post\"", "name=\"_wpnonce\" value=\"", "\"");
-        self.admin.post(&target, &[("_wpnonce", &nonce), ("license_key", key), ("do", button)])
+        self.admin
+            .post(&target, &[("_wpnonce", &nonce), ("license_key", key), ("do", button)])
     }
 
     pub fn license_page(&self, slug: &str) -> String {
-        let parent = if self.network { "/wp-admin/network/settings.php" } else { "/wp-admin/options-general.php" };
+        let parent = if self.network {
+            "/wp-admin/network/settings.php"
+        } else {
+            "/wp-admin/options-general.php"
+        };
         format!("{parent}?page={slug}-license")
     }
 
     /// What the client tells the vendor's code, on a page for visitors.
     pub fn vendor_sees(&self, slug: &str) -> Value {
-        let page = self.visitor().get(&format!("/?vendor={}_license", slug.replace('-', "_")));
+        let page = self
+            .visitor()
+            .get(&format!("/?vendor={}_license", slug.replace('-', "_")));
         assert_eq!(page.status, 200, "{}", page.text());
         serde_json::from_str(&page.html).unwrap_or_else(|_| panic!("{}", page.html))
     }
@@ -174,7 +218,12 @@ impl Site {
 
     /// Has WordPress do what is due.
     pub fn cron(&self) {
-        assert_eq!(self.visitor().get("/wp-cron.php").status, 200, "{:?}", self.complaints());
+        assert_eq!(
+            self.visitor().get("/wp-cron.php").status,
+            200,
+            "{:?}",
+            self.complaints()
+        );
     }
 
     /// Runs PHP within this WordPress, by the real clock, and gives what it prints.
@@ -205,7 +254,11 @@ impl Site {
     /// What PHP complained of in a plugin, or because of it.
     pub fn complaints(&self) -> Vec<String> {
         let log = fs::read_to_string(self.file("debug.log")).unwrap_or_default();
-        let ours = |line: &&str| ["/plugins/", "Fatal", "was called"].iter().any(|mark| line.contains(mark));
+        let ours = |line: &&str| {
+            ["/plugins/", "Fatal", "was called"]
+                .iter()
+                .any(|mark| line.contains(mark))
+        };
         log.lines().filter(ours).map(str::to_owned).collect()
     }
 }
@@ -213,7 +266,10 @@ impl Site {
 impl Drop for Site {
     fn drop(&mut self) {
         // The group: the workers outlive their parent otherwise.
-        let _ = Command::new("sh").arg("-c").arg(format!("kill -KILL -{}", self.php.id())).status();
+        let _ = Command::new("sh")
+            .arg("-c")
+            .arg(format!("kill -KILL -{}", self.php.id()))
+            .status();
         let _ = self.php.wait();
     }
 }
@@ -226,7 +282,12 @@ fn tools() -> PathBuf {
 fn lay_out(core: Core, site: &Path) {
     // By links where that can be, which is thirty times faster.
     let copy = |how: &[&str]| {
-        let copied = Command::new("cp").arg("--archive").args(how).arg(core.path()).arg(site.join("core")).output();
+        let copied = Command::new("cp")
+            .arg("--archive")
+            .args(how)
+            .arg(core.path())
+            .arg(site.join("core"))
+            .output();
         copied.unwrap().status.success()
     };
     if !copy(&["--link"]) {
@@ -245,7 +306,10 @@ fn lay_out(core: Core, site: &Path) {
     write("wp-content/db.php", &ours("db.php"));
     write("wp-content/mu-plugins/tests.php", &ours("mu-plugin.php"));
     write("wp-content/themes/plain/style.css", b"/*\nTheme Name: Plain\n*/");
-    write("wp-content/themes/plain/index.php", b"A page.<?php echo do_shortcode('[acme_form]');");
+    write(
+        "wp-content/themes/plain/index.php",
+        b"A page.<?php echo do_shortcode('[acme_form]');",
+    );
     fs::create_dir(site.join("wp-content/plugins")).unwrap();
     fs::create_dir(site.join("tmp")).unwrap();
 }
@@ -253,12 +317,17 @@ fn lay_out(core: Core, site: &Path) {
 fn install(site: &Path, host: &str, network: bool) {
     let mut php = Command::new("php");
     environment(&mut php, site, host, "http://127.0.0.1:9", network);
-    let output = php.arg(tools().join("wordpress/install.php")).output().expect("PHP: make tools");
+    let output = php
+        .arg(tools().join("wordpress/install.php"))
+        .output()
+        .expect("PHP: make tools");
     assert!(output.status.success() && output.stdout.is_empty(), "{output:?}");
 }
 
 fn environment(php: &mut Command, site: &Path, host: &str, outside: &str, network: bool) {
-    php.env("WORDPRESS_SITE", site).env("WORDPRESS_HOME", format!("http://{host}")).env("WORDPRESS_OUTSIDE", outside);
+    php.env("WORDPRESS_SITE", site)
+        .env("WORDPRESS_HOME", format!("http://{host}"))
+        .env("WORDPRESS_OUTSIDE", outside);
     php.env("WORDPRESS_SQLITE", tools().join(".wordpress-sqlite"));
     php.envs(network.then_some(("WORDPRESS_NETWORK", "1")));
 }
@@ -266,5 +335,7 @@ fn environment(php: &mut Command, site: &Path, host: &str, outside: &str, networ
 fn libfaketime() -> PathBuf {
     let libraries = fs::read_dir("/usr/lib").unwrap().flatten().map(|entry| entry.path());
     let mut found = libraries.map(|folder| folder.join("faketime/libfaketime.so.1"));
-    found.find(|path| path.exists()).expect("faketime is installed: make tools")
+    found
+        .find(|path| path.exists())
+        .expect("faketime is installed: make tools")
 }

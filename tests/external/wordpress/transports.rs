@@ -25,11 +25,21 @@ fn endure(mut site: Site, vendor: &Vendor, key: &str) {
     ));
     for name in ["bomb.gz", "bomb.gz2"] {
         let body = std::fs::read(site.file(name)).unwrap();
-        vendor.front.answer_with(Answer::Fixed(response(200, &[("Content-Encoding", "gzip")], body)));
+        vendor
+            .front
+            .answer_with(Answer::Fixed(response(200, &[("Content-Encoding", "gzip")], body)));
         let page = site.press("acme-forms", "check", "");
-        assert_eq!((page.status, page.notices()), (200, vec![no_answer.to_owned()]), "{name}");
+        assert_eq!(
+            (page.status, page.notices()),
+            (200, vec![no_answer.to_owned()]),
+            "{name}"
+        );
     }
-    for first in ["", "HTTP/1.1 200 OK\r\nX-Long: ", "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n{"] {
+    for first in [
+        "",
+        "HTTP/1.1 200 OK\r\nX-Long: ",
+        "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n{",
+    ] {
         vendor.front.answer_with(Answer::Drip(first));
         let page = site.press("acme-forms", "check", "");
         assert_eq!(page.notices(), [no_answer], "{first}");
@@ -53,10 +63,18 @@ fn endure(mut site: Site, vendor: &Vendor, key: &str) {
 fn without_curl_neither_a_bomb_nor_a_drip_harms_a_page() {
     let (license, table) = licensed();
     let vendor = Vendor::new(&[table]);
-    endure(Site::without_curl(Core::Debian, HOST, &vendor.front), &vendor, &license.key);
+    endure(
+        Site::without_curl(Core::Debian, HOST, &vendor.front),
+        &vendor,
+        &license.key,
+    );
     let (license, table) = licensed();
     let vendor = Vendor::new(&[table]);
-    endure(Site::without_curl(Core::Newest, HOST, &vendor.front), &vendor, &license.key);
+    endure(
+        Site::without_curl(Core::Newest, HOST, &vendor.front),
+        &vendor,
+        &license.key,
+    );
 }
 
 #[test]

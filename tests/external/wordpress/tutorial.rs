@@ -16,7 +16,9 @@ use crate::support::{Server, eventually};
 fn steps() -> Vec<String> {
     let page = include_str!("../../../docs/wordpress.md");
     let blocks = page.split("```sh\n").skip(1);
-    blocks.map(|block| block.split("```").next().unwrap().to_owned()).collect()
+    blocks
+        .map(|block| block.split("```").next().unwrap().to_owned())
+        .collect()
 }
 
 #[test]
@@ -28,18 +30,33 @@ fn follow(core: Core) {
     let folder = TempDir::new().unwrap();
     let front = Front::new();
     // The page's fixed ports stand for the tests' own.
-    let (server_port, downloads) =
-        (format!("127.0.0.1:{}", front.address.port()), format!("{}/downloads", front.url()));
+    let (server_port, downloads) = (
+        format!("127.0.0.1:{}", front.address.port()),
+        format!("{}/downloads", front.url()),
+    );
     let run = |steps: &[String]| {
-        let script =
-            steps.concat().replace("http://127.0.0.1:8000", &downloads).replace("127.0.0.1:8080", &server_port);
+        let script = steps
+            .concat()
+            .replace("http://127.0.0.1:8000", &downloads)
+            .replace("127.0.0.1:8080", &server_port);
         let program = Path::new(env!("CARGO_BIN_EXE_countersign"));
-        let path = format!("{}:{}", program.parent().unwrap().display(), std::env::var("PATH").unwrap());
+        let path = format!(
+            "{}:{}",
+            program.parent().unwrap().display(),
+            std::env::var("PATH").unwrap()
+        );
         let mut shell = Command::new("bash");
-        shell.args(["-euc", &script]).current_dir(folder.path()).env("PATH", path);
-        shell.env("COUNTERSIGN", env!("CARGO_MANIFEST_DIR")).env("NO_COLOR", "1");
+        shell
+            .args(["-euc", &script])
+            .current_dir(folder.path())
+            .env("PATH", path);
+        shell
+            .env("COUNTERSIGN", env!("CARGO_MANIFEST_DIR"))
+            .env("NO_COLOR", "1");
         for (name, value) in [("NAME", "Ada"), ("EMAIL", "ada@example.com")] {
-            shell.env(format!("GIT_AUTHOR_{name}"), value).env(format!("GIT_COMMITTER_{name}"), value);
+            shell
+                .env(format!("GIT_AUTHOR_{name}"), value)
+                .env(format!("GIT_COMMITTER_{name}"), value);
         }
         let output = shell.output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -48,8 +65,10 @@ fn follow(core: Core) {
     let archive = |version: &str| {
         let name = format!("acme-forms-{version}.zip");
         let archive = fs::read(folder.path().join("downloads").join(&name)).unwrap();
-        front
-            .put(&format!("/downloads/{name}"), response(200, &[("Content-Type", "application/zip")], archive.clone()));
+        front.put(
+            &format!("/downloads/{name}"),
+            response(200, &[("Content-Type", "application/zip")], archive.clone()),
+        );
         archive
     };
     let steps = steps();
@@ -73,7 +92,10 @@ fn follow(core: Core) {
     archive("1.1.0");
     eventually("WordPress offers the release", LIVE, || {
         site.pass(61);
-        site.admin.get("/wp-admin/update-core.php?force-check=1").text().contains("Update to 1.1.0.")
+        site.admin
+            .get("/wp-admin/update-core.php?force-check=1")
+            .text()
+            .contains("Update to 1.1.0.")
     });
     assert_eq!(site.complaints(), [""; 0]);
 }

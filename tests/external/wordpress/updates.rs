@@ -30,7 +30,12 @@ impl Site {
     pub fn update_now(&mut self) -> serde_json::Value {
         let page = self.admin.get("/wp-admin/plugins.php");
         let nonce = page.between("var _wpUpdatesSettings", "\"ajax_nonce\":\"", "\"");
-        let form = [("action", "update-plugin"), ("plugin", PLUGIN), ("slug", "acme-forms"), ("_ajax_nonce", &nonce)];
+        let form = [
+            ("action", "update-plugin"),
+            ("plugin", PLUGIN),
+            ("slug", "acme-forms"),
+            ("_ajax_nonce", &nonce),
+        ];
         let answer = self.admin.post("/wp-admin/admin-ajax.php", &form);
         serde_json::from_str(&answer.html).unwrap_or_else(|_| panic!("{}", answer.html))
     }
@@ -39,7 +44,10 @@ impl Site {
     pub fn row(&mut self) -> (String, bool) {
         let page = self.admin.get("/wp-admin/plugins.php");
         let rows = page.between(&format!("data-plugin=\"{PLUGIN}\""), "", "</tbody>");
-        (format!("<{}", rows.replace("</tr>", " ")), page.html.contains("id=\"acme-forms-update\""))
+        (
+            format!("<{}", rows.replace("</tr>", " ")),
+            page.html.contains("id=\"acme-forms-update\""),
+        )
     }
 }
 
@@ -49,36 +57,63 @@ fn a_tag_becomes_an_update_that_installs_and_leaves_the_plugin_active() {
         let (vendor, mut site) = licensed_site(core);
         assert!(site.check_again().contains("Your plugins are all up to date."));
         let (row, update) = site.row();
-        assert!(!update && row.contains("Enable auto-updates"), "the switch is there without an update: {row}");
+        assert!(
+            !update && row.contains("Enable auto-updates"),
+            "the switch is there without an update: {row}"
+        );
 
         vendor.release("1.1.0", |text| text);
         let text = site.check_again();
         let expected = "You have version 1.0.0 installed. Update to 1.1.0. View version 1.1.0 details.";
         assert!(text.contains(&format!("Acme Forms {expected}")), "{text}");
         let (row, update) = site.row();
-        assert!(update && row.contains("There is a new version of Acme Forms available."), "{row}");
+        assert!(
+            update && row.contains("There is a new version of Acme Forms available."),
+            "{row}"
+        );
 
         let window = "/wp-admin/plugin-install.php?tab=plugin-information&plugin=acme-forms&section=changelog";
         let window = site.admin.get(window).text();
-        for expected in ["1.1.0", "Forms can be exported.", "The first release.", "Requires WordPress Version: 6.0"] {
+        for expected in [
+            "1.1.0",
+            "Forms can be exported.",
+            "The first release.",
+            "Requires WordPress Version: 6.0",
+        ] {
             assert!(window.contains(expected), "{expected} in {window}");
         }
 
         let answer = site.update_now();
         assert_eq!(answer["success"], true, "{answer}");
         let (row, update) = site.row();
-        assert!(!update && row.contains("Version 1.1.0") && row.contains("Deactivate"), "{row}");
+        assert!(
+            !update && row.contains("Version 1.1.0") && row.contains("Deactivate"),
+            "{row}"
+        );
         assert!(site.check_again().contains("Your plugins are all up to date."));
         assert_eq!(site.vendor_sees("acme-forms")["active"], true);
 
         let asked = vendor.front.take_asked();
         let updates: Vec<_> = asked.iter().filter(|asked| !asked.is_validation()).collect();
-        assert!(updates.iter().all(|asked| !asked.target.contains("license_key")), "{updates:?}");
-        assert!(updates.iter().all(|asked| asked.header("authorization").unwrap().starts_with("License ")));
-        assert!(updates.last().unwrap().target.ends_with("&current_version=1.1.0"), "{updates:?}");
+        assert!(
+            updates.iter().all(|asked| !asked.target.contains("license_key")),
+            "{updates:?}"
+        );
+        assert!(
+            updates
+                .iter()
+                .all(|asked| asked.header("authorization").unwrap().starts_with("License "))
+        );
+        assert!(
+            updates.last().unwrap().target.ends_with("&current_version=1.1.0"),
+            "{updates:?}"
+        );
         assert_eq!(site.complaints(), [""; 0]);
         let outside = site.outside();
-        assert!(outside.iter().all(|url| url.contains("//api.wordpress.org/")), "{outside:?}");
+        assert!(
+            outside.iter().all(|url| url.contains("//api.wordpress.org/")),
+            "{outside:?}"
+        );
     }
 }
 
@@ -100,22 +135,33 @@ fn an_automatic_update_installs_in_the_background() {
     site.pass(13 * 3600);
     site.cron();
     let (row, update) = site.row();
-    assert!(!update && row.contains("Version 1.1.0") && row.contains("Disable auto-updates"), "{row}");
+    assert!(
+        !update && row.contains("Version 1.1.0") && row.contains("Disable auto-updates"),
+        "{row}"
+    );
     assert_eq!(site.complaints(), [""; 0]);
 }
 
 #[test]
 fn an_update_that_this_wordpress_is_too_old_for_is_held_back_and_one_for_another_php_is_explained() {
     let (vendor, mut site) = licensed_site(Core::Debian);
-    vendor.release("1.1.0", |text| text.replace("Requires at least: 6.0", "Requires at least: 99.1"));
+    vendor.release("1.1.0", |text| {
+        text.replace("Requires at least: 6.0", "Requires at least: 99.1")
+    });
     assert!(site.check_again().contains("Your plugins are all up to date."));
     let page = site.admin.get(&site.license_page("acme-forms")).text();
-    assert!(page.contains("Version 1.1.0 is out, and needs WordPress 99.1."), "{page}");
+    assert!(
+        page.contains("Version 1.1.0 is out, and needs WordPress 99.1."),
+        "{page}"
+    );
 
     vendor.release("1.2.0", |text| text.replace("Requires PHP: 7.4", "Requires PHP: 99.0"));
     site.check_again();
     let (row, update) = site.row();
-    assert!(update && row.contains("but it does not work with your version of PHP"), "{row}");
+    assert!(
+        update && row.contains("but it does not work with your version of PHP"),
+        "{row}"
+    );
     let answer = site.update_now();
     assert_eq!(answer["data"]["errorMessage"], "The update needs PHP 99.0.", "{answer}");
     assert_eq!(site.vendor_sees("acme-forms")["active"], true);
@@ -142,23 +188,37 @@ fn only_the_download_that_the_manifest_names_is_installed_and_only_over_https() 
 
     // The download's own server sends it on, without https.
     site.check_again();
-    let elsewhere = format!("://0.0.0.0:{}/downloads/acme-forms-1.0.0.zip", vendor.front.address.port());
+    let elsewhere = format!(
+        "://0.0.0.0:{}/downloads/acme-forms-1.0.0.zip",
+        vendor.front.address.port()
+    );
     let insecure = response(302, &[("Location", &format!("http{elsewhere}"))], "");
     vendor.front.put("/downloads/acme-forms-1.1.0.zip", insecure);
     assert_eq!(site.update_now()["success"], false);
-    let outside: Vec<_> = site.outside().into_iter().filter(|line| !line.contains("//api.wordpress.org/")).collect();
+    let outside: Vec<_> = site
+        .outside()
+        .into_iter()
+        .filter(|line| !line.contains("//api.wordpress.org/"))
+        .collect();
     assert_eq!(outside, [format!("https{elsewhere}")]);
 
     // The manifest itself names an address without https.
     let insecure = |_: &super::front::Asked, mut answer: crate::support::Response| {
-        answer.body = answer.text().replace("http://127.0.0.1", "http://downloads.example").into_bytes();
+        answer.body = answer
+            .text()
+            .replace("http://127.0.0.1", "http://downloads.example")
+            .into_bytes();
         answer
     };
     vendor.front.answer_with(Answer::Made(std::sync::Arc::new(insecure)));
     let text = site.check_again();
     assert!(text.contains("Acme Forms"), "{text}");
     assert_eq!(site.update_now()["success"], false);
-    assert!(site.row().0.contains("Automatic update is unavailable for this plugin."));
+    assert!(
+        site.row()
+            .0
+            .contains("Automatic update is unavailable for this plugin.")
+    );
     assert_eq!(site.vendor_sees("acme-forms")["active"], true);
     assert!(site.row().0.contains("Version 1.0.0"));
 }
@@ -176,7 +236,9 @@ fn a_manifest_that_is_no_longer_kept_is_asked_for_again_when_its_download_begins
     let unknown = "The license server names no download for this site at the moment. Please try again later.";
     assert_eq!(answer["data"]["errorMessage"], unknown, "{answer}");
     vendor.front.answer_with(Answer::Forward);
-    site.run(&format!("{evict} delete_site_transient('countersign_acme-forms_pause');"));
+    site.run(&format!(
+        "{evict} delete_site_transient('countersign_acme-forms_pause');"
+    ));
     assert_eq!(site.update_now()["success"], true);
     assert!(site.row().0.contains("Version 1.1.0"));
 }

@@ -43,7 +43,10 @@ impl Vendor {
         instance.write(&format!("registry/plugins/{slug}.toml"), &entry);
         let own = License::new();
         instance.write_licenses(licenses);
-        instance.write("registry/licenses/own.toml", &own.toml_with("2099-12-31", "", &format!("{module} = []")));
+        instance.write(
+            "registry/licenses/own.toml",
+            &own.toml_with("2099-12-31", "", &format!("{module} = []")),
+        );
         instance.write_key(&keys.private);
         instance.write("public/index.html", "<title>Acme</title>\n");
         let files = plugin(slug, &front.url(), keys, change);
@@ -53,7 +56,14 @@ impl Vendor {
         let server = Server::start(&instance);
         front.forward_to(server.address);
         server.validate(&own, OWN_SITE);
-        let vendor = Self { front, server, instance, slug: slug.into(), history: Mutex::new(history), own };
+        let vendor = Self {
+            front,
+            server,
+            instance,
+            slug: slug.into(),
+            history: Mutex::new(history),
+            own,
+        };
         vendor.put_online("1.0.0");
         vendor
     }
@@ -79,8 +89,12 @@ impl Vendor {
 
     fn archive_in(&self, prefix: &str, version: &str) -> Vec<u8> {
         let mut git = Command::new("git");
-        git.current_dir(self.instance.file("plugin.git")).args(["archive", "--format=zip"]);
-        let output = git.args([&format!("--prefix={prefix}"), &format!("v{version}")]).output().unwrap();
+        git.current_dir(self.instance.file("plugin.git"))
+            .args(["archive", "--format=zip"]);
+        let output = git
+            .args([&format!("--prefix={prefix}"), &format!("v{version}")])
+            .output()
+            .unwrap();
         assert!(output.status.success(), "{output:?}");
         output.stdout
     }
@@ -96,7 +110,10 @@ impl Vendor {
 
     pub fn put_archive_online(&self, version: &str, archive: Vec<u8>) {
         let zip = [("Content-Type", "application/zip")];
-        self.front.put(&format!("/downloads/{}-{version}.zip", self.slug), response(200, &zip, archive));
+        self.front.put(
+            &format!("/downloads/{}-{version}.zip", self.slug),
+            response(200, &zip, archive),
+        );
     }
 }
 
@@ -129,7 +146,9 @@ fn plugin(slug: &str, base_url: &str, keys: &Keys, change: impl Fn(String) -> St
     };
     let read = |(name, path): (&str, String)| {
         let text = fs::read_to_string(clients.join(path)).unwrap();
-        let text = text.replace("https://licenses.example.com", base_url).replace(placeholder, &keys.public);
+        let text = text
+            .replace("https://licenses.example.com", base_url)
+            .replace(placeholder, &keys.public);
         let text = text.replace("\nnamespace Countersign\\Client;", "\nnamespace Acme\\Forms\\License;");
         (named(name), change(named(&text)))
     };
@@ -144,7 +163,10 @@ fn tagged(version: &str, files: &[(String, String)], change: &str) -> String {
         let text = text.replace("Stable tag: 1.0.0", &format!("Stable tag: {version}"));
         let text = match version {
             "1.0.0" => text,
-            _ => text.replace("== Changelog ==\n", &format!("== Changelog ==\n\n= {version} =\n* {change}\n")),
+            _ => text.replace(
+                "== Changelog ==\n",
+                &format!("== Changelog ==\n\n= {version} =\n* {change}\n"),
+            ),
         };
         steps += &format!("\n>>> write {path}\n{text}");
     }

@@ -21,11 +21,17 @@ fn a_vendors_code_activates_and_deactivates_and_reads_the_last_day() {
     let (license, table) = licensed();
     let (_vendor, site) = site_of(Core::Newest, table, |text| text);
     let client = "$client = acme_forms_license(); echo $client->expires(), ' ';";
-    let activate = |key: &str| site.run(&format!("{client} echo $client->activate('{key}'), ' ', $client->expires();"));
+    let activate = |key: &str| {
+        site.run(&format!(
+            "{client} echo $client->activate('{key}'), ' ', $client->expires();"
+        ))
+    };
     assert_eq!(activate("AAAAA"), " key_malformed ");
     assert_eq!(activate(&license.key.to_lowercase()), " ok 2099-12-31");
     assert_eq!(
-        site.run(&format!("{client} echo $client->deactivate(), ' ', $client->expires();")),
+        site.run(&format!(
+            "{client} echo $client->deactivate(), ' ', $client->expires();"
+        )),
         "2099-12-31 deactivated "
     );
     assert_eq!(site.complaints(), [""; 0]);
@@ -34,7 +40,10 @@ fn a_vendors_code_activates_and_deactivates_and_reads_the_last_day() {
 /// Every action and filter that docs/wordpress.md names: `countersign_{slug}_…`.
 fn documented() -> Vec<&'static str> {
     let page = include_str!("../../../docs/wordpress.md");
-    page.split("| `countersign_{slug}_").skip(1).map(|row| row.split('`').next().unwrap()).collect()
+    page.split("| `countersign_{slug}_")
+        .skip(1)
+        .map(|row| row.split('`').next().unwrap())
+        .collect()
 }
 
 #[test]
@@ -47,7 +56,9 @@ fn every_documented_action_and_filter_is_called() {
          file_put_contents( getenv( 'WORDPRESS_SITE' ) . '/heard', \"$name $kinds\\n\", FILE_APPEND ); return $given[0] ?? null; }}, 10, 9 ); }}\n\
          acme_forms_license()->run();"
     );
-    let (vendor, mut site) = site_of(Core::Newest, table, |text| text.replace("acme_forms_license()->run();", &listen));
+    let (vendor, mut site) = site_of(Core::Newest, table, |text| {
+        text.replace("acme_forms_license()->run();", &listen)
+    });
     site.press("acme-forms", "activate", &license.key);
     site.press("acme-forms", "check", "");
     vendor.release("1.1.0", |text| text);
@@ -87,17 +98,34 @@ fn a_filter_changes_what_is_offered_said_and_sent() {
         add_filter( 'countersign_acme-forms_texts', function ( $texts ) { $texts['ok'] = 'Hooray.'; return $texts; } );\n\
         add_filter( 'countersign_acme-forms_request', function ( $options ) { $options['redirection'] = 5; \
         $options['headers']['X-Shop'] = 'acme'; return $options; } );\nacme_forms_license()->run();";
-    let (vendor, mut site) = site_of(Core::Newest, table, |text| text.replace("acme_forms_license()->run();", filters));
+    let (vendor, mut site) = site_of(Core::Newest, table, |text| {
+        text.replace("acme_forms_license()->run();", filters)
+    });
     assert_eq!(site.admin.get("/wp-admin/tools.php").notices(), [""; 0]);
-    assert_eq!(site.press("acme-forms", "activate", &license.key).notices(), ["Hooray."]);
+    assert_eq!(
+        site.press("acme-forms", "activate", &license.key).notices(),
+        ["Hooray."]
+    );
     vendor.release("1.1.0", |text| text);
     assert!(site.check_again().contains("Your plugins are all up to date."));
-    assert!(vendor.front.take_asked().iter().all(|asked| asked.header("x-shop") == Some("acme")));
+    assert!(
+        vendor
+            .front
+            .take_asked()
+            .iter()
+            .all(|asked| asked.header("x-shop") == Some("acme"))
+    );
     // The key still follows no redirect.
     let elsewhere = super::front::response(302, &[("Location", "/api/v1/elsewhere")], "");
     vendor.front.answer_with(super::front::Answer::Fixed(elsewhere));
     site.press("acme-forms", "check", "");
-    assert!(vendor.front.take_asked().iter().all(|asked| !asked.target.contains("elsewhere")));
+    assert!(
+        vendor
+            .front
+            .take_asked()
+            .iter()
+            .all(|asked| !asked.target.contains("elsewhere"))
+    );
 }
 
 #[test]
@@ -114,7 +142,8 @@ fn a_key_in_wp_config_is_used_and_cannot_be_changed_on_the_page() {
     let page = site.admin.get(&site.license_page("acme-forms"));
     let end = &license.key[24..];
     assert!(
-        page.text().contains(&format!("Set in wp-config.php (ACME_FORMS_KEY); it ends in {end}.")),
+        page.text()
+            .contains(&format!("Set in wp-config.php (ACME_FORMS_KEY); it ends in {end}.")),
         "{}",
         page.text()
     );
@@ -133,7 +162,8 @@ fn a_key_in_wp_config_is_used_and_cannot_be_changed_on_the_page() {
         define(wrong.clone());
         let page = site.admin.get(&site.license_page("acme-forms"));
         assert!(
-            page.text().contains("What ACME_FORMS_KEY has in wp-config.php is not a license key."),
+            page.text()
+                .contains("What ACME_FORMS_KEY has in wp-config.php is not a license key."),
             "{}",
             page.text()
         );
@@ -142,7 +172,12 @@ fn a_key_in_wp_config_is_used_and_cannot_be_changed_on_the_page() {
     // Without the constant, what was learned by hand counts.
     define(json!(""));
     assert_eq!(site.vendor_sees("acme-forms")["active"], true);
-    assert!(site.admin.get(&site.license_page("acme-forms")).html.contains("name=\"license_key\""));
+    assert!(
+        site.admin
+            .get(&site.license_page("acme-forms"))
+            .html
+            .contains("name=\"license_key\"")
+    );
     assert_eq!(site.complaints(), [""; 0]);
     drop(vendor);
 }
@@ -150,20 +185,45 @@ fn a_key_in_wp_config_is_used_and_cannot_be_changed_on_the_page() {
 #[test]
 fn the_page_moves_to_another_menu_or_is_not_there() {
     let (license, table) = licensed();
-    let (_vendor, mut site) = site_of(Core::Newest, table.clone(), with_settings("'menu_parent' => 'tools.php'"));
-    assert_ne!(site.admin.get("/wp-admin/options-general.php?page=acme-forms-license").status, 200);
+    let (_vendor, mut site) = site_of(
+        Core::Newest,
+        table.clone(),
+        with_settings("'menu_parent' => 'tools.php'"),
+    );
+    assert_ne!(
+        site.admin
+            .get("/wp-admin/options-general.php?page=acme-forms-license")
+            .status,
+        200
+    );
     let page = site.admin.get("/wp-admin/tools.php?page=acme-forms-license");
-    assert!(page.status == 200 && page.text().contains("License key"), "{}", page.text());
+    assert!(
+        page.status == 200 && page.text().contains("License key"),
+        "{}",
+        page.text()
+    );
     let nonce = page.between("<form method=\"post\"", "name=\"_wpnonce\" value=\"", "\"");
     let action = page.between("<form method=\"post\"", "action=\"", "\"");
     let target = action.split(HOST).nth(1).unwrap();
-    let form = [("_wpnonce", nonce.as_str()), ("license_key", &license.key), ("do", "activate")];
+    let form = [
+        ("_wpnonce", nonce.as_str()),
+        ("license_key", &license.key),
+        ("do", "activate"),
+    ];
     assert_eq!(site.admin.post(target, &form).notices(), [ACTIVE]);
 
     let (_vendor, mut site) = site_of(Core::Newest, table, with_settings("'page' => false"));
-    assert_ne!(site.admin.get("/wp-admin/options-general.php?page=acme-forms-license").status, 200);
+    assert_ne!(
+        site.admin
+            .get("/wp-admin/options-general.php?page=acme-forms-license")
+            .status,
+        200
+    );
     let plugins = site.admin.get("/wp-admin/plugins.php");
-    assert!(!plugins.html.contains("acme-forms-license"), "no link to a page that is not there");
+    assert!(
+        !plugins.html.contains("acme-forms-license"),
+        "no link to a page that is not there"
+    );
     assert_eq!(site.complaints(), [""; 0]);
 }
 
@@ -179,15 +239,30 @@ fn the_license_is_managed_from_the_command_line() {
         static function error($text) { echo \"Error: $text\"; } } \
         acme_forms_license()->run(); $command = WP_CLI::$commands['acme-forms license'];";
     let run = |call: &str| site.run(&format!("{stub} $command->{call};"));
-    assert_eq!(run("status([], [])"), "Enter your license key to get updates and support.");
-    assert_eq!(run("activate(['AAAAA'])"), "Error: A license key has five groups of five letters or digits.");
-    assert_eq!(run(&format!("activate(['{}'])", license.key)), format!("Success: {ACTIVE}"));
+    assert_eq!(
+        run("status([], [])"),
+        "Enter your license key to get updates and support."
+    );
+    assert_eq!(
+        run("activate(['AAAAA'])"),
+        "Error: A license key has five groups of five letters or digits."
+    );
+    assert_eq!(
+        run(&format!("activate(['{}'])", license.key)),
+        format!("Success: {ACTIVE}")
+    );
     assert_eq!(run("check()"), format!("Success: {ACTIVE}"));
     let status: Value = serde_json::from_str(&run("status([], ['format' => 'json'])")).unwrap();
-    assert_eq!((&status["condition"], &status["expires"]), (&json!("active"), &json!("2099-12-31")));
+    assert_eq!(
+        (&status["condition"], &status["expires"]),
+        (&json!("active"), &json!("2099-12-31"))
+    );
     assert!(!status.to_string().contains(&license.key));
     assert!(run("remove()").starts_with("Success: The license was removed from this site."));
-    assert_eq!(run("status([], [])"), "Enter your license key to get updates and support.");
+    assert_eq!(
+        run("status([], [])"),
+        "Enter your license key to get updates and support."
+    );
     assert_eq!(site.complaints(), [""; 0]);
 }
 
@@ -199,6 +274,10 @@ fn the_template_for_translators_is_current() {
     if std::env::var_os("COUNTERSIGN_BLESS").is_some() {
         std::fs::write(&path, &made).unwrap();
     }
-    assert_eq!(std::fs::read_to_string(path).unwrap(), made, "COUNTERSIGN_BLESS=1 takes what was made");
+    assert_eq!(
+        std::fs::read_to_string(path).unwrap(),
+        made,
+        "COUNTERSIGN_BLESS=1 takes what was made"
+    );
     assert!(made.matches("msgid ").count() > 60, "{made}");
 }

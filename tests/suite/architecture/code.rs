@@ -38,15 +38,24 @@ fn files() -> Sources {
 
 /// The files without comments and without tests.
 pub fn code(sources: &Sources) -> Sources {
-    sources.iter().map(|(path, source)| (path.clone(), code_of(path, source))).collect()
+    sources
+        .iter()
+        .map(|(path, source)| (path.clone(), code_of(path, source)))
+        .collect()
 }
 
 fn code_of(path: &str, source: &str) -> String {
     let lines = without_tests(source);
-    let code: Vec<_> = lines.into_iter().filter(|line| !line.trim_start().starts_with("//")).collect();
+    let code: Vec<_> = lines
+        .into_iter()
+        .filter(|line| !line.trim_start().starts_with("//"))
+        .collect();
     let code = code.join("\n");
     for hidden in ["cfg(test", "cfg!(test", "cfg(all(", "cfg(any(", "#[path"] {
-        assert!(!code.contains(hidden), "{path} has {hidden:?}, which this scan does not understand");
+        assert!(
+            !code.contains(hidden),
+            "{path} has {hidden:?}, which this scan does not understand"
+        );
     }
     code
 }
@@ -65,7 +74,10 @@ pub fn without_tests(source: &str) -> Vec<&str> {
         let indent = &line[..line.len() - line.trim_start().len()];
         let is_item = |line: &&str| !line.trim_start().starts_with(['#', '/']);
         let first = lines.by_ref().find(is_item).expect("an attribute has an item");
-        let is_end = |line: &str| line.strip_prefix(indent).is_some_and(|rest| rest.starts_with(['}', ')', ']']));
+        let is_end = |line: &str| {
+            line.strip_prefix(indent)
+                .is_some_and(|rest| rest.starts_with(['}', ')', ']']))
+        };
         if !first.ends_with(';') && !first.ends_with("{}") {
             assert!(lines.any(is_end), "the end of {first:?} was found");
         }
@@ -115,12 +127,20 @@ fn files_that_are_left_out_are_compiled_for_tests_only() {
     let files = files();
     for path in files.keys() {
         let names: Vec<_> = path.split('/').collect();
-        let Some(at) = names.iter().position(|name| TESTS.contains(name)) else { continue };
+        let Some(at) = names.iter().position(|name| TESTS.contains(name)) else {
+            continue;
+        };
         let name = names[at].trim_end_matches(".rs");
         let parent = names[..at].join("/");
-        let parent = files.get(&format!("{parent}.rs")).or(files.get(&format!("{parent}/mod.rs"))).unwrap();
+        let parent = files
+            .get(&format!("{parent}.rs"))
+            .or(files.get(&format!("{parent}/mod.rs")))
+            .unwrap();
         let declared = ["mod", "pub mod", "pub(crate) mod", "pub(super) mod"]
             .map(|start| format!("#[cfg(test)]\n{start} {name};"));
-        assert!(declared.iter().any(|declared| parent.contains(declared)), "{path} is no test, and named as one");
+        assert!(
+            declared.iter().any(|declared| parent.contains(declared)),
+            "{path} is no test, and named as one"
+        );
     }
 }

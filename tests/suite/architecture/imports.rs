@@ -37,15 +37,22 @@ pub fn imports(files: &BTreeMap<String, String>) -> Imports {
     let mut imports: Imports = files.keys().map(|file| (file.clone(), BTreeSet::new())).collect();
     for (place, module) in &krate.0 {
         let named =
-            module.uses.values().chain(&module.paths).filter_map(|path| match krate.resolve(place, path, 0)? {
-                // Importing a module imports nothing yet: the paths that begin with its name do.
-                Target::Module(_) => None,
+            module
+                .uses
+                .values()
+                .chain(&module.paths)
+                .filter_map(|path| match krate.resolve(place, path, 0)? {
+                    // Importing a module imports nothing yet: the paths that begin with its name do.
+                    Target::Module(_) => None,
+                    Target::Item(file) => Some(file),
+                });
+        let globs = module
+            .globs
+            .iter()
+            .filter_map(|path| match krate.resolve(place, path, 0)? {
+                Target::Module(place) => Some(krate.0[&place].file.clone()),
                 Target::Item(file) => Some(file),
             });
-        let globs = module.globs.iter().filter_map(|path| match krate.resolve(place, path, 0)? {
-            Target::Module(place) => Some(krate.0[&place].file.clone()),
-            Target::Item(file) => Some(file),
-        });
         let imported = imports.get_mut(&module.file).expect("every module stands in a file");
         imported.extend(named.chain(globs).filter(|file| *file != module.file));
     }
@@ -54,7 +61,10 @@ pub fn imports(files: &BTreeMap<String, String>) -> Imports {
 
 /// The shortest circle of imports, each file before the one that it imports.
 pub fn shortest_circle(imports: &Imports) -> Option<Vec<String>> {
-    imports.keys().filter_map(|start| circle_through(imports, start)).min_by_key(Vec::len)
+    imports
+        .keys()
+        .filter_map(|start| circle_through(imports, start))
+        .min_by_key(Vec::len)
 }
 
 fn circle_through(imports: &Imports, start: &String) -> Option<Vec<String>> {
@@ -80,7 +90,10 @@ fn circle_through(imports: &Imports, start: &String) -> Option<Vec<String>> {
 
 /// `src/build/git/mod.rs` -> `["build", "git"]`.
 fn place(file: &str) -> Place {
-    let inside = file.strip_prefix("src/").and_then(|file| file.strip_suffix(".rs")).expect("a path in src/");
+    let inside = file
+        .strip_prefix("src/")
+        .and_then(|file| file.strip_suffix(".rs"))
+        .expect("a path in src/");
     let inside = inside.strip_suffix("/mod").unwrap_or(inside);
     if inside == "lib" {
         return Vec::new();
@@ -89,7 +102,10 @@ fn place(file: &str) -> Place {
 }
 
 fn read_module(modules: &mut BTreeMap<Place, Module>, file: &str, place: &[String], tokens: TokenStream) {
-    let mut module = Module { file: file.to_owned(), ..Module::default() };
+    let mut module = Module {
+        file: file.to_owned(),
+        ..Module::default()
+    };
     read_tokens(modules, &mut module, place, tokens, true);
     modules.insert(place.to_owned(), module);
 }
@@ -284,7 +300,10 @@ fn imports_are_followed_to_the_file_that_declares_the_item() {
                 "src/a/mod.rs",
                 "mod inner; pub mod other; pub use inner::Inner; pub use crate::b::B as Renamed; pub fn own() {}",
             ),
-            ("src/a/inner.rs", "pub struct Inner; pub mod nested { pub fn deep() {} }"),
+            (
+                "src/a/inner.rs",
+                "pub struct Inner; pub mod nested { pub fn deep() {} }",
+            ),
             ("src/a/other.rs", code),
             ("src/b.rs", "pub struct B; pub mod c;"),
             ("src/b/c.rs", "pub fn f() {} pub const C: u8 = 0;"),
@@ -306,7 +325,10 @@ fn imports_are_followed_to_the_file_that_declares_the_item() {
         ("fn g() { let _ = vec![crate::b::B::default()]; }", "src/b.rs"),
         ("fn g() { use crate::b::c; println!(\"{}\", c::C); }", "src/b/c.rs"),
         ("impl crate::b::B {}", "src/b.rs"),
-        ("fn g() { use crate::b::c::f as x; } fn h() { use crate::a::Inner as x; }", "src/a/inner.rs src/b/c.rs"),
+        (
+            "fn g() { use crate::b::c::f as x; } fn h() { use crate::a::Inner as x; }",
+            "src/a/inner.rs src/b/c.rs",
+        ),
         ("use std::fmt::{self, Debug}; fn g(_: &dyn fmt::Display) {}", ""),
         ("const TEXT: &str = \"use crate::b::B;\"; /* crate::b::B */", ""),
         (

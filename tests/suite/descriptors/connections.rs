@@ -21,5 +21,12 @@ pub fn connect_from(from: Ipv4Addr, to: SocketAddr) -> io::Result<Client> {
 /// Lets this process hold as many connections as the system allows.
 pub fn raise_own_limit() {
     let limit = getrlimit(Resource::Nofile);
-    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).unwrap();
+    setrlimit(
+        Resource::Nofile,
+        Rlimit {
+            current: limit.maximum,
+            ..limit
+        },
+    )
+    .unwrap();
 }

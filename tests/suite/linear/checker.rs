@@ -42,7 +42,9 @@ pub fn check(sites: usize, list: &[String], history: &[Event]) -> Result<(), Str
             }
             What::Elsewhere(host, first) => {
                 if list.len() < sites || list.contains(host) || list.first() != Some(first) {
-                    return Err(format!("{host} was refused for {first}, with {list:?} bound to {sites} sites"));
+                    return Err(format!(
+                        "{host} was refused for {first}, with {list:?} bound to {sites} sites"
+                    ));
                 }
                 let last = &mut bounds[sites - 1].1;
                 *last = (*last).min(*answered);
@@ -67,7 +69,9 @@ pub fn check(sites: usize, list: &[String], history: &[Event]) -> Result<(), Str
         }
         moment = moment.max(first_asked).max(not_before);
         if moment >= known {
-            return Err(format!("{host} was bound after event {moment} and known by event {known}"));
+            return Err(format!(
+                "{host} was bound after event {moment} and known by event {known}"
+            ));
         }
     }
     Ok(())
@@ -100,45 +104,100 @@ mod tests {
 
     #[test]
     fn what_one_list_could_have_answered_is_possible() {
-        assert!(is_possible(1, &["a"], vec![event(1, 4, bound("a")), event(2, 3, elsewhere("b", "a"))]));
-        assert!(is_possible(2, &["a", "b"], vec![event(1, 4, bound("b")), event(2, 3, bound("a"))]));
+        assert!(is_possible(
+            1,
+            &["a"],
+            vec![event(1, 4, bound("a")), event(2, 3, elsewhere("b", "a"))]
+        ));
+        assert!(is_possible(
+            2,
+            &["a", "b"],
+            vec![event(1, 4, bound("b")), event(2, 3, bound("a"))]
+        ));
         assert!(is_possible(
             2,
             &["a"],
-            vec![event(1, 2, bound("a")), event(3, 4, bound("a")), event(5, 6, read(&["a"]))]
+            vec![
+                event(1, 2, bound("a")),
+                event(3, 4, bound("a")),
+                event(5, 6, read(&["a"]))
+            ]
         ));
-        assert!(is_possible(1, &["a"], vec![event(1, 4, bound("a")), event(2, 3, read(&[]))]));
+        assert!(is_possible(
+            1,
+            &["a"],
+            vec![event(1, 4, bound("a")), event(2, 3, read(&[]))]
+        ));
     }
 
     #[test]
     fn what_no_list_could_have_answered_is_told() {
         let first = || event(1, 2, bound("a"));
         for (what, sites, list, history) in [
-            ("one too many", 1, &["a", "b"][..], vec![first(), event(3, 4, bound("b"))]),
-            ("a winner that is lost", 2, &["a"], vec![first(), event(3, 4, bound("b"))]),
+            (
+                "one too many",
+                1,
+                &["a", "b"][..],
+                vec![first(), event(3, 4, bound("b"))],
+            ),
+            (
+                "a winner that is lost",
+                2,
+                &["a"],
+                vec![first(), event(3, 4, bound("b"))],
+            ),
             ("bound by nobody", 2, &["a", "b"], vec![first()]),
-            ("refused with a seat free", 2, &["a"], vec![first(), event(3, 4, elsewhere("b", "a"))]),
+            (
+                "refused with a seat free",
+                2,
+                &["a"],
+                vec![first(), event(3, 4, elsewhere("b", "a"))],
+            ),
             (
                 "refused before anybody asked",
                 1,
                 &["a"],
                 vec![event(1, 2, elsewhere("b", "a")), event(3, 4, bound("a"))],
             ),
-            ("refused after it was bound", 1, &["a"], vec![first(), event(3, 4, elsewhere("a", "a"))]),
+            (
+                "refused after it was bound",
+                1,
+                &["a"],
+                vec![first(), event(3, 4, elsewhere("a", "a"))],
+            ),
             (
                 "told another first",
                 2,
                 &["a", "b"],
                 vec![first(), event(3, 4, bound("b")), event(5, 6, elsewhere("c", "b"))],
             ),
-            ("the later one first", 2, &["b", "a"], vec![first(), event(3, 4, bound("b"))]),
-            ("read before it was asked for", 1, &["a"], vec![event(1, 2, read(&["a"])), event(3, 4, bound("a"))]),
-            ("not read after it was told", 1, &["a"], vec![first(), event(3, 4, read(&[]))]),
+            (
+                "the later one first",
+                2,
+                &["b", "a"],
+                vec![first(), event(3, 4, bound("b"))],
+            ),
+            (
+                "read before it was asked for",
+                1,
+                &["a"],
+                vec![event(1, 2, read(&["a"])), event(3, 4, bound("a"))],
+            ),
+            (
+                "not read after it was told",
+                1,
+                &["a"],
+                vec![first(), event(3, 4, read(&[]))],
+            ),
             (
                 "read and gone",
                 1,
                 &["a"],
-                vec![event(1, 6, bound("a")), event(2, 3, read(&["a"])), event(4, 5, read(&[]))],
+                vec![
+                    event(1, 6, bound("a")),
+                    event(2, 3, read(&["a"])),
+                    event(4, 5, read(&[])),
+                ],
             ),
         ] {
             assert!(!is_possible(sites, list, history), "{what}");

@@ -31,8 +31,14 @@ impl Told {
         }
         // A parsed address has no bracket and no blank.
         let told = Url::parse(address).map(|url| html::from_markdown(&format!("[The rest of the changelog](<{url}>)")));
-        let closing = told.ok().filter(|closing| closing.len() < ROOM && closing.contains("href"));
-        format!("{}\n{}", self.text, closing.as_deref().unwrap_or(&*html::from_markdown(GOES_ON)))
+        let closing = told
+            .ok()
+            .filter(|closing| closing.len() < ROOM && closing.contains("href"));
+        format!(
+            "{}\n{}",
+            self.text,
+            closing.as_deref().unwrap_or(&*html::from_markdown(GOES_ON))
+        )
     }
 }
 

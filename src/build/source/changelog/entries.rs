@@ -35,7 +35,11 @@ pub(super) struct Entries<'a> {
 impl<'a> Entries<'a> {
     /// In a `loose` changelog list items count as headings, too.
     pub fn new(markdown: &'a str, loose: bool) -> Self {
-        let mut entries = Self { markdown, loose, next: None };
+        let mut entries = Self {
+            markdown,
+            loose,
+            next: None,
+        };
         entries.next = entries.text_and_heading(0, None).1;
         entries
     }
@@ -72,7 +76,11 @@ impl<'a> Entries<'a> {
         let title = entry.heading.title[..entry.heading.text].trim_end_matches([' ', '-', '–', '—', ':', '|', '>']);
         let html = html::from_markdown(&format!("#### {title}\n\n{}", entry.body));
         if let (Some((next, _)), false) = (&self.next, self.loose) {
-            Known { length: next - start, html: html.clone() }.keep(&self.markdown[start..]);
+            Known {
+                length: next - start,
+                html: html.clone(),
+            }
+            .keep(&self.markdown[start..]);
         }
         Some(html)
     }
@@ -90,9 +98,17 @@ impl<'a> Iterator for Entries<'a> {
         let (text, next) = self.text_and_heading(start + line.len() + underline, Some(&heading));
         self.next = next;
         // Markdown takes what is indented below nothing for code.
-        let text = if heading.mark == Mark::Bullet { outdented(text) } else { text.into() };
+        let text = if heading.mark == Mark::Bullet {
+            outdented(text)
+        } else {
+            text.into()
+        };
         let beside = &heading.title[heading.text..];
-        let body = if beside.is_empty() { text } else { format!("{beside}\n{text}").into() };
+        let body = if beside.is_empty() {
+            text
+        } else {
+            format!("{beside}\n{text}").into()
+        };
         Some(Entry { heading, body })
     }
 }
@@ -100,11 +116,20 @@ impl<'a> Iterator for Entries<'a> {
 /// The lines without the indent that all of them have.
 fn outdented(text: &str) -> Cow<'_, str> {
     let indent = |line: &str| line.len() - line.trim_start_matches([' ', '\t']).len();
-    let common = text.lines().filter(|line| !line.trim().is_empty()).map(indent).min().unwrap_or(0);
+    let common = text
+        .lines()
+        .filter(|line| !line.trim().is_empty())
+        .map(indent)
+        .min()
+        .unwrap_or(0);
     if common == 0 {
         return text.into();
     }
-    text.lines().map(|line| line.get(common..).unwrap_or_default()).collect::<Vec<_>>().join("\n").into()
+    text.lines()
+        .map(|line| line.get(common..).unwrap_or_default())
+        .collect::<Vec<_>>()
+        .join("\n")
+        .into()
 }
 
 fn without_end(line: &str) -> &str {
@@ -117,9 +142,14 @@ fn closes(line: &str, below: &str) -> bool {
     if !matches!(mark, Mark::Heading(_) | Mark::Emphasis) {
         return false;
     }
-    let first = title.split(|c: char| !c.is_alphabetic()).find(|word| !word.is_empty()).unwrap_or_default();
-    ["older", "earlier", "previous", "past", "prior", "archive", "archived", "full"]
-        .contains(&&*first.to_ascii_lowercase())
+    let first = title
+        .split(|c: char| !c.is_alphabetic())
+        .find(|word| !word.is_empty())
+        .unwrap_or_default();
+    [
+        "older", "earlier", "previous", "past", "prior", "archive", "archived", "full",
+    ]
+    .contains(&&*first.to_ascii_lowercase())
 }
 
 /// Whether a changelog counts the line as a version heading; `below` is the next line.

@@ -47,7 +47,11 @@ impl Heading {
             && self.mark != open.mark
             && self.versions.iter().all(|version| open.versions.contains(version));
         // A heading in other words parts two entries only where it looks like theirs.
-        if self.versions.is_empty() { self.mark == open.mark } else { !is_nested && !is_part }
+        if self.versions.is_empty() {
+            self.mark == open.mark
+        } else {
+            !is_nested && !is_part
+        }
     }
 
     /// Whether `line` is a heading of the whole file: `# Links` below `## 1.2`. Other levels tell nothing: generators put
@@ -77,7 +81,11 @@ pub(crate) fn read(line: &str, below: &str, loose: bool) -> Option<Heading> {
         return None;
     }
     let title = without_markup(words);
-    let Reading { mut versions, lead, rest } = Reading::of(&title, is_marked)?;
+    let Reading {
+        mut versions,
+        lead,
+        rest,
+    } = Reading::of(&title, is_marked)?;
     let whole = title.len();
     let text = match (mark, lead, rest) {
         (_, Lead::Platform, _) => return None,
@@ -96,7 +104,14 @@ pub(crate) fn read(line: &str, below: &str, loose: bool) -> Option<Heading> {
     };
     let blanks = line.chars().take_while(|c| c.is_whitespace());
     let indent = blanks.map(|c| if c == '\t' { 4 } else { 1 }).sum();
-    Some(Heading { mark, versions, text, indent, hashes: leading(line.trim_start(), b'#'), title })
+    Some(Heading {
+        mark,
+        versions,
+        text,
+        indent,
+        hashes: leading(line.trim_start(), b'#'),
+        title,
+    })
 }
 
 /// How a line is marked, and what is left without the marks.
@@ -135,7 +150,10 @@ pub(crate) fn underline_level(line: &str) -> Option<usize> {
 
 /// Whether `*`, `_`, `<strong>` or `<b>` stand around the whole line.
 fn is_emphasized(line: &str) -> bool {
-    matches!(line.as_bytes(), [b'*' | b'_', .., b'*' | b'_' | b':'] | [b'<', b's' | b'b', .., b'>'])
+    matches!(
+        line.as_bytes(),
+        [b'*' | b'_', .., b'*' | b'_' | b':'] | [b'<', b's' | b'b', .., b'>']
+    )
 }
 
 fn leading(line: &str, mark: u8) -> usize {
@@ -238,7 +256,11 @@ impl Reading {
             versions[0] = format!("{}-{}", versions[0], words[at].text);
             words = &words[..at];
         }
-        Some(Self { versions, lead: lead(words), rest: rest(title, &tokens[next..]) })
+        Some(Self {
+            versions,
+            lead: lead(words),
+            rest: rest(title, &tokens[next..]),
+        })
     }
 }
 
@@ -252,11 +274,16 @@ fn first_version(tokens: &[Token<'_>], is_marked: bool) -> Option<usize> {
 }
 
 fn lead(tokens: &[Token<'_>]) -> Lead {
-    if tokens.iter().all(|token| !matches!(token.kind, Kind::Word) || may_lead(token.text)) {
+    if tokens
+        .iter()
+        .all(|token| !matches!(token.kind, Kind::Word) || may_lead(token.text))
+    {
         return Lead::Fits;
     }
     match tokens.iter().rev().find(|token| !matches!(token.kind, Kind::Number)) {
-        Some(Token { kind: Kind::Word, text, .. }) if is_one_of(text, &PLATFORM_WORDS) => Lead::Platform,
+        Some(Token {
+            kind: Kind::Word, text, ..
+        }) if is_one_of(text, &PLATFORM_WORDS) => Lead::Platform,
         Some(Token { kind: Kind::Word, .. }) => Lead::Name,
         _ => Lead::Doubtful,
     }
@@ -265,7 +292,10 @@ fn lead(tokens: &[Token<'_>]) -> Lead {
 fn rest(title: &str, tokens: &[Token<'_>]) -> Rest {
     let mut separator = None;
     // `1.2.3. Not for production`
-    let tokens = &tokens[tokens.iter().take_while(|token| matches!(token.kind, Kind::Sign('.' | ',' | ';'))).count()..];
+    let tokens = &tokens[tokens
+        .iter()
+        .take_while(|token| matches!(token.kind, Kind::Sign('.' | ',' | ';')))
+        .count()..];
     for (index, token) in tokens.iter().enumerate() {
         match token.kind {
             // `1.2.3 #45` tells of an issue.
@@ -326,7 +356,11 @@ mod tests {
             ("### 1.2.3", "", "1.2.3"),
             ("###1.2.3###", "", "1.2.3"),
             ("## [1.2.3] - 2024-01-01", "", "1.2.3"),
-            ("## [1.2.3](https://example.com/1.2.2...1.2.3) (2024-01-01)", "", "1.2.3"),
+            (
+                "## [1.2.3](https://example.com/1.2.2...1.2.3) (2024-01-01)",
+                "",
+                "1.2.3",
+            ),
             ("##### [Version 1.2.3](https://example.com/) (2024-01-01)", "", "1.2.3"),
             ("#### [v1.2.3]", "", "1.2.3"),
             ("## \\[1.2.3\\]", "", "1.2.3"),
@@ -391,9 +425,11 @@ mod tests {
 
     #[test]
     fn a_heading_in_other_words_names_no_version() {
-        for line in
-            ["= Changes between us and 1.2.3 beta testers =", "= Milestone: 1.2.3 =", "## Welcome 2.0, our biggest yet"]
-        {
+        for line in [
+            "= Changes between us and 1.2.3 beta testers =",
+            "= Milestone: 1.2.3 =",
+            "## Welcome 2.0, our biggest yet",
+        ] {
             assert_eq!(versions(line, "", false).as_deref(), Some(""), "{line}");
         }
     }

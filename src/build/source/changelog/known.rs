@@ -53,7 +53,8 @@ impl Known {
                 *kept = Kept::default();
             }
             kept.size += size;
-            kept.by_heading.insert(first_line(text).to_owned(), (seen.to_owned(), self));
+            kept.by_heading
+                .insert(first_line(text).to_owned(), (seen.to_owned(), self));
         });
     }
 }
@@ -77,9 +78,12 @@ mod tests {
 
     #[test]
     fn a_heading_at_the_end_may_be_none_where_the_text_goes_on() {
-        for (end, more) in
-            [("* 1.1", "\n* more"), ("1.1", " million downloads"), ("1.1", "\n---\n"), ("* 1.1\n", "* more")]
-        {
+        for (end, more) in [
+            ("* 1.1", "\n* more"),
+            ("1.1", " million downloads"),
+            ("1.1", "\n---\n"),
+            ("* 1.1\n", "* more"),
+        ] {
             for changelog in [format!("= 1.2 =\na\n{end}"), format!("= 1.2 =\na\n{end}{more}")] {
                 assert_eq!(to_html(&changelog, 1000), afresh(&changelog), "{changelog:?}");
             }

@@ -46,7 +46,10 @@ fn is_about_tagging(text: &str) -> bool {
     const MAKING: [&str; 8] = ["create", "created", "creating", "add", "added", "adding", "new", "make"];
     const BEHIND_TAG: [&str; 8] = ["for", "version", "release", "created", "of", "v", "stable", "made"];
     let text = text.trim().to_ascii_lowercase();
-    let words: Vec<&str> = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).collect();
+    let words: Vec<&str> = text
+        .split(|c: char| !c.is_alphanumeric())
+        .filter(|word| !word.is_empty())
+        .collect();
     if text.lines().count() > 1 || words.len() > 12 {
         return false;
     }

@@ -25,7 +25,11 @@ fn names_notices(markdown: &str) -> bool {
     const NAME: &[u8] = b"upgrade notice";
     let bytes = markdown.as_bytes();
     let mut starts = memchr::memchr2_iter(b'u', b'U', bytes);
-    starts.any(|at| bytes[at..].get(..NAME.len()).is_some_and(|name| name.eq_ignore_ascii_case(NAME)))
+    starts.any(|at| {
+        bytes[at..]
+            .get(..NAME.len())
+            .is_some_and(|name| name.eq_ignore_ascii_case(NAME))
+    })
 }
 
 /// Where the first section of notices starts and ends.
@@ -36,7 +40,9 @@ fn section(markdown: &str) -> Option<(usize, usize)> {
     let mut has_versions_beside = false;
     for Line { at, line, below } in lines(markdown) {
         let is_version = is_version_heading(line, below);
-        let Some((level, title)) = titled(line, below) else { continue };
+        let Some((level, title)) = titled(line, below) else {
+            continue;
+        };
         match start {
             None if !is_version && is_notice(&title) => start = Some((at, level)),
             None => version_above |= is_version,
@@ -65,9 +71,15 @@ fn section(markdown: &str) -> Option<(usize, usize)> {
 
 /// The level of a heading, 1 for the highest, and its title in lower case.
 fn titled(line: &str, below: &str) -> Option<(usize, String)> {
-    let (Mark::Heading(marks), title) = heading::unmark(line, below) else { return None };
+    let (Mark::Heading(marks), title) = heading::unmark(line, below) else {
+        return None;
+    };
     // WordPress counts the other way round: `== Section ==` stands above `= 1.2 =`.
-    let level = if line.trim_start().starts_with('=') { 4 - marks.min(3) } else { marks };
+    let level = if line.trim_start().starts_with('=') {
+        4 - marks.min(3)
+    } else {
+        marks
+    };
     let title = title.trim_matches(['#', '=', '*', ':', ' ', '\t']);
     Some((level, title.to_ascii_lowercase()))
 }
@@ -77,7 +89,10 @@ fn is_notice(title: &str) -> bool {
 }
 
 fn is_changelog(title: &str) -> bool {
-    matches!(title, "changelog" | "change log" | "changes" | "history" | "release notes")
+    matches!(
+        title,
+        "changelog" | "change log" | "changes" | "history" | "release notes"
+    )
 }
 
 struct Line<'a> {
@@ -91,7 +106,11 @@ fn lines(markdown: &str) -> impl Iterator<Item = Line<'_>> {
     let mut at = 0;
     std::iter::from_fn(move || {
         let line = rest.next()?;
-        let found = Line { at, line: line.trim_end(), below: rest.peek().map_or("", |below| below.trim_end()) };
+        let found = Line {
+            at,
+            line: line.trim_end(),
+            below: rest.peek().map_or("", |below| below.trim_end()),
+        };
         at += line.len();
         Some(found)
     })
@@ -110,13 +129,28 @@ mod tests {
                 "## Changelog\n\n### 1.2\n\n* a\n\n### 1.1\n\n* b\n",
             ),
             ("# Upgrade Notice\n## 1.2\nBack up.\n", "# Changelog\n## 1.2\n* a\n"),
-            ("== Upgrade Notice ==\n= 1.2 =\nBack up.\n", "== Changelog ==\n= 1.2 =\n* a\n"),
-            ("Upgrade Notices\n---\n### 1.2\nBack up.\n", "Changelog\n---\n### 1.2\n* a\n"),
-            ("## Upgrade Notice\n## 1.2\nBack up.\n## 1.1\nOld.\n", "## Changelog\n## 1.2\n* a\n"),
+            (
+                "== Upgrade Notice ==\n= 1.2 =\nBack up.\n",
+                "== Changelog ==\n= 1.2 =\n* a\n",
+            ),
+            (
+                "Upgrade Notices\n---\n### 1.2\nBack up.\n",
+                "Changelog\n---\n### 1.2\n* a\n",
+            ),
+            (
+                "## Upgrade Notice\n## 1.2\nBack up.\n## 1.1\nOld.\n",
+                "## Changelog\n## 1.2\n* a\n",
+            ),
         ] {
-            for markdown in [format!("{notices}{changelog}"), format!("# Acme Forms\n\n{notices}{changelog}")] {
+            for markdown in [
+                format!("{notices}{changelog}"),
+                format!("# Acme Forms\n\n{notices}{changelog}"),
+            ] {
                 let kept = without_notices(&markdown);
-                assert!(!kept.contains("Back up") && kept.ends_with(changelog), "{markdown}\n{kept}");
+                assert!(
+                    !kept.contains("Back up") && kept.ends_with(changelog),
+                    "{markdown}\n{kept}"
+                );
                 let entry = of_version(&kept, &"1.2".parse().unwrap()).unwrap();
                 assert_eq!(entry.text, "- a", "{markdown}");
             }

@@ -40,7 +40,12 @@ pub(crate) fn points_elsewhere(text: &str, html: &str) -> bool {
 
 /// Whether one link is all there is.
 fn is_link(html: &str) -> bool {
-    let inner = html.trim().strip_prefix("<p>").and_then(|html| html.strip_suffix("</p>")).unwrap_or(html).trim();
+    let inner = html
+        .trim()
+        .strip_prefix("<p>")
+        .and_then(|html| html.strip_suffix("</p>"))
+        .unwrap_or(html)
+        .trim();
     let is_address = inner.starts_with("http") && !inner.contains(char::is_whitespace);
     is_address || inner.starts_with("<a ") && inner.matches("</a>").count() == 1 && inner.ends_with("</a>")
 }

@@ -33,7 +33,11 @@ pub(crate) struct Tokens<'a> {
 
 impl<'a> Tokens<'a> {
     pub(crate) fn of(title: &'a str) -> Self {
-        Self { text: title, at: 0, announced: false }
+        Self {
+            text: title,
+            at: 0,
+            announced: false,
+        }
     }
 }
 
@@ -164,7 +168,10 @@ pub(crate) fn is_date_word(word: &str) -> bool {
 
 /// The name of a month or a day, or at least its first three letters.
 fn is_in_calendar(word: &str) -> bool {
-    let begins = |name: &&str| name.get(..word.len()).is_some_and(|head| head.eq_ignore_ascii_case(word));
+    let begins = |name: &&str| {
+        name.get(..word.len())
+            .is_some_and(|head| head.eq_ignore_ascii_case(word))
+    };
     word.len() >= 3 && CALENDAR.iter().any(begins)
 }
 
@@ -176,7 +183,11 @@ pub(crate) fn run(text: &str, fits: impl Fn(char) -> bool) -> usize {
 /// A word may have digits (`S3`), but `v1` is two tokens.
 fn word_length(text: &str) -> usize {
     let letters = run(text, |c| c.is_alphabetic() || c == '\'');
-    if is_one_of(&text[..letters], &VERSION_WORDS) { letters } else { run(text, |c| c.is_alphanumeric() || c == '\'') }
+    if is_one_of(&text[..letters], &VERSION_WORDS) {
+        letters
+    } else {
+        run(text, |c| c.is_alphanumeric() || c == '\'')
+    }
 }
 
 fn number(text: &str, announced: bool) -> (Kind, usize) {
@@ -210,7 +221,11 @@ fn suffix(text: &str) -> (String, usize) {
     }
     let behind = spaced[word.len()..].trim_start_matches([' ', '-', '.']);
     let number = &behind[..run(behind, |c| c.is_ascii_digit())];
-    let end = if number.is_empty() { spaced.len() - word.len() } else { behind.len() - number.len() };
+    let end = if number.is_empty() {
+        spaced.len() - word.len()
+    } else {
+        behind.len() - number.len()
+    };
     (format!("-{word}{number}"), text.len() - end)
 }
 
@@ -225,7 +240,9 @@ fn date_length(text: &str) -> Option<usize> {
     let date = &text[..length];
     let is_date = |sign: char| {
         date.split(sign).count() == 3
-            && date.split(sign).all(|part| (1..=4).contains(&part.len()) && !part.contains(['-', '/']))
+            && date
+                .split(sign)
+                .all(|part| (1..=4).contains(&part.len()) && !part.contains(['-', '/']))
     };
     (is_date('-') || is_date('/')).then_some(length)
 }

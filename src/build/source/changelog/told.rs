@@ -14,6 +14,10 @@ pub struct Told {
 impl Told {
     /// All that there is.
     pub(super) fn whole(text: String) -> Self {
-        Self { text, is_cut: false, is_pointer: false }
+        Self {
+            text,
+            is_cut: false,
+            is_pointer: false,
+        }
     }
 }

@@ -29,13 +29,21 @@ pub(super) fn entry_text(markdown: &str) -> Option<Told> {
     let html = html::from_markdown(markdown);
     if points_elsewhere(&text, &html) {
         let text = pointer::with_address(&text, &html).filter(|text| text.len() <= ENTRY_LIMIT)?;
-        return Some(Told { text, is_cut: false, is_pointer: true });
+        return Some(Told {
+            text,
+            is_cut: false,
+            is_pointer: true,
+        });
     }
     if text.len() <= ENTRY_LIMIT && markdown.len() <= html::MARKDOWN_LIMIT {
         return Some(Told::whole(text));
     }
     let text = html::cut_text(&text, ENTRY_LIMIT - closing::room(ENTRY_LIMIT));
-    Some(Told { text, is_cut: true, is_pointer: false })
+    Some(Told {
+        text,
+        is_cut: true,
+        is_pointer: false,
+    })
 }
 
 /// The Markdown under the headings of this version, also where it is empty.
@@ -75,10 +83,15 @@ fn joined(mut bodies: Vec<Cow<'_, str>>) -> String {
 ///
 /// A fourth number stays: 1.1.8.0 is not 1.1.8.
 fn canonical(version: &str) -> String {
-    let end = version.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(version.len());
+    let end = version
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(version.len());
     let (numbers, suffix) = version.split_at(end);
     let numbers = numbers.trim_end_matches('.');
     let zeros = ".0".repeat(2_usize.saturating_sub(numbers.matches('.').count()));
-    let suffix = suffix.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase());
+    let suffix = suffix
+        .chars()
+        .filter(char::is_ascii_alphanumeric)
+        .map(|c| c.to_ascii_lowercase());
     numbers.chars().chain(zeros.chars()).chain(suffix).collect()
 }

@@ -82,7 +82,9 @@ fn last_word(text: &str, room: usize) -> usize {
     if let Some(blank) = head.rfind(char::is_whitespace).filter(|blank| *blank > 0) {
         return blank;
     }
-    head.rfind('&').filter(|start| !head[*start..].contains(';')).unwrap_or(end)
+    head.rfind('&')
+        .filter(|start| !head[*start..].contains(';'))
+        .unwrap_or(end)
 }
 
 /// At most `limit` bytes of the text, whole lines where there is a line end to cut at.
@@ -129,7 +131,10 @@ mod tests {
         let html = from_markdown("#### 1.2\n\n* one\n* two\n* three\n\nA paragraph.");
         for (limit, expected) in [
             (html.len(), &*html),
-            (html.len() - 1, "<h4>1.2</h4>\n<ul>\n<li>one</li>\n<li>two</li>\n<li>three</li>\n</ul>"),
+            (
+                html.len() - 1,
+                "<h4>1.2</h4>\n<ul>\n<li>one</li>\n<li>two</li>\n<li>three</li>\n</ul>",
+            ),
             (50, "<h4>1.2</h4>\n<ul>\n<li>one</li>\n<li>two</li></ul>"),
         ] {
             assert_eq!(cut_at_block(&html, limit), expected);

@@ -111,7 +111,11 @@ impl PlainText {
                 self.line_break(if self.preformatted { self.breaks + 1 } else { 1 });
             }
             let at_line_start = self.breaks > 0 || self.after_bullet || self.out.is_empty();
-            let line = if at_line_start && !self.preformatted { line.trim_start() } else { line };
+            let line = if at_line_start && !self.preformatted {
+                line.trim_start()
+            } else {
+                line
+            };
             if line.is_empty() {
                 continue;
             }

@@ -30,12 +30,21 @@ pub(crate) fn section_title<'a>(line: &'a str, below: &str, open: Option<&Open>)
         return None;
     }
     let key = section_key(title);
-    let marks = if marked { Marks::of(trimmed) } else { Marks(if underlined { '_' } else { '#' }, 1) };
+    let marks = if marked {
+        Marks::of(trimmed)
+    } else {
+        Marks(if underlined { '_' } else { '#' }, 1)
+    };
     let is_entry = open.is_some_and(|open| {
         let by_version = matches!(open.key, "changelog" | "upgrade_notice");
         by_version && (!open.marks.ends_at(marks) || changelog::is_version_heading(line, below))
     });
-    (key.is_some() || marked && !is_entry).then_some(Title { key, title, marks, underlined: underlined && !marked })
+    (key.is_some() || marked && !is_entry).then_some(Title {
+        key,
+        title,
+        marks,
+        underlined: underlined && !marked,
+    })
 }
 
 /// The section under way.

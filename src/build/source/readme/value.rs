@@ -20,15 +20,24 @@ pub(crate) fn stable_tag(value: &str) -> String {
     let value = value.trim_matches(['"', '\'', ' ']);
     let value = value.strip_prefix('/').unwrap_or(value);
     let value = value.strip_prefix("tags/").unwrap_or(value);
-    let tag: String = value.chars().filter(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-')).collect();
+    let tag: String = value
+        .chars()
+        .filter(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-'))
+        .collect();
     if tag.starts_with('.') { format!("0{tag}") } else { tag }
 }
 
 /// Cuts a short description at the last sentence that ends in the last fifth, else at a word.
 pub(crate) fn shorten(text: &str) -> String {
-    let Some((end, _)) = text.char_indices().nth(SHORT_DESCRIPTION_LIMIT) else { return text.to_owned() };
+    let Some((end, _)) = text.char_indices().nth(SHORT_DESCRIPTION_LIMIT) else {
+        return text.to_owned();
+    };
     let head = &text[..end];
-    let sentence = if head.ends_with('.') { Some(head.len()) } else { head.rfind(". ").map(|dot| dot + 1) };
+    let sentence = if head.ends_with('.') {
+        Some(head.len())
+    } else {
+        head.rfind(". ").map(|dot| dot + 1)
+    };
     if let Some(end) = sentence.filter(|end| end * 5 > head.len() * 4) {
         return head[..end].to_owned();
     }

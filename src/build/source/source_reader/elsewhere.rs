@@ -42,7 +42,11 @@ impl<F: Files> SourceReader<'_, F> {
                     && !["vendor", "node_modules", "tests"].contains(&&*item.name)
             };
             for item in items.iter().filter(is_place).filter(|_| !is_deep) {
-                let below = if path.is_empty() { item.name.clone() } else { format!("{path}/{}", item.name) };
+                let below = if path.is_empty() {
+                    item.name.clone()
+                } else {
+                    format!("{path}/{}", item.name)
+                };
                 waiting.push_back((below, item.id.clone()));
             }
         }
