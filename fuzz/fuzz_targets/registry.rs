@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use countersign::model::license::{License, Sites};
+use countersign::model::license::{License, SiteLimit};
 use countersign::registry::{Registry, RegistryError, RegistryFiles};
 use libfuzzer_sys::fuzz_target;
 use serde_json::json;
@@ -60,12 +60,12 @@ fn order_does_not_matter(text: &str) {
 /// A license as an export spells it.
 fn line_of(license: &License) -> String {
     let mut released: serde_json::Map<_, _> =
-        license.particulars.released.hosts.iter().map(|(host, time)| (host.to_string(), json!(time))).collect();
-    released.extend(license.particulars.released.all.map(|time| ("*".to_owned(), json!(time))));
+        license.details.released.hosts.iter().map(|(host, time)| (host.to_string(), json!(time))).collect();
+    released.extend(license.details.released.all.map(|time| ("*".to_owned(), json!(time))));
     let mut line = json!({
-        "id": license.id.to_string(), "status": license.status, "expires": license.expires, "note": license.particulars.note,
-        "modules": &*license.modules, "hosts": license.particulars.hosts, "released": released,
-        "sites": match license.sites { Sites::Limited(limit) => json!(limit), Sites::Unlimited => json!("unlimited") },
+        "id": license.id.to_string(), "status": license.status, "expires": license.expires, "note": license.details.note,
+        "modules": &*license.modules, "hosts": license.details.hosts, "released": released,
+        "sites": match license.sites { SiteLimit::Limited(limit) => json!(limit), Sites::Unlimited => json!("unlimited") },
     });
     if let Some(hours) = license.grace_period_hours {
         line["grace_period_hours"] = hours.into();

@@ -163,7 +163,7 @@ impl TaggedReleases {
 /// The mirror of the plugin's repository as it is, where it has a remote one.
 fn fetched(entry: &Entry, cache: &Path) -> Fetched {
     let source = entry.plugin.as_ref().ok().and_then(|plugin| plugin.source.as_ref());
-    let Some(plugin::Repository::Url(url)) = source.map(|source| &source.repository) else {
+    let Some(plugin::RepositoryLocation::Url(url)) = source.map(|source| &source.repository) else {
         return HashMap::new();
     };
     let untold = |error| {

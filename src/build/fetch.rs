@@ -29,8 +29,8 @@ pub(super) fn fetch(entries: &[&Entry], mirrors: &Mirrors, progress: &dyn Progre
         .filter_map(|entry| entry.plugin.as_ref().ok()?.source.as_ref());
     let addresses: BTreeSet<&Url> = sources
         .filter_map(|source| match &source.repository {
-            plugin::Repository::Url(url) => Some(url),
-            plugin::Repository::Folder(_) => None,
+            plugin::RepositoryLocation::Url(url) => Some(url),
+            plugin::RepositoryLocation::Folder(_) => None,
         })
         .collect();
     let addresses: Vec<_> = addresses.into_iter().collect();
@@ -50,10 +50,12 @@ pub(super) fn fetch(entries: &[&Entry], mirrors: &Mirrors, progress: &dyn Progre
 /// The plugin's repository, or why there is none, in one line.
 pub(super) fn open(plugin: &Plugin, fetched: &Fetched) -> Result<Repository, String> {
     let repository = plugin.source.as_ref().map(|source| &source.repository);
-    let is_mirror = matches!(repository, Some(plugin::Repository::Url(_)));
+    let is_mirror = matches!(repository, Some(plugin::RepositoryLocation::Url(_)));
     let folder = match repository {
-        Some(plugin::Repository::Folder(folder)) => folder,
-        Some(plugin::Repository::Url(url)) => fetched.get(url).ok_or("not fetched")?.as_ref().map_err(String::clone)?,
+        Some(plugin::RepositoryLocation::Folder(folder)) => folder,
+        Some(plugin::RepositoryLocation::Url(url)) => {
+            fetched.get(url).ok_or("not fetched")?.as_ref().map_err(String::clone)?
+        }
         None => return Err("no source configured".into()),
     };
     let opened = if is_mirror {
@@ -68,8 +70,8 @@ pub(super) fn open(plugin: &Plugin, fetched: &Fetched) -> Result<Repository, Str
 pub(super) fn repository_of(entry: &Entry) -> String {
     let source = entry.plugin.as_ref().ok().and_then(|plugin| plugin.source.as_ref());
     match source.map(|source| &source.repository) {
-        Some(plugin::Repository::Folder(folder)) => folder.display().to_string(),
-        Some(plugin::Repository::Url(url)) => mirror::shown(url),
+        Some(plugin::RepositoryLocation::Folder(folder)) => folder.display().to_string(),
+        Some(plugin::RepositoryLocation::Url(url)) => mirror::shown(url),
         None => entry.file.display().to_string(),
     }
 }

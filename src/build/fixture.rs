@@ -7,7 +7,7 @@ use std::time::Duration;
 use git2::{Index, IndexEntry, IndexTime, ObjectType, Oid, Signature, Time};
 
 use crate::build::{Mirrors, Options, PluginReport, Progress, Report};
-use crate::model::plugin::{Plugin, Repository, Source};
+use crate::model::plugin::{Plugin, PluginSource, RepositoryLocation};
 use crate::model::slug::Slug;
 use crate::model::tag_pattern::TagPattern;
 use crate::registry::plugins::Entry;
@@ -108,8 +108,8 @@ impl Fixture {
             name: String::new(),
             module: (&slug).into(),
             slug,
-            source: Some(Source {
-                repository: Repository::Folder(self.repository()),
+            source: Some(PluginSource {
+                repository: RepositoryLocation::Folder(self.repository()),
                 path: String::new(),
                 main_file: None,
             }),

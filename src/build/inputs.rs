@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::build::git::repository::Tag;
 use crate::model::digest::Digest;
-use crate::model::plugin::{Plugin, Source};
+use crate::model::plugin::{Plugin, PluginSource};
 use crate::model::version::Version;
 
 /// The number of the form that manifests and their lines in the index have. Raise it with every change that gives another one for the
@@ -38,7 +38,7 @@ impl Inputs {
             allow_version_mismatch,
         } = plugin;
         let source = source.as_ref().map(
-            |Source {
+            |PluginSource {
                  repository: _,
                  path,
                  main_file,

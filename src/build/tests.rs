@@ -12,7 +12,7 @@ use crate::build::report::summary::summary;
 use crate::build::source::testing::process_time;
 use crate::build::{BuildError, Options, PluginReport, Progress, Report, State, run};
 use crate::catalog::{Index, verify_all};
-use crate::model::plugin::{Plugin, Repository, Source};
+use crate::model::plugin::{Plugin, PluginSource, RepositoryLocation};
 use crate::model::slug::Slug;
 
 /// `v1.0 built`, `latest skipped not_a_version`, …, by tag.
@@ -367,8 +367,8 @@ fn the_summary_counts_what_its_lines_tell() {
         ..made.plugin()
     };
     let broken = Plugin {
-        source: broken.source.map(|source| Source {
-            repository: Repository::Folder("/nowhere".into()),
+        source: broken.source.map(|source| PluginSource {
+            repository: RepositoryLocation::Folder("/nowhere".into()),
             ..source
         }),
         ..broken
@@ -899,7 +899,7 @@ fn a_broken_entry_keeps_what_was_published_and_stops_no_other() {
 
     made.release("1.1", "1.1");
     let mut broken = made.plugin();
-    broken.source.as_mut().unwrap().repository = Repository::Folder(made.releases());
+    broken.source.as_mut().unwrap().repository = RepositoryLocation::Folder(made.releases());
     let report = made.run(&[entry(broken), entry(other)], false, &[]);
     assert!(report.failed());
     assert!(matches!(&report.plugins[0].state, State::Broken(_)));
@@ -920,7 +920,7 @@ fn a_file_address_is_mirrored_and_one_that_leads_nowhere_is_told() {
     made.release("1.0", "1.0");
     let at = |address: &str| {
         let mut plugin = made.plugin();
-        plugin.source.as_mut().unwrap().repository = Repository::Url(address.parse().unwrap());
+        plugin.source.as_mut().unwrap().repository = RepositoryLocation::Url(address.parse().unwrap());
         made.build(plugin)
     };
     let here = url::Url::from_directory_path(made.repository()).unwrap();

@@ -314,7 +314,7 @@ fn export(config: &Config) -> Result<Exit, Failure> {
             let voids = |registry: &Registry| {
                 registry
                     .license(&license)
-                    .is_some_and(|license| license.particulars.released.voids(&binding))
+                    .is_some_and(|license| license.details.released.voids(&binding))
             };
             let released = registry.as_ref().ok().map(voids);
             let Binding { host, bound_at } = binding;

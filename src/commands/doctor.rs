@@ -148,7 +148,7 @@ fn modules_nobody_sells(registry: &Registry) -> Vec<Finding> {
 /// The server honours such a time, and whoever is bound before then gets it as the time of the binding.
 fn releases_in_the_future(registry: &Registry, now: DateTime<Utc>) -> Option<Finding> {
     let latest = |license: &License| {
-        let released = &license.particulars.released;
+        let released = &license.details.released;
         released
             .hosts
             .values()

@@ -25,7 +25,7 @@ use chrono::Utc;
 use clap::builder::BoolishValueParser;
 
 use crate::config::Config;
-use crate::model::binding::{Binding, Report};
+use crate::model::binding::{Binding, SiteReport};
 use crate::model::license_key::LicenseId;
 use crate::registry::Registry;
 use crate::store::{self, StoreError, maintenance};
@@ -208,7 +208,7 @@ fn decide(args: &Args, config: &Config) -> Result<Exit, Failure> {
     told.tell(&done?, config)
 }
 
-fn stored(config: &Config, id: &LicenseId) -> Result<Vec<(Binding, Report)>, StoreError> {
+fn stored(config: &Config, id: &LicenseId) -> Result<Vec<(Binding, SiteReport)>, StoreError> {
     let store = store::read_only(&config.paths.store)?;
     if store.is_in_use() {
         stderr::line(format_args!(

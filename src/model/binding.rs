@@ -37,7 +37,7 @@ impl Stored for [Binding] {
 
 /// What a bound site reported. Nothing is decided from it: it is telemetry, and may lag behind by a moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct Report {
+pub struct SiteReport {
     /// From validation; neither empty nor `0.0.0` (interface 2.2).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plugin_version: Option<String>,
@@ -54,7 +54,7 @@ pub struct Report {
 
 /// What a site says of itself in one request; borrowed, because it is said with every request and seldom new.
 #[derive(Clone, Copy, Debug)]
-pub struct Sighting<'a> {
+pub struct CheckIn<'a> {
     /// When it asked.
     pub time: DateTime<Utc>,
     /// The watermark it sent.
@@ -65,17 +65,17 @@ pub struct Sighting<'a> {
     pub current_version: Option<(&'a str, &'a str)>,
 }
 
-impl Report {
+impl SiteReport {
     /// Takes over what a request says. Costs no allocation where nothing but the time is new.
-    pub fn note(&mut self, sighting: &Sighting<'_>) {
-        self.last_seen = Some(sighting.time);
-        self.build_id = sighting.build_id.or(self.build_id);
-        if let Some(version) = sighting.plugin_version.filter(|version| is_meaningful(version))
+    pub fn note(&mut self, check_in: &CheckIn<'_>) {
+        self.last_seen = Some(check_in.time);
+        self.build_id = check_in.build_id.or(self.build_id);
+        if let Some(version) = check_in.plugin_version.filter(|version| is_meaningful(version))
             && self.plugin_version.as_deref() != Some(version)
         {
             self.plugin_version = Some(version.to_owned());
         }
-        if let Some((slug, version)) = sighting.current_version.filter(|(_, version)| is_meaningful(version))
+        if let Some((slug, version)) = check_in.current_version.filter(|(_, version)| is_meaningful(version))
             && self.current_versions.get(slug).is_none_or(|known| known != version)
             && let Ok(slug) = slug.parse()
         {
@@ -84,7 +84,7 @@ impl Report {
     }
 
     /// Takes over what `newer` says and keeps the rest.
-    pub fn merge(&mut self, newer: Report) {
+    pub fn merge(&mut self, newer: SiteReport) {
         self.plugin_version = newer.plugin_version.or(self.plugin_version.take());
         self.build_id = newer.build_id.or(self.build_id);
         self.last_seen = newer.last_seen.or(self.last_seen);
@@ -104,12 +104,12 @@ mod tests {
     #[test]
     fn merging_keeps_what_the_newer_report_does_not_say() {
         let id = Uuid::from_u128(7);
-        let mut report = Report {
+        let mut report = SiteReport {
             plugin_version: Some("1.0".into()),
             build_id: Some(id),
             ..Report::default()
         };
-        report.merge(Report {
+        report.merge(SiteReport {
             plugin_version: Some("1.1".into()),
             ..Report::default()
         });
@@ -120,39 +120,39 @@ mod tests {
     #[test]
     fn a_clock_that_was_ahead_for_a_while_does_not_freeze_the_time_a_site_was_seen() {
         let at = |seconds| DateTime::from_timestamp(seconds, 0).unwrap();
-        let seen = |seconds| Sighting {
+        let seen = |seconds| CheckIn {
             time: at(seconds),
             build_id: None,
             plugin_version: None,
             current_version: None,
         };
-        let (mut stored, mut waiting) = (Report::default(), Report::default());
+        let (mut stored, mut waiting) = (SiteReport::default(), SiteReport::default());
         stored.note(&seen(9_000));
         for seconds in [9_001, 100] {
             waiting.note(&seen(seconds));
         }
         stored.merge(waiting);
         assert_eq!(stored.last_seen, Some(at(100)));
-        stored.merge(Report::default());
+        stored.merge(SiteReport::default());
         assert_eq!(stored.last_seen, Some(at(100)));
     }
 
     #[test]
     fn empty_and_zero_versions_are_not_worth_storing() {
-        let mut report = Report::default();
+        let mut report = SiteReport::default();
         for (version, stored) in [
             ("", None),
             ("0.0.0", None),
             ("0.0.1", Some("0.0.1")),
             ("", Some("0.0.1")),
         ] {
-            let sighting = Sighting {
+            let check_in = CheckIn {
                 time: DateTime::UNIX_EPOCH,
                 build_id: None,
                 plugin_version: Some(version),
                 current_version: Some(("acme", version)),
             };
-            report.note(&sighting);
+            report.note(&check_in);
             assert_eq!(report.plugin_version.as_deref(), stored);
             assert_eq!(report.current_versions.get("acme").map(String::as_str), stored);
         }

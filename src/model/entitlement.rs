@@ -3,7 +3,7 @@
 use chrono::NaiveDate;
 
 use crate::model::binding::Stored;
-use crate::model::license::{License, Seat, Standing};
+use crate::model::license::{License, LicenseState, Seat};
 use crate::model::plugin::Plugin;
 use crate::model::site_host::SiteHost;
 use crate::model::slug::Slug;
@@ -58,10 +58,10 @@ impl Refusal {
 }
 
 /// The license if there is one and it is active on `today` (UTC).
-pub fn in_good_standing(license: Option<&License>, today: NaiveDate) -> Result<&License, Refusal> {
+pub fn require_active(license: Option<&License>, today: NaiveDate) -> Result<&License, Refusal> {
     let license = license.ok_or(Refusal::UnknownLicense)?;
-    match license.standing(today) {
-        Standing::Active => Ok(license),
+    match license.state(today) {
+        LicenseState::Active => Ok(license),
         Standing::Expired => Err(Refusal::LicenseExpired),
         Standing::Suspended => Err(Refusal::LicenseSuspended),
         Standing::Revoked => Err(Refusal::LicenseRevoked),
@@ -79,7 +79,7 @@ pub fn decide<'a>(
     plugin: Option<&'a Plugin>,
     today: NaiveDate,
 ) -> Result<Entitlement<'a>, Refusal> {
-    let license = in_good_standing(license, today)?;
+    let license = require_active(license, today)?;
     let slug = held_and_covered(license, stored, host, plugin)?;
     Ok(Entitlement { slug })
 }
@@ -107,7 +107,7 @@ pub fn decide_notice<'a>(
     plugin: Option<&'a Plugin>,
     today: NaiveDate,
 ) -> Option<NoticeEntitlement<'a>> {
-    let license = license.filter(|license| matches!(license.standing(today), Standing::Expired))?;
+    let license = license.filter(|license| matches!(license.state(today), LicenseState::Expired))?;
     let slug = held_and_covered(license, stored, host, plugin).ok()?;
     Some(NoticeEntitlement { slug })
 }

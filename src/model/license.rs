@@ -21,23 +21,23 @@ pub struct License {
     /// SHA-256 of its key's canonical form.
     pub id: LicenseId,
     /// What the vendor decided about it.
-    pub status: Status,
+    pub status: LicenseStatus,
     /// The last day it is valid, through its end in UTC.
     pub expires: NaiveDate,
     /// Modules and their features; licenses that grant the same share it.
     pub modules: Arc<Modules>,
     /// How many hosts may be bound.
-    pub sites: Sites,
+    pub sites: SiteLimit,
     /// Hours a site may go on without an answer; `None` for the server's default.
     pub grace_period_hours: Option<u16>,
     /// Hosts bound ahead, releases, and a note.
-    pub particulars: Particulars,
+    pub details: Details,
 }
 
 /// The vendor's word on a license.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Status {
+pub enum LicenseStatus {
     /// In use.
     Active,
     /// Withdrawn until resumed.
@@ -46,7 +46,7 @@ pub enum Status {
     Revoked,
 }
 
-impl Status {
+impl LicenseStatus {
     /// As it stands in the registry.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -59,7 +59,7 @@ impl Status {
 
 /// What a license is worth on a given day.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Standing {
+pub enum LicenseState {
     /// Valid.
     Active,
     /// Past its last day.
@@ -72,19 +72,19 @@ pub enum Standing {
 
 /// How many hosts may be bound to a license.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Sites {
+pub enum SiteLimit {
     /// At most so many.
     Limited(NonZeroU32),
     /// Any number.
     Unlimited,
 }
 
-impl Sites {
+impl SiteLimit {
     /// One site, where the registry says nothing.
     pub const DEFAULT: Self = Self::Limited(NonZeroU32::MIN);
 }
 
-impl std::fmt::Display for Sites {
+impl std::fmt::Display for SiteLimit {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Limited(limit) => limit.fmt(f),
@@ -95,11 +95,11 @@ impl std::fmt::Display for Sites {
 
 /// What few licenses have, or only the vendor asks for; it takes no room in the others.
 #[derive(Clone, Debug, Default)]
-pub struct Particulars(Option<Box<ParticularsHeld>>);
+pub struct Details(Option<Box<LicenseDetails>>);
 
-/// What the particulars of a license are.
+/// What the details of a license are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ParticularsHeld {
+pub struct LicenseDetails {
     /// Hosts bound ahead of their first validation, at most as many as `sites`.
     pub hosts: Vec<SiteHost>,
     /// Bindings the vendor made void.
@@ -119,25 +119,25 @@ pub struct ReleaseTimes {
     pub all: Option<DateTime<Utc>>,
 }
 
-impl From<ParticularsHeld> for Particulars {
-    fn from(held: ParticularsHeld) -> Self {
-        Self((held != ParticularsHeld::default()).then(|| Box::new(held)))
+impl From<LicenseDetails> for Details {
+    fn from(held: LicenseDetails) -> Self {
+        Self((held != LicenseDetails::default()).then(|| Box::new(held)))
     }
 }
 
-impl PartialEq for Particulars {
+impl PartialEq for Details {
     fn eq(&self, other: &Self) -> bool {
         **self == **other
     }
 }
 
-impl Eq for Particulars {}
+impl Eq for Details {}
 
-impl Deref for Particulars {
-    type Target = ParticularsHeld;
+impl Deref for Details {
+    type Target = LicenseDetails;
 
-    fn deref(&self) -> &ParticularsHeld {
-        static NONE: ParticularsHeld = ParticularsHeld {
+    fn deref(&self) -> &LicenseDetails {
+        static NONE: LicenseDetails = LicenseDetails {
             hosts: Vec::new(),
             released: ReleaseTimes {
                 hosts: BTreeMap::new(),
@@ -150,8 +150,8 @@ impl Deref for Particulars {
     }
 }
 
-impl DerefMut for Particulars {
-    fn deref_mut(&mut self) -> &mut ParticularsHeld {
+impl DerefMut for Details {
+    fn deref_mut(&mut self) -> &mut LicenseDetails {
         self.0.get_or_insert_default()
     }
 }
@@ -189,21 +189,21 @@ pub enum Seat<'a> {
 
 impl License {
     /// What the license is worth on `today` (UTC). The vendor's word goes before the calendar's.
-    pub fn standing(&self, today: NaiveDate) -> Standing {
+    pub fn state(&self, today: NaiveDate) -> LicenseState {
         match self.status {
-            Status::Revoked => Standing::Revoked,
-            Status::Suspended => Standing::Suspended,
-            Status::Active if today > self.expires => Standing::Expired,
-            Status::Active => Standing::Active,
+            LicenseStatus::Revoked => LicenseState::Revoked,
+            Status::Suspended => LicenseState::Suspended,
+            LicenseStatus::Active if today > self.expires => LicenseState::Expired,
+            Status::Active => LicenseState::Active,
         }
     }
 
     /// Where `host` stands among the sites of this license. A host that is bound is never counted again, so it keeps its
     /// seat even where the vendor lowered `sites` since. Hosts bound ahead in the registry come first.
     pub fn seat<'a>(&'a self, stored: &'a (impl Stored + ?Sized), host: &SiteHost) -> Seat<'a> {
-        let ParticularsHeld {
+        let LicenseDetails {
             hosts: ahead, released, ..
-        } = &*self.particulars;
+        } = &*self.details;
         if ahead.contains(host) || self.holds(stored, host) {
             return Seat::Held;
         }
@@ -223,10 +223,12 @@ impl License {
     /// Whether a site more fits beside those bound and `under_way` others. Looks at each binding only where the vendor
     /// released some.
     pub fn has_room(&self, stored: &(impl Stored + ?Sized), under_way: usize) -> bool {
-        let Sites::Limited(limit) = self.sites else { return true };
-        let ParticularsHeld {
+        let SiteLimit::Limited(limit) = self.sites else {
+            return true;
+        };
+        let LicenseDetails {
             hosts: ahead, released, ..
-        } = &*self.particulars;
+        } = &*self.details;
         let all = stored.all();
         let valid = match released.is_empty() {
             true => all.len(),
@@ -240,7 +242,7 @@ impl License {
     fn holds(&self, stored: &(impl Stored + ?Sized), host: &SiteHost) -> bool {
         stored
             .find(host)
-            .is_some_and(|binding| !self.particulars.released.voids(binding))
+            .is_some_and(|binding| !self.details.released.voids(binding))
     }
 }
 
@@ -251,12 +253,12 @@ mod tests {
     fn license() -> License {
         License {
             id: LicenseId::from_bytes([1; 32]),
-            status: Status::Active,
+            status: LicenseStatus::Active,
             expires: day(2026, 12, 31),
             modules: Arc::default(),
-            sites: Sites::DEFAULT,
+            sites: SiteLimit::DEFAULT,
             grace_period_hours: None,
-            particulars: Particulars::default(),
+            details: Details::default(),
         }
     }
 
@@ -281,22 +283,22 @@ mod tests {
 
     #[test]
     fn a_license_is_valid_through_the_end_of_its_last_day() {
-        assert_eq!(license().standing(day(2026, 12, 31)), Standing::Active);
-        assert_eq!(license().standing(day(2027, 1, 1)), Standing::Expired);
+        assert_eq!(license().state(day(2026, 12, 31)), LicenseState::Active);
+        assert_eq!(license().state(day(2027, 1, 1)), LicenseState::Expired);
     }
 
     #[test]
     fn the_vendors_word_goes_before_the_calendar() {
         let long_past = day(2030, 1, 1);
         let with = |status| License { status, ..license() };
-        assert_eq!(with(Status::Suspended).standing(long_past), Standing::Suspended);
-        assert_eq!(with(Status::Revoked).standing(long_past), Standing::Revoked);
+        assert_eq!(with(LicenseStatus::Suspended).state(long_past), LicenseState::Suspended);
+        assert_eq!(with(LicenseStatus::Revoked).state(long_past), LicenseState::Revoked);
     }
 
     #[test]
     fn a_full_license_names_the_first_bound_host_and_keeps_those_bound() {
         let three = License {
-            sites: Sites::Limited(NonZeroU32::new(3).unwrap()),
+            sites: SiteLimit::Limited(NonZeroU32::new(3).unwrap()),
             ..license()
         };
         let stored = [binding("a.com", 1), binding("b.com", 2), binding("c.com", 3)];
@@ -313,13 +315,13 @@ mod tests {
     #[test]
     fn a_release_voids_what_was_bound_before_it_and_nothing_after() {
         let mut moved = license();
-        moved.particulars.released.hosts.insert(host("a.com"), at(10));
+        moved.details.released.hosts.insert(host("a.com"), at(10));
         assert_eq!(moved.seat(&[binding("a.com", 9)][..], &host("b.com")), Seat::Free);
         assert_eq!(
             moved.seat(&[binding("a.com", 10)][..], &host("b.com")),
             Seat::Taken { first: &host("a.com") }
         );
-        moved.particulars.released = ReleaseTimes {
+        moved.details.released = ReleaseTimes {
             all: Some(at(20)),
             ..ReleaseTimes::default()
         };
@@ -329,14 +331,14 @@ mod tests {
     #[test]
     fn hosts_bound_ahead_take_a_seat_once() {
         let mut ahead = license();
-        ahead.particulars.hosts.push(host("a.com"));
+        ahead.details.hosts.push(host("a.com"));
         assert_eq!(ahead.seat(&[][..], &host("a.com")), Seat::Held);
         assert_eq!(
             ahead.seat(&[][..], &host("b.com")),
             Seat::Taken { first: &host("a.com") }
         );
         let two = License {
-            sites: Sites::Limited(NonZeroU32::new(2).unwrap()),
+            sites: SiteLimit::Limited(NonZeroU32::new(2).unwrap()),
             ..ahead
         };
         assert_eq!(two.seat(&[binding("a.com", 1)][..], &host("b.com")), Seat::Free);
@@ -345,7 +347,7 @@ mod tests {
     #[test]
     fn unlimited_is_never_taken() {
         let unlimited = License {
-            sites: Sites::Unlimited,
+            sites: SiteLimit::Unlimited,
             ..license()
         };
         assert_eq!(unlimited.seat(&[binding("a.com", 1)][..], &host("b.com")), Seat::Free);

@@ -5,7 +5,7 @@
 use std::cmp::Ordering;
 
 use crate::model::license_key::LicenseId;
-use crate::model::prefix_index::Starts;
+use crate::model::prefix_index::PrefixIndex;
 
 /// What belongs to one license.
 pub trait OfLicense {
@@ -15,31 +15,31 @@ pub trait OfLicense {
 
 /// Things by the ids of their licenses.
 #[derive(Debug)]
-pub struct ById<T> {
+pub struct LicenseTable<T> {
     /// In the order of their ids.
     held: Vec<T>,
-    starts: Starts,
+    index: PrefixIndex,
 }
 
-impl<T> Default for ById<T> {
+impl<T> Default for LicenseTable<T> {
     fn default() -> Self {
         Self {
             held: Vec::new(),
-            starts: Starts::default(),
+            index: PrefixIndex::default(),
         }
     }
 }
 
-impl<T: OfLicense> ById<T> {
+impl<T: OfLicense> LicenseTable<T> {
     /// Takes over what is in the order of its ids, each of them once; fewer than 2^32.
     pub fn new(held: Vec<T>) -> Self {
-        let starts = Starts::new(held.iter().map(T::license_id));
-        Self { held, starts }
+        let index = PrefixIndex::new(held.iter().map(T::license_id));
+        Self { held, index }
     }
 
     /// The number of what belongs to the license: its rank among all.
     pub fn find(&self, license: &LicenseId) -> Option<usize> {
-        let start = self.starts.of(license);
+        let start = self.index.of(license);
         for (number, thing) in self.held.iter().enumerate().skip(start) {
             match thing.license_id().cmp(license) {
                 Ordering::Less => {}
@@ -100,7 +100,7 @@ mod tests {
             };
             let mut held: Vec<_> = ids.iter().copied().map(id).collect();
             held.sort_unstable();
-            let table = ById::new(held.clone());
+            let table = LicenseTable::new(held.clone());
             for (number, license) in held.iter().enumerate() {
                 proptest::prop_assert_eq!(table.find(license), Some(number));
                 proptest::prop_assert_eq!((table.of(license), table.get(number)), (Some(license), license));
@@ -124,7 +124,7 @@ mod tests {
             .map(|last| id(0, last))
             .chain([id(7, 0), id(255, 0)])
             .collect();
-        let table = ById::new(held.clone());
+        let table = LicenseTable::new(held.clone());
         assert!(
             held.iter()
                 .enumerate()

@@ -17,7 +17,7 @@ pub struct Plugin {
     /// The module a license must have to get this plugin.
     pub module: Name,
     /// Where the source is; `None` means no source is configured and no update is served.
-    pub source: Option<Source>,
+    pub source: Option<PluginSource>,
     /// Tag patterns, at least one; a tag is a release when one of them finds a version in it.
     pub tags: Vec<TagPattern>,
     /// Only versions that meet this are published.
@@ -42,9 +42,9 @@ pub struct Plugin {
 
 /// Where a plugin's files are.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Source {
+pub struct PluginSource {
     /// A path (relative to the registry file's folder, already joined) or a URL.
-    pub repository: Repository,
+    pub repository: RepositoryLocation,
     /// The plugin's folder in a monorepo, without leading or trailing `/`; empty for the root.
     pub path: String,
     /// The file with the plugin's header, relative to `path`; `None` to look for it.
@@ -53,7 +53,7 @@ pub struct Source {
 
 /// A plugin's git repository.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Repository {
+pub enum RepositoryLocation {
     /// A folder on this machine.
     Folder(std::path::PathBuf),
     /// An address git can fetch from.

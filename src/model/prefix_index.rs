@@ -6,8 +6,8 @@ use crate::model::license_key::LicenseId;
 
 /// The beginnings.
 #[derive(Debug, Default)]
-pub struct Starts {
-    lines: Vec<Line>,
+pub struct PrefixIndex {
+    lines: Vec<CacheLine>,
     /// How many bits are looked at, so that there is about one id, or none, with each beginning.
     bits: u32,
 }
@@ -18,37 +18,37 @@ const LINE: usize = 60;
 /// Beginnings that follow one another.
 #[derive(Debug)]
 #[repr(align(64))]
-struct Line {
+struct CacheLine {
     /// The rank of the first.
     base: u32,
     /// How far each is behind it. Ids are digests, so it is seldom 100; of others, 255 may say too little.
     distances: [u8; LINE],
 }
 
-const _: () = assert!(size_of::<Line>() == 64);
+const _: () = assert!(size_of::<CacheLine>() == 64);
 
-impl Starts {
+impl PrefixIndex {
     /// The beginnings of ids that are in order, fewer than 2^32.
     pub fn new<'a>(ids: impl ExactSizeIterator<Item = &'a LicenseId>) -> Self {
         let count = ids.len();
         let bits = count.checked_ilog2().map_or(0, |bits| bits + 1);
-        let mut starts = Self {
+        let mut index = Self {
             lines: Vec::with_capacity((1_usize << bits).div_ceil(LINE)),
             bits,
         };
         let mut next = 0;
         for (rank, id) in ids.enumerate() {
-            starts.fill(&mut next, first_bits(id, bits), rank);
+            index.fill(&mut next, first_bits(id, bits), rank);
         }
-        starts.fill(&mut next, (1 << bits) - 1, count);
-        starts
+        index.fill(&mut next, (1 << bits) - 1, count);
+        index
     }
 
     /// The beginnings from `next` to `last` are at `rank`.
     fn fill(&mut self, next: &mut usize, last: usize, rank: usize) {
         while *next <= last {
             if next.is_multiple_of(LINE) {
-                self.lines.push(Line {
+                self.lines.push(CacheLine {
                     base: rank as u32,
                     distances: [0; LINE],
                 });
@@ -92,18 +92,18 @@ mod tests {
             .collect();
         numbers.sort_unstable();
         let ids: Vec<_> = numbers.iter().copied().map(id).collect();
-        let starts = Starts::new(ids.iter());
+        let index = PrefixIndex::new(ids.iter());
         for (rank, number) in numbers.iter().enumerate() {
             let first = numbers.partition_point(|other| other >> 50 < number >> 50);
-            assert_eq!((starts.of(&ids[rank]), starts.bits), (first, 14));
+            assert_eq!((index.of(&ids[rank]), index.bits), (first, 14));
         }
     }
 
     #[test]
     fn of_ids_that_are_close_together_a_beginning_is_never_too_late() {
         let ids: Vec<_> = (0..1_000).map(id).chain([id(u64::MAX)]).collect();
-        let starts = Starts::new(ids.iter());
-        assert!(ids.iter().enumerate().all(|(rank, id)| starts.of(id) <= rank));
-        assert_eq!(starts.of(&id(u64::MAX / 2)), 1_000, "behind all that begin with less");
+        let index = PrefixIndex::new(ids.iter());
+        assert!(ids.iter().enumerate().all(|(rank, id)| index.of(id) <= rank));
+        assert_eq!(index.of(&id(u64::MAX / 2)), 1_000, "behind all that begin with less");
     }
 }

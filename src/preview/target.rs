@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::build::draft::{self, Draft};
-use crate::model::plugin::{Plugin, Repository, Source};
+use crate::model::plugin::{Plugin, PluginSource, RepositoryLocation};
 use crate::model::slug::Slug;
 use crate::model::tag_pattern::TagPattern;
 use crate::registry::plugins::{self, Entry};
@@ -146,8 +146,8 @@ fn assumed(root: &Path, folder: String, read_timeout: Duration) -> Plugin {
     let mut plugin = Plugin {
         name: String::new(),
         module: (&slug).into(),
-        source: Some(Source {
-            repository: Repository::Folder(root.to_owned()),
+        source: Some(PluginSource {
+            repository: RepositoryLocation::Folder(root.to_owned()),
             path: folder,
             main_file: None,
         }),
@@ -187,7 +187,7 @@ fn assumed(root: &Path, folder: String, read_timeout: Duration) -> Plugin {
 
 fn entry(plugin: &Plugin) -> Entry {
     let file = match plugin.source.as_ref().map(|source| &source.repository) {
-        Some(Repository::Folder(folder)) => folder.clone(),
+        Some(RepositoryLocation::Folder(folder)) => folder.clone(),
         _ => PathBuf::new(),
     };
     Entry {
@@ -200,8 +200,8 @@ fn entry(plugin: &Plugin) -> Entry {
 /// What the folder's name gives; `None` where it has nothing a slug could be made of.
 fn folder_slug(plugin: &Plugin) -> Option<Slug> {
     match plugin.source.as_ref()? {
-        Source {
-            repository: Repository::Folder(root),
+        PluginSource {
+            repository: RepositoryLocation::Folder(root),
             path,
             ..
         } => slug_of(root, path),

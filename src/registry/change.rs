@@ -4,7 +4,7 @@
 
 use chrono::{DateTime, NaiveDate, Utc};
 
-use crate::model::license::{License, Sites, Status};
+use crate::model::license::{License, LicenseStatus, SiteLimit};
 use crate::model::site_host::SiteHost;
 
 /// What a command changes about a license.
@@ -13,11 +13,11 @@ pub enum Change {
     /// Its last day.
     Expires(NaiveDate),
     /// The vendor's word.
-    Status(Status),
+    Status(LicenseStatus),
     /// Bindings of this host, or of all with `None`, made before that time are void; and it is no longer bound ahead.
     Release(Option<SiteHost>, DateTime<Utc>),
     /// How many sites may use it.
-    Sites(Sites),
+    Sites(SiteLimit),
     /// What the vendor notes about it.
     Note(String),
     /// Bindings of one host made before that time are void, and another host is bound ahead in its place.
@@ -39,18 +39,18 @@ impl Change {
             Self::Expires(date) => license.expires = *date,
             Self::Status(status) => license.status = *status,
             Self::Sites(sites) => license.sites = *sites,
-            Self::Note(note) => license.particulars.note = note.clone(),
+            Self::Note(note) => license.details.note = note.clone(),
             Self::Move { from, to, time } => {
-                license.particulars.hosts = hosts_after_move(&license, from, to);
-                license.particulars.released.hosts.insert(from.clone(), *time);
+                license.details.hosts = hosts_after_move(&license, from, to);
+                license.details.released.hosts.insert(from.clone(), *time);
             }
             Self::Release(None, time) => {
-                license.particulars.hosts.clear();
-                license.particulars.released.all = Some(*time);
+                license.details.hosts.clear();
+                license.details.released.all = Some(*time);
             }
             Self::Release(Some(host), time) => {
-                license.particulars.hosts.retain(|bound| bound != host);
-                license.particulars.released.hosts.insert(host.clone(), *time);
+                license.details.hosts.retain(|bound| bound != host);
+                license.details.released.hosts.insert(host.clone(), *time);
             }
         }
         license
@@ -59,10 +59,6 @@ impl Change {
 
 /// The hosts that are bound ahead once `to` has the place of `from`.
 fn hosts_after_move(license: &License, from: &SiteHost, to: &SiteHost) -> Vec<SiteHost> {
-    let others = license
-        .particulars
-        .hosts
-        .iter()
-        .filter(|host| *host != from && *host != to);
+    let others = license.details.hosts.iter().filter(|host| *host != from && *host != to);
     others.chain([to]).cloned().collect()
 }

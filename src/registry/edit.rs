@@ -13,7 +13,7 @@ use toml_edit::{Array, ArrayOfTables, DocumentMut, Item, Table, value};
 
 use crate::durable_file;
 use crate::folder_lock;
-use crate::model::license::{License, Sites, Status};
+use crate::model::license::{License, LicenseStatus, SiteLimit};
 use crate::model::name::Name;
 use crate::model::site_host::SiteHost;
 use crate::regular_file;
@@ -186,31 +186,26 @@ fn appended(path: &Path, text: &str, license: &License) -> String {
 fn license_json(license: &License) -> String {
     let mut line = serde_json::Map::new();
     line.insert("id".into(), license.id.to_string().into());
-    if license.status != Status::Active {
+    if license.status != LicenseStatus::Active {
         line.insert("status".into(), license.status.as_str().into());
     }
     line.insert("expires".into(), license.expires.to_string().into());
     match license.sites {
-        Sites::DEFAULT => {}
-        Sites::Limited(limit) => drop(line.insert("sites".into(), limit.get().into())),
+        SiteLimit::DEFAULT => {}
+        SiteLimit::Limited(limit) => drop(line.insert("sites".into(), limit.get().into())),
         Sites::Unlimited => drop(line.insert("sites".into(), "unlimited".into())),
     }
     if let Some(hours) = license.grace_period_hours {
         line.insert("grace_period_hours".into(), hours.into());
     }
-    if !license.particulars.hosts.is_empty() {
-        let hosts = license
-            .particulars
-            .hosts
-            .iter()
-            .map(SiteHost::as_str)
-            .collect::<Vec<_>>();
+    if !license.details.hosts.is_empty() {
+        let hosts = license.details.hosts.iter().map(SiteHost::as_str).collect::<Vec<_>>();
         line.insert("hosts".into(), hosts.into());
     }
-    if !license.particulars.note.is_empty() {
-        line.insert("note".into(), license.particulars.note.as_str().into());
+    if !license.details.note.is_empty() {
+        line.insert("note".into(), license.details.note.as_str().into());
     }
-    if let Some(id) = &license.particulars.replaces {
+    if let Some(id) = &license.details.replaces {
         line.insert("replaces".into(), id.to_string().into());
     }
     let modules: serde_json::Map<_, _> = license
@@ -228,32 +223,25 @@ fn license_json(license: &License) -> String {
 fn license_toml(license: &License) -> String {
     let mut table = Table::new();
     table["id"] = value(license.id.to_string());
-    if license.status != Status::Active {
+    if license.status != LicenseStatus::Active {
         table["status"] = value(license.status.as_str());
     }
     table["expires"] = date_value(license.expires);
     match license.sites {
-        Sites::DEFAULT => {}
-        Sites::Limited(limit) => table["sites"] = value(i64::from(limit.get())),
+        SiteLimit::DEFAULT => {}
+        SiteLimit::Limited(limit) => table["sites"] = value(i64::from(limit.get())),
         Sites::Unlimited => table["sites"] = value("unlimited"),
     }
     if let Some(hours) = license.grace_period_hours {
         table["grace_period_hours"] = value(i64::from(hours));
     }
-    if !license.particulars.hosts.is_empty() {
-        table["hosts"] = value(
-            license
-                .particulars
-                .hosts
-                .iter()
-                .map(SiteHost::as_str)
-                .collect::<Array>(),
-        );
+    if !license.details.hosts.is_empty() {
+        table["hosts"] = value(license.details.hosts.iter().map(SiteHost::as_str).collect::<Array>());
     }
-    if !license.particulars.note.is_empty() {
-        table["note"] = value(&license.particulars.note);
+    if !license.details.note.is_empty() {
+        table["note"] = value(&license.details.note);
     }
-    if let Some(id) = &license.particulars.replaces {
+    if let Some(id) = &license.details.replaces {
         table["replaces"] = value(id.to_string());
     }
     let features = |features: &[Name]| value(features.iter().map(Name::as_str).collect::<Array>());
@@ -311,11 +299,11 @@ mod tests {
         let host = "b.com".parse().unwrap();
         for change in [
             Change::Expires("2030-01-02".parse().unwrap()),
-            Change::Status(Status::Revoked),
+            Change::Status(LicenseStatus::Revoked),
             Change::Release(Some(host), "2026-11-20T10:17:03.123Z".parse().unwrap()),
             Change::Release(None, "2026-11-20T10:17:03Z".parse().unwrap()),
-            Change::Sites(Sites::Unlimited),
-            Change::Sites(Sites::Limited(std::num::NonZeroU32::new(9).unwrap())),
+            Change::Sites(SiteLimit::Unlimited),
+            Change::Sites(SiteLimit::Limited(std::num::NonZeroU32::new(9).unwrap())),
             Change::Note("two\nlines, \"quoted\" \\ 🦀".into()),
             Change::Move {
                 from: "b.com".parse().unwrap(),
@@ -353,9 +341,9 @@ mod tests {
         let editor = Editor::open(instance.0.path()).unwrap();
         let mut license = editor.registry().licenses().next().unwrap().clone();
         license.id = LicenseId::from_bytes([7; 32]);
-        license.particulars.note = "two\nlines, \"quoted\" \\ 🦀".into();
+        license.details.note = "two\nlines, \"quoted\" \\ 🦀".into();
         license.modules = Arc::new([("v2.pdf".parse().unwrap(), vec!["api".parse().unwrap()])].into());
-        license.sites = Sites::Unlimited;
+        license.sites = SiteLimit::Unlimited;
         license.grace_period_hours = Some(0);
         editor.add("a.toml", &license).unwrap();
         let added = instance.text("a.toml").strip_prefix(&sample()).unwrap().to_owned();
@@ -387,12 +375,12 @@ mod tests {
             let old = editor.registry().license(&ID.parse().unwrap()).unwrap().clone();
             let mut new = old.clone();
             new.id = LicenseId::from_bytes([7; 32]);
-            new.particulars.replaces = Some(old.id);
-            new.status = Status::Suspended;
+            new.details.replaces = Some(old.id);
+            new.status = LicenseStatus::Suspended;
             let registry = editor
                 .replace(
                     &old,
-                    &[Change::Status(Status::Revoked), Change::Note("gone".into())],
+                    &[Change::Status(LicenseStatus::Revoked), Change::Note("gone".into())],
                     &new,
                 )
                 .unwrap();
@@ -401,8 +389,8 @@ mod tests {
                 assert_eq!(registry.license(&new.id), Some(&new), "{name}");
                 let old = registry.license(&old.id).unwrap();
                 assert_eq!(
-                    (old.status, old.particulars.note.as_str()),
-                    (Status::Revoked, "gone"),
+                    (old.status, old.details.note.as_str()),
+                    (LicenseStatus::Revoked, "gone"),
                     "{name}"
                 );
             }
@@ -413,7 +401,7 @@ mod tests {
     fn a_mistake_in_a_plugin_entry_keeps_no_license_from_being_changed() {
         let instance = Instance::new("a.toml", &sample());
         fs::write(instance.0.path().join("plugins/acme.toml"), "modul = 'x'\n").unwrap();
-        instance.change(&Change::Status(Status::Revoked)).unwrap();
+        instance.change(&Change::Status(LicenseStatus::Revoked)).unwrap();
         fs::write(instance.0.path().join("licenses/b.toml"), "x = 1\n").unwrap();
         assert!(matches!(
             Editor::open(instance.0.path()),

@@ -5,7 +5,7 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use crate::model::license::{License, Modules, ParticularsHeld, ReleaseTimes, Sites, Status};
+use crate::model::license::{License, LicenseDetails, LicenseStatus, Modules, ReleaseTimes, SiteLimit};
 use crate::model::license_key::{LicenseId, LicenseKey};
 use crate::model::name::Name;
 use crate::model::site_host::SiteHost;
@@ -45,17 +45,17 @@ pub fn license(reader: &mut Reader<'_>, table: &Table<'_>, notes: Notes) -> Opti
     for required in ["id", "expires", "modules"] {
         reader.require(table, required);
     }
-    let sites = sites(reader, table).unwrap_or(Sites::DEFAULT);
+    let sites = sites(reader, table).unwrap_or(SiteLimit::DEFAULT);
     let license = License {
         id: id(reader, table).unwrap_or(LicenseId::from_bytes([0; 32])),
-        status: status(reader, table).unwrap_or(Status::Active),
+        status: status(reader, table).unwrap_or(LicenseStatus::Active),
         expires: reader.date(table, "expires").unwrap_or_default(),
         modules: Arc::new(modules(reader, table)),
         sites,
         grace_period_hours: reader
             .integer(table, "grace_period_hours", 0..=u32::from(MAX_GRACE_PERIOD_HOURS))
             .and_then(|hours| u16::try_from(hours).ok()),
-        particulars: ParticularsHeld {
+        details: LicenseDetails {
             hosts: hosts(reader, table, sites),
             released: released(reader, table),
             note: note
@@ -95,9 +95,9 @@ fn replaces(reader: &mut Reader<'_>, table: &Table<'_>) -> Option<LicenseId> {
     reader.parse(at, "replaces", text)
 }
 
-fn status(reader: &mut Reader<'_>, table: &Table<'_>) -> Option<Status> {
+fn status(reader: &mut Reader<'_>, table: &Table<'_>) -> Option<LicenseStatus> {
     let (at, text) = reader.string(table, "status")?;
-    let status = [Status::Active, Status::Suspended, Status::Revoked]
+    let status = [LicenseStatus::Active, LicenseStatus::Suspended, LicenseStatus::Revoked]
         .into_iter()
         .find(|status| status.as_str() == text);
     if status.is_none() {
@@ -106,13 +106,13 @@ fn status(reader: &mut Reader<'_>, table: &Table<'_>) -> Option<Status> {
     status
 }
 
-fn sites(reader: &mut Reader<'_>, table: &Table<'_>) -> Option<Sites> {
+fn sites(reader: &mut Reader<'_>, table: &Table<'_>) -> Option<SiteLimit> {
     let sites = |value: &Value<'_>| match value {
-        Value::String(text) if text == "unlimited" => Some(Sites::Unlimited),
+        Value::String(text) if text == "unlimited" => Some(SiteLimit::Unlimited),
         Value::Integer(number) => u32::try_from(*number)
             .ok()
             .and_then(NonZeroU32::new)
-            .map(Sites::Limited),
+            .map(SiteLimit::Limited),
         _ => None,
     };
     let field = table.fields.get("sites")?;
@@ -146,9 +146,9 @@ fn modules(reader: &mut Reader<'_>, table: &Table<'_>) -> Modules {
     modules
 }
 
-fn hosts(reader: &mut Reader<'_>, table: &Table<'_>, sites: Sites) -> Vec<SiteHost> {
+fn hosts(reader: &mut Reader<'_>, table: &Table<'_>, sites: SiteLimit) -> Vec<SiteHost> {
     let texts = reader.strings(table, "hosts").unwrap_or_default();
-    if let (Sites::Limited(limit), Some((at, _))) = (sites, texts.first())
+    if let (SiteLimit::Limited(limit), Some((at, _))) = (sites, texts.first())
         && texts.len() > limit.get() as usize
     {
         reader.complain(
@@ -191,7 +191,7 @@ fn released(reader: &mut Reader<'_>, table: &Table<'_>) -> ReleaseTimes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::license::Particulars;
+    use crate::model::license::Details;
     use crate::registry::licenses::testing::{ID, load};
 
     fn only(files: &[(&str, &str)]) -> License {
@@ -220,9 +220,9 @@ mod tests {
             (
                 license.id.to_string().as_str(),
                 license.status,
-                license.particulars.note.as_str()
+                license.details.note.as_str()
             ),
-            (ID, Status::Suspended, "a\nb")
+            (ID, LicenseStatus::Suspended, "a\nb")
         );
         assert_eq!(
             (license.expires.to_string().as_str(), license.grace_period_hours),
@@ -232,13 +232,13 @@ mod tests {
             license.modules["forms"].iter().map(Name::as_str).collect::<Vec<_>>(),
             ["pdf", "api"]
         );
-        assert_eq!(license.particulars.hosts.len(), 2);
+        assert_eq!(license.details.hosts.len(), 2);
         assert_eq!(
-            license.particulars.released.hosts["old.example.com"].to_rfc3339(),
+            license.details.released.hosts["old.example.com"].to_rfc3339(),
             "2026-11-20T10:00:00+00:00"
         );
         assert_eq!(
-            license.particulars.released.all.unwrap().to_rfc3339(),
+            license.details.released.all.unwrap().to_rfc3339(),
             "2026-01-01T00:00:00+00:00"
         );
     }
@@ -251,9 +251,9 @@ mod tests {
         )]);
         assert_eq!(
             (license.status, license.sites, license.grace_period_hours),
-            (Status::Active, Sites::DEFAULT, None)
+            (LicenseStatus::Active, SiteLimit::DEFAULT, None)
         );
-        assert_eq!(license.particulars, Particulars::default());
+        assert_eq!(license.details, Details::default());
     }
 
     #[test]

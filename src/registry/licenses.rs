@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::model::license::License;
 use crate::model::license_key::LicenseId;
-use crate::model::license_table::{ById, OfLicense};
+use crate::model::license_table::{LicenseTable, OfLicense};
 
 use crate::registry::diagnostic::Complaint;
 use crate::registry::error::RegistryError;
@@ -19,7 +19,7 @@ use crate::registry::reader::MAX_COMPLAINTS;
 #[derive(Debug, Default)]
 pub struct Licenses {
     files: Vec<PathBuf>,
-    held: ById<Held>,
+    held: LicenseTable<Held>,
     /// Where each stands, by its number.
     places: Vec<Place>,
 }
@@ -56,7 +56,7 @@ impl Licenses {
         Ok((
             Self {
                 files,
-                held: ById::new(held),
+                held: LicenseTable::new(held),
                 places,
             },
             complaints,
@@ -233,10 +233,7 @@ mod tests {
             let files = RegistryFiles::folder(registry.path());
             [Notes::Kept, Notes::Skipped].map(|notes| {
                 let (licenses, complaints) = Licenses::load(&files, notes).unwrap();
-                let notes: Vec<_> = licenses
-                    .iter()
-                    .map(|license| license.particulars.note.clone())
-                    .collect();
+                let notes: Vec<_> = licenses.iter().map(|license| license.details.note.clone()).collect();
                 (notes.join("+"), complaints.len())
             })
         };

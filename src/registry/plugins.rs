@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::model::name::Name;
-use crate::model::plugin::{Plugin, Source};
+use crate::model::plugin::{Plugin, PluginSource};
 use crate::model::slug::Slug;
 use crate::model::tag_pattern::TagPattern;
 
@@ -106,7 +106,7 @@ fn plugin(reader: &mut Reader<'_>, table: &Table<'_>, slug: &Slug, folder: &Path
         slug: slug.clone(),
         name: reader.line_of_text(table, "name").unwrap_or_default(),
         module: reader.parsed(table, "module").unwrap_or_else(|| Name::from(slug)),
-        source: repository.map(|repository| Source {
+        source: repository.map(|repository| PluginSource {
             repository,
             path,
             main_file,
@@ -178,7 +178,7 @@ fn versions(reader: &mut Reader<'_>, table: &Table<'_>) -> semver::VersionReq {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::plugin::Repository;
+    use crate::model::plugin::RepositoryLocation;
     use crate::registry::reader::MAX_COMPLAINTS;
 
     fn registry(entries: &[(&str, &str)]) -> tempfile::TempDir {
@@ -247,7 +247,7 @@ mod tests {
         let source = plugin.source.as_ref().unwrap();
         assert_eq!(
             source.repository,
-            Repository::Folder(registry.path().join("acme-forms"))
+            RepositoryLocation::Folder(registry.path().join("acme-forms"))
         );
         assert_eq!(
             (source.path.as_str(), source.main_file.as_deref()),

@@ -4,7 +4,7 @@
 
 use chrono::{DateTime, SecondsFormat, Utc};
 
-use crate::model::license::Sites;
+use crate::model::license::SiteLimit;
 use crate::model::license_key::LicenseId;
 use crate::model::site_host::SiteHost;
 
@@ -69,8 +69,8 @@ impl Splice<'_> {
             Change::Expires(date) if self.json => self.set(license, "expires", format!("\"{date}\"")),
             Change::Expires(date) => self.set(license, "expires", date.to_string()),
             Change::Status(status) => self.set(license, "status", format!("\"{}\"", status.as_str())),
-            Change::Sites(Sites::Limited(limit)) => self.set(license, "sites", limit.to_string()),
-            Change::Sites(Sites::Unlimited) => self.set(license, "sites", "\"unlimited\"".to_owned()),
+            Change::Sites(SiteLimit::Limited(limit)) => self.set(license, "sites", limit.to_string()),
+            Change::Sites(SiteLimit::Unlimited) => self.set(license, "sites", "\"unlimited\"".to_owned()),
             Change::Note(note) => self.set(license, "note", self.text_literal(note)),
             Change::Move { from, to, time } => {
                 self.release(license, from.as_str(), *time);
@@ -225,7 +225,7 @@ fn end_of_table(table: &Table<'_>) -> usize {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::model::license::Status;
+    use crate::model::license::LicenseStatus;
 
     pub(in crate::registry) const ID: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
 
@@ -245,7 +245,7 @@ pub(crate) mod tests {
     }
 
     fn suspend() -> Change {
-        Change::Status(Status::Suspended)
+        Change::Status(LicenseStatus::Suspended)
     }
 
     fn release(host: Option<&str>) -> Change {

@@ -4,7 +4,7 @@ use std::path::{Component, Path, PathBuf};
 
 use url::{Host, Url};
 
-use crate::model::plugin::Repository;
+use crate::model::plugin::RepositoryLocation;
 
 /// What `download_url` may have in braces.
 const PLACEHOLDERS: [&str; 3] = ["{slug}", "{version}", "{tag}"];
@@ -13,7 +13,7 @@ const PLACEHOLDERS: [&str; 3] = ["{slug}", "{version}", "{tag}"];
 const GIT_SCHEMES: [&str; 5] = ["https", "http", "ssh", "git", "file"];
 
 /// Reads `repository`: a URL, git's short form of one (`git@host:path`), or a path relative to the entry's folder.
-pub fn repository(text: &str, folder: &Path) -> Result<Repository, String> {
+pub fn repository(text: &str, folder: &Path) -> Result<RepositoryLocation, String> {
     if text.is_empty() {
         return Err("must not be empty: leave it out where no source is configured".into());
     }
@@ -25,7 +25,7 @@ pub fn repository(text: &str, folder: &Path) -> Result<Repository, String> {
         Some((place, path)) if place.contains('@') && !place.contains('/') => {
             format!("ssh://{place}/{}", path.trim_start_matches('/'))
         }
-        _ => return Ok(Repository::Folder(normalize(&folder.join(text)))),
+        _ => return Ok(RepositoryLocation::Folder(normalize(&folder.join(text)))),
     };
     let url = Url::parse(&long).map_err(|error| format!("is no URL: {error}"))?;
     if !GIT_SCHEMES.contains(&url.scheme()) {
@@ -39,7 +39,7 @@ pub fn repository(text: &str, folder: &Path) -> Result<Repository, String> {
     if url.query().is_some() || url.fragment().is_some() {
         return Err("must not have a query ('?') or a fragment ('#') in it".into());
     }
-    Ok(Repository::Url(url))
+    Ok(RepositoryLocation::Url(url))
 }
 
 /// Removes `.` and `..` without asking the disk.
@@ -130,8 +130,8 @@ mod tests {
     #[test]
     fn a_repository_is_a_url_only_where_it_looks_like_one() {
         let read = |text| match repository(text, Path::new("registry/plugins")) {
-            Ok(Repository::Folder(path)) => path.display().to_string(),
-            Ok(Repository::Url(url)) => url.to_string(),
+            Ok(RepositoryLocation::Folder(path)) => path.display().to_string(),
+            Ok(RepositoryLocation::Url(url)) => url.to_string(),
             Err(reason) => format!("!{reason}"),
         };
         for (text, expected) in [

@@ -8,9 +8,9 @@ use bytes::Bytes;
 use crate::catalog::Catalog;
 use crate::config::LocalHosts;
 use crate::keys::signing_key::SigningKey;
-use crate::model::binding::Sighting;
+use crate::model::binding::CheckIn;
 use crate::model::entitlement::{self, Refusal};
-use crate::model::license::{License, Standing};
+use crate::model::license::{License, LicenseState};
 use crate::model::license_key::LicenseId;
 use crate::model::manifest::LatestRelease;
 use crate::model::site_host::SiteHost;
@@ -49,7 +49,7 @@ pub struct Asker<'a> {
     /// The site.
     pub host: &'a SiteHost,
     /// When it asks, and what it says of itself.
-    pub sighting: Sighting<'a>,
+    pub check_in: CheckIn<'a>,
 }
 
 /// What a validation found.
@@ -107,7 +107,7 @@ impl Gate {
             id,
             license,
             host,
-            sighting,
+            check_in,
         } = asker;
         let Some(license) = license else {
             return Ok(Finding {
@@ -115,15 +115,15 @@ impl Gate {
                 bound_domain: None,
             });
         };
-        let now = sighting.time;
-        let (verdict, bound_domain) = match license.standing(now.date_naive()) {
-            Standing::Expired => (Verdict::Expired, None),
+        let now = check_in.time;
+        let (verdict, bound_domain) = match license.state(now.date_naive()) {
+            LicenseState::Expired => (Verdict::Expired, None),
             Standing::Suspended => (Verdict::Suspended, None),
             Standing::Revoked => (Verdict::Revoked, None),
-            Standing::Active if self.local_hosts == LocalHosts::Allow && host.is_local() => (Verdict::Ok, None),
+            LicenseState::Active if self.local_hosts == LocalHosts::Allow && host.is_local() => (Verdict::Ok, None),
             Standing::Active => match self.bindings.bind(license, host, now).await? {
                 Outcome::Bound => {
-                    self.bindings.report(id, &self.bindings.of(id), host, sighting);
+                    self.bindings.report(id, &self.bindings.of(id), host, check_in);
                     (Verdict::Ok, None)
                 }
                 Outcome::Elsewhere { first } => (Verdict::BoundElsewhere, Some(first)),
@@ -146,18 +146,18 @@ impl Gate {
             id,
             license,
             host,
-            sighting,
+            check_in,
         } = asker;
-        let today = sighting.time.date_naive();
+        let today = check_in.time.date_naive();
         if self.local_hosts == LocalHosts::Allow && host.is_local() {
             // Nobody is bound there under this rule, whoever may have been under another.
-            return Err(entitlement::in_good_standing(*license, today)
+            return Err(entitlement::require_active(*license, today)
                 .err()
                 .unwrap_or(Refusal::LicenseNotBound));
         }
         let plugin = snapshot.registry.plugin(slug);
         let entitlement = entitlement::decide(*license, bound, host, plugin, today)?;
-        self.bindings.report(id, bound, host, sighting);
+        self.bindings.report(id, bound, host, check_in);
         Ok(snapshot.catalog.manifest(&entitlement, current))
     }
 
@@ -170,7 +170,7 @@ impl Gate {
         slug: &str,
         current: Option<&Version>,
     ) -> Option<LatestRelease> {
-        let today = asker.sighting.time.date_naive();
+        let today = asker.check_in.time.date_naive();
         let plugin = snapshot.registry.plugin(slug);
         let entitled = entitlement::decide_notice(asker.license, bound, asker.host, plugin, today)?;
         snapshot.catalog.latest(&entitled, current)

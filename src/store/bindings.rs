@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use foldhash::fast::FixedState;
 
-use crate::model::binding::{Binding, Sighting, Stored};
+use crate::model::binding::{Binding, CheckIn, Stored};
 use crate::model::license_key::LicenseId;
 use crate::model::license_table::OfLicense;
 use crate::model::site_host::SiteHost;
@@ -176,16 +176,16 @@ impl News<'_> {
 impl Bound<'_> {
     /// What a site says, unless the license's sites said just that last, and less than ten minutes ago. Two sites in turn
     /// always tell news, and so does one that nothing is stored of, as it is bound ahead in the registry.
-    pub(super) fn news(&self, host: &SiteHost, sighting: &Sighting<'_>) -> Option<News<'_>> {
+    pub(super) fn news(&self, host: &SiteHost, check_in: &CheckIn<'_>) -> Option<News<'_>> {
         let Some(bindings) = self.bindings() else {
             return Some(News { said: None });
         };
-        let Sighting {
+        let CheckIn {
             time,
             build_id,
             plugin_version,
             current_version,
-        } = sighting;
+        } = check_in;
         let said = (
             host,
             time.timestamp().div_euclid(SAID_FOR),

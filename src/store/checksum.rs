@@ -6,13 +6,13 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use chrono::{DateTime, Utc};
 
 use crate::model::binding::Binding;
-use crate::model::license_table::{ById, OfLicense};
+use crate::model::license_table::{LicenseTable, OfLicense};
 
 use crate::store::bindings::LicenseBindings;
 use crate::store::log::Entry;
 
 /// Bindings by license.
-pub(crate) type Picture = ById<LicenseBindings>;
+pub(crate) type Picture = LicenseTable<LicenseBindings>;
 
 /// A picture in the making.
 #[derive(Default)]
@@ -40,7 +40,7 @@ impl Gathering {
             }
             held.push(LicenseBindings::new(license, in_force(bindings)));
         }
-        ById::new(held)
+        LicenseTable::new(held)
     }
 }
 

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use ::sled::{Batch, Config, Db, Mode, Tree};
 use chrono::{DateTime, Utc};
 
-use crate::model::binding::Report;
+use crate::model::binding::SiteReport;
 use crate::model::license_key::LicenseId;
 use crate::model::site_host::SiteHost;
 use crate::regular_file;
@@ -118,7 +118,7 @@ impl Index {
     }
 
     /// What a site reported.
-    pub(crate) fn report(&self, license: &LicenseId, host: &SiteHost) -> io::Result<Option<Report>> {
+    pub(crate) fn report(&self, license: &LicenseId, host: &SiteHost) -> io::Result<Option<SiteReport>> {
         self.with(|files| read_report(files, &to_key(license, host)))
     }
 
@@ -247,7 +247,7 @@ fn to_key(license: &LicenseId, host: &SiteHost) -> Vec<u8> {
 }
 
 /// A report that cannot be read counts as none: a newer one takes its place.
-fn read_report(files: &Files, key: &[u8]) -> ::sled::Result<Option<Report>> {
+fn read_report(files: &Files, key: &[u8]) -> ::sled::Result<Option<SiteReport>> {
     Ok(files
         .reports
         .get(key)?

@@ -13,7 +13,7 @@ use chrono::{DateTime, SecondsFormat, Utc};
 use rustix::fs::{Access, access};
 use rustix::process::geteuid;
 
-use crate::model::binding::{Binding, Report};
+use crate::model::binding::{Binding, SiteReport};
 use crate::model::digest::Digest;
 use crate::model::license_key::LicenseId;
 use crate::regular_file;
@@ -241,7 +241,7 @@ impl Reader {
     }
 
     /// The bindings of a license in the order of binding, void ones included, each with what its site reported.
-    pub fn of(&self, license: &LicenseId) -> Result<Vec<(Binding, Report)>, StoreError> {
+    pub fn of(&self, license: &LicenseId) -> Result<Vec<(Binding, SiteReport)>, StoreError> {
         let report = |binding: &Binding| {
             let index = self.index.as_ref().ok();
             index

@@ -123,7 +123,7 @@ impl Held {
         }
         // Every release the license knows came before this binding, whatever the clocks say.
         let bound_at = license
-            .particulars
+            .details
             .released
             .time_of(host)
             .map_or(now, |released_at| released_at.max(now));

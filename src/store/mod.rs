@@ -33,7 +33,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
-use crate::model::binding::Sighting;
+use crate::model::binding::CheckIn;
 use crate::model::license::License;
 use crate::model::license_key::LicenseId;
 use crate::model::site_host::SiteHost;
@@ -72,7 +72,7 @@ pub trait Bindings: Send + Sync {
     /// and not of hosts that are bound ahead in the registry alone: these are noted each time. At most 16,384 reports wait
     /// and some 250 a second are written; where more come in, reports of further sites are dropped, and counted in
     /// [`Figures::reports_dropped`].
-    fn report(&self, license: &LicenseId, bound: &Bound<'_>, host: &SiteHost, sighting: &Sighting<'_>);
+    fn report(&self, license: &LicenseId, bound: &Bound<'_>, host: &SiteHost, check_in: &CheckIn<'_>);
 
     /// Whether bindings become durable, and whether what can wait is written.
     fn health(&self) -> Health;
@@ -135,9 +135,9 @@ impl Bindings for Store {
         Box::pin(self.bind(license, host, now))
     }
 
-    fn report(&self, license: &LicenseId, bound: &Bound<'_>, host: &SiteHost, sighting: &Sighting<'_>) {
-        if let Some(news) = bound.news(host, sighting)
-            && self.reports.add(license, host, sighting)
+    fn report(&self, license: &LicenseId, bound: &Bound<'_>, host: &SiteHost, check_in: &CheckIn<'_>) {
+        if let Some(news) = bound.news(host, check_in)
+            && self.reports.add(license, host, check_in)
         {
             news.was_noted();
         }

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::model::binding::{Report, Sighting};
+use crate::model::binding::{CheckIn, SiteReport};
 use crate::model::license_key::LicenseId;
 use crate::model::site_host::SiteHost;
 
@@ -17,7 +17,7 @@ pub(crate) const SHARDS: usize = 64;
 const SHARD_CAPACITY: usize = 256;
 
 /// Reports by license and site. A license has few sites, so they are looked through.
-pub(crate) type Batch = HashMap<LicenseId, Vec<(SiteHost, Report)>>;
+pub(crate) type Batch = HashMap<LicenseId, Vec<(SiteHost, SiteReport)>>;
 
 /// All reports that wait.
 pub(crate) struct Reports {
@@ -49,10 +49,10 @@ impl Default for Reports {
 
 impl Reports {
     /// Takes over what a site said; whether there was room for it. Where there is none, nobody waits at a lock to be told so.
-    pub(crate) fn add(&self, license: &LicenseId, host: &SiteHost, sighting: &Sighting<'_>) -> bool {
+    pub(crate) fn add(&self, license: &LicenseId, host: &SiteHost, check_in: &CheckIn<'_>) -> bool {
         let shard = &self.shards[shard_of(license)];
         let taken =
-            !shard.is_full.load(Ordering::Relaxed) && shard.change(license, host, |report| report.note(sighting));
+            !shard.is_full.load(Ordering::Relaxed) && shard.change(license, host, |report| report.note(check_in));
         if !taken {
             self.dropped.fetch_add(1, Ordering::Relaxed);
         }
@@ -93,7 +93,7 @@ impl Reports {
 
 impl Shard {
     /// Changes the report of a site; where none waits it is an empty one, if there is room. Whether there was.
-    fn change(&self, license: &LicenseId, host: &SiteHost, change: impl FnOnce(&mut Report)) -> bool {
+    fn change(&self, license: &LicenseId, host: &SiteHost, change: impl FnOnce(&mut SiteReport)) -> bool {
         let mut waiting = self.lock();
         let known = waiting
             .reports
@@ -102,7 +102,7 @@ impl Shard {
         if let Some((_, report)) = known {
             change(report);
         } else if waiting.sites < SHARD_CAPACITY {
-            let mut report = Report::default();
+            let mut report = SiteReport::default();
             change(&mut report);
             waiting
                 .reports

@@ -10,8 +10,8 @@ use tempfile::TempDir;
 use tokio::task::JoinSet;
 
 use super::*;
-use crate::model::binding::{Binding, Report, Stored};
-use crate::model::license::{Particulars, Seat, Sites, Status};
+use crate::model::binding::{Binding, SiteReport, Stored};
+use crate::model::license::{Details, LicenseStatus, Seat, SiteLimit};
 use crate::store::bindings::Found;
 use crate::store::group_commit::QUEUE;
 use crate::store::log::Entry;
@@ -24,12 +24,12 @@ mod reporting;
 fn license(number: u8, sites: u32) -> License {
     License {
         id: LicenseId::from_bytes([number; 32]),
-        status: Status::Active,
+        status: LicenseStatus::Active,
         expires: NaiveDate::MAX,
         modules: Arc::default(),
-        sites: Sites::Limited(NonZeroU32::new(sites).unwrap()),
+        sites: SiteLimit::Limited(NonZeroU32::new(sites).unwrap()),
         grace_period_hours: None,
-        particulars: Particulars::default(),
+        details: Details::default(),
     }
 }
 
@@ -41,8 +41,8 @@ fn at(seconds: i64) -> DateTime<Utc> {
     DateTime::from_timestamp(seconds, 0).unwrap()
 }
 
-fn seen(seconds: i64) -> Sighting<'static> {
-    Sighting {
+fn seen(seconds: i64) -> CheckIn<'static> {
+    CheckIn {
         time: at(seconds),
         build_id: None,
         plugin_version: None,

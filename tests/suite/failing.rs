@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use chrono::{DateTime, Utc};
 use countersign::config::{Config, PathSettings, ServeSettings};
-use countersign::model::binding::Sighting;
+use countersign::model::binding::CheckIn;
 use countersign::model::license_key::LicenseId;
 use countersign::model::site_host::SiteHost;
 use countersign::serve;
@@ -43,7 +43,7 @@ impl Bindings for Broken {
         })
     }
 
-    fn report(&self, _: &LicenseId, _: &Bound<'_>, _: &SiteHost, _: &Sighting<'_>) {}
+    fn report(&self, _: &LicenseId, _: &Bound<'_>, _: &SiteHost, _: &CheckIn<'_>) {}
 
     fn health(&self) -> Health {
         Health {

@@ -9,7 +9,7 @@ use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 
 use chrono::{NaiveDate, Utc};
-use countersign::model::license::{License as Granted, Particulars, Sites, Status};
+use countersign::model::license::{Details, License as Granted, LicenseStatus, SiteLimit};
 use countersign::model::license_key::LicenseId;
 use countersign::store::{self, Outcome};
 use tempfile::TempDir;
@@ -62,12 +62,12 @@ fn granted(round: usize, sites: u32) -> Granted {
     id[..8].copy_from_slice(&(round as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15).to_le_bytes());
     Granted {
         id: LicenseId::from_bytes(id),
-        status: Status::Active,
+        status: LicenseStatus::Active,
         expires: NaiveDate::MAX,
         modules: Arc::default(),
-        sites: Sites::Limited(NonZeroU32::new(sites).unwrap()),
+        sites: SiteLimit::Limited(NonZeroU32::new(sites).unwrap()),
         grace_period_hours: None,
-        particulars: Particulars::default(),
+        details: Details::default(),
     }
 }
 

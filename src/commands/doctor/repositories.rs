@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::build::{can_be_read, counted};
 use crate::commands::doctor::finding::{Finding, ok, warning};
-use crate::model::plugin::Repository;
+use crate::model::plugin::RepositoryLocation;
 use crate::registry::Registry;
 use crate::text::error_chain::ErrorChain;
 use crate::time_limit;
@@ -23,8 +23,8 @@ pub(super) fn findings(registry: &Registry) -> Vec<Finding> {
     let mut addresses = BTreeSet::new();
     for place in places {
         match place {
-            Repository::Folder(folder) => drop(folders.insert(folder)),
-            Repository::Url(url) => drop(addresses.insert(url)),
+            RepositoryLocation::Folder(folder) => drop(folders.insert(folder)),
+            RepositoryLocation::Url(url) => drop(addresses.insert(url)),
         }
     }
     let mut findings = Vec::new();

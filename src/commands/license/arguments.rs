@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use chrono::NaiveDate;
 
-use crate::model::license::Sites;
+use crate::model::license::SiteLimit;
 use crate::model::name::Name;
 use crate::model::site_host::{SiteHost, SiteHostError};
 
@@ -36,12 +36,12 @@ impl FromStr for ModuleArg {
 }
 
 /// Reads a number of sites.
-pub fn parse_sites(text: &str) -> Result<Sites, &'static str> {
+pub fn parse_sites(text: &str) -> Result<SiteLimit, &'static str> {
     match text {
-        "unlimited" => Ok(Sites::Unlimited),
+        "unlimited" => Ok(SiteLimit::Unlimited),
         number => number
             .parse::<NonZeroU32>()
-            .map(Sites::Limited)
+            .map(SiteLimit::Limited)
             .map_err(|_| "expected a number from 1 on, or 'unlimited'"),
     }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use chrono::{NaiveDate, Utc};
 
 use crate::commands::Failure;
-use crate::model::license::{License, Status};
+use crate::model::license::{License, LicenseStatus};
 use crate::registry::Change;
 use crate::registry::edit::Editor;
 
@@ -47,7 +47,7 @@ pub fn renew(args: &RenewArgs, registry: &Path, today: NaiveDate) -> Result<Done
             );
         }
         let change = Change::Expires(expires);
-        let still = if license.status == Status::Suspended {
+        let still = if license.status == LicenseStatus::Suspended {
             ", and still suspended"
         } else {
             ""
@@ -64,8 +64,12 @@ pub fn renew(args: &RenewArgs, registry: &Path, today: NaiveDate) -> Result<Done
 pub fn suspend(args: &OneArgs, registry: &Path) -> Result<Done, Failure> {
     change(&args.license, registry, |license| {
         refuse_revoked(license)?;
-        let news = license.status != Status::Suspended;
-        Ok(decided(news, Change::Status(Status::Suspended), "suspended".into()))
+        let news = license.status != LicenseStatus::Suspended;
+        Ok(decided(
+            news,
+            Change::Status(LicenseStatus::Suspended),
+            "suspended".into(),
+        ))
     })
 }
 
@@ -74,8 +78,8 @@ pub fn resume(args: &OneArgs, registry: &Path) -> Result<Done, Failure> {
     change(&args.license, registry, |license| {
         refuse_revoked(license)?;
         Ok(decided(
-            license.status != Status::Active,
-            Change::Status(Status::Active),
+            license.status != LicenseStatus::Active,
+            Change::Status(LicenseStatus::Active),
             "active".into(),
         ))
     })
@@ -84,8 +88,8 @@ pub fn resume(args: &OneArgs, registry: &Path) -> Result<Done, Failure> {
 /// Withdraws a license for good.
 pub fn revoke(args: &OneArgs, registry: &Path) -> Result<Done, Failure> {
     change(&args.license, registry, |license| {
-        let news = license.status != Status::Revoked;
-        Ok(decided(news, Change::Status(Status::Revoked), "revoked".into()))
+        let news = license.status != LicenseStatus::Revoked;
+        Ok(decided(news, Change::Status(LicenseStatus::Revoked), "revoked".into()))
     })
 }
 
@@ -130,7 +134,7 @@ pub(super) fn change(
 }
 
 pub(super) fn refuse_revoked(license: &License) -> Result<(), Failure> {
-    if license.status != Status::Revoked {
+    if license.status != LicenseStatus::Revoked {
         return Ok(());
     }
     let refusal = format!("license {} is revoked, which is for good", license.id.log_tag());

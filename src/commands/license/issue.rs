@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::build::counted;
 use crate::commands::{Exit, Failure, candidates, output};
 use crate::config::Config;
-use crate::model::license::{License, Modules, ParticularsHeld, Sites, Status};
+use crate::model::license::{License, LicenseDetails, LicenseStatus, Modules, SiteLimit};
 use crate::model::license_key::LicenseKey;
 use crate::model::name::Name;
 use crate::model::site_host::SiteHost;
@@ -40,7 +40,7 @@ pub struct Args {
     expires: Expires,
     /// How many sites may use it at once, or 'unlimited' [default: 1]
     #[arg(long, value_name = "N", value_parser = parse_sites)]
-    sites: Option<Sites>,
+    sites: Option<SiteLimit>,
     /// Hours a site may go on without an answer [default: the server's]
     #[arg(long, value_name = "HOURS", value_parser = clap::value_parser!(u16).range(..=8_760))]
     grace_period_hours: Option<u16>,
@@ -171,12 +171,12 @@ fn draft(args: &Args, registry: &Path, own_file: bool, today: NaiveDate) -> Resu
     }
     let license = License {
         id: key.id(),
-        status: Status::Active,
+        status: LicenseStatus::Active,
         expires,
         modules: Arc::new(modules),
-        sites: args.sites.unwrap_or(Sites::DEFAULT),
+        sites: args.sites.unwrap_or(SiteLimit::DEFAULT),
         grace_period_hours: args.grace_period_hours,
-        particulars: ParticularsHeld {
+        details: LicenseDetails {
             hosts: args.hosts.clone(),
             note: args.note.clone(),
             ..ParticularsHeld::default()
@@ -282,7 +282,7 @@ mod tests {
             ("3", Some(24))
         );
         assert_eq!(
-            (license.particulars.hosts[0].as_str(), license.particulars.note.as_str()),
+            (license.details.hosts[0].as_str(), license.details.note.as_str()),
             ("example.com", "Zoë")
         );
     }
@@ -348,10 +348,10 @@ mod tests {
         let registry = instance.registry();
         let license = registry.license(&first.id()).unwrap();
         assert_eq!(
-            (license.sites, license.particulars.note.as_str()),
-            (Sites::Unlimited, "Zoë")
+            (license.sites, license.details.note.as_str()),
+            (SiteLimit::Unlimited, "Zoë")
         );
-        assert_eq!(registry.license(&second.id()).unwrap().sites, Sites::DEFAULT);
+        assert_eq!(registry.license(&second.id()).unwrap().sites, SiteLimit::DEFAULT);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use crate::commands::candidates;
 use crate::commands::output::{self, Columns};
 use crate::commands::{Exit, Failure};
 use crate::config::Config;
-use crate::model::license::{License, Modules, Standing};
+use crate::model::license::{License, LicenseState, Modules};
 use crate::model::license_key::LicenseId;
 use crate::model::name::Name;
 use crate::model::site_host::SiteHost;
@@ -87,20 +87,20 @@ impl Filter<'_> {
             expires_within,
             ..
         } = self.args;
-        let standing = |status: &StatusArg| {
-            license.standing(self.today)
+        let has_state = |status: &StatusArg| {
+            license.state(self.today)
                 == match status {
-                    StatusArg::Active => Standing::Active,
-                    StatusArg::Expired => Standing::Expired,
-                    StatusArg::Suspended => Standing::Suspended,
-                    StatusArg::Revoked => Standing::Revoked,
+                    StatusArg::Active => LicenseState::Active,
+                    StatusArg::Expired => LicenseState::Expired,
+                    StatusArg::Suspended => LicenseState::Suspended,
+                    StatusArg::Revoked => LicenseState::Revoked,
                 }
         };
         let covers = |module: &Name| license.modules.contains_key(module);
-        let has = |host: &SiteHost| license.particulars.hosts.contains(host) || self.bound.contains(&license.id);
+        let has = |host: &SiteHost| license.details.hosts.contains(host) || self.bound.contains(&license.id);
         let ends = |period: &Period| (self.today..=period.after(self.today)).contains(&license.expires);
-        let says = |text: &String| license.particulars.note.to_lowercase().contains(text.as_str());
-        status.as_ref().is_none_or(standing)
+        let says = |text: &String| license.details.note.to_lowercase().contains(text.as_str());
+        status.as_ref().is_none_or(has_state)
             && module.as_ref().is_none_or(covers)
             && self.module.as_ref().is_none_or(covers)
             && expires_before.is_none_or(|day| license.expires < day)
@@ -161,14 +161,14 @@ fn table(licenses: &[&License], today: NaiveDate, width: Option<usize>, out: &mu
     let with_cells = |license: &License, take: &mut dyn FnMut(&[&dyn Display]) -> io::Result<()>| {
         let tag = license.id.log_tag();
         let modules = &texts[&Arc::as_ptr(&license.modules)];
-        let standing = view::standing(license, today);
+        let state = view::state(license, today);
         take(&[
             &tag,
-            &standing,
+            &state,
             &license.expires,
             &license.sites,
             modules,
-            &license.particulars.note,
+            &license.details.note,
         ])
     };
     let mut columns = Columns::new(HEADINGS.len());
@@ -227,7 +227,7 @@ fn bound_to(host: &SiteHost, registry: &Registry, config: &Config) -> HashSet<Li
             let is_void = || {
                 registry
                     .license(&id)
-                    .is_some_and(|license| license.particulars.released.voids(&binding))
+                    .is_some_and(|license| license.details.released.voids(&binding))
             };
             if binding.host == *host && !is_void() {
                 bound.insert(id);

@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::commands::output::path_text;
 use crate::commands::{Exit, Failure, output};
 use crate::config::Config;
-use crate::model::license::{License, Particulars, ParticularsHeld, Status};
+use crate::model::license::{Details, License, LicenseDetails, LicenseStatus};
 use crate::model::license_key::LicenseKey;
 use crate::registry::Change;
 use crate::registry::edit::Editor;
@@ -108,10 +108,10 @@ fn draft(args: &Args, registry: &Path, today: NaiveDate) -> Result<Draft, Failur
         .registry()
         .place(&old.id)
         .map_or(PathBuf::new(), |(file, _)| file.to_owned());
-    let note = &old.particulars.note;
+    let note = &old.details.note;
     let new = License {
         id: key.id(),
-        particulars: Particulars::from(ParticularsHeld {
+        details: Details::from(LicenseDetails {
             note: note.clone(),
             replaces: Some(old.id),
             ..ParticularsHeld::default()
@@ -124,7 +124,7 @@ fn draft(args: &Args, registry: &Path, today: NaiveDate) -> Result<Draft, Failur
     } else {
         format!("{note}; {ended}")
     };
-    let changes = [Change::Status(Status::Revoked), Change::Note(ended)];
+    let changes = [Change::Status(LicenseStatus::Revoked), Change::Note(ended)];
     Ok(Draft {
         editor,
         key,
@@ -157,18 +157,18 @@ mod tests {
         );
         let ended = format!("first; replaced by license {} on 2026-11-20", key.id().log_tag());
         assert_eq!(
-            (old.status, old.particulars.note.as_str()),
-            (Status::Revoked, ended.as_str())
+            (old.status, old.details.note.as_str()),
+            (LicenseStatus::Revoked, ended.as_str())
         );
         assert_eq!(
             (new.status, new.expires, &new.modules, new.sites),
             (before.status, before.expires, &before.modules, before.sites)
         );
         assert_eq!(
-            (new.particulars.replaces, new.particulars.note.as_str()),
+            (new.details.replaces, new.details.note.as_str()),
             (Some(before.id), "first")
         );
-        assert!(new.particulars.released.is_empty() && new.particulars.hosts.is_empty());
+        assert!(new.details.released.is_empty() && new.details.hosts.is_empty());
         let again = rekey(&parse(&line), instance.path(), today()).unwrap_err();
         assert!(again.error.to_string().ends_with("is revoked, which is for good"));
     }
@@ -180,8 +180,8 @@ mod tests {
         let registry = instance.registry();
         let new = registry.license(&key.id()).unwrap();
         assert_eq!(
-            (new.status, new.particulars.released.is_empty()),
-            (Status::Suspended, true)
+            (new.status, new.details.released.is_empty()),
+            (LicenseStatus::Suspended, true)
         );
     }
 }

@@ -9,7 +9,7 @@ use chrono::{DateTime, SecondsFormat, SubsecRound as _, TimeDelta, Utc};
 
 use crate::commands::Failure;
 use crate::model::binding::Binding;
-use crate::model::license::{License, Sites};
+use crate::model::license::{License, SiteLimit};
 use crate::model::license_key::LicenseId;
 use crate::model::site_host::SiteHost;
 use crate::registry::Change;
@@ -46,7 +46,7 @@ pub fn release(
 ) -> Result<Done, Failure> {
     let mut notes = Vec::new();
     let done = change(&args.license, registry, |license| {
-        if args.host.is_none() && !args.all && license.sites != Sites::DEFAULT {
+        if args.host.is_none() && !args.all && license.sites != SiteLimit::DEFAULT {
             let hint = "name the site with --host, or release all of them with --all";
             return Err(Failure::usage("this license is for more than one site").hint(hint));
         }
@@ -54,7 +54,7 @@ pub fn release(
         let stored = bindings(&license.id);
         let release = Release::new(license, host, stored.as_deref().ok(), now);
         notes = release.notes(license, stored.as_ref().err());
-        let is_known = |host| license.particulars.hosts.contains(host) || stored.is_err() || release.bound > 0;
+        let is_known = |host| license.details.hosts.contains(host) || stored.is_err() || release.bound > 0;
         let whom = match host {
             None => "every site".to_owned(),
             Some(host) if is_known(host) => host.to_string(),
@@ -81,7 +81,7 @@ pub(super) struct Release {
 impl Release {
     /// The release of `host`, or of all sites with `None`; without `stored`, nobody knows which sites are bound.
     pub fn new(license: &License, host: Option<&SiteHost>, stored: Option<&[Binding]>, now: DateTime<Utc>) -> Self {
-        let released = &license.particulars.released;
+        let released = &license.details.released;
         let affected = || {
             stored
                 .unwrap_or_default()
@@ -205,7 +205,7 @@ mod tests {
             registry
                 .license(&Instance::key(number).id())
                 .unwrap()
-                .particulars
+                .details
                 .released
                 .clone()
         }

@@ -6,7 +6,7 @@ use chrono::{DateTime, Utc};
 
 use crate::commands::Failure;
 use crate::model::binding::Binding;
-use crate::model::license::{License, Seat, Sites};
+use crate::model::license::{License, Seat, SiteLimit};
 use crate::model::license_key::LicenseId;
 use crate::model::site_host::SiteHost;
 use crate::registry::Change;
@@ -26,7 +26,7 @@ pub struct SitesArgs {
     pub(super) license: LicenseArg,
     /// How many sites may use it at once, or 'unlimited'
     #[arg(value_name = "N", value_parser = parse_sites)]
-    sites: Sites,
+    sites: SiteLimit,
     #[command(flatten)]
     pub told: Told,
 }
@@ -54,14 +54,14 @@ pub fn sites(args: &SitesArgs, registry: &Path, bindings: Bindings<'_>) -> Resul
     let mut notes = Vec::new();
     let done = change(&args.license, registry, |license| {
         refuse_revoked(license)?;
-        let Sites::Limited(limit) = args.sites else {
+        let SiteLimit::Limited(limit) = args.sites else {
             return Ok(decided(
                 license.sites != args.sites,
                 Change::Sites(args.sites),
                 "for any number of sites".into(),
             ));
         };
-        let ahead = license.particulars.hosts.len();
+        let ahead = license.details.hosts.len();
         if ahead > limit.get() as usize {
             let refusal = format!(
                 "{} are bound ahead to license {}",
@@ -100,7 +100,7 @@ pub fn move_site(
         let stored = bindings(&license.id);
         let release = Release::new(license, Some(&args.from), stored.as_deref().ok(), now);
         notes = release.notes(license, stored.as_ref().err());
-        let known = license.particulars.hosts.contains(&args.from) || stored.is_err() || release.bound > 0;
+        let known = license.details.hosts.contains(&args.from) || stored.is_err() || release.bound > 0;
         if !known {
             let refusal = format!("{} is not bound to license {}", args.from, license.id.log_tag());
             return Err(Failure::input(refusal).hint("`countersign license show` lists the sites that are"));
@@ -116,7 +116,7 @@ pub fn move_site(
         let has_seat = matches!(license.seat(&stored[..], &args.to), Seat::Held);
         if !has_seat && !fits(&moved, &stored) {
             let all = match license.sites {
-                Sites::DEFAULT => "1 site, and it is taken".to_owned(),
+                SiteLimit::DEFAULT => "1 site, and it is taken".to_owned(),
                 sites => format!("{sites} sites, and all of them are taken"),
             };
             let refusal = format!("license {} is for {all}", license.id.log_tag());
@@ -133,17 +133,15 @@ pub fn move_site(
 /// Whether no more sites are bound, ahead or by themselves, than the license is for.
 fn fits(license: &License, stored: &[Binding]) -> bool {
     match license.sites {
-        Sites::Unlimited => true,
-        Sites::Limited(limit) => used(license, stored) <= limit.get() as usize,
+        SiteLimit::Unlimited => true,
+        SiteLimit::Limited(limit) => used(license, stored) <= limit.get() as usize,
     }
 }
 
 /// How many sites are bound, ahead or by themselves.
 fn used(license: &License, stored: &[Binding]) -> usize {
-    let ahead = &license.particulars.hosts;
-    let valid = stored
-        .iter()
-        .filter(|binding| !license.particulars.released.voids(binding));
+    let ahead = &license.details.hosts;
+    let valid = stored.iter().filter(|binding| !license.details.released.voids(binding));
     ahead.len() + valid.filter(|binding| !ahead.contains(&binding.host)).count()
 }
 
@@ -219,11 +217,11 @@ mod tests {
         assert_eq!(moved("--from a.com --to https://www.B.com/", &["a.com"]), done);
         let registry = instance.registry();
         let license = registry.license(&Instance::key(1).id()).unwrap();
-        assert_eq!(license.particulars.hosts, ["b.com".parse().unwrap()]);
+        assert_eq!(license.details.hosts, ["b.com".parse().unwrap()]);
         assert!(
             bound(&["a.com"])
                 .iter()
-                .all(|binding| license.particulars.released.voids(binding))
+                .all(|binding| license.details.released.voids(binding))
         );
         assert_eq!(
             moved("--from b.com --to a.com", &["a.com"]),
@@ -236,7 +234,7 @@ mod tests {
                 .registry()
                 .license(&Instance::key(1).id())
                 .unwrap()
-                .particulars
+                .details
                 .hosts,
             ["a.com".parse().unwrap()]
         );

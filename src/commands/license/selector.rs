@@ -139,7 +139,7 @@ mod tests {
         let selector: Selector = selector.parse().unwrap();
         selector
             .find(&registry)
-            .map(|license| license.particulars.note.clone())
+            .map(|license| license.details.note.clone())
             .map_err(|failure| failure.error.to_string())
     }
 

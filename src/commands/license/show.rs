@@ -6,7 +6,7 @@ use serde::Serialize;
 use crate::commands::Failure;
 use crate::commands::output::{self, Table};
 use crate::config::Config;
-use crate::model::binding::{Binding, Report};
+use crate::model::binding::{Binding, SiteReport};
 use crate::model::license::License;
 use crate::model::license_key::LicenseId;
 use crate::registry::Registry;
@@ -17,7 +17,7 @@ use crate::commands::license::selector::LicenseArg;
 use crate::commands::license::view::{self, View, shown_time};
 
 /// Reads the stored bindings of a license, in the order of binding, with what their sites reported.
-pub type ReadBindings<'a> = &'a dyn Fn(&LicenseId) -> Result<Vec<(Binding, Report)>, StoreError>;
+pub type ReadBindings<'a> = &'a dyn Fn(&LicenseId) -> Result<Vec<(Binding, SiteReport)>, StoreError>;
 
 /// What `show` takes.
 #[derive(clap::Args, Debug)]
@@ -50,7 +50,7 @@ struct Bound<'a> {
     /// Whether the vendor made it void.
     released: bool,
     #[serde(flatten)]
-    report: &'a Report,
+    report: &'a SiteReport,
 }
 
 /// The license and its bindings; a store that cannot be read is told and no failure.
@@ -85,7 +85,7 @@ pub fn show(args: &Args, config: &Config, bindings: ReadBindings<'_>, now: DateT
 }
 
 /// Release times and bindings that this clock has not reached: a clock was ahead, or a time was mistyped.
-fn times_in_the_future(license: &License, stored: &[(Binding, Report)], now: DateTime<Utc>) -> Vec<String> {
+fn times_in_the_future(license: &License, stored: &[(Binding, SiteReport)], now: DateTime<Utc>) -> Vec<String> {
     let released = view::release_times(license).filter(|(_, time)| *time > now);
     let bound = stored.iter().filter(|(binding, _)| binding.bound_at > now);
     released
@@ -94,8 +94,8 @@ fn times_in_the_future(license: &License, stored: &[(Binding, Report)], now: Dat
         .collect()
 }
 
-fn bound<'a>(license: &License, binding: &'a Binding, report: &'a Report) -> Bound<'a> {
-    let released = license.particulars.released.voids(binding);
+fn bound<'a>(license: &License, binding: &'a Binding, report: &'a SiteReport) -> Bound<'a> {
+    let released = license.details.released.voids(binding);
     Bound {
         host: binding.host.as_str(),
         bound_at: shown_time(binding.bound_at),
@@ -106,7 +106,7 @@ fn bound<'a>(license: &License, binding: &'a Binding, report: &'a Report) -> Bou
 
 fn fields(license: &License, view: &View<'_>, config: &Config, now: DateTime<Utc>) -> String {
     let hosts = license
-        .particulars
+        .details
         .hosts
         .iter()
         .map(ToString::to_string)
@@ -122,7 +122,7 @@ fn fields(license: &License, view: &View<'_>, config: &Config, now: DateTime<Utc
     };
     let lines = [
         ("id", license.id.to_string()),
-        ("status", view::standing(license, now.date_naive()).to_owned()),
+        ("status", view::state(license, now.date_naive()).to_owned()),
         ("expires", license.expires.to_string()),
         ("modules", view::modules(license)),
         ("sites", license.sites.to_string()),
@@ -131,13 +131,13 @@ fn fields(license: &License, view: &View<'_>, config: &Config, now: DateTime<Utc
         ("released", released.join(", ")),
         (
             "replaces",
-            license.particulars.replaces.map_or(String::new(), |id| id.log_tag()),
+            license.details.replaces.map_or(String::new(), |id| id.log_tag()),
         ),
         (
             "replaced by",
             view.replaced_by().map_or(String::new(), |id| id.log_tag()),
         ),
-        ("note", license.particulars.note.clone()),
+        ("note", license.details.note.clone()),
         ("file", view.place().to_owned()),
     ];
     let shown = lines.iter().filter(|(_, value)| !value.is_empty());
@@ -146,7 +146,7 @@ fn fields(license: &License, view: &View<'_>, config: &Config, now: DateTime<Utc
         .collect()
 }
 
-fn bindings_text(license: &License, stored: &Result<Vec<(Binding, Report)>, String>) -> String {
+fn bindings_text(license: &License, stored: &Result<Vec<(Binding, SiteReport)>, String>) -> String {
     let stored = match stored {
         Err(reason) => return format!("{}\n", Printable(reason)),
         Ok(stored) if stored.is_empty() => return "No site has validated it yet.\n".into(),
@@ -162,7 +162,7 @@ fn bindings_text(license: &License, stored: &Result<Vec<(Binding, Report)>, Stri
         "PLUGINS",
     ]);
     for (binding, report) in stored {
-        let state = if license.particulars.released.voids(binding) {
+        let state = if license.details.released.voids(binding) {
             "released"
         } else {
             "bound"
@@ -217,7 +217,7 @@ mod tests {
         let current_versions = ["acme-forms", "acme-pdf"]
             .map(|slug| (slug.parse().unwrap(), "1.1".into()))
             .into();
-        let report = Report {
+        let report = SiteReport {
             plugin_version: Some("1.2\x1b".into()),
             current_versions,
             ..Report::default()
@@ -225,7 +225,7 @@ mod tests {
         let text = shown(&id.to_string(), &|asked| {
             assert_eq!(*asked, id);
             Ok(vec![
-                (binding("old.com", 0), Report::default()),
+                (binding("old.com", 0), SiteReport::default()),
                 (binding("new.com", 1_800_000_000), report.clone()),
             ])
         });
@@ -268,10 +268,10 @@ mod tests {
         let json = |bindings: ReadBindings<'_>| -> serde_json::Value {
             serde_json::from_str(&shown(&format!("--json {id}"), bindings)).unwrap()
         };
-        let shown = json(&|_| Ok(vec![(binding("old.com", 0), Report::default())]));
+        let shown = json(&|_| Ok(vec![(binding("old.com", 0), SiteReport::default())]));
         let expected = serde_json::json!([{"host": "old.com", "bound_at": "1970-01-01T00:00:00Z", "released": true}]);
         assert_eq!((&shown["id"], &shown["bindings"]), (&id.as_str().into(), &expected));
-        let report = Report {
+        let report = SiteReport {
             plugin_version: Some("1\u{9b}\u{202e}\u{7f}é".into()),
             ..Report::default()
         };

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, NaiveDate, Utc};
 use serde::Serialize;
 
-use crate::model::license::{License, Modules, Sites, Standing, Status};
+use crate::model::license::{License, LicenseState, LicenseStatus, Modules, SiteLimit};
 use crate::model::license_key::LicenseId;
 use crate::model::site_host::SiteHost;
 use crate::registry::Registry;
@@ -14,12 +14,12 @@ use crate::registry::Registry;
 #[derive(Debug, Serialize)]
 pub struct View<'a> {
     id: LicenseId,
-    status: Status,
+    status: LicenseStatus,
     standing: &'static str,
     expires: NaiveDate,
     modules: &'a Modules,
     #[serde(serialize_with = "number_or_unlimited")]
-    sites: Sites,
+    sites: SiteLimit,
     #[serde(skip_serializing_if = "Option::is_none")]
     grace_period_hours: Option<u16>,
     hosts: &'a [SiteHost],
@@ -41,15 +41,15 @@ impl<'a> View<'a> {
         Self {
             id: license.id,
             status: license.status,
-            standing: standing(license, today),
+            standing: state(license, today),
             expires: license.expires,
             modules: &license.modules,
             sites: license.sites,
             grace_period_hours: license.grace_period_hours,
-            hosts: &license.particulars.hosts,
+            hosts: &license.details.hosts,
             released: released(license),
-            note: &license.particulars.note,
-            replaces: license.particulars.replaces,
+            note: &license.details.note,
+            replaces: license.details.replaces,
             replaced_by: None,
             place: registry
                 .place(&license.id)
@@ -61,7 +61,7 @@ impl<'a> View<'a> {
     pub fn with_successor(self, registry: &Registry) -> Self {
         let successor = registry
             .licenses()
-            .find(|other| other.particulars.replaces == Some(self.id));
+            .find(|other| other.details.replaces == Some(self.id));
         Self {
             replaced_by: successor.map(|license| license.id),
             ..self
@@ -80,9 +80,9 @@ impl<'a> View<'a> {
 }
 
 /// In a word, what a license is worth.
-pub fn standing(license: &License, today: NaiveDate) -> &'static str {
-    match license.standing(today) {
-        Standing::Active => "active",
+pub fn state(license: &License, today: NaiveDate) -> &'static str {
+    match license.state(today) {
+        LicenseState::Active => "active",
         Standing::Expired => "expired",
         Standing::Suspended => "suspended",
         Standing::Revoked => "revoked",
@@ -110,7 +110,7 @@ pub fn released(license: &License) -> BTreeMap<&str, String> {
 
 /// The same as times.
 pub fn release_times(license: &License) -> impl Iterator<Item = (&str, DateTime<Utc>)> {
-    let released = &license.particulars.released;
+    let released = &license.details.released;
     let hosts = released.hosts.iter().map(|(host, time)| (host.as_str(), *time));
     hosts.chain(released.all.map(|time| ("*", time)))
 }
@@ -120,9 +120,9 @@ pub fn shown_time(time: DateTime<Utc>) -> String {
     time.to_rfc3339_opts(chrono::SecondsFormat::Secs, true)
 }
 
-fn number_or_unlimited<S: serde::Serializer>(sites: &Sites, serializer: S) -> Result<S::Ok, S::Error> {
+fn number_or_unlimited<S: serde::Serializer>(sites: &SiteLimit, serializer: S) -> Result<S::Ok, S::Error> {
     match sites {
-        Sites::Limited(limit) => serializer.serialize_u32(limit.get()),
+        SiteLimit::Limited(limit) => serializer.serialize_u32(limit.get()),
         Sites::Unlimited => serializer.serialize_str("unlimited"),
     }
 }

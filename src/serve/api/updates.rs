@@ -7,7 +7,7 @@ use chrono::Utc;
 use url::form_urlencoded;
 use warp::http::{HeaderMap, HeaderValue, header};
 
-use crate::model::binding::Sighting;
+use crate::model::binding::CheckIn;
 use crate::model::entitlement::Refusal;
 use crate::model::version::Version;
 use crate::serve::api::params::{MAX_VERSION, at_most, build_id, find_license, license_id, site_host};
@@ -48,7 +48,7 @@ pub fn reply(service: &Service, slug: &str, headers: &HeaderMap, query: &str) ->
         .as_deref()
         .and_then(|version| version.parse().ok());
     let current_version = current.as_ref().map(|version| (slug, version.as_str()));
-    let sighting = Sighting {
+    let check_in = CheckIn {
         time: Utc::now(),
         build_id,
         plugin_version: None,
@@ -60,7 +60,7 @@ pub fn reply(service: &Service, slug: &str, headers: &HeaderMap, query: &str) ->
         id: &id,
         license,
         host: &host,
-        sighting,
+        check_in,
     };
     let decided = service.gate.manifest(&snapshot, &asker, &bound, slug, current.as_ref());
     let code = match &decided {

@@ -11,7 +11,7 @@ use hyper::body::{Body, Incoming};
 use serde::{Deserialize, Deserializer};
 use warp::http::{HeaderMap, Request, header};
 
-use crate::model::binding::Sighting;
+use crate::model::binding::CheckIn;
 use crate::model::statement::{Grant, Statement, Verdict};
 use crate::serve::api::params::{MAX_VERSION, at_most, build_id, find_license, license_id, site_host};
 use crate::serve::gate::Asker;
@@ -73,7 +73,7 @@ pub async fn reply(service: &Service, request: Request<Incoming>) -> Result<(Cod
     let snapshot = service.gate.snapshot();
     let license = find_license(&snapshot.registry, &service.limits, &id)?;
     let plugin_version = question.plugin_version.as_deref();
-    let sighting = Sighting {
+    let check_in = CheckIn {
         time: now,
         build_id,
         plugin_version,
@@ -83,7 +83,7 @@ pub async fn reply(service: &Service, request: Request<Incoming>) -> Result<(Cod
         id: &id,
         license,
         host: &host,
-        sighting,
+        check_in,
     };
     let finding = service.gate.validate(&asker).await.map_err(store_problem)?;
     if finding.verdict == Verdict::BoundElsewhere {

@@ -43,7 +43,7 @@ async fn of_64_hosts_at_once_exactly_as_many_are_bound_as_there_are_sites() {
 async fn a_host_that_is_bound_is_answered_without_a_write() {
     let (memory, store) = on_memory();
     let mut license = license(1, 2);
-    license.particulars.hosts.push(host("ahead.com"));
+    license.details.hosts.push(host("ahead.com"));
     assert_eq!(
         store.bind(&license, &host("ahead.com"), at(1)).await.unwrap(),
         Outcome::Bound
@@ -143,7 +143,7 @@ async fn a_failed_binding_over_a_void_one_leaves_the_void_one() {
     let mut license = license(1, 1);
     store.bind(&license, &host("a.com"), at(1)).await.unwrap();
     let before = store.of(&license.id).to_vec();
-    license.particulars.released.all = Some(at(5));
+    license.details.released.all = Some(at(5));
     memory.hold();
     let task = start_binding(&store, &license, "a.com").await;
     memory.wait_for("sync begins", 2);
@@ -246,7 +246,7 @@ async fn a_released_host_makes_room_and_can_be_bound_anew() {
     let mut license = license(1, 1);
     let store = open(folder.path()).unwrap();
     store.bind(&license, &host("old.com"), at(10)).await.unwrap();
-    license.particulars.released.hosts.insert(host("old.com"), at(20));
+    license.details.released.hosts.insert(host("old.com"), at(20));
     assert_eq!(
         store.bind(&license, &host("new.com"), at(30)).await.unwrap(),
         Outcome::Bound
@@ -256,7 +256,7 @@ async fn a_released_host_makes_room_and_can_be_bound_anew() {
         elsewhere("new.com")
     );
 
-    license.particulars.released.hosts.insert(host("new.com"), at(40));
+    license.details.released.hosts.insert(host("new.com"), at(40));
     // This server's clock is behind the one the release was written with.
     assert_eq!(
         store.bind(&license, &host("old.com"), at(15)).await.unwrap(),

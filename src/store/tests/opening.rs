@@ -215,7 +215,7 @@ async fn a_compacted_store_is_the_same_store_and_continues_the_old_chain() {
     let store = open(path).unwrap();
     for (name, seconds) in [("a.com", 1), ("b.com", 2), ("a.com", 11)] {
         store.bind(&license, &host(name), at(seconds)).await.unwrap();
-        license.particulars.released.hosts.insert(host(name), at(10));
+        license.details.released.hosts.insert(host(name), at(10));
     }
     let before = store.of(&license.id).to_vec();
     assert_eq!(hosts_of(&*store, &license), ["b.com", "a.com"]);

@@ -6,11 +6,11 @@ use super::*;
 async fn reports_are_merged_and_written_at_the_end() {
     let folder = TempDir::new().unwrap();
     let (license, site) = (license(1, 1), host("a.com"));
-    let version = |version: &'static str| Sighting {
+    let version = |version: &'static str| CheckIn {
         plugin_version: Some(version),
         ..seen(0)
     };
-    let expected = Report {
+    let expected = SiteReport {
         plugin_version: Some("1.1".into()),
         last_seen: Some(at(9)),
         ..Report::default()
@@ -44,7 +44,7 @@ async fn reports_that_could_not_be_written_are_kept() {
     let (memory, store) = on_memory();
     memory.state.lock().unwrap().refuses_reports = true;
     let (license, site) = (license(1, 1), host("a.com"));
-    let report = Report {
+    let report = SiteReport {
         last_seen: Some(at(1)),
         ..Report::default()
     };
