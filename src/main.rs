@@ -77,8 +77,8 @@ fn report(failure: &Failure) {
         let heading = if number == 0 { "error" } else { "caused by" };
         let text = clean(&error);
         match error.downcast_ref() {
-            // A complaint a line, each of them printable.
-            Some(RegistryError::Complaints(_)) => stderr::line(format_args!("{heading}: {text}")),
+            // A diagnostic a line, each of them printable.
+            Some(RegistryError::Diagnostics(_)) => stderr::line(format_args!("{heading}: {text}")),
             _ => stderr::line(format_args!("{heading}: {}", Printable(text))),
         }
     }

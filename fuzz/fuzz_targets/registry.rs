@@ -26,13 +26,13 @@ fn read(file: &str, text: &str) -> Option<Registry> {
     let file = folder().join(file);
     match Registry::read(&RegistryFiles::folder(folder()).with_draft(&file, text.to_owned())) {
         Ok(registry) => Some(registry),
-        Err(RegistryError::Complaints(complaints)) => {
-            assert!(!complaints.is_empty());
+        Err(RegistryError::Diagnostics(diagnostics)) => {
+            assert!(!diagnostics.is_empty());
             let lines = text.split('\n').count();
-            for complaint in complaints {
-                assert_eq!(complaint.file, file);
-                assert!(complaint.line <= lines, "{complaint}");
-                assert!(!complaint.to_string().contains(char::is_control), "{complaint}");
+            for diagnostic in diagnostics {
+                assert_eq!(diagnostic.file, file);
+                assert!(diagnostic.line <= lines, "{diagnostic}");
+                assert!(!diagnostic.to_string().contains(char::is_control), "{diagnostic}");
             }
             None
         }

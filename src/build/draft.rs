@@ -27,8 +27,8 @@ use crate::catalog::{Release, Releases};
 use crate::model::digest::Digest;
 use crate::model::plugin::{self, Plugin};
 use crate::model::slug::Slug;
-use crate::registry::Complaint;
-use crate::registry::plugins::Entry;
+use crate::registry::Diagnostic;
+use crate::registry::plugins::PluginEntry;
 use crate::time_limit;
 
 pub use places::Place;
@@ -58,17 +58,17 @@ pub struct TaggedReleases {
     key: Key,
 }
 
-type Key = (Result<Plugin, Vec<Complaint>>, Vec<Tag>, Option<Releases>);
+type Key = (Result<Plugin, Vec<Diagnostic>>, Vec<Tag>, Option<Releases>);
 
 /// Drafts plugins side by side: each entry with what is published of it; `before` knows their last drafts.
 pub fn all<'a>(
-    plugins: &[(Entry, Option<Releases>)],
+    plugins: &[(PluginEntry, Option<Releases>)],
     cache: &Path,
     limit: Duration,
-    before: impl Fn(&Entry) -> Option<&'a Draft> + Sync,
+    before: impl Fn(&PluginEntry) -> Option<&'a Draft> + Sync,
 ) -> Vec<Draft> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let work = |(entry, published): &(Entry, Option<Releases>)| {
+    let work = |(entry, published): &(PluginEntry, Option<Releases>)| {
         Ok::<_, Infallible>(draft(entry, published.as_ref(), cache, limit, before(entry)))
     };
     let Ok(drafts) = side_by_side(plugins, cores, work);
@@ -78,7 +78,7 @@ pub fn all<'a>(
 /// Drafts one plugin, on a thread of its own: libgit2 opens what it finds, be it a pipe. A plugin that takes longer than `limit`
 /// is broken.
 pub fn draft(
-    entry: &Entry,
+    entry: &PluginEntry,
     published: Option<&Releases>,
     cache: &Path,
     limit: Duration,
@@ -109,7 +109,7 @@ pub fn draft(
 
 /// Drafts one plugin. `published` is what `releases/` says of it, `cache` has the mirrors of remote repositories; what
 /// `before` says of the tags is taken over where nothing it follows from has changed.
-fn draft_now(entry: &Entry, published: Option<&Releases>, cache: &Path, before: Option<&Draft>) -> Draft {
+fn draft_now(entry: &PluginEntry, published: Option<&Releases>, cache: &Path, before: Option<&Draft>) -> Draft {
     let fetched = fetched(entry, cache);
     let opened = opened(entry, &fetched);
     let tags = opened
@@ -139,12 +139,12 @@ fn draft_now(entry: &Entry, published: Option<&Releases>, cache: &Path, before: 
 }
 
 /// A picture of the plugin by its name; `None` where there is none of that name, or too large a one.
-pub fn picture(entry: &Entry, cache: &Path, name: &str) -> Option<Vec<u8>> {
+pub fn picture(entry: &PluginEntry, cache: &Path, name: &str) -> Option<Vec<u8>> {
     let (plugin, repository) = opened(entry, &fetched(entry, cache))?;
     assets::read(plugin, &repository, name)
 }
 
-fn opened<'a>(entry: &'a Entry, fetched: &Fetched) -> Option<(&'a Plugin, Repository)> {
+fn opened<'a>(entry: &'a PluginEntry, fetched: &Fetched) -> Option<(&'a Plugin, Repository)> {
     let plugin = entry.plugin.as_ref().ok()?;
     Some((plugin, fetch::open(plugin, fetched).ok()?))
 }
@@ -161,7 +161,7 @@ impl TaggedReleases {
 }
 
 /// The mirror of the plugin's repository as it is, where it has a remote one.
-fn fetched(entry: &Entry, cache: &Path) -> Fetched {
+fn fetched(entry: &PluginEntry, cache: &Path) -> Fetched {
     let source = entry.plugin.as_ref().ok().and_then(|plugin| plugin.source.as_ref());
     let Some(plugin::RepositoryLocation::Url(url)) = source.map(|source| &source.repository) else {
         return HashMap::new();
@@ -181,7 +181,7 @@ fn fetched(entry: &Entry, cache: &Path) -> Fetched {
 }
 
 /// Steps 2 to 4 for every tag.
-fn tagged(entry: &Entry, fetched: &Fetched, key: Key) -> TaggedReleases {
+fn tagged(entry: &PluginEntry, fetched: &Fetched, key: Key) -> TaggedReleases {
     let folder = key
         .0
         .as_ref()

@@ -13,7 +13,7 @@ use crate::build::git::repository::Repository;
 use crate::build::progress::Progress;
 use crate::build::side_by_side::side_by_side;
 use crate::model::plugin::{self, Plugin};
-use crate::registry::plugins::Entry;
+use crate::registry::plugins::PluginEntry;
 use crate::text::error_chain::ErrorChain;
 
 /// How many remote repositories are fetched at a time.
@@ -23,7 +23,11 @@ const FETCHES: usize = 4;
 pub(super) type Fetched = HashMap<Url, Result<PathBuf, String>>;
 
 /// Brings the mirrors of all remote repositories up to date; plugins of a monorepo share one.
-pub(super) fn fetch(entries: &[&Entry], mirrors: &Mirrors, progress: &dyn Progress) -> Result<Fetched, BuildError> {
+pub(super) fn fetch(
+    entries: &[&PluginEntry],
+    mirrors: &Mirrors,
+    progress: &dyn Progress,
+) -> Result<Fetched, BuildError> {
     let sources = entries
         .iter()
         .filter_map(|entry| entry.plugin.as_ref().ok()?.source.as_ref());
@@ -67,7 +71,7 @@ pub(super) fn open(plugin: &Plugin, fetched: &Fetched) -> Result<Repository, Str
 }
 
 /// The plugin's repository as a message names it.
-pub(super) fn repository_of(entry: &Entry) -> String {
+pub(super) fn repository_of(entry: &PluginEntry) -> String {
     let source = entry.plugin.as_ref().ok().and_then(|plugin| plugin.source.as_ref());
     match source.map(|source| &source.repository) {
         Some(plugin::RepositoryLocation::Folder(folder)) => folder.display().to_string(),

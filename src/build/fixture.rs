@@ -10,7 +10,7 @@ use crate::build::{Mirrors, Options, PluginReport, Progress, Report};
 use crate::model::plugin::{Plugin, PluginSource, RepositoryLocation};
 use crate::model::slug::Slug;
 use crate::model::tag_pattern::TagPattern;
-use crate::registry::plugins::Entry;
+use crate::registry::plugins::PluginEntry;
 
 /// 2026-11-20 10:17:03 UTC: when every commit is made.
 pub const COMMITTED: i64 = 1_795_169_823;
@@ -131,7 +131,7 @@ impl Fixture {
         self.run(&[entry(plugin)], false, &[]).plugins.remove(0)
     }
 
-    pub fn run(&self, entries: &[Entry], check: bool, only: &[&str]) -> Report {
+    pub fn run(&self, entries: &[PluginEntry], check: bool, only: &[&str]) -> Report {
         crate::build::run(entries, &self.options(check, only), Arc::new(Silent)).unwrap()
     }
 
@@ -187,8 +187,8 @@ fn collect(root: &Path, folder: &Path, files: &mut Vec<(String, String)>) {
     }
 }
 
-pub fn entry(plugin: Plugin) -> Entry {
-    Entry {
+pub fn entry(plugin: Plugin) -> PluginEntry {
+    PluginEntry {
         file: format!("registry/plugins/{}.toml", plugin.slug).into(),
         slug: Some(plugin.slug.clone()),
         plugin: Ok(plugin),

@@ -17,7 +17,7 @@ use crate::build::report::Report;
 use crate::build::report::plugin_report::{PluginReport, State};
 use crate::build::side_by_side::side_by_side;
 use crate::model::slug::Slug;
-use crate::registry::plugins::Entry;
+use crate::registry::plugins::PluginEntry;
 use crate::time_limit;
 
 /// What to build, and where to.
@@ -40,7 +40,7 @@ pub struct Options {
 }
 
 /// Builds the releases of all plugins that `options` asks for, and publishes them.
-pub fn run(entries: &[Entry], options: &Options, progress: Arc<dyn Progress>) -> Result<Report, BuildError> {
+pub fn run(entries: &[PluginEntry], options: &Options, progress: Arc<dyn Progress>) -> Result<Report, BuildError> {
     // 1 plugins
     let chosen = chosen(entries, &options.only)?;
     let publisher = Arc::new(Publisher::open(&options.releases, options.check, options.all)?);
@@ -50,7 +50,7 @@ pub fn run(entries: &[Entry], options: &Options, progress: Arc<dyn Progress>) ->
 }
 
 fn build(
-    chosen: &[&Entry],
+    chosen: &[&PluginEntry],
     options: &Options,
     publisher: &Arc<Publisher>,
     progress: &Arc<dyn Progress>,
@@ -75,7 +75,7 @@ fn build(
 /// Builds one plugin on a thread of its own, which is left alone where its repository does not let itself be read in time:
 /// libgit2 opens what it finds there, be it a pipe.
 fn build_in_time(
-    entry: &Entry,
+    entry: &PluginEntry,
     fetched: &Arc<Fetched>,
     publisher: &Arc<Publisher>,
     options: &Options,
@@ -100,12 +100,12 @@ fn build_in_time(
 }
 
 /// The entries to build, sorted by slug; entries without one come last.
-fn chosen<'a>(entries: &'a [Entry], only: &BTreeSet<Slug>) -> Result<Vec<&'a Entry>, BuildError> {
+fn chosen<'a>(entries: &'a [PluginEntry], only: &BTreeSet<Slug>) -> Result<Vec<&'a PluginEntry>, BuildError> {
     let known: BTreeSet<_> = entries.iter().filter_map(|entry| entry.slug.as_ref()).collect();
     if let Some(unknown) = only.iter().find(|slug| !known.contains(slug)) {
         return Err(BuildError::UnknownPlugin(unknown.clone()));
     }
-    let wanted = |entry: &&Entry| only.is_empty() || entry.slug.as_ref().is_some_and(|slug| only.contains(slug));
+    let wanted = |entry: &&PluginEntry| only.is_empty() || entry.slug.as_ref().is_some_and(|slug| only.contains(slug));
     let mut chosen: Vec<_> = entries.iter().filter(wanted).collect();
     chosen.sort_by_key(|entry| (entry.slug.is_none(), &entry.slug, &entry.file));
     Ok(chosen)

@@ -20,12 +20,12 @@ use crate::model::digest::Digest;
 use crate::model::manifest::is_security_notice;
 use crate::model::plugin::Plugin;
 use crate::model::version::Version;
-use crate::registry::plugins::Entry;
+use crate::registry::plugins::PluginEntry;
 use crate::text::error_chain::ErrorChain;
 
 /// Builds what a registry entry describes.
 pub(super) fn build_entry<S: Shelf>(
-    entry: &Entry,
+    entry: &PluginEntry,
     fetched: &Fetched,
     shelf: &S,
     parse_php: bool,
@@ -33,7 +33,7 @@ pub(super) fn build_entry<S: Shelf>(
 ) -> Result<PluginReport, S::Error> {
     let mut report = PluginReport::new(entry);
     match &entry.plugin {
-        Err(complaints) => report.state = State::Broken(complaints.iter().map(ToString::to_string).collect()),
+        Err(diagnostics) => report.state = State::Broken(diagnostics.iter().map(ToString::to_string).collect()),
         Ok(Plugin { source: None, .. }) => report.state = State::NoSource,
         Ok(plugin) => match fetch::open(plugin, fetched) {
             Err(problem) => report.state = State::Broken(vec![problem]),

@@ -956,7 +956,7 @@ fn a_plugin_that_left_the_registry_goes_only_when_all_are_built() {
     made.run(&[entry(made.plugin()), entry(other.clone())], false, &[]);
     let all = made.published();
 
-    let nameless = || crate::registry::plugins::Entry {
+    let nameless = || crate::registry::plugins::PluginEntry {
         slug: None,
         plugin: Err(vec![]),
         ..entry(made.plugin())

@@ -79,7 +79,7 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
                 error
                     .to_string()
                     .lines()
-                    .map(|complaint| broken("registry", complaint, None)),
+                    .map(|diagnostic| broken("registry", diagnostic, None)),
             );
         }
     }

@@ -10,7 +10,7 @@ use crate::build::State;
 use crate::build::draft::{self, Draft, Place};
 use crate::catalog::{Index, Releases};
 use crate::preview::target::Subject;
-use crate::registry::plugins::Entry;
+use crate::registry::plugins::PluginEntry;
 use crate::text::error_chain::ErrorChain;
 
 /// What was read at one moment.
@@ -26,7 +26,7 @@ pub struct Snapshot {
 #[derive(Debug)]
 pub struct Previewed {
     /// Its registry entry.
-    pub entry: Entry,
+    pub entry: PluginEntry,
     /// What comes of it.
     pub draft: Draft,
     /// What is published of it; `None` where nothing is, or where that is not known.
@@ -62,7 +62,7 @@ impl Snapshot {
                 (entry, published)
             })
             .collect();
-        let known = |entry: &Entry| {
+        let known = |entry: &PluginEntry| {
             let plugins = &before?.plugins;
             plugins
                 .iter()

@@ -10,7 +10,7 @@ use crate::build::draft::{self, Draft};
 use crate::model::plugin::{Plugin, PluginSource, RepositoryLocation};
 use crate::model::slug::Slug;
 use crate::model::tag_pattern::TagPattern;
-use crate::registry::plugins::{self, Entry};
+use crate::registry::plugins::{self, PluginEntry};
 use crate::registry::{RegistryError, RegistryFiles};
 
 /// Where plugins, mirrors and what is published are.
@@ -96,10 +96,10 @@ impl Subject {
     }
 
     /// The entries as they stand now.
-    pub fn entries(&self) -> Result<Vec<Entry>, RegistryError> {
+    pub fn entries(&self) -> Result<Vec<PluginEntry>, RegistryError> {
         match &self.plugins {
             Plugins::Registry(folder, only) => {
-                let wanted = |entry: &Entry| only.is_none() || entry.slug == *only;
+                let wanted = |entry: &PluginEntry| only.is_none() || entry.slug == *only;
                 let entries = plugins::load(&RegistryFiles::folder(folder))?;
                 Ok(entries.into_iter().filter(wanted).collect())
             }
@@ -185,12 +185,12 @@ fn assumed(root: &Path, folder: String, read_timeout: Duration) -> Plugin {
     plugin
 }
 
-fn entry(plugin: &Plugin) -> Entry {
+fn entry(plugin: &Plugin) -> PluginEntry {
     let file = match plugin.source.as_ref().map(|source| &source.repository) {
         Some(RepositoryLocation::Folder(folder)) => folder.clone(),
         _ => PathBuf::new(),
     };
-    Entry {
+    PluginEntry {
         file,
         slug: Some(plugin.slug.clone()),
         plugin: Ok(plugin.clone()),

@@ -9,7 +9,7 @@ use crate::model::site_host::SiteHost;
 
 /// What a command changes about a license.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum LicenseChange {
     /// Its last day.
     Expires(NaiveDate),
     /// The vendor's word.
@@ -31,7 +31,7 @@ pub enum Change {
     },
 }
 
-impl Change {
+impl LicenseChange {
     /// The license as it is afterwards.
     pub fn applied_to(&self, license: &License) -> License {
         let mut license = license.clone();

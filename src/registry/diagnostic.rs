@@ -1,4 +1,4 @@
-//! Complaints: what is wrong in a registry file, and where.
+//! Diagnostics: what is wrong in a registry file, and where.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use crate::text::printable::Printable;
 
 /// One mistake, shown as `registry/plugins/acme.toml:7:3: unknown field "modul" (did you mean "module"?)`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Complaint {
+pub struct Diagnostic {
     /// The file, as the person would type it.
     pub file: PathBuf,
     /// Counted from 1; 0 where it is about the file as a whole.
@@ -19,8 +19,8 @@ pub struct Complaint {
     pub message: String,
 }
 
-impl Complaint {
-    /// A complaint about the file as a whole.
+impl Diagnostic {
+    /// A diagnostic about the file as a whole.
     pub fn of_file(file: impl Into<PathBuf>, message: impl Into<String>) -> Self {
         Self {
             file: file.into(),
@@ -31,15 +31,15 @@ impl Complaint {
     }
 }
 
-impl fmt::Display for Complaint {
+impl fmt::Display for Diagnostic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", Printable(self.file.display()))?;
         if self.line > 0 {
             write!(f, ":{}:{}", self.line, self.column)?;
         }
-        // SECURITY: complaints are logged, and a key may stand where its id belongs.
+        // SECURITY: diagnostics are logged, and a key may stand where its id belongs.
         write!(f, ": {}", Printable(LicenseKey::redact(&self.message)))
     }
 }
 
-impl std::error::Error for Complaint {}
+impl std::error::Error for Diagnostic {}

@@ -19,7 +19,7 @@ use crate::model::site_host::SiteHost;
 use crate::regular_file;
 
 use crate::registry::Registry;
-use crate::registry::change::Change;
+use crate::registry::change::LicenseChange;
 use crate::registry::error::RegistryError;
 use crate::registry::files::{RegistryFiles, limit_of};
 use crate::registry::text_edit;
@@ -113,13 +113,13 @@ impl Editor {
     }
 
     /// Changes a license where it stands; returns the registry as it is then.
-    pub fn change(self, license: &License, change: &Change) -> Result<Registry, EditError> {
+    pub fn change(self, license: &License, change: &LicenseChange) -> Result<Registry, EditError> {
         let (path, old, new) = self.draft(license, std::slice::from_ref(change))?;
         self.write(&path, Some(old), new, &[&change.applied_to(license)])
     }
 
     /// Changes a license and puts `new` into the same file, both at once; returns the registry as it is then.
-    pub fn replace(self, old: &License, changes: &[Change], new: &License) -> Result<Registry, EditError> {
+    pub fn replace(self, old: &License, changes: &[LicenseChange], new: &License) -> Result<Registry, EditError> {
         let (path, text, draft) = self.draft(old, changes)?;
         let draft = appended(&path, &draft, new);
         let changed = changes
@@ -129,7 +129,7 @@ impl Editor {
     }
 
     /// The file in which a license stands, its text, and the text with the license changed.
-    fn draft(&self, license: &License, changes: &[Change]) -> Result<(PathBuf, String, String), EditError> {
+    fn draft(&self, license: &License, changes: &[LicenseChange]) -> Result<(PathBuf, String, String), EditError> {
         let (path, line) = self.registry.place(&license.id).ok_or_else(|| EditError::Layout {
             path: self.folder.clone(),
         })?;
@@ -283,7 +283,7 @@ mod tests {
             Self(folder)
         }
 
-        fn change(&self, change: &Change) -> Result<Registry, EditError> {
+        fn change(&self, change: &LicenseChange) -> Result<Registry, EditError> {
             let editor = Editor::open(self.0.path()).unwrap();
             let license = editor.registry().license(&ID.parse().unwrap()).unwrap().clone();
             editor.change(&license, change)
@@ -298,14 +298,14 @@ mod tests {
     fn every_change_is_read_back_as_it_was_meant() {
         let host = "b.com".parse().unwrap();
         for change in [
-            Change::Expires("2030-01-02".parse().unwrap()),
-            Change::Status(LicenseStatus::Revoked),
-            Change::Release(Some(host), "2026-11-20T10:17:03.123Z".parse().unwrap()),
-            Change::Release(None, "2026-11-20T10:17:03Z".parse().unwrap()),
-            Change::Sites(SiteLimit::Unlimited),
-            Change::Sites(SiteLimit::Limited(std::num::NonZeroU32::new(9).unwrap())),
-            Change::Note("two\nlines, \"quoted\" \\ 🦀".into()),
-            Change::Move {
+            LicenseChange::Expires("2030-01-02".parse().unwrap()),
+            LicenseChange::Status(LicenseStatus::Revoked),
+            LicenseChange::Release(Some(host), "2026-11-20T10:17:03.123Z".parse().unwrap()),
+            LicenseChange::Release(None, "2026-11-20T10:17:03Z".parse().unwrap()),
+            LicenseChange::Sites(SiteLimit::Unlimited),
+            LicenseChange::Sites(SiteLimit::Limited(std::num::NonZeroU32::new(9).unwrap())),
+            LicenseChange::Note("two\nlines, \"quoted\" \\ 🦀".into()),
+            LicenseChange::Move {
                 from: "b.com".parse().unwrap(),
                 to: "d.com".parse().unwrap(),
                 time: "2026-11-20T10:17:03.123Z".parse().unwrap(),
@@ -380,7 +380,10 @@ mod tests {
             let registry = editor
                 .replace(
                     &old,
-                    &[Change::Status(LicenseStatus::Revoked), Change::Note("gone".into())],
+                    &[
+                        LicenseChange::Status(LicenseStatus::Revoked),
+                        LicenseChange::Note("gone".into()),
+                    ],
                     &new,
                 )
                 .unwrap();
@@ -401,11 +404,11 @@ mod tests {
     fn a_mistake_in_a_plugin_entry_keeps_no_license_from_being_changed() {
         let instance = Instance::new("a.toml", &sample());
         fs::write(instance.0.path().join("plugins/acme.toml"), "modul = 'x'\n").unwrap();
-        instance.change(&Change::Status(LicenseStatus::Revoked)).unwrap();
+        instance.change(&LicenseChange::Status(LicenseStatus::Revoked)).unwrap();
         fs::write(instance.0.path().join("licenses/b.toml"), "x = 1\n").unwrap();
         assert!(matches!(
             Editor::open(instance.0.path()),
-            Err(EditError::Registry(RegistryError::Complaints(_)))
+            Err(EditError::Registry(RegistryError::Diagnostics(_)))
         ));
     }
 

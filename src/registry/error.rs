@@ -1,9 +1,9 @@
-//! Why there is no registry: a folder, a revision, or complaints about its files.
+//! Why there is no registry: a folder, a revision, or diagnostics about its files.
 
 use std::io;
 use std::path::PathBuf;
 
-use crate::registry::diagnostic::Complaint;
+use crate::registry::diagnostic::Diagnostic;
 use crate::registry::git::RevisionError;
 
 /// Why there is no registry.
@@ -26,7 +26,7 @@ pub enum RegistryError {
     /// A revision cannot be read.
     #[error(transparent)]
     Revision(#[from] RevisionError),
-    /// Something is wrong in the files; shown as one complaint a line.
-    #[error("{}", .0.iter().map(Complaint::to_string).collect::<Vec<_>>().join("\n"))]
-    Complaints(Vec<Complaint>),
+    /// Something is wrong in the files; shown as one diagnostic a line.
+    #[error("{}", .0.iter().map(Diagnostic::to_string).collect::<Vec<_>>().join("\n"))]
+    Diagnostics(Vec<Diagnostic>),
 }

@@ -5,11 +5,11 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::registry::diagnostic::Complaint;
+use crate::registry::diagnostic::Diagnostic;
 use crate::registry::dir_entry::{DirEntry, EntryKind};
 use crate::registry::error::RegistryError;
 use crate::registry::git::Revision;
-use crate::registry::lines::{Lines, MEBIBYTE, Source};
+use crate::registry::lines::{ByteSource, LineReader, MEBIBYTE};
 use crate::regular_file;
 
 /// The largest TOML file that is read.
@@ -94,7 +94,7 @@ impl RegistryFiles {
     }
 
     /// The text of a file, if it is a file, not too large, UTF-8 and whole.
-    pub fn text(&self, listed: &DirEntry) -> Result<String, Complaint> {
+    pub fn text(&self, listed: &DirEntry) -> Result<String, Diagnostic> {
         let mut text = String::new();
         let mut lines = self.lines(listed)?;
         while let Some((_, line)) = lines.next()? {
@@ -104,8 +104,8 @@ impl RegistryFiles {
     }
 
     /// The same, line by line: whether the file is whole, its last line tells.
-    pub fn lines<'a>(&self, listed: &'a DirEntry) -> Result<Lines<'a>, Complaint> {
-        let complain = |message: &str| Err(Complaint::of_file(&listed.file, message));
+    pub fn lines<'a>(&self, listed: &'a DirEntry) -> Result<LineReader<'a>, Diagnostic> {
+        let complain = |message: &str| Err(Diagnostic::of_file(&listed.file, message));
         match listed.kind {
             EntryKind::File => {}
             EntryKind::Folder => return complain("a folder has no place here"),
@@ -114,15 +114,15 @@ impl RegistryFiles {
         }
         let limit = limit_of(&listed.file);
         let source = match (&self.draft, &self.revision) {
-            (Some((file, text)), _) if *file == listed.file => Ok(Source::held(text.clone().into_bytes())),
-            (_, Some(revision)) => revision.read(&self.folder, &listed.file, limit).map(Source::held),
-            _ => match Source::open(&listed.file, limit) {
+            (Some((file, text)), _) if *file == listed.file => Ok(ByteSource::held(text.clone().into_bytes())),
+            (_, Some(revision)) => revision.read(&self.folder, &listed.file, limit).map(ByteSource::held),
+            _ => match ByteSource::open(&listed.file, limit) {
                 Err(error) if regular_file::is_unsuitable(&error) => return complain(&error.to_string()),
                 opened => opened.map_err(|error| error.to_string()),
             },
         };
         match source {
-            Ok(source) => Ok(Lines::new(&listed.file, source, limit)),
+            Ok(source) => Ok(LineReader::new(&listed.file, source, limit)),
             Err(reason) => complain(&format!("cannot be read: {reason}")),
         }
     }
@@ -228,10 +228,10 @@ mod tests {
     fn a_name_cannot_steer_the_terminal_on_which_it_is_complained_about() {
         let (folder, files) = folder();
         std::fs::create_dir(folder.path().join("plugins/\x1b[2J.toml")).unwrap();
-        let complaint = files.text(&files.list("plugins").unwrap()[0]).unwrap_err().to_string();
+        let diagnostic = files.text(&files.list("plugins").unwrap()[0]).unwrap_err().to_string();
         assert!(
-            complaint.ends_with(r"plugins/\u{1b}[2J.toml: a folder has no place here"),
-            "{complaint}"
+            diagnostic.ends_with(r"plugins/\u{1b}[2J.toml: a folder has no place here"),
+            "{diagnostic}"
         );
     }
 }

@@ -10,7 +10,7 @@ use std::fmt;
 use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess};
 use serde_json::value::RawValue;
 
-use crate::registry::spanned::{Fault, Field, MAX_DEPTH, Node, Table, Value};
+use crate::registry::spanned::{Field, MAX_DEPTH, Node, ParseError, SpannedTable, Value};
 
 /// Reads one line; every place is 0. `None` where [`with_places`] may have something to say.
 pub fn without_places(line: &str) -> Option<Node<'_>> {
@@ -18,12 +18,12 @@ pub fn without_places(line: &str) -> Option<Node<'_>> {
 }
 
 /// Reads one line, and says where each value stands.
-pub fn with_places(line: &str) -> Result<Node<'_>, Fault> {
+pub fn with_places(line: &str) -> Result<Node<'_>, ParseError> {
     let raw: &RawValue = serde_json::from_str(line).map_err(|error| json_fault(0, &error))?;
     json_node(line, raw, MAX_DEPTH)
 }
 
-fn json_node<'a>(line: &'a str, raw: &'a RawValue, depth: usize) -> Result<Node<'a>, Fault> {
+fn json_node<'a>(line: &'a str, raw: &'a RawValue, depth: usize) -> Result<Node<'a>, ParseError> {
     let at = offset(line, raw);
     let text = raw.get();
     let value = match text.as_bytes().first() {
@@ -40,10 +40,10 @@ fn json_node<'a>(line: &'a str, raw: &'a RawValue, depth: usize) -> Result<Node<
                     node: json_node(line, value, depth - 1)?,
                 };
                 if fields.insert(name, field).is_some() {
-                    return Err(Fault { at, message });
+                    return Err(ParseError { at, message });
                 }
             }
-            Value::Table(Table { at, fields })
+            Value::Table(SpannedTable { at, fields })
         }
         Some(b'[') => {
             let items: Vec<&RawValue> = serde_json::from_str(text).map_err(|error| json_fault(at, &error))?;
@@ -73,7 +73,7 @@ fn offset(line: &str, raw: &RawValue) -> usize {
     raw.get().as_ptr() as usize - line.as_ptr() as usize
 }
 
-fn json_string<'a>(at: usize, raw: &'a RawValue) -> Result<Cow<'a, str>, Fault> {
+fn json_string<'a>(at: usize, raw: &'a RawValue) -> Result<Cow<'a, str>, ParseError> {
     match raw.get().strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
         Some(plain) if !plain.contains('\\') => Ok(plain.into()),
         _ => serde_json::from_str(raw.get())
@@ -82,16 +82,16 @@ fn json_string<'a>(at: usize, raw: &'a RawValue) -> Result<Cow<'a, str>, Fault> 
     }
 }
 
-fn json_fault(at: usize, error: &serde_json::Error) -> Fault {
+fn json_fault(at: usize, error: &serde_json::Error) -> ParseError {
     let message = error.to_string();
     let message = message.split(" at line ").next().unwrap_or_default().to_owned();
-    Fault {
+    ParseError {
         at: at + error.column().saturating_sub(1),
         message,
     }
 }
 
-/// The members of an object as they stand in the text, twins included.
+/// The members of an object as they stand in the text, duplicates included.
 struct Members<'a>(Vec<(&'a RawValue, &'a RawValue)>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
@@ -162,8 +162,8 @@ impl<'de> de::Visitor<'de> for ValueVisitor {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Self::Value, A::Error> {
-        let mut table = Table::default();
-        while let Some((Name(name), node)) = members.next_entry()? {
+        let mut table = SpannedTable::default();
+        while let Some((MemberName(name), node)) = members.next_entry()? {
             if table.fields.insert(name, Field { at: 0, node }).is_some() {
                 return Err(de::Error::custom("twice"));
             }
@@ -173,9 +173,9 @@ impl<'de> de::Visitor<'de> for ValueVisitor {
 }
 
 /// A member's name, which is borrowed where nothing in it is escaped.
-struct Name<'a>(Cow<'a, str>);
+struct MemberName<'a>(Cow<'a, str>);
 
-impl<'de: 'a, 'a> Deserialize<'de> for Name<'a> {
+impl<'de: 'a, 'a> Deserialize<'de> for MemberName<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Visitor;
         impl<'de> de::Visitor<'de> for Visitor {
@@ -193,7 +193,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Name<'a> {
                 Ok(name.to_owned().into())
             }
         }
-        deserializer.deserialize_str(Visitor).map(Name)
+        deserializer.deserialize_str(Visitor).map(MemberName)
     }
 }
 
@@ -202,7 +202,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn field<'t, 'a>(table: &'t Table<'a>, name: &str) -> (usize, usize, &'t Value<'a>) {
+    fn field<'t, 'a>(table: &'t SpannedTable<'a>, name: &str) -> (usize, usize, &'t Value<'a>) {
         let field = &table.fields[name];
         (field.at, field.node.at, &field.node.value)
     }

@@ -2,13 +2,13 @@
 
 use crate::model::license_key::LicenseKey;
 
-use crate::registry::reader::Reader;
-use crate::registry::spanned::{Node, Table, Value};
+use crate::registry::reader::DocumentReader;
+use crate::registry::spanned::{Node, SpannedTable, Value};
 
-impl Reader<'_> {
+impl DocumentReader<'_> {
     /// Complains about every license key in the fields but `id`, whose digits may happen to look like one.
     // SECURITY: what stands in the registry is printed, logged and kept in the vendor's repository.
-    pub fn without_keys(&mut self, table: &Table<'_>) {
+    pub fn without_keys(&mut self, table: &SpannedTable<'_>) {
         for (name, field) in table.fields.iter().filter(|(name, _)| *name != "id") {
             self.without_key(name, &field.node);
         }

@@ -10,8 +10,8 @@ use crate::model::license_key::{LicenseId, LicenseKey};
 use crate::model::name::Name;
 use crate::model::site_host::SiteHost;
 
-use crate::registry::reader::Reader;
-use crate::registry::spanned::{Table, Value};
+use crate::registry::reader::DocumentReader;
+use crate::registry::spanned::{SpannedTable, Value};
 
 /// Longer than a year, a grace period is no grace any more.
 pub const MAX_GRACE_PERIOD_HOURS: u16 = 8_760;
@@ -36,8 +36,8 @@ pub enum Notes {
     Skipped,
 }
 
-/// What the table says, if nothing is wrong with it; the reader has the complaints.
-pub fn license(reader: &mut Reader<'_>, table: &Table<'_>, notes: Notes) -> Option<License> {
+/// What the table says, if nothing is wrong with it; the reader has the diagnostics.
+pub fn license(reader: &mut DocumentReader<'_>, table: &SpannedTable<'_>, notes: Notes) -> Option<License> {
     let complaints_before = reader.complained();
     let note = reader.string(table, "note").map(|(_, note)| note);
     reader.only(table, FIELDS);
@@ -69,14 +69,14 @@ pub fn license(reader: &mut Reader<'_>, table: &Table<'_>, notes: Notes) -> Opti
     (reader.complained() == complaints_before).then_some(license)
 }
 
-fn id(reader: &mut Reader<'_>, table: &Table<'_>) -> Option<LicenseId> {
+fn id(reader: &mut DocumentReader<'_>, table: &SpannedTable<'_>) -> Option<LicenseId> {
     let (at, text) = reader.string(table, "id")?;
     // No key has as many characters as an id.
     if let Ok(id) = text.parse() {
         return Some(id);
     }
     if let Ok(key) = text.parse::<LicenseKey>() {
-        // SECURITY: the complaint names the id only.
+        // SECURITY: the diagnostic names the id only.
         reader.complain(
             at,
             format!(
@@ -90,12 +90,12 @@ fn id(reader: &mut Reader<'_>, table: &Table<'_>) -> Option<LicenseId> {
 }
 
 /// Nothing is decided by it: it tells a person whence a license comes.
-fn replaces(reader: &mut Reader<'_>, table: &Table<'_>) -> Option<LicenseId> {
+fn replaces(reader: &mut DocumentReader<'_>, table: &SpannedTable<'_>) -> Option<LicenseId> {
     let (at, text) = reader.string(table, "replaces")?;
     reader.parse(at, "replaces", text)
 }
 
-fn status(reader: &mut Reader<'_>, table: &Table<'_>) -> Option<LicenseStatus> {
+fn status(reader: &mut DocumentReader<'_>, table: &SpannedTable<'_>) -> Option<LicenseStatus> {
     let (at, text) = reader.string(table, "status")?;
     let status = [LicenseStatus::Active, LicenseStatus::Suspended, LicenseStatus::Revoked]
         .into_iter()
@@ -106,7 +106,7 @@ fn status(reader: &mut Reader<'_>, table: &Table<'_>) -> Option<LicenseStatus> {
     status
 }
 
-fn sites(reader: &mut Reader<'_>, table: &Table<'_>) -> Option<SiteLimit> {
+fn sites(reader: &mut DocumentReader<'_>, table: &SpannedTable<'_>) -> Option<SiteLimit> {
     let sites = |value: &Value<'_>| match value {
         Value::String(text) if text == "unlimited" => Some(SiteLimit::Unlimited),
         Value::Integer(number) => u32::try_from(*number)
@@ -126,7 +126,7 @@ fn sites(reader: &mut Reader<'_>, table: &Table<'_>) -> Option<SiteLimit> {
     found
 }
 
-fn modules(reader: &mut Reader<'_>, table: &Table<'_>) -> Modules {
+fn modules(reader: &mut DocumentReader<'_>, table: &SpannedTable<'_>) -> Modules {
     let Some(inner) = reader.table(table, "modules") else {
         return Modules::new();
     };
@@ -146,7 +146,7 @@ fn modules(reader: &mut Reader<'_>, table: &Table<'_>) -> Modules {
     modules
 }
 
-fn hosts(reader: &mut Reader<'_>, table: &Table<'_>, sites: SiteLimit) -> Vec<SiteHost> {
+fn hosts(reader: &mut DocumentReader<'_>, table: &SpannedTable<'_>, sites: SiteLimit) -> Vec<SiteHost> {
     let texts = reader.strings(table, "hosts").unwrap_or_default();
     if let (SiteLimit::Limited(limit), Some((at, _))) = (sites, texts.first())
         && texts.len() > limit.get() as usize
@@ -163,7 +163,7 @@ fn hosts(reader: &mut Reader<'_>, table: &Table<'_>, sites: SiteLimit) -> Vec<Si
 }
 
 /// A host in the form in which hosts are stored and compared: what is reviewed is what is bound.
-fn host(reader: &mut Reader<'_>, at: usize, field: &str, text: &str) -> Option<SiteHost> {
+fn host(reader: &mut DocumentReader<'_>, at: usize, field: &str, text: &str) -> Option<SiteHost> {
     match text.parse::<SiteHost>() {
         Ok(host) if host.as_str() == text => return Some(host),
         Ok(host) => reader.complain(at, format!("{field:?} has {text:?}, which must be written {host:?}")),
@@ -172,7 +172,7 @@ fn host(reader: &mut Reader<'_>, at: usize, field: &str, text: &str) -> Option<S
     None
 }
 
-fn released(reader: &mut Reader<'_>, table: &Table<'_>) -> ReleaseTimes {
+fn released(reader: &mut DocumentReader<'_>, table: &SpannedTable<'_>) -> ReleaseTimes {
     let mut released = ReleaseTimes::default();
     let Some(inner) = reader.table(table, "released") else {
         return released;
@@ -195,8 +195,8 @@ mod tests {
     use crate::registry::licenses::testing::{ID, load};
 
     fn only(files: &[(&str, &str)]) -> License {
-        let (licenses, complaints) = load(files);
-        assert_eq!(complaints, [""; 0]);
+        let (licenses, diagnostics) = load(files);
+        assert_eq!(diagnostics, [""; 0]);
         assert_eq!(licenses.len(), 1);
         licenses.iter().next().unwrap().clone()
     }
@@ -267,11 +267,11 @@ mod tests {
             key.reveal(),
             ID.to_uppercase(),
         );
-        let (licenses, complaints) = load(&[("a.toml", &text)]);
+        let (licenses, diagnostics) = load(&[("a.toml", &text)]);
         assert_eq!(licenses.len(), 0);
         let name = "expected 1 to 64 of A-Z, a-z, 0-9, '.', '_' and '-', starting with a letter or a digit";
         assert_eq!(
-            complaints,
+            diagnostics,
             [
                 r#"a.toml:1:1: unknown field "title""#.to_owned(),
                 format!(r#"a.toml:3:6: "id" must not be the license key itself; the key's id is {}"#, key.id()),
@@ -308,16 +308,16 @@ mod tests {
         let json = format!(
             r#"{{"id":"{ID}","expires":"2027-12-31","note":"{bare}","hosts":["{bare}.com"],"modules":{{"{key}":["{key}"]}}}}"#
         );
-        let (licenses, complaints) = load(&[("a.toml", &toml), ("b.jsonl", &(json + "\n"))]);
-        let place = |complaint: &String| {
-            let (place, field) = complaint.split_once(": a license key stands in ").unwrap();
+        let (licenses, diagnostics) = load(&[("a.toml", &toml), ("b.jsonl", &(json + "\n"))]);
+        let place = |diagnostic: &String| {
+            let (place, field) = diagnostic.split_once(": a license key stands in ").unwrap();
             format!(
                 "{place} {}",
                 field.strip_suffix(": keys belong to customers only").unwrap()
             )
         };
         assert_eq!(
-            complaints.iter().map(place).collect::<Vec<_>>(),
+            diagnostics.iter().map(place).collect::<Vec<_>>(),
             [
                 "a.toml:4:8 \"note\"",
                 "a.toml:5:10 \"hosts\"",

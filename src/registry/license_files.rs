@@ -10,42 +10,42 @@ use foldhash::fast::RandomState;
 
 use crate::model::license::{License, Modules};
 
-use crate::registry::diagnostic::Complaint;
+use crate::registry::diagnostic::Diagnostic;
 use crate::registry::dir_entry::DirEntry;
 use crate::registry::files::RegistryFiles;
 use crate::registry::license::{Notes, license};
-use crate::registry::lines::Lines;
-use crate::registry::reader::{MAX_COMPLAINTS, Reader};
-use crate::registry::spanned::{Table, array, table};
+use crate::registry::lines::LineReader;
+use crate::registry::reader::{DocumentReader, MAX_DIAGNOSTICS};
+use crate::registry::spanned::{SpannedTable, array, table};
 
 /// No license takes fewer bytes of an export.
 const SHORTEST_LINE: usize = 110;
 
 /// Where a license stands: the number of its file, and the line counted from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct LicensePlace {
     pub file: u32,
     pub line: u32,
 }
 
 /// What was read so far, and what the licenses share.
-pub struct Reading {
+pub struct LicenseCollector {
     /// By their numbers.
     pub files: Vec<PathBuf>,
     /// In the order in which they stand.
-    pub licenses: Vec<(License, Place)>,
-    pub complaints: Vec<Complaint>,
+    pub licenses: Vec<(License, LicensePlace)>,
+    pub diagnostics: Vec<Diagnostic>,
     notes: Notes,
     /// Every set of modules once, however many licenses grant it.
     modules: HashSet<Arc<Modules>, RandomState>,
 }
 
-impl Reading {
+impl LicenseCollector {
     pub fn new(notes: Notes) -> Self {
         Self {
             files: Vec::new(),
             licenses: Vec::new(),
-            complaints: Vec::new(),
+            diagnostics: Vec::new(),
             notes,
             modules: HashSet::default(),
         }
@@ -54,25 +54,25 @@ impl Reading {
     /// Reads one file, whatever the others had.
     pub fn read(&mut self, files: &RegistryFiles, listed: &DirEntry) {
         self.files.push(listed.file.clone());
-        let complaints = match listed.name.rsplit_once('.') {
+        let diagnostics = match listed.name.rsplit_once('.') {
             Some((_, "toml")) => files.text(listed).map(|text| self.read_toml(listed, &text)),
             Some((_, "jsonl")) => files.lines(listed).map(|lines| self.read_jsonl(listed, lines)),
             _ => files.lines(listed).and_then(|_| {
-                Err(Complaint::of_file(
+                Err(Diagnostic::of_file(
                     &listed.file,
                     "not a license file: its name must end in .toml or .jsonl",
                 ))
             }),
         };
-        self.complaints
-            .extend(complaints.unwrap_or_else(|complaint| vec![complaint]));
+        self.diagnostics
+            .extend(diagnostics.unwrap_or_else(|diagnostic| vec![diagnostic]));
     }
 
-    fn read_toml(&mut self, listed: &DirEntry, text: &str) -> Vec<Complaint> {
+    fn read_toml(&mut self, listed: &DirEntry, text: &str) -> Vec<Diagnostic> {
         let expected = "an array of tables, each [[license]]";
-        let (mut reader, document) = Reader::toml(&listed.file, text);
+        let (mut reader, document) = DocumentReader::toml(&listed.file, text);
         let Some(document) = document else {
-            return reader.complaints();
+            return reader.diagnostics();
         };
         reader.only(&document, &["license"]);
         let tables = reader.field(&document, "license", expected, array);
@@ -81,53 +81,53 @@ impl Reading {
                 self.take(&mut reader, table);
             }
         }
-        reader.complaints()
+        reader.diagnostics()
     }
 
-    fn read_jsonl(&mut self, listed: &DirEntry, mut lines: Lines<'_>) -> Vec<Complaint> {
-        let mut complaints = Vec::new();
+    fn read_jsonl(&mut self, listed: &DirEntry, mut lines: LineReader<'_>) -> Vec<Diagnostic> {
+        let mut diagnostics = Vec::new();
         // Room for all at once: growing would move a million of them. It is no harm where there is none yet.
         let _ = self.licenses.try_reserve(lines.bytes() / SHORTEST_LINE);
         loop {
             match lines.next() {
-                Ok(None) => return complaints,
-                Ok(Some((number, line))) => complaints.extend(self.read_line(listed, number, line)),
-                Err(complaint) => {
-                    complaints.push(complaint);
-                    return complaints;
+                Ok(None) => return diagnostics,
+                Ok(Some((number, line))) => diagnostics.extend(self.read_line(listed, number, line)),
+                Err(diagnostic) => {
+                    diagnostics.push(diagnostic);
+                    return diagnostics;
                 }
             }
-            if complaints.len() >= MAX_COMPLAINTS {
-                complaints.push(Complaint::of_file(
+            if diagnostics.len() >= MAX_DIAGNOSTICS {
+                diagnostics.push(Diagnostic::of_file(
                     &listed.file,
                     "too many mistakes: the rest was not read",
                 ));
-                return complaints;
+                return diagnostics;
             }
         }
     }
 
-    fn read_line(&mut self, listed: &DirEntry, number: usize, line: &str) -> Vec<Complaint> {
+    fn read_line(&mut self, listed: &DirEntry, number: usize, line: &str) -> Vec<Diagnostic> {
         // Without its end, and nothing else.
         let line = line.lines().next().unwrap_or_default();
         if line.trim().is_empty() {
             return Vec::new();
         }
         // Most lines are right, and nobody asks where in them a value stands.
-        if let Some((mut reader, table)) = Reader::json_without_places(&listed.file, number, line)
+        if let Some((mut reader, table)) = DocumentReader::json_without_places(&listed.file, number, line)
             && self.take(&mut reader, &table)
         {
             return Vec::new();
         }
-        let (mut reader, table) = Reader::json(&listed.file, number, line);
+        let (mut reader, table) = DocumentReader::json(&listed.file, number, line);
         if let Some(table) = table {
             self.take(&mut reader, &table);
         }
-        reader.complaints()
+        reader.diagnostics()
     }
 
     /// Takes over the license of a table, if nothing is wrong with it.
-    fn take(&mut self, reader: &mut Reader<'_>, table: &Table<'_>) -> bool {
+    fn take(&mut self, reader: &mut DocumentReader<'_>, table: &SpannedTable<'_>) -> bool {
         let Some(mut license) = license(reader, table, self.notes) else {
             return false;
         };
@@ -136,7 +136,7 @@ impl Reading {
             None => drop(self.modules.insert(license.modules.clone())),
         }
         let line = reader.line(table.at);
-        let place = Place {
+        let place = LicensePlace {
             file: self.files.len() as u32 - 1,
             line: line as u32,
         };

@@ -8,30 +8,30 @@ use crate::model::license::License;
 use crate::model::license_key::LicenseId;
 use crate::model::license_table::{LicenseTable, OfLicense};
 
-use crate::registry::diagnostic::Complaint;
+use crate::registry::diagnostic::Diagnostic;
 use crate::registry::error::RegistryError;
 use crate::registry::files::RegistryFiles;
 use crate::registry::license::Notes;
-use crate::registry::license_files::{Place, Reading};
-use crate::registry::reader::MAX_COMPLAINTS;
+use crate::registry::license_files::{LicenseCollector, LicensePlace};
+use crate::registry::reader::MAX_DIAGNOSTICS;
 
 /// The licenses by id, and where each stands.
 #[derive(Debug, Default)]
 pub struct Licenses {
     files: Vec<PathBuf>,
-    held: LicenseTable<Held>,
+    held: LicenseTable<AlignedLicense>,
     /// Where each stands, by its number.
-    places: Vec<Place>,
+    places: Vec<LicensePlace>,
 }
 
 /// A license on a cache line of its own: it costs one look at memory.
 #[derive(Debug)]
 #[repr(align(64))]
-struct Held(License);
+struct AlignedLicense(License);
 
-const _: () = assert!(size_of::<Held>() == 64);
+const _: () = assert!(size_of::<AlignedLicense>() == 64);
 
-impl OfLicense for Held {
+impl OfLicense for AlignedLicense {
     fn license_id(&self) -> &LicenseId {
         &self.0.id
     }
@@ -39,27 +39,30 @@ impl OfLicense for Held {
 
 impl Licenses {
     /// Reads every license file, in the order of their names.
-    pub fn load(files: &RegistryFiles, notes: Notes) -> Result<(Self, Vec<Complaint>), RegistryError> {
-        let mut reading = Reading::new(notes);
+    pub fn load(files: &RegistryFiles, notes: Notes) -> Result<(Self, Vec<Diagnostic>), RegistryError> {
+        let mut reading = LicenseCollector::new(notes);
         for listed in files.list("licenses")? {
             reading.read(files, &listed);
         }
-        let Reading {
+        let LicenseCollector {
             files,
             licenses: mut read,
-            mut complaints,
+            mut diagnostics,
             ..
         } = reading;
         read.sort_unstable_by_key(|(license, place)| (license.id, *place));
-        complaints.extend(twins(&mut read, &files));
-        let (held, places) = read.into_iter().map(|(license, place)| (Held(license), place)).unzip();
+        diagnostics.extend(duplicates(&mut read, &files));
+        let (held, places) = read
+            .into_iter()
+            .map(|(license, place)| (AlignedLicense(license), place))
+            .unzip();
         Ok((
             Self {
                 files,
                 held: LicenseTable::new(held),
                 places,
             },
-            complaints,
+            diagnostics,
         ))
     }
 
@@ -98,11 +101,11 @@ impl Licenses {
 }
 
 /// Complains about every license that stands somewhere else already, and takes it out; they come in the order of their ids.
-fn twins(licenses: &mut Vec<(License, Place)>, files: &[PathBuf]) -> Vec<Complaint> {
-    let mut complaints = Vec::new();
+fn duplicates(licenses: &mut Vec<(License, LicensePlace)>, files: &[PathBuf]) -> Vec<Diagnostic> {
+    let mut diagnostics = Vec::new();
     licenses.dedup_by(|(later, place), (first, first_place)| {
         let same = later.id == first.id;
-        if same && complaints.len() < MAX_COMPLAINTS {
+        if same && diagnostics.len() < MAX_DIAGNOSTICS {
             let already = (files[first_place.file as usize].display(), first_place.line);
             let message = format!(
                 "the license {} is already at {}:{}",
@@ -111,7 +114,7 @@ fn twins(licenses: &mut Vec<(License, Place)>, files: &[PathBuf]) -> Vec<Complai
                 already.1
             );
             let (file, line) = (files[place.file as usize].clone(), place.line as usize);
-            complaints.push(Complaint {
+            diagnostics.push(Diagnostic {
                 file,
                 line,
                 column: 1,
@@ -120,8 +123,8 @@ fn twins(licenses: &mut Vec<(License, Place)>, files: &[PathBuf]) -> Vec<Complai
         }
         same
     });
-    complaints.sort_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));
-    complaints
+    diagnostics.sort_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));
+    diagnostics
 }
 
 #[cfg(test)]
@@ -136,13 +139,13 @@ pub mod testing {
         for (name, text) in files {
             std::fs::write(registry.path().join("licenses").join(name), text).unwrap();
         }
-        let (licenses, complaints) = Licenses::load(&RegistryFiles::folder(registry.path()), Notes::Kept).unwrap();
+        let (licenses, diagnostics) = Licenses::load(&RegistryFiles::folder(registry.path()), Notes::Kept).unwrap();
         let folder = format!("{}/licenses/", registry.path().display());
         (
             licenses,
-            complaints
+            diagnostics
                 .iter()
-                .map(|complaint| complaint.to_string().replace(&folder, ""))
+                .map(|diagnostic| diagnostic.to_string().replace(&folder, ""))
                 .collect(),
         )
     }
@@ -159,9 +162,9 @@ mod tests {
     fn a_line_of_an_export_is_complained_about_with_its_column() {
         let good = format!(r#"{{"id":"{ID}","expires":"2027-12-31","modules":{{"a":[]}}}}"#);
         let text = format!("{good}\n{{\"id\": 1}}\n[]\n{{\"id\n{}\n", good.replace("12-31", "2-31"));
-        let (_, complaints) = load(&[("a.jsonl", &text)]);
+        let (_, diagnostics) = load(&[("a.jsonl", &text)]);
         assert_eq!(
-            complaints,
+            diagnostics,
             [
                 r#"a.jsonl:2:1: missing field "expires""#,
                 r#"a.jsonl:2:1: missing field "modules""#,
@@ -177,9 +180,9 @@ mod tests {
     fn the_same_id_twice_names_both_places() {
         let toml = format!("# first\n[[license]]\nid = '{ID}'\nexpires = 2027-12-31\nmodules = {{ a = [] }}\n");
         let json = format!("\n{{\"id\":\"{ID}\",\"expires\":\"2027-12-31\",\"modules\":{{\"a\":[]}}}}\n");
-        let (_, complaints) = load(&[("a.toml", &toml), ("b.jsonl", &json)]);
+        let (_, diagnostics) = load(&[("a.toml", &toml), ("b.jsonl", &json)]);
         assert_eq!(
-            complaints,
+            diagnostics,
             ["b.jsonl:2:1: the license 001122334455 is already at a.toml:2"]
         );
     }
@@ -188,8 +191,8 @@ mod tests {
     fn a_license_file_that_may_be_half_written_is_refused_at_every_length() {
         let text = format!("[[license]]\nid = '{ID}'\nexpires = 2027-12-31\nmodules = {{ a = [] }}\n");
         for length in 0..text.len() {
-            let (licenses, complaints) = load(&[("a.toml", &text[..length])]);
-            assert!(!complaints.is_empty() && licenses.len() == 0, "{:?}", &text[..length]);
+            let (licenses, diagnostics) = load(&[("a.toml", &text[..length])]);
+            assert!(!diagnostics.is_empty() && licenses.len() == 0, "{:?}", &text[..length]);
         }
         let line = format!("{{\"id\":\"{ID}\",\"expires\":\"2027-12-31\",\"modules\":{{\"a\":[]}}}}\n");
         let lines = format!("{line}{}", line.replace("00112233", "10112233"));
@@ -207,20 +210,20 @@ mod tests {
     fn lines_may_be_blank_and_end_as_they_do_elsewhere_but_not_in_other_blanks() {
         let line =
             |first: u8| format!("{{\"id\":\"{first:064x}\",\"expires\":\"2027-12-31\",\"modules\":{{\"a\":[]}}}}");
-        let (licenses, complaints) = load(&[("a.jsonl", &format!("\n{}\r\n \t\n{} \n", line(1), line(2)))]);
-        assert_eq!((licenses.len(), complaints), (2, vec![]));
-        let (_, complaints) = load(&[("a.jsonl", &format!("{}\u{a0}\n", line(1)))]);
-        assert!(complaints[0].starts_with("a.jsonl:1:"), "{complaints:?}");
+        let (licenses, diagnostics) = load(&[("a.jsonl", &format!("\n{}\r\n \t\n{} \n", line(1), line(2)))]);
+        assert_eq!((licenses.len(), diagnostics), (2, vec![]));
+        let (_, diagnostics) = load(&[("a.jsonl", &format!("{}\u{a0}\n", line(1)))]);
+        assert!(diagnostics[0].starts_with("a.jsonl:1:"), "{diagnostics:?}");
     }
 
     #[test]
     fn a_folder_has_no_place_among_license_files() {
         let registry = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(registry.path().join("licenses/old")).unwrap();
-        let (_, complaints) = Licenses::load(&RegistryFiles::folder(registry.path()), Notes::Kept).unwrap();
+        let (_, diagnostics) = Licenses::load(&RegistryFiles::folder(registry.path()), Notes::Kept).unwrap();
         assert!(
-            complaints[0].to_string().ends_with("old: a folder has no place here"),
-            "{complaints:?}"
+            diagnostics[0].to_string().ends_with("old: a folder has no place here"),
+            "{diagnostics:?}"
         );
     }
 
@@ -232,9 +235,9 @@ mod tests {
             std::fs::write(registry.path().join("licenses/a.jsonl"), lines).unwrap();
             let files = RegistryFiles::folder(registry.path());
             [Notes::Kept, Notes::Skipped].map(|notes| {
-                let (licenses, complaints) = Licenses::load(&files, notes).unwrap();
+                let (licenses, diagnostics) = Licenses::load(&files, notes).unwrap();
                 let notes: Vec<_> = licenses.iter().map(|license| license.details.note.clone()).collect();
-                (notes.join("+"), complaints.len())
+                (notes.join("+"), diagnostics.len())
             })
         };
         let line = |byte: u8, note: &str| {
@@ -242,23 +245,26 @@ mod tests {
         };
         let good = line(1, "\"a\"") + &line(2, "\"b\"") + &line(3, "\"\\u0063\"");
         assert_eq!(load(&good), [("a+b+c".to_owned(), 0), ("++".to_owned(), 0)]);
-        assert_eq!(load(&(good + &line(4, "1"))).map(|(_, complaints)| complaints), [1, 1]);
+        assert_eq!(
+            load(&(good + &line(4, "1"))).map(|(_, diagnostics)| diagnostics),
+            [1, 1]
+        );
     }
 
     #[test]
     fn licenses_that_grant_the_same_share_it() {
         let line =
             |byte: u8| format!("{{\"id\":\"{byte:064x}\",\"expires\":\"2027-12-31\",\"modules\":{{\"a\":[\"b\"]}}}}\n");
-        let (licenses, complaints) = load(&[("a.jsonl", &(line(1) + &line(2)))]);
-        assert_eq!(complaints, [""; 0]);
+        let (licenses, diagnostics) = load(&[("a.jsonl", &(line(1) + &line(2)))]);
+        assert_eq!(diagnostics, [""; 0]);
         let modules: Vec<_> = licenses.iter().map(|license| &license.modules).collect();
         assert!(Arc::ptr_eq(modules[0], modules[1]));
     }
 
     #[test]
     fn an_export_that_is_wrong_throughout_is_not_read_to_its_end() {
-        let (_, complaints) = load(&[("a.jsonl", &"1\n".repeat(5_000))]);
-        assert_eq!(complaints.len(), MAX_COMPLAINTS + 1);
+        let (_, diagnostics) = load(&[("a.jsonl", &"1\n".repeat(5_000))]);
+        assert_eq!(diagnostics.len(), MAX_DIAGNOSTICS + 1);
     }
 
     proptest::proptest! {
@@ -269,8 +275,8 @@ mod tests {
             for (name, mut text) in [("a.toml", toml), ("a.jsonl", json)] {
                 let at = at.min(text.len());
                 text.replace_range(at..(at + cut).min(text.len()), &noise);
-                let (licenses, complaints) = load(&[(name, &text)]);
-                proptest::prop_assert!(licenses.len() <= 1 && complaints.iter().all(|text| text.starts_with(name)));
+                let (licenses, diagnostics) = load(&[(name, &text)]);
+                proptest::prop_assert!(licenses.len() <= 1 && diagnostics.iter().all(|text| text.starts_with(name)));
             }
         }
     }

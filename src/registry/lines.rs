@@ -4,7 +4,7 @@
 use std::io::{self, BufRead, BufReader, Cursor, Read as _};
 use std::path::Path;
 
-use crate::registry::diagnostic::Complaint;
+use crate::registry::diagnostic::Diagnostic;
 use crate::regular_file;
 
 pub const MEBIBYTE: u64 = 1 << 20;
@@ -13,12 +13,12 @@ pub const MEBIBYTE: u64 = 1 << 20;
 const PIECE: usize = 256 * 1024;
 
 /// Where a file's bytes come from, and how many there are.
-pub struct Source {
+pub struct ByteSource {
     from: Box<dyn BufRead>,
     length: u64,
 }
 
-impl Source {
+impl ByteSource {
     /// Bytes that are there.
     pub fn held(bytes: Vec<u8>) -> Self {
         Self {
@@ -39,10 +39,10 @@ impl Source {
 }
 
 /// A file's lines.
-pub struct Lines<'a> {
-    /// The file, as complaints name it.
+pub struct LineReader<'a> {
+    /// The file, as diagnostics name it.
     path: &'a Path,
-    source: Source,
+    source: ByteSource,
     /// How many bytes may be read, and how many were.
     limit: u64,
     read: u64,
@@ -50,9 +50,9 @@ pub struct Lines<'a> {
     line: Vec<u8>,
 }
 
-impl<'a> Lines<'a> {
+impl<'a> LineReader<'a> {
     /// The lines of the file `path`, which may be of `limit` bytes.
-    pub fn new(path: &'a Path, source: Source, limit: u64) -> Self {
+    pub fn new(path: &'a Path, source: ByteSource, limit: u64) -> Self {
         Self {
             path,
             source,
@@ -69,9 +69,9 @@ impl<'a> Lines<'a> {
     }
 
     /// The next line with its end, and its number from 1; `None` behind the last one of a file that is whole. After a
-    /// complaint, what was read before is worth nothing.
-    pub fn next(&mut self) -> Result<Option<(usize, &str)>, Complaint> {
-        let complain = |message: String| Err(Complaint::of_file(self.path, message));
+    /// diagnostic, what was read before is worth nothing.
+    pub fn next(&mut self) -> Result<Option<(usize, &str)>, Diagnostic> {
+        let complain = |message: String| Err(Diagnostic::of_file(self.path, message));
         self.line.clear();
         match self.source.from.read_until(b'\n', &mut self.line) {
             Err(error) => return complain(format!("cannot be read: {error}")),
@@ -91,7 +91,7 @@ impl<'a> Lines<'a> {
             Ok(line) => Ok(Some((self.number, line))),
             Err(error) => {
                 let (file, line, column) = (self.path.to_owned(), self.number, error.valid_up_to() + 1);
-                Err(Complaint {
+                Err(Diagnostic {
                     file,
                     line,
                     column,
@@ -106,18 +106,18 @@ impl<'a> Lines<'a> {
 mod tests {
     use super::*;
 
-    /// The lines with their numbers, and the complaint.
+    /// The lines with their numbers, and the diagnostic.
     fn read(text: &[u8], limit: u64) -> (Vec<(usize, String)>, Option<String>) {
-        let mut lines = Lines::new(Path::new("a.jsonl"), Source::held(text.to_vec()), limit);
+        let mut lines = LineReader::new(Path::new("a.jsonl"), ByteSource::held(text.to_vec()), limit);
         let mut read = Vec::new();
         loop {
             match lines.next() {
                 Ok(Some((number, line))) => read.push((number, line.to_owned())),
                 Ok(None) => return (read, None),
-                Err(complaint) => {
+                Err(diagnostic) => {
                     return (
                         read,
-                        complaint.to_string().split_once("a.jsonl:").map(|(_, end)| end.into()),
+                        diagnostic.to_string().split_once("a.jsonl:").map(|(_, end)| end.into()),
                     );
                 }
             }
@@ -129,9 +129,9 @@ mod tests {
         let lines = [(1, "a\r\n".to_owned()), (2, "\n".to_owned()), (3, "ä\n".to_owned())];
         let text = "a\r\n\nä\n".as_bytes();
         assert_eq!(read(text, text.len() as u64), (lines.to_vec(), None));
-        let (before, complaint) = read(text, text.len() as u64 - 1);
+        let (before, diagnostic) = read(text, text.len() as u64 - 1);
         assert_eq!(
-            (&before[..], complaint.as_deref()),
+            (&before[..], diagnostic.as_deref()),
             (&lines[..2], Some(" larger than 0 MiB"))
         );
     }
@@ -139,8 +139,8 @@ mod tests {
     #[test]
     fn a_file_that_is_not_whole_or_no_text_is_complained_about_with_its_place() {
         let end = " the file does not end with a newline: it may be half written";
-        for (text, complaint) in [(&b""[..], end), (b"a\nb", end), (b"a\nb\nc\xff\n", "3:2: not UTF-8")] {
-            assert_eq!(read(text, 100).1.as_deref(), Some(complaint));
+        for (text, diagnostic) in [(&b""[..], end), (b"a\nb", end), (b"a\nb\nc\xff\n", "3:2: not UTF-8")] {
+            assert_eq!(read(text, 100).1.as_deref(), Some(diagnostic));
         }
     }
 
@@ -150,11 +150,11 @@ mod tests {
         let path = folder.path().join("a.jsonl");
         std::fs::write(&path, "a\nb\n").unwrap();
         for length in [3, 5] {
-            let source = Source {
+            let source = ByteSource {
                 length,
                 ..Source::open(&path, 100).unwrap()
             };
-            let mut lines = Lines::new(&path, source, 100);
+            let mut lines = LineReader::new(&path, source, 100);
             assert!(lines.next().is_ok() && lines.next().is_ok());
             assert!(
                 lines

@@ -1,7 +1,7 @@
 //! The registry: what the vendor decides, read from `plugins/` and `licenses/`.
 //!
 //! `files` finds the text and `lines` reads it, `spanned` places every value, `reader` takes typed fields off it and
-//! collects complaints, `plugins` and `licenses` make model values of them; `edit` writes licenses. The server takes a
+//! collects diagnostics, `plugins` and `licenses` make model values of them; `edit` writes licenses. The server takes a
 //! [`Registry`], all or nothing; the build takes [plugin entries](plugins::load) one by one.
 
 mod change;
@@ -33,8 +33,8 @@ use crate::model::license_key::LicenseId;
 use crate::model::plugin::Plugin;
 use crate::model::slug::Slug;
 
-pub use change::Change;
-pub use diagnostic::Complaint;
+pub use change::LicenseChange;
+pub use diagnostic::Diagnostic;
 pub use error::RegistryError;
 pub use files::RegistryFiles;
 pub use git::RevisionError;
@@ -51,7 +51,7 @@ pub struct Registry {
 /// Tells everything that is wrong in the license files, which a build does not read and need not have.
 pub fn check_licenses(files: &RegistryFiles) -> Result<(), RegistryError> {
     match Licenses::load(files, Notes::Skipped) {
-        Ok((_, complaints)) if !complaints.is_empty() => Err(RegistryError::Complaints(complaints)),
+        Ok((_, diagnostics)) if !diagnostics.is_empty() => Err(RegistryError::Diagnostics(diagnostics)),
         Ok(_) | Err(RegistryError::NoFolder { .. }) => Ok(()),
         Err(error) => Err(error),
     }
@@ -71,12 +71,12 @@ impl Registry {
 
     /// The same of what `files` gives.
     fn read_licenses(files: &RegistryFiles) -> Result<Self, RegistryError> {
-        let (licenses, complaints) = Licenses::load(files, Notes::Kept)?;
+        let (licenses, diagnostics) = Licenses::load(files, Notes::Kept)?;
         let plugins = HashMap::default();
-        if complaints.is_empty() {
+        if diagnostics.is_empty() {
             Ok(Self { plugins, licenses })
         } else {
-            Err(RegistryError::Complaints(complaints))
+            Err(RegistryError::Diagnostics(diagnostics))
         }
     }
 
@@ -91,20 +91,20 @@ impl Registry {
     }
 
     fn read_with(files: &RegistryFiles, notes: Notes) -> Result<Self, RegistryError> {
-        let mut complaints = Vec::new();
+        let mut diagnostics = Vec::new();
         let mut plugins = HashMap::default();
         for entry in plugins::load(files)? {
             match entry.plugin {
                 Ok(plugin) => drop(plugins.insert(plugin.slug.clone(), plugin)),
-                Err(reasons) => complaints.extend(reasons),
+                Err(reasons) => diagnostics.extend(reasons),
             }
         }
         let (licenses, reasons) = Licenses::load(files, notes)?;
-        complaints.extend(reasons);
-        if complaints.is_empty() {
+        diagnostics.extend(reasons);
+        if diagnostics.is_empty() {
             Ok(Self { plugins, licenses })
         } else {
-            Err(RegistryError::Complaints(complaints))
+            Err(RegistryError::Diagnostics(diagnostics))
         }
     }
 

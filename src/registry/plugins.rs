@@ -9,12 +9,12 @@ use crate::model::plugin::{Plugin, PluginSource};
 use crate::model::slug::Slug;
 use crate::model::tag_pattern::TagPattern;
 
-use crate::registry::diagnostic::Complaint;
+use crate::registry::diagnostic::Diagnostic;
 use crate::registry::dir_entry::DirEntry;
 use crate::registry::error::RegistryError;
 use crate::registry::files::RegistryFiles;
-use crate::registry::reader::Reader;
-use crate::registry::spanned::{Table, Value};
+use crate::registry::reader::DocumentReader;
+use crate::registry::spanned::{SpannedTable, Value};
 use crate::registry::urls::{download_url, path_inside, repository, web_url};
 
 const FIELDS: &[&str] = &[
@@ -37,17 +37,17 @@ const FIELDS: &[&str] = &[
 
 /// One file in `plugins/`, and what came of it.
 #[derive(Clone, Debug)]
-pub struct Entry {
+pub struct PluginEntry {
     /// The file, as the person would type it.
     pub file: PathBuf,
     /// What its name says; `None` where the name is no `<slug>.toml`.
     pub slug: Option<Slug>,
     /// The plugin, or everything that is wrong with the file.
-    pub plugin: Result<Plugin, Vec<Complaint>>,
+    pub plugin: Result<Plugin, Vec<Diagnostic>>,
 }
 
 /// Reads every entry, sorted by file name.
-pub fn load(files: &RegistryFiles) -> Result<Vec<Entry>, RegistryError> {
+pub fn load(files: &RegistryFiles) -> Result<Vec<PluginEntry>, RegistryError> {
     Ok(files
         .list("plugins")?
         .into_iter()
@@ -55,42 +55,42 @@ pub fn load(files: &RegistryFiles) -> Result<Vec<Entry>, RegistryError> {
         .collect())
 }
 
-fn entry(files: &RegistryFiles, listed: DirEntry) -> Entry {
+fn entry(files: &RegistryFiles, listed: DirEntry) -> PluginEntry {
     let slug = listed
         .name
         .strip_suffix(".toml")
         .and_then(|stem| stem.parse::<Slug>().ok());
     let plugin = match (files.text(&listed), &slug) {
-        (Err(complaint), _) => Err(vec![complaint]),
-        (Ok(_), None) => Err(vec![Complaint::of_file(
+        (Err(diagnostic), _) => Err(vec![diagnostic]),
+        (Ok(_), None) => Err(vec![Diagnostic::of_file(
             &listed.file,
             "not a plugin entry: its name must be <slug>.toml, where a slug has 1 to 64 of a-z, 0-9 and '-'",
         )]),
         (Ok(text), Some(slug)) => read(&listed.file, &text, slug),
     };
-    Entry {
+    PluginEntry {
         file: listed.file,
         slug,
         plugin,
     }
 }
 
-fn read(file: &Path, text: &str, slug: &Slug) -> Result<Plugin, Vec<Complaint>> {
-    let (mut reader, table) = Reader::toml(file, text);
+fn read(file: &Path, text: &str, slug: &Slug) -> Result<Plugin, Vec<Diagnostic>> {
+    let (mut reader, table) = DocumentReader::toml(file, text);
     let Some(table) = table else {
-        return Err(reader.complaints());
+        return Err(reader.diagnostics());
     };
     let folder = file.parent().unwrap_or(Path::new(""));
     let plugin = plugin(&mut reader, &table, slug, folder);
     if reader.complained() == 0 {
         Ok(plugin)
     } else {
-        Err(reader.complaints())
+        Err(reader.diagnostics())
     }
 }
 
-/// What the table says; only worth something where the reader has no complaints afterwards.
-fn plugin(reader: &mut Reader<'_>, table: &Table<'_>, slug: &Slug, folder: &Path) -> Plugin {
+/// What the table says; only worth something where the reader has no diagnostics afterwards.
+fn plugin(reader: &mut DocumentReader<'_>, table: &SpannedTable<'_>, slug: &Slug, folder: &Path) -> Plugin {
     reader.only(table, FIELDS);
     reader.without_keys(table);
     if table.fields.contains_key("repository") {
@@ -134,8 +134,8 @@ fn plugin(reader: &mut Reader<'_>, table: &Table<'_>, slug: &Slug, folder: &Path
 
 /// A string that `check` turns into a value, or says what it "must be".
 fn address<T>(
-    reader: &mut Reader<'_>,
-    table: &Table<'_>,
+    reader: &mut DocumentReader<'_>,
+    table: &SpannedTable<'_>,
     name: &str,
     check: impl FnOnce(&str) -> Result<T, String>,
 ) -> Option<T> {
@@ -150,7 +150,7 @@ fn web(text: &str) -> Result<String, String> {
 }
 
 /// One pattern or several.
-fn tags(reader: &mut Reader<'_>, table: &Table<'_>) -> Vec<TagPattern> {
+fn tags(reader: &mut DocumentReader<'_>, table: &SpannedTable<'_>) -> Vec<TagPattern> {
     let Some(field) = table.fields.get("tags") else {
         return TagPattern::defaults();
     };
@@ -167,7 +167,7 @@ fn tags(reader: &mut Reader<'_>, table: &Table<'_>) -> Vec<TagPattern> {
         .collect()
 }
 
-fn versions(reader: &mut Reader<'_>, table: &Table<'_>) -> semver::VersionReq {
+fn versions(reader: &mut DocumentReader<'_>, table: &SpannedTable<'_>) -> semver::VersionReq {
     let requirement = |text: &str| {
         text.parse()
             .map_err(|error| format!("is no requirement such as \">=1.4, <3\": {error}"))
@@ -179,7 +179,7 @@ fn versions(reader: &mut Reader<'_>, table: &Table<'_>) -> semver::VersionReq {
 mod tests {
     use super::*;
     use crate::model::plugin::RepositoryLocation;
-    use crate::registry::reader::MAX_COMPLAINTS;
+    use crate::registry::reader::MAX_DIAGNOSTICS;
 
     fn registry(entries: &[(&str, &str)]) -> tempfile::TempDir {
         let registry = tempfile::tempdir().unwrap();
@@ -190,12 +190,12 @@ mod tests {
         registry
     }
 
-    /// The complaints about one entry, without the folder in front.
-    fn complaints(name: &str, text: &str) -> Vec<String> {
+    /// The diagnostics about one entry, without the folder in front.
+    fn diagnostics(name: &str, text: &str) -> Vec<String> {
         let registry = registry(&[(name, text)]);
         let entry = load(&RegistryFiles::folder(registry.path())).unwrap().remove(0);
         let folder = format!("{}/plugins/", registry.path().display());
-        let strip = |complaint: &Complaint| complaint.to_string().replace(&folder, "");
+        let strip = |diagnostic: &Diagnostic| diagnostic.to_string().replace(&folder, "");
         entry.plugin.err().unwrap_or_default().iter().map(strip).collect()
     }
 
@@ -205,13 +205,13 @@ mod tests {
         let strings = format!("withhold = [{}]\n", "1,".repeat(50_000));
         for (text, count) in [
             ("=\n".repeat(2 << 20), 1),
-            (unknown, MAX_COMPLAINTS + 1),
-            (strings, MAX_COMPLAINTS + 1),
+            (unknown, MAX_DIAGNOSTICS + 1),
+            (strings, MAX_DIAGNOSTICS + 1),
         ] {
-            let complaints = complaints("acme.toml", &text);
-            assert_eq!(complaints.len(), count, "{:?}", &text[..20]);
-            let is_cut = complaints.last().unwrap() == "acme.toml: too many mistakes: the rest is not told";
-            assert_eq!(is_cut, count > 1, "{:?}", complaints.last());
+            let diagnostics = diagnostics("acme.toml", &text);
+            assert_eq!(diagnostics.len(), count, "{:?}", &text[..20]);
+            let is_cut = diagnostics.last().unwrap() == "acme.toml: too many mistakes: the rest is not told";
+            assert_eq!(is_cut, count > 1, "{:?}", diagnostics.last());
         }
     }
 
@@ -297,7 +297,7 @@ allow_version_mismatch = "yes"
 1x = "javascript:alert(1)"
 "#;
         assert_eq!(
-            complaints("acme.toml", text),
+            diagnostics("acme.toml", text),
             [
                 r#"acme.toml:1:1: missing field "download_url""#,
                 r#"acme.toml:1:8: "name" has a control character in it"#,
@@ -335,21 +335,21 @@ allow_version_mismatch = "yes"
             format!("acme.toml:1:10: {}", refused("author")),
             format!("acme.toml:3:6: {}", refused("icons")),
         ];
-        assert_eq!(complaints("acme.toml", &text), expected);
+        assert_eq!(diagnostics("acme.toml", &text), expected);
     }
 
     #[test]
     fn torn_empty_foreign_and_misnamed_files_are_complained_about() {
         let torn = "acme.toml: the file does not end with a newline: it may be half written";
-        assert_eq!(complaints("acme.toml", ""), [torn]);
-        assert_eq!(complaints("acme.toml", "name = \"Acme\""), [torn]);
+        assert_eq!(diagnostics("acme.toml", ""), [torn]);
+        assert_eq!(diagnostics("acme.toml", "name = \"Acme\""), [torn]);
         assert_eq!(
-            complaints("acme.toml", "name = \"Ac\n"),
+            diagnostics("acme.toml", "name = \"Ac\n"),
             ["acme.toml:1:11: invalid basic string, expected `\"`"]
         );
         let misnamed = "not a plugin entry: its name must be <slug>.toml, where a slug has 1 to 64 of a-z, 0-9 and '-'";
         for name in ["Acme.toml", "acme.tml", "acme"] {
-            assert_eq!(complaints(name, "\n"), [format!("{name}: {misnamed}")]);
+            assert_eq!(diagnostics(name, "\n"), [format!("{name}: {misnamed}")]);
         }
     }
 
@@ -366,9 +366,9 @@ allow_version_mismatch = "yes"
         )
         .unwrap();
         let entries = load(&RegistryFiles::folder(registry.path())).unwrap();
-        let outcome = |entry: &Entry| match &entry.plugin {
+        let outcome = |entry: &PluginEntry| match &entry.plugin {
             Ok(plugin) => plugin.slug.to_string(),
-            Err(complaints) => complaints[0]
+            Err(diagnostics) => diagnostics[0]
                 .to_string()
                 .replace(&format!("{}/plugins/", registry.path().display()), ""),
         };

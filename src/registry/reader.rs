@@ -1,7 +1,7 @@
-//! Takes typed fields off a registry file's tables and collects every complaint about them on the way.
+//! Takes typed fields off a registry file's tables and collects every diagnostic about them on the way.
 //!
-//! A field that is absent or wrong reads as `None`; a wrong one leaves a complaint behind. Callers read all fields first and
-//! throw the result away where there are complaints, so that one reading finds every mistake.
+//! A field that is absent or wrong reads as `None`; a wrong one leaves a diagnostic behind. Callers read all fields first and
+//! throw the result away where there are diagnostics, so that one reading finds every mistake.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt::Display;
@@ -13,16 +13,16 @@ use chrono::{DateTime, NaiveDate, Utc};
 
 use crate::text::did_you_mean::did_you_mean;
 
-use crate::registry::diagnostic::Complaint;
+use crate::registry::diagnostic::Diagnostic;
 use crate::registry::json;
-use crate::registry::spanned::{self, Fault, Node, Table, Value, array, string, table};
+use crate::registry::spanned::{self, Node, ParseError, SpannedTable, Value, array, string, table};
 
 /// A file that is wrong in every line is told so this often.
-pub const MAX_COMPLAINTS: usize = 1_000;
+pub const MAX_DIAGNOSTICS: usize = 1_000;
 
 /// One registry file, or one line of it, being read.
 #[derive(Debug)]
-pub struct Reader<'a> {
+pub struct DocumentReader<'a> {
     file: &'a Path,
     /// Where each line starts.
     lines: Vec<usize>,
@@ -31,14 +31,14 @@ pub struct Reader<'a> {
     /// Whether dates and times are strings.
     json: bool,
     /// The first of them.
-    complaints: Vec<Complaint>,
+    diagnostics: Vec<Diagnostic>,
     /// How many there are in all.
     complained: usize,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> DocumentReader<'a> {
     /// Parses a TOML file; without its table where the syntax is wrong.
-    pub fn toml<'t>(file: &'a Path, text: &'t str) -> (Self, Option<Table<'t>>) {
+    pub fn toml<'t>(file: &'a Path, text: &'t str) -> (Self, Option<SpannedTable<'t>>) {
         let starts = std::iter::once(0).chain(
             text.bytes()
                 .enumerate()
@@ -50,7 +50,7 @@ impl<'a> Reader<'a> {
             lines: starts.collect(),
             first_line: 1,
             json: false,
-            complaints: vec![],
+            diagnostics: vec![],
             complained: 0,
         };
         match spanned::from_toml(text) {
@@ -63,7 +63,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Parses one line of a file with a JSON object a line; without its table where there is none.
-    pub fn json<'t>(file: &'a Path, line_number: usize, line: &'t str) -> (Self, Option<Table<'t>>) {
+    pub fn json<'t>(file: &'a Path, line_number: usize, line: &'t str) -> (Self, Option<SpannedTable<'t>>) {
         let mut reader = Self::of_line(file, line_number);
         let table = match json::with_places(line) {
             Ok(Node {
@@ -82,8 +82,12 @@ impl<'a> Reader<'a> {
         (reader, table)
     }
 
-    /// The same for a line that is probably right: its complaints have no columns. `None` where there is no table.
-    pub fn json_without_places<'t>(file: &'a Path, line_number: usize, line: &'t str) -> Option<(Self, Table<'t>)> {
+    /// The same for a line that is probably right: its diagnostics have no columns. `None` where there is no table.
+    pub fn json_without_places<'t>(
+        file: &'a Path,
+        line_number: usize,
+        line: &'t str,
+    ) -> Option<(Self, SpannedTable<'t>)> {
         match json::without_places(line)?.value {
             Value::Table(table) => Some((Self::of_line(file, line_number), table)),
             _ => None,
@@ -96,29 +100,31 @@ impl<'a> Reader<'a> {
             lines: vec![0],
             first_line: line_number,
             json: true,
-            complaints: vec![],
+            diagnostics: vec![],
             complained: 0,
         }
     }
 
-    fn fault(&mut self, fault: Fault) {
+    fn fault(&mut self, fault: ParseError) {
         self.complain(fault.at, fault.message);
     }
 
-    /// How many complaints there are so far.
+    /// How many diagnostics there are so far.
     pub fn complained(&self) -> usize {
         self.complained
     }
 
-    /// The first complaints, in the order of their places; that there are more comes last.
-    pub fn complaints(mut self) -> Vec<Complaint> {
-        self.complaints
-            .sort_by_key(|complaint| (complaint.line, complaint.column));
-        if self.complained > MAX_COMPLAINTS {
-            self.complaints
-                .push(Complaint::of_file(self.file, "too many mistakes: the rest is not told"));
+    /// The first diagnostics, in the order of their places; that there are more comes last.
+    pub fn diagnostics(mut self) -> Vec<Diagnostic> {
+        self.diagnostics
+            .sort_by_key(|diagnostic| (diagnostic.line, diagnostic.column));
+        if self.complained > MAX_DIAGNOSTICS {
+            self.diagnostics.push(Diagnostic::of_file(
+                self.file,
+                "too many mistakes: the rest is not told",
+            ));
         }
-        self.complaints
+        self.diagnostics
     }
 
     /// The line in which the byte `at` stands, counted from 1.
@@ -126,14 +132,14 @@ impl<'a> Reader<'a> {
         self.first_line + self.lines.partition_point(|&start| start <= at) - 1
     }
 
-    /// Complains about what stands at the byte `at`; of too many complaints the last ones are only counted.
+    /// Complains about what stands at the byte `at`; of too many diagnostics the last ones are only counted.
     pub fn complain(&mut self, at: usize, message: impl Into<String>) {
         self.complained += 1;
-        if self.complained > MAX_COMPLAINTS {
+        if self.complained > MAX_DIAGNOSTICS {
             return;
         }
         let index = self.lines.partition_point(|&start| start <= at) - 1;
-        self.complaints.push(Complaint {
+        self.diagnostics.push(Diagnostic {
             file: self.file.to_owned(),
             line: self.first_line + index,
             column: at - self.lines[index] + 1,
@@ -142,10 +148,10 @@ impl<'a> Reader<'a> {
     }
 
     /// Complains about every field but the `known` ones.
-    pub fn only(&mut self, table: &Table<'_>, known: &[&str]) {
+    pub fn only(&mut self, table: &SpannedTable<'_>, known: &[&str]) {
         for (name, field) in &table.fields {
             if !known.contains(&&**name) {
-                if self.complained >= MAX_COMPLAINTS {
+                if self.complained >= MAX_DIAGNOSTICS {
                     // Comparing half a million names takes long.
                     self.complained += 1;
                     continue;
@@ -157,7 +163,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Complains where there is no such field.
-    pub fn require(&mut self, table: &Table<'_>, name: &str) {
+    pub fn require(&mut self, table: &SpannedTable<'_>, name: &str) {
         if !table.fields.contains_key(name) {
             self.complain(table.at, format!("missing field {name:?}"));
         }
@@ -166,7 +172,7 @@ impl<'a> Reader<'a> {
     /// A field as `take` finds it; a value of another type is complained about as not being `expected`.
     pub fn field<'t, 'n, T>(
         &mut self,
-        table: &'n Table<'t>,
+        table: &'n SpannedTable<'t>,
         name: &str,
         expected: &str,
         take: impl FnOnce(&'n Value<'t>) -> Option<T>,
@@ -198,12 +204,12 @@ impl<'a> Reader<'a> {
     }
 
     /// A string.
-    pub fn string<'n>(&mut self, table: &'n Table<'_>, name: &str) -> Option<(usize, &'n str)> {
+    pub fn string<'n>(&mut self, table: &'n SpannedTable<'_>, name: &str) -> Option<(usize, &'n str)> {
         self.field(table, name, "a string", string)
     }
 
     /// A string without line breaks and other control characters.
-    pub fn line_of_text(&mut self, table: &Table<'_>, name: &str) -> Option<String> {
+    pub fn line_of_text(&mut self, table: &SpannedTable<'_>, name: &str) -> Option<String> {
         let (at, text) = self.string(table, name)?;
         if text.chars().any(char::is_control) {
             self.complain(at, format!("{name:?} has a control character in it"));
@@ -212,7 +218,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A boolean.
-    pub fn boolean(&mut self, table: &Table<'_>, name: &str) -> Option<bool> {
+    pub fn boolean(&mut self, table: &SpannedTable<'_>, name: &str) -> Option<bool> {
         let boolean = |value: &Value<'_>| {
             if let Value::Boolean(value) = value {
                 Some(*value)
@@ -225,7 +231,7 @@ impl<'a> Reader<'a> {
     }
 
     /// An integer within `range`.
-    pub fn integer(&mut self, table: &Table<'_>, name: &str, range: RangeInclusive<u32>) -> Option<u32> {
+    pub fn integer(&mut self, table: &SpannedTable<'_>, name: &str, range: RangeInclusive<u32>) -> Option<u32> {
         let node = &table.fields.get(name)?.node;
         let expected = format!("an integer from {} to {}", range.start(), range.end());
         let integer = |value: &Value<'_>| match value {
@@ -236,7 +242,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A day.
-    pub fn date(&mut self, table: &Table<'_>, name: &str) -> Option<NaiveDate> {
+    pub fn date(&mut self, table: &SpannedTable<'_>, name: &str) -> Option<NaiveDate> {
         let json = self.json;
         let date = |value: &Value<'_>| match value {
             Value::Date(date) => Some(*date),
@@ -252,7 +258,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A moment, with its offset from UTC.
-    pub fn time(&mut self, table: &Table<'_>, name: &str) -> Option<DateTime<Utc>> {
+    pub fn time(&mut self, table: &SpannedTable<'_>, name: &str) -> Option<DateTime<Utc>> {
         let json = self.json;
         let time = |value: &Value<'_>| match value {
             Value::Time(time) => Some(*time),
@@ -268,7 +274,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A string that is read as a `T`; its errors begin with "not a …".
-    pub fn parsed<T: FromStr<Err: Display>>(&mut self, table: &Table<'_>, name: &str) -> Option<T> {
+    pub fn parsed<T: FromStr<Err: Display>>(&mut self, table: &SpannedTable<'_>, name: &str) -> Option<T> {
         let (at, text) = self.string(table, name)?;
         self.parse(at, name, text)
     }
@@ -282,7 +288,7 @@ impl<'a> Reader<'a> {
     }
 
     /// An array of strings, none of them twice, each with its place.
-    pub fn strings<'n>(&mut self, table: &'n Table<'_>, name: &str) -> Option<Vec<(usize, &'n str)>> {
+    pub fn strings<'n>(&mut self, table: &'n SpannedTable<'_>, name: &str) -> Option<Vec<(usize, &'n str)>> {
         let node = &table.fields.get(name)?.node;
         self.strings_of(node, name)
     }
@@ -304,17 +310,17 @@ impl<'a> Reader<'a> {
     }
 
     /// A table.
-    pub fn table<'t, 'n>(&mut self, within: &'n Table<'t>, name: &str) -> Option<&'n Table<'t>> {
+    pub fn table<'t, 'n>(&mut self, within: &'n SpannedTable<'t>, name: &str) -> Option<&'n SpannedTable<'t>> {
         self.field(within, name, "a table", table).map(|(_, table)| table)
     }
 
     /// A table of strings with the `known` fields only, each as `read` takes it.
     pub fn string_table(
         &mut self,
-        table: &Table<'_>,
+        table: &SpannedTable<'_>,
         name: &str,
         known: &[&str],
-        mut read: impl FnMut(&mut Self, &Table<'_>, &str) -> Option<String>,
+        mut read: impl FnMut(&mut Self, &SpannedTable<'_>, &str) -> Option<String>,
     ) -> BTreeMap<String, String> {
         let Some(inner) = self.table(table, name) else {
             return BTreeMap::new();

@@ -33,14 +33,14 @@ pub enum Value<'a> {
     Date(NaiveDate),
     Time(DateTime<Utc>),
     Array(Vec<Node<'a>>),
-    Table(Table<'a>),
+    Table(SpannedTable<'a>),
     /// Anything else, by what a person would call it.
     Other(&'static str),
 }
 
 /// Fields by name, and the byte where the table or its header starts.
 #[derive(Debug, Default)]
-pub struct Table<'a> {
+pub struct SpannedTable<'a> {
     pub at: usize,
     pub fields: BTreeMap<Cow<'a, str>, Field<'a>>,
 }
@@ -54,7 +54,7 @@ pub struct Field<'a> {
 
 /// Why a text is no TOML or JSON, and the byte where that shows.
 #[derive(Debug)]
-pub struct Fault {
+pub struct ParseError {
     pub at: usize,
     pub message: String,
 }
@@ -77,7 +77,7 @@ impl Value<'_> {
 
 /// Reads a TOML document, or says what is wrong with its syntax: everything in a file that a person wrote, and the first
 /// mistake in a larger one, in which each of a million lines may be wrong.
-pub fn from_toml(text: &str) -> Result<Table<'_>, Vec<Fault>> {
+pub fn from_toml(text: &str) -> Result<SpannedTable<'_>, Vec<ParseError>> {
     let first = match DeTable::parse(text) {
         Ok(document) => return Ok(toml_table(0, document.into_inner())),
         Err(error) => error,
@@ -90,14 +90,14 @@ pub fn from_toml(text: &str) -> Result<Table<'_>, Vec<Fault>> {
     let at = |error: &toml::de::Error| error.span().map_or(0, |span| span.start);
     Err(errors
         .iter()
-        .map(|error| Fault {
+        .map(|error| ParseError {
             at: at(error),
             message: error.message().to_owned(),
         })
         .collect())
 }
 
-fn toml_table<'a>(at: usize, table: DeTable<'a>) -> Table<'a> {
+fn toml_table<'a>(at: usize, table: DeTable<'a>) -> SpannedTable<'a> {
     let field = |(name, value): (toml::Spanned<_>, toml::Spanned<_>)| {
         let (at, place) = (name.span().start, value.span());
         (
@@ -108,7 +108,7 @@ fn toml_table<'a>(at: usize, table: DeTable<'a>) -> Table<'a> {
             },
         )
     };
-    Table {
+    SpannedTable {
         at,
         fields: table.into_iter().map(field).collect(),
     }
@@ -166,7 +166,7 @@ pub fn array<'t, 'n>(value: &'n Value<'t>) -> Option<&'n [Node<'t>]> {
 }
 
 /// The fields of a table.
-pub fn table<'t, 'n>(value: &'n Value<'t>) -> Option<&'n Table<'t>> {
+pub fn table<'t, 'n>(value: &'n Value<'t>) -> Option<&'n SpannedTable<'t>> {
     if let Value::Table(table) = value {
         Some(table)
     } else {
@@ -178,7 +178,7 @@ pub fn table<'t, 'n>(value: &'n Value<'t>) -> Option<&'n Table<'t>> {
 mod tests {
     use super::*;
 
-    fn field<'t, 'a>(table: &'t Table<'a>, name: &str) -> (usize, usize, &'t Value<'a>) {
+    fn field<'t, 'a>(table: &'t SpannedTable<'a>, name: &str) -> (usize, usize, &'t Value<'a>) {
         let field = &table.fields[name];
         (field.at, field.node.at, &field.node.value)
     }
@@ -210,6 +210,6 @@ mod tests {
     #[test]
     fn of_a_large_toml_file_the_first_syntax_error_is_found() {
         let text = format!("a = 1\n{}", "=\n".repeat(MAX_RECOVERABLE));
-        assert!(matches!(from_toml(&text).unwrap_err()[..], [Fault { at: 6, .. }]));
+        assert!(matches!(from_toml(&text).unwrap_err()[..], [ParseError { at: 6, .. }]));
     }
 }

@@ -8,12 +8,12 @@ use crate::model::license::SiteLimit;
 use crate::model::license_key::LicenseId;
 use crate::model::site_host::SiteHost;
 
-use crate::registry::change::Change;
+use crate::registry::change::LicenseChange;
 use crate::registry::json;
-use crate::registry::spanned::{self, Field, Table, Value};
+use crate::registry::spanned::{self, Field, SpannedTable, Value};
 
 /// The text of an export with the license in that line changed; `None` where there is no license.
-pub fn json(text: &str, line: usize, changes: &[Change]) -> Option<String> {
+pub fn json(text: &str, line: usize, changes: &[LicenseChange]) -> Option<String> {
     let start = text.split_inclusive('\n').take(line - 1).map(str::len).sum();
     let (before, rest) = text.split_at(start);
     let node = json::with_places(rest.lines().next()?).ok()?;
@@ -28,12 +28,12 @@ pub fn json(text: &str, line: usize, changes: &[Change]) -> Option<String> {
 }
 
 /// The text of a TOML file with that license changed; `None` where it is not in it.
-pub fn toml(text: &str, id: &LicenseId, changes: &[Change]) -> Option<String> {
+pub fn toml(text: &str, id: &LicenseId, changes: &[LicenseChange]) -> Option<String> {
     let document = spanned::from_toml(text).ok()?;
     let Value::Array(licenses) = &document.fields.get("license")?.node.value else {
         return None;
     };
-    let is_meant = |table: &&Table<'_>| {
+    let is_meant = |table: &&SpannedTable<'_>| {
         table
             .fields
             .get("id")
@@ -64,19 +64,19 @@ struct Splice<'a> {
 }
 
 impl Splice<'_> {
-    fn change(&mut self, license: &Table<'_>, change: &Change) {
+    fn change(&mut self, license: &SpannedTable<'_>, change: &LicenseChange) {
         match change {
-            Change::Expires(date) if self.json => self.set(license, "expires", format!("\"{date}\"")),
-            Change::Expires(date) => self.set(license, "expires", date.to_string()),
-            Change::Status(status) => self.set(license, "status", format!("\"{}\"", status.as_str())),
-            Change::Sites(SiteLimit::Limited(limit)) => self.set(license, "sites", limit.to_string()),
-            Change::Sites(SiteLimit::Unlimited) => self.set(license, "sites", "\"unlimited\"".to_owned()),
-            Change::Note(note) => self.set(license, "note", self.text_literal(note)),
-            Change::Move { from, to, time } => {
+            LicenseChange::Expires(date) if self.json => self.set(license, "expires", format!("\"{date}\"")),
+            LicenseChange::Expires(date) => self.set(license, "expires", date.to_string()),
+            LicenseChange::Status(status) => self.set(license, "status", format!("\"{}\"", status.as_str())),
+            LicenseChange::Sites(SiteLimit::Limited(limit)) => self.set(license, "sites", limit.to_string()),
+            LicenseChange::Sites(SiteLimit::Unlimited) => self.set(license, "sites", "\"unlimited\"".to_owned()),
+            LicenseChange::Note(note) => self.set(license, "note", self.text_literal(note)),
+            LicenseChange::Move { from, to, time } => {
                 self.release(license, from.as_str(), *time);
                 self.move_bound_ahead(license, from, to);
             }
-            Change::Release(host, time) => {
+            LicenseChange::Release(host, time) => {
                 let host = host.as_ref().map(SiteHost::as_str);
                 self.release(license, host.unwrap_or("*"), *time);
                 self.unbind(license, host);
@@ -84,7 +84,7 @@ impl Splice<'_> {
         }
     }
 
-    fn set(&mut self, table: &Table<'_>, name: &str, literal: String) {
+    fn set(&mut self, table: &SpannedTable<'_>, name: &str, literal: String) {
         match table.fields.get(name) {
             Some(field) => self.pieces.push((field.node.at..field.node.end, literal)),
             None if self.json => self.insert(table, &format!("\"{name}\""), &literal),
@@ -92,7 +92,7 @@ impl Splice<'_> {
         }
     }
 
-    fn release(&mut self, license: &Table<'_>, name: &str, time: DateTime<Utc>) {
+    fn release(&mut self, license: &SpannedTable<'_>, name: &str, time: DateTime<Utc>) {
         let time = time.to_rfc3339_opts(SecondsFormat::AutoSi, true);
         let time = if self.json { format!("\"{time}\"") } else { time };
         let key = format!("\"{name}\"");
@@ -124,7 +124,7 @@ impl Splice<'_> {
     }
 
     /// Binds `to` ahead, and no longer `from`; the others keep their order.
-    fn move_bound_ahead(&mut self, license: &Table<'_>, from: &SiteHost, to: &SiteHost) {
+    fn move_bound_ahead(&mut self, license: &SpannedTable<'_>, from: &SiteHost, to: &SiteHost) {
         let items = match license.fields.get("hosts").map(|field| &field.node.value) {
             Some(Value::Array(items)) => &items[..],
             _ => &[],
@@ -140,7 +140,7 @@ impl Splice<'_> {
     }
 
     /// Takes a host, or all of them, out of those that are bound ahead.
-    fn unbind(&mut self, license: &Table<'_>, host: Option<&str>) {
+    fn unbind(&mut self, license: &SpannedTable<'_>, host: Option<&str>) {
         let Some(field) = license.fields.get("hosts") else {
             return;
         };
@@ -160,7 +160,7 @@ impl Splice<'_> {
     }
 
     /// Adds a field: within braces as the first one, else on a line of its own behind the `id` or the table's header.
-    fn insert(&mut self, table: &Table<'_>, key: &str, literal: &str) {
+    fn insert(&mut self, table: &SpannedTable<'_>, key: &str, literal: &str) {
         if self.byte(table.at) == b'{' {
             let equals = if self.json { ":" } else { " = " };
             let blank = if self.json { "" } else { " " };
@@ -214,7 +214,7 @@ impl Splice<'_> {
 }
 
 /// The last byte at which something of the table stands, the tables within included.
-fn end_of_table(table: &Table<'_>) -> usize {
+fn end_of_table(table: &SpannedTable<'_>) -> usize {
     let end = |field: &Field<'_>| match &field.node.value {
         Value::Table(inner) => field.node.end.max(end_of_table(inner)),
         _ => field.node.end,
@@ -230,7 +230,7 @@ pub(crate) mod tests {
     pub(in crate::registry) const ID: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
 
     /// The text with the license [`ID`] changed, by the kind of file.
-    fn changed(name: &str, text: &str, change: &Change) -> String {
+    fn changed(name: &str, text: &str, change: &LicenseChange) -> String {
         let line = text.lines().position(|line| line.contains(ID)).unwrap() + 1;
         if name.ends_with(".jsonl") {
             json(text, line, std::slice::from_ref(change))
@@ -240,16 +240,16 @@ pub(crate) mod tests {
         .unwrap()
     }
 
-    fn expires() -> Change {
-        Change::Expires("2030-01-02".parse().unwrap())
+    fn expires() -> LicenseChange {
+        LicenseChange::Expires("2030-01-02".parse().unwrap())
     }
 
-    fn suspend() -> Change {
-        Change::Status(LicenseStatus::Suspended)
+    fn suspend() -> LicenseChange {
+        LicenseChange::Status(LicenseStatus::Suspended)
     }
 
-    fn release(host: Option<&str>) -> Change {
-        Change::Release(
+    fn release(host: Option<&str>) -> LicenseChange {
+        LicenseChange::Release(
             host.map(|host| host.parse().unwrap()),
             "2026-11-20T10:17:03.123Z".parse().unwrap(),
         )

@@ -8,7 +8,7 @@ use crate::build::report::unmatched::built_pattern;
 use crate::catalog::{Release, Releases};
 use crate::model::slug::Slug;
 use crate::model::version::Version;
-use crate::registry::plugins::Entry;
+use crate::registry::plugins::PluginEntry;
 
 /// What became of one registry entry.
 #[derive(Debug)]
@@ -68,7 +68,7 @@ pub struct Counts {
 }
 
 impl PluginReport {
-    pub(in crate::build) fn new(entry: &Entry) -> Self {
+    pub(in crate::build) fn new(entry: &PluginEntry) -> Self {
         Self {
             file: entry.file.display().to_string(),
             slug: entry.slug.clone(),

@@ -6,7 +6,7 @@ use chrono::{NaiveDate, Utc};
 
 use crate::commands::Failure;
 use crate::model::license::{License, LicenseStatus};
-use crate::registry::Change;
+use crate::registry::LicenseChange;
 use crate::registry::edit::Editor;
 
 use crate::commands::license::done::Done;
@@ -46,7 +46,7 @@ pub fn renew(args: &RenewArgs, registry: &Path, today: NaiveDate) -> Result<Done
                 Failure::usage(format!("{expires} is past")).hint("use suspend or revoke to withdraw a license")
             );
         }
-        let change = Change::Expires(expires);
+        let change = LicenseChange::Expires(expires);
         let still = if license.status == LicenseStatus::Suspended {
             ", and still suspended"
         } else {
@@ -67,7 +67,7 @@ pub fn suspend(args: &OneArgs, registry: &Path) -> Result<Done, Failure> {
         let news = license.status != LicenseStatus::Suspended;
         Ok(decided(
             news,
-            Change::Status(LicenseStatus::Suspended),
+            LicenseChange::Status(LicenseStatus::Suspended),
             "suspended".into(),
         ))
     })
@@ -79,7 +79,7 @@ pub fn resume(args: &OneArgs, registry: &Path) -> Result<Done, Failure> {
         refuse_revoked(license)?;
         Ok(decided(
             license.status != LicenseStatus::Active,
-            Change::Status(LicenseStatus::Active),
+            LicenseChange::Status(LicenseStatus::Active),
             "active".into(),
         ))
     })
@@ -89,17 +89,21 @@ pub fn resume(args: &OneArgs, registry: &Path) -> Result<Done, Failure> {
 pub fn revoke(args: &OneArgs, registry: &Path) -> Result<Done, Failure> {
     change(&args.license, registry, |license| {
         let news = license.status != LicenseStatus::Revoked;
-        Ok(decided(news, Change::Status(LicenseStatus::Revoked), "revoked".into()))
+        Ok(decided(
+            news,
+            LicenseChange::Status(LicenseStatus::Revoked),
+            "revoked".into(),
+        ))
     })
 }
 
 /// What to write, if anything, and how to go on after the license's name to say what is true afterwards.
 pub(super) struct Decision {
-    pub change: Option<Change>,
+    pub change: Option<LicenseChange>,
     pub outcome: String,
 }
 
-pub(super) fn decided(news: bool, change: Change, state: String) -> Decision {
+pub(super) fn decided(news: bool, change: LicenseChange, state: String) -> Decision {
     let word = if news { "now" } else { "already" };
     Decision {
         change: news.then_some(change),

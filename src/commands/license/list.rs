@@ -213,7 +213,7 @@ fn module_of(slug: &Slug, config: &Config) -> Result<Name, Failure> {
     let entry = entries.into_iter().find(|entry| entry.slug.as_ref() == Some(slug));
     match entry.map(|entry| entry.plugin) {
         Some(Ok(plugin)) => Ok(plugin.module),
-        Some(Err(complaints)) => Err(crate::registry::RegistryError::Complaints(complaints).into()),
+        Some(Err(diagnostics)) => Err(crate::registry::RegistryError::Diagnostics(diagnostics).into()),
         None => Err(Failure::input(format!("there is no plugin {slug} in the registry"))
             .hint("name a file of registry/plugins/ without .toml")),
     }

@@ -12,7 +12,7 @@ use crate::commands::{Exit, Failure, output};
 use crate::config::Config;
 use crate::model::license::{Details, License, LicenseDetails, LicenseStatus};
 use crate::model::license_key::LicenseKey;
-use crate::registry::Change;
+use crate::registry::LicenseChange;
 use crate::registry::edit::Editor;
 use crate::text::printable::Printable;
 use crate::text::stderr;
@@ -45,7 +45,7 @@ struct Draft {
     key: LicenseKey,
     old: License,
     /// What becomes of the old one.
-    changes: [Change; 2],
+    changes: [LicenseChange; 2],
     new: License,
     /// The file that both are in.
     file: PathBuf,
@@ -124,7 +124,10 @@ fn draft(args: &Args, registry: &Path, today: NaiveDate) -> Result<Draft, Failur
     } else {
         format!("{note}; {ended}")
     };
-    let changes = [Change::Status(LicenseStatus::Revoked), Change::Note(ended)];
+    let changes = [
+        LicenseChange::Status(LicenseStatus::Revoked),
+        LicenseChange::Note(ended),
+    ];
     Ok(Draft {
         editor,
         key,

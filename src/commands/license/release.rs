@@ -12,7 +12,7 @@ use crate::model::binding::Binding;
 use crate::model::license::{License, SiteLimit};
 use crate::model::license_key::LicenseId;
 use crate::model::site_host::SiteHost;
-use crate::registry::Change;
+use crate::registry::LicenseChange;
 use crate::store::StoreError;
 use crate::text::error_chain::ErrorChain;
 
@@ -60,7 +60,7 @@ pub fn release(
             Some(host) if is_known(host) => host.to_string(),
             Some(host) => format!("{host}, which was not bound to it,"),
         };
-        let change = Some(Change::Release(args.host.clone(), release.time));
+        let change = Some(LicenseChange::Release(args.host.clone(), release.time));
         Ok(Decision {
             change,
             outcome: format!(": {whom} is released"),

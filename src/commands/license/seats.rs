@@ -9,7 +9,7 @@ use crate::model::binding::Binding;
 use crate::model::license::{License, Seat, SiteLimit};
 use crate::model::license_key::LicenseId;
 use crate::model::site_host::SiteHost;
-use crate::registry::Change;
+use crate::registry::LicenseChange;
 use crate::store::StoreError;
 
 use crate::commands::license::arguments::{parse_host, parse_sites};
@@ -57,7 +57,7 @@ pub fn sites(args: &SitesArgs, registry: &Path, bindings: Bindings<'_>) -> Resul
         let SiteLimit::Limited(limit) = args.sites else {
             return Ok(decided(
                 license.sites != args.sites,
-                Change::Sites(args.sites),
+                LicenseChange::Sites(args.sites),
                 "for any number of sites".into(),
             ));
         };
@@ -79,7 +79,11 @@ pub fn sites(args: &SitesArgs, registry: &Path, bindings: Bindings<'_>) -> Resul
             ));
         }
         let state = format!("for {}", crate::build::counted(limit.get() as usize, "site"));
-        Ok(decided(license.sites != args.sites, Change::Sites(args.sites), state))
+        Ok(decided(
+            license.sites != args.sites,
+            LicenseChange::Sites(args.sites),
+            state,
+        ))
     })?;
     Ok(done.with_notes(notes))
 }
@@ -105,7 +109,7 @@ pub fn move_site(
             let refusal = format!("{} is not bound to license {}", args.from, license.id.log_tag());
             return Err(Failure::input(refusal).hint("`countersign license show` lists the sites that are"));
         }
-        let change = Change::Move {
+        let change = LicenseChange::Move {
             from: args.from.clone(),
             to: args.to.clone(),
             time: release.time,

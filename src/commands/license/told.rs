@@ -79,8 +79,8 @@ impl Told {
 
     /// Waits where that was asked for, and says what keeps the server from taking the change over; `None` where it was not.
     pub fn wait(&self, config: &Config) -> Result<Option<bool>, Failure> {
-        for complaint in broken_plugins(config) {
-            stderr::line(format_args!("warning: {}", Printable(&complaint)));
+        for diagnostic in broken_plugins(config) {
+            stderr::line(format_args!("warning: {}", Printable(&diagnostic)));
         }
         let Some(seconds) = self.wait else { return Ok(None) };
         let address = match self.admin_listen.unwrap_or(config.serve.admin_listen) {
@@ -106,12 +106,12 @@ fn written(failure: Failure, hint: &str) -> Failure {
 /// What is wrong in plugin entries: a license is changed all the same, and the server waits until they are right.
 fn broken_plugins(config: &Config) -> Vec<String> {
     let entries = plugins::load(&RegistryFiles::folder(&config.paths.registry)).unwrap_or_default();
-    let complaints: Vec<_> = entries
+    let diagnostics: Vec<_> = entries
         .into_iter()
         .filter_map(|entry| entry.plugin.err())
         .flatten()
         .collect();
-    let Some(first) = complaints.first() else {
+    let Some(first) = diagnostics.first() else {
         return Vec::new();
     };
     vec![format!(
