@@ -2,7 +2,7 @@
 //! a whole.
 //!
 //! The one place that knows how `releases/` is laid out: `index.json` names every manifest with its SHA-256, and
-//! `<slug>/<version>.json` are the manifests. The build writes through [`Index`] and [`manifest_path`], the server reads
+//! `<slug>/<version>.json` are the manifests. The build writes through [`ReleaseIndex`] and [`manifest_path`], the server reads
 //! through [`Catalog::load`]. A manifest leaves only against an [`Entitlement`].
 
 use std::collections::HashMap;
@@ -38,7 +38,7 @@ pub fn manifest_path(releases: &Path, slug: &Slug, version: &Version) -> PathBuf
 /// The contents of `index.json`, by plugin.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Index {
+pub struct ReleaseIndex {
     /// The plugins, sorted by slug.
     pub plugins: std::collections::BTreeMap<Slug, Releases>,
 }
@@ -112,7 +112,7 @@ impl Releases {
     }
 }
 
-impl Index {
+impl ReleaseIndex {
     /// Reads `index.json` without looking at the manifests; `None` where there is no such file.
     pub fn read(releases: &Path) -> Result<Option<Self>, CatalogError> {
         let path = index_path(releases);
@@ -166,7 +166,7 @@ pub fn verify_all(releases: &Path) -> Result<usize, CatalogError> {
 
 /// The folder and its index. The folder is resolved once, so that a `releases` which is a symbolic link and is swapped meanwhile is
 /// read whole from one side.
-fn open(releases: &Path) -> Result<(PathBuf, Index), CatalogError> {
+fn open(releases: &Path) -> Result<(PathBuf, ReleaseIndex), CatalogError> {
     let no_index = || CatalogError::NoIndex {
         path: index_path(releases),
     };
@@ -180,7 +180,7 @@ fn open(releases: &Path) -> Result<(PathBuf, Index), CatalogError> {
             });
         }
     };
-    let index = Index::read(&root)?.ok_or_else(no_index)?;
+    let index = ReleaseIndex::read(&root)?.ok_or_else(no_index)?;
     Ok((root, index))
 }
 
@@ -200,13 +200,13 @@ fn read_manifest(releases: &Path, slug: &Slug, release: &Release) -> Result<Vec<
 /// The latest release of each plugin in memory.
 #[derive(Debug, Default)]
 pub struct Catalog {
-    plugins: HashMap<Slug, Held, RandomState>,
+    plugins: HashMap<Slug, ServedRelease, RandomState>,
     releases: usize,
 }
 
 /// What is held of one plugin: its latest release, ready to be sent.
 #[derive(Debug)]
-struct Held {
+struct ServedRelease {
     version: Version,
     manifest: Bytes,
     /// The newest security release up to this one.
@@ -275,7 +275,7 @@ impl Catalog {
                 .map(|release| release.version.clone());
             catalog.plugins.insert(
                 slug,
-                Held {
+                ServedRelease {
                     version: latest.version.clone(),
                     manifest,
                     security,

@@ -20,7 +20,7 @@ use std::time::{Duration, SystemTime};
 
 use crate::build::error::BuildError;
 use crate::build::manifest_sink::{Composed, Shelf};
-use crate::catalog::{Index, MAX_INDEX, MAX_MANIFEST, Release, Releases, index_path, manifest_path};
+use crate::catalog::{MAX_INDEX, MAX_MANIFEST, Release, ReleaseIndex, Releases, index_path, manifest_path};
 use crate::durable_file::{self, Access};
 use crate::model::digest::Digest;
 use crate::model::slug::Slug;
@@ -32,7 +32,7 @@ const MANY: usize = 100;
 /// The folder of releases: looked at, staged to, and published to by one build at a time.
 pub struct Publisher {
     root: PathBuf,
-    old: Index,
+    old: ReleaseIndex,
     /// Every manifest that has not changed since this moment is the one of its digest in `old`.
     verified_at: SystemTime,
     /// When this build began to look at manifests.
@@ -53,13 +53,13 @@ pub struct Publisher {
 
 /// The folder while one build publishes and no other can.
 pub struct Publication {
-    old: Index,
+    old: ReleaseIndex,
     _lock: Option<File>,
 }
 
 impl Publication {
     /// The index that is published now; empty where there is none.
-    pub fn old(&self) -> &Index {
+    pub fn old(&self) -> &ReleaseIndex {
         &self.old
     }
 }
@@ -78,7 +78,9 @@ impl Publisher {
         let opened_at = SystemTime::now();
         // The time first: a later one would vouch for what another build puts there meanwhile.
         let verified_at = index_time::index_time(&root);
-        let old = Index::read(&root).map_err(BuildError::Index)?.unwrap_or_default();
+        let old = ReleaseIndex::read(&root)
+            .map_err(BuildError::Index)?
+            .unwrap_or_default();
         // Now, because what this build stages changes the folders.
         let is_untouched = |slug: &&Slug| {
             fs::metadata(root.join(slug.as_str())).is_ok_and(|folder| regular_file::change_time(&folder) < verified_at)
@@ -115,7 +117,9 @@ impl Publisher {
             });
         }
         let lock = lock::lock(&self.root, patience)?;
-        let old = Index::read(&self.root).map_err(BuildError::Index)?.unwrap_or_default();
+        let old = ReleaseIndex::read(&self.root)
+            .map_err(BuildError::Index)?
+            .unwrap_or_default();
         let same = |slug: &Slug| old.plugins.get(slug) == self.old.plugins.get(slug);
         match plugins.map_or(old == self.old, |plugins| plugins.iter().all(same)) {
             true => Ok(Publication { old, _lock: Some(lock) }),
@@ -165,7 +169,7 @@ impl Publisher {
     pub fn publish(
         &self,
         _held: &Publication,
-        index: &Index,
+        index: &ReleaseIndex,
         is_whole: bool,
         plugins: Option<&BTreeSet<Slug>>,
     ) -> Result<(), BuildError> {
@@ -201,7 +205,7 @@ impl Publisher {
     }
 
     /// Whether the index is not, byte for byte, the one that is published.
-    pub fn index_changes(&self, index: &Index) -> bool {
+    pub fn index_changes(&self, index: &ReleaseIndex) -> bool {
         regular_file::read(&index_path(&self.root), MAX_INDEX).map_or(true, |held| held != index.to_bytes())
     }
 
@@ -211,7 +215,7 @@ impl Publisher {
     }
 
     /// Writes the index under a temporary name; `None` where it is the one that is published.
-    fn stage_index(&self, index: &Index) -> Result<Option<File>, BuildError> {
+    fn stage_index(&self, index: &ReleaseIndex) -> Result<Option<File>, BuildError> {
         if !self.index_changes(index) {
             return Ok(None);
         }
@@ -236,7 +240,7 @@ impl Publisher {
     }
 
     /// Whether somebody else wrote a manifest since this build began, perhaps after it was looked at.
-    fn changed_meanwhile(&self, index: &Index, own: &[PathBuf]) -> bool {
+    fn changed_meanwhile(&self, index: &ReleaseIndex, own: &[PathBuf]) -> bool {
         let own: BTreeSet<_> = own.iter().collect();
         let named = index.plugins.iter().flat_map(|(slug, plugin)| {
             plugin

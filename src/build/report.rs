@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use crate::build::publish::{Publication, Publisher};
 use crate::build::report::plugin_report::{Counts, PluginReport, State, versions};
-use crate::catalog::{Index, Release};
+use crate::catalog::{Release, ReleaseIndex};
 use crate::model::slug::Slug;
 use crate::model::version::Version;
 
@@ -40,9 +40,9 @@ impl Report {
         publisher: &Publisher,
         publication: &Publication,
         scope: Option<&BTreeSet<Slug>>,
-    ) -> (Self, Index) {
+    ) -> (Self, ReleaseIndex) {
         let old = publication.old();
-        let mut index = Index::default();
+        let mut index = ReleaseIndex::default();
         // Releases that no tag was read for; whether their manifests still stand is looked at.
         let mut taken_over = Vec::new();
         for report in &mut plugins {

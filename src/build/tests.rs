@@ -11,7 +11,7 @@ use crate::build::report::outcome::{Outcome, Reason, TagOutcome};
 use crate::build::report::summary::summary;
 use crate::build::source::testing::process_time;
 use crate::build::{BuildError, Options, PluginReport, Progress, Report, State, run};
-use crate::catalog::{Index, verify_all};
+use crate::catalog::{ReleaseIndex, verify_all};
 use crate::model::plugin::{Plugin, PluginSource, RepositoryLocation};
 use crate::model::slug::Slug;
 
@@ -418,7 +418,7 @@ fn the_index_says_which_releases_are_security_releases() {
         );
     }
     made.build(made.plugin());
-    let index = Index::read(&made.releases()).unwrap().unwrap();
+    let index = ReleaseIndex::read(&made.releases()).unwrap().unwrap();
     let releases = &index.plugins["acme"].releases;
     let told: Vec<_> = releases
         .iter()
@@ -986,7 +986,7 @@ fn only_the_named_plugins_are_built() {
     made.release("1.1", "1.1");
     let report = made.run(&entries, false, &["other"]);
     assert_eq!(report.plugins.len(), 1);
-    let index = Index::read(&made.releases()).unwrap().unwrap();
+    let index = ReleaseIndex::read(&made.releases()).unwrap().unwrap();
     assert_eq!(index.plugins["acme"].releases.len(), 1);
     assert_eq!(index.plugins["other"].releases.len(), 2);
     let unknown = run(&entries, &made.options(false, &["acne"]), Arc::new(Silent));

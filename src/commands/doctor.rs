@@ -16,7 +16,7 @@ use std::time::SystemTime;
 use chrono::{DateTime, TimeDelta, Utc};
 
 use crate::build::counted;
-use crate::catalog::{self, CatalogError, Index};
+use crate::catalog::{self, CatalogError, ReleaseIndex};
 use crate::commands::output::{self, Table};
 use crate::commands::serve::store_hint;
 use crate::commands::{Exit, Failure};
@@ -197,7 +197,7 @@ fn releases(folder: &Path, registry: Option<&Registry>) -> Vec<Finding> {
                 "catalog",
                 format!("{}, every digest verified", counted(count, "release")),
             )];
-            let index = Index::read(folder).ok().flatten().unwrap_or_default();
+            let index = ReleaseIndex::read(folder).ok().flatten().unwrap_or_default();
             for plugin in registry
                 .into_iter()
                 .flat_map(Registry::plugins)

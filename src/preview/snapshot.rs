@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::build::State;
 use crate::build::draft::{self, Draft, Place};
-use crate::catalog::{Index, Releases};
+use crate::catalog::{ReleaseIndex, Releases};
 use crate::preview::target::Subject;
 use crate::registry::plugins::PluginEntry;
 use crate::text::error_chain::ErrorChain;
@@ -42,7 +42,7 @@ impl Snapshot {
         let index = subject
             .releases
             .as_ref()
-            .map(|releases| Index::read(releases))
+            .map(|releases| ReleaseIndex::read(releases))
             .transpose();
         let is_index_broken = index.is_err();
         let index = index.unwrap_or_else(|error| {

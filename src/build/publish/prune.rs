@@ -6,12 +6,12 @@ use std::io;
 use std::path::Path;
 
 use crate::build::error::BuildError;
-use crate::catalog::Index;
+use crate::catalog::ReleaseIndex;
 use crate::model::slug::Slug;
 use crate::model::version::Version;
 
 /// Removes manifests of `plugins` (`None`: of all) that the index does not name.
-pub(super) fn prune(root: &Path, index: &Index, plugins: Option<&BTreeSet<Slug>>) -> Result<(), BuildError> {
+pub(super) fn prune(root: &Path, index: &ReleaseIndex, plugins: Option<&BTreeSet<Slug>>) -> Result<(), BuildError> {
     let error = |path: &Path, source| BuildError::write(path, source);
     for entry in fs::read_dir(root).map_err(|source| error(root, source))? {
         let entry = entry.map_err(|source| error(root, source))?;

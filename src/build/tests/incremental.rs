@@ -13,7 +13,7 @@ use crate::build::fixture::{COMMITTED, Fixture, Silent, entry, header};
 use crate::build::report::outcome::Outcome;
 use crate::build::tests::outcomes;
 use crate::build::{Options, Report, run};
-use crate::catalog::Index;
+use crate::catalog::ReleaseIndex;
 use crate::model::digest::Digest;
 use crate::model::plugin::Plugin;
 
@@ -274,7 +274,7 @@ impl World {
 
 /// Makes the index one that an older version wrote.
 fn without_inputs(releases: &Path) {
-    let Ok(Some(mut index)) = Index::read(releases) else {
+    let Ok(Some(mut index)) = ReleaseIndex::read(releases) else {
         return;
     };
     index
@@ -353,7 +353,7 @@ fn a_forged_index_is_found_out_and_mended_by_a_build_of_everything() {
         .unwrap()
         .replace("https://example.com", "https://evil.example");
     fs::write(&place, &forged).unwrap();
-    let mut index = Index::read(&made.releases()).unwrap().unwrap();
+    let mut index = ReleaseIndex::read(&made.releases()).unwrap().unwrap();
     let release = index.plugins.values_mut().next().unwrap().releases.first_mut().unwrap();
     release.sha256 = Digest::of(forged.as_bytes());
     fs::write(made.releases().join("index.json"), index.to_bytes()).unwrap();
