@@ -2,23 +2,23 @@
 //! changed anywhere, what was acknowledged is there or the ledger is refused.
 #![no_main]
 
-use countersign::store::log::record::{Change, Line};
-use countersign::store::log::reader::{self, Found};
-use countersign::store::log::{Entry, Position};
+use countersign::store::log::record::{LedgerEvent, LedgerRecord};
+use countersign::store::log::reader::{self, LedgerExtent};
+use countersign::store::log::{LedgerEntry, Position};
 use libfuzzer_sys::fuzz_target;
 
-fn read(ledger: &[u8]) -> Option<(Found, Vec<Entry>)> {
+fn read(ledger: &[u8]) -> Option<(LedgerExtent, Vec<LedgerEntry>)> {
     let mut entries = Vec::new();
     let found = reader::read(ledger, |_, entry| entries.extend(entry)).ok()?;
     Some((found, entries))
 }
 
 /// The changes as a ledger, and after each line: how many bytes, and how many lines were on disk before it was written.
-fn chain(changes: Vec<(Change, u64)>) -> (Vec<u8>, Vec<(usize, u64)>) {
+fn chain(changes: Vec<(LedgerEvent, u64)>) -> (Vec<u8>, Vec<(usize, u64)>) {
     let (mut ledger, mut ends, mut previous) = (Vec::new(), Vec::new(), Position::genesis());
     for (change, synced) in changes {
         let synced = synced.min(previous.sequence);
-        previous = Line { previous, synced, change }.write(&mut ledger).unwrap();
+        previous = LedgerRecord { previous, synced, change }.write(&mut ledger).unwrap();
         ends.push((ledger.len(), synced));
     }
     (ledger, ends)
@@ -29,20 +29,20 @@ fuzz_target!(|input: &[u8]| {
     let _ = read(input);
     let mut changes = Vec::new();
     for bytes in input.split_inclusive(|&byte| byte == b'\n').take(16) {
-        let Ok(line) = Line::read(bytes) else { continue };
+        let Ok(line) = LedgerRecord::read(bytes) else { continue };
         let (mut once, mut twice) = (Vec::new(), Vec::new());
         line.write(&mut once).unwrap();
-        let again = Line::read(&once).unwrap();
+        let again = LedgerRecord::read(&once).unwrap();
         assert_eq!(again, line);
         again.write(&mut twice).unwrap();
         assert_eq!(once, twice);
-        if matches!(line.change, Change::Bound(_)) {
+        if matches!(line.change, LedgerEvent::Bound(_)) {
             changes.push((line.change, line.synced));
         }
     }
-    let expected: Vec<Entry> = changes
+    let expected: Vec<LedgerEntry> = changes
         .iter()
-        .map(|(change, _)| if let Change::Bound(entry) = change { entry.clone() } else { unreachable!() })
+        .map(|(change, _)| if let LedgerEvent::Bound(entry) = change { entry.clone() } else { unreachable!() })
         .collect();
     let (ledger, ends) = chain(changes);
     let (found, entries) = read(&ledger).expect("a whole ledger");

@@ -194,7 +194,7 @@ fn rebuild(args: &RebuildArgs, config: &Config) -> Result<Exit, Failure> {
                 bound_at,
             })
             .collect();
-        let maintenance::Rebuilt {
+        let maintenance::RebuildOutcome {
             bindings,
             compared,
             done,

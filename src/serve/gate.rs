@@ -17,7 +17,7 @@ use crate::model::site_host::SiteHost;
 use crate::model::statement::Verdict;
 use crate::model::version::Version;
 use crate::registry::Registry;
-use crate::store::{Bindings, Bound, Outcome, StoreError};
+use crate::store::{BindOutcome, Bindings, BoundSites, StoreError};
 
 /// What the vendor decided and published, as of one moment. Swapped as a whole; a request takes it once.
 #[derive(Clone, Debug)]
@@ -122,11 +122,11 @@ impl Gate {
             Standing::Revoked => (Verdict::Revoked, None),
             LicenseState::Active if self.local_hosts == LocalHosts::Allow && host.is_local() => (Verdict::Ok, None),
             Standing::Active => match self.bindings.bind(license, host, now).await? {
-                Outcome::Bound => {
+                BindOutcome::Bound => {
                     self.bindings.report(id, &self.bindings.of(id), host, check_in);
                     (Verdict::Ok, None)
                 }
-                Outcome::Elsewhere { first } => (Verdict::BoundElsewhere, Some(first)),
+                BindOutcome::Elsewhere { first } => (Verdict::BoundElsewhere, Some(first)),
             },
         };
         Ok(Finding { verdict, bound_domain })
@@ -138,7 +138,7 @@ impl Gate {
         &self,
         snapshot: &Snapshot,
         asker: &Asker<'_>,
-        bound: &Bound<'_>,
+        bound: &BoundSites<'_>,
         slug: &str,
         current: Option<&Version>,
     ) -> Result<Option<Bytes>, Refusal> {
@@ -166,7 +166,7 @@ impl Gate {
         &self,
         snapshot: &Snapshot,
         asker: &Asker<'_>,
-        bound: &Bound<'_>,
+        bound: &BoundSites<'_>,
         slug: &str,
         current: Option<&Version>,
     ) -> Option<LatestRelease> {

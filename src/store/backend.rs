@@ -4,13 +4,13 @@
 
 use std::io;
 
-use crate::store::log::Entry;
+use crate::store::log::LedgerEntry;
 use crate::store::telemetry;
 
 /// What the thread of `group_commit` writes to: the log of bindings, and behind it the index and the reports.
 pub(crate) trait Backend: Send + Sync + 'static {
     /// Writes bindings to the ledger: they are safe from a loss of power when this returns, or they are not there.
-    fn append(&self, entries: &[Entry]) -> io::Result<()>;
+    fn append(&self, entries: &[LedgerEntry]) -> io::Result<()>;
     /// Whether bindings could be written.
     fn probe(&self) -> io::Result<()>;
     /// Whether the store is still the one that was opened, at the path where the next start looks for it. Costs a few

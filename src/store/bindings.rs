@@ -20,7 +20,7 @@ const SAID_FOR: i64 = 600;
 #[repr(C, align(32))]
 pub(super) struct LicenseBindings {
     license: LicenseId,
-    sites: Sites,
+    sites: HostList,
     /// What its sites said last, as a number, so that saying it again costs little.
     said: AtomicU64,
     superseded: AtomicBool,
@@ -30,7 +30,7 @@ const _: () = assert!(size_of::<LicenseBindings>() == 96);
 
 /// Most licenses have one site.
 #[derive(Clone, Debug)]
-enum Sites {
+enum HostList {
     One(Binding),
     Several(Box<Several>),
 }
@@ -47,8 +47,8 @@ impl LicenseBindings {
     /// The bindings of `license`, in the order of binding.
     pub(super) fn new(license: LicenseId, mut bindings: Vec<Binding>) -> Self {
         let sites = match bindings.len() {
-            1 => Sites::One(bindings.remove(0)),
-            _ => Sites::Several(Box::new(Several::new(bindings))),
+            1 => HostList::One(bindings.remove(0)),
+            _ => HostList::Several(Box::new(Several::new(bindings))),
         };
         Self {
             license,
@@ -61,9 +61,9 @@ impl LicenseBindings {
     /// Adds a binding; a void one of the same host makes way.
     pub(super) fn add(&mut self, binding: Binding) {
         match &mut self.sites {
-            Sites::One(one) if one.host == binding.host => *one = binding,
-            Sites::One(one) => self.sites = Sites::Several(Box::new(Several::new(vec![one.clone(), binding]))),
-            Sites::Several(several) => several.add(binding),
+            HostList::One(one) if one.host == binding.host => *one = binding,
+            HostList::One(one) => self.sites = HostList::Several(Box::new(Several::new(vec![one.clone(), binding]))),
+            HostList::Several(several) => several.add(binding),
         }
     }
 
@@ -79,8 +79,8 @@ impl LicenseBindings {
 
     fn find(&self, host: &SiteHost) -> Option<&Binding> {
         match &self.sites {
-            Sites::One(binding) => Some(binding).filter(|binding| binding.host == *host),
-            Sites::Several(several) => several
+            HostList::One(binding) => Some(binding).filter(|binding| binding.host == *host),
+            HostList::Several(several) => several
                 .rank(host)
                 .ok()
                 .map(|rank| &several.bindings[several.by_host[rank]]),
@@ -111,8 +111,8 @@ impl Deref for LicenseBindings {
 
     fn deref(&self) -> &[Binding] {
         match &self.sites {
-            Sites::One(binding) => std::slice::from_ref(binding),
-            Sites::Several(several) => &several.bindings,
+            HostList::One(binding) => std::slice::from_ref(binding),
+            HostList::Several(several) => &several.bindings,
         }
     }
 }
@@ -148,11 +148,11 @@ impl Several {
 
 /// The durable bindings of a license in the order of binding, void ones included; it may have none.
 #[derive(Debug, Default)]
-pub struct Bound<'a>(pub(super) Option<Found<'a>>);
+pub struct BoundSites<'a>(pub(super) Option<BindingsRef<'a>>);
 
 /// Where they were found.
 #[derive(Debug)]
-pub(super) enum Found<'a> {
+pub(super) enum BindingsRef<'a> {
     /// Among those of the start.
     Settled(&'a LicenseBindings),
     /// Among those that changed since.
@@ -173,7 +173,7 @@ impl News<'_> {
     }
 }
 
-impl Bound<'_> {
+impl BoundSites<'_> {
     /// What a site says, unless the license's sites said just that last, and less than ten minutes ago. Two sites in turn
     /// always tell news, and so does one that nothing is stored of, as it is bound ahead in the registry.
     pub(super) fn news(&self, host: &SiteHost, check_in: &CheckIn<'_>) -> Option<News<'_>> {
@@ -201,13 +201,13 @@ impl Bound<'_> {
 
     fn bindings(&self) -> Option<&LicenseBindings> {
         match self.0.as_ref()? {
-            Found::Settled(bindings) => Some(bindings),
-            Found::Changed(bindings) => Some(bindings),
+            BindingsRef::Settled(bindings) => Some(bindings),
+            BindingsRef::Changed(bindings) => Some(bindings),
         }
     }
 }
 
-impl Deref for Bound<'_> {
+impl Deref for BoundSites<'_> {
     type Target = [Binding];
 
     fn deref(&self) -> &[Binding] {
@@ -215,7 +215,7 @@ impl Deref for Bound<'_> {
     }
 }
 
-impl Stored for Bound<'_> {
+impl Stored for BoundSites<'_> {
     fn all(&self) -> &[Binding] {
         self
     }
@@ -225,7 +225,7 @@ impl Stored for Bound<'_> {
     }
 }
 
-impl PartialEq for Bound<'_> {
+impl PartialEq for BoundSites<'_> {
     fn eq(&self, other: &Self) -> bool {
         **self == **other
     }

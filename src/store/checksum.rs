@@ -1,4 +1,4 @@
-//! All bindings as the ledger tells them, gathered while it is read, and a tally to compare an index with.
+//! All bindings as the ledger tells them, gathered while it is read, and a checksum to compare an index with.
 
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -9,31 +9,31 @@ use crate::model::binding::Binding;
 use crate::model::license_table::{LicenseTable, OfLicense};
 
 use crate::store::bindings::LicenseBindings;
-use crate::store::log::Entry;
+use crate::store::log::LedgerEntry;
 
 /// Bindings by license.
-pub(crate) type Picture = LicenseTable<LicenseBindings>;
+pub(crate) type BindingsByLicense = LicenseTable<LicenseBindings>;
 
 /// A picture in the making.
 #[derive(Default)]
-pub(crate) struct Gathering {
+pub(crate) struct BindingsBuilder {
     /// As they stand in the ledger.
-    entries: Vec<Entry>,
+    entries: Vec<LedgerEntry>,
 }
 
-impl Gathering {
-    pub(crate) fn add(&mut self, entry: Entry) {
+impl BindingsBuilder {
+    pub(crate) fn add(&mut self, entry: LedgerEntry) {
         self.entries.push(entry);
     }
 
     /// Drops what was superseded.
-    pub(crate) fn finish(mut self) -> Picture {
+    pub(crate) fn finish(mut self) -> BindingsByLicense {
         // Stable: within a license they stay in the order of binding.
         self.entries.sort_by_key(|entry| entry.license);
         let licenses = self.entries.chunk_by(|a, b| a.license == b.license).count();
         let mut held = Vec::with_capacity(licenses);
         let mut entries = self.entries.into_iter().peekable();
-        while let Some(Entry { license, binding }) = entries.next() {
+        while let Some(LedgerEntry { license, binding }) = entries.next() {
             let mut bindings = vec![binding];
             while let Some(entry) = entries.next_if(|entry| entry.license == license) {
                 bindings.push(entry.binding);
@@ -58,20 +58,20 @@ fn in_force(mut bindings: Vec<Binding>) -> Vec<Binding> {
 
 /// Says whether two sets of bindings, met in any order, are the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Tally {
+pub(crate) struct BindingsChecksum {
     pub count: u64,
     sum: u64,
 }
 
-impl Tally {
-    pub(crate) fn of(picture: &Picture) -> Self {
-        let mut tally = Self::default();
+impl BindingsChecksum {
+    pub(crate) fn of(picture: &BindingsByLicense) -> Self {
+        let mut checksum = Self::default();
         for bindings in picture.iter() {
             for Binding { host, bound_at } in &**bindings {
-                tally.add(bindings.license_id().as_bytes(), host.as_str().as_bytes(), *bound_at);
+                checksum.add(bindings.license_id().as_bytes(), host.as_str().as_bytes(), *bound_at);
             }
         }
-        tally
+        checksum
     }
 
     pub(crate) fn add(&mut self, license: &[u8], host: &[u8], bound_at: DateTime<Utc>) {

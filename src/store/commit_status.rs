@@ -1,6 +1,6 @@
 //! How the group commit goes: what fails since when, and what is counted.
 //!
-//! The thread writes it; [`Health`] and the figures are read from it.
+//! The thread writes it; [`StoreHealth`] and the figures are read from it.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -10,11 +10,11 @@ use chrono::{DateTime, Utc};
 use crate::histogram::Histogram;
 
 use crate::store::error::StoreError;
-use crate::store::health::Health;
+use crate::store::health::StoreHealth;
 
 /// How writing went.
 #[derive(Default)]
-pub(crate) struct Counts {
+pub(crate) struct CommitCounts {
     /// How long the ledger took, failures included.
     pub syncs: Histogram,
     /// Bindings that did not become durable.
@@ -24,14 +24,14 @@ pub(crate) struct Counts {
 }
 
 /// Whether the log and the index can be written.
-pub(crate) struct Status {
-    pub ledger: Condition<Failure>,
-    pub index: Condition<Arc<str>>,
+pub(crate) struct CommitStatus {
+    pub ledger: FailureState<LedgerFailure>,
+    pub index: FailureState<Arc<str>>,
 }
 
 /// Why the log is not written.
 #[derive(Clone, PartialEq)]
-pub(crate) enum Failure {
+pub(crate) enum LedgerFailure {
     /// The backend failed.
     NotDurable(Arc<str>),
     /// The thread ended.
@@ -39,37 +39,37 @@ pub(crate) enum Failure {
 }
 
 /// What fails, if something does, and since when it is so.
-pub(crate) struct Condition<F> {
+pub(crate) struct FailureState<F> {
     pub failure: Option<F>,
     since: DateTime<Utc>,
 }
 
-impl Status {
+impl CommitStatus {
     /// All is well.
     pub fn new() -> Self {
         Self {
-            ledger: Condition::new(None),
-            index: Condition::new(None),
+            ledger: FailureState::new(None),
+            index: FailureState::new(None),
         }
     }
 
     /// As the store tells it: a log that is not written is worse than an index that is not.
-    pub fn health(&self) -> Health {
-        let Status { ledger, index } = self;
+    pub fn health(&self) -> StoreHealth {
+        let CommitStatus { ledger, index } = self;
         match (&ledger.failure, &index.failure) {
-            (Some(Failure::Closed), _) => Health {
+            (Some(LedgerFailure::Closed), _) => StoreHealth {
                 state: Err(StoreError::Closed),
                 since: ledger.since,
             },
-            (Some(Failure::NotDurable(reason)), _) => Health {
+            (Some(LedgerFailure::NotDurable(reason)), _) => StoreHealth {
                 state: Err(StoreError::NotDurable(reason.clone())),
                 since: ledger.since,
             },
-            (None, Some(reason)) => Health {
+            (None, Some(reason)) => StoreHealth {
                 state: Err(StoreError::NotIndexed(reason.clone())),
                 since: index.since,
             },
-            (None, None) => Health {
+            (None, None) => StoreHealth {
                 state: Ok(()),
                 since: ledger.since.max(index.since),
             },
@@ -77,7 +77,7 @@ impl Status {
     }
 }
 
-impl<F> Condition<F> {
+impl<F> FailureState<F> {
     pub fn new(failure: Option<F>) -> Self {
         Self {
             failure,

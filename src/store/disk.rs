@@ -16,14 +16,14 @@ use crate::model::license_table::OfLicense;
 use crate::regular_file;
 
 use crate::store::backend::Backend;
-use crate::store::checksum::{Picture, Tally};
+use crate::store::checksum::{BindingsByLicense, BindingsChecksum};
 use crate::store::error::StoreError;
 use crate::store::index::Index;
 use crate::store::lock::{self, StoreLock};
 use crate::store::log::file::LedgerFile;
-use crate::store::log::writer::Writer;
-use crate::store::log::{Entry, Position};
-use crate::store::recovery::{self, Loaded};
+use crate::store::log::writer::LedgerWriter;
+use crate::store::log::{LedgerEntry, Position};
+use crate::store::recovery::{self, RecoveredLedger};
 use crate::store::telemetry;
 
 /// How long another process gets to let go of the store, as at a restart.
@@ -42,7 +42,7 @@ const REBUILD_BATCH: usize = 16_384;
 /// The store's folder, open for writing.
 pub(super) struct StoreDisk {
     path: PathBuf,
-    ledger: Mutex<Writer<LedgerFile>>,
+    ledger: Mutex<LedgerWriter<LedgerFile>>,
     unindexed: Mutex<Unindexed>,
     index: Index,
     lock: Mutex<StoreLock>,
@@ -52,7 +52,7 @@ pub(super) struct StoreDisk {
 struct Unindexed {
     limit: usize,
     /// At most `limit` of it.
-    next: VecDeque<(Entry, Position)>,
+    next: VecDeque<(LedgerEntry, Position)>,
     /// Whether there is more of it than `next`.
     more: bool,
 }
@@ -66,7 +66,7 @@ impl Unindexed {
         }
     }
 
-    fn add(&mut self, lines: impl IntoIterator<Item = (Entry, Position)>) {
+    fn add(&mut self, lines: impl IntoIterator<Item = (LedgerEntry, Position)>) {
         for line in lines {
             self.more |= self.next.len() >= self.limit;
             if !self.more {
@@ -83,7 +83,7 @@ pub(super) fn new_ledger_in(path: &Path) -> PathBuf {
 
 impl StoreDisk {
     /// Opens or makes the store, and reads all bindings.
-    pub(super) fn open(path: &Path) -> Result<(Self, Picture), StoreError> {
+    pub(super) fn open(path: &Path) -> Result<(Self, BindingsByLicense), StoreError> {
         let failed = |source| StoreError::Read {
             path: path.to_owned(),
             source,
@@ -113,7 +113,7 @@ impl StoreDisk {
         index.rest();
         let file = LedgerFile::take(&recovery::ledger_in(path)).map_err(failed)?;
         let file = file.ok_or_else(|| StoreError::InUse(path.to_owned()))?;
-        let mut ledger = Writer::new(file, loaded.found.end, loaded.found.length, loaded.found.torn);
+        let mut ledger = LedgerWriter::new(file, loaded.found.end, loaded.found.length, loaded.found.torn);
         // It was read by its name a moment ago.
         ledger.look().map_err(failed)?;
         if loaded.found.torn {
@@ -156,7 +156,7 @@ impl StoreDisk {
 }
 
 impl Backend for StoreDisk {
-    fn append(&self, entries: &[Entry]) -> io::Result<()> {
+    fn append(&self, entries: &[LedgerEntry]) -> io::Result<()> {
         let places = lock_mutex(&self.ledger).append(entries)?;
         lock_mutex(&self.unindexed).add(entries.iter().cloned().zip(places));
         Ok(())
@@ -223,7 +223,7 @@ pub(super) fn has_ledger(path: &Path) -> Result<bool, StoreError> {
 }
 
 /// Makes the index anew; the old one stays aside until the next time.
-pub(super) fn rebuild(path: &Path, loaded: &Loaded) -> io::Result<Index> {
+pub(super) fn rebuild(path: &Path, loaded: &RecoveredLedger) -> io::Result<Index> {
     let (index, aside) = (index_in(path), path.join("index.damaged"));
     if index.exists() {
         if aside.exists() {
@@ -236,7 +236,7 @@ pub(super) fn rebuild(path: &Path, loaded: &Loaded) -> io::Result<Index> {
     // In the order of keys, which sled takes faster.
     for bindings in loaded.picture.iter() {
         let license = *bindings.license_id();
-        entries.extend(bindings.iter().map(|binding| Entry {
+        entries.extend(bindings.iter().map(|binding| LedgerEntry {
             license,
             binding: binding.clone(),
         }));
@@ -257,7 +257,7 @@ pub(super) fn index_in(path: &Path) -> PathBuf {
 }
 
 /// Files what the index lacks; whether it then says what the ledger says.
-fn catch_up(index: &Index, loaded: &Loaded) -> io::Result<bool> {
+fn catch_up(index: &Index, loaded: &RecoveredLedger) -> io::Result<bool> {
     let lacking = match &loaded.lacking {
         Some(lacking) => &lacking[..],
         None if loaded.found.end == Position::genesis() => {
@@ -272,7 +272,7 @@ fn catch_up(index: &Index, loaded: &Loaded) -> io::Result<bool> {
         let entries: Vec<_> = batch.iter().map(|(entry, _)| entry.clone()).collect();
         index.add(&entries, batch.last().map(|(_, position)| *position))?;
     }
-    Ok(index.tally()? == Tally::of(&loaded.picture))
+    Ok(index.checksum()? == BindingsChecksum::of(&loaded.picture))
 }
 
 /// Also makes the folder's name durable, and the names of those above it that were missing too.
@@ -311,7 +311,7 @@ mod tests {
                 host: "a.com".parse().unwrap(),
                 bound_at: chrono::DateTime::UNIX_EPOCH,
             };
-            disk.append(&[Entry {
+            disk.append(&[LedgerEntry {
                 license: LicenseId::from_bytes([number; 32]),
                 binding,
             }])

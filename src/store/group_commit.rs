@@ -12,11 +12,11 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::store::backend::Backend;
-use crate::store::commit_status::{Condition, Counts, Failure, Status};
+use crate::store::commit_status::{CommitCounts, CommitStatus, FailureState, LedgerFailure};
 use crate::store::error::StoreError;
-use crate::store::health::Health;
+use crate::store::health::StoreHealth;
 use crate::store::log::record;
-use crate::store::pending::Job;
+use crate::store::pending::PendingWrite;
 use crate::store::telemetry::{self, Reports};
 
 /// Bindings that may wait for the thread.
@@ -30,15 +30,15 @@ pub(crate) const WRITE_BEHIND: Duration = Duration::from_secs(2);
 const REPORTS_A_TURN: usize = 512;
 
 enum Message {
-    Bind(Job),
+    Bind(PendingWrite),
     Close,
 }
 
 /// The handle of the thread.
 pub(crate) struct Syncer {
     queue: SyncSender<Message>,
-    status: Arc<Mutex<Status>>,
-    counts: Arc<Counts>,
+    status: Arc<Mutex<CommitStatus>>,
+    counts: Arc<CommitCounts>,
     thread: Mutex<Option<JoinHandle<Result<(), StoreError>>>>,
 }
 
@@ -46,21 +46,21 @@ impl Syncer {
     /// Starts the thread; it calls `on_commit` with each binding once that is durable or failed.
     pub(crate) fn start(
         disk: impl Backend,
-        on_commit: impl Fn(Job, Result<(), Arc<str>>) + Send + 'static,
+        on_commit: impl Fn(PendingWrite, Result<(), Arc<str>>) + Send + 'static,
         reports: Arc<Reports>,
         write_behind: Duration,
     ) -> Self {
         let (queue, jobs) = sync_channel(QUEUE);
-        let status = Arc::new(Mutex::new(Status::new()));
-        let counts = Arc::new(Counts::default());
-        let writer = Writer {
+        let status = Arc::new(Mutex::new(CommitStatus::new()));
+        let counts = Arc::new(CommitCounts::default());
+        let writer = CommitWriter {
             disk,
             on_commit,
             reports,
             status: status.clone(),
             counts: counts.clone(),
             next_shard: 0,
-            turn: Turn::NEW,
+            turn: FlushBudget::NEW,
             dropped: 0,
         };
         let thread = std::thread::Builder::new()
@@ -78,19 +78,19 @@ impl Syncer {
     }
 
     /// Hands over a binding; never blocks.
-    pub(crate) fn enqueue(&self, job: Job) -> Result<(), StoreError> {
+    pub(crate) fn enqueue(&self, job: PendingWrite) -> Result<(), StoreError> {
         self.queue.try_send(Message::Bind(job)).map_err(|error| match error {
             TrySendError::Full(_) => StoreError::Busy,
             TrySendError::Disconnected(_) => StoreError::Closed,
         })
     }
 
-    pub(crate) fn health(&self) -> Health {
+    pub(crate) fn health(&self) -> StoreHealth {
         self.status.lock().unwrap_or_else(PoisonError::into_inner).health()
     }
 
     /// How writing went.
-    pub(crate) fn counts(&self) -> &Counts {
+    pub(crate) fn counts(&self) -> &CommitCounts {
         &self.counts
     }
 
@@ -112,26 +112,26 @@ impl Drop for Syncer {
 }
 
 /// What the thread owns.
-struct Writer<D, C> {
+struct CommitWriter<D, C> {
     disk: D,
     on_commit: C,
     reports: Arc<Reports>,
-    status: Arc<Mutex<Status>>,
-    counts: Arc<Counts>,
+    status: Arc<Mutex<CommitStatus>>,
+    counts: Arc<CommitCounts>,
     /// The shard of reports that is written next.
     next_shard: usize,
-    turn: Turn,
+    turn: FlushBudget,
     /// Dropped reports that were logged.
     dropped: u64,
 }
 
 /// What is still to be written of the reports before the next sync of the index.
-struct Turn {
+struct FlushBudget {
     shards: usize,
     sites: usize,
 }
 
-impl Turn {
+impl FlushBudget {
     const NEW: Self = Self {
         shards: telemetry::SHARDS,
         sites: REPORTS_A_TURN,
@@ -142,7 +142,7 @@ impl Turn {
     };
 }
 
-impl<D: Backend, C: Fn(Job, Result<(), Arc<str>>)> Writer<D, C> {
+impl<D: Backend, C: Fn(PendingWrite, Result<(), Arc<str>>)> CommitWriter<D, C> {
     fn run(mut self, queue: &Receiver<Message>, write_behind: Duration) -> Result<(), StoreError> {
         let mut next_write_behind = Instant::now() + write_behind;
         loop {
@@ -170,7 +170,7 @@ impl<D: Backend, C: Fn(Job, Result<(), Arc<str>>)> Writer<D, C> {
         }
     }
 
-    fn bind(&mut self, jobs: Vec<Job>) {
+    fn bind(&mut self, jobs: Vec<PendingWrite>) {
         let entries: Vec<_> = jobs.iter().map(|job| job.entry.clone()).collect();
         let started = Instant::now();
         let result = self.note(self.disk.append(&entries));
@@ -236,14 +236,14 @@ impl<D: Backend, C: Fn(Job, Result<(), Arc<str>>)> Writer<D, C> {
                 let sites = batch.values().map(Vec::len).sum();
                 if let Err(error) = self.disk.write_reports(&batch) {
                     self.reports.put_back(batch);
-                    self.turn = Turn::NEW;
+                    self.turn = FlushBudget::NEW;
                     return Err(error);
                 }
                 self.turn.sites = self.turn.sites.saturating_sub(sites);
                 return Ok(true);
             }
         }
-        self.turn = Turn::NEW;
+        self.turn = FlushBudget::NEW;
         self.disk.sync_index().map(|()| false)
     }
 
@@ -257,7 +257,11 @@ impl<D: Backend, C: Fn(Job, Result<(), Arc<str>>)> Writer<D, C> {
                 }
             }
             Err(reason) => {
-                if self.status().ledger.set(Some(Failure::NotDurable(Arc::clone(reason)))) {
+                if self
+                    .status()
+                    .ledger
+                    .set(Some(LedgerFailure::NotDurable(Arc::clone(reason))))
+                {
                     tracing::error!(reason = &**reason, "the store does not become durable");
                 }
             }
@@ -265,12 +269,12 @@ impl<D: Backend, C: Fn(Job, Result<(), Arc<str>>)> Writer<D, C> {
         result
     }
 
-    fn status(&self) -> MutexGuard<'_, Status> {
+    fn status(&self) -> MutexGuard<'_, CommitStatus> {
         self.status.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn finish(&mut self) -> Result<(), StoreError> {
-        self.turn = Turn::LAST;
+        self.turn = FlushBudget::LAST;
         while self.write_behind() {}
         let failure = match (self.disk.look(), self.status().index.failure.take()) {
             (Ok(()), None) => return Ok(()),
@@ -285,10 +289,10 @@ impl<D: Backend, C: Fn(Job, Result<(), Arc<str>>)> Writer<D, C> {
     }
 }
 
-impl<D, C> Drop for Writer<D, C> {
+impl<D, C> Drop for CommitWriter<D, C> {
     // Also where the thread panics: nobody may believe in a store that writes no more.
     fn drop(&mut self) {
         let mut status = self.status.lock().unwrap_or_else(PoisonError::into_inner);
-        status.ledger = Condition::new(Some(Failure::Closed));
+        status.ledger = FailureState::new(Some(LedgerFailure::Closed));
     }
 }

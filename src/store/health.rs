@@ -7,7 +7,7 @@ use crate::store::error::StoreError;
 
 /// How the store is.
 #[derive(Debug)]
-pub struct Health {
+pub struct StoreHealth {
     /// What failed, where something did; the store keeps trying, and binds all the same after
     /// [`StoreError::NotIndexed`].
     pub state: Result<(), StoreError>,

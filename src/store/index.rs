@@ -20,8 +20,8 @@ use crate::model::license_key::LicenseId;
 use crate::model::site_host::SiteHost;
 use crate::regular_file;
 
-use crate::store::checksum::Tally;
-use crate::store::log::{Entry, Position};
+use crate::store::checksum::BindingsChecksum;
+use crate::store::log::{LedgerEntry, Position};
 use crate::store::telemetry;
 
 /// The length of a license id in a key.
@@ -44,7 +44,7 @@ const LOCK_PATIENCE: Duration = Duration::from_secs(1);
 pub(crate) struct Index {
     path: PathBuf,
     /// `None` after a failure: sled writes nothing after one, so it is opened anew.
-    files: Mutex<Option<Files>>,
+    files: Mutex<Option<OpenIndex>>,
     unsynced: AtomicBool,
     /// Records written since sled was opened.
     written: AtomicUsize,
@@ -53,7 +53,7 @@ pub(crate) struct Index {
 impl Index {
     /// Opens or makes the index in the folder `path`.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
-        let files = Files::open(path)?;
+        let files = OpenIndex::open(path)?;
         let (path, unsynced, written) = (path.to_owned(), AtomicBool::new(false), AtomicUsize::new(0));
         Ok(Self {
             path,
@@ -70,10 +70,10 @@ impl Index {
     }
 
     /// Files the next bindings of the ledger, and that they end at `position`, all or none.
-    pub(crate) fn add(&self, entries: &[Entry], position: Option<Position>) -> io::Result<()> {
+    pub(crate) fn add(&self, entries: &[LedgerEntry], position: Option<Position>) -> io::Result<()> {
         self.change(entries.len(), |files| {
             let mut batch = Batch::default();
-            for Entry { license, binding } in entries {
+            for LedgerEntry { license, binding } in entries {
                 batch.insert(to_key(license, &binding.host), to_json(&binding.bound_at)?);
             }
             if let Some(position) = position {
@@ -104,16 +104,16 @@ impl Index {
     }
 
     /// Reads every binding.
-    pub(crate) fn tally(&self) -> io::Result<Tally> {
+    pub(crate) fn checksum(&self) -> io::Result<BindingsChecksum> {
         self.with(|files| {
-            let mut tally = Tally::default();
+            let mut checksum = BindingsChecksum::default();
             for entry in &files.bindings {
                 let (key, value) = entry?;
                 if let Some((license, host)) = key.split_first_chunk::<LICENSE_ID>() {
-                    tally.add(license, host, serde_json::from_slice(&value).map_err(io::Error::from)?);
+                    checksum.add(license, host, serde_json::from_slice(&value).map_err(io::Error::from)?);
                 }
             }
-            Ok(tally)
+            Ok(checksum)
         })
     }
 
@@ -161,17 +161,17 @@ impl Index {
         drop(self.files.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 
-    fn change(&self, records: usize, work: impl FnOnce(&Files) -> ::sled::Result<()>) -> io::Result<()> {
+    fn change(&self, records: usize, work: impl FnOnce(&OpenIndex) -> ::sled::Result<()>) -> io::Result<()> {
         self.unsynced.store(true, Ordering::Relaxed);
         self.written.fetch_add(records, Ordering::Relaxed);
         self.with(work)
     }
 
-    fn with<T>(&self, work: impl FnOnce(&Files) -> ::sled::Result<T>) -> io::Result<T> {
+    fn with<T>(&self, work: impl FnOnce(&OpenIndex) -> ::sled::Result<T>) -> io::Result<T> {
         let mut slot = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         let files = match slot.take() {
             Some(files) => files,
-            None => Files::open(&self.path)?,
+            None => OpenIndex::open(&self.path)?,
         };
         let (files, result) = no_panic(|| work(&files).map(|result| (files, result)))??;
         *slot = Some(files);
@@ -179,7 +179,7 @@ impl Index {
     }
 }
 
-struct Files {
+struct OpenIndex {
     db: Db,
     bindings: Tree,
     reports: Tree,
@@ -187,7 +187,7 @@ struct Files {
     data: File,
 }
 
-impl Files {
+impl OpenIndex {
     fn open(path: &Path) -> io::Result<Self> {
         require_regular_files(path)?;
         let deadline = Instant::now() + LOCK_PATIENCE;
@@ -247,7 +247,7 @@ fn to_key(license: &LicenseId, host: &SiteHost) -> Vec<u8> {
 }
 
 /// A report that cannot be read counts as none: a newer one takes its place.
-fn read_report(files: &Files, key: &[u8]) -> ::sled::Result<Option<SiteReport>> {
+fn read_report(files: &OpenIndex, key: &[u8]) -> ::sled::Result<Option<SiteReport>> {
     Ok(files
         .reports
         .get(key)?

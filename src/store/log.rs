@@ -41,7 +41,7 @@
 //! `write_reports` and `sync_index` keep the index. `store::open` makes it together with a picture of all bindings, as
 //! `StoreDisk::open` does for files. The parts below fit under it:
 //!
-//! - [`record::Line`] writes and reads a line, [`reader::read`] proves the chain of anything that is `Read`. Neither knows
+//! - [`record::LedgerRecord`] writes and reads a line, [`reader::read`] proves the chain of anything that is `Read`. Neither knows
 //!   a file. A backend that keeps these lines, in whatever table, keeps the audit trail and the export.
 //! - `writer` needs a `Medium` of five operations. That is for a backend that holds bytes at offsets, as `file` does.
 //! - `compaction` and `store::recovery` read a `File` so far: for another backend they have to take a reader.
@@ -68,7 +68,7 @@ const GENESIS: &[u8] = b"countersign ledger 1\n";
 
 /// A site was bound to a license; an earlier binding of the same site to it is gone.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct LedgerEntry {
     /// The license.
     pub license: LicenseId,
     /// The site, and when it was bound.

@@ -18,17 +18,17 @@ use crate::model::digest::Digest;
 use crate::model::license_key::LicenseId;
 use crate::regular_file;
 
-use crate::store::checksum::{Gathering, Picture, Tally};
+use crate::store::checksum::{BindingsBuilder, BindingsByLicense, BindingsChecksum};
 use crate::store::disk::StoreDisk;
 use crate::store::error::StoreError;
 use crate::store::index::Index;
 use crate::store::lock::StoreLock;
 use crate::store::log::compaction;
-use crate::store::log::reader::Fault;
+use crate::store::log::reader::LedgerFault;
 use crate::store::{disk, lock, recovery};
 
 /// A store, open for a look; nothing is made or changed.
-pub struct Reader {
+pub struct StoreReader {
     path: PathBuf,
     /// `None` while a server has the store.
     lock: Option<StoreLock>,
@@ -36,9 +36,9 @@ pub struct Reader {
     index: Result<Index, IndexState>,
 }
 
-/// What [`Reader::verify`] found in a ledger without a fault.
+/// What [`StoreReader::verify`] found in a ledger without a fault.
 #[derive(Debug)]
-pub struct Verified {
+pub struct VerifiedLedger {
     /// How many lines the file has.
     pub lines: u64,
     /// The last line's `sequence`, which counts through all compactions.
@@ -80,7 +80,7 @@ pub fn has_bindings(path: &Path) -> bool {
 }
 
 /// Opens an existing store for a look, also while a server runs on it.
-pub fn read_only(path: &Path) -> Result<Reader, StoreError> {
+pub fn read_only(path: &Path) -> Result<StoreReader, StoreError> {
     require(path)?;
     let lock = lock::look(path).map_err(|source| StoreError::Read {
         path: path.to_owned(),
@@ -90,7 +90,7 @@ pub fn read_only(path: &Path) -> Result<Reader, StoreError> {
         Some(_) => open_index(&disk::index_in(path)),
         None => Err(IndexState::Held),
     };
-    Ok(Reader {
+    Ok(StoreReader {
         path: path.to_owned(),
         lock,
         index,
@@ -121,19 +121,19 @@ fn open_index(path: &Path) -> Result<Index, IndexState> {
 /// server nor keeps one from starting.
 pub fn bindings_of(path: &Path, license: &LicenseId) -> Result<Vec<Binding>, StoreError> {
     require(path)?;
-    let mut gathering = Gathering::default();
+    let mut builder = BindingsBuilder::default();
     recovery::read(path, |_, entry| {
         if let Some(entry) = entry.filter(|entry| entry.license == *license) {
-            gathering.add(entry);
+            builder.add(entry);
         }
     })?;
-    let picture = gathering.finish();
+    let picture = builder.finish();
     Ok(picture.of(license).map_or_else(Vec::new, |bindings| bindings.to_vec()))
 }
 
 /// What [`rebuild`] found and did.
 #[derive(Debug)]
-pub struct Rebuilt {
+pub struct RebuildOutcome {
     /// Bindings that the ledger has.
     pub bindings: u64,
     /// Bindings that the old index knows and the ledger lacks. Without consent to drop them, nothing was changed.
@@ -148,10 +148,10 @@ pub struct Rebuilt {
 ///
 /// Where the old index knows of bindings that the ledger lacks, as after the restore of an old backup, nothing is changed
 /// unless `discard` says that they may be dropped.
-pub fn rebuild(path: &Path, discard: bool) -> Result<Rebuilt, StoreError> {
+pub fn rebuild(path: &Path, discard: bool) -> Result<RebuildOutcome, StoreError> {
     let _lock = take(path)?;
     let loaded = recovery::load(path, None)?;
-    let bindings = Tally::of(&loaded.picture).count;
+    let bindings = BindingsChecksum::of(&loaded.picture).count;
     let lacking = lacking(&disk::index_in(path), &loaded.picture);
     let compared = lacking.is_some();
     let lacking = lacking.unwrap_or_default();
@@ -162,7 +162,7 @@ pub fn rebuild(path: &Path, discard: bool) -> Result<Rebuilt, StoreError> {
             source,
         })?;
     }
-    Ok(Rebuilt {
+    Ok(RebuildOutcome {
         bindings,
         lacking,
         compared,
@@ -171,7 +171,7 @@ pub fn rebuild(path: &Path, discard: bool) -> Result<Rebuilt, StoreError> {
 }
 
 /// What an index knows and the ledger lacks; `None` where the index cannot be read.
-fn lacking(index: &Path, ledger: &Picture) -> Option<Vec<(LicenseId, Binding)>> {
+fn lacking(index: &Path, ledger: &BindingsByLicense) -> Option<Vec<(LicenseId, Binding)>> {
     let index = match open_index(index) {
         Ok(index) => index,
         Err(state) => return (state == IndexState::Missing).then(Vec::new),
@@ -189,7 +189,7 @@ fn lacking(index: &Path, ledger: &Picture) -> Option<Vec<(LicenseId, Binding)>> 
 
 /// What [`compact`] did.
 #[derive(Debug)]
-pub struct Compacted {
+pub struct CompactionOutcome {
     /// Bindings that were kept.
     pub kept: u64,
     /// Where the old ledger is now.
@@ -197,7 +197,7 @@ pub struct Compacted {
 }
 
 /// Begins a new ledger without what is superseded; the old one stays aside under a name that says until when it is.
-pub fn compact(path: &Path, now: DateTime<Utc>) -> Result<Compacted, StoreError> {
+pub fn compact(path: &Path, now: DateTime<Utc>) -> Result<CompactionOutcome, StoreError> {
     require_own(path)?;
     // Opened as for serving, so that a ledger that lost something is not taken for one that never had it.
     let (disk, _) = StoreDisk::open(path)?;
@@ -215,7 +215,7 @@ pub fn compact(path: &Path, now: DateTime<Utc>) -> Result<Compacted, StoreError>
         let file = regular_file::create(&new, 0o600).map_err(failed)?;
         let compacted = compaction::write(|| recovery::open(path), &file, now);
         let (kept, end) = compacted.map_err(|fault| match fault {
-            Fault::Io(source) => failed(source),
+            LedgerFault::Io(source) => failed(source),
             fault => recovery::fault_in(path, fault),
         })?;
         file.sync_all().map_err(failed)?;
@@ -231,10 +231,10 @@ pub fn compact(path: &Path, now: DateTime<Utc>) -> Result<Compacted, StoreError>
         disk.was_compacted(end)
     };
     renamed().inspect_err(|_| drop(fs::remove_file(&new))).map_err(failed)?;
-    Ok(Compacted { kept, aside })
+    Ok(CompactionOutcome { kept, aside })
 }
 
-impl Reader {
+impl StoreReader {
     /// Whether a server has the store: what sites reported is then in its hands.
     pub fn is_in_use(&self) -> bool {
         self.lock.is_none()
@@ -267,26 +267,26 @@ impl Reader {
     }
 
     /// Proves the chain and compares the index; the first fault of the ledger is the error.
-    pub fn verify(&self) -> Result<Verified, StoreError> {
+    pub fn verify(&self) -> Result<VerifiedLedger, StoreError> {
         let position = self
             .index
             .as_ref()
             .ok()
             .and_then(|index| index.position().ok().flatten());
         let loaded = recovery::load(&self.path, position)?;
-        let tally = Tally::of(&loaded.picture);
+        let checksum = BindingsChecksum::of(&loaded.picture);
         let index = match (&self.index, &loaded.lacking) {
             (Err(state), _) => *state,
             (Ok(_), Some(lacking)) if !lacking.is_empty() => IndexState::Behind(lacking.len()),
-            (Ok(index), Some(_)) if index.tally().is_ok_and(|found| found == tally) => IndexState::Agrees,
+            (Ok(index), Some(_)) if index.checksum().is_ok_and(|found| found == checksum) => IndexState::Agrees,
             _ => IndexState::Differs,
         };
-        Ok(Verified {
+        Ok(VerifiedLedger {
             lines: loaded.found.lines(),
             sequence: loaded.found.end.sequence,
             torn: loaded.found.torn,
             digest: loaded.found.end.digest,
-            bindings: tally.count,
+            bindings: checksum.count,
             licenses: loaded.picture.len(),
             latest: loaded
                 .picture

@@ -14,19 +14,19 @@ use crate::model::license::{License, Seat};
 use crate::model::license_key::LicenseId;
 use crate::model::site_host::SiteHost;
 
-use crate::store::bindings::{Bound, Found, LicenseBindings};
-use crate::store::checksum::Picture;
+use crate::store::bindings::{BindingsRef, BoundSites, LicenseBindings};
+use crate::store::checksum::BindingsByLicense;
 use crate::store::error::StoreError;
-use crate::store::log::Entry;
-use crate::store::pending::{Job, Outcome, Ticket};
+use crate::store::log::LedgerEntry;
+use crate::store::pending::{BindOutcome, PendingWrite, Ticket};
 
 /// A license id is a digest, so its first byte spreads licenses evenly.
 const SHARDS: usize = 64;
 
 /// All bindings in memory.
-pub(crate) struct Held {
+pub(crate) struct BindingMemory {
     /// Those of the start; some are superseded.
-    settled: Picture,
+    settled: BindingsByLicense,
     shards: [RwLock<Shard>; SHARDS],
 }
 
@@ -43,18 +43,18 @@ struct Pending {
 }
 
 /// What somebody who wants to bind has to do.
-pub(crate) enum Decision {
+pub(crate) enum BindDecision {
     /// Nothing: this is the answer.
-    Answer(Outcome),
+    Answer(BindOutcome),
     /// Wait until the host's own binding is durable or failed.
     UnderWay(Ticket),
     /// Wait until others' bindings, which take every seat, are durable or failed, and ask again.
     AfterOthers(Ticket),
 }
 
-impl Held {
+impl BindingMemory {
     /// Takes over what was read from disk.
-    pub(crate) fn new(settled: Picture) -> Self {
+    pub(crate) fn new(settled: BindingsByLicense) -> Self {
         Self {
             settled,
             shards: std::array::from_fn(|_| RwLock::default()),
@@ -62,14 +62,14 @@ impl Held {
     }
 
     /// The durable bindings of a license in the order of binding.
-    pub(crate) fn of(&self, license: &LicenseId) -> Bound<'_> {
+    pub(crate) fn of(&self, license: &LicenseId) -> BoundSites<'_> {
         if let Some(bindings) = self.settled(license) {
-            return Bound(Some(Found::Settled(bindings)));
+            return BoundSites(Some(BindingsRef::Settled(bindings)));
         }
         let shard = self.shards[shard_of(license)]
             .read()
             .unwrap_or_else(PoisonError::into_inner);
-        Bound(shard.changed.get(license).cloned().map(Found::Changed))
+        BoundSites(shard.changed.get(license).cloned().map(BindingsRef::Changed))
     }
 
     /// The bindings of a license that did not change since the start.
@@ -78,9 +78,9 @@ impl Held {
     }
 
     /// The same as [`Self::of`], where the license's shard is locked.
-    fn in_shard(&self, shard: &Shard, license: &LicenseId) -> Bound<'_> {
-        let changed = || shard.changed.get(license).cloned().map(Found::Changed);
-        Bound(self.settled(license).map(Found::Settled).or_else(changed))
+    fn in_shard(&self, shard: &Shard, license: &LicenseId) -> BoundSites<'_> {
+        let changed = || shard.changed.get(license).cloned().map(BindingsRef::Changed);
+        BoundSites(self.settled(license).map(BindingsRef::Settled).or_else(changed))
     }
 
     /// How many bindings are durable, void ones included. Looks at every license.
@@ -100,10 +100,10 @@ impl Held {
         license: &License,
         host: &SiteHost,
         now: DateTime<Utc>,
-        enqueue: impl FnOnce(Job) -> Result<(), StoreError>,
-    ) -> Result<Decision, StoreError> {
+        enqueue: impl FnOnce(PendingWrite) -> Result<(), StoreError>,
+    ) -> Result<BindDecision, StoreError> {
         if let Some(outcome) = settled(license, &self.of(&license.id), host) {
-            return Ok(Decision::Answer(outcome));
+            return Ok(BindDecision::Answer(outcome));
         }
         // From here to the reservation under one lock: two hosts must not find the same seat free.
         let mut shard = self.shards[shard_of(&license.id)]
@@ -111,14 +111,14 @@ impl Held {
             .unwrap_or_else(PoisonError::into_inner);
         let durable = self.in_shard(&shard, &license.id);
         if let Some(outcome) = settled(license, &durable, host) {
-            return Ok(Decision::Answer(outcome));
+            return Ok(BindDecision::Answer(outcome));
         }
         if let Some(under_way) = shard.pending.get(&license.id) {
             if let Some(own) = under_way.iter().find(|pending| pending.binding.host == *host) {
-                return Ok(Decision::UnderWay(own.ticket.clone()));
+                return Ok(BindDecision::UnderWay(own.ticket.clone()));
             }
             if let (false, Some(last)) = (license.has_room(&durable, under_way.len()), under_way.last()) {
-                return Ok(Decision::AfterOthers(last.ticket.clone()));
+                return Ok(BindDecision::AfterOthers(last.ticket.clone()));
             }
         }
         // Every release the license knows came before this binding, whatever the clocks say.
@@ -131,7 +131,7 @@ impl Held {
             host: host.clone(),
             bound_at,
         };
-        let (job, ticket) = Job::new(Entry {
+        let (job, ticket) = PendingWrite::new(LedgerEntry {
             license: license.id,
             binding: binding.clone(),
         });
@@ -140,13 +140,13 @@ impl Held {
             binding,
             ticket: ticket.clone(),
         });
-        Ok(Decision::UnderWay(ticket))
+        Ok(BindDecision::UnderWay(ticket))
     }
 
     /// A binding ended: it is in force if it became durable, else its seat is free again. Then wakes who waits for it.
-    pub(crate) fn settle(&self, job: Job, result: Result<(), Arc<str>>) {
-        let Job {
-            entry: Entry { license, binding },
+    pub(crate) fn complete(&self, job: PendingWrite, result: Result<(), Arc<str>>) {
+        let PendingWrite {
+            entry: LedgerEntry { license, binding },
             resolve,
         } = job;
         let mut shard = self.shards[shard_of(&license)]
@@ -190,10 +190,10 @@ impl Held {
 }
 
 /// The answer, where the durable bindings alone decide it.
-fn settled(license: &License, durable: &Bound<'_>, host: &SiteHost) -> Option<Outcome> {
+fn settled(license: &License, durable: &BoundSites<'_>, host: &SiteHost) -> Option<BindOutcome> {
     match license.seat(durable, host) {
-        Seat::Held => Some(Outcome::Bound),
-        Seat::Taken { first } => Some(Outcome::Elsewhere { first: first.clone() }),
+        Seat::Held => Some(BindOutcome::Bound),
+        Seat::Taken { first } => Some(BindOutcome::Elsewhere { first: first.clone() }),
         Seat::Free => None,
     }
 }

@@ -39,29 +39,29 @@ use crate::model::license_key::LicenseId;
 use crate::model::site_host::SiteHost;
 
 use backend::Backend;
-use checksum::Picture;
+use checksum::BindingsByLicense;
 use group_commit::Syncer;
-use memory::{Decision, Held};
+use memory::{BindDecision, BindingMemory};
 use telemetry::Reports;
 
 pub use accepted::Accepted;
-pub use bindings::Bound;
+pub use bindings::BoundSites;
 pub use error::StoreError;
-pub use health::{Figures, Health};
-pub use maintenance::{Reader, has_bindings, read_only};
-pub use pending::Outcome;
+pub use health::{Figures, StoreHealth};
+pub use maintenance::{StoreReader, has_bindings, read_only};
+pub use pending::BindOutcome;
 
 /// The answer to [`Bindings::bind`], once it is known.
-pub type BindFuture<'a> = Pin<Box<dyn Future<Output = Result<Outcome, StoreError>> + Send + 'a>>;
+pub type BindFuture<'a> = Pin<Box<dyn Future<Output = Result<BindOutcome, StoreError>> + Send + 'a>>;
 
 /// The bindings of all licenses.
 pub trait Bindings: Send + Sync {
     /// The durable bindings of a license. Costs a look-up in memory.
-    fn of(&self, license: &LicenseId) -> Bound<'_>;
+    fn of(&self, license: &LicenseId) -> BoundSites<'_>;
 
     /// Binds `host` where it is not bound yet and there is room ([`License::seat`]).
     ///
-    /// [`Outcome::Bound`] means that the binding is durable. Dropping the future early does no harm: a binding under way
+    /// [`BindOutcome::Bound`] means that the binding is durable. Dropping the future early does no harm: a binding under way
     /// is finished, and the next call finds it. Errors: [`StoreError::Busy`], [`StoreError::NotDurable`],
     /// [`StoreError::Closed`]; after each the host may try again.
     fn bind<'a>(&'a self, license: &'a License, host: &'a SiteHost, now: DateTime<Utc>) -> BindFuture<'a>;
@@ -72,10 +72,10 @@ pub trait Bindings: Send + Sync {
     /// and not of hosts that are bound ahead in the registry alone: these are noted each time. At most 16,384 reports wait
     /// and some 250 a second are written; where more come in, reports of further sites are dropped, and counted in
     /// [`Figures::reports_dropped`].
-    fn report(&self, license: &LicenseId, bound: &Bound<'_>, host: &SiteHost, check_in: &CheckIn<'_>);
+    fn report(&self, license: &LicenseId, bound: &BoundSites<'_>, host: &SiteHost, check_in: &CheckIn<'_>);
 
     /// Whether bindings become durable, and whether what can wait is written.
-    fn health(&self) -> Health;
+    fn health(&self) -> StoreHealth;
 
     /// What the store counts of itself. Looks at every binding, so it takes some milliseconds for a million.
     fn figures(&self) -> Figures {
@@ -95,29 +95,29 @@ pub fn open(path: &Path) -> Result<Arc<dyn Bindings>, StoreError> {
 }
 
 struct Store {
-    held: Arc<Held>,
+    held: Arc<BindingMemory>,
     reports: Arc<Reports>,
     syncer: Syncer,
 }
 
 impl Store {
-    fn new(disk: impl Backend, picture: Picture, write_behind: Duration) -> Self {
-        let (held, reports) = (Arc::new(Held::new(picture)), Arc::new(Reports::default()));
+    fn new(disk: impl Backend, picture: BindingsByLicense, write_behind: Duration) -> Self {
+        let (held, reports) = (Arc::new(BindingMemory::new(picture)), Arc::new(Reports::default()));
         let on_commit = {
             let held = held.clone();
-            move |job, result| held.settle(job, result)
+            move |job, result| held.complete(job, result)
         };
         let syncer = Syncer::start(disk, on_commit, reports.clone(), write_behind);
         Self { held, reports, syncer }
     }
 
-    async fn bind(&self, license: &License, host: &SiteHost, now: DateTime<Utc>) -> Result<Outcome, StoreError> {
+    async fn bind(&self, license: &License, host: &SiteHost, now: DateTime<Utc>) -> Result<BindOutcome, StoreError> {
         loop {
             match self.held.decide(license, host, now, |job| self.syncer.enqueue(job))? {
-                Decision::Answer(outcome) => return Ok(outcome),
-                Decision::UnderWay(ticket) => return ticket.wait().await.map(|()| Outcome::Bound),
+                BindDecision::Answer(outcome) => return Ok(outcome),
+                BindDecision::UnderWay(ticket) => return ticket.wait().await.map(|()| BindOutcome::Bound),
                 // Only what is durable may turn somebody away: if the others fail, there is room after all.
-                Decision::AfterOthers(ticket) => match ticket.wait().await {
+                BindDecision::AfterOthers(ticket) => match ticket.wait().await {
                     Ok(()) | Err(StoreError::NotDurable(_)) => {}
                     Err(closed) => return Err(closed),
                 },
@@ -127,7 +127,7 @@ impl Store {
 }
 
 impl Bindings for Store {
-    fn of(&self, license: &LicenseId) -> Bound<'_> {
+    fn of(&self, license: &LicenseId) -> BoundSites<'_> {
         self.held.of(license)
     }
 
@@ -135,7 +135,7 @@ impl Bindings for Store {
         Box::pin(self.bind(license, host, now))
     }
 
-    fn report(&self, license: &LicenseId, bound: &Bound<'_>, host: &SiteHost, check_in: &CheckIn<'_>) {
+    fn report(&self, license: &LicenseId, bound: &BoundSites<'_>, host: &SiteHost, check_in: &CheckIn<'_>) {
         if let Some(news) = bound.news(host, check_in)
             && self.reports.add(license, host, check_in)
         {
@@ -143,7 +143,7 @@ impl Bindings for Store {
         }
     }
 
-    fn health(&self) -> Health {
+    fn health(&self) -> StoreHealth {
         self.syncer.health()
     }
 

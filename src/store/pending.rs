@@ -9,11 +9,11 @@ use tokio::sync::watch;
 use crate::model::site_host::SiteHost;
 
 use crate::store::error::StoreError;
-use crate::store::log::Entry;
+use crate::store::log::LedgerEntry;
 
 /// How a binding ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum BindOutcome {
     /// The host is bound, and it is durable.
     Bound,
     /// Every site of the license is another one.
@@ -25,8 +25,8 @@ pub enum Outcome {
 
 /// A binding on its way to the disk.
 #[derive(Debug)]
-pub(crate) struct Job {
-    pub entry: Entry,
+pub(crate) struct PendingWrite {
+    pub entry: LedgerEntry,
     pub resolve: Resolve,
 }
 
@@ -37,9 +37,9 @@ pub(crate) struct Ticket(watch::Receiver<Option<Result<(), Arc<str>>>>);
 /// Wakes everybody who holds a [`Ticket`].
 pub(crate) type Resolve = watch::Sender<Option<Result<(), Arc<str>>>>;
 
-impl Job {
+impl PendingWrite {
     /// A binding to be made durable, and what waits for it.
-    pub(crate) fn new(entry: Entry) -> (Self, Ticket) {
+    pub(crate) fn new(entry: LedgerEntry) -> (Self, Ticket) {
         let (resolve, ticket) = watch::channel(None);
         (Self { entry, resolve }, Ticket(ticket))
     }

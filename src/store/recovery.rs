@@ -5,25 +5,25 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::regular_file;
-use crate::store::checksum::{Gathering, Picture};
+use crate::store::checksum::{BindingsBuilder, BindingsByLicense};
 use crate::store::error::StoreError;
-use crate::store::log::reader::{self, Fault, Found};
-use crate::store::log::{self, Entry, Position};
+use crate::store::log::reader::{self, LedgerExtent, LedgerFault};
+use crate::store::log::{self, LedgerEntry, Position};
 
 /// The ledger, read.
-pub(crate) struct Loaded {
-    pub picture: Picture,
-    pub found: Found,
+pub(crate) struct RecoveredLedger {
+    pub picture: BindingsByLicense,
+    pub found: LedgerExtent,
     /// What the index lacks, with the places; `None` where it has to be made anew.
-    pub lacking: Option<Vec<(Entry, Position)>>,
+    pub lacking: Option<Vec<(LedgerEntry, Position)>>,
 }
 
 /// Reads the ledger of the store in the folder `path`; `known` is the place up to which the index knows it.
 ///
 /// Errors: [`StoreError::Damaged`] where the chain is broken, and where the index knows of what is not in the ledger: it
 /// is written after the ledger is on disk, so the ledger has lost something.
-pub(crate) fn load(path: &Path, known: Option<Position>) -> Result<Loaded, StoreError> {
-    let mut gathering = Gathering::default();
+pub(crate) fn load(path: &Path, known: Option<Position>) -> Result<RecoveredLedger, StoreError> {
+    let mut builder = BindingsBuilder::default();
     let mut lacking = Vec::new();
     let mut differs = false;
     let found = read(path, |position, entry| {
@@ -32,7 +32,7 @@ pub(crate) fn load(path: &Path, known: Option<Position>) -> Result<Loaded, Store
         if known.is_some_and(|known| known.sequence < position.sequence) {
             lacking.push((entry.clone(), position));
         }
-        gathering.add(entry);
+        builder.add(entry);
     })?;
     let broken = |what: String| StoreError::Damaged {
         path: ledger_in(path),
@@ -53,15 +53,15 @@ pub(crate) fn load(path: &Path, known: Option<Position>) -> Result<Loaded, Store
     }
     // Where a ledger was compacted away from under an index, nothing says what was in between.
     let lacking = known.filter(|&known| known >= found.start.sequence).map(|_| lacking);
-    Ok(Loaded {
-        picture: gathering.finish(),
+    Ok(RecoveredLedger {
+        picture: builder.finish(),
         found,
         lacking,
     })
 }
 
 /// Reads the ledger of a store, which a server may be writing meanwhile, up to its last whole line.
-pub(crate) fn read(path: &Path, each: impl FnMut(Position, Option<Entry>)) -> Result<Found, StoreError> {
+pub(crate) fn read(path: &Path, each: impl FnMut(Position, Option<LedgerEntry>)) -> Result<LedgerExtent, StoreError> {
     let ledger = open(path).map_err(|source| StoreError::Read {
         path: ledger_in(path),
         source,
@@ -78,10 +78,10 @@ pub(crate) fn ledger_in(path: &Path) -> PathBuf {
     path.join(log::NAME)
 }
 
-pub(crate) fn fault_in(path: &Path, fault: Fault) -> StoreError {
+pub(crate) fn fault_in(path: &Path, fault: LedgerFault) -> StoreError {
     let path = ledger_in(path);
     match fault {
-        Fault::Io(source) => StoreError::Read { path, source },
-        Fault::Broken(what) => StoreError::Damaged { path, what },
+        LedgerFault::Io(source) => StoreError::Read { path, source },
+        LedgerFault::Broken(what) => StoreError::Damaged { path, what },
     }
 }

@@ -12,9 +12,9 @@ use tokio::task::JoinSet;
 use super::*;
 use crate::model::binding::{Binding, SiteReport, Stored};
 use crate::model::license::{Details, LicenseStatus, Seat, SiteLimit};
-use crate::store::bindings::Found;
+use crate::store::bindings::BindingsRef;
 use crate::store::group_commit::QUEUE;
-use crate::store::log::Entry;
+use crate::store::log::LedgerEntry;
 
 mod binding;
 mod holding;
@@ -58,8 +58,8 @@ fn hosts_of(store: &dyn Bindings, license: &License) -> Vec<String> {
         .collect()
 }
 
-fn elsewhere(first: &str) -> Outcome {
-    Outcome::Elsewhere { first: host(first) }
+fn elsewhere(first: &str) -> BindOutcome {
+    BindOutcome::Elsewhere { first: host(first) }
 }
 
 /// A disk in memory that notes what is done to it and, once told to, syncs only as it is told.
@@ -71,7 +71,7 @@ struct Memory {
 
 #[derive(Default)]
 struct State {
-    ledger: Vec<Entry>,
+    ledger: Vec<LedgerEntry>,
     reports: telemetry::Batch,
     /// Whether reports cannot be written.
     refuses_reports: bool,
@@ -124,7 +124,7 @@ impl Memory {
 }
 
 impl Backend for Arc<Memory> {
-    fn append(&self, entries: &[Entry]) -> io::Result<()> {
+    fn append(&self, entries: &[LedgerEntry]) -> io::Result<()> {
         self.note("written");
         self.probe()?;
         self.state.lock().unwrap().ledger.extend_from_slice(entries);
@@ -174,10 +174,13 @@ impl Backend for Arc<Memory> {
 fn on_memory() -> (Arc<Memory>, Arc<Store>) {
     const NEVER: Duration = Duration::from_secs(3600);
     let memory = Arc::new(Memory::default());
-    (memory.clone(), Arc::new(Store::new(memory, Picture::default(), NEVER)))
+    (
+        memory.clone(),
+        Arc::new(Store::new(memory, BindingsByLicense::default(), NEVER)),
+    )
 }
 
-type Binder = tokio::task::JoinHandle<Result<Outcome, StoreError>>;
+type Binder = tokio::task::JoinHandle<Result<BindOutcome, StoreError>>;
 
 /// Binds in a task of its own; returns once the syncer is writing or the task is waiting for another one.
 async fn start_binding(store: &Arc<Store>, license: &License, name: &str) -> Binder {

@@ -12,7 +12,7 @@ use countersign::model::binding::CheckIn;
 use countersign::model::license_key::LicenseId;
 use countersign::model::site_host::SiteHost;
 use countersign::serve;
-use countersign::store::{BindFuture, Bindings, Bound, Health, StoreError};
+use countersign::store::{BindFuture, Bindings, BoundSites, StoreError, StoreHealth};
 use serde_json::{Value, json};
 
 use crate::support::http::Client;
@@ -25,8 +25,8 @@ const VALIDATE: &str = "/api/v1/validate-license";
 struct Broken(fn() -> Option<StoreError>);
 
 impl Bindings for Broken {
-    fn of(&self, _: &LicenseId) -> Bound<'_> {
-        Bound::default()
+    fn of(&self, _: &LicenseId) -> BoundSites<'_> {
+        BoundSites::default()
     }
 
     fn bind<'a>(
@@ -43,10 +43,10 @@ impl Bindings for Broken {
         })
     }
 
-    fn report(&self, _: &LicenseId, _: &Bound<'_>, _: &SiteHost, _: &CheckIn<'_>) {}
+    fn report(&self, _: &LicenseId, _: &BoundSites<'_>, _: &SiteHost, _: &CheckIn<'_>) {}
 
-    fn health(&self) -> Health {
-        Health {
+    fn health(&self) -> StoreHealth {
+        StoreHealth {
             state: Err(StoreError::NotDurable("no space left".into())),
             since: DateTime::UNIX_EPOCH,
         }

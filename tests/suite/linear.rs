@@ -11,7 +11,7 @@ use std::thread;
 use chrono::{NaiveDate, Utc};
 use countersign::model::license::{Details, License as Granted, LicenseStatus, SiteLimit};
 use countersign::model::license_key::LicenseId;
-use countersign::store::{self, Outcome};
+use countersign::store::{self, BindOutcome};
 use tempfile::TempDir;
 
 use checker::{Event, What, check};
@@ -94,8 +94,8 @@ pub fn in_process(sites: u32, rounds: usize) {
                 .block_on(store.bind(&license, &host.parse().unwrap(), Utc::now()))
                 .unwrap()
             {
-                Outcome::Bound => What::Bound(host),
-                Outcome::Elsewhere { first } => What::Elsewhere(host, first.to_string()),
+                BindOutcome::Bound => What::Bound(host),
+                BindOutcome::Elsewhere { first } => What::Elsewhere(host, first.to_string()),
             }
         })
     });

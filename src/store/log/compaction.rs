@@ -12,14 +12,17 @@ use chrono::{DateTime, Utc};
 use crate::model::license_key::LicenseId;
 use crate::model::site_host::SiteHost;
 
-use crate::store::log::reader::{self, Fault, Found};
-use crate::store::log::record::{Change, Line};
-use crate::store::log::{Compaction, Entry, Position};
+use crate::store::log::reader::{self, LedgerExtent, LedgerFault};
+use crate::store::log::record::{LedgerEvent, LedgerRecord};
+use crate::store::log::{Compaction, LedgerEntry, Position};
 
 /// Hands over the bindings that are not superseded, in the order of binding.
-pub(in crate::store) fn current(open: impl Fn() -> io::Result<File>, mut each: impl FnMut(Entry)) -> Result<(), Fault> {
-    let (_, latest) = latest(open().map_err(Fault::Io)?)?;
-    hand_over(open().map_err(Fault::Io)?, &latest, |entry| {
+pub(in crate::store) fn current(
+    open: impl Fn() -> io::Result<File>,
+    mut each: impl FnMut(LedgerEntry),
+) -> Result<(), LedgerFault> {
+    let (_, latest) = latest(open().map_err(LedgerFault::Io)?)?;
+    hand_over(open().map_err(LedgerFault::Io)?, &latest, |entry| {
         each(entry);
         Ok(())
     })
@@ -31,12 +34,12 @@ pub(in crate::store) fn write(
     open: impl Fn() -> io::Result<File>,
     new: &File,
     time: DateTime<Utc>,
-) -> Result<(u64, Position), Fault> {
-    let (old, latest) = latest(open().map_err(Fault::Io)?)?;
+) -> Result<(u64, Position), LedgerFault> {
+    let (old, latest) = latest(open().map_err(LedgerFault::Io)?)?;
     let (mut new, mut line) = (BufWriter::new(new), Vec::new());
-    let mut put = |previous: Position, change: Change| -> io::Result<Position> {
+    let mut put = |previous: Position, change: LedgerEvent| -> io::Result<Position> {
         line.clear();
-        let end = Line {
+        let end = LedgerRecord {
             previous,
             synced: old.end.sequence,
             change,
@@ -46,29 +49,33 @@ pub(in crate::store) fn write(
         Ok(end)
     };
     let kept = latest.len() as u64;
-    let mut end = put(old.end, Change::Compacted(Compaction { kept, time })).map_err(Fault::Io)?;
-    hand_over(open().map_err(Fault::Io)?, &latest, |entry| {
-        end = put(end, Change::Bound(entry))?;
+    let mut end = put(old.end, LedgerEvent::Compacted(Compaction { kept, time })).map_err(LedgerFault::Io)?;
+    hand_over(open().map_err(LedgerFault::Io)?, &latest, |entry| {
+        end = put(end, LedgerEvent::Bound(entry))?;
         Ok(())
     })?;
-    new.flush().map_err(Fault::Io)?;
+    new.flush().map_err(LedgerFault::Io)?;
     Ok((kept, end))
 }
 
 /// The number of the line that decides, for each site of each license.
-type Latest = HashMap<(LicenseId, SiteHost), u64>;
+type LatestLines = HashMap<(LicenseId, SiteHost), u64>;
 
-fn latest(ledger: File) -> Result<(Found, Latest), Fault> {
-    let mut latest = Latest::new();
+fn latest(ledger: File) -> Result<(LedgerExtent, LatestLines), LedgerFault> {
+    let mut latest = LatestLines::new();
     let found = reader::read(ledger, |position, entry| {
-        if let Some(Entry { license, binding }) = entry {
+        if let Some(LedgerEntry { license, binding }) = entry {
             latest.insert((license, binding.host), position.sequence);
         }
     })?;
     Ok((found, latest))
 }
 
-fn hand_over(ledger: File, latest: &Latest, mut each: impl FnMut(Entry) -> io::Result<()>) -> Result<(), Fault> {
+fn hand_over(
+    ledger: File,
+    latest: &LatestLines,
+    mut each: impl FnMut(LedgerEntry) -> io::Result<()>,
+) -> Result<(), LedgerFault> {
     let mut result = Ok(());
     reader::read(ledger, |position, entry| {
         let Some(entry) = entry.filter(|_| result.is_ok()) else {
@@ -78,5 +85,5 @@ fn hand_over(ledger: File, latest: &Latest, mut each: impl FnMut(Entry) -> io::R
             result = each(entry);
         }
     })?;
-    result.map_err(Fault::Io)
+    result.map_err(LedgerFault::Io)
 }

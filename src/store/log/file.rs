@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use crate::regular_file;
 
 use crate::store::log::Position;
-use crate::store::log::reader::{self, Fault};
+use crate::store::log::reader::{self, LedgerFault};
 use crate::store::log::writer::Medium;
 
 /// An open ledger.
@@ -83,7 +83,7 @@ impl Medium for LedgerFile {
     }
 
     fn prove(&self, end: Position, length: u64) -> io::Result<()> {
-        let whole = ReadAt {
+        let whole = OffsetReader {
             file: &self.file,
             at: 0,
         }
@@ -95,20 +95,20 @@ impl Medium for LedgerFile {
                 let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
                 regular_file::open_folder(folder.unwrap_or(Path::new(".")))?.sync_all()
             }
-            Err(Fault::Io(error)) => Err(error),
+            Err(LedgerFault::Io(error)) => Err(error),
             Ok(_) => Err(self.differs("came back, but not as it was")),
-            Err(Fault::Broken(what)) => Err(self.differs(&format!("came back, but not as it was: {what}"))),
+            Err(LedgerFault::Broken(what)) => Err(self.differs(&format!("came back, but not as it was: {what}"))),
         }
     }
 }
 
 /// Reads a file from an offset on, and leaves its cursor alone.
-struct ReadAt<'a> {
+struct OffsetReader<'a> {
     file: &'a File,
     at: u64,
 }
 
-impl Read for ReadAt<'_> {
+impl Read for OffsetReader<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.file.read_at(buffer, self.at)?;
         self.at += count as u64;

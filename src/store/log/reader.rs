@@ -1,19 +1,19 @@
 //! Reads a ledger from its beginning and proves its chain, line by line, in bounded memory.
 //!
 //! What a loss of power left of the last, unacknowledged batch is told from damage: the first may be cut, the second is
-//! a [`Fault`]. Entries go to whoever asked for them, with their place in the chain.
+//! a [`LedgerFault`]. Entries go to whoever asked for them, with their place in the chain.
 
 use std::io::{self, BufRead, BufReader, Read};
 
-use crate::store::log::record::{self, Change, Line};
-use crate::store::log::{Entry, Position};
+use crate::store::log::record::{self, LedgerEvent, LedgerRecord};
+use crate::store::log::{LedgerEntry, Position};
 
 /// A torn end is part of one batch, in bytes: 16 MiB. More than that is damage, and is not read to its end.
 const MOST_TORN: usize = record::BATCH * record::MAX;
 
 /// What was found.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct LedgerExtent {
     /// What the first line continues: the genesis, or where a compaction happened.
     pub start: Position,
     /// The last line.
@@ -24,7 +24,7 @@ pub struct Found {
     pub torn: bool,
 }
 
-impl Found {
+impl LedgerExtent {
     /// How many lines the file has. A line's `sequence` counts those before compactions, too.
     pub fn lines(&self) -> u64 {
         self.end.sequence - self.start.sequence
@@ -33,7 +33,7 @@ impl Found {
 
 /// Why a ledger cannot be read.
 #[derive(Debug)]
-pub enum Fault {
+pub enum LedgerFault {
     /// The disk failed.
     Io(io::Error),
     /// The chain is broken; says where.
@@ -41,7 +41,10 @@ pub enum Fault {
 }
 
 /// Reads a ledger; `each` gets every place in it, the start included, and the binding that the line at this place made.
-pub fn read(input: impl Read, mut each: impl FnMut(Position, Option<Entry>)) -> Result<Found, Fault> {
+pub fn read(
+    input: impl Read,
+    mut each: impl FnMut(Position, Option<LedgerEntry>),
+) -> Result<LedgerExtent, LedgerFault> {
     let mut input = BufReader::with_capacity(1 << 18, input);
     let mut chain = Chain::default();
     let mut bytes = Vec::with_capacity(record::MAX);
@@ -75,7 +78,7 @@ pub fn read(input: impl Read, mut each: impl FnMut(Position, Option<Entry>)) -> 
             "missing: {kept} lines were kept when the ledger was compacted"
         )));
     }
-    Ok(Found {
+    Ok(LedgerExtent {
         start,
         end,
         length,
@@ -84,12 +87,12 @@ pub fn read(input: impl Read, mut each: impl FnMut(Position, Option<Entry>)) -> 
 }
 
 /// The next line, or as much of one as can be a line; whether there is one.
-fn next(input: &mut impl BufRead, bytes: &mut Vec<u8>) -> Result<bool, Fault> {
+fn next(input: &mut impl BufRead, bytes: &mut Vec<u8>) -> Result<bool, LedgerFault> {
     bytes.clear();
     Ok(input
         .take(record::MAX as u64)
         .read_until(b'\n', bytes)
-        .map_err(Fault::Io)?
+        .map_err(LedgerFault::Io)?
         > 0)
 }
 
@@ -120,9 +123,9 @@ struct Refused {
 }
 
 impl Chain {
-    fn accept(&mut self, bytes: &[u8]) -> Result<Option<Entry>, Refused> {
+    fn accept(&mut self, bytes: &[u8]) -> Result<Option<LedgerEntry>, Refused> {
         let line = if bytes.ends_with(b"\n") {
-            Line::read(bytes)
+            LedgerRecord::read(bytes)
         } else {
             Err(serde::de::Error::custom("not ended"))
         };
@@ -135,14 +138,14 @@ impl Chain {
             may_be_torn: false,
         };
         let change = match line.change {
-            Change::Bound(entry) => Some(entry),
-            Change::Compacted(compaction) if self.lines == 0 => {
+            LedgerEvent::Bound(entry) => Some(entry),
+            LedgerEvent::Compacted(compaction) if self.lines == 0 => {
                 self.kept = compaction.kept;
                 self.start = line.previous;
                 self.end = line.previous;
                 None
             }
-            Change::Compacted(_) => return Err(whole("a compaction stands at the beginning only".into())),
+            LedgerEvent::Compacted(_) => return Err(whole("a compaction stands at the beginning only".into())),
         };
         if line.previous != self.end {
             return Err(whole(match self.lines {
@@ -158,12 +161,12 @@ impl Chain {
 
     /// Whether what begins with `bytes` and goes on in `input` is what a loss of power leaves of the last batch: cut off,
     /// or with holes that read as zeros, and without a line that was written after it was on disk.
-    fn was_never_acknowledged(&self, input: &mut impl BufRead, bytes: &mut Vec<u8>) -> Result<bool, Fault> {
+    fn was_never_acknowledged(&self, input: &mut impl BufRead, bytes: &mut Vec<u8>) -> Result<bool, LedgerFault> {
         // A compacted ledger was on disk before it got its name.
         if self.kept > 0 && self.lines <= self.kept {
             return Ok(false);
         }
-        let cut_off = !bytes.ends_with(b"\n") && input.fill_buf().map_err(Fault::Io)?.is_empty();
+        let cut_off = !bytes.ends_with(b"\n") && input.fill_buf().map_err(LedgerFault::Io)?.is_empty();
         if !cut_off && !bytes.contains(&0) {
             return Ok(false);
         }
@@ -193,8 +196,8 @@ impl Chain {
         numbers.any(|synced| synced > self.end.sequence)
     }
 
-    fn broken(&self, what: &str) -> Fault {
-        Fault::Broken(format!(
+    fn broken(&self, what: &str) -> LedgerFault {
+        LedgerFault::Broken(format!(
             "line {} of the file (byte {}): {what}",
             self.lines + 1,
             self.length

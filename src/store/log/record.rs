@@ -8,7 +8,7 @@ use crate::model::digest::Digest;
 use crate::model::license_key::LicenseId;
 use crate::model::site_host::SiteHost;
 
-use crate::store::log::{Compaction, Entry, Position};
+use crate::store::log::{Compaction, LedgerEntry, Position};
 
 /// A line with its line feed is never longer, in bytes: a host has at most 253.
 pub const MAX: usize = 4096;
@@ -18,27 +18,27 @@ pub const BATCH: usize = 4_097;
 
 /// A line, read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Line {
+pub struct LedgerRecord {
     /// What the line continues.
     pub previous: Position,
     /// Every line up to this one was on disk when the line was written.
     pub synced: u64,
     /// What it says.
-    pub change: Change,
+    pub change: LedgerEvent,
 }
 
 /// What a line says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum LedgerEvent {
     /// A site was bound.
-    Bound(Entry),
+    Bound(LedgerEntry),
     /// The ledger begins here, and continues another.
     Compacted(Compaction),
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Bound {
+struct BoundRecord {
     event: BoundEvent,
     host: SiteHost,
     license: LicenseId,
@@ -50,7 +50,7 @@ struct Bound {
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Compacted {
+struct CompactedRecord {
     event: CompactedEvent,
     kept: u64,
     previous: Digest,
@@ -70,7 +70,7 @@ enum CompactedEvent {
     Compacted,
 }
 
-impl Line {
+impl LedgerRecord {
     /// Appends a line to `bytes` and returns the place after it.
     pub fn write(&self, bytes: &mut Vec<u8>) -> serde_json::Result<Position> {
         let start = bytes.len();
@@ -84,12 +84,12 @@ impl Line {
         } = *self;
         let sequence = sequence + 1;
         match &self.change {
-            Change::Bound(Entry {
+            LedgerEvent::Bound(LedgerEntry {
                 license,
                 binding: Binding { host, bound_at },
             }) => {
                 let (event, host, license, time) = (BoundEvent::Bound, host.clone(), *license, *bound_at);
-                let line = Bound {
+                let line = BoundRecord {
                     event,
                     host,
                     license,
@@ -100,11 +100,11 @@ impl Line {
                 };
                 serde_json::to_writer(&mut *bytes, &line)?;
             }
-            Change::Compacted(Compaction { kept, time }) => {
+            LedgerEvent::Compacted(Compaction { kept, time }) => {
                 let (event, kept, time) = (CompactedEvent::Compacted, *kept, *time);
                 serde_json::to_writer(
                     &mut *bytes,
-                    &Compacted {
+                    &CompactedRecord {
                         event,
                         kept,
                         previous,
@@ -122,7 +122,7 @@ impl Line {
     pub fn read(bytes: &[u8]) -> serde_json::Result<Self> {
         // Deciding by what a canonical line begins with is three times as fast as letting serde try.
         let (sequence, digest, synced, change) = if bytes.starts_with(b"{\"event\":\"compacted\"") {
-            let Compacted {
+            let CompactedRecord {
                 kept,
                 previous,
                 sequence,
@@ -133,10 +133,10 @@ impl Line {
                 sequence,
                 previous,
                 sequence,
-                Change::Compacted(Compaction { kept, time }),
+                LedgerEvent::Compacted(Compaction { kept, time }),
             )
         } else {
-            let Bound {
+            let BoundRecord {
                 host,
                 license,
                 previous,
@@ -149,7 +149,7 @@ impl Line {
                 sequence,
                 previous,
                 synced,
-                Change::Bound(Entry {
+                LedgerEvent::Bound(LedgerEntry {
                     license,
                     binding: Binding { host, bound_at: time },
                 }),
@@ -177,14 +177,14 @@ mod tests {
             host: "a.com".parse().unwrap(),
             bound_at: DateTime::from_timestamp(1, 5).unwrap(),
         };
-        let entry = Entry {
+        let entry = LedgerEntry {
             license: LicenseId::from_bytes([0xAB; 32]),
             binding,
         };
-        let line = Line {
+        let line = LedgerRecord {
             previous: Position::genesis(),
             synced: 0,
-            change: Change::Bound(entry.clone()),
+            change: LedgerEvent::Bound(entry.clone()),
         };
         let mut bytes = Vec::new();
         let position = line.write(&mut bytes).unwrap();
@@ -207,8 +207,8 @@ mod tests {
                 digest: Digest::of(&bytes)
             }
         );
-        let read = Line::read(&bytes).unwrap();
-        assert!(matches!(read.change, Change::Bound(read) if read == entry));
+        let read = LedgerRecord::read(&bytes).unwrap();
+        assert!(matches!(read.change, LedgerEvent::Bound(read) if read == entry));
         assert_eq!(read.previous, Position::genesis());
     }
 
@@ -216,7 +216,7 @@ mod tests {
     fn the_longest_host_fits_a_line() {
         let label = "x".repeat(63);
         let host = format!("{label}.{label}.{label}.{}", &label[..61]).parse().unwrap();
-        let entry = Entry {
+        let entry = LedgerEntry {
             license: LicenseId::from_bytes([1; 32]),
             binding: Binding {
                 host,
@@ -228,10 +228,10 @@ mod tests {
             ..Position::genesis()
         };
         let mut bytes = Vec::new();
-        Line {
+        LedgerRecord {
             previous,
             synced: u64::MAX,
-            change: Change::Bound(entry),
+            change: LedgerEvent::Bound(entry),
         }
         .write(&mut bytes)
         .unwrap();
@@ -246,7 +246,7 @@ mod tests {
                 "{{\"event\":\"compacted\",\"kept\":1,\"previous\":\"{digest}\",\"sequence\":{sequence},\"time\":\"2026-01-01T00:00:00Z\"}}\n"
             )
         };
-        assert!(Line::read(header("7").as_bytes()).is_ok());
+        assert!(LedgerRecord::read(header("7").as_bytes()).is_ok());
         for bad in [
             header("0"),
             header("-1"),
@@ -254,7 +254,7 @@ mod tests {
             String::new(),
             "{}\n".into(),
         ] {
-            assert!(Line::read(bad.as_bytes()).is_err(), "{bad}");
+            assert!(LedgerRecord::read(bad.as_bytes()).is_err(), "{bad}");
         }
     }
 }

@@ -7,9 +7,9 @@ use chrono::DateTime;
 
 use crate::model::binding::Binding;
 use crate::model::license_key::LicenseId;
-use crate::store::log::reader::{self, Fault, Found};
-use crate::store::log::writer::{Medium, Writer};
-use crate::store::log::{Entry, Position, record};
+use crate::store::log::reader::{self, LedgerExtent, LedgerFault};
+use crate::store::log::writer::{LedgerWriter, Medium};
+use crate::store::log::{LedgerEntry, Position, record};
 
 /// A file in memory, on a disk that takes so many bytes, and fails in other ways when told to.
 struct Disk {
@@ -29,7 +29,7 @@ impl Disk {
         }
     }
 
-    fn found(&self) -> (Found, Vec<String>) {
+    fn found(&self) -> (LedgerExtent, Vec<String>) {
         read(&self.bytes.borrow()).unwrap()
     }
 }
@@ -72,36 +72,36 @@ impl Medium for &Disk {
     }
 }
 
-fn entry(name: &str) -> Entry {
+fn entry(name: &str) -> LedgerEntry {
     let binding = Binding {
         host: name.parse().unwrap(),
         bound_at: DateTime::from_timestamp(1, 0).unwrap(),
     };
-    Entry {
+    LedgerEntry {
         license: LicenseId::from_bytes([7; 32]),
         binding,
     }
 }
 
-fn entries(names: &[&str]) -> Vec<Entry> {
+fn entries(names: &[&str]) -> Vec<LedgerEntry> {
     names.iter().map(|name| entry(name)).collect()
 }
 
-fn read(bytes: &[u8]) -> Result<(Found, Vec<String>), String> {
+fn read(bytes: &[u8]) -> Result<(LedgerExtent, Vec<String>), String> {
     let mut hosts = Vec::new();
     let found = reader::read(bytes, |_, entry| {
         hosts.extend(entry.map(|entry| entry.binding.host.to_string()))
     });
     match found {
         Ok(found) => Ok((found, hosts)),
-        Err(Fault::Broken(what)) => Err(what),
-        Err(Fault::Io(error)) => panic!("{error}"),
+        Err(LedgerFault::Broken(what)) => Err(what),
+        Err(LedgerFault::Io(error)) => panic!("{error}"),
     }
 }
 
-fn writer(disk: &Disk) -> Writer<&Disk> {
-    let (Found { end, length, torn, .. }, _) = disk.found();
-    Writer::new(disk, end, length, torn)
+fn writer(disk: &Disk) -> LedgerWriter<&Disk> {
+    let (LedgerExtent { end, length, torn, .. }, _) = disk.found();
+    LedgerWriter::new(disk, end, length, torn)
 }
 
 /// Three batches: one line, two lines, two lines; and where each line ends.

@@ -6,8 +6,8 @@
 use std::io;
 use std::ops::RangeInclusive;
 
-use crate::store::log::record::{Change, Line};
-use crate::store::log::{Entry, Position};
+use crate::store::log::record::{LedgerEvent, LedgerRecord};
+use crate::store::log::{LedgerEntry, Position};
 
 /// What the writer needs of a file ([`crate::store::log::file`]); tests have one that fails.
 pub(in crate::store) trait Medium {
@@ -22,7 +22,7 @@ pub(in crate::store) trait Medium {
 }
 
 /// The ledger's end.
-pub(in crate::store) struct Writer<M> {
+pub(in crate::store) struct LedgerWriter<M> {
     medium: M,
     end: Position,
     length: u64,
@@ -32,7 +32,7 @@ pub(in crate::store) struct Writer<M> {
     displaced: bool,
 }
 
-impl<M: Medium> Writer<M> {
+impl<M: Medium> LedgerWriter<M> {
     /// Continues a ledger whose last line ends after `length` bytes; `torn` where something stands behind it.
     pub(in crate::store) fn new(medium: M, end: Position, length: u64, torn: bool) -> Self {
         let reach = if torn { u64::MAX } else { length };
@@ -46,15 +46,15 @@ impl<M: Medium> Writer<M> {
     }
 
     /// Appends a batch with one sync; returns the places of its lines.
-    pub(in crate::store) fn append(&mut self, entries: &[Entry]) -> io::Result<Vec<Position>> {
+    pub(in crate::store) fn append(&mut self, entries: &[LedgerEntry]) -> io::Result<Vec<Position>> {
         self.look()?;
         self.cut()?;
         let mut end = self.end;
         let mut bytes = Vec::new();
         let mut places = Vec::with_capacity(entries.len());
         for entry in entries {
-            let change = Change::Bound(entry.clone());
-            end = Line {
+            let change = LedgerEvent::Bound(entry.clone());
+            end = LedgerRecord {
                 previous: end,
                 synced: self.end.sequence,
                 change,

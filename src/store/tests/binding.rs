@@ -3,7 +3,7 @@
 use super::*;
 
 /// Binds one license from 64 hosts at once.
-async fn race(store: Arc<dyn Bindings>, license: License) -> Vec<(SiteHost, Outcome)> {
+async fn race(store: Arc<dyn Bindings>, license: License) -> Vec<(SiteHost, BindOutcome)> {
     let mut tasks = JoinSet::new();
     for number in 0..64 {
         let (store, license, host) = (store.clone(), license.clone(), host(&format!("site-{number}.com")));
@@ -26,13 +26,13 @@ async fn of_64_hosts_at_once_exactly_as_many_are_bound_as_there_are_sites() {
         assert_eq!(bound.len(), sites as usize);
         let told_bound: HashSet<_> = outcomes
             .iter()
-            .filter(|(_, outcome)| *outcome == Outcome::Bound)
+            .filter(|(_, outcome)| *outcome == BindOutcome::Bound)
             .map(|(host, _)| host.to_string())
             .collect();
         assert_eq!(told_bound, bound.iter().cloned().collect());
         for (host, outcome) in &outcomes {
             assert!(
-                *outcome == Outcome::Bound || *outcome == elsewhere(&bound[0]),
+                *outcome == BindOutcome::Bound || *outcome == elsewhere(&bound[0]),
                 "{host}: {outcome:?}"
             );
         }
@@ -46,18 +46,18 @@ async fn a_host_that_is_bound_is_answered_without_a_write() {
     license.details.hosts.push(host("ahead.com"));
     assert_eq!(
         store.bind(&license, &host("ahead.com"), at(1)).await.unwrap(),
-        Outcome::Bound
+        BindOutcome::Bound
     );
     assert_eq!(memory.events(), [""; 0], "bound by the registry");
     assert_eq!(
         store.bind(&license, &host("a.com"), at(1)).await.unwrap(),
-        Outcome::Bound
+        BindOutcome::Bound
     );
     let events = memory.events();
     for _ in 0..3 {
         assert_eq!(
             store.bind(&license, &host("a.com"), at(2)).await.unwrap(),
-            Outcome::Bound
+            BindOutcome::Bound
         );
         assert_eq!(
             store.bind(&license, &host("b.com"), at(2)).await.unwrap(),
@@ -80,7 +80,7 @@ async fn nobody_is_told_before_the_sync_has_returned() {
     assert!(store.of(&license.id).is_empty(), "only what is durable shows");
     memory.end_sync(true);
     for task in [first, again] {
-        assert_eq!(task.await.unwrap().unwrap(), Outcome::Bound);
+        assert_eq!(task.await.unwrap().unwrap(), BindOutcome::Bound);
     }
     assert_eq!(other.await.unwrap().unwrap(), elsewhere("a.com"));
     memory.note("told");
@@ -98,7 +98,7 @@ async fn one_sync_serves_all_who_wait() {
     }
     memory.let_go();
     for task in tasks {
-        assert_eq!(task.await.unwrap().unwrap(), Outcome::Bound);
+        assert_eq!(task.await.unwrap().unwrap(), BindOutcome::Bound);
     }
     assert_eq!(memory.events().iter().filter(|event| **event == "synced").count(), 2);
 }
@@ -130,9 +130,15 @@ async fn a_failing_sync_turns_everybody_away_and_gives_the_seats_back() {
     assert!(matches!(store.health().state, Err(StoreError::NotDurable(_))));
 
     memory.let_go();
-    assert_eq!(store.bind(&two, &host("c.com"), at(2)).await.unwrap(), Outcome::Bound);
+    assert_eq!(
+        store.bind(&two, &host("c.com"), at(2)).await.unwrap(),
+        BindOutcome::Bound
+    );
     assert!(store.health().state.is_ok());
-    assert_eq!(store.bind(&one, &host("b.com"), at(2)).await.unwrap(), Outcome::Bound);
+    assert_eq!(
+        store.bind(&one, &host("b.com"), at(2)).await.unwrap(),
+        BindOutcome::Bound
+    );
     assert_eq!(hosts_of(&*store, &one), ["b.com"]);
     assert_eq!(memory.bound(), ["c.com", "b.com"]);
 }
@@ -164,7 +170,7 @@ async fn whoever_waits_for_a_seat_gets_it_when_the_other_fails() {
     memory.end_sync(false);
     memory.end_sync(true);
     first.await.unwrap().unwrap_err();
-    assert_eq!(second.await.unwrap().unwrap(), Outcome::Bound);
+    assert_eq!(second.await.unwrap().unwrap(), BindOutcome::Bound);
     assert_eq!(memory.bound(), ["b.com"]);
 }
 
@@ -182,7 +188,7 @@ async fn a_waiter_who_leaves_neither_loses_nor_repeats_a_binding() {
     assert_eq!(other.await.unwrap().unwrap(), elsewhere("a.com"));
     assert_eq!(
         store.bind(&license, &host("a.com"), at(2)).await.unwrap(),
-        Outcome::Bound
+        BindOutcome::Bound
     );
     assert_eq!(memory.events(), ["written", "sync begins", "synced"]);
 }
@@ -211,9 +217,12 @@ async fn a_full_queue_says_so_and_takes_no_seat() {
     ));
     memory.let_go();
     for task in tasks {
-        assert_eq!(task.await.unwrap().unwrap(), Outcome::Bound);
+        assert_eq!(task.await.unwrap().unwrap(), BindOutcome::Bound);
     }
-    assert_eq!(store.bind(&late, &host("b.com"), at(1)).await.unwrap(), Outcome::Bound);
+    assert_eq!(
+        store.bind(&late, &host("b.com"), at(1)).await.unwrap(),
+        BindOutcome::Bound
+    );
 }
 
 #[tokio::test]
@@ -249,7 +258,7 @@ async fn a_released_host_makes_room_and_can_be_bound_anew() {
     license.details.released.hosts.insert(host("old.com"), at(20));
     assert_eq!(
         store.bind(&license, &host("new.com"), at(30)).await.unwrap(),
-        Outcome::Bound
+        BindOutcome::Bound
     );
     assert_eq!(
         store.bind(&license, &host("old.com"), at(31)).await.unwrap(),
@@ -260,7 +269,7 @@ async fn a_released_host_makes_room_and_can_be_bound_anew() {
     // This server's clock is behind the one the release was written with.
     assert_eq!(
         store.bind(&license, &host("old.com"), at(15)).await.unwrap(),
-        Outcome::Bound
+        BindOutcome::Bound
     );
     assert_eq!(
         store.bind(&license, &host("new.com"), at(50)).await.unwrap(),

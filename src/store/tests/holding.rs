@@ -3,30 +3,30 @@
 use super::*;
 
 /// A picture of a license that is bound to as many sites.
-fn bound_to(license: &License, sites: u32) -> Picture {
-    let mut gathering = checksum::Gathering::default();
+fn bound_to(license: &License, sites: u32) -> BindingsByLicense {
+    let mut builder = checksum::BindingsBuilder::default();
     for number in 0..sites {
         let binding = Binding {
             host: host(&format!("site-{number}.com")),
             bound_at: at(1),
         };
-        gathering.add(Entry {
+        builder.add(LedgerEntry {
             license: license.id,
             binding,
         });
     }
-    gathering.finish()
+    builder.finish()
 }
 
 /// Finds the host a free seat and makes its binding durable.
-fn bind(held: &Held, license: &License, host: &SiteHost) {
+fn bind(held: &BindingMemory, license: &License, host: &SiteHost) {
     let mut job = None;
     let decided = held.decide(license, host, at(5), |given| {
         job = Some(given);
         Ok(())
     });
-    assert!(matches!(decided, Ok(Decision::UnderWay(_))), "{host}");
-    held.settle(job.unwrap(), Ok(()));
+    assert!(matches!(decided, Ok(BindDecision::UnderWay(_))), "{host}");
+    held.complete(job.unwrap(), Ok(()));
 }
 
 #[test]
@@ -34,7 +34,7 @@ fn a_site_among_20_000_costs_much_the_same_as_one_among_100() {
     // The quickest of 50 times, asked for the last site, and to bind a new one.
     let quickest = |sites| {
         let license = license(1, 100_000);
-        let held = Held::new(bound_to(&license, sites));
+        let held = BindingMemory::new(bound_to(&license, sites));
         let last = host(&format!("site-{}.com", sites - 1));
         let rounds = (0..50).map(|round| {
             let new = host(&format!("new-{round}.com"));
@@ -55,7 +55,7 @@ fn a_site_among_20_000_costs_much_the_same_as_one_among_100() {
 #[test]
 fn who_read_a_license_before_it_was_bound_once_more_keeps_what_there_was() {
     let license = license(1, 100);
-    let held = Held::new(bound_to(&license, 2));
+    let held = BindingMemory::new(bound_to(&license, 2));
     let at_first = held.of(&license.id);
     bind(&held, &license, &host("a.com"));
     let then = held.of(&license.id);
@@ -81,7 +81,7 @@ fn a_host_is_found_among_many_and_one_bound_again_counts_where_it_was_bound_last
             bound_at: at(5),
         });
     }
-    let bound = Bound(Some(Found::Settled(&bindings)));
+    let bound = BoundSites(Some(BindingsRef::Settled(&bindings)));
     for binding in bound.iter() {
         assert_eq!(bound.find(&binding.host), Some(binding));
     }

@@ -59,7 +59,11 @@ async fn reports_that_could_not_be_written_are_kept() {
 #[tokio::test]
 async fn reports_are_written_and_a_disk_that_works_again_is_noticed_without_anybody_waiting() {
     let memory = Arc::new(Memory::default());
-    let store = Arc::new(Store::new(memory.clone(), Picture::default(), Duration::from_millis(1)));
+    let store = Arc::new(Store::new(
+        memory.clone(),
+        BindingsByLicense::default(),
+        Duration::from_millis(1),
+    ));
     memory.hold();
     let (license, site) = (license(1, 1), host("a.com"));
     start_binding(&store, &license, "a.com").await;
@@ -132,7 +136,7 @@ async fn a_report_that_was_dropped_is_counted_each_time_and_taken_once_there_is_
 #[tokio::test]
 async fn an_index_that_is_not_written_is_told_and_counted_and_binds_all_the_same() {
     let memory = Arc::new(Memory::default());
-    let store = Store::new(memory.clone(), Picture::default(), Duration::from_millis(1));
+    let store = Store::new(memory.clone(), BindingsByLicense::default(), Duration::from_millis(1));
     memory.state.lock().unwrap().refuses_reports = true;
     let (license, site) = (license(1, 1), host("a.com"));
     store.report(&license.id, &store.of(&license.id), &site, &seen(1));
@@ -140,7 +144,7 @@ async fn an_index_that_is_not_written_is_told_and_counted_and_binds_all_the_same
     let health = store.health();
     assert!(matches!(health.state, Err(StoreError::NotIndexed(reason)) if &*reason == "the disk is full"));
     assert_eq!(store.health().since, health.since);
-    assert_eq!(store.bind(&license, &site, at(1)).await.unwrap(), Outcome::Bound);
+    assert_eq!(store.bind(&license, &site, at(1)).await.unwrap(), BindOutcome::Bound);
     assert!(
         matches!(store.health().state, Err(StoreError::NotIndexed(_))),
         "a good ledger does not hide it"
