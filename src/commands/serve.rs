@@ -14,7 +14,7 @@ use crate::commands::{Exit, Failure};
 use crate::config::{AdminListen, Config, Listen, LogFormat, Paths, ServeSettings};
 use crate::serve::net::tls::TlsError;
 use crate::serve::public_files::folder::{self, Searched};
-use crate::serve::reload::startup::Loaded;
+use crate::serve::reload::startup::StartupState;
 use crate::serve::{self, LoadError, Server};
 use crate::store::{self, Bindings, StoreError};
 
@@ -122,7 +122,7 @@ async fn serve(args: &Args, config: &Config) -> Result<Option<Arc<dyn Bindings>>
 }
 
 /// Checks and reads everything there must be before the first request.
-fn load(config: &Config, accept_dropped: bool) -> Result<Loaded, Failure> {
+fn load(config: &Config, accept_dropped: bool) -> Result<StartupState, Failure> {
     let tls = config.serve.tls()?;
     let searched = folder::check(&config.paths, config.serve.tls_key.as_deref()).map_err(|error| {
         let hint = error.hint();

@@ -6,35 +6,35 @@ use std::time::{Duration, Instant};
 /// A tenth of an ordinary thread's share, where both have work to do.
 const NICE: i32 = 10;
 
-/// How long a stint is.
-const STINT: Duration = Duration::from_micros(200);
+/// How long a slice is.
+const TIME_SLICE: Duration = Duration::from_micros(200);
 
 /// As short as the kernel makes it: 50 µs and the time it takes to wake.
 const PAUSE: Duration = Duration::from_nanos(1);
 
 /// Lets other threads go before this one: a signature takes a hundred times what an answer without one takes. On Linux
 /// the nice value is a thread's own (sched(7)).
-pub fn stand_back() {
+pub fn lower_priority() {
     // Where it is not allowed, the threads are equals.
     let _ = rustix::process::nice(NICE);
 }
 
-/// Long work in short stints. Who wakes may have to wait for a thread that stands back until the kernel's next tick, 4 ms
+/// Long work in short time_slice. Who wakes may have to wait for a thread that stands back until the kernel's next tick, 4 ms
 /// with its usual 250 a second; a thread that sleeps in between lets them in.
 #[derive(Debug)]
-pub struct Stints {
+pub struct TimeSlice {
     began: Instant,
 }
 
-impl Stints {
+impl TimeSlice {
     /// The first one begins.
     pub fn begin() -> Self {
         Self { began: Instant::now() }
     }
 
-    /// Sleeps a moment if the stint was long enough. To be called often.
+    /// Sleeps a moment if the slice was long enough. To be called often.
     pub fn pause(&mut self) {
-        if self.began.elapsed() > STINT {
+        if self.began.elapsed() > TIME_SLICE {
             thread::sleep(PAUSE);
             self.began = Instant::now();
         }
@@ -57,10 +57,10 @@ mod tests {
 
     #[test]
     fn work_is_interrupted_about_once_a_stint() {
-        let (mut stints, before, began) = (Stints::begin(), sleeps(), Instant::now());
+        let (mut time_slice, before, began) = (TimeSlice::begin(), sleeps(), Instant::now());
         let mut calls = 0;
-        while began.elapsed() < 100 * STINT {
-            stints.pause();
+        while began.elapsed() < 100 * TIME_SLICE {
+            time_slice.pause();
             calls += 1;
         }
         let slept = sleeps() - before;

@@ -41,7 +41,7 @@ pub struct Gate {
 
 /// A site that asks about a license.
 #[derive(Debug)]
-pub struct Asker<'a> {
+pub struct LicenseRequest<'a> {
     /// The license.
     pub id: &'a LicenseId,
     /// What the registry says of it, where its key is known.
@@ -54,7 +54,7 @@ pub struct Asker<'a> {
 
 /// What a validation found.
 #[derive(Debug)]
-pub struct Finding {
+pub struct Decision {
     /// The answer to "am I licensed?".
     pub verdict: Verdict,
     /// The first bound host, where the license is bound elsewhere.
@@ -78,7 +78,7 @@ impl Gate {
     }
 
     /// The snapshot in force, for an answer that is given at once: costs no counter that all cores share.
-    pub fn glance(&self) -> Guard<Arc<Snapshot>> {
+    pub fn load(&self) -> Guard<Arc<Snapshot>> {
         self.snapshot.load()
     }
 
@@ -102,15 +102,15 @@ impl Gate {
     ///
     /// # Errors
     /// The binding could not be made durable; nothing was decided.
-    pub async fn validate(&self, asker: &Asker<'_>) -> Result<Finding, StoreError> {
-        let Asker {
+    pub async fn validate(&self, license_request: &LicenseRequest<'_>) -> Result<Decision, StoreError> {
+        let LicenseRequest {
             id,
             license,
             host,
             check_in,
-        } = asker;
+        } = license_request;
         let Some(license) = license else {
-            return Ok(Finding {
+            return Ok(Decision {
                 verdict: Verdict::UnknownLicense,
                 bound_domain: None,
             });
@@ -129,7 +129,7 @@ impl Gate {
                 BindOutcome::Elsewhere { first } => (Verdict::BoundElsewhere, Some(first)),
             },
         };
-        Ok(Finding { verdict, bound_domain })
+        Ok(Decision { verdict, bound_domain })
     }
 
     /// Makes the five entitlement checks and hands out the latest manifest if it is newer than `current`; `None` means
@@ -137,17 +137,17 @@ impl Gate {
     pub fn manifest(
         &self,
         snapshot: &Snapshot,
-        asker: &Asker<'_>,
+        license_request: &LicenseRequest<'_>,
         bound: &BoundSites<'_>,
         slug: &str,
         current: Option<&Version>,
     ) -> Result<Option<Bytes>, Refusal> {
-        let Asker {
+        let LicenseRequest {
             id,
             license,
             host,
             check_in,
-        } = asker;
+        } = license_request;
         let today = check_in.time.date_naive();
         if self.local_hosts == LocalHosts::Allow && host.is_local() {
             // Nobody is bound there under this rule, whoever may have been under another.
@@ -165,14 +165,14 @@ impl Gate {
     pub fn latest_for_expired(
         &self,
         snapshot: &Snapshot,
-        asker: &Asker<'_>,
+        license_request: &LicenseRequest<'_>,
         bound: &BoundSites<'_>,
         slug: &str,
         current: Option<&Version>,
     ) -> Option<LatestRelease> {
-        let today = asker.check_in.time.date_naive();
+        let today = license_request.check_in.time.date_naive();
         let plugin = snapshot.registry.plugin(slug);
-        let entitled = entitlement::decide_notice(asker.license, bound, asker.host, plugin, today)?;
+        let entitled = entitlement::decide_notice(license_request.license, bound, license_request.host, plugin, today)?;
         snapshot.catalog.latest(&entitled, current)
     }
 }

@@ -36,7 +36,7 @@ labels! {
 }
 
 #[derive(Clone, Debug, Serialize)]
-struct Condition {
+struct PartHealth {
     state: State,
     #[serde(serialize_with = "seconds")]
     since: DateTime<Utc>,
@@ -50,17 +50,17 @@ struct Condition {
     in_force: Option<String>,
     /// When its files were last looked at; the store has none that are.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "seconds_of_look")]
-    looked: Option<Look>,
+    looked: Option<LastCheck>,
 }
 
 /// A look at a part's files, by the clock for people and by one that does not jump.
 #[derive(Clone, Copy, Debug)]
-struct Look {
+struct LastCheck {
     time: DateTime<Utc>,
     at: Instant,
 }
 
-fn seconds_of_look<S: Serializer>(look: &Option<Look>, serializer: S) -> Result<S::Ok, S::Error> {
+fn seconds_of_look<S: Serializer>(look: &Option<LastCheck>, serializer: S) -> Result<S::Ok, S::Error> {
     look.map(|look| look.time)
         .unwrap_or_default()
         .to_rfc3339_opts(SecondsFormat::Secs, true)
@@ -73,16 +73,16 @@ fn seconds<S: Serializer>(time: &DateTime<Utc>, serializer: S) -> Result<S::Ok, 
 
 #[derive(Clone, Debug, Serialize)]
 struct Parts {
-    catalog: Condition,
-    key: Condition,
-    registry: Condition,
-    store: Condition,
+    catalog: PartHealth,
+    key: PartHealth,
+    registry: PartHealth,
+    store: PartHealth,
     #[serde(skip_serializing_if = "Option::is_none")]
-    tls: Option<Condition>,
+    tls: Option<PartHealth>,
 }
 
 impl Parts {
-    fn of(&mut self, part: Part) -> Option<&mut Condition> {
+    fn of(&mut self, part: Part) -> Option<&mut PartHealth> {
         match part {
             Part::Registry => Some(&mut self.registry),
             Part::Catalog => Some(&mut self.catalog),
@@ -92,7 +92,7 @@ impl Parts {
         }
     }
 
-    fn all(&self) -> impl Iterator<Item = (Part, &Condition)> {
+    fn all(&self) -> impl Iterator<Item = (Part, &PartHealth)> {
         let Self {
             catalog,
             key,
@@ -129,11 +129,11 @@ pub struct Health {
 impl Health {
     /// Everything is well as of `now`; TLS is a part where it is spoken. A part that was not looked at for `patience` fails.
     pub fn new(tls: bool, now: DateTime<Utc>, patience: Duration) -> Self {
-        let looked = Some(Look {
+        let looked = Some(LastCheck {
             time: now,
             at: Instant::now(),
         });
-        let well = || Condition {
+        let well = || PartHealth {
             state: State::Ok,
             since: now,
             detail: None,
@@ -142,7 +142,7 @@ impl Health {
             looked,
         };
         let tls = tls.then(well);
-        let store = Condition { looked: None, ..well() };
+        let store = PartHealth { looked: None, ..well() };
         Self {
             parts: Mutex::new(Parts {
                 catalog: well(),
@@ -159,7 +159,7 @@ impl Health {
     pub fn looked(&self, part: Part, now: DateTime<Utc>) {
         let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(condition) = parts.of(part) {
-            condition.looked = Some(Look {
+            condition.looked = Some(LastCheck {
                 time: now,
                 at: Instant::now(),
             });
@@ -202,7 +202,7 @@ impl Health {
             } else {
                 since
             };
-            *condition = Condition {
+            *condition = PartHealth {
                 state,
                 since,
                 detail,

@@ -34,12 +34,12 @@ use crate::serve::gate::Gate;
 use crate::serve::health::{Health, Part, State};
 use crate::serve::net::client_ip::Proxies;
 use crate::serve::net::descriptors::Descriptors;
-use crate::serve::net::listener::Bounds;
+use crate::serve::net::listener::ListenerConfig;
 use crate::serve::net::timeouts::Timeouts;
 use crate::serve::net::tls::{Tls, TlsAcceptor};
 use crate::serve::rate_limit::Limits;
 use crate::serve::reload::history::Reloads;
-use crate::serve::reload::startup::Loaded;
+use crate::serve::reload::startup::StartupState;
 use crate::serve::reload::{Reloader, stands_still_after};
 use crate::serve::signing::pool::Signer;
 use crate::store::Bindings;
@@ -54,7 +54,7 @@ pub use crate::serve::state::Service;
 pub struct Server {
     service: Arc<Service>,
     reloader: Reloader,
-    bounds: Bounds,
+    listener_config: ListenerConfig,
     acceptor: Option<TlsAcceptor>,
     admin: Option<TcpListener>,
 }
@@ -64,8 +64,13 @@ impl Server {
     ///
     /// # Errors
     /// The machine gives no thread.
-    pub fn start(config: &ServeConfig, public: &Path, loaded: Loaded, bindings: Arc<dyn Bindings>) -> io::Result<Self> {
-        let Loaded {
+    pub fn start(
+        config: &ServeConfig,
+        public: &Path,
+        loaded: StartupState,
+        bindings: Arc<dyn Bindings>,
+    ) -> io::Result<Self> {
+        let StartupState {
             snapshot,
             tls,
             files,
@@ -125,7 +130,7 @@ impl Server {
             local_hosts: config.local_hosts,
         });
         let reloader = Reloader::start(&service, files, config.poll)?;
-        let bounds = Bounds {
+        let listener_config = ListenerConfig {
             connections: descriptors.connections,
             connections_per_address: config.connections_per_address.get(),
             proxies: Proxies {
@@ -143,7 +148,7 @@ impl Server {
         Ok(Self {
             service,
             reloader,
-            bounds,
+            listener_config,
             acceptor,
             admin: None,
         })
@@ -168,7 +173,7 @@ impl Server {
         let Self {
             service,
             reloader: _reloader,
-            bounds,
+            listener_config,
             acceptor,
             admin,
         } = self;
@@ -179,7 +184,7 @@ impl Server {
                 listener,
                 routes::all(Arc::clone(&service)),
                 acceptor,
-                bounds,
+                listener_config,
                 metrics,
                 shutdown,
             )
@@ -189,8 +194,16 @@ impl Server {
         let admin = async {
             let Some(listener) = admin else { return };
             let routes = ops::routes(Arc::clone(&service));
-            let bounds = ops::bounds(&service.descriptors);
-            net::listener::run(listener, routes, None, bounds, Arc::default(), draining.map(drop)).await;
+            let listener_config = ops::listener_config(&service.descriptors);
+            net::listener::run(
+                listener,
+                routes,
+                None,
+                listener_config,
+                Arc::default(),
+                draining.map(drop),
+            )
+            .await;
         };
         tokio::join!(public, admin);
     }

@@ -11,8 +11,8 @@ use warp::{Filter, Rejection};
 
 use crate::serve::net::client_ip::Proxies;
 use crate::serve::net::descriptors::Descriptors;
-use crate::serve::net::handler::{Answer, filters, problem};
-use crate::serve::net::listener::Bounds;
+use crate::serve::net::handler::{Handler, filters, problem};
+use crate::serve::net::listener::ListenerConfig;
 use crate::serve::net::timeouts::Timeouts;
 use crate::serve::reply::problem::Problem;
 use crate::serve::reply::response::{ContentType, JSON, Response};
@@ -28,7 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const DRAIN: Duration = Duration::from_secs(1);
 
 /// `/healthz`, `/readyz` and `/metrics`.
-pub fn routes(service: Arc<Service>) -> impl Answer {
+pub fn routes(service: Arc<Service>) -> impl Handler {
     let service = warp::any().map(move || Arc::clone(&service));
     let get = || warp::get().or(warp::head()).unify();
     let healthz = warp::path!("healthz")
@@ -67,8 +67,8 @@ fn readiness(service: &Service) -> Response {
 }
 
 /// What the admin listener takes.
-pub fn bounds(descriptors: &Descriptors) -> Bounds {
-    Bounds {
+pub fn listener_config(descriptors: &Descriptors) -> ListenerConfig {
+    ListenerConfig {
         connections: descriptors.admin_connections(CONNECTIONS),
         connections_per_address: CONNECTIONS,
         proxies: Proxies::default(),

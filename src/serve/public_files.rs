@@ -25,8 +25,8 @@ use warp::http::{self, HeaderMap, HeaderValue, StatusCode, header};
 
 use crate::regular_file;
 use crate::serve::net::handler::Sending;
-use crate::serve::reply::body::{Content, ContentError};
-use crate::serve::reply::conditions::{self, Range, Wanted};
+use crate::serve::reply::body::{BodyError, ReplyBody};
+use crate::serve::reply::conditions::{self, ContentSelection, Range};
 use crate::serve::reply::outcome::Code;
 use crate::serve::reply::problem::Problem;
 
@@ -40,7 +40,7 @@ const INDEX: &str = "index.html";
 const LEFTOVERS: [&str; 9] = ["~", ".swp", ".swo", ".swx", ".bak", ".orig", ".rej", ".old", ".tmp"];
 
 /// A file that was found fit to be served.
-struct Found {
+struct ServableFile {
     file: File,
     length: u64,
     modified: LastModified,
@@ -55,16 +55,16 @@ pub async fn reply(public: &Path, headers: &HeaderMap, path: &str) -> Result<(Co
     let found = find(public, path).await?;
     let wanted = conditions::of(headers, found.etag.as_ref(), &found.modified, found.length);
     let range = match wanted {
-        Wanted::Nothing => return Ok((Code::NotModified, not_modified(&found))),
+        ContentSelection::Nothing => return Ok((Code::NotModified, not_modified(&found))),
         Wanted::Failed => return Err(Problem::PreconditionFailed),
         Wanted::NoRange => return Err(Problem::RangeNotSatisfiable(found.length)),
         Wanted::Whole => Range {
             start: 0,
             end: found.length,
         },
-        Wanted::Part(range) => range,
+        ContentSelection::Part(range) => range,
     };
-    Ok(send(found, range, matches!(wanted, Wanted::Part(_))))
+    Ok(send(found, range, matches!(wanted, ContentSelection::Part(_))))
 }
 
 /// Whether there is a file at this path of the URL, for a request that may not have it that way.
@@ -72,7 +72,7 @@ pub async fn is_there(public: &Path, path: &str) -> bool {
     find(public, path).await.is_ok()
 }
 
-async fn find(public: &Path, path: &str) -> Result<Found, Problem> {
+async fn find(public: &Path, path: &str) -> Result<ServableFile, Problem> {
     let name = name(path).ok_or(Problem::NotFound)?;
     let public = public.to_owned();
     let found = spawn_blocking(move || open(&public, name)).await;
@@ -107,7 +107,7 @@ fn is_seen(part: &str) -> bool {
     !part.is_empty() && !part.starts_with('.') && !is_leftover && !is_odd
 }
 
-fn open(public: &Path, name: String) -> io::Result<Found> {
+fn open(public: &Path, name: String) -> io::Result<ServableFile> {
     let path = PathBuf::from(name.trim_end_matches('/'));
     let opened = match name.ends_with('/') {
         true => regular_file::open_beneath(public, &path.join(INDEX)).map(|file| (file, path.join(INDEX))),
@@ -131,7 +131,7 @@ fn open(public: &Path, name: String) -> io::Result<Found> {
     let whole = (metadata.len() <= AT_ONCE as u64 && start.len() <= AT_ONCE).then(|| Bytes::from(start));
     let length = whole.as_ref().map_or(metadata.len(), |whole| whole.len() as u64);
     let nanoseconds = modified.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
-    Ok(Found {
+    Ok(ServableFile {
         file,
         length,
         modified: modified.into(),
@@ -149,7 +149,7 @@ fn in_http(time: SystemTime) -> SystemTime {
 }
 
 /// What every answer about a file says of it.
-fn about(found: &Found) -> HeaderMap {
+fn about(found: &ServableFile) -> HeaderMap {
     let mut headers = HeaderMap::new();
     headers.typed_insert(found.modified);
     if let Some(etag) = found.etag.clone() {
@@ -159,14 +159,14 @@ fn about(found: &Found) -> HeaderMap {
     headers
 }
 
-fn not_modified(found: &Found) -> Sending {
-    let mut response = http::Response::new(Content::default());
+fn not_modified(found: &ServableFile) -> Sending {
+    let mut response = http::Response::new(ReplyBody::default());
     *response.status_mut() = StatusCode::NOT_MODIFIED;
     *response.headers_mut() = about(found);
     response
 }
 
-fn send(found: Found, range: Range, is_part: bool) -> (Code, Sending) {
+fn send(found: ServableFile, range: Range, is_part: bool) -> (Code, Sending) {
     let mut headers = about(&found);
     headers.typed_insert(AcceptRanges::bytes());
     headers.typed_insert(ContentLength(range.end - range.start));
@@ -177,8 +177,8 @@ fn send(found: Found, range: Range, is_part: bool) -> (Code, Sending) {
         headers.typed_insert(part);
     }
     let content = match found.whole {
-        Some(whole) => Content::from(whole.slice(range.start as usize..range.end as usize)),
-        None => Content::read_while_sent(Reading {
+        Some(whole) => ReplyBody::from(whole.slice(range.start as usize..range.end as usize)),
+        None => ReplyBody::read_while_sent(FileStream {
             file: Arc::new(found.file),
             range,
             chunk: None,
@@ -194,18 +194,18 @@ fn send(found: Found, range: Range, is_part: bool) -> (Code, Sending) {
 }
 
 /// A part of a file, read a chunk at a time while it is sent.
-struct Reading {
+struct FileStream {
     file: Arc<File>,
     /// What is still to be read.
     range: Range,
     chunk: Option<JoinHandle<io::Result<Bytes>>>,
 }
 
-impl Body for Reading {
+impl Body for FileStream {
     type Data = Bytes;
-    type Error = ContentError;
+    type Error = BodyError;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, ContentError>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         if self.range.start >= self.range.end {
             return Poll::Ready(None);
         }

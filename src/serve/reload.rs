@@ -18,7 +18,7 @@ use std::{io, thread};
 
 use chrono::Utc;
 
-use crate::serve::background::stand_back;
+use crate::serve::background::lower_priority;
 use crate::serve::reload::component::PartFiles;
 use crate::serve::state::Service;
 use crate::watch::Watch;
@@ -85,7 +85,7 @@ impl Wake {
         let forced = Arc::clone(&reloader.forced);
         let work = move || {
             // First, so that the thread that watches stands back, too: a build's 20,000 files are many changes.
-            stand_back();
+            lower_priority();
             let watch = Watch::new(file.paths().to_vec(), move || changed.wake());
             Worker {
                 service,
@@ -130,7 +130,7 @@ impl Worker {
             // Each time anew: a folder may be another one now.
             self.watch.resume(self.file.folders());
             match self.woken.recv_timeout(wait) {
-                Ok(()) => self.settle(),
+                Ok(()) => self.wait_until_quiet(),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
             }
@@ -161,7 +161,7 @@ impl Worker {
     }
 
     /// Waits until the files are quiet or somebody insists.
-    fn settle(&self) {
+    fn wait_until_quiet(&self) {
         let deadline = Instant::now() + IMPATIENCE;
         while !self.forced.load(Ordering::Relaxed)
             && Instant::now() < deadline

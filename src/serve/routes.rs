@@ -16,7 +16,7 @@ use warp::http::{HeaderMap, Method, Request};
 
 use crate::serve::api::{updates, validate};
 use crate::serve::metrics::Operation;
-use crate::serve::net::handler::{Answer, Sending};
+use crate::serve::net::handler::{Handler, Sending};
 use crate::serve::public_files;
 use crate::serve::reply::outcome::Code;
 use crate::serve::reply::problem::Problem;
@@ -28,7 +28,7 @@ const UPDATES: &str = "/api/v1/updates/";
 
 /// Everything the server answers in public. Each request is counted; the operations have a deadline, and public files are
 /// bounded by how fast they are taken.
-pub fn all(service: Arc<Service>) -> impl Answer {
+pub fn all(service: Arc<Service>) -> impl Handler {
     let proxy_is_news = AtomicBool::new(service.has_no_proxy);
     Routes { service, proxy_is_news }
 }
@@ -140,7 +140,7 @@ fn slug(path: &str) -> Option<&str> {
         .filter(|slug| !slug.is_empty() && !slug.contains('/'))
 }
 
-impl Answer for Routes {
+impl Handler for Routes {
     fn refusal(&self, client: IpAddr, head: &Request<Incoming>) -> Option<Response> {
         self.look_for_a_proxy(head.headers());
         let problem = Problem::from(self.service.limits.check_address(client).err()?);

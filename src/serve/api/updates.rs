@@ -11,7 +11,7 @@ use crate::model::binding::CheckIn;
 use crate::model::entitlement::Refusal;
 use crate::model::version::Version;
 use crate::serve::api::params::{MAX_VERSION, at_most, build_id, find_license, license_id, site_host};
-use crate::serve::gate::Asker;
+use crate::serve::gate::LicenseRequest;
 use crate::serve::reply::outcome::Code;
 use crate::serve::reply::problem::Problem;
 use crate::serve::reply::response::{JSON, Response};
@@ -33,7 +33,7 @@ pub struct Question<'a> {
 pub fn reply(service: &Service, slug: &str, headers: &HeaderMap, query: &str) -> Result<(Code, Response), Problem> {
     let question = parse(headers, query)?;
     let id = license_id(question.license_key.as_deref())?;
-    let snapshot = service.gate.glance();
+    let snapshot = service.gate.load();
     let site_url = question
         .site_url
         .or(question.domain)
@@ -56,13 +56,15 @@ pub fn reply(service: &Service, slug: &str, headers: &HeaderMap, query: &str) ->
     };
     let license = find_license(&snapshot.registry, &service.limits, &id)?;
     let bound = service.gate.bindings().of(&id);
-    let asker = Asker {
+    let license_request = LicenseRequest {
         id: &id,
         license,
         host: &host,
         check_in,
     };
-    let decided = service.gate.manifest(&snapshot, &asker, &bound, slug, current.as_ref());
+    let decided = service
+        .gate
+        .manifest(&snapshot, &license_request, &bound, slug, current.as_ref());
     let code = match &decided {
         Ok(Some(_)) => "update",
         Ok(None) => "up_to_date",
@@ -73,7 +75,7 @@ pub fn reply(service: &Service, slug: &str, headers: &HeaderMap, query: &str) ->
         let news = || {
             service
                 .gate
-                .latest_for_expired(&snapshot, &asker, &bound, slug, current.as_ref())
+                .latest_for_expired(&snapshot, &license_request, &bound, slug, current.as_ref())
         };
         match (refusal == Refusal::LicenseExpired).then(news).flatten() {
             Some(latest) => Problem::Expired(latest),

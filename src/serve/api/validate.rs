@@ -14,7 +14,7 @@ use warp::http::{HeaderMap, Request, header};
 use crate::model::binding::CheckIn;
 use crate::model::statement::{Grant, Statement, Verdict};
 use crate::serve::api::params::{MAX_VERSION, at_most, build_id, find_license, license_id, site_host};
-use crate::serve::gate::Asker;
+use crate::serve::gate::LicenseRequest;
 use crate::serve::reply::outcome::Code;
 use crate::serve::reply::problem::Problem;
 use crate::serve::reply::response::{JSON, Response};
@@ -51,8 +51,8 @@ pub struct Question<'a> {
 /// A string and nothing else: serde would take `null` for a field that was not sent.
 fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Cow<'de, str>>, D::Error> {
     #[derive(Deserialize)]
-    struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
-    Text::deserialize(deserializer).map(|text| Some(text.0))
+    struct JsonText<'a>(#[serde(borrow)] Cow<'a, str>);
+    JsonText::deserialize(deserializer).map(|text| Some(text.0))
 }
 
 /// Answers a validation. Dropping the future early does no harm: a binding under way is finished.
@@ -79,32 +79,34 @@ pub async fn reply(service: &Service, request: Request<Incoming>) -> Result<(Cod
         plugin_version,
         current_version: None,
     };
-    let asker = Asker {
+    let license_request = LicenseRequest {
         id: &id,
         license,
         host: &host,
         check_in,
     };
-    let finding = service.gate.validate(&asker).await.map_err(store_problem)?;
-    if finding.verdict == Verdict::BoundElsewhere {
+    let decision = service.gate.validate(&license_request).await.map_err(store_problem)?;
+    if decision.verdict == Verdict::BoundElsewhere {
         // For abuse review: which build asks from where it must not.
         tracing::info!(license = id.log_tag(), site = %host, build_id = build_id.map(tracing::field::display), "bound elsewhere");
     } else {
-        tracing::debug!(license = id.log_tag(), site = %host, code = finding.verdict.code(), "validated");
+        tracing::debug!(license = id.log_tag(), site = %host, code = decision.verdict.code(), "validated");
     }
 
     let statement = Statement {
-        verdict: finding.verdict,
-        grant: license.filter(|_| finding.verdict == Verdict::Ok).map(|license| Grant {
-            modules: &license.modules,
-            grace_period_hours: license.grace_period_hours.map_or(service.grace_period_hours, u32::from),
-        }),
+        verdict: decision.verdict,
+        grant: license
+            .filter(|_| decision.verdict == Verdict::Ok)
+            .map(|license| Grant {
+                modules: &license.modules,
+                grace_period_hours: license.grace_period_hours.map_or(service.grace_period_hours, u32::from),
+            }),
         expires: license.map(|license| license.expires),
         issued_at: now,
         nonce: question.nonce.as_deref(),
         site_url: &site_url,
         domain: &host,
-        bound_domain: finding.bound_domain.as_ref(),
+        bound_domain: decision.bound_domain.as_ref(),
         key_id: snapshot.key.public().key_id(),
     };
     let lane = if license.is_some() {
@@ -120,7 +122,7 @@ pub async fn reply(service: &Service, request: Request<Incoming>) -> Result<(Cod
         SignError::QueueFull => Problem::Overloaded,
         SignError::Failed => Problem::internal(&error),
     })?;
-    Ok((finding.verdict.into(), JSON.answer(signed)))
+    Ok((decision.verdict.into(), JSON.answer(signed)))
 }
 
 fn store_problem(error: StoreError) -> Problem {

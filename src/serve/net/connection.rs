@@ -24,7 +24,7 @@ use warp::http::Request;
 
 use crate::serve::metrics::{Metrics, Operation, Refused, TimedOut};
 use crate::serve::net::client_ip::Proxies;
-use crate::serve::net::handler::{Answer, Sending};
+use crate::serve::net::handler::{Handler, Sending};
 use crate::serve::net::phase::{HandOver, Phase};
 use crate::serve::net::request_head;
 use crate::serve::net::timeouts::{TimeoutStream, Timeouts};
@@ -56,7 +56,7 @@ pub struct Connections<A> {
     pub metrics: Arc<Metrics>,
 }
 
-impl<A: Answer> Connections<A> {
+impl<A: Handler> Connections<A> {
     /// Serves a connection to its end, and says in `phase` what it is doing. When `closing` changes, the request under way is
     /// the last.
     pub async fn serve(
@@ -164,7 +164,7 @@ impl<A: Answer> Connections<A> {
         answered.unwrap_or_else(|_| self.refuse(Problem::internal(&"a handler panicked")).into_http())
     }
 
-    /// Names the client, bounds the head, and lets the routes answer.
+    /// Names the client, listener_config the head, and lets the routes answer.
     async fn pass_on(&self, peer: SocketAddr, request: Request<Incoming>) -> Sending {
         let client = self.proxies.client(peer.ip(), request.headers());
         if let Some(refusal) = self.routes.refusal(client, &request) {
@@ -271,7 +271,7 @@ mod tests {
 
     struct Panicking;
 
-    impl Answer for Panicking {
+    impl Handler for Panicking {
         fn refusal(&self, _client: IpAddr, head: &Request<Incoming>) -> Option<Response> {
             assert_ne!(head.uri().path(), "/refused", "on purpose");
             None

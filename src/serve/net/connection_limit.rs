@@ -11,7 +11,7 @@ use crate::serve::net::networks::Networks;
 
 /// The networks that hold connections, and how many each.
 #[derive(Debug)]
-pub struct Seats {
+pub struct ConnectionLimit {
     /// By width: what [`Networks`] gives first stands in the first one.
     taken: Mutex<[HashMap<u64, usize>; Networks::WIDTHS]>,
     limit: usize,
@@ -19,12 +19,12 @@ pub struct Seats {
 
 /// A place among the connections of an address; free again when it is dropped.
 #[derive(Debug)]
-pub struct Seat {
-    seats: Arc<Seats>,
+pub struct ConnectionPermit {
+    connection_limit: Arc<ConnectionLimit>,
     networks: Networks,
 }
 
-impl Seats {
+impl ConnectionLimit {
     /// Seats for at most `limit` connections an address.
     pub fn new(limit: usize) -> Self {
         Self {
@@ -34,7 +34,7 @@ impl Seats {
     }
 
     /// One more connection of `address`; `None` where it, or a network it belongs to, has all it may have.
-    pub fn take(self: &Arc<Self>, address: IpAddr) -> Option<Seat> {
+    pub fn take(self: &Arc<Self>, address: IpAddr) -> Option<ConnectionPermit> {
         let networks = Networks::of(address);
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let is_full = |(width, network): (usize, u64)| {
@@ -47,16 +47,20 @@ impl Seats {
         for (width, network) in networks.all() {
             *taken[width].entry(network).or_default() += 1;
         }
-        Some(Seat {
-            seats: Arc::clone(self),
+        Some(ConnectionPermit {
+            connection_limit: Arc::clone(self),
             networks,
         })
     }
 }
 
-impl Drop for Seat {
+impl Drop for ConnectionPermit {
     fn drop(&mut self) {
-        let mut taken = self.seats.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut taken = self
+            .connection_limit
+            .taken
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         for (width, network) in self.networks.all() {
             if let Entry::Occupied(mut held) = taken[width].entry(network) {
                 *held.get_mut() -= 1;
@@ -74,16 +78,19 @@ mod tests {
 
     #[test]
     fn an_address_gets_its_seats_and_no_more_until_one_is_free() {
-        let seats = Arc::new(Seats::new(2));
+        let connection_limit = Arc::new(ConnectionLimit::new(2));
         let address = |text: &str| text.parse::<IpAddr>().unwrap();
-        let held = [seats.take(address("2001:db8::1")), seats.take(address("2001:db8::2"))];
+        let held = [
+            connection_limit.take(address("2001:db8::1")),
+            connection_limit.take(address("2001:db8::2")),
+        ];
         assert!(held.iter().all(Option::is_some));
-        assert!(seats.take(address("2001:db8::3")).is_none(), "the same /64");
-        assert!(seats.take(address("192.0.2.1")).is_some());
+        assert!(connection_limit.take(address("2001:db8::3")).is_none(), "the same /64");
+        assert!(connection_limit.take(address("192.0.2.1")).is_some());
         drop(held);
-        assert!(seats.take(address("2001:db8::3")).is_some());
+        assert!(connection_limit.take(address("2001:db8::3")).is_some());
         assert!(
-            seats.taken.lock().unwrap().iter().all(HashMap::is_empty),
+            connection_limit.taken.lock().unwrap().iter().all(HashMap::is_empty),
             "who holds nothing is forgotten"
         );
     }
@@ -91,9 +98,9 @@ mod tests {
     #[test]
     fn a_customer_with_many_ipv6_networks_gets_no_more_than_a_few_times_what_one_gets() {
         let taken = |address: fn(u128) -> u128| {
-            let seats = Arc::new(Seats::new(16));
+            let connection_limit = Arc::new(ConnectionLimit::new(16));
             let held: Vec<_> = (0..10_000)
-                .filter_map(|n| seats.take(IpAddr::V6(address(n).into())))
+                .filter_map(|n| connection_limit.take(IpAddr::V6(address(n).into())))
                 .collect();
             held.len()
         };

@@ -23,12 +23,12 @@ const FOUND_AT_ONCE: usize = 64;
 #[derive(Debug)]
 pub struct ConnectionTable {
     permits: Arc<Semaphore>,
-    entries: Mutex<Entries>,
+    entries: Mutex<TableEntries>,
     counts: Arc<ConnectionCounts>,
 }
 
 #[derive(Debug, Default)]
-struct Entries {
+struct TableEntries {
     held: HashMap<u64, Arc<Phase>>,
     next: u64,
     /// Connections that waited when the table was last looked at, and since when; the one that waited longest stands last.
@@ -39,7 +39,7 @@ struct Entries {
 
 /// A place in the table; free again when it is dropped.
 #[derive(Debug)]
-pub struct Place {
+pub struct ConnectionSlot {
     table: Arc<ConnectionTable>,
     number: u64,
     _permit: Option<OwnedSemaphorePermit>,
@@ -58,7 +58,7 @@ impl ConnectionTable {
 
     /// A place for a connection that does what `phase` says. Where none is free, connections that wait for a request are
     /// closed; where none waits, this does.
-    pub async fn place(self: &Arc<Self>, phase: Arc<Phase>) -> Place {
+    pub async fn place(self: &Arc<Self>, phase: Arc<Phase>) -> ConnectionSlot {
         let permit = loop {
             if let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() {
                 break Some(permit);
@@ -73,7 +73,7 @@ impl ConnectionTable {
         let number = entries.next;
         entries.next += 1;
         entries.held.insert(number, phase);
-        Place {
+        ConnectionSlot {
             table: Arc::clone(self),
             number,
             _permit: permit,
@@ -95,7 +95,7 @@ impl ConnectionTable {
     }
 }
 
-impl Entries {
+impl TableEntries {
     /// Closes one of those that were found waiting, if it has waited since.
     fn evict(&mut self) -> bool {
         while let Some((since, number)) = self.waiting.pop() {
@@ -141,7 +141,7 @@ impl Entries {
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         let mut entries = self.table.entries.lock().unwrap_or_else(PoisonError::into_inner);
         entries.held.remove(&self.number);

@@ -12,13 +12,13 @@ use warp::http::{self, Request};
 use warp::reject::MethodNotAllowed;
 use warp::{Filter, Rejection, Reply, reply};
 
-use crate::serve::reply::body::Content;
+use crate::serve::reply::body::ReplyBody;
 use crate::serve::reply::outcome::Code;
 use crate::serve::reply::problem::Problem;
 use crate::serve::reply::response::Response;
 
 /// Answers requests.
-pub trait Answer: Send + Sync + 'static {
+pub trait Handler: Send + Sync + 'static {
     /// The answer to a client that asks too often. Everything that arrives comes here first.
     fn refusal(&self, _client: IpAddr, _head: &Request<Incoming>) -> Option<Response> {
         None
@@ -32,10 +32,10 @@ pub trait Answer: Send + Sync + 'static {
 }
 
 /// An answer on its way.
-pub type Sending = http::Response<Content>;
+pub type Sending = http::Response<ReplyBody>;
 
 /// Lets filters answer, whoever the client is.
-pub fn filters<F>(filter: F) -> impl Answer
+pub fn filters<F>(filter: F) -> impl Handler
 where
     F: Filter<Error = Infallible> + Clone + Send + Sync + 'static,
     F::Extract: Reply + Send,
@@ -46,13 +46,13 @@ where
 
 struct Filters<S>(S);
 
-impl<S> Answer for Filters<S>
+impl<S> Handler for Filters<S>
 where
     S: Service<Request<Incoming>, Response = reply::Response, Error = Infallible, Future: Send> + Send + Sync + 'static,
 {
     async fn answer(&self, _client: IpAddr, request: Request<Incoming>) -> Sending {
         let Ok(response) = self.0.call(request).await;
-        response.map(Content::read_while_sent)
+        response.map(ReplyBody::read_while_sent)
     }
 }
 

@@ -1,4 +1,4 @@
-//! The accept loop: takes connections up to a cap, gives each address its seats, and drains.
+//! The accept loop: takes connections up to a cap, gives each address its connection_limit, and drains.
 //! A full table closes the connection that has waited longest for its next request.
 //!
 //! warp's own server sets no timeout and no cap, so hyper's HTTP/1 connection is driven in `connection`.
@@ -14,9 +14,9 @@ use tokio::time::Instant;
 use crate::serve::metrics::{ConnectionCounts, Metrics, Refused};
 use crate::serve::net::client_ip::Proxies;
 use crate::serve::net::connection::Connections;
-use crate::serve::net::connection_limit::Seats;
+use crate::serve::net::connection_limit::ConnectionLimit;
 use crate::serve::net::connection_table::ConnectionTable;
-use crate::serve::net::handler::Answer;
+use crate::serve::net::handler::Handler;
 use crate::serve::net::phase::Phase;
 use crate::serve::net::timeouts::Timeouts;
 use crate::serve::net::tls::TlsAcceptor;
@@ -29,7 +29,7 @@ const EPISODE: Duration = Duration::from_secs(60);
 
 /// Bounds of what a listener takes.
 #[derive(Clone, Debug)]
-pub struct Bounds {
+pub struct ListenerConfig {
     /// Connections held at once. For a further one, the connection that has waited longest for a request is closed; where
     /// all have a request under way, it waits.
     pub connections: usize,
@@ -49,22 +49,22 @@ pub struct Bounds {
 /// answered in the clear.
 pub async fn run(
     listener: TcpListener,
-    routes: impl Answer,
+    routes: impl Handler,
     tls: Option<TlsAcceptor>,
-    bounds: Bounds,
+    listener_config: ListenerConfig,
     metrics: Arc<Metrics>,
     shutdown: impl Future<Output = ()>,
 ) {
     let counts = Arc::clone(&metrics.connections);
-    let table = ConnectionTable::new(bounds.connections, Arc::clone(&counts));
+    let table = ConnectionTable::new(listener_config.connections, Arc::clone(&counts));
     let mut failures = Failures::default();
-    let seats = Arc::new(Seats::new(bounds.connections_per_address));
+    let connection_limit = Arc::new(ConnectionLimit::new(listener_config.connections_per_address));
     let connections = Arc::new(Connections {
         routes,
         tls,
-        handshake_timeout: bounds.handshake_timeout,
-        timeouts: bounds.timeouts,
-        proxies: bounds.proxies,
+        handshake_timeout: listener_config.handshake_timeout,
+        timeouts: listener_config.timeouts,
+        proxies: listener_config.proxies,
         metrics,
     });
     let (close, closing) = watch::channel(());
@@ -74,7 +74,7 @@ pub async fn run(
             accepted = accept(&listener, &table, &counts, &mut failures) => accepted,
             () = &mut shutdown => break,
         };
-        let seat = seats.take(peer.ip());
+        let seat = connection_limit.take(peer.ip());
         if seat.is_none() && !connections.proxies.include(peer.ip()) {
             counts.refused.add(Refused::Address);
             continue;
@@ -95,7 +95,10 @@ pub async fn run(
     drop((listener, closing));
     // Nobody to tell is fine.
     let _ = close.send(());
-    if tokio::time::timeout(bounds.drain, close.closed()).await.is_err() {
+    if tokio::time::timeout(listener_config.drain, close.closed())
+        .await
+        .is_err()
+    {
         // By now, idle connections are closed.
         tracing::warn!(
             under_way = close.receiver_count(),

@@ -33,7 +33,7 @@ const MAX_STATUS: u64 = 64 << 10;
 /// The answer of `/metrics`. Counts what is held, so it blocks for some milliseconds where that is much.
 pub fn page(service: Arc<Service>) -> Response {
     let mut registry = Registry::default();
-    registry.register_collector(Box::new(Page(service)));
+    registry.register_collector(Box::new(ServiceCollector(service)));
     let mut text = String::new();
     if let Err(error) = encode(&mut text, &registry) {
         return Problem::internal(&error).into_response();
@@ -41,18 +41,18 @@ pub fn page(service: Arc<Service>) -> Response {
     OPEN_METRICS.answer(text)
 }
 
-struct Page(Arc<Service>);
+struct ServiceCollector(Arc<Service>);
 
-impl Debug for Page {
+impl Debug for ServiceCollector {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         f.write_str("Page")
     }
 }
 
-impl Collector for Page {
+impl Collector for ServiceCollector {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let service = &*self.0;
-        let mut write = Writer(encoder);
+        let mut write = MetricWriter(encoder);
         requests(&mut write, service)?;
         connections(&mut write, service)?;
         limits(&mut write, service)?;
@@ -63,7 +63,7 @@ impl Collector for Page {
     }
 }
 
-fn requests(write: &mut Writer<'_>, service: &Service) -> fmt::Result {
+fn requests(write: &mut MetricWriter<'_>, service: &Service) -> fmt::Result {
     let requests = &service.metrics.requests;
     let outcomes = Operation::ALL.iter().flat_map(|operation| {
         // An alert on the first internal error needs the series that it is the first of.
@@ -83,7 +83,7 @@ fn requests(write: &mut Writer<'_>, service: &Service) -> fmt::Result {
     )
 }
 
-fn connections(write: &mut Writer<'_>, service: &Service) -> fmt::Result {
+fn connections(write: &mut MetricWriter<'_>, service: &Service) -> fmt::Result {
     let counts = &service.metrics.connections;
     write.gauge(
         "countersign_connections",
@@ -117,7 +117,7 @@ fn connections(write: &mut Writer<'_>, service: &Service) -> fmt::Result {
     )
 }
 
-fn limits(write: &mut Writer<'_>, service: &Service) -> fmt::Result {
+fn limits(write: &mut MetricWriter<'_>, service: &Service) -> fmt::Result {
     let each = |limit: &Limit| ([("limit", limit.name())], *limit);
     let refused = Limit::ALL
         .iter()
@@ -130,7 +130,7 @@ fn limits(write: &mut Writer<'_>, service: &Service) -> fmt::Result {
     )
 }
 
-fn signing(write: &mut Writer<'_>, service: &Service) -> fmt::Result {
+fn signing(write: &mut MetricWriter<'_>, service: &Service) -> fmt::Result {
     let signer = &service.signer;
     let waiting = Lane::ALL
         .iter()
@@ -150,7 +150,7 @@ fn signing(write: &mut Writer<'_>, service: &Service) -> fmt::Result {
     write.counters("countersign_signing_refused", help, labelled("lane", signer.refused()))
 }
 
-fn store(write: &mut Writer<'_>, service: &Service) -> fmt::Result {
+fn store(write: &mut MetricWriter<'_>, service: &Service) -> fmt::Result {
     let figures = service.gate.bindings().figures();
     write.gauge(
         "countersign_bindings",
@@ -167,7 +167,7 @@ fn store(write: &mut Writer<'_>, service: &Service) -> fmt::Result {
     write.counters("countersign_reports_dropped", help, [([], figures.reports_dropped)])
 }
 
-fn files(write: &mut Writer<'_>, service: &Service) -> fmt::Result {
+fn files(write: &mut MetricWriter<'_>, service: &Service) -> fmt::Result {
     let snapshot = service.gate.snapshot();
     let (plugins, licenses) = (snapshot.registry.plugin_count(), snapshot.registry.license_count());
     write.gauge("countersign_plugins", "Plugins in the registry", plugins as u64)?;
@@ -220,7 +220,7 @@ fn files(write: &mut Writer<'_>, service: &Service) -> fmt::Result {
     Ok(())
 }
 
-fn process(write: &mut Writer<'_>, service: &Service) -> fmt::Result {
+fn process(write: &mut MetricWriter<'_>, service: &Service) -> fmt::Result {
     let build = [([("version", env!("CARGO_PKG_VERSION"))], 1_u64)];
     write.gauges("countersign_build_info", "The version that runs", build)?;
     write.gauge(
@@ -258,9 +258,9 @@ fn labelled<L: Label>(
 }
 
 /// Writes a metric with its name, its help and its series.
-struct Writer<'a>(DescriptorEncoder<'a>);
+struct MetricWriter<'a>(DescriptorEncoder<'a>);
 
-impl Writer<'_> {
+impl MetricWriter<'_> {
     fn counters<const N: usize>(
         &mut self,
         name: &str,

@@ -9,7 +9,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use crate::serve::background::Stints;
+use crate::serve::background::TimeSlice;
 
 /// Several ticks of any kernel's clock.
 const TICKS: Duration = Duration::from_millis(50);
@@ -62,9 +62,9 @@ impl Fingerprint {
         let mut newest = (0, 0);
         let mut newest_path = PathBuf::new();
         let mut folders = Vec::new();
-        let mut stints = Stints::begin();
+        let mut time_slice = TimeSlice::begin();
         let mut look = |path: &Path, metadata: &fs::Metadata| {
-            stints.pause();
+            time_slice.pause();
             let changed = (metadata.ctime(), metadata.ctime_nsec());
             if changed > newest {
                 newest = changed;

@@ -27,7 +27,7 @@ const BETWEEN_TRIES: Duration = Duration::from_millis(200);
 
 /// What is in force at the start, and what its files looked like.
 #[derive(Debug)]
-pub struct Loaded {
+pub struct StartupState {
     /// To be put in force.
     pub snapshot: Snapshot,
     /// What is wrong with the catalog, which is empty then.
@@ -42,7 +42,7 @@ pub struct Loaded {
     pub drop_guard: DropGuard,
 }
 
-impl Loaded {
+impl StartupState {
     /// Loads what TLS is spoken with, too.
     pub fn with_tls(mut self, files: Option<TlsFiles>) -> Result<Self, LoadError> {
         if let Some(files) = files {
@@ -56,7 +56,7 @@ impl Loaded {
 
 /// Loads everything for a start. Without a key there is nothing to say, and without a registry nothing true; without
 /// releases there is. A registry that drops many licenses is refused, unless somebody said to `accept_dropped` ones.
-pub fn load(paths: &Paths, accept_dropped: bool) -> Result<Loaded, LoadError> {
+pub fn load(paths: &Paths, accept_dropped: bool) -> Result<StartupState, LoadError> {
     let started = Utc::now();
     let [registry_files, catalog_files, key_files] = [
         (Part::Registry, &paths.registry),
@@ -83,7 +83,7 @@ pub fn load(paths: &Paths, accept_dropped: bool) -> Result<Loaded, LoadError> {
         catalog: Arc::new(catalog),
         key,
     };
-    Ok(Loaded {
+    Ok(StartupState {
         snapshot,
         tls: None,
         files,

@@ -14,23 +14,23 @@ use hyper::body::{Body, Frame, SizeHint};
 use crate::serve::net::phase::HandOver;
 
 /// What goes wrong while a body is read.
-pub type ContentError = Box<dyn std::error::Error + Send + Sync>;
+pub type BodyError = Box<dyn std::error::Error + Send + Sync>;
 
 /// As much as hyper holds of an answer before it sends some of it.
 const PIECE: usize = 16 * 1024;
 
 /// A body, sent in pieces.
 #[derive(Debug, Default)]
-pub struct Content {
+pub struct ReplyBody {
     /// What is there and not yet sent.
     held: Bytes,
     /// What follows.
-    more: Option<BoxBody<Bytes, ContentError>>,
+    more: Option<BoxBody<Bytes, BodyError>>,
     /// Told when all of it was taken, or nobody wants the rest.
     _hand_over: Option<HandOver>,
 }
 
-impl From<Bytes> for Content {
+impl From<Bytes> for ReplyBody {
     fn from(held: Bytes) -> Self {
         Self {
             held,
@@ -40,11 +40,11 @@ impl From<Bytes> for Content {
     }
 }
 
-impl Content {
+impl ReplyBody {
     /// A body that is made while it is sent.
     pub fn read_while_sent<B>(body: B) -> Self
     where
-        B: Body<Data = Bytes, Error: Into<ContentError>> + Send + Sync + 'static,
+        B: Body<Data = Bytes, Error: Into<BodyError>> + Send + Sync + 'static,
     {
         Self {
             held: Bytes::new(),
@@ -62,11 +62,11 @@ impl Content {
     }
 }
 
-impl Body for Content {
+impl Body for ReplyBody {
     type Data = Bytes;
-    type Error = ContentError;
+    type Error = BodyError;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, ContentError>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         if self.held.is_empty()
             && let Some(more) = &mut self.more
         {
@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     /// The pieces' lengths, and everything they hold.
-    async fn pieces(mut content: Content) -> (Vec<usize>, Vec<u8>) {
+    async fn pieces(mut content: ReplyBody) -> (Vec<usize>, Vec<u8>) {
         let (mut lengths, mut all) = (Vec::new(), Vec::new());
         while let Some(frame) = content.frame().await {
             let data = frame.unwrap().into_data().unwrap();
@@ -123,8 +123,8 @@ mod tests {
     async fn what_is_long_is_sent_in_pieces_and_its_length_is_known_before() {
         let long: Vec<u8> = (0..40_000_u32).map(|number| number as u8).collect();
         for content in [
-            Content::from(Bytes::from(long.clone())),
-            Content::read_while_sent(Full::new(Bytes::from(long.clone()))),
+            ReplyBody::from(Bytes::from(long.clone())),
+            ReplyBody::read_while_sent(Full::new(Bytes::from(long.clone()))),
         ] {
             assert_eq!(
                 (content.size_hint().exact(), content.is_end_stream()),
@@ -140,15 +140,15 @@ mod tests {
     #[tokio::test]
     async fn what_is_short_is_one_piece_and_nothing_is_none() {
         assert_eq!(
-            pieces(Content::from(Bytes::from_static(b"{}"))).await,
+            pieces(ReplyBody::from(Bytes::from_static(b"{}"))).await,
             (vec![2], b"{}".to_vec())
         );
-        assert_eq!(pieces(Content::default()).await, (vec![], vec![]));
+        assert_eq!(pieces(ReplyBody::default()).await, (vec![], vec![]));
     }
 
     #[tokio::test]
     async fn the_last_piece_is_known_to_be_the_last() {
-        let mut content = Content::from(Bytes::from(vec![b'x'; PIECE + 1]));
+        let mut content = ReplyBody::from(Bytes::from(vec![b'x'; PIECE + 1]));
         for is_last in [false, true] {
             content.frame().await.unwrap().unwrap();
             assert_eq!(content.is_end_stream(), is_last);
@@ -158,7 +158,7 @@ mod tests {
     #[tokio::test]
     async fn a_file_arrives_as_it_is_read() {
         let parts = [&b"one"[..], b"two"].map(|part| Ok::<_, std::io::Error>(Frame::data(Bytes::from_static(part))));
-        let content = Content::read_while_sent(StreamBody::new(futures_util::stream::iter(parts)));
+        let content = ReplyBody::read_while_sent(StreamBody::new(futures_util::stream::iter(parts)));
         assert_eq!(content.size_hint().exact(), None);
         assert_eq!(pieces(content).await, (vec![3, 3], b"onetwo".to_vec()));
     }

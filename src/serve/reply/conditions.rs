@@ -14,7 +14,7 @@ pub struct Range {
 
 /// What is to be answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wanted {
+pub enum ContentSelection {
     /// All of it.
     Whole,
     /// A part.
@@ -28,7 +28,7 @@ pub enum Wanted {
 }
 
 /// Reads the conditions in the order of RFC 9110 section 13.2.2. One that cannot be read counts as none.
-pub fn of(headers: &HeaderMap, etag: Option<&ETag>, modified: &LastModified, length: u64) -> Wanted {
+pub fn of(headers: &HeaderMap, etag: Option<&ETag>, modified: &LastModified, length: u64) -> ContentSelection {
     let time = (*modified).into();
     let is_as_demanded = match (headers.typed_get::<IfMatch>(), headers.typed_get::<IfUnmodifiedSince>()) {
         (Some(demanded), _) => demanded.is_any() || etag.is_some_and(|etag| demanded.precondition_passes(etag)),
@@ -36,7 +36,7 @@ pub fn of(headers: &HeaderMap, etag: Option<&ETag>, modified: &LastModified, len
         (None, None) => true,
     };
     if !is_as_demanded {
-        return Wanted::Failed;
+        return ContentSelection::Failed;
     }
     let is_known = match (
         headers.typed_get::<IfNoneMatch>(),
@@ -47,23 +47,23 @@ pub fn of(headers: &HeaderMap, etag: Option<&ETag>, modified: &LastModified, len
         (None, None) => false,
     };
     if is_known {
-        return Wanted::Nothing;
+        return ContentSelection::Nothing;
     }
     let is_other = headers
         .typed_get::<IfRange>()
         .is_some_and(|range| range.is_modified(etag, Some(modified)));
     let Some(range) = headers.get(header::RANGE).filter(|_| !is_other) else {
-        return Wanted::Whole;
+        return ContentSelection::Whole;
     };
     range
         .to_str()
         .ok()
         .and_then(|range| self::range(range, length))
-        .unwrap_or(Wanted::Whole)
+        .unwrap_or(ContentSelection::Whole)
 }
 
 /// The one range of `bytes`; `None` for whatever may be ignored: another unit, several ranges, and what is malformed.
-fn range(text: &str, length: u64) -> Option<Wanted> {
+fn range(text: &str, length: u64) -> Option<ContentSelection> {
     let (unit, range) = text.split_once('=')?;
     let (first, last) = range.trim().split_once('-')?;
     let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
@@ -89,9 +89,9 @@ fn range(text: &str, length: u64) -> Option<Wanted> {
         },
     };
     Some(if range.start < range.end {
-        Wanted::Part(range)
+        ContentSelection::Part(range)
     } else {
-        Wanted::NoRange
+        ContentSelection::NoRange
     })
 }
 
@@ -107,7 +107,7 @@ mod tests {
     const THEN: &str = "Tue, 14 Nov 2023 22:13:20 GMT";
     const LATER: &str = "Wed, 01 Jan 2025 00:00:00 GMT";
 
-    fn wanted(conditions: &[(&'static str, &'static str)]) -> Wanted {
+    fn wanted(conditions: &[(&'static str, &'static str)]) -> ContentSelection {
         let headers = conditions
             .iter()
             .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn a_range_is_a_part_of_the_file_or_is_ignored_or_is_outside() {
-        let part = |start, end| Wanted::Part(Range { start, end });
+        let part = |start, end| ContentSelection::Part(Range { start, end });
         for (range, expected) in [
             ("bytes=0-0", part(0, 1)),
             ("bytes=0-99", part(0, 100)),
@@ -126,16 +126,16 @@ mod tests {
             ("bytes=-10", part(90, 100)),
             ("bytes=-1000", part(0, 100)),
             ("Bytes= 5-6", part(5, 7)),
-            ("bytes=99999999999999999999999-", Wanted::NoRange),
-            ("bytes=100-", Wanted::NoRange),
-            ("bytes=-0", Wanted::NoRange),
-            ("bytes=6-5", Wanted::Whole),
-            ("bytes=0-1,3-4", Wanted::Whole),
-            ("bytes=a-b", Wanted::Whole),
-            ("bytes=-", Wanted::Whole),
-            ("bytes=+1-2", Wanted::Whole),
-            ("lines=0-1", Wanted::Whole),
-            ("bytes", Wanted::Whole),
+            ("bytes=99999999999999999999999-", ContentSelection::NoRange),
+            ("bytes=100-", ContentSelection::NoRange),
+            ("bytes=-0", ContentSelection::NoRange),
+            ("bytes=6-5", ContentSelection::Whole),
+            ("bytes=0-1,3-4", ContentSelection::Whole),
+            ("bytes=a-b", ContentSelection::Whole),
+            ("bytes=-", ContentSelection::Whole),
+            ("bytes=+1-2", ContentSelection::Whole),
+            ("lines=0-1", ContentSelection::Whole),
+            ("bytes", ContentSelection::Whole),
         ] {
             assert_eq!(wanted(&[("range", range)]), expected, "{range}");
         }
@@ -144,33 +144,33 @@ mod tests {
     #[test]
     fn conditions_are_read_in_their_order() {
         let range = ("range", "bytes=0-0");
-        let part = Wanted::Part(Range { start: 0, end: 1 });
+        let part = ContentSelection::Part(Range { start: 0, end: 1 });
         for (conditions, expected) in [
             (&[("if-match", "\"tag\""), range][..], part),
-            (&[("if-match", "*")], Wanted::Whole),
-            (&[("if-match", "\"other\"")], Wanted::Failed),
+            (&[("if-match", "*")], ContentSelection::Whole),
+            (&[("if-match", "\"other\"")], ContentSelection::Failed),
             (
                 &[("if-match", "\"other\", \"tag\""), ("if-unmodified-since", PAST)],
-                Wanted::Whole,
+                ContentSelection::Whole,
             ),
-            (&[("if-unmodified-since", PAST)], Wanted::Failed),
-            (&[("if-unmodified-since", THEN)], Wanted::Whole),
-            (&[("if-none-match", "\"tag\""), range], Wanted::Nothing),
-            (&[("if-none-match", "W/\"tag\"")], Wanted::Nothing),
-            (&[("if-none-match", "*")], Wanted::Nothing),
+            (&[("if-unmodified-since", PAST)], ContentSelection::Failed),
+            (&[("if-unmodified-since", THEN)], ContentSelection::Whole),
+            (&[("if-none-match", "\"tag\""), range], ContentSelection::Nothing),
+            (&[("if-none-match", "W/\"tag\"")], ContentSelection::Nothing),
+            (&[("if-none-match", "*")], ContentSelection::Nothing),
             (
                 &[("if-none-match", "\"other\""), ("if-modified-since", LATER)],
-                Wanted::Whole,
+                ContentSelection::Whole,
             ),
-            (&[("if-modified-since", THEN)], Wanted::Nothing),
-            (&[("if-modified-since", PAST)], Wanted::Whole),
-            (&[("if-modified-since", "nonsense")], Wanted::Whole),
+            (&[("if-modified-since", THEN)], ContentSelection::Nothing),
+            (&[("if-modified-since", PAST)], ContentSelection::Whole),
+            (&[("if-modified-since", "nonsense")], ContentSelection::Whole),
             (&[("if-range", "\"tag\""), range], part),
-            (&[("if-range", "\"other\""), range], Wanted::Whole),
-            (&[("if-range", PAST), range], Wanted::Whole),
+            (&[("if-range", "\"other\""), range], ContentSelection::Whole),
+            (&[("if-range", PAST), range], ContentSelection::Whole),
             (
                 &[("if-match", "\"other\""), ("if-none-match", "\"tag\"")],
-                Wanted::Failed,
+                ContentSelection::Failed,
             ),
         ] {
             assert_eq!(wanted(conditions), expected, "{conditions:?}");

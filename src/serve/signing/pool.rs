@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 use crate::histogram::Histogram;
 use crate::keys::signing_key::SigningKey;
 use crate::model::statement::Unsigned;
-use crate::serve::background::stand_back;
+use crate::serve::background::lower_priority;
 use crate::serve::metrics::label::Counters;
 use crate::serve::signing::queue::{JobReceiver, JobSender, Lane, lanes};
 
@@ -32,13 +32,13 @@ pub enum SignError {
 /// Threads that sign, one a core, and the queue before them.
 #[derive(Debug)]
 pub struct Signer {
-    queue: JobSender<Job>,
+    queue: JobSender<SigningJob>,
     waits: Arc<Histogram>,
     refused: Counters<Lane>,
 }
 
 #[derive(Debug)]
-struct Job {
+struct SigningJob {
     key: Arc<SigningKey>,
     unsigned: Unsigned,
     queued: Instant,
@@ -71,7 +71,7 @@ impl Signer {
     /// Signs a statement and returns it with its signature, in standard base64.
     pub async fn sign(&self, lane: Lane, key: Arc<SigningKey>, unsigned: Unsigned) -> Result<Vec<u8>, SignError> {
         let (answer, signed) = oneshot::channel();
-        let job = Job {
+        let job = SigningJob {
             key,
             unsigned,
             queued: Instant::now(),
@@ -103,9 +103,9 @@ impl Signer {
     }
 }
 
-fn work(jobs: &JobReceiver<Job>, waits: &Histogram) {
-    stand_back();
-    while let Some(Job {
+fn work(jobs: &JobReceiver<SigningJob>, waits: &Histogram) {
+    lower_priority();
+    while let Some(SigningJob {
         key,
         unsigned,
         queued,
