@@ -5,7 +5,7 @@
 use url::Url;
 
 use crate::build::report::outcome::Reason;
-use crate::build::source::changelog::{self, Told};
+use crate::build::source::changelog::{self, ChangelogText};
 use crate::build::source::html;
 use crate::build::source::readme::Readme;
 use crate::build::source::source_files::{Changelog, SourceFiles};
@@ -151,24 +151,24 @@ fn of_version<T>(release: &Facts<'_>, ask: impl Fn(&Version) -> Option<T>) -> Op
 
 /// What the changelogs tell of a release.
 #[derive(Default)]
-struct Changes {
+struct ReleaseNotes {
     /// This release's own text.
-    entry: Told,
+    entry: ChangelogText,
     /// The latest entries, as HTML.
-    shown: Told,
+    shown: ChangelogText,
     note: Option<Reason>,
 }
 
 /// This version's entry, else what the tag's message tells, else a link to be read; for a pre-release whose header says the
 /// final version, the final's entry. Shown is the changelog that knows this version, else the first that says anything.
-fn told(release: &Facts<'_>) -> Changes {
-    let known = |of: &dyn Fn(&Changelog) -> Option<Told>| {
+fn told(release: &Facts<'_>) -> ReleaseNotes {
+    let known = |of: &dyn Fn(&Changelog) -> Option<ChangelogText>| {
         changelogs(release)
             .filter_map(|changelog| Some((of(changelog)?, changelog)))
             .collect::<Vec<_>>()
     };
     let own = known(&|known| of_version(release, |version| changelog::of_version(&known.text, version)));
-    let found = |(entry, changelog): (Told, &Changelog)| Changes {
+    let found = |(entry, changelog): (ChangelogText, &Changelog)| ReleaseNotes {
         entry,
         shown: changelog.html().clone(),
         note: None,
@@ -180,7 +180,7 @@ fn told(release: &Facts<'_>) -> Changes {
     let message = html::decode(release.message.unwrap_or_default());
     let message = changelog::from_tag_message(&message, release.tag_version).filter(|told| !told.is_pointer);
     if let Some(entry) = message {
-        return Changes {
+        return ReleaseNotes {
             entry,
             shown: shown(release),
             note: None,
@@ -193,19 +193,21 @@ fn told(release: &Facts<'_>) -> Changes {
         let entry = known(&|known| changelog::of_version(&known.text, &last))
             .into_iter()
             .next()?;
-        Some(Changes {
+        Some(ReleaseNotes {
             note: Some(Reason::ChangelogOf(last)),
             ..found(entry)
         })
     };
-    final_version(release).and_then(of_final).unwrap_or_else(|| Changes {
-        shown: shown(release),
-        ..Changes::default()
-    })
+    final_version(release)
+        .and_then(of_final)
+        .unwrap_or_else(|| ReleaseNotes {
+            shown: shown(release),
+            ..Changes::default()
+        })
 }
 
 /// The first changelog that shows anything; one that is only a link comes last.
-fn shown(release: &Facts<'_>) -> Told {
+fn shown(release: &Facts<'_>) -> ChangelogText {
     let shown = |is_pointer| {
         let told = changelogs(release).map(Changelog::html);
         told.filter(|told| told.is_pointer == is_pointer)

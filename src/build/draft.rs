@@ -1,4 +1,4 @@
-//! Drafts: what a build would publish of a plugin, and what its next release would be if it were tagged now; composed in
+//! Drafts: what a build would publish of a plugin, and what its next release would be if it were tagged now; built in
 //! memory from what is on this machine. Nothing is written, nothing is fetched.
 //!
 //! [`draft`] goes through the same steps 2 to 4 as [`run`](crate::build::run). `countersign preview` shows what comes out.
@@ -17,10 +17,10 @@ use std::time::Duration;
 use crate::build::fetch::{self, Fetched};
 use crate::build::git::mirror::{self, MirrorError};
 use crate::build::git::repository::{Repository, Tag};
-use crate::build::manifest_sink::{Composed, Shelf};
+use crate::build::manifest_sink::{BuiltRelease, ManifestSink};
 use crate::build::plugin_build::build_entry;
 use crate::build::progress::Progress;
-use crate::build::report::plugin_report::{PluginReport, State};
+use crate::build::report::plugin_report::{PluginReport, PluginState};
 use crate::build::side_by_side::side_by_side;
 use crate::build::source::assets::{self, Artwork};
 use crate::catalog::{Release, Releases};
@@ -31,7 +31,7 @@ use crate::registry::Diagnostic;
 use crate::registry::plugins::PluginEntry;
 use crate::time_limit;
 
-pub use places::Place;
+pub use places::WatchedFolder;
 pub use release::{DraftRelease, NextRelease, Origin};
 
 /// A plugin as it would be published.
@@ -44,7 +44,7 @@ pub struct Draft {
     /// Pictures for the CMS that the repository brings.
     pub artwork: Vec<Artwork>,
     /// Where a change may change the draft.
-    pub places: Vec<Place>,
+    pub places: Vec<WatchedFolder>,
 }
 
 /// The releases that tags give, all of them.
@@ -89,7 +89,7 @@ pub fn draft(
     time_limit::within(limit, work).unwrap_or_else(|error| {
         let problem = format!("{}: {error}", fetch::repository_of(entry));
         let report = PluginReport {
-            state: State::Broken(vec![problem]),
+            state: PluginState::Broken(vec![problem]),
             ..PluginReport::new(entry)
         };
         let key = (entry.plugin.clone(), Vec::new(), published.cloned());
@@ -156,7 +156,7 @@ impl TaggedReleases {
     }
 
     fn is_broken(&self) -> bool {
-        matches!(self.report.state, State::Broken(_))
+        matches!(self.report.state, PluginState::Broken(_))
     }
 }
 
@@ -193,8 +193,8 @@ fn tagged(entry: &PluginEntry, fetched: &Fetched, key: Key) -> TaggedReleases {
         folder: folder.unwrap_or_default(),
         releases: RefCell::default(),
     };
-    let Ok(mut report) = build_entry(entry, fetched, &memory, true, &Unheard);
-    report.settle(&key.2.clone().unwrap_or_default());
+    let Ok(mut report) = build_entry(entry, fetched, &memory, true, &NoProgress);
+    report.choose_published(&key.2.clone().unwrap_or_default());
     let mut releases = memory.releases.into_inner();
     // Two tags whose headers say the same version are refused only when all are known.
     releases.retain(|held| {
@@ -215,7 +215,7 @@ struct Memory {
     releases: RefCell<Vec<DraftRelease>>,
 }
 
-impl Shelf for Memory {
+impl ManifestSink for Memory {
     type Error = Infallible;
 
     fn published(&self, _: &Slug) -> Option<&Releases> {
@@ -227,8 +227,8 @@ impl Shelf for Memory {
         false
     }
 
-    fn take(&self, _: &Slug, composed: Composed) -> Result<(Digest, bool), Infallible> {
-        let release = DraftRelease::of(composed, &self.folder);
+    fn take(&self, _: &Slug, built: BuiltRelease) -> Result<(Digest, bool), Infallible> {
+        let release = DraftRelease::of(built, &self.folder);
         let digest = Digest::of(&release.manifest.to_bytes());
         let published = self.published.iter().flat_map(|published| &published.releases);
         let held = published
@@ -240,9 +240,9 @@ impl Shelf for Memory {
 }
 
 /// Hears nothing.
-struct Unheard;
+struct NoProgress;
 
-impl Progress for Unheard {
+impl Progress for NoProgress {
     fn fetching(&self, _: &str) {}
     fn tags_found(&self, _: &Slug, _: usize) {}
     fn tags_done(&self, _: usize) {}

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use git2::{Index, IndexEntry, IndexTime, ObjectType, Oid, Signature, Time};
 
-use crate::build::{Mirrors, Options, PluginReport, Progress, Report};
+use crate::build::{BuildReport, Mirrors, Options, PluginReport, Progress};
 use crate::model::plugin::{Plugin, PluginSource, RepositoryLocation};
 use crate::model::slug::Slug;
 use crate::model::tag_pattern::TagPattern;
@@ -131,7 +131,7 @@ impl Fixture {
         self.run(&[entry(plugin)], false, &[]).plugins.remove(0)
     }
 
-    pub fn run(&self, entries: &[PluginEntry], check: bool, only: &[&str]) -> Report {
+    pub fn run(&self, entries: &[PluginEntry], check: bool, only: &[&str]) -> BuildReport {
         crate::build::run(entries, &self.options(check, only), Arc::new(Silent)).unwrap()
     }
 

@@ -1,4 +1,4 @@
-//! Between step 4 and step 5: what was composed, and who takes it.
+//! Between step 4 and step 5: what was built, and who takes it.
 //!
 //! [`Publisher`](crate::build::publish::Publisher) puts manifests into `releases/`; a [draft](crate::build::draft) holds them in memory.
 
@@ -12,7 +12,7 @@ use crate::model::slug::Slug;
 use crate::model::version::Version;
 
 /// Takes the manifests of a plugin's releases.
-pub trait Shelf {
+pub trait ManifestSink {
     /// Why a manifest cannot be taken.
     type Error;
 
@@ -24,11 +24,11 @@ pub trait Shelf {
     fn stands(&self, slug: &Slug, release: &Release) -> bool;
 
     /// Takes a manifest; gives the digest of its bytes, and whether these bytes are published already.
-    fn take(&self, slug: &Slug, composed: Composed) -> Result<(Digest, bool), Self::Error>;
+    fn take(&self, slug: &Slug, built: BuiltRelease) -> Result<(Digest, bool), Self::Error>;
 }
 
 /// A release's manifest, and what it was made of.
-pub struct Composed {
+pub struct BuiltRelease {
     /// The version it is published under.
     pub version: Version,
     /// What the CMS will read.

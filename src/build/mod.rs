@@ -1,7 +1,7 @@
 //! `countersign build`: registry entries → tags → the plugin's own files at each tag → manifests → `releases/`.
 //!
 //! [`run`] is the whole of it, in the five steps of `pipeline`; `plugin_build` has those of one plugin. What becomes of each
-//! tag is data, collected in a [`Report`]. The server reads what was published through the catalog.
+//! tag is data, collected in a [`BuildReport`]. The server reads what was published through the catalog.
 
 mod compose;
 pub mod draft;
@@ -34,7 +34,7 @@ pub use inputs::FORMAT;
 pub use pipeline::{Options, run};
 pub use progress::Progress;
 pub use remark::Remark;
-pub use report::Report;
-pub use report::outcome::{Outcome, TagOutcome};
-pub use report::plugin_report::{PluginReport, State, Warning};
+pub use report::BuildReport;
+pub use report::outcome::{ReleaseOutcome, TagOutcome};
+pub use report::plugin_report::{PluginReport, PluginState, ReleaseWarning};
 pub use report::summary::{counted, summary};

@@ -1,4 +1,4 @@
-//! All of a build in five steps: the registry's entries in, a [`Report`] and a folder of releases out.
+//! All of a build in five steps: the registry's entries in, a [`BuildReport`] and a folder of releases out.
 //!
 //! Plugins are built side by side by [`plugin_build`], the tags of one after the other.
 
@@ -13,8 +13,8 @@ use crate::build::git::mirror::Mirrors;
 use crate::build::plugin_build;
 use crate::build::progress::Progress;
 use crate::build::publish::Publisher;
-use crate::build::report::Report;
-use crate::build::report::plugin_report::{PluginReport, State};
+use crate::build::report::BuildReport;
+use crate::build::report::plugin_report::{PluginReport, PluginState};
 use crate::build::side_by_side::side_by_side;
 use crate::model::slug::Slug;
 use crate::registry::plugins::PluginEntry;
@@ -40,7 +40,7 @@ pub struct Options {
 }
 
 /// Builds the releases of all plugins that `options` asks for, and publishes them.
-pub fn run(entries: &[PluginEntry], options: &Options, progress: Arc<dyn Progress>) -> Result<Report, BuildError> {
+pub fn run(entries: &[PluginEntry], options: &Options, progress: Arc<dyn Progress>) -> Result<BuildReport, BuildError> {
     // 1 plugins
     let chosen = chosen(entries, &options.only)?;
     let publisher = Arc::new(Publisher::open(&options.releases, options.check, options.all)?);
@@ -54,7 +54,7 @@ fn build(
     options: &Options,
     publisher: &Arc<Publisher>,
     progress: &Arc<dyn Progress>,
-) -> Result<Report, BuildError> {
+) -> Result<BuildReport, BuildError> {
     // 2 tags, 3 the plugin's own files, 4 compose
     let fetched = Arc::new(fetch::fetch(chosen, &options.mirrors, &**progress)?);
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -67,7 +67,7 @@ fn build(
     // 5 publish
     let scope = (!options.only.is_empty()).then_some(&options.only);
     let publication = publisher.lock(scope, options.read_timeout)?;
-    let (report, index) = Report::settle(options.check, plugins, publisher, &publication, scope);
+    let (report, index) = BuildReport::settle(options.check, plugins, publisher, &publication, scope);
     publisher.publish(&publication, &index, report.damaged.is_empty(), scope)?;
     Ok(report)
 }
@@ -92,7 +92,7 @@ fn build_in_time(
         Err(error) => {
             let problem = format!("{}: {error}; --read-timeout gives it more", fetch::repository_of(entry));
             Ok(PluginReport {
-                state: State::Broken(vec![problem]),
+                state: PluginState::Broken(vec![problem]),
                 ..PluginReport::new(entry)
             })
         }

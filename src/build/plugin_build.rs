@@ -1,4 +1,4 @@
-//! Steps 2 to 4 for one plugin: every tag becomes an outcome in its report, and most a manifest for the [`Shelf`].
+//! Steps 2 to 4 for one plugin: every tag becomes an outcome in its report, and most a manifest for the [`ManifestSink`].
 
 use std::collections::HashMap;
 
@@ -6,13 +6,13 @@ use crate::build::compose::{self, Facts};
 use crate::build::fetch::{self, Fetched};
 use crate::build::git::repository::{Repository, Tag};
 use crate::build::inputs::Inputs;
-use crate::build::manifest_sink::{Composed, Shelf};
+use crate::build::manifest_sink::{BuiltRelease, ManifestSink};
 use crate::build::progress::Progress;
-use crate::build::report::outcome::{Outcome, Reason, TagOutcome};
-use crate::build::report::plugin_report::{PluginReport, State, Warning};
+use crate::build::report::outcome::{Reason, ReleaseOutcome, TagOutcome};
+use crate::build::report::plugin_report::{PluginReport, PluginState, ReleaseWarning};
 use crate::build::review;
 use crate::build::source::source_reader::SourceReader;
-use crate::build::source::source_tree::Files as _;
+use crate::build::source::source_tree::SourceTree as _;
 use crate::build::tags::{self, Candidate, Chosen};
 use crate::build::version_check;
 use crate::catalog::Release;
@@ -24,30 +24,30 @@ use crate::registry::plugins::PluginEntry;
 use crate::text::error_chain::ErrorChain;
 
 /// Builds what a registry entry describes.
-pub(super) fn build_entry<S: Shelf>(
+pub(super) fn build_entry<S: ManifestSink>(
     entry: &PluginEntry,
     fetched: &Fetched,
-    shelf: &S,
+    sink: &S,
     parse_php: bool,
     progress: &dyn Progress,
 ) -> Result<PluginReport, S::Error> {
     let mut report = PluginReport::new(entry);
     match &entry.plugin {
-        Err(diagnostics) => report.state = State::Broken(diagnostics.iter().map(ToString::to_string).collect()),
-        Ok(Plugin { source: None, .. }) => report.state = State::NoSource,
+        Err(diagnostics) => report.state = PluginState::Broken(diagnostics.iter().map(ToString::to_string).collect()),
+        Ok(Plugin { source: None, .. }) => report.state = PluginState::NoSource,
         Ok(plugin) => match fetch::open(plugin, fetched) {
-            Err(problem) => report.state = State::Broken(vec![problem]),
-            Ok(repository) => build_plugin(plugin, &repository, shelf, parse_php, progress, &mut report)?,
+            Err(problem) => report.state = PluginState::Broken(vec![problem]),
+            Ok(repository) => build_plugin(plugin, &repository, sink, parse_php, progress, &mut report)?,
         },
     }
     Ok(report)
 }
 
 /// Builds every release of a plugin; each becomes an outcome in `report`.
-fn build_plugin<S: Shelf>(
+fn build_plugin<S: ManifestSink>(
     plugin: &Plugin,
     repository: &Repository,
-    shelf: &S,
+    sink: &S,
     parse_php: bool,
     progress: &dyn Progress,
     report: &mut PluginReport,
@@ -56,11 +56,11 @@ fn build_plugin<S: Shelf>(
     let tags = match repository.tags() {
         Ok(tags) => tags,
         Err(error) => {
-            report.state = State::Broken(vec![ErrorChain(&error).to_string()]);
+            report.state = PluginState::Broken(vec![ErrorChain(&error).to_string()]);
             return Ok(());
         }
     };
-    let published = shelf.published(&plugin.slug);
+    let published = sink.published(&plugin.slug);
     if tags.is_empty() && published.is_some() {
         let hint = if repository.is_shallow() {
             " (the clone is shallow)"
@@ -68,7 +68,7 @@ fn build_plugin<S: Shelf>(
             ""
         };
         let problem = format!("the repository has no tags{hint}, but releases are published: fetch the tags");
-        report.state = State::Broken(vec![problem]);
+        report.state = PluginState::Broken(vec![problem]);
         return Ok(());
     }
     progress.tags_found(&plugin.slug, tags.len());
@@ -79,7 +79,7 @@ fn build_plugin<S: Shelf>(
     let mut build = PluginBuild {
         plugin,
         repository,
-        shelf,
+        sink,
         published: published
             .iter()
             .flat_map(|old| &old.releases)
@@ -109,7 +109,7 @@ fn build_plugin<S: Shelf>(
 struct PluginBuild<'a, S> {
     plugin: &'a Plugin,
     repository: &'a Repository,
-    shelf: &'a S,
+    sink: &'a S,
     published: HashMap<&'a Version, &'a Release>,
     /// The same by what they follow from.
     known: HashMap<Digest, &'a Release>,
@@ -142,7 +142,7 @@ impl Reviewed {
     }
 }
 
-impl<'a, S: Shelf> PluginBuild<'a, S> {
+impl<'a, S: ManifestSink> PluginBuild<'a, S> {
     fn release(&mut self, candidate: Candidate) -> Result<(), S::Error> {
         if let Some(known) = candidate.only().and_then(|(version, tag)| self.known(tag, version)) {
             if self.keep(known)
@@ -163,8 +163,8 @@ impl<'a, S: Shelf> PluginBuild<'a, S> {
         }
 
         // 3 the plugin's own files, 4 compose
-        let mut composed = match self.compose(&chosen) {
-            Ok(composed) => composed,
+        let mut built = match self.compose(&chosen) {
+            Ok(built) => built,
             Err(reason) => {
                 let reason = self.moved(&chosen, &reason).unwrap_or(reason);
                 let Chosen { tag, version, .. } = chosen;
@@ -178,19 +178,19 @@ impl<'a, S: Shelf> PluginBuild<'a, S> {
                 return Ok(());
             }
         };
-        let version = composed.version.clone();
-        let notes = composed.notes.clone();
+        let version = built.version.clone();
+        let notes = built.notes.clone();
         let commit = chosen.tagged.commit.to_string();
         if self.is_twin(&commit, &version, &chosen.tag.name) {
             return Ok(());
         }
         if self.reviewed.is_due(&version) {
-            self.review(&chosen, &mut composed, true);
+            self.review(&chosen, &mut built, true);
         }
 
         // 5 publish: staged here, put in place when all plugins are done
-        let security = is_security_notice(&composed.manifest.upgrade_notice);
-        let (sha256, held) = self.shelf.take(&self.plugin.slug, composed)?;
+        let security = is_security_notice(&built.manifest.upgrade_notice);
+        let (sha256, held) = self.sink.take(&self.plugin.slug, built)?;
         let inputs = self.inputs.of_tag(&chosen.tag, &chosen.version);
         let release = Release {
             version,
@@ -205,23 +205,27 @@ impl<'a, S: Shelf> PluginBuild<'a, S> {
                 .published
                 .get(&release.version)
                 .is_some_and(|old| old.shows_the_same(&release));
-        let outcome = if unchanged { Outcome::Unchanged } else { Outcome::Built };
+        let outcome = if unchanged {
+            ReleaseOutcome::Unchanged
+        } else {
+            ReleaseOutcome::Built
+        };
         self.push(release, outcome, notes);
         Ok(())
     }
 
     /// Looks for what the maker of a release should know.
-    fn review(&mut self, chosen: &Chosen, composed: &mut Composed, parse_php: bool) {
+    fn review(&mut self, chosen: &Chosen, built: &mut BuiltRelease, parse_php: bool) {
         let folder = self.plugin.source.as_ref().map_or("", |source| &source.path);
-        composed.inspected = review::inspect(self.plugin, self.repository, &chosen.tagged.tree, parse_php);
-        let warning = |remark| Warning {
+        built.inspected = review::inspect(self.plugin, self.repository, &chosen.tagged.tree, parse_php);
+        let warning = |remark| ReleaseWarning {
             tag: chosen.tag.name.clone(),
-            version: composed.version.clone(),
+            version: built.version.clone(),
             remark,
         };
         // The pre-release before it mostly has the same ones.
         let warnings = &mut self.report.warnings;
-        let mut remarks = review::remarks(composed, folder);
+        let mut remarks = review::remarks(built, folder);
         remarks.retain(|remark| !warnings.iter().any(|told| told.remark == *remark));
         warnings.extend(remarks.into_iter().map(warning));
     }
@@ -229,8 +233,8 @@ impl<'a, S: Shelf> PluginBuild<'a, S> {
     /// The same for a release that is taken over as it is published. Its maker has had these warnings, so what cannot be read
     /// now is none.
     fn review_again(&mut self, chosen: &Chosen) {
-        if let Ok(mut composed) = self.compose(chosen) {
-            self.review(chosen, &mut composed, self.parse_php);
+        if let Ok(mut built) = self.compose(chosen) {
+            self.review(chosen, &mut built, self.parse_php);
         }
     }
 
@@ -248,7 +252,7 @@ impl<'a, S: Shelf> PluginBuild<'a, S> {
     /// The published release that a tag would give again.
     fn known(&self, tag: &Tag, version: &Version) -> Option<&'a Release> {
         let known = *self.known.get(&self.inputs.of_tag(tag, version)?)?;
-        self.shelf.stands(&self.plugin.slug, known).then_some(known)
+        self.sink.stands(&self.plugin.slug, known).then_some(known)
     }
 
     /// Takes a release over as it is published; says whether it has to be reviewed.
@@ -256,7 +260,7 @@ impl<'a, S: Shelf> PluginBuild<'a, S> {
         if self.is_twin(&release.commit, &release.version, &release.tag) {
             return false;
         }
-        self.push(release.clone(), Outcome::Unchanged, Vec::new());
+        self.push(release.clone(), ReleaseOutcome::Unchanged, Vec::new());
         self.reviewed.is_due(&release.version)
     }
 
@@ -280,7 +284,7 @@ impl<'a, S: Shelf> PluginBuild<'a, S> {
         false
     }
 
-    fn push(&mut self, release: Release, outcome: Outcome, notes: Vec<Reason>) {
+    fn push(&mut self, release: Release, outcome: ReleaseOutcome, notes: Vec<Reason>) {
         let version = Some(release.version.clone());
         self.report.tags.push(TagOutcome {
             tag: release.tag.clone(),
@@ -291,7 +295,7 @@ impl<'a, S: Shelf> PluginBuild<'a, S> {
         self.report.releases.releases.push(release);
     }
 
-    fn compose(&mut self, chosen: &Chosen) -> Result<Composed, Reason> {
+    fn compose(&mut self, chosen: &Chosen) -> Result<BuiltRelease, Reason> {
         let mut files = self.reader.read(&chosen.tagged.tree)?;
         let (version, note) = version_check::published_version(
             &chosen.version,
@@ -307,13 +311,13 @@ impl<'a, S: Shelf> PluginBuild<'a, S> {
             message: chosen.tagged.message.as_deref(),
             files: &files,
         };
-        let (manifest, composed) = compose::manifest(self.plugin, &facts);
+        let (manifest, built) = compose::manifest(self.plugin, &facts);
         let notes = std::mem::take(&mut files.notes)
             .into_iter()
             .chain(note)
-            .chain(composed)
+            .chain(built)
             .collect();
-        Ok(Composed {
+        Ok(BuiltRelease {
             version,
             manifest,
             files,

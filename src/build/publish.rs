@@ -1,4 +1,4 @@
-//! Step 5: manifests are staged next to their place while they are composed, then renamed into it, the index last.
+//! Step 5: manifests are staged next to their place while they are built, then renamed into it, the index last.
 //!
 //! Nothing is written in place. Until the index is renamed a reader finds the old folder or refuses it whole, because
 //! digests differ; manifests that the new index does not name are removed after it. `countersign serve` reads the folder.
@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use crate::build::error::BuildError;
-use crate::build::manifest_sink::{Composed, Shelf};
+use crate::build::manifest_sink::{BuiltRelease, ManifestSink};
 use crate::catalog::{MAX_INDEX, MAX_MANIFEST, Release, ReleaseIndex, Releases, index_path, manifest_path};
 use crate::durable_file::{self, Access};
 use crate::model::digest::Digest;
@@ -274,7 +274,7 @@ impl Publisher {
     }
 }
 
-impl Shelf for Publisher {
+impl ManifestSink for Publisher {
     type Error = BuildError;
 
     fn published(&self, slug: &Slug) -> Option<&Releases> {
@@ -286,10 +286,10 @@ impl Shelf for Publisher {
     }
 
     /// Writes the manifest under a temporary name, unless it stands in its place already.
-    fn take(&self, slug: &Slug, composed: Composed) -> Result<(Digest, bool), BuildError> {
-        let bytes = composed.manifest.to_bytes();
+    fn take(&self, slug: &Slug, built: BuiltRelease) -> Result<(Digest, bool), BuildError> {
+        let bytes = built.manifest.to_bytes();
         let digest = Digest::of(&bytes);
-        let place = manifest_path(&self.root, slug, &composed.version);
+        let place = manifest_path(&self.root, slug, &built.version);
         let held = regular_file::read(&place, MAX_MANIFEST).is_ok_and(|held| held == bytes);
         if self.folder.is_some() && !held {
             let mut staged = self.staged();

@@ -11,14 +11,14 @@ pub(crate) mod unmatched;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use crate::build::publish::{Publication, Publisher};
-use crate::build::report::plugin_report::{Counts, PluginReport, State, versions};
+use crate::build::report::plugin_report::{PluginReport, PluginState, TagCounts, versions};
 use crate::catalog::{Release, ReleaseIndex};
 use crate::model::slug::Slug;
 use crate::model::version::Version;
 
 /// What a build did, or with `--check` would do.
 #[derive(Debug)]
-pub struct Report {
+pub struct BuildReport {
     /// Whether nothing was written.
     pub check: bool,
     /// The plugins that were built, in the order of their slugs.
@@ -31,10 +31,10 @@ pub struct Report {
     pub index_changes: bool,
 }
 
-impl Report {
+impl BuildReport {
     /// Draws the conclusion: which releases are published from now on. `scope` names the plugins that were to be built;
     /// `None` means all, and then plugins without an entry go.
-    pub(super) fn settle(
+    pub(super) fn conclude(
         check: bool,
         mut plugins: Vec<PluginReport>,
         publisher: &Publisher,
@@ -48,7 +48,7 @@ impl Report {
         for report in &mut plugins {
             let Some(slug) = report.slug.clone() else { continue };
             let before = old.plugins.get(&slug).cloned().unwrap_or_default();
-            report.settle(&before);
+            report.choose_published(&before);
             let kept: HashSet<_> = report.kept.iter().collect();
             let kept = report
                 .releases
@@ -101,7 +101,8 @@ impl Report {
 
     /// Whether something is wrong that somebody has to repair.
     pub fn failed(&self) -> bool {
-        let broken = |plugin: &PluginReport| matches!(plugin.state, State::Broken(_)) || plugin.counts().failed > 0;
+        let broken =
+            |plugin: &PluginReport| matches!(plugin.state, PluginState::Broken(_)) || plugin.counts().failed > 0;
         !self.damaged.is_empty() || self.plugins.iter().any(broken)
     }
 
@@ -112,10 +113,10 @@ impl Report {
     }
 
     /// How many tags of all plugins became what.
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> TagCounts {
         self.plugins
             .iter()
             .map(PluginReport::counts)
-            .fold(Counts::default(), Counts::plus)
+            .fold(TagCounts::default(), TagCounts::plus)
     }
 }

@@ -1,14 +1,14 @@
 //! What the maker of a release should know before it is published, although it stops nothing: the one list of warnings that
 //! `build` and `preview` show.
 //!
-//! [`remarks`] is about what was composed, and cheap; [`inspect`] looks into the plugin's folder, for the newest releases only.
+//! [`remarks`] is about what was built, and cheap; [`inspect`] looks into the plugin's folder, for the newest releases only.
 
-use crate::build::manifest_sink::Composed;
+use crate::build::manifest_sink::BuiltRelease;
 use crate::build::remark::{Remark, in_folder};
 use crate::build::source::assets;
 use crate::build::source::php_syntax;
-use crate::build::source::readme::Warning;
-use crate::build::source::source_tree::{Files, Item, ItemKind};
+use crate::build::source::readme::ReadmeWarning;
+use crate::build::source::source_tree::{SourceTree, TreeEntry, TreeEntryKind};
 use crate::model::plugin::Plugin;
 
 /// A `composer.json` larger than this is not read, in bytes.
@@ -31,32 +31,32 @@ const TOLD: usize = 5;
 const OTHERS: [&str; 5] = ["vendor", "node_modules", "tests", "test", "fixtures"];
 
 /// Everything there is to know about a release: from its own texts, and what was [inspected](inspect). `folder` is the plugin's in its repository.
-pub fn remarks(composed: &Composed, folder: &str) -> Vec<Remark> {
-    let files = &composed.files;
+pub fn remarks(built: &BuiltRelease, folder: &str) -> Vec<Remark> {
+    let files = &built.files;
     let line = files.header.version_line;
-    let notes = composed
+    let notes = built
         .notes
         .iter()
         .map(|note| Remark::of(note, folder, &files.main_file, line));
     let readme = files.readme.iter().flat_map(|readme| &readme.fields.warnings);
     let header = files.header.warnings.iter().map(|warning| (&files.main_file, warning));
     let warnings = header.chain(readme.map(|warning| (&files.readme_name, warning)));
-    let told = |(file, warning): (&String, &Warning)| Remark {
+    let told = |(file, warning): (&String, &ReadmeWarning)| Remark {
         line: warning.line,
         ..Remark::about(&in_folder(folder, file), &warning.message)
     };
-    let inspected = composed.inspected.iter().cloned();
+    let inspected = built.inspected.iter().cloned();
     notes
         .chain(warnings.map(told))
-        .chain(absent(composed))
+        .chain(absent(built))
         .chain(inspected)
         .collect()
 }
 
 /// What the CMS will miss.
-fn absent(composed: &Composed) -> impl Iterator<Item = Remark> {
-    let manifest = &composed.manifest;
-    let has_readme = composed.files.readme.is_some();
+fn absent(built: &BuiltRelease) -> impl Iterator<Item = Remark> {
+    let manifest = &built.manifest;
+    let has_readme = built.files.readme.is_some();
     [
         (
             has_readme,
@@ -81,7 +81,7 @@ fn absent(composed: &Composed) -> impl Iterator<Item = Remark> {
 }
 
 /// What the plugin's folder below `root` shows. PHP files are parsed where `parses_php`.
-pub fn inspect<F: Files>(plugin: &Plugin, files: &F, root: &F::Id, parses_php: bool) -> Vec<Remark> {
+pub fn inspect<F: SourceTree>(plugin: &Plugin, files: &F, root: &F::Id, parses_php: bool) -> Vec<Remark> {
     let path = plugin.source.as_ref().map_or("", |source| &source.path);
     let folder = assets::walk(files, root.clone(), path);
     let items = folder
@@ -97,7 +97,7 @@ pub fn inspect<F: Files>(plugin: &Plugin, files: &F, root: &F::Id, parses_php: b
 }
 
 /// Pictures have to be loaded by every site, and the build knows no address under which those of a repository could be.
-fn pictures<F: Files>(plugin: &Plugin, files: &F, root: &F::Id) -> Option<Remark> {
+fn pictures<F: SourceTree>(plugin: &Plugin, files: &F, root: &F::Id) -> Option<Remark> {
     let kinds = [("icon", plugin.icons.is_empty()), ("banner", plugin.banners.is_empty())];
     let missing: Vec<&str> = kinds
         .iter()
@@ -137,10 +137,12 @@ fn pictures<F: Files>(plugin: &Plugin, files: &F, root: &F::Id) -> Option<Remark
 }
 
 /// Packages that composer would install and that nobody did.
-fn composer<F: Files>(files: &F, items: &[Item<F::Id>], folder: &str) -> Option<Remark> {
-    let is = |item: &&Item<F::Id>, name: &str, kind| item.name == name && item.kind == kind;
-    let json = items.iter().find(|item| is(item, "composer.json", ItemKind::File))?;
-    if items.iter().any(|item| is(&item, "vendor", ItemKind::Folder)) {
+fn composer<F: SourceTree>(files: &F, items: &[TreeEntry<F::Id>], folder: &str) -> Option<Remark> {
+    let is = |item: &&TreeEntry<F::Id>, name: &str, kind| item.name == name && item.kind == kind;
+    let json = items
+        .iter()
+        .find(|item| is(item, "composer.json", TreeEntryKind::File))?;
+    if items.iter().any(|item| is(&item, "vendor", TreeEntryKind::Folder)) {
         return None;
     }
     let json: serde_json::Value = serde_json::from_slice(&files.bytes(&json.id, MAX_COMPOSER).ok()?).ok()?;
@@ -162,10 +164,10 @@ fn composer<F: Files>(files: &F, items: &[Item<F::Id>], folder: &str) -> Option<
 }
 
 /// PHP files of the plugin's own that do not parse.
-fn php<F: Files>(files: &F, items: &[Item<F::Id>], folder: &str) -> Vec<Remark> {
-    let mut found = Found::default();
+fn php<F: SourceTree>(files: &F, items: &[TreeEntry<F::Id>], folder: &str) -> Vec<Remark> {
+    let mut found = PhpFiles::default();
     found.collect(files, items, folder, 0);
-    let Found { paths, contents, .. } = found;
+    let PhpFiles { paths, contents, .. } = found;
     let errors = paths
         .iter()
         .zip(php_syntax::errors(contents))
@@ -185,14 +187,14 @@ fn php<F: Files>(files: &F, items: &[Item<F::Id>], folder: &str) -> Vec<Remark> 
 
 /// PHP files with their contents, up to the limits.
 #[derive(Default)]
-struct Found {
+struct PhpFiles {
     paths: Vec<String>,
     contents: Vec<Vec<u8>>,
     bytes: usize,
 }
 
-impl Found {
-    fn collect<F: Files>(&mut self, files: &F, items: &[Item<F::Id>], folder: &str, depth: usize) {
+impl PhpFiles {
+    fn collect<F: SourceTree>(&mut self, files: &F, items: &[TreeEntry<F::Id>], folder: &str, depth: usize) {
         for item in items {
             if self.paths.len() >= MAX_PHP_FILES || self.bytes >= MAX_PHP_BYTES {
                 return;
@@ -200,11 +202,11 @@ impl Found {
             let path = in_folder(folder, &item.name);
             let is_own = !item.name.starts_with('.') && !OTHERS.contains(&&*item.name);
             match item.kind {
-                ItemKind::Folder if is_own && depth < MAX_DEPTH => {
+                TreeEntryKind::Folder if is_own && depth < MAX_DEPTH => {
                     let below = files.items(&item.id).unwrap_or_default();
                     self.collect(files, &below, &path, depth + 1);
                 }
-                ItemKind::File if item.name.ends_with(".php") => {
+                TreeEntryKind::File if item.name.ends_with(".php") => {
                     let Ok(bytes) = files.bytes(&item.id, MAX_PHP_FILE) else {
                         continue;
                     };

@@ -1,7 +1,7 @@
 //! Step 2: which tags may be releases of a plugin, by their names, and which of several tags of one version counts.
 
 use crate::build::git::repository::{Repository, Tag, Tagged};
-use crate::build::report::outcome::{Outcome, Reason, TagOutcome};
+use crate::build::report::outcome::{Reason, ReleaseOutcome, TagOutcome};
 use crate::build::report::unmatched::Unmatched;
 use crate::build::version_check::same_version;
 use crate::model::plugin::Plugin;
@@ -58,7 +58,7 @@ fn judge(plugin: &Plugin, unmatched: &Unmatched, tag: &str) -> Result<Version, (
         let reason = Reason::LetterForDigit(meant.to_string());
         return Err((Some(meant), reason));
     }
-    match barred(plugin, &version) {
+    match excluded(plugin, &version) {
         Some(reason) => Err((Some(version), reason)),
         None => Ok(version),
     }
@@ -92,7 +92,7 @@ fn without_lookalikes(version: &Version) -> Option<Version> {
 }
 
 /// Why the entry keeps a version from being published, where it does.
-pub fn barred(plugin: &Plugin, version: &Version) -> Option<Reason> {
+pub fn excluded(plugin: &Plugin, version: &Version) -> Option<Reason> {
     if plugin
         .withhold
         .iter()
@@ -166,7 +166,7 @@ impl Candidate {
     }
 }
 
-fn outcome(tag: String, version: Option<Version>, outcome: Outcome) -> TagOutcome {
+fn outcome(tag: String, version: Option<Version>, outcome: ReleaseOutcome) -> TagOutcome {
     TagOutcome {
         tag,
         version,

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::build::fixture::{COMMITTED, FILE, Fixture, LINK, SUBMODULE, Silent, entry, header};
-use crate::build::report::outcome::{Outcome, Reason, TagOutcome};
+use crate::build::report::outcome::{Reason, ReleaseOutcome, TagOutcome};
 use crate::build::report::summary::summary;
 use crate::build::source::testing::process_time;
-use crate::build::{BuildError, Options, PluginReport, Progress, Report, State, run};
+use crate::build::{BuildError, BuildReport, Options, PluginReport, PluginState, Progress, run};
 use crate::catalog::{ReleaseIndex, verify_all};
 use crate::model::plugin::{Plugin, PluginSource, RepositoryLocation};
 use crate::model::slug::Slug;
@@ -18,10 +18,10 @@ use crate::model::slug::Slug;
 /// `v1.0 built`, `latest skipped not_a_version`, …, by tag.
 fn outcomes(report: &PluginReport) -> Vec<String> {
     let told = |tag: &TagOutcome| match &tag.outcome {
-        Outcome::Built => format!("{} built", tag.tag),
+        ReleaseOutcome::Built => format!("{} built", tag.tag),
         Outcome::Unchanged => format!("{} unchanged", tag.tag),
-        Outcome::Skipped(reason) => format!("{} skipped {}", tag.tag, reason.code()),
-        Outcome::Failed(reason) => format!("{} failed {}", tag.tag, reason.code()),
+        ReleaseOutcome::Skipped(reason) => format!("{} skipped {}", tag.tag, reason.code()),
+        ReleaseOutcome::Failed(reason) => format!("{} failed {}", tag.tag, reason.code()),
     };
     let mut told: Vec<_> = report.tags.iter().map(told).collect();
     told.sort();
@@ -756,7 +756,7 @@ fn a_damaged_pack_fails_the_tags_in_it_or_the_plugin_and_is_told() {
         fs::write(&pack, bytes).unwrap();
         made.run(&[entry(made.plugin())], true, &[])
     };
-    let releases = |report: &Report| report.plugins[0].releases.clone();
+    let releases = |report: &BuildReport| report.plugins[0].releases.clone();
     let good = releases(&build_with(&whole));
     assert_eq!(good.releases.len(), 3);
 
@@ -902,7 +902,7 @@ fn a_broken_entry_keeps_what_was_published_and_stops_no_other() {
     broken.source.as_mut().unwrap().repository = RepositoryLocation::Folder(made.releases());
     let report = made.run(&[entry(broken), entry(other)], false, &[]);
     assert!(report.failed());
-    assert!(matches!(&report.plugins[0].state, State::Broken(_)));
+    assert!(matches!(&report.plugins[0].state, PluginState::Broken(_)));
     let after = made.published();
     assert!(
         before
@@ -925,7 +925,7 @@ fn a_file_address_is_mirrored_and_one_that_leads_nowhere_is_told() {
     };
     let here = url::Url::from_directory_path(made.repository()).unwrap();
     assert_eq!(outcomes(&at(here.as_str())), ["1.0 built"]);
-    let State::Broken(problems) = at("file:///nowhere/acme.git").state else {
+    let PluginState::Broken(problems) = at("file:///nowhere/acme.git").state else {
         panic!()
     };
     assert!(
@@ -941,7 +941,7 @@ fn a_repository_that_lost_its_tags_unpublishes_nothing() {
     made.build(made.plugin());
     let before = made.published();
     made.git.find_reference("refs/tags/1.0").unwrap().delete().unwrap();
-    assert!(matches!(made.build(made.plugin()).state, State::Broken(_)));
+    assert!(matches!(made.build(made.plugin()).state, PluginState::Broken(_)));
     assert_eq!(made.published(), before);
 }
 
@@ -1002,7 +1002,7 @@ fn an_entry_without_repository_publishes_nothing() {
         source: None,
         ..made.plugin()
     });
-    assert_eq!(report.state, State::NoSource);
+    assert_eq!(report.state, PluginState::NoSource);
     assert_eq!(report.removed.len(), 1);
     assert_eq!(made.published().len(), 1);
 }
@@ -1164,7 +1164,7 @@ fn a_repository_that_hangs_is_told_and_holds_up_neither_its_build_nor_another() 
         ..made.options(false, &[])
     };
     let report = run(&[entry(made.plugin()), entry(stuck)], &options, Arc::new(Silent)).unwrap();
-    let State::Broken(problems) = &report.plugins[1].state else {
+    let PluginState::Broken(problems) = &report.plugins[1].state else {
         panic!("{:?}", report.plugins[1].state)
     };
     assert!(

@@ -8,7 +8,9 @@ use std::time::Duration;
 use clap_complete::engine::ArgValueCompleter;
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::build::{self, BuildError, Credentials, Mirrors, Options, PluginReport, Progress, Report, State, counted};
+use crate::build::{
+    self, BuildError, BuildReport, Credentials, Mirrors, Options, PluginReport, PluginState, Progress, counted,
+};
 use crate::commands::{Exit, Failure, candidates, output};
 use crate::config::{self, BuildSettings, Config};
 use crate::model::slug::Slug;
@@ -147,7 +149,7 @@ fn failure(error: BuildError) -> Failure {
     }
 }
 
-fn print(report: &Report, json: bool) -> Result<Exit, Failure> {
+fn print(report: &BuildReport, json: bool) -> Result<Exit, Failure> {
     if json {
         return output::print(&output::printable_json(&format!("{:#}\n", report.to_json())));
     }
@@ -206,7 +208,7 @@ impl Progress for Lines {
     fn tags_done(&self, _: usize) {}
 
     fn plugin_done(&self, report: &PluginReport) {
-        if let (Some(slug), State::Read) = (&report.slug, &report.state) {
+        if let (Some(slug), PluginState::Read) = (&report.slug, &report.state) {
             let counts = report.counts();
             stderr::line(format_args!(
                 "{slug}: done, {}",

@@ -12,7 +12,7 @@ use notify::event::{AccessKind, AccessMode};
 use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 use tokio::sync::watch;
 
-use crate::build::draft::Place;
+use crate::build::draft::WatchedFolder;
 use crate::preview::snapshot::Snapshot;
 use crate::preview::target::Subject;
 
@@ -56,7 +56,7 @@ struct Live {
     latest: watch::Sender<Latest>,
     changed: Sender<()>,
     changes: Receiver<()>,
-    places: Vec<Place>,
+    places: Vec<WatchedFolder>,
     watcher: Option<RecommendedWatcher>,
 }
 
@@ -99,7 +99,7 @@ impl Live {
 }
 
 /// Watches what is there; `None` where the system gives no watcher, and then the poll does its work.
-fn watcher(places: &[Place], changed: &Sender<()>) -> Option<RecommendedWatcher> {
+fn watcher(places: &[WatchedFolder], changed: &Sender<()>) -> Option<RecommendedWatcher> {
     let changed = changed.clone();
     let tell = move |event: notify::Result<Event>| {
         // An error means that events were lost. Nobody listens any more when the program ends.

@@ -7,7 +7,7 @@ mod version;
 
 use askama::Template;
 
-use crate::build::{Remark, State};
+use crate::build::{PluginState, Remark};
 use crate::preview::compare::Change;
 use crate::preview::site::{Level, Row};
 use crate::preview::snapshot::{Previewed, Snapshot};
@@ -118,14 +118,14 @@ fn body<'a>(plugin: Option<&'a Previewed>, look: Option<Look<'a>>, address: &Add
         };
     };
     let name = list::name(plugin);
-    if let State::Broken(lines) = &plugin.draft.tagged.report.state {
+    if let PluginState::Broken(lines) = &plugin.draft.tagged.report.state {
         return Body::Broken {
             name,
             lines: lines.clone(),
         };
     }
     match look {
-        None if plugin.draft.tagged.report.state == State::NoSource => {
+        None if plugin.draft.tagged.report.state == PluginState::NoSource => {
             nothing("The entry names no repository: nothing is published of this plugin.")
         }
         None if address.wish.version.as_ref().is_some_and(|version| !version.is_empty()) => {

@@ -6,8 +6,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::build::State;
-use crate::build::draft::{self, Draft, Place};
+use crate::build::PluginState;
+use crate::build::draft::{self, Draft, WatchedFolder};
 use crate::catalog::{ReleaseIndex, Releases};
 use crate::preview::target::Subject;
 use crate::registry::plugins::PluginEntry;
@@ -84,7 +84,7 @@ impl Snapshot {
             .map(previewed)
             .partition(|plugin| plugin.entry.slug.is_some());
         for plugin in nameless {
-            if let State::Broken(lines) = &plugin.draft.tagged.report.state {
+            if let PluginState::Broken(lines) = &plugin.draft.tagged.report.state {
                 problems.extend(lines.iter().cloned());
             }
         }
@@ -113,8 +113,8 @@ impl Snapshot {
     }
 
     /// Where a change may change what is shown.
-    pub fn places(&self, subject: &Subject) -> Vec<Place> {
-        let own = subject.places().into_iter().map(|folder: PathBuf| Place {
+    pub fn places(&self, subject: &Subject) -> Vec<WatchedFolder> {
+        let own = subject.places().into_iter().map(|folder: PathBuf| WatchedFolder {
             folder,
             and_below: false,
         });

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 
 use crate::build::draft::Origin;
-use crate::build::{Outcome, State};
+use crate::build::{PluginState, ReleaseOutcome};
 use crate::preview::compare::{Change, Difference};
 use crate::preview::site::{Answer, Level, Row, Site};
 use crate::preview::snapshot::{Previewed, Snapshot};
@@ -87,7 +87,7 @@ pub fn json(snapshot: &Snapshot, subject: &Subject, wish: &Wish) -> Printed {
 /// What is looked at; or why there is nothing to look at, in lines.
 fn found<'a>(plugin: &'a Previewed, subject: &Subject, wish: &Wish) -> Result<(Pick, Sight<'a>, Site), Vec<String>> {
     match &plugin.draft.tagged.report.state {
-        State::Broken(lines) => return Err(lines.clone()),
+        PluginState::Broken(lines) => return Err(lines.clone()),
         State::NoSource => return Err(vec!["no source configured".into()]),
         State::Read => {}
     }
@@ -265,8 +265,8 @@ fn left_out(plugin: &Previewed) -> impl Iterator<Item = (&str, String)> {
         .tags
         .iter()
         .filter_map(|tag| match &tag.outcome {
-            Outcome::Skipped(reason) | Outcome::Failed(reason) => Some((&*tag.tag, reason.to_string())),
-            Outcome::Built | Outcome::Unchanged => None,
+            ReleaseOutcome::Skipped(reason) | ReleaseOutcome::Failed(reason) => Some((&*tag.tag, reason.to_string())),
+            ReleaseOutcome::Built | ReleaseOutcome::Unchanged => None,
         })
 }
 

@@ -6,11 +6,11 @@ use crate::build::compose::{self, Facts};
 use crate::build::draft::release::{DraftRelease, NextRelease, Origin};
 use crate::build::git::repository::{Repository, Tagged};
 use crate::build::git::working_tree::WorkingTree;
-use crate::build::manifest_sink::Composed;
+use crate::build::manifest_sink::BuiltRelease;
 use crate::build::remark::Remark;
 use crate::build::report::outcome::Reason;
 use crate::build::source::source_reader::SourceReader;
-use crate::build::source::source_tree::Files;
+use crate::build::source::source_tree::SourceTree;
 use crate::build::{review, tags};
 use crate::catalog::Release;
 use crate::model::plugin::Plugin;
@@ -36,15 +36,15 @@ pub(super) fn next(plugin: &Plugin, repository: &Repository, tagged: &[Release])
         Some(Ok(release)) if commit.is_some_and(is_tagged) => Some(release.manifest.clone()),
         _ => None,
     };
-    let draft = |origin, composed: Result<Composed, Remark>| {
-        let is_released = composed
+    let draft = |origin, built: Result<BuiltRelease, Remark>| {
+        let is_released = built
             .as_ref()
-            .is_ok_and(|composed| Some(&composed.manifest) == released.as_ref());
-        let release = composed.map(|mut composed| {
+            .is_ok_and(|built| Some(&built.manifest) == released.as_ref());
+        let release = built.map(|mut built| {
             if !is_released {
-                composed.notes.extend(twin(&composed.version, tagged));
+                built.notes.extend(twin(&built.version, tagged));
             }
-            DraftRelease::of(composed, folder)
+            DraftRelease::of(built, folder)
         });
         NextRelease {
             origin,
@@ -52,21 +52,21 @@ pub(super) fn next(plugin: &Plugin, repository: &Repository, tagged: &[Release])
             is_released,
         }
     };
-    let in_folder = in_folder.map(|composed| draft(Origin::WorkingTree, composed));
+    let in_folder = in_folder.map(|built| draft(Origin::WorkingTree, built));
     in_folder
         .into_iter()
-        .chain(at_head.map(|composed| draft(Origin::Head, composed)))
+        .chain(at_head.map(|built| draft(Origin::Head, built)))
         .collect()
 }
 
 /// Steps 3 and 4 for files that no tag names.
-fn compose_next<F: Files>(
+fn compose_next<F: SourceTree>(
     plugin: &Plugin,
     files: &F,
     root: &F::Id,
     time: i64,
     tagged: &[Release],
-) -> Result<Composed, Remark> {
+) -> Result<BuiltRelease, Remark> {
     let folder = plugin.source.as_ref().map_or("", |source| &source.path);
     let inspected = review::inspect(plugin, files, root, true);
     let mut files = SourceReader::new(files, plugin)
@@ -92,10 +92,10 @@ fn compose_next<F: Files>(
     let (manifest, note) = compose::manifest(plugin, &facts);
     let notes = std::mem::take(&mut files.notes)
         .into_iter()
-        .chain(tags::barred(plugin, &version))
+        .chain(tags::excluded(plugin, &version))
         .chain(note)
         .collect();
-    Ok(Composed {
+    Ok(BuiltRelease {
         version,
         manifest,
         files,

@@ -8,7 +8,7 @@ use crate::model::plugin::Plugin;
 
 /// A folder to watch; it need not exist.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct WatchedFolder {
     /// Where it is.
     pub folder: PathBuf,
     /// Whether the folders in it count, too.
@@ -16,14 +16,14 @@ pub struct Place {
 }
 
 /// Where the plugin's own files and git's references are.
-pub(super) fn places(plugin: &Plugin, repository: &Repository) -> Vec<Place> {
-    let flat = |folder: PathBuf| Place {
+pub(super) fn places(plugin: &Plugin, repository: &Repository) -> Vec<WatchedFolder> {
+    let flat = |folder: PathBuf| WatchedFolder {
         folder,
         and_below: false,
     };
     let [own, shared] = repository.reference_folders();
     let mut places = vec![flat(own.into()), flat(shared.into())];
-    places.push(Place {
+    places.push(WatchedFolder {
         folder: shared.join("refs"),
         and_below: true,
     });

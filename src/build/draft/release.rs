@@ -1,6 +1,6 @@
 //! Releases that are in no folder: of a tag, and of what is not tagged yet.
 
-use crate::build::manifest_sink::Composed;
+use crate::build::manifest_sink::BuiltRelease;
 use crate::build::remark::Remark;
 use crate::build::review;
 use crate::model::manifest::Manifest;
@@ -38,12 +38,12 @@ pub enum Origin {
 }
 
 impl DraftRelease {
-    /// What was composed of a plugin in this folder of its repository.
-    pub(super) fn of(composed: Composed, folder: &str) -> Self {
-        let remarks = review::remarks(&composed, folder);
+    /// What was built of a plugin in this folder of its repository.
+    pub(super) fn of(built: BuiltRelease, folder: &str) -> Self {
+        let remarks = review::remarks(&built, folder);
         Self {
-            version: composed.version,
-            manifest: composed.manifest,
+            version: built.version,
+            manifest: built.manifest,
             remarks,
         }
     }

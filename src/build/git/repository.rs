@@ -11,7 +11,7 @@ use std::sync::Once;
 use git2::{ErrorCode, ObjectType};
 
 use crate::build::git::object::{ObjectError, ObjectId};
-use crate::build::source::source_tree::{Files, Item, ItemKind};
+use crate::build::source::source_tree::{SourceTree, TreeEntry, TreeEntryKind};
 
 /// Tags and commits larger than this are refused, in bytes.
 const MAX_HEADER_OBJECT: usize = 1 << 20;
@@ -244,7 +244,7 @@ impl Repository {
 }
 
 /// Commits, as they stand in the object database.
-impl Files for Repository {
+impl SourceTree for Repository {
     type Id = ObjectId;
 
     fn name(&self) -> Option<&str> {
@@ -252,19 +252,19 @@ impl Files for Repository {
         Some(name.strip_suffix(".git").unwrap_or(name))
     }
 
-    fn items(&self, tree: &ObjectId) -> Result<Vec<Item<ObjectId>>, ObjectError> {
+    fn items(&self, tree: &ObjectId) -> Result<Vec<TreeEntry<ObjectId>>, ObjectError> {
         self.kind(*tree, MAX_TREE)?;
         let tree = self
             .git
             .find_tree(tree.0)
             .map_err(|source| ObjectError::of(*tree, source))?;
-        let item = |entry: git2::TreeEntry<'_>| Item {
+        let item = |entry: git2::TreeEntry<'_>| TreeEntry {
             name: String::from_utf8_lossy(entry.name_bytes()).into_owned(),
             kind: match entry.filemode() & 0o170_000 {
-                0o040_000 => ItemKind::Folder,
-                0o120_000 => ItemKind::SymbolicLink,
-                0o160_000 => ItemKind::Submodule,
-                _ => ItemKind::File,
+                0o040_000 => TreeEntryKind::Folder,
+                0o120_000 => TreeEntryKind::SymbolicLink,
+                0o160_000 => TreeEntryKind::Submodule,
+                _ => TreeEntryKind::File,
             },
             id: ObjectId(entry.id()),
         };

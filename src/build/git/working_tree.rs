@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use crate::build::git::object::ObjectError;
 use crate::build::git::repository::{MAX_TREE, Repository};
-use crate::build::source::source_tree::{Files, Item, ItemKind};
+use crate::build::source::source_tree::{SourceTree, TreeEntry, TreeEntryKind};
 use crate::regular_file;
 
 /// The files that stand in a repository's folder now.
@@ -28,7 +28,7 @@ impl<'a> WorkingTree<'a> {
     }
 
     /// What an entry is; `None` where a commit would leave it out.
-    fn kind(&self, entry: &DirEntry, path: &Path) -> io::Result<Option<ItemKind>> {
+    fn kind(&self, entry: &DirEntry, path: &Path) -> io::Result<Option<TreeEntryKind>> {
         // Says what a link is, not what it leads to.
         let kind = entry.file_type()?;
         let is_file = kind.is_file() || kind.is_symlink();
@@ -36,16 +36,16 @@ impl<'a> WorkingTree<'a> {
             return Ok(None);
         }
         Ok(Some(match () {
-            () if kind.is_file() => ItemKind::File,
-            () if kind.is_symlink() => ItemKind::SymbolicLink,
-            () if kind.is_dir() && entry.path().join(".git").exists() => ItemKind::Submodule,
-            () if kind.is_dir() => ItemKind::Folder,
-            () => ItemKind::Special,
+            () if kind.is_file() => TreeEntryKind::File,
+            () if kind.is_symlink() => TreeEntryKind::SymbolicLink,
+            () if kind.is_dir() && entry.path().join(".git").exists() => TreeEntryKind::Submodule,
+            () if kind.is_dir() => TreeEntryKind::Folder,
+            () => TreeEntryKind::Special,
         }))
     }
 }
 
-impl Files for WorkingTree<'_> {
+impl SourceTree for WorkingTree<'_> {
     /// A path relative to the root; empty for the root.
     type Id = PathBuf;
 
@@ -53,7 +53,7 @@ impl Files for WorkingTree<'_> {
         self.repository.name()
     }
 
-    fn items(&self, folder: &PathBuf) -> Result<Vec<Item<PathBuf>>, ObjectError> {
+    fn items(&self, folder: &PathBuf) -> Result<Vec<TreeEntry<PathBuf>>, ObjectError> {
         let mut items = Vec::new();
         let mut size = 0;
         for entry in fs::read_dir(self.root.join(folder))? {
@@ -65,7 +65,7 @@ impl Files for WorkingTree<'_> {
             }
             let id = folder.join(entry.file_name());
             if let Some(kind) = self.kind(&entry, &id)? {
-                items.push(Item {
+                items.push(TreeEntry {
                     name: entry.file_name().to_string_lossy().into_owned(),
                     kind,
                     id,

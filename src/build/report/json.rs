@@ -3,11 +3,11 @@
 use serde_json::{Value, json};
 
 use crate::build::remark::Remark;
-use crate::build::report::Report;
-use crate::build::report::outcome::{Outcome, Reason, TagOutcome};
-use crate::build::report::plugin_report::{Counts, PluginReport, State, Warning};
+use crate::build::report::BuildReport;
+use crate::build::report::outcome::{Reason, ReleaseOutcome, TagOutcome};
+use crate::build::report::plugin_report::{PluginReport, PluginState, ReleaseWarning, TagCounts};
 
-impl Report {
+impl BuildReport {
     /// Everything, for machines.
     pub fn to_json(&self) -> Value {
         json!({
@@ -26,9 +26,9 @@ impl Report {
 impl PluginReport {
     pub(in crate::build) fn to_json(&self) -> Value {
         let (state, problems) = match &self.state {
-            State::Read => ("read", &[][..]),
+            PluginState::Read => ("read", &[][..]),
             State::NoSource => ("no_source", &[][..]),
-            State::Broken(problems) => ("broken", &problems[..]),
+            PluginState::Broken(problems) => ("broken", &problems[..]),
         };
         json!({
             "file": self.file,
@@ -48,7 +48,7 @@ impl PluginReport {
     }
 }
 
-impl Counts {
+impl TagCounts {
     fn to_json(self) -> Value {
         json!({
             "tags": self.tags(),
@@ -62,10 +62,10 @@ impl Counts {
 
 fn tag_json(tag: &TagOutcome) -> Value {
     let (outcome, reason) = match &tag.outcome {
-        Outcome::Built => ("built", None),
+        ReleaseOutcome::Built => ("built", None),
         Outcome::Unchanged => ("unchanged", None),
-        Outcome::Skipped(reason) => ("skipped", Some(reason)),
-        Outcome::Failed(reason) => ("failed", Some(reason)),
+        ReleaseOutcome::Skipped(reason) => ("skipped", Some(reason)),
+        ReleaseOutcome::Failed(reason) => ("failed", Some(reason)),
     };
     json!({
         "tag": tag.tag,
@@ -76,8 +76,8 @@ fn tag_json(tag: &TagOutcome) -> Value {
     })
 }
 
-fn warning_json(warning: &Warning) -> Value {
-    let Warning {
+fn warning_json(warning: &ReleaseWarning) -> Value {
+    let ReleaseWarning {
         tag,
         version,
         remark: Remark { file, line, message },

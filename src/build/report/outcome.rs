@@ -13,14 +13,14 @@ pub struct TagOutcome {
     /// The version it stands for, as published where it is published.
     pub version: Option<Version>,
     /// What became of it.
-    pub outcome: Outcome,
+    pub outcome: ReleaseOutcome,
     /// What somebody should know although it stops nothing.
     pub notes: Vec<Reason>,
 }
 
 /// What becomes of a tag.
 #[derive(Debug)]
-pub enum Outcome {
+pub enum ReleaseOutcome {
     /// Its manifest is new or differs from the one that was published.
     Built,
     /// Its manifest is published already, byte for byte.
@@ -31,7 +31,7 @@ pub enum Outcome {
     Failed(Reason),
 }
 
-impl From<Reason> for Outcome {
+impl From<Reason> for ReleaseOutcome {
     fn from(reason: Reason) -> Self {
         if matches!(reason, Reason::ConflictingTags(_) | Reason::Unreadable { .. }) {
             Self::Failed(reason)

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::build::remark::Remark;
-use crate::build::report::outcome::{Outcome, Reason, TagOutcome};
+use crate::build::report::outcome::{Reason, ReleaseOutcome, TagOutcome};
 use crate::build::report::unmatched::built_pattern;
 use crate::catalog::{Release, Releases};
 use crate::model::slug::Slug;
@@ -18,7 +18,7 @@ pub struct PluginReport {
     /// The plugin; `None` where the file's name is no slug.
     pub slug: Option<Slug>,
     /// Whether there was anything to build from.
-    pub state: State,
+    pub state: PluginState,
     /// Every tag of the repository, newest version first, then those that are no version, by name.
     pub tags: Vec<TagOutcome>,
     /// What is published now.
@@ -32,12 +32,12 @@ pub struct PluginReport {
     /// Versions that stay as they were published although their tag failed now.
     pub kept: Vec<Version>,
     /// What the maker of the newest releases should know.
-    pub warnings: Vec<Warning>,
+    pub warnings: Vec<ReleaseWarning>,
 }
 
 /// Something to know about a release that stops nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Warning {
+pub struct ReleaseWarning {
     /// The release's tag.
     pub tag: String,
     /// Its version.
@@ -48,7 +48,7 @@ pub struct Warning {
 
 /// Whether there was anything to build from.
 #[derive(Debug, PartialEq, Eq)]
-pub enum State {
+pub enum PluginState {
     /// The tags were read.
     Read,
     /// The entry names no repository; nothing is published.
@@ -60,7 +60,7 @@ pub enum State {
 /// How many tags became what.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names are those of Outcome")]
-pub struct Counts {
+pub struct TagCounts {
     pub built: usize,
     pub unchanged: usize,
     pub skipped: usize,
@@ -72,7 +72,7 @@ impl PluginReport {
         Self {
             file: entry.file.display().to_string(),
             slug: entry.slug.clone(),
-            state: State::Read,
+            state: PluginState::Read,
             tags: Vec::new(),
             releases: Releases::default(),
             added: Vec::new(),
@@ -84,14 +84,14 @@ impl PluginReport {
     }
 
     /// How many tags became what.
-    pub fn counts(&self) -> Counts {
-        let mut counts = Counts::default();
+    pub fn counts(&self) -> TagCounts {
+        let mut counts = TagCounts::default();
         for tag in &self.tags {
             match tag.outcome {
-                Outcome::Built => counts.built += 1,
+                ReleaseOutcome::Built => counts.built += 1,
                 Outcome::Unchanged => counts.unchanged += 1,
-                Outcome::Skipped(_) => counts.skipped += 1,
-                Outcome::Failed(_) => counts.failed += 1,
+                ReleaseOutcome::Skipped(_) => counts.skipped += 1,
+                ReleaseOutcome::Failed(_) => counts.failed += 1,
             }
         }
         counts
@@ -107,9 +107,13 @@ impl PluginReport {
         let missing = self.tags.iter().filter_map(|tag| {
             let version = tag.version.as_ref()?;
             let reason = match &tag.outcome {
-                Outcome::Skipped(Reason::SameAs(_) | Reason::Withheld | Reason::OutsideVersions) => return None,
-                Outcome::Skipped(reason) | Outcome::Failed(reason) if !version.is_prerelease() => reason.clone(),
-                Outcome::Built | Outcome::Unchanged if version.is_prerelease() => built_pattern(&tag.tag, version)?,
+                ReleaseOutcome::Skipped(Reason::SameAs(_) | Reason::Withheld | Reason::OutsideVersions) => return None,
+                ReleaseOutcome::Skipped(reason) | ReleaseOutcome::Failed(reason) if !version.is_prerelease() => {
+                    reason.clone()
+                }
+                ReleaseOutcome::Built | ReleaseOutcome::Unchanged if version.is_prerelease() => {
+                    built_pattern(&tag.tag, version)?
+                }
                 _ => return None,
             };
             let stable: Version = version.numbers().parse().ok()?;
@@ -126,15 +130,15 @@ impl PluginReport {
     }
 
     /// Decides what is published of this plugin, against what was published before.
-    pub(in crate::build) fn settle(&mut self, before: &Releases) {
-        self.refuse_twins();
+    pub(in crate::build) fn choose_published(&mut self, before: &Releases) {
+        self.refuse_duplicates();
         match self.state {
-            State::NoSource => {}
-            State::Broken(_) => {
+            PluginState::NoSource => {}
+            PluginState::Broken(_) => {
                 self.releases = before.clone();
                 self.kept = versions(&before.releases);
             }
-            State::Read => self.keep_failed(before),
+            PluginState::Read => self.keep_failed(before),
         }
         let releases = &mut self.releases.releases;
         releases.sort_by(|a, b| b.version.cmp_php(&a.version));
@@ -145,7 +149,10 @@ impl PluginReport {
             .cloned();
 
         let was: HashSet<_> = before.releases.iter().map(|release| &release.version).collect();
-        let built = self.tags.iter().filter(|tag| matches!(tag.outcome, Outcome::Built));
+        let built = self
+            .tags
+            .iter()
+            .filter(|tag| matches!(tag.outcome, ReleaseOutcome::Built));
         (self.changed, self.added) = built
             .filter_map(|tag| tag.version.clone())
             .partition(|version| was.contains(version));
@@ -167,7 +174,7 @@ impl PluginReport {
     }
 
     /// `1.2` and `1.2.0` are two versions by their tags, and one where both headers say `1.2`.
-    fn refuse_twins(&mut self) {
+    fn refuse_duplicates(&mut self) {
         let releases = &mut self.releases.releases;
         releases.sort_by(|a, b| b.version.cmp_php(&a.version));
         let conflicts: Vec<Vec<String>> = releases
@@ -192,7 +199,7 @@ impl PluginReport {
         let failed: Vec<_> = self
             .tags
             .iter()
-            .filter(|tag| matches!(tag.outcome, Outcome::Failed(_)))
+            .filter(|tag| matches!(tag.outcome, ReleaseOutcome::Failed(_)))
             .collect();
         let tags: HashSet<_> = failed.iter().map(|tag| &tag.tag).collect();
         let mut versions: Vec<_> = failed.iter().filter_map(|tag| tag.version.as_ref()).collect();
@@ -210,7 +217,7 @@ impl PluginReport {
     }
 }
 
-impl Counts {
+impl TagCounts {
     /// All tags.
     pub fn tags(self) -> usize {
         self.built + self.unchanged + self.skipped + self.failed

@@ -5,17 +5,17 @@
 use std::collections::BTreeMap;
 use std::fmt::{Display, Write as _};
 
-use crate::build::report::Report;
-use crate::build::report::outcome::{Outcome, Reason, TagOutcome};
-use crate::build::report::plugin_report::{PluginReport, State, Warning};
+use crate::build::report::BuildReport;
+use crate::build::report::outcome::{Reason, ReleaseOutcome, TagOutcome};
+use crate::build::report::plugin_report::{PluginReport, PluginState, ReleaseWarning};
 use crate::text::printable::Printable;
 
 /// Names listed in a line; the rest is counted.
 const NAMES: usize = 6;
 
 /// The report as text, with ANSI colours where `colour` is set.
-pub fn summary(report: &Report, colour: bool) -> String {
-    let mut text = Text {
+pub fn summary(report: &BuildReport, colour: bool) -> String {
+    let mut text = SummaryText {
         text: String::new(),
         colour,
     };
@@ -55,7 +55,7 @@ pub fn summary(report: &Report, colour: bool) -> String {
     let broken = report
         .plugins
         .iter()
-        .filter(|plugin| matches!(plugin.state, State::Broken(_)))
+        .filter(|plugin| matches!(plugin.state, PluginState::Broken(_)))
         .count();
     let removed = report.plugins.iter().map(|plugin| plugin.removed.len()).sum::<usize>();
     let removed = removed + report.gone.values().map(Vec::len).sum::<usize>();
@@ -94,12 +94,12 @@ enum Style {
     Wrong,
 }
 
-struct Text {
+struct SummaryText {
     text: String,
     colour: bool,
 }
 
-impl Text {
+impl SummaryText {
     fn line(&mut self, style: Style, line: &str) {
         let (start, end) = match style {
             _ if !self.colour => ("", ""),
@@ -115,8 +115,8 @@ impl Text {
         let name = plugin.slug.as_ref().map_or(plugin.file.clone(), ToString::to_string);
         let counts = plugin.counts();
         match &plugin.state {
-            State::NoSource => self.line(Style::Plain, &format!("{name}  no source configured")),
-            State::Broken(problems) => {
+            PluginState::NoSource => self.line(Style::Plain, &format!("{name}  no source configured")),
+            PluginState::Broken(problems) => {
                 self.line(
                     Style::Wrong,
                     &format!(
@@ -128,7 +128,7 @@ impl Text {
                     self.line(Style::Wrong, &format!("  {problem}"));
                 }
             }
-            State::Read => {
+            PluginState::Read => {
                 let tags = counted(counts.tags(), "tag");
                 let mut line = format!("{name}  {tags}: {} built, {} unchanged", counts.built, counts.unchanged);
                 for (count, word) in [(counts.skipped, "skipped"), (counts.failed, "failed")] {
@@ -147,15 +147,15 @@ impl Text {
             }
         }
         self.changes(plugin, check);
-        for Warning { version, remark, .. } in &plugin.warnings {
+        for ReleaseWarning { version, remark, .. } in &plugin.warnings {
             self.line(Style::Warning, &format!("  warning, {version}: {remark}"));
         }
         let failed = plugin.tags.iter().filter_map(|tag| match &tag.outcome {
-            Outcome::Failed(reason) => Some((tag, reason)),
+            ReleaseOutcome::Failed(reason) => Some((tag, reason)),
             _ => None,
         });
         let skipped = plugin.tags.iter().filter_map(|tag| match &tag.outcome {
-            Outcome::Skipped(reason) => Some((tag, reason)),
+            ReleaseOutcome::Skipped(reason) => Some((tag, reason)),
             _ => None,
         });
         // Those of the newest releases are among the warnings.

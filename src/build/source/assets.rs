@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use crate::build::git::repository::Repository;
 use crate::build::git::working_tree::WorkingTree;
-use crate::build::source::source_tree::{Files, Item, ItemKind};
+use crate::build::source::source_tree::{SourceTree, TreeEntry, TreeEntryKind};
 use crate::model::plugin::Plugin;
 
 /// The names WordPress.org knows, better ones first.
@@ -86,13 +86,13 @@ pub fn read(plugin: &Plugin, repository: &Repository, name: &str) -> Option<Vec<
     }
 }
 
-fn bytes<F: Files>(plugin: &Plugin, files: &F, root: F::Id, name: &str) -> Option<Vec<u8>> {
+fn bytes<F: SourceTree>(plugin: &Plugin, files: &F, root: F::Id, name: &str) -> Option<Vec<u8>> {
     let item = named(plugin, files, root).into_iter().find(|item| item.name == name)?;
     files.bytes(&item.id, MAX_SIZE).ok()
 }
 
 /// The pictures in the first folder that has any: in the plugin's own, else at the root.
-pub(crate) fn named<F: Files>(plugin: &Plugin, files: &F, root: F::Id) -> Vec<Item<F::Id>> {
+pub(crate) fn named<F: SourceTree>(plugin: &Plugin, files: &F, root: F::Id) -> Vec<TreeEntry<F::Id>> {
     let path = plugin.source.as_ref().map_or("", |source| &source.path);
     let own = walk(files, root.clone(), path);
     let folders = own
@@ -104,7 +104,7 @@ pub(crate) fn named<F: Files>(plugin: &Plugin, files: &F, root: F::Id) -> Vec<It
         let named = |name: &&str| {
             items
                 .iter()
-                .find(|item| item.name == **name && item.kind == ItemKind::File)
+                .find(|item| item.name == **name && item.kind == TreeEntryKind::File)
                 .cloned()
         };
         NAMES.iter().filter_map(named).collect::<Vec<_>>()
@@ -116,14 +116,14 @@ pub(crate) fn named<F: Files>(plugin: &Plugin, files: &F, root: F::Id) -> Vec<It
 }
 
 /// The folder at `path`; links are not followed.
-pub(crate) fn walk<F: Files>(files: &F, root: F::Id, path: &str) -> Option<F::Id> {
+pub(crate) fn walk<F: SourceTree>(files: &F, root: F::Id, path: &str) -> Option<F::Id> {
     path.split('/')
         .filter(|name| !name.is_empty())
         .try_fold(root, |folder, name| {
             let items = files.items(&folder).ok()?;
             items
                 .into_iter()
-                .find(|item| item.name == name && item.kind == ItemKind::Folder)
+                .find(|item| item.name == name && item.kind == TreeEntryKind::Folder)
                 .map(|item| item.id)
         })
 }

@@ -3,6 +3,7 @@
 //! Takes the readme's section, a changelog file or a tag's message. What is found goes to the manifest's `changelog` and
 //! `sections.changelog`. `heading` knows what a version heading looks like.
 
+mod changelog_text;
 mod closing;
 mod entries;
 mod heading;
@@ -11,16 +12,15 @@ mod message;
 mod notices;
 mod pointer;
 mod title;
-mod told;
 mod version_entry;
 
 use crate::build::source::html;
+pub use changelog_text::ChangelogText;
 use entries::entries;
 pub(crate) use entries::{is_underline, is_version_heading};
 pub use message::from_tag_message;
 pub use notices::without_notices;
 use pointer::points_elsewhere;
-pub use told::Told;
 pub(crate) use version_entry::find;
 pub use version_entry::{ENTRY_LIMIT, of_version};
 
@@ -28,7 +28,7 @@ pub use version_entry::{ENTRY_LIMIT, of_version};
 ///
 /// Where not even the first one fits, as many of its blocks as do: never empty where the changelog is not. A changelog
 /// without version headings is taken as one entry. At most `limit_bytes`, also when it is closed.
-pub fn to_html(changelog_markdown: &str, limit_bytes: usize) -> Told {
+pub fn to_html(changelog_markdown: &str, limit_bytes: usize) -> ChangelogText {
     let mut html = String::new();
     let mut found = false;
     let mut entries = entries(changelog_markdown);
@@ -38,14 +38,14 @@ pub fn to_html(changelog_markdown: &str, limit_bytes: usize) -> Told {
             return if html.is_empty() {
                 cut_html(&piece, limit_bytes)
             } else {
-                Told::whole(html)
+                ChangelogText::whole(html)
             };
         }
         html.push_str(&piece);
         html.push('\n');
     }
     if found {
-        return Told::whole(html);
+        return ChangelogText::whole(html);
     }
     let everything = html::from_markdown(changelog_markdown);
     if everything.len() > limit_bytes {
@@ -58,16 +58,16 @@ pub fn to_html(changelog_markdown: &str, limit_bytes: usize) -> Told {
     } else {
         everything.to_string()
     };
-    Told {
+    ChangelogText {
         text,
         is_cut: false,
         is_pointer,
     }
 }
 
-fn cut_html(html: &str, limit: usize) -> Told {
+fn cut_html(html: &str, limit: usize) -> ChangelogText {
     let text = html::cut_at_block(html, limit - closing::room(limit));
-    Told {
+    ChangelogText {
         text,
         is_cut: true,
         is_pointer: false,

@@ -5,7 +5,7 @@
 
 use crate::build::source::encoding::decode;
 use crate::build::source::html;
-use crate::build::source::readme::{Warning, platform_version};
+use crate::build::source::readme::{ReadmeWarning, platform_version};
 
 /// WordPress looks at this many bytes of a file.
 const WINDOW: usize = 8192;
@@ -36,7 +36,7 @@ pub struct PluginHeader {
     /// `Update URI`, as written: it may be a host or `false`.
     pub update_uri: String,
     /// Values the CMS cannot compare as they stand in the file.
-    pub warnings: Vec<Warning>,
+    pub warnings: Vec<ReadmeWarning>,
 }
 
 /// Reads the header of a PHP file.
@@ -78,7 +78,7 @@ pub fn parse(php: &[u8]) -> PluginHeader {
             }
         };
         let message = format!("\"{}\" {message}", value.escape_debug());
-        (!is_platform_version(value)).then_some(Warning { line, message })
+        (!is_platform_version(value)).then_some(ReadmeWarning { line, message })
     };
     let warnings = written.iter().zip(platform_lines).filter_map(strange).collect();
     let [requires, requires_php, tested] = written.map(|value| platform(&value));

@@ -35,12 +35,12 @@ pub struct Readme {
     /// Markdown by `description`, `installation`, `faq`, `screenshots`, `changelog`, `upgrade_notice`. None is empty.
     pub sections: BTreeMap<String, String>,
     /// What could not be used, in the order of the lines.
-    pub warnings: Vec<Warning>,
+    pub warnings: Vec<ReadmeWarning>,
 }
 
 /// Something in a readme that could not be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Warning {
+pub struct ReadmeWarning {
     /// The line, counted from 1.
     pub line: usize,
     /// What is wrong with it.
@@ -50,7 +50,7 @@ pub struct Warning {
 /// Reads a readme. Nothing in it is an error.
 pub fn parse(bytes: &[u8]) -> Readme {
     let text = encoding::decode(bytes);
-    let mut lines = Lines::new(&text);
+    let mut lines = ReadmeLines::new(&text);
     let mut readme = Readme::default();
     readme.read_name(&mut lines);
     readme.read_fields(&mut lines);
@@ -69,14 +69,14 @@ impl Readme {
     }
 
     fn warn(&mut self, line: usize, message: impl Into<String>) {
-        self.warnings.push(Warning {
+        self.warnings.push(ReadmeWarning {
             line,
             message: message.into(),
         });
     }
 
     /// The first line that is not blank, unless it is a field already.
-    fn read_name(&mut self, lines: &mut Lines<'_>) {
+    fn read_name(&mut self, lines: &mut ReadmeLines<'_>) {
         lines.skip_while(|line| line.trim().is_empty());
         let number = lines.number;
         let title = lines.peek().unwrap_or_default();
@@ -106,7 +106,7 @@ impl Readme {
     }
 
     /// The `Name: value` lines below the name. Blank lines may part them; behind one, an unknown name is a description.
-    fn read_fields(&mut self, lines: &mut Lines<'_>) {
+    fn read_fields(&mut self, lines: &mut ReadmeLines<'_>) {
         lines.skip_while(|line| line.trim().is_empty());
         let mut after_blank = false;
         while let Some(line) = lines.peek() {
@@ -145,7 +145,7 @@ impl Readme {
         }
     }
 
-    fn read_sections(&mut self, text: &str, lines: &mut Lines<'_>) {
+    fn read_sections(&mut self, text: &str, lines: &mut ReadmeLines<'_>) {
         let mut open: Option<(Open, usize)> = None;
         while let Some(line) = lines.peek() {
             let start = lines.offset;
@@ -238,7 +238,7 @@ fn is_usable(paragraph: &str) -> bool {
 }
 
 /// The lines of a text, with their numbers and offsets.
-struct Lines<'a> {
+struct ReadmeLines<'a> {
     /// What is behind `next` and `below`.
     rest: &'a str,
     next: Option<&'a str>,
@@ -248,7 +248,7 @@ struct Lines<'a> {
     number: usize,
 }
 
-impl<'a> Lines<'a> {
+impl<'a> ReadmeLines<'a> {
     fn new(text: &'a str) -> Self {
         let mut lines = Self {
             rest: text,
@@ -328,7 +328,7 @@ fn is_known(field: &str) -> bool {
 }
 
 /// The lines up to the first section, joined.
-fn paragraph(lines: &mut Lines<'_>) -> String {
+fn paragraph(lines: &mut ReadmeLines<'_>) -> String {
     let mut text = Vec::new();
     while let Some(line) = lines.peek() {
         if section_title(line, lines.below(), None).is_some() || line.trim_start().starts_with("##") {

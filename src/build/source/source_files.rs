@@ -6,7 +6,7 @@ use std::cell::OnceCell;
 use std::rc::Rc;
 
 use crate::build::report::outcome::Reason;
-use crate::build::source::changelog::{self, Told};
+use crate::build::source::changelog::{self, ChangelogText};
 use crate::build::source::plugin_header::PluginHeader;
 use crate::build::source::readme::{self, Readme};
 
@@ -44,7 +44,7 @@ pub struct ReadmeFile {
 pub struct Changelog {
     /// Markdown, without upgrade notices.
     pub text: String,
-    html: OnceCell<Told>,
+    html: OnceCell<ChangelogText>,
 }
 
 impl Changelog {
@@ -57,7 +57,7 @@ impl Changelog {
     }
 
     /// Its latest entries as sanitized HTML.
-    pub fn html(&self) -> &Told {
+    pub fn html(&self) -> &ChangelogText {
         self.html.get_or_init(|| changelog::to_html(&self.text, CHANGELOG_HTML))
     }
 }

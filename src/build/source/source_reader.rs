@@ -14,7 +14,7 @@ use crate::build::source::html;
 use crate::build::source::memo::Memo;
 use crate::build::source::plugin_header::{self, PluginHeader};
 use crate::build::source::source_files::{Changelog, ReadmeFile, SourceFiles};
-use crate::build::source::source_tree::{Files, Item, ItemKind};
+use crate::build::source::source_tree::{SourceTree, TreeEntry, TreeEntryKind};
 use crate::model::plugin::Plugin;
 
 /// A PHP file or a readme larger than this is not read, in bytes.
@@ -30,7 +30,7 @@ const MAX_PHP_FILES: usize = 500;
 const MAX_CHANGELOGS: usize = 3;
 
 /// Reads the files of one plugin's releases, commit after commit.
-pub struct SourceReader<'a, F: Files> {
+pub struct SourceReader<'a, F: SourceTree> {
     files: &'a F,
     /// The plugin's folder; empty for the root.
     path: &'a str,
@@ -42,7 +42,7 @@ pub struct SourceReader<'a, F: Files> {
     changelogs: Memo<F::Id, Changelog>,
 }
 
-impl<'a, F: Files> SourceReader<'a, F> {
+impl<'a, F: SourceTree> SourceReader<'a, F> {
     /// A reader for `plugin`; without a source, it looks at the repository's root.
     pub fn new(files: &'a F, plugin: &'a Plugin) -> Self {
         let source = plugin.source.as_ref();
@@ -87,7 +87,7 @@ impl<'a, F: Files> SourceReader<'a, F> {
     }
 
     /// What is in the folder at `path`; `None` where there is no such folder.
-    fn folder(&self, root: &F::Id, path: &str) -> Result<Option<Vec<Item<F::Id>>>, Reason> {
+    fn folder(&self, root: &F::Id, path: &str) -> Result<Option<Vec<TreeEntry<F::Id>>>, Reason> {
         let items = |tree: &F::Id, path: &str| self.files.items(tree).map_err(|error| Reason::from_object(path, error));
         let mut folder = items(root, "the root folder")?;
         let mut walked = String::new();
@@ -98,8 +98,8 @@ impl<'a, F: Files> SourceReader<'a, F> {
                 format!("{walked}/{name}")
             };
             folder = match folder.iter().find(|item| item.name == name) {
-                Some(item) if item.kind == ItemKind::Folder => items(&item.id, &walked)?,
-                Some(item) if item.kind != ItemKind::File => return Err(not_followed(&walked, item)),
+                Some(item) if item.kind == TreeEntryKind::Folder => items(&item.id, &walked)?,
+                Some(item) if item.kind != TreeEntryKind::File => return Err(not_followed(&walked, item)),
                 _ => return Ok(None),
             };
         }
@@ -108,7 +108,7 @@ impl<'a, F: Files> SourceReader<'a, F> {
 
     /// The pinned file where there is one at this commit; else one that is named as the plugin or its folder is; else the
     /// only one that has a plugin header.
-    fn main_file(&mut self, root: &F::Id, folder: &[Item<F::Id>]) -> Result<(String, Rc<PluginHeader>), Reason> {
+    fn main_file(&mut self, root: &F::Id, folder: &[TreeEntry<F::Id>]) -> Result<(String, Rc<PluginHeader>), Reason> {
         if let Some(pinned) = self.pinned
             && let Some(item) = self.pinned_item(root, folder, pinned)?
         {
@@ -128,7 +128,7 @@ impl<'a, F: Files> SourceReader<'a, F> {
                 Err(reason) => drop(obstacle.get_or_insert(reason)),
             }
         }
-        let is_php = |item: &&Item<F::Id>| item.kind == ItemKind::File && item.name.ends_with(".php");
+        let is_php = |item: &&TreeEntry<F::Id>| item.kind == TreeEntryKind::File && item.name.ends_with(".php");
         let php_files = folder.iter().filter(is_php).count();
         if php_files > MAX_PHP_FILES {
             return Err(Reason::TooManyFiles(php_files));
@@ -151,8 +151,13 @@ impl<'a, F: Files> SourceReader<'a, F> {
         }
     }
 
-    fn pinned_item(&self, root: &F::Id, folder: &[Item<F::Id>], pinned: &str) -> Result<Option<Item<F::Id>>, Reason> {
-        let named = |items: &[Item<F::Id>], name: &str| items.iter().find(|item| item.name == name).cloned();
+    fn pinned_item(
+        &self,
+        root: &F::Id,
+        folder: &[TreeEntry<F::Id>],
+        pinned: &str,
+    ) -> Result<Option<TreeEntry<F::Id>>, Reason> {
+        let named = |items: &[TreeEntry<F::Id>], name: &str| items.iter().find(|item| item.name == name).cloned();
         match pinned.rsplit_once('/') {
             None => Ok(named(folder, pinned)),
             Some((below, name)) => {
@@ -163,8 +168,8 @@ impl<'a, F: Files> SourceReader<'a, F> {
     }
 
     /// The plugin header in a file; `None` where it has none.
-    fn header(&mut self, path: &str, item: &Item<F::Id>) -> Result<Option<Rc<PluginHeader>>, Reason> {
-        if item.kind != ItemKind::File {
+    fn header(&mut self, path: &str, item: &TreeEntry<F::Id>) -> Result<Option<Rc<PluginHeader>>, Reason> {
+        if item.kind != TreeEntryKind::File {
             return Err(not_followed(path, item));
         }
         let read = || Ok(plugin_header::parse(&self.files.bytes(&item.id, MAX_SOURCE)?));
@@ -175,10 +180,10 @@ impl<'a, F: Files> SourceReader<'a, F> {
         Ok((!header.name.is_empty()).then_some(header))
     }
 
-    fn is_theme(&self, folder: &[Item<F::Id>]) -> Result<bool, Reason> {
+    fn is_theme(&self, folder: &[TreeEntry<F::Id>]) -> Result<bool, Reason> {
         let style = folder
             .iter()
-            .find(|item| item.name == "style.css" && item.kind == ItemKind::File);
+            .find(|item| item.name == "style.css" && item.kind == TreeEntryKind::File);
         match style.map(|item| self.files.bytes(&item.id, MAX_SOURCE)) {
             Some(Ok(css)) => Ok(plugin_header::is_theme(&css)),
             Some(Err(ObjectError::TooLarge { .. })) | None => Ok(false),
@@ -189,7 +194,7 @@ impl<'a, F: Files> SourceReader<'a, F> {
     /// `readme.txt` before `readme.md`, in any case of letters, as WordPress.org has it.
     fn readme(
         &mut self,
-        folder: &[Item<F::Id>],
+        folder: &[TreeEntry<F::Id>],
         notes: &mut Vec<Reason>,
     ) -> Result<Option<(String, Rc<ReadmeFile>)>, Reason> {
         for item in by_rank(folder, |name| {
@@ -203,7 +208,11 @@ impl<'a, F: Files> SourceReader<'a, F> {
         Ok(None)
     }
 
-    fn changelogs(&mut self, folder: &[Item<F::Id>], notes: &mut Vec<Reason>) -> Result<Vec<Rc<Changelog>>, Reason> {
+    fn changelogs(
+        &mut self,
+        folder: &[TreeEntry<F::Id>],
+        notes: &mut Vec<Reason>,
+    ) -> Result<Vec<Rc<Changelog>>, Reason> {
         let mut changelogs = Vec::new();
         for item in by_rank(folder, changelog_rank).into_iter().take(MAX_CHANGELOGS) {
             let read = || {
@@ -219,12 +228,12 @@ impl<'a, F: Files> SourceReader<'a, F> {
 
 /// A file that a release can do without: what cannot be used is noted; only damage is an error.
 fn optional<Id, T>(
-    item: &Item<Id>,
+    item: &TreeEntry<Id>,
     notes: &mut Vec<Reason>,
     read: impl FnOnce() -> Result<T, ObjectError>,
 ) -> Result<Option<T>, Reason> {
     let reason = match item.kind {
-        ItemKind::Folder => return Ok(None),
+        TreeEntryKind::Folder => return Ok(None),
         ItemKind::File => match read() {
             Ok(value) => return Ok(Some(value)),
             Err(error) => Reason::from_object(&item.name, error),
@@ -239,7 +248,7 @@ fn optional<Id, T>(
 }
 
 /// Best rank first, then by name; the name is looked at in lower case.
-fn by_rank<Id>(folder: &[Item<Id>], rank: impl Fn(&str) -> Option<usize>) -> Vec<&Item<Id>> {
+fn by_rank<Id>(folder: &[TreeEntry<Id>], rank: impl Fn(&str) -> Option<usize>) -> Vec<&TreeEntry<Id>> {
     let ranked = folder
         .iter()
         .filter_map(|item| Some(((rank(&item.name.to_ascii_lowercase())?, &item.name), item)));
@@ -267,9 +276,9 @@ fn changelog_rank(name: &str) -> Option<usize> {
         .map(|(rank, _)| rank)
 }
 
-fn not_followed<Id>(path: &str, item: &Item<Id>) -> Reason {
+fn not_followed<Id>(path: &str, item: &TreeEntry<Id>) -> Reason {
     let kind = match item.kind {
-        ItemKind::SymbolicLink => "symbolic link",
+        TreeEntryKind::SymbolicLink => "symbolic link",
         ItemKind::Submodule => "submodule",
         ItemKind::Folder => "folder",
         ItemKind::File => "file",

@@ -8,7 +8,7 @@ use std::hash::Hash;
 use crate::build::git::object::ObjectError;
 
 /// Folders and files, none of which is followed out of its tree.
-pub trait Files {
+pub trait SourceTree {
     /// Names a folder or a file; what it names does not change while a plugin is read.
     type Id: Clone + Eq + Hash;
 
@@ -16,7 +16,7 @@ pub trait Files {
     fn name(&self) -> Option<&str>;
 
     /// What is in a folder, in the order of the names.
-    fn items(&self, folder: &Self::Id) -> Result<Vec<Item<Self::Id>>, ObjectError>;
+    fn items(&self, folder: &Self::Id) -> Result<Vec<TreeEntry<Self::Id>>, ObjectError>;
 
     /// A file's bytes, at most `limit` of them.
     fn bytes(&self, file: &Self::Id, limit: usize) -> Result<Vec<u8>, ObjectError>;
@@ -24,11 +24,11 @@ pub trait Files {
 
 /// An entry of a folder.
 #[derive(Clone, Debug)]
-pub struct Item<Id> {
+pub struct TreeEntry<Id> {
     /// Its name. Bytes that are no UTF-8 are replaced.
     pub name: String,
     /// What it is.
-    pub kind: ItemKind,
+    pub kind: TreeEntryKind,
     /// What to read it by.
     pub id: Id,
 }
@@ -36,7 +36,7 @@ pub struct Item<Id> {
 /// What an entry of a folder is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs, reason = "the names say it")]
-pub enum ItemKind {
+pub enum TreeEntryKind {
     File,
     Folder,
     SymbolicLink,

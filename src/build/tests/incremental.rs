@@ -10,9 +10,9 @@ use proptest::prelude::*;
 use proptest::sample::{Index as Choice, select};
 
 use crate::build::fixture::{COMMITTED, Fixture, Silent, entry, header};
-use crate::build::report::outcome::Outcome;
+use crate::build::report::outcome::ReleaseOutcome;
 use crate::build::tests::outcomes;
-use crate::build::{Options, Report, run};
+use crate::build::{BuildReport, Options, run};
 use crate::catalog::ReleaseIndex;
 use crate::model::digest::Digest;
 use crate::model::plugin::Plugin;
@@ -256,12 +256,12 @@ impl World {
     }
 
     /// Builds on top of what is published.
-    fn build(&self) -> Report {
+    fn build(&self) -> BuildReport {
         self.made.run(&[entry(self.plugin.clone())], false, &[])
     }
 
     /// Builds into an empty folder; gives the report and every file.
-    fn build_from_nothing(&self) -> (Report, Vec<(String, String)>) {
+    fn build_from_nothing(&self) -> (BuildReport, Vec<(String, String)>) {
         let folder = tempfile::tempdir().unwrap();
         let options = Options {
             releases: folder.path().to_owned(),
@@ -295,8 +295,8 @@ proptest! {
             world.build();
             let (report, files) = world.build_from_nothing();
             // Where a tag fails, what was published of it stays; a build from nothing has nothing that could.
-            let fails = |tag: &crate::build::tests::TagOutcome| matches!(tag.outcome, Outcome::Failed(_));
-            let is_broken = report.plugins[0].state != crate::build::tests::State::Read || world.tags.is_empty();
+            let fails = |tag: &crate::build::tests::TagOutcome| matches!(tag.outcome, ReleaseOutcome::Failed(_));
+            let is_broken = report.plugins[0].state != crate::build::tests::PluginState::Read || world.tags.is_empty();
             if !is_broken && !report.plugins[0].tags.iter().any(fails) {
                 prop_assert_eq!(world.made.published(), files, "after {:?}", change);
             }

@@ -1,7 +1,7 @@
 //! What stands beside a version: the plugins, the versions of one, and its tags that give no release.
 
 use crate::build::draft::{NextRelease, Origin};
-use crate::build::{Outcome, State};
+use crate::build::{PluginState, ReleaseOutcome};
 use crate::preview::page::address::Address;
 use crate::preview::page::version::date;
 use crate::preview::snapshot::Previewed;
@@ -67,7 +67,7 @@ pub fn plugin(plugin: &Previewed, is_current: bool) -> PluginLink {
             .map(|slug| format!("/plugins/{slug}"))
             .unwrap_or_default(),
         is_current,
-        is_broken: matches!(plugin.draft.tagged.report.state, State::Broken(_)),
+        is_broken: matches!(plugin.draft.tagged.report.state, PluginState::Broken(_)),
     }
 }
 
@@ -128,9 +128,9 @@ pub fn left_out(plugin: &Previewed) -> Vec<LeftOut> {
     let tags = plugin.draft.tagged.report.tags.iter();
     tags.filter_map(|tag| {
         let (reason, failed) = match &tag.outcome {
-            Outcome::Skipped(reason) => (reason, false),
-            Outcome::Failed(reason) => (reason, true),
-            Outcome::Built | Outcome::Unchanged => return None,
+            ReleaseOutcome::Skipped(reason) => (reason, false),
+            ReleaseOutcome::Failed(reason) => (reason, true),
+            ReleaseOutcome::Built | ReleaseOutcome::Unchanged => return None,
         };
         Some(LeftOut {
             tag: tag.tag.clone(),

@@ -2,7 +2,7 @@
 
 use url::Url;
 
-use crate::build::source::changelog::told::Told;
+use crate::build::source::changelog::changelog_text::ChangelogText;
 use crate::build::source::html;
 
 /// The room a closing line gets, in bytes; a longer one names no address.
@@ -13,7 +13,7 @@ pub(crate) fn room(limit: usize) -> usize {
     ROOM.min(limit / 4)
 }
 
-impl Told {
+impl ChangelogText {
     /// As plain text, with a last line that says where the rest is where something was cut. `address` may be empty.
     pub fn closed_text(self, address: &str) -> String {
         if !self.is_cut {

@@ -8,31 +8,31 @@ use crate::build::source::changelog::known::Known;
 use crate::build::source::html;
 
 /// What stands under one version heading.
-pub(super) struct Entry<'a> {
+pub(super) struct ChangelogEntry<'a> {
     pub heading: Heading,
     /// Markdown.
     pub body: Cow<'a, str>,
 }
 
 /// The entries in the order of the changelog. What stands before the first version heading is left out.
-pub(super) fn entries(markdown: &str) -> Entries<'_> {
+pub(super) fn entries(markdown: &str) -> ChangelogEntries<'_> {
     // Lists such as `* 1.1 Fixed a bug` count only where nothing better does: in other changelogs they are content.
-    let is_item = |entry: Entry<'_>| entry.heading.mark == Mark::Bullet;
-    if Entries::new(markdown, false).all(is_item) {
-        return Entries::new(markdown, true);
+    let is_item = |entry: ChangelogEntry<'_>| entry.heading.mark == Mark::Bullet;
+    if ChangelogEntries::new(markdown, false).all(is_item) {
+        return ChangelogEntries::new(markdown, true);
     }
-    Entries::new(markdown, false)
+    ChangelogEntries::new(markdown, false)
 }
 
 /// Walks from heading to heading.
-pub(super) struct Entries<'a> {
+pub(super) struct ChangelogEntries<'a> {
     markdown: &'a str,
     loose: bool,
     /// Where the line of the next heading begins, and the heading unless it was not read this time.
     next: Option<(usize, Option<Heading>)>,
 }
 
-impl<'a> Entries<'a> {
+impl<'a> ChangelogEntries<'a> {
     /// In a `loose` changelog list items count as headings, too.
     pub fn new(markdown: &'a str, loose: bool) -> Self {
         let mut entries = Self {
@@ -86,10 +86,10 @@ impl<'a> Entries<'a> {
     }
 }
 
-impl<'a> Iterator for Entries<'a> {
-    type Item = Entry<'a>;
+impl<'a> Iterator for ChangelogEntries<'a> {
+    type Item = ChangelogEntry<'a>;
 
-    fn next(&mut self) -> Option<Entry<'a>> {
+    fn next(&mut self) -> Option<ChangelogEntry<'a>> {
         let (start, heading) = self.next.take()?;
         let mut lines = self.markdown[start..].split_inclusive('\n');
         let (line, below) = (lines.next()?, lines.next().unwrap_or_default());
@@ -109,7 +109,7 @@ impl<'a> Iterator for Entries<'a> {
         } else {
             format!("{beside}\n{text}").into()
         };
-        Some(Entry { heading, body })
+        Some(ChangelogEntry { heading, body })
     }
 }
 

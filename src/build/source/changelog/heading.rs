@@ -81,11 +81,11 @@ pub(crate) fn read(line: &str, below: &str, loose: bool) -> Option<Heading> {
         return None;
     }
     let title = without_markup(words);
-    let Reading {
+    let ParsedTitle {
         mut versions,
         lead,
         rest,
-    } = Reading::of(&title, is_marked)?;
+    } = ParsedTitle::of(&title, is_marked)?;
     let whole = title.len();
     let text = match (mark, lead, rest) {
         (_, Lead::Platform, _) => return None,
@@ -221,13 +221,13 @@ enum Rest {
 }
 
 /// A title, taken apart around its versions.
-struct Reading {
+struct ParsedTitle {
     versions: Vec<String>,
     lead: Lead,
     rest: Rest,
 }
 
-impl Reading {
+impl ParsedTitle {
     fn of(title: &str, is_marked: bool) -> Option<Self> {
         let tokens: Vec<Token<'_>> = Tokens::of(title).collect();
         let first = first_version(&tokens, is_marked)?;

@@ -1,7 +1,7 @@
 //! Entries that were rendered before, each kept with the text that decides where it ends.
 //!
 //! A release puts one entry on top of its changelog and leaves the others as they are; this spares
-//! [`Entries`](crate::build::source::changelog::entries::Entries) reading them.
+//! [`Entries`](crate::build::source::changelog::entries::ChangelogEntries) reading them.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -66,12 +66,12 @@ fn first_line(text: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use crate::build::source::changelog::{Told, to_html};
+    use crate::build::source::changelog::{ChangelogText, to_html};
     use proptest::collection::vec;
     use proptest::prelude::*;
 
     /// Reads a changelog in a thread of its own, where nothing is known.
-    fn afresh(changelog: &str) -> Told {
+    fn afresh(changelog: &str) -> ChangelogText {
         let changelog = changelog.to_owned();
         std::thread::spawn(move || to_html(&changelog, 1000)).join().unwrap()
     }

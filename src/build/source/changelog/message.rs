@@ -1,13 +1,13 @@
 //! Messages of annotated tags: what they say beyond the version and the tagging itself.
 
-use crate::build::source::changelog::entries::Entries;
+use crate::build::source::changelog::changelog_text::ChangelogText;
+use crate::build::source::changelog::entries::ChangelogEntries;
 use crate::build::source::changelog::heading;
-use crate::build::source::changelog::told::Told;
 use crate::build::source::changelog::version_entry::{entry_text, of_version};
 use crate::model::version::Version;
 
 /// What an annotated tag's message says beyond the version, as plain text. Signatures are cut off.
-pub fn from_tag_message(message: &str, version: &Version) -> Option<Told> {
+pub fn from_tag_message(message: &str, version: &Version) -> Option<ChangelogText> {
     let message = ["-----BEGIN PGP", "-----BEGIN SSH"]
         .iter()
         .filter_map(|armor| message.find(armor))
@@ -23,7 +23,7 @@ pub fn from_tag_message(message: &str, version: &Version) -> Option<Told> {
             None if repeats(message, version) => "",
             _ => message,
         };
-        let is_of_others = Entries::new(body, false).next().is_some();
+        let is_of_others = ChangelogEntries::new(body, false).next().is_some();
         if is_of_others { None } else { entry_text(body) }
     });
     told.filter(|told| !is_about_tagging(&told.text))

@@ -38,7 +38,7 @@ fn section(markdown: &str) -> Option<(usize, usize)> {
     let mut version_above = false;
     let mut has_deeper_versions = false;
     let mut has_versions_beside = false;
-    for Line { at, line, below } in lines(markdown) {
+    for NoticeLine { at, line, below } in lines(markdown) {
         let is_version = is_version_heading(line, below);
         let Some((level, title)) = titled(line, below) else {
             continue;
@@ -95,18 +95,18 @@ fn is_changelog(title: &str) -> bool {
     )
 }
 
-struct Line<'a> {
+struct NoticeLine<'a> {
     at: usize,
     line: &'a str,
     below: &'a str,
 }
 
-fn lines(markdown: &str) -> impl Iterator<Item = Line<'_>> {
+fn lines(markdown: &str) -> impl Iterator<Item = NoticeLine<'_>> {
     let mut rest = markdown.split_inclusive('\n').peekable();
     let mut at = 0;
     std::iter::from_fn(move || {
         let line = rest.next()?;
-        let found = Line {
+        let found = NoticeLine {
             at,
             line: line.trim_end(),
             below: rest.peek().map_or("", |below| below.trim_end()),

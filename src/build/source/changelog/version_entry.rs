@@ -2,10 +2,10 @@
 
 use std::borrow::Cow;
 
+use crate::build::source::changelog::changelog_text::ChangelogText;
 use crate::build::source::changelog::closing;
-use crate::build::source::changelog::entries::{Entry, entries};
+use crate::build::source::changelog::entries::{ChangelogEntry, entries};
 use crate::build::source::changelog::pointer::{self, points_elsewhere};
-use crate::build::source::changelog::told::Told;
 use crate::build::source::html;
 use crate::model::version::Version;
 
@@ -16,12 +16,12 @@ pub const ENTRY_LIMIT: usize = 16 * 1024;
 ///
 /// A heading that leaves out zeros (`1.2` for 1.2.0) or adds them counts where no heading is exact and no other differs only so.
 /// An entry ends at the next version heading, whatever its style. At most [`ENTRY_LIMIT`] bytes, also when it is closed.
-pub fn of_version(changelog_markdown: &str, version: &Version) -> Option<Told> {
+pub fn of_version(changelog_markdown: &str, version: &Version) -> Option<ChangelogText> {
     find(changelog_markdown, version).and_then(|markdown| entry_text(&markdown))
 }
 
 /// An entry as plain text.
-pub(super) fn entry_text(markdown: &str) -> Option<Told> {
+pub(super) fn entry_text(markdown: &str) -> Option<ChangelogText> {
     let text = html::to_plain_text(markdown);
     if text.is_empty() {
         return None;
@@ -29,17 +29,17 @@ pub(super) fn entry_text(markdown: &str) -> Option<Told> {
     let html = html::from_markdown(markdown);
     if points_elsewhere(&text, &html) {
         let text = pointer::with_address(&text, &html).filter(|text| text.len() <= ENTRY_LIMIT)?;
-        return Some(Told {
+        return Some(ChangelogText {
             text,
             is_cut: false,
             is_pointer: true,
         });
     }
     if text.len() <= ENTRY_LIMIT && markdown.len() <= html::MARKDOWN_LIMIT {
-        return Some(Told::whole(text));
+        return Some(ChangelogText::whole(text));
     }
     let text = html::cut_text(&text, ENTRY_LIMIT - closing::room(ENTRY_LIMIT));
-    Some(Told {
+    Some(ChangelogText {
         text,
         is_cut: true,
         is_pointer: false,
@@ -53,7 +53,7 @@ pub(crate) fn find(markdown: &str, version: &Version) -> Option<String> {
     // The first heading in other digits, and what stands below it.
     let mut equivalent: Option<(String, Vec<Cow<'_, str>>)> = None;
     let mut is_ambiguous = false;
-    for Entry { heading, body } in entries(markdown) {
+    for ChangelogEntry { heading, body } in entries(markdown) {
         let named = |same: &dyn Fn(&str) -> bool| heading.versions.iter().find(|version| same(version));
         if named(&|other| other.eq_ignore_ascii_case(version.as_str())).is_some() {
             exact.push(body);

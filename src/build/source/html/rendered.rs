@@ -8,12 +8,12 @@ use std::rc::Rc;
 const LIMIT: usize = 8 << 20;
 
 thread_local! {
-    static RENDERED: RefCell<Rendered> = RefCell::default();
+    static RENDERED: RefCell<RenderCache> = RefCell::default();
 }
 
 /// Forgets everything when it is full.
 #[derive(Default)]
-struct Rendered {
+struct RenderCache {
     by_markdown: HashMap<String, Rc<str>>,
     size: usize,
 }
@@ -27,7 +27,7 @@ pub(crate) fn rendered(markdown: &str, render: fn(&str) -> String) -> Rc<str> {
     RENDERED.with_borrow_mut(|rendered| {
         let size = markdown.len() + html.len();
         if rendered.size + size > LIMIT {
-            *rendered = Rendered::default();
+            *rendered = RenderCache::default();
         }
         rendered.size += size;
         rendered.by_markdown.insert(markdown.to_owned(), html.clone());

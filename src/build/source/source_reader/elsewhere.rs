@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use crate::build::source::source_reader::SourceReader;
-use crate::build::source::source_tree::{Files, Item, ItemKind};
+use crate::build::source::source_tree::{SourceTree, TreeEntry, TreeEntryKind};
 
 /// Folders looked into for a plugin that is not in its place.
 const MAX_FOLDERS: usize = 200;
@@ -11,7 +11,7 @@ const MAX_FOLDERS: usize = 200;
 /// PHP files looked into in each of them.
 const MAX_PHP_FILES_ELSEWHERE: usize = 20;
 
-impl<F: Files> SourceReader<'_, F> {
+impl<F: SourceTree> SourceReader<'_, F> {
     /// The folder where the plugin's main file seems to be, other than its place: one that has a file of the usual name with
     /// a plugin header, else the only one with a plugin header. Looks into a few folders only.
     pub fn elsewhere(&mut self, tree: &F::Id) -> Option<String> {
@@ -23,7 +23,7 @@ impl<F: Files> SourceReader<'_, F> {
             let Ok(items) = self.files.items(&id) else { continue };
             if path != self.path {
                 let usual = self.usual.clone();
-                let is_php = |item: &&Item<F::Id>| item.kind == ItemKind::File && item.name.ends_with(".php");
+                let is_php = |item: &&TreeEntry<F::Id>| item.kind == TreeEntryKind::File && item.name.ends_with(".php");
                 let with_header: Vec<_> = items
                     .iter()
                     .filter(is_php)
@@ -36,8 +36,8 @@ impl<F: Files> SourceReader<'_, F> {
                 found.extend((!with_header.is_empty()).then(|| path.clone()));
             }
             let is_deep = path.matches('/').count() >= 2;
-            let is_place = |item: &&Item<F::Id>| {
-                item.kind == ItemKind::Folder
+            let is_place = |item: &&TreeEntry<F::Id>| {
+                item.kind == TreeEntryKind::Folder
                     && !item.name.starts_with('.')
                     && !["vendor", "node_modules", "tests"].contains(&&*item.name)
             };

@@ -2,7 +2,7 @@
 
 /// What is told of one release, or the changelog as HTML.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Told {
+pub struct ChangelogText {
     /// Plain text or sanitized HTML. The closed forms say at the end where the rest is.
     pub text: String,
     /// The text goes on in the changelog.
@@ -11,7 +11,7 @@ pub struct Told {
     pub is_pointer: bool,
 }
 
-impl Told {
+impl ChangelogText {
     /// All that there is.
     pub(super) fn whole(text: String) -> Self {
         Self {
