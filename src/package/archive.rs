@@ -24,16 +24,16 @@ use super::read_at::ReadAt;
 use super::{MAX_PACKED, MAX_RATIO, MAX_UNPACKED};
 use crate::regular_file;
 
-pub use content::Content;
-pub use entry::Entry;
-pub use refusal::{ArchiveError, Refusal};
+pub use content::EntryReader;
+pub use entry::ArchiveEntry;
+pub use refusal::{ArchiveError, ArchiveRefusal};
 
 /// An archive whose structure, names and contents were checked.
 #[derive(Debug)]
 pub struct Archive<R> {
     source: R,
     size: u64,
-    entries: Vec<Entry>,
+    entries: Vec<ArchiveEntry>,
 }
 
 impl Archive<File> {
@@ -57,16 +57,16 @@ impl<R: ReadAt> Archive<R> {
     pub fn check(source: R) -> Result<Self, ArchiveError> {
         let size = source.size().map_err(ArchiveError::Read)?;
         if size > MAX_PACKED {
-            return Err(Refusal::TooLarge.into());
+            return Err(ArchiveRefusal::TooLarge.into());
         }
         let directory = end::locate(&source, size)?;
         let mut found = central::read(&source, &directory)?;
         let unpacked = found.iter().map(|entry| entry.size).fold(0_u64, u64::saturating_add);
         if unpacked > MAX_UNPACKED {
-            return Err(Refusal::TooLargeUnpacked.into());
+            return Err(ArchiveRefusal::TooLargeUnpacked.into());
         }
         if unpacked > MAX_RATIO * size {
-            return Err(Refusal::Ratio.into());
+            return Err(ArchiveRefusal::Ratio.into());
         }
         found.sort_by_key(|entry| entry.header_at);
         let mut entries = local::follow(&source, found, directory.at)?;
@@ -89,12 +89,12 @@ impl<R: ReadAt> Archive<R> {
     }
 
     /// Everything in it, sorted by the bytes of the names.
-    pub fn entries(&self) -> &[Entry] {
+    pub fn entries(&self) -> &[ArchiveEntry] {
         &self.entries
     }
 
     /// Its files, sorted by the bytes of their names.
-    pub fn files(&self) -> impl Iterator<Item = &Entry> {
+    pub fn files(&self) -> impl Iterator<Item = &ArchiveEntry> {
         self.entries.iter().filter(|entry| !entry.is_folder)
     }
 
@@ -104,8 +104,8 @@ impl<R: ReadAt> Archive<R> {
     }
 
     /// The content of an entry, checked again while it is read: the last read fails where it is not what the headers say.
-    pub fn content(&self, entry: &Entry) -> Content<'_, R> {
-        Content::new(&self.source, entry)
+    pub fn content(&self, entry: &ArchiveEntry) -> EntryReader<'_, R> {
+        EntryReader::new(&self.source, entry)
     }
 
     /// The whole content of an entry. For small ones: all of it is in memory.
@@ -113,7 +113,7 @@ impl<R: ReadAt> Archive<R> {
     /// # Errors
     ///
     /// Where the file can no longer be read, or was changed since it was checked.
-    pub fn read(&self, entry: &Entry) -> Result<Vec<u8>, ArchiveError> {
+    pub fn read(&self, entry: &ArchiveEntry) -> Result<Vec<u8>, ArchiveError> {
         let mut bytes = Vec::new();
         self.content(entry)
             .read_to_end(&mut bytes)
@@ -126,7 +126,7 @@ impl<R: ReadAt> Archive<R> {
     /// # Errors
     ///
     /// As [`read`](Self::read).
-    pub fn read_start(&self, entry: &Entry, limit: u64) -> Result<Vec<u8>, ArchiveError> {
+    pub fn read_start(&self, entry: &ArchiveEntry, limit: u64) -> Result<Vec<u8>, ArchiveError> {
         let mut bytes = Vec::new();
         let content = self.content(entry).take(limit).read_to_end(&mut bytes);
         content.map_err(|error| ArchiveError::of_content(entry, error))?;

@@ -4,7 +4,7 @@
 //! whose header says another version is offered again for ever. What the archive itself must be is checked when it is
 //! opened ([`archive`](super::archive)).
 
-use super::archive::{Archive, ArchiveError, Entry};
+use super::archive::{Archive, ArchiveEntry, ArchiveError};
 use super::entry_name::FolderName;
 use super::mark;
 use super::read_at::ReadAt;
@@ -45,14 +45,14 @@ pub struct Checked {
     /// The `Version` in it; empty where the header has none.
     pub version: Option<String>,
     /// Why the archive cannot be the package.
-    pub problems: Vec<Problem>,
+    pub problems: Vec<PackageProblem>,
     /// What may go wrong on some sites.
-    pub warnings: Vec<Warning>,
+    pub warnings: Vec<PackageWarning>,
 }
 
 /// Why an archive cannot be the package of a release.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Problem {
+pub enum PackageProblem {
     /// No file at all.
     #[error("the archive has no files")]
     Empty,
@@ -99,7 +99,7 @@ pub enum Problem {
 
 /// What may go wrong on some sites.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Warning {
+pub enum PackageWarning {
     /// One large file.
     #[error("{}: has {} MiB; files over 32 MiB fail on sites with little memory", Printable(.name), .size >> 20)]
     LargeFile {
@@ -135,7 +135,7 @@ pub fn check<R: ReadAt>(
                 && *expected != found
             {
                 let (found, expected) = (found.to_string(), expected.to_string());
-                checked.problems.push(Problem::OtherFolder { found, expected });
+                checked.problems.push(PackageProblem::OtherFolder { found, expected });
             }
             if expected.marked {
                 checked.problems.extend(own_marks(archive, &found));
@@ -156,45 +156,47 @@ pub fn check<R: ReadAt>(
     Ok(checked)
 }
 
-fn warnings<R: ReadAt>(archive: &Archive<R>) -> Vec<Warning> {
+fn warnings<R: ReadAt>(archive: &Archive<R>) -> Vec<PackageWarning> {
     let large = archive.files().filter(|file| file.size > LARGE_FILE);
     let mut warnings: Vec<_> = large
-        .map(|file| Warning::LargeFile {
+        .map(|file| PackageWarning::LargeFile {
             name: file.name.to_string(),
             size: file.size,
         })
         .collect();
     let unpacked = archive.unpacked();
     if unpacked > LARGE_PACKAGE {
-        warnings.push(Warning::LargePackage(unpacked));
+        warnings.push(PackageWarning::LargePackage(unpacked));
     }
     warnings
 }
 
 /// The one folder on top.
-fn folder<R: ReadAt>(archive: &Archive<R>) -> Result<FolderName, Problem> {
-    archive.files().next().ok_or(Problem::Empty)?;
+fn folder<R: ReadAt>(archive: &Archive<R>) -> Result<FolderName, PackageProblem> {
+    archive.files().next().ok_or(PackageProblem::Empty)?;
     let mut folder: Option<&str> = None;
     for entry in archive.entries() {
         let name = entry.name.as_str();
         let top = match name.split_once('/') {
             Some((top, _)) => top,
             None if entry.is_folder => name,
-            None => return Err(Problem::NoFolder(name.to_owned())),
+            None => return Err(PackageProblem::NoFolder(name.to_owned())),
         };
         match folder {
             Some(folder) if folder != top => {
-                return Err(Problem::SeveralFolders(folder.to_owned(), top.to_owned()));
+                return Err(PackageProblem::SeveralFolders(folder.to_owned(), top.to_owned()));
             }
             _ => folder = Some(top),
         }
     }
-    folder.and_then(|folder| folder.parse().ok()).ok_or(Problem::Empty)
+    folder
+        .and_then(|folder| folder.parse().ok())
+        .ok_or(PackageProblem::Empty)
 }
 
 /// Whatever stands in the mark's place, also in other letters or as a folder.
-fn own_marks<R: ReadAt>(archive: &Archive<R>, folder: &FolderName) -> Vec<Problem> {
-    let in_place = |entry: &&Entry| {
+fn own_marks<R: ReadAt>(archive: &Archive<R>, folder: &FolderName) -> Vec<PackageProblem> {
+    let in_place = |entry: &&ArchiveEntry| {
         let below = entry.name.below(folder).unwrap_or_default();
         below
             .split('/')
@@ -205,7 +207,7 @@ fn own_marks<R: ReadAt>(archive: &Archive<R>, folder: &FolderName) -> Vec<Proble
         .entries()
         .iter()
         .filter(in_place)
-        .map(|entry| Problem::HasMark(entry.name.to_string()))
+        .map(|entry| PackageProblem::HasMark(entry.name.to_string()))
         .collect()
 }
 
@@ -216,43 +218,43 @@ fn main_file<R: ReadAt>(
     folder: &FolderName,
     named: Option<&str>,
     header: &impl Fn(&[u8]) -> Option<String>,
-) -> Result<Result<(String, String), Problem>, ArchiveError> {
-    let version_in = |file: &Entry| archive.read_start(file, HEADER).map(|start| header(&start));
+) -> Result<Result<(String, String), PackageProblem>, ArchiveError> {
+    let version_in = |file: &ArchiveEntry| archive.read_start(file, HEADER).map(|start| header(&start));
     let find = |name: &str| archive.files().find(|file| file.name.below(folder) == Some(name));
     if let Some(named) = named {
         let version = find(named).map(version_in).transpose()?.flatten();
         return Ok(version
             .map(|version| (named.to_owned(), version))
-            .ok_or(Problem::NoMainFile(named.to_owned())));
+            .ok_or(PackageProblem::NoMainFile(named.to_owned())));
     }
     let usual = format!("{folder}.php");
     if let Some(version) = find(&usual).map(version_in).transpose()?.flatten() {
         return Ok(Ok((usual, version)));
     }
-    let on_top = |file: &&Entry| {
+    let on_top = |file: &&ArchiveEntry| {
         file.name
             .below(folder)
             .is_some_and(|name| name.ends_with(".php") && !name.contains('/'))
     };
     let php_files = archive.files().filter(on_top).count();
     if php_files > MAX_PHP_FILES {
-        return Ok(Err(Problem::TooManyFiles(php_files)));
+        return Ok(Err(PackageProblem::TooManyFiles(php_files)));
     }
     let mut found: Option<(String, String)> = None;
     for file in archive.files().filter(on_top) {
         let Some(version) = version_in(file)? else { continue };
         let name = file.name.below(folder).unwrap_or_default().to_owned();
         match found {
-            Some((first, _)) => return Ok(Err(Problem::Ambiguous(first, name))),
+            Some((first, _)) => return Ok(Err(PackageProblem::Ambiguous(first, name))),
             None => found = Some((name, version)),
         }
     }
-    Ok(found.ok_or(Problem::NoPlugin))
+    Ok(found.ok_or(PackageProblem::NoPlugin))
 }
 
-fn other_version(file: &str, found: &str, expected: Option<&str>) -> Option<Problem> {
+fn other_version(file: &str, found: &str, expected: Option<&str>) -> Option<PackageProblem> {
     let expected = expected.filter(|expected| *expected != found)?;
-    Some(Problem::Version {
+    Some(PackageProblem::Version {
         file: file.to_owned(),
         found: found.to_owned(),
         expected: expected.to_owned(),

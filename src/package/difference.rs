@@ -3,7 +3,7 @@
 //! For people: two files of one size with one CRC-32 count as the same. Whether packages are the same is decided by their
 //! digests.
 
-use super::archive::{Archive, Entry};
+use super::archive::{Archive, ArchiveEntry};
 
 /// A file with its size.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub struct Changed {
 
 /// What changed, each list sorted by the bytes of the names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Difference {
+pub struct PackageDifference {
     /// Files of the newer archive only.
     pub added: Vec<SizedFile>,
     /// Files of the older archive only.
@@ -36,7 +36,7 @@ pub struct Difference {
     pub changed: Vec<Changed>,
 }
 
-impl Difference {
+impl PackageDifference {
     /// Whether both have the same files.
     pub fn is_empty(&self) -> bool {
         self.added.is_empty() && self.removed.is_empty() && self.changed.is_empty()
@@ -44,12 +44,12 @@ impl Difference {
 }
 
 /// Compares the files of two archives. Folders, dates and the order in the file do not count.
-pub fn difference<A, B>(before: &Archive<A>, after: &Archive<B>) -> Difference
+pub fn difference<A, B>(before: &Archive<A>, after: &Archive<B>) -> PackageDifference
 where
     A: super::read_at::ReadAt,
     B: super::read_at::ReadAt,
 {
-    let mut difference = Difference::default();
+    let mut difference = PackageDifference::default();
     let mut older = before.files().peekable();
     for newer in after.files() {
         while let Some(removed) = older.next_if(|file| file.name < newer.name) {
@@ -69,7 +69,7 @@ where
     difference
 }
 
-fn sized(file: &Entry) -> SizedFile {
+fn sized(file: &ArchiveEntry) -> SizedFile {
     SizedFile {
         name: file.name.to_string(),
         size: file.size,
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
     use crate::package::archive::testing::zip_of;
 
-    fn between(before: &[(&str, &[u8])], after: &[(&str, &[u8])]) -> Difference {
+    fn between(before: &[(&str, &[u8])], after: &[(&str, &[u8])]) -> PackageDifference {
         let (before, after) = (zip_of(before), zip_of(after));
         difference(
             &Archive::check(&before[..]).unwrap(),
@@ -105,7 +105,7 @@ mod tests {
                 ("f/d", b"d"),
             ],
         );
-        let expected = Difference {
+        let expected = PackageDifference {
             added: vec![file("f/0", 2), file("f/d", 1)],
             removed: vec![file("f/y", 0), file("f/z", 0)],
             changed: vec![

@@ -127,14 +127,14 @@ mod tests {
 
     use super::*;
     use crate::package::archive::testing::{Made, zip};
-    use crate::package::writer::Writer;
+    use crate::package::writer::PackageWriter;
 
     const ID: Uuid = Uuid::from_u128(0x0123_4567_89ab_8def_8123_4567_89ab_cdef);
 
     fn package() -> (Places, Vec<u8>) {
         let mut out = Cursor::new(Vec::new());
         let folder = "acme".parse().unwrap();
-        let mut writer = Writer::new(&mut out, &folder, "2026-11-23T15:04:19Z".parse().unwrap());
+        let mut writer = PackageWriter::new(&mut out, &folder, "2026-11-23T15:04:19Z".parse().unwrap());
         writer.add("acme.php", 5, || Ok(&b"<?php"[..])).unwrap();
         let package = writer.finish(true).unwrap();
         (package.mark.unwrap(), out.into_inner())

@@ -4,10 +4,10 @@ use std::io::{self, Seek, Write};
 
 use chrono::{DateTime, Utc};
 
-use super::archive::{Archive, ArchiveError, Refusal};
+use super::archive::{Archive, ArchiveError, ArchiveRefusal};
 use super::entry_name::FolderName;
 use super::read_at::ReadAt;
-use super::writer::{Package, WriteError, Writer};
+use super::writer::{Package, PackageWriter, WriteError};
 
 /// Why an archive was not brought into the normal form.
 #[derive(Debug, thiserror::Error)]
@@ -40,7 +40,7 @@ pub fn normalize<R: ReadAt, W: Write + Seek>(
     time: DateTime<Utc>,
     marked: bool,
 ) -> Result<Package, NormalizeError> {
-    let mut writer = Writer::new(out, folder, time);
+    let mut writer = PackageWriter::new(out, folder, time);
     for file in archive.files() {
         let outside = || NormalizeError::Outside {
             name: file.name.to_string(),
@@ -60,7 +60,7 @@ pub fn normalize<R: ReadAt, W: Write + Seek>(
 
 /// Whether the content was not what the headers said.
 fn is_refusal(error: &io::Error) -> bool {
-    error.get_ref().is_some_and(|inner| inner.is::<Refusal>())
+    error.get_ref().is_some_and(|inner| inner.is::<ArchiveRefusal>())
 }
 
 #[cfg(test)]

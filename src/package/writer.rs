@@ -91,7 +91,7 @@ pub enum WriteError {
 }
 
 /// Writes files one after the other, and what belongs around them. Holds their names and no content.
-pub struct Writer<'a, W: Write + Seek> {
+pub struct PackageWriter<'a, W: Write + Seek> {
     out: BufWriter<W>,
     folder: &'a FolderName,
     time: DosTime,
@@ -101,7 +101,7 @@ pub struct Writer<'a, W: Write + Seek> {
     unpacked: u64,
 }
 
-impl<'a, W: Write + Seek> Writer<'a, W> {
+impl<'a, W: Write + Seek> PackageWriter<'a, W> {
     /// A writer to an empty output, with every file below `folder` and of this `time`.
     pub fn new(out: W, folder: &'a FolderName, time: DateTime<Utc>) -> Self {
         Self {
@@ -316,7 +316,7 @@ mod tests {
     fn written(files: &[(String, Vec<u8>)], marked: bool) -> Result<(Package, Vec<u8>), WriteError> {
         let mut out = Cursor::new(Vec::new());
         let folder = folder();
-        let mut writer = Writer::new(&mut out, &folder, time());
+        let mut writer = PackageWriter::new(&mut out, &folder, time());
         for (name, content) in files {
             writer.add(name, content.len() as u64, || Ok(&content[..]))?;
         }
@@ -403,7 +403,7 @@ mod tests {
         let zeros = vec![0; 4 << 20];
         assert!(matches!(written(&[("a".into(), zeros)], false), Err(WriteError::Ratio)));
         let folder = folder();
-        let mut writer = Writer::new(io::empty(), &folder, time());
+        let mut writer = PackageWriter::new(io::empty(), &folder, time());
         let huge = writer.add("a", MAX_UNPACKED + 1, || Ok(io::empty()));
         assert!(matches!(huge, Err(WriteError::TooLargeUnpacked)));
     }
@@ -428,12 +428,12 @@ mod tests {
     fn a_file_that_cannot_be_read_or_grows_is_named() {
         let folder = folder();
         let failing = || -> io::Result<&[u8]> { Err(io::ErrorKind::PermissionDenied.into()) };
-        let mut writer = Writer::new(Cursor::new(Vec::new()), &folder, time());
+        let mut writer = PackageWriter::new(Cursor::new(Vec::new()), &folder, time());
         assert_eq!(
             writer.add("a", 3, failing).unwrap_err().to_string(),
             "acme/a: cannot be read"
         );
-        let mut writer = Writer::new(Cursor::new(Vec::new()), &folder, time());
+        let mut writer = PackageWriter::new(Cursor::new(Vec::new()), &folder, time());
         let grown = writer.add("a", 3, || Ok(&b"abcd"[..])).unwrap_err();
         assert_eq!(grown.to_string(), "acme/a: changed its size while it was packed");
     }

@@ -9,7 +9,7 @@ use countersign::package::archive::Archive;
 use countersign::package::entry_name::FolderName;
 use countersign::package::mark;
 use countersign::package::normalize::normalize;
-use countersign::package::writer::{FORM, Package, Writer};
+use countersign::package::writer::{FORM, Package, PackageWriter};
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
@@ -24,7 +24,7 @@ fn vectors() -> PathBuf {
 fn packed(files: &[(&str, &[u8])], marked: bool) -> (Package, Vec<u8>) {
     let mut out = Cursor::new(Vec::new());
     let folder: FolderName = "acme-forms".parse().unwrap();
-    let mut writer = Writer::new(&mut out, &folder, "2026-11-23T15:04:19Z".parse().unwrap());
+    let mut writer = PackageWriter::new(&mut out, &folder, "2026-11-23T15:04:19Z".parse().unwrap());
     for (name, content) in files {
         writer.add(name, content.len() as u64, || Ok(*content)).unwrap();
     }

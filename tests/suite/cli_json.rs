@@ -9,7 +9,7 @@ use boon::{Compiler, Draft, Schemas};
 use chrono::Utc;
 use clap::CommandFactory as _;
 use countersign::cli::Cli;
-use countersign::package::writer::Writer;
+use countersign::package::writer::PackageWriter;
 use serde_json::{Value, json};
 
 use crate::support::server::{countersign, countersign_in};
@@ -299,7 +299,7 @@ fn packages() -> BTreeSet<String> {
     let made = |name: &str, php: &str| {
         let path = folder.path().join(name);
         let top = "acme".parse().unwrap();
-        let mut writer = Writer::new(File::create(&path).unwrap(), &top, Utc::now());
+        let mut writer = PackageWriter::new(File::create(&path).unwrap(), &top, Utc::now());
         for (name, text) in [("acme.php", php), ("readme.txt", "Acme")] {
             writer.add(name, text.len() as u64, || Ok(text.as_bytes())).unwrap();
         }

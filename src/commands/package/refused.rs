@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::commands::Failure;
-use crate::package::archive::{ArchiveError, Refusal};
+use crate::package::archive::{ArchiveError, ArchiveRefusal};
 
 /// Why an archive cannot be looked into.
 #[derive(Debug, thiserror::Error)]
@@ -27,15 +27,15 @@ pub(super) fn failure(path: &Path, source: ArchiveError) -> Failure {
 }
 
 /// What to do about the mistakes that well-meant archives have.
-fn hint(reason: &Refusal) -> Option<&'static str> {
+fn hint(reason: &ArchiveRefusal) -> Option<&'static str> {
     match reason {
-        Refusal::Comment(_) => Some(
+        ArchiveRefusal::Comment(_) => Some(
             "`git archive` writes the commit's id as a comment: archive the tree, as in `git archive HEAD^{tree}`; or remove \
              it with `zip -z FILE </dev/null`",
         ),
         Refusal::SymbolicLink => Some("pack what the link leads to; `zip -r` without --symlinks does"),
         Refusal::Encrypted => Some("a site has no password: pack it without one"),
-        Refusal::Directory | Refusal::Gap(_) | Refusal::Tail(_) | Refusal::Behind(_) => {
+        ArchiveRefusal::Directory | ArchiveRefusal::Gap(_) | ArchiveRefusal::Tail(_) | ArchiveRefusal::Behind(_) => {
             Some("pack it anew: unpack it into an empty folder, and `zip -r` that")
         }
         _ => None,
@@ -49,7 +49,7 @@ mod tests {
 
     #[test]
     fn a_refusal_names_the_file_and_says_what_to_do() {
-        let failure = failure(Path::new("a.zip"), Refusal::Comment(40).into());
+        let failure = failure(Path::new("a.zip"), ArchiveRefusal::Comment(40).into());
         assert_eq!(failure.exit, Exit::Input);
         assert_eq!(failure.error.to_string(), "a.zip: not taken as a package");
         assert_eq!(

@@ -13,7 +13,7 @@ use crate::commands::{Exit, Failure};
 use crate::model::digest::Digest;
 use crate::package::MAX_PACKED;
 use crate::package::archive::{Archive, ArchiveError};
-use crate::package::difference::{Difference, SizedFile, difference};
+use crate::package::difference::{PackageDifference, SizedFile, difference};
 use crate::regular_file;
 use crate::text::printable::Printable;
 
@@ -114,7 +114,7 @@ struct TwoSizes<'a> {
 }
 
 impl<'a> Changes<'a> {
-    fn new(path: &Path, digest: Digest, difference: &'a Difference) -> Self {
+    fn new(path: &Path, digest: Digest, difference: &'a PackageDifference) -> Self {
         let sized = |files: &'a [SizedFile]| {
             files
                 .iter()

@@ -2,7 +2,7 @@
 
 use super::end::Directory;
 use super::extra::Extra;
-use super::refusal::{ArchiveError, Refusal};
+use super::refusal::{ArchiveError, ArchiveRefusal};
 use crate::package::entry_name::{EntryName, MAX_NAME, NameError};
 use crate::package::format::{CENTRAL, CENTRAL_LENGTH, Common, flag, method, u16_at, u32_at};
 use crate::package::read_at::ReadAt;
@@ -19,7 +19,7 @@ const DOS_VOLUME: u32 = 0x08;
 
 /// An entry as the directory has it.
 #[derive(Debug)]
-pub(super) struct Listed {
+pub(super) struct CentralEntry {
     pub name: EntryName,
     pub is_folder: bool,
     pub common: Common,
@@ -29,7 +29,7 @@ pub(super) struct Listed {
     pub central_at: u64,
 }
 
-impl Listed {
+impl CentralEntry {
     /// Whether a header has the entry's name; a folder's has a `/` at its end.
     pub fn is_named(&self, header: &[u8]) -> bool {
         let name = if self.is_folder {
@@ -41,7 +41,7 @@ impl Listed {
     }
 
     /// An error with the entry's name.
-    pub fn refused(&self, reason: Refusal) -> ArchiveError {
+    pub fn refused(&self, reason: ArchiveRefusal) -> ArchiveError {
         ArchiveError::Refused {
             entry: Some(self.name.to_string()),
             reason,
@@ -50,27 +50,30 @@ impl Listed {
 }
 
 /// Reads as many headers as the end record counts; they must fill the directory.
-pub(super) fn read(source: &impl ReadAt, directory: &Directory) -> Result<Vec<Listed>, ArchiveError> {
-    let end = directory.at.checked_add(directory.size).ok_or(Refusal::Directory)?;
+pub(super) fn read(source: &impl ReadAt, directory: &Directory) -> Result<Vec<CentralEntry>, ArchiveError> {
+    let end = directory
+        .at
+        .checked_add(directory.size)
+        .ok_or(ArchiveRefusal::Directory)?;
     let mut at = directory.at;
     // SECURITY: the count is the archive's word; nothing is reserved for it.
     let mut found = Vec::new();
     for _ in 0..directory.entries {
         let behind_head = at + CENTRAL_LENGTH as u64;
         if behind_head > end {
-            return Err(Refusal::Count.into());
+            return Err(ArchiveRefusal::Count.into());
         }
         let mut head = [0; CENTRAL_LENGTH];
         source.read_exact_at(&mut head, at).map_err(ArchiveError::of_read)?;
         if !head.starts_with(&CENTRAL) {
-            return Err(Refusal::Count.into());
+            return Err(ArchiveRefusal::Count.into());
         }
         let common = Common::parse(&head[8..]);
         let lengths = [common.name_length, common.extra_length, u16_at(&head, 32)].map(usize::from);
         let mut rest = vec![0; lengths.iter().sum()];
         let next = behind_head + rest.len() as u64;
         if next > end {
-            return Err(Refusal::Count.into());
+            return Err(ArchiveRefusal::Count.into());
         }
         source
             .read_exact_at(&mut rest, behind_head)
@@ -82,7 +85,7 @@ pub(super) fn read(source: &impl ReadAt, directory: &Directory) -> Result<Vec<Li
     if at == end {
         Ok(found)
     } else {
-        Err(Refusal::Count.into())
+        Err(ArchiveRefusal::Count.into())
     }
 }
 
@@ -92,9 +95,9 @@ fn listed(
     raw_name: &[u8],
     extra: &[u8],
     central_at: u64,
-) -> Result<Listed, ArchiveError> {
+) -> Result<CentralEntry, ArchiveError> {
     let shown = || Some(String::from_utf8_lossy(&raw_name[..raw_name.len().min(MAX_NAME)]).into_owned());
-    let refused = |reason: Refusal| ArchiveError::Refused { entry: shown(), reason };
+    let refused = |reason: ArchiveRefusal| ArchiveError::Refused { entry: shown(), reason };
     let refused_name = |reason: NameError| refused(reason.into());
     let is_folder = raw_name.ends_with(b"/");
     let path = raw_name.strip_suffix(b"/").unwrap_or(raw_name);
@@ -104,31 +107,31 @@ fn listed(
     };
     let name = name.map_err(refused_name)?;
     if common.flags & flag::ENCRYPTED != 0 {
-        return Err(refused(Refusal::Encrypted));
+        return Err(refused(ArchiveRefusal::Encrypted));
     }
     if common.flags & !flag::KNOWN != 0 {
-        return Err(refused(Refusal::Flags(common.flags)));
+        return Err(refused(ArchiveRefusal::Flags(common.flags)));
     }
     if !matches!(common.method, method::STORED | method::DEFLATE) {
-        return Err(refused(Refusal::Method(common.method)));
+        return Err(refused(ArchiveRefusal::Method(common.method)));
     }
     if u16_at(head, 32) != 0 {
-        return Err(refused(Refusal::EntryComment));
+        return Err(refused(ArchiveRefusal::EntryComment));
     }
     if u16_at(head, 34) != 0 {
-        return Err(Refusal::Split.into());
+        return Err(ArchiveRefusal::Split.into());
     }
     check_kind(u32_at(head, 38), is_folder).map_err(refused)?;
     let extra = Extra::parse(extra, raw_name).map_err(refused)?;
     let numbers = extra.resolve([common.size, common.packed, u32_at(head, 42)]);
     let [size, packed, header_at] = numbers.map_err(refused)?;
     if is_folder && size != 0 {
-        return Err(refused(Refusal::FolderContent));
+        return Err(refused(ArchiveRefusal::FolderContent));
     }
     if common.method == method::STORED && size != packed {
-        return Err(refused(Refusal::Size));
+        return Err(refused(ArchiveRefusal::Size));
     }
-    Ok(Listed {
+    Ok(CentralEntry {
         name,
         is_folder,
         common,
@@ -141,18 +144,18 @@ fn listed(
 
 /// Checks the attributes: a regular file or a folder, and the same as the name says.
 // SECURITY: the mode counts whatever system the header says it is of; some programs believe it unasked.
-fn check_kind(attributes: u32, is_folder: bool) -> Result<(), Refusal> {
+fn check_kind(attributes: u32, is_folder: bool) -> Result<(), ArchiveRefusal> {
     if attributes & DOS_VOLUME != 0 {
-        return Err(Refusal::Special);
+        return Err(ArchiveRefusal::Special);
     }
     match attributes >> 16 & KIND {
         // Programs without unix modes.
-        0 if attributes & DOS_FOLDER != 0 && !is_folder => Err(Refusal::Kind),
+        0 if attributes & DOS_FOLDER != 0 && !is_folder => Err(ArchiveRefusal::Kind),
         0 => Ok(()),
         REGULAR if !is_folder => Ok(()),
         FOLDER if is_folder => Ok(()),
-        REGULAR | FOLDER => Err(Refusal::Kind),
-        SYMBOLIC_LINK => Err(Refusal::SymbolicLink),
-        _ => Err(Refusal::Special),
+        REGULAR | FOLDER => Err(ArchiveRefusal::Kind),
+        SYMBOLIC_LINK => Err(ArchiveRefusal::SymbolicLink),
+        _ => Err(ArchiveRefusal::Special),
     }
 }

@@ -4,8 +4,8 @@ use std::io::{self, Read};
 
 use flate2::{Decompress, FlushDecompress, Status};
 
-use super::entry::Entry;
-use super::refusal::Refusal;
+use super::entry::ArchiveEntry;
+use super::refusal::ArchiveRefusal;
 use crate::package::format::method;
 use crate::package::read_at::ReadAt;
 
@@ -13,8 +13,8 @@ use crate::package::read_at::ReadAt;
 const PIECE: u64 = 1 << 16;
 
 /// Reads an entry's content. The read that reaches its end fails where size or CRC-32 are not those of the headers, with a
-/// [`Refusal`] inside of the error.
-pub struct Content<'a, R: ?Sized> {
+/// [`ArchiveRefusal`] inside of the error.
+pub struct EntryReader<'a, R: ?Sized> {
     source: &'a R,
     /// What is not read from the archive yet.
     at: u64,
@@ -31,7 +31,7 @@ pub struct Content<'a, R: ?Sized> {
     expected_crc: u32,
 }
 
-impl<R: ?Sized> std::fmt::Debug for Content<'_, R> {
+impl<R: ?Sized> std::fmt::Debug for EntryReader<'_, R> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Content")
             .field("given", &self.given)
@@ -40,8 +40,8 @@ impl<R: ?Sized> std::fmt::Debug for Content<'_, R> {
     }
 }
 
-impl<'a, R: ReadAt + ?Sized> Content<'a, R> {
-    pub(super) fn new(source: &'a R, entry: &Entry) -> Self {
+impl<'a, R: ReadAt + ?Sized> EntryReader<'a, R> {
+    pub(super) fn new(source: &'a R, entry: &ArchiveEntry) -> Self {
         Self {
             source,
             at: entry.data_at,
@@ -88,7 +88,7 @@ impl<'a, R: ReadAt + ?Sized> Content<'a, R> {
             let (taken, given) = (inflate.total_in(), inflate.total_out());
             let status = inflate
                 .decompress(piece, buffer, FlushDecompress::None)
-                .map_err(|_| refused(Refusal::Deflate))?;
+                .map_err(|_| refused(ArchiveRefusal::Deflate))?;
             // Neither is more than the slices have.
             let used = (inflate.total_in() - taken) as usize;
             let made = (inflate.total_out() - given) as usize;
@@ -100,7 +100,7 @@ impl<'a, R: ReadAt + ?Sized> Content<'a, R> {
             // More input helps only where there is some.
             let is_stuck = used == 0 && self.taken == self.input.len() && self.left == 0;
             if !self.is_done && is_stuck {
-                return Err(refused(Refusal::Deflate));
+                return Err(refused(ArchiveRefusal::Deflate));
             }
         }
     }
@@ -108,19 +108,19 @@ impl<'a, R: ReadAt + ?Sized> Content<'a, R> {
     fn check(&self) -> io::Result<()> {
         // Bytes behind the end of the deflate stream belong to nothing.
         if self.taken < self.input.len() || self.left > 0 {
-            return Err(refused(Refusal::Deflate));
+            return Err(refused(ArchiveRefusal::Deflate));
         }
         if self.given != self.size {
-            return Err(refused(Refusal::Size));
+            return Err(refused(ArchiveRefusal::Size));
         }
         if self.crc.clone().finalize() != self.expected_crc {
-            return Err(refused(Refusal::Crc));
+            return Err(refused(ArchiveRefusal::Crc));
         }
         Ok(())
     }
 }
 
-impl<R: ReadAt + ?Sized> Read for Content<'_, R> {
+impl<R: ReadAt + ?Sized> Read for EntryReader<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if buffer.is_empty() {
             return Ok(0);
@@ -129,7 +129,7 @@ impl<R: ReadAt + ?Sized> Read for Content<'_, R> {
         self.given += length as u64;
         // SECURITY: a bomb is left as soon as it is larger than it says.
         if self.given > self.size {
-            return Err(refused(Refusal::Size));
+            return Err(refused(ArchiveRefusal::Size));
         }
         self.crc.update(&buffer[..length]);
         if length == 0 {
@@ -139,6 +139,6 @@ impl<R: ReadAt + ?Sized> Read for Content<'_, R> {
     }
 }
 
-fn refused(reason: Refusal) -> io::Error {
+fn refused(reason: ArchiveRefusal) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, reason)
 }

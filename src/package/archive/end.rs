@@ -3,7 +3,7 @@
 //! The end record is the last thing in the file. Zip64 records may stand before it, where they say the same: some programs
 //! write them without need.
 
-use super::refusal::{ArchiveError, Refusal};
+use super::refusal::{ArchiveError, ArchiveRefusal};
 use crate::package::MAX_ENTRIES;
 use crate::package::format::{
     END, END_LENGTH, SEE_ZIP64, ZIP64_END, ZIP64_END_LENGTH, ZIP64_LOCATOR, ZIP64_LOCATOR_LENGTH, u16_at, u32_at,
@@ -24,7 +24,7 @@ pub(super) struct Directory {
 
 /// Finds the directory, which must end where the end records begin.
 pub(super) fn locate(source: &impl ReadAt, size: u64) -> Result<Directory, ArchiveError> {
-    let end_at = size.checked_sub(END_LENGTH as u64).ok_or(Refusal::NotZip)?;
+    let end_at = size.checked_sub(END_LENGTH as u64).ok_or(ArchiveRefusal::NotZip)?;
     let mut end = [0; END_LENGTH];
     source.read_exact_at(&mut end, end_at).map_err(ArchiveError::of_read)?;
     if !end.starts_with(&END) {
@@ -32,7 +32,7 @@ pub(super) fn locate(source: &impl ReadAt, size: u64) -> Result<Directory, Archi
     }
     // Its length of a comment says that more follows, and nothing does.
     if u16_at(&end, 20) != 0 {
-        return Err(Refusal::CutOff.into());
+        return Err(ArchiveRefusal::CutOff.into());
     }
     let (disk, directory_disk) = (u16_at(&end, 4), u16_at(&end, 6));
     let (entries_here, entries) = (u16_at(&end, 8), u16_at(&end, 10));
@@ -51,13 +51,13 @@ pub(super) fn locate(source: &impl ReadAt, size: u64) -> Result<Directory, Archi
                 && says(zip64.size, length, SEE_ZIP64)
                 && says(zip64.at, at, SEE_ZIP64);
             if !agree || zip64.at.checked_add(zip64.size) != Some(zip64_at) {
-                return Err(Refusal::Zip64.into());
+                return Err(ArchiveRefusal::Zip64.into());
             }
             zip64
         }
         None => {
             if (disk, directory_disk) != (0, 0) || entries_here != entries {
-                return Err(Refusal::Split.into());
+                return Err(ArchiveRefusal::Split.into());
             }
             Directory {
                 at: at.into(),
@@ -67,7 +67,7 @@ pub(super) fn locate(source: &impl ReadAt, size: u64) -> Result<Directory, Archi
         }
     };
     if directory.entries > MAX_ENTRIES as u64 {
-        return Err(Refusal::TooManyEntries.into());
+        return Err(ArchiveRefusal::TooManyEntries.into());
     }
     Ok(directory)
 }
@@ -75,14 +75,14 @@ pub(super) fn locate(source: &impl ReadAt, size: u64) -> Result<Directory, Archi
 /// What the zip64 records before the end record say, and where they begin.
 fn zip64(source: &impl ReadAt, end_at: u64) -> Result<(Directory, u64), ArchiveError> {
     let records = (ZIP64_END_LENGTH + ZIP64_LOCATOR_LENGTH) as u64;
-    let zip64_at = end_at.checked_sub(records).ok_or(Refusal::Directory)?;
+    let zip64_at = end_at.checked_sub(records).ok_or(ArchiveRefusal::Directory)?;
     let mut bytes = [0; ZIP64_END_LENGTH + ZIP64_LOCATOR_LENGTH];
     source
         .read_exact_at(&mut bytes, zip64_at)
         .map_err(ArchiveError::of_read)?;
     let (record, locator) = bytes.split_at(ZIP64_END_LENGTH);
     if !record.starts_with(&ZIP64_END) || !locator.starts_with(&ZIP64_LOCATOR) {
-        return Err(Refusal::Directory.into());
+        return Err(ArchiveRefusal::Directory.into());
     }
     // What follows its first twelve bytes; no "extensible data" is taken.
     let is_plain = u64_at(record, 4) == (ZIP64_END_LENGTH - 12) as u64;
@@ -91,7 +91,7 @@ fn zip64(source: &impl ReadAt, end_at: u64) -> Result<(Directory, u64), ArchiveE
     let agree = u64_at(locator, 8) == zip64_at && u64_at(record, 24) == entries;
     // Some programs count no disk at all.
     if !is_plain || disks != (0, 0, 0) || u32_at(locator, 16) > 1 || !agree {
-        return Err(Refusal::Zip64.into());
+        return Err(ArchiveRefusal::Zip64.into());
     }
     Ok((
         Directory {
@@ -104,7 +104,7 @@ fn zip64(source: &impl ReadAt, end_at: u64) -> Result<(Directory, u64), ArchiveE
 }
 
 /// Why the file does not end with an end record: something follows it, or there is none.
-fn why_not(source: &impl ReadAt, size: u64) -> Result<Refusal, ArchiveError> {
+fn why_not(source: &impl ReadAt, size: u64) -> Result<ArchiveRefusal, ArchiveError> {
     let length = size.min(MAX_COMMENT + END_LENGTH as u64);
     // At most 64 KiB and a few bytes.
     let mut bytes = vec![0; length as usize];
@@ -112,13 +112,13 @@ fn why_not(source: &impl ReadAt, size: u64) -> Result<Refusal, ArchiveError> {
         .read_exact_at(&mut bytes, size - length)
         .map_err(ArchiveError::of_read)?;
     let Some(at) = bytes.windows(END_LENGTH).rposition(|window| window.starts_with(&END)) else {
-        return Ok(Refusal::NotZip);
+        return Ok(ArchiveRefusal::NotZip);
     };
     let behind = (bytes.len() - at - END_LENGTH) as u64;
     let comment = u64::from(u16_at(&bytes, at + 20));
     Ok(if comment == behind {
-        Refusal::Comment(behind)
+        ArchiveRefusal::Comment(behind)
     } else {
-        Refusal::Behind(behind.saturating_sub(comment))
+        ArchiveRefusal::Behind(behind.saturating_sub(comment))
     })
 }

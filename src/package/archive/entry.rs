@@ -4,7 +4,7 @@ use crate::package::entry_name::EntryName;
 
 /// A file or a folder in an archive.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct ArchiveEntry {
     /// Its name; of a folder without the final `/`.
     pub name: EntryName,
     /// Whether it is a folder.

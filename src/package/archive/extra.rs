@@ -1,6 +1,6 @@
 //! Extra fields of a header (APPNOTE.TXT 4.5): sizes of zip64, and a second name. All others change no file's meaning.
 
-use super::refusal::Refusal;
+use super::refusal::ArchiveRefusal;
 use crate::package::format::{SEE_ZIP64, u16_at, u64_at};
 
 /// Zip64 extended information (4.5.3).
@@ -17,16 +17,18 @@ pub(super) struct Extra {
 
 impl Extra {
     /// Reads the fields of an entry with this name.
-    pub fn parse(mut bytes: &[u8], name: &[u8]) -> Result<Self, Refusal> {
+    pub fn parse(mut bytes: &[u8], name: &[u8]) -> Result<Self, ArchiveRefusal> {
         let mut extra = Self::default();
         while !bytes.is_empty() {
-            let (head, rest) = bytes.split_at_checked(4).ok_or(Refusal::Extra)?;
-            let (data, rest) = rest.split_at_checked(u16_at(head, 2).into()).ok_or(Refusal::Extra)?;
+            let (head, rest) = bytes.split_at_checked(4).ok_or(ArchiveRefusal::Extra)?;
+            let (data, rest) = rest
+                .split_at_checked(u16_at(head, 2).into())
+                .ok_or(ArchiveRefusal::Extra)?;
             match u16_at(head, 0) {
-                ZIP64 if extra.zip64.is_some() => return Err(Refusal::Extra),
+                ZIP64 if extra.zip64.is_some() => return Err(ArchiveRefusal::Extra),
                 ZIP64 => extra.zip64 = Some(numbers(data)?),
                 // A version, the CRC-32 of the header's name, and the name.
-                UNICODE_PATH if data.get(5..) != Some(name) => return Err(Refusal::OtherName),
+                UNICODE_PATH if data.get(5..) != Some(name) => return Err(ArchiveRefusal::OtherName),
                 _ => {}
             }
             bytes = rest;
@@ -37,11 +39,11 @@ impl Extra {
     /// Replaces fields that refer to zip64 by its numbers.
     ///
     /// A field that says its number itself must not be told otherwise: who reads zip64 first would see another.
-    pub fn resolve<const N: usize>(&self, fields: [u32; N]) -> Result<[u64; N], Refusal> {
+    pub fn resolve<const N: usize>(&self, fields: [u32; N]) -> Result<[u64; N], ArchiveRefusal> {
         let refers = fields.contains(&SEE_ZIP64);
         let Some(zip64) = &self.zip64 else {
             return if refers {
-                Err(Refusal::NeedsZip64)
+                Err(ArchiveRefusal::NeedsZip64)
             } else {
                 Ok(fields.map(u64::from))
             };
@@ -49,29 +51,29 @@ impl Extra {
         let plain = fields.map(u64::from);
         if !refers {
             let agrees = zip64.iter().zip(plain).all(|(zip64, plain)| *zip64 == plain);
-            return if agrees { Ok(plain) } else { Err(Refusal::Zip64) };
+            return if agrees { Ok(plain) } else { Err(ArchiveRefusal::Zip64) };
         }
         let mut numbers = zip64.iter();
         let mut resolved = plain;
         for (field, number) in fields.iter().zip(&mut resolved) {
             if *field == SEE_ZIP64 {
-                *number = *numbers.next().ok_or(Refusal::Zip64)?;
+                *number = *numbers.next().ok_or(ArchiveRefusal::Zip64)?;
             }
         }
         if numbers.next().is_none() {
             Ok(resolved)
         } else {
-            Err(Refusal::Zip64)
+            Err(ArchiveRefusal::Zip64)
         }
     }
 }
 
 /// The eight-byte numbers of the field. The four bytes of a disk's number may follow three of them.
-fn numbers(data: &[u8]) -> Result<Vec<u64>, Refusal> {
+fn numbers(data: &[u8]) -> Result<Vec<u64>, ArchiveRefusal> {
     let (numbers, disk) = data.split_at(data.len() / 8 * 8);
     let is_disk = numbers.len() == 24 && disk == [0; 4];
     if numbers.len() > 24 || !(disk.is_empty() || is_disk) {
-        return Err(Refusal::Zip64);
+        return Err(ArchiveRefusal::Zip64);
     }
     Ok(numbers.chunks_exact(8).map(|number| u64_at(number, 0)).collect())
 }

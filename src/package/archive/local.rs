@@ -1,10 +1,10 @@
 //! Step 3: through the file from entry to entry (APPNOTE.TXT 4.3.7 to 4.3.9). Each begins where the one before it ends, so
 //! that nothing is hidden between them and nothing belongs to two.
 
-use super::central::Listed;
-use super::entry::Entry;
+use super::central::CentralEntry;
+use super::entry::ArchiveEntry;
 use super::extra::Extra;
-use super::refusal::{ArchiveError, Refusal};
+use super::refusal::{ArchiveError, ArchiveRefusal};
 use crate::package::format::{Common, DESCRIPTOR, LOCAL, LOCAL_LENGTH, flag, u32_at, u64_at};
 use crate::package::read_at::ReadAt;
 
@@ -12,7 +12,11 @@ use crate::package::read_at::ReadAt;
 const DESCRIPTOR_LENGTHS: [u64; 4] = [12, 16, 20, 24];
 
 /// Follows the entries, which are sorted by their place, up to the directory.
-pub(super) fn follow(source: &impl ReadAt, listed: Vec<Listed>, directory_at: u64) -> Result<Vec<Entry>, ArchiveError> {
+pub(super) fn follow(
+    source: &impl ReadAt,
+    listed: Vec<CentralEntry>,
+    directory_at: u64,
+) -> Result<Vec<ArchiveEntry>, ArchiveError> {
     let mut expected = 0;
     let mut ends = listed
         .iter()
@@ -25,16 +29,16 @@ pub(super) fn follow(source: &impl ReadAt, listed: Vec<Listed>, directory_at: u6
     let is_empty = listed.is_empty();
     for entry in listed {
         if entry.header_at > expected {
-            return Err(entry.refused(Refusal::Gap(entry.header_at - expected)));
+            return Err(entry.refused(ArchiveRefusal::Gap(entry.header_at - expected)));
         }
         if entry.header_at < expected {
-            return Err(entry.refused(Refusal::Overlap));
+            return Err(entry.refused(ArchiveRefusal::Overlap));
         }
         let data_at = data_at(source, &entry, directory_at)?;
         let end = ends.next().unwrap_or(directory_at);
         check_end(source, &entry, data_at, end)?;
         expected = end;
-        entries.push(Entry {
+        entries.push(ArchiveEntry {
             name: entry.name,
             is_folder: entry.is_folder,
             size: entry.size,
@@ -47,37 +51,37 @@ pub(super) fn follow(source: &impl ReadAt, listed: Vec<Listed>, directory_at: u6
         });
     }
     if is_empty && directory_at != 0 {
-        return Err(Refusal::Directory.into());
+        return Err(ArchiveRefusal::Directory.into());
     }
     Ok(entries)
 }
 
 /// Holds the local header against the directory, and tells where the data begin.
-fn data_at(source: &impl ReadAt, entry: &Listed, directory_at: u64) -> Result<u64, ArchiveError> {
+fn data_at(source: &impl ReadAt, entry: &CentralEntry, directory_at: u64) -> Result<u64, ArchiveError> {
     let refused = |reason| entry.refused(reason);
     let behind_head = entry.header_at + LOCAL_LENGTH as u64;
     if behind_head > directory_at {
-        return Err(refused(Refusal::Overlap));
+        return Err(refused(ArchiveRefusal::Overlap));
     }
     let mut head = [0; LOCAL_LENGTH];
     source
         .read_exact_at(&mut head, entry.header_at)
         .map_err(ArchiveError::of_read)?;
     if !head.starts_with(&LOCAL) {
-        return Err(refused(Refusal::NoHeader));
+        return Err(refused(ArchiveRefusal::NoHeader));
     }
     let local = Common::parse(&head[6..]);
     let mut rest = vec![0; usize::from(local.name_length) + usize::from(local.extra_length)];
     let data_at = behind_head + rest.len() as u64;
     if data_at > directory_at {
-        return Err(refused(Refusal::Overlap));
+        return Err(refused(ArchiveRefusal::Overlap));
     }
     source
         .read_exact_at(&mut rest, behind_head)
         .map_err(ArchiveError::of_read)?;
     let (name, extra) = rest.split_at(local.name_length.into());
     if !entry.is_named(name) {
-        return Err(refused(Refusal::Disagree("name")));
+        return Err(refused(ArchiveRefusal::Disagree("name")));
     }
     let extra = Extra::parse(extra, name).map_err(refused)?;
     compare(&local, &extra, entry).map_err(refused)?;
@@ -85,43 +89,45 @@ fn data_at(source: &impl ReadAt, entry: &Listed, directory_at: u64) -> Result<u6
 }
 
 /// Whether the two headers say the same. Dates may differ: no reader decides anything by them.
-fn compare(local: &Common, extra: &Extra, entry: &Listed) -> Result<(), Refusal> {
+fn compare(local: &Common, extra: &Extra, entry: &CentralEntry) -> Result<(), ArchiveRefusal> {
     let listed = &entry.common;
     if local.flags != listed.flags {
-        return Err(Refusal::Disagree("set of flags"));
+        return Err(ArchiveRefusal::Disagree("set of flags"));
     }
     if local.method != listed.method {
-        return Err(Refusal::Disagree("compression method"));
+        return Err(ArchiveRefusal::Disagree("compression method"));
     }
     let [size, packed] = extra.resolve([local.size, local.packed])?;
     // With a data descriptor, the program did not know them yet and wrote zeros.
     let is_open = local.flags & flag::DESCRIPTOR != 0;
     let agrees = |said: u64, known: u64| said == known || (is_open && said == 0);
     if !agrees(local.crc.into(), listed.crc.into()) {
-        return Err(Refusal::Disagree("CRC-32"));
+        return Err(ArchiveRefusal::Disagree("CRC-32"));
     }
     if !agrees(size, entry.size) || !agrees(packed, entry.packed) {
-        return Err(Refusal::Disagree("size"));
+        return Err(ArchiveRefusal::Disagree("size"));
     }
     Ok(())
 }
 
 /// The data, with their descriptor where there is one, must end where the next thing begins.
-fn check_end(source: &impl ReadAt, entry: &Listed, data_at: u64, end: u64) -> Result<(), ArchiveError> {
+fn check_end(source: &impl ReadAt, entry: &CentralEntry, data_at: u64, end: u64) -> Result<(), ArchiveError> {
     let refused = |reason| entry.refused(reason);
     let data_end = data_at
         .checked_add(entry.packed)
-        .ok_or_else(|| refused(Refusal::Overlap))?;
-    let behind = end.checked_sub(data_end).ok_or_else(|| refused(Refusal::Overlap))?;
+        .ok_or_else(|| refused(ArchiveRefusal::Overlap))?;
+    let behind = end
+        .checked_sub(data_end)
+        .ok_or_else(|| refused(ArchiveRefusal::Overlap))?;
     if entry.common.flags & flag::DESCRIPTOR == 0 {
         return if behind == 0 {
             Ok(())
         } else {
-            Err(refused(Refusal::Tail(behind)))
+            Err(refused(ArchiveRefusal::Tail(behind)))
         };
     }
     if !DESCRIPTOR_LENGTHS.contains(&behind) {
-        return Err(refused(Refusal::Descriptor));
+        return Err(refused(ArchiveRefusal::Descriptor));
     }
     let mut buffer = [0; 24];
     // One of the four lengths.
@@ -132,12 +138,12 @@ fn check_end(source: &impl ReadAt, entry: &Listed, data_at: u64, end: u64) -> Re
     if describes(descriptor, entry) {
         Ok(())
     } else {
-        Err(refused(Refusal::Descriptor))
+        Err(refused(ArchiveRefusal::Descriptor))
     }
 }
 
 /// Whether a data descriptor (4.3.9) says what the directory says.
-fn describes(descriptor: &[u8], entry: &Listed) -> bool {
+fn describes(descriptor: &[u8], entry: &CentralEntry) -> bool {
     let has_signature = matches!(descriptor.len(), 16 | 24);
     let fields = match descriptor.strip_prefix(&DESCRIPTOR) {
         Some(fields) if has_signature => fields,

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::entry::Entry;
+use super::entry::ArchiveEntry;
 use crate::package::collision::Collision;
 use crate::package::entry_name::NameError;
 use crate::text::printable::Printable;
@@ -19,13 +19,13 @@ pub enum ArchiveError {
         /// The name of the entry, as far as it is text.
         entry: Option<String>,
         /// Why.
-        reason: Refusal,
+        reason: ArchiveRefusal,
     },
 }
 
 /// What is wrong with an archive or an entry.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum ArchiveRefusal {
     /// No end of the central directory.
     #[error("not a zip archive: its end record is missing")]
     NotZip,
@@ -130,8 +130,8 @@ pub enum Refusal {
     CutOff,
 }
 
-impl From<Refusal> for ArchiveError {
-    fn from(reason: Refusal) -> Self {
+impl From<ArchiveRefusal> for ArchiveError {
+    fn from(reason: ArchiveRefusal) -> Self {
         Self::Refused { entry: None, reason }
     }
 }
@@ -140,29 +140,29 @@ impl ArchiveError {
     /// Bytes that should be there and cannot be read.
     pub(super) fn of_read(error: io::Error) -> Self {
         match error.kind() {
-            io::ErrorKind::UnexpectedEof => Refusal::CutOff.into(),
+            io::ErrorKind::UnexpectedEof => ArchiveRefusal::CutOff.into(),
             _ => Self::Read(error),
         }
     }
 
     /// What reading an entry's content gave.
-    pub(in crate::package) fn of_content(entry: &Entry, error: io::Error) -> Self {
+    pub(in crate::package) fn of_content(entry: &ArchiveEntry, error: io::Error) -> Self {
         let name = || Some(entry.name.to_string());
-        match error.get_ref().and_then(|inner| inner.downcast_ref::<Refusal>()) {
+        match error.get_ref().and_then(|inner| inner.downcast_ref::<ArchiveRefusal>()) {
             Some(reason) => Self::Refused {
                 entry: name(),
                 reason: reason.clone(),
             },
             None if error.kind() == io::ErrorKind::UnexpectedEof => Self::Refused {
                 entry: name(),
-                reason: Refusal::CutOff,
+                reason: ArchiveRefusal::CutOff,
             },
             None => Self::Read(error),
         }
     }
 
     /// What is wrong, where it is not the reading.
-    pub fn reason(&self) -> Option<&Refusal> {
+    pub fn reason(&self) -> Option<&ArchiveRefusal> {
         match self {
             Self::Read(_) => None,
             Self::Refused { reason, .. } => Some(reason),
@@ -170,7 +170,7 @@ impl ArchiveError {
     }
 }
 
-fn told(entry: Option<&str>, reason: &Refusal) -> String {
+fn told(entry: Option<&str>, reason: &ArchiveRefusal) -> String {
     match entry {
         Some(entry) => format!("{}: {}", Printable(entry), Printable(reason)),
         None => reason.to_string(),

@@ -15,7 +15,7 @@ fn told(bytes: &[u8]) -> String {
     }
 }
 
-fn reason(bytes: &[u8]) -> Refusal {
+fn reason(bytes: &[u8]) -> ArchiveRefusal {
     Archive::check(bytes).unwrap_err().reason().unwrap().clone()
 }
 
@@ -134,40 +134,43 @@ fn zip64_that_is_not_needed_is_taken_and_wrong_one_is_refused() {
     let referring = end_record(u16::MAX, u32::MAX, u32::MAX);
     assert_eq!(told(&zip64(1, &plain)), "taken: 1 entries");
     assert_eq!(told(&zip64(1, &referring)), "taken: 1 entries");
-    assert_eq!(reason(&zip64(2, &plain)), Refusal::Zip64);
-    assert_eq!(reason(&zip64(2, &referring)), Refusal::Count);
-    assert_eq!(reason(&zip64(65_536, &referring)), Refusal::TooManyEntries);
+    assert_eq!(reason(&zip64(2, &plain)), ArchiveRefusal::Zip64);
+    assert_eq!(reason(&zip64(2, &referring)), ArchiveRefusal::Count);
+    assert_eq!(reason(&zip64(65_536, &referring)), ArchiveRefusal::TooManyEntries);
     let bytes = [&file[..], &directory, &referring].concat();
-    assert_eq!(reason(&bytes), Refusal::Directory);
+    assert_eq!(reason(&bytes), ArchiveRefusal::Directory);
 }
 
 #[test]
 fn nothing_stands_before_between_or_behind_the_entries() {
     let right = zip(&[file(), Made::stored("f/z", b"z")]);
     let length = right.len();
-    assert_eq!(reason(b""), Refusal::NotZip);
-    assert_eq!(reason(b"<?php // a file that is no archive at all"), Refusal::NotZip);
-    assert_eq!(reason(&[&right[..], b"!"].concat()), Refusal::Behind(1));
+    assert_eq!(reason(b""), ArchiveRefusal::NotZip);
+    assert_eq!(
+        reason(b"<?php // a file that is no archive at all"),
+        ArchiveRefusal::NotZip
+    );
+    assert_eq!(reason(&[&right[..], b"!"].concat()), ArchiveRefusal::Behind(1));
     assert_eq!(
         reason(&[&right[..], &right].concat()),
-        Refusal::Directory,
+        ArchiveRefusal::Directory,
         "two archives"
     );
     let mut comment = [&right[..], b"hello"].concat();
     put(&mut comment, length - 2, &[5, 0]);
-    assert_eq!(reason(&comment), Refusal::Comment(5));
+    assert_eq!(reason(&comment), ArchiveRefusal::Comment(5));
     comment.truncate(length);
-    assert_eq!(reason(&comment), Refusal::CutOff);
+    assert_eq!(reason(&comment), ArchiveRefusal::CutOff);
     comment.extend(b"hello, more");
-    assert_eq!(reason(&comment), Refusal::Behind(6));
+    assert_eq!(reason(&comment), ArchiveRefusal::Behind(6));
     // An end record inside of a comment: the outer one is not at the end.
     let mut nested = [&right[..], &end_record(0, 0, 0)].concat();
     put(&mut nested, length - 2, &[22, 0]);
-    assert_eq!(reason(&nested), Refusal::Directory);
+    assert_eq!(reason(&nested), ArchiveRefusal::Directory);
 
     assert_eq!(
         reason(&[b"#!/bin/sh\n", &right[..]].concat()),
-        Refusal::Directory,
+        ArchiveRefusal::Directory,
         "offsets not moved"
     );
     let (file_part, directory) = parts(&[file(), Made::stored("f/z", b"z")], 10);
@@ -200,21 +203,21 @@ fn nothing_stands_before_between_or_behind_the_entries() {
     );
     assert_eq!(
         reason(&[&file_part[..], &directory, &directory, &end(2, at)].concat()),
-        Refusal::Directory
+        ArchiveRefusal::Directory
     );
     for entries in [0, 1, 3] {
         assert_eq!(
             reason(&[&file_part[..], &directory, &end(entries, at)].concat()),
-            Refusal::Count,
+            ArchiveRefusal::Count,
             "{entries}"
         );
     }
     let mut split = right.clone();
     put(&mut split, length - END_LENGTH + 4, &[1]);
-    assert_eq!(reason(&split), Refusal::Split);
+    assert_eq!(reason(&split), ArchiveRefusal::Split);
     assert_eq!(
         reason(&[&b"only this"[..], &end_record(0, 0, 9)].concat()),
-        Refusal::Directory
+        ArchiveRefusal::Directory
     );
 }
 
@@ -228,7 +231,7 @@ fn no_two_entries_share_data() {
     let mut shared = bytes;
     put(&mut shared, directory_at + first.central.len() + 42, &[0; 4]);
     assert!(
-        matches!(reason(&shared), Refusal::Overlap | Refusal::Tail(_)),
+        matches!(reason(&shared), ArchiveRefusal::Overlap | ArchiveRefusal::Tail(_)),
         "{}",
         told(&shared)
     );
@@ -463,12 +466,12 @@ fn contents_are_what_the_headers_say() {
 #[test]
 fn bombs_are_refused_before_and_while_they_are_unpacked() {
     let zeros = vec![0; 10 << 20];
-    assert_eq!(reason(&zip_of(&[("f/zeros", &zeros)])), Refusal::Ratio);
+    assert_eq!(reason(&zip_of(&[("f/zeros", &zeros)])), ArchiveRefusal::Ratio);
     // One that says it is small.
     let liar = Made::deflated("f/zeros", &zeros).both32(16, 1_000);
     assert_eq!(told(&zip(&[liar])), "f/zeros: has another size than its headers say");
     let three = [1, 2, 3].map(|number| Made::deflated(&format!("f/{number}"), b"x").both32(16, 1 << 30));
-    assert_eq!(reason(&zip(&three)), Refusal::TooLargeUnpacked);
+    assert_eq!(reason(&zip(&three)), ArchiveRefusal::TooLargeUnpacked);
     #[derive(Debug)]
     struct Huge;
     impl ReadAt for Huge {
@@ -481,7 +484,7 @@ fn bombs_are_refused_before_and_while_they_are_unpacked() {
     }
     assert!(matches!(
         Archive::check(Huge).unwrap_err().reason(),
-        Some(Refusal::TooLarge)
+        Some(ArchiveRefusal::TooLarge)
     ));
 }
 
@@ -512,10 +515,10 @@ fn a_file_that_changes_after_the_check_is_noticed_while_it_is_read() {
     let changed = regular_file::open_to_write(&path).unwrap();
     std::os::unix::fs::FileExt::write_all_at(&changed, b"C", content_at).unwrap();
     let error = archive.read(&archive.entries()[0]).unwrap_err();
-    assert_eq!(error.reason(), Some(&Refusal::Crc));
+    assert_eq!(error.reason(), Some(&ArchiveRefusal::Crc));
     changed.set_len(content_at).unwrap();
     let error = archive.read(&archive.entries()[0]).unwrap_err();
-    assert_eq!(error.reason(), Some(&Refusal::CutOff));
+    assert_eq!(error.reason(), Some(&ArchiveRefusal::CutOff));
 }
 
 proptest! {

@@ -22,7 +22,7 @@ const MAX_DEPTH: usize = 64;
 
 /// An id that was found.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Found {
+pub struct FoundId {
     /// The file it stands in.
     pub file: PathBuf,
     /// The id; nil in a package as it is kept.
@@ -62,14 +62,14 @@ pub fn id(file: &[u8]) -> Option<Uuid> {
 /// # Errors
 ///
 /// Where the archive can no longer be read.
-pub fn in_archive<R: ReadAt>(archive: &Archive<R>) -> Result<Vec<Found>, ArchiveError> {
+pub fn in_archive<R: ReadAt>(archive: &Archive<R>) -> Result<Vec<FoundId>, ArchiveError> {
     let mut found = Vec::new();
     for file in archive
         .files()
         .filter(|file| file.name.file_name() == FILE && file.size <= MAX_FILE)
     {
         if let Some(id) = id(&archive.read(file)?) {
-            found.push(Found {
+            found.push(FoundId {
                 file: file.name.as_str().into(),
                 id,
             });
@@ -83,7 +83,7 @@ pub fn in_archive<R: ReadAt>(archive: &Archive<R>) -> Result<Vec<Found>, Archive
 /// # Errors
 ///
 /// Where a folder or a mark cannot be read, or there is too much to look at.
-pub fn in_folder(folder: &Path) -> Result<Vec<Found>, SearchError> {
+pub fn in_folder(folder: &Path) -> Result<Vec<FoundId>, SearchError> {
     let too_large = || SearchError::TooLarge {
         path: folder.to_owned(),
     };
@@ -113,7 +113,7 @@ pub fn in_folder(folder: &Path) -> Result<Vec<Found>, SearchError> {
     Ok(found)
 }
 
-fn in_file(path: &Path) -> Result<Option<Found>, SearchError> {
+fn in_file(path: &Path) -> Result<Option<FoundId>, SearchError> {
     let opened = regular_file::open_unlinked(path, MAX_FILE);
     let read = opened.and_then(|file| {
         let mut bytes = Vec::new();
@@ -121,7 +121,7 @@ fn in_file(path: &Path) -> Result<Option<Found>, SearchError> {
         Ok(bytes)
     });
     match read {
-        Ok(bytes) => Ok(id(&bytes).map(|id| Found {
+        Ok(bytes) => Ok(id(&bytes).map(|id| FoundId {
             file: path.to_owned(),
             id,
         })),
@@ -178,7 +178,7 @@ mod tests {
             ("none/build-id.php", b"<?php"),
         ]);
         let archive = Archive::check(&bytes[..]).unwrap();
-        let found = |file: &str, id| Found { file: file.into(), id };
+        let found = |file: &str, id| FoundId { file: file.into(), id };
         let expected = [
             found("acme/build-id.php", Uuid::nil()),
             found("wp/plugins/acme/build-id.php", ID),
@@ -198,7 +198,7 @@ mod tests {
         regular_file::write(&at("elsewhere/build-id.php"), content(Uuid::nil()).as_bytes()).unwrap();
         std::os::unix::fs::symlink("../elsewhere", at("site/linked")).unwrap();
         std::os::unix::fs::symlink("../../elsewhere/build-id.php", at("site/empty/build-id.php")).unwrap();
-        assert_eq!(in_folder(&at("site")).unwrap(), [Found { file: mark, id: ID }]);
+        assert_eq!(in_folder(&at("site")).unwrap(), [FoundId { file: mark, id: ID }]);
         assert_eq!(in_folder(&at("site/empty")).unwrap(), []);
         assert!(matches!(in_folder(&at("missing")), Err(SearchError::Read { .. })));
         let deep = at("site/empty").join("d/".repeat(MAX_DEPTH + 2));
