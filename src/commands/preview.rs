@@ -16,9 +16,9 @@ use crate::commands::{Exit, Failure, candidates, output};
 use crate::config::{self, Config};
 use crate::model::slug::Slug;
 use crate::preview;
-use crate::preview::snapshot::Snapshot;
-use crate::preview::target::{Plugins, Subject};
-use crate::preview::view::Wish;
+use crate::preview::snapshot::PreviewSnapshot;
+use crate::preview::target::{Plugins, Target};
+use crate::preview::view::Selection;
 use crate::preview::{live, terminal};
 use crate::registry::RegistryError;
 use crate::text::stderr;
@@ -84,37 +84,37 @@ fn parse_platform_version(text: &str) -> Result<String, &'static str> {
 
 /// Prints, or serves the page until SIGTERM or SIGINT.
 pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
-    let subject = subject(args, config)?;
-    for assumption in subject.assumptions().iter().filter(|_| !args.json) {
+    let target = target(args, config)?;
+    for assumption in target.assumptions().iter().filter(|_| !args.json) {
         stderr::line(format_args!("assumed: {assumption}"));
     }
     if args.print {
-        return print(args, &subject);
+        return print(args, &target);
     }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .map_err(Failure::environment)?;
-    let served = runtime.block_on(serve(args, subject));
+    let served = runtime.block_on(serve(args, target));
     // A reading that is under way is of no use to anybody.
     runtime.shutdown_background();
     served
 }
 
-fn subject(args: &Args, config: &Config) -> Result<Subject, Failure> {
+fn target(args: &Args, config: &Config) -> Result<Target, Failure> {
     let read_timeout = Duration::from_secs(args.read_timeout.get().into());
-    let subject = match &args.repository {
-        Some(path) => Subject::repository(path, read_timeout).map_err(|error| {
+    let target = match &args.repository {
+        Some(path) => Target::repository(path, read_timeout).map_err(|error| {
             Failure::input(error).hint("name the folder of a plugin's git repository, or a folder in it")
         })?,
-        None => Subject {
+        None => Target {
             plugins: Plugins::Registry(config.paths.registry.clone(), args.plugin.clone()),
             releases: Some(config.paths.releases.clone()),
             cache: config.paths.cache.clone(),
             read_timeout,
         },
     };
-    match subject.entries() {
+    match target.entries() {
         Err(error @ RegistryError::NoFolder { .. }) => Err(Failure::input(error)
             .hint("name the instance's folder with -C, or a plugin's repository: countersign preview PATH")),
         Err(error) => Err(Failure::input(error)),
@@ -123,23 +123,23 @@ fn subject(args: &Args, config: &Config) -> Result<Subject, Failure> {
                 Err(Failure::input(format!("there is no plugin {slug} in the registry"))
                     .hint("name a file of registry/plugins/ without .toml"))
             }
-            _ => Ok(subject),
+            _ => Ok(target),
         },
     }
 }
 
-fn print(args: &Args, subject: &Subject) -> Result<Exit, Failure> {
-    let wish = Wish {
+fn print(args: &Args, target: &Target) -> Result<Exit, Failure> {
+    let selection = Selection {
         version: args.version.clone(),
         cms: args.cms.clone(),
         php: args.php.clone(),
         current: args.current.clone(),
     };
-    let snapshot = Snapshot::read(subject, None);
+    let snapshot = PreviewSnapshot::read(target, None);
     let printed = if args.json {
-        terminal::json(&snapshot, subject, &wish)
+        terminal::json(&snapshot, target, &selection)
     } else {
-        terminal::text(&snapshot, subject, &wish)
+        terminal::text(&snapshot, target, &selection)
     };
     let text = if args.json {
         output::printable_json(&printed.text).into_owned()
@@ -150,7 +150,7 @@ fn print(args: &Args, subject: &Subject) -> Result<Exit, Failure> {
     Ok(if printed.is_whole { Exit::Done } else { Exit::Input })
 }
 
-async fn serve(args: &Args, subject: Subject) -> Result<Exit, Failure> {
+async fn serve(args: &Args, target: Target) -> Result<Exit, Failure> {
     // First, so that no signal meets a program that does not know it.
     let mut terminate = signal(SignalKind::terminate()).map_err(Failure::environment)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(Failure::environment)?;
@@ -161,8 +161,8 @@ async fn serve(args: &Args, subject: Subject) -> Result<Exit, Failure> {
             .hint("choose another port with --port; 0 takes any that is free")
     })?;
     let address = listener.local_addr().map_err(Failure::environment)?;
-    let subject = Arc::new(subject);
-    let latest = live::start(Arc::clone(&subject)).map_err(Failure::environment)?;
+    let target = Arc::new(target);
+    let latest = live::start(Arc::clone(&target)).map_err(Failure::environment)?;
 
     // Scripts that start it with port 0 read the port here.
     let _ = writeln!(std::io::stdout(), "preview on http://{address}/");
@@ -175,7 +175,7 @@ async fn serve(args: &Args, subject: Subject) -> Result<Exit, Failure> {
             _ = interrupt.recv() => {}
         }
     };
-    preview::run(listener, subject, latest, shutdown).await;
+    preview::run(listener, target, latest, shutdown).await;
     Ok(Exit::Done)
 }
 

@@ -10,18 +10,18 @@ const CONTEXT: usize = 2;
 
 /// Fields that differ, all in the same way: `version` and `new_version` mostly do.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
-pub struct Difference {
+pub struct FieldDifference {
     /// Their names; a dot parts the names of nested ones.
     pub fields: Vec<String>,
     /// The lines that went and came, with a few that stayed between them.
-    pub lines: Vec<Line>,
+    pub lines: Vec<DiffLine>,
 }
 
 /// A line of a difference.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
-pub struct Line {
+pub struct DiffLine {
     /// Whether it went, came or stayed.
-    pub change: Change,
+    pub change: LineChange,
     /// Its text, without a line end.
     pub text: String,
 }
@@ -30,7 +30,7 @@ pub struct Line {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 #[allow(missing_docs, reason = "the names say it")]
-pub enum Change {
+pub enum LineChange {
     Stayed,
     Went,
     Came,
@@ -39,19 +39,19 @@ pub enum Change {
 }
 
 /// The fields that differ, in the order of their names.
-pub fn differences(old: &Value, new: &Value) -> Vec<Difference> {
+pub fn differences(old: &Value, new: &Value) -> Vec<FieldDifference> {
     let (mut was, mut is) = (BTreeMap::new(), BTreeMap::new());
     flatten("", old, &mut was);
     flatten("", new, &mut is);
     let names: std::collections::BTreeSet<_> = was.keys().chain(is.keys()).collect();
     let text = |fields: &BTreeMap<String, String>, name: &String| fields.get(name).cloned().unwrap_or_default();
     let differ = names.into_iter().filter(|name| was.get(*name) != is.get(*name));
-    let mut told: Vec<Difference> = Vec::new();
+    let mut told: Vec<FieldDifference> = Vec::new();
     for name in differ {
         let lines = lines(&text(&was, name), &text(&is, name));
         match told.iter_mut().find(|told| told.lines == lines) {
             Some(same) => same.fields.push(name.clone()),
-            None => told.push(Difference {
+            None => told.push(FieldDifference {
                 fields: vec![name.clone()],
                 lines,
             }),
@@ -77,25 +77,25 @@ fn flatten(name: &str, value: &Value, fields: &mut BTreeMap<String, String>) {
     }
 }
 
-fn lines(old: &str, new: &str) -> Vec<Line> {
+fn lines(old: &str, new: &str) -> Vec<DiffLine> {
     let diff = TextDiff::configure()
         .timeout(std::time::Duration::from_millis(200))
         .diff_lines(old, new);
     let mut lines = Vec::new();
     for group in diff.grouped_ops(CONTEXT) {
         if !lines.is_empty() {
-            lines.push(Line {
-                change: Change::Skipped,
+            lines.push(DiffLine {
+                change: LineChange::Skipped,
                 text: String::new(),
             });
         }
         for change in group.iter().flat_map(|operation| diff.iter_changes(operation)) {
             let tag = match change.tag() {
-                ChangeTag::Equal => Change::Stayed,
-                ChangeTag::Delete => Change::Went,
-                ChangeTag::Insert => Change::Came,
+                ChangeTag::Equal => LineChange::Stayed,
+                ChangeTag::Delete => LineChange::Went,
+                ChangeTag::Insert => LineChange::Came,
             };
-            lines.push(Line {
+            lines.push(DiffLine {
                 change: tag,
                 text: change.value().trim_end_matches('\n').to_owned(),
             });
@@ -117,7 +117,7 @@ mod tests {
         let told: Vec<_> = differences(&old, &new)
             .into_iter()
             .map(|difference| {
-                let sign = |line: &Line| format!("{:?} {}", line.change, line.text);
+                let sign = |line: &DiffLine| format!("{:?} {}", line.change, line.text);
                 (
                     difference.fields.join(" "),
                     difference.lines.iter().map(sign).collect::<Vec<_>>().join(", "),

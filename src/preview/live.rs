@@ -1,6 +1,6 @@
 //! Reads again whenever something changes, and tells everybody who listens.
 //!
-//! Watches the places a [`Snapshot`] follows from; where no notification comes (network file systems), looks every two
+//! Watches the places a [`PreviewSnapshot`] follows from; where no notification comes (network file systems), looks every two
 //! seconds as long as somebody looks at the page. [`routes`](crate::preview::routes) sends each new snapshot's number to the page.
 
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 use tokio::sync::watch;
 
 use crate::build::draft::WatchedFolder;
-use crate::preview::snapshot::Snapshot;
-use crate::preview::target::Subject;
+use crate::preview::snapshot::PreviewSnapshot;
+use crate::preview::target::Target;
 
 /// Files that are written one after the other are read once, this long after the last.
 const QUIET: Duration = Duration::from_millis(40);
@@ -26,19 +26,19 @@ const PATIENCE: Duration = Duration::from_millis(300);
 const POLL: Duration = Duration::from_secs(2);
 
 /// The last snapshot, and which one it is.
-pub type Latest = (u64, Arc<Snapshot>);
+pub type LatestSnapshot = (u64, Arc<PreviewSnapshot>);
 
 /// Reads once, then on until nobody listens.
 ///
 /// # Errors
 /// The machine gives no thread.
-pub fn start(subject: Arc<Subject>) -> std::io::Result<watch::Receiver<Latest>> {
+pub fn start(target: Arc<Target>) -> std::io::Result<watch::Receiver<LatestSnapshot>> {
     let (changed, changes) = channel();
-    let snapshot = Snapshot::read(&subject, None);
-    let places = snapshot.places(&subject);
+    let snapshot = PreviewSnapshot::read(&target, None);
+    let places = snapshot.places(&target);
     let (latest, readers) = watch::channel((0, Arc::new(snapshot)));
     let live = Live {
-        subject,
+        target,
         latest,
         changed,
         changes,
@@ -52,8 +52,8 @@ pub fn start(subject: Arc<Subject>) -> std::io::Result<watch::Receiver<Latest>> 
 }
 
 struct Live {
-    subject: Arc<Subject>,
-    latest: watch::Sender<Latest>,
+    target: Arc<Target>,
+    latest: watch::Sender<LatestSnapshot>,
     changed: Sender<()>,
     changes: Receiver<()>,
     places: Vec<WatchedFolder>,
@@ -85,8 +85,8 @@ impl Live {
             // read is read once more.
             self.watcher = watcher(&self.places, &self.changed);
             let (number, before) = self.latest.borrow().clone();
-            let snapshot = Snapshot::read(&self.subject, Some(&before));
-            let places = snapshot.places(&self.subject);
+            let snapshot = PreviewSnapshot::read(&self.target, Some(&before));
+            let places = snapshot.places(&self.target);
             if !snapshot.shows_the_same(&before) {
                 self.latest.send_replace((number + 1, Arc::new(snapshot)));
             }

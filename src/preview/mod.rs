@@ -25,9 +25,9 @@ use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
-use crate::preview::live::Latest;
+use crate::preview::live::LatestSnapshot;
 use crate::preview::routes::Preview;
-use crate::preview::target::Subject;
+use crate::preview::target::Target;
 
 /// Connections held at once: a browser opens six, and the page it shows holds one of them.
 const CONNECTIONS: usize = 64;
@@ -41,11 +41,11 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Time for requests under way after the shutdown.
 const DRAIN: Duration = Duration::from_secs(1);
 
-/// Serves the preview of `subject` on `listener`, which must be one of this machine's own addresses, until `shutdown`.
+/// Serves the preview of `target` on `listener`, which must be one of this machine's own addresses, until `shutdown`.
 pub async fn run(
     listener: TcpListener,
-    subject: Arc<Subject>,
-    latest: watch::Receiver<Latest>,
+    target: Arc<Target>,
+    latest: watch::Receiver<LatestSnapshot>,
     shutdown: impl Future<Output = ()>,
 ) {
     let (end, ending) = watch::channel(false);
@@ -56,7 +56,7 @@ pub async fn run(
         .to_string();
     let streams = Arc::new(Semaphore::new(STREAMS));
     let routes = routes::all(Arc::new(Preview {
-        subject,
+        target,
         latest,
         run,
         streams,

@@ -1,4 +1,4 @@
-//! The page: what [`Look`] found, put into the templates in `templates/`, which escape everything that does not say it is
+//! The page: what [`VersionView`] found, put into the templates in `templates/`, which escape everything that does not say it is
 //! HTML already.
 
 mod address;
@@ -8,11 +8,11 @@ mod version;
 use askama::Template;
 
 use crate::build::{PluginState, Remark};
-use crate::preview::compare::Change;
-use crate::preview::site::{Level, Row};
-use crate::preview::snapshot::{Previewed, Snapshot};
-use crate::preview::target::Subject;
-use crate::preview::view::Look;
+use crate::preview::compare::LineChange;
+use crate::preview::site::{Level, PluginRow};
+use crate::preview::snapshot::{PreviewSnapshot, Previewed};
+use crate::preview::target::Target;
+use crate::preview::view::VersionView;
 pub use address::{Address, Tab};
 use list::{LeftOut, PluginLink, VersionLink};
 use version::VersionBody;
@@ -51,7 +51,7 @@ enum Body<'a> {
 }
 
 /// A page.
-pub struct Rendered {
+pub struct RenderedPage {
     /// All of it.
     pub html: String,
     /// Whether there is what the address asks for.
@@ -60,16 +60,16 @@ pub struct Rendered {
 
 /// The whole page. `stamp` names the snapshot.
 pub fn render(
-    snapshot: &Snapshot,
-    subject: &Subject,
+    snapshot: &PreviewSnapshot,
+    target: &Target,
     address: &Address,
     stamp: &str,
-) -> Result<Rendered, askama::Error> {
+) -> Result<RenderedPage, askama::Error> {
     let plugin = match &address.plugin {
         Some(slug) => snapshot.plugin(slug),
         None => snapshot.plugins.first(),
     };
-    let look = plugin.and_then(|plugin| Look::at(plugin, subject.releases.as_deref(), &address.wish));
+    let look = plugin.and_then(|plugin| VersionView::at(plugin, target.releases.as_deref(), &address.selection));
     let pick = look.as_ref().map(|look| look.pick.clone());
     let versions = plugin
         .map(|plugin| list::versions(plugin, address, pick.as_ref()))
@@ -85,7 +85,7 @@ pub fn render(
         stamp,
         title,
         problems: &snapshot.problems,
-        assumptions: subject.assumptions(),
+        assumptions: target.assumptions(),
         plugins: snapshot
             .plugins
             .iter()
@@ -96,13 +96,13 @@ pub fn render(
         body,
     };
     let is_found = !matches!(page.body, Body::Nothing { is_absent: true, .. });
-    Ok(Rendered {
+    Ok(RenderedPage {
         html: page.render()?,
         is_found,
     })
 }
 
-fn body<'a>(plugin: Option<&'a Previewed>, look: Option<Look<'a>>, address: &Address) -> Body<'a> {
+fn body<'a>(plugin: Option<&'a Previewed>, look: Option<VersionView<'a>>, address: &Address) -> Body<'a> {
     let nothing = |message| Body::Nothing {
         message,
         is_absent: false,
@@ -128,11 +128,16 @@ fn body<'a>(plugin: Option<&'a Previewed>, look: Option<Look<'a>>, address: &Add
         None if plugin.draft.tagged.report.state == PluginState::NoSource => {
             nothing("The entry names no repository: nothing is published of this plugin.")
         }
-        None if address.wish.version.as_ref().is_some_and(|version| !version.is_empty()) => {
+        None if address
+            .selection
+            .version
+            .as_ref()
+            .is_some_and(|version| !version.is_empty()) =>
+        {
             absent("There is no such version.")
         }
         None => nothing("The repository has no release, and nothing that could become one."),
-        Some(Look {
+        Some(VersionView {
             pick,
             release: Err(remark),
             ..
@@ -141,10 +146,10 @@ fn body<'a>(plugin: Option<&'a Previewed>, look: Option<Look<'a>>, address: &Add
             origin: pick.label(),
             remark,
         },
-        Some(Look {
+        Some(VersionView {
             pick,
-            release: Ok(sight),
+            release: Ok(rendered),
             site,
-        }) => Body::Version(Box::new(VersionBody::of(plugin, &pick, sight, site, address))),
+        }) => Body::Version(Box::new(VersionBody::of(plugin, &pick, rendered, site, address))),
     }
 }

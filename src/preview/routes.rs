@@ -22,10 +22,10 @@ use warp::sse::Event;
 use warp::{Filter, Reply};
 
 use crate::build::draft;
-use crate::preview::live::Latest;
+use crate::preview::live::LatestSnapshot;
 use crate::preview::page::{self, Address, Tab};
-use crate::preview::target::Subject;
-use crate::preview::view::Wish;
+use crate::preview::target::Target;
+use crate::preview::view::Selection;
 
 /// Nothing from elsewhere is loaded, nothing inline is run, nothing is sent elsewhere, nobody frames the page.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; \
@@ -51,9 +51,9 @@ const ASSETS: [(&str, &str, &str); 3] = [
 /// What every request shares.
 pub struct Preview {
     /// What is previewed.
-    pub subject: Arc<Subject>,
+    pub target: Arc<Target>,
     /// The last snapshot.
-    pub latest: watch::Receiver<Latest>,
+    pub latest: watch::Receiver<LatestSnapshot>,
     /// Tells this run of the program from an earlier one on the same port.
     pub run: String,
     /// One permit for each stream of events.
@@ -143,21 +143,21 @@ async fn show(
 ) -> Response {
     let tab = query.get("tab").and_then(|name| Tab::named(name)).unwrap_or_default();
     // What is typed into a version field is no longer than this.
-    let mut wish = |name| query.remove(name).map(|value| value.chars().take(64).collect());
-    let wish = Wish {
+    let mut selection = |name| query.remove(name).map(|value| value.chars().take(64).collect());
+    let selection = Selection {
         version: version.map(str::to_owned),
-        cms: wish("cms"),
-        php: wish("php"),
-        current: wish("current"),
+        cms: selection("cms"),
+        php: selection("php"),
+        current: selection("current"),
     };
     let address = Address {
         plugin: plugin.map(str::to_owned),
-        wish,
+        selection,
         tab,
     };
     let rendered = blocking(move || {
         let (number, snapshot) = preview.latest.borrow().clone();
-        page::render(&snapshot, &preview.subject, &address, &preview.stamp(number))
+        page::render(&snapshot, &preview.target, &address, &preview.stamp(number))
     });
     match rendered.await {
         Some(Ok(page)) => {
@@ -208,7 +208,7 @@ async fn picture(preview: Arc<Preview>, slug: &str, name: &str) -> Response {
     };
     let plugin = preview.latest.borrow().1.plugin(slug).cloned();
     let name = name.to_owned();
-    let bytes = blocking(move || draft::picture(&plugin?.entry, &preview.subject.cache, &name)).await;
+    let bytes = blocking(move || draft::picture(&plugin?.entry, &preview.target.cache, &name)).await;
     let Some(Some(bytes)) = bytes else {
         return plain(StatusCode::NOT_FOUND, "There is nothing here.\n");
     };

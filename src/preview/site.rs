@@ -42,7 +42,7 @@ pub struct Note {
 /// What the plugins screen shows in the plugin's row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Row {
+pub enum PluginRow {
     /// An update that can be started.
     Update,
     /// An update, and that PHP is too old for it.
@@ -53,7 +53,7 @@ pub enum Row {
 
 /// What the server says to a question for updates, and why.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
-pub struct Answer {
+pub struct UpdateAnswer {
     /// The version whose manifest is the answer; `None` for `{}`.
     pub version: Option<Version>,
     /// Why, in a sentence.
@@ -85,13 +85,13 @@ impl Site {
     }
 
     /// What the plugins screen shows once the release is the answer: WordPress' `wp_plugin_update_row`.
-    pub fn row(&self, manifest: &Manifest) -> Row {
+    pub fn row(&self, manifest: &Manifest) -> PluginRow {
         if !self.current.is_empty() && php_version_compare(&self.current, &manifest.version).is_ge() {
-            Row::UpToDate
+            PluginRow::UpToDate
         } else if self.php_is_enough(manifest) {
-            Row::Update
+            PluginRow::Update
         } else {
-            Row::PhpTooOld
+            PluginRow::PhpTooOld
         }
     }
 
@@ -147,15 +147,15 @@ impl Site {
     }
 
     /// What the server answers where `latest` is the latest release.
-    pub fn answer(&self, latest: Option<&Version>) -> Answer {
+    pub fn answer(&self, latest: Option<&Version>) -> UpdateAnswer {
         let current = self.current.trim();
         let Some(latest) = latest else {
-            return Answer {
+            return UpdateAnswer {
                 version: None,
                 why: "There is no release that is no pre-release: nothing is offered.".into(),
             };
         };
-        let full = |why: String| Answer {
+        let full = |why: String| UpdateAnswer {
             version: Some(latest.clone()),
             why,
         };
@@ -168,11 +168,11 @@ impl Site {
             )),
             Ok(version) => match version.cmp_php(latest) {
                 Ordering::Less => full(format!("{version} is older than {latest}, the latest release.")),
-                Ordering::Equal => Answer {
+                Ordering::Equal => UpdateAnswer {
                     version: None,
                     why: format!("{version} is the latest release: no update."),
                 },
-                Ordering::Greater => Answer {
+                Ordering::Greater => UpdateAnswer {
                     version: None,
                     why: format!("{version} is newer than {latest}, the latest release: no update."),
                 },

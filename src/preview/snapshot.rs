@@ -1,6 +1,6 @@
 //! Everything a preview shows, read at one moment; the next one replaces it as a whole.
 //!
-//! [`Snapshot::read`] drafts all plugins side by side and takes over what has not changed. [`live`](crate::preview::live) reads
+//! [`PreviewSnapshot::read`] drafts all plugins side by side and takes over what has not changed. [`live`](crate::preview::live) reads
 //! again and again, [`view`](crate::preview::view) picks what to show.
 
 use std::path::PathBuf;
@@ -9,13 +9,13 @@ use std::sync::Arc;
 use crate::build::PluginState;
 use crate::build::draft::{self, Draft, WatchedFolder};
 use crate::catalog::{ReleaseIndex, Releases};
-use crate::preview::target::Subject;
+use crate::preview::target::Target;
 use crate::registry::plugins::PluginEntry;
 use crate::text::error_chain::ErrorChain;
 
 /// What was read at one moment.
 #[derive(Debug, Default)]
-pub struct Snapshot {
+pub struct PreviewSnapshot {
     /// The plugins, in the order of their files.
     pub plugins: Vec<Arc<Previewed>>,
     /// What is wrong with all of it, as a terminal would show it.
@@ -35,11 +35,11 @@ pub struct Previewed {
     pub is_index_broken: bool,
 }
 
-impl Snapshot {
+impl PreviewSnapshot {
     /// Reads everything that is on this machine.
-    pub fn read(subject: &Subject, before: Option<&Self>) -> Self {
+    pub fn read(target: &Target, before: Option<&Self>) -> Self {
         let mut problems = Vec::new();
-        let index = subject
+        let index = target
             .releases
             .as_ref()
             .map(|releases| ReleaseIndex::read(releases))
@@ -51,7 +51,7 @@ impl Snapshot {
             None
         });
         let mut index = index.flatten().unwrap_or_default();
-        let entries = subject.entries().unwrap_or_else(|error| {
+        let entries = target.entries().unwrap_or_else(|error| {
             problems.push(ErrorChain(&error).to_string());
             Vec::new()
         });
@@ -69,7 +69,7 @@ impl Snapshot {
                 .find(|known| known.entry.file == entry.file)
                 .map(|known| &known.draft)
         };
-        let drafts = draft::all(&work, &subject.cache, subject.read_timeout, known);
+        let drafts = draft::all(&work, &target.cache, target.read_timeout, known);
         let previewed = |((entry, published), draft)| {
             Arc::new(Previewed {
                 entry,
@@ -113,8 +113,8 @@ impl Snapshot {
     }
 
     /// Where a change may change what is shown.
-    pub fn places(&self, subject: &Subject) -> Vec<WatchedFolder> {
-        let own = subject.places().into_iter().map(|folder: PathBuf| WatchedFolder {
+    pub fn places(&self, target: &Target) -> Vec<WatchedFolder> {
+        let own = target.places().into_iter().map(|folder: PathBuf| WatchedFolder {
             folder,
             and_below: false,
         });

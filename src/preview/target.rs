@@ -1,6 +1,6 @@
 //! What is previewed: the plugins of an instance, or one repository that no registry knows.
 //!
-//! Everything is read from this machine; nothing is written. What is read becomes a [`Snapshot`](crate::preview::snapshot::Snapshot).
+//! Everything is read from this machine; nothing is written. What is read becomes a [`Snapshot`](crate::preview::snapshot::PreviewSnapshot).
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use crate::registry::{RegistryError, RegistryFiles};
 
 /// Where plugins, mirrors and what is published are.
 #[derive(Clone, Debug)]
-pub struct Subject {
+pub struct Target {
     /// Who says which plugins there are.
     pub plugins: Plugins,
     /// The folder of what is published; `None` where nothing is.
@@ -37,7 +37,7 @@ pub enum Plugins {
 
 /// Why a folder cannot be previewed.
 #[derive(Debug, thiserror::Error)]
-pub enum SubjectError {
+pub enum TargetError {
     /// It is not there.
     #[error("{}: cannot be opened", path.display())]
     Absent {
@@ -60,16 +60,16 @@ pub enum SubjectError {
     },
 }
 
-impl Subject {
+impl Target {
     /// The plugin in a repository, or in a folder of it, with no instance at all.
-    pub fn repository(path: &Path, read_timeout: Duration) -> Result<Self, SubjectError> {
-        let absent = |source| SubjectError::Absent {
+    pub fn repository(path: &Path, read_timeout: Duration) -> Result<Self, TargetError> {
+        let absent = |source| TargetError::Absent {
             path: path.to_owned(),
             source,
         };
         let folder = path.canonicalize().map_err(absent)?;
         if !folder.is_dir() {
-            return Err(SubjectError::NoFolder { path: path.to_owned() });
+            return Err(TargetError::NoFolder { path: path.to_owned() });
         }
         let is_gits_own = |folder: &&Path| folder.file_name().is_some_and(|name| name == ".git");
         let folder = folder
@@ -79,7 +79,7 @@ impl Subject {
             .unwrap_or(&folder);
         let is_repository = |folder: &&Path| folder.join(".git").exists() || folder.join("HEAD").is_file();
         let root = folder.ancestors().find(is_repository);
-        let root = root.ok_or_else(|| SubjectError::NoRepository { path: path.to_owned() })?;
+        let root = root.ok_or_else(|| TargetError::NoRepository { path: path.to_owned() })?;
         let below = folder
             .strip_prefix(root)
             .unwrap_or(Path::new(""))

@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 
 use crate::build::draft::Origin;
 use crate::build::{PluginState, ReleaseOutcome};
-use crate::preview::compare::{Change, Difference};
-use crate::preview::site::{Answer, Level, Row, Site};
-use crate::preview::snapshot::{Previewed, Snapshot};
-use crate::preview::target::Subject;
-use crate::preview::view::{Look, Pick, Sight, Wish};
+use crate::preview::compare::{FieldDifference, LineChange};
+use crate::preview::site::{Level, PluginRow, Site, UpdateAnswer};
+use crate::preview::snapshot::{PreviewSnapshot, Previewed};
+use crate::preview::target::Target;
+use crate::preview::view::{Pick, RenderedRelease, Selection, VersionView};
 use crate::text::printable::Printable;
 
 /// Releases that are named where there is no such version.
@@ -30,8 +30,8 @@ pub struct Printed {
 }
 
 /// The snapshot's plugins, one after the other, as text.
-pub fn text(snapshot: &Snapshot, subject: &Subject, wish: &Wish) -> Printed {
-    let mut text = Text::default();
+pub fn text(snapshot: &PreviewSnapshot, target: &Target, selection: &Selection) -> Printed {
+    let mut text = TerminalText::default();
     let mut is_whole = snapshot.problems.is_empty();
     for problem in &snapshot.problems {
         text.lines("", problem);
@@ -41,9 +41,9 @@ pub fn text(snapshot: &Snapshot, subject: &Subject, wish: &Wish) -> Printed {
     }
     for plugin in &snapshot.plugins {
         text.gap();
-        is_whole &= match found(plugin, subject, wish) {
-            Ok((pick, sight, site)) => {
-                text.version(&pick, &sight, &site);
+        is_whole &= match found(plugin, target, selection) {
+            Ok((pick, rendered, site)) => {
+                text.version(&pick, &rendered, &site);
                 text.left_out(plugin);
                 true
             }
@@ -58,14 +58,14 @@ pub fn text(snapshot: &Snapshot, subject: &Subject, wish: &Wish) -> Printed {
 }
 
 /// The same as one JSON document: a list with an object for each plugin.
-pub fn json(snapshot: &Snapshot, subject: &Subject, wish: &Wish) -> Printed {
+pub fn json(snapshot: &PreviewSnapshot, target: &Target, selection: &Selection) -> Printed {
     let mut is_whole = snapshot.problems.is_empty();
     let plugins: Vec<Value> = snapshot
         .plugins
         .iter()
-        .map(|plugin| match found(plugin, subject, wish) {
-            Ok((pick, sight, site)) => {
-                let mut version = version_json(&pick, &sight, &site);
+        .map(|plugin| match found(plugin, target, selection) {
+            Ok((pick, rendered, site)) => {
+                let mut version = version_json(&pick, &rendered, &site);
                 version["skipped"] = left_out(plugin)
                     .map(|(tag, reason)| json!({ "tag": tag, "reason": reason }))
                     .collect();
@@ -77,7 +77,7 @@ pub fn json(snapshot: &Snapshot, subject: &Subject, wish: &Wish) -> Printed {
             }
         })
         .collect();
-    let document = json!({ "plugins": plugins, "problems": snapshot.problems, "assumed": subject.assumptions() });
+    let document = json!({ "plugins": plugins, "problems": snapshot.problems, "assumed": target.assumptions() });
     Printed {
         text: format!("{document:#}\n"),
         is_whole,
@@ -85,25 +85,29 @@ pub fn json(snapshot: &Snapshot, subject: &Subject, wish: &Wish) -> Printed {
 }
 
 /// What is looked at; or why there is nothing to look at, in lines.
-fn found<'a>(plugin: &'a Previewed, subject: &Subject, wish: &Wish) -> Result<(Pick, Sight<'a>, Site), Vec<String>> {
+fn found<'a>(
+    plugin: &'a Previewed,
+    target: &Target,
+    selection: &Selection,
+) -> Result<(Pick, RenderedRelease<'a>, Site), Vec<String>> {
     match &plugin.draft.tagged.report.state {
         PluginState::Broken(lines) => return Err(lines.clone()),
         State::NoSource => return Err(vec!["no source configured".into()]),
         State::Read => {}
     }
-    match Look::at(plugin, subject.releases.as_deref(), wish) {
-        None => Err(vec![match &wish.version {
+    match VersionView::at(plugin, target.releases.as_deref(), selection) {
+        None => Err(vec![match &selection.version {
             Some(version) => no_version(plugin, version),
             None => "there is no release, and nothing that could become one".into(),
         }]),
-        Some(Look {
+        Some(VersionView {
             release: Err(remark), ..
         }) => Err(vec![format!("would be no release: {remark}")]),
-        Some(Look {
+        Some(VersionView {
             pick,
-            release: Ok(sight),
+            release: Ok(rendered),
             site,
-        }) => Ok((pick, sight, site)),
+        }) => Ok((pick, rendered, site)),
     }
 }
 
@@ -132,9 +136,9 @@ fn name(plugin: &Previewed) -> String {
 }
 
 #[derive(Default)]
-struct Text(String);
+struct TerminalText(String);
 
-impl Text {
+impl TerminalText {
     fn line(&mut self, line: &str) {
         // Writing to a String cannot fail.
         let _ = writeln!(self.0, "{}", Printable(line.trim_end()));
@@ -155,9 +159,9 @@ impl Text {
         self.line(heading);
     }
 
-    fn version(&mut self, pick: &Pick, sight: &Sight<'_>, site: &Site) {
-        let manifest = &sight.release.manifest;
-        let would_be = if sight.is_untagged { "would be" } else { "as" };
+    fn version(&mut self, pick: &Pick, rendered: &RenderedRelease<'_>, site: &Site) {
+        let manifest = &rendered.release.manifest;
+        let would_be = if rendered.is_untagged { "would be" } else { "as" };
         let place = match pick {
             Pick::Next(Origin::WorkingTree) => format!("working tree, {would_be} tagged {}", manifest.tag),
             Pick::Next(Origin::Head) => format!("HEAD, {would_be} tagged {}", manifest.tag),
@@ -174,12 +178,12 @@ impl Text {
             "On a site with CMS {}, PHP {} and {current} of it",
             site.cms, site.php
         ));
-        self.line(&format!("  {}", row(sight, site)));
-        sight
+        self.line(&format!("  {}", row(rendered, site)));
+        rendered
             .caveat()
             .iter()
             .for_each(|caveat| self.line(&format!("  {caveat}")));
-        for note in &sight.notes {
+        for note in &rendered.notes {
             let level = match note.level {
                 Level::Good => "good",
                 Level::Caution => "caution",
@@ -187,8 +191,8 @@ impl Text {
             };
             self.line(&format!("  {level}: {}", note.text));
         }
-        self.line(&format!("  told: {}", told(&sight.answer)));
-        if let Some(answer) = &sight.answer_now {
+        self.line(&format!("  told: {}", told(&rendered.answer)));
+        if let Some(answer) = &rendered.answer_now {
             self.line(&format!("  told today: {}", told(answer)));
         }
 
@@ -212,14 +216,14 @@ impl Text {
             self.heading("Changelog");
             self.lines("  ", &manifest.changelog);
         }
-        if !sight.remarks.is_empty() {
+        if !rendered.remarks.is_empty() {
             self.heading("Warnings");
-            sight
+            rendered
                 .remarks
                 .iter()
                 .for_each(|remark| self.line(&format!("  {remark}")));
         }
-        if let Some(comparison) = &sight.comparison {
+        if let Some(comparison) = &rendered.comparison {
             self.heading(&format!("Difference to {} as published", comparison.with));
             match &comparison.differences {
                 Err(why) => self.lines("  ", why),
@@ -242,11 +246,11 @@ impl Text {
         }
     }
 
-    fn difference(&mut self, difference: &Difference) {
+    fn difference(&mut self, difference: &FieldDifference) {
         self.line(&format!("  {}", difference.fields.join(", ")));
         for line in &difference.lines {
             let sign = match line.change {
-                Change::Went => "-",
+                LineChange::Went => "-",
                 Change::Came => "+",
                 Change::Stayed => " ",
                 Change::Skipped => "…",
@@ -270,43 +274,43 @@ fn left_out(plugin: &Previewed) -> impl Iterator<Item = (&str, String)> {
         })
 }
 
-fn row(sight: &Sight<'_>, site: &Site) -> String {
-    let manifest = &sight.release.manifest;
+fn row(rendered: &RenderedRelease<'_>, site: &Site) -> String {
+    let manifest = &rendered.release.manifest;
     let (name, version) = (&manifest.name, &manifest.version);
-    match sight.row {
-        Row::Update => format!("There is a new version of {name} available. View version {version} details."),
+    match rendered.row {
+        PluginRow::Update => format!("There is a new version of {name} available. View version {version} details."),
         Row::PhpTooOld => {
             format!(
                 "There is a new version of {name}, and this site's PHP is too old for it. View version {version} details."
             )
         }
-        Row::UpToDate => format!("No update row: {version} is not newer than {}.", site.current),
+        PluginRow::UpToDate => format!("No update row: {version} is not newer than {}.", site.current),
     }
 }
 
-fn told(answer: &Answer) -> String {
+fn told(answer: &UpdateAnswer) -> String {
     match &answer.version {
         Some(version) => format!("the manifest of {version}. {}", answer.why),
         None => format!("{{}}. {}", answer.why),
     }
 }
 
-fn version_json(pick: &Pick, sight: &Sight<'_>, site: &Site) -> Value {
+fn version_json(pick: &Pick, rendered: &RenderedRelease<'_>, site: &Site) -> Value {
     let remark =
         |remark: &crate::build::Remark| json!({ "file": remark.file, "line": remark.line, "message": remark.message });
     json!({
-        "plugin": sight.release.manifest.slug,
+        "plugin": rendered.release.manifest.slug,
         "pick": pick.key(),
-        "manifest": sight.release.manifest,
-        "sha256": sight.digest,
+        "manifest": rendered.release.manifest,
+        "sha256": rendered.digest,
         "site": { "cms": site.cms, "php": site.php, "current_version": site.current },
-        "row": sight.row,
-        "caveat": sight.caveat(),
-        "notes": sight.notes,
-        "answer": sight.answer,
-        "answer_today": sight.answer_now,
-        "warnings": sight.remarks.iter().map(remark).collect::<Vec<_>>(),
-        "published": sight.comparison.as_ref().map(|comparison| json!({
+        "row": rendered.row,
+        "caveat": rendered.caveat(),
+        "notes": rendered.notes,
+        "answer": rendered.answer,
+        "answer_today": rendered.answer_now,
+        "warnings": rendered.remarks.iter().map(remark).collect::<Vec<_>>(),
+        "published": rendered.comparison.as_ref().map(|comparison| json!({
             "version": comparison.with,
             "differences": comparison.differences.as_ref().ok(),
             "problem": comparison.differences.as_ref().err(),

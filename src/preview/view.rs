@@ -1,6 +1,6 @@
 //! One version of one plugin, looked at from one site: everything the page and the terminal show of it.
 //!
-//! [`Look::at`] picks and computes; [`page`](crate::preview::page) makes HTML of it, [`terminal`](crate::preview::terminal) text and JSON.
+//! [`VersionView::at`] picks and computes; [`page`](crate::preview::page) makes HTML of it, [`terminal`](crate::preview::terminal) text and JSON.
 
 use std::path::Path;
 
@@ -9,8 +9,8 @@ use crate::build::draft::{DraftRelease, Origin};
 use crate::catalog::{Release, published_manifest};
 use crate::model::digest::Digest;
 use crate::model::version::Version;
-use crate::preview::compare::{Difference, differences};
-use crate::preview::site::{Answer, Note, Row, Site};
+use crate::preview::compare::{FieldDifference, differences};
+use crate::preview::site::{Note, PluginRow, Site, UpdateAnswer};
 use crate::preview::snapshot::Previewed;
 use crate::text::error_chain::ErrorChain;
 
@@ -25,7 +25,7 @@ pub enum Pick {
 
 /// What was asked for; what is left open gets what fits the release.
 #[derive(Clone, Debug, Default)]
-pub struct Wish {
+pub struct Selection {
     /// The version: as [`Pick`] is written, or a version.
     pub version: Option<String>,
     /// The CMS's version.
@@ -38,18 +38,18 @@ pub struct Wish {
 
 /// One version of a plugin.
 #[derive(Debug)]
-pub struct Look<'a> {
+pub struct VersionView<'a> {
     /// Which it is.
     pub pick: Pick,
     /// The release, or why there would be none.
-    pub release: Result<Sight<'a>, &'a Remark>,
+    pub release: Result<RenderedRelease<'a>, &'a Remark>,
     /// The site that looks.
     pub site: Site,
 }
 
 /// A release, seen from a site.
 #[derive(Debug)]
-pub struct Sight<'a> {
+pub struct RenderedRelease<'a> {
     /// The release.
     pub release: &'a DraftRelease,
     /// The manifest as it would be served.
@@ -57,15 +57,15 @@ pub struct Sight<'a> {
     /// Digest of these bytes.
     pub digest: Digest,
     /// What the plugins screen shows.
-    pub row: Row,
+    pub row: PluginRow,
     /// What the details window says about compatibility.
     pub notes: Vec<Note>,
     /// Whether it is of no tag yet.
     pub is_untagged: bool,
     /// What the site is told once everything shown is published.
-    pub answer: Answer,
+    pub answer: UpdateAnswer,
     /// What the site is told today; `None` where nothing is published.
-    pub answer_now: Option<Answer>,
+    pub answer_now: Option<UpdateAnswer>,
     /// What there is to know about the release.
     pub remarks: Vec<Remark>,
     /// The difference to what is published; `None` where nothing is.
@@ -78,7 +78,7 @@ pub struct Comparison {
     /// The published version: the same, or else the latest.
     pub with: Version,
     /// The fields that differ; or why that cannot be told.
-    pub differences: Result<Vec<Difference>, String>,
+    pub differences: Result<Vec<FieldDifference>, String>,
 }
 
 impl Pick {
@@ -137,10 +137,10 @@ impl Pick {
     }
 }
 
-impl<'a> Look<'a> {
+impl<'a> VersionView<'a> {
     /// Looks at what was asked for; `None` where the plugin has no such version.
-    pub fn at(plugin: &'a Previewed, releases: Option<&Path>, wish: &Wish) -> Option<Self> {
-        let pick = Pick::find(plugin, wish.version.as_deref())?;
+    pub fn at(plugin: &'a Previewed, releases: Option<&Path>, selection: &Selection) -> Option<Self> {
+        let pick = Pick::find(plugin, selection.version.as_deref())?;
         let release = match &pick {
             Pick::Next(origin) => plugin
                 .draft
@@ -167,33 +167,35 @@ impl<'a> Look<'a> {
             }
         };
         let ease = Site::at_ease_with(&release.manifest, before(plugin, &release.version));
-        let or = |wish: &Option<String>, ease: String| wish.clone().map_or(ease, |wish| wish.trim().to_owned());
+        let or = |selection: &Option<String>, ease: String| {
+            selection.clone().map_or(ease, |selection| selection.trim().to_owned())
+        };
         let site = Site {
-            cms: Some(or(&wish.cms, ease.cms.clone()))
+            cms: Some(or(&selection.cms, ease.cms.clone()))
                 .filter(|cms| !cms.is_empty())
                 .unwrap_or(ease.cms),
-            php: Some(or(&wish.php, ease.php.clone()))
+            php: Some(or(&selection.php, ease.php.clone()))
                 .filter(|php| !php.is_empty())
                 .unwrap_or(ease.php),
-            current: or(&wish.current, ease.current),
+            current: or(&selection.current, ease.current),
         };
-        let sight = Sight::of(plugin, releases, &pick, release, &site);
+        let rendered = RenderedRelease::of(plugin, releases, &pick, release, &site);
         Some(Self {
             pick,
-            release: Ok(sight),
+            release: Ok(rendered),
             site,
         })
     }
 }
 
-impl<'a> Sight<'a> {
+impl<'a> RenderedRelease<'a> {
     /// What the row and the window leave out: that the site is not offered this release. `None` where it is.
     pub fn caveat(&self) -> Option<String> {
         let version = &self.release.version;
         let offered = match &self.answer.version {
             Some(offered) if offered == version => return None,
             Some(offered) => format!("offered {offered}"),
-            None if self.row == Row::UpToDate => return None,
+            None if self.row == PluginRow::UpToDate => return None,
             None => "told nothing".to_owned(),
         };
         Some(format!(

@@ -1,6 +1,6 @@
 //! What the page's address asks for: a plugin, a version, a site and a tab.
 
-use crate::preview::view::Wish;
+use crate::preview::view::Selection;
 
 /// What the address asks for.
 #[derive(Clone, Debug, Default)]
@@ -8,7 +8,7 @@ pub struct Address {
     /// The plugin's slug; the first plugin where there is none.
     pub plugin: Option<String>,
     /// The version and the site.
-    pub wish: Wish,
+    pub selection: Selection,
     /// The tab of the details window.
     pub tab: Tab,
 }
@@ -16,7 +16,7 @@ pub struct Address {
 impl Address {
     /// The query that asks for the same site, and for a tab.
     pub(super) fn query(&self, tab: Tab) -> String {
-        let Wish { cms, php, current, .. } = &self.wish;
+        let Selection { cms, php, current, .. } = &self.selection;
         let mut query = url::form_urlencoded::Serializer::new(String::new());
         for (name, value) in [("cms", cms), ("php", php), ("current", current)] {
             if let Some(value) = value {

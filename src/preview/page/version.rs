@@ -7,9 +7,9 @@ use crate::model::manifest::{Manifest, Sections};
 use crate::model::version::php_version_compare;
 use crate::preview::markup;
 use crate::preview::page::address::{Address, Tab};
-use crate::preview::site::{Answer, Site};
+use crate::preview::site::{Site, UpdateAnswer};
 use crate::preview::snapshot::Previewed;
-use crate::preview::view::{Pick, Sight};
+use crate::preview::view::{Pick, RenderedRelease};
 
 /// CMS versions to choose from; any other can be typed.
 const CMS: [&str; 7] = ["6.9", "6.8.3", "6.8", "6.7", "6.6", "6.0", "5.9"];
@@ -27,7 +27,7 @@ pub struct VersionBody<'a> {
     /// Whether it is published, and as it is.
     pub published: &'static str,
     pub site: Site,
-    pub sight: Sight<'a>,
+    pub rendered: RenderedRelease<'a>,
     /// Path and query the site asks the server for.
     pub question: String,
     pub icon: Option<Picture>,
@@ -64,14 +64,20 @@ pub struct Picture {
 
 impl<'a> VersionBody<'a> {
     /// Puts it together.
-    pub fn of(plugin: &'a Previewed, pick: &Pick, sight: Sight<'a>, site: Site, address: &Address) -> Self {
-        let manifest = &sight.release.manifest;
+    pub fn of(
+        plugin: &'a Previewed,
+        pick: &Pick,
+        rendered: RenderedRelease<'a>,
+        site: Site,
+        address: &Address,
+    ) -> Self {
+        let manifest = &rendered.release.manifest;
         let slug = manifest.slug.as_str();
         let artwork = &plugin.draft.artwork;
-        let published = match &sight.comparison {
+        let published = match &rendered.comparison {
             None if plugin.is_index_broken => "Published: unknown",
             None => "Not published",
-            Some(comparison) if comparison.with != sight.release.version => "Not published",
+            Some(comparison) if comparison.with != rendered.release.version => "Not published",
             Some(comparison) if comparison.differences.as_ref().is_ok_and(Vec::is_empty) => "Published as it is",
             Some(_) => "Published otherwise",
         };
@@ -100,16 +106,16 @@ impl<'a> VersionBody<'a> {
             php_versions: with_own(&PHP, &[&manifest.requires_php]),
             manifest,
             site,
-            sight,
+            rendered,
         }
     }
 
     /// What the site is told today where that is something else.
-    pub fn answer_today(&self) -> Option<&Answer> {
-        self.sight
+    pub fn answer_today(&self) -> Option<&UpdateAnswer> {
+        self.rendered
             .answer_now
             .as_ref()
-            .filter(|today| **today != self.sight.answer)
+            .filter(|today| **today != self.rendered.answer)
     }
 
     /// What stands for an icon that is not here.
@@ -119,7 +125,7 @@ impl<'a> VersionBody<'a> {
 
     /// Enough of the digest to tell two manifests apart.
     pub fn digest_start(&self) -> String {
-        self.sight.digest.to_string().chars().take(12).collect()
+        self.rendered.digest.to_string().chars().take(12).collect()
     }
 }
 
