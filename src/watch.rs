@@ -59,11 +59,11 @@ impl Watch {
         folders: impl Iterator<Item = &'a Path>,
     ) -> notify::Result<(RecommendedWatcher, Option<notify::Error>)> {
         let targets: Vec<PathBuf> = self.paths.iter().filter_map(|path| path.canonicalize().ok()).collect();
-        let places: Vec<Place> = self
+        let places: Vec<WatchedPath> = self
             .paths
             .iter()
             .chain(&targets)
-            .filter_map(|path| Place::of(path))
+            .filter_map(|path| WatchedPath::of(path))
             .collect();
         let interest: Vec<PathBuf> = places.iter().map(|place| place.path.clone()).collect();
         let changed = Arc::clone(&self.changed);
@@ -89,14 +89,14 @@ impl Watch {
 }
 
 /// Where a path stands, by names without symbolic links: what changed is told by such names.
-struct Place {
+struct WatchedPath {
     /// The folder the path stands in, or the nearest one above that exists.
     folder: PathBuf,
     /// The path there.
     path: PathBuf,
 }
 
-impl Place {
+impl WatchedPath {
     fn of(path: &Path) -> Option<Self> {
         // A relative path may have no parent in its name.
         let path = path::absolute(path).ok()?;
