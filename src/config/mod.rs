@@ -47,7 +47,7 @@ pub struct Config {
 
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct File {
+struct ConfigFile {
     paths: PathSettings,
     keys: KeySettings,
     build: BuildSettings,
@@ -63,7 +63,7 @@ impl Config {
         } else {
             instance
         };
-        let file = File::read(&instance.join(FILE))?;
+        let file = ConfigFile::read(&instance.join(FILE))?;
         let serve = ServeConfig::merge(instance, serve, file.serve);
         let keys = KeysConfig::of_file(&file.keys);
         let build = BuildConfig::of_file(file.build);
@@ -87,7 +87,7 @@ impl Config {
     }
 }
 
-impl File {
+impl ConfigFile {
     fn read(path: &Path) -> Result<Self, ConfigError> {
         let text = match regular_file::read_to_string(path, MAX_CONFIG) {
             Ok(text) => text,
