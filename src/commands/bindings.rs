@@ -98,14 +98,14 @@ struct CompactArgs {
 }
 
 #[derive(Serialize)]
-struct Compacted {
+struct CompactionOutput {
     /// Bindings in the new ledger.
     bindings: u64,
     old_ledger: String,
 }
 
 #[derive(Serialize)]
-struct Rebuilt<'a> {
+struct RebuildOutput<'a> {
     bindings: u64,
     rebuilt: bool,
     /// Whether the old index could be read, so that `lacking` is complete.
@@ -121,7 +121,7 @@ struct Lacking<'a> {
 }
 
 #[derive(Serialize)]
-struct Verified {
+struct VerificationOutput {
     lines: u64,
     sequence: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -154,14 +154,14 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
 
 fn compact(args: &CompactArgs, config: &Config) -> Result<Exit, Failure> {
     let done = maintenance::compact(&config.paths.store, Utc::now()).map_err(failure)?;
-    let compacted = Compacted {
+    let compacted = CompactionOutput {
         bindings: done.kept,
         old_ledger: output::path_text(&done.aside),
     };
     output::print_change(&if args.json {
         output::json(&compacted)?
     } else {
-        let Compacted { bindings, old_ledger } = &compacted;
+        let CompactionOutput { bindings, old_ledger } = &compacted;
         format!(
             "{} kept; the old ledger is {}\n",
             counted_bindings(*bindings),
@@ -200,7 +200,7 @@ fn rebuild(args: &RebuildArgs, config: &Config) -> Result<Exit, Failure> {
             done,
             ..
         } = found;
-        print(&output::json(&Rebuilt {
+        print(&output::json(&RebuildOutput {
             bindings,
             rebuilt: done,
             compared,
@@ -245,7 +245,7 @@ fn verify(args: &VerifyArgs, config: &Config) -> Result<Exit, Failure> {
     let found = store::read_only(&config.paths.store)
         .and_then(|store| store.verify())
         .map_err(failure)?;
-    let verified = Verified {
+    let verified = VerificationOutput {
         lines: found.lines,
         sequence: found.sequence,
         torn_end: found.torn.then_some(match found.index {
@@ -279,8 +279,8 @@ fn verify(args: &VerifyArgs, config: &Config) -> Result<Exit, Failure> {
     })
 }
 
-fn text(verified: &Verified) -> String {
-    let Verified {
+fn text(verified: &VerificationOutput) -> String {
+    let VerificationOutput {
         lines,
         sequence,
         torn_end,

@@ -165,7 +165,7 @@ fn progress() -> Arc<dyn Progress> {
         bar.enable_steady_tick(Duration::from_millis(100));
         Arc::new(Bar(bar))
     } else {
-        Arc::new(Lines)
+        Arc::new(ProgressLines)
     }
 }
 
@@ -194,9 +194,9 @@ impl Drop for Bar {
     }
 }
 
-struct Lines;
+struct ProgressLines;
 
-impl Progress for Lines {
+impl Progress for ProgressLines {
     fn fetching(&self, address: &str) {
         stderr::line(format_args!("fetching {address}"));
     }

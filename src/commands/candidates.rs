@@ -70,10 +70,10 @@ pub fn licenses(typed: &OsStr) -> Vec<CompletionCandidate> {
     })
 }
 
-type Found = Vec<(String, Option<String>)>;
+type Candidates = Vec<(String, Option<String>)>;
 
 /// What `find` finds in the registry for what was `typed`.
-fn offer(typed: &OsStr, find: fn(PathBuf, &str) -> Found) -> Vec<CompletionCandidate> {
+fn offer(typed: &OsStr, find: fn(PathBuf, &str) -> Candidates) -> Vec<CompletionCandidate> {
     let Some(typed) = typed.to_str().map(str::to_owned) else {
         return Vec::new();
     };

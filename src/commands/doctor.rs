@@ -31,7 +31,7 @@ use crate::store::maintenance::IndexState;
 use crate::store::{self, StoreError};
 use crate::text::error_chain::ErrorChain;
 
-use finding::{Finding, Verdict, broken, ok, warning};
+use finding::{Finding, Severity, broken, ok, warning};
 
 /// Days before its end when tools that renew certificates have done so.
 const RENEWED_BY_NOW: i64 = 14;
@@ -102,7 +102,7 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     } else {
         table(&findings)
     })?;
-    let healthy = findings.iter().all(|finding| finding.verdict != Verdict::Broken);
+    let healthy = findings.iter().all(|finding| finding.verdict != Severity::Broken);
     Ok(if healthy { Exit::Done } else { Exit::Input })
 }
 
@@ -116,7 +116,7 @@ fn table(findings: &[Finding]) -> String {
     } in findings
     {
         let verdict = match verdict {
-            Verdict::Ok => "ok",
+            Severity::Ok => "ok",
             Verdict::Warning => "warning",
             Verdict::Broken => "BROKEN",
         };

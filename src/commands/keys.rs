@@ -25,7 +25,7 @@ use crate::commands::keys::rotate::Old;
 use crate::commands::{Exit, Failure, output};
 use crate::config::{Config, KeySettings};
 
-pub use crate::commands::keys::error::KeyError;
+pub use crate::commands::keys::error::KeyCommandError;
 pub use crate::commands::keys::make::{DEFAULT_BITS, create, refuse_a_second};
 
 /// Make, list and publish signing keys

@@ -5,6 +5,7 @@
 
 mod arguments;
 mod change;
+mod change_options;
 mod checkout;
 mod done;
 mod expires;
@@ -16,7 +17,6 @@ mod release;
 mod seats;
 mod selector;
 mod show;
-mod told;
 mod view;
 
 use std::path::{Path, PathBuf};

@@ -59,17 +59,17 @@ pub enum WaitError {
 
 /// What `/readyz` answers, as far as it is of use here.
 #[derive(Debug, Deserialize)]
-struct Readiness {
-    parts: Parts,
+struct ReadinessReply {
+    parts: ReadyParts,
 }
 
 #[derive(Debug, Deserialize)]
-struct Parts {
-    registry: Registry,
+struct ReadyParts {
+    registry: RegistryPart,
 }
 
 #[derive(Debug, Deserialize)]
-struct Registry {
+struct RegistryPart {
     #[serde(default)]
     detail: Option<String>,
     #[serde(default)]
@@ -83,8 +83,8 @@ pub fn wait_for_registry(address: SocketAddr, registry: &Path, limit: Duration) 
     let deadline = Instant::now() + limit;
     loop {
         let said = ask(address, limit.min(PATIENCE)).map_err(|reason| WaitError::NoServer { address, reason })?;
-        let said: Readiness = serde_json::from_slice(&said).map_err(|_| WaitError::NotTold(address))?;
-        let Registry {
+        let said: ReadinessReply = serde_json::from_slice(&said).map_err(|_| WaitError::NotTold(address))?;
+        let RegistryPart {
             detail,
             files,
             in_force,

@@ -73,7 +73,7 @@ enum VerifyError {
 
 /// A statement as a client reads it.
 #[derive(Debug, Deserialize, Serialize)]
-struct Statement {
+struct ReceivedStatement {
     status: String,
     code: String,
     message: String,
@@ -104,7 +104,7 @@ pub fn run(args: &Args, _config: &Config) -> Result<Exit, Failure> {
     })
 }
 
-fn verified(file: &Path, key: &Path) -> Result<Statement, VerifyError> {
+fn verified(file: &Path, key: &Path) -> Result<ReceivedStatement, VerifyError> {
     let pem = Zeroizing::new(read(key)?);
     let key = PublicKey::from_pem(&String::from_utf8_lossy(&pem)).map_err(|source| VerifyError::Key {
         path: key.to_owned(),
@@ -161,7 +161,7 @@ fn reformatted(mut body: Value) -> Option<(Vec<u8>, Vec<u8>)> {
     ))
 }
 
-impl Statement {
+impl ReceivedStatement {
     /// Until when a client may go on with it when there is no other answer.
     fn grace_ends(&self) -> DateTime<Utc> {
         self.issued_at
@@ -194,10 +194,10 @@ fn shown_to_the_second(time: DateTime<Utc>) -> String {
     time.to_rfc3339_opts(SecondsFormat::Secs, true)
 }
 
-fn json(statement: &Statement, at: DateTime<Utc>) -> Result<String, Failure> {
+fn json(statement: &ReceivedStatement, at: DateTime<Utc>) -> Result<String, Failure> {
     #[derive(Serialize)]
-    struct Verified<'a> {
-        statement: &'a Statement,
+    struct VerifyOutput<'a> {
+        statement: &'a ReceivedStatement,
         at: String,
         grants: bool,
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -206,7 +206,7 @@ fn json(statement: &Statement, at: DateTime<Utc>) -> Result<String, Failure> {
     }
     let objection = statement.objection(at);
     let grace_ends = shown(statement.grace_ends());
-    output::json(&Verified {
+    output::json(&VerifyOutput {
         statement,
         at: shown_to_the_second(at),
         grants: objection.is_none(),
@@ -215,7 +215,7 @@ fn json(statement: &Statement, at: DateTime<Utc>) -> Result<String, Failure> {
     })
 }
 
-fn text(statement: &Statement, at: DateTime<Utc>) -> String {
+fn text(statement: &ReceivedStatement, at: DateTime<Utc>) -> String {
     let module = |module: &String| match statement.features.get(module).map_or(&[][..], Vec::as_slice) {
         [] => module.clone(),
         features => format!("{module}={}", features.join(",")),
@@ -320,7 +320,7 @@ mod tests {
             }
         }
 
-        fn verify(&self, body: &[u8]) -> Result<Statement, String> {
+        fn verify(&self, body: &[u8]) -> Result<ReceivedStatement, String> {
             let file = self.folder.path().join("answer.json");
             std::fs::write(&file, body).unwrap();
             let shown = format!("{}/", self.folder.path().display());

@@ -5,7 +5,7 @@ use serde::Serialize;
 /// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Verdict {
+pub enum Severity {
     /// As it should be.
     Ok,
     /// Works, and deserves a look.
@@ -18,7 +18,7 @@ pub enum Verdict {
 #[derive(Debug, Serialize)]
 pub struct Finding {
     /// How bad it is.
-    pub verdict: Verdict,
+    pub verdict: Severity,
     /// The part of the instance.
     pub part: &'static str,
     /// A sentence.
@@ -31,7 +31,7 @@ pub struct Finding {
 /// A part that is as it should be.
 pub fn ok(part: &'static str, finding: impl Into<String>) -> Finding {
     Finding {
-        verdict: Verdict::Ok,
+        verdict: Severity::Ok,
         part,
         finding: finding.into(),
         hint: None,
@@ -41,7 +41,7 @@ pub fn ok(part: &'static str, finding: impl Into<String>) -> Finding {
 /// A part that works, and what to do about it.
 pub fn warning(part: &'static str, finding: impl Into<String>, hint: &str) -> Finding {
     Finding {
-        verdict: Verdict::Warning,
+        verdict: Severity::Warning,
         part,
         finding: finding.into(),
         hint: Some(hint.to_owned()),
@@ -51,7 +51,7 @@ pub fn warning(part: &'static str, finding: impl Into<String>, hint: &str) -> Fi
 /// A part that does not work.
 pub fn broken(part: &'static str, finding: impl Into<String>, hint: Option<String>) -> Finding {
     Finding {
-        verdict: Verdict::Broken,
+        verdict: Severity::Broken,
         part,
         finding: finding.into(),
         hint,

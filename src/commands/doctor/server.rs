@@ -22,7 +22,7 @@ const ADDRESS: &str = "name its admin listener with --admin-listen or in counter
 
 /// What `/readyz` answers; what is new in it is passed over.
 #[derive(Debug, Deserialize)]
-struct Readiness {
+struct ServerReadiness {
     ready: bool,
     parts: BTreeMap<String, Part>,
 }
@@ -66,7 +66,7 @@ pub(super) fn findings(admin: AdminListen, store: &Path) -> Vec<Finding> {
     }
 }
 
-fn said(address: SocketAddr, Readiness { ready, parts }: Readiness) -> Vec<Finding> {
+fn said(address: SocketAddr, ServerReadiness { ready, parts }: ServerReadiness) -> Vec<Finding> {
     let mut findings = vec![match ready {
         true => ok("server", format!("ready, says {address}")),
         false => broken("server", format!("not ready, says {address}"), None),
@@ -88,7 +88,7 @@ fn said(address: SocketAddr, Readiness { ready, parts }: Readiness) -> Vec<Findi
     findings
 }
 
-fn ask(address: SocketAddr) -> Result<Readiness, String> {
+fn ask(address: SocketAddr) -> Result<ServerReadiness, String> {
     let body = running_server::ask(address, PATIENCE)?;
     serde_json::from_slice(&body).map_err(|_| "what answers there is no countersign".to_owned())
 }

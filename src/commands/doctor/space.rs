@@ -77,17 +77,20 @@ fn judge(names: &str, bytes: u64, files: u64) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commands::doctor::finding::Verdict;
+    use crate::commands::doctor::finding::Severity;
 
     #[test]
     fn little_space_is_a_warning_and_none_is_a_fault_of_bytes_and_of_files() {
         let verdict = |bytes, files| judge("store", bytes, files).verdict;
-        assert_eq!(verdict(1 << 40, u64::MAX), Verdict::Ok);
+        assert_eq!(verdict(1 << 40, u64::MAX), Severity::Ok);
         assert_eq!(
             [verdict(LITTLE - 1, u64::MAX), verdict(1 << 40, FEW_FILES - 1)],
-            [Verdict::Warning; 2]
+            [Severity::Warning; 2]
         );
-        assert_eq!([verdict(NONE - 1, u64::MAX), verdict(1 << 40, 0)], [Verdict::Broken; 2]);
+        assert_eq!(
+            [verdict(NONE - 1, u64::MAX), verdict(1 << 40, 0)],
+            [Severity::Broken; 2]
+        );
     }
 
     #[test]

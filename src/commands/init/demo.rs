@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::config::{Config, Listen};
 use crate::model::license_key::{LicenseId, LicenseKey};
 
-use crate::commands::init::demo_repository::{self, ACME_FORMS, ACME_PDF, Plugin};
+use crate::commands::init::demo_repository::{self, ACME_FORMS, ACME_PDF, DemoPlugin};
 use crate::commands::init::files::{InitError, create, shell_quoted};
 use crate::commands::init::instance;
 
@@ -124,7 +124,7 @@ openssl dgst -sha256 -verify {public_key} -signature {signature} {signed}
 }
 
 /// The example entry, made one of `plugin`, with its repository put in force.
-fn entry(plugin: &Plugin) -> String {
+fn entry(plugin: &DemoPlugin) -> String {
     let own = instance::PLUGIN
         .replace(ACME_FORMS.slug, plugin.slug)
         .replace(ACME_FORMS.name, plugin.name);

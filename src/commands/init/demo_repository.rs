@@ -11,7 +11,7 @@ use git2::{Commit, ObjectType, Oid, Repository, RepositoryInitOptions, Signature
 pub use git2::Error;
 
 /// A plugin of the demo.
-pub struct Plugin {
+pub struct DemoPlugin {
     /// The name of its folder and main file.
     pub slug: &'static str,
     /// Its display name.
@@ -19,10 +19,10 @@ pub struct Plugin {
     main_file: &'static str,
     readme: &'static str,
     /// Oldest first.
-    releases: &'static [Release],
+    releases: &'static [DemoRelease],
 }
 
-struct Release {
+struct DemoRelease {
     version: &'static str,
     /// An annotated tag has a message of its own, a lightweight one is only a name.
     annotated: bool,
@@ -34,28 +34,28 @@ const FIRST_RELEASE: i64 = 1_772_452_800;
 const FOUR_WEEKS: i64 = 28 * 24 * 3600;
 
 /// The plugin that both demo licenses cover.
-pub const ACME_FORMS: Plugin = Plugin {
+pub const ACME_FORMS: DemoPlugin = DemoPlugin {
     slug: "acme-forms",
     name: "Acme Forms",
     main_file: include_str!("demo/acme-forms.php"),
     readme: include_str!("demo/acme-forms.txt"),
     releases: &[
-        Release {
+        DemoRelease {
             version: "1.0.0",
             annotated: false,
             notes: &["First release."],
         },
-        Release {
+        DemoRelease {
             version: "1.0.1",
             annotated: false,
             notes: &["Fixed: quotes in a message arrived with backslashes."],
         },
-        Release {
+        DemoRelease {
             version: "1.1.0",
             annotated: false,
             notes: &["New: a word of thanks after sending."],
         },
-        Release {
+        DemoRelease {
             version: "1.2.0",
             annotated: true,
             notes: &[
@@ -63,7 +63,7 @@ pub const ACME_FORMS: Plugin = Plugin {
                 "Fixed: an empty message is not sent any more.",
             ],
         },
-        Release {
+        DemoRelease {
             version: "2.0.0-beta.1",
             annotated: false,
             notes: &["New: several forms on one page."],
@@ -72,18 +72,18 @@ pub const ACME_FORMS: Plugin = Plugin {
 };
 
 /// The plugin that only the larger demo license covers.
-pub const ACME_PDF: Plugin = Plugin {
+pub const ACME_PDF: DemoPlugin = DemoPlugin {
     slug: "acme-pdf",
     name: "Acme PDF",
     main_file: include_str!("demo/acme-pdf.php"),
     readme: include_str!("demo/acme-pdf.txt"),
     releases: &[
-        Release {
+        DemoRelease {
             version: "1.0.0",
             annotated: false,
             notes: &["First release."],
         },
-        Release {
+        DemoRelease {
             version: "1.1.0",
             annotated: true,
             notes: &["New: the button's text can be translated."],
@@ -92,7 +92,7 @@ pub const ACME_PDF: Plugin = Plugin {
 };
 
 /// Makes the repository of `plugin` in the folder `path`, which must not exist, with its files checked out.
-pub fn write(path: &Path, plugin: &Plugin) -> Result<(), Error> {
+pub fn write(path: &Path, plugin: &DemoPlugin) -> Result<(), Error> {
     let options = &mut RepositoryInitOptions::new();
     let repository = Repository::init_opts(path, options.no_reinit(true).mkpath(true).initial_head("main"))?;
     let mut parent: Option<Commit<'_>> = None;
@@ -116,7 +116,7 @@ pub fn write(path: &Path, plugin: &Plugin) -> Result<(), Error> {
 }
 
 /// The tree of the release at `index`.
-fn write_tree(repository: &Repository, plugin: &Plugin, index: usize) -> Result<Oid, Error> {
+fn write_tree(repository: &Repository, plugin: &DemoPlugin, index: usize) -> Result<Oid, Error> {
     const FILE: i32 = 0o100644;
     let version = plugin.releases[index].version;
     let newest_first = plugin.releases[..=index].iter().rev();
@@ -138,7 +138,7 @@ fn write_tree(repository: &Repository, plugin: &Plugin, index: usize) -> Result<
     tree.write()
 }
 
-fn bullets(release: &Release) -> String {
+fn bullets(release: &DemoRelease) -> String {
     release.notes.iter().map(|note| format!("* {note}\n")).collect()
 }
 

@@ -8,7 +8,7 @@ use crate::model::public_key::PublicKeyError;
 
 /// Why a key cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub enum KeyError {
+pub enum KeyCommandError {
     /// A file or folder cannot be read or written.
     #[error("{}: cannot be read or written", path.display())]
     Io {
@@ -51,17 +51,19 @@ pub enum KeyError {
     Generate(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
-pub(super) fn io_error(path: &Path, source: io::Error) -> KeyError {
-    KeyError::Io {
+pub(super) fn io_error(path: &Path, source: io::Error) -> KeyCommandError {
+    KeyCommandError::Io {
         path: path.to_owned(),
         source,
     }
 }
 
-impl From<KeyError> for Failure {
-    fn from(error: KeyError) -> Self {
+impl From<KeyCommandError> for Failure {
+    fn from(error: KeyCommandError) -> Self {
         match error {
-            KeyError::Io { .. } | KeyError::Generate(_) | KeyError::Busy(_) => Self::environment(error),
+            KeyCommandError::Io { .. } | KeyCommandError::Generate(_) | KeyCommandError::Busy(_) => {
+                Self::environment(error)
+            }
             _ => Self::input(error),
         }
     }

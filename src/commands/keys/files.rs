@@ -7,7 +7,7 @@ use std::path::Path;
 use zeroize::Zeroizing;
 
 use crate::commands::Failure;
-use crate::commands::keys::error::{KeyError, io_error};
+use crate::commands::keys::error::{KeyCommandError, io_error};
 use crate::commands::keys::lost;
 use crate::config::Paths;
 use crate::durable_file::{self, Access};
@@ -48,7 +48,7 @@ pub(super) fn folder_of(file: &Path) -> &Path {
         .unwrap_or(Path::new("."))
 }
 
-pub(super) fn create_folder(file: &Path, access: Access) -> Result<(), KeyError> {
+pub(super) fn create_folder(file: &Path, access: Access) -> Result<(), KeyCommandError> {
     let folder = folder_of(file);
     durable_file::create_folders(folder, access).map_err(|source| io_error(folder, source))
 }
@@ -58,13 +58,13 @@ pub(super) fn write_private(path: &Path, pem: &str, otherwise: &str) -> Result<(
     create_folder(path, Access::Owner)?;
     // SECURITY: 0600 from the first moment; and a key that is overwritten cannot be had again.
     durable_file::create_new(path, pem.as_bytes(), Access::Owner).map_err(|source| match source.kind() {
-        io::ErrorKind::AlreadyExists => Failure::from(KeyError::Exists(path.to_owned())).hint(otherwise),
+        io::ErrorKind::AlreadyExists => Failure::from(KeyCommandError::Exists(path.to_owned())).hint(otherwise),
         _ => io_error(path, source).into(),
     })
 }
 
 /// Writes a private key where there may be one already; readable by its owner alone in either case.
-pub(super) fn put_private(path: &Path, pem: &str) -> Result<(), KeyError> {
+pub(super) fn put_private(path: &Path, pem: &str) -> Result<(), KeyCommandError> {
     let created = durable_file::create_new(path, pem.as_bytes(), Access::Owner);
     let put = created.or_else(|error| match error.kind() {
         io::ErrorKind::AlreadyExists => {

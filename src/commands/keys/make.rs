@@ -10,7 +10,7 @@ use crate::config::Paths;
 use crate::model::public_key::PublicKey;
 
 use crate::commands::Failure;
-use crate::commands::keys::error::KeyError;
+use crate::commands::keys::error::KeyCommandError;
 use crate::commands::keys::files::{Private, write_private};
 use crate::commands::keys::lost;
 use crate::commands::keys::publish::publish_all;
@@ -54,7 +54,7 @@ pub fn refuse_a_second(paths: &Paths, is_lost: bool, otherwise: &str) -> Result<
         None => Ok(()),
         Some(trace) => {
             let hint = trace.hint(&paths.signing_key, otherwise);
-            Err(Failure::from(KeyError::HadOne { trace: trace.file }).hint(hint))
+            Err(Failure::from(KeyCommandError::HadOne { trace: trace.file }).hint(hint))
         }
     }
 }
@@ -83,11 +83,12 @@ pub(super) fn generate(args: &GenerateArgs, paths: &Paths) -> Result<KeyInForce,
     }
 }
 
-fn new_key(bits: u16) -> Result<Private, KeyError> {
-    let private = RsaPrivateKey::new(&mut OsRng, bits.into()).map_err(|error| KeyError::Generate(error.into()))?;
-    let public = PublicKey::new(private.to_public_key()).map_err(|error| KeyError::Generate(error.into()))?;
+fn new_key(bits: u16) -> Result<Private, KeyCommandError> {
+    let private =
+        RsaPrivateKey::new(&mut OsRng, bits.into()).map_err(|error| KeyCommandError::Generate(error.into()))?;
+    let public = PublicKey::new(private.to_public_key()).map_err(|error| KeyCommandError::Generate(error.into()))?;
     let pem = private
         .to_pkcs8_pem(LineEnding::LF)
-        .map_err(|error| KeyError::Generate(error.into()))?;
+        .map_err(|error| KeyCommandError::Generate(error.into()))?;
     Ok(Private { pem, public })
 }

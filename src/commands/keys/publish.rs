@@ -12,7 +12,7 @@ use crate::model::public_key::{Jwk, PublicKey};
 use crate::regular_file;
 
 use crate::commands::Failure;
-use crate::commands::keys::error::{KeyError, io_error};
+use crate::commands::keys::error::{KeyCommandError, io_error};
 use crate::commands::keys::files::{MAX_PEM, create_folder, read_key};
 use crate::commands::keys::report::Published;
 use crate::commands::keys::retired;
@@ -20,7 +20,7 @@ use crate::commands::output::{self, Table, path_text};
 
 /// A key, and the file it comes from.
 #[derive(Debug)]
-struct Listed {
+struct ListedKey {
     key: PublicKey,
     file: PathBuf,
     current: bool,
@@ -29,7 +29,7 @@ struct Listed {
 /// The keys as a table, or as JSON.
 pub(super) fn list(json: bool, paths: &Paths) -> Result<String, Failure> {
     #[derive(Serialize)]
-    struct Row<'a> {
+    struct KeyRow<'a> {
         key_id: &'a str,
         bits: usize,
         state: &'static str,
@@ -40,9 +40,9 @@ pub(super) fn list(json: bool, paths: &Paths) -> Result<String, Failure> {
     }
     let current = read_key(paths)?;
     let keys = all_keys(paths, &current)?;
-    let state = |listed: &Listed| if listed.current { "current" } else { "retired" };
+    let state = |listed: &ListedKey| if listed.current { "current" } else { "retired" };
     let retired = retired::all(paths)?;
-    let kept = |listed: &Listed| {
+    let kept = |listed: &ListedKey| {
         let kept = retired
             .iter()
             .find(|kept| !listed.current && kept.key_id == listed.key.key_id());
@@ -50,8 +50,8 @@ pub(super) fn list(json: bool, paths: &Paths) -> Result<String, Failure> {
     };
     if json {
         let rows = keys.iter().map(|listed| {
-            let Listed { key, file, .. } = listed;
-            Row {
+            let ListedKey { key, file, .. } = listed;
+            KeyRow {
                 key_id: key.key_id(),
                 bits: key.bits(),
                 state: state(listed),
@@ -63,7 +63,7 @@ pub(super) fn list(json: bool, paths: &Paths) -> Result<String, Failure> {
     }
     let mut table = Table::new(["KEY ID", "BITS", "STATE", "FILE"]);
     for listed in &keys {
-        let Listed { key, file, .. } = listed;
+        let ListedKey { key, file, .. } = listed;
         let state = match kept(listed) {
             Some(_) => "retired, private key kept",
             None => state(listed),
@@ -87,7 +87,7 @@ pub(super) fn publish_all(paths: &Paths, current: &PublicKey) -> Result<Vec<Path
     }
     let keys = all_keys(paths, current)?;
     let mut written = Vec::new();
-    for Listed { key, .. } in &keys {
+    for ListedKey { key, .. } in &keys {
         let file = paths.public.join("keys").join(format!("{}.pem", key.key_id()));
         write_public(&file, key.to_pem().as_bytes())?;
         written.push(file);
@@ -102,8 +102,8 @@ pub(super) fn publish_all(paths: &Paths, current: &PublicKey) -> Result<Vec<Path
 }
 
 /// The current key, then the retired ones by file name.
-fn all_keys(paths: &Paths, current: &PublicKey) -> Result<Vec<Listed>, KeyError> {
-    let mut keys = vec![Listed {
+fn all_keys(paths: &Paths, current: &PublicKey) -> Result<Vec<ListedKey>, KeyCommandError> {
+    let mut keys = vec![ListedKey {
         key: current.clone(),
         file: paths.signing_key.clone(),
         current: true,
@@ -121,12 +121,12 @@ fn all_keys(paths: &Paths, current: &PublicKey) -> Result<Vec<Listed>, KeyError>
     files.sort();
     for file in files {
         let pem = regular_file::read_to_string(&file, MAX_PEM).map_err(|source| io_error(&file, source))?;
-        let key = PublicKey::from_pem(&pem).map_err(|source| KeyError::Public {
+        let key = PublicKey::from_pem(&pem).map_err(|source| KeyCommandError::Public {
             path: file.clone(),
             source,
         })?;
         if key != *current {
-            keys.push(Listed {
+            keys.push(ListedKey {
                 key,
                 file,
                 current: false,
@@ -144,7 +144,7 @@ fn is_pem(path: &Path) -> bool {
 }
 
 /// Writes a public half, durably; there may be one already.
-pub(super) fn write_public(path: &Path, bytes: &[u8]) -> Result<(), KeyError> {
+pub(super) fn write_public(path: &Path, bytes: &[u8]) -> Result<(), KeyCommandError> {
     create_folder(path, Access::LikeFolder)?;
     durable_file::replace(path, bytes).map_err(|source| io_error(path, source))
 }

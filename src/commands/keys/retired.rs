@@ -11,7 +11,7 @@ use crate::config::Paths;
 use crate::durable_file::Access;
 
 use crate::commands::Failure;
-use crate::commands::keys::error::{KeyError, io_error};
+use crate::commands::keys::error::{KeyCommandError, io_error};
 use crate::commands::keys::files::{create_folder, put_private};
 use crate::commands::keys::report::Removed;
 
@@ -39,7 +39,7 @@ impl Retired {
 }
 
 /// The retired private keys, the one that was retired last at the end.
-pub fn all(paths: &Paths) -> Result<Vec<Retired>, KeyError> {
+pub fn all(paths: &Paths) -> Result<Vec<Retired>, KeyCommandError> {
     let folder = &paths.retired_keys;
     let failed = |source| io_error(folder, source);
     let entries = match fs::read_dir(folder) {
@@ -67,7 +67,7 @@ pub fn all(paths: &Paths) -> Result<Vec<Retired>, KeyError> {
 }
 
 /// Keys that were retired more than `days` ago.
-pub fn overdue(paths: &Paths, days: u32, now: SystemTime) -> Result<Vec<Retired>, KeyError> {
+pub fn overdue(paths: &Paths, days: u32, now: SystemTime) -> Result<Vec<Retired>, KeyCommandError> {
     Ok(all(paths)?
         .into_iter()
         .filter(|retired| retired.days(now) > u64::from(days))
@@ -81,7 +81,7 @@ pub(super) fn is_private(path: &Path) -> bool {
 }
 
 /// Keeps the private key that is about to be replaced; returns its file.
-pub(super) fn keep(paths: &Paths, key_id: &str, pem: &str) -> Result<PathBuf, KeyError> {
+pub(super) fn keep(paths: &Paths, key_id: &str, pem: &str) -> Result<PathBuf, KeyCommandError> {
     let file = paths.retired_keys.join(format!("{key_id}{SUFFIX}"));
     create_folder(&file, Access::Owner)?;
     put_private(&file, pem)?;
@@ -107,7 +107,7 @@ pub(super) fn remove(which: &Which<'_>, paths: &Paths, now: SystemTime) -> Resul
             let all = all(paths)?;
             let find = |id: &String| {
                 let found = all.iter().find(|retired| retired.key_id == *id).cloned();
-                found.ok_or_else(|| KeyError::NotRetired(paths.retired_keys.join(format!("{id}{SUFFIX}"))))
+                found.ok_or_else(|| KeyCommandError::NotRetired(paths.retired_keys.join(format!("{id}{SUFFIX}"))))
             };
             let hint = "`countersign keys list` shows which private keys are kept";
             ids.iter()

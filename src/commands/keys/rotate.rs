@@ -13,7 +13,7 @@ use crate::keys::signing_key::SigningKey;
 use crate::regular_file;
 
 use crate::commands::Failure;
-use crate::commands::keys::error::{KeyError, io_error};
+use crate::commands::keys::error::{KeyCommandError, io_error};
 use crate::commands::keys::files::{MAX_PEM, Private, folder_of, put_private, read_key, read_key_made_by};
 use crate::commands::keys::publish::{publish_all, write_public};
 use crate::commands::keys::report::KeyInForce;
@@ -42,7 +42,7 @@ impl KeysLock {
         let lock = regular_file::open_folder(folder).map_err(|source| io_error(folder, source))?;
         match lock.try_lock() {
             Ok(()) => Ok(Self { _folder: lock }),
-            Err(TryLockError::WouldBlock) => Err(Failure::from(KeyError::Busy(folder.to_owned()))
+            Err(TryLockError::WouldBlock) => Err(Failure::from(KeyCommandError::Busy(folder.to_owned()))
                 .hint("look at what it did with `countersign keys list`, then run this again if it is still needed")),
             Err(TryLockError::Error(source)) => Err(io_error(folder, source).into()),
         }
@@ -59,7 +59,7 @@ pub(super) fn rotate_to(file: &Path, old: Old, paths: &Paths) -> Result<KeyInFor
             true => "prepare another with `keys generate --out`",
             false => "a rotation was interrupted after its key was in force: remove this copy",
         };
-        return Err(Failure::from(KeyError::Current(file.to_owned())).hint(hint));
+        return Err(Failure::from(KeyCommandError::Current(file.to_owned())).hint(hint));
     }
     let told = replace_current(&lock, paths, current.as_ref(), &new)?;
     fs::remove_file(file).map_err(|source| io_error(file, source))?;
@@ -76,7 +76,7 @@ pub(super) fn rotate_back(old: Old, paths: &Paths) -> Result<KeyInForce, Failure
             .is_none_or(|key| key.public().key_id() != retired.key_id)
     });
     let Some(last) = last else {
-        return Err(Failure::from(KeyError::NothingToGoBackTo(paths.retired_keys.clone())).hint(
+        return Err(Failure::from(KeyCommandError::NothingToGoBackTo(paths.retired_keys.clone())).hint(
             "a rotation keeps the private key there for `keep_retired_days`; restore it from the backup if it was removed",
         ));
     };
@@ -127,7 +127,7 @@ fn read_private(file: &Path) -> Result<Private, Failure> {
     })
 }
 
-fn read_pem(file: &Path) -> Result<Zeroizing<String>, KeyError> {
+fn read_pem(file: &Path) -> Result<Zeroizing<String>, KeyCommandError> {
     regular_file::read_to_string(file, MAX_PEM)
         .map(Zeroizing::new)
         .map_err(|source| io_error(file, source))

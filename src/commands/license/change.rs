@@ -9,10 +9,10 @@ use crate::model::license::{License, LicenseStatus};
 use crate::registry::LicenseChange;
 use crate::registry::edit::Editor;
 
+use crate::commands::license::change_options::ChangeOptions;
 use crate::commands::license::done::Done;
 use crate::commands::license::expires::Expires;
 use crate::commands::license::selector::LicenseArg;
-use crate::commands::license::told::Told;
 
 /// What `renew` takes.
 #[derive(clap::Args, Debug)]
@@ -23,7 +23,7 @@ pub struct RenewArgs {
     #[arg(long, value_name = "DATE|+1y|+30d|never")]
     expires: Expires,
     #[command(flatten)]
-    pub told: Told,
+    pub told: ChangeOptions,
 }
 
 /// What a verb takes that needs no more than a license.
@@ -32,7 +32,7 @@ pub struct OneArgs {
     #[command(flatten)]
     pub(super) license: LicenseArg,
     #[command(flatten)]
-    pub told: Told,
+    pub told: ChangeOptions,
 }
 
 /// Sets another last day; a revoked license stays what it is. A period counts from the last day where that is ahead, so that
@@ -98,14 +98,14 @@ pub fn revoke(args: &OneArgs, registry: &Path) -> Result<Done, Failure> {
 }
 
 /// What to write, if anything, and how to go on after the license's name to say what is true afterwards.
-pub(super) struct Decision {
+pub(super) struct PlannedChange {
     pub change: Option<LicenseChange>,
     pub outcome: String,
 }
 
-pub(super) fn decided(news: bool, change: LicenseChange, state: String) -> Decision {
+pub(super) fn decided(news: bool, change: LicenseChange, state: String) -> PlannedChange {
     let word = if news { "now" } else { "already" };
-    Decision {
+    PlannedChange {
         change: news.then_some(change),
         outcome: format!(" is {word} {state}"),
     }
@@ -115,11 +115,11 @@ pub(super) fn decided(news: bool, change: LicenseChange, state: String) -> Decis
 pub(super) fn change(
     wanted: &LicenseArg,
     registry: &Path,
-    decide: impl FnOnce(&License) -> Result<Decision, Failure>,
+    decide: impl FnOnce(&License) -> Result<PlannedChange, Failure>,
 ) -> Result<Done, Failure> {
     let editor = Editor::open(registry)?;
     let before = wanted.find(editor.registry())?.clone();
-    let Decision { change, outcome } = decide(&before)?;
+    let PlannedChange { change, outcome } = decide(&before)?;
     let changed = change.is_some();
     let registry = match &change {
         Some(change) => editor.change(&before, change)?,

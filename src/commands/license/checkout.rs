@@ -29,12 +29,12 @@ const LICENSES: usize = 3;
 #[derive(Debug)]
 pub struct Checkout {
     registry: PathBuf,
-    state: State,
+    state: CheckoutState,
 }
 
 /// What `git status` says.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct State {
+struct CheckoutState {
     /// The branch that this one follows.
     upstream: String,
     /// Commits that it has and this one lacks, as of the last fetch.
@@ -75,11 +75,12 @@ impl Checkout {
     pub fn notes(&self) -> Vec<String> {
         let Self {
             registry,
-            state: State {
-                upstream,
-                behind,
-                changed,
-            },
+            state:
+                CheckoutState {
+                    upstream,
+                    behind,
+                    changed,
+                },
         } = self;
         let mut notes = Vec::new();
         let registry = Printable(registry.display());
@@ -106,7 +107,7 @@ impl Checkout {
             return Err(Failure::input(format!("{}: not in a git repository", registry.display()))
                 .hint("--commit needs one: `git init` and a first commit; without --commit the files are changed all the same"));
         };
-        let State {
+        let CheckoutState {
             upstream,
             behind,
             changed,
@@ -255,7 +256,7 @@ fn named(files: &[String]) -> String {
     listed.join(", ")
 }
 
-fn status(registry: &Path) -> Result<State, String> {
+fn status(registry: &Path) -> Result<CheckoutState, String> {
     // A submodule has a configuration of its own, and no license files.
     let look = [
         "status",
@@ -271,8 +272,8 @@ fn status(registry: &Path) -> Result<State, String> {
 }
 
 /// Reads git-status(1), porcelain version 2 with `-z`.
-fn read_status(text: &str) -> State {
-    let mut state = State::default();
+fn read_status(text: &str) -> CheckoutState {
+    let mut state = CheckoutState::default();
     let mut records = text.split('\0');
     while let Some(record) = records.next() {
         if let Some(upstream) = record.strip_prefix("# branch.upstream ") {
@@ -312,7 +313,7 @@ mod tests {
             1 .M N... 100644 100644 100644 a b licenses/a b.toml\0\
             2 R. N... 100644 100644 100644 a b R100 new\nname\0old\0\
             u UU N... 100644 100644 100644 100644 a b c both\0? licenses/new.toml\0! ignored\0";
-        let State {
+        let CheckoutState {
             upstream,
             behind,
             changed,
@@ -323,6 +324,6 @@ mod tests {
             ["licenses/a b.toml", "new\nname", "old", "both", "licenses/new.toml"]
         );
         assert_eq!(named(&changed), "licenses/a b.toml, new\\nname, old, 2 more");
-        assert_eq!(read_status(""), State::default());
+        assert_eq!(read_status(""), CheckoutState::default());
     }
 }

@@ -22,8 +22,8 @@ use crate::text::printable::Printable;
 use crate::text::stderr;
 
 use crate::commands::license::arguments::{ModuleArg, parse_host, parse_sites};
+use crate::commands::license::change_options::ChangeOptions;
 use crate::commands::license::expires::Expires;
-use crate::commands::license::told::Told;
 
 /// What `issue` takes.
 #[derive(clap::Args, Debug)]
@@ -54,7 +54,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
     #[command(flatten)]
-    told: Told,
+    told: ChangeOptions,
 }
 
 impl Args {
@@ -73,7 +73,7 @@ struct Issued<'a> {
 }
 
 /// A license that is not written yet, and its key.
-struct Draft {
+struct NewLicense {
     key: LicenseKey,
     license: License,
     /// The file's name in the registry's `licenses/`.
@@ -135,7 +135,7 @@ fn show_key_on(stdout: &mut impl io::Write, text: &str, tag: &str) -> Result<(),
     })
 }
 
-impl Draft {
+impl NewLicense {
     /// The file that it is added to.
     fn file(&self, registry: &Path) -> PathBuf {
         Editor::file(registry, &self.name)
@@ -150,7 +150,7 @@ impl Draft {
 
 /// With `own_file`, a license is in a file of its own unless `args` names one: two people who each add to the end of one file
 /// have a conflict in git.
-fn draft(args: &Args, registry: &Path, own_file: bool, today: NaiveDate) -> Result<Draft, Failure> {
+fn draft(args: &Args, registry: &Path, own_file: bool, today: NaiveDate) -> Result<NewLicense, Failure> {
     let expires = args.expires.from(today);
     if expires < today {
         return Err(Failure::usage(format!("{expires} is past")));
@@ -183,7 +183,7 @@ fn draft(args: &Args, registry: &Path, own_file: bool, today: NaiveDate) -> Resu
         }
         .into(),
     };
-    Ok(Draft { key, license, name })
+    Ok(NewLicense { key, license, name })
 }
 
 /// Refuses modules that no plugin has, with the ones that may be meant: such a license would be of no use. Where that cannot

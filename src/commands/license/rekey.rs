@@ -18,9 +18,9 @@ use crate::text::printable::Printable;
 use crate::text::stderr;
 
 use crate::commands::license::change::refuse_revoked;
+use crate::commands::license::change_options::ChangeOptions;
 use crate::commands::license::issue::{new_key, show_key};
 use crate::commands::license::selector::LicenseArg;
-use crate::commands::license::told::Told;
 
 /// What `rekey` takes.
 #[derive(clap::Args, Debug)]
@@ -28,7 +28,7 @@ pub struct Args {
     #[command(flatten)]
     pub(super) license: LicenseArg,
     #[command(flatten)]
-    told: Told,
+    told: ChangeOptions,
 }
 
 #[derive(Serialize)]
@@ -40,7 +40,7 @@ struct Rekeyed<'a> {
 }
 
 /// Both licenses, not written yet, and the new one's key.
-struct Draft {
+struct Replacement {
     editor: Editor,
     key: LicenseKey,
     old: License,
@@ -83,7 +83,7 @@ pub fn run(args: &Args, config: &Config, today: NaiveDate) -> Result<Exit, Failu
     Ok(Exit::Done)
 }
 
-impl Draft {
+impl Replacement {
     /// Writes both; returns the key, the old license as it was, and the file.
     fn write(self) -> Result<(LicenseKey, License, PathBuf), Failure> {
         let Self {
@@ -99,7 +99,7 @@ impl Draft {
     }
 }
 
-fn draft(args: &Args, registry: &Path, today: NaiveDate) -> Result<Draft, Failure> {
+fn draft(args: &Args, registry: &Path, today: NaiveDate) -> Result<Replacement, Failure> {
     let key = new_key()?;
     let editor = Editor::open(registry)?;
     let old = args.license.find(editor.registry())?.clone();
@@ -128,7 +128,7 @@ fn draft(args: &Args, registry: &Path, today: NaiveDate) -> Result<Draft, Failur
         LicenseChange::Status(LicenseStatus::Revoked),
         LicenseChange::Note(ended),
     ];
-    Ok(Draft {
+    Ok(Replacement {
         editor,
         key,
         old,
@@ -144,7 +144,7 @@ mod tests {
     use crate::commands::license::testing::{Instance, parse, today};
 
     fn rekey(args: &Args, registry: &Path, today: NaiveDate) -> Result<(LicenseKey, License, PathBuf), Failure> {
-        draft(args, registry, today).and_then(Draft::write)
+        draft(args, registry, today).and_then(Replacement::write)
     }
 
     #[test]

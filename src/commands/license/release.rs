@@ -17,10 +17,10 @@ use crate::store::StoreError;
 use crate::text::error_chain::ErrorChain;
 
 use crate::commands::license::arguments::parse_host;
-use crate::commands::license::change::{Decision, change};
+use crate::commands::license::change::{PlannedChange, change};
+use crate::commands::license::change_options::ChangeOptions;
 use crate::commands::license::done::Done;
 use crate::commands::license::selector::LicenseArg;
-use crate::commands::license::told::Told;
 
 /// What `release` takes.
 #[derive(clap::Args, Debug)]
@@ -34,7 +34,7 @@ pub struct Args {
     #[arg(long, conflicts_with = "host")]
     all: bool,
     #[command(flatten)]
-    pub told: Told,
+    pub told: ChangeOptions,
 }
 
 /// Makes the bindings of one host, or of all, void. `bindings` reads those of a license from the ledger.
@@ -52,7 +52,7 @@ pub fn release(
         }
         let host = args.host.as_ref();
         let stored = bindings(&license.id);
-        let release = Release::new(license, host, stored.as_deref().ok(), now);
+        let release = ReleaseTime::new(license, host, stored.as_deref().ok(), now);
         notes = release.notes(license, stored.as_ref().err());
         let is_known = |host| license.details.hosts.contains(host) || stored.is_err() || release.bound > 0;
         let whom = match host {
@@ -61,7 +61,7 @@ pub fn release(
             Some(host) => format!("{host}, which was not bound to it,"),
         };
         let change = Some(LicenseChange::Release(args.host.clone(), release.time));
-        Ok(Decision {
+        Ok(PlannedChange {
             change,
             outcome: format!(": {whom} is released"),
         })
@@ -70,7 +70,7 @@ pub fn release(
 }
 
 /// A release time, and what made it what it is.
-pub(super) struct Release {
+pub(super) struct ReleaseTime {
     pub time: DateTime<Utc>,
     /// How many bindings it is meant for.
     pub bound: usize,
@@ -78,7 +78,7 @@ pub(super) struct Release {
     ahead: Option<&'static str>,
 }
 
-impl Release {
+impl ReleaseTime {
     /// The release of `host`, or of all sites with `None`; without `stored`, nobody knows which sites are bound.
     pub fn new(license: &License, host: Option<&SiteHost>, stored: Option<&[Binding]>, now: DateTime<Utc>) -> Self {
         let released = &license.details.released;

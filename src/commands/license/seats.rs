@@ -13,11 +13,11 @@ use crate::registry::LicenseChange;
 use crate::store::StoreError;
 
 use crate::commands::license::arguments::{parse_host, parse_sites};
-use crate::commands::license::change::{Decision, change, decided, refuse_revoked};
+use crate::commands::license::change::{PlannedChange, change, decided, refuse_revoked};
+use crate::commands::license::change_options::ChangeOptions;
 use crate::commands::license::done::Done;
-use crate::commands::license::release::Release;
+use crate::commands::license::release::ReleaseTime;
 use crate::commands::license::selector::LicenseArg;
-use crate::commands::license::told::Told;
 
 /// What `sites` takes.
 #[derive(clap::Args, Debug)]
@@ -28,7 +28,7 @@ pub struct SitesArgs {
     #[arg(value_name = "N", value_parser = parse_sites)]
     sites: SiteLimit,
     #[command(flatten)]
-    pub told: Told,
+    pub told: ChangeOptions,
 }
 
 /// What `move` takes.
@@ -43,14 +43,14 @@ pub struct MoveArgs {
     #[arg(long, value_name = "HOST", value_parser = parse_host)]
     to: SiteHost,
     #[command(flatten)]
-    pub told: Told,
+    pub told: ChangeOptions,
 }
 
 /// Reads the bindings of a license, void ones included.
-pub type Bindings<'a> = &'a dyn Fn(&LicenseId) -> Result<Vec<Binding>, StoreError>;
+pub type BindingLookup<'a> = &'a dyn Fn(&LicenseId) -> Result<Vec<Binding>, StoreError>;
 
 /// Sets how many sites may use a license; those that are bound stay.
-pub fn sites(args: &SitesArgs, registry: &Path, bindings: Bindings<'_>) -> Result<Done, Failure> {
+pub fn sites(args: &SitesArgs, registry: &Path, bindings: BindingLookup<'_>) -> Result<Done, Failure> {
     let mut notes = Vec::new();
     let done = change(&args.license, registry, |license| {
         refuse_revoked(license)?;
@@ -92,7 +92,7 @@ pub fn sites(args: &SitesArgs, registry: &Path, bindings: Bindings<'_>) -> Resul
 pub fn move_site(
     args: &MoveArgs,
     registry: &Path,
-    bindings: Bindings<'_>,
+    bindings: BindingLookup<'_>,
     now: DateTime<Utc>,
 ) -> Result<Done, Failure> {
     let mut notes = Vec::new();
@@ -102,7 +102,7 @@ pub fn move_site(
             return Err(Failure::usage(format!("--from and --to are both {}", args.to)));
         }
         let stored = bindings(&license.id);
-        let release = Release::new(license, Some(&args.from), stored.as_deref().ok(), now);
+        let release = ReleaseTime::new(license, Some(&args.from), stored.as_deref().ok(), now);
         notes = release.notes(license, stored.as_ref().err());
         let known = license.details.hosts.contains(&args.from) || stored.is_err() || release.bound > 0;
         if !known {
@@ -126,7 +126,7 @@ pub fn move_site(
             let refusal = format!("license {} is for {all}", license.id.log_tag());
             return Err(Failure::input(refusal).hint("release a site, or allow more with `countersign license sites`"));
         }
-        Ok(Decision {
+        Ok(PlannedChange {
             change: Some(change),
             outcome: format!(": {} is released, and {} is bound", args.from, args.to),
         })

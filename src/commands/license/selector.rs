@@ -61,7 +61,7 @@ impl fmt::Debug for Selector {
     }
 }
 
-enum Wanted {
+enum IdOrPrefix {
     Id(LicenseId),
     Prefix(String),
 }
@@ -77,8 +77,8 @@ impl Selector {
             _ => &self.given,
         };
         match wanted(given)? {
-            Wanted::Id(id) => registry.license(&id).ok_or_else(|| unknown(&id.log_tag())),
-            Wanted::Prefix(prefix) => {
+            IdOrPrefix::Id(id) => registry.license(&id).ok_or_else(|| unknown(&id.log_tag())),
+            IdOrPrefix::Prefix(prefix) => {
                 let mut found = registry
                     .licenses()
                     .filter(|license| license.id.to_string().starts_with(&prefix));
@@ -108,22 +108,22 @@ fn read_key(stdin: impl Read) -> Result<Zeroizing<String>, Failure> {
     Ok(given)
 }
 
-fn wanted(given: &str) -> Result<Wanted, Failure> {
+fn wanted(given: &str) -> Result<IdOrPrefix, Failure> {
     const HINT: &str = "`countersign license list` shows the licenses with the first digits of their ids";
     if given.trim().is_empty() {
         return Err(Failure::usage("no license is named: the argument, or what came from stdin, is empty").hint(HINT));
     }
     match given.parse::<LicenseKey>() {
-        Ok(key) => return Ok(Wanted::Id(key.id())),
+        Ok(key) => return Ok(IdOrPrefix::Id(key.id())),
         Err(error @ LicenseKeyError::Checksum) => return Err(Failure::usage(error)),
         Err(LicenseKeyError::Malformed) => {}
     }
     let hex = given.trim().to_ascii_lowercase();
     if let Ok(id) = hex.parse() {
-        return Ok(Wanted::Id(id));
+        return Ok(IdOrPrefix::Id(id));
     }
     if (MIN_PREFIX..64).contains(&hex.len()) && hex.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-        return Ok(Wanted::Prefix(hex));
+        return Ok(IdOrPrefix::Prefix(hex));
     }
     Err(Failure::usage("this is neither a license key nor an id nor the first 8 or more digits of an id").hint(HINT))
 }

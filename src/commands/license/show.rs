@@ -35,7 +35,7 @@ struct Shown<'a> {
     license: View<'a>,
     /// Absent where the store cannot be read.
     #[serde(skip_serializing_if = "Option::is_none")]
-    bindings: Option<Vec<Bound<'a>>>,
+    bindings: Option<Vec<BoundHost<'a>>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     bindings_error: Option<String>,
     /// Release times and bindings that lie in the future.
@@ -44,7 +44,7 @@ struct Shown<'a> {
 }
 
 #[derive(Serialize)]
-struct Bound<'a> {
+struct BoundHost<'a> {
     host: &'a str,
     bound_at: String,
     /// Whether the vendor made it void.
@@ -94,9 +94,9 @@ fn times_in_the_future(license: &License, stored: &[(Binding, SiteReport)], now:
         .collect()
 }
 
-fn bound<'a>(license: &License, binding: &'a Binding, report: &'a SiteReport) -> Bound<'a> {
+fn bound<'a>(license: &License, binding: &'a Binding, report: &'a SiteReport) -> BoundHost<'a> {
     let released = license.details.released.voids(binding);
-    Bound {
+    BoundHost {
         host: binding.host.as_str(),
         bound_at: shown_time(binding.bound_at),
         released,

@@ -40,7 +40,7 @@ pub fn run(args: &Args) -> Result<Exit, Failure> {
             Some((path, older_digest, difference(&older, &archive)))
         }
     };
-    let files = archive.files().map(|file| File {
+    let files = archive.files().map(|file| ListedFile {
         name: file.name.as_str(),
         size: file.size,
         packed: file.packed,
@@ -53,7 +53,7 @@ pub fn run(args: &Args) -> Result<Exit, Failure> {
         files: files.collect(),
         changes: changes
             .as_ref()
-            .map(|(path, digest, difference)| Changes::new(path, *digest, difference)),
+            .map(|(path, digest, difference)| PackageChanges::new(path, *digest, difference)),
     };
     output::print(&if args.json {
         output::json(&document)?
@@ -80,19 +80,19 @@ struct Document<'a> {
     sha256: String,
     size: u64,
     unpacked: u64,
-    files: Vec<File<'a>>,
-    changes: Option<Changes<'a>>,
+    files: Vec<ListedFile<'a>>,
+    changes: Option<PackageChanges<'a>>,
 }
 
 #[derive(Debug, Serialize)]
-struct File<'a> {
+struct ListedFile<'a> {
     name: &'a str,
     size: u64,
     packed: u64,
 }
 
 #[derive(Debug, Serialize)]
-struct Changes<'a> {
+struct PackageChanges<'a> {
     against: String,
     sha256: String,
     added: Vec<OneSize<'a>>,
@@ -113,7 +113,7 @@ struct TwoSizes<'a> {
     after: u64,
 }
 
-impl<'a> Changes<'a> {
+impl<'a> PackageChanges<'a> {
     fn new(path: &Path, digest: Digest, difference: &'a PackageDifference) -> Self {
         let sized = |files: &'a [SizedFile]| {
             files
@@ -168,8 +168,8 @@ fn text(document: &Document) -> String {
     text
 }
 
-fn changed(changes: &Changes) -> String {
-    let Changes {
+fn changed(changes: &PackageChanges) -> String {
+    let PackageChanges {
         against,
         sha256,
         added,

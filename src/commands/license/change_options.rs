@@ -17,7 +17,7 @@ use crate::commands::license::view::View;
 
 /// What every verb takes that changes a license.
 #[derive(clap::Args, Debug)]
-pub struct Told {
+pub struct ChangeOptions {
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,
@@ -47,7 +47,7 @@ struct Document<'a> {
     in_force: Option<bool>,
 }
 
-impl Told {
+impl ChangeOptions {
     /// Tells of a change, after the wait that was asked for.
     pub fn tell(&self, done: &Done, config: &Config) -> Result<Exit, Failure> {
         let print = if done.changed {
