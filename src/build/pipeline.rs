@@ -67,7 +67,7 @@ fn build(
     // 5 publish
     let scope = (!options.only.is_empty()).then_some(&options.only);
     let publication = publisher.lock(scope, options.read_timeout)?;
-    let (report, index) = BuildReport::settle(options.check, plugins, publisher, &publication, scope);
+    let (report, index) = BuildReport::conclude(options.check, plugins, publisher, &publication, scope);
     publisher.publish(&publication, &index, report.damaged.is_empty(), scope)?;
     Ok(report)
 }

@@ -97,7 +97,7 @@ impl std::fmt::Display for SiteLimit {
 #[derive(Clone, Debug, Default)]
 pub struct Details(Option<Box<LicenseDetails>>);
 
-/// What the details of a license are.
+/// The details of a license.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LicenseDetails {
     /// Hosts bound ahead of their first validation, at most as many as `sites`.

@@ -19,7 +19,7 @@ pub fn lower_priority() {
     let _ = rustix::process::nice(NICE);
 }
 
-/// Long work in short time_slice. Who wakes may have to wait for a thread that stands back until the kernel's next tick, 4 ms
+/// Long work in short slices. Who wakes may have to wait for a thread that stands back until the kernel's next tick, 4 ms
 /// with its usual 250 a second; a thread that sleeps in between lets them in.
 #[derive(Debug)]
 pub struct TimeSlice {
@@ -27,7 +27,7 @@ pub struct TimeSlice {
 }
 
 impl TimeSlice {
-    /// The first one begins.
+    /// Begins the first slice.
     pub fn begin() -> Self {
         Self { began: Instant::now() }
     }

@@ -14,7 +14,7 @@ use crate::store::log::LedgerEntry;
 /// Bindings by license.
 pub(crate) type BindingsByLicense = LicenseTable<LicenseBindings>;
 
-/// A picture in the making.
+/// Collects bindings by license.
 #[derive(Default)]
 pub(crate) struct BindingsBuilder {
     /// As they stand in the ledger.
@@ -64,9 +64,9 @@ pub(crate) struct BindingsChecksum {
 }
 
 impl BindingsChecksum {
-    pub(crate) fn of(picture: &BindingsByLicense) -> Self {
+    pub(crate) fn of(by_license: &BindingsByLicense) -> Self {
         let mut checksum = Self::default();
-        for bindings in picture.iter() {
+        for bindings in by_license.iter() {
             for Binding { host, bound_at } in &**bindings {
                 checksum.add(bindings.license_id().as_bytes(), host.as_str().as_bytes(), *bound_at);
             }

@@ -129,7 +129,7 @@ impl StoreDisk {
             index,
             lock: Mutex::new(lock),
         };
-        Ok((disk, loaded.picture))
+        Ok((disk, loaded.by_license))
     }
 
     /// Reads on in the ledger where the index ends.
@@ -234,7 +234,7 @@ pub(super) fn rebuild(path: &Path, loaded: &RecoveredLedger) -> io::Result<Index
     let index = Index::open(&index)?;
     let mut entries = Vec::with_capacity(REBUILD_BATCH);
     // In the order of keys, which sled takes faster.
-    for bindings in loaded.picture.iter() {
+    for bindings in loaded.by_license.iter() {
         let license = *bindings.license_id();
         entries.extend(bindings.iter().map(|binding| LedgerEntry {
             license,
@@ -272,7 +272,7 @@ fn catch_up(index: &Index, loaded: &RecoveredLedger) -> io::Result<bool> {
         let entries: Vec<_> = batch.iter().map(|(entry, _)| entry.clone()).collect();
         index.add(&entries, batch.last().map(|(_, position)| *position))?;
     }
-    Ok(index.checksum()? == BindingsChecksum::of(&loaded.picture))
+    Ok(index.checksum()? == BindingsChecksum::of(&loaded.by_license))
 }
 
 /// Also makes the folder's name durable, and the names of those above it that were missing too.

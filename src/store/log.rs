@@ -38,7 +38,7 @@
 //!
 //! **Another backend** implements the trait `Backend` of `store::backend`, which is all that the group commit knows:
 //! `append` returns when a batch is durable, or leaves nothing of it; `probe` and `look` tell whether it can; `catch_up`,
-//! `write_reports` and `sync_index` keep the index. `store::open` makes it together with a picture of all bindings, as
+//! `write_reports` and `sync_index` keep the index. `store::open` makes it together with all bindings, as
 //! `StoreDisk::open` does for files. The parts below fit under it:
 //!
 //! - [`record::LedgerRecord`] writes and reads a line, [`reader::read`] proves the chain of anything that is `Read`. Neither knows

@@ -127,8 +127,10 @@ pub fn bindings_of(path: &Path, license: &LicenseId) -> Result<Vec<Binding>, Sto
             builder.add(entry);
         }
     })?;
-    let picture = builder.finish();
-    Ok(picture.of(license).map_or_else(Vec::new, |bindings| bindings.to_vec()))
+    let by_license = builder.finish();
+    Ok(by_license
+        .of(license)
+        .map_or_else(Vec::new, |bindings| bindings.to_vec()))
 }
 
 /// What [`rebuild`] found and did.
@@ -151,8 +153,8 @@ pub struct RebuildOutcome {
 pub fn rebuild(path: &Path, discard: bool) -> Result<RebuildOutcome, StoreError> {
     let _lock = take(path)?;
     let loaded = recovery::load(path, None)?;
-    let bindings = BindingsChecksum::of(&loaded.picture).count;
-    let lacking = lacking(&disk::index_in(path), &loaded.picture);
+    let bindings = BindingsChecksum::of(&loaded.by_license).count;
+    let lacking = lacking(&disk::index_in(path), &loaded.by_license);
     let compared = lacking.is_some();
     let lacking = lacking.unwrap_or_default();
     let done = discard || lacking.is_empty();
@@ -274,7 +276,7 @@ impl StoreReader {
             .ok()
             .and_then(|index| index.position().ok().flatten());
         let loaded = recovery::load(&self.path, position)?;
-        let checksum = BindingsChecksum::of(&loaded.picture);
+        let checksum = BindingsChecksum::of(&loaded.by_license);
         let index = match (&self.index, &loaded.lacking) {
             (Err(state), _) => *state,
             (Ok(_), Some(lacking)) if !lacking.is_empty() => IndexState::Behind(lacking.len()),
@@ -287,9 +289,9 @@ impl StoreReader {
             torn: loaded.found.torn,
             digest: loaded.found.end.digest,
             bindings: checksum.count,
-            licenses: loaded.picture.len(),
+            licenses: loaded.by_license.len(),
             latest: loaded
-                .picture
+                .by_license
                 .iter()
                 .flat_map(|bindings| bindings.iter())
                 .map(|binding| binding.bound_at)

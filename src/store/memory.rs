@@ -1,4 +1,4 @@
-//! The picture in memory: all durable bindings, and those under way to the disk.
+//! Bindings in memory: the durable ones, and those under way to the disk.
 //!
 //! Asked on every request: what was bound at the start stays where it is and is read without a lock, what changed since is
 //! sharded. Seats are given here, under one lock for a license, and count what is under way; the syncer then says here what

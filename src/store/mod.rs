@@ -90,8 +90,8 @@ pub trait Bindings: Send + Sync {
 ///
 /// Waits a second for another process to let go of it, as at a restart.
 pub fn open(path: &Path) -> Result<Arc<dyn Bindings>, StoreError> {
-    let (disk, picture) = disk::StoreDisk::open(path)?;
-    Ok(Arc::new(Store::new(disk, picture, group_commit::WRITE_BEHIND)))
+    let (disk, by_license) = disk::StoreDisk::open(path)?;
+    Ok(Arc::new(Store::new(disk, by_license, group_commit::WRITE_BEHIND)))
 }
 
 struct Store {
@@ -101,8 +101,8 @@ struct Store {
 }
 
 impl Store {
-    fn new(disk: impl Backend, picture: BindingsByLicense, write_behind: Duration) -> Self {
-        let (held, reports) = (Arc::new(BindingMemory::new(picture)), Arc::new(Reports::default()));
+    fn new(disk: impl Backend, by_license: BindingsByLicense, write_behind: Duration) -> Self {
+        let (held, reports) = (Arc::new(BindingMemory::new(by_license)), Arc::new(Reports::default()));
         let on_commit = {
             let held = held.clone();
             move |job, result| held.complete(job, result)

@@ -12,7 +12,7 @@ use crate::store::log::{self, LedgerEntry, Position};
 
 /// The ledger, read.
 pub(crate) struct RecoveredLedger {
-    pub picture: BindingsByLicense,
+    pub by_license: BindingsByLicense,
     pub found: LedgerExtent,
     /// What the index lacks, with the places; `None` where it has to be made anew.
     pub lacking: Option<Vec<(LedgerEntry, Position)>>,
@@ -54,7 +54,7 @@ pub(crate) fn load(path: &Path, known: Option<Position>) -> Result<RecoveredLedg
     // Where a ledger was compacted away from under an index, nothing says what was in between.
     let lacking = known.filter(|&known| known >= found.start.sequence).map(|_| lacking);
     Ok(RecoveredLedger {
-        picture: builder.finish(),
+        by_license: builder.finish(),
         found,
         lacking,
     })

@@ -164,7 +164,7 @@ impl<A: Handler> Connections<A> {
         answered.unwrap_or_else(|_| self.refuse(Problem::internal(&"a handler panicked")).into_http())
     }
 
-    /// Names the client, listener_config the head, and lets the routes answer.
+    /// Names the client, bounds the head, and lets the routes answer.
     async fn pass_on(&self, peer: SocketAddr, request: Request<Incoming>) -> Sending {
         let client = self.proxies.client(peer.ip(), request.headers());
         if let Some(refusal) = self.routes.refusal(client, &request) {

@@ -1,4 +1,4 @@
-//! Seats: how many connections each address holds, so that none holds them all.
+//! The limit on connections of one address, so that none holds them all.
 //!
 //! IPv6 is counted three times: by /64, by /56 and by /48, with the allowances of [`Networks`].
 
@@ -25,7 +25,7 @@ pub struct ConnectionPermit {
 }
 
 impl ConnectionLimit {
-    /// Seats for at most `limit` connections an address.
+    /// At most `limit` connections an address.
     pub fn new(limit: usize) -> Self {
         Self {
             taken: Mutex::default(),

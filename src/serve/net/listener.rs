@@ -1,4 +1,4 @@
-//! The accept loop: takes connections up to a cap, gives each address its connection_limit, and drains.
+//! The accept loop: takes connections up to a cap, limits the connections of each address, and drains.
 //! A full table closes the connection that has waited longest for its next request.
 //!
 //! warp's own server sets no timeout and no cap, so hyper's HTTP/1 connection is driven in `connection`.
@@ -74,8 +74,8 @@ pub async fn run(
             accepted = accept(&listener, &table, &counts, &mut failures) => accepted,
             () = &mut shutdown => break,
         };
-        let seat = connection_limit.take(peer.ip());
-        if seat.is_none() && !connections.proxies.include(peer.ip()) {
+        let permit = connection_limit.take(peer.ip());
+        if permit.is_none() && !connections.proxies.include(peer.ip()) {
             counts.refused.add(Refused::Address);
             continue;
         }
@@ -89,7 +89,7 @@ pub async fn run(
         let closing = closing.clone();
         tokio::spawn(async move {
             connections.serve(stream, peer, phase, closing).await;
-            drop((place, seat, open));
+            drop((place, permit, open));
         });
     }
     drop((listener, closing));

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A picture of a license that is bound to as many sites.
+/// The bindings of a license that is bound to as many sites.
 fn bound_to(license: &License, sites: u32) -> BindingsByLicense {
     let mut builder = checksum::BindingsBuilder::default();
     for number in 0..sites {
@@ -73,8 +73,8 @@ fn who_read_a_license_before_it_was_bound_once_more_keeps_what_there_was() {
 #[test]
 fn a_host_is_found_among_many_and_one_bound_again_counts_where_it_was_bound_last() {
     let license = license(1, 100);
-    let picture = bound_to(&license, 20);
-    let mut bindings = picture.of(&license.id).unwrap().clone();
+    let by_license = bound_to(&license, 20);
+    let mut bindings = by_license.of(&license.id).unwrap().clone();
     for name in ["a.com", "site-7.com", "z.com", "site-0.com"] {
         bindings.add(Binding {
             host: host(name),
