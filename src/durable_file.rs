@@ -99,7 +99,8 @@ fn write_new(path: &Path, bytes: &[u8], mode: u32, prepare: impl FnOnce(&File) -
 
 /// Gives a new file or folder its folder's owner and group, and with [`Access::LikeFolder`] what others may do there.
 fn give_access(new: &File, folder: &Path, access: Access) -> io::Result<()> {
-    let (given, like) = (new.metadata()?, fs::metadata(folder)?);
+    let given = new.metadata()?;
+    let like = fs::metadata(folder)?;
     if (given.uid(), given.gid()) != (like.uid(), like.gid()) {
         // Only root may give a file away; for anybody else the file stays theirs.
         let _ = std::os::unix::fs::fchown(new, Some(like.uid()), Some(like.gid()));
@@ -188,7 +189,8 @@ mod tests {
     #[test]
     fn a_symbolic_link_stays_one() {
         let folder = tempfile::tempdir().unwrap();
-        let (link, target) = (folder.path().join("link"), folder.path().join("target"));
+        let link = folder.path().join("link");
+        let target = folder.path().join("target");
         fs::write(&target, "old").unwrap();
         std::os::unix::fs::symlink("target", &link).unwrap();
         replace(&link, b"new").unwrap();

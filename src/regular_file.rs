@@ -432,7 +432,8 @@ mod tests {
     fn a_link_that_is_exchanged_while_it_is_opened_never_leads_out() {
         let made = tree();
         let public = made.path().join("public");
-        let (beside, swapped) = (public.join("beside"), public.join("swapped"));
+        let beside = public.join("beside");
+        let swapped = public.join("swapped");
         let stop = std::sync::atomic::AtomicBool::new(false);
         std::thread::scope(|scope| {
             scope.spawn(|| {

@@ -175,7 +175,8 @@ mod tests {
     fn a_change_is_noticed_while_and_where_it_is_watched_and_reading_is_none() {
         let (_made, folder, mut watch, heard) = watched(&["releases"]);
         let releases = folder.join("releases");
-        let (acme, file) = (releases.join("acme"), releases.join("acme/1.json"));
+        let acme = releases.join("acme");
+        let file = releases.join("acme/1.json");
         let folders = || [&releases, &acme].into_iter().map(PathBuf::as_path);
         let edit = || fs::write(&file, "{}").unwrap();
         assert!(ignores(&heard, edit), "nothing is watched yet");
@@ -223,7 +224,8 @@ mod tests {
     #[test]
     fn a_folder_that_is_gone_keeps_no_other_from_being_watched_and_is_no_failure() {
         let (_made, folder, mut watch, heard) = watched(&["releases"]);
-        let (gone, acme) = (folder.join("releases/gone"), folder.join("releases/acme"));
+        let gone = folder.join("releases/gone");
+        let acme = folder.join("releases/acme");
         watch.resume([&*gone, &acme.join("1.json/below"), &acme].into_iter());
         assert!(!watch.failing);
         assert!(notices(&heard, || fs::write(acme.join("2.json"), "").unwrap()));

@@ -62,7 +62,8 @@ fn endure(instance: &Instance, attack: &Attack) -> io::Result<()> {
     let ordinary = Arc::new(move |at: usize| paced::get(&updates(at % all, "&current_version=1.19.0")));
     let load = Paced::start(server.address, 16, 200.0, ordinary);
     std::thread::sleep(Duration::from_secs(1));
-    let (before, began) = (server.descriptors(), Instant::now());
+    let before = server.descriptors();
+    let began = Instant::now();
     let mut held = open(server.address, attack)?;
     let reached = server.descriptors() - before;
     let mut most = server.memory().0;
@@ -74,10 +75,8 @@ fn endure(instance: &Instance, attack: &Attack) -> io::Result<()> {
             let _ = stream.write(attack.more.as_bytes());
         }
     }
-    let (left, took) = (
-        server.descriptors().saturating_sub(before + SLACK),
-        began.elapsed().as_secs_f64(),
-    );
+    let left = server.descriptors().saturating_sub(before + SLACK);
+    let took = began.elapsed().as_secs_f64();
     let end = Instant::now();
     drop(held);
     let answers = load.stop()?;

@@ -95,7 +95,8 @@ fn change_one(instance: &Instance, server: &Server) -> io::Result<()> {
     while get(server.address, &updates(changed, ""))?.status != 403 && began.elapsed() < Duration::from_secs(60) {
         std::thread::sleep(Duration::from_millis(10));
     }
-    let (took, before) = (began.elapsed(), began - Duration::from_secs(4));
+    let took = began.elapsed();
+    let before = began - Duration::from_secs(4);
     // What is replaced is freed after it.
     std::thread::sleep(Duration::from_secs(1));
     let end = Instant::now();
@@ -106,10 +107,8 @@ fn change_one(instance: &Instance, server: &Server) -> io::Result<()> {
         "s",
         Target::AtMost(2.0),
     );
-    let (quiet, busy) = (
-        p99(&answers, &[before..began], None),
-        p99(&answers, &[began..end], None),
-    );
+    let quiet = p99(&answers, &[before..began], None);
+    let busy = p99(&answers, &[began..end], None);
     let figure = format!("    p99 meanwhile : before ({:.2} : {:.2} ms)", busy * 1e3, quiet * 1e3);
     row(&figure, busy / quiet, "x", Target::AtMost(2.0));
     let (resident, most) = server.memory();

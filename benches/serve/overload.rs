@@ -36,12 +36,11 @@ pub fn run(bench: &Path) -> io::Result<()> {
     let overloaded = Instant::now();
     std::thread::sleep(STRETCH);
     let end = Instant::now();
-    let (load, beside) = (load.stop()?, beside.stop()?);
+    let load = load.stop()?;
+    let beside = beside.stop()?;
 
-    let (quiet, busy) = (
-        p99(&beside, &[idle..idle + STRETCH], None),
-        p99(&beside, &[overloaded..end], None),
-    );
+    let quiet = p99(&beside, &[idle..idle + STRETCH], None);
+    let busy = p99(&beside, &[overloaded..end], None);
     let figure = format!("updates' p99 above idle ({:.2} : {:.2} ms)", busy * 1e3, quiet * 1e3);
     row(&figure, (busy - quiet) * 1e3, "ms", Target::AtMost(5.0));
     let of = |status| {

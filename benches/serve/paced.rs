@@ -54,8 +54,9 @@ impl Paced {
                     next: AtomicUsize::new(0),
                 });
                 for _ in 0..connections {
-                    let (request, schedule, stopped) =
-                        (Arc::clone(&request), Arc::clone(&schedule), Arc::clone(&stopped));
+                    let request = Arc::clone(&request);
+                    let schedule = Arc::clone(&schedule);
+                    let stopped = Arc::clone(&stopped);
                     tasks.spawn(connection(address, schedule, request, stopped));
                 }
                 let mut answers = Vec::new();
@@ -114,7 +115,8 @@ async fn connection(
 ) -> io::Result<Answers> {
     let mut stream = TcpStream::connect(address).await?;
     stream.set_nodelay(true)?;
-    let (mut answers, mut buffer) = (Vec::new(), vec![0; 64 * 1024]);
+    let mut answers = Vec::new();
+    let mut buffer = vec![0; 64 * 1024];
     while !stopped.load(Ordering::Relaxed) {
         let (number, due) = schedule.take();
         // What is late because all connections were busy counts from when it was due; a timer's own delay does not.

@@ -41,7 +41,9 @@ pub fn run(bench: &Path) -> io::Result<()> {
         1_000.0,
         Arc::new(move |at: usize| paced::get(&updates(at % all, ""))),
     );
-    let (mut quiet, mut loading, mut after) = (Vec::new(), Vec::new(), Vec::new());
+    let mut quiet = Vec::new();
+    let mut loading = Vec::new();
+    let mut after = Vec::new();
     for count in 21..=20 + ROUNDS {
         std::thread::sleep(QUIET);
         let ended = Instant::now();

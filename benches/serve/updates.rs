@@ -140,21 +140,24 @@ fn compare(
     }
     let of = |runs: &[Run], figure: fn(&Run) -> f64| median(runs.iter().map(figure));
     let [bare, ours] = &runs;
-    let (bare_cpu, cpu) = (of(bare, |run| run.cpu), of(ours, |run| run.cpu));
+    let bare_cpu = of(bare, |run| run.cpu);
+    let cpu = of(ours, |run| run.cpu);
     row(
         &format!("{name}: bare CPU : ours ({:.2} : {:.2} µs)", bare_cpu * 1e6, cpu * 1e6),
         bare_cpu / cpu,
         "x",
         Target::AtLeast(LEAST),
     );
-    let (bare_rate, rate) = (of(bare, |run| run.rate), of(ours, |run| run.rate));
+    let bare_rate = of(bare, |run| run.rate);
+    let rate = of(ours, |run| run.rate);
     row(
         &format!("    requests/s, ours : bare ({rate:.0} : {bare_rate:.0})"),
         rate / bare_rate,
         "x",
         Target::None,
     );
-    let (bare_p99, p99) = (of(bare, |run| run.p99), of(ours, |run| run.p99));
+    let bare_p99 = of(bare, |run| run.p99);
+    let p99 = of(ours, |run| run.p99);
     row(
         &format!("    p99, ours : bare ({:.2} : {:.2} ms)", p99 * 1e3, bare_p99 * 1e3),
         p99 / bare_p99,

@@ -43,7 +43,8 @@ pub fn run(bench: &Path) -> io::Result<()> {
 fn compare(bench: &Path, instance: &Instance, name: &str, least: f64) -> io::Result<()> {
     let server = Server::countersign(&instance.folder)?;
     let mut questions = Questions::new(bench, "validations", (0..instance.licenses).map(validation))?;
-    let (mut alone, mut ours) = (Vec::new(), Vec::new());
+    let mut alone = Vec::new();
+    let mut ours = Vec::new();
     for _ in 0..ROUNDS {
         alone.push(sign_alone(instance)?);
         let run = questions.ask(&server, Duration::from_secs(SECONDS))?;
@@ -55,14 +56,10 @@ fn compare(bench: &Path, instance: &Instance, name: &str, least: f64) -> io::Res
         }
         ours.push(run);
     }
-    let (alone_rate, alone_cpu) = (
-        median(alone.iter().map(|run| run.0)),
-        median(alone.iter().map(|run| run.1)),
-    );
-    let (rate, cpu) = (
-        median(ours.iter().map(|run| run.rate)),
-        median(ours.iter().map(|run| run.cpu)),
-    );
+    let alone_rate = median(alone.iter().map(|run| run.0));
+    let alone_cpu = median(alone.iter().map(|run| run.1));
+    let rate = median(ours.iter().map(|run| run.rate));
+    let cpu = median(ours.iter().map(|run| run.cpu));
     let figure = format!(
         "{name}: CPU, a signature : an answer ({:.0} : {:.0} µs)",
         alone_cpu * 1e6,
@@ -76,10 +73,8 @@ fn compare(bench: &Path, instance: &Instance, name: &str, least: f64) -> io::Res
         "x",
         Target::None,
     );
-    let (p50, p99) = (
-        median(ours.iter().map(|run| run.p50)),
-        median(ours.iter().map(|run| run.p99)),
-    );
+    let p50 = median(ours.iter().map(|run| run.p50));
+    let p99 = median(ours.iter().map(|run| run.p99));
     row(
         &format!("    p99 (p50 {:.1} ms)", p50 * 1e3),
         p99 * 1e3,
@@ -114,7 +109,8 @@ fn sign_in_a_loop(pair: &KeyPair) -> io::Result<(u64, f64, f64)> {
     // As long as an ordinary statement.
     let message = [b'x'; 420];
     let mut signature = vec![0; pair.public_modulus_len()];
-    let (started, mut signatures) = (Instant::now(), 0);
+    let started = Instant::now();
+    let mut signatures = 0;
     while started.elapsed() < Duration::from_secs(SECONDS) {
         pair.sign(&RSA_PKCS1_SHA256, &SystemRandom::new(), &message, &mut signature)
             .map_err(io::Error::other)?;

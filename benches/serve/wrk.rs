@@ -61,10 +61,8 @@ pub struct Run {
 impl Questions {
     /// Writes the questions to the folder `bench`.
     pub fn new(bench: &Path, name: &str, lines: impl Iterator<Item = String>) -> io::Result<Self> {
-        let (file, script) = (
-            bench.join(name.replace(char::is_whitespace, "-") + ".questions"),
-            bench.join("questions.lua"),
-        );
+        let file = bench.join(name.replace(char::is_whitespace, "-") + ".questions");
+        let script = bench.join("questions.lua");
         let mut writer = io::BufWriter::new(fs::File::create(&file)?);
         for line in lines {
             writeln!(writer, "{line}")?;
@@ -77,7 +75,8 @@ impl Questions {
     /// Asks them for as long as `duration`, in whole seconds.
     pub fn ask(&mut self, server: &Server, duration: Duration) -> io::Result<Run> {
         let seconds = duration.as_secs().max(1);
-        let (before, started) = (server.cpu(), Instant::now());
+        let before = server.cpu();
+        let started = Instant::now();
         let output = Command::new("timeout")
             .arg((seconds + 30).to_string())
             .args([

@@ -80,7 +80,8 @@ pub struct Args {
 pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     let registry = &config.paths.registry;
     let read_timeout = Duration::from_secs(args.read_timeout.get().into());
-    let (folder, rev) = (registry.clone(), args.rev.clone());
+    let folder = registry.clone();
+    let rev = args.rev.clone();
     // The registry's own git repository may let itself be waited for like any other.
     let (files, entries) = time_limit::within(read_timeout, move || {
         let files = match &rev {

@@ -393,10 +393,8 @@ mod tests {
     #[test]
     fn whatever_is_not_to_be_trusted_comes_with_what_to_do_about_it() {
         let signed = Signed::new();
-        let (file, key) = (
-            signed.folder.path().join("answer.json"),
-            signed.folder.path().join("key.pem"),
-        );
+        let file = signed.folder.path().join("answer.json");
+        let key = signed.folder.path().join("key.pem");
         let hint = |body: &[u8]| {
             std::fs::write(&file, body).unwrap();
             Failure::from(verified(&file, &key).unwrap_err()).hint.unwrap()

@@ -126,7 +126,8 @@ mod tests {
             plugin_version: None,
             current_version: None,
         };
-        let (mut stored, mut waiting) = (SiteReport::default(), SiteReport::default());
+        let mut stored = SiteReport::default();
+        let mut waiting = SiteReport::default();
         stored.note(&seen(9_000));
         for seconds in [9_001, 100] {
             waiting.note(&seen(seconds));

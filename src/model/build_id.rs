@@ -155,13 +155,17 @@ fn release_tag(key: &DownloadKey, slug: &str, version: &str) -> u16 {
 
 /// Puts 122 bits beside version 8 and variant 10.
 fn to_uuid(bits: u128) -> u128 {
-    let (high, middle, low) = (bits >> 74, bits >> 62 & 0xfff, bits & ((1 << 62) - 1));
+    let high = bits >> 74;
+    let middle = bits >> 62 & 0xfff;
+    let low = bits & ((1 << 62) - 1);
     high << 80 | 0x8 << 76 | middle << 64 | 0b10 << 62 | low
 }
 
 /// The other way round.
 fn from_uuid(uuid: u128) -> u128 {
-    let (high, middle, low) = (uuid >> 80, uuid >> 64 & 0xfff, uuid & ((1 << 62) - 1));
+    let high = uuid >> 80;
+    let middle = uuid >> 64 & 0xfff;
+    let low = uuid & ((1 << 62) - 1);
     high << 74 | middle << 62 | low
 }
 

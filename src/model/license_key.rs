@@ -78,7 +78,8 @@ impl LicenseKey {
         let mut clean = String::new();
         let mut copied = 0;
         // The last symbols without a character between them that is neither symbol nor separator, and their places.
-        let (mut symbols, mut places) = ([0; SYMBOLS], [0; SYMBOLS]);
+        let mut symbols = [0; SYMBOLS];
+        let mut places = [0; SYMBOLS];
         let mut count = 0;
         for (at, typed) in text.char_indices() {
             let symbol = match read(typed) {
@@ -132,7 +133,8 @@ impl FromStr for LicenseKey {
             return Err(LicenseKeyError::Malformed);
         }
         let mut key = Self([b'-'; CANONICAL_LENGTH]);
-        let (mut count, mut check) = (0, CHECK_MASK);
+        let mut count = 0;
+        let mut check = CHECK_MASK;
         for typed in text.chars() {
             let symbol = match read(typed) {
                 SEPARATOR => continue,
@@ -273,7 +275,8 @@ mod tests {
     #[test]
     fn a_key_is_found_and_replaced_wherever_it_stands() {
         let key = LicenseKey::from_random(std::array::from_fn(|index| index as u8));
-        let (text, bare) = (key.reveal(), key.reveal().replace('-', "").to_lowercase());
+        let text = key.reveal();
+        let bare = key.reveal().replace('-', "").to_lowercase();
         for (written, expected) in [
             (text.to_owned(), "[license key]"),
             (format!("--expires={text}"), "--expires=[license key]"),

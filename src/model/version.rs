@@ -150,7 +150,8 @@ const NUMBER: &[u8] = b"#N#";
 
 fn compare_canonical(mut a: &[u8], mut b: &[u8]) -> Ordering {
     loop {
-        let ((a_part, a_rest), (b_part, b_rest)) = (split_part(a), split_part(b));
+        let (a_part, a_rest) = split_part(a);
+        let (b_part, b_rest) = split_part(b);
         match (compare_parts(a_part, b_part), a_rest, b_rest) {
             (Ordering::Equal, Some(a_rest @ [_, ..]), Some(b_rest @ [_, ..])) => (a, b) = (a_rest, b_rest),
             (Ordering::Equal, Some(rest), _) => return compare_rest(rest),

@@ -134,7 +134,8 @@ pub fn check<R: ReadAt>(
             if let Some(expected) = expected.folder
                 && *expected != found
             {
-                let (found, expected) = (found.to_string(), expected.to_string());
+                let found = found.to_string();
+                let expected = expected.to_string();
                 checked.problems.push(PackageProblem::OtherFolder { found, expected });
             }
             if expected.marked {

@@ -77,7 +77,8 @@ impl Deflater {
                 FlushCompress::None
             };
             loop {
-                let (taken, given) = (self.compress.total_in(), self.compress.total_out());
+                let taken = self.compress.total_in();
+                let given = self.compress.total_out();
                 let status = self.compress.compress(piece, &mut self.output, flush);
                 let status = status.map_err(|error| CopyError::Write(error.into()))?;
                 // Neither is more than the piece's length.

@@ -82,7 +82,8 @@ mod tests {
     use crate::package::archive::testing::zip_of;
 
     fn between(before: &[(&str, &[u8])], after: &[(&str, &[u8])]) -> PackageDifference {
-        let (before, after) = (zip_of(before), zip_of(after));
+        let before = zip_of(before);
+        let after = zip_of(after);
         difference(
             &Archive::check(&before[..]).unwrap(),
             &Archive::check(&after[..]).unwrap(),

@@ -179,7 +179,8 @@ mod tests {
         let whole = marked(ID);
         let patch = places.patch(ID);
         for cut in 0..=bytes.len() {
-            let (mut first, mut second) = (bytes[..cut].to_vec(), bytes[cut..].to_vec());
+            let mut first = bytes[..cut].to_vec();
+            let mut second = bytes[cut..].to_vec();
             patch.apply(0, &mut first);
             patch.apply(cut as u64, &mut second);
             assert_eq!([first, second].concat(), whole, "{cut}");

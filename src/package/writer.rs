@@ -362,7 +362,8 @@ mod tests {
                 (&flags.to_le_bytes()[..], &method.to_le_bytes()[..])
             );
             // 15:04:18 on 2026-11-23.
-            let (time, date) = (15_u16 << 11 | 4 << 5 | 9, 46_u16 << 9 | 11 << 5 | 23);
+            let time = 15_u16 << 11 | 4 << 5 | 9;
+            let date = 46_u16 << 9 | 11 << 5 | 23;
             assert_eq!(central[12..16], [time.to_le_bytes(), date.to_le_bytes()].concat());
             // No extra field, comment, disk or internal attribute; mode 0100644.
             assert_eq!(central[30..38], [0; 8]);

@@ -40,7 +40,8 @@ pub enum LineChange {
 
 /// The fields that differ, in the order of their names.
 pub fn differences(old: &Value, new: &Value) -> Vec<FieldDifference> {
-    let (mut was, mut is) = (BTreeMap::new(), BTreeMap::new());
+    let mut was = BTreeMap::new();
+    let mut is = BTreeMap::new();
     flatten("", old, &mut was);
     flatten("", new, &mut is);
     let names: std::collections::BTreeSet<_> = was.keys().chain(is.keys()).collect();

@@ -98,7 +98,8 @@ impl Site {
     /// What the details window says above its text, worst first: WordPress' `install_plugin_information`.
     pub fn notes(&self, manifest: &Manifest) -> Vec<Note> {
         let note = |level, text: String| Note { level, text };
-        let (cms, php) = (&self.cms, &self.php);
+        let cms = &self.cms;
+        let php = &self.php;
         let Manifest {
             tested,
             requires,

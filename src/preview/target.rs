@@ -173,10 +173,8 @@ fn assumed(root: &Path, folder: String, read_timeout: Duration) -> Plugin {
             .filter_map(|(size, start)| Some((size.to_owned(), first(start)?)))
             .collect()
     };
-    let (icons, banners) = (
-        named([("1x", "icon-128x128"), ("2x", "icon-256x256")]),
-        named([("low", "banner-772x250"), ("high", "banner-1544x500")]),
-    );
+    let icons = named([("1x", "icon-128x128"), ("2x", "icon-256x256")]);
+    let banners = named([("low", "banner-772x250"), ("high", "banner-1544x500")]);
     plugin.icons = icons
         .into_iter()
         .chain(first("icon.svg").map(|address| ("svg".to_owned(), address)))

@@ -276,7 +276,8 @@ fn left_out(plugin: &Previewed) -> impl Iterator<Item = (&str, String)> {
 
 fn row(rendered: &RenderedRelease<'_>, site: &Site) -> String {
     let manifest = &rendered.release.manifest;
-    let (name, version) = (&manifest.name, &manifest.version);
+    let name = &manifest.name;
+    let version = &manifest.version;
     match rendered.row {
         PluginRow::Update => format!("There is a new version of {name} available. View version {version} details."),
         Row::PhpTooOld => {

@@ -102,7 +102,8 @@ impl Pick {
 
     /// The version of that name; `next` is the first of what is not tagged, and without a name that, else the latest.
     fn find(plugin: &Previewed, name: Option<&str>) -> Option<Self> {
-        let (next, tagged) = (&plugin.draft.next, &plugin.draft.tagged);
+        let next = &plugin.draft.next;
+        let tagged = &plugin.draft.tagged;
         let first = || next.first().map(|next| Self::Next(next.origin));
         let newest = || {
             let newest = tagged.releases.first().map(|release| &release.version);
@@ -246,7 +247,8 @@ fn latest<'a>(plugin: &'a Previewed, pick: &Pick, release: &'a DraftRelease) -> 
 }
 
 fn compare(plugin: &Previewed, releases: Option<&Path>, release: &DraftRelease, bytes: &[u8]) -> Option<Comparison> {
-    let (published, slug) = (plugin.published.as_ref()?, plugin.entry.slug.as_ref()?);
+    let published = plugin.published.as_ref()?;
+    let slug = plugin.entry.slug.as_ref()?;
     let of = |version: &Version| published.releases.iter().find(|known| known.version == *version);
     let with: &Release = of(&release.version).or_else(|| of(published.latest.as_ref()?))?;
     let old = published_manifest(releases?, slug, with).map_err(|error| ErrorChain(&error).to_string());

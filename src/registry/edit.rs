@@ -329,7 +329,8 @@ mod tests {
             instance.change(&change).unwrap();
             let after = Registry::load(instance.0.path()).unwrap();
             let id = ID.parse().unwrap();
-            let (before, after) = (before.license(&id).unwrap(), after.license(&id).unwrap());
+            let before = before.license(&id).unwrap();
+            let after = after.license(&id).unwrap();
             assert_ne!(before, after);
             assert_eq!(*after, change.applied_to(before));
         }
@@ -432,7 +433,8 @@ mod tests {
         let editor = Editor::open(instance.0.path()).unwrap();
         let license = editor.registry().license(&ID.parse().unwrap()).unwrap().clone();
         let path = instance.0.path().join("licenses/a.toml");
-        let (old, new) = (sample() + "# theirs, before it was read\n", sample());
+        let old = sample() + "# theirs, before it was read\n";
+        let new = sample();
         assert!(matches!(
             editor.write(&path, Some(old), new, &[&license]),
             Err(EditError::Changed { .. })

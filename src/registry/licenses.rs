@@ -113,7 +113,8 @@ fn duplicates(licenses: &mut Vec<(License, LicensePlace)>, files: &[PathBuf]) ->
                 already.0,
                 already.1
             );
-            let (file, line) = (files[place.file as usize].clone(), place.line as usize);
+            let file = files[place.file as usize].clone();
+            let line = place.line as usize;
             diagnostics.push(Diagnostic {
                 file,
                 line,

@@ -90,7 +90,9 @@ impl<'a> LineReader<'a> {
             }
             Ok(line) => Ok(Some((self.number, line))),
             Err(error) => {
-                let (file, line, column) = (self.path.to_owned(), self.number, error.valid_up_to() + 1);
+                let file = self.path.to_owned();
+                let line = self.number;
+                let column = error.valid_up_to() + 1;
                 Err(Diagnostic {
                     file,
                     line,

@@ -202,13 +202,12 @@ mod tests {
         let read =
             |text: &str| Registry::load(folder(&[("plugins/.gitkeep", ""), ("licenses/a.toml", text)]).path()).unwrap();
         let license = |first: char| LICENSE.replace("'0", &format!("'{first}"));
-        let (first, changed) = (read(LICENSE), read(&format!("{LICENSE}sites = 7\n")));
+        let first = read(LICENSE);
+        let changed = read(&format!("{LICENSE}sites = 7\n"));
         assert_ne!(first.licenses().next(), changed.licenses().next());
         assert_eq!(changed.dropped_since(&first), 0);
-        let (all, some) = (
-            read(&['0', '1', '2', '3'].map(license).concat()),
-            read(&['1', '3', '4'].map(license).concat()),
-        );
+        let all = read(&['0', '1', '2', '3'].map(license).concat());
+        let some = read(&['1', '3', '4'].map(license).concat());
         assert_eq!((all.dropped_since(&some), some.dropped_since(&all)), (1, 2));
         assert_eq!((all.dropped_since(&read("\n")), read("\n").dropped_since(&all)), (0, 4));
     }

@@ -100,7 +100,8 @@ fn plugin(reader: &mut DocumentReader<'_>, table: &SpannedTable<'_>, slug: &Slug
     let main_file = address(reader, table, "main_file", path_inside);
     let repository = address(reader, table, "repository", |text| repository(text, folder));
     let mut page = |name| address(reader, table, name, web).unwrap_or_default();
-    let (homepage, author_homepage) = (page("homepage"), page("author_homepage"));
+    let homepage = page("homepage");
+    let author_homepage = page("author_homepage");
     let download = |text: &str| download_url(text).map(|()| text.to_owned());
     Plugin {
         slug: slug.clone(),

@@ -99,7 +99,8 @@ pub fn from_toml(text: &str) -> Result<SpannedTable<'_>, Vec<ParseError>> {
 
 fn toml_table<'a>(at: usize, table: DeTable<'a>) -> SpannedTable<'a> {
     let field = |(name, value): (toml::Spanned<_>, toml::Spanned<_>)| {
-        let (at, place) = (name.span().start, value.span());
+        let at = name.span().start;
+        let place = value.span();
         (
             name.into_inner(),
             Field {

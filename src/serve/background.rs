@@ -57,7 +57,9 @@ mod tests {
 
     #[test]
     fn work_is_interrupted_about_once_a_stint() {
-        let (mut time_slice, before, began) = (TimeSlice::begin(), sleeps(), Instant::now());
+        let mut time_slice = TimeSlice::begin();
+        let before = sleeps();
+        let began = Instant::now();
         let mut calls = 0;
         while began.elapsed() < 100 * TIME_SLICE {
             time_slice.pause();

@@ -181,7 +181,8 @@ mod tests {
                 .map(|number| limits.licenses.place(&license(number)))
                 .collect::<Vec<_>>()
         };
-        let (one, other) = (places(&limits(1, 1)), places(&limits(1, 1)));
+        let one = places(&limits(1, 1));
+        let other = places(&limits(1, 1));
         let distinct = one.iter().collect::<std::collections::HashSet<_>>().len();
         // 48 pairs on average.
         assert!(distinct > 9_850, "{distinct} places for 10,000 licenses");
@@ -269,7 +270,8 @@ mod tests {
                 .map(|number| limits.addresses[0].place(&number))
                 .collect::<Vec<_>>()
         };
-        let (one, other) = (places(&limits(1, 1)), places(&limits(1, 1)));
+        let one = places(&limits(1, 1));
+        let other = places(&limits(1, 1));
         let distinct = one.iter().collect::<std::collections::HashSet<_>>().len();
         assert!(distinct > 950, "{distinct} places for 1,000 addresses");
         assert_ne!(one, other);

@@ -81,7 +81,8 @@ impl Wake {
             wake,
             forced: Arc::default(),
         };
-        let (service, changed) = (Arc::downgrade(service), reloader.clone());
+        let service = Arc::downgrade(service);
+        let changed = reloader.clone();
         let forced = Arc::clone(&reloader.forced);
         let work = move || {
             // First, so that the thread that watches stands back, too: a build's 20,000 files are many changes.
@@ -124,7 +125,8 @@ struct Worker {
 impl Worker {
     fn run(&mut self) {
         // What changed between the start's look and the watch was not noticed.
-        let (mut wait, mut again) = (QUIET, false);
+        let mut wait = QUIET;
+        let mut again = false;
         let mut quiet_at = Instant::now();
         loop {
             // Each time anew: a folder may be another one now.

@@ -117,7 +117,8 @@ impl StoreDisk {
         // It was read by its name a moment ago.
         ledger.look().map_err(failed)?;
         if loaded.found.torn {
-            let (line, sequence) = (loaded.found.lines() + 1, loaded.found.end.sequence + 1);
+            let line = loaded.found.lines() + 1;
+            let sequence = loaded.found.end.sequence + 1;
             tracing::warn!(line, sequence, "the ledger's end was never acknowledged: it is cut");
             ledger.cut().map_err(failed)?;
         }
@@ -181,13 +182,12 @@ impl Backend for StoreDisk {
         let Some(last) = count.checked_sub(1) else {
             return Ok(false);
         };
-        let (entries, position) = (
-            next.iter()
-                .take(count)
-                .map(|(entry, _)| entry.clone())
-                .collect::<Vec<_>>(),
-            next[last].1,
-        );
+        let entries = next
+            .iter()
+            .take(count)
+            .map(|(entry, _)| entry.clone())
+            .collect::<Vec<_>>();
+        let position = next[last].1;
         self.index.add(&entries, Some(position))?;
         next.drain(..count);
         Ok(true)
@@ -224,7 +224,8 @@ pub(super) fn has_ledger(path: &Path) -> Result<bool, StoreError> {
 
 /// Makes the index anew; the old one stays aside until the next time.
 pub(super) fn rebuild(path: &Path, loaded: &RecoveredLedger) -> io::Result<Index> {
-    let (index, aside) = (index_in(path), path.join("index.damaged"));
+    let index = index_in(path);
+    let aside = path.join("index.damaged");
     if index.exists() {
         if aside.exists() {
             fs::remove_dir_all(&aside)?;
@@ -301,7 +302,9 @@ mod tests {
     #[test]
     fn an_index_that_fails_for_long_takes_bounded_memory_and_is_brought_up_to_the_ledger_without_a_restart() {
         let folder = tempfile::TempDir::new().unwrap();
-        let (path, index, aside) = (folder.path(), folder.path().join("index"), folder.path().join("aside"));
+        let path = folder.path();
+        let index = folder.path().join("index");
+        let aside = folder.path().join("aside");
         let (disk, _) = StoreDisk::open(path).unwrap();
         lock_mutex(&disk.unindexed).limit = 10;
         fs::rename(&index, &aside).unwrap();

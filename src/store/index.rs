@@ -54,7 +54,9 @@ impl Index {
     /// Opens or makes the index in the folder `path`.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let files = OpenIndex::open(path)?;
-        let (path, unsynced, written) = (path.to_owned(), AtomicBool::new(false), AtomicUsize::new(0));
+        let path = path.to_owned();
+        let unsynced = AtomicBool::new(false);
+        let written = AtomicUsize::new(0);
         Ok(Self {
             path,
             files: Mutex::new(Some(files)),
@@ -206,7 +208,8 @@ impl OpenIndex {
             }
         };
         no_panic(|| {
-            let (bindings, reports) = (db.open_tree("bindings")?, db.open_tree("reports")?);
+            let bindings = db.open_tree("bindings")?;
+            let reports = db.open_tree("reports")?;
             Ok(Self {
                 db,
                 bindings,

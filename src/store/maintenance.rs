@@ -204,10 +204,8 @@ pub fn compact(path: &Path, now: DateTime<Utc>) -> Result<CompactionOutcome, Sto
     // Opened as for serving, so that a ledger that lost something is not taken for one that never had it.
     let (disk, _) = StoreDisk::open(path)?;
     let until = now.to_rfc3339_opts(SecondsFormat::Secs, true).replace(':', "");
-    let (ledger, aside) = (
-        recovery::ledger_in(path),
-        path.join(format!("ledger-until-{until}.jsonl")),
-    );
+    let ledger = recovery::ledger_in(path);
+    let aside = path.join(format!("ledger-until-{until}.jsonl"));
     let new = disk::new_ledger_in(path);
     let failed = |source| StoreError::NotCompacted {
         path: path.to_owned(),

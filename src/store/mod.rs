@@ -102,7 +102,8 @@ struct Store {
 
 impl Store {
     fn new(disk: impl Backend, by_license: BindingsByLicense, write_behind: Duration) -> Self {
-        let (held, reports) = (Arc::new(BindingMemory::new(by_license)), Arc::new(Reports::default()));
+        let held = Arc::new(BindingMemory::new(by_license));
+        let reports = Arc::new(Reports::default());
         let on_commit = {
             let held = held.clone();
             move |job, result| held.complete(job, result)

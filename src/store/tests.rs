@@ -184,7 +184,9 @@ type Binder = tokio::task::JoinHandle<Result<BindOutcome, StoreError>>;
 
 /// Binds in a task of its own; returns once the syncer is writing or the task is waiting for another one.
 async fn start_binding(store: &Arc<Store>, license: &License, name: &str) -> Binder {
-    let (store, license, host) = (store.clone(), license.clone(), host(name));
+    let store = store.clone();
+    let license = license.clone();
+    let host = host(name);
     let (asked, has_asked) = tokio::sync::oneshot::channel();
     let task = tokio::spawn(async move {
         let mut binding = std::pin::pin!(store.bind(&license, &host, at(1)));

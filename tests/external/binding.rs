@@ -20,7 +20,8 @@ fn every_first_binding_is_on_disk_before_its_answer() {
     });
     let trace = std::fs::read_to_string(&trace).unwrap();
     // Each answer follows a sync of the ledger that was not there before the answer in front of it.
-    let (mut synced, mut syncing) = (false, None);
+    let mut synced = false;
+    let mut syncing = None;
     let mut answers = 0;
     for line in trace.lines() {
         if line.contains("fdatasync(") && line.contains("/store/ledger.jsonl>") {

@@ -42,7 +42,8 @@ fn time(value: &Value) -> DateTime<Utc> {
 
 #[test]
 fn statements_and_expiry_follow_a_clock_that_jumps_and_bindings_stay() {
-    let (soon, late) = (License::new(), License::new());
+    let soon = License::new();
+    let late = License::new();
     let in_a_month = (Utc::now() + TimeDelta::days(30)).date_naive().to_string();
     let instance = Instance::with_licenses(&[
         soon.toml_with(&in_a_month, "", "forms = []"),

@@ -62,10 +62,8 @@ fn a_server_that_waits_for_its_first_files_ends_when_it_is_told_to() {
 fn a_part_whose_disk_does_not_answer_is_told_holds_up_no_other_and_no_end() {
     let license = License::new();
     let instance = Instance::with_licenses(&[license.toml("")]);
-    let (hanging, index) = (
-        instance.file("hanging"),
-        instance.file("releases/index.json").canonicalize().unwrap(),
-    );
+    let hanging = instance.file("hanging");
+    let index = instance.file("releases/index.json").canonicalize().unwrap();
     let environment = [
         ("LD_PRELOAD", preload::hang()),
         ("HANG_AT", &*index),

@@ -194,7 +194,8 @@ impl Front {
         for _ in 0..5 {
             let folder = TempDir::new().unwrap();
             fs::create_dir(folder.path().join("log")).unwrap();
-            let (secure, plain) = (free(), free());
+            let secure = free();
+            let plain = free();
             let output = || {
                 fs::File::options()
                     .append(true)
@@ -294,10 +295,8 @@ fn holds(front: &Front, server: Server, license: &License) {
         ask("/api/v1/updates/acme-forms?site_url=a.com", &["--header", &header]).0,
         "200"
     );
-    let (token, redirected) = (
-        "dG9rZW4tb2YtYS1saW5r",
-        format!("http://licenses.example.com:{}{target}", front.plain.port()),
-    );
+    let token = "dG9rZW4tb2YtYS1saW5r";
+    let redirected = format!("http://licenses.example.com:{}{target}", front.plain.port());
     let link = format!("/api/v1/downloads/acme-forms/1.2.0/{token}/acme-forms-1.2.0.zip");
     assert_ne!(ask(&link, &[]).0, "502");
     assert!(
@@ -353,9 +352,8 @@ fn nginx_in_front_serves_tells_who_asks_and_logs_no_secret() {
     let certificate = Certificate::new("nginx", 10);
     let upstream = server.address.to_string();
     let front = Front::start(|folder, secure, plain| {
-        let (path, at) = (folder.display().to_string(), |name: &str| {
-            folder.join(name).display().to_string()
-        });
+        let path = folder.display().to_string();
+        let at = |name: &str| folder.join(name).display().to_string();
         fs::write(at("fullchain.pem"), &certificate.chain).unwrap();
         fs::write(at("privkey.pem"), &certificate.key).unwrap();
         let recipe = recipe("nginx", "nginx");

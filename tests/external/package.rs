@@ -203,7 +203,8 @@ fn accepts(program: &str, arguments: &[&str], path: &Path) -> Output {
 #[test]
 fn other_programs_accept_the_form_and_every_marked_copy() {
     let folder = tempfile::tempdir().unwrap();
-    let (small, large) = (small(), large());
+    let small = small();
+    let large = large();
     for (name, files) in [
         ("small", borrowed(&small)),
         ("large", borrowed(&large)),
@@ -354,7 +355,8 @@ fn a_refused_archive_is_told_with_the_entry_and_what_to_do() {
 fn show_lists_files_and_what_changed() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
-    let (older, newer) = (path("older.zip"), path("newer.zip"));
+    let older = path("older.zip");
+    let newer = path("newer.zip");
     zip(Path::new(&older), &[("f/a", "a"), ("f/b", "b"), ("f/c", "c")]);
     zip(Path::new(&newer), &[("f/a", "a"), ("f/b", "bb"), ("f/d", "dd")]);
     let (exit, told, _) = countersign(&["package", "show", &newer]);

@@ -239,7 +239,8 @@ fn two_thousand_plugin_headers_are_read_as_wordpress_reads_them() {
     let folder = TempDir::new().unwrap();
     let files: Vec<_> = (0..2_000)
         .map(|number| {
-            let (path, bytes) = (folder.path().join(format!("{number}.php")), plugin_file(&mut random));
+            let path = folder.path().join(format!("{number}.php"));
+            let bytes = plugin_file(&mut random);
             fs::write(&path, &bytes).unwrap();
             (path, bytes)
         })

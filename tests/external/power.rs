@@ -38,7 +38,8 @@ struct Run {
 /// Runs a program on the instance above the layer; `work` gets what belongs into its environment.
 fn above(instance: &Instance, work: impl FnOnce(&[(&str, &Path)])) -> Run {
     let root = instance.path().canonicalize().unwrap();
-    let (journals, before) = (folder(), Disk::of(&root));
+    let journals = folder();
+    let before = Disk::of(&root);
     let journal = journals.path().join("journal");
     work(&[
         ("LD_PRELOAD", preload::power()),
@@ -96,7 +97,8 @@ impl Run {
         let end = records.len() - 1;
         let mut moments: Vec<usize> = (1..cuts).map(|_| random.below(end)).chain([end]).collect();
         moments.sort_unstable();
-        let (mut lost, mut moments) = (0, moments.into_iter().peekable());
+        let mut lost = 0;
+        let mut moments = moments.into_iter().peekable();
         for (number, record) in records.iter().enumerate() {
             disk.follow(record);
             told.extend(acknowledged(record));
@@ -137,10 +139,13 @@ fn is_lost(path: &Path, writers: &Writers, told: &BTreeSet<usize>) -> bool {
 /// So many runs of the server, each on the disk that the loss of power before it left, and so many losses of power in
 /// each. Returns at how many of them something was lost.
 pub fn losses(runs: usize, cuts: usize, bindings: usize, seed: u64) -> usize {
-    let (mut random, mut lost, writers) = (Random::new(seed), 0, Writers::new());
+    let mut random = Random::new(seed);
+    let mut lost = 0;
+    let writers = Writers::new();
     let mut instance = instance_of(&writers);
     for number in 1..=runs {
-        let (next, told) = (Instance::empty(), writers.sites());
+        let next = Instance::empty();
+        let told = writers.sites();
         let run = serve(&instance, &writers, bindings + random.below(bindings), Server::kill);
         lost += run.cut(cuts, &mut random, &writers, told, next.path());
         eprintln!(
@@ -162,7 +167,8 @@ fn no_loss_of_power_loses_what_was_acknowledged() {
 #[test]
 fn a_disk_that_lies_about_fdatasync_is_found_out() {
     let writers = Writers::new();
-    let (instance, next) = (instance_of(&writers), Instance::empty());
+    let instance = instance_of(&writers);
+    let next = Instance::empty();
     let run = above(&instance, |layer| {
         let lies = [layer, &[("POWER_LIES", Path::new("1"))]].concat();
         writers.storm(Server::start_with_environment(&instance, &[], &lies), 300, Server::kill);
@@ -176,7 +182,8 @@ fn the_layer_misses_nothing_that_is_done_to_the_store() {
     let writers = Writers::new();
     let instance = instance_of(&writers);
     let run = serve(&instance, &writers, 300, |server| assert!(server.stop().success()));
-    let (mut disk, scratch) = (run.before, folder());
+    let mut disk = run.before;
+    let scratch = folder();
     run.records.iter().for_each(|record| disk.follow(record));
     disk.write(&run.root, scratch.path(), None);
     assert_eq!(tree(&scratch.path().join("data")), tree(&run.root.join("data")));
@@ -209,7 +216,9 @@ fn a_license_is_issued_whole_or_not_at_all_and_stays_once_the_command_is_done() 
         command.args(["license", "issue", "--module", "forms", "--expires", "2099-12-31"]);
         assert!(command.envs(layer.iter().copied()).output().unwrap().status.success());
     });
-    let (new, mut disk, mut random) = (fs::read(instance.file(file)).unwrap(), run.before, Random::new(7));
+    let new = fs::read(instance.file(file)).unwrap();
+    let mut disk = run.before;
+    let mut random = Random::new(7);
     assert_ne!(old, new);
     let end = run.records.len() - 1;
     for (number, record) in run.records.iter().enumerate() {
@@ -234,7 +243,8 @@ fn copy(from: &Path, to: &Path) {
 
 /// Folders and files below `root`, folders first.
 fn tree(root: &Path) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
-    let (mut found, mut folders) = (BTreeMap::new(), vec![root.to_owned()]);
+    let mut found = BTreeMap::new();
+    let mut folders = vec![root.to_owned()];
     while let Some(folder) = folders.pop() {
         for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
             let content = if path.is_dir() {

@@ -215,7 +215,9 @@ impl Statements {
     fn next(&mut self) -> String {
         let names = |random: &mut Self| (0..random.0.below(4)).map(|_| random.name()).collect::<Vec<Name>>();
         let modules: Modules = names(self).into_iter().map(|module| (module, names(self))).collect();
-        let (nonce, site_url, key_id) = (self.text(), self.text(), self.text());
+        let nonce = self.text();
+        let site_url = self.text();
+        let key_id = self.text();
         let domain = format!("site-{}.example", self.0.below(1_000)).parse().unwrap();
         let verdicts = [
             Verdict::Ok,

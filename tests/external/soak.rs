@@ -28,11 +28,14 @@ fn ten_thousand_losses_of_power_lose_nothing() {
 fn an_hour_with_all_faults_at_once_loses_nothing() {
     let minutes = std::env::var("SOAK_MINUTES").map_or(60, |minutes| minutes.parse().unwrap());
     timed("all faults at once", || {
-        let (end, mut random) = (Instant::now() + Duration::from_secs(60 * minutes), Random::new(7));
-        let (mut acknowledged, mut kills) = (0, 0);
+        let end = Instant::now() + Duration::from_secs(60 * minutes);
+        let mut random = Random::new(7);
+        let mut acknowledged = 0;
+        let mut kills = 0;
         while Instant::now() < end {
             let writers = Writers::new();
-            let (instance, mut exported) = (writers.instance("\"unlimited\""), Exported::new());
+            let instance = writers.instance("\"unlimited\"");
+            let mut exported = Exported::new();
             for _ in 0..10 {
                 instance.write("offset", "0");
                 let offset = instance.file("offset");

@@ -88,7 +88,8 @@ fn the_drill_of_the_page_brings_everything_back() {
     fs::create_dir(&bin).unwrap();
     symlink(env!("CARGO_BIN_EXE_countersign"), bin.join("countersign")).unwrap();
     let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
-    let (backup, restored) = (elsewhere.path().join("backup"), elsewhere.path().join("restored"));
+    let backup = elsewhere.path().join("backup");
+    let restored = elsewhere.path().join("restored");
 
     // Sites bind all the while; what was acknowledged before a copy was begun has to be in it.
     let acknowledged = Mutex::new(Vec::new());

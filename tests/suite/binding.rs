@@ -23,10 +23,13 @@ fn rush(sites: usize) {
         .collect();
     let instance = Instance::with_licenses(&tables);
     let server = Server::start_with(&instance, &["--signing-queue", "1024"]);
-    let (address, licenses, barrier) = (server.address, Arc::new(licenses), Arc::new(Barrier::new(CLIENTS)));
+    let address = server.address;
+    let licenses = Arc::new(licenses);
+    let barrier = Arc::new(Barrier::new(CLIENTS));
     let clients: Vec<_> = (0..CLIENTS)
         .map(|client| {
-            let (licenses, barrier) = (Arc::clone(&licenses), Arc::clone(&barrier));
+            let licenses = Arc::clone(&licenses);
+            let barrier = Arc::clone(&barrier);
             thread::spawn(move || {
                 let mut connection = Client::connect(address);
                 let answers = licenses.iter().map(|license| {
@@ -96,7 +99,8 @@ pub fn kill_9(kills: usize, bindings_each: usize) -> usize {
     let mut acknowledged = 0;
     for generation in 0..kills.div_ceil(GENERATION) {
         let writers = Writers::new();
-        let (instance, mut exported) = (writers.instance("\"unlimited\""), Exported::new());
+        let instance = writers.instance("\"unlimited\"");
+        let mut exported = Exported::new();
         for kill in generation * GENERATION..kills.min((generation + 1) * GENERATION) {
             // At a moment that differs from kill to kill, but never before anything was acknowledged.
             writers.storm(

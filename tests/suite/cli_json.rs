@@ -199,7 +199,8 @@ fn every_command_prints_what_the_page_of_json_says() {
     checker.fails(3, &["bindings", "verify"]);
     checker.fails(2, &["license", "renew", id, "--expires", "tomorrow"]);
 
-    let (of_bindings, of_statements) = (bindings(), statements());
+    let of_bindings = bindings();
+    let of_statements = statements();
     let of_packages = packages();
     let run: BTreeSet<String> = checker
         .verbs

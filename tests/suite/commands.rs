@@ -297,7 +297,8 @@ fn a_build_of_a_revision_takes_the_registry_as_it_was_merged() {
 #[test]
 fn a_folder_that_is_no_instance_is_said_to_be_none_and_is_left_alone() {
     let folder = TempDir::new().unwrap();
-    let (empty, missing) = (folder.path().join("empty"), folder.path().join("nosuch"));
+    let empty = folder.path().join("empty");
+    let missing = folder.path().join("nosuch");
     fs::create_dir(&empty).unwrap();
     for path in [&empty, &missing] {
         for verb in [
@@ -357,10 +358,8 @@ fn a_folder_that_is_no_instance_is_said_to_be_none_and_is_left_alone() {
 #[test]
 fn what_is_no_address_network_date_or_time_is_told_with_an_example() {
     let folder = TempDir::new().unwrap();
-    let (date, time) = (
-        "expected a date such as 2027-12-31",
-        "expected a time such as 2027-01-31T12:00:00Z",
-    );
+    let date = "expected a date such as 2027-12-31";
+    let time = "expected a time such as 2027-01-31T12:00:00Z";
     let period = "expected a date such as 2027-12-31, a period such as +1y, +6m, +2w or +30d, or never";
     let listen = "expected an address or a name with a port, such as 127.0.0.1:8080, localhost:8080 or :8080";
     for (line, expected) in [
@@ -664,7 +663,8 @@ fn no_verbs_short_help_shows_where_the_parts_are_and_every_long_one_shows_it_onc
                 .unwrap();
             String::from_utf8(output.stdout).unwrap()
         };
-        let (short, long) = (help("-h"), help("--help"));
+        let short = help("-h");
+        let long = help("--help");
         for path in [
             "--registry",
             "--releases",

@@ -35,7 +35,8 @@ impl Server {
 
     /// It may open so many files from now on.
     pub fn limit_descriptors(&self, soft: u64) {
-        let (pid, limit) = (self.pid().to_string(), format!("--nofile={soft}:"));
+        let pid = self.pid().to_string();
+        let limit = format!("--nofile={soft}:");
         assert!(
             Command::new("prlimit")
                 .args(["--pid", &pid, &limit])

@@ -79,7 +79,8 @@ fn doctor_tells_a_server_that_does_not_answer_from_none_and_from_another_instanc
     let instance = Instance::new();
     let other = Instance::new();
     let server = Server::start(&instance);
-    let (admin, nobody) = (server.admin.to_string(), "127.0.0.1:1");
+    let admin = server.admin.to_string();
+    let nobody = "127.0.0.1:1";
     let (exit, findings) = doctor(&other, nobody);
     assert!(
         exit == Some(0) && has(&findings, "ok server none runs on this instance"),

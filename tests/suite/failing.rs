@@ -191,7 +191,8 @@ fn more_statements_than_can_be_signed_soon_are_turned_away() {
     instance.write_key(&new_keys(4096).private);
     let server = Server::start_with(&instance, &["--signing-queue", "1"]);
     server.validate(&license, "a.com");
-    let (address, question) = (server.address, question(&license, "a.com"));
+    let address = server.address;
+    let question = question(&license, "a.com");
     let ask = |question: Value| {
         move || -> Vec<Response> { (0..20).map(|_| post_json(address, VALIDATE, &question)).collect() }
     };

@@ -30,13 +30,18 @@ type Ask<'a> = Box<dyn FnMut(usize, Option<String>) -> What + 'a>;
 
 /// Lets the threads ask, each with its own `connect`ion, all of them about one license at a time; every round's history.
 fn histories<'a>(rounds: usize, reads: bool, connect: impl Fn() -> Ask<'a> + Sync) -> Vec<Vec<Event>> {
-    let (clock, barrier) = (AtomicU64::new(0), Barrier::new(THREADS));
+    let clock = AtomicU64::new(0);
+    let barrier = Barrier::new(THREADS);
     let histories: Vec<Mutex<Vec<Event>>> = (0..rounds).map(|_| Mutex::default()).collect();
     thread::scope(|scope| {
         for number in 0..THREADS {
-            let (clock, barrier, histories, connect) = (&clock, &barrier, &histories, &connect);
+            let clock = &clock;
+            let barrier = &barrier;
+            let histories = &histories;
+            let connect = &connect;
             scope.spawn(move || {
-                let (mut ask, mut random) = (connect(), Random::new(number as u64 + 1));
+                let mut ask = connect();
+                let mut random = Random::new(number as u64 + 1);
                 for (round, history) in histories.iter().enumerate() {
                     barrier.wait();
                     for turn in 0..3 {
@@ -82,7 +87,8 @@ pub fn in_process(sites: u32, rounds: usize) {
             .map(|binding| binding.host.to_string())
             .collect()
     };
-    let (store, read) = (&store, &read);
+    let store = &store;
+    let read = &read;
     let histories = histories(rounds, true, || {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         Box::new(move |round, host| {

@@ -390,7 +390,8 @@ fn every_refused_site_address_says_its_reason() {
 
 #[test]
 fn a_license_asked_about_too_often_and_a_guesser_are_told_to_come_back() {
-    let (license, other) = (License::new(), License::new());
+    let license = License::new();
+    let other = License::new();
     let instance = Instance::with_licenses(&[license.toml(""), other.toml("")]);
     let flags = ["--requests-per-license", "1", "--failures-per-minute", "2"];
     let server = Server::start_with(&instance, &flags);

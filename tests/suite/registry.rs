@@ -136,13 +136,12 @@ fn in_git_two_people_at_once_change_licenses_and_the_server_only_pulls() {
     let vendor = Vendor::new();
     let server = Server::start(&vendor.instance);
     let [first, second, third] = &vendor.licenses;
-    let (alice, bob) = (vendor.clone_of("alice"), vendor.clone_of("bob"));
+    let alice = vendor.clone_of("alice");
+    let bob = vendor.clone_of("bob");
     let page = commands_of("A. In git");
-    let (pull, issue, push) = (
-        page[0],
-        page[1].split_once("license ").unwrap().1.replace("acme-forms", "forms"),
-        page[2],
-    );
+    let pull = page[0];
+    let issue = page[1].split_once("license ").unwrap().1.replace("acme-forms", "forms");
+    let push = page[2];
     assert_eq!(
         (pull, push, &page[3..5]),
         ("git pull --ff-only", "git push", &["git pull --rebase", "git push"][..])
@@ -237,7 +236,8 @@ fn in_git_two_people_at_once_change_licenses_and_the_server_only_pulls() {
 #[test]
 fn a_change_on_the_server_is_told_and_never_overwritten_by_a_pull() {
     let vendor = Vendor::new();
-    let (registry, alice) = (vendor.registry(), vendor.clone_of("alice"));
+    let registry = vendor.registry();
+    let alice = vendor.clone_of("alice");
     let [first, second, _] = &vendor.licenses;
     let told = licensed(&registry, "root", &format!("suspend {}", first.id));
     assert!(!told.contains("note: "), "clean and not behind: {told}");

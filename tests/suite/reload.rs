@@ -432,7 +432,9 @@ fn five_hundred_torn_truncated_garbled_and_good_writes_never_show_a_half_state()
 
 /// Asks until told to stop: every answer is whole, with all its modules, of one round, and comes at once.
 fn reader(server: &Server, license: &License, modules: usize, stop: &Arc<AtomicBool>) -> JoinHandle<usize> {
-    let (address, license, stop) = (server.address, license.clone(), Arc::clone(stop));
+    let address = server.address;
+    let license = license.clone();
+    let stop = Arc::clone(stop);
     thread::spawn(move || {
         let mut client = Client::connect(address);
         let mut answers = 0;
@@ -495,7 +497,8 @@ pub fn rounds(rounds: usize) {
     let instance = Instance::with_licenses(&tables(0));
     let server = Server::start(&instance);
     let mut client = Client::connect(server.address);
-    let (mut warm, mut largest) = (0, 0);
+    let mut warm = 0;
+    let mut largest = 0;
     for round in 1..=rounds {
         match round % 6 {
             0 => instance.write("registry/licenses/broken.toml", &format!("round = {round}\n")),

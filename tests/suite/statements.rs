@@ -98,7 +98,8 @@ fn an_unknown_key_gets_a_signed_refusal_without_an_expiry() {
 
 #[test]
 fn a_license_is_valid_through_the_end_of_its_last_day() {
-    let (last_day, past) = (License::new(), License::new());
+    let last_day = License::new();
+    let past = License::new();
     let modules = "forms = [\"pdf\", \"api\"]";
     // The day may turn while the test runs; tomorrow and yesterday do not.
     let day = |days: i64| match days {

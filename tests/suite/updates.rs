@@ -152,7 +152,8 @@ fn each_failed_check_is_refused_with_its_reason_and_the_license_is_judged_first(
 #[test]
 fn an_expired_license_hears_of_the_latest_release_on_its_own_site_and_of_what_it_covers() {
     let yesterday = (Utc::now().date_naive() - Days::new(1)).to_string();
-    let (license, other) = (License::new(), License::new());
+    let license = License::new();
+    let other = License::new();
     let instance = Instance::with_licenses(&[license.toml("sites = 2"), other.toml("")]);
     let server = Server::start(&instance);
     for license in [&license, &other] {

@@ -159,7 +159,8 @@ impl Instance {
         let publish = |&(version, security): &(&str, bool)| {
             let manifest = manifest(version);
             self.write(&format!("{releases}/acme-forms/{version}.json"), &manifest);
-            let (tag, commit) = (format!("v{version}"), "0".repeat(40));
+            let tag = format!("v{version}");
+            let commit = "0".repeat(40);
             let mut release = json!({ "version": version, "tag": tag, "commit": commit, "sha256": sha256(&manifest) });
             if security {
                 release["security"] = json!(true);

@@ -126,7 +126,8 @@ impl Server {
 
     /// No file of its may grow beyond so many bytes (`unlimited`: any number), as on a full disk.
     pub fn limit_files(&self, bytes: &str) {
-        let (pid, limit) = (self.pid().to_string(), format!("--fsize={bytes}:unlimited"));
+        let pid = self.pid().to_string();
+        let limit = format!("--fsize={bytes}:unlimited");
         assert!(
             Command::new("prlimit")
                 .args(["--pid", &pid, &limit])

@@ -73,7 +73,9 @@ impl Writers {
 
     /// Binds new sites at 64 connections until `more` are acknowledged, then `end`s the server under load.
     pub fn storm(&self, server: Server, more: usize, end: impl FnOnce(Server)) {
-        let (address, stop, enough) = (server.address, AtomicBool::new(false), self.acknowledged() + more);
+        let address = server.address;
+        let stop = AtomicBool::new(false);
+        let enough = self.acknowledged() + more;
         thread::scope(|scope| {
             for _ in 0..WRITERS {
                 scope.spawn(|| self.write(address, &stop));

@@ -67,7 +67,8 @@ impl ReadmeFile {
     pub(super) fn parse(bytes: &[u8]) -> Self {
         let mut fields = readme::parse(bytes);
         let mut take = |name| fields.sections.remove(name).unwrap_or_default();
-        let (description, changelog) = (take("description"), Changelog::new(&take("changelog")));
+        let description = take("description");
+        let changelog = Changelog::new(&take("changelog"));
         Self {
             fields,
             description,

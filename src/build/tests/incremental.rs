@@ -397,10 +397,8 @@ fn a_manifest_that_is_older_than_its_index_is_not_read_again_but_by_a_build_of_e
     let made = Fixture::new();
     made.release("1.0", "1.0");
     made.build(made.plugin());
-    let (place, index) = (
-        made.releases().join("acme/1.0.json"),
-        made.releases().join("index.json"),
-    );
+    let place = made.releases().join("acme/1.0.json");
+    let index = made.releases().join("index.json");
     let genuine = made.published();
 
     // What somebody edits is younger than the index, and is made again.
@@ -426,7 +424,8 @@ fn an_index_whose_time_is_no_witness_vouches_for_nothing() {
     let made = Fixture::new();
     made.release("1.0", "1.0");
     made.build(made.plugin());
-    let (folder, index) = (made.releases().join("acme"), made.releases().join("index.json"));
+    let folder = made.releases().join("acme");
+    let index = made.releases().join("index.json");
     let genuine = made.published();
     let set_time = |ahead: i64| {
         let now = std::time::SystemTime::now();

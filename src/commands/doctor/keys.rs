@@ -31,7 +31,8 @@ fn signing_key(paths: &Paths) -> Vec<Finding> {
             return vec![broken("key", error.to_string(), Some(hint))];
         }
     };
-    let (public, id) = (key.public(), key.public().key_id());
+    let public = key.public();
+    let id = key.public().key_id();
     let published = regular_file::read_to_string(&paths.public.join("keys").join(format!("{id}.pem")), MAX_PUBLISHED);
     let listed = regular_file::read_to_string(&paths.public.join(".well-known/jwks.json"), MAX_PUBLISHED);
     let is_published = published.is_ok_and(|pem| pem == public.to_pem()) && listed.is_ok_and(|jwks| jwks.contains(id));
@@ -62,7 +63,8 @@ fn retired_keys(paths: &Paths, days: u32, now: SystemTime) -> Vec<Finding> {
         }
     };
     let describe = |retired: &Retired| {
-        let (age, file) = (counted(retired.days(now), "day"), retired.file.display());
+        let age = counted(retired.days(now), "day");
+        let file = retired.file.display();
         if retired.days(now) > u64::from(days) {
             let finding = format!("{file}: retired {age} ago, and kept for {days}");
             warning(

@@ -95,11 +95,9 @@ pub fn try_it(listen: &Listen, key: &LicenseKey, slug: &str, key_id: &str, publi
     let server = format!("http://{}", listen.reachable());
     let key = key.reveal();
     let answer = public.with_file_name("answer");
-    let (body, signed, signature) = (
-        answer.with_extension("json"),
-        answer.with_extension("signed"),
-        answer.with_extension("signature"),
-    );
+    let body = answer.with_extension("json");
+    let signed = answer.with_extension("signed");
+    let signature = answer.with_extension("signature");
     let [body, signed, signature] = [&body, &signed, &signature].map(|path| shell_quoted(path));
     let public_key = shell_quoted(&public.join("keys").join(format!("{key_id}.pem")));
     format!(
@@ -132,7 +130,8 @@ fn entry(plugin: &DemoPlugin) -> String {
 }
 
 fn licenses(small: LicenseId, large: LicenseId, expires: NaiveDate) -> String {
-    let (forms, pdf) = (ACME_FORMS.slug, ACME_PDF.slug);
+    let forms = ACME_FORMS.slug;
+    let pdf = ACME_PDF.slug;
     format!(
         r#"# The demo's licenses. Their keys were shown when it was made.
 

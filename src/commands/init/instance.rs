@@ -102,7 +102,8 @@ mod tests {
         assert!(!given.contains("None"), "a setting is missing: {given}");
 
         let folder = tempfile::tempdir().unwrap();
-        let (no_paths, no_serve) = (PathSettings::default(), ServeSettings::default());
+        let no_paths = PathSettings::default();
+        let no_serve = ServeSettings::default();
         let load = || format!("{:?}", Config::load(folder.path(), &no_paths, &no_serve).unwrap());
         let built_in = load();
         for text in [CONFIG.to_owned(), uncommented(CONFIG)] {

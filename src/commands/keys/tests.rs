@@ -221,9 +221,8 @@ fn mode(path: &Path) -> u32 {
 #[test]
 fn a_retired_private_key_is_kept_for_its_owner_alone_and_signs_again_by_one_command() {
     let instance = Instance::new();
-    let (paths, private) = (&instance.1, |id: &str| {
-        instance.1.retired_keys.join(format!("{id}.private.pem"))
-    });
+    let paths = &instance.1;
+    let private = |id: &str| instance.1.retired_keys.join(format!("{id}.private.pem"));
     instance.generate(false, None).unwrap();
     let first = read_key(paths).unwrap();
     let pem = fs::read(&paths.signing_key).unwrap();
@@ -388,7 +387,8 @@ fn where_there_was_a_key_a_new_one_is_made_only_by_who_says_that_it_is_lost() {
 #[test]
 fn a_prepared_key_takes_the_place_of_a_lost_one() {
     let instance = Instance::new();
-    let (paths, next) = (&instance.1, instance.0.path().join("next.pem"));
+    let paths = &instance.1;
+    let next = instance.0.path().join("next.pem");
     instance.generate(false, None).unwrap();
     instance.generate(false, Some(next.clone())).unwrap();
     fs::remove_file(&paths.signing_key).unwrap();

@@ -164,7 +164,8 @@ mod tests {
     fn a_license_goes_from_one_state_to_the_next_and_says_so() {
         let instance = Instance::new();
         let key = Instance::key(1);
-        let (path, key) = (instance.path(), key.reveal());
+        let path = instance.path();
+        let key = key.reveal();
         let suspend = || outcome(suspend(&parse(key), path));
         let resume = || outcome(resume(&parse(key), path));
         let revoke = || outcome(revoke(&parse(key), path));

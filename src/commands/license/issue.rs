@@ -89,7 +89,8 @@ pub fn run(args: &Args, config: &Config, own_file: bool, now: DateTime<Utc>) -> 
     }
     let draft = draft(args, registry, own_file, now.date_naive())?;
     let file = draft.file(registry);
-    let (key, tag) = (&draft.key, draft.key.id().log_tag());
+    let key = &draft.key;
+    let tag = draft.key.id().log_tag();
     let text = if args.told.json {
         let file = output::path_text(&file);
         output::json(&Issued {
@@ -358,7 +359,8 @@ mod tests {
     fn two_licenses_never_have_the_same_key() {
         let instance = Instance::new();
         let line = "--module base --expires 2027-12-31 --file shop.toml";
-        let (first, second) = (issued(&instance, line).unwrap(), issued(&instance, line).unwrap());
+        let first = issued(&instance, line).unwrap();
+        let second = issued(&instance, line).unwrap();
         assert_ne!(first.0.id(), second.0.id());
         assert!(first.1.ends_with("licenses/shop.toml") && instance.registry().license_count() == 4);
     }

@@ -266,7 +266,8 @@ mod tests {
 
     #[test]
     fn licenses_are_listed_in_the_order_in_which_they_stand() {
-        let (first, second) = (Instance::key(1).id().log_tag(), Instance::key(2).id().log_tag());
+        let first = Instance::key(1).id().log_tag();
+        let second = Instance::key(2).id().log_tag();
         assert_eq!(
             listed(""),
             format!(

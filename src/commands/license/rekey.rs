@@ -56,7 +56,8 @@ pub fn run(args: &Args, config: &Config, today: NaiveDate) -> Result<Exit, Failu
     let draft = draft(args, &config.paths.registry, today)?;
     let id = draft.key.id();
     let text = if args.told.json {
-        let (replaces, file) = (draft.old.id.to_string(), path_text(&draft.file));
+        let replaces = draft.old.id.to_string();
+        let file = path_text(&draft.file);
         output::json(&Rekeyed {
             license_key: draft.key.reveal(),
             id: id.to_string(),
@@ -154,10 +155,8 @@ mod tests {
         let (key, before, file) = rekey(&parse(&line), instance.path(), today()).unwrap();
         assert!(file.ends_with("licenses/licenses.toml") && !instance.text().contains(key.reveal()));
         let registry = instance.registry();
-        let (old, new) = (
-            registry.license(&before.id).unwrap(),
-            registry.license(&key.id()).unwrap(),
-        );
+        let old = registry.license(&before.id).unwrap();
+        let new = registry.license(&key.id()).unwrap();
         let ended = format!("first; replaced by license {} on 2026-11-20", key.id().log_tag());
         assert_eq!(
             (old.status, old.details.note.as_str()),

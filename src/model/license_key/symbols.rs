@@ -74,7 +74,8 @@ pub(super) static PARTS: [[u32; 32]; SYMBOLS] = {
     let mut parts = [[0; 32]; SYMBOLS];
     let mut symbol = 0;
     while symbol < 32 {
-        let (mut part, mut at) = (symbol as u32, SYMBOLS);
+        let mut part = symbol as u32;
+        let mut at = SYMBOLS;
         while at > 0 {
             at -= 1;
             parts[at][symbol] = part;
@@ -87,7 +88,8 @@ pub(super) static PARTS: [[u32; 32]; SYMBOLS] = {
 };
 
 const fn generator_times(symbol: u8) -> u32 {
-    let (mut multiple, mut at) = ([0; CHECK_SYMBOLS], 0);
+    let mut multiple = [0; CHECK_SYMBOLS];
+    let mut at = 0;
     while at < CHECK_SYMBOLS {
         multiple[at] = multiply(symbol, GENERATOR[at]);
         at += 1;
@@ -96,7 +98,8 @@ const fn generator_times(symbol: u8) -> u32 {
 }
 
 const fn packed(symbols: &[u8]) -> u32 {
-    let (mut number, mut at) = (0, 0);
+    let mut number = 0;
+    let mut at = 0;
     while at < symbols.len() {
         number = number << BITS | symbols[at] as u32;
         at += 1;

@@ -85,7 +85,8 @@ impl<'a, R: ReadAt + ?Sized> EntryReader<'a, R> {
             if self.is_done {
                 return Ok(0);
             }
-            let (taken, given) = (inflate.total_in(), inflate.total_out());
+            let taken = inflate.total_in();
+            let given = inflate.total_out();
             let status = inflate
                 .decompress(piece, buffer, FlushDecompress::None)
                 .map_err(|_| refused(ArchiveRefusal::Deflate))?;

@@ -34,9 +34,12 @@ pub(super) fn locate(source: &impl ReadAt, size: u64) -> Result<Directory, Archi
     if u16_at(&end, 20) != 0 {
         return Err(ArchiveRefusal::CutOff.into());
     }
-    let (disk, directory_disk) = (u16_at(&end, 4), u16_at(&end, 6));
-    let (entries_here, entries) = (u16_at(&end, 8), u16_at(&end, 10));
-    let (length, at) = (u32_at(&end, 12), u32_at(&end, 16));
+    let disk = u16_at(&end, 4);
+    let directory_disk = u16_at(&end, 6);
+    let entries_here = u16_at(&end, 8);
+    let entries = u16_at(&end, 10);
+    let length = u32_at(&end, 12);
+    let at = u32_at(&end, 16);
 
     // Decided by where the directory ends and not by a signature, which may be the end of a name.
     let ends_here = u64::from(at) + u64::from(length) == end_at;

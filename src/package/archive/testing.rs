@@ -89,7 +89,9 @@ impl Made {
     /// Sizes and CRC behind the data, and zeros in the local header.
     pub fn with_descriptor(mut self, has_signature: bool, is_long: bool) -> Self {
         let known = self.local[14..26].to_vec();
-        let (crc, packed, size) = (&known[..4], &known[4..8], &known[8..]);
+        let crc = &known[..4];
+        let packed = &known[4..8];
+        let size = &known[8..];
         let long = if is_long { &[0; 4][..] } else { &[] };
         let signature = if has_signature { &b"PK\x07\x08"[..] } else { &[] };
         self.descriptor = [signature, crc, packed, long, size, long].concat();

@@ -169,7 +169,9 @@ mod tests {
 
     #[test]
     fn ids_are_found_wherever_they_are_in_a_zip() {
-        let (mark, nil, long) = (content(ID), content(Uuid::nil()), " ".repeat(5_000) + &content(ID));
+        let mark = content(ID);
+        let nil = content(Uuid::nil());
+        let long = " ".repeat(5_000) + &content(ID);
         let bytes = zip_of(&[
             ("wp/plugins/acme/build-id.php", mark.as_bytes()),
             ("acme/build-id.php", nil.as_bytes()),

@@ -169,7 +169,8 @@ fn store(write: &mut MetricWriter<'_>, service: &Service) -> fmt::Result {
 
 fn files(write: &mut MetricWriter<'_>, service: &Service) -> fmt::Result {
     let snapshot = service.gate.snapshot();
-    let (plugins, licenses) = (snapshot.registry.plugin_count(), snapshot.registry.license_count());
+    let plugins = snapshot.registry.plugin_count();
+    let licenses = snapshot.registry.license_count();
     write.gauge("countersign_plugins", "Plugins in the registry", plugins as u64)?;
     write.gauge("countersign_licenses", "Licenses in the registry", licenses as u64)?;
     write.gauge(

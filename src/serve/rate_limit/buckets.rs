@@ -138,7 +138,7 @@ mod tests {
         fn it_is_a_bucket_into_which_tokens_drip(steps in proptest::collection::vec((0_u64..5_000, 0_u32..3, 0_u32..200), 1..200)) {
             // 600 a minute: a tenth of a second each.
             let buckets = buckets(600);
-            let (mut now, mut tokens) = (SECOND, 600.0_f64);
+            let mut now = SECOND; let mut tokens = 600.0_f64;
             for (milliseconds, kind, more) in steps {
                 now += milliseconds * 1_000_000;
                 tokens = (tokens + milliseconds as f64 / 100.0).min(600.0);

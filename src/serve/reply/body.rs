@@ -93,7 +93,8 @@ impl Body for ReplyBody {
         let Some(more) = &self.more else {
             return SizeHint::with_exact(held);
         };
-        let (more, mut all) = (more.size_hint(), SizeHint::new());
+        let more = more.size_hint();
+        let mut all = SizeHint::new();
         all.set_lower(more.lower() + held);
         if let Some(upper) = more.upper() {
             all.set_upper(upper + held);
@@ -110,7 +111,8 @@ mod tests {
 
     /// The pieces' lengths, and everything they hold.
     async fn pieces(mut content: ReplyBody) -> (Vec<usize>, Vec<u8>) {
-        let (mut lengths, mut all) = (Vec::new(), Vec::new());
+        let mut lengths = Vec::new();
+        let mut all = Vec::new();
         while let Some(frame) = content.frame().await {
             let data = frame.unwrap().into_data().unwrap();
             lengths.push(data.len());

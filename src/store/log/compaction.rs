@@ -36,7 +36,8 @@ pub(in crate::store) fn write(
     time: DateTime<Utc>,
 ) -> Result<(u64, Position), LedgerFault> {
     let (old, latest) = latest(open().map_err(LedgerFault::Io)?)?;
-    let (mut new, mut line) = (BufWriter::new(new), Vec::new());
+    let mut new = BufWriter::new(new);
+    let mut line = Vec::new();
     let mut put = |previous: Position, change: LedgerEvent| -> io::Result<Position> {
         line.clear();
         let end = LedgerRecord {

@@ -88,7 +88,10 @@ impl LedgerRecord {
                 license,
                 binding: Binding { host, bound_at },
             }) => {
-                let (event, host, license, time) = (BoundEvent::Bound, host.clone(), *license, *bound_at);
+                let event = BoundEvent::Bound;
+                let host = host.clone();
+                let license = *license;
+                let time = *bound_at;
                 let line = BoundRecord {
                     event,
                     host,
@@ -101,7 +104,9 @@ impl LedgerRecord {
                 serde_json::to_writer(&mut *bytes, &line)?;
             }
             LedgerEvent::Compacted(Compaction { kept, time }) => {
-                let (event, kept, time) = (CompactedEvent::Compacted, *kept, *time);
+                let event = CompactedEvent::Compacted;
+                let kept = *kept;
+                let time = *time;
                 serde_json::to_writer(
                     &mut *bytes,
                     &CompactedRecord {
@@ -188,10 +193,8 @@ mod tests {
         };
         let mut bytes = Vec::new();
         let position = line.write(&mut bytes).unwrap();
-        let (text, genesis) = (
-            String::from_utf8(bytes.clone()).unwrap(),
-            Digest::of(b"countersign ledger 1\n"),
-        );
+        let text = String::from_utf8(bytes.clone()).unwrap();
+        let genesis = Digest::of(b"countersign ledger 1\n");
         let license = "ab".repeat(32);
         let expected = format!(
             "{{\"event\":\"bound\",\"host\":\"a.com\",\"license\":\"{license}\",\"previous\":\"{genesis}\",\

@@ -6,7 +6,9 @@ use super::*;
 async fn race(store: Arc<dyn Bindings>, license: License) -> Vec<(SiteHost, BindOutcome)> {
     let mut tasks = JoinSet::new();
     for number in 0..64 {
-        let (store, license, host) = (store.clone(), license.clone(), host(&format!("site-{number}.com")));
+        let store = store.clone();
+        let license = license.clone();
+        let host = host(&format!("site-{number}.com"));
         tasks.spawn(async move {
             let outcome = store.bind(&license, &host, at(1)).await.unwrap();
             (host, outcome)
@@ -108,7 +110,8 @@ async fn a_failing_sync_turns_everybody_away_and_gives_the_seats_back() {
     let (memory, store) = on_memory();
     assert!(store.health().state.is_ok());
     memory.hold();
-    let (one, two) = (license(1, 1), license(2, 1));
+    let one = license(1, 1);
+    let two = license(2, 1);
     let tasks = [
         start_binding(&store, &one, "a.com").await,
         start_binding(&store, &one, "a.com").await,

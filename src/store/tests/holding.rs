@@ -48,7 +48,8 @@ fn a_site_among_20_000_costs_much_the_same_as_one_among_100() {
         assert_eq!(held.count(), sites as usize + 50);
         (look_ups.into_iter().min().unwrap(), bindings.into_iter().min().unwrap())
     };
-    let (few, many) = (quickest(100), quickest(20_000));
+    let few = quickest(100);
+    let many = quickest(20_000);
     assert!(many.0 < few.0 * 10 && many.1 < few.1 * 10, "{few:?} became {many:?}");
 }
 

@@ -5,7 +5,8 @@ use super::*;
 #[tokio::test]
 async fn a_store_in_use_is_not_opened_twice_but_can_be_looked_at() {
     let folder = TempDir::new().unwrap();
-    let (path, license) = (folder.path(), license(1, 1));
+    let path = folder.path();
+    let license = license(1, 1);
     let store = open(path).unwrap();
     store.bind(&license, &host("a.com"), at(1)).await.unwrap();
     assert!(matches!(open(path), Err(StoreError::InUse(named)) if named == path));
@@ -74,7 +75,8 @@ fn damage(file: &Path, random: &mut impl FnMut(usize) -> usize) {
     match random(3) {
         0 => bytes[at] ^= 1 << random(8),
         1 => {
-            let (from, length) = (at / 4096 * 4096, bytes.len());
+            let from = at / 4096 * 4096;
+            let length = bytes.len();
             bytes[from..length.min(from + 4096)].fill(0);
         }
         _ => bytes.truncate(at),
@@ -157,7 +159,8 @@ async fn an_index_that_is_behind_is_brought_up_to_the_ledger() {
     let (folder, held) = closed_store().await;
     let early = TempDir::new().unwrap();
     copy(folder.path(), early.path());
-    let (late, id) = (license(4, 2), license(4, 2).id);
+    let late = license(4, 2);
+    let id = license(4, 2).id;
     let store = open(folder.path()).unwrap();
     store.bind(&late, &host("late.com"), at(99)).await.unwrap();
     store.close().unwrap();
@@ -211,7 +214,8 @@ async fn an_index_that_is_behind_is_brought_up_to_the_ledger() {
 #[tokio::test]
 async fn a_compacted_store_is_the_same_store_and_continues_the_old_chain() {
     let folder = TempDir::new().unwrap();
-    let (path, mut license) = (folder.path(), license(1, 2));
+    let path = folder.path();
+    let mut license = license(1, 2);
     let store = open(path).unwrap();
     for (name, seconds) in [("a.com", 1), ("b.com", 2), ("a.com", 11)] {
         store.bind(&license, &host(name), at(seconds)).await.unwrap();
@@ -232,7 +236,8 @@ async fn a_compacted_store_is_the_same_store_and_continues_the_old_chain() {
             .map(str::to_owned)
             .collect::<Vec<_>>()
     };
-    let (old, new) = (lines(&done.aside), lines(&path.join("ledger.jsonl")));
+    let old = lines(&done.aside);
+    let new = lines(&path.join("ledger.jsonl"));
     assert_eq!((old.len(), new.len()), (3, 3));
     let digest = crate::model::digest::Digest::of(format!("{}\n", old[2]).as_bytes());
     assert!(
@@ -333,7 +338,8 @@ fn the_ledger_is_for_its_owner_only_and_a_store_of_another_format_is_left_alone(
 #[tokio::test]
 async fn a_compaction_that_fails_leaves_the_ledger_and_nothing_else() {
     let folder = TempDir::new().unwrap();
-    let (path, license) = (folder.path(), license(1, 2));
+    let path = folder.path();
+    let license = license(1, 2);
     let store = open(path).unwrap();
     store.bind(&license, &host("a.com"), at(1)).await.unwrap();
     drop(store);

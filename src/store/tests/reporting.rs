@@ -5,7 +5,8 @@ use super::*;
 #[tokio::test]
 async fn reports_are_merged_and_written_at_the_end() {
     let folder = TempDir::new().unwrap();
-    let (license, site) = (license(1, 1), host("a.com"));
+    let license = license(1, 1);
+    let site = host("a.com");
     let version = |version: &'static str| CheckIn {
         plugin_version: Some(version),
         ..seen(0)
@@ -43,7 +44,8 @@ async fn reports_are_merged_and_written_at_the_end() {
 async fn reports_that_could_not_be_written_are_kept() {
     let (memory, store) = on_memory();
     memory.state.lock().unwrap().refuses_reports = true;
-    let (license, site) = (license(1, 1), host("a.com"));
+    let license = license(1, 1);
+    let site = host("a.com");
     let report = SiteReport {
         last_seen: Some(at(1)),
         ..Report::default()
@@ -65,7 +67,8 @@ async fn reports_are_written_and_a_disk_that_works_again_is_noticed_without_anyb
         Duration::from_millis(1),
     ));
     memory.hold();
-    let (license, site) = (license(1, 1), host("a.com"));
+    let license = license(1, 1);
+    let site = host("a.com");
     start_binding(&store, &license, "a.com").await;
     memory.wait_for("sync begins", 1);
     store.report(&license.id, &store.of(&license.id), &site, &seen(1));
@@ -85,7 +88,8 @@ async fn reports_are_written_and_a_disk_that_works_again_is_noticed_without_anyb
 #[test]
 fn waiting_reports_are_bounded() {
     let reports = Reports::default();
-    let (license, site) = (license(1, 1).id, |number| host(&format!("site-{number}.com")));
+    let license = license(1, 1).id;
+    let site = |number| host(&format!("site-{number}.com"));
     for number in 0..262 {
         reports.add(&license, &site(number), &seen(1));
     }
@@ -106,7 +110,8 @@ fn waiting_reports_are_bounded() {
 #[tokio::test]
 async fn a_report_that_was_dropped_is_counted_each_time_and_taken_once_there_is_room() {
     let (_, store) = on_memory();
-    let (license, site) = (license(1, 1), host("a.com"));
+    let license = license(1, 1);
+    let site = host("a.com");
     store.bind(&license, &site, at(1)).await.unwrap();
     for number in 0..256 {
         store.report(
@@ -138,7 +143,8 @@ async fn an_index_that_is_not_written_is_told_and_counted_and_binds_all_the_same
     let memory = Arc::new(Memory::default());
     let store = Store::new(memory.clone(), BindingsByLicense::default(), Duration::from_millis(1));
     memory.state.lock().unwrap().refuses_reports = true;
-    let (license, site) = (license(1, 1), host("a.com"));
+    let license = license(1, 1);
+    let site = host("a.com");
     store.report(&license.id, &store.of(&license.id), &site, &seen(1));
     memory.wait_for("reports refused", 3);
     let health = store.health();

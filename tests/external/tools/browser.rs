@@ -28,7 +28,8 @@ impl Browser {
             .stdout(Stdio::piped())
             .spawn()
             .expect("node is installed: make tools");
-        let (told, answers) = (child.stdin.take(), BufReader::new(child.stdout.take().unwrap()));
+        let told = child.stdin.take();
+        let answers = BufReader::new(child.stdout.take().unwrap());
         Self { child, told, answers }
     }
 

@@ -26,7 +26,8 @@ impl Record {
     /// The whole journal; a last record that the program did not finish counts as none.
     pub fn read(journal: &Path) -> Vec<Self> {
         let journal = fs::read(journal).unwrap();
-        let (mut rest, mut records) = (&journal[..], Vec::new());
+        let mut rest = &journal[..];
+        let mut records = Vec::new();
         while let Some((head, after)) = rest.split_first_chunk::<25>() {
             let number = |at: usize| u64::from_le_bytes(head[at..at + 8].try_into().unwrap());
             let Some((bytes, after)) = after.split_at_checked(number(17) as usize) else {
@@ -296,7 +297,9 @@ impl File {
 
 /// A write, page by page.
 fn pages(offset: usize, bytes: &[u8]) -> Vec<(usize, &[u8])> {
-    let (mut at, mut rest, mut pages) = (offset, bytes, Vec::new());
+    let mut at = offset;
+    let mut rest = bytes;
+    let mut pages = Vec::new();
     while !rest.is_empty() {
         let (page, after) = rest.split_at(rest.len().min(PAGE - at % PAGE));
         pages.push((at, page));

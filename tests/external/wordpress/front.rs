@@ -223,7 +223,8 @@ fn read(stream: &mut BufReader<TcpStream>) -> std::io::Result<Asked> {
     let mut line = String::new();
     stream.read_line(&mut line)?;
     let mut words = line.split(' ').map(str::to_owned);
-    let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    let method = words.next().unwrap_or_default();
+    let target = words.next().unwrap_or_default();
     let mut headers = Vec::new();
     loop {
         let mut line = String::new();

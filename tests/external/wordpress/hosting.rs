@@ -171,7 +171,8 @@ fn refuse_writes(site: &Site, table: &str, column: &str, refuse: bool) {
         ),
         false => format!("DROP TRIGGER refuse_{event}"),
     };
-    let (insert, update) = (what("INSERT"), what("UPDATE"));
+    let insert = what("INSERT");
+    let update = what("UPDATE");
     site.run(&format!(
         "$db = new PDO('sqlite:' . SITE . '/wordpress.sqlite'); $db->exec(\"{insert}\"); $db->exec(\"{update}\");"
     ));

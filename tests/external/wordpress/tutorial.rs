@@ -30,10 +30,8 @@ fn follow(core: Core) {
     let folder = TempDir::new().unwrap();
     let front = Front::new();
     // The page's fixed ports stand for the tests' own.
-    let (server_port, downloads) = (
-        format!("127.0.0.1:{}", front.address.port()),
-        format!("{}/downloads", front.url()),
-    );
+    let server_port = format!("127.0.0.1:{}", front.address.port());
+    let downloads = format!("{}/downloads", front.url());
     let run = |steps: &[String]| {
         let script = steps
             .concat()

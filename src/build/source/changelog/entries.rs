@@ -92,7 +92,8 @@ impl<'a> Iterator for ChangelogEntries<'a> {
     fn next(&mut self) -> Option<ChangelogEntry<'a>> {
         let (start, heading) = self.next.take()?;
         let mut lines = self.markdown[start..].split_inclusive('\n');
-        let (line, below) = (lines.next()?, lines.next().unwrap_or_default());
+        let line = lines.next()?;
+        let below = lines.next().unwrap_or_default();
         let heading = heading.or_else(|| heading::read(without_end(line), below, self.loose))?;
         let underline = if is_underline(below) { below.len() } else { 0 };
         let (text, next) = self.text_and_heading(start + line.len() + underline, Some(&heading));
