@@ -38,12 +38,12 @@ struct Beside {
 }
 
 /// Why a lock was not taken.
-enum Refused {
+enum LockRefusal {
     Held,
     Failed(io::Error),
 }
 
-impl From<io::Error> for Refused {
+impl From<io::Error> for LockRefusal {
     fn from(error: io::Error) -> Self {
         Self::Failed(error)
     }
@@ -94,22 +94,22 @@ pub(super) fn look(path: &Path) -> io::Result<Option<StoreLock>> {
     })
 }
 
-fn wait<T>(patience: Duration, attempt: impl Fn() -> Result<T, Refused>) -> io::Result<Option<T>> {
+fn wait<T>(patience: Duration, attempt: impl Fn() -> Result<T, LockRefusal>) -> io::Result<Option<T>> {
     let deadline = Instant::now() + patience;
     loop {
         match attempt() {
             Ok(taken) => return Ok(Some(taken)),
-            Err(Refused::Failed(error)) => return Err(error),
-            Err(Refused::Held) if Instant::now() >= deadline => return Ok(None),
-            Err(Refused::Held) => std::thread::sleep(PAUSE),
+            Err(LockRefusal::Failed(error)) => return Err(error),
+            Err(LockRefusal::Held) if Instant::now() >= deadline => return Ok(None),
+            Err(LockRefusal::Held) => std::thread::sleep(PAUSE),
         }
     }
 }
 
-fn flock(file: &File) -> Result<(), Refused> {
+fn flock(file: &File) -> Result<(), LockRefusal> {
     file.try_lock().map_err(|error| match error {
-        TryLockError::WouldBlock => Refused::Held,
-        TryLockError::Error(error) => Refused::Failed(error),
+        TryLockError::WouldBlock => LockRefusal::Held,
+        TryLockError::Error(error) => LockRefusal::Failed(error),
     })
 }
 
@@ -148,7 +148,7 @@ impl StoreLock {
 
 impl Beside {
     /// Locks the file at `path`; without one where it cannot be made.
-    fn take(path: PathBuf) -> Result<Self, Refused> {
+    fn take(path: PathBuf) -> Result<Self, LockRefusal> {
         let file = match regular_file::create(&path, 0o600) {
             Ok(file) => file,
             Err(error) => {
@@ -162,7 +162,7 @@ impl Beside {
         if taken.is_in_place() {
             Ok(taken)
         } else {
-            Err(Refused::Held)
+            Err(LockRefusal::Held)
         }
     }
 

@@ -24,11 +24,11 @@ const ADDRESS: &str = "name its admin listener with --admin-listen or in counter
 #[derive(Debug, Deserialize)]
 struct ServerReadiness {
     ready: bool,
-    parts: BTreeMap<String, Part>,
+    parts: BTreeMap<String, ServerPart>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Part {
+struct ServerPart {
     state: String,
     since: String,
     #[serde(default)]
@@ -71,7 +71,7 @@ fn said(address: SocketAddr, ServerReadiness { ready, parts }: ServerReadiness) 
         true => ok("server", format!("ready, says {address}")),
         false => broken("server", format!("not ready, says {address}"), None),
     }];
-    for (name, Part { state, since, detail }) in parts.into_iter().filter(|(_, part)| part.state != "ok") {
+    for (name, ServerPart { state, since, detail }) in parts.into_iter().filter(|(_, part)| part.state != "ok") {
         let detail = detail.map_or(String::new(), |detail| format!(": {}", Printable(&detail)));
         let finding = format!(
             "{} is {} since {}{detail}",

@@ -61,7 +61,7 @@ pub fn read(
                 torn = true;
                 break;
             }
-            Err(Refused { what, .. }) => return Err(chain.broken(&what)),
+            Err(RefusedLine { what, .. }) => return Err(chain.broken(&what)),
         }
     }
     let Chain {
@@ -116,24 +116,24 @@ impl Default for Chain {
     }
 }
 
-struct Refused {
+struct RefusedLine {
     what: String,
     /// It is no line at all. A line that does not continue the chain was written whole.
     may_be_torn: bool,
 }
 
 impl Chain {
-    fn accept(&mut self, bytes: &[u8]) -> Result<Option<LedgerEntry>, Refused> {
+    fn accept(&mut self, bytes: &[u8]) -> Result<Option<LedgerEntry>, RefusedLine> {
         let line = if bytes.ends_with(b"\n") {
             LedgerRecord::read(bytes)
         } else {
             Err(serde::de::Error::custom("not ended"))
         };
-        let line = line.map_err(|error| Refused {
+        let line = line.map_err(|error| RefusedLine {
             what: format!("damaged: {error}"),
             may_be_torn: true,
         })?;
-        let whole = |what: String| Refused {
+        let whole = |what: String| RefusedLine {
             what,
             may_be_torn: false,
         };
