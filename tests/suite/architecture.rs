@@ -1,12 +1,16 @@
 //! What the house promises of its files: the arrows between rooms, no circles, which file may name which library, short files,
-//! and one way to open a file.
+//! one way to open a file, one meaning for each type's name, and one statement a line.
 //!
 //! Each rule is a function from the sources to complaints, and each is shown once to fail: on the sources with a line more.
 
 mod code;
+mod declarations;
 mod imports;
 
-use code::{Sources, code, sources, without_tests};
+use std::collections::{BTreeMap, BTreeSet};
+
+use code::{Sources, all_files, code, sources, without_tests};
+use declarations::{tuple_lets, types};
 use imports::{imports, shortest_circle};
 
 /// What each room may import of ours. Whatever is not listed may import nothing of ours.
@@ -212,12 +216,12 @@ fn with(path: &str, more: &str) -> Sources {
 #[test]
 fn arrows_between_rooms_run_one_way() {
     assert_eq!(arrows(&sources()), [""; 0]);
-    let allowed = with("src/serve/gate.rs", "use crate::registry::Change as _;");
+    let allowed = with("src/serve/gate.rs", "use crate::registry::LicenseChange as _;");
     assert_eq!(arrows(&allowed), [""; 0]);
     for (path, line, target) in [
         (
             "src/model/name.rs",
-            "use crate::registry::{Change as _};",
+            "use crate::registry::{LicenseChange as _};",
             "src/registry/change.rs",
         ),
         (
@@ -319,4 +323,66 @@ fn every_file_opens_with_what_it_owns() {
     for (path, source) in sources() {
         assert!(source.starts_with("//!"), "{path} does not open with //!");
     }
+}
+
+/// Types that more than one room may declare: the arguments of a command, wherever it stands.
+const COMMON_NAMES: [&str; 1] = ["Args"];
+
+/// A name has one meaning in the whole crate.
+fn shared_names(sources: &Sources) -> Vec<String> {
+    let mut rooms: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for (path, code) in code(sources) {
+        for name in types(&code) {
+            rooms.entry(name).or_default().insert(room(&path).to_owned());
+        }
+    }
+    rooms
+        .iter()
+        .filter(|(name, rooms)| rooms.len() > 1 && !COMMON_NAMES.contains(&name.as_str()))
+        .map(|(name, rooms)| format!("{name} is declared in {rooms:?}"))
+        .collect()
+}
+
+#[test]
+fn no_type_name_is_declared_in_two_rooms() {
+    assert_eq!(shared_names(&sources()), [""; 0]);
+    for more in [
+        "struct Slug;",
+        "enum Slug {}",
+        "trait Slug {}",
+        "type Slug = u8;",
+        "fn f() { union Slug { a: u8 } }",
+        "labels! { Slug { A = \"a\", } }",
+    ] {
+        let mutant = with("src/catalog.rs", more);
+        assert_eq!(shared_names(&mutant), [r#"Slug is declared in {"catalog", "model"}"#]);
+    }
+    let others = with(
+        "src/catalog.rs",
+        "struct Args;\n#[cfg(test)]\nmod more {\n    struct Slug;\n}",
+    );
+    assert_eq!(shared_names(&others), [""; 0]);
+}
+
+/// One statement a line: no tuple is made only to be taken apart.
+fn two_statements_in_one(sources: &Sources) -> Vec<String> {
+    let mut complaints = Vec::new();
+    for (path, source) in sources {
+        complaints.extend(
+            tuple_lets(source)
+                .into_iter()
+                .map(|found| format!("{path} has {found}: write one statement a line")),
+        );
+    }
+    complaints
+}
+
+#[test]
+fn no_tuple_is_made_only_to_be_taken_apart() {
+    assert_eq!(two_statements_in_one(&all_files()), [""; 0]);
+    let mutant = with("src/catalog.rs", "fn more() { let (a, b) = (1, 2); }");
+    assert_eq!(
+        two_statements_in_one(&mutant),
+        ["src/catalog.rs has let (a , b) = (1 , 2): write one statement a line"]
+    );
 }

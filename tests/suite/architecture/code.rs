@@ -12,16 +12,22 @@ const TESTS: [&str; 4] = ["tests", "tests.rs", "testing.rs", "fixture.rs"];
 
 /// Every file of `src/` but those of tests.
 pub fn sources() -> Sources {
-    let mut found = files();
+    let mut found = files(&["src"]);
     found.retain(|path, _| !path.split('/').any(|name| TESTS.contains(&name)));
     assert!(found.len() > 200, "the sources were found");
     found
 }
 
-fn files() -> Sources {
+/// Every file that we wrote: the program, its tests, benchmarks and fuzz targets.
+pub fn all_files() -> Sources {
+    files(&["src", "tests", "benches", "fuzz/fuzz_targets"])
+}
+
+/// Every file below these folders.
+fn files(folders: &[&str]) -> Sources {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut found = BTreeMap::new();
-    let mut folders = vec![PathBuf::from("src")];
+    let mut folders: Vec<_> = folders.iter().map(PathBuf::from).collect();
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(root.join(&folder)).unwrap() {
             let entry = entry.unwrap();
@@ -124,7 +130,7 @@ fn last() {}
 
 #[test]
 fn files_that_are_left_out_are_compiled_for_tests_only() {
-    let files = files();
+    let files = files(&["src"]);
     for path in files.keys() {
         let names: Vec<_> = path.split('/').collect();
         let Some(at) = names.iter().position(|name| TESTS.contains(name)) else {
