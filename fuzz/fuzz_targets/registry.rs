@@ -65,7 +65,7 @@ fn line_of(license: &License) -> String {
     let mut line = json!({
         "id": license.id.to_string(), "status": license.status, "expires": license.expires, "note": license.details.note,
         "modules": &*license.modules, "hosts": license.details.hosts, "released": released,
-        "sites": match license.sites { SiteLimit::Limited(limit) => json!(limit), Sites::Unlimited => json!("unlimited") },
+        "sites": match license.sites { SiteLimit::Limited(limit) => json!(limit), SiteLimit::Unlimited => json!("unlimited") },
     });
     if let Some(hours) = license.grace_period_hours {
         line["grace_period_hours"] = hours.into();

@@ -19,7 +19,7 @@ use crate::model::slug::Slug;
 fn outcomes(report: &PluginReport) -> Vec<String> {
     let told = |tag: &TagOutcome| match &tag.outcome {
         ReleaseOutcome::Built => format!("{} built", tag.tag),
-        Outcome::Unchanged => format!("{} unchanged", tag.tag),
+        ReleaseOutcome::Unchanged => format!("{} unchanged", tag.tag),
         ReleaseOutcome::Skipped(reason) => format!("{} skipped {}", tag.tag, reason.code()),
         ReleaseOutcome::Failed(reason) => format!("{} failed {}", tag.tag, reason.code()),
     };

@@ -117,8 +117,8 @@ fn table(findings: &[Finding]) -> String {
     {
         let verdict = match verdict {
             Severity::Ok => "ok",
-            Verdict::Warning => "warning",
-            Verdict::Broken => "BROKEN",
+            Severity::Warning => "warning",
+            Severity::Broken => "BROKEN",
         };
         table.row([&verdict, part, finding]);
         if let Some(hint) = hint {

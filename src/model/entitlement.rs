@@ -62,9 +62,9 @@ pub fn require_active(license: Option<&License>, today: NaiveDate) -> Result<&Li
     let license = license.ok_or(Refusal::UnknownLicense)?;
     match license.state(today) {
         LicenseState::Active => Ok(license),
-        Standing::Expired => Err(Refusal::LicenseExpired),
-        Standing::Suspended => Err(Refusal::LicenseSuspended),
-        Standing::Revoked => Err(Refusal::LicenseRevoked),
+        LicenseState::Expired => Err(Refusal::LicenseExpired),
+        LicenseState::Suspended => Err(Refusal::LicenseSuspended),
+        LicenseState::Revoked => Err(Refusal::LicenseRevoked),
     }
 }
 

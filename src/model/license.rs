@@ -192,9 +192,9 @@ impl License {
     pub fn state(&self, today: NaiveDate) -> LicenseState {
         match self.status {
             LicenseStatus::Revoked => LicenseState::Revoked,
-            Status::Suspended => LicenseState::Suspended,
+            LicenseStatus::Suspended => LicenseState::Suspended,
             LicenseStatus::Active if today > self.expires => LicenseState::Expired,
-            Status::Active => LicenseState::Active,
+            LicenseStatus::Active => LicenseState::Active,
         }
     }
 

@@ -92,8 +92,8 @@ fn found<'a>(
 ) -> Result<(Pick, RenderedRelease<'a>, Site), Vec<String>> {
     match &plugin.draft.tagged.report.state {
         PluginState::Broken(lines) => return Err(lines.clone()),
-        State::NoSource => return Err(vec!["no source configured".into()]),
-        State::Read => {}
+        PluginState::NoSource => return Err(vec!["no source configured".into()]),
+        PluginState::Read => {}
     }
     match VersionView::at(plugin, target.releases.as_deref(), selection) {
         None => Err(vec![match &selection.version {
@@ -251,9 +251,9 @@ impl TerminalText {
         for line in &difference.lines {
             let sign = match line.change {
                 LineChange::Went => "-",
-                Change::Came => "+",
-                Change::Stayed => " ",
-                Change::Skipped => "…",
+                LineChange::Came => "+",
+                LineChange::Stayed => " ",
+                LineChange::Skipped => "…",
             };
             self.line(&format!("    {sign} {}", line.text));
         }
@@ -280,7 +280,7 @@ fn row(rendered: &RenderedRelease<'_>, site: &Site) -> String {
     let version = &manifest.version;
     match rendered.row {
         PluginRow::Update => format!("There is a new version of {name} available. View version {version} details."),
-        Row::PhpTooOld => {
+        PluginRow::PhpTooOld => {
             format!(
                 "There is a new version of {name}, and this site's PHP is too old for it. View version {version} details."
             )

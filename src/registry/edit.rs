@@ -193,7 +193,7 @@ fn license_json(license: &License) -> String {
     match license.sites {
         SiteLimit::DEFAULT => {}
         SiteLimit::Limited(limit) => drop(line.insert("sites".into(), limit.get().into())),
-        Sites::Unlimited => drop(line.insert("sites".into(), "unlimited".into())),
+        SiteLimit::Unlimited => drop(line.insert("sites".into(), "unlimited".into())),
     }
     if let Some(hours) = license.grace_period_hours {
         line.insert("grace_period_hours".into(), hours.into());
@@ -230,7 +230,7 @@ fn license_toml(license: &License) -> String {
     match license.sites {
         SiteLimit::DEFAULT => {}
         SiteLimit::Limited(limit) => table["sites"] = value(i64::from(limit.get())),
-        Sites::Unlimited => table["sites"] = value("unlimited"),
+        SiteLimit::Unlimited => table["sites"] = value("unlimited"),
     }
     if let Some(hours) = license.grace_period_hours {
         table["grace_period_hours"] = value(i64::from(hours));

@@ -118,10 +118,10 @@ impl Gate {
         let now = check_in.time;
         let (verdict, bound_domain) = match license.state(now.date_naive()) {
             LicenseState::Expired => (Verdict::Expired, None),
-            Standing::Suspended => (Verdict::Suspended, None),
-            Standing::Revoked => (Verdict::Revoked, None),
+            LicenseState::Suspended => (Verdict::Suspended, None),
+            LicenseState::Revoked => (Verdict::Revoked, None),
             LicenseState::Active if self.local_hosts == LocalHosts::Allow && host.is_local() => (Verdict::Ok, None),
-            Standing::Active => match self.bindings.bind(license, host, now).await? {
+            LicenseState::Active => match self.bindings.bind(license, host, now).await? {
                 BindOutcome::Bound => {
                     self.bindings.report(id, &self.bindings.of(id), host, check_in);
                     (Verdict::Ok, None)

@@ -56,9 +56,9 @@ pub async fn reply(public: &Path, headers: &HeaderMap, path: &str) -> Result<(Co
     let wanted = conditions::of(headers, found.etag.as_ref(), &found.modified, found.length);
     let range = match wanted {
         ContentSelection::Nothing => return Ok((Code::NotModified, not_modified(&found))),
-        Wanted::Failed => return Err(Problem::PreconditionFailed),
-        Wanted::NoRange => return Err(Problem::RangeNotSatisfiable(found.length)),
-        Wanted::Whole => Range {
+        ContentSelection::Failed => return Err(Problem::PreconditionFailed),
+        ContentSelection::NoRange => return Err(Problem::RangeNotSatisfiable(found.length)),
+        ContentSelection::Whole => Range {
             start: 0,
             end: found.length,
         },

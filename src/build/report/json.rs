@@ -27,7 +27,7 @@ impl PluginReport {
     pub(in crate::build) fn to_json(&self) -> Value {
         let (state, problems) = match &self.state {
             PluginState::Read => ("read", &[][..]),
-            State::NoSource => ("no_source", &[][..]),
+            PluginState::NoSource => ("no_source", &[][..]),
             PluginState::Broken(problems) => ("broken", &problems[..]),
         };
         json!({
@@ -63,7 +63,7 @@ impl TagCounts {
 fn tag_json(tag: &TagOutcome) -> Value {
     let (outcome, reason) = match &tag.outcome {
         ReleaseOutcome::Built => ("built", None),
-        Outcome::Unchanged => ("unchanged", None),
+        ReleaseOutcome::Unchanged => ("unchanged", None),
         ReleaseOutcome::Skipped(reason) => ("skipped", Some(reason)),
         ReleaseOutcome::Failed(reason) => ("failed", Some(reason)),
     };

@@ -89,7 +89,7 @@ impl PluginReport {
         for tag in &self.tags {
             match tag.outcome {
                 ReleaseOutcome::Built => counts.built += 1,
-                Outcome::Unchanged => counts.unchanged += 1,
+                ReleaseOutcome::Unchanged => counts.unchanged += 1,
                 ReleaseOutcome::Skipped(_) => counts.skipped += 1,
                 ReleaseOutcome::Failed(_) => counts.failed += 1,
             }

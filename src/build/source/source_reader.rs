@@ -234,7 +234,7 @@ fn optional<Id, T>(
 ) -> Result<Option<T>, Reason> {
     let reason = match item.kind {
         TreeEntryKind::Folder => return Ok(None),
-        ItemKind::File => match read() {
+        TreeEntryKind::File => match read() {
             Ok(value) => return Ok(Some(value)),
             Err(error) => Reason::from_object(&item.name, error),
         },
@@ -279,10 +279,10 @@ fn changelog_rank(name: &str) -> Option<usize> {
 fn not_followed<Id>(path: &str, item: &TreeEntry<Id>) -> Reason {
     let kind = match item.kind {
         TreeEntryKind::SymbolicLink => "symbolic link",
-        ItemKind::Submodule => "submodule",
-        ItemKind::Folder => "folder",
-        ItemKind::File => "file",
-        ItemKind::Special => Reason::SPECIAL,
+        TreeEntryKind::Submodule => "submodule",
+        TreeEntryKind::Folder => "folder",
+        TreeEntryKind::File => "file",
+        TreeEntryKind::Special => Reason::SPECIAL,
     };
     Reason::NotFollowed {
         path: path.to_owned(),

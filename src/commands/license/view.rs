@@ -83,9 +83,9 @@ impl<'a> View<'a> {
 pub fn state(license: &License, today: NaiveDate) -> &'static str {
     match license.state(today) {
         LicenseState::Active => "active",
-        Standing::Expired => "expired",
-        Standing::Suspended => "suspended",
-        Standing::Revoked => "revoked",
+        LicenseState::Expired => "expired",
+        LicenseState::Suspended => "suspended",
+        LicenseState::Revoked => "revoked",
     }
 }
 
@@ -123,6 +123,6 @@ pub fn shown_time(time: DateTime<Utc>) -> String {
 fn number_or_unlimited<S: serde::Serializer>(sites: &SiteLimit, serializer: S) -> Result<S::Ok, S::Error> {
     match sites {
         SiteLimit::Limited(limit) => serializer.serialize_u32(limit.get()),
-        Sites::Unlimited => serializer.serialize_str("unlimited"),
+        SiteLimit::Unlimited => serializer.serialize_str("unlimited"),
     }
 }

@@ -33,8 +33,8 @@ fn hint(reason: &ArchiveRefusal) -> Option<&'static str> {
             "`git archive` writes the commit's id as a comment: archive the tree, as in `git archive HEAD^{tree}`; or remove \
              it with `zip -z FILE </dev/null`",
         ),
-        Refusal::SymbolicLink => Some("pack what the link leads to; `zip -r` without --symlinks does"),
-        Refusal::Encrypted => Some("a site has no password: pack it without one"),
+        ArchiveRefusal::SymbolicLink => Some("pack what the link leads to; `zip -r` without --symlinks does"),
+        ArchiveRefusal::Encrypted => Some("a site has no password: pack it without one"),
         ArchiveRefusal::Directory | ArchiveRefusal::Gap(_) | ArchiveRefusal::Tail(_) | ArchiveRefusal::Behind(_) => {
             Some("pack it anew: unpack it into an empty folder, and `zip -r` that")
         }
