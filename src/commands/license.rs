@@ -10,6 +10,7 @@ mod checkout;
 mod done;
 mod expires;
 mod git;
+mod git_status;
 mod issue;
 mod list;
 mod rekey;

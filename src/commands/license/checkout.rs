@@ -1,6 +1,7 @@
 //! A registry that is a git checkout: whether it is dirty or behind, and one commit for each command with `--commit`.
 //!
-//! Only the `git` command is asked ([`git`]), and only about what this machine has: nothing is fetched or pushed.
+//! Only the `git` command is asked ([`git`], [`git_status`](crate::commands::license::git_status)), and only about what this
+//! machine has: nothing is fetched or pushed.
 //! `docs/registry.md` has the two ways to work with it.
 
 use std::collections::BTreeSet;
@@ -15,6 +16,7 @@ use crate::registry::Registry;
 use crate::text::printable::Printable;
 
 use crate::commands::license::git;
+use crate::commands::license::git_status::GitStatus;
 
 /// How many names a message lists.
 const NAMES: usize = 3;
@@ -29,18 +31,7 @@ const LICENSES: usize = 3;
 #[derive(Debug)]
 pub struct Checkout {
     registry: PathBuf,
-    state: CheckoutState,
-}
-
-/// What `git status` says.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct CheckoutState {
-    /// The branch that this one follows.
-    upstream: String,
-    /// Commits that it has and this one lacks, as of the last fetch.
-    behind: usize,
-    /// Files of the registry that are not as they were committed, relative to the work tree.
-    changed: Vec<String>,
+    status: GitStatus,
 }
 
 /// A command that commits what it changes: others wait until it is done.
@@ -63,11 +54,11 @@ impl Checkout {
         if !registry.canonicalize().is_ok_and(is_inside) {
             return Ok(None);
         }
-        let state = status(registry)
+        let status = GitStatus::read(registry)
             .map_err(|reason| format!("{}: git cannot say how it is: {reason}", Printable(registry.display())))?;
         Ok(Some(Self {
             registry: registry.to_owned(),
-            state,
+            status,
         }))
     }
 
@@ -75,12 +66,11 @@ impl Checkout {
     pub fn notes(&self) -> Vec<String> {
         let Self {
             registry,
-            state:
-                CheckoutState {
-                    upstream,
-                    behind,
-                    changed,
-                },
+            status: GitStatus {
+                upstream,
+                behind,
+                changed,
+            },
         } = self;
         let mut notes = Vec::new();
         let registry = Printable(registry.display());
@@ -107,11 +97,11 @@ impl Checkout {
             return Err(Failure::input(format!("{}: not in a git repository", registry.display()))
                 .hint("--commit needs one: `git init` and a first commit; without --commit the files are changed all the same"));
         };
-        let CheckoutState {
+        let GitStatus {
             upstream,
             behind,
             changed,
-        } = &checkout.state;
+        } = &checkout.status;
         let shown = registry.display();
         if *behind > 0 {
             return Err(
@@ -178,7 +168,7 @@ impl Committing {
                 "mend that, then: git -C {shown} add . && git -C {shown} commit"
             ))
         };
-        let changed = status(registry).map_err(undone)?.changed;
+        let changed = GitStatus::read(registry).map_err(undone)?.changed;
         let after = Registry::load_licenses(registry)?;
         if let Some(file) = self.unseen(&after, &changed) {
             return Err(undone(format!("git sees no change of {}", Printable(file.display()))));
@@ -256,74 +246,14 @@ fn named(files: &[String]) -> String {
     listed.join(", ")
 }
 
-fn status(registry: &Path) -> Result<CheckoutState, String> {
-    // A submodule has a configuration of its own, and no license files.
-    let look = [
-        "status",
-        "--porcelain=v2",
-        "--branch",
-        "--untracked-files=all",
-        "--ignore-submodules=all",
-        "-z",
-    ];
-    Ok(read_status(
-        &git::look(registry, &look, Path::new("."))?.unwrap_or_default(),
-    ))
-}
-
-/// Reads git-status(1), porcelain version 2 with `-z`.
-fn read_status(text: &str) -> CheckoutState {
-    let mut state = CheckoutState::default();
-    let mut records = text.split('\0');
-    while let Some(record) = records.next() {
-        if let Some(upstream) = record.strip_prefix("# branch.upstream ") {
-            state.upstream = upstream.to_owned();
-        } else if let Some(counts) = record.strip_prefix("# branch.ab ") {
-            state.behind = counts
-                .split_once(" -")
-                .and_then(|(_, behind)| behind.parse().ok())
-                .unwrap_or(0);
-        } else {
-            // The name is what follows so many fields; a renamed file's old name is a record of its own.
-            let fields = match record.get(..2) {
-                Some("1 ") => 8,
-                Some("2 ") => 9,
-                Some("u ") => 10,
-                Some("? ") => 1,
-                _ => continue,
-            };
-            state
-                .changed
-                .extend(record.splitn(fields + 1, ' ').nth(fields).map(str::to_owned));
-            if fields == 9 {
-                state.changed.extend(records.next().map(str::to_owned));
-            }
-        }
-    }
-    state
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn what_git_says_of_a_checkout_is_read_whatever_the_names_are() {
-        let text = "# branch.oid 1\0# branch.head main\0# branch.upstream origin/main\0# branch.ab +1 -12\0\
-            1 .M N... 100644 100644 100644 a b licenses/a b.toml\0\
-            2 R. N... 100644 100644 100644 a b R100 new\nname\0old\0\
-            u UU N... 100644 100644 100644 100644 a b c both\0? licenses/new.toml\0! ignored\0";
-        let CheckoutState {
-            upstream,
-            behind,
-            changed,
-        } = read_status(text);
-        assert_eq!((upstream.as_str(), behind), ("origin/main", 12));
-        assert_eq!(
-            changed,
-            ["licenses/a b.toml", "new\nname", "old", "both", "licenses/new.toml"]
-        );
-        assert_eq!(named(&changed), "licenses/a b.toml, new\\nname, old, 2 more");
-        assert_eq!(read_status(""), CheckoutState::default());
+    fn a_message_names_a_few_files_and_counts_the_rest() {
+        let files = ["licenses/a b.toml", "new\nname", "old", "both", "more"].map(str::to_owned);
+        assert_eq!(named(&files), "licenses/a b.toml, new\\nname, old, 2 more");
+        assert_eq!(named(&files[..1]), "licenses/a b.toml");
     }
 }
