@@ -16,7 +16,8 @@ use std::time::Duration;
 
 use crate::build::fetch::{self, Fetched};
 use crate::build::git::mirror::{self, MirrorError};
-use crate::build::git::repository::{Repository, Tag};
+use crate::build::git::repository::Repository;
+use crate::build::git::tag::Tag;
 use crate::build::manifest_sink::{BuiltRelease, ManifestSink};
 use crate::build::plugin_build::build_entry;
 use crate::build::progress::Progress;

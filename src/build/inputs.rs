@@ -5,7 +5,7 @@
 
 use serde_json::json;
 
-use crate::build::git::repository::Tag;
+use crate::build::git::tag::Tag;
 use crate::model::digest::Digest;
 use crate::model::plugin::{Plugin, PluginSource};
 use crate::model::version::Version;

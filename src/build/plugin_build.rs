@@ -4,7 +4,8 @@ use std::collections::HashMap;
 
 use crate::build::compose::{self, Facts};
 use crate::build::fetch::{self, Fetched};
-use crate::build::git::repository::{Repository, Tag};
+use crate::build::git::repository::Repository;
+use crate::build::git::tag::Tag;
 use crate::build::inputs::Inputs;
 use crate::build::manifest_sink::{BuiltRelease, ManifestSink};
 use crate::build::progress::Progress;

@@ -1,6 +1,7 @@
 //! Step 2: which tags may be releases of a plugin, by their names, and which of several tags of one version counts.
 
-use crate::build::git::repository::{Repository, Tag, Tagged};
+use crate::build::git::repository::Repository;
+use crate::build::git::tag::{Tag, Tagged};
 use crate::build::report::outcome::{Reason, ReleaseOutcome, TagOutcome};
 use crate::build::report::unmatched::Unmatched;
 use crate::build::version_check::same_version;

@@ -1,19 +1,19 @@
 //! `countersign doctor`: looks an instance over as the server and its clients will meet it, and says what is wrong.
 //!
-//! Each check returns findings; nothing is changed. `server` asks the server that runs on the instance, `keys`,
+//! Each check returns findings; nothing is changed. `server` asks the server that runs on the instance, `registry`, `keys`,
 //! `repositories` and `space` look at what their names say. The findings go to stdout.
 
 mod finding;
 mod keys;
+mod registry;
 mod repositories;
 mod server;
 mod space;
 
-use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::SystemTime;
 
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::{TimeDelta, Utc};
 
 use crate::build::counted;
 use crate::catalog::{self, CatalogError, ReleaseIndex};
@@ -21,12 +21,10 @@ use crate::commands::output::{self, Table};
 use crate::commands::serve::store_hint;
 use crate::commands::{Exit, Failure};
 use crate::config::{AdminListen, Config, KeySettings, Paths, ServeConfig};
-use crate::model::license::License;
 use crate::registry::Registry;
 use crate::serve::net::descriptors::Descriptors;
 use crate::serve::net::tls::Certificate;
 use crate::serve::public_files::folder::{self, Searched};
-use crate::serve::reload::drop_guard::DropGuard;
 use crate::store::maintenance::IndexState;
 use crate::store::{self, StoreError};
 use crate::text::error_chain::ErrorChain;
@@ -64,25 +62,7 @@ pub struct Args {
 pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     let paths = &config.paths;
     let registry = Registry::load(&paths.registry);
-    let mut findings = Vec::new();
-    match &registry {
-        Ok(registry) => {
-            let plugins = counted(registry.plugin_count(), "plugin");
-            let licenses = counted(registry.license_count(), "license");
-            findings.push(ok("registry", format!("{plugins}, {licenses}")));
-            findings.extend(modules_nobody_sells(registry));
-            findings.extend(releases_in_the_future(registry, Utc::now()));
-            findings.extend(dropped_licenses(registry, paths));
-        }
-        Err(error) => {
-            findings.extend(
-                error
-                    .to_string()
-                    .lines()
-                    .map(|diagnostic| broken("registry", diagnostic, None)),
-            );
-        }
-    }
+    let mut findings = registry::findings(&registry, paths);
     findings.extend(releases(&paths.releases, registry.as_ref().ok()));
     let days = config.keys.with(&args.settings).keep_retired_days;
     findings.extend(keys::findings(paths, days, SystemTime::now()));
@@ -126,61 +106,6 @@ fn table(findings: &[Finding]) -> String {
         }
     }
     table.to_string()
-}
-
-/// A module that licenses grant and no plugin belongs to is mostly a typing error.
-fn modules_nobody_sells(registry: &Registry) -> Vec<Finding> {
-    let sold: BTreeSet<_> = registry.plugins().map(|plugin| &plugin.module).collect();
-    let granted: BTreeSet<_> = registry.licenses().flat_map(|license| license.modules.keys()).collect();
-    let unknown = granted.difference(&sold);
-    unknown
-        .map(|module| {
-            let finding = format!("licenses grant the module \"{module}\", and no plugin belongs to it");
-            warning(
-                "registry",
-                finding,
-                "fine for a module that has no updates; else correct its name",
-            )
-        })
-        .collect()
-}
-
-/// The server honours such a time, and whoever is bound before then gets it as the time of the binding.
-fn releases_in_the_future(registry: &Registry, now: DateTime<Utc>) -> Option<Finding> {
-    let latest = |license: &License| {
-        let released = &license.details.released;
-        released
-            .hosts
-            .values()
-            .copied()
-            .chain(released.all)
-            .max()
-            .filter(|time| *time > now)
-    };
-    let mut ahead = registry
-        .licenses()
-        .filter_map(|license| Some((latest(license)?, license)));
-    let (time, first) = ahead.next()?;
-    let place = registry
-        .place(&first.id)
-        .map_or(String::new(), |(file, line)| format!(", {}:{line}", file.display()));
-    let licenses = counted(1 + ahead.count(), "license");
-    let finding = format!(
-        "{licenses} with a release time in the future: {} ({time:?}{place})",
-        first.id.log_tag()
-    );
-    Some(warning(
-        "registry",
-        finding,
-        "compare the clocks of this machine and the server; correct a mistyped time by hand",
-    ))
-}
-
-/// The next start asks the same, and refuses.
-fn dropped_licenses(registry: &Registry, paths: &Paths) -> Option<Finding> {
-    let error = DropGuard::new(&paths.store).check_start(registry).err()?;
-    let hint = error.hint().map(str::to_owned);
-    Some(broken("registry", format!("a server does not start: {error}"), hint))
 }
 
 fn releases(folder: &Path, registry: Option<&Registry>) -> Vec<Finding> {

@@ -19,7 +19,7 @@ use crate::preview;
 use crate::preview::snapshot::PreviewSnapshot;
 use crate::preview::target::{Plugins, Target};
 use crate::preview::view::Selection;
-use crate::preview::{live, terminal};
+use crate::preview::{json, live, terminal};
 use crate::registry::RegistryError;
 use crate::text::stderr;
 
@@ -137,7 +137,7 @@ fn print(args: &Args, target: &Target) -> Result<Exit, Failure> {
     };
     let snapshot = PreviewSnapshot::read(target, None);
     let printed = if args.json {
-        terminal::json(&snapshot, target, &selection)
+        json::document(&snapshot, target, &selection)
     } else {
         terminal::text(&snapshot, target, &selection)
     };

@@ -1,13 +1,15 @@
 //! `countersign preview`: what the CMS will show of a plugin, before anyone else sees it.
 //!
 //! `target` says what is previewed, `snapshot` reads it, `live` reads it again, `view` picks a version and a `site` to see
-//! it from, `page` and `terminal` show it, `routes` serves the page to this machine. Nothing is written, and nothing here
-//! is shared with `serve`.
+//! it from, `page`, `terminal` and `json` show it, `routes` serves the page to this machine. Nothing is written, and
+//! nothing here is shared with `serve`.
 
 pub mod compare;
+pub mod json;
 pub mod live;
 mod markup;
 pub mod page;
+pub mod printed;
 pub mod routes;
 pub mod site;
 pub mod snapshot;

@@ -1,33 +1,20 @@
-//! The preview without a browser: the same as text, and as JSON for scripts.
+//! The preview without a browser, as text.
 //!
 //! Names and texts come from repositories, so every line is escaped before it goes to a terminal.
 
 use std::fmt::Write as _;
 
-use serde_json::{Value, json};
-
 use crate::build::draft::Origin;
-use crate::build::{PluginState, ReleaseOutcome};
 use crate::preview::compare::{FieldDifference, LineChange};
+use crate::preview::printed::{Printed, found, left_out, name};
 use crate::preview::site::{Level, PluginRow, Site, UpdateAnswer};
 use crate::preview::snapshot::{PreviewSnapshot, Previewed};
 use crate::preview::target::Target;
-use crate::preview::view::{Pick, RenderedRelease, Selection, VersionView};
+use crate::preview::view::{Pick, RenderedRelease, Selection};
 use crate::text::printable::Printable;
-
-/// Releases that are named where there is no such version.
-const LATEST: usize = 5;
 
 /// Tags without a release that are printed; the rest is counted.
 const TAGS: usize = 50;
-
-/// What is printed, and whether all of it is a preview of something.
-pub struct Printed {
-    /// Lines for people, or one JSON document, with a final newline.
-    pub text: String,
-    /// Whether nothing is broken and every plugin has the version.
-    pub is_whole: bool,
-}
 
 /// The snapshot's plugins, one after the other, as text.
 pub fn text(snapshot: &PreviewSnapshot, target: &Target, selection: &Selection) -> Printed {
@@ -55,84 +42,6 @@ pub fn text(snapshot: &PreviewSnapshot, target: &Target, selection: &Selection) 
         };
     }
     Printed { text: text.0, is_whole }
-}
-
-/// The same as one JSON document: a list with an object for each plugin.
-pub fn json(snapshot: &PreviewSnapshot, target: &Target, selection: &Selection) -> Printed {
-    let mut is_whole = snapshot.problems.is_empty();
-    let plugins: Vec<Value> = snapshot
-        .plugins
-        .iter()
-        .map(|plugin| match found(plugin, target, selection) {
-            Ok((pick, rendered, site)) => {
-                let mut version = version_json(&pick, &rendered, &site);
-                version["skipped"] = left_out(plugin)
-                    .map(|(tag, reason)| json!({ "tag": tag, "reason": reason }))
-                    .collect();
-                version
-            }
-            Err(lines) => {
-                is_whole = false;
-                json!({ "plugin": name(plugin), "problems": lines })
-            }
-        })
-        .collect();
-    let document = json!({ "plugins": plugins, "problems": snapshot.problems, "assumed": target.assumptions() });
-    Printed {
-        text: format!("{document:#}\n"),
-        is_whole,
-    }
-}
-
-/// What is looked at; or why there is nothing to look at, in lines.
-fn found<'a>(
-    plugin: &'a Previewed,
-    target: &Target,
-    selection: &Selection,
-) -> Result<(Pick, RenderedRelease<'a>, Site), Vec<String>> {
-    match &plugin.draft.tagged.report.state {
-        PluginState::Broken(lines) => return Err(lines.clone()),
-        PluginState::NoSource => return Err(vec!["no source configured".into()]),
-        PluginState::Read => {}
-    }
-    match VersionView::at(plugin, target.releases.as_deref(), selection) {
-        None => Err(vec![match &selection.version {
-            Some(version) => no_version(plugin, version),
-            None => "there is no release, and nothing that could become one".into(),
-        }]),
-        Some(VersionView {
-            release: Err(remark), ..
-        }) => Err(vec![format!("would be no release: {remark}")]),
-        Some(VersionView {
-            pick,
-            release: Ok(rendered),
-            site,
-        }) => Ok((pick, rendered, site)),
-    }
-}
-
-/// That there is no such version, and what can be asked for in its place.
-fn no_version(plugin: &Previewed, version: &str) -> String {
-    let next = plugin.draft.next.iter().map(|next| Pick::Next(next.origin));
-    let tagged = plugin
-        .draft
-        .tagged
-        .releases
-        .iter()
-        .map(|release| Pick::Tagged(release.version.clone()));
-    let there: Vec<_> = next.chain(tagged.take(LATEST)).map(|pick| pick.key()).collect();
-    match &there[..] {
-        [] => format!("there is no version {version}, and no other"),
-        _ => format!("there is no version {version}; the latest are {}", there.join(", ")),
-    }
-}
-
-fn name(plugin: &Previewed) -> String {
-    plugin
-        .entry
-        .slug
-        .as_ref()
-        .map_or_else(|| plugin.entry.file.display().to_string(), ToString::to_string)
 }
 
 #[derive(Default)]
@@ -260,20 +169,6 @@ impl TerminalText {
     }
 }
 
-/// The tags that give no release, and why.
-fn left_out(plugin: &Previewed) -> impl Iterator<Item = (&str, String)> {
-    plugin
-        .draft
-        .tagged
-        .report
-        .tags
-        .iter()
-        .filter_map(|tag| match &tag.outcome {
-            ReleaseOutcome::Skipped(reason) | ReleaseOutcome::Failed(reason) => Some((&*tag.tag, reason.to_string())),
-            ReleaseOutcome::Built | ReleaseOutcome::Unchanged => None,
-        })
-}
-
 fn row(rendered: &RenderedRelease<'_>, site: &Site) -> String {
     let manifest = &rendered.release.manifest;
     let name = &manifest.name;
@@ -294,27 +189,4 @@ fn told(answer: &UpdateAnswer) -> String {
         Some(version) => format!("the manifest of {version}. {}", answer.why),
         None => format!("{{}}. {}", answer.why),
     }
-}
-
-fn version_json(pick: &Pick, rendered: &RenderedRelease<'_>, site: &Site) -> Value {
-    let remark =
-        |remark: &crate::build::Remark| json!({ "file": remark.file, "line": remark.line, "message": remark.message });
-    json!({
-        "plugin": rendered.release.manifest.slug,
-        "pick": pick.key(),
-        "manifest": rendered.release.manifest,
-        "sha256": rendered.digest,
-        "site": { "cms": site.cms, "php": site.php, "current_version": site.current },
-        "row": rendered.row,
-        "caveat": rendered.caveat(),
-        "notes": rendered.notes,
-        "answer": rendered.answer,
-        "answer_today": rendered.answer_now,
-        "warnings": rendered.remarks.iter().map(remark).collect::<Vec<_>>(),
-        "published": rendered.comparison.as_ref().map(|comparison| json!({
-            "version": comparison.with,
-            "differences": comparison.differences.as_ref().ok(),
-            "problem": comparison.differences.as_ref().err(),
-        })),
-    })
 }

@@ -1,6 +1,6 @@
 //! One version of one plugin, looked at from one site: everything the page and the terminal show of it.
 //!
-//! [`VersionView::at`] picks and computes; [`page`](crate::preview::page) makes HTML of it, [`terminal`](crate::preview::terminal) text and JSON.
+//! [`VersionView::at`] picks and computes; [`page`](crate::preview::page) makes HTML of it, [`terminal`](crate::preview::terminal) text, [`json`](mod@crate::preview::json) a document.
 
 use std::path::Path;
 

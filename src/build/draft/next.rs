@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use crate::build::compose::{self, Facts};
 use crate::build::draft::release::{DraftRelease, NextRelease, Origin};
-use crate::build::git::repository::{Repository, Tagged};
+use crate::build::git::repository::Repository;
+use crate::build::git::tag::Tagged;
 use crate::build::git::working_tree::WorkingTree;
 use crate::build::manifest_sink::BuiltRelease;
 use crate::build::remark::Remark;

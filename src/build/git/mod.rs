@@ -6,4 +6,5 @@ pub(crate) mod mirror;
 pub(crate) mod mirror_folder;
 pub(crate) mod object;
 pub(crate) mod repository;
+pub(crate) mod tag;
 pub(crate) mod working_tree;

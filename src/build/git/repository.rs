@@ -11,6 +11,7 @@ use std::sync::Once;
 use git2::{ErrorCode, ObjectType};
 
 use crate::build::git::object::{ObjectError, ObjectId};
+use crate::build::git::tag::{Tag, Tagged, loose_names, without_signature};
 use crate::build::source::source_tree::{SourceTree, TreeEntry, TreeEntryKind};
 
 /// Tags and commits larger than this are refused, in bytes.
@@ -32,35 +33,6 @@ pub struct Repository {
 /// Whether there is a repository at `path` whose tags can be listed.
 pub fn can_be_read(path: &Path) -> Result<(), RepositoryError> {
     Repository::open(path).map(drop)
-}
-
-/// A reference under `refs/tags/`.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Tag {
-    /// What stands behind `refs/tags/`. Bytes that are no UTF-8 are replaced.
-    pub name: String,
-    /// What it points at; `None` where the reference itself is damaged.
-    target: Option<ObjectId>,
-}
-
-impl Tag {
-    /// The object it points at: an annotated tag, a commit; `None` where the reference is damaged.
-    pub fn target(&self) -> Option<ObjectId> {
-        self.target
-    }
-}
-
-/// The commit a tag stands for.
-#[derive(Clone, Debug)]
-pub struct Tagged {
-    /// The commit.
-    pub commit: ObjectId,
-    /// The commit's root folder.
-    pub tree: ObjectId,
-    /// When the annotated tag was made, else the commit; in seconds since 1970.
-    pub time: i64,
-    /// The annotated tag's message without its signature; `None` for a lightweight tag.
-    pub message: Option<Vec<u8>>,
 }
 
 /// The repository cannot be opened or its tags cannot be listed.
@@ -279,34 +251,4 @@ impl SourceTree for Repository {
             .map_err(|source| ObjectError::of(*blob, source))?;
         Ok(blob.content().to_vec())
     }
-}
-
-/// The names of all files under `refs/tags`: libgit2 leaves out those that it cannot parse, and says nothing.
-fn loose_names(folder: &Path, prefix: &str, names: &mut Vec<String>) {
-    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
-        let name = format!("{prefix}{}", entry.file_name().to_string_lossy());
-        match entry.file_type() {
-            Ok(kind) if kind.is_dir() => loose_names(&entry.path(), &format!("{name}/"), names),
-            Ok(kind) if kind.is_file() && !name.ends_with(".lock") => names.push(name),
-            _ => {}
-        }
-    }
-}
-
-/// A signed tag carries its signature at the end of its message (gitformat-signature(5)).
-fn without_signature(message: &[u8]) -> &[u8] {
-    const MARKS: [&[u8]; 4] = [
-        b"-----BEGIN PGP SIGNATURE-----",
-        b"-----BEGIN PGP MESSAGE-----",
-        b"-----BEGIN SSH SIGNATURE-----",
-        b"-----BEGIN SIGNED MESSAGE-----",
-    ];
-    let mut end = 0;
-    for line in message.split_inclusive(|&byte| byte == b'\n') {
-        if MARKS.iter().any(|mark| line.starts_with(mark)) {
-            break;
-        }
-        end += line.len();
-    }
-    &message[..end]
 }

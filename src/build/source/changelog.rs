@@ -10,6 +10,7 @@ mod heading;
 mod known;
 mod message;
 mod notices;
+mod parsed_title;
 mod pointer;
 mod title;
 mod version_entry;

@@ -1,0 +1,88 @@
+//! The registry, as doctor looks at it: whether it can be read, and what in it is probably not meant.
+
+use std::collections::BTreeSet;
+
+use chrono::{DateTime, Utc};
+
+use crate::build::counted;
+use crate::commands::doctor::finding::{Finding, broken, ok, warning};
+use crate::config::Paths;
+use crate::model::license::License;
+use crate::registry::{Registry, RegistryError};
+use crate::serve::reload::drop_guard::DropGuard;
+
+/// What there is to say of a registry, or of each mistake in it.
+pub fn findings(registry: &Result<Registry, RegistryError>, paths: &Paths) -> Vec<Finding> {
+    let registry = match registry {
+        Ok(registry) => registry,
+        Err(error) => {
+            let diagnostics = error.to_string();
+            return diagnostics
+                .lines()
+                .map(|diagnostic| broken("registry", diagnostic, None))
+                .collect();
+        }
+    };
+    let plugins = counted(registry.plugin_count(), "plugin");
+    let licenses = counted(registry.license_count(), "license");
+    let mut findings = vec![ok("registry", format!("{plugins}, {licenses}"))];
+    findings.extend(modules_nobody_sells(registry));
+    findings.extend(releases_in_the_future(registry, Utc::now()));
+    findings.extend(dropped_licenses(registry, paths));
+    findings
+}
+
+/// A module that licenses grant and no plugin belongs to is mostly a typing error.
+fn modules_nobody_sells(registry: &Registry) -> Vec<Finding> {
+    let sold: BTreeSet<_> = registry.plugins().map(|plugin| &plugin.module).collect();
+    let granted: BTreeSet<_> = registry.licenses().flat_map(|license| license.modules.keys()).collect();
+    let unknown = granted.difference(&sold);
+    unknown
+        .map(|module| {
+            let finding = format!("licenses grant the module \"{module}\", and no plugin belongs to it");
+            warning(
+                "registry",
+                finding,
+                "fine for a module that has no updates; else correct its name",
+            )
+        })
+        .collect()
+}
+
+/// The server honours such a time, and whoever is bound before then gets it as the time of the binding.
+fn releases_in_the_future(registry: &Registry, now: DateTime<Utc>) -> Option<Finding> {
+    let latest = |license: &License| {
+        let released = &license.details.released;
+        released
+            .hosts
+            .values()
+            .copied()
+            .chain(released.all)
+            .max()
+            .filter(|time| *time > now)
+    };
+    let mut ahead = registry
+        .licenses()
+        .filter_map(|license| Some((latest(license)?, license)));
+    let (time, first) = ahead.next()?;
+    let place = registry
+        .place(&first.id)
+        .map_or(String::new(), |(file, line)| format!(", {}:{line}", file.display()));
+    let licenses = counted(1 + ahead.count(), "license");
+    let finding = format!(
+        "{licenses} with a release time in the future: {} ({time:?}{place})",
+        first.id.log_tag()
+    );
+    Some(warning(
+        "registry",
+        finding,
+        "compare the clocks of this machine and the server; correct a mistyped time by hand",
+    ))
+}
+
+/// The next start asks the same, and refuses.
+fn dropped_licenses(registry: &Registry, paths: &Paths) -> Option<Finding> {
+    let error = DropGuard::new(&paths.store).check_start(registry).err()?;
+    let hint = error.hint().map(str::to_owned);
+    Some(broken("registry", format!("a server does not start: {error}"), hint))
+}

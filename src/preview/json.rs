@@ -1,0 +1,59 @@
+//! The preview without a browser, as JSON for scripts.
+
+use serde_json::{Value, json};
+
+use crate::preview::printed::{Printed, found, left_out, name};
+use crate::preview::site::Site;
+use crate::preview::snapshot::PreviewSnapshot;
+use crate::preview::target::Target;
+use crate::preview::view::{Pick, RenderedRelease, Selection};
+
+/// The snapshot's plugins as one JSON document: a list with an object for each.
+pub fn document(snapshot: &PreviewSnapshot, target: &Target, selection: &Selection) -> Printed {
+    let mut is_whole = snapshot.problems.is_empty();
+    let plugins: Vec<Value> = snapshot
+        .plugins
+        .iter()
+        .map(|plugin| match found(plugin, target, selection) {
+            Ok((pick, rendered, site)) => {
+                let mut version = version_json(&pick, &rendered, &site);
+                version["skipped"] = left_out(plugin)
+                    .map(|(tag, reason)| json!({ "tag": tag, "reason": reason }))
+                    .collect();
+                version
+            }
+            Err(lines) => {
+                is_whole = false;
+                json!({ "plugin": name(plugin), "problems": lines })
+            }
+        })
+        .collect();
+    let document = json!({ "plugins": plugins, "problems": snapshot.problems, "assumed": target.assumptions() });
+    Printed {
+        text: format!("{document:#}\n"),
+        is_whole,
+    }
+}
+
+fn version_json(pick: &Pick, rendered: &RenderedRelease<'_>, site: &Site) -> Value {
+    let remark =
+        |remark: &crate::build::Remark| json!({ "file": remark.file, "line": remark.line, "message": remark.message });
+    json!({
+        "plugin": rendered.release.manifest.slug,
+        "pick": pick.key(),
+        "manifest": rendered.release.manifest,
+        "sha256": rendered.digest,
+        "site": { "cms": site.cms, "php": site.php, "current_version": site.current },
+        "row": rendered.row,
+        "caveat": rendered.caveat(),
+        "notes": rendered.notes,
+        "answer": rendered.answer,
+        "answer_today": rendered.answer_now,
+        "warnings": rendered.remarks.iter().map(remark).collect::<Vec<_>>(),
+        "published": rendered.comparison.as_ref().map(|comparison| json!({
+            "version": comparison.with,
+            "differences": comparison.differences.as_ref().ok(),
+            "problem": comparison.differences.as_ref().err(),
+        })),
+    })
+}
