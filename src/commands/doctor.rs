@@ -25,7 +25,7 @@ use crate::registry::Registry;
 use crate::serve::net::descriptors::Descriptors;
 use crate::serve::net::tls::Certificate;
 use crate::serve::public_files::folder::{self, Searched};
-use crate::store::maintenance::IndexState;
+use crate::store::reader::IndexState;
 use crate::store::{self, StoreError};
 use crate::text::error_chain::ErrorChain;
 

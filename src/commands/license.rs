@@ -29,7 +29,7 @@ use crate::config::Config;
 use crate::model::binding::{Binding, SiteReport};
 use crate::model::license_key::LicenseId;
 use crate::registry::Registry;
-use crate::store::{self, StoreError, maintenance};
+use crate::store::{self, StoreError};
 use crate::text::printable::Printable;
 use crate::text::stderr;
 
@@ -190,7 +190,7 @@ fn decide(args: &Args, config: &Config) -> Result<Exit, Failure> {
     let now = Utc::now();
     let registry = &config.paths.registry;
     let today = now.date_naive();
-    let bindings = |license: &LicenseId| maintenance::bindings_of(&config.paths.store, license);
+    let bindings = |license: &LicenseId| store::bindings_of(&config.paths.store, license);
     let (done, told) = match &args.verb {
         Verb::Issue(issue) => return issue::run(issue, config, args.commit, now),
         Verb::Rekey(args) => return rekey::run(args, config, today),

@@ -9,6 +9,7 @@ mod diagnostic;
 mod dir_entry;
 pub mod edit;
 mod error;
+mod fields;
 mod files;
 mod git;
 mod json;

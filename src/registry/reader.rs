@@ -1,21 +1,16 @@
-//! Takes typed fields off a registry file's tables and collects every diagnostic about them on the way.
+//! Takes fields off a registry file's tables and collects every diagnostic about them on the way; [`fields`](super::fields)
+//! are the types that they may have.
 //!
 //! A field that is absent or wrong reads as `None`; a wrong one leaves a diagnostic behind. Callers read all fields first and
 //! throw the result away where there are diagnostics, so that one reading finds every mistake.
 
-use std::collections::{BTreeMap, HashSet};
-use std::fmt::Display;
-use std::ops::{Range, RangeInclusive};
 use std::path::Path;
-use std::str::FromStr;
-
-use chrono::{DateTime, NaiveDate, Utc};
 
 use crate::text::did_you_mean::did_you_mean;
 
 use crate::registry::diagnostic::Diagnostic;
 use crate::registry::json;
-use crate::registry::spanned::{self, Node, ParseError, SpannedTable, Value, array, string, table};
+use crate::registry::spanned::{self, Node, ParseError, SpannedTable, Value};
 
 /// A file that is wrong in every line is told so this often.
 pub const MAX_DIAGNOSTICS: usize = 1_000;
@@ -29,7 +24,7 @@ pub struct DocumentReader<'a> {
     /// The number of the first line.
     first_line: usize,
     /// Whether dates and times are strings.
-    json: bool,
+    pub(super) json: bool,
     /// The first of them.
     diagnostics: Vec<Diagnostic>,
     /// How many there are in all.
@@ -201,177 +196,5 @@ impl<'a> DocumentReader<'a> {
             self.complain(node.at, format!("{name:?} must be {expected}{found}"));
         }
         taken.map(|taken| (node.at, taken))
-    }
-
-    /// A string.
-    pub fn string<'n>(&mut self, table: &'n SpannedTable<'_>, name: &str) -> Option<(usize, &'n str)> {
-        self.field(table, name, "a string", string)
-    }
-
-    /// A string without line breaks and other control characters.
-    pub fn line_of_text(&mut self, table: &SpannedTable<'_>, name: &str) -> Option<String> {
-        let (at, text) = self.string(table, name)?;
-        if text.chars().any(char::is_control) {
-            self.complain(at, format!("{name:?} has a control character in it"));
-        }
-        Some(text.to_owned())
-    }
-
-    /// A boolean.
-    pub fn boolean(&mut self, table: &SpannedTable<'_>, name: &str) -> Option<bool> {
-        let boolean = |value: &Value<'_>| {
-            if let Value::Boolean(value) = value {
-                Some(*value)
-            } else {
-                None
-            }
-        };
-        self.field(table, name, "true or false", boolean)
-            .map(|(_, value)| value)
-    }
-
-    /// An integer within `range`.
-    pub fn integer(&mut self, table: &SpannedTable<'_>, name: &str, range: RangeInclusive<u32>) -> Option<u32> {
-        let node = &table.fields.get(name)?.node;
-        let expected = format!("an integer from {} to {}", range.start(), range.end());
-        let integer = |value: &Value<'_>| match value {
-            Value::Integer(number) => u32::try_from(*number).ok().filter(|number| range.contains(number)),
-            _ => None,
-        };
-        self.typed(node, name, &expected, integer).map(|(_, number)| number)
-    }
-
-    /// A day.
-    pub fn date(&mut self, table: &SpannedTable<'_>, name: &str) -> Option<NaiveDate> {
-        let json = self.json;
-        let date = |value: &Value<'_>| match value {
-            Value::Date(date) => Some(*date),
-            Value::String(text) if json => day(text),
-            _ => None,
-        };
-        let expected = if json {
-            "a string such as \"2027-12-31\""
-        } else {
-            "a date such as 2027-12-31"
-        };
-        self.field(table, name, expected, date).map(|(_, date)| date)
-    }
-
-    /// A moment, with its offset from UTC.
-    pub fn time(&mut self, table: &SpannedTable<'_>, name: &str) -> Option<DateTime<Utc>> {
-        let json = self.json;
-        let time = |value: &Value<'_>| match value {
-            Value::Time(time) => Some(*time),
-            Value::String(text) if json => DateTime::parse_from_rfc3339(text).ok().map(|time| time.to_utc()),
-            _ => None,
-        };
-        let expected = if json {
-            "a string such as \"2026-11-20T10:17:03Z\""
-        } else {
-            "a time such as 2026-11-20T10:17:03Z"
-        };
-        self.field(table, name, expected, time).map(|(_, time)| time)
-    }
-
-    /// A string that is read as a `T`; its errors begin with "not a …".
-    pub fn parsed<T: FromStr<Err: Display>>(&mut self, table: &SpannedTable<'_>, name: &str) -> Option<T> {
-        let (at, text) = self.string(table, name)?;
-        self.parse(at, name, text)
-    }
-
-    /// Reads the string at `at` as a `T`.
-    // SECURITY: the text is not shown: it may be a license key that was pasted in place of its id.
-    pub fn parse<T: FromStr<Err: Display>>(&mut self, at: usize, name: &str, text: &str) -> Option<T> {
-        text.parse()
-            .map_err(|error| self.complain(at, format!("{name:?} is {error}")))
-            .ok()
-    }
-
-    /// An array of strings, none of them twice, each with its place.
-    pub fn strings<'n>(&mut self, table: &'n SpannedTable<'_>, name: &str) -> Option<Vec<(usize, &'n str)>> {
-        let node = &table.fields.get(name)?.node;
-        self.strings_of(node, name)
-    }
-
-    /// The strings of an array, none of them twice, each with its place.
-    pub fn strings_of<'n>(&mut self, node: &'n Node<'_>, name: &str) -> Option<Vec<(usize, &'n str)>> {
-        let (_, items) = self.typed(node, name, "an array of strings", array)?;
-        let mut seen = HashSet::new();
-        let mut texts = Vec::with_capacity(items.len());
-        for item in items {
-            if let Some((at, text)) = self.typed(item, name, "an array of strings", string) {
-                if !seen.insert(text) {
-                    self.complain(at, format!("{name:?} has {text:?} twice"));
-                }
-                texts.push((at, text));
-            }
-        }
-        Some(texts)
-    }
-
-    /// A table.
-    pub fn table<'t, 'n>(&mut self, within: &'n SpannedTable<'t>, name: &str) -> Option<&'n SpannedTable<'t>> {
-        self.field(within, name, "a table", table).map(|(_, table)| table)
-    }
-
-    /// A table of strings with the `known` fields only, each as `read` takes it.
-    pub fn string_table(
-        &mut self,
-        table: &SpannedTable<'_>,
-        name: &str,
-        known: &[&str],
-        mut read: impl FnMut(&mut Self, &SpannedTable<'_>, &str) -> Option<String>,
-    ) -> BTreeMap<String, String> {
-        let Some(inner) = self.table(table, name) else {
-            return BTreeMap::new();
-        };
-        self.only(inner, known);
-        known
-            .iter()
-            .filter_map(|&key| Some((key.to_owned(), read(self, inner, key)?)))
-            .collect()
-    }
-}
-
-/// Reads `YYYY-MM-DD` and nothing else; chrono takes `2027-1-5` as well, which others would not.
-fn day(text: &str) -> Option<NaiveDate> {
-    let number = |range: Range<usize>| {
-        let digits = text.get(range)?;
-        if digits.bytes().all(|byte| byte.is_ascii_digit()) {
-            digits.parse().ok()
-        } else {
-            None
-        }
-    };
-    let has_shape = text.len() == 10 && [4, 7].iter().all(|&at| text.as_bytes()[at] == b'-');
-    let year: u32 = number(0..4)?;
-    let month = number(5..7)?;
-    let day = number(8..10)?;
-    if has_shape {
-        NaiveDate::from_ymd_opt(year as i32, month, day)
-    } else {
-        None
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_day_is_four_digits_two_and_two() {
-        assert_eq!(day("2027-12-31"), NaiveDate::from_ymd_opt(2027, 12, 31));
-        for wrong in [
-            "2027-1-31",
-            "2027-02-30",
-            "+027-01-01",
-            "2027-01-01 ",
-            "2027/01/01",
-            "",
-            "２027-1-1",
-            "2027-13-01",
-        ] {
-            assert_eq!(day(wrong), None, "{wrong}");
-        }
     }
 }

@@ -297,7 +297,7 @@ mod tests {
     use super::*;
     use crate::model::binding::Binding;
     use crate::model::license_key::LicenseId;
-    use crate::store::maintenance::{IndexState, read_only};
+    use crate::store::reader::{IndexState, read_only};
 
     #[test]
     fn an_index_that_fails_for_long_takes_bounded_memory_and_is_brought_up_to_the_ledger_without_a_restart() {

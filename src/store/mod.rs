@@ -2,7 +2,8 @@
 //!
 //! Questions are answered from memory (`memory`). What changes goes through one queue to one thread (`group_commit`), which makes
 //! it durable in the `log` before anybody is told; the `index` (sled) and `telemetry` wait until that thread has time.
-//! What the thread writes to is a `backend`: `disk` has the files for a server, which `lock` keeps for one process; `maintenance` has them for a command.
+//! What the thread writes to is a `backend`: `disk` has the files for a server, which
+//! `lock` keeps for one process; `reader` and `maintenance` have them for a command.
 
 mod accepted;
 mod backend;
@@ -19,6 +20,7 @@ pub mod log;
 pub mod maintenance;
 mod memory;
 mod pending;
+pub mod reader;
 mod recovery;
 mod telemetry;
 #[cfg(test)]
@@ -48,8 +50,8 @@ pub use accepted::Accepted;
 pub use bindings::BoundSites;
 pub use error::StoreError;
 pub use health::{Figures, StoreHealth};
-pub use maintenance::{StoreReader, has_bindings, read_only};
 pub use pending::BindOutcome;
+pub use reader::{StoreReader, bindings_of, has_bindings, read_only};
 
 /// The answer to [`Bindings::bind`], once it is known.
 pub type BindFuture<'a> = Pin<Box<dyn Future<Output = Result<BindOutcome, StoreError>> + Send + 'a>>;

@@ -3,6 +3,7 @@
 //! Reads what the WordPress.org parser reads, in its order, and says in warnings what it could not use. The fields and
 //! sections go to the manifest; the changelog section goes on to [`changelog`].
 
+mod lines;
 mod section;
 mod value;
 
@@ -11,6 +12,7 @@ use std::collections::BTreeMap;
 use crate::model::version::Version;
 
 use crate::build::source::{changelog, encoding, html};
+use lines::ReadmeLines;
 use section::{Open, section_title};
 pub use value::platform_version;
 use value::{shorten, stable_tag};
@@ -235,68 +237,6 @@ fn is_usable(paragraph: &str) -> bool {
         .any(|line| field(line).is_some_and(|(name, _)| is_known(&name)));
     let is_underlined = lines.clone().count() == 2 && lines.clone().nth(1).is_some_and(changelog::is_underline);
     !has_field && !is_underlined && !lines.all(is_heading)
-}
-
-/// The lines of a text, with their numbers and offsets.
-struct ReadmeLines<'a> {
-    /// What is behind `next` and `below`.
-    rest: &'a str,
-    next: Option<&'a str>,
-    below: Option<&'a str>,
-    length: usize,
-    offset: usize,
-    number: usize,
-}
-
-impl<'a> ReadmeLines<'a> {
-    fn new(text: &'a str) -> Self {
-        let mut lines = Self {
-            rest: text,
-            next: None,
-            below: None,
-            length: text.len(),
-            offset: 0,
-            number: 1,
-        };
-        lines.next = lines.take_line();
-        lines.below = lines.take_line();
-        lines
-    }
-
-    /// As `split_terminator` would, and faster: a readme has a thousand short lines, and every tag has a readme.
-    fn take_line(&mut self) -> Option<&'a str> {
-        if self.rest.is_empty() {
-            return None;
-        }
-        let end = memchr::memchr(b'\n', self.rest.as_bytes()).unwrap_or(self.rest.len());
-        let line = &self.rest[..end];
-        self.rest = self.rest.get(end + 1..).unwrap_or_default();
-        Some(line)
-    }
-
-    fn peek(&self) -> Option<&'a str> {
-        self.next
-    }
-
-    /// The line behind the next one.
-    fn below(&self) -> &'a str {
-        self.below.unwrap_or_default()
-    }
-
-    fn next(&mut self) -> Option<&'a str> {
-        let line = self.next?;
-        self.next = self.below;
-        self.below = self.take_line();
-        self.offset = self.length.min(self.offset + line.len() + 1);
-        self.number += 1;
-        Some(line)
-    }
-
-    fn skip_while(&mut self, skip: impl Fn(&str) -> bool) {
-        while self.peek().is_some_and(&skip) {
-            self.next();
-        }
-    }
 }
 
 fn title_of(line: &str) -> String {

@@ -15,7 +15,7 @@ async fn a_store_in_use_is_not_opened_twice_but_can_be_looked_at() {
     let reader = read_only(path).unwrap();
     assert!(reader.is_in_use());
     assert_eq!(reader.of(&license.id).unwrap()[0].0, store.of(&license.id)[0]);
-    assert_eq!(reader.verify().unwrap().index, maintenance::IndexState::Held);
+    assert_eq!(reader.verify().unwrap().index, reader::IndexState::Held);
 }
 
 #[test]
@@ -143,7 +143,7 @@ async fn a_missing_index_is_made_anew_and_a_missing_ledger_is_told() {
     let verified = read_only(folder.path()).unwrap().verify().unwrap();
     assert_eq!(
         (verified.index, verified.bindings, verified.licenses),
-        (maintenance::IndexState::Agrees, 120, 3)
+        (reader::IndexState::Agrees, 120, 3)
     );
 
     std::fs::remove_file(folder.path().join("ledger.jsonl")).unwrap();
@@ -168,14 +168,14 @@ async fn an_index_that_is_behind_is_brought_up_to_the_ledger() {
     // As a crash leaves them: the ledger is on disk, the index is as it was.
     std::fs::copy(folder.path().join("ledger.jsonl"), early.path().join("ledger.jsonl")).unwrap();
     let state = || read_only(early.path()).unwrap().verify().unwrap().index;
-    assert_eq!(state(), maintenance::IndexState::Behind(1));
+    assert_eq!(state(), reader::IndexState::Behind(1));
     let store = open(early.path()).unwrap();
     assert_eq!(
         (store.of(&id).len(), hosts_of(&*store, &held[0].0)),
         (1, held[0].1.clone())
     );
     drop(store);
-    assert_eq!(state(), maintenance::IndexState::Agrees);
+    assert_eq!(state(), reader::IndexState::Agrees);
 
     // The other way round, the ledger has lost what was acknowledged; only a person can want that.
     std::fs::remove_dir_all(folder.path().join("index")).unwrap();
@@ -247,7 +247,7 @@ async fn a_compacted_store_is_the_same_store_and_continues_the_old_chain() {
     );
     assert_eq!(
         read_only(path).unwrap().verify().unwrap().index,
-        maintenance::IndexState::Agrees
+        reader::IndexState::Agrees
     );
 
     let store = open(path).unwrap();
@@ -308,7 +308,7 @@ fn a_new_store_holds_a_ledger_and_its_index_and_nothing_set_aside() {
     }
     assert_eq!(
         read_only(folder.path()).unwrap().verify().unwrap().index,
-        maintenance::IndexState::Agrees
+        reader::IndexState::Agrees
     );
 }
 

@@ -1,0 +1,65 @@
+//! The lines of a readme, two of which can be seen ahead.
+
+/// The lines of a text, with their numbers and offsets.
+pub(super) struct ReadmeLines<'a> {
+    /// What is behind `next` and `below`.
+    rest: &'a str,
+    next: Option<&'a str>,
+    below: Option<&'a str>,
+    length: usize,
+    /// Where the next line begins.
+    pub offset: usize,
+    /// The number of the next line, counted from 1.
+    pub number: usize,
+}
+
+impl<'a> ReadmeLines<'a> {
+    pub fn new(text: &'a str) -> Self {
+        let mut lines = Self {
+            rest: text,
+            next: None,
+            below: None,
+            length: text.len(),
+            offset: 0,
+            number: 1,
+        };
+        lines.next = lines.take_line();
+        lines.below = lines.take_line();
+        lines
+    }
+
+    /// As `split_terminator` would, and faster: a readme has a thousand short lines, and every tag has a readme.
+    fn take_line(&mut self) -> Option<&'a str> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        let end = memchr::memchr(b'\n', self.rest.as_bytes()).unwrap_or(self.rest.len());
+        let line = &self.rest[..end];
+        self.rest = self.rest.get(end + 1..).unwrap_or_default();
+        Some(line)
+    }
+
+    pub fn peek(&self) -> Option<&'a str> {
+        self.next
+    }
+
+    /// The line behind the next one.
+    pub fn below(&self) -> &'a str {
+        self.below.unwrap_or_default()
+    }
+
+    pub fn next(&mut self) -> Option<&'a str> {
+        let line = self.next?;
+        self.next = self.below;
+        self.below = self.take_line();
+        self.offset = self.length.min(self.offset + line.len() + 1);
+        self.number += 1;
+        Some(line)
+    }
+
+    pub fn skip_while(&mut self, skip: impl Fn(&str) -> bool) {
+        while self.peek().is_some_and(&skip) {
+            self.next();
+        }
+    }
+}
