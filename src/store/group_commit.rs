@@ -35,14 +35,14 @@ enum Message {
 }
 
 /// The handle of the thread.
-pub(crate) struct Syncer {
+pub(crate) struct GroupCommit {
     queue: SyncSender<Message>,
     status: Arc<Mutex<CommitStatus>>,
     counts: Arc<CommitCounts>,
     thread: Mutex<Option<JoinHandle<Result<(), StoreError>>>>,
 }
 
-impl Syncer {
+impl GroupCommit {
     /// Starts the thread; it calls `on_commit` with each binding once that is durable or failed.
     pub(crate) fn start(
         disk: impl Backend,
@@ -104,7 +104,7 @@ impl Syncer {
     }
 }
 
-impl Drop for Syncer {
+impl Drop for GroupCommit {
     fn drop(&mut self) {
         // A failure was logged by the thread.
         let _ = self.close();

@@ -193,7 +193,7 @@ impl OpenIndex {
     fn open(path: &Path) -> io::Result<Self> {
         require_regular_files(path)?;
         let deadline = Instant::now() + LOCK_PATIENCE;
-        // sled's background flush would sync behind the syncer's back.
+        // sled's background flush would sync behind the group commit's back.
         let config = Config::new()
             .path(path)
             .mode(Mode::LowSpace)

@@ -1,7 +1,7 @@
 //! Bindings in memory: the durable ones, and those under way to the disk.
 //!
 //! Asked on every request: what was bound at the start stays where it is and is read without a lock, what changed since is
-//! sharded. Seats are given here, under one lock for a license, and count what is under way; the syncer then says here what
+//! sharded. Seats are given here, under one lock for a license, and count what is under way; the group commit then says here what
 //! became durable and what did not.
 
 use std::collections::HashMap;

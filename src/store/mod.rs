@@ -42,7 +42,7 @@ use crate::model::site_host::SiteHost;
 
 use backend::Backend;
 use checksum::BindingsByLicense;
-use group_commit::Syncer;
+use group_commit::GroupCommit;
 use memory::{BindDecision, BindingMemory};
 use telemetry::Reports;
 
@@ -99,7 +99,7 @@ pub fn open(path: &Path) -> Result<Arc<dyn Bindings>, StoreError> {
 struct Store {
     held: Arc<BindingMemory>,
     reports: Arc<Reports>,
-    syncer: Syncer,
+    group_commit: GroupCommit,
 }
 
 impl Store {
@@ -110,13 +110,20 @@ impl Store {
             let held = held.clone();
             move |job, result| held.complete(job, result)
         };
-        let syncer = Syncer::start(disk, on_commit, reports.clone(), write_behind);
-        Self { held, reports, syncer }
+        let group_commit = GroupCommit::start(disk, on_commit, reports.clone(), write_behind);
+        Self {
+            held,
+            reports,
+            group_commit,
+        }
     }
 
     async fn bind(&self, license: &License, host: &SiteHost, now: DateTime<Utc>) -> Result<BindOutcome, StoreError> {
         loop {
-            match self.held.decide(license, host, now, |job| self.syncer.enqueue(job))? {
+            match self
+                .held
+                .decide(license, host, now, |job| self.group_commit.enqueue(job))?
+            {
                 BindDecision::Answer(outcome) => return Ok(outcome),
                 BindDecision::UnderWay(ticket) => return ticket.wait().await.map(|()| BindOutcome::Bound),
                 // Only what is durable may turn somebody away: if the others fail, there is room after all.
@@ -147,11 +154,11 @@ impl Bindings for Store {
     }
 
     fn health(&self) -> StoreHealth {
-        self.syncer.health()
+        self.group_commit.health()
     }
 
     fn figures(&self) -> Figures {
-        let ledger = self.syncer.counts();
+        let ledger = self.group_commit.counts();
         Figures {
             bindings: self.held.count(),
             syncs: ledger.syncs.read(),
@@ -162,6 +169,6 @@ impl Bindings for Store {
     }
 
     fn close(&self) -> Result<(), StoreError> {
-        self.syncer.close()
+        self.group_commit.close()
     }
 }

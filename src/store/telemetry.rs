@@ -1,4 +1,4 @@
-//! Reports of sites that wait to be written: coalesced by site, bounded, emptied by the syncer one shard at a time.
+//! Reports of sites that wait to be written: coalesced by site, bounded, emptied by the group commit one shard at a time.
 //!
 //! Nothing is decided from a report, so a full shard drops reports of further sites instead of making anybody wait.
 

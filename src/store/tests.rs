@@ -76,7 +76,7 @@ struct State {
     /// Whether reports cannot be written.
     refuses_reports: bool,
     events: Vec<&'static str>,
-    /// How each next sync ends; without a word the syncer waits. `None`: all go well.
+    /// How each next sync ends; without a word the group commit waits. `None`: all go well.
     script: Option<VecDeque<bool>>,
 }
 
@@ -182,7 +182,7 @@ fn on_memory() -> (Arc<Memory>, Arc<Store>) {
 
 type Binder = tokio::task::JoinHandle<Result<BindOutcome, StoreError>>;
 
-/// Binds in a task of its own; returns once the syncer is writing or the task is waiting for another one.
+/// Binds in a task of its own; returns once the group commit is writing or the task is waiting for another one.
 async fn start_binding(store: &Arc<Store>, license: &License, name: &str) -> Binder {
     let store = store.clone();
     let license = license.clone();

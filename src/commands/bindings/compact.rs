@@ -1,0 +1,43 @@
+//! `countersign bindings compact`: begins a new ledger without what is superseded.
+
+use chrono::Utc;
+use serde::Serialize;
+
+use crate::commands::bindings::messages::{counted_bindings, failure};
+use crate::commands::{Exit, Failure, output};
+use crate::config::Config;
+use crate::store::maintenance;
+use crate::text::printable::Printable;
+
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct CompactionOutput {
+    /// Bindings in the new ledger.
+    bindings: u64,
+    old_ledger: String,
+}
+
+/// Compacts, and says where the old ledger is.
+pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
+    let done = maintenance::compact(&config.paths.store, Utc::now()).map_err(failure)?;
+    let compacted = CompactionOutput {
+        bindings: done.kept,
+        old_ledger: output::path_text(&done.aside),
+    };
+    output::print_change(&if args.json {
+        output::json(&compacted)?
+    } else {
+        let CompactionOutput { bindings, old_ledger } = &compacted;
+        format!(
+            "{} kept; the old ledger is {}\n",
+            counted_bindings(*bindings),
+            Printable(old_ledger)
+        )
+    })
+}

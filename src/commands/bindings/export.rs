@@ -1,0 +1,68 @@
+//! `countersign bindings export`: prints every binding, one JSON object a line.
+
+use std::io::{self, BufWriter, Write};
+
+use chrono::{DateTime, Utc};
+use serde::Serialize;
+
+use crate::commands::bindings::messages::failure;
+use crate::commands::{Exit, Failure, output};
+use crate::config::Config;
+use crate::model::binding::Binding;
+use crate::model::license_key::LicenseId;
+use crate::model::site_host::SiteHost;
+use crate::registry::Registry;
+use crate::store;
+use crate::text::error_chain::ErrorChain;
+use crate::text::stderr;
+
+#[derive(Serialize)]
+struct Exported {
+    bound_at: DateTime<Utc>,
+    host: SiteHost,
+    license: LicenseId,
+    /// Whether the vendor made it void; absent where the license files cannot be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    released: Option<bool>,
+}
+
+/// Proves the ledger, then prints the bindings.
+pub fn run(config: &Config) -> Result<Exit, Failure> {
+    let store = store::read_only(&config.paths.store).map_err(failure)?;
+    let mut out = BufWriter::new(io::stdout().lock());
+    let mut written = Ok(());
+    let mut room = Vec::new();
+    let registry = Registry::load_licenses(&config.paths.registry);
+    if let Err(error) = &registry {
+        stderr::line(format_args!(
+            "warning: which bindings are released is not told: {}",
+            ErrorChain(error).first_line()
+        ));
+    }
+    let exported = store.export(|license, binding| {
+        if written.is_ok() {
+            let voids = |registry: &Registry| {
+                registry
+                    .license(&license)
+                    .is_some_and(|license| license.details.released.voids(&binding))
+            };
+            let released = registry.as_ref().ok().map(voids);
+            let Binding { host, bound_at } = binding;
+            let line = output::json_line(
+                &Exported {
+                    bound_at,
+                    host,
+                    license,
+                    released,
+                },
+                &mut room,
+            );
+            written = line.and_then(|line| writeln!(out, "{line}"));
+        }
+    });
+    exported.map_err(failure)?;
+    match written.and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::environment(error)),
+        _ => Ok(Exit::Done),
+    }
+}

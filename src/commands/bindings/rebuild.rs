@@ -1,0 +1,106 @@
+//! `countersign bindings rebuild`: makes the index anew from the ledger.
+
+use chrono::{DateTime, SecondsFormat, Utc};
+use serde::Serialize;
+
+use crate::commands::bindings::messages::{counted_bindings, failure};
+use crate::commands::{Exit, Failure, output};
+use crate::config::Config;
+use crate::model::binding::Binding;
+use crate::model::license_key::LicenseId;
+use crate::model::site_host::SiteHost;
+use crate::store::maintenance;
+
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// Drop the bindings that the old index knows and the ledger lacks
+    #[arg(long)]
+    discard: bool,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct RebuildOutput<'a> {
+    bindings: u64,
+    rebuilt: bool,
+    /// Whether the old index could be read, so that `lacking` is complete.
+    compared: bool,
+    lacking: Vec<Lacking<'a>>,
+}
+
+#[derive(Serialize)]
+struct Lacking<'a> {
+    license: &'a LicenseId,
+    host: &'a SiteHost,
+    bound_at: DateTime<Utc>,
+}
+
+/// The table shows so many bindings; `--json` shows all.
+const SHOWN: usize = 50;
+
+/// Rebuilds, or shows what would be lost.
+pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
+    let found = maintenance::rebuild(&config.paths.store, args.discard).map_err(failure)?;
+    let print = if found.done {
+        output::print_change
+    } else {
+        output::print
+    };
+    let lacking = || {
+        found
+            .lacking
+            .iter()
+            .map(|(license, Binding { host, bound_at })| (license, host, *bound_at))
+    };
+    if args.json {
+        let lacking = lacking()
+            .map(|(license, host, bound_at)| Lacking {
+                license,
+                host,
+                bound_at,
+            })
+            .collect();
+        let maintenance::RebuildOutcome {
+            bindings,
+            compared,
+            done,
+            ..
+        } = found;
+        print(&output::json(&RebuildOutput {
+            bindings,
+            rebuilt: done,
+            compared,
+            lacking,
+        })?)?;
+    } else {
+        let mut text = String::new();
+        for (license, host, bound_at) in lacking().take(SHOWN) {
+            let time = bound_at.to_rfc3339_opts(SecondsFormat::Secs, true);
+            text += &format!("{}  {time}  {host}\n", license.log_tag());
+        }
+        if found.lacking.len() > SHOWN {
+            text += &format!("and {} more: --json shows all\n", found.lacking.len() - SHOWN);
+        }
+        if found.done {
+            text += &format!("The index was made anew: {}.\n", counted_bindings(found.bindings));
+        }
+        if found.done && !found.lacking.is_empty() {
+            text += "The bindings above were dropped.\n";
+        }
+        if !found.compared {
+            text += "The old index could not be read, so it was not compared with the ledger.\n";
+        }
+        print(&text)?;
+    }
+    if found.done {
+        return Ok(Exit::Done);
+    }
+    let lost = counted_bindings(found.lacking.len() as u64);
+    let hint = "restore a newer ledger.jsonl from the backup; to drop them: countersign bindings rebuild --discard";
+    Err(Failure::input(format!(
+        "the ledger lacks {lost} that the index knows; nothing was changed"
+    ))
+    .hint(hint))
+}

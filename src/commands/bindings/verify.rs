@@ -1,0 +1,86 @@
+//! `countersign bindings verify`: proves the ledger's chain and compares the index with it.
+
+use serde::Serialize;
+
+use crate::build::counted;
+use crate::commands::bindings::messages::failure;
+use crate::commands::{Exit, Failure, output};
+use crate::config::Config;
+use crate::store;
+use crate::store::reader::IndexState;
+
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct VerificationOutput {
+    lines: u64,
+    sequence: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    torn_end: Option<&'static str>,
+    last_digest: String,
+    bindings: u64,
+    licenses: usize,
+    index: &'static str,
+}
+
+/// Verifies, and prints what was found.
+pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
+    let found = store::read_only(&config.paths.store)
+        .and_then(|store| store.verify())
+        .map_err(failure)?;
+    let verified = VerificationOutput {
+        lines: found.lines,
+        sequence: found.sequence,
+        torn_end: found.torn.then_some(match found.index {
+            IndexState::Held => "what stands behind it is not acknowledged; the server finishes or cuts it",
+            IndexState::Missing | IndexState::NotCompared => {
+                "the last line is cut off, as in a copy made while a server wrote it; the next start cuts it"
+            }
+            _ => "what stands behind it was never acknowledged; the next start cuts it",
+        }),
+        last_digest: found.digest.to_string(),
+        bindings: found.bindings,
+        licenses: found.licenses,
+        index: match found.index {
+            IndexState::Agrees => "agrees",
+            IndexState::Held => "in use by a server",
+            IndexState::Behind(_) => "behind; the next start brings it up to the ledger",
+            IndexState::Missing => "none; the next start makes it from the ledger",
+            IndexState::NotCompared => "not compared: this user may not write here, and opening it writes",
+            IndexState::Differs => "wrong; the next start makes it anew",
+        },
+    };
+    output::print(&if args.json {
+        output::json(&verified)?
+    } else {
+        text(&verified)
+    })?;
+    Ok(if found.index == IndexState::Differs {
+        Exit::Input
+    } else {
+        Exit::Done
+    })
+}
+
+fn text(verified: &VerificationOutput) -> String {
+    let VerificationOutput {
+        lines,
+        sequence,
+        torn_end,
+        last_digest,
+        bindings,
+        licenses,
+        index,
+    } = verified;
+    let torn_end = torn_end.map_or(String::new(), |torn_end| format!("torn end     {torn_end}\n"));
+    format!(
+        "chain        whole, up to line {lines} of the file (sequence {sequence})\n{torn_end}last digest  {last_digest}\n\
+         bindings     {bindings}, of {}\nindex        {index}\n",
+        counted(*licenses, "license")
+    )
+}
