@@ -202,7 +202,7 @@ fn told(release: &Facts<'_>) -> ReleaseNotes {
         .and_then(of_final)
         .unwrap_or_else(|| ReleaseNotes {
             shown: shown(release),
-            ..Changes::default()
+            ..ReleaseNotes::default()
         })
 }
 

@@ -107,11 +107,11 @@ mod tests {
         let mut report = SiteReport {
             plugin_version: Some("1.0".into()),
             build_id: Some(id),
-            ..Report::default()
+            ..SiteReport::default()
         };
         report.merge(SiteReport {
             plugin_version: Some("1.1".into()),
-            ..Report::default()
+            ..SiteReport::default()
         });
         assert_eq!(report.plugin_version.as_deref(), Some("1.1"));
         assert_eq!(report.build_id, Some(id));

@@ -154,7 +154,7 @@ mod tests {
         for length in [3, 5] {
             let source = ByteSource {
                 length,
-                ..Source::open(&path, 100).unwrap()
+                ..ByteSource::open(&path, 100).unwrap()
             };
             let mut lines = LineReader::new(&path, source, 100);
             assert!(lines.next().is_ok() && lines.next().is_ok());

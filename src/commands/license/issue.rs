@@ -180,7 +180,7 @@ fn draft(args: &Args, registry: &Path, own_file: bool, today: NaiveDate) -> Resu
         details: LicenseDetails {
             hosts: args.hosts.clone(),
             note: args.note.clone(),
-            ..ParticularsHeld::default()
+            ..LicenseDetails::default()
         }
         .into(),
     };

@@ -115,7 +115,7 @@ fn draft(args: &Args, registry: &Path, today: NaiveDate) -> Result<Replacement, 
         details: Details::from(LicenseDetails {
             note: note.clone(),
             replaces: Some(old.id),
-            ..ParticularsHeld::default()
+            ..LicenseDetails::default()
         }),
         ..old.clone()
     };

@@ -220,7 +220,7 @@ mod tests {
         let report = SiteReport {
             plugin_version: Some("1.2\x1b".into()),
             current_versions,
-            ..Report::default()
+            ..SiteReport::default()
         };
         let text = shown(&id.to_string(), &|asked| {
             assert_eq!(*asked, id);
@@ -273,7 +273,7 @@ mod tests {
         assert_eq!((&shown["id"], &shown["bindings"]), (&id.as_str().into(), &expected));
         let report = SiteReport {
             plugin_version: Some("1\u{9b}\u{202e}\u{7f}é".into()),
-            ..Report::default()
+            ..SiteReport::default()
         };
         let text = self::shown(&format!("--json {id}"), &|_| {
             Ok(vec![(binding("old.com", 0), report.clone())])

@@ -14,7 +14,7 @@ async fn reports_are_merged_and_written_at_the_end() {
     let expected = SiteReport {
         plugin_version: Some("1.1".into()),
         last_seen: Some(at(9)),
-        ..Report::default()
+        ..SiteReport::default()
     };
 
     let store = open(folder.path()).unwrap();
@@ -48,7 +48,7 @@ async fn reports_that_could_not_be_written_are_kept() {
     let site = host("a.com");
     let report = SiteReport {
         last_seen: Some(at(1)),
-        ..Report::default()
+        ..SiteReport::default()
     };
     store.report(&license.id, &store.of(&license.id), &site, &seen(1));
     assert!(matches!(store.close(), Err(StoreError::NotIndexed(_))));
