@@ -117,6 +117,7 @@ impl Fixture {
             versions: semver::VersionReq::STAR,
             withhold: Vec::new(),
             download_url: "https://example.com/{slug}/{tag}/{slug}-{version}.zip".into(),
+            package: None,
             homepage: String::new(),
             author: String::new(),
             author_homepage: String::new(),

@@ -30,6 +30,8 @@ impl Inputs {
             versions: _,
             withhold: _,
             download_url,
+            // Nothing is packed yet.
+            package: _,
             homepage,
             author,
             author_homepage,

@@ -200,6 +200,7 @@ impl<'a, S: ManifestSink> PluginBuild<'a, S> {
             inputs,
             security,
             sha256,
+            package: None,
         };
         let unchanged = held
             && self

@@ -24,8 +24,10 @@ pub struct Plugin {
     pub versions: semver::VersionReq,
     /// Versions that are never published.
     pub withhold: Vec<Version>,
-    /// Where the CMS downloads a release, with `{slug}`, `{version}` and `{tag}` in it.
+    /// Where the CMS downloads a release, with `{slug}`, `{version}` and `{tag}` in it; empty where packages are hosted here.
     pub download_url: String,
+    /// How its packages come to be; `None` where `download_url` names somebody else's.
+    pub package: Option<PackageSettings>,
     /// Address of the plugin's page; empty where the header shall speak.
     pub homepage: String,
     /// Who made it; empty where the header shall speak.
@@ -38,6 +40,40 @@ pub struct Plugin {
     pub banners: BTreeMap<String, String>,
     /// Whether a stable tag is published although its header carries another version.
     pub allow_version_mismatch: bool,
+}
+
+/// Table `[package]`: how the packages of a plugin come to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PackageSettings {
+    /// What a package is made of.
+    pub from: PackageOrigin,
+    /// The folder on top, by which the CMS knows the plugin.
+    pub folder: Name,
+    /// Files that are not packed, in gitignore syntax.
+    pub exclude: Vec<String>,
+    /// Whether every download carries a build id.
+    pub mark: bool,
+}
+
+/// What packages are made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PackageOrigin {
+    /// The plugin's folder at the tag.
+    Tag,
+    /// An archive that somebody's own build made.
+    File,
+}
+
+impl PackageSettings {
+    /// What holds where the entry has no table `[package]`.
+    pub fn defaults(slug: &Slug) -> Self {
+        Self {
+            from: PackageOrigin::Tag,
+            folder: slug.into(),
+            exclude: Vec::new(),
+            mark: true,
+        }
+    }
 }
 
 /// Where a plugin's files are.

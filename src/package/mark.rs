@@ -35,7 +35,8 @@ pub fn crc(id: Uuid) -> u32 {
 }
 
 /// Where the mark stands in a package, in bytes from its start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Places {
     /// The CRC-32 in the local header: four bytes.
     pub local_crc: u64,

@@ -155,6 +155,7 @@ fn assumed(root: &Path, folder: String, read_timeout: Duration) -> Plugin {
         versions: semver::VersionReq::STAR,
         withhold: Vec::new(),
         download_url: format!("https://example.com/{slug}-{{version}}.zip"),
+        package: None,
         homepage: String::new(),
         author: String::new(),
         author_homepage: String::new(),

@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::model::name::Name;
-use crate::model::plugin::{Plugin, PluginSource};
+use crate::model::plugin::{PackageOrigin, PackageSettings, Plugin, PluginSource};
 use crate::model::slug::Slug;
 use crate::model::tag_pattern::TagPattern;
 
@@ -27,6 +27,7 @@ const FIELDS: &[&str] = &[
     "versions",
     "withhold",
     "download_url",
+    "package",
     "homepage",
     "author",
     "author_homepage",
@@ -93,9 +94,6 @@ fn read(file: &Path, text: &str, slug: &Slug) -> Result<Plugin, Vec<Diagnostic>>
 fn plugin(reader: &mut DocumentReader<'_>, table: &SpannedTable<'_>, slug: &Slug, folder: &Path) -> Plugin {
     reader.only(table, FIELDS);
     reader.without_keys(table);
-    if table.fields.contains_key("repository") {
-        reader.require(table, "download_url");
-    }
     let path = address(reader, table, "path", path_inside).unwrap_or_default();
     let main_file = address(reader, table, "main_file", path_inside);
     let repository = address(reader, table, "repository", |text| repository(text, folder));
@@ -122,6 +120,7 @@ fn plugin(reader: &mut DocumentReader<'_>, table: &SpannedTable<'_>, slug: &Slug
                 .collect()
         },
         download_url: address(reader, table, "download_url", download).unwrap_or_default(),
+        package: package(reader, table, slug),
         homepage,
         author: reader.line_of_text(table, "author").unwrap_or_default(),
         author_homepage,
@@ -131,6 +130,30 @@ fn plugin(reader: &mut DocumentReader<'_>, table: &SpannedTable<'_>, slug: &Slug
         banners: reader.string_table(table, "banners", &["low", "high"], |r, t, key| address(r, t, key, web)),
         allow_version_mismatch: reader.boolean(table, "allow_version_mismatch").unwrap_or_default(),
     }
+}
+
+/// How packages come to be; `None` where the entry names somebody else's download.
+fn package(reader: &mut DocumentReader<'_>, table: &SpannedTable<'_>, slug: &Slug) -> Option<PackageSettings> {
+    let is_elsewhere = table.fields.contains_key("download_url");
+    if let Some(field) = table.fields.get("package").filter(|_| is_elsewhere) {
+        let diagnostic = "\"package\" and \"download_url\" exclude each other: a package is hosted here or there";
+        reader.complain(field.at, diagnostic);
+    }
+    let mut settings = PackageSettings::defaults(slug);
+    if let Some(inner) = reader.table(table, "package") {
+        reader.only(inner, &["from", "folder", "exclude", "mark"]);
+        let origin = |text: &str| match text {
+            "tag" => Ok(PackageOrigin::Tag),
+            "file" => Ok(PackageOrigin::File),
+            _ => Err("must be \"tag\" or \"file\"".to_owned()),
+        };
+        settings.from = address(reader, inner, "from", origin).unwrap_or(settings.from);
+        settings.folder = reader.parsed(inner, "folder").unwrap_or(settings.folder);
+        settings.mark = reader.boolean(inner, "mark").unwrap_or(settings.mark);
+        let patterns = reader.strings(inner, "exclude").unwrap_or_default();
+        settings.exclude = patterns.into_iter().map(|(_, pattern)| pattern.to_owned()).collect();
+    }
+    (!is_elsewhere).then_some(settings)
 }
 
 /// A string that `check` turns into a value, or says what it "must be".
@@ -271,6 +294,51 @@ mod tests {
     }
 
     #[test]
+    fn packages_are_hosted_unless_the_entry_names_a_download() {
+        let package = |text: &str| {
+            let registry = registry(&[("acme.toml", text)]);
+            let entry = load(&RegistryFiles::folder(registry.path())).unwrap().remove(0);
+            entry.plugin.unwrap().package
+        };
+        let defaults = PackageSettings::defaults(&"acme".parse().unwrap());
+        assert_eq!(package("repository = '../acme'\n"), Some(defaults.clone()));
+        assert_eq!(package("[package]\n"), Some(defaults));
+        let all = "[package]\nfrom = 'file'\nfolder = 'Acme_Forms'\nexclude = ['/docs', '*.map']\nmark = false\n";
+        let settings = PackageSettings {
+            from: PackageOrigin::File,
+            folder: "Acme_Forms".parse().unwrap(),
+            exclude: vec!["/docs".into(), "*.map".into()],
+            mark: false,
+        };
+        assert_eq!(package(all), Some(settings));
+        assert_eq!(package("download_url = 'https://example.com/{version}.zip'\n"), None);
+    }
+
+    #[test]
+    fn mistakes_of_the_package_are_told_with_their_places() {
+        let text = r#"download_url = "https://example.com/{version}.zip"
+[package]
+from = "zip"
+folder = "acme/forms"
+exclude = ["/docs", 3]
+marks = false
+"#;
+        assert_eq!(
+            diagnostics("acme.toml", text),
+            [
+                r#"acme.toml:2:2: "package" and "download_url" exclude each other: a package is hosted here or there"#,
+                r#"acme.toml:3:8: "from" must be "tag" or "file""#,
+                concat!(
+                    r#"acme.toml:4:10: "folder" is not a name: expected 1 to 64 of A-Z, a-z, 0-9, '.', '_' and '-', "#,
+                    "starting with a letter or a digit"
+                ),
+                r#"acme.toml:5:21: "exclude" must be an array of strings, not an integer"#,
+                r#"acme.toml:6:1: unknown field "marks" (did you mean "mark"?)"#,
+            ]
+        );
+    }
+
+    #[test]
     fn an_entry_without_fields_has_no_source_and_its_slug_for_a_module() {
         let registry = registry(&[("acme.toml", "# planned\n")]);
         let entry = load(&RegistryFiles::folder(registry.path())).unwrap().remove(0);
@@ -300,7 +368,6 @@ allow_version_mismatch = "yes"
         assert_eq!(
             diagnostics("acme.toml", text),
             [
-                r#"acme.toml:1:1: missing field "download_url""#,
                 r#"acme.toml:1:8: "name" has a control character in it"#,
                 r#"acme.toml:2:1: unknown field "modul" (did you mean "module"?)"#,
                 concat!(

@@ -158,7 +158,8 @@ impl Gate {
         let plugin = snapshot.registry.plugin(slug);
         let entitlement = entitlement::decide(*license, bound, host, plugin, today)?;
         self.bindings.report(id, bound, host, check_in);
-        Ok(snapshot.catalog.manifest(&entitlement, current))
+        let offered = snapshot.catalog.manifest(&entitlement, current);
+        Ok(offered.map(|offered| offered.manifest.clone()))
     }
 
     /// What a site may hear of the latest release although its license has expired; `None` where that is nothing.

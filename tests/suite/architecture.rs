@@ -28,7 +28,7 @@ const ARROWS: [(&str, &[&str]); 19] = [
         "registry",
         &["model", "text", "durable_file", "folder_lock", "regular_file"],
     ),
-    ("catalog", &["model", "regular_file"]),
+    ("catalog", &["model", "package", "regular_file"]),
     ("store", &["model", "text", "durable_file", "regular_file", "histogram"]),
     ("config", &["model", "text", "regular_file"]),
     ("package", &["model", "text", "regular_file"]),
@@ -106,7 +106,10 @@ const LIBRARIES: [(&str, &[&str]); 9] = [
     ),
     ("prometheus_client::", &["src/serve/ops/openmetrics.rs"]),
     // A site gets a manifest from the catalog, against an entitlement.
-    ("published_manifest", &["src/catalog.rs", "src/preview/"]),
+    (
+        "published_manifest",
+        &["src/catalog.rs", "src/catalog/", "src/preview/"],
+    ),
     (
         "RsaPrivateKey",
         &["src/keys/signing_key.rs", "src/commands/keys/make.rs"],

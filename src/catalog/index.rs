@@ -1,0 +1,151 @@
+//! `index.json`: every release with the digests of its manifest and its package.
+//!
+//! The build writes it last, [`Catalog::load`](crate::catalog::Catalog::load) reads it first.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+
+use crate::catalog::error::CatalogError;
+use crate::catalog::layout::{MAX_INDEX, index_path};
+use crate::model::digest::Digest;
+use crate::model::slug::Slug;
+use crate::model::version::Version;
+use crate::package::mark::Places;
+use crate::regular_file;
+
+/// The contents of `index.json`, by plugin.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReleaseIndex {
+    /// The plugins, sorted by slug.
+    pub plugins: BTreeMap<Slug, Releases>,
+}
+
+/// The releases of one plugin.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Releases {
+    /// The newest release that is no pre-release; absent where there is none.
+    pub latest: Option<Version>,
+    /// Every release, newest first in the order of PHP's `version_compare`.
+    pub releases: Vec<Release>,
+}
+
+/// One release: a version of a plugin, tied to a tag and a commit.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Release {
+    /// The version.
+    pub version: Version,
+    /// The tag's name.
+    pub tag: String,
+    /// The commit the tag points at, in hex.
+    pub commit: String,
+    /// Digest of what the build made the manifest from; absent in what older versions published. The server ignores it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inputs: Option<Digest>,
+    /// Whether it is a security release; absent where it is none, and in what older versions published.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub security: bool,
+    /// Digest of the manifest's bytes.
+    pub sha256: Digest,
+    /// The package; absent where the entry names somebody else's download.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub package: Option<HostedPackage>,
+}
+
+/// The package of a release: what a download needs, and what it was made of.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HostedPackage {
+    /// The number of its normal form.
+    pub form: u32,
+    /// Its bytes.
+    pub size: u64,
+    /// Digest of its bytes.
+    pub sha256: Digest,
+    /// Where its mark stands; `None` where downloads carry no mark.
+    pub mark: Option<Places>,
+    /// The plugin's folder at the tag: the id of git's tree, in hex.
+    pub tree: String,
+    /// Digest of the archive under `packages/` that it was made of; absent where it was made of the tree.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<Digest>,
+}
+
+impl Release {
+    /// Whether sites and people see no difference.
+    pub fn shows_the_same(&self, other: &Self) -> bool {
+        let Self {
+            version,
+            tag,
+            commit,
+            inputs: _,
+            security,
+            sha256,
+            package,
+        } = self;
+        (version, tag, commit, security, sha256, package)
+            == (
+                &other.version,
+                &other.tag,
+                &other.commit,
+                &other.security,
+                &other.sha256,
+                &other.package,
+            )
+    }
+}
+
+impl Releases {
+    /// The newest release that is no pre-release, and its place among all.
+    pub(super) fn latest_release(
+        &self,
+        slug: &Slug,
+        releases: &Path,
+    ) -> Result<Option<(usize, &Release)>, CatalogError> {
+        let Some(latest) = &self.latest else { return Ok(None) };
+        let found = self
+            .releases
+            .iter()
+            .enumerate()
+            .find(|(_, release)| release.version == *latest);
+        let missing = || CatalogError::NoSuchLatest {
+            path: index_path(releases),
+            slug: slug.clone(),
+        };
+        found.map(Some).ok_or_else(missing)
+    }
+}
+
+impl ReleaseIndex {
+    /// Reads `index.json` without looking at the manifests; `None` where there is no such file.
+    pub fn read(releases: &Path) -> Result<Option<Self>, CatalogError> {
+        let path = index_path(releases);
+        match regular_file::read(&path, MAX_INDEX) {
+            Ok(bytes) => serde_json::from_slice(&bytes)
+                .map(Some)
+                .map_err(|source| CatalogError::Index { path, source }),
+            Err(source) if source.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(source) => Err(CatalogError::Read { path, source }),
+        }
+    }
+
+    /// Whether sites and people see no difference.
+    pub fn shows_the_same(&self, other: &Self) -> bool {
+        let same = |(a, b): (&Releases, &Releases)| {
+            let releases = || a.releases.iter().zip(&b.releases);
+            a.latest == b.latest && a.releases.len() == b.releases.len() && releases().all(|(a, b)| a.shows_the_same(b))
+        };
+        self.plugins.keys().eq(other.plugins.keys()) && self.plugins.values().zip(other.plugins.values()).all(same)
+    }
+
+    /// The bytes of `index.json`: for people to read in a diff, repeatable, with a final newline.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        // Checked texts, digests and lists of them: nothing in it can fail to serialize.
+        let mut bytes = serde_json::to_vec_pretty(self).unwrap_or_default();
+        bytes.push(b'\n');
+        bytes
+    }
+}

@@ -1,0 +1,87 @@
+//! Where a link belongs in the manifest of a release with a package.
+//!
+//! [`Catalog::load`](crate::catalog::Catalog::load) looks once; the server then sends the manifest in pieces around the link.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+/// Between which bytes of a manifest the link is to be put: the places between the quotation marks of `download_link`,
+/// `download_url` and `package`, in the order in which they stand in the manifest. All three are empty there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinkPlaces(pub [usize; 3]);
+
+/// The members that hold the link, as they are written.
+#[derive(Deserialize)]
+struct Links<'a> {
+    #[serde(borrow)]
+    download_link: &'a RawValue,
+    #[serde(borrow)]
+    download_url: &'a RawValue,
+    #[serde(borrow)]
+    package: &'a RawValue,
+}
+
+impl LinkPlaces {
+    /// The places in a manifest; `None` where it is no manifest, or one of the three is not `""`.
+    ///
+    /// They are found by parsing: a changelog may have the same text in it.
+    pub(super) fn of(manifest: &[u8]) -> Option<Self> {
+        // A list of three texts would do for the parser, too.
+        let text = std::str::from_utf8(manifest)
+            .ok()
+            .filter(|text| text.starts_with('{'))?;
+        let links: Links<'_> = serde_json::from_str(text).ok()?;
+        let place = |raw: &RawValue| {
+            let value = raw.get();
+            // Behind the quotation mark.
+            (value == "\"\"").then(|| value.as_ptr() as usize - text.as_ptr() as usize + 1)
+        };
+        let mut places = [
+            place(links.download_link)?,
+            place(links.download_url)?,
+            place(links.package)?,
+        ];
+        places.sort_unstable();
+        Some(Self(places))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_those_of_the_members_and_not_of_a_text_that_looks_like_one() {
+        let manifest = concat!(
+            r#"{"changelog":"\"package\":\"\"","download_link":"","download_url": "" ,"#,
+            r#""sections":{"package":""},"package":""}"#,
+            "\n"
+        );
+        let LinkPlaces(places) = LinkPlaces::of(manifest.as_bytes()).unwrap();
+        let mut filled = manifest.to_owned();
+        places.iter().rev().for_each(|at| filled.insert_str(*at, "LINK"));
+        let expected = concat!(
+            r#"{"changelog":"\"package\":\"\"","download_link":"LINK","download_url": "LINK" ,"#,
+            r#""sections":{"package":""},"package":"LINK"}"#,
+            "\n"
+        );
+        assert_eq!(filled, expected);
+    }
+
+    #[test]
+    fn a_manifest_whose_links_are_missing_doubled_or_filled_has_no_places() {
+        let of = |text: &str| LinkPlaces::of(text.as_bytes());
+        assert!(of(r#"{"download_link":"","download_url":"","package":""}"#).is_some());
+        for other in [
+            r#"{"download_link":"","download_url":""}"#,
+            r#"{"download_link":"","download_url":"","package":"x"}"#,
+            r#"{"download_link":"","download_url":"","package":null}"#,
+            r#"{"download_link":"","download_url":"","package":"","package":""}"#,
+            r#"["","",""]"#,
+            "",
+        ] {
+            assert_eq!(of(other), None, "{other}");
+        }
+        assert_eq!(LinkPlaces::of(b"\xff"), None);
+    }
+}

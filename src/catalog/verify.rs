@@ -1,0 +1,133 @@
+//! Whether the files in `releases/` are the ones that the index names.
+//!
+//! [`Catalog::load`](crate::catalog::Catalog::load) looks at the manifests that sites get; `doctor` looks at everything, and the
+//! server looks at the packages in the background.
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest as _, Sha256};
+
+use crate::catalog::error::CatalogError;
+use crate::catalog::index::{HostedPackage, Release, ReleaseIndex};
+use crate::catalog::layout::{MAX_MANIFEST, index_path, manifest_path, package_path};
+use crate::model::digest::Digest;
+use crate::model::slug::Slug;
+use crate::package::MAX_PACKED;
+use crate::regular_file;
+
+/// A published manifest's bytes, for the vendor's own eyes: verified, and to be compared with what a build would publish.
+///
+/// The server has no use for it: a site gets a manifest from the [`Catalog`](crate::catalog::Catalog), against an entitlement.
+pub fn published_manifest(releases: &Path, slug: &Slug, release: &Release) -> Result<Vec<u8>, CatalogError> {
+    read_manifest(releases, slug, release)
+}
+
+/// Verifies every manifest that the index names, those too that no site may get any more. Returns how many there are.
+pub fn verify_all(releases: &Path) -> Result<usize, CatalogError> {
+    let (root, index) = open(releases)?;
+    let mut count = 0;
+    for (slug, plugin) in &index.plugins {
+        plugin.latest_release(slug, &root)?;
+        for release in &plugin.releases {
+            read_manifest(&root, slug, release)?;
+            count += 1;
+        }
+    }
+    Ok(count)
+}
+
+/// Verifies size and digest of every package that the index names. Returns how many there are. Reads all of them, which may
+/// take minutes: `read` is called with the bytes of each piece, so that whoever waits can show it, or stand back.
+///
+/// # Errors
+///
+/// Of the first package that is missing or is not the one that the index names.
+pub fn verify_packages(releases: &Path, mut read: impl FnMut(u64)) -> Result<usize, CatalogError> {
+    let (root, index) = open(releases)?;
+    let mut count = 0;
+    for (slug, plugin) in &index.plugins {
+        for release in &plugin.releases {
+            if let Some(package) = &release.package {
+                verify_package(&package_path(&root, slug, &release.version), package, &mut read)?;
+                count += 1;
+            }
+        }
+    }
+    Ok(count)
+}
+
+/// Verifies size and digest of one package.
+///
+/// # Errors
+///
+/// Where it is missing or is not the one that the index names.
+pub fn verify_package(path: &Path, package: &HostedPackage, read: impl FnMut(u64)) -> Result<(), CatalogError> {
+    let failed = |source| CatalogError::Read {
+        path: path.to_owned(),
+        source,
+    };
+    let file = regular_file::open(path, MAX_PACKED).map_err(failed)?;
+    let size = file.metadata().map_err(failed)?.len();
+    if size != package.size {
+        return Err(CatalogError::Size {
+            path: path.to_owned(),
+            found: size,
+            expected: package.size,
+        });
+    }
+    if digest_of(file, size, read).map_err(failed)? == package.sha256 {
+        Ok(())
+    } else {
+        Err(CatalogError::Differs { path: path.to_owned() })
+    }
+}
+
+/// The digest of a file's bytes, of which no more than `size` are read.
+fn digest_of(file: File, size: u64, mut read: impl FnMut(u64)) -> io::Result<Digest> {
+    let mut digest = Sha256::new();
+    let mut file = file.take(size);
+    let mut buffer = vec![0; 1 << 18];
+    loop {
+        let length = file.read(&mut buffer)?;
+        if length == 0 {
+            return Ok(Digest::from_bytes(digest.finalize().into()));
+        }
+        digest.update(&buffer[..length]);
+        read(length as u64);
+    }
+}
+
+/// The folder and its index. The folder is resolved once, so that a `releases` which is a symbolic link and is swapped meanwhile is
+/// read whole from one side.
+pub(super) fn open(releases: &Path) -> Result<(PathBuf, ReleaseIndex), CatalogError> {
+    let no_index = || CatalogError::NoIndex {
+        path: index_path(releases),
+    };
+    let root = match releases.canonicalize() {
+        Ok(root) => root,
+        Err(source) if source.kind() == io::ErrorKind::NotFound => return Err(no_index()),
+        Err(source) => {
+            return Err(CatalogError::Read {
+                path: releases.to_owned(),
+                source,
+            });
+        }
+    };
+    let index = ReleaseIndex::read(&root)?.ok_or_else(no_index)?;
+    Ok((root, index))
+}
+
+pub(super) fn read_manifest(releases: &Path, slug: &Slug, release: &Release) -> Result<Vec<u8>, CatalogError> {
+    let path = manifest_path(releases, slug, &release.version);
+    let bytes = regular_file::read(&path, MAX_MANIFEST).map_err(|source| CatalogError::Read {
+        path: path.clone(),
+        source,
+    })?;
+    if Digest::of(&bytes) == release.sha256 {
+        Ok(bytes)
+    } else {
+        Err(CatalogError::Differs { path })
+    }
+}
