@@ -11,7 +11,10 @@ use libfuzzer_sys::fuzz_target;
 const NAME: HeaderName = HeaderName::from_static("x-forwarded-for");
 
 fn headers<'a>(values: impl IntoIterator<Item = &'a [u8]>) -> HeaderMap {
-    values.into_iter().filter_map(|value| Some((NAME, HeaderValue::from_bytes(value).ok()?))).collect()
+    values
+        .into_iter()
+        .filter_map(|value| Some((NAME, HeaderValue::from_bytes(value).ok()?)))
+        .collect()
 }
 
 /// What a request says after `hops` proxies that each append whom it came from to the last line.
@@ -28,21 +31,36 @@ fn passed_on(sent: &HeaderMap, client: IpAddr, hops: usize) -> HeaderMap {
 }
 
 fuzz_target!(|input: &[u8]| {
-    let Some((&first, rest)) = input.split_first() else { return };
+    let Some((&first, rest)) = input.split_first() else {
+        return;
+    };
     let hops = usize::from(first % 4) + 1;
-    let proxies = Proxies { networks: vec!["10.0.0.0/8".parse().unwrap()], hops };
-    let (stranger, proxy) = (IpAddr::from([192, 0, 2, 1]), IpAddr::from([10, 0, 0, 1]));
+    let proxies = Proxies {
+        networks: vec!["10.0.0.0/8".parse().unwrap()],
+        hops,
+    };
+    let stranger = IpAddr::from([192, 0, 2, 1]);
+    let proxy = IpAddr::from([10, 0, 0, 1]);
     let lines = || rest.split(|&byte| byte == b'\n');
     let sent = headers(lines());
     assert_eq!(proxies.client(stranger, &sent), stranger, "nobody else is believed");
-    assert_eq!(proxies.client(proxy, &passed_on(&sent, stranger, hops)), stranger, "our own proxies are");
+    assert_eq!(
+        proxies.client(proxy, &passed_on(&sent, stranger, hops)),
+        stranger,
+        "our own proxies are"
+    );
 
     let client = proxies.client(proxy, &sent);
     let values: Vec<&[u8]> = sent.values().map(HeaderValue::as_bytes).collect();
     let joined = values.join(&b',');
-    let counts = joined.rsplit(|&byte| byte == b',').nth(hops - 1).filter(|_| !values.is_empty());
+    let counts = joined
+        .rsplit(|&byte| byte == b',')
+        .nth(hops - 1)
+        .filter(|_| !values.is_empty());
     if client != proxy {
-        let entry = std::str::from_utf8(counts.expect("as many entries as proxies")).expect("an address is text").trim();
+        let entry = std::str::from_utf8(counts.expect("as many entries as proxies"))
+            .expect("an address is text")
+            .trim();
         let port = |end: &str| end.strip_prefix(':').is_some_and(|port| port.parse::<u16>().is_ok());
         let bare = entry.trim_start_matches('[');
         let ends = bare.rmatch_indices([']', ':']).map(|(at, _)| bare.split_at(at));

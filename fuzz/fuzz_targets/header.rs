@@ -6,8 +6,14 @@ use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|file: &[u8]| {
     let header = plugin_header::parse(file);
-    for field in [header.name, header.version, header.description, header.author, header.plugin_uri, header.update_uri]
-    {
+    for field in [
+        header.name,
+        header.version,
+        header.description,
+        header.author,
+        header.plugin_uri,
+        header.update_uri,
+    ] {
         assert!(!field.contains(|c: char| c.is_control() && c != '\t'));
     }
     plugin_header::is_theme(file);

@@ -7,8 +7,13 @@ use countersign::catalog::{ReleaseIndex, manifest_path};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
-    let Ok(index) = serde_json::from_slice::<ReleaseIndex>(bytes) else { return };
-    assert_eq!(serde_json::from_slice::<ReleaseIndex>(&index.to_bytes()).unwrap(), index);
+    let Ok(index) = serde_json::from_slice::<ReleaseIndex>(bytes) else {
+        return;
+    };
+    assert_eq!(
+        serde_json::from_slice::<ReleaseIndex>(&index.to_bytes()).unwrap(),
+        index
+    );
     for (slug, releases) in &index.plugins {
         for release in &releases.releases {
             let path = manifest_path(Path::new("releases"), slug, &release.version);

@@ -2,8 +2,8 @@
 //! changed anywhere, what was acknowledged is there or the ledger is refused.
 #![no_main]
 
-use countersign::store::log::record::{LedgerEvent, LedgerRecord};
 use countersign::store::log::reader::{self, LedgerExtent};
+use countersign::store::log::record::{LedgerEvent, LedgerRecord};
 use countersign::store::log::{LedgerEntry, Position};
 use libfuzzer_sys::fuzz_target;
 
@@ -15,10 +15,18 @@ fn read(ledger: &[u8]) -> Option<(LedgerExtent, Vec<LedgerEntry>)> {
 
 /// The changes as a ledger, and after each line: how many bytes, and how many lines were on disk before it was written.
 fn chain(changes: Vec<(LedgerEvent, u64)>) -> (Vec<u8>, Vec<(usize, u64)>) {
-    let (mut ledger, mut ends, mut previous) = (Vec::new(), Vec::new(), Position::genesis());
+    let mut ledger = Vec::new();
+    let mut ends = Vec::new();
+    let mut previous = Position::genesis();
     for (change, synced) in changes {
         let synced = synced.min(previous.sequence);
-        previous = LedgerRecord { previous, synced, change }.write(&mut ledger).unwrap();
+        previous = LedgerRecord {
+            previous,
+            synced,
+            change,
+        }
+        .write(&mut ledger)
+        .unwrap();
         ends.push((ledger.len(), synced));
     }
     (ledger, ends)
@@ -30,7 +38,8 @@ fuzz_target!(|input: &[u8]| {
     let mut changes = Vec::new();
     for bytes in input.split_inclusive(|&byte| byte == b'\n').take(16) {
         let Ok(line) = LedgerRecord::read(bytes) else { continue };
-        let (mut once, mut twice) = (Vec::new(), Vec::new());
+        let mut once = Vec::new();
+        let mut twice = Vec::new();
         line.write(&mut once).unwrap();
         let again = LedgerRecord::read(&once).unwrap();
         assert_eq!(again, line);
@@ -42,14 +51,25 @@ fuzz_target!(|input: &[u8]| {
     }
     let expected: Vec<LedgerEntry> = changes
         .iter()
-        .map(|(change, _)| if let LedgerEvent::Bound(entry) = change { entry.clone() } else { unreachable!() })
+        .map(|(change, _)| {
+            if let LedgerEvent::Bound(entry) = change {
+                entry.clone()
+            } else {
+                unreachable!()
+            }
+        })
         .collect();
     let (ledger, ends) = chain(changes);
     let (found, entries) = read(&ledger).expect("a whole ledger");
-    assert_eq!((found.torn, found.length, &entries), (false, ledger.len() as u64, &expected));
+    assert_eq!(
+        (found.torn, found.length, &entries),
+        (false, ledger.len() as u64, &expected)
+    );
 
     // The input also says where to cut, and what to change.
-    let seed = input.iter().fold(7_usize, |seed, &byte| seed.wrapping_mul(31).wrapping_add(byte.into()));
+    let seed = input
+        .iter()
+        .fold(7_usize, |seed, &byte| seed.wrapping_mul(31).wrapping_add(byte.into()));
     if ledger.is_empty() {
         return;
     }
@@ -66,10 +86,16 @@ fuzz_target!(|input: &[u8]| {
             continue;
         }
         if let Some((found, entries)) = read(&damaged) {
-            assert_eq!(entries[..whole.min(entries.len())], expected[..whole.min(entries.len())]);
+            assert_eq!(
+                entries[..whole.min(entries.len())],
+                expected[..whole.min(entries.len())]
+            );
             let acknowledged = ends.iter().map(|(_, synced)| *synced).max().unwrap_or_default();
             // The last line of all is told by the index alone.
-            assert!(found.end.sequence >= acknowledged && whole + 1 >= entries.len(), "a silent loss");
+            assert!(
+                found.end.sequence >= acknowledged && whole + 1 >= entries.len(),
+                "a silent loss"
+            );
             assert!(found.torn || whole + 1 == ends.len(), "a change that nobody sees");
         }
     }

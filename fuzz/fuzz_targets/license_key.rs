@@ -16,7 +16,12 @@ fuzz_target!(|text: &str| {
     for key in [text.parse().ok(), Some(made)].into_iter().flatten() {
         let written = key.reveal();
         assert!(LicenseKey::is_in(written));
-        for other in [written.to_owned(), written.to_lowercase(), written.replace('-', ""), written.replace('0', "o")] {
+        for other in [
+            written.to_owned(),
+            written.to_lowercase(),
+            written.replace('-', ""),
+            written.replace('0', "o"),
+        ] {
             assert_eq!(other.parse().as_ref(), Ok(&key));
         }
         let mut wrong = written.as_bytes().to_vec();

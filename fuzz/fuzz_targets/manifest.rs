@@ -5,7 +5,9 @@ use countersign::model::manifest::Manifest;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
-    let Ok(manifest) = serde_json::from_slice::<Manifest>(bytes) else { return };
+    let Ok(manifest) = serde_json::from_slice::<Manifest>(bytes) else {
+        return;
+    };
     let written = manifest.to_bytes();
     assert!(written.ends_with(b"}\n") && written.iter().filter(|&&byte| byte == b'\n').count() == 1);
     let again: Manifest = serde_json::from_slice(&written).unwrap();

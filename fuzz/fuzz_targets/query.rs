@@ -2,16 +2,19 @@
 //! and twice is refused.
 #![no_main]
 
-use countersign::serve::reply::problem::Problem;
 use countersign::serve::api::updates;
+use countersign::serve::reply::problem::Problem;
 use http::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: &[u8]| {
     let mut lines = input.splitn(3, |&byte| byte == b'\n');
-    let Ok(query) = std::str::from_utf8(lines.next().unwrap_or_default()) else { return };
-    let headers: HeaderMap =
-        lines.filter_map(|value| Some((AUTHORIZATION, HeaderValue::from_bytes(value).ok()?))).collect();
+    let Ok(query) = std::str::from_utf8(lines.next().unwrap_or_default()) else {
+        return;
+    };
+    let headers: HeaderMap = lines
+        .filter_map(|value| Some((AUTHORIZATION, HeaderValue::from_bytes(value).ok()?)))
+        .collect();
     let in_header: Vec<&str> = headers
         .values()
         .filter_map(|value| value.to_str().ok()?.split_once(' '))
@@ -21,19 +24,35 @@ fuzz_target!(|input: &[u8]| {
     let sent = |name: &str| -> Vec<String> {
         let in_header = if name == "license_key" { &in_header[..] } else { &[] };
         let pairs = url::form_urlencoded::parse(query.as_bytes()).filter(|(found, _)| found == name);
-        pairs.map(|(_, value)| value.into_owned()).chain(in_header.iter().map(|key| key.to_string())).collect()
+        pairs
+            .map(|(_, value)| value.into_owned())
+            .chain(in_header.iter().map(|key| key.to_string()))
+            .collect()
     };
     const NAMES: [&str; 5] = ["license_key", "site_url", "domain", "current_version", "build_id"];
     match updates::parse(&headers, query) {
         Ok(question) => {
-            let updates::Question { license_key, site_url, domain, current_version, build_id } = question;
-            for (name, value) in NAMES.into_iter().zip([license_key, site_url, domain, current_version, build_id]) {
+            let updates::Question {
+                license_key,
+                site_url,
+                domain,
+                current_version,
+                build_id,
+            } = question;
+            for (name, value) in NAMES
+                .into_iter()
+                .zip([license_key, site_url, domain, current_version, build_id])
+            {
                 assert_eq!(sent(name), value.as_deref().into_iter().collect::<Vec<_>>(), "{name}");
             }
         }
         Err(problem) => {
-            let Problem::Malformed(detail) = &problem else { panic!("{problem:?}") };
-            let twice = NAMES.into_iter().find(|name| *detail == format!("'{name}' is given twice."));
+            let Problem::Malformed(detail) = &problem else {
+                panic!("{problem:?}")
+            };
+            let twice = NAMES
+                .into_iter()
+                .find(|name| *detail == format!("'{name}' is given twice."));
             assert!(sent(twice.expect("a parameter of ours")).len() > 1);
             assert_eq!(problem.into_response().status, 400);
         }

@@ -43,24 +43,40 @@ fn read(file: &str, text: &str) -> Option<Registry> {
 /// A license that stands before another one, or after it, changes nothing about it: whether lines are taken depends on
 /// none that were read earlier.
 fn order_does_not_matter(text: &str) {
-    let Some(line) = text.lines().find(|line| !line.trim().is_empty()) else { return };
+    let Some(line) = text.lines().find(|line| !line.trim().is_empty()) else {
+        return;
+    };
     // The same modules as the line's own, where it has any: what was read of them earlier is used again.
     let fields: Option<serde_json::Value> = serde_json::from_str(line).ok();
-    let modules = fields.as_ref().and_then(|fields| fields.get("modules").or(fields.get(2)));
-    for modules in [r#"{"forms":[]}"#.to_owned()].into_iter().chain(modules.map(ToString::to_string)) {
-        let good = format!(r#"{{"id":"{}","expires":"2027-12-31","modules":{modules}}}"#, "ab".repeat(32));
+    let modules = fields
+        .as_ref()
+        .and_then(|fields| fields.get("modules").or(fields.get(2)));
+    for modules in [r#"{"forms":[]}"#.to_owned()]
+        .into_iter()
+        .chain(modules.map(ToString::to_string))
+    {
+        let good = format!(
+            r#"{{"id":"{}","expires":"2027-12-31","modules":{modules}}}"#,
+            "ab".repeat(32)
+        );
         let last = read("licenses/a.jsonl", &format!("{good}\n{text}\n"));
         let first = read("licenses/a.jsonl", &format!("{text}\n{good}\n"));
         let licenses = |registry: Option<Registry>| registry.map(|registry| registry.licenses().cloned().collect());
-        let (last, first): (Option<Vec<License>>, Option<Vec<License>>) = (licenses(last), licenses(first));
+        let last: Option<Vec<License>> = licenses(last);
+        let first: Option<Vec<License>> = licenses(first);
         assert_eq!(last, first);
     }
 }
 
 /// A license as an export spells it.
 fn line_of(license: &License) -> String {
-    let mut released: serde_json::Map<_, _> =
-        license.details.released.hosts.iter().map(|(host, time)| (host.to_string(), json!(time))).collect();
+    let mut released: serde_json::Map<_, _> = license
+        .details
+        .released
+        .hosts
+        .iter()
+        .map(|(host, time)| (host.to_string(), json!(time)))
+        .collect();
     released.extend(license.details.released.all.map(|time| ("*".to_owned(), json!(time))));
     let mut line = json!({
         "id": license.id.to_string(), "status": license.status, "expires": license.expires, "note": license.details.note,
@@ -75,7 +91,10 @@ fn line_of(license: &License) -> String {
 
 fuzz_target!(|text: &str| {
     if let Some(registry) = read("plugins/acme.toml", text) {
-        assert_eq!(registry.plugin("acme").expect("the plugin of that name").slug.as_str(), "acme");
+        assert_eq!(
+            registry.plugin("acme").expect("the plugin of that name").slug.as_str(),
+            "acme"
+        );
     }
     order_does_not_matter(text);
     for file in ["licenses/a.toml", "licenses/a.jsonl"] {

@@ -5,8 +5,8 @@
 use std::borrow::Cow;
 
 use countersign::config::LocalHosts;
-use countersign::serve::reply::problem::Problem;
 use countersign::serve::api::{params, validate};
+use countersign::serve::reply::problem::Problem;
 use libfuzzer_sys::fuzz_target;
 use serde_json::Value;
 
@@ -15,7 +15,9 @@ fuzz_target!(|body: &[u8]| {
     let question = match validate::parse(body) {
         Ok(question) => question,
         Err(problem) => {
-            let Problem::Malformed(detail) = &problem else { panic!("{problem:?}") };
+            let Problem::Malformed(detail) = &problem else {
+                panic!("{problem:?}")
+            };
             let fixed: String = detail.chars().filter(|c| !c.is_ascii_digit()).collect();
             assert!(
                 matches!(
@@ -42,20 +44,39 @@ fuzz_target!(|body: &[u8]| {
     if let Some(json) = json {
         assert!(json.is_object());
         for (name, value) in &fields {
-            assert_eq!(json.get(name).map(|value| value.as_str().unwrap()), value.as_deref(), "{name}");
+            assert_eq!(
+                json.get(name).map(|value| value.as_str().unwrap()),
+                value.as_deref(),
+                "{name}"
+            );
         }
     }
-    let sent: serde_json::Map<_, _> =
-        fields.iter().filter_map(|(name, value)| Some((name.to_string(), value.as_deref()?.into()))).collect();
+    let sent: serde_json::Map<_, _> = fields
+        .iter()
+        .filter_map(|(name, value)| Some((name.to_string(), value.as_deref()?.into())))
+        .collect();
     let again = serde_json::to_vec(&sent).unwrap();
-    assert_eq!(format!("{:?}", validate::parse(&again).unwrap()), format!("{question:?}"));
+    assert_eq!(
+        format!("{:?}", validate::parse(&again).unwrap()),
+        format!("{question:?}")
+    );
 
-    let site_url = question.site_url.as_ref().or(question.domain.as_ref()).map(Cow::as_ref).unwrap_or_default();
+    let site_url = question
+        .site_url
+        .as_ref()
+        .or(question.domain.as_ref())
+        .map(Cow::as_ref)
+        .unwrap_or_default();
     for problem in [
         params::license_id(question.license_key.as_deref()).err(),
         params::site_host(site_url, LocalHosts::Refuse).err(),
         params::build_id(question.build_id.as_deref()).err(),
-        params::at_most(params::MAX_VERSION, "plugin_version", question.plugin_version.as_deref()).err(),
+        params::at_most(
+            params::MAX_VERSION,
+            "plugin_version",
+            question.plugin_version.as_deref(),
+        )
+        .err(),
     ]
     .into_iter()
     .flatten()

@@ -23,9 +23,12 @@ fuzz_target!(|text: &str| {
         Ok(host) => host,
         Err(refusal) => return assert!(REFUSALS.contains(&refusal.code())),
     };
-    for same in
-        [format!("{host}"), format!("https://{host}/wp?a#b"), format!("http://user@{host}:8080"), format!("//{host}")]
-    {
+    for same in [
+        format!("{host}"),
+        format!("https://{host}/wp?a#b"),
+        format!("http://user@{host}:8080"),
+        format!("//{host}"),
+    ] {
         assert_eq!(same.parse::<SiteHost>().as_ref(), Ok(&host), "{same}");
     }
     let url = url::Url::parse(&format!("https://{host}")).unwrap();
