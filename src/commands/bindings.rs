@@ -1,5 +1,5 @@
 //! `countersign bindings`: looks after the ledger of bindings and its index. Which site may use a license is not decided
-//! here: see `license release`. One file a verb; [`messages`] has what they say alike.
+//! here: see `license release`. One file a verb; `messages` has what they say alike.
 
 mod compact;
 mod export;
