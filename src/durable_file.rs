@@ -38,7 +38,7 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
         None => give_access(file, folder_of(&target), Access::LikeFolder),
     })?;
     fs::rename(&temporary, &target).inspect_err(|_| drop(fs::remove_file(&temporary)))?;
-    sync_folder(&target)
+    sync_folder(folder_of(&target))
 }
 
 /// Creates a file; fails with `AlreadyExists` where there is one. Whoever is killed meanwhile leaves none of that name.
@@ -48,7 +48,7 @@ pub fn create_new(path: &Path, bytes: &[u8], access: Access) -> io::Result<()> {
         give_access(file, folder_of(path), access)
     })?;
     rename_to_new(&temporary, path).inspect_err(|_| drop(fs::remove_file(&temporary)))?;
-    sync_folder(path)
+    sync_folder(folder_of(path))
 }
 
 /// Renames a file to a name that nobody has: with link(2), or with renameat2(2) where the file system has no hard links.
@@ -87,6 +87,11 @@ pub fn create_folders(path: &Path, access: Access) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
         Err(error) => Err(error),
     }
+}
+
+/// Makes the names in a folder durable: a rename survives a power failure only once its folder is synced.
+pub fn sync_folder(folder: &Path) -> io::Result<()> {
+    regular_file::open_folder(folder)?.sync_all()
 }
 
 fn write_new(path: &Path, bytes: &[u8], mode: u32, prepare: impl FnOnce(&File) -> io::Result<()>) -> io::Result<()> {
@@ -128,11 +133,6 @@ fn temporary_name(target: &Path) -> io::Result<PathBuf> {
     let name = target.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_string_lossy();
     let random = getrandom::u64().map_err(io::Error::other)?;
     Ok(target.with_file_name(format!(".{name}.{random:016x}.tmp")))
-}
-
-/// A rename survives a power failure only once its folder is synced.
-fn sync_folder(path: &Path) -> io::Result<()> {
-    regular_file::open_folder(folder_of(path))?.sync_all()
 }
 
 fn folder_of(path: &Path) -> &Path {

@@ -1,7 +1,8 @@
 //! A folder that one command at a time may change. The folder itself is locked: no file is left behind, and the lock dies with
 //! the process.
 //!
-//! Whoever holds it may never let it go, such as a `flock` that somebody forgot. So the wait is told, and it ends.
+//! Whoever holds it may never let it go, such as a `flock` that somebody forgot. So the wait is told, and it ends. Builds
+//! [`wait`] in the same way for a mirror and for the folder of releases.
 
 use std::fs::{File, TryLockError};
 use std::io;
@@ -25,25 +26,39 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// As [`regular_file::open_folder`], and `TimedOut` where somebody held it all the time of `limit`.
 pub fn hold(folder: &Path, limit: Duration) -> io::Result<File> {
     let file = regular_file::open_folder(folder)?;
+    let tell = || {
+        stderr::line(format_args!(
+            "waiting for another command, which holds {}",
+            folder.display()
+        ))
+    };
+    match wait(&file, limit, tell) {
+        Ok(()) => Ok(file),
+        Err(TryLockError::Error(error)) => Err(error),
+        Err(TryLockError::WouldBlock) => {
+            let reason = format!("another command has held it for {} s", limit.as_secs());
+            Err(io::Error::new(io::ErrorKind::TimedOut, reason))
+        }
+    }
+}
+
+/// Waits until nobody else holds `file`, and holds it until it is closed. `tell` is called once if that takes a while.
+///
+/// # Errors
+///
+/// `WouldBlock` where somebody held it all the time of `limit`, and what the file system says that has no locks.
+pub fn wait(file: &File, limit: Duration, tell: impl FnOnce()) -> Result<(), TryLockError> {
     let started = Instant::now();
-    let mut is_told = false;
+    let mut tell = Some(tell);
     loop {
         match file.try_lock() {
-            Ok(()) => return Ok(file),
-            Err(TryLockError::Error(error)) => return Err(error),
-            Err(TryLockError::WouldBlock) => {}
+            Err(TryLockError::WouldBlock) if started.elapsed() < limit => {}
+            done => return done,
         }
-        let waited = started.elapsed();
-        if waited >= limit {
-            let reason = format!("another command has held it for {} s", limit.as_secs());
-            return Err(io::Error::new(io::ErrorKind::TimedOut, reason));
-        }
-        if waited >= SOON && !is_told {
-            stderr::line(format_args!(
-                "waiting for another command, which holds {}",
-                folder.display()
-            ));
-            is_told = true;
+        if started.elapsed() >= SOON
+            && let Some(tell) = tell.take()
+        {
+            tell();
         }
         thread::sleep(PAUSE);
     }

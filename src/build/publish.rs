@@ -7,11 +7,10 @@
 //! its digest, and is not read again: reading and hashing them was 8 of 10 parts of a build in which nothing changed.
 
 mod index_time;
-mod lock;
 mod prune;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -22,6 +21,7 @@ use crate::build::error::BuildError;
 use crate::build::manifest_sink::{BuiltRelease, ManifestSink};
 use crate::catalog::{MAX_INDEX, MAX_MANIFEST, Release, ReleaseIndex, Releases, index_path, manifest_path};
 use crate::durable_file::{self, Access};
+use crate::folder_lock;
 use crate::model::digest::Digest;
 use crate::model::slug::Slug;
 use crate::regular_file;
@@ -116,7 +116,14 @@ impl Publisher {
                 _lock: None,
             });
         }
-        let lock = lock::lock(&self.root, patience)?;
+        let lock = regular_file::open_folder(&self.root).map_err(|source| BuildError::write(&self.root, source))?;
+        // Nothing is told of the wait: the line would stand in the middle of a progress bar.
+        if let Err(TryLockError::WouldBlock) = folder_lock::wait(&lock, patience, || ()) {
+            return Err(BuildError::Busy {
+                path: self.root.clone(),
+            });
+        }
+        // Some network file systems have no locks; a vendor builds on one machine.
         let old = ReleaseIndex::read(&self.root)
             .map_err(BuildError::Index)?
             .unwrap_or_default();
@@ -194,7 +201,7 @@ impl Publisher {
             self.staged().remove(place);
         }
         for folder in folders.iter().chain([&self.root]) {
-            sync_folder(folder).map_err(|source| BuildError::write(folder, source))?;
+            durable_file::sync_folder(folder).map_err(|source| BuildError::write(folder, source))?;
         }
         if let Some(staged) = staged_index {
             let is_whole = is_whole && !self.changed_meanwhile(index, &places);
@@ -236,7 +243,7 @@ impl Publisher {
         // A damaged manifest is told by every build, not only by this one.
         staged.set_modified(if is_whole { SystemTime::now() } else { self.verified_at })?;
         fs::rename(self.temporary_index(), index_path(&self.root))?;
-        sync_folder(&self.root)
+        durable_file::sync_folder(&self.root)
     }
 
     /// Whether somebody else wrote a manifest since this build began, perhaps after it was looked at.
@@ -313,9 +320,4 @@ impl ManifestSink for Publisher {
         }
         Ok((digest, held))
     }
-}
-
-/// Makes the names in a folder durable.
-fn sync_folder(path: &Path) -> io::Result<()> {
-    regular_file::open_folder(path)?.sync_all()
 }

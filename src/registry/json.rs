@@ -200,12 +200,8 @@ impl<'de: 'a, 'a> Deserialize<'de> for MemberName<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::registry::spanned::tests::field;
     use proptest::prelude::*;
-
-    fn field<'t, 'a>(table: &'t SpannedTable<'a>, name: &str) -> (usize, usize, &'t Value<'a>) {
-        let field = &table.fields[name];
-        (field.at, field.node.at, &field.node.value)
-    }
 
     #[test]
     fn a_json_value_knows_its_type_and_its_place() {

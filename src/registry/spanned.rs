@@ -176,10 +176,11 @@ pub fn table<'t, 'n>(value: &'n Value<'t>) -> Option<&'n SpannedTable<'t>> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    fn field<'t, 'a>(table: &'t SpannedTable<'a>, name: &str) -> (usize, usize, &'t Value<'a>) {
+    /// Where a field's name and its value start, and the value.
+    pub(in crate::registry) fn field<'t, 'a>(table: &'t SpannedTable<'a>, name: &str) -> (usize, usize, &'t Value<'a>) {
         let field = &table.fields[name];
         (field.at, field.node.at, &field.node.value)
     }

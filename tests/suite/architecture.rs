@@ -40,6 +40,7 @@ const ARROWS: [(&str, &[&str]); 19] = [
             "model",
             "text",
             "durable_file",
+            "folder_lock",
             "regular_file",
             "time_limit",
         ],

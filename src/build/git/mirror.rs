@@ -7,7 +7,6 @@ use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
-use std::thread;
 use std::time::Duration;
 
 use url::Url;
@@ -15,6 +14,7 @@ use url::Url;
 use crate::build::git::credentials::Credentials;
 use crate::build::git::git_command::{Git, GitError};
 use crate::build::git::mirror_folder::{is_ours, is_tidy, tidy};
+use crate::folder_lock;
 use crate::model::digest::Digest;
 use crate::model::git_hosts::GitHost;
 use crate::regular_file;
@@ -162,13 +162,10 @@ fn lock(path: &Path, git: &Git<'_>) -> Result<File, MirrorError> {
         path: path.to_owned(),
         source,
     })?;
-    loop {
-        match file.try_lock() {
-            Err(TryLockError::WouldBlock) if git.time_left().is_zero() => return Err(MirrorError::Busy),
-            Err(TryLockError::WouldBlock) => thread::sleep(Duration::from_millis(50)),
-            // Some network file systems have no locks.
-            Ok(()) | Err(TryLockError::Error(_)) => return Ok(file),
-        }
+    match folder_lock::wait(&file, git.time_left(), || ()) {
+        Err(TryLockError::WouldBlock) => Err(MirrorError::Busy),
+        // Some network file systems have no locks.
+        Ok(()) | Err(TryLockError::Error(_)) => Ok(file),
     }
 }
 
