@@ -1,17 +1,19 @@
 //! Bytes of unknown encoding to text: the first step for every file a plugin author wrote.
 //!
 //! What comes out is UTF-8 with `\n` line ends and no control characters; every parser of this half builds on that.
+//! `encoding_rs` knows the encodings, as browsers read them (WHATWG); which bytes are in which encoding is decided here.
+
+use encoding_rs::{Encoding, UTF_8, WINDOWS_1252};
 
 /// Reads UTF-8 (a BOM is dropped) or UTF-16 with a BOM; a byte sequence that is not UTF-8 is read as Windows-1252.
 ///
 /// One Latin-1 byte in a UTF-8 file therefore costs one character, not the whole file. Every line end Unicode knows
 /// (CR LF, CR, VT, FF, NEL, LS, PS) becomes `\n`; other control characters are dropped, TAB stays.
 pub fn decode(bytes: &[u8]) -> String {
-    match bytes {
-        [0xEF, 0xBB, 0xBF, rest @ ..] => decode_utf8(rest),
-        [0xFF, 0xFE, rest @ ..] => decode_utf16(rest, u16::from_le_bytes),
-        [0xFE, 0xFF, rest @ ..] => decode_utf16(rest, u16::from_be_bytes),
-        _ => decode_utf8(bytes),
+    match Encoding::for_bom(bytes) {
+        Some((encoding, bom)) if encoding == UTF_8 => decode_utf8(&bytes[bom..]),
+        Some((encoding, bom)) => clean(encoding.decode_without_bom_handling(&bytes[bom..]).0.into_owned()),
+        None => decode_utf8(bytes),
     }
 }
 
@@ -28,18 +30,9 @@ fn decode_utf8(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
         text.push_str(chunk.valid());
-        text.extend(chunk.invalid().iter().map(|&byte| windows_1252(byte)));
+        text.push_str(&WINDOWS_1252.decode_without_bom_handling(chunk.invalid()).0);
     }
     clean(text)
-}
-
-fn decode_utf16(bytes: &[u8], unit: fn([u8; 2]) -> u16) -> String {
-    let units = bytes.chunks_exact(2).map(|pair| unit([pair[0], pair[1]]));
-    clean(
-        char::decode_utf16(units)
-            .map(|unit| unit.unwrap_or(char::REPLACEMENT_CHARACTER))
-            .collect(),
-    )
 }
 
 fn clean(text: String) -> String {
@@ -62,18 +55,6 @@ fn clean(text: String) -> String {
     without_controls(clean)
 }
 
-/// The WHATWG mapping, in which the five unassigned bytes are control characters.
-fn windows_1252(byte: u8) -> char {
-    const HIGH: [char; 32] = [
-        '€', '\u{81}', '‚', 'ƒ', '„', '…', '†', '‡', 'ˆ', '‰', 'Š', '‹', 'Œ', '\u{8D}', 'Ž', '\u{8F}', '\u{90}', '‘',
-        '’', '“', '”', '•', '–', '—', '˜', '™', 'š', '›', 'œ', '\u{9D}', 'ž', 'Ÿ',
-    ];
-    match byte {
-        0x80..=0x9F => HIGH[usize::from(byte - 0x80)],
-        _ => char::from(byte),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -87,6 +68,7 @@ mod tests {
             (b"\xFF\xFEa\0\xE4\0", "aä"),
             (b"\xFE\xFF\0a\0\xE4", "aä"),
             (b"\xFF\xFE\x3D\xD8\x00", "\u{FFFD}"),
+            (b"\xFF\xFEa\0\xE4", "a\u{FFFD}"),
             (b"caf\xE9 \x96 \x80", "café – €"),
             ("ä".as_bytes(), "ä"),
             (b"\xC3\xA4 and \xE4", "ä and ä"),
