@@ -1,6 +1,7 @@
 //! Histograms of durations, which many threads fill at once without a lock.
 //!
-//! Leaf module: the server and the store fill them, and the server's metrics show them.
+//! Leaf module: the server and the store fill them, and the server's metrics show them. `prometheus-client` has one, too, but
+//! behind a mutex, for which all threads that answer requests would wait.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

@@ -1,6 +1,7 @@
 //! Entitlements and refusals: the proof that a site may have a plugin's manifest, or the reason it may not.
 
 use chrono::NaiveDate;
+use enum_map::Enum;
 
 use crate::model::binding::Stored;
 use crate::model::license::{License, LicenseState, Seat};
@@ -30,7 +31,7 @@ impl Entitlement<'_> {
 }
 
 /// Why a site may not have a manifest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Enum, PartialEq, Eq, Hash)]
 pub enum Refusal {
     /// No license has this key.
     UnknownLicense,
@@ -50,11 +51,6 @@ pub enum Refusal {
     SourceNotConfigured,
     /// The license has not the plugin's module.
     PluginNotCovered,
-}
-
-impl Refusal {
-    /// How many there are.
-    pub const COUNT: usize = Self::PluginNotCovered as usize + 1;
 }
 
 /// The license if there is one and it is active on `today` (UTC).

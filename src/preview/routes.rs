@@ -23,7 +23,7 @@ use warp::{Filter, Reply};
 
 use crate::build::draft;
 use crate::preview::live::LatestSnapshot;
-use crate::preview::page::{self, Address, Tab};
+use crate::preview::page::{self, Address};
 use crate::preview::target::Target;
 use crate::preview::view::Selection;
 
@@ -141,7 +141,7 @@ async fn show(
     version: Option<&str>,
     mut query: HashMap<String, String>,
 ) -> Response {
-    let tab = query.get("tab").and_then(|name| Tab::named(name)).unwrap_or_default();
+    let tab = query.get("tab").and_then(|name| name.parse().ok()).unwrap_or_default();
     // What is typed into a version field is no longer than this.
     let mut selection = |name| query.remove(name).map(|value| value.chars().take(64).collect());
     let selection = Selection {

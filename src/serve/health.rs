@@ -5,34 +5,33 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, SecondsFormat, Utc};
+use enum_map::Enum;
 use serde::{Serialize, Serializer};
+use strum::{EnumIter, IntoEnumIterator as _, IntoStaticStr};
 
-use crate::serve::metrics::label::{Label as _, labels};
-
-labels! {
-    /// What the server is made of.
-    #[allow(missing_docs, reason = "each is its name")]
-    Part {
-        Registry = "registry",
-        Catalog = "catalog",
-        Key = "key",
-        Store = "store",
-        Tls = "tls",
-    }
+/// What the server is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Enum, EnumIter, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
+#[allow(missing_docs, reason = "each is its name")]
+pub enum Part {
+    Registry,
+    Catalog,
+    Key,
+    Store,
+    Tls,
 }
 
-labels! {
-    /// How a part is.
-    #[derive(Serialize)]
-    #[serde(rename_all = "lowercase")]
-    State {
-        /// As it stands on disk.
-        Ok = "ok",
-        /// What stands on disk is broken; the last good state is served.
-        Stale = "stale",
-        /// It does not do its work.
-        Failing = "failing",
-    }
+/// How a part is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumIter, IntoStaticStr, Serialize)]
+#[strum(serialize_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// As it stands on disk.
+    Ok,
+    /// What stands on disk is broken; the last good state is served.
+    Stale,
+    /// It does not do its work.
+    Failing,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -178,8 +177,8 @@ impl Health {
     /// The parts as they are now: one that nobody looks at any more fails, whatever it was when it was looked at.
     fn now(&self) -> Parts {
         let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        for part in Part::ALL {
-            let Some(condition) = parts.of(*part) else { continue };
+        for part in Part::iter() {
+            let Some(condition) = parts.of(part) else { continue };
             if let Some(look) = condition.looked.filter(|look| look.at.elapsed() > self.patience) {
                 condition.state = State::Failing;
                 condition.since = look.time;

@@ -9,11 +9,12 @@ pub mod buckets;
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::net::IpAddr;
 use std::num::NonZeroU32;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+
+use enum_map::Enum;
+use strum::IntoStaticStr;
 
 use crate::model::license_key::LicenseId;
-use crate::serve::metrics::label::{Label, labels};
+use crate::serve::metrics::{Counter, Counters};
 use crate::serve::net::networks::Networks;
 use crate::serve::rate_limit::buckets::{Buckets, RetryAfter};
 use crate::serve::reply::outcome::{Code, Weight};
@@ -37,21 +38,20 @@ pub struct Limits {
     licenses: HashedBuckets,
     /// What a wrong key weighs, as many well-formed requests.
     wrong_key: u32,
-    refused: [Arc<AtomicU64>; Limit::ALL.len()],
+    refused: Counters<Limit>,
 }
 
 impl Limits {
     /// How often each may ask in a minute, at once and in the long run, and how many wrong keys an address may try.
     pub fn new(address: NonZeroU32, license: NonZeroU32, failures: NonZeroU32) -> Self {
-        let refused: [Arc<AtomicU64>; Limit::ALL.len()] = Default::default();
-        let refused_by = |limit: Limit| Arc::clone(&refused[limit.place()]);
+        let refused = Counters::default();
         let addresses = Networks::ALLOWANCES.map(|times| {
             let per_minute = address.saturating_mul(NonZeroU32::MIN.saturating_add(times - 1));
-            HashedBuckets::new(per_minute, ADDRESS_BUCKETS, refused_by(Limit::Address))
+            HashedBuckets::new(per_minute, ADDRESS_BUCKETS, &refused[Limit::Address])
         });
         Self {
             addresses,
-            licenses: HashedBuckets::new(license, LICENSE_BUCKETS, refused_by(Limit::License)),
+            licenses: HashedBuckets::new(license, LICENSE_BUCKETS, &refused[Limit::License]),
             wrong_key: address.get().div_ceil(failures.get()),
             refused,
         }
@@ -82,19 +82,19 @@ impl Limits {
     }
 
     /// How many were told to come back.
-    pub fn refused(&self, limit: Limit) -> u64 {
-        self.refused[limit.place()].load(Ordering::Relaxed)
+    pub fn refused(&self) -> &Counters<Limit> {
+        &self.refused
     }
 }
 
-labels! {
-    /// What is limited.
-    Limit {
-        /// Requests of one address, wrong keys among them.
-        Address = "address",
-        /// Questions about one license.
-        License = "license",
-    }
+/// What is limited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Enum, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
+pub enum Limit {
+    /// Requests of one address, wrong keys among them.
+    Address,
+    /// Questions about one license.
+    License,
 }
 
 /// The buckets of licenses, or of networks of one width.
@@ -107,9 +107,9 @@ struct HashedBuckets {
 }
 
 impl HashedBuckets {
-    fn new(per_minute: NonZeroU32, count: usize, refused: Arc<AtomicU64>) -> Self {
+    fn new(per_minute: NonZeroU32, count: usize, refused: &Counter) -> Self {
         Self {
-            buckets: Buckets::new(per_minute, count, refused),
+            buckets: Buckets::new(per_minute, count, refused.clone()),
             count,
             hasher: RandomState::default(),
         }
@@ -158,7 +158,7 @@ mod tests {
             Ok(()),
             "another address is not affected"
         );
-        assert_eq!(limits.refused(Limit::Address), 1);
+        assert_eq!(limits.refused()[Limit::Address].get(), 1);
     }
 
     #[test]
@@ -171,7 +171,7 @@ mod tests {
             Ok(()),
             "another license is not affected"
         );
-        assert_eq!(limits.refused(Limit::License), 1);
+        assert_eq!(limits.refused()[Limit::License].get(), 1);
     }
 
     #[test]

@@ -113,7 +113,7 @@ impl Routes {
         };
         match ended {
             Ok((code, response)) => {
-                self.service.metrics.requests.of(Operation::Public).outcomes.add(code);
+                self.service.metrics.requests.of(Operation::Public).outcomes[code].inc();
                 response
             }
             Err(problem) => self.refuse(client, Operation::Public, problem).into_http(),

@@ -105,7 +105,10 @@ const LIBRARIES: [(&str, &[&str]); 9] = [
         "flate2::",
         &["src/package/deflate.rs", "src/package/archive/content.rs"],
     ),
-    ("prometheus_client::", &["src/serve/ops/openmetrics.rs"]),
+    (
+        "prometheus_client::",
+        &["src/serve/ops/openmetrics.rs", "src/serve/metrics.rs"],
+    ),
     // A site gets a manifest from the catalog, against an entitlement.
     (
         "published_manifest",

@@ -1,5 +1,7 @@
 //! What the page's address asks for: a plugin, a version, a site and a tab.
 
+use strum::{EnumIter, EnumString, IntoStaticStr};
+
 use crate::preview::view::Selection;
 
 /// What the address asks for.
@@ -27,8 +29,9 @@ impl Address {
     }
 }
 
-/// A tab of the details window, which shows a section of the manifest.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// A tab of the details window, in the order of the window. It shows a section of the manifest.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, EnumIter, EnumString, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum Tab {
     #[default]
@@ -39,17 +42,9 @@ pub enum Tab {
 }
 
 impl Tab {
-    /// All of them, in the order of the window.
-    pub const ALL: [Self; 4] = [Self::Description, Self::Installation, Self::Faq, Self::Changelog];
-
     /// The section's name in the manifest, and in the address.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Description => "description",
-            Self::Installation => "installation",
-            Self::Faq => "faq",
-            Self::Changelog => "changelog",
-        }
+        self.into()
     }
 
     /// What WordPress writes on it (`install_plugin_information`).
@@ -60,10 +55,5 @@ impl Tab {
             Self::Faq => "FAQ",
             Self::Changelog => "Changelog",
         }
-    }
-
-    /// The tab of that name.
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|tab| tab.name() == name)
     }
 }

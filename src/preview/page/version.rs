@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use strum::IntoEnumIterator as _;
+
 use crate::build::source::assets::Artwork;
 use crate::model::manifest::{Manifest, Sections};
 use crate::model::version::php_version_compare;
@@ -147,7 +149,7 @@ fn panels(sections: &Sections, address: &Address) -> Vec<Panel> {
         };
         is_shown.then(panel)
     };
-    let mut panels: Vec<Panel> = Tab::ALL.into_iter().filter_map(panel).collect();
+    let mut panels: Vec<Panel> = Tab::iter().filter_map(panel).collect();
     if !panels.iter().any(|panel| panel.is_chosen) {
         panels[0].is_chosen = true;
     }

@@ -87,9 +87,11 @@ impl<A: Handler> Connections<A> {
             Ok(Ok(Opened::Clear(stream))) => self.speak(stream, peer, phase, closing, |_| self.use_tls()).await,
             Ok(Err(error)) => {
                 tracing::debug!(%error, "a TLS handshake failed");
-                self.metrics.connections.refused.add(Refused::Handshake);
+                self.metrics.connections.refused[Refused::Handshake].inc();
             }
-            Err(_) => self.metrics.connections.timed_out.add(TimedOut::Handshake),
+            Err(_) => {
+                self.metrics.connections.timed_out[TimedOut::Handshake].inc();
+            }
         }
     }
 
@@ -148,7 +150,7 @@ impl<A: Handler> Connections<A> {
             } else {
                 Code::MalformedRequest
             };
-            self.metrics.requests.of(Operation::Public).outcomes.add(code);
+            self.metrics.requests.of(Operation::Public).outcomes[code].inc();
             // Whose client it was, a proxy would say in the head.
             if !self.proxies.include(peer.ip()) {
                 self.routes.failed(peer.ip(), code);
@@ -324,12 +326,7 @@ mod tests {
         let ((), answers) = tokio::join!(connections.serve(stream, peer, Arc::default(), closed), asking);
         (
             answers,
-            connections
-                .metrics
-                .requests
-                .of(Operation::Public)
-                .outcomes
-                .of(Code::Internal),
+            connections.metrics.requests.of(Operation::Public).outcomes[Code::Internal].get(),
         )
     }
 

@@ -76,7 +76,7 @@ pub async fn run(
         };
         let permit = connection_limit.take(peer.ip());
         if permit.is_none() && !connections.proxies.include(peer.ip()) {
-            counts.refused.add(Refused::Address);
+            counts.refused[Refused::Address].inc();
             continue;
         }
         let phase = Arc::new(Phase::default());
@@ -122,7 +122,7 @@ async fn accept(
                 return (stream, peer);
             }
             Err(error) => {
-                counts.refused.add(Refused::Accept);
+                counts.refused[Refused::Accept].inc();
                 if failures.are_news(Instant::now()) {
                     tracing::warn!(%error, "cannot accept connections; told once until a minute has passed without it");
                 }

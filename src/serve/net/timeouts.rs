@@ -127,7 +127,7 @@ impl<S> TimeoutStream<S> {
         }
         let stalled = self.stalled.get_or_insert_with(|| Box::pin(sleep(self.timeouts.write)));
         if stalled.as_mut().poll(cx).is_ready() {
-            self.counts.timed_out.add(TimedOut::Write);
+            self.counts.timed_out[TimedOut::Write].inc();
             return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
         }
         Poll::Pending
@@ -144,7 +144,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for TimeoutStream<S> {
             return Poll::Ready(read);
         }
         self.poll_overdue(cx).map(|what| {
-            self.counts.timed_out.add(what);
+            self.counts.timed_out[what].inc();
             Ok(())
         })
     }
@@ -226,7 +226,7 @@ mod tests {
             (4, 0),
             "ended 10 s after the connection was opened"
         );
-        assert_eq!(stream.counts.timed_out.of(TimedOut::Header), 1);
+        assert_eq!(stream.counts.timed_out[TimedOut::Header].get(), 1);
     }
 
     #[tokio::test(start_paused = true)]
@@ -269,7 +269,7 @@ mod tests {
             assert!(idle.is_err());
         }
         assert_eq!(read(&mut stream).await, (1, 0));
-        assert_eq!(stream.counts.timed_out.of(TimedOut::Idle), 1);
+        assert_eq!(stream.counts.timed_out[TimedOut::Idle].get(), 1);
     }
 
     #[tokio::test(start_paused = true)]
@@ -328,6 +328,6 @@ mod tests {
             io::ErrorKind::TimedOut
         );
         assert_eq!(started.elapsed().as_secs(), 5);
-        assert_eq!(stream.counts.timed_out.of(TimedOut::Write), 1);
+        assert_eq!(stream.counts.timed_out[TimedOut::Write].get(), 1);
     }
 }

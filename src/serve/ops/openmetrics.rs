@@ -1,24 +1,28 @@
 //! The metrics' page: every number the server keeps of itself, named once, as Prometheus reads it.
 //!
-//! The text is OpenMetrics 1.0. docs/metrics.md lists the same names, and a test holds the two together.
+//! The text is OpenMetrics 1.0, written by `prometheus-client`. docs/metrics.md lists the same names; a test compares them.
+//! The crate's `Family` is not used: it is a hash map behind a lock, for labels that nobody knows beforehand. Ours are enums,
+//! so an `EnumMap` of the crate's counters does it, and the series keep their order.
 // SECURITY: no label holds what a client sends: not a license, a host, an address or a path.
 
-use std::fmt::{self, Debug, Formatter};
+use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
+use enum_map::EnumArray;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeGaugeValue, MetricEncoder, NoLabelSet};
-use prometheus_client::metrics::MetricType;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder, NoLabelSet};
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::metrics::{MetricType, TypedMetric};
 use prometheus_client::registry::Registry;
+use strum::IntoEnumIterator as _;
 
 use crate::histogram::Durations;
 use crate::regular_file;
-use crate::serve::health::Part;
-use crate::serve::metrics::Operation;
-use crate::serve::metrics::label::{Counters, Label};
-use crate::serve::rate_limit::Limit;
+use crate::serve::health::{Part, State};
+use crate::serve::metrics::{Counter, Counters, Operation};
 use crate::serve::reply::outcome::Code;
 use crate::serve::reply::problem::Problem;
 use crate::serve::reply::response::{ContentType, Response};
@@ -43,8 +47,8 @@ pub fn page(service: Arc<Service>) -> Response {
 
 struct ServiceCollector(Arc<Service>);
 
-impl Debug for ServiceCollector {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+impl fmt::Debug for ServiceCollector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Page")
     }
 }
@@ -52,192 +56,177 @@ impl Debug for ServiceCollector {
 impl Collector for ServiceCollector {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let service = &*self.0;
-        let mut write = MetricWriter(encoder);
-        requests(&mut write, service)?;
-        connections(&mut write, service)?;
-        limits(&mut write, service)?;
-        signing(&mut write, service)?;
-        store(&mut write, service)?;
-        files(&mut write, service)?;
-        process(&mut write, service)
+        let mut page = MetricWriter(encoder);
+        requests(&mut page, service)?;
+        connections(&mut page, service)?;
+        limits(&mut page, service)?;
+        signing(&mut page, service)?;
+        store(&mut page, service)?;
+        files(&mut page, service)?;
+        process(&mut page, service)
     }
 }
 
-fn requests(write: &mut MetricWriter<'_>, service: &Service) -> fmt::Result {
+fn requests(page: &mut MetricWriter<'_>, service: &Service) -> fmt::Result {
     let requests = &service.metrics.requests;
-    let outcomes = Operation::ALL.iter().flat_map(|operation| {
+    let outcomes = Operation::iter().flat_map(|operation| {
         // An alert on the first internal error needs the series that it is the first of.
-        let shown = |(code, count): &(Code, u64)| *count > 0 || *code == Code::Internal;
-        let outcomes = requests.of(*operation).outcomes.all().filter(shown);
-        outcomes.map(|(code, count)| ([("operation", operation.name()), ("code", code.name())], count))
+        let shown = |(code, count): &(Code, &Counter)| count.get() > 0 || *code == Code::Internal;
+        let outcomes = requests.of(operation).outcomes.iter().filter(shown);
+        outcomes.map(move |(code, count)| ([("operation", operation.into()), ("code", code.into())], count.clone()))
     });
-    write.counters("countersign_requests", "Requests by how they ended", outcomes)?;
+    let help = "Requests by how they ended";
+    page.add("countersign_requests", help, &outcomes.collect::<Series<_, _>>())?;
     let help = "Validations whose clients hung up before there was an answer";
-    write.counters("countersign_requests_abandoned", help, [([], requests.abandoned())])?;
+    page.add("countersign_requests_abandoned", help, requests.abandoned())?;
     let latency = [Operation::Validate, Operation::Updates]
-        .map(|operation| ([("operation", operation.name())], requests.of(operation).latency.read()));
-    write.histograms(
-        "countersign_request_duration_seconds",
-        "From the head of a request to its answer",
-        latency,
-    )
+        .map(|operation| ([("operation", operation.into())], requests.of(operation).latency.read()));
+    let help = "From the head of a request to its answer";
+    page.add("countersign_request_duration_seconds", help, &Series(latency.into()))
 }
 
-fn connections(write: &mut MetricWriter<'_>, service: &Service) -> fmt::Result {
+fn connections(page: &mut MetricWriter<'_>, service: &Service) -> fmt::Result {
     let counts = &service.metrics.connections;
-    write.gauge(
-        "countersign_connections",
-        "Connections that are open",
-        counts.open_now(),
-    )?;
+    let help = "Connections that are open";
+    page.add("countersign_connections", help, &ConstGauge::new(counts.open_now()))?;
     let help = "Connections held at once, as far as the limit on open files allows";
-    write.gauge(
-        "countersign_connections_limit",
-        help,
-        service.descriptors.connections as u64,
-    )?;
+    let limit = service.descriptors.connections as u64;
+    page.add("countersign_connections_limit", help, &ConstGauge::new(limit))?;
     let help = "Connections that waited for a request and were closed for new clients";
-    write.counters("countersign_connections_evicted", help, [([], counts.evicted())])?;
-    write.counters(
-        "countersign_connections_accepted",
-        "Connections taken",
-        [([], counts.accepted())],
-    )?;
+    page.add("countersign_connections_evicted", help, counts.evicted())?;
+    let help = "Connections taken";
+    page.add("countersign_connections_accepted", help, counts.accepted())?;
     let help = "Connections closed before a request";
-    write.counters(
-        "countersign_connections_refused",
-        help,
-        labelled("reason", &counts.refused),
-    )?;
+    page.add("countersign_connections_refused", help, &by("reason", &counts.refused))?;
     let help = "Connections closed because the client was too slow";
-    write.counters(
+    page.add(
         "countersign_connections_timed_out",
         help,
-        labelled("reason", &counts.timed_out),
+        &by("reason", &counts.timed_out),
     )
 }
 
-fn limits(write: &mut MetricWriter<'_>, service: &Service) -> fmt::Result {
-    let each = |limit: &Limit| ([("limit", limit.name())], *limit);
-    let refused = Limit::ALL
-        .iter()
-        .map(each)
-        .map(|(label, limit)| (label, service.limits.refused(limit)));
-    write.counters(
-        "countersign_rate_limited",
-        "Requests that were told to come back",
-        refused,
-    )
+fn limits(page: &mut MetricWriter<'_>, service: &Service) -> fmt::Result {
+    let help = "Requests that were told to come back";
+    page.add("countersign_rate_limited", help, &by("limit", service.limits.refused()))
 }
 
-fn signing(write: &mut MetricWriter<'_>, service: &Service) -> fmt::Result {
+fn signing(page: &mut MetricWriter<'_>, service: &Service) -> fmt::Result {
     let signer = &service.signer;
-    let waiting = Lane::ALL
-        .iter()
-        .map(|lane| ([("lane", lane.name())], signer.waiting(*lane) as u64));
-    write.gauges(
-        "countersign_signing_queue_statements",
-        "Statements that wait for a signature",
-        waiting,
-    )?;
-    let waits = [([], signer.waits().read())];
-    write.histograms(
-        "countersign_signing_wait_seconds",
-        "How long statements waited for a signing thread",
-        waits,
-    )?;
+    let waiting: Series<_, _> = Lane::iter()
+        .map(|lane| ([("lane", lane.into())], ConstGauge::new(signer.waiting(lane) as u64)))
+        .collect();
+    let help = "Statements that wait for a signature";
+    page.add("countersign_signing_queue_statements", help, &waiting)?;
+    let help = "How long statements waited for a signing thread";
+    page.add("countersign_signing_wait_seconds", help, &signer.waits().read())?;
     let help = "Statements that found the queue full";
-    write.counters("countersign_signing_refused", help, labelled("lane", signer.refused()))
+    page.add("countersign_signing_refused", help, &by("lane", signer.refused()))
 }
 
-fn store(write: &mut MetricWriter<'_>, service: &Service) -> fmt::Result {
+fn store(page: &mut MetricWriter<'_>, service: &Service) -> fmt::Result {
     let figures = service.gate.bindings().figures();
-    write.gauge(
-        "countersign_bindings",
-        "Bindings held, void ones included",
-        figures.bindings as u64,
-    )?;
+    let help = "Bindings held, void ones included";
+    page.add("countersign_bindings", help, &ConstGauge::new(figures.bindings as u64))?;
     let help = "How long it took to make bindings durable, each time for all who waited";
-    write.histograms("countersign_ledger_sync_seconds", help, [([], figures.syncs)])?;
+    page.add("countersign_ledger_sync_seconds", help, &figures.syncs)?;
     let help = "Bindings that did not become durable";
-    write.counters("countersign_ledger_failures", help, [([], figures.failures)])?;
+    page.add(
+        "countersign_ledger_failures",
+        help,
+        &ConstCounter::new(figures.failures),
+    )?;
     let help = "Times the index and reports of sites could not be written";
-    write.counters("countersign_index_failures", help, [([], figures.index_failures)])?;
+    page.add(
+        "countersign_index_failures",
+        help,
+        &ConstCounter::new(figures.index_failures),
+    )?;
     let help = "Reports of sites that were dropped";
-    write.counters("countersign_reports_dropped", help, [([], figures.reports_dropped)])
+    page.add(
+        "countersign_reports_dropped",
+        help,
+        &ConstCounter::new(figures.reports_dropped),
+    )
 }
 
-fn files(write: &mut MetricWriter<'_>, service: &Service) -> fmt::Result {
+fn files(page: &mut MetricWriter<'_>, service: &Service) -> fmt::Result {
     let snapshot = service.gate.snapshot();
-    let plugins = snapshot.registry.plugin_count();
-    let licenses = snapshot.registry.license_count();
-    write.gauge("countersign_plugins", "Plugins in the registry", plugins as u64)?;
-    write.gauge("countersign_licenses", "Licenses in the registry", licenses as u64)?;
-    write.gauge(
+    let plugins = snapshot.registry.plugin_count() as u64;
+    page.add(
+        "countersign_plugins",
+        "Plugins in the registry",
+        &ConstGauge::new(plugins),
+    )?;
+    let licenses = snapshot.registry.license_count() as u64;
+    page.add(
+        "countersign_licenses",
+        "Licenses in the registry",
+        &ConstGauge::new(licenses),
+    )?;
+    let releases = snapshot.catalog.releases() as u64;
+    page.add(
         "countersign_releases",
         "Releases that the index names",
-        snapshot.catalog.releases() as u64,
+        &ConstGauge::new(releases),
     )?;
 
     service.note_store();
     let states = service.health.states();
-    let health = states.iter().flat_map(|(part, state)| {
-        let label = |any: &crate::serve::health::State| [("part", part.name()), ("state", any.name())];
-        crate::serve::health::State::ALL
-            .iter()
-            .map(move |any| (label(any), u64::from(any == state)))
-    });
-    write.gauges("countersign_part_state", "1 for the state a part is in", health)?;
+    let states: Series<_, _> = states
+        .iter()
+        .flat_map(|(part, is)| State::iter().map(move |state| (*part, state, u64::from(state == *is))))
+        .map(|(part, state, is)| ([("part", part.into()), ("state", state.into())], ConstGauge::new(is)))
+        .collect();
+    page.add("countersign_part_state", "1 for the state a part is in", &states)?;
     let reloads = &service.reloads;
-    let counted = |result, counts: &Counters<Part>| -> Vec<_> {
-        let counts = counts.all().filter(|(part, _)| *part != Part::Store);
-        counts
-            .map(|(part, count)| ([("part", part.name()), ("result", result)], count))
-            .collect()
-    };
-    let all = counted("done", &reloads.done)
+    let counted: Series<_, _> = [("done", &reloads.done), ("failed", &reloads.failed)]
         .into_iter()
-        .chain(counted("failed", &reloads.failed));
-    write.counters("countersign_reloads", "Times a part was loaded again", all)?;
-    let reloaded = Part::ALL.iter().filter(|part| **part != Part::Store);
-    let last = reloaded.map(|part| ([("part", part.name())], reloads.last(*part)));
+        .flat_map(|(result, counts)| counts.iter().map(move |(part, count)| (part, result, count)))
+        .filter(|(part, ..)| *part != Part::Store)
+        .map(|(part, result, count)| ([("part", part.into()), ("result", result)], count.clone()))
+        .collect();
+    page.add("countersign_reloads", "Times a part was loaded again", &counted)?;
+    let last: Series<_, _> = Part::iter()
+        .filter(|part| *part != Part::Store)
+        .map(|part| ([("part", part.into())], ConstGauge::new(reloads.last(part))))
+        .collect();
     let help = "When a part was last loaded again, 0 for not since the start";
-    write.gauges("countersign_last_reload_timestamp_seconds", help, last)?;
+    page.add("countersign_last_reload_timestamp_seconds", help, &last)?;
     let looks = service.health.looks();
-    let looked = looks.iter().map(|(part, time)| ([("part", part.name())], *time));
-    write.gauges(
-        "countersign_last_look_timestamp_seconds",
-        "When a part's files were last looked at",
-        looked,
-    )?;
+    let looked: Series<_, _> = looks
+        .iter()
+        .map(|(part, time)| ([("part", part.into())], ConstGauge::new(*time)))
+        .collect();
+    let help = "When a part's files were last looked at";
+    page.add("countersign_last_look_timestamp_seconds", help, &looked)?;
     if let Some(tls) = &service.tls {
         let help = "When the TLS certificate in force ends";
-        write.gauge(
-            "countersign_tls_certificate_expiry_timestamp_seconds",
-            help,
-            tls.expires().timestamp(),
-        )?;
+        let ends = ConstGauge::new(tls.expires().timestamp());
+        page.add("countersign_tls_certificate_expiry_timestamp_seconds", help, &ends)?;
     }
     Ok(())
 }
 
-fn process(write: &mut MetricWriter<'_>, service: &Service) -> fmt::Result {
-    let build = [([("version", env!("CARGO_PKG_VERSION"))], 1_u64)];
-    write.gauges("countersign_build_info", "The version that runs", build)?;
-    write.gauge(
-        "process_start_time_seconds",
-        "When the process started",
-        service.started.timestamp(),
-    )?;
+fn process(page: &mut MetricWriter<'_>, service: &Service) -> fmt::Result {
+    let build = Series(vec![([("version", env!("CARGO_PKG_VERSION"))], ConstGauge::new(1_u64))]);
+    page.add("countersign_build_info", "The version that runs", &build)?;
+    let started = ConstGauge::new(service.started.timestamp());
+    page.add("process_start_time_seconds", "When the process started", &started)?;
     if let Some(bytes) = resident_bytes() {
-        write.gauge("process_resident_memory_bytes", "Memory in use", bytes)?;
+        page.add(
+            "process_resident_memory_bytes",
+            "Memory in use",
+            &ConstGauge::new(bytes),
+        )?;
     }
     if let Ok(open) = std::fs::read_dir("/proc/self/fd") {
-        write.gauge("process_open_fds", "File descriptors in use", open.count() as u64)?;
+        let open = open.count() as u64;
+        page.add("process_open_fds", "File descriptors in use", &ConstGauge::new(open))?;
     }
     let limit = service.descriptors.limit.map_or(f64::INFINITY, |limit| limit as f64);
-    write.gauge("process_max_fds", "File descriptors the process may use", limit)?;
-    Ok(())
+    let help = "File descriptors the process may use";
+    page.add("process_max_fds", help, &ConstGauge::new(limit))
 }
 
 /// `VmRSS` of proc_pid_status(5), which is in kB.
@@ -251,74 +240,54 @@ fn resident_bytes() -> Option<u64> {
         .map(|kilobytes| kilobytes * 1024)
 }
 
-fn labelled<L: Label>(
-    name: &'static str,
-    counts: &Counters<L>,
-) -> impl Iterator<Item = ([(&'static str, &'static str); 1], u64)> {
-    counts.all().map(move |(label, count)| ([(name, label.name())], count))
-}
-
-/// Writes a metric with its name, its help and its series.
+/// Writes metrics one after the other.
 struct MetricWriter<'a>(DescriptorEncoder<'a>);
 
 impl MetricWriter<'_> {
-    fn counters<const N: usize>(
-        &mut self,
-        name: &str,
-        help: &str,
-        series: impl IntoIterator<Item = ([(&'static str, &'static str); N], u64)>,
-    ) -> fmt::Result {
-        let mut metric = self.0.encode_descriptor(name, help, None, MetricType::Counter)?;
-        for (labels, count) in series {
-            with(&mut metric, &labels, |series| {
-                series.encode_counter::<NoLabelSet, _, u64>(&count, None)
-            })?;
-        }
-        Ok(())
-    }
-
-    fn gauges<const N: usize, V: EncodeGaugeValue>(
-        &mut self,
-        name: &str,
-        help: &str,
-        series: impl IntoIterator<Item = ([(&'static str, &'static str); N], V)>,
-    ) -> fmt::Result {
-        let mut metric = self.0.encode_descriptor(name, help, None, MetricType::Gauge)?;
-        for (labels, value) in series {
-            with(&mut metric, &labels, |series| series.encode_gauge(&value))?;
-        }
-        Ok(())
-    }
-
-    fn gauge(&mut self, name: &str, help: &str, value: impl EncodeGaugeValue) -> fmt::Result {
-        self.gauges(name, help, [([], value)])
-    }
-
-    fn histograms<const N: usize>(
-        &mut self,
-        name: &str,
-        help: &str,
-        series: impl IntoIterator<Item = ([(&'static str, &'static str); N], Durations)>,
-    ) -> fmt::Result {
-        let mut metric = self.0.encode_descriptor(name, help, None, MetricType::Histogram)?;
-        for (labels, read) in series {
-            with(&mut metric, &labels, |series| {
-                series.encode_histogram::<NoLabelSet>(read.sum, read.count(), &read.buckets, None)
-            })?;
-        }
-        Ok(())
+    fn add(&mut self, name: &str, help: &str, metric: &impl EncodeMetric) -> fmt::Result {
+        let encoder = self.0.encode_descriptor(name, help, None, metric.metric_type())?;
+        metric.encode(encoder)
     }
 }
 
-/// Writes a series with its labels; one that has none goes without braces.
-fn with<const N: usize>(
-    metric: &mut MetricEncoder<'_>,
-    labels: &[(&'static str, &'static str); N],
-    write: impl FnOnce(&mut MetricEncoder<'_>) -> fmt::Result,
-) -> fmt::Result {
-    if N == 0 {
-        write(metric)
-    } else {
-        write(&mut metric.encode_family(labels)?)
+/// The series of one metric by their labels, in the order in which they are written.
+#[derive(Debug)]
+struct Series<const N: usize, M>(Vec<([(&'static str, &'static str); N], M)>);
+
+impl<const N: usize, M> FromIterator<([(&'static str, &'static str); N], M)> for Series<N, M> {
+    fn from_iter<I: IntoIterator<Item = ([(&'static str, &'static str); N], M)>>(series: I) -> Self {
+        Self(series.into_iter().collect())
+    }
+}
+
+impl<const N: usize, M: EncodeMetric + TypedMetric> EncodeMetric for Series<N, M> {
+    fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {
+        self.0
+            .iter()
+            .try_for_each(|(labels, metric)| metric.encode(encoder.encode_family(labels)?))
+    }
+
+    fn metric_type(&self) -> MetricType {
+        M::TYPE
+    }
+}
+
+/// A series for each label of a set.
+fn by<L: EnumArray<Counter> + Into<&'static str>>(name: &'static str, counters: &Counters<L>) -> Series<1, Counter> {
+    let series = |(label, count): (L, &Counter)| ([(name, label.into())], count.clone());
+    counters.iter().map(series).collect()
+}
+
+impl TypedMetric for Durations {
+    const TYPE: MetricType = MetricType::Histogram;
+}
+
+impl EncodeMetric for Durations {
+    fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {
+        encoder.encode_histogram::<NoLabelSet>(self.sum, self.count(), &self.buckets, None)
+    }
+
+    fn metric_type(&self) -> MetricType {
+        Self::TYPE
     }
 }

@@ -4,11 +4,11 @@
 //! for rate limits has that: it refuses what a bucket has not, and takes nothing.
 
 use std::num::NonZeroU32;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::serve::coarse_clock;
+use crate::serve::metrics::Counter;
 
 /// A bucket fills in so long.
 const MINUTE: u64 = Duration::from_secs(60).as_nanos() as u64;
@@ -26,12 +26,12 @@ pub struct Buckets {
     interval: u64,
     /// How long it takes until an empty bucket is full, in nanoseconds.
     whole: u64,
-    refused: Arc<AtomicU64>,
+    refused: Counter,
 }
 
 impl Buckets {
     /// Creates `count` full buckets that hold and get `per_minute`; refusals increment `refused`.
-    pub fn new(per_minute: NonZeroU32, count: usize, refused: Arc<AtomicU64>) -> Self {
+    pub fn new(per_minute: NonZeroU32, count: usize, refused: Counter) -> Self {
         // Rounded down: at most one in 13 more a minute than was asked for, where that is four billion.
         let interval = MINUTE / u64::from(per_minute.get());
         let whole = interval * u64::from(per_minute.get());
@@ -56,7 +56,7 @@ impl Buckets {
             Some(after(before)).filter(|after| *after <= latest)
         });
         taken.map(drop).map_err(|before| {
-            self.refused.fetch_add(1, Ordering::Relaxed);
+            self.refused.inc();
             let wait = Duration::from_nanos(after(before) - latest);
             RetryAfter(wait.as_secs_f64().ceil().max(1.0) as u64)
         })
@@ -88,7 +88,7 @@ mod tests {
     const SECOND: u64 = 1_000_000_000;
 
     fn buckets(per_minute: u32) -> Buckets {
-        Buckets::new(NonZeroU32::new(per_minute).unwrap(), 2, Arc::default())
+        Buckets::new(NonZeroU32::new(per_minute).unwrap(), 2, Counter::default())
     }
 
     #[test]
@@ -121,7 +121,7 @@ mod tests {
         }
         assert_eq!(buckets.take_at(0, 3 * SECOND), Err(RetryAfter(61)));
         assert_eq!(buckets.take_at(0, 3 * SECOND + MINUTE + SECOND), Ok(()));
-        assert_eq!(buckets.refused.load(Ordering::Relaxed), 2);
+        assert_eq!(buckets.refused.get(), 2);
     }
 
     #[test]

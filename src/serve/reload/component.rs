@@ -12,7 +12,6 @@ use crate::keys::signing_key::SigningKey;
 use crate::registry::Registry;
 use crate::serve::gate::Snapshot;
 use crate::serve::health::{Health, Part, State};
-use crate::serve::metrics::label::Label;
 use crate::serve::reload::drop_guard;
 use crate::serve::reload::error::LoadError;
 use crate::serve::reload::fingerprint::{FilesSeen, Fingerprint};
@@ -106,7 +105,8 @@ impl PartFiles {
         let path = self.looked.newest.display();
         let detail = format!("its files keep changing, so they are not read: {path}");
         if health.note(self.part, state, Some(detail), Utc::now()) {
-            tracing::warn!(part = self.part.name(), file = %Printable(path), "files keep changing; they are read once they are quiet");
+            let part: &str = self.part.into();
+            tracing::warn!(part, file = %Printable(path), "files keep changing; they are read once they are quiet");
         }
     }
 
@@ -117,7 +117,7 @@ impl PartFiles {
         let outcome = self.load(service);
         self.failed = outcome.is_err();
         service.reloads.count(self.part, outcome.is_ok());
-        let part = self.part.name();
+        let part: &str = self.part.into();
         match outcome {
             Ok(()) => {
                 self.loaded = true;

@@ -3,9 +3,10 @@
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use chrono::Utc;
+use enum_map::EnumMap;
 
 use crate::serve::health::Part;
-use crate::serve::metrics::label::{Counters, Label};
+use crate::serve::metrics::Counters;
 
 /// How often each part was loaded again.
 #[derive(Debug, Default)]
@@ -14,22 +15,22 @@ pub struct Reloads {
     pub done: Counters<Part>,
     /// The last good state stayed in force.
     pub failed: Counters<Part>,
-    last: [AtomicI64; Part::ALL.len()],
+    last: EnumMap<Part, AtomicI64>,
 }
 
 impl Reloads {
     /// When what is in force was loaded, in seconds since 1970; 0 where that was at the start.
     pub fn last(&self, part: Part) -> i64 {
-        self.last[part.place()].load(Ordering::Relaxed)
+        self.last[part].load(Ordering::Relaxed)
     }
 
     /// Counts a reload of a part, and notes its time where it was done.
     pub(crate) fn count(&self, part: Part, done: bool) {
         if done {
-            self.done.add(part);
-            self.last[part.place()].store(Utc::now().timestamp(), Ordering::Relaxed);
+            self.done[part].inc();
+            self.last[part].store(Utc::now().timestamp(), Ordering::Relaxed);
         } else {
-            self.failed.add(part);
+            self.failed[part].inc();
         }
     }
 }

@@ -1,51 +1,53 @@
 //! How requests end: the codes of problems and of statements, and what an update is. The metrics count by them.
 
-use crate::model::statement::Verdict;
-use crate::serve::metrics::label::labels;
+use enum_map::Enum;
+use strum::IntoStaticStr;
 
-labels! {
-    /// How a request ended.
-    #[allow(missing_docs, reason = "each is its name")]
-    Code {
-        Ok = "ok",
-        Update = "update",
-        UpToDate = "up_to_date",
-        UnknownLicense = "unknown_license",
-        BoundElsewhere = "bound_elsewhere",
-        Expired = "expired",
-        Suspended = "suspended",
-        Revoked = "revoked",
-        MalformedRequest = "malformed_request",
-        MissingField = "missing_field",
-        LicenseExpired = "license_expired",
-        LicenseSuspended = "license_suspended",
-        LicenseRevoked = "license_revoked",
-        LicenseNotBound = "license_not_bound",
-        PluginNotCovered = "plugin_not_covered",
-        UnknownPlugin = "unknown_plugin",
-        SourceNotConfigured = "source_not_configured",
-        NotFound = "not_found",
-        MethodNotAllowed = "method_not_allowed",
-        RequestTimeout = "request_timeout",
-        PayloadTooLarge = "payload_too_large",
-        UriTooLong = "uri_too_long",
-        UnsupportedMediaType = "unsupported_media_type",
-        UnsupportedTransferCoding = "unsupported_transfer_coding",
-        NotModified = "not_modified",
-        PartialContent = "partial_content",
-        PreconditionFailed = "precondition_failed",
-        RangeNotSatisfiable = "range_not_satisfiable",
-        HeadersTooLarge = "headers_too_large",
-        MalformedLicenseKey = "malformed_license_key",
-        LicenseKeyChecksum = "license_key_checksum",
-        MalformedSiteUrl = "malformed_site_url",
-        MalformedBuildId = "malformed_build_id",
-        FieldTooLong = "field_too_long",
-        TooManyRequests = "too_many_requests",
-        Overloaded = "overloaded",
-        StoreUnavailable = "store_unavailable",
-        Internal = "internal",
-    }
+use crate::model::statement::Verdict;
+
+/// How a request ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Enum, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
+#[allow(missing_docs, reason = "each is its name")]
+pub enum Code {
+    Ok,
+    Update,
+    UpToDate,
+    UnknownLicense,
+    BoundElsewhere,
+    Expired,
+    Suspended,
+    Revoked,
+    MalformedRequest,
+    MissingField,
+    LicenseExpired,
+    LicenseSuspended,
+    LicenseRevoked,
+    LicenseNotBound,
+    PluginNotCovered,
+    UnknownPlugin,
+    SourceNotConfigured,
+    NotFound,
+    MethodNotAllowed,
+    RequestTimeout,
+    PayloadTooLarge,
+    UriTooLong,
+    UnsupportedMediaType,
+    UnsupportedTransferCoding,
+    NotModified,
+    PartialContent,
+    PreconditionFailed,
+    RangeNotSatisfiable,
+    HeadersTooLarge,
+    MalformedLicenseKey,
+    LicenseKeyChecksum,
+    MalformedSiteUrl,
+    MalformedBuildId,
+    FieldTooLong,
+    TooManyRequests,
+    Overloaded,
+    StoreUnavailable,
+    Internal,
 }
 
 /// What a request takes from its address's bucket.
@@ -99,7 +101,6 @@ impl From<Verdict> for Code {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::serve::metrics::label::Label;
 
     #[test]
     fn a_verdict_is_counted_under_its_own_code() {
@@ -112,7 +113,7 @@ mod tests {
             V::Suspended,
             V::Revoked,
         ] {
-            assert_eq!(Code::from(verdict).name(), verdict.code());
+            assert_eq!(<&str>::from(Code::from(verdict)), verdict.code());
         }
     }
 }

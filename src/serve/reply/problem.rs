@@ -5,16 +5,16 @@
 
 use std::borrow::Cow;
 use std::fmt::Display;
-use std::sync::OnceLock;
+use std::sync::{LazyLock, OnceLock};
 
 use bytes::Bytes;
+use enum_map::EnumMap;
 use uuid::Uuid;
 use warp::http::StatusCode;
 
 use crate::model::entitlement::Refusal;
 use crate::model::license_key::LicenseKeyError;
 use crate::model::manifest::LatestRelease;
-use crate::serve::metrics::label::Label;
 use crate::serve::rate_limit::buckets::RetryAfter;
 use crate::serve::reply::outcome::Code;
 use crate::serve::reply::problem_document::ProblemDocument;
@@ -207,7 +207,7 @@ impl Problem {
     /// The answer.
     pub fn into_response(self) -> Response {
         let (status, code) = self.row();
-        let code = code.name();
+        let code: &str = code.into();
         let request_id = match self {
             Self::Internal(id) => Some(id),
             // 501 is the client's fault, whatever its number says.
@@ -239,7 +239,7 @@ impl Problem {
             title: status.canonical_reason().unwrap_or_default(),
             status: status.as_u16(),
             detail: self.detail(),
-            code: code.name(),
+            code: code.into(),
             field: match self {
                 Self::MissingField(field) | Self::FieldTooLong { field, .. } => Some(*field),
                 _ => None,
@@ -260,10 +260,9 @@ impl Problem {
 
 /// Refusals are many and always the same: their documents are made once.
 fn refusal_body(refusal: Refusal) -> Bytes {
-    static BODIES: [OnceLock<Bytes>; Refusal::COUNT] = [const { OnceLock::new() }; Refusal::COUNT];
-    BODIES[refusal as usize]
-        .get_or_init(|| Problem::Refused(refusal).document(None))
-        .clone()
+    static BODIES: LazyLock<EnumMap<Refusal, Bytes>> =
+        LazyLock::new(|| EnumMap::from_fn(|refusal| Problem::Refused(refusal).document(None)));
+    BODIES[refusal].clone()
 }
 
 /// Whoever floods gets this thousands of times a second: a document for each number of seconds is made once.

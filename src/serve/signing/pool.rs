@@ -15,7 +15,7 @@ use crate::histogram::Histogram;
 use crate::keys::signing_key::SigningKey;
 use crate::model::statement::Unsigned;
 use crate::serve::background::lower_priority;
-use crate::serve::metrics::label::Counters;
+use crate::serve::metrics::Counters;
 use crate::serve::signing::queue::{JobReceiver, JobSender, Lane, lanes};
 
 /// Why there is no signature.
@@ -79,7 +79,7 @@ impl Signer {
         };
         self.queue.push(lane, job).map_err(|error| match error {
             TrySendError::Full(_) => {
-                self.refused.add(lane);
+                self.refused[lane].inc();
                 SignError::QueueFull
             }
             TrySendError::Disconnected(_) => SignError::Failed,

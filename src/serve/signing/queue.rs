@@ -4,17 +4,17 @@
 //! served only when no licensed site waits.
 
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded, select_biased};
+use enum_map::Enum;
+use strum::{EnumIter, IntoStaticStr};
 
-use crate::serve::metrics::label::labels;
-
-labels! {
-    /// Where a statement waits.
-    Lane {
-        /// The license is known.
-        Licensed = "licensed",
-        /// The key is not known.
-        Unknown = "unknown",
-    }
+/// Where a statement waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Enum, EnumIter, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
+pub enum Lane {
+    /// The license is known.
+    Licensed,
+    /// The key is not known.
+    Unknown,
 }
 
 /// Where statements are put to be signed.
