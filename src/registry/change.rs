@@ -1,6 +1,6 @@
 //! What a command changes about a license, and the license as it is afterwards.
 //!
-//! `text_edit` writes the same change into the text of a file; `edit` compares the two.
+//! [`edit`](crate::registry::edit) writes the same change into the text of a file, and compares the two.
 
 use chrono::{DateTime, NaiveDate, Utc};
 

@@ -1,7 +1,10 @@
 //! Edits of license files: one person's command changes one license, and the rest of the file stays byte for byte.
 //!
-//! `text_edit` makes the draft. It is written only once the whole registry loads with it and says what was meant; the server
-//! notices the new file.
+//! `toml_text` and `json_text` make the draft. It is written only once the whole registry loads with it and says what was
+//! meant; the server notices the new file.
+
+mod json_text;
+mod toml_text;
 
 use std::fs::File;
 use std::io;
@@ -22,7 +25,6 @@ use crate::registry::Registry;
 use crate::registry::change::LicenseChange;
 use crate::registry::error::RegistryError;
 use crate::registry::files::{RegistryFiles, limit_of};
-use crate::registry::text_edit;
 
 /// How long other commands that edit licenses are waited for; one takes some seconds for a million of them.
 const OTHERS: Duration = Duration::from_secs(10);
@@ -139,8 +141,8 @@ impl Editor {
             source,
         })?;
         let new = match is_json(&path) {
-            true => text_edit::json(&old, line, changes),
-            false => text_edit::toml(&old, &license.id, changes),
+            true => json_text::changed(&old, line, changes),
+            false => toml_text::changed(&old, &license.id, changes),
         };
         let new = new.ok_or_else(|| EditError::Layout { path: path.clone() })?;
         Ok((path, old, new))
@@ -270,7 +272,7 @@ mod tests {
 
     use super::*;
     use crate::model::license_key::LicenseId;
-    use crate::registry::text_edit::tests::{ID, sample};
+    use crate::registry::edit::toml_text::tests::{ID, sample};
 
     struct Instance(tempfile::TempDir);
 

@@ -21,7 +21,6 @@ mod lines;
 pub mod plugins;
 mod reader;
 mod spanned;
-mod text_edit;
 mod urls;
 
 use std::collections::HashMap;

@@ -49,7 +49,7 @@ struct ServiceCollector(Arc<Service>);
 
 impl fmt::Debug for ServiceCollector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Page")
+        f.write_str("ServiceCollector")
     }
 }
 

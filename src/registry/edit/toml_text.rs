@@ -1,0 +1,442 @@
+//! One license changed in the text of a TOML file with `toml_edit`, which keeps comments, blanks and order.
+//!
+//! Only the license is parsed and written; every other byte of the file stays. `toml_edit` ends each line with `\n`, so the
+//! lines get the ends back that they had. It moves dotted keys of one table together: a license in which others stand between
+//! them is not edited. The editor checks the draft and writes it.
+
+use chrono::{DateTime, SecondsFormat, Utc};
+use similar::{Algorithm, DiffTag, capture_diff_slices};
+use toml_edit::{Array, Datetime, Decor, DocumentMut, InlineTable, Item, Key, RawString, Table, TableLike, Value};
+
+use crate::model::license::SiteLimit;
+use crate::model::license_key::LicenseId;
+use crate::model::site_host::SiteHost;
+use crate::registry::change::LicenseChange;
+use crate::registry::spanned;
+
+/// The text of a TOML file with that license changed; `None` where it is not in it, or cannot be changed and keep its order.
+pub fn changed(text: &str, id: &LicenseId, changes: &[LicenseChange]) -> Option<String> {
+    let document = spanned::from_toml(text).ok()?;
+    let licenses = spanned::array(&document.fields.get("license")?.node.value)?;
+    let is_meant = |node: &&spanned::Node<'_>| {
+        let id_of =
+            |table: &spanned::SpannedTable<'_>| spanned::string(&table.fields.get("id")?.node.value)?.parse().ok();
+        spanned::table(&node.value).and_then(id_of) == Some(*id)
+    };
+    let license = licenses.iter().find(is_meant)?;
+    let start = license.at;
+    let is_inline = text[start..].starts_with('{');
+    let next = licenses.iter().map(|node| node.at).filter(|at| *at > start).min();
+    let end = if is_inline {
+        license.end
+    } else {
+        next.unwrap_or(text.len())
+    };
+    let old = &text[start..end];
+    let new = match is_inline {
+        true => inline_table(old, changes)?,
+        false => table(old, changes)?,
+    };
+    Some(format!("{}{new}{}", &text[..start], &text[end..]))
+}
+
+/// `[[license]]` and what follows it.
+fn table(old: &str, changes: &[LicenseChange]) -> Option<String> {
+    let mut document: DocumentMut = old.parse().ok()?;
+    if !document.to_string().lines().eq(old.lines()) {
+        return None;
+    }
+    let license = document.get_mut("license")?.as_array_of_tables_mut()?.get_mut(0)?;
+    changes.iter().try_for_each(|change| apply(change, license, false))?;
+    Some(with_line_ends(old, &document.to_string()))
+}
+
+/// `{ id = …, … }` in an array.
+fn inline_table(old: &str, changes: &[LicenseChange]) -> Option<String> {
+    let mut license: Value = old.parse().ok()?;
+    if !license.to_string().lines().eq(old.lines()) {
+        return None;
+    }
+    let table = license.as_inline_table_mut()?;
+    changes.iter().try_for_each(|change| apply(change, table, true))?;
+    Some(with_line_ends(old, &license.to_string()))
+}
+
+fn apply(change: &LicenseChange, license: &mut dyn TableLike, is_inline: bool) -> Option<()> {
+    match change {
+        LicenseChange::Expires(date) => set(license, is_inline, "expires", datetime(&date.to_string())?),
+        LicenseChange::Status(status) => set(license, is_inline, "status", status.as_str().into()),
+        LicenseChange::Sites(SiteLimit::Limited(limit)) => {
+            set(license, is_inline, "sites", i64::from(limit.get()).into())
+        }
+        LicenseChange::Sites(SiteLimit::Unlimited) => set(license, is_inline, "sites", "unlimited".into()),
+        LicenseChange::Note(note) => set(license, is_inline, "note", one_line(note)?),
+        LicenseChange::Move { from, to, time } => {
+            release(license, is_inline, from.as_str(), *time)?;
+            move_bound_ahead(license, is_inline, from, to);
+        }
+        LicenseChange::Release(host, time) => {
+            let host = host.as_ref().map(SiteHost::as_str);
+            release(license, is_inline, host.unwrap_or("*"), *time)?;
+            unbind(license, host);
+        }
+    }
+    Some(())
+}
+
+/// Gives a field a value. One that is not there comes behind `id`, or first within braces.
+fn set(table: &mut dyn TableLike, is_inline: bool, name: &str, value: Value) {
+    match table.get_mut(name).and_then(Item::as_value_mut) {
+        Some(old) => {
+            let decor = old.decor().clone();
+            *old = value;
+            *old.decor_mut() = decor;
+        }
+        None if is_inline => insert(table, 0, Key::new(name), value),
+        None => {
+            let behind_id = table.iter().position(|(name, _)| name == "id").map_or(0, |id| id + 1);
+            let key = indented(name, table, behind_id);
+            insert(table, behind_id, key, value);
+        }
+    }
+}
+
+/// Inserts a field at a place; those from there on keep their order behind it.
+fn insert(table: &mut dyn TableLike, place: usize, key: Key, value: Value) {
+    let behind: Vec<String> = table.iter().skip(place).map(|(name, _)| name.to_owned()).collect();
+    let take = |name: String| Some((table.get_key_value(&name)?.0.clone(), table.remove(&name)?));
+    let behind: Vec<_> = behind.into_iter().filter_map(take).collect();
+    for (key, item) in [(key, Item::Value(value))].into_iter().chain(behind) {
+        table.entry_format(&key).or_insert(item);
+    }
+}
+
+/// A key of a table with a line for each field, indented like the one before that place, or the one behind it.
+fn indented(name: &str, table: &dyn TableLike, place: usize) -> Key {
+    let neighbour = table
+        .iter()
+        .nth(place.saturating_sub(1))
+        .map(|(name, _)| name.to_owned());
+    let decor = neighbour.and_then(|name| Some(table.get_key_value(&name)?.0.leaf_decor().clone()));
+    let before = decor
+        .as_ref()
+        .and_then(Decor::prefix)
+        .and_then(RawString::as_str)
+        .unwrap_or_default();
+    let indent = before.rsplit('\n').next().unwrap_or_default();
+    Key::new(name).with_leaf_decor(Decor::new(indent, " "))
+}
+
+/// Notes when a host was released, in the style of those before it.
+fn release(license: &mut dyn TableLike, is_inline: bool, name: &str, time: DateTime<Utc>) -> Option<()> {
+    let time = datetime(&time.to_rfc3339_opts(SecondsFormat::AutoSi, true))?;
+    let Some(item) = license.get_mut("released") else {
+        if is_inline {
+            let mut released = InlineTable::new();
+            released.set_dotted(true);
+            released.insert(name, time);
+            insert(license, 0, Key::new("released"), released.into());
+        } else {
+            license.insert("released", Item::Table(Table::from_iter([(name, time)])));
+        }
+        return Some(());
+    };
+    let is_inline = item.is_inline_table();
+    let released = item.as_table_like_mut()?;
+    if released.contains_key(name) || is_inline {
+        set(released, is_inline, name, time);
+    } else {
+        let place = if released.is_dotted() { released.len() } else { 0 };
+        let key = indented(name, released, place);
+        insert(released, place, key, time);
+    }
+    Some(())
+}
+
+/// Binds `to` ahead, and no longer `from`; the others keep their order.
+fn move_bound_ahead(license: &mut dyn TableLike, is_inline: bool, from: &SiteHost, to: &SiteHost) {
+    let bound = license.get("hosts").and_then(Item::as_array);
+    let bound = bound.into_iter().flatten().filter_map(Value::as_str);
+    let others = bound.filter(|host| ![from.as_str(), to.as_str()].contains(host));
+    let hosts: Array = others.chain([to.as_str()]).collect();
+    set(license, is_inline, "hosts", hosts.into());
+}
+
+/// Takes a host, or all of them, out of those that are bound ahead. A comment behind a host goes with it.
+fn unbind(license: &mut dyn TableLike, host: Option<&str>) {
+    let Some(hosts) = license.get_mut("hosts").and_then(Item::as_array_mut) else {
+        return;
+    };
+    let place = host.map(|host| hosts.iter().position(|bound| bound.as_str() == Some(host)));
+    match place {
+        Some(None) => {}
+        Some(Some(index)) if hosts.len() > 1 => {
+            let removed = hosts.remove(index);
+            // What stood before it stands before the next one now; of the last one, what stood behind it.
+            if let Some(next) = hosts.get_mut(index) {
+                next.decor_mut().set_prefix(prefix(&removed));
+            } else if let Some(last) = index.checked_sub(1).and_then(|index| hosts.get_mut(index)) {
+                last.decor_mut().set_suffix(suffix(&removed));
+            }
+        }
+        _ => {
+            let decor = hosts.decor().clone();
+            *hosts = Array::new();
+            *hosts.decor_mut() = decor;
+        }
+    }
+}
+
+fn prefix(value: &Value) -> RawString {
+    value.decor().prefix().cloned().unwrap_or_default()
+}
+
+fn suffix(value: &Value) -> RawString {
+    value.decor().suffix().cloned().unwrap_or_default()
+}
+
+/// A day or a time. `None` where there is no such one.
+fn datetime(text: &str) -> Option<Value> {
+    Some(text.parse::<Datetime>().ok()?.into())
+}
+
+/// A string without line ends of its own, which the file's might take the place of.
+fn one_line(text: &str) -> Option<Value> {
+    let value = Value::from(text);
+    if !value.to_string().contains('\n') {
+        return Some(value);
+    }
+    // What JSON escapes, TOML reads; it wants one character more escaped.
+    let json = serde_json::Value::from(text).to_string();
+    json.replace('\u{7f}', "\\u007f").parse().ok()
+}
+
+/// The lines of `new`: with the line ends that they have in `old`, or those of the line before.
+fn with_line_ends(old: &str, new: &str) -> String {
+    let old_lines: Vec<&str> = old.split_inclusive('\n').collect();
+    // From the end, because a table that is added brings an empty line before it, and not one behind it.
+    let bare_old: Vec<&str> = old.lines().rev().collect();
+    let bare_new: Vec<&str> = new.lines().rev().collect();
+    let mut text = String::with_capacity(new.len() + old.len());
+    for piece in capture_diff_slices(Algorithm::Myers, &bare_old, &bare_new)
+        .into_iter()
+        .rev()
+    {
+        let replaced = bare_old.len() - piece.old_range().end..bare_old.len() - piece.old_range().start;
+        if piece.tag() == DiffTag::Equal {
+            text.extend(old_lines[replaced].iter().copied());
+            continue;
+        }
+        let model = old_lines[..replaced.end.min(replaced.start + 1)].last();
+        let end = if model.is_some_and(|line| line.ends_with("\r\n")) {
+            "\r\n"
+        } else {
+            "\n"
+        };
+        for line in bare_new[piece.new_range()].iter().rev() {
+            if !text.is_empty() && !text.ends_with('\n') {
+                text += end;
+            }
+            text += line;
+            text += end;
+        }
+    }
+    if !old.ends_with('\n') && text.ends_with('\n') {
+        text.truncate(text.trim_end_matches(['\r', '\n']).len());
+    }
+    text
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::model::license::LicenseStatus;
+
+    pub(in crate::registry) const ID: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
+
+    /// The text with the license [`ID`] changed.
+    fn after(text: &str, change: &LicenseChange) -> String {
+        changed(text, &ID.parse().unwrap(), std::slice::from_ref(change)).unwrap()
+    }
+
+    fn expires() -> LicenseChange {
+        LicenseChange::Expires("2030-01-02".parse().unwrap())
+    }
+
+    fn suspend() -> LicenseChange {
+        LicenseChange::Status(LicenseStatus::Suspended)
+    }
+
+    fn release(host: Option<&str>) -> LicenseChange {
+        LicenseChange::Release(
+            host.map(|host| host.parse().unwrap()),
+            "2026-11-20T10:17:03.123Z".parse().unwrap(),
+        )
+    }
+
+    /// A file as people write it, with comments, odd blanks and both line ends; [`ID`] stands first.
+    pub(in crate::registry) fn sample() -> String {
+        format!(
+            "# Sold by hand.\r\n\n[[license]] # first\n  id = '{ID}'   # Zoë's\r\n  expires   =  2027-12-31 # paid\n\
+             hosts = [\"a.com\", # A\n  \"b.com\", # B\n  \"c.com\" ]\nsites=3\n# what it has\n[license.modules]\n\
+             base = [ ]\n\n[[license]]\nid = '{}'\nexpires = 2027-12-31\nmodules.base = []\n\n# the end\n",
+            ID.replace('0', "1")
+        )
+    }
+
+    #[test]
+    fn a_value_is_replaced_and_everything_else_stays_byte_for_byte() {
+        assert_eq!(
+            after(&sample(), &expires()),
+            sample().replacen("2027-12-31", "2030-01-02", 1)
+        );
+    }
+
+    #[test]
+    fn a_field_that_was_not_there_gets_a_line_like_its_neighbours() {
+        let expected = sample().replacen("# Zoë's\r\n", "# Zoë's\r\n  status = \"suspended\"\r\n", 1);
+        assert_eq!(after(&sample(), &suspend()), expected);
+    }
+
+    #[test]
+    fn a_released_host_is_no_longer_bound_ahead_and_has_its_time() {
+        let table = |host| format!("base = [ ]\n\n[license.released]\n\"{host}\" = 2026-11-20T10:17:03.123Z\n");
+        let expected = sample()
+            .replacen("base = [ ]\n", &table("b.com"), 1)
+            .replacen("\"b.com\", # B\n  ", "", 1);
+        assert_eq!(after(&sample(), &release(Some("b.com"))), expected);
+        let expected = sample().replacen("base = [ ]\n", &table("*"), 1);
+        let (before, rest) = expected.split_once("[\"a.com\"").unwrap();
+        let expected = format!("{before}[]{}", rest.split_once("\"c.com\" ]").unwrap().1);
+        assert_eq!(after(&sample(), &release(None)), expected);
+    }
+
+    #[test]
+    fn a_first_release_is_a_table_behind_all_of_the_license() {
+        let time = "2026-11-20T10:17:03.123Z";
+        for license in [
+            format!("[[license]]\r\nmodules.a = []\r\nid = '{ID}'\r\nexpires = 2027-12-31 # paid\r\n"),
+            format!("[[license]]\nid = '{ID}'\nexpires = 2027-12-31\n[license.modules]\na = [\n 'x', # [x]\n]\n"),
+            format!("[[license]]\nid = '{ID}'\n[license.modules] # none\n"),
+        ] {
+            let newline = if license.ends_with("\r\n") { "\r\n" } else { "\n" };
+            let released = ["", "[license.released]", &format!("\"b.com\" = {time}"), ""].join(newline);
+            let rest = format!("\n# next\n[[license]]\nid = '{}'\n", ID.replace('0', "1"));
+            let text = after(&format!("{license}{rest}"), &release(Some("b.com")));
+            assert_eq!(text, format!("{license}{released}{rest}"));
+        }
+        let inline = format!("license = [ {{ id = '{ID}', modules = {{ a = [] }} }} ]\n");
+        let expected = inline.replacen("[ {", &format!("[ {{ released.\"b.com\" = {time},"), 1);
+        assert_eq!(after(&inline, &release(Some("b.com"))), expected);
+    }
+
+    #[test]
+    fn a_release_is_written_in_the_style_of_those_before_it() {
+        let head = format!("[[license]]\nid = '{ID}'\nexpires = 2027-12-31\nmodules.base = []\n");
+        let time = "2026-11-20T10:17:03.123Z";
+        for (old, new) in [
+            ("released = {}\n", format!("released = {{ \"b.com\" = {time} }}\n")),
+            (
+                "released = { \"a.com\" = 2026-01-01T00:00:00Z }\n",
+                format!("released = {{ \"b.com\" = {time}, \"a.com\" = 2026-01-01T00:00:00Z }}\n"),
+            ),
+            (
+                "[license.released] # moved\n\"a.com\" = 2026-01-01T00:00:00Z\n",
+                format!("[license.released] # moved\n\"b.com\" = {time}\n\"a.com\" = 2026-01-01T00:00:00Z\n"),
+            ),
+            (
+                "released.'b.com' = 2026-01-01T00:00:00Z # again\n",
+                format!("released.'b.com' = {time} # again\n"),
+            ),
+        ] {
+            let text = after(&format!("{head}{old}"), &release(Some("b.com")));
+            assert_eq!(text, format!("{head}{new}"));
+        }
+        let dotted = format!("{head}  released.'a.com' = 2026-01-01T00:00:00Z # moved\n");
+        let added = format!("{dotted}  released.\"b.com\" = {time}\n");
+        let rest = "\n[[license]]\n";
+        assert_eq!(after(&(dotted + rest), &release(Some("b.com"))), added + rest);
+    }
+
+    #[test]
+    fn licenses_in_an_inline_array_are_edited_too() {
+        let text = format!("license = [ {{ id = '{ID}', expires = 2027-12-31, modules = {{ a = [] }} }} ]\n");
+        assert_eq!(
+            after(&text, &suspend()),
+            text.replacen("[ {", "[ { status = \"suspended\",", 1)
+        );
+    }
+
+    #[test]
+    fn every_line_keeps_its_end_and_a_new_one_ends_like_the_line_before_it() {
+        let note = LicenseChange::Note("two\r\nlines\u{7f}".into());
+        for (old, new) in [
+            ("\r\nsites = 3\n", "\r\nnote = \"two\\r\\nlines\\u007f\"\r\nsites = 3\n"),
+            ("\nsites = 3\r\n", "\nnote = \"two\\r\\nlines\\u007f\"\nsites = 3\r\n"),
+            ("", "\nnote = \"two\\r\\nlines\\u007f\""),
+            (
+                "\nnote = \"\"\"\r\na\nb\"\"\" # old\r\n",
+                "\nnote = \"two\\r\\nlines\\u007f\" # old\r\n",
+            ),
+        ] {
+            let head = format!("[[license]]\r\nid = '{ID}'");
+            assert_eq!(after(&format!("{head}{old}"), &note), format!("{head}{new}"));
+        }
+    }
+
+    #[test]
+    fn a_host_goes_from_an_array_and_the_others_stay_as_they_were_written() {
+        for (old, host, new) in [
+            ("[ 'a.com', 'b.com', ] # all", "b.com", "[ 'a.com', ] # all"),
+            ("[ 'a.com', 'b.com' ] # all", "a.com", "[ 'b.com' ] # all"),
+            (
+                "[\n  'a.com', # A\n  'b.com', # B\n] # all",
+                "a.com",
+                "[\n  'b.com', # B\n] # all",
+            ),
+            ("[ 'a.com' ] # all", "a.com", "[] # all"),
+            ("['a.com']", "b.com", "['a.com']"),
+        ] {
+            let text =
+                |hosts| format!("[[license]]\nid = '{ID}'\nhosts = {hosts}\nreleased.'x.com' = 2026-01-01T00:00:00Z\n");
+            let released = format!("released.\"{host}\" = 2026-11-20T10:17:03.123Z\n");
+            assert_eq!(after(&text(old), &release(Some(host))), text(new) + &released);
+        }
+    }
+
+    #[test]
+    fn a_license_whose_order_would_change_is_not_edited_and_keeps_no_other_from_it() {
+        let mixed = format!("[[license]]\nmodules.a = []\nid = '{ID}'\nmodules.b = []\n");
+        assert_eq!(changed(&mixed, &ID.parse().unwrap(), &[suspend()]), None);
+        let other = mixed.replace(ID, &ID.replace('0', "1"));
+        let license = format!("[[license]]\nid = '{ID}'\n");
+        assert_eq!(
+            after(&format!("{other}{license}{other}"), &suspend()),
+            format!("{other}{license}status = \"suspended\"\n{other}")
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn a_file_is_given_back_byte_for_byte_where_nothing_changes(
+            lines in prop::collection::vec(
+                ("[ \t]{0,2}", "(sites = 3|hosts = \\[ 'a' , \\]|# c|)", "[ \t]{0,2}(# d)?", any::<bool>()),
+                0..6,
+            ),
+            ends in any::<bool>(),
+        ) {
+            let mut text = format!("# head\r\n[[license]]\nid = '{ID}' # x\r\n");
+            let mut seen = std::collections::BTreeSet::new();
+            for (blank, field, behind, crlf) in &lines {
+                let field = if field.contains('=') && !seen.insert(field) { "" } else { field };
+                text += &format!("{blank}{field}{behind}{}", if *crlf { "\r\n" } else { "\n" });
+            }
+            if ends {
+                text.truncate(text.trim_end().len());
+            }
+            prop_assert_eq!(changed(&text, &ID.parse().unwrap(), &[]), Some(text));
+        }
+    }
+}
