@@ -166,7 +166,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			'network'     => true,
 			// Who may change the license; a network's license needs manage_network_options.
 			'capability'  => 'manage_options',
-			// The UUID of the archive this site was given, if you mark archives.
+			// The UUID of the package this site was given; empty for the one in the plugin's build-id.php.
 			'build_id'    => '',
 			// Where a customer manages licenses, and where one is renewed: https.
 			'account_url' => '',
@@ -190,7 +190,6 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		public array $public_keys;
 		public bool $network;
 		public string $capability;
-		public string $build_id;
 		public string $account_url;
 		public string $renew_url;
 		public string $key_constant;
@@ -201,6 +200,8 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		private array $names;
 		/** @var array<string, string> */
 		private array $headers = [];
+		/** Null until it was read. */
+		private ?string $build_id;
 
 		/** @param array<string, mixed> $settings */
 		public function __construct( array $settings ) {
@@ -213,7 +214,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			$this->public_keys = array_values( (array) $settings['public_keys'] );
 			$this->network     = is_multisite() && $settings['network'];
 			$this->capability  = $this->network ? 'manage_network_options' : (string) $settings['capability'];
-			$this->build_id    = (string) $settings['build_id'];
+			$this->build_id    = '' === (string) $settings['build_id'] ? null : (string) $settings['build_id'];
 			$this->account_url = self::page_address( $settings['account_url'] );
 			$this->renew_url   = self::page_address( $settings['renew_url'] );
 			$this->names       = (array) $settings['names'];
@@ -248,6 +249,18 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 				return null;
 			}
 			return License_Key::read( is_string( $value ) ? $value : '?' )['key'] ?? '';
+		}
+
+		/** The UUID that the server put into this site's package; empty where it put none. */
+		public function build_id(): string {
+			if ( null === $this->build_id ) {
+				$file = dirname( $this->plugin_file ) . '/build-id.php';
+				$text = is_file( $file ) ? (string) file_get_contents( $file, false, null, 0, KB_IN_BYTES ) : '';
+				// Read and not included: somebody may have edited it. The zeros stand in a package that was given to nobody.
+				$uuid           = preg_match( "/^return '([0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})';/m", $text, $found ) ? $found[1] : '';
+				$this->build_id = '' === trim( $uuid, '0-' ) ? '' : $uuid;
+			}
+			return $this->build_id;
 		}
 
 		/** What people call a module. */
@@ -895,7 +908,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 				'license_key'    => $key,
 				'site_url'       => $site_url,
 				'plugin_version' => $this->config->header( 'Version' ),
-				'build_id'       => $this->config->build_id,
+				'build_id'       => $this->config->build_id(),
 				'nonce'          => $nonce,
 			];
 			return $this->request(
@@ -915,7 +928,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			$query  = [
 				'site_url'        => $this->config->site_url(),
 				'current_version' => $version,
-				'build_id'        => $this->config->build_id,
+				'build_id'        => $this->config->build_id(),
 			];
 			$answer = $this->request(
 				'/api/v1/updates/' . $this->config->slug . '?' . http_build_query( array_filter( $query ), '', '&' ),
