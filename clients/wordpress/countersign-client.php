@@ -942,6 +942,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 				$said             = json_decode( $answer->body, true, 16 );
 				$answer->manifest = Manifest::read( $said, $this->config->slug );
 				$answer->trouble  = null === $answer->manifest ? Manifest::flaw( $said, $this->config->slug ) : '';
+				$answer->link     = $answer->manifest ? Manifest::link( $said ) : '';
 			} elseif ( 403 === $answer->status ) {
 				$problem = json_decode( $answer->body, true );
 				if ( 'license_expired' === ( $problem['code'] ?? '' ) && isset( $problem['latest'] ) ) {
@@ -1212,13 +1213,15 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		 *
 		 * SECURITY: every address of a chain of redirects is looked at before it is asked.
 		 *
+		 * @param array{redirect: string, server: string} $refused What is said where an address is not safe, and where the server
+		 *                                                         refuses, with its `{reason}`.
 		 * @return string|\WP_Error The file's path.
 		 */
-		public static function fetch( string $url, string $refused ) {
+		public static function fetch( string $url, array $refused ) {
 			require_once ABSPATH . 'wp-admin/includes/file.php';
 			$file     = wp_tempnam( basename( (string) wp_parse_url( $url, PHP_URL_PATH ) ) );
 			$deadline = time() + self::SECONDS;
-			$result   = new \WP_Error( 'countersign_redirects', $refused );
+			$result   = new \WP_Error( 'countersign_redirects', $refused['redirect'] );
 			for ( $hop = 0; $hop <= self::LONGEST_CHAIN && Config::is_safe( $url ); $hop++ ) {
 				$response = Http::request(
 					$url,
@@ -1234,7 +1237,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 				$location = is_wp_error( $response ) ? '' : wp_remote_retrieve_header( $response, 'location' );
 				$status   = (int) wp_remote_retrieve_response_code( $response );
 				if ( ! in_array( $status, [ 301, 302, 303, 307, 308 ], true ) || ! is_string( $location ) || '' === $location ) {
-					$result = self::result( $response, $status, $file );
+					$result = self::result( $response, $status, $file, $refused['server'] );
 					break;
 				}
 				$url = self::next( $url, $location );
@@ -1249,12 +1252,14 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		 * @param array<string, mixed>|\WP_Error $response
 		 * @return string|\WP_Error
 		 */
-		private static function result( $response, int $status, string $file ) {
+		private static function result( $response, int $status, string $file, string $refused ) {
 			if ( is_wp_error( $response ) ) {
 				return new \WP_Error( 'download_failed', $response->get_error_message() );
 			}
 			if ( 200 !== $status ) {
-				return new \WP_Error( 'download_failed', 'HTTP status ' . $status );
+				$detail = Answer::detail_of( (string) file_get_contents( $file, false, null, 0, 4 * KB_IN_BYTES ) );
+				$reason = '' === $detail ? 'HTTP status ' . $status : str_replace( '{reason}', $detail, $refused );
+				return new \WP_Error( 'download_failed', esc_html( $reason ) );
 			}
 			clearstatcache( true, $file );
 			return filesize( $file ) < self::LARGEST ? $file : new \WP_Error( 'download_failed', 'too large' );
@@ -1305,7 +1310,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			if ( '' !== self::flaw( $said, $slug ) ) {
 				return null;
 			}
-			$package = self::url( $said['package'] ?? '' );
+			$package = self::package( $said, $slug );
 			return [
 				'version'        => $said['version'],
 				'requires'       => $said['requires'] ?? '',
@@ -1317,12 +1322,48 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 				'upgrade_notice' => self::text( $said['upgrade_notice'] ?? '' ),
 				'url'            => self::url( $said['url'] ?? '' ),
 				'homepage'       => self::url( $said['homepage'] ?? '' ),
-				'package'        => Config::is_safe( $package ) ? $package : '',
+				'package'        => $package,
 				'security'       => true === ( $said['security'] ?? false ),
 				'sections'       => self::sections( $said['sections'] ?? [] ),
 				'icons'          => self::images( 'icons', $said['icons'] ?? [] ),
 				'banners'        => self::images( 'banners', $said['banners'] ?? [] ),
 			];
+		}
+
+		/**
+		 * What WordPress keeps as the address of the package: nobody else's link, and for a package of the server's own its name,
+		 * because a link is good for this site only, and for a few days.
+		 *
+		 * @param array<string, mixed> $said
+		 */
+		private static function package( array $said, string $slug ): string {
+			$name = self::name_of_package( $slug, $said['version'] );
+			$link = self::link( $said );
+			// What is kept has the name already.
+			$is_named = ( $said['package'] ?? '' ) === $name;
+			return $is_named || self::is_hosted( $link, $slug, $said['version'] ) ? $name : $link;
+		}
+
+		/** What stands for a package that the server hosts. Only this client can download it. */
+		public static function name_of_package( string $slug, string $version ): string {
+			return "countersign:$slug/$version";
+		}
+
+		/**
+		 * The address of the package in this answer; empty where it has none, or an unsafe one.
+		 *
+		 * @param mixed $said
+		 */
+		public static function link( $said ): string {
+			$link = self::url( is_array( $said ) ? $said['package'] ?? '' : '' );
+			return Config::is_safe( $link ) ? $link : '';
+		}
+
+		/** Whether a link leads to a package that the server hosts. */
+		private static function is_hosted( string $link, string $slug, string $version ): bool {
+			$slug    = preg_quote( $slug, '~' );
+			$version = preg_quote( $version, '~' );
+			return (bool) preg_match( "~/api/v1/downloads/$slug/$version/[A-Za-z0-9_-]{60}/$slug-$version\.zip$~D", $link );
 		}
 
 		/**
@@ -1414,10 +1455,24 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		public ?array $statement = null;
 		/** @var array<string, mixed>|null To a question for updates: the manifest as Manifest reads it, empty where there is no update. */
 		public ?array $manifest = null;
+		/** Where the package is, for this answer only: it is not kept. */
+		public string $link = '';
 		/** @var array<string, mixed>|null Where the license has expired: a manifest that names the latest version. */
 		public ?array $latest = null;
 		/** Whether the license has expired, and what names the latest version cannot be read. */
 		public bool $unreadable = false;
+
+		/** Why the server refused, in its own words; empty where it did not, or said nothing. */
+		public function detail(): string {
+			return $this->status >= 400 ? self::detail_of( $this->body ) : '';
+		}
+
+		/** The `detail` of a problem document (RFC 9457 section 3.1.4) as one line of plain text. */
+		public static function detail_of( string $body ): string {
+			$problem = json_decode( $body, true, 4 );
+			$detail  = is_array( $problem ) && is_string( $problem['detail'] ?? null ) ? $problem['detail'] : '';
+			return sanitize_text_field( substr( $detail, 0, 500 ) );
+		}
 	}
 
 	/** A statement that is not to be believed; the message says why. */
@@ -1877,9 +1932,40 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			if ( ! is_php_version_compatible( $manifest['requires_php'] ) ) {
 				return $this->error( 'needs_php', [ '{requires}' => $manifest['requires_php'] ] );
 			}
-			$this->installing = $manifest['version'];
 			isset( $upgrader->skin ) && $upgrader->skin->feedback( 'downloading_package', $package );
-			return Download::fetch( $package, $this->config->texts->get( 'download_refused' ) );
+			$link = Manifest::name_of_package( $this->config->slug, $manifest['version'] ) === $package
+				? $this->fresh_link( $memory, $installed )
+				: $package;
+			if ( is_wp_error( $link ) ) {
+				return $link;
+			}
+			$this->installing = '' === $this->installing ? $manifest['version'] : $this->installing;
+			$refused          = [
+				'redirect' => $this->config->texts->get( 'download_refused' ),
+				'server'   => $this->config->texts->get( 'download_denied' ),
+			];
+			return Download::fetch( $link, $refused );
+		}
+
+		/**
+		 * A link to the package of the latest release, which may be newer than the one that was offered.
+		 *
+		 * @return string|\WP_Error
+		 */
+		private function fresh_link( Memory $memory, string $installed ) {
+			$answer = $this->server->updates( $memory->key, $installed );
+			if ( '' !== $answer->detail() ) {
+				return $this->error( 'download_denied', [ '{reason}' => $answer->detail() ] );
+			}
+			$manifest = $answer->manifest ?? [];
+			if ( '' === $answer->link || ! self::is_newer( $manifest, $installed ) || ! self::fits( $manifest ) ) {
+				return $this->error( 'download_unknown' );
+			}
+			if ( ! is_php_version_compatible( $manifest['requires_php'] ) ) {
+				return $this->error( 'needs_php', [ '{requires}' => $manifest['requires_php'] ] );
+			}
+			$this->installing = $manifest['version'];
+			return $answer->link;
 		}
 
 		/**
@@ -2672,6 +2758,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 				'archive_older'      => __( 'The update was refused: its archive has version {found}, and version {version} is installed.', $d ),
 				'archive_version'    => __( 'The update was refused: its archive has version {found}, and version {version} was offered.', $d ),
 				'download_unknown'   => __( 'The license server names no download for this site at the moment. Please try again later.', $d ),
+				'download_denied'    => __( 'The license server refused the download: {reason}', $d ),
 				'download_refused'   => __( 'The download was refused: it is not the one the license server named.', $d ),
 			];
 		}
