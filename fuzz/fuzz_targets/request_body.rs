@@ -22,7 +22,7 @@ fuzz_target!(|body: &[u8]| {
             assert!(
                 matches!(
                     fixed.strip_prefix(
-                        "The body must be one JSON object in UTF- whose fields are strings, each at most once"
+                        "The body must be one JSON object in UTF-. Its fields must be strings, each at most once"
                     ),
                     Some("." | "; see line , column .")
                 ),

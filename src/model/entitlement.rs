@@ -33,7 +33,7 @@ impl Entitlement<'_> {
 /// Why a site may not have a manifest.
 #[derive(Clone, Copy, Debug, Enum, PartialEq, Eq, Hash)]
 pub enum Refusal {
-    /// No license has this key.
+    /// This license key is unknown.
     UnknownLicense,
     /// The license is past its last day.
     LicenseExpired,

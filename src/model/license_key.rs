@@ -35,7 +35,7 @@ pub enum LicenseKeyError {
     #[error("a license key has five groups of five letters or digits")]
     Malformed,
     /// 25 symbols, but the check symbols do not belong to the others: at least one symbol is wrong.
-    #[error("the license key has a typing error: its check symbols do not match")]
+    #[error("the license key is mistyped: its check symbols do not match")]
     Checksum,
 }
 

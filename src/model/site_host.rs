@@ -38,7 +38,7 @@ pub enum SiteHostError {
     #[error("it is too long")]
     TooLong,
     /// A control character, blank, backslash or byte order mark inside.
-    #[error("it contains a blank, a control character or a backslash")]
+    #[error("it contains a space, a control character or a backslash")]
     BadCharacter,
     /// A scheme other than http and https, or one without `://`.
     #[error("its scheme is not http:// or https://")]
@@ -47,7 +47,7 @@ pub enum SiteHostError {
     #[error("it has no host")]
     NoHost,
     /// More than one `@`, or one without a scheme: an e-mail address.
-    #[error("it contains an '@' where none may stand")]
+    #[error("it contains an '@' in the wrong place")]
     BadUserinfo,
     /// A port that is not 1 to 65535.
     #[error("its port is not a number from 1 to 65535")]
@@ -56,10 +56,10 @@ pub enum SiteHostError {
     #[error("its host is not a valid domain or IP address")]
     BadHost,
     /// An IP address in another than its canonical form, or an IPv4 address inside an IPv6 one.
-    #[error("its IP address is not written in the usual form")]
+    #[error("its IP address is not in canonical form")]
     OddIp,
     /// A label that is empty, over 63 bytes, or has characters that domains do not have.
-    #[error("its host has a label that no domain has")]
+    #[error("its host has a label that is empty, too long or has invalid characters")]
     BadLabel,
 }
 

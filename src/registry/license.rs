@@ -280,7 +280,7 @@ mod tests {
                 r#"a.toml:6:9: "sites" must be an integer from 1 on, or "unlimited""#.into(),
                 r#"a.toml:7:10: "hosts" has 4 hosts, but "sites" is 1"#.into(),
                 r#"a.toml:7:10: "hosts" has "https://www.Example.com/", which must be written "example.com""#.into(),
-                r#"a.toml:7:38: "hosts" has "a b", which is no site host: it contains a blank, a control character or a backslash"#.into(),
+                r#"a.toml:7:38: "hosts" has "a b", which is no site host: it contains a space, a control character or a backslash"#.into(),
                 r#"a.toml:7:54: "hosts" has "a.com" twice"#.into(),
                 r#"a.toml:8:22: "grace_period_hours" must be an integer from 0 to 8760"#.into(),
                 r#"a.toml:9:1: "modules" must not be empty: such a license grants nothing"#.into(),

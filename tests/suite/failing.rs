@@ -114,7 +114,7 @@ fn a_store_that_cannot_write_is_unavailable_for_new_sites_and_shows_on_readyz() 
         || Some(StoreError::NotDurable("no space left".into())),
         |Addresses { public: address, admin }, license| {
             let response = post_json(address, VALIDATE, &question(license, "a.com"));
-            let detail = "New sites cannot be bound at the moment; bound ones are not affected. Ask again in 60 s.";
+            let detail = "The server cannot bind new sites now. Sites that are already bound are not affected. Try again in 60 seconds.";
             assert_unavailable(&response, 503, "store_unavailable", detail);
             assert_eq!(response.header("retry-after"), Some("60"));
 
@@ -136,7 +136,7 @@ fn a_store_with_too_much_to_do_is_an_overload() {
         || Some(StoreError::Busy),
         |Addresses { public: address, .. }, license| {
             let response = post_json(address, VALIDATE, &question(license, "a.com"));
-            assert_unavailable(&response, 503, "overloaded", "Ask again in 5 s.");
+            assert_unavailable(&response, 503, "overloaded", "Try again in 5 seconds.");
         },
     );
 }
@@ -176,7 +176,7 @@ fn a_bug_is_an_internal_error_with_an_id_and_nothing_else() {
         || panic!("a bug, made by the test"),
         |Addresses { public: address, admin }, license| {
             let response = post_json(address, VALIDATE, &question(license, "a.com"));
-            let detail = "The operator finds the reason in the server's log under this request id.";
+            let detail = "The server failed. Its log has the reason under this request id.";
             assert_unavailable(&response, 500, "internal", detail);
             assert_eq!(response.header("retry-after"), None);
             assert_eq!(get(admin, "/healthz").status, 200, "the next request is answered");
@@ -202,7 +202,7 @@ fn more_statements_than_can_be_signed_soon_are_turned_away() {
     assert!(!signed.is_empty() && signed.iter().all(|answer| answer.code() == "ok"));
     assert!(!turned_away.is_empty(), "32 clients outrun a queue of one");
     for response in turned_away {
-        assert_unavailable(response, 503, "overloaded", "Ask again in 5 s.");
+        assert_unavailable(response, 503, "overloaded", "Try again in 5 seconds.");
         assert_eq!(response.header("retry-after"), Some("5"));
     }
 }

@@ -71,7 +71,7 @@ fn ask_raw(server: &Server, body: &[u8]) -> Response {
 #[test]
 fn a_body_that_is_no_object_of_strings_each_once_is_malformed() {
     let (license, _instance, server) = serve();
-    let rule = "The body must be one JSON object in UTF-8 whose fields are strings, each at most once";
+    let rule = "The body must be one JSON object in UTF-8. Its fields must be strings, each at most once";
     for body in ["", "[]", "null", "\"x\""] {
         let expected = format!("{rule}.");
         assert_problem(&ask_raw(&server, body.as_bytes()), 400, "malformed_request", &expected);
@@ -86,7 +86,7 @@ fn a_body_that_is_no_object_of_strings_each_once_is_malformed() {
         assert_problem(&ask_raw(&server, body.as_bytes()), 400, "malformed_request", &expected);
     }
     let target = updates("acme-forms", &license, "a.com", "&site_url=a.com");
-    let expected = "'site_url' is given twice.";
+    let expected = "'site_url' is given more than once.";
     assert_problem(&get(server.address, &target), 400, "malformed_request", expected);
 }
 
@@ -129,7 +129,7 @@ fn refusals_of_the_update_operation_have_their_bodies() {
             "a.com",
             403,
             "unknown_license",
-            "No license has this key.",
+            "This license key is unknown.",
         ),
         (
             "acme-forms",
@@ -137,7 +137,7 @@ fn refusals_of_the_update_operation_have_their_bodies() {
             "a.com",
             403,
             "license_expired",
-            "Renew the license to get updates.",
+            "This license has expired. Renew it to get updates.",
         ),
         (
             "acme-forms",
@@ -145,7 +145,7 @@ fn refusals_of_the_update_operation_have_their_bodies() {
             "a.com",
             403,
             "license_suspended",
-            "Ask the vendor why the license is suspended.",
+            "The vendor has suspended this license. Ask the vendor why.",
         ),
         (
             "acme-forms",
@@ -153,7 +153,7 @@ fn refusals_of_the_update_operation_have_their_bodies() {
             "a.com",
             403,
             "license_revoked",
-            "Ask the vendor why the license was revoked.",
+            "The vendor has revoked this license. Ask the vendor why.",
         ),
         (
             "acme-forms",
@@ -161,7 +161,7 @@ fn refusals_of_the_update_operation_have_their_bodies() {
             "a.com",
             403,
             "license_not_bound",
-            "Validate the license on this site first.",
+            "This license is not bound to this site. Validate it on this site first.",
         ),
         (
             "acme-forms",
@@ -169,7 +169,7 @@ fn refusals_of_the_update_operation_have_their_bodies() {
             "b.com",
             403,
             "bound_elsewhere",
-            "Every site of this license is another one than 'site_url'.",
+            "This license is bound to another site.",
         ),
         (
             "acme-maps",
@@ -177,7 +177,7 @@ fn refusals_of_the_update_operation_have_their_bodies() {
             "a.com",
             403,
             "plugin_not_covered",
-            "The license has not the module this plugin belongs to.",
+            "This license does not include the plugin's module.",
         ),
         (
             "nothing",
@@ -185,7 +185,7 @@ fn refusals_of_the_update_operation_have_their_bodies() {
             "a.com",
             404,
             "unknown_plugin",
-            "No plugin has this slug.",
+            "This plugin is unknown.",
         ),
         (
             "acme-bare",
@@ -193,7 +193,7 @@ fn refusals_of_the_update_operation_have_their_bodies() {
             "a.com",
             404,
             "source_not_configured",
-            "The vendor publishes no releases of this plugin here.",
+            "This server has no releases of this plugin.",
         ),
     ] {
         assert_problem(
@@ -217,7 +217,7 @@ fn addresses_and_methods_that_do_not_exist_say_so() {
         "/../x",
         "/%2e%2e/keys/signing.pem",
     ] {
-        let detail = "No operation and no public file has this address.";
+        let detail = "There is nothing at this address.";
         assert_problem(&get(server.address, target), 404, "not_found", detail);
     }
     for (method, target, allowed) in [
@@ -227,7 +227,7 @@ fn addresses_and_methods_that_do_not_exist_say_so() {
         ("POST", "/index.html", "GET, HEAD"),
     ] {
         let response = request(server.address, method, target, &[], b"");
-        let detail = format!("This address takes {allowed}.");
+        let detail = format!("Use {allowed} for this address.");
         assert_problem(&response, 405, "method_not_allowed", &detail);
         assert_eq!(response.header("allow"), Some(allowed));
     }
@@ -243,7 +243,7 @@ fn a_body_that_does_not_arrive_times_out() {
         .send(b"POST /api/v1/validate-license HTTP/1.1\r\nHost: t\r\nContent-Length: 10\r\n\r\n{")
         .unwrap();
     let response = client.receive().unwrap();
-    let detail = "The request's body did not arrive, or its answer was not ready, in time.";
+    let detail = "The request took too long.";
     assert_problem(&response, 408, "request_timeout", detail);
     assert_eq!(response.header("connection"), Some("close"));
 }
@@ -296,7 +296,7 @@ fn what_is_too_large_is_refused_with_its_limit() {
         &[("X-Long", &"x".repeat(8192))],
         b"",
     );
-    let detail = "The header fields may be at most 8192 bytes long together.";
+    let detail = "The header fields together may be at most 8192 bytes long.";
     assert_problem(&response, 431, "headers_too_large", detail);
 }
 
@@ -338,7 +338,7 @@ fn values_that_do_not_parse_say_which_and_why() {
     };
     let malformed = "A license key has five groups of five letters or digits.";
     assert_problem(&with("license_key", "abc"), 422, "malformed_license_key", malformed);
-    let checksum = "The license key has a typing error: its check symbols do not match.";
+    let checksum = "The license key is mistyped: its check symbols do not match.";
     let mistyped = format!(
         "{}{}",
         &license.key[..28],
@@ -349,7 +349,7 @@ fn values_that_do_not_parse_say_which_and_why() {
         &with("site_url", "ftp://a.com"),
         422,
         "malformed_site_url",
-        "'site_url' does not name a site: its scheme is not http:// or https://.",
+        "'site_url' is not a site's address: its scheme is not http:// or https://.",
         json!({ "reason": "bad_scheme" }),
     );
     let detail = "'build_id' must be a UUID such as 018f3b2e-7c1a-7000-8000-3f1c2d4e5f60.";
@@ -525,7 +525,7 @@ fn a_request_names_one_host_and_no_coding_but_chunks() {
         let response = ask(&format!(
             "POST {VALIDATE} HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: {codings}\r\n\r\n2\r\n{{}}\r\n0"
         ));
-        let detail = "The only transfer coding that is understood is 'chunked'.";
+        let detail = "'chunked' is the only transfer coding this server supports.";
         assert_problem(&response, 501, "unsupported_transfer_coding", detail);
         assert_eq!(response.header("connection"), Some("close"), "{codings}");
     }
@@ -664,7 +664,7 @@ fn whoever_asks_too_often_is_told_when_to_come_back() {
     ] {
         let seconds: u64 = response.header("retry-after").unwrap().parse().unwrap();
         assert!((1..=30).contains(&seconds));
-        let detail = format!("Ask again in {seconds} s.");
+        let detail = format!("Try again in {seconds} seconds.");
         assert_problem(&response, 429, "too_many_requests", &detail);
     }
 }

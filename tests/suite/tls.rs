@@ -16,7 +16,7 @@ fn whoever_speaks_in_the_clear_is_told_so() {
     let mut client = Client::connect(server.address);
     let response = client.request("GET", "/index.html", &[], b"");
     assert_eq!((response.status, response.code().as_str()), (400, "malformed_request"));
-    assert_eq!(response.json()["detail"], "This port speaks TLS: ask it with https://.");
+    assert_eq!(response.json()["detail"], "This port speaks TLS: use https://.");
     assert_eq!(response.header("connection"), Some("close"));
     assert!(client.receive().is_err(), "closed");
 }

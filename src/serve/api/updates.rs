@@ -115,7 +115,7 @@ pub fn parse<'a>(headers: &'a HeaderMap, query: &'a str) -> Result<Question<'a>,
 fn put<'a>(field: &mut Option<Cow<'a, str>>, name: &str, value: Cow<'a, str>) -> Result<(), Problem> {
     match field.replace(value) {
         None => Ok(()),
-        Some(_) => Err(Problem::Malformed(format!("'{name}' is given twice."))),
+        Some(_) => Err(Problem::Malformed(format!("'{name}' is given more than once."))),
     }
 }
 

@@ -146,7 +146,9 @@ async fn read_body(request: Request<Incoming>) -> Result<Bytes, Problem> {
     match Limited::new(body, MAX_BODY).collect().await {
         Ok(body) => Ok(body.to_bytes()),
         Err(error) if error.is::<LengthLimitError>() => Err(Problem::PayloadTooLarge(MAX_BODY)),
-        Err(_) => Err(Problem::Malformed("The body ended early.".to_owned())),
+        Err(_) => Err(Problem::Malformed(
+            "The connection ended before the whole body arrived.".to_owned(),
+        )),
     }
 }
 
@@ -174,7 +176,7 @@ pub fn parse(body: &[u8]) -> Result<Question<'_>, Problem> {
     // SECURITY: the parser's own message may quote the body, and the body holds a license key.
     let malformed = |place: String| {
         Problem::Malformed(format!(
-            "The body must be one JSON object in UTF-8 whose fields are strings, each at most once{place}."
+            "The body must be one JSON object in UTF-8. Its fields must be strings, each at most once{place}."
         ))
     };
     if !is_object {

@@ -186,9 +186,7 @@ impl<A: Handler> Connections<A> {
 
     /// The answer to somebody who speaks in the clear where TLS is spoken.
     async fn use_tls(&self) -> Sending {
-        let response = self.refuse(Problem::Malformed(
-            "This port speaks TLS: ask it with https://.".to_owned(),
-        ));
+        let response = self.refuse(Problem::Malformed("This port speaks TLS: use https://.".to_owned()));
         Response {
             extra: Some(ExtraHeader::Close),
             ..response

@@ -1,7 +1,7 @@
-//! Problems: every answer that is neither a statement, a manifest nor a public file, as RFC 9457 problem documents.
+//! Problem documents (RFC 9457): the answers to requests that are refused or fail.
 //!
-//! The one table from refusal or error to HTTP status and code (`Problem::row`). Whatever goes wrong behind a route
-//! ends here, and from here goes to the client.
+//! [`Problem::code`] and the HTTP status come from one table. The document itself is in
+//! [`problem_document`](crate::serve::reply::problem_document). The answer goes to the client.
 
 use std::borrow::Cow;
 use std::fmt::Display;
@@ -20,29 +20,29 @@ use crate::serve::reply::outcome::Code;
 use crate::serve::reply::problem_document::ProblemDocument;
 use crate::serve::reply::response::{ContentType, ExtraHeader, Response};
 
-/// An answer that means "no answer": a client keeps what it last verified.
+/// A refused or failed request. A client that gets one keeps the last statement it verified.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Problem {
-    /// Not a JSON object, a wrong type, a field or parameter twice; what exactly.
+    /// Not a JSON object, a wrong type, or a field or parameter sent twice; the text says which.
     Malformed(String),
     /// A required field or parameter was not sent.
     MissingField(&'static str),
-    /// The update operation refuses.
+    /// The update operation refused the request.
     Refused(Refusal),
-    /// The update operation refuses because the license has expired, and the site may hear which release is the latest.
+    /// The license has expired. The site may learn which release is the latest.
     Expired(LatestRelease),
-    /// The text is no license key.
+    /// Not a license key.
     LicenseKey(LicenseKeyError),
-    /// The site address names no site; the reason's code and its text.
+    /// Not the address of a site.
     SiteUrl {
-        /// Stable name of the reason.
+        /// The reason's stable name.
         reason: &'static str,
-        /// The reason for a person.
+        /// The reason as text.
         text: String,
     },
-    /// `build_id` is no UUID.
+    /// `build_id` is not a UUID.
     BuildId,
-    /// A field is longer than it may be.
+    /// A field is too long.
     FieldTooLong {
         /// The field.
         field: &'static str,
@@ -51,31 +51,31 @@ pub enum Problem {
     },
     /// Nothing is at this address.
     NotFound,
-    /// The address does not take this method; those it takes.
+    /// The address does not support this method; the methods it supports.
     MethodNotAllowed(&'static str),
-    /// The request did not arrive, or not get its answer, in time.
+    /// The request took too long to arrive or to be answered.
     RequestTimeout,
     /// The body is larger than this many bytes.
     PayloadTooLarge(usize),
     /// The request target is longer than this many bytes.
     UriTooLong(usize),
-    /// The body is not JSON by its own account.
+    /// The content type is not JSON.
     UnsupportedMediaType,
-    /// The body is coded for its way in a manner that is not known.
+    /// The body has a transfer coding other than `chunked`.
     UnsupportedTransferCoding,
-    /// A public file is not as the request demands.
+    /// A public file does not meet the request's `If-Match` or `If-Unmodified-Since`.
     PreconditionFailed,
-    /// A public file, so many bytes long, has nothing in the range asked for.
+    /// The range asked for lies outside a public file of this many bytes.
     RangeNotSatisfiable(u64),
-    /// The header fields are larger than this many bytes together.
+    /// The header fields together are larger than this many bytes.
     HeadersTooLarge(usize),
-    /// This client asked too often; seconds until it may ask again.
+    /// This client sent too many requests; seconds until it may try again.
     TooManyRequests(u64),
-    /// No signature can be made soon.
+    /// The signing queue is full.
     Overloaded,
-    /// A binding cannot be made durable now.
+    /// The store cannot write bindings now.
     StoreUnavailable,
-    /// Our own fault; the id stands in the log.
+    /// The server failed; the log has the reason under this id.
     Internal(Uuid),
 }
 
@@ -85,27 +85,27 @@ impl From<RetryAfter> for Problem {
     }
 }
 
-/// Seconds after which a client that met an overload may try again.
+/// Seconds after which to try again when the server is overloaded.
 const RETRY_AFTER_OVERLOAD: u64 = 5;
 
-/// Seconds after which a client that met a failing store may try again: an operator needs a while.
+/// Seconds after which to try again when the store fails. An operator needs this long to repair it.
 const RETRY_AFTER_STORE: u64 = 60;
 
-/// No bucket asks anybody to wait for so many seconds: an empty one that owes all it holds is usable after 61 to 120.
+/// More seconds than any rate limit asks a client to wait: a bucket in full debt is usable after 61 to 120.
 const MOST_SECONDS: usize = 128;
 
 /// RFC 9457 section 6.1.
 const PROBLEM: ContentType = ContentType("application/problem+json");
 
 impl Problem {
-    /// Logs what went wrong inside and makes the answer that does not tell it.
+    /// Logs an internal error and makes an answer that does not reveal it.
     pub fn internal(error: &dyn Display) -> Self {
         let request_id = new_request_id();
         tracing::error!(%request_id, %error, "a request failed");
         Self::Internal(request_id)
     }
 
-    /// The code alone.
+    /// The stable code.
     pub fn code(&self) -> Code {
         self.row().1
     }
@@ -151,7 +151,7 @@ impl Problem {
         }
     }
 
-    /// What a person should know.
+    /// The explanation for a person.
     fn detail(&self) -> Cow<'_, str> {
         match self {
             Self::Malformed(what) => what.into(),
@@ -159,43 +159,43 @@ impl Problem {
             Self::Refused(refusal) => refusal_detail(*refusal).into(),
             Self::Expired(_) => refusal_detail(Refusal::LicenseExpired).into(),
             Self::LicenseKey(error) => sentence(error).into(),
-            Self::SiteUrl { text, .. } => format!("'site_url' does not name a site: {text}.").into(),
+            Self::SiteUrl { text, .. } => format!("'site_url' is not a site's address: {text}.").into(),
             Self::BuildId => "'build_id' must be a UUID such as 018f3b2e-7c1a-7000-8000-3f1c2d4e5f60.".into(),
             Self::FieldTooLong { field, limit } => format!("'{field}' may be at most {limit} bytes long.").into(),
-            Self::NotFound => "No operation and no public file has this address.".into(),
-            Self::MethodNotAllowed(allowed) => format!("This address takes {allowed}.").into(),
+            Self::NotFound => "There is nothing at this address.".into(),
+            Self::MethodNotAllowed(allowed) => format!("Use {allowed} for this address.").into(),
             Self::RequestTimeout => {
-                "The request's body did not arrive, or its answer was not ready, in time.".into()
+                "The request took too long.".into()
             },
             Self::PayloadTooLarge(limit) => format!("The body may be at most {limit} bytes long.").into(),
             Self::UriTooLong(limit) => format!("The path and query may be at most {limit} bytes long.").into(),
             Self::UnsupportedMediaType => "Send the body as application/json, uncompressed.".into(),
-            Self::UnsupportedTransferCoding => "The only transfer coding that is understood is 'chunked'.".into(),
-            Self::PreconditionFailed => "The file has changed since, or is not the one that 'If-Match' names.".into(),
+            Self::UnsupportedTransferCoding => "'chunked' is the only transfer coding this server supports.".into(),
+            Self::PreconditionFailed => "The file has changed, or 'If-Match' names another one.".into(),
             Self::RangeNotSatisfiable(length) => {
-                format!("The file has {length} bytes, and none of them is in the range.").into()
+                format!("The file has {length} bytes, and the range contains none of them.").into()
             }
             Self::HeadersTooLarge(limit) => {
-                format!("The header fields may be at most {limit} bytes long together.").into()
+                format!("The header fields together may be at most {limit} bytes long.").into()
             }
-            Self::TooManyRequests(seconds) => format!("Ask again in {seconds} s.").into(),
-            Self::Overloaded => format!("Ask again in {RETRY_AFTER_OVERLOAD} s.").into(),
+            Self::TooManyRequests(seconds) => format!("Try again in {seconds} seconds.").into(),
+            Self::Overloaded => format!("Try again in {RETRY_AFTER_OVERLOAD} seconds.").into(),
             Self::StoreUnavailable => format!(
-                "New sites cannot be bound at the moment; bound ones are not affected. Ask again in {RETRY_AFTER_STORE} s."
+                "The server cannot bind new sites now. Sites that are already bound are not affected. Try again in {RETRY_AFTER_STORE} seconds."
             )
             .into(),
-            Self::Internal(_) => "The operator finds the reason in the server's log under this request id.".into(),
+            Self::Internal(_) => "The server failed. Its log has the reason under this request id.".into(),
         }
     }
 
-    /// What the status alone does not say.
+    /// The header that belongs to this problem.
     fn extra(&self) -> Option<ExtraHeader> {
         match self {
             Self::MethodNotAllowed(allowed) => Some(ExtraHeader::Allow(allowed)),
             Self::TooManyRequests(seconds) => Some(ExtraHeader::RetryAfter(*seconds)),
             Self::Overloaded => Some(ExtraHeader::RetryAfter(RETRY_AFTER_OVERLOAD)),
             Self::StoreUnavailable => Some(ExtraHeader::RetryAfter(RETRY_AFTER_STORE)),
-            // The rest of such a request is still on its way and nobody will read it.
+            // Nobody will read the rest of such a request.
             Self::RequestTimeout | Self::PayloadTooLarge(_) | Self::UnsupportedTransferCoding => {
                 Some(ExtraHeader::Close)
             }
@@ -210,11 +210,11 @@ impl Problem {
         let code: &str = code.into();
         let request_id = match self {
             Self::Internal(id) => Some(id),
-            // 501 is the client's fault, whatever its number says.
+            // 501 means that the client sent something unsupported; the server did not fail.
             _ if status.is_server_error() && status != StatusCode::NOT_IMPLEMENTED => {
                 let request_id = new_request_id();
-                // An overload turns away thousands a second: no line each, unless somebody wants them.
-                tracing::debug!(%request_id, code, "a request was turned away");
+                // An overload refuses thousands of requests a second, so these lines are for debugging only.
+                tracing::debug!(%request_id, code, "a request was refused");
                 Some(request_id)
             }
             _ => None,
@@ -234,7 +234,7 @@ impl Problem {
     fn document(&self, request_id: Option<Uuid>) -> Bytes {
         let (status, code) = self.row();
         let document = ProblemDocument {
-            // RFC 9457 section 4.2.1: with this type the title is the status' own phrase; `code` is what tells apart.
+            // RFC 9457 section 4.2.1: with this type the title is the status phrase. `code` tells problems apart.
             kind: "about:blank",
             title: status.canonical_reason().unwrap_or_default(),
             status: status.as_u16(),
@@ -258,14 +258,14 @@ impl Problem {
     }
 }
 
-/// Refusals are many and always the same: their documents are made once.
+/// Refusals are frequent and always the same, so each document is made once.
 fn refusal_body(refusal: Refusal) -> Bytes {
     static BODIES: LazyLock<EnumMap<Refusal, Bytes>> =
         LazyLock::new(|| EnumMap::from_fn(|refusal| Problem::Refused(refusal).document(None)));
     BODIES[refusal].clone()
 }
 
-/// Whoever floods gets this thousands of times a second: a document for each number of seconds is made once.
+/// A flood is refused thousands of times a second, so the document for each number of seconds is made once.
 fn too_many_body(seconds: u64) -> Bytes {
     static BODIES: [OnceLock<Bytes>; MOST_SECONDS] = [const { OnceLock::new() }; MOST_SECONDS];
     let document = || Problem::TooManyRequests(seconds).document(None);
@@ -277,15 +277,15 @@ fn too_many_body(seconds: u64) -> Bytes {
 
 fn refusal_detail(refusal: Refusal) -> &'static str {
     match refusal {
-        Refusal::UnknownLicense => "No license has this key.",
-        Refusal::LicenseExpired => "Renew the license to get updates.",
-        Refusal::LicenseSuspended => "Ask the vendor why the license is suspended.",
-        Refusal::LicenseRevoked => "Ask the vendor why the license was revoked.",
-        Refusal::LicenseNotBound => "Validate the license on this site first.",
-        Refusal::BoundElsewhere => "Every site of this license is another one than 'site_url'.",
-        Refusal::PluginNotCovered => "The license has not the module this plugin belongs to.",
-        Refusal::UnknownPlugin => "No plugin has this slug.",
-        Refusal::SourceNotConfigured => "The vendor publishes no releases of this plugin here.",
+        Refusal::UnknownLicense => "This license key is unknown.",
+        Refusal::LicenseExpired => "This license has expired. Renew it to get updates.",
+        Refusal::LicenseSuspended => "The vendor has suspended this license. Ask the vendor why.",
+        Refusal::LicenseRevoked => "The vendor has revoked this license. Ask the vendor why.",
+        Refusal::LicenseNotBound => "This license is not bound to this site. Validate it on this site first.",
+        Refusal::BoundElsewhere => "This license is bound to another site.",
+        Refusal::PluginNotCovered => "This license does not include the plugin's module.",
+        Refusal::UnknownPlugin => "This plugin is unknown.",
+        Refusal::SourceNotConfigured => "This server has no releases of this plugin.",
     }
 }
 
@@ -298,7 +298,7 @@ fn sentence(error: &dyn Display) -> String {
 
 fn new_request_id() -> Uuid {
     let mut bytes = [0; 16];
-    // Where the system has no randomness to give, the id is nil; no answer is worth failing for it.
+    // Without randomness from the system the id is nil; the answer must not fail for it.
     let _ = getrandom::fill(&mut bytes);
     uuid::Builder::from_random_bytes(bytes).into_uuid()
 }

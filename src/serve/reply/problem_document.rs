@@ -1,4 +1,4 @@
-//! The body of a problem: what RFC 9457 says of it, and members of our own. [`problem`](crate::serve::reply::problem) fills it.
+//! The JSON members of a problem document. [`problem`](crate::serve::reply::problem) fills them.
 
 use std::borrow::Cow;
 
@@ -8,10 +8,10 @@ use uuid::Uuid;
 
 use crate::model::manifest::LatestRelease;
 
-/// Most documents are not longer, in bytes.
+/// The usual length of a document, in bytes.
 const USUAL_LENGTH: usize = 256;
 
-/// RFC 9457 section 3.1, with our own members behind.
+/// The members of RFC 9457 section 3.1, then those of countersign.
 #[derive(Serialize)]
 pub(super) struct ProblemDocument<'a> {
     #[serde(rename = "type")]
@@ -34,7 +34,7 @@ impl ProblemDocument<'_> {
     /// The document as JSON.
     pub fn to_bytes(&self) -> Bytes {
         let mut body = Vec::with_capacity(USUAL_LENGTH);
-        // Strings and a number: nothing in it can fail to serialize.
+        // Strings and a number always serialize.
         let _ = serde_json::to_writer(&mut body, self);
         Bytes::from(body)
     }
