@@ -1,7 +1,8 @@
 //! Watching files: says that something at some paths or in some folders changed, whoever changed it and however.
 //!
 //! A path may be a symbolic link that is swapped, a folder that is deleted and made again, or not there yet; so its
-//! parents are watched too, and everything is watched anew after each look. The server loads anew what changed.
+//! parents are watched too, and everything is watched anew after each look. The server loads anew what changed. Why no
+//! library waits for quiet: docs/decisions/0012-no-debouncer-for-watched-files.md.
 
 use std::io;
 use std::path::{self, Path, PathBuf};
@@ -194,6 +195,19 @@ mod tests {
             notices(&heard, || fs::create_dir(&releases).unwrap()),
             "its parent is watched"
         );
+    }
+
+    #[test]
+    fn a_file_that_is_replaced_and_removed_at_once_is_noticed() {
+        let (_made, folder, mut watch, heard) = watched(&["releases/acme/1.json"]);
+        let file = folder.join("releases/acme/1.json");
+        watch.resume([].into_iter());
+        assert!(notices(&heard, || {
+            let draft = file.with_extension("draft");
+            fs::write(&draft, "{}").unwrap();
+            fs::rename(&draft, &file).unwrap();
+            fs::remove_file(&file).unwrap();
+        }));
     }
 
     #[test]
