@@ -1,4 +1,4 @@
-//! The command line: the verbs and what they share. Each verb's own arguments stand beside its work in `commands`.
+//! The command line: the verbs and their shared options. Each verb's own arguments are in its module in `commands`.
 
 use std::borrow::Cow;
 use std::path::PathBuf;
@@ -14,20 +14,20 @@ use crate::config::PathSettings;
 use crate::model::license_key::LicenseKey;
 use crate::text::stderr;
 
-/// License validation and signed, gated updates for vendors of paid CMS plugins.
+/// Answer license checks and update requests of paid CMS plugins
 #[derive(Parser, Debug)]
 #[command(name = "countersign", version, propagate_version = true, max_term_width = 100)]
 #[command(after_help = "\
 Examples:
-  countersign init --demo demo                  make an instance to try things in
-  countersign -C demo build                     precompute the manifests
-  countersign -C demo serve                     answer plugins on 127.0.0.1:8080
-  countersign -C demo license list              who may have what
+  countersign init --demo demo                  make a demo instance
+  countersign -C demo build                     write the manifests of its plugins
+  countersign -C demo serve                     run the server on 127.0.0.1:8080
+  countersign -C demo license list              list its licenses
 
-Settings come from countersign.toml, then the environment, then flags.
-Exit codes: 0 done, 1 a check found a difference, 2 usage, 3 the input is wrong, 4 the environment failed.")]
+Flags win over the environment, and the environment wins over countersign.toml.
+Exit codes: 0 done, 1 a check found a difference, 2 usage, 3 wrong input, 4 the system failed.")]
 pub struct Cli {
-    /// The instance's folder, where countersign.toml is
+    /// The folder of the instance: the one with countersign.toml
     #[arg(
         short = 'C',
         long,
@@ -37,20 +37,20 @@ pub struct Cli {
         global = true
     )]
     pub instance: PathBuf,
-    /// Where the parts of the instance are.
+    /// Paths of the instance's parts.
     #[command(flatten)]
     pub paths: PathSettings,
-    /// What to do.
+    /// The verb.
     #[command(subcommand)]
     pub command: Command,
 }
 
 impl Cli {
-    /// Parses the command line; prints help or what is wrong with it, and exits.
+    /// Parses the command line. Prints help or the error and exits if there is nothing to run.
     pub fn parse_or_exit() -> Self {
         Self::try_parse().unwrap_or_else(|error| {
             let text = error.to_string();
-            // SECURITY: an error quotes what it does not understand, and a license key in the wrong place is just that.
+            // SECURITY: an error quotes the argument it rejects, which may be a license key in the wrong place.
             let clean = LicenseKey::redact(&text);
             if wants_json() && error.use_stderr() {
                 let mut lines = clean.lines().map(str::trim).filter(|line| !line.is_empty());
@@ -65,7 +65,7 @@ impl Cli {
                     .collect();
                 let exit = error.exit_code();
                 let code = u8::try_from(exit).unwrap_or(Exit::Usage as u8);
-                stderr::line(error_json(&told, &more, Some("--help tells what it takes"), code));
+                stderr::line(error_json(&told, &more, Some("see --help"), code));
                 std::process::exit(exit)
             }
             match clean {
@@ -79,7 +79,7 @@ impl Cli {
     }
 }
 
-/// Whether the command line asks for JSON, also where it makes no sense otherwise.
+/// Whether the command line has `--json`, even if the rest of it is invalid.
 pub fn wants_json() -> bool {
     std::env::args_os()
         .skip(1)
@@ -90,25 +90,25 @@ pub fn wants_json() -> bool {
 /// The verbs.
 #[derive(Subcommand, Debug)]
 pub enum Command {
-    /// Make a new instance in a folder
+    /// Create an instance in a folder
     Init(init::Args),
-    /// Precompute the manifests from the plugins' repositories
+    /// Write the manifests from the plugins' repositories
     Build(build::Args),
-    /// Show what the CMS will show, before anything is published
+    /// Show releases as the CMS will, before you publish them
     Preview(preview::Args),
-    /// Answer plugins in the field
+    /// Run the server
     Serve(Box<serve::Args>),
-    /// Issue, look at and change licenses
+    /// Issue, list and change licenses
     License(license::Args),
-    /// Verify, export and maintain what the store knows of sites
+    /// Verify, export and maintain the bindings of sites
     Bindings(bindings::Args),
-    /// Make, list and publish signing keys
+    /// Create, list, rotate and publish signing keys
     Keys(keys::Args),
-    /// Check packages and look into them
+    /// Check packages and list their files
     Package(package::Args),
-    /// Check a saved statement offline
+    /// Verify a saved statement offline
     Verify(verify::Args),
-    /// Check an instance and say what is wrong
+    /// Check an instance and report what is wrong
     Doctor(doctor::Args),
     /// Print a completion script for a shell
     Completions(completions::Args),

@@ -11,17 +11,17 @@ use crate::commands::{Exit, Failure};
 use crate::config::Config;
 pub use messages::DAMAGED;
 
-/// Verify, export and maintain what the store knows of sites
+/// Verify, export and maintain the bindings of sites
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
-  countersign bindings verify                   is every line of the ledger as it was written?
-  countersign bindings export >bindings.jsonl   one JSON object a binding; also while a server runs
-  countersign bindings rebuild                  make the index anew from the ledger
-  countersign bindings compact                  begin a new ledger without what is superseded
+  countersign bindings verify                   check that no line of the ledger has changed
+  countersign bindings export >bindings.jsonl   print one JSON object per binding
+  countersign bindings rebuild                  rebuild the index from the ledger
+  countersign bindings compact                  begin a new ledger without outdated lines
 
-The ledger, store/ledger.jsonl, may be copied at any time: a copy is a backup.
-Exit codes: 0 done, 3 the ledger or the index has a fault, 4 a server holds the store.")]
+To back up the bindings, copy the ledger, store/ledger.jsonl. A server may run meanwhile.
+Exit codes: 0 done, 3 the ledger or the index is damaged, 4 the store is in use.")]
 pub struct Args {
     #[command(subcommand)]
     verb: Verb,
@@ -29,35 +29,39 @@ pub struct Args {
 
 #[derive(clap::Subcommand, Debug)]
 enum Verb {
-    /// Prove the ledger's chain and compare the index with it
+    /// Check every line of the ledger, and compare the index with it
     #[command(after_help = "Examples:
   countersign bindings verify
   countersign bindings verify --json
 
-Names the first line that is not as it was written. A copy of the ledger alone is proved like the original, also one
-that is read-only: name its folder with --store. Works while a server runs; the index is then in its hands. A torn end,
-as a loss of power leaves it, is told and no fault: nobody was answered on it.")]
+`verify` names the first line that was changed, removed or moved. To verify a copy of the ledger,
+name its folder with --store; it may be read-only. While a server runs, `verify` skips the index.
+A half-written last line, as a power loss leaves it, is reported but is no error: no site got an
+answer that depends on it.")]
     Verify(verify::Args),
-    /// Make the index anew from the ledger
+    /// Rebuild the index from the ledger
     #[command(after_help = "Examples:
   countersign bindings rebuild
   countersign bindings rebuild --discard
 
-No server may run. A server does the same at its start where the index is missing or wrong. After the restore of an old
-backup, the index may know of bindings that the ledger lacks: they are shown, and nothing is changed without --discard.
-The old index stays in store/index.damaged.
+Stop the server first. A server that starts rebuilds a missing or wrong index by itself. After you
+restore an old backup, the old index may have bindings that the ledger lacks. `rebuild` then lists
+them and changes nothing, unless you give --discard. It keeps the old index in store/index.damaged.
 
-Exit codes: 0 done, 3 the ledger lacks bindings that the index knows.")]
+Exit codes: 0 done, 3 the ledger lacks bindings that the old index has.")]
     Rebuild(rebuild::Args),
-    /// Print every binding, one JSON object a line
+    /// Print every binding, one JSON object per line
     #[command(after_help = "Example:
-  countersign bindings export | jq -r .host | sort -u")]
+  countersign bindings export | jq -r .host | sort -u
+
+Works while a server runs.")]
     Export,
-    /// Begin a new ledger without what is superseded
+    /// Begin a new ledger without outdated lines
     #[command(after_help = "Example:
   systemctl stop countersign && countersign bindings compact && systemctl start countersign
 
-No server may run: it is a matter of seconds. The old ledger stays beside the new one, which continues its chain.")]
+Stop the server first; compacting takes seconds. The new ledger continues the chain of the old one,
+which stays beside it.")]
     Compact(compact::Args),
 }
 

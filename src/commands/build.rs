@@ -1,4 +1,4 @@
-//! `countersign build`: what the command line asks for goes to [`build::run`]; the report goes to stdout, progress to stderr.
+//! `countersign build`: passes the options to [`build::run`], prints the report to stdout and progress to stderr.
 
 use std::io::IsTerminal as _;
 use std::num::NonZeroU32;
@@ -20,58 +20,61 @@ use crate::time_limit;
 
 const EXAMPLES: &str = "\
 Examples:
-  countersign build                       every plugin of the registry
-  countersign build --plugin acme-forms   this one only; the others stay as they are
-  countersign build --check               for CI: writes nothing, exit code 1 if a build would change something
-  countersign build --check --all         the same, and trusts nothing that is published: reads every tag again
-  countersign build --check --deny-warnings   for CI: exit code 3 where the newest release of a plugin has warnings
-  countersign build --rev origin/main     with the registry as it stands in that commit
-  countersign build --offline             remote repositories as they were fetched last
+  countersign build                       build every plugin
+  countersign build --plugin acme-forms   build one plugin and leave the others alone
+  countersign build --check               for CI: write nothing; exit 1 if a build would change something
+  countersign build --check --all         the same, but read every tag again
+  countersign build --check --deny-warnings
+                                          for CI: exit 3 if a plugin's newest release has warnings
+  countersign build --rev origin/main     use the registry of that commit
+  countersign build --offline             use the remote repositories as last fetched
 
-Remote repositories are fetched with git, which knows its credential helpers and the ssh agent. Without these, set
-COUNTERSIGN_GIT_HOST and COUNTERSIGN_GIT_TOKEN, and COUNTERSIGN_GIT_USER where the host wants a certain user name.
+`build` fetches remote repositories with git, so git's credential helpers and the ssh agent work.
+Without them, set COUNTERSIGN_GIT_HOST and COUNTERSIGN_GIT_TOKEN. Some hosts also need a user name:
+COUNTERSIGN_GIT_USER.
 
-Exit codes: 0 done, 1 --check found a difference, 2 usage, 3 an entry, a repository or a tag is wrong, 4 the machine failed.
-What is wrong stops nothing else: everything that can be built is, and what was published of the rest stays.";
+Exit codes: 0 done, 1 --check found a difference, 2 usage, 3 an entry, repository or tag is wrong,
+4 the system failed.
+An error in one plugin does not stop the others. What was published of it stays.";
 
-/// Read the plugins' repositories and write a manifest for every release
+/// Write the manifests from the plugins' repositories
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// Build this plugin only; may be given more than once
+    /// Build only this plugin; repeatable
     #[arg(long = "plugin", value_name = "SLUG", add = ArgValueCompleter::new(candidates::slugs))]
     pub plugins: Vec<Slug>,
-    /// Publish nothing; exit 1 and say what would change. Looks at the licenses, too: a server starts with none that is wrong
+    /// Publish nothing; exit 1 if a build would change something. Also checks the licenses
     #[arg(long)]
     pub check: bool,
-    /// Read every tag again, also those that have not changed since they were published
+    /// Read every tag again, even if it has not changed since it was published
     #[arg(long)]
     pub all: bool,
-    /// Exit 3 where there are warnings; everything is published all the same
+    /// Exit 3 if there are warnings. Publishes all the same
     #[arg(long)]
     pub deny_warnings: bool,
-    /// Fetch nothing: take the mirrors of remote repositories as they are
+    /// Do not fetch; use the mirrors of remote repositories as they are
     #[arg(long)]
     pub offline: bool,
-    /// Seconds each remote repository may take to be fetched
+    /// Seconds to fetch one remote repository
     #[arg(long, env = "COUNTERSIGN_FETCH_TIMEOUT", value_name = "SECONDS", default_value = "300",
         value_parser = config::parse::<NonZeroU32>)]
     pub fetch_timeout: NonZeroU32,
-    /// Seconds that the reading of one plugin's repository may take
+    /// Seconds to read one plugin's repository
     #[arg(long, env = "COUNTERSIGN_READ_TIMEOUT", value_name = "SECONDS", default_value = "300",
         value_parser = config::parse::<NonZeroU32>)]
     pub read_timeout: NonZeroU32,
-    /// MiB that the mirror of one remote repository may take
+    /// Size limit of one remote repository's mirror, in MiB
     #[arg(long, env = "COUNTERSIGN_FETCH_LIMIT", value_name = "MIB", default_value = "4096",
         value_parser = config::parse::<NonZeroU32>)]
     pub fetch_limit: NonZeroU32,
-    /// How repositories are read.
+    /// Table `[build]` of the configuration.
     #[command(flatten)]
     pub settings: BuildSettings,
-    /// Take the registry from this commit of the repository it lies in
+    /// Read the registry from this commit of its own git repository
     #[arg(long, value_name = "REV")]
     pub rev: Option<String>,
-    /// Print the whole report as one JSON document
+    /// Print the report as one JSON document
     #[arg(long)]
     pub json: bool,
 }
@@ -82,7 +85,7 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     let read_timeout = Duration::from_secs(args.read_timeout.get().into());
     let folder = registry.clone();
     let rev = args.rev.clone();
-    // The registry's own git repository may let itself be waited for like any other.
+    // Reading the registry's own git repository may hang, too.
     let (files, entries) = time_limit::within(read_timeout, move || {
         let files = match &rev {
             Some(rev) => RegistryFiles::revision(&folder, rev)?,

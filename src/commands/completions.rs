@@ -22,8 +22,8 @@ Examples:
   countersign completions zsh > ~/.zfunc/_countersign
   countersign completions fish > ~/.config/fish/completions/countersign.fish
 
-The script asks countersign itself. So it also completes plugins, modules and licenses of the instance in the current
-folder, or of the one that -C names.")]
+The script also completes plugins, modules and licenses of the instance in the current folder, or of
+the one that -C names.")]
 pub struct Args {
     /// The shell
     #[arg(value_name = "SHELL")]

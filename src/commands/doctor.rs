@@ -37,21 +37,21 @@ const RENEWED_BY_NOW: i64 = 14;
 /// Clocks that are set by the network differ by less.
 const CLOCKS_DIFFER: TimeDelta = TimeDelta::seconds(10);
 
-/// Check an instance and say what is wrong
+/// Check an instance and report what is wrong
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
-  countersign doctor                            the instance in this folder
+  countersign doctor                            check the instance in this folder
   countersign -C /srv/acme doctor --json
 
-A running server is asked what /readyz says. Where a server runs and is not ready, something is broken; where files are
-broken, a restart would fail, although a running server goes on with their last good version.
-Exit codes: 0 nothing is broken, 3 something is.")]
+`doctor` checks the files, and asks a running server for /readyz. A server that is not ready counts
+as broken. If files are broken, a running server keeps their last good version, but a restart fails.
+Exit codes: 0 nothing is broken, 3 something is broken.")]
 pub struct Args {
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,
-    /// Where the running server answers health, or "off" [default: as in countersign.toml]
+    /// Admin address of the running server, or "off" [default: the one in countersign.toml]
     #[arg(long, env = "COUNTERSIGN_ADMIN_LISTEN", value_name = "ADDRESS")]
     admin_listen: Option<AdminListen>,
     #[command(flatten)]

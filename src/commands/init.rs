@@ -19,22 +19,22 @@ use crate::config::{Config, PathSettings, ServeSettings};
 
 pub use demo::try_it;
 
-/// Make a new instance in a folder
+/// Create an instance in a folder
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   countersign init licensing
   countersign init --demo
 
-An instance is a folder with a configuration, a registry of plugins and licenses, and a signing key. Files that are there
-already are never overwritten.")]
+An instance is a folder with a configuration, a registry of plugins and licenses, and a signing
+key. `init` never overwrites a file.")]
 pub struct Args {
-    /// The folder to make it in [default: the instance's folder, with --demo: demo in it]
+    /// Where to create it [default: the folder of -C; with --demo, the folder demo in it]
     #[arg(value_name = "DIR")]
     dir: Option<PathBuf>,
     /// Add two plugins with git repositories, and two licenses
     #[arg(long)]
     demo: bool,
-    /// Make a new signing key although keys or bindings of an instance are there, whose key no backup has
+    /// Create a new signing key although the folder has keys or bindings of an instance. Only if no backup has its key
     #[arg(long)]
     old_key_is_lost: bool,
     /// Print one JSON document

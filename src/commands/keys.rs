@@ -28,7 +28,7 @@ use crate::config::{Config, KeySettings};
 pub use crate::commands::keys::error::KeyCommandError;
 pub use crate::commands::keys::make::{DEFAULT_BITS, create, refuse_a_second};
 
-/// Make, list and publish signing keys
+/// Create, list, rotate and publish signing keys
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   countersign keys generate
@@ -49,34 +49,39 @@ pub struct Args {
 
 #[derive(clap::Subcommand, Debug)]
 enum Verb {
-    /// Make a signing key; never overwrites one
+    /// Create a signing key; never overwrites one
     #[command(after_help = "Examples:
   countersign keys generate
   countersign keys generate --out keys/next.pem
   countersign keys generate --rotate --bits 4096
 
-The instance's own key is published at once. With --rotate, it signs at once, too, and the public half of
-the old one is kept, as is the private one for `keys rotate --back`. Clients that pin keys must know a key before it signs: make it with --out, which
-prints its public half, pin that in a release of your plugins, and when your customers have the release,
-let `keys rotate` put it in the signing key's place.")]
+Without --out, the public half is published at once. With --rotate, the new key also signs at once.
+The old key is kept: its public half for good, its private half for `keys rotate --back`.
+
+Clients that pin keys must know a key before it signs:
+1. Create it with --out, which prints its public half.
+2. Pin the public half in a release of your plugins.
+3. When your customers have that release, put the key in force with `keys rotate`.")]
     Generate(GenerateArgs),
-    /// Let a prepared key sign; the one before is kept, and can sign again
+    /// Make a prepared key the signing key, and retire the old one
     #[command(after_help = "Examples:
   countersign keys rotate keys/next.pem
   countersign keys rotate --back
   countersign keys rotate keys/retired/KEY_ID.private.pem
 
-The file is one that `keys generate --out` made, or a retired key. It is moved to the signing key's place. The private key
-before it is kept beside its public half in keys/retired, mode 0600; `doctor` tells when `keep_retired_days` are over.")]
+FILE is a key from `keys generate --out`, or a retired key. `rotate` moves it to the signing key's
+place. The old private key stays in keys/retired, mode 0600, so that it can sign again. After
+`keep_retired_days`, `doctor` asks you to remove it.")]
     Rotate(RotateArgs),
-    /// Remove retired private keys for good; their public halves stay
+    /// Delete retired private keys; their public halves stay
     #[command(after_help = "Examples:
   countersign keys remove --overdue
   countersign keys remove KEY_ID
 
-Without its private key, a retired key can never sign again. Old answers are still checked with its public half.")]
+Without its private half, a retired key can never sign again. Clients still check old statements
+with its public half.")]
     Remove(RemoveArgs),
-    /// Show the signing key and those before it
+    /// Show the signing key and the retired keys
     #[command(after_help = "Examples:
   countersign keys list
   countersign keys list --json")]
@@ -85,29 +90,29 @@ Without its private key, a retired key can never sign again. Old answers are sti
     #[command(after_help = "Example:
   countersign keys publish
 
-For a key that `keys generate` did not make, or one that was put among the retired ones by hand.")]
+Needed only for a key that another program made, or one you put in keys/retired by hand.")]
     Publish,
 }
 
 #[derive(clap::Args, Debug)]
 struct RotateArgs {
-    /// The private key that signs from now on
+    /// The private key to sign with
     #[arg(value_name = "FILE", required_unless_present = "back")]
     file: Option<PathBuf>,
-    /// Let the key sign again that was retired last
+    /// Sign again with the key that was retired last
     #[arg(long, conflicts_with = "file")]
     back: bool,
-    /// Do it although there is no signing key that could be retired, and no backup has it
+    /// Rotate although the current signing key is missing. Only if no backup has it
     #[arg(long)]
     old_key_is_lost: bool,
 }
 
 #[derive(clap::Args, Debug)]
 struct RemoveArgs {
-    /// Keys whose private halves are removed
+    /// Keys whose private halves to delete
     #[arg(value_name = "KEY_ID", required_unless_present = "overdue")]
     key_ids: Vec<String>,
-    /// All that were retired more than `keep_retired_days` ago
+    /// Delete those of all keys that were retired more than `keep_retired_days` ago
     #[arg(long, conflicts_with = "key_ids")]
     overdue: bool,
 }

@@ -36,7 +36,7 @@ use crate::text::stderr;
 use crate::commands::{Exit, Failure, output};
 use checkout::Checkout;
 
-/// Issue licenses and change them
+/// Issue, list and change licenses
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   countersign license issue --module forms=pdf,api --module base --expires 2027-12-31
@@ -45,26 +45,26 @@ use checkout::Checkout;
   echo \"$KEY\" | countersign license renew - --expires 2028-12-31
   countersign license release 3f9a0c21d4e5 --host old.example.com
 
-A license is named by its key, its id, or 8 or more of its id's first digits.
-With '-' the key is read from stdin and stays out of the shell's history.")]
+Name a license by its key, its id, or the first 8 or more digits of its id.
+'-' reads the key from stdin, so it stays out of the shell's history.")]
 pub struct Args {
     #[command(subcommand)]
     verb: Verb,
-    /// Commit what the command changes in the registry's git checkout, which must be clean and not behind
+    /// Commit the change in the registry's git checkout, which must be clean and up to date
     #[arg(long, env = "COUNTERSIGN_COMMIT", global = true, value_parser = BoolishValueParser::new())]
     commit: bool,
 }
 
 #[derive(clap::Subcommand, Debug)]
 enum Verb {
-    /// Make a license and show its key, once
+    /// Issue a license and print its key
     #[command(after_help = "Examples:
   countersign license issue --module forms=pdf,api --module base --expires 2027-12-31
   countersign license issue --module base --expires +1y --sites unlimited --note 'Order 1234'
 
-The key goes to stdout and is stored nowhere: the registry holds its id only.")]
+The key goes to stdout and is not stored: the registry has only its id.")]
     Issue(issue::Args),
-    /// Show all licenses, or some
+    /// List licenses
     #[command(after_help = "Examples:
   countersign license list --status active --module forms
   countersign license list --plugin acme-forms --expires-within 30d --json
@@ -75,49 +75,49 @@ The key goes to stdout and is stored nowhere: the registry holds its id only.")]
   countersign license show 3f9a0c21d4e5
   countersign license show - --json <key.txt")]
     Show(show::Args),
-    /// Set another last day
+    /// Change the last day of a license
     #[command(after_help = "Examples:
   countersign license renew 3f9a0c21d4e5 --expires 2028-12-31
   countersign license renew 3f9a0c21d4e5 --expires +1y
 
-A period such as +1y counts from the last day where that is ahead, else from today.")]
+A period such as +1y counts from the last day, or from today if that is past.")]
     Renew(change::RenewArgs),
-    /// Withdraw a license until it is resumed
+    /// Suspend a license until you resume it
     #[command(after_help = "Example:
   countersign license suspend 3f9a0c21d4e5")]
     Suspend(change::OneArgs),
-    /// Put a suspended license back in use
+    /// Resume a suspended license
     #[command(after_help = "Example:
   countersign license resume 3f9a0c21d4e5")]
     Resume(change::OneArgs),
-    /// Withdraw a license for good
+    /// Revoke a license for good
     #[command(after_help = "Example:
   countersign license revoke 3f9a0c21d4e5")]
     Revoke(change::OneArgs),
-    /// Free a license's site, so that another one can use it
+    /// Release a site from its license, so that another site can use it
     #[command(after_help = "Examples:
   countersign license release 3f9a0c21d4e5
   countersign license release 3f9a0c21d4e5 --host old.example.com")]
     Release(release::Args),
-    /// Let another site have a site's place, before it asks
+    /// Move a license from one site to another
     #[command(after_help = "Example:
   countersign license move 3f9a0c21d4e5 --from old.example.com --to new.example.com
 
-The new site is bound ahead of its first validation, within the number of sites.")]
+The new site counts as bound before its first validation. It counts towards the number of sites.")]
     Move(seats::MoveArgs),
     /// Set how many sites may use a license at once
     #[command(after_help = "Examples:
   countersign license sites 3f9a0c21d4e5 5
   countersign license sites 3f9a0c21d4e5 unlimited
 
-Sites that are bound stay bound, also where they are more.")]
+Sites that are bound stay bound, even if they are more than N.")]
     Sites(seats::SitesArgs),
     /// Give a license a new key, and revoke the old one
     #[command(after_help = "Example:
   countersign license rekey 3f9a0c21d4e5
 
-The new license grants the same and says which one it replaces. Its sites bind anew with the new key, which goes to
-stdout and is stored nowhere.")]
+The new license grants the same and names the one it replaces. Its sites bind again with the new
+key. The key goes to stdout and is not stored.")]
     Rekey(rekey::Args),
 }
 

@@ -11,7 +11,7 @@ Examples:
   countersign manual | man -l -
   countersign manual --pages /usr/local/share/man/man1")]
 pub struct Args {
-    /// Write a page for the program and one for each verb into this folder
+    /// Write the page of the program and of each verb to this folder
     #[arg(long, value_name = "DIR")]
     pub pages: Option<PathBuf>,
 }

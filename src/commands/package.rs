@@ -20,7 +20,7 @@ pub struct Args {
 
 #[derive(clap::Subcommand, Debug)]
 enum Verb {
-    /// Say whether an archive can be the package of a release
+    /// Check whether an archive can be the package of a release
     // Its `--version` is the release's, not the program's.
     #[command(disable_version_flag = true)]
     #[command(after_help = "\
@@ -28,11 +28,12 @@ Examples:
   countersign package check acme-forms.zip
   countersign package check acme-forms.zip --plugin acme-forms --version 1.2.0 --json
 
-An archive must have one folder on top, and the plugin's main file in it. What programs may read in more than one way is
-refused: comments, symbolic links, names that differ by case only, bytes that belong to no file.
+The archive must have one top-level folder with the plugin's main file in it. `check` refuses what
+programs may read in different ways: comments, symbolic links, names that differ only in case, and
+bytes that belong to no file.
 Exit codes: 0 it can be the package, 3 it cannot.")]
     Check(check::Args),
-    /// List the files of an archive, and what changed since another one
+    /// List the files of an archive, or the differences from an older one
     #[command(after_help = "\
 Examples:
   countersign package show acme-forms-1.3.0.zip

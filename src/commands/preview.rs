@@ -26,48 +26,48 @@ use crate::text::stderr;
 const EXAMPLES: &str = "\
 Examples:
   countersign preview --open                     every plugin of the instance, in the browser
-  countersign preview ~/work/acme-forms          a plugin's repository, with no instance at all
+  countersign preview ~/work/acme-forms          one plugin's repository, without an instance
   countersign preview --print --plugin acme-forms --version 1.2.0
   countersign preview --print --json | jq '.plugins[].manifest.changelog'
 
-The working tree and HEAD come first, as the release they would be if they were tagged now. The page follows every edit.
-Nothing is written, nothing is fetched, and only this machine can see the page.";
+The page shows the working tree and HEAD as if you tagged them now, then the releases. It follows
+every edit. `preview` writes and fetches nothing. Only this machine can open the page.";
 
-/// Show what the CMS will show, before anything is published
+/// Show releases as the CMS will, before you publish them
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES, disable_version_flag = true)]
 pub struct Args {
-    /// A plugin's repository, or a folder in it; without one, the plugins of the instance
+    /// A plugin's repository, or a folder in it [default: all plugins of the instance]
     #[arg(value_name = "PATH")]
     pub repository: Option<PathBuf>,
-    /// Preview this plugin of the instance only
+    /// Preview only this plugin of the instance
     #[arg(long, value_name = "SLUG", conflicts_with = "repository", add = ArgValueCompleter::new(candidates::slugs))]
     pub plugin: Option<Slug>,
-    /// The port on 127.0.0.1; 0 for any that is free
+    /// The port on 127.0.0.1; 0 takes a free one
     #[arg(long, value_name = "N", default_value = "4180", value_parser = config::parse::<u16>)]
     pub port: u16,
     /// Open the page in the browser
     #[arg(long, conflicts_with = "print")]
     pub open: bool,
-    /// Print the preview of one version and serve no page
+    /// Print one version instead of serving a page
     #[arg(long)]
     pub print: bool,
-    /// The version to print: working-tree, head, next or a released one [default: next, else the latest]
+    /// The version to print: working-tree, head, next or a released version [default: next, else the latest]
     #[arg(long, value_name = "V", requires = "print")]
     pub version: Option<String>,
     /// Print one JSON document
     #[arg(long, requires = "print")]
     pub json: bool,
-    /// The CMS's version on the site that looks [default: the one the release was tested with]
+    /// CMS version of the site that asks for updates [default: the one the release was tested with]
     #[arg(long, value_name = "V", requires = "print", value_parser = parse_platform_version)]
     pub cms: Option<String>,
-    /// PHP's version on the site that looks [default: one that suffices]
+    /// PHP version of the site that asks for updates [default: the one the release requires]
     #[arg(long, value_name = "V", requires = "print", value_parser = parse_platform_version)]
     pub php: Option<String>,
-    /// The plugin's version on the site that looks [default: the release before]
+    /// Plugin version of the site that asks for updates [default: the release before]
     #[arg(long, value_name = "V", requires = "print")]
     pub current: Option<String>,
-    /// Seconds that the reading of one plugin's repository may take
+    /// Seconds to read one plugin's repository
     #[arg(long, env = "COUNTERSIGN_READ_TIMEOUT", value_name = "SECONDS", default_value = "60",
         value_parser = config::parse::<NonZeroU32>)]
     pub read_timeout: NonZeroU32,

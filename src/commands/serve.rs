@@ -24,14 +24,14 @@ use crate::store::{self, Bindings, StoreError};
 Examples:
   countersign serve                             serve the instance in this folder
   countersign -C /srv/acme serve --listen 0.0.0.0:8080
-  kill -HUP PID                                 look at the files now
-  kill -TERM PID                                finish what is under way and stop")]
+  kill -HUP PID                                 check the files for changes now
+  kill -TERM PID                                finish open requests and stop")]
 pub struct Args {
-    /// How the server behaves.
+    /// Table `[serve]` of the configuration.
     #[command(flatten)]
     pub settings: ServeSettings,
-    /// Start also where the registry drops more than a fifth of the licenses that were in force last; for one start,
-    /// not for a unit file
+    /// Start even if the registry has lost more than a fifth of the licenses last in force. For one start, not for a
+    /// unit file
     #[arg(long)]
     pub accept_dropped_licenses: bool,
 }

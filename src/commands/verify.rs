@@ -28,18 +28,18 @@ const MAX_FILE: u64 = 1 << 20;
   countersign verify answer.json --key public/keys/NzbLsXh8uDCcd-6MNwXF4W_7noWXFZAfHkxZsRGC9Xs.pem
   countersign verify answer.json --key key.pem --at 2027-01-31T12:00:00Z
 
-Exit code 3 means that the file is no statement or its signature is not the key's.")]
+Exit codes: 0 the signature is valid, 3 the file is not a statement or the signature is not valid.")]
 pub struct Args {
-    /// The body of the answer, as it was received
+    /// The server's response body, unchanged
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// The public key, as the server publishes it
+    /// The public key that the server publishes
     #[arg(long, value_name = "PEM")]
     key: PathBuf,
     /// Print one JSON document
     #[arg(long)]
     json: bool,
-    /// The time at which to judge it [default: now]
+    /// Check validity at this time [default: now]
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     at: Option<DateTime<Utc>>,
 }

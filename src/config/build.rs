@@ -11,7 +11,7 @@ use crate::model::git_hosts::{DEFAULT, GitHost};
 #[allow(missing_docs, reason = "each has its help")]
 pub struct BuildSettings {
     #[arg(long, env = "COUNTERSIGN_ALLOWED_GIT_HOSTS", value_name = "HOST,...", value_delimiter = ',',
-        help = value::with_default("Hosts that git may fetch from; http://HOST, git://HOST and file:// where those are meant", DEFAULT.join(",")))]
+        help = value::with_default("Hosts that git may fetch from over https and ssh; write http://HOST, git://HOST or file:// to allow these", DEFAULT.join(",")))]
     #[serde(deserialize_with = "address::many")]
     pub allowed_git_hosts: Option<Vec<GitHost>>,
 }

@@ -12,7 +12,7 @@ const KEEP_RETIRED_DAYS: u32 = 90;
 #[allow(missing_docs, reason = "each has its help")]
 pub struct KeySettings {
     #[arg(long, env = "COUNTERSIGN_KEEP_RETIRED_DAYS", value_name = "DAYS", global = true, hide_short_help = true, value_parser = value::parse::<u32>,
-        help = value::with_default("Days a retired private key is kept before `doctor` asks to remove it", KEEP_RETIRED_DAYS))]
+        help = value::with_default("Days to keep a retired private key before `doctor` asks you to remove it", KEEP_RETIRED_DAYS))]
     #[serde(deserialize_with = "value::one")]
     pub keep_retired_days: Option<u32>,
 }

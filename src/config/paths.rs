@@ -23,31 +23,31 @@ const RETIRED_KEYS: &str = "keys/retired";
 #[allow(missing_docs, reason = "each has its help")]
 pub struct PathSettings {
     #[arg(long, env = "COUNTERSIGN_REGISTRY", value_name = "DIR", global = true, hide_short_help = true,
-        help = value::with_default("The vendor's decisions: plugins/ and licenses/", REGISTRY))]
+        help = value::with_default("Folder of your plugins and licenses", REGISTRY))]
     #[serde(deserialize_with = "value::one")]
     pub registry: Option<PathBuf>,
     #[arg(long, env = "COUNTERSIGN_RELEASES", value_name = "DIR", global = true, hide_short_help = true,
-        help = value::with_default("The manifests that `build` writes", RELEASES))]
+        help = value::with_default("Folder of the manifests that `build` writes", RELEASES))]
     #[serde(deserialize_with = "value::one")]
     pub releases: Option<PathBuf>,
     #[arg(long, env = "COUNTERSIGN_CACHE", value_name = "DIR", global = true, hide_short_help = true,
-        help = value::with_default("Mirrors of remote repositories", CACHE))]
+        help = value::with_default("Folder for mirrors of remote repositories", CACHE))]
     #[serde(deserialize_with = "value::one")]
     pub cache: Option<PathBuf>,
     #[arg(long, env = "COUNTERSIGN_PUBLIC", value_name = "DIR", global = true, hide_short_help = true,
-        help = value::with_default("Files served to anyone as they are", PUBLIC))]
+        help = value::with_default("Folder of files that anyone may download", PUBLIC))]
     #[serde(deserialize_with = "value::one")]
     pub public: Option<PathBuf>,
     #[arg(long, env = "COUNTERSIGN_STORE", value_name = "DIR", global = true, hide_short_help = true,
-        help = value::with_default("What sites report: bindings", STORE))]
+        help = value::with_default("Folder of the bindings of sites", STORE))]
     #[serde(deserialize_with = "value::one")]
     pub store: Option<PathBuf>,
     #[arg(long, env = "COUNTERSIGN_SIGNING_KEY", value_name = "FILE", global = true, hide_short_help = true,
-        help = value::with_default("The private signing key, PEM, mode 0600", SIGNING_KEY))]
+        help = value::with_default("The private signing key: PEM, mode 0600", SIGNING_KEY))]
     #[serde(deserialize_with = "value::one")]
     pub signing_key: Option<PathBuf>,
     #[arg(long, env = "COUNTERSIGN_RETIRED_KEYS", value_name = "DIR", global = true, hide_short_help = true,
-        help = value::with_default("Keys that signed in the past, PEM", RETIRED_KEYS))]
+        help = value::with_default("Folder of keys that no longer sign", RETIRED_KEYS))]
     #[serde(deserialize_with = "value::one")]
     pub retired_keys: Option<PathBuf>,
 }

@@ -56,107 +56,107 @@ const fn size(number: usize) -> NonZeroUsize {
 #[allow(missing_docs, reason = "each has its help")]
 pub struct ServeSettings {
     #[arg(long, env = "COUNTERSIGN_LISTEN", value_name = "ADDRESS",
-        help = value::with_default("Address or name, and port, to listen on; a port alone, as in :8080, is every address", LISTEN))]
+        help = value::with_default("Address or name, and port, to listen on; :8080 listens on every address", LISTEN))]
     #[serde(deserialize_with = "address::one")]
     pub listen: Option<Listen>,
     #[arg(long, env = "COUNTERSIGN_ADMIN_LISTEN", value_name = "ADDRESS",
-        help = value::with_default("Where health and metrics are answered, or \"off\"", ADMIN_LISTEN))]
+        help = value::with_default("Address for health checks and metrics, or \"off\"", ADMIN_LISTEN))]
     #[serde(deserialize_with = "address::one")]
     pub admin_listen: Option<AdminListen>,
     #[arg(long, env = "COUNTERSIGN_TLS_CERTIFICATE", value_name = "FILE",
-        help = value::with_default("Certificate chain in PEM, the server's own first; with it the server speaks TLS", "none"))]
+        help = value::with_default("Certificate chain in PEM, the server's own certificate first; turns TLS on", "none"))]
     #[serde(deserialize_with = "value::one")]
     pub tls_certificate: Option<PathBuf>,
     #[arg(long, env = "COUNTERSIGN_TLS_KEY", value_name = "FILE",
-        help = value::with_default("The certificate's private key, PEM, mode 0600", "none"))]
+        help = value::with_default("The certificate's private key: PEM, mode 0600", "none"))]
     #[serde(deserialize_with = "value::one")]
     pub tls_key: Option<PathBuf>,
     #[arg(long, env = "COUNTERSIGN_GRACE_PERIOD_HOURS", value_name = "HOURS", value_parser = value::parse::<u32>,
-        help = value::with_default("Hours a site may go on without an answer, where its license does not say", GRACE_PERIOD_HOURS))]
+        help = value::with_default("Hours that a site may go on without an answer, unless its license has its own value", GRACE_PERIOD_HOURS))]
     #[serde(deserialize_with = "value::one")]
     pub grace_period_hours: Option<u32>,
     #[arg(long, env = "COUNTERSIGN_LOCAL_HOSTS", value_name = "RULE",
-        help = value::with_default("What a site on localhost or a private network gets", value::name(LOCAL_HOSTS)))]
+        help = value::with_default("How to treat sites on localhost and private networks", value::name(LOCAL_HOSTS)))]
     #[serde(deserialize_with = "value::one")]
     pub local_hosts: Option<LocalHosts>,
     #[arg(long, env = "COUNTERSIGN_REQUESTS_PER_MINUTE", value_name = "N", value_parser = value::parse::<NonZeroU32>,
-        help = value::with_default("Requests of one address in a minute, of whatever kind; malformed ones count ten", REQUESTS_PER_MINUTE))]
+        help = value::with_default("Requests per minute from one address; a malformed one counts as ten", REQUESTS_PER_MINUTE))]
     #[serde(deserialize_with = "value::one")]
     pub requests_per_minute: Option<NonZeroU32>,
     #[arg(long, env = "COUNTERSIGN_REQUESTS_PER_LICENSE", value_name = "N", value_parser = value::parse::<NonZeroU32>,
-        help = value::with_default("Questions about one license in a minute, from wherever", REQUESTS_PER_LICENSE))]
+        help = value::with_default("Requests per minute about one license, from all addresses together", REQUESTS_PER_LICENSE))]
     #[serde(deserialize_with = "value::one")]
     pub requests_per_license: Option<NonZeroU32>,
     #[arg(long, env = "COUNTERSIGN_FAILURES_PER_MINUTE", value_name = "N", value_parser = value::parse::<NonZeroU32>,
-        help = value::with_default("Wrong keys one address may try in a minute; then it gets no answer for a while", FAILURES_PER_MINUTE))]
+        help = value::with_default("Wrong license keys per minute from one address; after that it is refused for a while", FAILURES_PER_MINUTE))]
     #[serde(deserialize_with = "value::one")]
     pub failures_per_minute: Option<NonZeroU32>,
     #[arg(long, env = "COUNTERSIGN_PROXIES", value_name = "NETWORK,...", value_delimiter = ',',
-        help = value::with_default("Addresses or networks of proxies whose X-Forwarded-For is believed", "none"))]
+        help = value::with_default("Addresses or networks of your proxies, whose X-Forwarded-For the server trusts", "none"))]
     #[serde(deserialize_with = "address::many")]
     pub proxies: Option<Vec<Network>>,
     #[arg(long, env = "COUNTERSIGN_PROXY_HOPS", value_name = "N", value_parser = value::parse::<NonZeroUsize>,
-        help = value::with_default("Proxies a request passes: the client is that many entries from the right", PROXY_HOPS))]
+        help = value::with_default("Number of proxies that a request passes; the client is that many entries from the right", PROXY_HOPS))]
     #[serde(deserialize_with = "value::one")]
     pub proxy_hops: Option<NonZeroUsize>,
     #[arg(long, env = "COUNTERSIGN_MAX_CONNECTIONS", value_name = "N", value_parser = value::parse::<NonZeroUsize>,
-        help = value::with_default("Connections held at once; for a further one, the one idle longest is closed", MAX_CONNECTIONS))]
+        help = value::with_default("Open connections; for one more, the server closes the one that has been idle longest", MAX_CONNECTIONS))]
     #[serde(deserialize_with = "value::one")]
     pub max_connections: Option<NonZeroUsize>,
     #[arg(long, env = "COUNTERSIGN_CONNECTIONS_PER_ADDRESS", value_name = "N", value_parser = value::parse::<NonZeroUsize>,
-        help = value::with_default("Connections one address may hold at once, proxies excepted", CONNECTIONS_PER_ADDRESS))]
+        help = value::with_default("Open connections from one address; proxies are exempt", CONNECTIONS_PER_ADDRESS))]
     #[serde(deserialize_with = "value::one")]
     pub connections_per_address: Option<NonZeroUsize>,
     #[arg(long, env = "COUNTERSIGN_SIGNING_QUEUE", value_name = "N", value_parser = value::parse::<NonZeroUsize>,
-        help = value::with_default("Statements that may wait for a signature; further validations are told to come back", SIGNING_QUEUE))]
+        help = value::with_default("Statements that may wait for a signature; further validations get 503", SIGNING_QUEUE))]
     #[serde(deserialize_with = "value::one")]
     pub signing_queue: Option<NonZeroUsize>,
     #[arg(long, env = "COUNTERSIGN_TLS_HANDSHAKE_TIMEOUT_SECONDS", value_name = "SECONDS", value_parser = value::parse::<NonZeroU32>,
-        help = value::with_default("Seconds a TLS handshake may take", TLS_HANDSHAKE_TIMEOUT_SECONDS))]
+        help = value::with_default("Seconds for a TLS handshake", TLS_HANDSHAKE_TIMEOUT_SECONDS))]
     #[serde(deserialize_with = "value::one")]
     pub tls_handshake_timeout_seconds: Option<NonZeroU32>,
     #[arg(long, env = "COUNTERSIGN_HEADER_TIMEOUT_SECONDS", value_name = "SECONDS", value_parser = value::parse::<NonZeroU32>,
-        help = value::with_default("Seconds a request's head may take to arrive", HEADER_TIMEOUT_SECONDS))]
+        help = value::with_default("Seconds for the head of a request to arrive", HEADER_TIMEOUT_SECONDS))]
     #[serde(deserialize_with = "value::one")]
     pub header_timeout_seconds: Option<NonZeroU32>,
     #[arg(long, env = "COUNTERSIGN_IDLE_TIMEOUT_SECONDS", value_name = "SECONDS", value_parser = value::parse::<NonZeroU32>,
-        help = value::with_default("Seconds a connection may wait for its next request", IDLE_TIMEOUT_SECONDS))]
+        help = value::with_default("Seconds that a connection may wait for its next request", IDLE_TIMEOUT_SECONDS))]
     #[serde(deserialize_with = "value::one")]
     pub idle_timeout_seconds: Option<NonZeroU32>,
     #[arg(long, env = "COUNTERSIGN_REQUEST_TIMEOUT_SECONDS", value_name = "SECONDS", value_parser = value::parse::<NonZeroU32>,
-        help = value::with_default("Seconds a request may take from its head to its answer, body and signature included", REQUEST_TIMEOUT_SECONDS))]
+        help = value::with_default("Seconds from the head of a request to its answer, including body and signature", REQUEST_TIMEOUT_SECONDS))]
     #[serde(deserialize_with = "value::one")]
     pub request_timeout_seconds: Option<NonZeroU32>,
     #[arg(long, env = "COUNTERSIGN_WRITE_TIMEOUT_SECONDS", value_name = "SECONDS", value_parser = value::parse::<NonZeroU32>,
-        help = value::with_default("Seconds a client may take nothing of its answer", WRITE_TIMEOUT_SECONDS))]
+        help = value::with_default("Seconds that a client may read nothing of its answer", WRITE_TIMEOUT_SECONDS))]
     #[serde(deserialize_with = "value::one")]
     pub write_timeout_seconds: Option<NonZeroU32>,
     #[arg(long, env = "COUNTERSIGN_DRAIN_SECONDS", value_name = "SECONDS", value_parser = value::parse::<u32>,
-        help = value::with_default("Seconds that requests under way get to finish after SIGTERM", DRAIN_SECONDS))]
+        help = value::with_default("Seconds for open requests to finish after SIGTERM", DRAIN_SECONDS))]
     #[serde(deserialize_with = "value::one")]
     pub drain_seconds: Option<u32>,
     #[arg(long, env = "COUNTERSIGN_POLL_SECONDS", value_name = "SECONDS", value_parser = value::parse::<NonZeroU32>,
-        help = value::with_default("Seconds between looks at the files, for changes that no notification told of", POLL_SECONDS))]
+        help = value::with_default("Seconds between checks of the files, for changes that the system does not report", POLL_SECONDS))]
     #[serde(deserialize_with = "value::one")]
     pub poll_seconds: Option<NonZeroU32>,
     #[arg(long, env = "COUNTERSIGN_LOG_FORMAT", value_name = "FORMAT",
-        help = value::with_default("How log lines are written to stderr", value::name(LOG_FORMAT)))]
+        help = value::with_default("Format of the log lines on stderr", value::name(LOG_FORMAT)))]
     #[serde(deserialize_with = "value::one")]
     pub log_format: Option<LogFormat>,
 }
 
-/// What a site that only its own network can reach gets.
+/// How to treat a site that only its own network can reach.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum LocalHosts {
-    /// It is treated like any site.
+    /// Treat it like any site
     Bind,
-    /// It gets a valid statement; nothing is stored, and there are no updates.
+    /// Send a valid statement, but bind nothing and offer no updates
     Allow,
-    /// Its address is refused as malformed, with the reason `local_host`.
+    /// Refuse its address as malformed, with the reason `local_host`
     Refuse,
 }
 
-/// What the server proves its name with.
+/// The files of the server's TLS certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsFiles {
     /// The certificate chain, PEM.
@@ -165,16 +165,16 @@ pub struct TlsFiles {
     pub key: PathBuf,
 }
 
-/// How log lines are written.
+/// The format of log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum LogFormat {
-    /// For people.
+    /// Lines for people
     Text,
-    /// One JSON object a line.
+    /// One JSON object per line
     Json,
 }
 
-/// How the server behaves, with every setting decided.
+/// Every setting of the server, with its final value.
 #[derive(Clone, Debug)]
 #[allow(missing_docs, reason = "each is the setting of the same name in ServeSettings")]
 pub struct ServeConfig {

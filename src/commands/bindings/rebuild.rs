@@ -13,7 +13,7 @@ use crate::store::maintenance;
 
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// Drop the bindings that the old index knows and the ledger lacks
+    /// Drop the bindings that the old index has and the ledger lacks
     #[arg(long)]
     discard: bool,
     /// Print one JSON document

@@ -22,16 +22,16 @@ pub const DEFAULT_BITS: u16 = 3072;
 
 #[derive(clap::Args, Debug)]
 pub(super) struct GenerateArgs {
-    /// Size of the key
+    /// Size of the key: 2048 to 4096
     #[arg(long, value_name = "BITS", default_value_t = DEFAULT_BITS, value_parser = clap::value_parser!(u16).range(2048..=4096))]
     pub bits: u16,
-    /// Put it in the place of the signing key, which is retired, and sign with it at once
+    /// Retire the signing key and sign with the new one at once
     #[arg(long)]
     pub rotate: bool,
-    /// Write it to this file in place of the instance's own, and print its public half without publishing it
+    /// Write the key to this file instead of the instance's, and print its public half without publishing it
     #[arg(long, value_name = "FILE", conflicts_with = "rotate")]
     pub out: Option<PathBuf>,
-    /// Make a new key although the instance had one, which no backup has: plugins that pin the old one lose their licenses
+    /// Create a new key although the instance had one. Only if no backup has it: plugins that pin the old key reject the new
     #[arg(long, conflicts_with_all = ["rotate", "out"])]
     pub old_key_is_lost: bool,
 }

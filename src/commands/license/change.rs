@@ -19,7 +19,7 @@ use crate::commands::license::selector::LicenseArg;
 pub struct RenewArgs {
     #[command(flatten)]
     pub(super) license: LicenseArg,
-    /// Its new last day, in UTC: a date, a period such as +1y, which begins when the license ends, or never
+    /// New last day, in UTC: a date, 'never', or a period that begins when the license ends, such as +1y
     #[arg(long, value_name = "DATE|+1y|+30d|never")]
     expires: Expires,
     #[command(flatten)]

@@ -21,11 +21,11 @@ pub struct ChangeOptions {
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,
-    /// Return when the running server has the change in force; fail where that takes longer [default: 30 seconds]
+    /// Wait until the running server uses the change; fail if that takes longer [default: 30 seconds]
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "30",
         value_parser = config::parse::<NonZeroU32>)]
     wait: Option<NonZeroU32>,
-    /// The admin listener to ask with --wait [default: the one of countersign.toml]
+    /// Admin address of the server to wait for [default: the one in countersign.toml]
     #[arg(
         long,
         env = "COUNTERSIGN_ADMIN_LISTEN",

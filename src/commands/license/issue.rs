@@ -28,29 +28,29 @@ use crate::commands::license::expires::Expires;
 /// What `issue` takes.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// A module it covers, with its features; may be repeated
+    /// A module that the license covers, with its features; repeatable
     #[arg(long = "module", value_name = "MODULE[=FEATURE,...]", required = true,
         add = ArgValueCompleter::new(candidates::modules))]
     modules: Vec<ModuleArg>,
-    /// Take modules that no plugin of the registry has
+    /// Accept modules that no plugin of the registry has
     #[arg(long)]
     any_module: bool,
-    /// Its last day, in UTC: a date, a period from today on such as +1y or +30d, or never
+    /// Last day, in UTC: a date, 'never', or a period from today such as +1y or +30d
     #[arg(long, value_name = "DATE|+1y|+30d|never")]
     expires: Expires,
-    /// How many sites may use it at once, or 'unlimited' [default: 1]
+    /// Number of sites that may use it at once, or 'unlimited' [default: 1]
     #[arg(long, value_name = "N", value_parser = parse_sites)]
     sites: Option<SiteLimit>,
-    /// Hours a site may go on without an answer [default: the server's]
+    /// Hours that a site may go on without an answer [default: the server's setting]
     #[arg(long, value_name = "HOURS", value_parser = clap::value_parser!(u16).range(..=8_760))]
     grace_period_hours: Option<u16>,
-    /// A site bound ahead of its first validation; may be repeated
+    /// A site to bind before its first validation; repeatable
     #[arg(long = "host", value_name = "HOST", value_parser = parse_host)]
     hosts: Vec<SiteHost>,
-    /// For your own use
+    /// A note for yourself
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     note: String,
-    /// The .toml or .jsonl file in registry/licenses/ to add it to [default: licenses.toml; with --commit one of its own]
+    /// The .toml or .jsonl file in registry/licenses/ to add it to [default: licenses.toml; with --commit a new file]
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
     #[command(flatten)]

@@ -31,25 +31,25 @@ use crate::commands::license::view::{self, View};
 /// What `list` takes.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// Only those that are worth this today
+    /// Only licenses with this status today
     #[arg(long, value_name = "STATUS")]
     status: Option<StatusArg>,
-    /// Only those that cover this module
+    /// Only licenses that cover this module
     #[arg(long, value_name = "MODULE", add = ArgValueCompleter::new(candidates::modules))]
     module: Option<Name>,
-    /// Only those that cover this plugin
+    /// Only licenses that cover this plugin
     #[arg(long, value_name = "SLUG", add = ArgValueCompleter::new(candidates::slugs))]
     plugin: Option<Slug>,
-    /// Only those that this site uses, or may use
+    /// Only licenses that this site is bound to, or may bind to
     #[arg(long, value_name = "HOST", value_parser = parse_host)]
     host: Option<SiteHost>,
-    /// Only those whose last day is before this one
+    /// Only licenses whose last day is before this date
     #[arg(long, value_name = "YYYY-MM-DD", value_parser = parse_day)]
     expires_before: Option<NaiveDate>,
-    /// Only those that end from today on within this time, such as 30d, 2w, 6m or 1y
+    /// Only licenses that end within this time from today, such as 30d, 2w, 6m or 1y
     #[arg(long, value_name = "PERIOD")]
     expires_within: Option<Period>,
-    /// Only those whose note has this text in it, in capitals or not
+    /// Only licenses whose note contains this text, in upper or lower case
     #[arg(long, value_name = "TEXT")]
     note: Option<String>,
     /// Print one JSON document

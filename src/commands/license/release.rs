@@ -27,10 +27,10 @@ use crate::commands::license::selector::LicenseArg;
 pub struct Args {
     #[command(flatten)]
     pub(super) license: LicenseArg,
-    /// The site that no longer uses it
+    /// The site to release
     #[arg(long, value_name = "HOST", value_parser = parse_host)]
     host: Option<SiteHost>,
-    /// All its sites; a license for one site needs neither --host nor --all
+    /// Release all sites; a license for one site needs neither --host nor --all
     #[arg(long, conflicts_with = "host")]
     all: bool,
     #[command(flatten)]

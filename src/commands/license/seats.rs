@@ -24,7 +24,7 @@ use crate::commands::license::selector::LicenseArg;
 pub struct SitesArgs {
     #[command(flatten)]
     pub(super) license: LicenseArg,
-    /// How many sites may use it at once, or 'unlimited'
+    /// Number of sites that may use it at once, or 'unlimited'
     #[arg(value_name = "N", value_parser = parse_sites)]
     sites: SiteLimit,
     #[command(flatten)]
@@ -36,10 +36,10 @@ pub struct SitesArgs {
 pub struct MoveArgs {
     #[command(flatten)]
     pub(super) license: LicenseArg,
-    /// The site that no longer uses it
+    /// The site to release
     #[arg(long, value_name = "HOST", value_parser = parse_host)]
     from: SiteHost,
-    /// The site that uses it instead; bound ahead of its first validation
+    /// The site to bind instead
     #[arg(long, value_name = "HOST", value_parser = parse_host)]
     to: SiteHost,
     #[command(flatten)]

@@ -23,7 +23,7 @@ const MAX_STDIN: u64 = 1_024;
 /// The argument that names a license.
 #[derive(clap::Args, Clone, Debug)]
 pub struct LicenseArg {
-    /// The license: its key, its id, 8 or more digits of its id, or '-' to read one of them from stdin
+    /// The license's key, its id, or the first 8 or more digits of its id; '-' reads one of these from stdin
     #[arg(value_name = "KEY|ID|-", add = ArgValueCompleter::new(candidates::licenses))]
     license: Selector,
 }

@@ -21,10 +21,10 @@ pub struct Args {
     /// The zip archive
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// The plugin: the folder on top must have its name
+    /// The plugin; the top-level folder must have its name
     #[arg(long, value_name = "SLUG", add = ArgValueCompleter::new(candidates::slugs))]
     plugin: Option<Slug>,
-    /// The release: the main file's Version must be the same, letter by letter
+    /// The release; the main file's Version must be exactly the same
     #[arg(long = "version", value_name = "V")]
     release: Option<Version>,
     /// Print one JSON document

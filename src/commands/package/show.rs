@@ -22,7 +22,7 @@ pub struct Args {
     /// The zip archive
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// An older archive: list what changed since, and not all files
+    /// An older archive: list only the differences from it
     #[arg(long, value_name = "FILE")]
     against: Option<PathBuf>,
     /// Print one JSON document
