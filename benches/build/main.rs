@@ -2,6 +2,7 @@
 //!
 //! Runs are interleaved and medians count, since machines are noisy; nothing fails. Repositories are made once, in
 //! target/bench. docs/benchmarks.md says how to read the figures.
+#![allow(unreachable_pub, reason = "nothing uses the modules of a benchmark from outside")]
 
 mod measure;
 mod repository;

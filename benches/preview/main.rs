@@ -2,6 +2,7 @@
 //!
 //! A repository with 300 tags, each with a readme of 40 kB of its own; medians count, nothing fails. The browser is the one
 //! of the tests. docs/benchmarks.md says how to read the figures.
+#![allow(unreachable_pub, reason = "nothing uses the modules of a benchmark from outside")]
 
 #[path = "../../tests/external/tools/browser.rs"]
 #[allow(dead_code, reason = "the tests ask it for more")]

@@ -2,6 +2,7 @@
 //!
 //! Load comes from wrk, and from a client of our own where wrk does not fit. Runs are interleaved and medians count;
 //! nothing fails. An argument picks the figures whose name contains it. docs/benchmarks.md says how to read them.
+#![allow(unreachable_pub, reason = "nothing uses the modules of a benchmark from outside")]
 
 mod attacks;
 mod baseline;

@@ -18,7 +18,7 @@ use crate::model::version::Version;
 const SECTION_HTML: usize = 8 << 10;
 
 /// A release, ready to be described.
-pub struct Facts<'a> {
+pub(super) struct Facts<'a> {
     /// The version it is published under.
     pub version: &'a Version,
     /// The version in the tag's name.
@@ -34,7 +34,7 @@ pub struct Facts<'a> {
 }
 
 /// The manifest of one release, and what somebody should know about it.
-pub fn manifest(plugin: &Plugin, release: &Facts<'_>) -> (Manifest, Option<Reason>) {
+pub(super) fn manifest(plugin: &Plugin, release: &Facts<'_>) -> (Manifest, Option<Reason>) {
     let SourceFiles { header, readme, .. } = release.files;
     let fields = readme.as_ref().map(|readme| &readme.fields);
     let version = release.version.to_string();

@@ -13,36 +13,36 @@ use crate::model::tag_pattern::TagPattern;
 use crate::registry::plugins::PluginEntry;
 
 /// 2026-11-20 10:17:03 UTC: when every commit is made.
-pub const COMMITTED: i64 = 1_795_169_823;
+pub(super) const COMMITTED: i64 = 1_795_169_823;
 
 /// A repository in a temporary folder, and a folder to publish to beside it.
-pub struct Fixture {
+pub(super) struct Fixture {
     folder: tempfile::TempDir,
     pub git: git2::Repository,
 }
 
-pub const FILE: u32 = 0o100_644;
-pub const LINK: u32 = 0o120_000;
-pub const SUBMODULE: u32 = 0o160_000;
+pub(super) const FILE: u32 = 0o100_644;
+pub(super) const LINK: u32 = 0o120_000;
+pub(super) const SUBMODULE: u32 = 0o160_000;
 
 impl Fixture {
     /// An empty repository in a folder called `acme-repository`; HEAD stays unborn.
-    pub fn new() -> Self {
+    pub(super) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let git = git2::Repository::init(folder.path().join("acme-repository")).unwrap();
         Self { folder, git }
     }
 
-    pub fn repository(&self) -> PathBuf {
+    pub(super) fn repository(&self) -> PathBuf {
         self.git.workdir().unwrap().to_owned()
     }
 
-    pub fn releases(&self) -> PathBuf {
+    pub(super) fn releases(&self) -> PathBuf {
         self.folder.path().join("releases")
     }
 
     /// A commit with these files and nothing else.
-    pub fn commit(&self, files: &[(&str, &str)]) -> Oid {
+    pub(super) fn commit(&self, files: &[(&str, &str)]) -> Oid {
         let files: Vec<_> = files
             .iter()
             .map(|(path, text)| (*path, FILE, text.as_bytes()))
@@ -51,7 +51,7 @@ impl Fixture {
     }
 
     /// A commit with these entries: path, mode, contents.
-    pub fn commit_of(&self, files: &[(&str, u32, &[u8])]) -> Oid {
+    pub(super) fn commit_of(&self, files: &[(&str, u32, &[u8])]) -> Oid {
         let mut index = Index::new().unwrap();
         for (path, mode, contents) in files {
             let zero = IndexTime::new(0, 0);
@@ -82,27 +82,27 @@ impl Fixture {
         self.git.commit(None, &who, &who, "Work", &tree, &[]).unwrap()
     }
 
-    pub fn tag(&self, name: &str, target: Oid) {
+    pub(super) fn tag(&self, name: &str, target: Oid) {
         self.git
             .reference(&format!("refs/tags/{name}"), target, true, "")
             .unwrap();
     }
 
     /// An annotated tag; gives the tag object.
-    pub fn annotate(&self, name: &str, target: Oid, message: &str, time: i64) -> Oid {
+    pub(super) fn annotate(&self, name: &str, target: Oid, message: &str, time: i64) -> Oid {
         let target = self.git.find_object(target, None).unwrap();
         self.git.tag(name, &target, &signature(time), message, true).unwrap()
     }
 
     /// A commit with a plugin of this version, and a lightweight tag on it.
-    pub fn release(&self, tag: &str, version: &str) -> Oid {
+    pub(super) fn release(&self, tag: &str, version: &str) -> Oid {
         let commit = self.commit(&[("acme.php", &header(version))]);
         self.tag(tag, commit);
         commit
     }
 
     /// The entry of the plugin `acme` in this repository.
-    pub fn plugin(&self) -> Plugin {
+    pub(super) fn plugin(&self) -> Plugin {
         let slug: Slug = "acme".parse().unwrap();
         Plugin {
             name: String::new(),
@@ -128,15 +128,15 @@ impl Fixture {
     }
 
     /// Builds one plugin and gives what became of it.
-    pub fn build(&self, plugin: Plugin) -> PluginReport {
+    pub(super) fn build(&self, plugin: Plugin) -> PluginReport {
         self.run(&[entry(plugin)], false, &[]).plugins.remove(0)
     }
 
-    pub fn run(&self, entries: &[PluginEntry], check: bool, only: &[&str]) -> BuildReport {
+    pub(super) fn run(&self, entries: &[PluginEntry], check: bool, only: &[&str]) -> BuildReport {
         crate::build::run(entries, &self.options(check, only), Arc::new(Silent)).unwrap()
     }
 
-    pub fn options(&self, check: bool, only: &[&str]) -> Options {
+    pub(super) fn options(&self, check: bool, only: &[&str]) -> Options {
         Options {
             releases: self.releases(),
             check,
@@ -156,12 +156,12 @@ impl Fixture {
     }
 
     /// Every published file and its contents, sorted.
-    pub fn published(&self) -> Vec<(String, String)> {
+    pub(super) fn published(&self) -> Vec<(String, String)> {
         files(&self.releases())
     }
 
     /// A field of a published manifest.
-    pub fn field(&self, version: &str, pointer: &str) -> String {
+    pub(super) fn field(&self, version: &str, pointer: &str) -> String {
         let bytes = std::fs::read(self.releases().join(format!("acme/{version}.json"))).unwrap();
         let manifest: serde_json::Value = serde_json::from_slice(&bytes).unwrap();
         manifest.pointer(pointer).unwrap().as_str().unwrap().to_owned()
@@ -169,7 +169,7 @@ impl Fixture {
 }
 
 /// Every file below a folder and its contents, sorted.
-pub fn files(folder: &Path) -> Vec<(String, String)> {
+pub(super) fn files(folder: &Path) -> Vec<(String, String)> {
     let mut files = Vec::new();
     collect(folder, folder, &mut files);
     files.sort();
@@ -188,7 +188,7 @@ fn collect(root: &Path, folder: &Path, files: &mut Vec<(String, String)>) {
     }
 }
 
-pub fn entry(plugin: Plugin) -> PluginEntry {
+pub(super) fn entry(plugin: Plugin) -> PluginEntry {
     PluginEntry {
         file: format!("registry/plugins/{}.toml", plugin.slug).into(),
         slug: Some(plugin.slug.clone()),
@@ -197,7 +197,7 @@ pub fn entry(plugin: Plugin) -> PluginEntry {
 }
 
 /// A PHP file with a plugin header.
-pub fn header(version: &str) -> String {
+pub(super) fn header(version: &str) -> String {
     format!("<?php\n/*\n * Plugin Name: Acme\n * Version: {version}\n * Requires PHP: 8.1\n */\n")
 }
 
@@ -206,7 +206,7 @@ fn signature(time: i64) -> Signature<'static> {
 }
 
 /// Hears nothing.
-pub struct Silent;
+pub(super) struct Silent;
 
 impl Progress for Silent {
     fn fetching(&self, _: &str) {}

@@ -15,11 +15,11 @@ use crate::model::version::Version;
 pub const FORMAT: u32 = 4;
 
 /// What all releases of a plugin follow from.
-pub struct Inputs(Digest);
+pub(super) struct Inputs(Digest);
 
 impl Inputs {
     /// `repository` is the name of the repository's folder, by which a main file may be called.
-    pub fn of(plugin: &Plugin, repository: Option<&str>) -> Self {
+    pub(super) fn of(plugin: &Plugin, repository: Option<&str>) -> Self {
         // No `..`: a new field is either in the digest or named here as one that shows in no manifest.
         let Plugin {
             slug,
@@ -66,7 +66,7 @@ impl Inputs {
     }
 
     /// What the release of one tag follows from; `None` where the tag is damaged. `version` is the one in the tag's name.
-    pub fn of_tag(&self, tag: &Tag, version: &Version) -> Option<Digest> {
+    pub(super) fn of_tag(&self, tag: &Tag, version: &Version) -> Option<Digest> {
         let object = tag.target()?.to_string();
         Some(Digest::of(
             json!([self.0, tag.name, version, object]).to_string().as_bytes(),

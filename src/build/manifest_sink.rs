@@ -12,7 +12,7 @@ use crate::model::slug::Slug;
 use crate::model::version::Version;
 
 /// Takes the manifests of a plugin's releases.
-pub trait ManifestSink {
+pub(super) trait ManifestSink {
     /// Why a manifest cannot be taken.
     type Error;
 
@@ -28,7 +28,7 @@ pub trait ManifestSink {
 }
 
 /// A release's manifest, and what it was made of.
-pub struct BuiltRelease {
+pub(super) struct BuiltRelease {
     /// The version it is published under.
     pub version: Version,
     /// What the CMS will read.

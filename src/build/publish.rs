@@ -30,7 +30,7 @@ use crate::regular_file;
 const MANY: usize = 100;
 
 /// The folder of releases: looked at, staged to, and published to by one build at a time.
-pub struct Publisher {
+pub(super) struct Publisher {
     root: PathBuf,
     old: ReleaseIndex,
     /// Every manifest that has not changed since this moment is the one of its digest in `old`.
@@ -52,21 +52,21 @@ pub struct Publisher {
 }
 
 /// The folder while one build publishes and no other can.
-pub struct Publication {
+pub(super) struct Publication {
     old: ReleaseIndex,
     _lock: Option<File>,
 }
 
 impl Publication {
     /// The index that is published now; empty where there is none.
-    pub fn old(&self) -> &ReleaseIndex {
+    pub(super) fn old(&self) -> &ReleaseIndex {
         &self.old
     }
 }
 
 impl Publisher {
     /// Looks at the folder. It is held only while something is [published](Publisher::lock): reading may take long.
-    pub fn open(releases: &Path, check: bool, all: bool) -> Result<Self, BuildError> {
+    pub(super) fn open(releases: &Path, check: bool, all: bool) -> Result<Self, BuildError> {
         if !check {
             durable_file::create_folders(releases, Access::LikeFolder)
                 .map_err(|source| BuildError::write(releases, source))?;
@@ -109,7 +109,7 @@ impl Publisher {
     /// # Errors
     /// Another build still publishes, or has published something else of `plugins` (`None`: of all) since this one began:
     /// what was read is then perhaps older than what is published.
-    pub fn lock(&self, plugins: Option<&BTreeSet<Slug>>, patience: Duration) -> Result<Publication, BuildError> {
+    pub(super) fn lock(&self, plugins: Option<&BTreeSet<Slug>>, patience: Duration) -> Result<Publication, BuildError> {
         if self.folder.is_none() {
             return Ok(Publication {
                 old: self.old.clone(),
@@ -137,7 +137,7 @@ impl Publisher {
     }
 
     /// Removes what was staged and not published, and stages nothing more.
-    pub fn close(&self) {
+    pub(super) fn close(&self) {
         let staged = self.staged();
         self.closed.store(true, Ordering::Relaxed);
         for place in staged.keys() {
@@ -154,7 +154,7 @@ impl Publisher {
     }
 
     /// Whether the manifest of a published release stands in its place.
-    pub fn holds(&self, slug: &Slug, release: &Release) -> bool {
+    pub(super) fn holds(&self, slug: &Slug, release: &Release) -> bool {
         let place = manifest_path(&self.root, slug, &release.version);
         let is_unchanged = || {
             let changed_at = regular_file::changed_at(&place, MAX_MANIFEST);
@@ -173,7 +173,7 @@ impl Publisher {
 
     /// Renames what `index` names into place, then the index, then removes manifests of `plugins` (`None`: of all) that the
     /// index does not name. `is_whole` says that every manifest was found to be the one of its digest.
-    pub fn publish(
+    pub(super) fn publish(
         &self,
         _held: &Publication,
         index: &ReleaseIndex,
@@ -212,7 +212,7 @@ impl Publisher {
     }
 
     /// Whether the index is not, byte for byte, the one that is published.
-    pub fn index_changes(&self, index: &ReleaseIndex) -> bool {
+    pub(super) fn index_changes(&self, index: &ReleaseIndex) -> bool {
         regular_file::read(&index_path(&self.root), MAX_INDEX).map_or(true, |held| held != index.to_bytes())
     }
 

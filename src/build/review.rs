@@ -31,7 +31,7 @@ const TOLD: usize = 5;
 const OTHERS: [&str; 5] = ["vendor", "node_modules", "tests", "test", "fixtures"];
 
 /// Everything there is to know about a release: from its own texts, and what was [inspected](inspect). `folder` is the plugin's in its repository.
-pub fn remarks(built: &BuiltRelease, folder: &str) -> Vec<Remark> {
+pub(super) fn remarks(built: &BuiltRelease, folder: &str) -> Vec<Remark> {
     let files = &built.files;
     let line = files.header.version_line;
     let notes = built
@@ -81,7 +81,7 @@ fn absent(built: &BuiltRelease) -> impl Iterator<Item = Remark> {
 }
 
 /// What the plugin's folder below `root` shows. PHP files are parsed where `parses_php`.
-pub fn inspect<F: SourceTree>(plugin: &Plugin, files: &F, root: &F::Id, parses_php: bool) -> Vec<Remark> {
+pub(super) fn inspect<F: SourceTree>(plugin: &Plugin, files: &F, root: &F::Id, parses_php: bool) -> Vec<Remark> {
     let path = plugin.source.as_ref().map_or("", |source| &source.path);
     let folder = assets::walk(files, root.clone(), path);
     let items = folder

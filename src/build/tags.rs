@@ -9,12 +9,12 @@ use crate::model::plugin::Plugin;
 use crate::model::version::Version;
 
 /// The tags of one version, all equal to PHP; at least one.
-pub struct Candidate {
+pub(super) struct Candidate {
     tags: Vec<(Version, Tag)>,
 }
 
 /// The tag that stands for a release.
-pub struct Chosen {
+pub(super) struct Chosen {
     /// What remains of the tag's name.
     pub version: Version,
     /// The tag.
@@ -25,7 +25,7 @@ pub struct Chosen {
 
 /// Splits tags into candidates, newest first, and those whose names already say that they are no release. `repository` is the
 /// name of the repository's folder.
-pub fn sort_out(plugin: &Plugin, repository: Option<&str>, tags: Vec<Tag>) -> (Vec<Candidate>, Vec<TagOutcome>) {
+pub(super) fn sort_out(plugin: &Plugin, repository: Option<&str>, tags: Vec<Tag>) -> (Vec<Candidate>, Vec<TagOutcome>) {
     let mut versions = Vec::new();
     let mut skipped = Vec::new();
     let unmatched = Unmatched::of(plugin, repository);
@@ -93,7 +93,7 @@ fn without_lookalikes(version: &Version) -> Option<Version> {
 }
 
 /// Why the entry keeps a version from being published, where it does.
-pub fn excluded(plugin: &Plugin, version: &Version) -> Option<Reason> {
+pub(super) fn excluded(plugin: &Plugin, version: &Version) -> Option<Reason> {
     if plugin
         .withhold
         .iter()
@@ -109,12 +109,12 @@ pub fn excluded(plugin: &Plugin, version: &Version) -> Option<Reason> {
 
 impl Candidate {
     /// How many tags it stands for.
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.tags.len()
     }
 
     /// Its only tag; `None` where there are several.
-    pub fn only(&self) -> Option<&(Version, Tag)> {
+    pub(super) fn only(&self) -> Option<&(Version, Tag)> {
         match &self.tags[..] {
             [only] => Some(only),
             _ => None,
@@ -124,7 +124,7 @@ impl Candidate {
     /// Follows the tags to their commits and decides for one: an annotated one, else the first by name.
     ///
     /// The others are added to `outcomes`; all of them are where no decision is possible.
-    pub fn choose(self, repository: &Repository, outcomes: &mut Vec<TagOutcome>) -> Option<Chosen> {
+    pub(super) fn choose(self, repository: &Repository, outcomes: &mut Vec<TagOutcome>) -> Option<Chosen> {
         let mut usable: Vec<Chosen> = Vec::new();
         for (version, tag) in self.tags {
             match repository.peel(&tag) {

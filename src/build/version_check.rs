@@ -6,7 +6,7 @@ use crate::build::report::outcome::Reason;
 use crate::model::version::{Version, php_version_compare};
 
 /// Whether two versions differ in writing only: zero parts at the end of the numbers, upper and lower case.
-pub fn same_version(a: &str, b: &str) -> bool {
+pub(super) fn same_version(a: &str, b: &str) -> bool {
     php_version_compare(&plain(a), &plain(b)) == Ordering::Equal
 }
 
@@ -31,7 +31,7 @@ fn plain(version: &str) -> String {
 /// An installed plugin reports its header's version, so where `1.2` stands in the header and `1.2.0` in the tag the release
 /// is 1.2: to PHP 1.2 is older than 1.2.0, and the update would be offered for ever. For the same reason a
 /// stable tag whose header says something else is refused, unless `allow_mismatch`.
-pub fn published_version(
+pub(super) fn published_version(
     tag: &Version,
     file: &str,
     header: &str,

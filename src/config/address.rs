@@ -137,12 +137,14 @@ impl FromStr for Network {
 }
 
 /// Reads a setting of the file. What is no text, such as a port alone, is told as a text that is none.
-pub fn one<'de, T: FromStr<Err = &'static str>, D: Deserializer<'de>>(file: D) -> Result<Option<T>, D::Error> {
+pub(super) fn one<'de, T: FromStr<Err = &'static str>, D: Deserializer<'de>>(file: D) -> Result<Option<T>, D::Error> {
     read(&Value::deserialize(file)?).map(Some).map_err(D::Error::custom)
 }
 
 /// The same for a list; a text alone is a list of one.
-pub fn many<'de, T: FromStr<Err = &'static str>, D: Deserializer<'de>>(file: D) -> Result<Option<Vec<T>>, D::Error> {
+pub(super) fn many<'de, T: FromStr<Err = &'static str>, D: Deserializer<'de>>(
+    file: D,
+) -> Result<Option<Vec<T>>, D::Error> {
     let items = match Value::deserialize(file)? {
         Value::Array(items) => items,
         item => vec![item],

@@ -22,12 +22,12 @@ pub trait Setting: Sized {
 }
 
 /// A setting's help, with its default.
-pub fn with_default(help: &str, default: impl Display) -> String {
+pub(super) fn with_default(help: &str, default: impl Display) -> String {
     format!("{help} [default: {default}]")
 }
 
 /// A choice as it is written.
-pub fn name(choice: impl ValueEnum) -> String {
+pub(super) fn name(choice: impl ValueEnum) -> String {
     choice
         .to_possible_value()
         .map_or(String::new(), |value| value.get_name().to_owned())
@@ -39,7 +39,7 @@ pub fn parse<T: Setting>(text: &str) -> Result<T, &'static str> {
 }
 
 /// Reads a setting of the file.
-pub fn one<'de, T: Setting, D: Deserializer<'de>>(file: D) -> Result<Option<T>, D::Error> {
+pub(super) fn one<'de, T: Setting, D: Deserializer<'de>>(file: D) -> Result<Option<T>, D::Error> {
     T::from_value(&Value::deserialize(file)?)
         .map(Some)
         .ok_or_else(|| D::Error::custom(T::EXPECTED))

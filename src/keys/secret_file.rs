@@ -13,7 +13,7 @@ const MAX_PEM: u64 = 16 * 1024;
 
 /// Why a secret was not read.
 #[derive(Debug)]
-pub enum SecretFileError {
+pub(crate) enum SecretFileError {
     /// There is no such file.
     Missing,
     /// It is a folder, a pipe or a device.
@@ -25,7 +25,7 @@ pub enum SecretFileError {
 }
 
 /// The text of a file that nobody but its owner can read; what is beyond 16 KiB is not read.
-pub fn read(path: &Path) -> Result<Zeroizing<String>, SecretFileError> {
+pub(crate) fn read(path: &Path) -> Result<Zeroizing<String>, SecretFileError> {
     let file = match regular_file::open(path, regular_file::UNLIMITED) {
         Err(error) if regular_file::is_unsuitable(&error) => return Err(SecretFileError::NotAFile),
         opened => opened?,

@@ -6,7 +6,7 @@ use crate::model::license_key::LicenseId;
 
 /// The beginnings.
 #[derive(Debug, Default)]
-pub struct PrefixIndex {
+pub(super) struct PrefixIndex {
     lines: Vec<CacheLine>,
     /// How many bits are looked at, so that there is about one id, or none, with each beginning.
     bits: u32,
@@ -29,7 +29,7 @@ const _: () = assert!(size_of::<CacheLine>() == 64);
 
 impl PrefixIndex {
     /// The beginnings of ids that are in order, fewer than 2^32.
-    pub fn new<'a>(ids: impl ExactSizeIterator<Item = &'a LicenseId>) -> Self {
+    pub(super) fn new<'a>(ids: impl ExactSizeIterator<Item = &'a LicenseId>) -> Self {
         let count = ids.len();
         let bits = count.checked_ilog2().map_or(0, |bits| bits + 1);
         let mut index = Self {
@@ -60,7 +60,7 @@ impl PrefixIndex {
     }
 
     /// A rank before which no id begins as this one does: of the first that does, or of one not far before it.
-    pub fn of(&self, id: &LicenseId) -> usize {
+    pub(super) fn of(&self, id: &LicenseId) -> usize {
         let place = first_bits(id, self.bits);
         self.lines
             .get(place / LINE)

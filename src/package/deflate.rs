@@ -37,7 +37,7 @@ pub(super) struct Deflater {
 }
 
 impl Deflater {
-    pub fn new() -> Self {
+    pub(super) fn new() -> Self {
         let compress = Compress::new(Compression::new(LEVEL), false);
         Self {
             compress,
@@ -49,7 +49,7 @@ impl Deflater {
     /// Writes the deflate stream of `size` bytes; `None` as soon as it is not smaller than they are.
     ///
     /// What was written until then is shorter than `size`.
-    pub fn deflate(
+    pub(super) fn deflate(
         &mut self,
         mut reader: impl Read,
         size: u64,
@@ -108,7 +108,12 @@ impl Deflater {
     }
 
     /// Writes `size` bytes as they are.
-    pub fn store(&mut self, mut reader: impl Read, size: u64, out: &mut impl Write) -> Result<Written, CopyError> {
+    pub(super) fn store(
+        &mut self,
+        mut reader: impl Read,
+        size: u64,
+        out: &mut impl Write,
+    ) -> Result<Written, CopyError> {
         let mut crc = crc32fast::Hasher::new();
         let mut packed = 0;
         loop {

@@ -29,23 +29,23 @@ pub(super) const CENTRAL_CRC_AT: u64 = 16;
 /// General purpose bits (4.4.4).
 pub(super) mod flag {
     /// Traditional encryption (bit 0), strong encryption (6), a masked directory (13).
-    pub const ENCRYPTED: u16 = 1 | 1 << 6 | 1 << 13;
+    pub(crate) const ENCRYPTED: u16 = 1 | 1 << 6 | 1 << 13;
     /// CRC and sizes follow the data (bit 3).
-    pub const DESCRIPTOR: u16 = 1 << 3;
+    pub(crate) const DESCRIPTOR: u16 = 1 << 3;
     /// How hard the encoder tried (bits 1 and 2).
-    pub const LEVEL: u16 = 3 << 1;
+    pub(crate) const LEVEL: u16 = 3 << 1;
     /// The name is UTF-8 (bit 11).
-    pub const UTF8: u16 = 1 << 11;
+    pub(crate) const UTF8: u16 = 1 << 11;
     /// What this reader understands.
-    pub const KNOWN: u16 = DESCRIPTOR | LEVEL | UTF8;
+    pub(crate) const KNOWN: u16 = DESCRIPTOR | LEVEL | UTF8;
 }
 
 /// Compression methods (4.4.5).
 pub(super) mod method {
     /// The data stand as they are.
-    pub const STORED: u16 = 0;
+    pub(crate) const STORED: u16 = 0;
     /// Deflate.
-    pub const DEFLATE: u16 = 8;
+    pub(crate) const DEFLATE: u16 = 8;
 }
 
 /// A field that says "see the zip64 extended information" (4.4.1.4).
@@ -86,7 +86,7 @@ pub(super) struct Common {
 
 impl Common {
     /// Reads it from where `general purpose bit flag` stands.
-    pub fn parse(bytes: &[u8]) -> Self {
+    pub(super) fn parse(bytes: &[u8]) -> Self {
         Self {
             flags: u16_at(bytes, 0),
             method: u16_at(bytes, 2),
@@ -130,12 +130,12 @@ impl Record {
     }
 
     /// The local file header with the name.
-    pub fn local_header(&self, time: DosTime) -> Vec<u8> {
+    pub(super) fn local_header(&self, time: DosTime) -> Vec<u8> {
         [&LOCAL, &*self.common(time), self.name.as_bytes()].concat()
     }
 
     /// The central directory header with the name.
-    pub fn central_header(&self, time: DosTime) -> Vec<u8> {
+    pub(super) fn central_header(&self, time: DosTime) -> Vec<u8> {
         let mut bytes = [&CENTRAL, &MADE_BY.to_le_bytes()[..], &self.common(time)].concat();
         // Length of the comment, number of the disk, internal attributes.
         bytes.extend([0; 6]);

@@ -4,7 +4,7 @@
 //! The Content-Security-Policy forbids such pictures anyway; this says what the CMS would show in their place.
 
 /// Rewrites what ammonia let through. Its output is well formed: every tag ends, every attribute is quoted.
-pub fn for_page(html: &str) -> String {
+pub(super) fn for_page(html: &str) -> String {
     let mut text = String::with_capacity(html.len() + 256);
     let mut rest = html;
     while let Some(start) = rest.find('<') {

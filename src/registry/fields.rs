@@ -14,12 +14,12 @@ use crate::registry::spanned::{Node, SpannedTable, Value, array, string, table};
 
 impl DocumentReader<'_> {
     /// A string.
-    pub fn string<'n>(&mut self, table: &'n SpannedTable<'_>, name: &str) -> Option<(usize, &'n str)> {
+    pub(super) fn string<'n>(&mut self, table: &'n SpannedTable<'_>, name: &str) -> Option<(usize, &'n str)> {
         self.field(table, name, "a string", string)
     }
 
     /// A string without line breaks and other control characters.
-    pub fn line_of_text(&mut self, table: &SpannedTable<'_>, name: &str) -> Option<String> {
+    pub(super) fn line_of_text(&mut self, table: &SpannedTable<'_>, name: &str) -> Option<String> {
         let (at, text) = self.string(table, name)?;
         if text.chars().any(char::is_control) {
             self.complain(at, format!("{name:?} has a control character in it"));
@@ -28,7 +28,7 @@ impl DocumentReader<'_> {
     }
 
     /// A boolean.
-    pub fn boolean(&mut self, table: &SpannedTable<'_>, name: &str) -> Option<bool> {
+    pub(super) fn boolean(&mut self, table: &SpannedTable<'_>, name: &str) -> Option<bool> {
         let boolean = |value: &Value<'_>| {
             if let Value::Boolean(value) = value {
                 Some(*value)
@@ -41,7 +41,7 @@ impl DocumentReader<'_> {
     }
 
     /// An integer within `range`.
-    pub fn integer(&mut self, table: &SpannedTable<'_>, name: &str, range: RangeInclusive<u32>) -> Option<u32> {
+    pub(super) fn integer(&mut self, table: &SpannedTable<'_>, name: &str, range: RangeInclusive<u32>) -> Option<u32> {
         let node = &table.fields.get(name)?.node;
         let expected = format!("an integer from {} to {}", range.start(), range.end());
         let integer = |value: &Value<'_>| match value {
@@ -52,7 +52,7 @@ impl DocumentReader<'_> {
     }
 
     /// A day.
-    pub fn date(&mut self, table: &SpannedTable<'_>, name: &str) -> Option<NaiveDate> {
+    pub(super) fn date(&mut self, table: &SpannedTable<'_>, name: &str) -> Option<NaiveDate> {
         let json = self.json;
         let date = |value: &Value<'_>| match value {
             Value::Date(date) => Some(*date),
@@ -68,7 +68,7 @@ impl DocumentReader<'_> {
     }
 
     /// A moment, with its offset from UTC.
-    pub fn time(&mut self, table: &SpannedTable<'_>, name: &str) -> Option<DateTime<Utc>> {
+    pub(super) fn time(&mut self, table: &SpannedTable<'_>, name: &str) -> Option<DateTime<Utc>> {
         let json = self.json;
         let time = |value: &Value<'_>| match value {
             Value::Time(time) => Some(*time),
@@ -84,27 +84,27 @@ impl DocumentReader<'_> {
     }
 
     /// A string that is read as a `T`; its errors begin with "not a …".
-    pub fn parsed<T: FromStr<Err: Display>>(&mut self, table: &SpannedTable<'_>, name: &str) -> Option<T> {
+    pub(super) fn parsed<T: FromStr<Err: Display>>(&mut self, table: &SpannedTable<'_>, name: &str) -> Option<T> {
         let (at, text) = self.string(table, name)?;
         self.parse(at, name, text)
     }
 
     /// Reads the string at `at` as a `T`.
     // SECURITY: the text is not shown: it may be a license key that was pasted in place of its id.
-    pub fn parse<T: FromStr<Err: Display>>(&mut self, at: usize, name: &str, text: &str) -> Option<T> {
+    pub(super) fn parse<T: FromStr<Err: Display>>(&mut self, at: usize, name: &str, text: &str) -> Option<T> {
         text.parse()
             .map_err(|error| self.complain(at, format!("{name:?} is {error}")))
             .ok()
     }
 
     /// An array of strings, none of them twice, each with its place.
-    pub fn strings<'n>(&mut self, table: &'n SpannedTable<'_>, name: &str) -> Option<Vec<(usize, &'n str)>> {
+    pub(super) fn strings<'n>(&mut self, table: &'n SpannedTable<'_>, name: &str) -> Option<Vec<(usize, &'n str)>> {
         let node = &table.fields.get(name)?.node;
         self.strings_of(node, name)
     }
 
     /// The strings of an array, none of them twice, each with its place.
-    pub fn strings_of<'n>(&mut self, node: &'n Node<'_>, name: &str) -> Option<Vec<(usize, &'n str)>> {
+    pub(super) fn strings_of<'n>(&mut self, node: &'n Node<'_>, name: &str) -> Option<Vec<(usize, &'n str)>> {
         let (_, items) = self.typed(node, name, "an array of strings", array)?;
         let mut seen = HashSet::new();
         let mut texts = Vec::with_capacity(items.len());
@@ -120,12 +120,12 @@ impl DocumentReader<'_> {
     }
 
     /// A table.
-    pub fn table<'t, 'n>(&mut self, within: &'n SpannedTable<'t>, name: &str) -> Option<&'n SpannedTable<'t>> {
+    pub(super) fn table<'t, 'n>(&mut self, within: &'n SpannedTable<'t>, name: &str) -> Option<&'n SpannedTable<'t>> {
         self.field(within, name, "a table", table).map(|(_, table)| table)
     }
 
     /// A table of strings with the `known` fields only, each as `read` takes it.
-    pub fn string_table(
+    pub(super) fn string_table(
         &mut self,
         table: &SpannedTable<'_>,
         name: &str,

@@ -7,7 +7,7 @@ use git2::{ErrorCode, ObjectType, Oid, Repository, Tree};
 use crate::registry::dir_entry::EntryKind;
 
 /// The registry's folder at one commit.
-pub struct Revision {
+pub(super) struct Revision {
     repository: Repository,
     registry: Oid,
 }
@@ -60,7 +60,7 @@ pub enum RevisionError {
 
 impl Revision {
     /// Finds the repository around `folder` and the folder in its commit `rev`.
-    pub fn open(folder: &Path, rev: &str) -> Result<Self, RevisionError> {
+    pub(super) fn open(folder: &Path, rev: &str) -> Result<Self, RevisionError> {
         let path = || folder.to_owned();
         let real = folder
             .canonicalize()
@@ -116,7 +116,7 @@ impl Revision {
     }
 
     /// What stands in a subfolder; nothing where there is none, because git knows no empty folders.
-    pub fn list(&self, subfolder: &str) -> Result<Vec<(String, EntryKind)>, RevisionError> {
+    pub(super) fn list(&self, subfolder: &str) -> Result<Vec<(String, EntryKind)>, RevisionError> {
         let Some(tree) = self.subfolder(subfolder)? else {
             return Ok(vec![]);
         };
@@ -132,7 +132,7 @@ impl Revision {
     }
 
     /// The bytes of a file in the registry's `folder`, if they are no more than `limit`.
-    pub fn read(&self, folder: &Path, file: &Path, limit: u64) -> Result<Vec<u8>, String> {
+    pub(super) fn read(&self, folder: &Path, file: &Path, limit: u64) -> Result<Vec<u8>, String> {
         let read = || {
             let inside = file.strip_prefix(folder).unwrap_or(file);
             let id = self.repository.find_tree(self.registry)?.get_path(inside)?.id();

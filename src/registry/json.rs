@@ -13,12 +13,12 @@ use serde_json::value::RawValue;
 use crate::registry::spanned::{Field, MAX_DEPTH, Node, ParseError, SpannedTable, Value};
 
 /// Reads one line; every place is 0. `None` where [`with_places`] may have something to say.
-pub fn without_places(line: &str) -> Option<Node<'_>> {
+pub(super) fn without_places(line: &str) -> Option<Node<'_>> {
     serde_json::from_str(line).ok()
 }
 
 /// Reads one line, and says where each value stands.
-pub fn with_places(line: &str) -> Result<Node<'_>, ParseError> {
+pub(super) fn with_places(line: &str) -> Result<Node<'_>, ParseError> {
     let raw: &RawValue = serde_json::from_str(line).map_err(|error| json_fault(0, &error))?;
     json_node(line, raw, MAX_DEPTH)
 }

@@ -8,7 +8,7 @@ use crate::registry::spanned::{Node, SpannedTable, Value};
 impl DocumentReader<'_> {
     /// Complains about every license key in the fields but `id`, whose digits may happen to look like one.
     // SECURITY: what stands in the registry is printed, logged and kept in the vendor's repository.
-    pub fn without_keys(&mut self, table: &SpannedTable<'_>) {
+    pub(super) fn without_keys(&mut self, table: &SpannedTable<'_>) {
         for (name, field) in table.fields.iter().filter(|(name, _)| *name != "id") {
             self.without_key(name, &field.node);
         }

@@ -14,7 +14,7 @@ use crate::registry::reader::DocumentReader;
 use crate::registry::spanned::{SpannedTable, Value};
 
 /// Longer than a year, a grace period is no grace any more.
-pub const MAX_GRACE_PERIOD_HOURS: u16 = 8_760;
+pub(super) const MAX_GRACE_PERIOD_HOURS: u16 = 8_760;
 
 const FIELDS: &[&str] = &[
     "id",
@@ -31,13 +31,13 @@ const FIELDS: &[&str] = &[
 
 /// What becomes of the licenses' notes; they are checked all the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Notes {
+pub(super) enum Notes {
     Kept,
     Skipped,
 }
 
 /// What the table says, if nothing is wrong with it; the reader has the diagnostics.
-pub fn license(reader: &mut DocumentReader<'_>, table: &SpannedTable<'_>, notes: Notes) -> Option<License> {
+pub(super) fn license(reader: &mut DocumentReader<'_>, table: &SpannedTable<'_>, notes: Notes) -> Option<License> {
     let complaints_before = reader.complained();
     let note = reader.string(table, "note").map(|(_, note)| note);
     reader.only(table, FIELDS);

@@ -23,13 +23,13 @@ const SHORTEST_LINE: usize = 110;
 
 /// Where a license stands: the number of its file, and the line counted from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct LicensePlace {
+pub(super) struct LicensePlace {
     pub file: u32,
     pub line: u32,
 }
 
 /// What was read so far, and what the licenses share.
-pub struct LicenseCollector {
+pub(super) struct LicenseCollector {
     /// By their numbers.
     pub files: Vec<PathBuf>,
     /// In the order in which they stand.
@@ -41,7 +41,7 @@ pub struct LicenseCollector {
 }
 
 impl LicenseCollector {
-    pub fn new(notes: Notes) -> Self {
+    pub(super) fn new(notes: Notes) -> Self {
         Self {
             files: Vec::new(),
             licenses: Vec::new(),
@@ -52,7 +52,7 @@ impl LicenseCollector {
     }
 
     /// Reads one file, whatever the others had.
-    pub fn read(&mut self, files: &RegistryFiles, listed: &DirEntry) {
+    pub(super) fn read(&mut self, files: &RegistryFiles, listed: &DirEntry) {
         self.files.push(listed.file.clone());
         let diagnostics = match listed.name.rsplit_once('.') {
             Some((_, "toml")) => files.text(listed).map(|text| self.read_toml(listed, &text)),

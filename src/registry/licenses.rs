@@ -17,7 +17,7 @@ use crate::registry::reader::MAX_DIAGNOSTICS;
 
 /// The licenses by id, and where each stands.
 #[derive(Debug, Default)]
-pub struct Licenses {
+pub(super) struct Licenses {
     files: Vec<PathBuf>,
     held: LicenseTable<AlignedLicense>,
     /// Where each stands, by its number.
@@ -39,7 +39,7 @@ impl OfLicense for AlignedLicense {
 
 impl Licenses {
     /// Reads every license file, in the order of their names.
-    pub fn load(files: &RegistryFiles, notes: Notes) -> Result<(Self, Vec<Diagnostic>), RegistryError> {
+    pub(super) fn load(files: &RegistryFiles, notes: Notes) -> Result<(Self, Vec<Diagnostic>), RegistryError> {
         let mut reading = LicenseCollector::new(notes);
         for listed in files.list("licenses")? {
             reading.read(files, &listed);
@@ -67,35 +67,35 @@ impl Licenses {
     }
 
     /// The number of a license: its rank among the ids.
-    pub fn find(&self, id: &LicenseId) -> Option<usize> {
+    pub(super) fn find(&self, id: &LicenseId) -> Option<usize> {
         self.held.find(id)
     }
 
     /// The license of that number, as [`Self::find`] gave it.
-    pub fn get(&self, number: usize) -> &License {
+    pub(super) fn get(&self, number: usize) -> &License {
         &self.held.get(number).0
     }
 
     /// Where the license of that number stands: the file, and the line counted from 1.
-    pub fn place(&self, number: usize) -> (&Path, usize) {
+    pub(super) fn place(&self, number: usize) -> (&Path, usize) {
         let place = self.places[number];
         (&self.files[place.file as usize], place.line as usize)
     }
 
     /// The numbers of all licenses, in the order in which they stand in the files.
-    pub fn in_order(&self) -> Vec<usize> {
+    pub(super) fn in_order(&self) -> Vec<usize> {
         let mut numbers: Vec<usize> = (0..self.len()).collect();
         numbers.sort_unstable_by_key(|number| self.places[*number]);
         numbers
     }
 
     /// All licenses, in the order of their ids.
-    pub fn iter(&self) -> impl Iterator<Item = &License> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &License> {
         self.held.iter().map(|held| &held.0)
     }
 
     /// How many there are.
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.held.len()
     }
 }
@@ -129,12 +129,12 @@ fn duplicates(licenses: &mut Vec<(License, LicensePlace)>, files: &[PathBuf]) ->
 }
 
 #[cfg(test)]
-pub mod testing {
+pub(super) mod testing {
     use super::*;
 
-    pub const ID: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
+    pub(crate) const ID: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
 
-    pub fn load(files: &[(&str, &str)]) -> (Licenses, Vec<String>) {
+    pub(crate) fn load(files: &[(&str, &str)]) -> (Licenses, Vec<String>) {
         let registry = tempfile::tempdir().unwrap();
         std::fs::create_dir(registry.path().join("licenses")).unwrap();
         for (name, text) in files {

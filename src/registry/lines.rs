@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::registry::diagnostic::Diagnostic;
 use crate::regular_file;
 
-pub const MEBIBYTE: u64 = 1 << 20;
+pub(super) const MEBIBYTE: u64 = 1 << 20;
 
 /// As much of a file is read at once.
 const PIECE: usize = 256 * 1024;

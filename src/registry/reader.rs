@@ -13,11 +13,11 @@ use crate::registry::json;
 use crate::registry::spanned::{self, Node, ParseError, SpannedTable, Value};
 
 /// A file that is wrong in every line is told so this often.
-pub const MAX_DIAGNOSTICS: usize = 1_000;
+pub(super) const MAX_DIAGNOSTICS: usize = 1_000;
 
 /// One registry file, or one line of it, being read.
 #[derive(Debug)]
-pub struct DocumentReader<'a> {
+pub(super) struct DocumentReader<'a> {
     file: &'a Path,
     /// Where each line starts.
     lines: Vec<usize>,
@@ -33,7 +33,7 @@ pub struct DocumentReader<'a> {
 
 impl<'a> DocumentReader<'a> {
     /// Parses a TOML file; without its table where the syntax is wrong.
-    pub fn toml<'t>(file: &'a Path, text: &'t str) -> (Self, Option<SpannedTable<'t>>) {
+    pub(super) fn toml<'t>(file: &'a Path, text: &'t str) -> (Self, Option<SpannedTable<'t>>) {
         let starts = std::iter::once(0).chain(
             text.bytes()
                 .enumerate()
@@ -58,7 +58,7 @@ impl<'a> DocumentReader<'a> {
     }
 
     /// Parses one line of a file with a JSON object a line; without its table where there is none.
-    pub fn json<'t>(file: &'a Path, line_number: usize, line: &'t str) -> (Self, Option<SpannedTable<'t>>) {
+    pub(super) fn json<'t>(file: &'a Path, line_number: usize, line: &'t str) -> (Self, Option<SpannedTable<'t>>) {
         let mut reader = Self::of_line(file, line_number);
         let table = match json::with_places(line) {
             Ok(Node {
@@ -78,7 +78,7 @@ impl<'a> DocumentReader<'a> {
     }
 
     /// The same for a line that is probably right: its diagnostics have no columns. `None` where there is no table.
-    pub fn json_without_places<'t>(
+    pub(super) fn json_without_places<'t>(
         file: &'a Path,
         line_number: usize,
         line: &'t str,
@@ -105,12 +105,12 @@ impl<'a> DocumentReader<'a> {
     }
 
     /// How many diagnostics there are so far.
-    pub fn complained(&self) -> usize {
+    pub(super) fn complained(&self) -> usize {
         self.complained
     }
 
     /// The first diagnostics, in the order of their places; that there are more comes last.
-    pub fn diagnostics(mut self) -> Vec<Diagnostic> {
+    pub(super) fn diagnostics(mut self) -> Vec<Diagnostic> {
         self.diagnostics
             .sort_by_key(|diagnostic| (diagnostic.line, diagnostic.column));
         if self.complained > MAX_DIAGNOSTICS {
@@ -123,12 +123,12 @@ impl<'a> DocumentReader<'a> {
     }
 
     /// The line in which the byte `at` stands, counted from 1.
-    pub fn line(&self, at: usize) -> usize {
+    pub(super) fn line(&self, at: usize) -> usize {
         self.first_line + self.lines.partition_point(|&start| start <= at) - 1
     }
 
     /// Complains about what stands at the byte `at`; of too many diagnostics the last ones are only counted.
-    pub fn complain(&mut self, at: usize, message: impl Into<String>) {
+    pub(super) fn complain(&mut self, at: usize, message: impl Into<String>) {
         self.complained += 1;
         if self.complained > MAX_DIAGNOSTICS {
             return;
@@ -143,7 +143,7 @@ impl<'a> DocumentReader<'a> {
     }
 
     /// Complains about every field but the `known` ones.
-    pub fn only(&mut self, table: &SpannedTable<'_>, known: &[&str]) {
+    pub(super) fn only(&mut self, table: &SpannedTable<'_>, known: &[&str]) {
         for (name, field) in &table.fields {
             if !known.contains(&&**name) {
                 if self.complained >= MAX_DIAGNOSTICS {
@@ -158,14 +158,14 @@ impl<'a> DocumentReader<'a> {
     }
 
     /// Complains where there is no such field.
-    pub fn require(&mut self, table: &SpannedTable<'_>, name: &str) {
+    pub(super) fn require(&mut self, table: &SpannedTable<'_>, name: &str) {
         if !table.fields.contains_key(name) {
             self.complain(table.at, format!("missing field {name:?}"));
         }
     }
 
     /// A field as `take` finds it; a value of another type is complained about as not being `expected`.
-    pub fn field<'t, 'n, T>(
+    pub(super) fn field<'t, 'n, T>(
         &mut self,
         table: &'n SpannedTable<'t>,
         name: &str,
@@ -177,7 +177,7 @@ impl<'a> DocumentReader<'a> {
     }
 
     /// A value as `take` finds it.
-    pub fn typed<'t, 'n, T>(
+    pub(super) fn typed<'t, 'n, T>(
         &mut self,
         node: &'n Node<'t>,
         name: &str,

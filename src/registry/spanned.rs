@@ -11,14 +11,14 @@ use chrono::{DateTime, NaiveDate, Utc};
 use toml::de::{DeTable, DeValue};
 
 /// A registry nests four levels at most; deeper JSON is not followed, so that it cannot exhaust the stack.
-pub const MAX_DEPTH: usize = 8;
+pub(super) const MAX_DEPTH: usize = 8;
 
 /// The largest TOML file that is read on behind its first mistake, in bytes: the parser keeps every mistake it finds.
 const MAX_RECOVERABLE: usize = 64 << 10;
 
 /// A value, the byte where it starts and the byte behind its end.
 #[derive(Debug)]
-pub struct Node<'a> {
+pub(super) struct Node<'a> {
     pub at: usize,
     pub end: usize,
     pub value: Value<'a>,
@@ -26,7 +26,7 @@ pub struct Node<'a> {
 
 /// What the registry knows of TOML's and JSON's types.
 #[derive(Debug)]
-pub enum Value<'a> {
+pub(super) enum Value<'a> {
     String(Cow<'a, str>),
     Integer(i64),
     Boolean(bool),
@@ -40,28 +40,28 @@ pub enum Value<'a> {
 
 /// Fields by name, and the byte where the table or its header starts.
 #[derive(Debug, Default)]
-pub struct SpannedTable<'a> {
+pub(super) struct SpannedTable<'a> {
     pub at: usize,
     pub fields: BTreeMap<Cow<'a, str>, Field<'a>>,
 }
 
 /// The byte where a field's name starts, and its value.
 #[derive(Debug)]
-pub struct Field<'a> {
+pub(super) struct Field<'a> {
     pub at: usize,
     pub node: Node<'a>,
 }
 
 /// Why a text is no TOML or JSON, and the byte where that shows.
 #[derive(Debug)]
-pub struct ParseError {
+pub(super) struct ParseError {
     pub at: usize,
     pub message: String,
 }
 
 impl Value<'_> {
     /// What a person would call it.
-    pub fn type_name(&self) -> &'static str {
+    pub(super) fn type_name(&self) -> &'static str {
         match self {
             Self::String(_) => "a string",
             Self::Integer(_) => "an integer",
@@ -77,7 +77,7 @@ impl Value<'_> {
 
 /// Reads a TOML document, or says what is wrong with its syntax: everything in a file that a person wrote, and the first
 /// mistake in a larger one, in which each of a million lines may be wrong.
-pub fn from_toml(text: &str) -> Result<SpannedTable<'_>, Vec<ParseError>> {
+pub(super) fn from_toml(text: &str) -> Result<SpannedTable<'_>, Vec<ParseError>> {
     let first = match DeTable::parse(text) {
         Ok(document) => return Ok(toml_table(0, document.into_inner())),
         Err(error) => error,
@@ -149,7 +149,7 @@ fn toml_time(time: toml::value::Datetime) -> Value<'static> {
 }
 
 /// The text of a string.
-pub fn string<'n>(value: &'n Value<'_>) -> Option<&'n str> {
+pub(super) fn string<'n>(value: &'n Value<'_>) -> Option<&'n str> {
     if let Value::String(text) = value {
         Some(text)
     } else {
@@ -158,7 +158,7 @@ pub fn string<'n>(value: &'n Value<'_>) -> Option<&'n str> {
 }
 
 /// The items of an array.
-pub fn array<'t, 'n>(value: &'n Value<'t>) -> Option<&'n [Node<'t>]> {
+pub(super) fn array<'t, 'n>(value: &'n Value<'t>) -> Option<&'n [Node<'t>]> {
     if let Value::Array(items) = value {
         Some(items)
     } else {
@@ -167,7 +167,7 @@ pub fn array<'t, 'n>(value: &'n Value<'t>) -> Option<&'n [Node<'t>]> {
 }
 
 /// The fields of a table.
-pub fn table<'t, 'n>(value: &'n Value<'t>) -> Option<&'n SpannedTable<'t>> {
+pub(super) fn table<'t, 'n>(value: &'n Value<'t>) -> Option<&'n SpannedTable<'t>> {
     if let Value::Table(table) = value {
         Some(table)
     } else {

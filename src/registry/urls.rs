@@ -13,7 +13,7 @@ const PLACEHOLDERS: [&str; 3] = ["{slug}", "{version}", "{tag}"];
 const GIT_SCHEMES: [&str; 5] = ["https", "http", "ssh", "git", "file"];
 
 /// Reads `repository`: a URL, git's short form of one (`git@host:path`), or a path relative to the entry's folder.
-pub fn repository(text: &str, folder: &Path) -> Result<RepositoryLocation, String> {
+pub(super) fn repository(text: &str, folder: &Path) -> Result<RepositoryLocation, String> {
     if text.is_empty() {
         return Err("must not be empty: leave it out where no source is configured".into());
     }
@@ -63,7 +63,7 @@ fn normalize(path: &Path) -> PathBuf {
 }
 
 /// Checks `download_url`: an https address once its placeholders are filled in.
-pub fn download_url(text: &str) -> Result<(), String> {
+pub(super) fn download_url(text: &str) -> Result<(), String> {
     let sample = PLACEHOLDERS
         .iter()
         .fold(text.to_owned(), |text, placeholder| text.replace(placeholder, "1"));
@@ -99,7 +99,7 @@ pub fn download_url(text: &str) -> Result<(), String> {
 }
 
 /// Reads an `http` or `https` address.
-pub fn web_url(text: &str) -> Result<Url, String> {
+pub(super) fn web_url(text: &str) -> Result<Url, String> {
     // The parser would drop or encode these; what is published is the text as it stands.
     if text.chars().any(|c| c.is_control() || c.is_whitespace() || c == '\\') {
         return Err("has a blank, a control character or a backslash in it".into());
@@ -113,7 +113,7 @@ pub fn web_url(text: &str) -> Result<Url, String> {
 }
 
 /// Reads a path inside a repository: relative, with `/`, without `.` and `..`; a final `/` is dropped.
-pub fn path_inside(text: &str) -> Result<String, String> {
+pub(super) fn path_inside(text: &str) -> Result<String, String> {
     let path = text.strip_suffix('/').unwrap_or(text);
     let plain = |part: &str| !matches!(part, "" | "." | "..") && !part.contains(|c: char| c == '\\' || c.is_control());
     if path.split('/').all(plain) {

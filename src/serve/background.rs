@@ -14,7 +14,7 @@ const PAUSE: Duration = Duration::from_nanos(1);
 
 /// Lets other threads go before this one: a signature takes a hundred times what an answer without one takes. On Linux
 /// the nice value is a thread's own (sched(7)).
-pub fn lower_priority() {
+pub(super) fn lower_priority() {
     // Where it is not allowed, the threads are equals.
     let _ = rustix::process::nice(NICE);
 }
@@ -22,18 +22,18 @@ pub fn lower_priority() {
 /// Long work in short slices. Who wakes may have to wait for a thread that stands back until the kernel's next tick, 4 ms
 /// with its usual 250 a second; a thread that sleeps in between lets them in.
 #[derive(Debug)]
-pub struct TimeSlice {
+pub(super) struct TimeSlice {
     began: Instant,
 }
 
 impl TimeSlice {
     /// Begins the first slice.
-    pub fn begin() -> Self {
+    pub(super) fn begin() -> Self {
         Self { began: Instant::now() }
     }
 
     /// Sleeps a moment if the slice was long enough. To be called often.
-    pub fn pause(&mut self) {
+    pub(super) fn pause(&mut self) {
         if self.began.elapsed() > TIME_SLICE {
             thread::sleep(PAUSE);
             self.began = Instant::now();

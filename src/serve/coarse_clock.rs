@@ -7,7 +7,7 @@ use std::time::Duration;
 use rustix::time::{ClockId, clock_gettime};
 
 /// Time since the machine was started. It never goes back.
-pub fn now() -> Duration {
+pub(super) fn now() -> Duration {
     let now = clock_gettime(ClockId::MonotonicCoarse);
     Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec as u32)
 }

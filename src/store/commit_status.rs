@@ -46,7 +46,7 @@ pub(crate) struct FailureState<F> {
 
 impl CommitStatus {
     /// All is well.
-    pub fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self {
             ledger: FailureState::new(None),
             index: FailureState::new(None),
@@ -54,7 +54,7 @@ impl CommitStatus {
     }
 
     /// As the store tells it: a log that is not written is worse than an index that is not.
-    pub fn health(&self) -> StoreHealth {
+    pub(super) fn health(&self) -> StoreHealth {
         let CommitStatus { ledger, index } = self;
         match (&ledger.failure, &index.failure) {
             (Some(LedgerFailure::Closed), _) => StoreHealth {
@@ -78,7 +78,7 @@ impl CommitStatus {
 }
 
 impl<F> FailureState<F> {
-    pub fn new(failure: Option<F>) -> Self {
+    pub(super) fn new(failure: Option<F>) -> Self {
         Self {
             failure,
             since: Utc::now(),
@@ -86,7 +86,7 @@ impl<F> FailureState<F> {
     }
 
     /// Whether it began or ceased to fail; what fails may be told in other words each time.
-    pub fn set(&mut self, failure: Option<F>) -> bool {
+    pub(super) fn set(&mut self, failure: Option<F>) -> bool {
         let news = self.failure.is_some() != failure.is_some();
         *self = Self {
             failure,

@@ -1,6 +1,7 @@
 //! Behaviour of the program as a whole, over real sockets, files and processes, with nothing but Rust, gcc and git.
 //!
 //! tests/README.md says what is tested where. Tests that need programs of others are in `tests/external/`.
+#![allow(unreachable_pub, reason = "nothing uses the modules of tests from outside")]
 
 mod architecture;
 mod backup;

@@ -72,7 +72,7 @@ const BETWEEN_MEASUREMENTS: Duration = Duration::from_millis(200);
 const LINES_TOLD: usize = 4;
 
 /// Runs of git that have to be done by the same time.
-pub struct Git<'a> {
+pub(crate) struct Git<'a> {
     credentials: Option<&'a Credentials>,
     protocols: String,
     timeout: Duration,
@@ -104,7 +104,7 @@ pub enum GitError {
 impl<'a> Git<'a> {
     /// Whatever is run takes `timeout` together, from now on, makes a folder of at most `limit` bytes, and speaks `scheme`
     /// or something that is encrypted.
-    pub fn new(credentials: Option<&'a Credentials>, scheme: &str, timeout: Duration, limit: u64) -> Self {
+    pub(crate) fn new(credentials: Option<&'a Credentials>, scheme: &str, timeout: Duration, limit: u64) -> Self {
         let protocols = format!("{PROTOCOLS}:{scheme}");
         Self {
             credentials,
@@ -116,12 +116,12 @@ impl<'a> Git<'a> {
     }
 
     /// How much time is left.
-    pub fn time_left(&self) -> Duration {
+    pub(crate) fn time_left(&self) -> Duration {
         self.deadline.saturating_duration_since(Instant::now())
     }
 
     /// Runs `git` with these arguments on the repository at `path`.
-    pub fn run(&self, path: &Path, arguments: &[&str]) -> Result<(), GitError> {
+    pub(crate) fn run(&self, path: &Path, arguments: &[&str]) -> Result<(), GitError> {
         let (status, said) = self.end_of(path, self.command(path, arguments))?;
         match status.code() {
             // What was quick was not measured while it ran.
@@ -237,7 +237,7 @@ fn has_ssh_command() -> bool {
 }
 
 /// How many bytes the files in a folder have; what git removes meanwhile counts as nothing.
-pub fn size_of(folder: &Path) -> u64 {
+pub(crate) fn size_of(folder: &Path) -> u64 {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let size = |entry: fs::DirEntry| match entry.metadata() {
         Ok(metadata) if metadata.is_dir() => size_of(&entry.path()),

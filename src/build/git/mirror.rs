@@ -111,7 +111,7 @@ impl Mirrors {
 ///
 /// # Errors
 /// It was never fetched, or is not as a fetch leaves it.
-pub fn existing(cache: &Path, url: &Url) -> Result<PathBuf, MirrorError> {
+pub(crate) fn existing(cache: &Path, url: &Url) -> Result<PathBuf, MirrorError> {
     let (folder, mirror) = places(cache, url);
     match mirror.exists() {
         false => Err(MirrorError::Absent),
@@ -121,7 +121,7 @@ pub fn existing(cache: &Path, url: &Url) -> Result<PathBuf, MirrorError> {
 }
 
 /// The address without what might be a secret in it.
-pub fn shown(url: &Url) -> String {
+pub(crate) fn shown(url: &Url) -> String {
     let mut url = url.clone();
     // Fails for an address without a host, which has no password either.
     let _ = url.set_password(None);

@@ -32,7 +32,7 @@ const OPEN: u32 = 0o077;
 ///
 /// # Errors
 /// A folder or a file cannot be looked at.
-pub fn is_ours(folder: &Path, mirror: &Path) -> io::Result<bool> {
+pub(crate) fn is_ours(folder: &Path, mirror: &Path) -> io::Result<bool> {
     let top = fs::symlink_metadata(folder)?;
     if !top.is_dir() || !is_own(&top) || top.mode() & WRITABLE != 0 {
         return Ok(false);
@@ -65,7 +65,7 @@ fn is_own(found: &Metadata) -> bool {
 ///
 /// # Errors
 /// Something cannot be removed or written.
-pub fn tidy(mirror: &Path) -> io::Result<()> {
+pub(crate) fn tidy(mirror: &Path) -> io::Result<()> {
     for path in strange(mirror)? {
         if fs::symlink_metadata(&path)?.is_dir() {
             fs::remove_dir_all(&path)
@@ -79,7 +79,7 @@ pub fn tidy(mirror: &Path) -> io::Result<()> {
 }
 
 /// Whether [`tidy`] would change nothing.
-pub fn is_tidy(mirror: &Path) -> bool {
+pub(crate) fn is_tidy(mirror: &Path) -> bool {
     let holds = |(name, text): &(&str, &str)| {
         regular_file::read(&mirror.join(name), text.len() as u64).is_ok_and(|held| held == text.as_bytes())
     };

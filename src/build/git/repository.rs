@@ -24,7 +24,7 @@ pub(crate) const MAX_TREE: usize = 4 << 20;
 const MAX_TAG_CHAIN: usize = 16;
 
 /// An open repository. One thread uses it at a time.
-pub struct Repository {
+pub(crate) struct Repository {
     git: git2::Repository,
     /// Whether each object is hashed when it is read.
     hashes: bool,
@@ -45,7 +45,7 @@ pub struct RepositoryError {
 
 impl Repository {
     /// Opens the repository at `path` itself, bare or not; folders above it are not searched.
-    pub fn open(path: &Path) -> Result<Self, RepositoryError> {
+    pub(crate) fn open(path: &Path) -> Result<Self, RepositoryError> {
         static ONCE: Once = Once::new();
         ONCE.call_once(|| {
             // Nothing is read twice that `source_reader` does not remember, and git's own cache grows to 256 MB.
@@ -66,7 +66,7 @@ impl Repository {
     }
 
     /// Opens a mirror, in which every object that is read must have the hash that it is called by.
-    pub fn open_mirror(path: &Path) -> Result<Self, RepositoryError> {
+    pub(crate) fn open_mirror(path: &Path) -> Result<Self, RepositoryError> {
         Ok(Self {
             hashes: true,
             ..Self::open(path)?
@@ -74,30 +74,30 @@ impl Repository {
     }
 
     /// The folder with the files that are checked out; `None` for a bare repository.
-    pub fn working_tree(&self) -> Option<&Path> {
+    pub(crate) fn working_tree(&self) -> Option<&Path> {
         // SECURITY: a configuration that came with the folder may claim any other folder for the working tree.
         let holds_git = |folder: &&Path| folder.join(".git").exists();
         self.git.workdir().filter(holds_git)
     }
 
     /// Where git keeps HEAD and the references: the folder of this working tree, and the one all working trees share.
-    pub fn reference_folders(&self) -> [&Path; 2] {
+    pub(crate) fn reference_folders(&self) -> [&Path; 2] {
         [self.git.path(), self.git.commondir()]
     }
 
     /// Whether a commit of everything in the working tree would leave this file out: it is ignored and was never added.
-    pub fn leaves_out(&self, path: &Path) -> bool {
+    pub(crate) fn leaves_out(&self, path: &Path) -> bool {
         let is_added = || self.git.index().is_ok_and(|index| index.get_path(path, 0).is_some());
         self.git.is_path_ignored(path).unwrap_or(false) && !is_added()
     }
 
     /// Whether history was cut off when it was cloned; tags are then often missing.
-    pub fn is_shallow(&self) -> bool {
+    pub(crate) fn is_shallow(&self) -> bool {
         self.git.is_shallow()
     }
 
     /// Every tag once, sorted by name.
-    pub fn tags(&self) -> Result<Vec<Tag>, RepositoryError> {
+    pub(crate) fn tags(&self) -> Result<Vec<Tag>, RepositoryError> {
         let folder = self.git.commondir().join("refs/tags");
         let mut tags = self.readable_tags().map_err(|source| RepositoryError {
             path: self.git.path().into(),
@@ -129,7 +129,7 @@ impl Repository {
     }
 
     /// The commit that is checked out, as a lightweight tag on it would have it; `None` where there is no commit yet.
-    pub fn head(&self) -> Result<Option<Tagged>, ObjectError> {
+    pub(crate) fn head(&self) -> Result<Option<Tagged>, ObjectError> {
         match self.git.head() {
             Ok(head) => self
                 .peel(&Tag {
@@ -143,7 +143,7 @@ impl Repository {
     }
 
     /// Follows a tag, through tags of tags, to its commit.
-    pub fn peel(&self, tag: &Tag) -> Result<Tagged, ObjectError> {
+    pub(crate) fn peel(&self, tag: &Tag) -> Result<Tagged, ObjectError> {
         let mut id = tag.target.ok_or(ObjectError::Reference)?;
         let mut annotation = None;
         for _ in 0..MAX_TAG_CHAIN {

@@ -8,7 +8,7 @@ use crate::build::git::object::ObjectId;
 
 /// A reference under `refs/tags/`.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Tag {
+pub(crate) struct Tag {
     /// What stands behind `refs/tags/`. Bytes that are no UTF-8 are replaced.
     pub name: String,
     /// What it points at; `None` where the reference itself is damaged.
@@ -17,14 +17,14 @@ pub struct Tag {
 
 impl Tag {
     /// The object it points at: an annotated tag, a commit; `None` where the reference is damaged.
-    pub fn target(&self) -> Option<ObjectId> {
+    pub(crate) fn target(&self) -> Option<ObjectId> {
         self.target
     }
 }
 
 /// The commit a tag stands for.
 #[derive(Clone, Debug)]
-pub struct Tagged {
+pub(crate) struct Tagged {
     /// The commit.
     pub commit: ObjectId,
     /// The commit's root folder.

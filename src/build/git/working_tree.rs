@@ -13,14 +13,14 @@ use crate::build::source::source_tree::{SourceTree, TreeEntry, TreeEntryKind};
 use crate::regular_file;
 
 /// The files that stand in a repository's folder now.
-pub struct WorkingTree<'a> {
+pub(crate) struct WorkingTree<'a> {
     repository: &'a Repository,
     root: &'a Path,
 }
 
 impl<'a> WorkingTree<'a> {
     /// The working tree of a repository; `None` for a bare one.
-    pub fn of(repository: &'a Repository) -> Option<Self> {
+    pub(crate) fn of(repository: &'a Repository) -> Option<Self> {
         Some(Self {
             repository,
             root: repository.working_tree()?,

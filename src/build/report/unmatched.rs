@@ -28,7 +28,7 @@ const BUILD_WORDS: [&str; 12] = [
 ];
 
 /// Judges the tags of one plugin.
-pub struct Unmatched {
+pub(crate) struct Unmatched {
     /// What the plugin is called: its slug, its folder, its repository.
     names: Vec<String>,
     /// The entry's patterns name a plugin, so that tags without a name are another's.
@@ -37,7 +37,7 @@ pub struct Unmatched {
 
 impl Unmatched {
     /// `repository` is the name of the repository's folder.
-    pub fn of(plugin: &Plugin, repository: Option<&str>) -> Self {
+    pub(crate) fn of(plugin: &Plugin, repository: Option<&str>) -> Self {
         let folder = plugin.source.as_ref().and_then(|source| source.path.rsplit('/').next());
         let names = [Some(plugin.slug.as_str()), folder, repository].into_iter().flatten();
         let names: Vec<_> = names.map(name_in).filter(|name| !name.is_empty()).collect();
@@ -46,7 +46,7 @@ impl Unmatched {
     }
 
     /// Why a tag is no release, and the version it may stand for.
-    pub fn judge(&self, tag: &str) -> (Option<Version>, Reason) {
+    pub(crate) fn judge(&self, tag: &str) -> (Option<Version>, Reason) {
         let Some((prefix, version, suffix)) = split(tag) else {
             return (None, Reason::NotAVersion);
         };
@@ -76,7 +76,7 @@ impl Unmatched {
 }
 
 /// The pattern under which a version with such a suffix is a stable one: `{version}-built` of `1.2-built`.
-pub fn built_pattern(tag: &str, version: &Version) -> Option<Reason> {
+pub(crate) fn built_pattern(tag: &str, version: &Version) -> Option<Reason> {
     let suffix = version.as_str().strip_prefix(version.numbers())?;
     let word = suffix.trim_start_matches(['-', '.']).to_ascii_lowercase();
     let prefix = tag.strip_suffix(version.as_str())?;

@@ -28,7 +28,7 @@ const NAMES: [&str; 12] = [
 ];
 
 /// Where they are, in the plugin's folder or at the repository's root.
-pub const FOLDERS: [&str; 2] = [".wordpress-org", "assets"];
+pub(crate) const FOLDERS: [&str; 2] = [".wordpress-org", "assets"];
 
 /// A picture larger than this is not read, in bytes.
 const MAX_SIZE: usize = 4 << 20;
@@ -43,7 +43,7 @@ pub struct Artwork {
 }
 
 /// The pictures, better ones first.
-pub fn all(plugin: &Plugin, repository: &Repository) -> Vec<Artwork> {
+pub(crate) fn all(plugin: &Plugin, repository: &Repository) -> Vec<Artwork> {
     let root = repository.working_tree();
     match (WorkingTree::of(repository), root) {
         (Some(tree), Some(root)) => {
@@ -79,7 +79,7 @@ fn stamp(file: &Path) -> String {
 }
 
 /// A picture's bytes; `None` where there is none of that name, or too large a one.
-pub fn read(plugin: &Plugin, repository: &Repository, name: &str) -> Option<Vec<u8>> {
+pub(crate) fn read(plugin: &Plugin, repository: &Repository, name: &str) -> Option<Vec<u8>> {
     match WorkingTree::of(repository) {
         Some(tree) => bytes(plugin, &tree, PathBuf::new(), name),
         None => bytes(plugin, repository, repository.head().ok()??.tree, name),

@@ -12,7 +12,7 @@ pub(super) struct Memo<K, T> {
 
 impl<K: Clone + Eq + Hash, T> Memo<K, T> {
     /// Holds at most `limit` of them.
-    pub fn of(limit: usize) -> Self {
+    pub(super) fn of(limit: usize) -> Self {
         Self {
             held: HashMap::new(),
             limit,
@@ -20,7 +20,7 @@ impl<K: Clone + Eq + Hash, T> Memo<K, T> {
     }
 
     /// What `make` makes of `key`, or has made.
-    pub fn get<E>(&mut self, key: &K, make: impl FnOnce() -> Result<T, E>) -> Result<Rc<T>, E> {
+    pub(super) fn get<E>(&mut self, key: &K, make: impl FnOnce() -> Result<T, E>) -> Result<Rc<T>, E> {
         if let Some(known) = self.held.get(key) {
             return Ok(known.clone());
         }

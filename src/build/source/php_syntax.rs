@@ -51,7 +51,7 @@ const SETTINGS: [&str; 7] = [
 
 /// Why a file does not parse.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SyntaxError {
+pub(crate) struct SyntaxError {
     /// Counted from 1.
     pub line: usize,
     /// What PHP says, with its version.
@@ -61,7 +61,7 @@ pub struct SyntaxError {
 static KNOWN: Mutex<Option<HashMap<Digest, Option<SyntaxError>>>> = Mutex::new(None);
 
 /// What is wrong with each file; `None` where nothing is, and where that is not known: no PHP, no time.
-pub fn errors(files: Vec<Vec<u8>>) -> Vec<Option<SyntaxError>> {
+pub(crate) fn errors(files: Vec<Vec<u8>>) -> Vec<Option<SyntaxError>> {
     let digests: Vec<Digest> = files.iter().map(|file| Digest::of(file)).collect();
     let new: Vec<(Digest, Vec<u8>)> = {
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);

@@ -15,7 +15,7 @@ use crate::build::source::readme::{self, Readme};
 const CHANGELOG_HTML: usize = 16 << 10;
 
 /// What a plugin's files say at one commit.
-pub struct SourceFiles {
+pub(crate) struct SourceFiles {
     /// The file with the plugin's header, relative to the plugin's folder.
     pub main_file: String,
     /// The header.
@@ -31,7 +31,7 @@ pub struct SourceFiles {
 }
 
 /// A parsed readme, its two long sections taken out.
-pub struct ReadmeFile {
+pub(crate) struct ReadmeFile {
     /// Its fields and its other sections.
     pub fields: Readme,
     /// The section of this name, in Markdown; may be empty.
@@ -41,7 +41,7 @@ pub struct ReadmeFile {
 }
 
 /// A changelog. Its HTML is made at most once, however many tags share it.
-pub struct Changelog {
+pub(crate) struct Changelog {
     /// Markdown, without upgrade notices.
     pub text: String,
     html: OnceCell<ChangelogText>,
@@ -57,7 +57,7 @@ impl Changelog {
     }
 
     /// Its latest entries as sanitized HTML.
-    pub fn html(&self) -> &ChangelogText {
+    pub(crate) fn html(&self) -> &ChangelogText {
         self.html.get_or_init(|| changelog::to_html(&self.text, CHANGELOG_HTML))
     }
 }

@@ -30,7 +30,7 @@ const MAX_PHP_FILES: usize = 500;
 const MAX_CHANGELOGS: usize = 3;
 
 /// Reads the files of one plugin's releases, commit after commit.
-pub struct SourceReader<'a, F: SourceTree> {
+pub(crate) struct SourceReader<'a, F: SourceTree> {
     files: &'a F,
     /// The plugin's folder; empty for the root.
     path: &'a str,
@@ -44,7 +44,7 @@ pub struct SourceReader<'a, F: SourceTree> {
 
 impl<'a, F: SourceTree> SourceReader<'a, F> {
     /// A reader for `plugin`; without a source, it looks at the repository's root.
-    pub fn new(files: &'a F, plugin: &'a Plugin) -> Self {
+    pub(crate) fn new(files: &'a F, plugin: &'a Plugin) -> Self {
         let source = plugin.source.as_ref();
         let path = source.map_or("", |source| source.path.as_str());
         let folder = path.rsplit('/').next().filter(|name| !name.is_empty()).or(files.name());
@@ -64,7 +64,7 @@ impl<'a, F: SourceTree> SourceReader<'a, F> {
     }
 
     /// Reads the plugin's files below the root folder `tree`.
-    pub fn read(&mut self, tree: &F::Id) -> Result<SourceFiles, Reason> {
+    pub(crate) fn read(&mut self, tree: &F::Id) -> Result<SourceFiles, Reason> {
         let folder = self
             .folder(tree, self.path)?
             .ok_or_else(|| Reason::PathAbsent(self.path.to_owned()))?;

@@ -8,7 +8,7 @@ use std::hash::Hash;
 use crate::build::git::object::ObjectError;
 
 /// Folders and files, none of which is followed out of its tree.
-pub trait SourceTree {
+pub(crate) trait SourceTree {
     /// Names a folder or a file; what it names does not change while a plugin is read.
     type Id: Clone + Eq + Hash;
 
@@ -24,7 +24,7 @@ pub trait SourceTree {
 
 /// An entry of a folder.
 #[derive(Clone, Debug)]
-pub struct TreeEntry<Id> {
+pub(crate) struct TreeEntry<Id> {
     /// Its name. Bytes that are no UTF-8 are replaced.
     pub name: String,
     /// What it is.
@@ -36,7 +36,7 @@ pub struct TreeEntry<Id> {
 /// What an entry of a folder is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs, reason = "the names say it")]
-pub enum TreeEntryKind {
+pub(crate) enum TreeEntryKind {
     File,
     Folder,
     SymbolicLink,

@@ -10,7 +10,7 @@ use crate::store::maintenance;
 use crate::text::printable::Printable;
 
 #[derive(clap::Args, Debug)]
-pub struct Args {
+pub(super) struct Args {
     /// Print one JSON document
     #[arg(long)]
     json: bool,
@@ -24,7 +24,7 @@ struct CompactionOutput {
 }
 
 /// Compacts, and says where the old ledger is.
-pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
+pub(super) fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     let done = maintenance::compact(&config.paths.store, Utc::now()).map_err(failure)?;
     let compacted = CompactionOutput {
         bindings: done.kept,

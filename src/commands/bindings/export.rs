@@ -27,7 +27,7 @@ struct Exported {
 }
 
 /// Proves the ledger, then prints the bindings.
-pub fn run(config: &Config) -> Result<Exit, Failure> {
+pub(super) fn run(config: &Config) -> Result<Exit, Failure> {
     let store = store::read_only(&config.paths.store).map_err(failure)?;
     let mut out = BufWriter::new(io::stdout().lock());
     let mut written = Ok(());

@@ -9,12 +9,12 @@ pub const DAMAGED: &str = "restore ledger.jsonl from a backup; where it is the o
     of more, `countersign bindings rebuild` shows what would be lost";
 
 /// `7 bindings`
-pub fn counted_bindings(count: u64) -> String {
+pub(super) fn counted_bindings(count: u64) -> String {
     counted(usize::try_from(count).unwrap_or(usize::MAX), "binding")
 }
 
 /// A store's error as a command ends with it.
-pub fn failure(error: StoreError) -> Failure {
+pub(super) fn failure(error: StoreError) -> Failure {
     match error {
         StoreError::Damaged { .. } => Failure::of_store(error).hint(DAMAGED),
         StoreError::Missing(_) => Failure::of_store(error).hint("a server makes it at its first start"),

@@ -12,7 +12,7 @@ use crate::model::site_host::SiteHost;
 use crate::store::maintenance;
 
 #[derive(clap::Args, Debug)]
-pub struct Args {
+pub(super) struct Args {
     /// Drop the bindings that the old index has and the ledger lacks
     #[arg(long)]
     discard: bool,
@@ -41,7 +41,7 @@ struct Lacking<'a> {
 const SHOWN: usize = 50;
 
 /// Rebuilds, or shows what would be lost.
-pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
+pub(super) fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     let found = maintenance::rebuild(&config.paths.store, args.discard).map_err(failure)?;
     let print = if found.done {
         output::print_change

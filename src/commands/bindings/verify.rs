@@ -10,7 +10,7 @@ use crate::store;
 use crate::store::reader::IndexState;
 
 #[derive(clap::Args, Debug)]
-pub struct Args {
+pub(super) struct Args {
     /// Print one JSON document
     #[arg(long)]
     json: bool,
@@ -29,7 +29,7 @@ struct VerificationOutput {
 }
 
 /// Verifies, and prints what was found.
-pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
+pub(super) fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     let found = store::read_only(&config.paths.store)
         .and_then(|store| store.verify())
         .map_err(failure)?;

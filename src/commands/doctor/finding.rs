@@ -5,7 +5,7 @@ use serde::Serialize;
 /// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Severity {
+pub(super) enum Severity {
     /// As it should be.
     Ok,
     /// Works, and deserves a look.
@@ -16,7 +16,7 @@ pub enum Severity {
 
 /// What a check found.
 #[derive(Debug, Serialize)]
-pub struct Finding {
+pub(super) struct Finding {
     /// How bad it is.
     pub verdict: Severity,
     /// The part of the instance.
@@ -29,7 +29,7 @@ pub struct Finding {
 }
 
 /// A part that is as it should be.
-pub fn ok(part: &'static str, finding: impl Into<String>) -> Finding {
+pub(super) fn ok(part: &'static str, finding: impl Into<String>) -> Finding {
     Finding {
         verdict: Severity::Ok,
         part,
@@ -39,7 +39,7 @@ pub fn ok(part: &'static str, finding: impl Into<String>) -> Finding {
 }
 
 /// A part that works, and what to do about it.
-pub fn warning(part: &'static str, finding: impl Into<String>, hint: &str) -> Finding {
+pub(super) fn warning(part: &'static str, finding: impl Into<String>, hint: &str) -> Finding {
     Finding {
         verdict: Severity::Warning,
         part,
@@ -49,7 +49,7 @@ pub fn warning(part: &'static str, finding: impl Into<String>, hint: &str) -> Fi
 }
 
 /// A part that does not work.
-pub fn broken(part: &'static str, finding: impl Into<String>, hint: Option<String>) -> Finding {
+pub(super) fn broken(part: &'static str, finding: impl Into<String>, hint: Option<String>) -> Finding {
     Finding {
         verdict: Severity::Broken,
         part,

@@ -12,7 +12,7 @@ use crate::registry::{Registry, RegistryError};
 use crate::serve::reload::drop_guard::DropGuard;
 
 /// What there is to say of a registry, or of each mistake in it.
-pub fn findings(registry: &Result<Registry, RegistryError>, paths: &Paths) -> Vec<Finding> {
+pub(super) fn findings(registry: &Result<Registry, RegistryError>, paths: &Paths) -> Vec<Finding> {
     let registry = match registry {
         Ok(registry) => registry,
         Err(error) => {

@@ -8,10 +8,10 @@ use std::path::Path;
 use git2::build::CheckoutBuilder;
 use git2::{Commit, ObjectType, Oid, Repository, RepositoryInitOptions, Signature, Time};
 
-pub use git2::Error;
+pub(super) use git2::Error;
 
 /// A plugin of the demo.
-pub struct DemoPlugin {
+pub(super) struct DemoPlugin {
     /// The name of its folder and main file.
     pub slug: &'static str,
     /// Its display name.
@@ -34,7 +34,7 @@ const FIRST_RELEASE: i64 = 1_772_452_800;
 const FOUR_WEEKS: i64 = 28 * 24 * 3600;
 
 /// The plugin that both demo licenses cover.
-pub const ACME_FORMS: DemoPlugin = DemoPlugin {
+pub(super) const ACME_FORMS: DemoPlugin = DemoPlugin {
     slug: "acme-forms",
     name: "Acme Forms",
     main_file: include_str!("demo/acme-forms.php"),
@@ -72,7 +72,7 @@ pub const ACME_FORMS: DemoPlugin = DemoPlugin {
 };
 
 /// The plugin that only the larger demo license covers.
-pub const ACME_PDF: DemoPlugin = DemoPlugin {
+pub(super) const ACME_PDF: DemoPlugin = DemoPlugin {
     slug: "acme-pdf",
     name: "Acme PDF",
     main_file: include_str!("demo/acme-pdf.php"),
@@ -92,7 +92,7 @@ pub const ACME_PDF: DemoPlugin = DemoPlugin {
 };
 
 /// Makes the repository of `plugin` in the folder `path`, which must not exist, with its files checked out.
-pub fn write(path: &Path, plugin: &DemoPlugin) -> Result<(), Error> {
+pub(super) fn write(path: &Path, plugin: &DemoPlugin) -> Result<(), Error> {
     let options = &mut RepositoryInitOptions::new();
     let repository = Repository::init_opts(path, options.no_reinit(true).mkpath(true).initial_head("main"))?;
     let mut parent: Option<Commit<'_>> = None;

@@ -26,7 +26,7 @@ pub(super) struct KeyInForce {
 
 impl KeyInForce {
     /// A key in this file, with nothing before it.
-    pub fn new(file: &Path, key: &PublicKey) -> Self {
+    pub(super) fn new(file: &Path, key: &PublicKey) -> Self {
         let key_id = key.key_id().to_owned();
         Self {
             key_id,
@@ -38,7 +38,7 @@ impl KeyInForce {
     }
 
     /// For people.
-    pub fn text(&self) -> String {
+    pub(super) fn text(&self) -> String {
         let Self {
             key_id,
             bits,
@@ -65,14 +65,14 @@ pub(super) struct Published {
 
 impl Published {
     /// These files.
-    pub fn new(files: &[PathBuf]) -> Self {
+    pub(super) fn new(files: &[PathBuf]) -> Self {
         Self {
             written: files.iter().map(|file| path_text(file)).collect(),
         }
     }
 
     /// For people: a file a line.
-    pub fn text(&self) -> String {
+    pub(super) fn text(&self) -> String {
         self.written
             .iter()
             .map(|file| format!("{}\n", Printable(file)))
@@ -88,14 +88,14 @@ pub(super) struct Removed {
 
 impl Removed {
     /// The private keys in these files.
-    pub fn new<'a>(files: impl Iterator<Item = &'a Path>) -> Self {
+    pub(super) fn new<'a>(files: impl Iterator<Item = &'a Path>) -> Self {
         Self {
             removed: files.map(path_text).collect(),
         }
     }
 
     /// For people.
-    pub fn text(&self) -> String {
+    pub(super) fn text(&self) -> String {
         if self.removed.is_empty() {
             return "No private key is overdue.\n".to_owned();
         }

@@ -11,7 +11,7 @@ use crate::model::site_host::{SiteHost, SiteHostError};
 
 /// A module with its features: `forms=pdf,api`.
 #[derive(Clone, Debug)]
-pub struct ModuleArg {
+pub(super) struct ModuleArg {
     /// The module.
     pub module: Name,
     /// None, or some of its features.
@@ -36,7 +36,7 @@ impl FromStr for ModuleArg {
 }
 
 /// Reads a number of sites.
-pub fn parse_sites(text: &str) -> Result<SiteLimit, &'static str> {
+pub(super) fn parse_sites(text: &str) -> Result<SiteLimit, &'static str> {
     match text {
         "unlimited" => Ok(SiteLimit::Unlimited),
         number => number
@@ -47,11 +47,11 @@ pub fn parse_sites(text: &str) -> Result<SiteLimit, &'static str> {
 }
 
 /// Reads a host, or the address of a site.
-pub fn parse_host(text: &str) -> Result<SiteHost, SiteHostError> {
+pub(super) fn parse_host(text: &str) -> Result<SiteHost, SiteHostError> {
     text.parse()
 }
 
 /// Reads a day.
-pub fn parse_day(text: &str) -> Result<NaiveDate, &'static str> {
+pub(super) fn parse_day(text: &str) -> Result<NaiveDate, &'static str> {
     text.parse().map_err(|_| "expected a date such as 2027-12-31")
 }

@@ -16,7 +16,7 @@ use crate::commands::license::selector::LicenseArg;
 
 /// What `renew` takes.
 #[derive(clap::Args, Debug)]
-pub struct RenewArgs {
+pub(super) struct RenewArgs {
     #[command(flatten)]
     pub(super) license: LicenseArg,
     /// New last day, in UTC: a date, 'never', or a period that begins when the license ends, such as +1y
@@ -28,7 +28,7 @@ pub struct RenewArgs {
 
 /// What a verb takes that needs no more than a license.
 #[derive(clap::Args, Debug)]
-pub struct OneArgs {
+pub(super) struct OneArgs {
     #[command(flatten)]
     pub(super) license: LicenseArg,
     #[command(flatten)]
@@ -37,7 +37,7 @@ pub struct OneArgs {
 
 /// Sets another last day; a revoked license stays what it is. A period counts from the last day where that is ahead, so that
 /// nobody loses days by renewing early.
-pub fn renew(args: &RenewArgs, registry: &Path, today: NaiveDate) -> Result<Done, Failure> {
+pub(super) fn renew(args: &RenewArgs, registry: &Path, today: NaiveDate) -> Result<Done, Failure> {
     change(&args.license, registry, |license| {
         refuse_revoked(license)?;
         let expires = args.expires.from(license.expires.max(today));
@@ -61,7 +61,7 @@ pub fn renew(args: &RenewArgs, registry: &Path, today: NaiveDate) -> Result<Done
 }
 
 /// Withdraws a license until it is resumed.
-pub fn suspend(args: &OneArgs, registry: &Path) -> Result<Done, Failure> {
+pub(super) fn suspend(args: &OneArgs, registry: &Path) -> Result<Done, Failure> {
     change(&args.license, registry, |license| {
         refuse_revoked(license)?;
         let news = license.status != LicenseStatus::Suspended;
@@ -74,7 +74,7 @@ pub fn suspend(args: &OneArgs, registry: &Path) -> Result<Done, Failure> {
 }
 
 /// Puts a suspended license back in use.
-pub fn resume(args: &OneArgs, registry: &Path) -> Result<Done, Failure> {
+pub(super) fn resume(args: &OneArgs, registry: &Path) -> Result<Done, Failure> {
     change(&args.license, registry, |license| {
         refuse_revoked(license)?;
         Ok(decided(
@@ -86,7 +86,7 @@ pub fn resume(args: &OneArgs, registry: &Path) -> Result<Done, Failure> {
 }
 
 /// Withdraws a license for good.
-pub fn revoke(args: &OneArgs, registry: &Path) -> Result<Done, Failure> {
+pub(super) fn revoke(args: &OneArgs, registry: &Path) -> Result<Done, Failure> {
     change(&args.license, registry, |license| {
         let news = license.status != LicenseStatus::Revoked;
         Ok(decided(

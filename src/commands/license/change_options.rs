@@ -17,7 +17,7 @@ use crate::commands::license::view::View;
 
 /// What every verb takes that changes a license.
 #[derive(clap::Args, Debug)]
-pub struct ChangeOptions {
+pub(super) struct ChangeOptions {
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,
@@ -49,7 +49,7 @@ struct Document<'a> {
 
 impl ChangeOptions {
     /// Tells of a change, after the wait that was asked for.
-    pub fn tell(&self, done: &Done, config: &Config) -> Result<Exit, Failure> {
+    pub(super) fn tell(&self, done: &Done, config: &Config) -> Result<Exit, Failure> {
         let print = if done.changed {
             output::print_change
         } else {
@@ -78,7 +78,7 @@ impl ChangeOptions {
     }
 
     /// Waits where that was asked for, and says what keeps the server from taking the change over; `None` where it was not.
-    pub fn wait(&self, config: &Config) -> Result<Option<bool>, Failure> {
+    pub(super) fn wait(&self, config: &Config) -> Result<Option<bool>, Failure> {
         for diagnostic in broken_plugins(config) {
             stderr::line(format_args!("warning: {}", Printable(&diagnostic)));
         }

@@ -29,14 +29,14 @@ const LICENSES: usize = 3;
 
 /// A registry inside a git work tree.
 #[derive(Debug)]
-pub struct Checkout {
+pub(super) struct Checkout {
     registry: PathBuf,
     status: GitStatus,
 }
 
 /// A command that commits what it changes: others wait until it is done.
 #[derive(Debug)]
-pub struct Committing {
+pub(super) struct Committing {
     checkout: Checkout,
     before: Registry,
     _lock: File,
@@ -48,7 +48,7 @@ impl Checkout {
     /// # Errors
     ///
     /// Why git cannot say how it is.
-    pub fn look(registry: &Path) -> Result<Option<Self>, String> {
+    pub(super) fn look(registry: &Path) -> Result<Option<Self>, String> {
         // Nearly every registry is asked about in vain otherwise.
         let is_inside = |real: PathBuf| real.ancestors().any(|folder| folder.join(".git").exists());
         if !registry.canonicalize().is_ok_and(is_inside) {
@@ -63,7 +63,7 @@ impl Checkout {
     }
 
     /// What a person should know who changes it without `--commit`.
-    pub fn notes(&self) -> Vec<String> {
+    pub(super) fn notes(&self) -> Vec<String> {
         let Self {
             registry,
             status: GitStatus {
@@ -90,7 +90,7 @@ impl Checkout {
     }
 
     /// Makes sure that what a command changes can be committed by itself; waits for others that do the same.
-    pub fn committing(registry: &Path) -> Result<Committing, Failure> {
+    pub(super) fn committing(registry: &Path) -> Result<Committing, Failure> {
         let failed = |error| Failure::environment(format!("{}: {error}", registry.display()));
         let lock = folder_lock::hold(registry, OTHERS).map_err(failed)?;
         let Some(checkout) = Self::look(registry).map_err(Failure::environment)? else {
@@ -128,12 +128,12 @@ impl Checkout {
 
 impl Committing {
     /// The licenses as they are before the change.
-    pub fn registry(&self) -> &Registry {
+    pub(super) fn registry(&self) -> &Registry {
         &self.before
     }
 
     /// Makes sure that git will see a change of the license file `file`, which need not be there yet.
-    pub fn refuse_unseen(&self, file: &Path) -> Result<(), Failure> {
+    pub(super) fn refuse_unseen(&self, file: &Path) -> Result<(), Failure> {
         let registry = &self.checkout.registry;
         let shown = file.display();
         let failed = |reason| Failure::environment(format!("{shown}: git cannot say how it is: {reason}"));
@@ -160,7 +160,7 @@ impl Committing {
     }
 
     /// Commits what `verb` changed; returns what to tell about it, or nothing where nothing changed.
-    pub fn commit(self, verb: &str) -> Result<Option<String>, Failure> {
+    pub(super) fn commit(self, verb: &str) -> Result<Option<String>, Failure> {
         let registry = &self.checkout.registry;
         let shown = Printable(registry.display());
         let undone = |reason: String| {

@@ -6,7 +6,7 @@ use crate::model::license::License;
 use crate::registry::Registry;
 
 /// What is true now.
-pub struct Done {
+pub(super) struct Done {
     /// Whether anything was written.
     pub changed: bool,
     /// A sentence about it.
@@ -23,12 +23,12 @@ pub struct Done {
 
 impl Done {
     /// The same with these notes.
-    pub fn with_notes(self, notes: Vec<String>) -> Self {
+    pub(super) fn with_notes(self, notes: Vec<String>) -> Self {
         Self { notes, ..self }
     }
 
     /// All of it, a line each.
-    pub fn text(&self) -> String {
+    pub(super) fn text(&self) -> String {
         let notes: String = self.notes.iter().map(|note| format!("note: {note}\n")).collect();
         format!("{}\n{notes}", self.message)
     }

@@ -5,14 +5,14 @@ use std::str::FromStr;
 use chrono::{Days, Months, NaiveDate};
 
 /// The last day of a license that does not end, and of any other: later ones have five digits in their year.
-pub const NEVER: NaiveDate = match NaiveDate::from_ymd_opt(9999, 12, 31) {
+pub(super) const NEVER: NaiveDate = match NaiveDate::from_ymd_opt(9999, 12, 31) {
     Some(day) => day,
     None => NaiveDate::MAX,
 };
 
 /// When a license ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Expires {
+pub(super) enum Expires {
     /// On this day.
     On(NaiveDate),
     /// After so long.
@@ -21,7 +21,7 @@ pub enum Expires {
 
 /// A time in the calendar: `30d`, `2w`, `6m`, `1y`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Period {
+pub(super) enum Period {
     /// Days.
     Days(u64),
     /// Months; a year has twelve.
@@ -30,7 +30,7 @@ pub enum Period {
 
 impl Expires {
     /// The day, where a period begins on `start`.
-    pub fn from(self, start: NaiveDate) -> NaiveDate {
+    pub(super) fn from(self, start: NaiveDate) -> NaiveDate {
         match self {
             Self::On(day) => day.min(NEVER),
             Self::After(period) => period.after(start),
@@ -40,7 +40,7 @@ impl Expires {
 
 impl Period {
     /// The day that is so long after `start`.
-    pub fn after(self, start: NaiveDate) -> NaiveDate {
+    pub(super) fn after(self, start: NaiveDate) -> NaiveDate {
         let day = match self {
             Self::Days(days) => start.checked_add_days(Days::new(days)),
             Self::Months(months) => start.checked_add_months(Months::new(months)),

@@ -33,7 +33,7 @@ const QUIET: [&str; 4] = ["-c", "core.fsmonitor=false", "-c", "core.hooksPath=/d
 /// # Errors
 ///
 /// Why git cannot say, in one line.
-pub fn look(registry: &Path, arguments: &[&str], path: &Path) -> Result<Option<String>, String> {
+pub(super) fn look(registry: &Path, arguments: &[&str], path: &Path) -> Result<Option<String>, String> {
     let mut command = looking(registry);
     for name in filters(registry)? {
         // SECURITY: no filter runs, and none counts as missing. git compares the files as they are, where it has to.
@@ -49,7 +49,7 @@ pub fn look(registry: &Path, arguments: &[&str], path: &Path) -> Result<Option<S
 /// # Errors
 ///
 /// What git complains about, in one line.
-pub fn change(registry: &Path, arguments: &[&str]) -> Result<(), String> {
+pub(super) fn change(registry: &Path, arguments: &[&str]) -> Result<(), String> {
     let said = said(command(registry).args(arguments), COMMIT)?;
     said.map(drop).ok_or_else(|| "it said nothing".to_owned())
 }

@@ -8,7 +8,7 @@ use crate::commands::license::git;
 
 /// What `git status` says.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct GitStatus {
+pub(super) struct GitStatus {
     /// The branch that this one follows.
     pub upstream: String,
     /// Commits that it has and this one lacks, as of the last fetch.
@@ -23,7 +23,7 @@ impl GitStatus {
     /// # Errors
     ///
     /// Why git cannot say how it is.
-    pub fn read(registry: &Path) -> Result<Self, String> {
+    pub(super) fn read(registry: &Path) -> Result<Self, String> {
         // A submodule has a configuration of its own, and no license files.
         let arguments = [
             "status",

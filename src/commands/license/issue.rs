@@ -27,7 +27,7 @@ use crate::commands::license::expires::Expires;
 
 /// What `issue` takes.
 #[derive(clap::Args, Debug)]
-pub struct Args {
+pub(super) struct Args {
     /// A module that the license covers, with its features; repeatable
     #[arg(long = "module", value_name = "MODULE[=FEATURE,...]", required = true,
         add = ArgValueCompleter::new(candidates::modules))]
@@ -59,7 +59,7 @@ pub struct Args {
 
 impl Args {
     /// The file that is named; without one, as one of its own would be named.
-    pub fn file_in(&self, registry: &Path) -> Result<PathBuf, Failure> {
+    pub(super) fn file_in(&self, registry: &Path) -> Result<PathBuf, Failure> {
         let name = file_name(self.file.as_deref().unwrap_or(Path::new("000000000000.toml")), registry)?;
         Ok(Editor::file(registry, &name))
     }
@@ -81,7 +81,7 @@ struct NewLicense {
 }
 
 /// Writes the license, then shows the key.
-pub fn run(args: &Args, config: &Config, own_file: bool, now: DateTime<Utc>) -> Result<Exit, Failure> {
+pub(super) fn run(args: &Args, config: &Config, own_file: bool, now: DateTime<Utc>) -> Result<Exit, Failure> {
     let registry = &config.paths.registry;
     refuse_keys(args)?;
     if let Some(warning) = check_modules(args, registry)? {
@@ -117,12 +117,12 @@ pub fn run(args: &Args, config: &Config, own_file: bool, now: DateTime<Utc>) -> 
 }
 
 /// Shows a key, which is nowhere else.
-pub fn show_key(text: &str, tag: &str) -> Result<(), Failure> {
+pub(super) fn show_key(text: &str, tag: &str) -> Result<(), Failure> {
     show_key_on(&mut io::stdout().lock(), text, tag)
 }
 
 /// A key nobody has.
-pub fn new_key() -> Result<LicenseKey, Failure> {
+pub(super) fn new_key() -> Result<LicenseKey, Failure> {
     let mut random = [0; 20];
     getrandom::fill(&mut random).map_err(Failure::environment)?;
     Ok(LicenseKey::from_random(random))

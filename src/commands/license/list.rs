@@ -30,7 +30,7 @@ use crate::commands::license::view::{self, View};
 
 /// What `list` takes.
 #[derive(clap::Args, Debug)]
-pub struct Args {
+pub(super) struct Args {
     /// Only licenses with this status today
     #[arg(long, value_name = "STATUS")]
     status: Option<StatusArg>,
@@ -111,7 +111,7 @@ impl Filter<'_> {
 }
 
 /// Prints the table, or the JSON document.
-pub fn run(args: &Args, config: &Config, today: NaiveDate) -> Result<Exit, Failure> {
+pub(super) fn run(args: &Args, config: &Config, today: NaiveDate) -> Result<Exit, Failure> {
     let mut out = BufWriter::new(io::stdout().lock());
     match list(args, config, today, output::terminal_width(), &mut out)?.and_then(|()| out.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::environment(error)),

@@ -24,7 +24,7 @@ use crate::commands::license::selector::LicenseArg;
 
 /// What `rekey` takes.
 #[derive(clap::Args, Debug)]
-pub struct Args {
+pub(super) struct Args {
     #[command(flatten)]
     pub(super) license: LicenseArg,
     #[command(flatten)]
@@ -52,7 +52,7 @@ struct Replacement {
 }
 
 /// Writes both licenses, then shows the key.
-pub fn run(args: &Args, config: &Config, today: NaiveDate) -> Result<Exit, Failure> {
+pub(super) fn run(args: &Args, config: &Config, today: NaiveDate) -> Result<Exit, Failure> {
     let draft = draft(args, &config.paths.registry, today)?;
     let id = draft.key.id();
     let text = if args.told.json {

@@ -24,7 +24,7 @@ use crate::commands::license::selector::LicenseArg;
 
 /// What `release` takes.
 #[derive(clap::Args, Debug)]
-pub struct Args {
+pub(super) struct Args {
     #[command(flatten)]
     pub(super) license: LicenseArg,
     /// The site to release
@@ -38,7 +38,7 @@ pub struct Args {
 }
 
 /// Makes the bindings of one host, or of all, void. `bindings` reads those of a license from the ledger.
-pub fn release(
+pub(super) fn release(
     args: &Args,
     registry: &Path,
     bindings: impl Fn(&LicenseId) -> Result<Vec<Binding>, StoreError>,
@@ -80,7 +80,12 @@ pub(super) struct ReleaseTime {
 
 impl ReleaseTime {
     /// The release of `host`, or of all sites with `None`; without `stored`, nobody knows which sites are bound.
-    pub fn new(license: &License, host: Option<&SiteHost>, stored: Option<&[Binding]>, now: DateTime<Utc>) -> Self {
+    pub(super) fn new(
+        license: &License,
+        host: Option<&SiteHost>,
+        stored: Option<&[Binding]>,
+        now: DateTime<Utc>,
+    ) -> Self {
         let released = &license.details.released;
         let affected = || {
             stored
@@ -118,7 +123,7 @@ impl ReleaseTime {
     }
 
     /// What a person has to know beyond that it is done.
-    pub fn notes(&self, license: &License, unreadable: Option<&StoreError>) -> Vec<String> {
+    pub(super) fn notes(&self, license: &License, unreadable: Option<&StoreError>) -> Vec<String> {
         let mut notes = Vec::new();
         if let Some(reason) = self.ahead {
             let time = self.time.to_rfc3339_opts(SecondsFormat::Millis, true);

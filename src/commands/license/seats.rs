@@ -21,7 +21,7 @@ use crate::commands::license::selector::LicenseArg;
 
 /// What `sites` takes.
 #[derive(clap::Args, Debug)]
-pub struct SitesArgs {
+pub(super) struct SitesArgs {
     #[command(flatten)]
     pub(super) license: LicenseArg,
     /// Number of sites that may use it at once, or 'unlimited'
@@ -33,7 +33,7 @@ pub struct SitesArgs {
 
 /// What `move` takes.
 #[derive(clap::Args, Debug)]
-pub struct MoveArgs {
+pub(super) struct MoveArgs {
     #[command(flatten)]
     pub(super) license: LicenseArg,
     /// The site to release
@@ -47,10 +47,10 @@ pub struct MoveArgs {
 }
 
 /// Reads the bindings of a license, void ones included.
-pub type BindingLookup<'a> = &'a dyn Fn(&LicenseId) -> Result<Vec<Binding>, StoreError>;
+pub(super) type BindingLookup<'a> = &'a dyn Fn(&LicenseId) -> Result<Vec<Binding>, StoreError>;
 
 /// Sets how many sites may use a license; those that are bound stay.
-pub fn sites(args: &SitesArgs, registry: &Path, bindings: BindingLookup<'_>) -> Result<Done, Failure> {
+pub(super) fn sites(args: &SitesArgs, registry: &Path, bindings: BindingLookup<'_>) -> Result<Done, Failure> {
     let mut notes = Vec::new();
     let done = change(&args.license, registry, |license| {
         refuse_revoked(license)?;
@@ -89,7 +89,7 @@ pub fn sites(args: &SitesArgs, registry: &Path, bindings: BindingLookup<'_>) -> 
 }
 
 /// Frees one site and binds another in its place, ahead of its first validation.
-pub fn move_site(
+pub(super) fn move_site(
     args: &MoveArgs,
     registry: &Path,
     bindings: BindingLookup<'_>,

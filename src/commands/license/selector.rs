@@ -22,7 +22,7 @@ const MAX_STDIN: u64 = 1_024;
 
 /// The argument that names a license.
 #[derive(clap::Args, Clone, Debug)]
-pub struct LicenseArg {
+pub(super) struct LicenseArg {
     /// The license's key, its id, or the first 8 or more digits of its id; '-' reads one of these from stdin
     #[arg(value_name = "KEY|ID|-", add = ArgValueCompleter::new(candidates::licenses))]
     license: Selector,
@@ -30,7 +30,7 @@ pub struct LicenseArg {
 
 impl LicenseArg {
     /// The license that is meant.
-    pub fn find<'r>(&self, registry: &'r Registry) -> Result<&'r License, Failure> {
+    pub(super) fn find<'r>(&self, registry: &'r Registry) -> Result<&'r License, Failure> {
         self.license.find(registry)
     }
 }

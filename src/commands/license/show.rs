@@ -17,11 +17,11 @@ use crate::commands::license::selector::LicenseArg;
 use crate::commands::license::view::{self, View, shown_time};
 
 /// Reads the stored bindings of a license, in the order of binding, with what their sites reported.
-pub type ReadBindings<'a> = &'a dyn Fn(&LicenseId) -> Result<Vec<(Binding, SiteReport)>, StoreError>;
+pub(super) type ReadBindings<'a> = &'a dyn Fn(&LicenseId) -> Result<Vec<(Binding, SiteReport)>, StoreError>;
 
 /// What `show` takes.
 #[derive(clap::Args, Debug)]
-pub struct Args {
+pub(super) struct Args {
     #[command(flatten)]
     license: LicenseArg,
     /// Print one JSON document
@@ -54,7 +54,12 @@ struct BoundHost<'a> {
 }
 
 /// The license and its bindings; a store that cannot be read is told and no failure.
-pub fn show(args: &Args, config: &Config, bindings: ReadBindings<'_>, now: DateTime<Utc>) -> Result<String, Failure> {
+pub(super) fn show(
+    args: &Args,
+    config: &Config,
+    bindings: ReadBindings<'_>,
+    now: DateTime<Utc>,
+) -> Result<String, Failure> {
     let registry = Registry::load_licenses(&config.paths.registry)?;
     let license = args.license.find(&registry)?;
     let stored = bindings(&license.id).map_err(|error| format!("Its bindings cannot be read: {error}"));

@@ -10,10 +10,10 @@ use crate::model::license_key::LicenseKey;
 use crate::registry::Registry;
 
 /// A registry in a folder of its own.
-pub struct Instance(tempfile::TempDir);
+pub(super) struct Instance(tempfile::TempDir);
 
 impl Instance {
-    pub fn new() -> Self {
+    pub(super) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("plugins")).unwrap();
         std::fs::create_dir(folder.path().join("licenses")).unwrap();
@@ -21,11 +21,11 @@ impl Instance {
         Self(folder)
     }
 
-    pub fn key(number: u8) -> LicenseKey {
+    pub(super) fn key(number: u8) -> LicenseKey {
         LicenseKey::from_random([number; 20])
     }
 
-    pub fn toml() -> String {
+    pub(super) fn toml() -> String {
         format!(
             "[[license]]\nid = '{}'\nexpires = 2027-12-31\nnote = 'first'\n[license.modules]\nforms = ['pdf', 'api']\nbase = []\n\n\
              [[license]]\nid = '{}'\nexpires = 2027-01-31\nstatus = 'suspended'\nsites = 'unlimited'\nnote = \"se\\u001bcond\"\n\
@@ -35,19 +35,19 @@ impl Instance {
         )
     }
 
-    pub fn path(&self) -> &Path {
+    pub(super) fn path(&self) -> &Path {
         self.0.path()
     }
 
-    pub fn text(&self) -> String {
+    pub(super) fn text(&self) -> String {
         std::fs::read_to_string(self.path().join("licenses/licenses.toml")).unwrap()
     }
 
-    pub fn registry(&self) -> Registry {
+    pub(super) fn registry(&self) -> Registry {
         Registry::load(self.path()).unwrap()
     }
 
-    pub fn config(&self) -> Config {
+    pub(super) fn config(&self) -> Config {
         let paths = PathSettings {
             registry: Some(self.path().to_owned()),
             ..PathSettings::default()
@@ -57,15 +57,15 @@ impl Instance {
 }
 
 /// The arguments of one verb, as a person would type them.
-pub fn parse<T: Args + FromArgMatches>(line: &str) -> T {
+pub(super) fn parse<T: Args + FromArgMatches>(line: &str) -> T {
     let command = T::augment_args(Command::new("verb").no_binary_name(true));
     T::from_arg_matches(&command.try_get_matches_from(line.split_whitespace()).unwrap()).unwrap()
 }
 
-pub fn today() -> NaiveDate {
+pub(super) fn today() -> NaiveDate {
     NaiveDate::from_ymd_opt(2026, 11, 20).unwrap()
 }
 
-pub fn now() -> DateTime<Utc> {
+pub(super) fn now() -> DateTime<Utc> {
     "2026-11-20T10:17:03Z".parse().unwrap()
 }

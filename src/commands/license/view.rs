@@ -12,7 +12,7 @@ use crate::registry::Registry;
 
 /// The fields of the registry, and what follows from them.
 #[derive(Debug, Serialize)]
-pub struct View<'a> {
+pub(super) struct View<'a> {
     id: LicenseId,
     status: LicenseStatus,
     standing: &'static str,
@@ -37,7 +37,7 @@ pub struct View<'a> {
 
 impl<'a> View<'a> {
     /// How `license` stands on `today`; its place is known where the `registry` has it.
-    pub fn new(license: &'a License, registry: &'a Registry, today: NaiveDate) -> Self {
+    pub(super) fn new(license: &'a License, registry: &'a Registry, today: NaiveDate) -> Self {
         Self {
             id: license.id,
             status: license.status,
@@ -58,7 +58,7 @@ impl<'a> View<'a> {
     }
 
     /// The same with the license that replaced it, which all of them have to be looked through for.
-    pub fn with_successor(self, registry: &Registry) -> Self {
+    pub(super) fn with_successor(self, registry: &Registry) -> Self {
         let successor = registry
             .licenses()
             .find(|other| other.details.replaces == Some(self.id));
@@ -69,18 +69,18 @@ impl<'a> View<'a> {
     }
 
     /// The license that replaced it.
-    pub fn replaced_by(&self) -> Option<LicenseId> {
+    pub(super) fn replaced_by(&self) -> Option<LicenseId> {
         self.replaced_by
     }
 
     /// Where it stands, as `file:line`.
-    pub fn place(&self) -> &str {
+    pub(super) fn place(&self) -> &str {
         self.place.as_deref().unwrap_or_default()
     }
 }
 
 /// In a word, what a license is worth.
-pub fn state(license: &License, today: NaiveDate) -> &'static str {
+pub(super) fn state(license: &License, today: NaiveDate) -> &'static str {
     match license.state(today) {
         LicenseState::Active => "active",
         LicenseState::Expired => "expired",
@@ -90,7 +90,7 @@ pub fn state(license: &License, today: NaiveDate) -> &'static str {
 }
 
 /// Modules with their features: `base forms=pdf,api`.
-pub fn modules(license: &License) -> String {
+pub(super) fn modules(license: &License) -> String {
     let module = |(module, features): (&_, &Vec<_>)| match features.as_slice() {
         [] => format!("{module}"),
         features => format!(
@@ -102,21 +102,21 @@ pub fn modules(license: &License) -> String {
 }
 
 /// Hosts and `*`, with the time before which their bindings are void.
-pub fn released(license: &License) -> BTreeMap<&str, String> {
+pub(super) fn released(license: &License) -> BTreeMap<&str, String> {
     release_times(license)
         .map(|(host, time)| (host, shown_time(time)))
         .collect()
 }
 
 /// The same as times.
-pub fn release_times(license: &License) -> impl Iterator<Item = (&str, DateTime<Utc>)> {
+pub(super) fn release_times(license: &License) -> impl Iterator<Item = (&str, DateTime<Utc>)> {
     let released = &license.details.released;
     let hosts = released.hosts.iter().map(|(host, time)| (host.as_str(), *time));
     hosts.chain(released.all.map(|time| ("*", time)))
 }
 
 /// As times stand in the registry: RFC 3339, UTC, to the second.
-pub fn shown_time(time: DateTime<Utc>) -> String {
+pub(super) fn shown_time(time: DateTime<Utc>) -> String {
     time.to_rfc3339_opts(chrono::SecondsFormat::Secs, true)
 }
 

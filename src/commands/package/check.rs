@@ -17,7 +17,7 @@ use crate::package::entry_name::FolderName;
 use crate::text::printable::Printable;
 
 #[derive(clap::Args, Debug)]
-pub struct Args {
+pub(super) struct Args {
     /// The zip archive
     #[arg(value_name = "FILE")]
     file: PathBuf,
@@ -33,7 +33,7 @@ pub struct Args {
 }
 
 /// Opens the archive, checks it, and prints everything that was found.
-pub fn run(args: &Args) -> Result<Exit, Failure> {
+pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
     let failed = |error| failure(&args.file, error);
     // A slug is a plain name.
     let folder = args

@@ -18,7 +18,7 @@ use crate::regular_file;
 use crate::text::printable::Printable;
 
 #[derive(clap::Args, Debug)]
-pub struct Args {
+pub(super) struct Args {
     /// The zip archive
     #[arg(value_name = "FILE")]
     file: PathBuf,
@@ -31,7 +31,7 @@ pub struct Args {
 }
 
 /// Opens the archives and prints what is in them.
-pub fn run(args: &Args) -> Result<Exit, Failure> {
+pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
     let (archive, digest) = open(&args.file)?;
     let changes = match &args.against {
         None => None,

@@ -31,7 +31,7 @@ pub(super) struct CentralEntry {
 
 impl CentralEntry {
     /// Whether a header has the entry's name; a folder's has a `/` at its end.
-    pub fn is_named(&self, header: &[u8]) -> bool {
+    pub(super) fn is_named(&self, header: &[u8]) -> bool {
         let name = if self.is_folder {
             header.strip_suffix(b"/")
         } else {
@@ -41,7 +41,7 @@ impl CentralEntry {
     }
 
     /// An error with the entry's name.
-    pub fn refused(&self, reason: ArchiveRefusal) -> ArchiveError {
+    pub(super) fn refused(&self, reason: ArchiveRefusal) -> ArchiveError {
         ArchiveError::Refused {
             entry: Some(self.name.to_string()),
             reason,

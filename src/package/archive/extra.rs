@@ -17,7 +17,7 @@ pub(super) struct Extra {
 
 impl Extra {
     /// Reads the fields of an entry with this name.
-    pub fn parse(mut bytes: &[u8], name: &[u8]) -> Result<Self, ArchiveRefusal> {
+    pub(super) fn parse(mut bytes: &[u8], name: &[u8]) -> Result<Self, ArchiveRefusal> {
         let mut extra = Self::default();
         while !bytes.is_empty() {
             let (head, rest) = bytes.split_at_checked(4).ok_or(ArchiveRefusal::Extra)?;
@@ -39,7 +39,7 @@ impl Extra {
     /// Replaces fields that refer to zip64 by its numbers.
     ///
     /// A field that says its number itself must not be told otherwise: who reads zip64 first would see another.
-    pub fn resolve<const N: usize>(&self, fields: [u32; N]) -> Result<[u64; N], ArchiveRefusal> {
+    pub(super) fn resolve<const N: usize>(&self, fields: [u32; N]) -> Result<[u64; N], ArchiveRefusal> {
         let refers = fields.contains(&SEE_ZIP64);
         let Some(zip64) = &self.zip64 else {
             return if refers {

@@ -17,11 +17,11 @@ pub(in crate::package) struct Made {
 }
 
 impl Made {
-    pub fn stored(name: &str, content: &[u8]) -> Self {
+    pub(crate) fn stored(name: &str, content: &[u8]) -> Self {
         Self::new(name, content, content.to_vec(), method::STORED)
     }
 
-    pub fn deflated(name: &str, content: &[u8]) -> Self {
+    pub(crate) fn deflated(name: &str, content: &[u8]) -> Self {
         Self::new(name, content, deflate(content), method::DEFLATE)
     }
 
@@ -50,44 +50,44 @@ impl Made {
     }
 
     /// The same number in both headers, at its place from the flags on: flags 0, method 2, crc 8, packed 12, size 16.
-    pub fn both16(mut self, at: usize, number: u16) -> Self {
+    pub(crate) fn both16(mut self, at: usize, number: u16) -> Self {
         put(&mut self.local, 6 + at, &number.to_le_bytes());
         put(&mut self.central, 8 + at, &number.to_le_bytes());
         self
     }
 
-    pub fn both32(mut self, at: usize, number: u32) -> Self {
+    pub(crate) fn both32(mut self, at: usize, number: u32) -> Self {
         put(&mut self.local, 6 + at, &number.to_le_bytes());
         put(&mut self.central, 8 + at, &number.to_le_bytes());
         self
     }
 
-    pub fn attributes(mut self, attributes: u32) -> Self {
+    pub(crate) fn attributes(mut self, attributes: u32) -> Self {
         put(&mut self.central, 38, &attributes.to_le_bytes());
         self
     }
 
     /// Another name of the same length in both headers.
-    pub fn raw_name(mut self, name: &[u8]) -> Self {
+    pub(crate) fn raw_name(mut self, name: &[u8]) -> Self {
         put(&mut self.local, 30, name);
         put(&mut self.central, CENTRAL_LENGTH, name);
         self
     }
 
-    pub fn local_extra(mut self, extra: &[u8]) -> Self {
+    pub(crate) fn local_extra(mut self, extra: &[u8]) -> Self {
         put(&mut self.local, 28, &(extra.len() as u16).to_le_bytes());
         self.local.extend(extra);
         self
     }
 
-    pub fn central_extra(mut self, extra: &[u8]) -> Self {
+    pub(crate) fn central_extra(mut self, extra: &[u8]) -> Self {
         put(&mut self.central, 30, &(extra.len() as u16).to_le_bytes());
         self.central.extend(extra);
         self
     }
 
     /// Sizes and CRC behind the data, and zeros in the local header.
-    pub fn with_descriptor(mut self, has_signature: bool, is_long: bool) -> Self {
+    pub(crate) fn with_descriptor(mut self, has_signature: bool, is_long: bool) -> Self {
         let known = self.local[14..26].to_vec();
         let crc = &known[..4];
         let packed = &known[4..8];

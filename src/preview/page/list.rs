@@ -8,7 +8,7 @@ use crate::preview::snapshot::Previewed;
 use crate::preview::view::Pick;
 
 /// A plugin to look at.
-pub struct PluginLink {
+pub(super) struct PluginLink {
     pub name: String,
     pub address: String,
     pub is_current: bool,
@@ -16,7 +16,7 @@ pub struct PluginLink {
 }
 
 /// A version to look at.
-pub struct VersionLink {
+pub(super) struct VersionLink {
     pub version: String,
     pub origin: &'static str,
     pub date: String,
@@ -27,14 +27,14 @@ pub struct VersionLink {
 }
 
 /// A tag without a release, and why.
-pub struct LeftOut {
+pub(super) struct LeftOut {
     pub tag: String,
     pub reason: String,
     pub failed: bool,
 }
 
 /// What a plugin is called: by its entry, else by its own newest files.
-pub fn name(plugin: &Previewed) -> String {
+pub(super) fn name(plugin: &Previewed) -> String {
     let entry = &plugin.entry;
     let said = entry
         .plugin
@@ -57,7 +57,7 @@ pub fn name(plugin: &Previewed) -> String {
 }
 
 /// The link to a plugin.
-pub fn plugin(plugin: &Previewed, is_current: bool) -> PluginLink {
+pub(super) fn plugin(plugin: &Previewed, is_current: bool) -> PluginLink {
     PluginLink {
         name: name(plugin),
         address: plugin
@@ -72,7 +72,7 @@ pub fn plugin(plugin: &Previewed, is_current: bool) -> PluginLink {
 }
 
 /// The links to a plugin's versions: what is not tagged first, then the newest.
-pub fn versions(plugin: &Previewed, address: &Address, current: Option<&Pick>) -> Vec<VersionLink> {
+pub(super) fn versions(plugin: &Previewed, address: &Address, current: Option<&Pick>) -> Vec<VersionLink> {
     let Some(slug) = &plugin.entry.slug else {
         return Vec::new();
     };
@@ -124,7 +124,7 @@ pub fn versions(plugin: &Previewed, address: &Address, current: Option<&Pick>) -
 }
 
 /// Tags that give no release of their own.
-pub fn left_out(plugin: &Previewed) -> Vec<LeftOut> {
+pub(super) fn left_out(plugin: &Previewed) -> Vec<LeftOut> {
     let tags = plugin.draft.tagged.report.tags.iter();
     tags.filter_map(|tag| {
         let (reason, failed) = match &tag.outcome {

@@ -20,7 +20,7 @@ const CMS: [&str; 7] = ["6.9", "6.8.3", "6.8", "6.7", "6.6", "6.0", "5.9"];
 const PHP: [&str; 8] = ["8.4", "8.3", "8.2", "8.1", "8.0", "7.4", "7.2", "5.6"];
 
 /// A version that is a release, or would be one.
-pub struct VersionBody<'a> {
+pub(super) struct VersionBody<'a> {
     pub name: &'a str,
     pub manifest: &'a Manifest,
     pub origin: &'static str,
@@ -47,7 +47,7 @@ pub struct VersionBody<'a> {
 }
 
 /// A section of the details window behind its tab.
-pub struct Panel {
+pub(super) struct Panel {
     pub tab: Tab,
     /// The query that asks for it.
     pub query: String,
@@ -57,7 +57,7 @@ pub struct Panel {
 }
 
 /// A picture the manifest names, with what the repository has of it.
-pub struct Picture {
+pub(super) struct Picture {
     /// Where the CMS gets it.
     pub url: String,
     /// Where this page gets it.
@@ -66,7 +66,7 @@ pub struct Picture {
 
 impl<'a> VersionBody<'a> {
     /// Puts it together.
-    pub fn of(
+    pub(super) fn of(
         plugin: &'a Previewed,
         pick: &Pick,
         rendered: RenderedRelease<'a>,
@@ -113,7 +113,7 @@ impl<'a> VersionBody<'a> {
     }
 
     /// What the site is told today where that is something else.
-    pub fn answer_today(&self) -> Option<&UpdateAnswer> {
+    pub(super) fn answer_today(&self) -> Option<&UpdateAnswer> {
         self.rendered
             .answer_now
             .as_ref()
@@ -121,12 +121,12 @@ impl<'a> VersionBody<'a> {
     }
 
     /// What stands for an icon that is not here.
-    pub fn initial(&self) -> String {
+    pub(super) fn initial(&self) -> String {
         self.name.chars().take(1).collect()
     }
 
     /// Enough of the digest to tell two manifests apart.
-    pub fn digest_start(&self) -> String {
+    pub(super) fn digest_start(&self) -> String {
         self.rendered.digest.to_string().chars().take(12).collect()
     }
 }
@@ -184,7 +184,7 @@ fn picture(
 }
 
 /// `2026-03-02 12:00:00` → `2 March 2026`; empty where the manifest tells no time.
-pub fn date(time: &str, format: &str) -> String {
+pub(super) fn date(time: &str, format: &str) -> String {
     let parsed = chrono::NaiveDateTime::parse_from_str(time, "%Y-%m-%d %H:%M:%S");
     parsed.map(|time| time.format(format).to_string()).unwrap_or_default()
 }

@@ -12,7 +12,7 @@ use crate::registry::json;
 use crate::registry::spanned::{SpannedTable, Value};
 
 /// The text of an export with the license in that line changed; `None` where there is no license.
-pub fn changed(text: &str, line: usize, changes: &[LicenseChange]) -> Option<String> {
+pub(super) fn changed(text: &str, line: usize, changes: &[LicenseChange]) -> Option<String> {
     let start = text.split_inclusive('\n').take(line - 1).map(str::len).sum();
     let (before, rest) = text.split_at(start);
     let node = json::with_places(rest.lines().next()?).ok()?;

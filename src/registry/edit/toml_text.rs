@@ -15,7 +15,7 @@ use crate::registry::change::LicenseChange;
 use crate::registry::spanned;
 
 /// The text of a TOML file with that license changed; `None` where it is not in it, or cannot be changed and keep its order.
-pub fn changed(text: &str, id: &LicenseId, changes: &[LicenseChange]) -> Option<String> {
+pub(super) fn changed(text: &str, id: &LicenseId, changes: &[LicenseChange]) -> Option<String> {
     let document = spanned::from_toml(text).ok()?;
     let licenses = spanned::array(&document.fields.get("license")?.node.value)?;
     let is_meant = |node: &&spanned::Node<'_>| {

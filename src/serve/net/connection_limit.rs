@@ -11,7 +11,7 @@ use crate::serve::net::networks::Networks;
 
 /// The networks that hold connections, and how many each.
 #[derive(Debug)]
-pub struct ConnectionLimit {
+pub(crate) struct ConnectionLimit {
     /// By width: what [`Networks`] gives first stands in the first one.
     taken: Mutex<[HashMap<u64, usize>; Networks::WIDTHS]>,
     limit: usize,
@@ -19,14 +19,14 @@ pub struct ConnectionLimit {
 
 /// A place among the connections of an address; free again when it is dropped.
 #[derive(Debug)]
-pub struct ConnectionPermit {
+pub(crate) struct ConnectionPermit {
     connection_limit: Arc<ConnectionLimit>,
     networks: Networks,
 }
 
 impl ConnectionLimit {
     /// At most `limit` connections an address.
-    pub fn new(limit: usize) -> Self {
+    pub(crate) fn new(limit: usize) -> Self {
         Self {
             taken: Mutex::default(),
             limit,
@@ -34,7 +34,7 @@ impl ConnectionLimit {
     }
 
     /// One more connection of `address`; `None` where it, or a network it belongs to, has all it may have.
-    pub fn take(self: &Arc<Self>, address: IpAddr) -> Option<ConnectionPermit> {
+    pub(crate) fn take(self: &Arc<Self>, address: IpAddr) -> Option<ConnectionPermit> {
         let networks = Networks::of(address);
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let is_full = |(width, network): (usize, u64)| {

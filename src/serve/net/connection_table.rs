@@ -21,7 +21,7 @@ const FOUND_AT_ONCE: usize = 64;
 
 /// The connections of a listener.
 #[derive(Debug)]
-pub struct ConnectionTable {
+pub(crate) struct ConnectionTable {
     permits: Arc<Semaphore>,
     entries: Mutex<TableEntries>,
     counts: Arc<ConnectionCounts>,
@@ -39,7 +39,7 @@ struct TableEntries {
 
 /// A place in the table; free again when it is dropped.
 #[derive(Debug)]
-pub struct ConnectionSlot {
+pub(crate) struct ConnectionSlot {
     table: Arc<ConnectionTable>,
     number: u64,
     _permit: Option<OwnedSemaphorePermit>,
@@ -47,7 +47,7 @@ pub struct ConnectionSlot {
 
 impl ConnectionTable {
     /// An empty table for at most `connections`.
-    pub fn new(connections: usize, counts: Arc<ConnectionCounts>) -> Arc<Self> {
+    pub(crate) fn new(connections: usize, counts: Arc<ConnectionCounts>) -> Arc<Self> {
         let permits = Arc::new(Semaphore::new(connections.min(Semaphore::MAX_PERMITS)));
         Arc::new(Self {
             permits,
@@ -58,7 +58,7 @@ impl ConnectionTable {
 
     /// A place for a connection that does what `phase` says. Where none is free, connections that wait for a request are
     /// closed; where none waits, this does.
-    pub async fn place(self: &Arc<Self>, phase: Arc<Phase>) -> ConnectionSlot {
+    pub(crate) async fn place(self: &Arc<Self>, phase: Arc<Phase>) -> ConnectionSlot {
         let permit = loop {
             if let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() {
                 break Some(permit);
@@ -82,7 +82,7 @@ impl ConnectionTable {
 
     /// Closes the connection that has waited longest for its next request, or else the one whose head or handshake takes longest.
     /// Returns whether there was one.
-    pub fn evict(&self) -> bool {
+    pub(crate) fn evict(&self) -> bool {
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         let evicted = entries.evict() || {
             entries.look(coarse_clock::now());

@@ -13,7 +13,7 @@ const MAX_TARGET: usize = 4 * 1024;
 const MAX_HEADERS: usize = 8 * 1024;
 
 /// Why a head is refused, whatever it asks for.
-pub fn unfit(request: &Request<Incoming>) -> Option<Problem> {
+pub(crate) fn unfit(request: &Request<Incoming>) -> Option<Problem> {
     let target = request.uri().path_and_query().map_or(0, |target| target.as_str().len());
     if target > MAX_TARGET {
         return Some(Problem::UriTooLong(MAX_TARGET));

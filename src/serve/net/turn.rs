@@ -8,16 +8,16 @@ use tokio::task::yield_now;
 
 /// Whether a connection was answered since its task was last run.
 #[derive(Debug, Default)]
-pub struct Turn(AtomicBool);
+pub(crate) struct Turn(AtomicBool);
 
 impl Turn {
     /// The connection's task is run.
-    pub fn begin(&self) {
+    pub(crate) fn begin(&self) {
         self.0.store(false, Ordering::Relaxed);
     }
 
     /// Makes the first answer of a turn at once; another one waits until all other tasks had their turn.
-    pub async fn take<T>(&self, answer: impl Future<Output = T>) -> T {
+    pub(crate) async fn take<T>(&self, answer: impl Future<Output = T>) -> T {
         if self.0.swap(true, Ordering::Relaxed) {
             yield_now().await;
             self.0.store(true, Ordering::Relaxed);

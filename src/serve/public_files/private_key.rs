@@ -3,7 +3,7 @@
 use memchr::memmem;
 
 /// So much of a file is searched, in bytes: keys stand in small files, and a large one is read for it with every request.
-pub const SEARCHED: u64 = 1 << 20;
+pub(crate) const SEARCHED: u64 = 1 << 20;
 
 /// What a PEM block begins with (RFC 7468 section 3).
 const BEGIN: &[u8] = b"-----BEGIN ";
@@ -19,7 +19,7 @@ const RUN: usize = 40;
 
 /// Whether a private key stands in these bytes, encrypted or not: in PEM, also escaped in JSON, in DER, as PKCS #12, as a JWK
 /// or in PuTTY's format. A text that only names such a thing holds none.
-pub fn is_in(bytes: &[u8]) -> bool {
+pub(crate) fn is_in(bytes: &[u8]) -> bool {
     has_pem(bytes) || is_der(bytes) || has_jwk(bytes) || bytes.starts_with(b"PuTTY-User-Key-File-")
 }
 

@@ -19,7 +19,7 @@ const MAX_DEPTH: usize = 8;
 
 /// What a look at the files' metadata tells: whether anything changed since another look.
 #[derive(Debug)]
-pub struct Fingerprint {
+pub(crate) struct Fingerprint {
     /// Another one where anything changed.
     pub value: u64,
     /// Whether nothing changed in the last moments. Timestamps come in ticks of some milliseconds, so a file that was
@@ -57,7 +57,7 @@ impl FilesSeen {
 
 impl Fingerprint {
     /// Looks at everything at and below `paths`, following symbolic links.
-    pub fn of(paths: &[PathBuf]) -> Self {
+    pub(crate) fn of(paths: &[PathBuf]) -> Self {
         let mut hasher = DefaultHasher::new();
         let mut newest = (0, 0);
         let mut newest_path = PathBuf::new();

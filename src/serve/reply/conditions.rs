@@ -5,7 +5,7 @@ use warp::http::{HeaderMap, header};
 
 /// Bytes of a file, from `start` up to `end`, which is not among them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Range {
+pub(crate) struct Range {
     /// The first one.
     pub start: u64,
     /// The one behind the last.
@@ -14,7 +14,7 @@ pub struct Range {
 
 /// What is to be answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ContentSelection {
+pub(crate) enum ContentSelection {
     /// All of it.
     Whole,
     /// A part.
@@ -28,7 +28,7 @@ pub enum ContentSelection {
 }
 
 /// Reads the conditions in the order of RFC 9110 section 13.2.2. One that cannot be read counts as none.
-pub fn of(headers: &HeaderMap, etag: Option<&ETag>, modified: &LastModified, length: u64) -> ContentSelection {
+pub(crate) fn of(headers: &HeaderMap, etag: Option<&ETag>, modified: &LastModified, length: u64) -> ContentSelection {
     let time = (*modified).into();
     let is_as_demanded = match (headers.typed_get::<IfMatch>(), headers.typed_get::<IfUnmodifiedSince>()) {
         (Some(demanded), _) => demanded.is_any() || etag.is_some_and(|etag| demanded.precondition_passes(etag)),

@@ -32,7 +32,7 @@ pub(super) struct ProblemDocument<'a> {
 
 impl ProblemDocument<'_> {
     /// The document as JSON.
-    pub fn to_bytes(&self) -> Bytes {
+    pub(super) fn to_bytes(&self) -> Bytes {
         let mut body = Vec::with_capacity(USUAL_LENGTH);
         // Strings and a number always serialize.
         let _ = serde_json::to_writer(&mut body, self);

@@ -34,7 +34,7 @@ pub(super) struct ChangelogEntries<'a> {
 
 impl<'a> ChangelogEntries<'a> {
     /// In a `loose` changelog list items count as headings, too.
-    pub fn new(markdown: &'a str, loose: bool) -> Self {
+    pub(super) fn new(markdown: &'a str, loose: bool) -> Self {
         let mut entries = Self {
             markdown,
             loose,
@@ -64,7 +64,7 @@ impl<'a> ChangelogEntries<'a> {
     }
 
     /// The next entry as HTML. Most entries come back from tag to tag, and are not even read again.
-    pub fn next_html(&mut self) -> Option<Rc<str>> {
+    pub(super) fn next_html(&mut self) -> Option<Rc<str>> {
         let start = self.next.as_ref()?.0;
         // In a loose changelog lines are read in another way.
         if let Some(known) = Known::of(&self.markdown[start..]).filter(|_| !self.loose) {

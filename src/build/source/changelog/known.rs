@@ -31,7 +31,7 @@ struct Kept {
 
 impl Known {
     /// The entry at the start of the text, where it is known.
-    pub fn of(text: &str) -> Option<Self> {
+    pub(super) fn of(text: &str) -> Option<Self> {
         KNOWN.with_borrow(|kept| {
             let (seen, known) = kept.by_heading.get(first_line(text))?;
             text.starts_with(seen).then(|| known.clone())
@@ -40,7 +40,7 @@ impl Known {
 
     /// Keeps the entry at the start of the text, unless the text ends right behind the next heading: there, another text may
     /// go on in a way that makes it no heading.
-    pub fn keep(self, text: &str) {
+    pub(super) fn keep(self, text: &str) {
         let heading = first_line(&text[self.length..]);
         let below = first_line(&text[self.length + heading.len()..]);
         let seen = &text[..self.length + heading.len() + below.len()];

@@ -39,7 +39,7 @@ pub(super) struct ParsedTitle {
 
 impl ParsedTitle {
     /// Takes a title apart; `None` where no version stands in it. `is_marked`: the line is marked as a heading.
-    pub fn of(title: &str, is_marked: bool) -> Option<Self> {
+    pub(super) fn of(title: &str, is_marked: bool) -> Option<Self> {
         let tokens: Vec<Token<'_>> = Tokens::of(title).collect();
         let first = first_version(&tokens, is_marked)?;
         let mut versions = Vec::new();

@@ -14,7 +14,7 @@ pub(super) struct ReadmeLines<'a> {
 }
 
 impl<'a> ReadmeLines<'a> {
-    pub fn new(text: &'a str) -> Self {
+    pub(super) fn new(text: &'a str) -> Self {
         let mut lines = Self {
             rest: text,
             next: None,
@@ -39,16 +39,16 @@ impl<'a> ReadmeLines<'a> {
         Some(line)
     }
 
-    pub fn peek(&self) -> Option<&'a str> {
+    pub(super) fn peek(&self) -> Option<&'a str> {
         self.next
     }
 
     /// The line behind the next one.
-    pub fn below(&self) -> &'a str {
+    pub(super) fn below(&self) -> &'a str {
         self.below.unwrap_or_default()
     }
 
-    pub fn next(&mut self) -> Option<&'a str> {
+    pub(super) fn next(&mut self) -> Option<&'a str> {
         let line = self.next?;
         self.next = self.below;
         self.below = self.take_line();
@@ -57,7 +57,7 @@ impl<'a> ReadmeLines<'a> {
         Some(line)
     }
 
-    pub fn skip_while(&mut self, skip: impl Fn(&str) -> bool) {
+    pub(super) fn skip_while(&mut self, skip: impl Fn(&str) -> bool) {
         while self.peek().is_some_and(&skip) {
             self.next();
         }

@@ -14,7 +14,7 @@ const MAX_PHP_FILES_ELSEWHERE: usize = 20;
 impl<F: SourceTree> SourceReader<'_, F> {
     /// The folder where the plugin's main file seems to be, other than its place: one that has a file of the usual name with
     /// a plugin header, else the only one with a plugin header. Looks into a few folders only.
-    pub fn elsewhere(&mut self, tree: &F::Id) -> Option<String> {
+    pub(crate) fn elsewhere(&mut self, tree: &F::Id) -> Option<String> {
         let mut waiting = VecDeque::from([(String::new(), tree.clone())]);
         let mut found = Vec::new();
         let mut looked_into = 0;
