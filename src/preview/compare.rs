@@ -1,12 +1,16 @@
 //! The difference between two manifests, field by field and in long texts line by line. Pure.
 
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use similar::{ChangeTag, TextDiff};
+use similar::{Algorithm, ChangeTag, capture_diff_slices_deadline, group_diff_ops};
 
 /// Lines shown around a change.
 const CONTEXT: usize = 2;
+
+/// After so long a difference is given as it is found by then, be it not the shortest.
+const PATIENCE: Duration = Duration::from_millis(200);
 
 /// Fields that differ, all in the same way: `version` and `new_version` mostly do.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
@@ -79,18 +83,19 @@ fn flatten(name: &str, value: &Value, fields: &mut BTreeMap<String, String>) {
 }
 
 fn lines(old: &str, new: &str) -> Vec<DiffLine> {
-    let diff = TextDiff::configure()
-        .timeout(std::time::Duration::from_millis(200))
-        .diff_lines(old, new);
+    let old: Vec<&str> = old.split_inclusive('\n').collect();
+    let new: Vec<&str> = new.split_inclusive('\n').collect();
+    let deadline = Some(Instant::now() + PATIENCE);
+    let operations = capture_diff_slices_deadline(Algorithm::Myers, &old, &new, deadline);
     let mut lines = Vec::new();
-    for group in diff.grouped_ops(CONTEXT) {
+    for group in group_diff_ops(operations, CONTEXT) {
         if !lines.is_empty() {
             lines.push(DiffLine {
                 change: LineChange::Skipped,
                 text: String::new(),
             });
         }
-        for change in group.iter().flat_map(|operation| diff.iter_changes(operation)) {
+        for change in group.iter().flat_map(|operation| operation.iter_changes(&old, &new)) {
             let tag = match change.tag() {
                 ChangeTag::Equal => LineChange::Stayed,
                 ChangeTag::Delete => LineChange::Went,
