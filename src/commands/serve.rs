@@ -8,6 +8,10 @@ use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::spawn_blocking;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{fmt, registry};
 
 use crate::commands::keys::lost;
 use crate::commands::{Exit, Failure};
@@ -209,18 +213,20 @@ pub fn store_hint(error: &StoreError) -> &'static str {
 // SECURITY: only our own events are logged. What hyper and others say at their lowest levels can hold a request's query,
 // and that can hold a license key.
 fn start_log(format: LogFormat) {
-    use tracing_subscriber::{EnvFilter, fmt};
-    let level = std::env::var("COUNTERSIGN_LOG").unwrap_or_else(|_| "info".to_owned());
-    let filter = EnvFilter::try_new(format!("off,countersign={level}"))
-        .unwrap_or_else(|_| EnvFilter::new("off,countersign=info"));
+    let level = std::env::var("COUNTERSIGN_LOG")
+        .ok()
+        .and_then(|level| level.parse().ok());
+    let ours = Targets::new().with_target("countersign", level.unwrap_or(LevelFilter::INFO));
     // A line that cannot be written is lost: to tell that on the same stderr would end the thread with a panic.
-    let log = fmt()
-        .with_env_filter(filter)
+    let log = fmt::layer()
         .with_target(false)
         .log_internal_errors(false)
         .with_writer(std::io::stderr);
     match format {
-        LogFormat::Text => log.with_ansi(std::io::stderr().is_terminal()).init(),
-        LogFormat::Json => log.json().flatten_event(true).init(),
+        LogFormat::Text => registry()
+            .with(ours)
+            .with(log.with_ansi(std::io::stderr().is_terminal()))
+            .init(),
+        LogFormat::Json => registry().with(ours).with(log.json().flatten_event(true)).init(),
     }
 }
