@@ -30,7 +30,7 @@ pub fn hold(folder: &Path, limit: Duration) -> io::Result<File> {
         stderr::line(format_args!(
             "waiting for another command, which holds {}",
             folder.display()
-        ))
+        ));
     };
     match wait(&file, limit, tell) {
         Ok(()) => Ok(file),

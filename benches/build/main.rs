@@ -3,6 +3,16 @@
 //! Runs are interleaved and medians count, since machines are noisy; nothing fails. Repositories are made once, in
 //! target/bench. docs/benchmarks.md says how to read the figures.
 #![allow(unreachable_pub, reason = "nothing uses the modules of a benchmark from outside")]
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "printing is what a benchmark does"
+)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a benchmark that cannot go on has no figures"
+)]
 
 mod measure;
 mod repository;

@@ -3,6 +3,16 @@
 //! A repository with 300 tags, each with a readme of 40 kB of its own; medians count, nothing fails. The browser is the one
 //! of the tests. docs/benchmarks.md says how to read the figures.
 #![allow(unreachable_pub, reason = "nothing uses the modules of a benchmark from outside")]
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "printing is what a benchmark does"
+)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a benchmark that cannot go on has no figures"
+)]
 
 #[path = "../../tests/external/tools/browser.rs"]
 #[allow(dead_code, reason = "the tests ask it for more")]

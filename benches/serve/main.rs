@@ -3,6 +3,16 @@
 //! Load comes from wrk, and from a client of our own where wrk does not fit. Runs are interleaved and medians count;
 //! nothing fails. An argument picks the figures whose name contains it. docs/benchmarks.md says how to read them.
 #![allow(unreachable_pub, reason = "nothing uses the modules of a benchmark from outside")]
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "printing is what a benchmark does"
+)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a benchmark that cannot go on has no figures"
+)]
 
 mod attacks;
 mod baseline;

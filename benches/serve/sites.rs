@@ -311,13 +311,12 @@ impl Lane {
         kept: Option<TcpStream>,
         buffer: &mut [u8],
     ) -> io::Result<(u16, Option<TcpStream>)> {
-        let mut connection = match kept {
-            Some(connection) => connection,
-            None => {
-                let connection = TcpStream::connect(self.address).await?;
-                connection.set_nodelay(true)?;
-                connection
-            }
+        let mut connection = if let Some(connection) = kept {
+            connection
+        } else {
+            let connection = TcpStream::connect(self.address).await?;
+            connection.set_nodelay(true)?;
+            connection
         };
         connection.write_all(request.as_bytes()).await?;
         let status = receive(&mut connection, buffer).await?;

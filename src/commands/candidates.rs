@@ -64,7 +64,7 @@ pub fn licenses(typed: &OsStr) -> Vec<CompletionCandidate> {
         meant
             .map(|(mut id, license)| {
                 id.truncate(length);
-                (id, Some(license.details.note.to_string()))
+                (id, Some(license.details.note.clone()))
             })
             .collect()
     })

@@ -147,9 +147,9 @@ mod tests {
             for entry in fs::read_dir(folder).unwrap() {
                 let path = entry.unwrap().path();
                 if path.is_dir() {
-                    folders.push(path)
+                    folders.push(path);
                 } else {
-                    drop(files.insert(path.clone(), fs::read(path).unwrap()))
+                    drop(files.insert(path.clone(), fs::read(path).unwrap()));
                 }
             }
         }

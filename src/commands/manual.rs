@@ -18,18 +18,15 @@ pub struct Args {
 
 /// Prints or writes the pages of the program that `command` describes.
 pub fn run(args: &Args, command: clap::Command) -> Result<Exit, Failure> {
-    match &args.pages {
-        Some(folder) => {
-            let written = std::fs::create_dir_all(folder).and_then(|()| write_all(command, folder));
-            written.map_err(|error| {
-                Failure::environment(format!("{}: the pages cannot be written: {error}", folder.display()))
-            })?
-        }
-        None => {
-            let mut page = Vec::new();
-            page_of(command).render(&mut page).map_err(Failure::environment)?;
-            return output::print(&String::from_utf8_lossy(&page));
-        }
+    if let Some(folder) = &args.pages {
+        let written = std::fs::create_dir_all(folder).and_then(|()| write_all(command, folder));
+        written.map_err(|error| {
+            Failure::environment(format!("{}: the pages cannot be written: {error}", folder.display()))
+        })?;
+    } else {
+        let mut page = Vec::new();
+        page_of(command).render(&mut page).map_err(Failure::environment)?;
+        return output::print(&String::from_utf8_lossy(&page));
     }
     Ok(Exit::Done)
 }

@@ -84,7 +84,7 @@ impl SiteReport {
     }
 
     /// Takes over what `newer` says and keeps the rest.
-    pub fn merge(&mut self, newer: SiteReport) {
+    pub fn merge(&mut self, newer: Self) {
         self.plugin_version = newer.plugin_version.or(self.plugin_version.take());
         self.build_id = newer.build_id.or(self.build_id);
         self.last_seen = newer.last_seen.or(self.last_seen);

@@ -252,7 +252,7 @@ fn is_local_ipv4(address: Ipv4Addr) -> bool {
         || address.is_link_local()
         || address.is_documentation()
         || address.is_multicast()
-        || matches!((a, b), (0, _) | (100, 64..=127) | (198, 18..=19) | (240..=255, _))
+        || matches!((a, b), (0 | 240..=255, _) | (100, 64..=127) | (198, 18..=19))
 }
 
 fn is_local_ipv6(address: Ipv6Addr) -> bool {

@@ -55,7 +55,7 @@ impl CommitStatus {
 
     /// As the store tells it: a log that is not written is worse than an index that is not.
     pub(super) fn health(&self) -> StoreHealth {
-        let CommitStatus { ledger, index } = self;
+        let Self { ledger, index } = self;
         match (&ledger.failure, &index.failure) {
             (Some(LedgerFailure::Closed), _) => StoreHealth {
                 state: Err(StoreError::Closed),

@@ -2,6 +2,8 @@
 //!
 //! A module has the name of the one in `tests/suite/` whose behaviour it shows, where there is one.
 #![allow(unreachable_pub, reason = "nothing uses the modules of tests from outside")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a panic is how a test fails")]
+#![allow(clippy::print_stderr, reason = "long tests say how far they are")]
 
 mod binding;
 mod clock;

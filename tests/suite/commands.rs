@@ -565,7 +565,7 @@ const FAULTS: &[Fault] = &[
                     .status()
                     .unwrap()
                     .success()
-            )
+            );
         },
         exit: 3,
         verbs: &["serve", "keys list", "keys publish", "doctor"],

@@ -2,6 +2,8 @@
 //!
 //! tests/README.md says what is tested where. Tests that need programs of others are in `tests/external/`.
 #![allow(unreachable_pub, reason = "nothing uses the modules of tests from outside")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a panic is how a test fails")]
+#![allow(clippy::print_stderr, reason = "long tests say how far they are")]
 
 mod architecture;
 mod backup;

@@ -413,9 +413,9 @@ fn five_hundred_torn_truncated_garbled_and_good_writes_never_show_a_half_state()
         // Sometimes the next write comes at once, sometimes a moment later.
         thread::sleep(Duration::from_millis((round % 4) as u64 * 10));
         if round % 2 == 0 {
-            instance.write_licenses(&[good])
+            instance.write_licenses(&[good]);
         } else {
-            fs::write(&file, good).unwrap()
+            fs::write(&file, good).unwrap();
         }
         instance.publish(&version);
     }

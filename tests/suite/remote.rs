@@ -323,7 +323,7 @@ fn a_mirror_that_others_may_write_to_or_that_holds_no_files_is_made_anew() {
                     .status()
                     .unwrap()
                     .success()
-            )
+            );
         },
         &|| {
             let objects = folder.join("acme-forms.git/objects");

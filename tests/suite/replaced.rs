@@ -198,7 +198,7 @@ fn no_second_server_starts_where_the_store_was_removed_under_the_first() {
             fs::create_dir(store).unwrap();
         }),
         ("mv store elsewhere", |store| {
-            fs::rename(store, store.with_file_name("elsewhere")).unwrap()
+            fs::rename(store, store.with_file_name("elsewhere")).unwrap();
         }),
         ("the ledger alone is moved into a new folder", |store| {
             fs::rename(store, store.with_file_name("elsewhere")).unwrap();

@@ -235,7 +235,7 @@ mod tests {
     use super::*;
 
     fn mirrors(cache: &Path) -> Mirrors {
-        let allowed = ["file://", "example.com", "-oProxyCommand=id"].map(|host| host.parse());
+        let allowed = ["file://", "example.com", "-oProxyCommand=id"].map(str::parse);
         Mirrors {
             cache: cache.to_owned(),
             offline: false,

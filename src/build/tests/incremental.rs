@@ -224,7 +224,7 @@ impl World {
         match edit {
             Edit::Name(name) => plugin.name = format!("Name {name}"),
             Edit::Withhold(version) => {
-                plugin.withhold = version.iter().map(|version| version.parse().unwrap()).collect()
+                plugin.withhold = version.iter().map(|version| version.parse().unwrap()).collect();
             }
             Edit::Versions(versions) => plugin.versions = versions.parse().unwrap(),
             Edit::Tags(tags) => plugin.tags = tags.iter().map(|tags| tags.parse().unwrap()).collect(),

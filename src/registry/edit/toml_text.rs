@@ -67,7 +67,7 @@ fn apply(change: &LicenseChange, license: &mut dyn TableLike, is_inline: bool) -
         LicenseChange::Expires(date) => set(license, is_inline, "expires", datetime(&date.to_string())?),
         LicenseChange::Status(status) => set(license, is_inline, "status", status.as_str().into()),
         LicenseChange::Sites(SiteLimit::Limited(limit)) => {
-            set(license, is_inline, "sites", i64::from(limit.get()).into())
+            set(license, is_inline, "sites", i64::from(limit.get()).into());
         }
         LicenseChange::Sites(SiteLimit::Unlimited) => set(license, is_inline, "sites", "unlimited".into()),
         LicenseChange::Note(note) => set(license, is_inline, "note", one_line(note)?),

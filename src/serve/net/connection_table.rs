@@ -121,7 +121,7 @@ impl TableEntries {
     }
 
     fn look(&mut self, now: Duration) {
-        self.waiting = self.longest(|phase| phase.waits_since());
+        self.waiting = self.longest(super::phase::Phase::waits_since);
         if self.waiting.is_empty() {
             self.dawdling = self.longest(|phase| phase.dawdles_since(now));
         }

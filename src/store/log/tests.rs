@@ -90,7 +90,7 @@ fn entries(names: &[&str]) -> Vec<LedgerEntry> {
 fn read(bytes: &[u8]) -> Result<(LedgerExtent, Vec<String>), String> {
     let mut hosts = Vec::new();
     let found = reader::read(bytes, |_, entry| {
-        hosts.extend(entry.map(|entry| entry.binding.host.to_string()))
+        hosts.extend(entry.map(|entry| entry.binding.host.to_string()));
     });
     match found {
         Ok(found) => Ok((found, hosts)),

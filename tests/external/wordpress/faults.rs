@@ -104,7 +104,7 @@ fn rows(license: &License, vendor: &Vendor) -> Vec<Row> {
         (
             "an older statement",
             signed_with(shared_keys(), |statement| {
-                statement["issued_at"] = json!("2026-01-01T00:00:00.000Z")
+                statement["issued_at"] = json!("2026-01-01T00:00:00.000Z");
             }),
             "it is older than the last one",
         ),

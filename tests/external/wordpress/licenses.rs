@@ -40,7 +40,7 @@ fn a_key_that_is_entered_binds_the_license_to_the_site() {
         let validations: Vec<_> = asked
             .iter()
             .filter(|asked| asked.is_validation())
-            .map(|asked| asked.json())
+            .map(super::front::Asked::json)
             .collect();
         assert_eq!(validations.len(), 1);
         assert_eq!(validations[0]["site_url"], format!("http://{HOST}"));

@@ -78,7 +78,7 @@ fn a_network_has_one_license_for_all_its_sites() {
         let sites: Vec<_> = asked
             .iter()
             .filter(|asked| asked.is_validation())
-            .map(|asked| asked.json())
+            .map(super::front::Asked::json)
             .collect();
         assert_eq!(sites.len(), 1);
         assert_eq!(sites[0]["site_url"], format!("http://{HOST}/"));

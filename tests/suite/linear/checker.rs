@@ -94,11 +94,11 @@ mod tests {
     }
 
     fn read(seen: &[&str]) -> What {
-        What::Read(seen.iter().map(|host| host.to_string()).collect())
+        What::Read(seen.iter().map(std::string::ToString::to_string).collect())
     }
 
     fn is_possible(sites: usize, list: &[&str], history: Vec<Event>) -> bool {
-        let list: Vec<String> = list.iter().map(|host| host.to_string()).collect();
+        let list: Vec<String> = list.iter().map(std::string::ToString::to_string).collect();
         check(sites, &list, &history).is_ok()
     }
 

@@ -56,7 +56,7 @@ fn is_about_tagging(text: &str) -> bool {
     let is_number = |word: &&str| word.trim_start_matches('v').starts_with(|c: char| c.is_ascii_digit());
     let is_tag = |word: &&str| matches!(*word, "tag" | "tags" | "tagged" | "tagging" | "retag" | "retagged");
     match words[..] {
-        ["no", "message"] | ["no", "tag", "message"] | ["empty", "message"] | ["tag" | "tagged" | "none"] => true,
+        ["no" | "empty", "message"] | ["no", "tag", "message"] | ["tag" | "tagged" | "none"] => true,
         ["tagged" | "tagging" | "retag" | "retagged" | "retagging", ..] | ["re", "tag" | "tagged" | "tagging", ..] => {
             true
         }
