@@ -16,6 +16,7 @@
 //! - [`catalog`]: the manifests, verified and held; handed out only against an [`Entitlement`](model::entitlement::Entitlement).
 //! - [`store`]: which site is bound to which license, in a ledger that proves itself.
 //! - [`package`]: the archive a site installs: read strictly, written in one normal form.
+//! - [`release`]: what people sign offline about a release, and the proof that they did.
 //! - [`preview`]: what the CMS will show, on a page for this machine only.
 //! - [`serve`]: the HTTP server; its [`gate`](serve::gate) is the one door.
 //! - [`keys`]: the private keys of this machine.
@@ -47,6 +48,7 @@ pub mod package;
 pub mod preview;
 pub mod registry;
 pub mod regular_file;
+pub mod release;
 pub mod serve;
 pub mod store;
 pub mod text;

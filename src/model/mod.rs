@@ -18,6 +18,7 @@ pub mod name;
 pub mod plugin;
 mod prefix_index;
 pub mod public_key;
+pub mod release_key;
 pub mod site_host;
 pub mod slug;
 pub mod statement;

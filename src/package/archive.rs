@@ -133,16 +133,25 @@ impl<R: ReadAt> Archive<R> {
         Ok(bytes)
     }
 
+    /// Writes the whole content of an entry to `out`.
+    ///
+    /// # Errors
+    ///
+    /// As [`read`](Self::read), and where `out` fails.
+    pub fn copy_to(&self, entry: &ArchiveEntry, out: &mut impl io::Write) -> Result<(), ArchiveError> {
+        let copied = io::copy(&mut self.content(entry), out);
+        copied.map(drop).map_err(|error| ArchiveError::of_content(entry, error))
+    }
+
     fn check_contents(&self) -> Result<(), ArchiveError> {
         for entry in &self.entries {
-            let copied = io::copy(&mut self.content(entry), &mut io::sink());
-            copied.map_err(|error| ArchiveError::of_content(entry, error))?;
+            self.copy_to(entry, &mut io::sink())?;
         }
         Ok(())
     }
 }
 
 #[cfg(test)]
-pub(super) mod testing;
+pub(crate) mod testing;
 #[cfg(test)]
 mod tests;

@@ -17,6 +17,7 @@ mod php;
 mod power;
 mod preview;
 mod preview_browser;
+mod release;
 mod remote;
 mod signature;
 mod soak;

@@ -6,7 +6,7 @@ use crate::package::format::{CENTRAL_LENGTH, Record, end_record, method};
 
 /// An entry as it will stand in the file. Tests change its bytes; [`zip`] puts in where it is.
 #[derive(Clone)]
-pub(in crate::package) struct Made {
+pub(crate) struct Made {
     /// Local header and name.
     pub local: Vec<u8>,
     pub data: Vec<u8>,
@@ -101,23 +101,23 @@ impl Made {
     }
 }
 
-pub(in crate::package) fn put(bytes: &mut [u8], at: usize, new: &[u8]) {
+pub(crate) fn put(bytes: &mut [u8], at: usize, new: &[u8]) {
     bytes[at..at + new.len()].copy_from_slice(new);
 }
 
-pub(in crate::package) fn deflate(content: &[u8]) -> Vec<u8> {
+pub(crate) fn deflate(content: &[u8]) -> Vec<u8> {
     let mut encoder = flate2::write::DeflateEncoder::new(Vec::new(), flate2::Compression::new(9));
     encoder.write_all(content).unwrap();
     encoder.finish().unwrap()
 }
 
 /// An extra field.
-pub(in crate::package) fn field(id: u16, data: &[u8]) -> Vec<u8> {
+pub(crate) fn field(id: u16, data: &[u8]) -> Vec<u8> {
     [&id.to_le_bytes()[..], &(data.len() as u16).to_le_bytes(), data].concat()
 }
 
 /// The parts of an archive: local headers with data, and the directory.
-pub(in crate::package) fn parts(entries: &[Made], start: usize) -> (Vec<u8>, Vec<u8>) {
+pub(crate) fn parts(entries: &[Made], start: usize) -> (Vec<u8>, Vec<u8>) {
     let mut file = Vec::new();
     let mut directory = Vec::new();
     for entry in entries {
@@ -134,14 +134,14 @@ pub(in crate::package) fn parts(entries: &[Made], start: usize) -> (Vec<u8>, Vec
 }
 
 /// A whole archive.
-pub(in crate::package) fn zip(entries: &[Made]) -> Vec<u8> {
+pub(crate) fn zip(entries: &[Made]) -> Vec<u8> {
     let (file, directory) = parts(entries, 0);
     let end = end_record(entries.len() as u16, directory.len() as u32, file.len() as u32);
     [file, directory, end].concat()
 }
 
 /// A whole archive of these files.
-pub(in crate::package) fn zip_of(files: &[(&str, &[u8])]) -> Vec<u8> {
+pub(crate) fn zip_of(files: &[(&str, &[u8])]) -> Vec<u8> {
     let entries: Vec<_> = files
         .iter()
         .map(|(name, content)| Made::deflated(name, content))

@@ -1,0 +1,241 @@
+//! Release signatures, checked by OpenSSH: what `ssh-keygen` makes we take, and what one of both refuses the other refuses.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use countersign::model::release_key::ReleaseKey;
+use countersign::release::signatures::Signatures;
+use countersign::release::sshsig::{NAMESPACE, Sshsig};
+use ed25519_dalek::{Signer as _, SigningKey};
+use sha2::{Digest as _, Sha256, Sha512};
+
+/// A folder with a key of `ssh-keygen`, and the file that says who may sign.
+struct Desk {
+    folder: tempfile::TempDir,
+    key: ReleaseKey,
+}
+
+impl Desk {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("key");
+        let made = Command::new("ssh-keygen")
+            .args(["-q", "-t", "ed25519", "-N", "", "-C", "anna@acme", "-f"])
+            .arg(&path)
+            .status();
+        assert!(made.unwrap().success());
+        let line = fs::read_to_string(path.with_extension("pub")).unwrap();
+        let key: ReleaseKey = line.trim_end().parse().unwrap();
+        assert_eq!(key.comment(), "anna@acme");
+        let desk = Self { folder, key };
+        desk.allow(&desk.key);
+        desk
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn allow(&self, key: &ReleaseKey) {
+        let line = format!("signer namespaces=\"{NAMESPACE}\" {key}\n");
+        fs::write(self.path("allowed"), line).unwrap();
+    }
+
+    /// What `ssh-keygen -Y sign` makes of a message.
+    fn sign(&self, message: &[u8], hash: &str) -> String {
+        let mut keygen = Command::new("ssh-keygen")
+            .args([
+                "-q",
+                "-Y",
+                "sign",
+                "-n",
+                NAMESPACE,
+                "-O",
+                &format!("hashalg={hash}"),
+                "-f",
+            ])
+            .arg(self.path("key"))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        keygen.stdin.take().unwrap().write_all(message).unwrap();
+        let output = keygen.wait_with_output().unwrap();
+        assert!(output.status.success());
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// Whether OpenSSH takes a signature of this message by the allowed key.
+    fn openssh(&self, message: &[u8], armored: &str) -> bool {
+        openssh(self.folder.path(), "0", message, armored)
+    }
+}
+
+/// One verification with files of its own, so that several run at once.
+fn openssh(folder: &Path, name: &str, message: &[u8], armored: &str) -> bool {
+    let signature = folder.join(format!("{name}.sig"));
+    fs::write(&signature, armored).unwrap();
+    let mut keygen = Command::new("ssh-keygen")
+        .args(["-Y", "verify", "-n", NAMESPACE, "-I", "signer", "-f"])
+        .arg(folder.join("allowed"))
+        .arg("-s")
+        .arg(&signature)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    // A signature that is refused unread closes the pipe.
+    let _ = keygen.stdin.take().unwrap().write_all(message);
+    keygen.wait().unwrap().success()
+}
+
+/// Whether our own reader takes it.
+fn ours(key: &ReleaseKey, message: &[u8], armored: &str) -> bool {
+    let keys = std::slice::from_ref(key);
+    Signatures::read(armored).is_ok_and(|signatures| signatures.signers(message, keys).len() == 1)
+}
+
+/// Bytes that look like nothing, the same in every run.
+fn noise(number: u32, length: usize) -> Vec<u8> {
+    let blocks = (0_u32..).flat_map(|block| Sha256::digest([number.to_le_bytes(), block.to_le_bytes()].concat()));
+    blocks.take(length).collect()
+}
+
+fn armored(blob: &[u8]) -> String {
+    let base64 = STANDARD.encode(blob);
+    let lines: Vec<_> = base64.as_bytes().chunks(70).collect();
+    let lines = String::from_utf8(lines.join(&b'\n')).unwrap();
+    format!("-----BEGIN SSH SIGNATURE-----\n{lines}\n-----END SSH SIGNATURE-----\n")
+}
+
+fn blob_of(armored: &str) -> Vec<u8> {
+    let inside = armored.lines().filter(|line| !line.starts_with("-----"));
+    STANDARD.decode(inside.collect::<String>()).unwrap()
+}
+
+fn strings(parts: &[&[u8]]) -> Vec<u8> {
+    let string = |part: &&[u8]| [&(part.len() as u32).to_be_bytes()[..], part].concat();
+    parts.iter().flat_map(string).collect()
+}
+
+/// A signature by a hardware key, as PROTOCOL.u2f says it; the key of a test stands in for the token's.
+fn by_hardware(seed: u8, flags: u8, message: &[u8]) -> (ReleaseKey, String) {
+    let secret = SigningKey::from_bytes(&[seed; 32]);
+    let name = b"sk-ssh-ed25519@openssh.com";
+    let key = strings(&[name, secret.verifying_key().as_bytes(), b"ssh:"]);
+    let digest = Sha512::digest(message);
+    let head = strings(&[NAMESPACE.as_bytes(), b"", b"sha512", &digest]);
+    let behind = [&[flags][..], &42_u32.to_be_bytes()].concat();
+    let signed = [&b"SSHSIG"[..], &head].concat();
+    let signed = [&Sha256::digest(b"ssh:")[..], &behind, &Sha256::digest(&signed)].concat();
+    let signature = secret.sign(&signed).to_bytes();
+    let inner = [strings(&[name, &signature]), behind].concat();
+    let strings = strings(&[&key, NAMESPACE.as_bytes(), b"", b"sha512", &inner]);
+    let blob = [&b"SSHSIG"[..], &1_u32.to_be_bytes(), &strings].concat();
+    (ReleaseKey::from_blob(&key).unwrap(), armored(&blob))
+}
+
+#[test]
+fn what_ssh_keygen_signs_we_take_byte_for_byte() {
+    let desk = Desk::new();
+    for (number, hash) in [(1, "sha256"), (2, "sha512")] {
+        let message = noise(number, 300);
+        let signature = desk.sign(&message, hash);
+        let read = Sshsig::from_armored(&signature).unwrap();
+        assert_eq!((read.armored(), read.key()), (&*signature, &desk.key));
+        assert!(ours(&desk.key, &message, &signature) && desk.openssh(&message, &signature));
+        assert!(!ours(&desk.key, b"other", &signature) && !desk.openssh(b"other", &signature));
+    }
+}
+
+#[test]
+fn a_thousand_signatures_are_good_for_both() {
+    let folder = tempfile::tempdir().unwrap();
+    let check = |number: u32| {
+        let folder = folder.path().join(number.to_string());
+        fs::create_dir(&folder).unwrap();
+        let message = noise(number, number as usize % 700);
+        let secret = SigningKey::from_bytes(&noise(number, 32).try_into().unwrap());
+        let key = strings(&[b"ssh-ed25519", secret.verifying_key().as_bytes()]);
+        let digest = Sha512::digest(&message);
+        let signed = [
+            &b"SSHSIG"[..],
+            &strings(&[NAMESPACE.as_bytes(), b"", b"sha512", &digest]),
+        ]
+        .concat();
+        let inner = strings(&[b"ssh-ed25519", &secret.sign(&signed).to_bytes()]);
+        let strings = strings(&[&key, NAMESPACE.as_bytes(), b"", b"sha512", &inner]);
+        let signature = armored(&[&b"SSHSIG"[..], &1_u32.to_be_bytes(), &strings].concat());
+        let key = ReleaseKey::from_blob(&key).unwrap();
+        fs::write(folder.join("allowed"), format!("signer {key}\n")).unwrap();
+        assert!(openssh(&folder, "0", &message, &signature), "{number}");
+        assert!(ours(&key, &message, &signature), "{number}");
+    };
+    std::thread::scope(|scope| {
+        for start in 0..4 {
+            scope.spawn(move || (start..1_000).step_by(4).for_each(check));
+        }
+    });
+}
+
+/// The lowest bit of the version. OpenSSH 9.2 takes version 0 for 1 (sshsig.c asks whether it is greater than 1), and the
+/// version is not signed. We do not.
+const VERSION_0: usize = 72;
+
+#[test]
+fn each_flipped_bit_of_a_signature_is_refused_by_both() {
+    let desk = Desk::new();
+    let message = b"a release statement";
+    let blob = blob_of(&desk.sign(message, "sha512"));
+    let folder = desk.folder.path();
+    let key = &desk.key;
+    let check = |bit: usize| {
+        let mut flipped = blob.clone();
+        flipped[bit / 8] ^= 1 << (bit % 8);
+        let flipped = armored(&flipped);
+        if bit != VERSION_0 {
+            assert!(!openssh(folder, &bit.to_string(), message, &flipped), "bit {bit}");
+        }
+        assert!(!ours(key, message, &flipped), "bit {bit}");
+    };
+    let check = &check;
+    let bits = blob.len() * 8;
+    assert!(bits > 1_000);
+    std::thread::scope(|scope| {
+        for start in 0..4 {
+            scope.spawn(move || (start..bits).step_by(4).for_each(check));
+        }
+    });
+}
+
+#[test]
+fn a_hardware_key_is_taken_by_both_and_without_a_touch_by_openssh_alone() {
+    let desk = Desk::new();
+    let message = b"a release statement";
+    let (key, touched) = by_hardware(7, 1, message);
+    desk.allow(&key);
+    assert!(desk.openssh(message, &touched) && ours(&key, message, &touched));
+    let (_, untouched) = by_hardware(7, 0, message);
+    assert!(desk.openssh(message, &untouched) && !ours(&key, message, &untouched));
+}
+
+#[test]
+fn another_namespace_is_refused_by_both() {
+    let desk = Desk::new();
+    let file = desk.path("message");
+    fs::write(&file, "text").unwrap();
+    let signed = Command::new("ssh-keygen")
+        .args(["-q", "-Y", "sign", "-n", "file", "-f"])
+        .args([desk.path("key"), file.clone()])
+        .stderr(Stdio::null())
+        .status();
+    assert!(signed.unwrap().success());
+    let signature = fs::read_to_string(desk.path("message.sig")).unwrap();
+    assert!(!desk.openssh(b"text", &signature) && !ours(&desk.key, b"text", &signature));
+}
