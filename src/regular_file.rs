@@ -45,15 +45,27 @@ pub fn open_to_write(path: &Path) -> io::Result<File> {
 /// Creates a regular file with `mode` (less the umask), or empties the one that is there. Not through a symbolic link.
 pub fn create(path: &Path, mode: u32) -> io::Result<File> {
     let mut options = OpenOptions::new();
-    options.write(true).create(true).mode(mode);
+    options.read(true).write(true).create(true).mode(mode);
     let file = open_with(&mut options, OFlags::NOFOLLOW, path, UNLIMITED)?;
     file.set_len(0)?;
     Ok(file)
 }
 
-/// Creates a file with `mode` (less the umask); fails with `AlreadyExists` where there is anything of that name.
+/// Creates a file with `mode` (less the umask), to be written and read; fails with `AlreadyExists` where there is anything of
+/// that name.
 pub fn create_new(path: &Path, mode: u32) -> io::Result<File> {
-    OpenOptions::new().write(true).create_new(true).mode(mode).open(path)
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create_new(true);
+    options.mode(mode).open(path)
+}
+
+/// A file without a name, in the folder for temporary files: it goes with whoever has it open.
+pub fn create_nameless() -> io::Result<File> {
+    let random = getrandom::u64().map_err(io::Error::other)?;
+    let path = std::env::temp_dir().join(format!(".countersign-{random:016x}"));
+    let file = create_new(&path, 0o600)?;
+    std::fs::remove_file(&path)?;
+    Ok(file)
 }
 
 /// Writes the whole of a file as [`create`] opens it.

@@ -3,29 +3,28 @@
 //!
 //! [`draft`] goes through the same steps 2 to 4 as [`run`](crate::build::run). `countersign preview` shows what comes out.
 
+mod memory;
 mod next;
 mod places;
 mod release;
 
-use std::cell::RefCell;
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::build::draft::memory::Memory;
 use crate::build::fetch::{self, Fetched};
 use crate::build::git::mirror::{self, MirrorError};
 use crate::build::git::repository::Repository;
 use crate::build::git::tag::Tag;
-use crate::build::manifest_sink::{BuiltRelease, ManifestSink};
 use crate::build::plugin_build::build_entry;
 use crate::build::progress::Progress;
 use crate::build::report::plugin_report::{PluginReport, PluginState};
 use crate::build::side_by_side::side_by_side;
 use crate::build::source::assets::{self, Artwork};
-use crate::catalog::{Release, Releases};
-use crate::model::digest::Digest;
+use crate::catalog::Releases;
 use crate::model::plugin::{self, Plugin};
 use crate::model::slug::Slug;
 use crate::registry::Diagnostic;
@@ -189,14 +188,10 @@ fn tagged(entry: &PluginEntry, fetched: &Fetched, key: Key) -> TaggedReleases {
         .ok()
         .and_then(|plugin| plugin.source.as_ref())
         .map(|source| source.path.clone());
-    let memory = Memory {
-        published: key.2.clone(),
-        folder: folder.unwrap_or_default(),
-        releases: RefCell::default(),
-    };
-    let Ok(mut report) = build_entry(entry, fetched, &memory, true, &NoProgress);
+    let memory = Memory::new(key.2.clone(), folder.unwrap_or_default());
+    let Ok(mut report) = build_entry(entry, fetched, &memory, None, true, &NoProgress);
     report.choose_published(&key.2.clone().unwrap_or_default());
-    let mut releases = memory.releases.into_inner();
+    let mut releases = memory.into_releases();
     // Two tags whose headers say the same version are refused only when all are known.
     releases.retain(|held| {
         report
@@ -207,37 +202,6 @@ fn tagged(entry: &PluginEntry, fetched: &Fetched, key: Key) -> TaggedReleases {
     });
     releases.sort_by(|a, b| b.version.cmp_php(&a.version));
     TaggedReleases { report, releases, key }
-}
-
-/// Holds manifests.
-struct Memory {
-    published: Option<Releases>,
-    folder: String,
-    releases: RefCell<Vec<DraftRelease>>,
-}
-
-impl ManifestSink for Memory {
-    type Error = Infallible;
-
-    fn published(&self, _: &Slug) -> Option<&Releases> {
-        self.published.as_ref()
-    }
-
-    /// A preview shows every manifest.
-    fn stands(&self, _: &Slug, _: &Release) -> bool {
-        false
-    }
-
-    fn take(&self, _: &Slug, built: BuiltRelease) -> Result<(Digest, bool), Infallible> {
-        let release = DraftRelease::of(built, &self.folder);
-        let digest = Digest::of(&release.manifest.to_bytes());
-        let published = self.published.iter().flat_map(|published| &published.releases);
-        let held = published
-            .filter(|old| old.version == release.version)
-            .any(|old| old.sha256 == digest);
-        self.releases.borrow_mut().push(release);
-        Ok((digest, held))
-    }
 }
 
 /// Hears nothing.

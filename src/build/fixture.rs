@@ -1,12 +1,14 @@
 //! Repositories that tests make: written through git2 into a temporary folder, with fixed names and times.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use git2::{Index, IndexEntry, IndexTime, ObjectType, Oid, Signature, Time};
 
-use crate::build::{BuildReport, Mirrors, Options, PluginReport, Progress};
+use crate::build::package_folder::PackageFolder;
+use crate::build::{BuildReport, Mirrors, Options, PackingOptions, PluginReport, Progress};
 use crate::model::plugin::{Plugin, PluginSource, RepositoryLocation};
 use crate::model::slug::Slug;
 use crate::model::tag_pattern::TagPattern;
@@ -35,6 +37,11 @@ impl Fixture {
 
     pub(super) fn repository(&self) -> PathBuf {
         self.git.workdir().unwrap().to_owned()
+    }
+
+    /// Where archives are handed over.
+    pub(super) fn packages(&self) -> PathBuf {
+        self.folder.path().join("packages")
     }
 
     pub(super) fn releases(&self) -> PathBuf {
@@ -151,6 +158,10 @@ impl Fixture {
                 allowed: vec!["file://".parse().unwrap()],
                 credentials: None,
             },
+            packing: PackingOptions {
+                folder: PackageFolder::new(&self.packages()),
+                replace: HashSet::new(),
+            },
             read_timeout: Duration::from_secs(60),
         }
     }
@@ -183,7 +194,8 @@ fn collect(root: &Path, folder: &Path, files: &mut Vec<(String, String)>) {
             collect(root, &path, files);
         } else {
             let name = path.strip_prefix(root).unwrap().to_str().unwrap().to_owned();
-            files.push((name, std::fs::read_to_string(path).unwrap()));
+            let bytes = std::fs::read(path).unwrap();
+            files.push((name, String::from_utf8_lossy(&bytes).into_owned()));
         }
     }
 }

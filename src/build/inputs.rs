@@ -7,8 +7,9 @@ use serde_json::json;
 
 use crate::build::git::tag::Tag;
 use crate::model::digest::Digest;
-use crate::model::plugin::{Plugin, PluginSource};
+use crate::model::plugin::{PackageOrigin, PackageSettings, Plugin, PluginSource};
 use crate::model::version::Version;
+use crate::package::writer::FORM;
 
 /// The number of the form that manifests and their lines in the index have. Raise it with every change that gives another one for the
 /// same input; the next build then reads every tag again. `golden::a_change_of_what_is_built_raises_the_format` holds it.
@@ -30,8 +31,7 @@ impl Inputs {
             versions: _,
             withhold: _,
             download_url,
-            // Nothing is packed yet.
-            package: _,
+            package,
             homepage,
             author,
             author_homepage,
@@ -46,7 +46,7 @@ impl Inputs {
                  main_file,
              }| (path, main_file),
         );
-        let inputs = json!([
+        let mut inputs = vec![json!([
             // A dependency may render otherwise from one version to the next.
             env!("CARGO_PKG_VERSION"),
             FORMAT,
@@ -61,8 +61,19 @@ impl Inputs {
             icons,
             banners,
             allow_version_mismatch,
-        ]);
-        Self(Digest::of(inputs.to_string().as_bytes()))
+        ])];
+        if let Some(PackageSettings {
+            from,
+            folder,
+            exclude,
+            mark,
+        }) = package
+        {
+            let is_file = *from == PackageOrigin::File;
+            inputs.push(json!([FORM, is_file, folder, exclude, mark]));
+        }
+        let texts: Vec<String> = inputs.iter().map(ToString::to_string).collect();
+        Self(Digest::of(texts.concat().as_bytes()))
     }
 
     /// What the release of one tag follows from; `None` where the tag is damaged. `version` is the one in the tag's name.

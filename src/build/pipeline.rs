@@ -10,6 +10,7 @@ use std::time::Duration;
 use crate::build::error::BuildError;
 use crate::build::fetch::{self, Fetched};
 use crate::build::git::mirror::Mirrors;
+use crate::build::packing::PackingOptions;
 use crate::build::plugin_build;
 use crate::build::progress::Progress;
 use crate::build::publish::Publisher;
@@ -35,6 +36,8 @@ pub struct Options {
     pub only: BTreeSet<Slug>,
     /// Where remote repositories are fetched to, also where nothing else is written.
     pub mirrors: Mirrors,
+    /// How releases are packed.
+    pub packing: PackingOptions,
     /// How long the reading of one repository, and the publishing of another build, may take.
     pub read_timeout: Duration,
 }
@@ -43,6 +46,7 @@ pub struct Options {
 pub fn run(entries: &[PluginEntry], options: &Options, progress: Arc<dyn Progress>) -> Result<BuildReport, BuildError> {
     // 1 plugins
     let chosen = chosen(entries, &options.only)?;
+    known(entries, options.packing.replace.iter().map(|(slug, _)| slug))?;
     let publisher = Arc::new(Publisher::open(&options.releases, options.check, options.all)?);
     let built = build(&chosen, options, &publisher, &progress);
     publisher.close();
@@ -85,8 +89,9 @@ fn build_in_time(
     let fetched = Arc::clone(fetched);
     let publisher = Arc::clone(publisher);
     let progress = Arc::clone(progress);
+    let packing = options.packing.clone();
     let parse_php = options.all || options.parse_php;
-    let work = move || plugin_build::build_entry(&own, &fetched, &*publisher, parse_php, &*progress);
+    let work = move || plugin_build::build_entry(&own, &fetched, &*publisher, Some(&packing), parse_php, &*progress);
     match time_limit::within(options.read_timeout, work) {
         Ok(report) => report,
         Err(error) => {
@@ -101,12 +106,18 @@ fn build_in_time(
 
 /// The entries to build, sorted by slug; entries without one come last.
 fn chosen<'a>(entries: &'a [PluginEntry], only: &BTreeSet<Slug>) -> Result<Vec<&'a PluginEntry>, BuildError> {
-    let known: BTreeSet<_> = entries.iter().filter_map(|entry| entry.slug.as_ref()).collect();
-    if let Some(unknown) = only.iter().find(|slug| !known.contains(slug)) {
-        return Err(BuildError::UnknownPlugin(unknown.clone()));
-    }
+    known(entries, only.iter())?;
     let wanted = |entry: &&PluginEntry| only.is_empty() || entry.slug.as_ref().is_some_and(|slug| only.contains(slug));
     let mut chosen: Vec<_> = entries.iter().filter(wanted).collect();
     chosen.sort_by_key(|entry| (entry.slug.is_none(), &entry.slug, &entry.file));
     Ok(chosen)
+}
+
+/// Whether every plugin that the command line names has an entry.
+fn known<'a>(entries: &[PluginEntry], mut named: impl Iterator<Item = &'a Slug>) -> Result<(), BuildError> {
+    let known: BTreeSet<_> = entries.iter().filter_map(|entry| entry.slug.as_ref()).collect();
+    match named.find(|slug| !known.contains(slug)) {
+        Some(unknown) => Err(BuildError::UnknownPlugin(unknown.clone())),
+        None => Ok(()),
+    }
 }

@@ -10,9 +10,10 @@ pub(crate) mod unmatched;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
+use crate::build::manifest_sink::ManifestSink as _;
 use crate::build::publish::{Publication, Publisher};
 use crate::build::report::plugin_report::{PluginReport, PluginState, TagCounts, versions};
-use crate::catalog::{Release, ReleaseIndex};
+use crate::catalog::ReleaseIndex;
 use crate::model::slug::Slug;
 use crate::model::version::Version;
 
@@ -25,7 +26,8 @@ pub struct BuildReport {
     pub plugins: Vec<PluginReport>,
     /// Plugins that left the registry, and their releases, which go with them.
     pub gone: BTreeMap<Slug, Vec<Version>>,
-    /// Manifests that stay published and are not what the index says; the server refuses the folder because of them.
+    /// Manifests and packages that stay published and are not what the index says; the server refuses the folder because of a
+    /// manifest, and the download of a package.
     pub damaged: Vec<String>,
     /// Whether `index.json` changes in what it says of releases.
     pub index_changes: bool,
@@ -71,11 +73,15 @@ impl BuildReport {
             }
         }
         index.plugins.retain(|_, releases| !releases.releases.is_empty());
-        let lost = |(slug, release): &(Slug, Release)| !publisher.holds(slug, release);
-        let damaged = taken_over.iter().filter(|taken| lost(taken));
-        let damaged = damaged
-            .map(|(slug, release)| format!("{slug}/{}.json", release.version))
-            .collect();
+        let mut damaged = Vec::new();
+        for (slug, release) in &taken_over {
+            if !publisher.holds_manifest(slug, release) {
+                damaged.push(format!("{slug}/{}.json", release.version));
+            }
+            if !publisher.holds_package(slug, release) {
+                damaged.push(format!("{slug}/{}.zip", release.version));
+            }
+        }
         let index_changes = !old.shows_the_same(&index);
         (
             Self {

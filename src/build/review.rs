@@ -10,6 +10,7 @@ use crate::build::source::php_syntax;
 use crate::build::source::readme::ReadmeWarning;
 use crate::build::source::source_tree::{SourceTree, TreeEntry, TreeEntryKind};
 use crate::model::plugin::Plugin;
+use crate::model::version::Version;
 
 /// A `composer.json` larger than this is not read, in bytes.
 const MAX_COMPOSER: usize = 1 << 20;
@@ -29,6 +30,24 @@ const TOLD: usize = 5;
 
 /// Folders with code of others, or with code that is meant to be broken.
 const OTHERS: [&str; 5] = ["vendor", "node_modules", "tests", "test", "fixtures"];
+
+/// Which releases of a plugin have been reviewed: the newest, and the newest that is no pre-release.
+#[derive(Default)]
+pub(super) struct Reviewed {
+    any: bool,
+    stable: bool,
+}
+
+impl Reviewed {
+    /// Whether this is one of them; asked from the newest version on.
+    pub(super) fn is_due(&mut self, version: &Version) -> bool {
+        let is_stable = !version.is_prerelease();
+        let is_due = !self.any || is_stable && !self.stable;
+        self.any = true;
+        self.stable |= is_stable;
+        is_due
+    }
+}
 
 /// Everything there is to know about a release: from its own texts, and what was [inspected](inspect). `folder` is the plugin's in its repository.
 pub(super) fn remarks(built: &BuiltRelease, folder: &str) -> Vec<Remark> {

@@ -1,6 +1,7 @@
 //! Whole builds of repositories with the oddities that real ones have.
 
 mod incremental;
+mod packages;
 
 use std::fs;
 use std::sync::Arc;
@@ -22,6 +23,7 @@ fn outcomes(report: &PluginReport) -> Vec<String> {
         ReleaseOutcome::Unchanged => format!("{} unchanged", tag.tag),
         ReleaseOutcome::Skipped(reason) => format!("{} skipped {}", tag.tag, reason.code()),
         ReleaseOutcome::Failed(reason) => format!("{} failed {}", tag.tag, reason.code()),
+        ReleaseOutcome::AwaitsPackage => format!("{} awaits", tag.tag),
     };
     let mut told: Vec<_> = report.tags.iter().map(told).collect();
     told.sort();

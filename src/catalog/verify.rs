@@ -3,11 +3,8 @@
 //! [`Catalog::load`](crate::catalog::Catalog::load) looks at the manifests that sites get; `doctor` looks at everything, and the
 //! server looks at the packages in the background.
 
-use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
-
-use sha2::{Digest as _, Sha256};
 
 use crate::catalog::error::CatalogError;
 use crate::catalog::index::{HostedPackage, Release, ReleaseIndex};
@@ -15,6 +12,7 @@ use crate::catalog::layout::{MAX_MANIFEST, index_path, manifest_path, package_pa
 use crate::model::digest::Digest;
 use crate::model::slug::Slug;
 use crate::package::MAX_PACKED;
+use crate::package::file_digest::digest_of;
 use crate::regular_file;
 
 /// A published manifest's bytes, for the vendor's own eyes: verified, and to be compared with what a build would publish.
@@ -77,25 +75,10 @@ pub fn verify_package(path: &Path, package: &HostedPackage, read: impl FnMut(u64
             expected: package.size,
         });
     }
-    if digest_of(file, size, read).map_err(failed)? == package.sha256 {
+    if digest_of(file.take(size), read).map_err(failed)? == package.sha256 {
         Ok(())
     } else {
         Err(CatalogError::Differs { path: path.to_owned() })
-    }
-}
-
-/// The digest of a file's bytes, of which no more than `size` are read.
-fn digest_of(file: File, size: u64, mut read: impl FnMut(u64)) -> io::Result<Digest> {
-    let mut digest = Sha256::new();
-    let mut file = file.take(size);
-    let mut buffer = vec![0; 1 << 18];
-    loop {
-        let length = file.read(&mut buffer)?;
-        if length == 0 {
-            return Ok(Digest::from_bytes(digest.finalize().into()));
-        }
-        digest.update(&buffer[..length]);
-        read(length as u64);
     }
 }
 

@@ -8,12 +8,15 @@ use std::time::Duration;
 use clap_complete::engine::ArgValueCompleter;
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::build::package_folder::PackageFolder;
 use crate::build::{
-    self, BuildError, BuildReport, Credentials, Mirrors, Options, PluginReport, PluginState, Progress, counted,
+    self, BuildError, BuildReport, Credentials, Mirrors, Options, PackingOptions, PluginReport, PluginState, Progress,
+    counted,
 };
 use crate::commands::{Exit, Failure, candidates, output};
 use crate::config::{self, BuildSettings, Config};
 use crate::model::slug::Slug;
+use crate::model::version::Version;
 use crate::registry::{self, RegistryError, RegistryFiles, RevisionError, plugins};
 use crate::text::stderr;
 use crate::time_limit;
@@ -26,6 +29,8 @@ Examples:
   countersign build --check --all         the same, but read every tag again
   countersign build --check --deny-warnings
                                           for CI: exit 3 if a plugin's newest release has warnings
+  countersign build --replace acme-forms/1.2.0
+                                          publish this release although it differs from the published one
   countersign build --rev origin/main     use the registry of that commit
   countersign build --offline             use the remote repositories as last fetched
 
@@ -37,7 +42,7 @@ Exit codes: 0 done, 1 --check found a difference, 2 usage, 3 an entry, repositor
 4 the system failed.
 An error in one plugin does not stop the others. What was published of it stays.";
 
-/// Write the manifests from the plugins' repositories
+/// Write the manifests and the packages from the plugins' repositories
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
@@ -68,6 +73,9 @@ pub struct Args {
     #[arg(long, env = "COUNTERSIGN_FETCH_LIMIT", value_name = "MIB", default_value = "4096",
         value_parser = config::parse::<NonZeroU32>)]
     pub fetch_limit: NonZeroU32,
+    /// Publish this release although it differs from the published one; may be given more than once
+    #[arg(long, value_name = "SLUG/VERSION", value_parser = release_name)]
+    pub replace: Vec<(Slug, Version)>,
     /// Table `[build]` of the configuration.
     #[command(flatten)]
     pub settings: BuildSettings,
@@ -110,6 +118,10 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
             allowed: config.build.with(&args.settings).allowed_git_hosts,
             credentials: Credentials::from_environment().map_err(Failure::usage)?,
         },
+        packing: PackingOptions {
+            folder: PackageFolder::new(&config.paths.packages),
+            replace: args.replace.iter().cloned().collect(),
+        },
         read_timeout,
     };
     let report = build::run(&entries, &options, progress()).map_err(failure)?;
@@ -123,6 +135,14 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
         (false, true) => Exit::Differs,
         (false, false) => Exit::Done,
     })
+}
+
+/// Reads `acme-forms/1.2.0`.
+fn release_name(text: &str) -> Result<(Slug, Version), String> {
+    let (slug, version) = text.split_once('/').ok_or("expected SLUG/VERSION")?;
+    let slug = slug.parse().map_err(|error| format!("{error}"))?;
+    let version = version.parse().map_err(|error| format!("{error}"))?;
+    Ok((slug, version))
 }
 
 fn no_revision(error: RegistryError) -> Failure {

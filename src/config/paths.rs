@@ -10,6 +10,7 @@ use crate::config::value;
 pub const FILE: &str = "countersign.toml";
 const REGISTRY: &str = "registry";
 const RELEASES: &str = "releases";
+const PACKAGES: &str = "packages";
 const CACHE: &str = "cache";
 const PUBLIC: &str = "public";
 const STORE: &str = "store";
@@ -27,9 +28,13 @@ pub struct PathSettings {
     #[serde(deserialize_with = "value::one")]
     pub registry: Option<PathBuf>,
     #[arg(long, env = "COUNTERSIGN_RELEASES", value_name = "DIR", global = true, hide_short_help = true,
-        help = value::with_default("Folder of the manifests that `build` writes", RELEASES))]
+        help = value::with_default("Folder of the manifests and packages that `build` writes", RELEASES))]
     #[serde(deserialize_with = "value::one")]
     pub releases: Option<PathBuf>,
+    #[arg(long, env = "COUNTERSIGN_PACKAGES", value_name = "DIR", global = true, hide_short_help = true,
+        help = value::with_default("Folder of the archives that `package add` takes", PACKAGES))]
+    #[serde(deserialize_with = "value::one")]
+    pub packages: Option<PathBuf>,
     #[arg(long, env = "COUNTERSIGN_CACHE", value_name = "DIR", global = true, hide_short_help = true,
         help = value::with_default("Folder for mirrors of remote repositories", CACHE))]
     #[serde(deserialize_with = "value::one")]
@@ -58,6 +63,7 @@ pub struct PathSettings {
 pub struct Paths {
     pub registry: PathBuf,
     pub releases: PathBuf,
+    pub packages: PathBuf,
     pub cache: PathBuf,
     pub public: PathBuf,
     pub store: PathBuf,
@@ -76,6 +82,7 @@ impl Paths {
         Self {
             registry: pick(&given.registry, file.registry, REGISTRY),
             releases: pick(&given.releases, file.releases, RELEASES),
+            packages: pick(&given.packages, file.packages, PACKAGES),
             cache: pick(&given.cache, file.cache, CACHE),
             public: pick(&given.public, file.public, PUBLIC),
             store: pick(&given.store, file.store, STORE),

@@ -12,6 +12,7 @@ pub mod archive;
 pub mod check;
 pub mod difference;
 pub mod entry_name;
+pub mod file_digest;
 pub mod mark;
 pub mod normalize;
 pub mod read_at;

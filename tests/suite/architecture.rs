@@ -38,6 +38,7 @@ const ARROWS: [(&str, &[&str]); 20] = [
         &[
             "registry",
             "catalog",
+            "package",
             "model",
             "text",
             "durable_file",

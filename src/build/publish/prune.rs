@@ -6,11 +6,11 @@ use std::io;
 use std::path::Path;
 
 use crate::build::error::BuildError;
-use crate::catalog::ReleaseIndex;
+use crate::catalog::{Release, ReleaseIndex};
 use crate::model::slug::Slug;
 use crate::model::version::Version;
 
-/// Removes manifests of `plugins` (`None`: of all) that the index does not name.
+/// Removes manifests and packages of `plugins` (`None`: of all) that the index does not name.
 pub(super) fn prune(root: &Path, index: &ReleaseIndex, plugins: Option<&BTreeSet<Slug>>) -> Result<(), BuildError> {
     let error = |path: &Path, source| BuildError::write(path, source);
     for entry in fs::read_dir(root).map_err(|source| error(root, source))? {
@@ -25,28 +25,33 @@ pub(super) fn prune(root: &Path, index: &ReleaseIndex, plugins: Option<&BTreeSet
                 .get(&slug)
                 .map(|releases| &releases.releases[..])
                 .unwrap_or_default();
-            let named: BTreeSet<_> = named.iter().map(|release| release.version.as_str()).collect();
+            let named: BTreeSet<String> = named.iter().flat_map(files).collect();
             prune_folder(&entry.path(), &named).map_err(|source| error(&entry.path(), source))?;
         }
     }
     Ok(())
 }
 
-/// Removes manifests that are not named and temporary files of a build that was cut off; other files stay.
-fn prune_folder(folder: &Path, named: &BTreeSet<&str>) -> io::Result<()> {
+/// The names of a release's files.
+fn files(release: &Release) -> impl Iterator<Item = String> {
+    let package = release.package.as_ref().map(|_| format!("{}.zip", release.version));
+    package.into_iter().chain([format!("{}.json", release.version)])
+}
+
+/// Removes manifests and packages that are not named and temporary files of a build that was cut off; other files stay.
+fn prune_folder(folder: &Path, named: &BTreeSet<String>) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         let name = entry.file_name();
         let name = name.to_string_lossy();
-        let version = name
-            .strip_suffix(".json")
-            .filter(|stem| stem.parse::<Version>().is_ok());
+        let stem = name.strip_suffix(".json").or(name.strip_suffix(".zip"));
+        let is_ours = stem.is_some_and(|stem| stem.parse::<Version>().is_ok());
         let left_over = name.starts_with('.') && name.ends_with(".new");
-        // A folder of such a name is nobody's manifest, and stays.
+        // A folder of such a name is nobody's file, and stays.
         if entry.file_type()?.is_dir() {
             continue;
         }
-        if left_over || version.is_some_and(|version| !named.contains(version)) {
+        if left_over || is_ours && !named.contains(&*name) {
             fs::remove_file(entry.path())?;
         }
     }

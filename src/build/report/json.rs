@@ -56,6 +56,7 @@ impl TagCounts {
             "unchanged": self.unchanged,
             "skipped": self.skipped,
             "failed": self.failed,
+            "awaiting": self.awaiting,
         })
     }
 }
@@ -66,6 +67,7 @@ fn tag_json(tag: &TagOutcome) -> Value {
         ReleaseOutcome::Unchanged => ("unchanged", None),
         ReleaseOutcome::Skipped(reason) => ("skipped", Some(reason)),
         ReleaseOutcome::Failed(reason) => ("failed", Some(reason)),
+        ReleaseOutcome::AwaitsPackage => ("awaits_package", None),
     };
     json!({
         "tag": tag.tag,

@@ -29,14 +29,15 @@ pub enum ReleaseOutcome {
     Skipped(Reason),
     /// Something is wrong with it. A manifest published earlier stays.
     Failed(Reason),
+    /// Nobody has handed over its package yet. It is published once that is there.
+    AwaitsPackage,
 }
 
 impl From<Reason> for ReleaseOutcome {
     fn from(reason: Reason) -> Self {
-        if matches!(reason, Reason::ConflictingTags(_) | Reason::Unreadable { .. }) {
-            Self::Failed(reason)
-        } else {
-            Self::Skipped(reason)
+        match reason {
+            Reason::ConflictingTags(_) | Reason::Unreadable { .. } | Reason::Immutable(_) => Self::Failed(reason),
+            _ => Self::Skipped(reason),
         }
     }
 }
@@ -112,6 +113,12 @@ pub enum Reason {
     ChangelogOf(Version),
     /// These tags give the same version at different commits.
     ConflictingTags(Vec<String>),
+    /// No package can be made of it.
+    Unpackable(String),
+    /// What is published differs in this, and never changes.
+    Immutable(&'static str),
+    /// What was published under this version was another package.
+    Replaced,
     /// An object is missing or damaged.
     Unreadable {
         /// What was read.
@@ -256,6 +263,13 @@ impl Reason {
                 "tags of one version at different commits, delete or withhold one",
                 tags.join(", "),
             ),
+            Self::Unpackable(why) => ("unpackable", "no package can be made of it", why.clone()),
+            Self::Immutable(what) => (
+                "immutable",
+                "differs from what is published, which never changes (raise the version, or see build --replace)",
+                (*what).to_owned(),
+            ),
+            Self::Replaced => ("replaced", "replaces what was published under this version", none),
             Self::Unreadable { path, detail } => ("unreadable", "unreadable", format!("{path}: {detail}")),
         }
     }

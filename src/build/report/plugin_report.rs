@@ -65,6 +65,7 @@ pub struct TagCounts {
     pub unchanged: usize,
     pub skipped: usize,
     pub failed: usize,
+    pub awaiting: usize,
 }
 
 impl PluginReport {
@@ -92,6 +93,7 @@ impl PluginReport {
                 ReleaseOutcome::Unchanged => counts.unchanged += 1,
                 ReleaseOutcome::Skipped(_) => counts.skipped += 1,
                 ReleaseOutcome::Failed(_) => counts.failed += 1,
+                ReleaseOutcome::AwaitsPackage => counts.awaiting += 1,
             }
         }
         counts
@@ -220,7 +222,7 @@ impl PluginReport {
 impl TagCounts {
     /// All tags.
     pub fn tags(self) -> usize {
-        self.built + self.unchanged + self.skipped + self.failed
+        self.built + self.unchanged + self.skipped + self.failed + self.awaiting
     }
 
     pub(super) fn plus(self, other: Self) -> Self {
@@ -229,6 +231,7 @@ impl TagCounts {
             unchanged: self.unchanged + other.unchanged,
             skipped: self.skipped + other.skipped,
             failed: self.failed + other.failed,
+            awaiting: self.awaiting + other.awaiting,
         }
     }
 }

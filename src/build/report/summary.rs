@@ -70,7 +70,8 @@ pub fn summary(report: &BuildReport, colour: bool) -> String {
                 if report.check { "to remove" } else { "removed" }
             ),
         ),
-        (damaged, counted(damaged, "manifest") + " damaged"),
+        (damaged, counted(damaged, "file") + " damaged"),
+        (counts.awaiting, format!("{} awaiting a package", counts.awaiting)),
         (report.warnings(), counted(report.warnings(), "warning")),
     ];
     for (_, told) in more.iter().filter(|(count, _)| *count > 0) {
@@ -131,7 +132,11 @@ impl SummaryText {
             PluginState::Read => {
                 let tags = counted(counts.tags(), "tag");
                 let mut line = format!("{name}  {tags}: {} built, {} unchanged", counts.built, counts.unchanged);
-                for (count, word) in [(counts.skipped, "skipped"), (counts.failed, "failed")] {
+                for (count, word) in [
+                    (counts.skipped, "skipped"),
+                    (counts.failed, "failed"),
+                    (counts.awaiting, "awaiting a package"),
+                ] {
                     if count > 0 {
                         line += &format!(", {count} {word}");
                     }
@@ -158,10 +163,23 @@ impl SummaryText {
             ReleaseOutcome::Skipped(reason) => Some((tag, reason)),
             _ => None,
         });
+        let awaiting = plugin
+            .tags
+            .iter()
+            .filter(|tag| matches!(tag.outcome, ReleaseOutcome::AwaitsPackage));
+        let awaiting: Vec<_> = awaiting.filter_map(|tag| tag.version.as_ref()).collect();
+        if !awaiting.is_empty() {
+            let told = format!(
+                "  awaiting a package, hand it over with `countersign package add`: {}",
+                listed(&awaiting)
+            );
+            self.line(Style::Plain, &told);
+        }
         // Those of the newest releases are among the warnings.
         let is_told = |tag: &&TagOutcome| plugin.warnings.iter().any(|warning| warning.tag == tag.tag);
-        let others = plugin.tags.iter().filter(|tag| !tag.notes.is_empty() && !is_told(tag));
+        let others = plugin.tags.iter().filter(|tag| !is_told(tag));
         let notes = others.flat_map(|tag| tag.notes.iter().map(move |note| (tag, note)));
+        let notes = notes.filter(|(_, note)| **note != Reason::Replaced);
         self.grouped("failed", Style::Wrong, failed);
         self.grouped("skipped", Style::Plain, skipped);
         self.grouped("note on", Style::Plain, notes);
@@ -183,6 +201,17 @@ impl SummaryText {
                 Style::Plain,
                 &format!("  {verb} {}: {}", versions.len(), listed(versions)),
             );
+        }
+        let replaced = plugin.tags.iter().filter(|tag| tag.notes.contains(&Reason::Replaced));
+        let replaced: Vec<_> = replaced.filter_map(|tag| tag.version.as_ref()).collect();
+        if !replaced.is_empty() {
+            let verb = if check {
+                "would replace what is"
+            } else {
+                "replaced what was"
+            };
+            let told = format!("  {verb} published under the same version: {}", listed(&replaced));
+            self.line(Style::Warning, &told);
         }
     }
 

@@ -39,6 +39,12 @@ pub struct PluginHeader {
     pub warnings: Vec<ReadmeWarning>,
 }
 
+/// The `Version` in the header of a PHP file; `None` where it has no plugin header.
+pub fn version_in(php: &[u8]) -> Option<String> {
+    let header = parse(php);
+    (!header.name.is_empty()).then_some(header.version)
+}
+
 /// Reads the header of a PHP file.
 pub fn parse(php: &[u8]) -> PluginHeader {
     const NAMES: [&str; 10] = [

@@ -48,7 +48,7 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
         marked: true,
     };
     let archive = Archive::open(&args.file).map_err(failed)?;
-    let checked = check(&archive, &expected, version_in).map_err(failed)?;
+    let checked = check(&archive, &expected, plugin_header::version_in).map_err(failed)?;
     let files = archive.files().count();
     let document = Document {
         file: args.file.display().to_string(),
@@ -71,12 +71,6 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
     } else {
         Exit::Input
     })
-}
-
-/// The `Version` of a plugin header; `None` where a file has none.
-fn version_in(php: &[u8]) -> Option<String> {
-    let header = plugin_header::parse(php);
-    (!header.name.is_empty()).then_some(header.version)
 }
 
 #[derive(Debug, Serialize)]

@@ -1,10 +1,8 @@
 //! `countersign package show`: the files of an archive with their sizes, and what changed since another one.
 
-use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
-use sha2::{Digest as _, Sha256};
 
 use crate::build::counted;
 use crate::commands::output::{self, Table};
@@ -14,6 +12,7 @@ use crate::model::digest::Digest;
 use crate::package::MAX_PACKED;
 use crate::package::archive::{Archive, ArchiveError};
 use crate::package::difference::{PackageDifference, SizedFile, difference};
+use crate::package::file_digest::digest_of;
 use crate::regular_file;
 use crate::text::printable::Printable;
 
@@ -66,12 +65,8 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
 fn open(path: &Path) -> Result<(Archive<std::fs::File>, Digest), Failure> {
     let failed = |error| failure(path, error);
     let file = regular_file::open(path, MAX_PACKED).map_err(|error| failed(ArchiveError::Read(error)))?;
-    let mut digest = Sha256::new();
-    io::copy(&mut &file, &mut digest).map_err(|error| failed(ArchiveError::Read(error)))?;
-    Ok((
-        Archive::check(file).map_err(failed)?,
-        Digest::from_bytes(digest.finalize().into()),
-    ))
+    let digest = digest_of(&file, |_| ()).map_err(|error| failed(ArchiveError::Read(error)))?;
+    Ok((Archive::check(file).map_err(failed)?, digest))
 }
 
 #[derive(Debug, Serialize)]

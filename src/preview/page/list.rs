@@ -128,13 +128,14 @@ pub(super) fn left_out(plugin: &Previewed) -> Vec<LeftOut> {
     let tags = plugin.draft.tagged.report.tags.iter();
     tags.filter_map(|tag| {
         let (reason, failed) = match &tag.outcome {
-            ReleaseOutcome::Skipped(reason) => (reason, false),
-            ReleaseOutcome::Failed(reason) => (reason, true),
+            ReleaseOutcome::Skipped(reason) => (reason.to_string(), false),
+            ReleaseOutcome::Failed(reason) => (reason.to_string(), true),
+            ReleaseOutcome::AwaitsPackage => ("awaits its package".to_owned(), false),
             ReleaseOutcome::Built | ReleaseOutcome::Unchanged => return None,
         };
         Some(LeftOut {
             tag: tag.tag.clone(),
-            reason: reason.to_string(),
+            reason,
             failed,
         })
     })

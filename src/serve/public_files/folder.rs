@@ -64,6 +64,7 @@ pub fn check(paths: &Paths, tls_key: Option<&Path>) -> Result<Searched, PublicEr
     let Paths {
         registry,
         releases,
+        packages,
         cache,
         public,
         store,
@@ -75,6 +76,7 @@ pub fn check(paths: &Paths, tls_key: Option<&Path>) -> Result<Searched, PublicEr
         ("the registry", Some(registry.as_path()), false),
         // What only a licensed site may have, and what nobody may: a public folder inside would serve it as well.
         ("the releases", Some(releases), true),
+        ("the packages", Some(packages), true),
         ("the mirrors", Some(cache), true),
         ("the store", Some(store), true),
         ("the signing key", Some(signing_key), false),

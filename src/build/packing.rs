@@ -1,0 +1,294 @@
+//! Between step 4 and step 5: the package of a release, made of its tag or of an archive that was handed over.
+//!
+//! What is published never changes: a release whose files, archive or package differ from the published ones is refused, unless
+//! `--replace` names it. [`ManifestSink`] takes the package, [`plugin_build`](crate::build::plugin_build) what became of it.
+
+mod attributes;
+mod from_tag;
+pub(super) mod packing_list;
+pub(super) mod rules;
+
+use std::collections::HashSet;
+use std::fs::File;
+use std::path::Path;
+
+use chrono::{DateTime, Utc};
+
+use crate::build::git::repository::Repository;
+use crate::build::git::tag::Tagged;
+use crate::build::manifest_sink::{ManifestSink, NewPackage, PackFailure};
+use crate::build::package_folder::PackageFolder;
+use crate::build::packing::packing_list::{PackingObstacle, packing_list};
+use crate::build::report::outcome::Reason;
+use crate::build::source::assets;
+use crate::build::source::plugin_header;
+use crate::catalog::{HostedPackage, Release};
+use crate::model::digest::Digest;
+use crate::model::plugin::{PackageOrigin, PackageSettings, Plugin};
+use crate::model::slug::Slug;
+use crate::model::version::Version;
+use crate::package::archive::{Archive, ArchiveError};
+use crate::package::check::{Expected, check};
+use crate::package::entry_name::FolderName;
+use crate::package::file_digest::digest_of;
+use crate::package::normalize::normalize;
+use crate::package::read_at::ReadAt;
+use crate::package::writer::{FORM, Package};
+
+/// Obstacles that are told by name; the rest is counted.
+const TOLD: usize = 5;
+
+/// How the releases of a build are packed.
+#[derive(Clone, Debug, Default)]
+pub struct PackingOptions {
+    /// Where archives are handed over.
+    pub folder: PackageFolder,
+    /// Releases that may be published although they differ from what is published.
+    pub replace: HashSet<(Slug, Version)>,
+}
+
+/// Packs the releases of one plugin.
+pub(super) struct Packer<'a> {
+    plugin: &'a Plugin,
+    settings: &'a PackageSettings,
+    repository: &'a Repository,
+    options: &'a PackingOptions,
+}
+
+/// A release that is to be packed.
+pub(super) struct PackRequest<'a> {
+    /// The version it is published under.
+    pub version: &'a Version,
+    /// The main file, relative to the plugin's folder.
+    pub main_file: &'a str,
+    /// What the tag points at.
+    pub tagged: &'a Tagged,
+    /// The release of this version that is published now.
+    pub published: Option<&'a Release>,
+}
+
+/// What became of a release's package.
+pub(super) enum Packed {
+    /// The package; `replaces` says that another one was published.
+    Package {
+        /// Its line in the index.
+        package: HostedPackage,
+        /// Whether what was published differs from it.
+        replaces: bool,
+    },
+    /// Nobody has handed over its archive yet.
+    Awaits,
+}
+
+impl<'a> Packer<'a> {
+    /// A packer; `None` where the entry names somebody else's download.
+    pub(super) fn new(plugin: &'a Plugin, repository: &'a Repository, options: &'a PackingOptions) -> Option<Self> {
+        Some(Self {
+            plugin,
+            settings: plugin.package.as_ref()?,
+            repository,
+            options,
+        })
+    }
+
+    /// Whether a published release still follows from the archive that was handed over for it.
+    pub(super) fn is_up_to_date(&self, sink: &impl ManifestSink, release: &Release) -> bool {
+        let Some(package) = &release.package else { return false };
+        if self.settings.from == PackageOrigin::Tag {
+            return true;
+        }
+        let slug = &self.plugin.slug;
+        let folder = &self.options.folder;
+        let moment = sink.vouches_since();
+        moment.is_some_and(|moment| folder.is_unchanged(slug, &release.version, moment))
+            || match folder.open(slug, &release.version) {
+                Ok(None) => true,
+                Ok(Some(file)) => digest_of(file, |_| ()).is_ok_and(|digest| package.file == Some(digest)),
+                Err(_) => false,
+            }
+    }
+
+    /// Packs a release, and compares it with what is published.
+    pub(super) fn pack<S: ManifestSink>(
+        &self,
+        sink: &S,
+        request: &PackRequest,
+    ) -> Result<Result<Packed, Reason>, S::Error> {
+        let source = self.plugin.source.as_ref();
+        let path = source.map_or("", |source| &source.path);
+        let Some(tree) = assets::walk(self.repository, request.tagged.tree, path) else {
+            return Ok(Err(Reason::PathAbsent(path.to_owned())));
+        };
+        let tree = tree.to_string();
+        let slug = &self.plugin.slug;
+        let may_differ = self.options.replace.contains(&(slug.clone(), request.version.clone()));
+        let published = request.published.filter(|release| release.package.is_some());
+        let old = published.and_then(|release| release.package.as_ref());
+        let mut differs = old.is_some_and(|old| old.tree != tree);
+        if differs && !may_differ {
+            return Ok(Err(Reason::Immutable("its files at the tag")));
+        }
+        let stays = |old: &HostedPackage| Packed::Package {
+            package: old.clone(),
+            replaces: false,
+        };
+        let kept = || {
+            let stands = published.is_some_and(|release| sink.holds_package(slug, release));
+            old.filter(|_| stands).map(stays)
+        };
+        let archive = match self.handed_over(request.version) {
+            Ok(archive) => archive,
+            Err(reason) => return Ok(Err(reason)),
+        };
+        if archive.is_none() && self.settings.from == PackageOrigin::File {
+            return Ok(Ok(kept().unwrap_or(Packed::Awaits)));
+        }
+        let file = archive.as_ref().map(|(_, digest)| *digest);
+        let is_other_file = old.is_some_and(|old| old.file.is_some() && old.file != file);
+        if is_other_file && !may_differ {
+            return Ok(Err(Reason::Immutable("the archive that was handed over")));
+        }
+        differs |= is_other_file;
+        // Another form gives other bytes of the same files: the published ones stay.
+        if !differs
+            && old.is_some_and(|old| old.form != FORM)
+            && let Some(kept) = kept()
+        {
+            return Ok(Ok(kept));
+        }
+        let mut write = |out: &File| match &archive {
+            None => self.write_tag(request, path, out),
+            Some((archive, _)) => self.write_archive(request, archive, out),
+        };
+        let new = match sink.package(slug, request.version, published, &mut write)? {
+            Ok(new) => new,
+            Err(reason) => return Ok(Err(reason)),
+        };
+        differs |= old.is_some_and(|old| old.sha256 != new.sha256);
+        if differs && !may_differ {
+            return Ok(Err(Reason::Immutable(
+                "its package, by other settings or another time of the tag",
+            )));
+        }
+        Ok(Ok(Packed::Package {
+            package: hosted(new, tree, file),
+            replaces: differs,
+        }))
+    }
+
+    /// The archive that was handed over, and its digest; `None` where packages are made of tags, and where there is none.
+    fn handed_over(&self, version: &Version) -> Result<Option<(File, Digest)>, Reason> {
+        if self.settings.from == PackageOrigin::Tag {
+            return Ok(None);
+        }
+        let unreadable = |error| unreadable(&self.options.folder.place(&self.plugin.slug, version), &error);
+        let Some(file) = self
+            .options
+            .folder
+            .open(&self.plugin.slug, version)
+            .map_err(unreadable)?
+        else {
+            return Ok(None);
+        };
+        let digest = digest_of(&file, |_| ()).map_err(unreadable)?;
+        Ok(Some((file, digest)))
+    }
+
+    fn write_tag(&self, request: &PackRequest, path: &str, out: &File) -> Result<Package, PackFailure> {
+        let list = packing_list(self.repository, &request.tagged.tree, path, self.settings)?;
+        if !list.obstacles.is_empty() {
+            return Err(Reason::Unpackable(told(&list.obstacles)).into());
+        }
+        let folder = self.folder()?;
+        let time = time(request.tagged);
+        let package = from_tag::pack(self.repository, &list, &folder, time, self.settings.mark, out)?;
+        // The mark is in it.
+        self.check(request, &folder, &open(Archive::check(out))?, false)?;
+        Ok(package)
+    }
+
+    fn write_archive(&self, request: &PackRequest, archive: &File, out: &File) -> Result<Package, PackFailure> {
+        let folder = self.folder()?;
+        let place = self.options.folder.place(&self.plugin.slug, request.version);
+        let archive = Archive::check(archive).map_err(|error| match error {
+            ArchiveError::Read(source) => unreadable(&place, &source),
+            refused => Reason::Unpackable(refused.to_string()),
+        })?;
+        self.check(request, &folder, &archive, self.settings.mark)?;
+        Ok(normalize(
+            &archive,
+            out,
+            &folder,
+            time(request.tagged),
+            self.settings.mark,
+        )?)
+    }
+
+    fn folder(&self) -> Result<FolderName, Reason> {
+        let folder = self.settings.folder.as_str();
+        folder
+            .parse()
+            .map_err(|error| Reason::Unpackable(format!("{folder}: {error}")))
+    }
+
+    /// Whether the archive can be the package of this release.
+    fn check<R: ReadAt>(
+        &self,
+        request: &PackRequest,
+        folder: &FolderName,
+        archive: &Archive<R>,
+        marked: bool,
+    ) -> Result<(), PackFailure> {
+        let version = Some(request.version.as_str()).filter(|_| !self.plugin.allow_version_mismatch);
+        let expected = Expected {
+            folder: Some(folder),
+            main_file: Some(request.main_file),
+            version,
+            marked,
+        };
+        let checked = open(check(archive, &expected, plugin_header::version_in))?;
+        match checked.problems.first() {
+            None => Ok(()),
+            Some(problem) => Err(Reason::Unpackable(problem.to_string()).into()),
+        }
+    }
+}
+
+/// The index's line of a package.
+fn hosted(new: NewPackage, tree: String, file: Option<Digest>) -> HostedPackage {
+    HostedPackage {
+        form: FORM,
+        size: new.size,
+        sha256: new.sha256,
+        mark: new.mark,
+        tree,
+        file,
+    }
+}
+
+/// The time of every file in the package.
+fn time(tagged: &Tagged) -> DateTime<Utc> {
+    DateTime::from_timestamp(tagged.time, 0).unwrap_or_default()
+}
+
+/// The first obstacles by name, and how many more there are.
+fn told(obstacles: &[PackingObstacle]) -> String {
+    let first = obstacles.iter().take(TOLD).map(ToString::to_string);
+    let more = obstacles.len().checked_sub(TOLD).filter(|more| *more > 0);
+    let told: Vec<_> = first.chain(more.map(|more| format!("{more} more"))).collect();
+    told.join(", ")
+}
+
+fn open<T>(result: Result<T, ArchiveError>) -> Result<T, PackFailure> {
+    result.map_err(|error| match error {
+        ArchiveError::Read(source) => PackFailure::Output(source),
+        refused => Reason::Unpackable(refused.to_string()).into(),
+    })
+}
+
+fn unreadable(path: &Path, error: &std::io::Error) -> Reason {
+    Reason::Unreadable {
+        path: path.display().to_string(),
+        detail: error.to_string(),
+    }
+}

@@ -1,0 +1,40 @@
+//! Packs the files of a list, read one after the other from the object database: no more than one file is in memory.
+
+use std::fs::File;
+
+use chrono::{DateTime, Utc};
+
+use crate::build::manifest_sink::PackFailure;
+use crate::build::packing::packing_list::PackingList;
+use crate::build::report::outcome::Reason;
+use crate::build::source::source_tree::SourceTree;
+use crate::package::MAX_PACKED;
+use crate::package::entry_name::FolderName;
+use crate::package::writer::{Package, PackageWriter};
+
+/// The first line of what stands for a large file where Git LFS keeps the file itself elsewhere, and how long it may be.
+const LFS_POINTER: &[u8] = b"version https://git-lfs.github.com/spec/";
+const MAX_LFS_POINTER: usize = 1024;
+
+/// Writes the listed files in the normal form.
+pub(super) fn pack<F: SourceTree>(
+    files: &F,
+    list: &PackingList<F::Id>,
+    folder: &FolderName,
+    time: DateTime<Utc>,
+    marked: bool,
+    out: &File,
+) -> Result<Package, PackFailure> {
+    let limit = usize::try_from(MAX_PACKED).unwrap_or(usize::MAX);
+    let mut writer = PackageWriter::new(out, folder, time);
+    for file in &list.files {
+        let bytes = files.bytes(&file.id, limit);
+        let bytes = bytes.map_err(|error| PackFailure::Release(Reason::from_object(&file.name, error)))?;
+        if bytes.len() <= MAX_LFS_POINTER && bytes.starts_with(LFS_POINTER) {
+            let obstacle = format!("{} is a pointer of Git LFS, and not the file itself", file.name);
+            return Err(PackFailure::Release(Reason::Unpackable(obstacle)));
+        }
+        writer.add(&file.name, bytes.len() as u64, || Ok(&bytes[..]))?;
+    }
+    Ok(writer.finish(marked)?)
+}

@@ -1,0 +1,192 @@
+//! What is packed of a plugin's folder, what is left out, and what cannot be packed: its files by name, without their content.
+//!
+//! [`from_tag`](crate::build::packing::from_tag) packs the list, `preview` shows it.
+
+use crate::build::git::object::ObjectError;
+use crate::build::packing::rules::{ATTRIBUTES, DISTIGNORE, LeaveOut, Rules};
+use crate::build::remark::in_folder;
+use crate::build::report::outcome::Reason;
+use crate::build::source::assets;
+use crate::build::source::source_tree::{SourceTree, TreeEntry, TreeEntryKind};
+use crate::model::plugin::PackageSettings;
+use crate::package::{MAX_ENTRIES, mark};
+
+/// A `.gitattributes` or a `.distignore` larger than this is not read, in bytes.
+const MAX_RULES: usize = 1 << 20;
+
+/// Entries of folders that are looked at; few trees of git can stand for very many.
+const MAX_LOOKED_AT: usize = 1 << 20;
+
+/// Folders are entered this deep: a name has 1,024 bytes.
+const MAX_DEPTH: usize = 512;
+
+/// What becomes of the files in a plugin's folder.
+#[derive(Debug)]
+pub(crate) struct PackingList<Id> {
+    /// What is packed, sorted by the bytes of the names.
+    pub files: Vec<PackedFile<Id>>,
+    /// What is left out; of a folder that is left out, only the folder.
+    pub left_out: Vec<ExcludedFile>,
+    /// What would be packed and cannot be.
+    pub obstacles: Vec<PackingObstacle>,
+}
+
+/// A file to pack.
+#[derive(Clone, Debug)]
+pub(crate) struct PackedFile<Id> {
+    /// Its name in the folder on top.
+    pub name: String,
+    /// What to read it by.
+    pub id: Id,
+}
+
+/// A file or folder that is not packed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ExcludedFile {
+    /// Its name in the plugin's folder; that of a folder ends with `/`.
+    pub name: String,
+    /// The rule.
+    pub rule: LeaveOut,
+}
+
+/// Something that would be packed and cannot be.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{name} {what}")]
+pub(crate) struct PackingObstacle {
+    /// Its name in the plugin's folder.
+    pub name: String,
+    /// What it is, behind its name.
+    pub what: &'static str,
+}
+
+/// Lists the plugin's folder at `path` below the root folder `root`.
+///
+/// # Errors
+///
+/// Where the folder is absent, a folder or a file with rules cannot be read, or there are too many files.
+pub(crate) fn packing_list<F: SourceTree>(
+    files: &F,
+    root: &F::Id,
+    path: &str,
+    settings: &PackageSettings,
+) -> Result<PackingList<F::Id>, Reason> {
+    let mut rules = Rules::new(&settings.exclude);
+    let mut above = String::new();
+    // The folders above the plugin's have rules for it, too.
+    for name in path.split('/').filter(|name| !name.is_empty()) {
+        if let Some(items) = assets::walk(files, root.clone(), &above).and_then(|folder| files.items(&folder).ok()) {
+            enter(files, &mut rules, &above, &items)?;
+        }
+        above = in_folder(&above, name);
+    }
+    let folder = assets::walk(files, root.clone(), path).ok_or_else(|| Reason::PathAbsent(path.to_owned()))?;
+    let items = read(path, files.items(&folder))?;
+    if let Some(item) = named(&items, DISTIGNORE) {
+        rules.set_distignore(&read(&in_folder(path, DISTIGNORE), files.bytes(&item.id, MAX_RULES))?);
+    }
+    let mut walk = Walk {
+        files,
+        path,
+        rules,
+        marked: settings.mark,
+        looked_at: 0,
+        list: PackingList {
+            files: Vec::new(),
+            left_out: Vec::new(),
+            obstacles: Vec::new(),
+        },
+    };
+    walk.folder("", &items, 0)?;
+    walk.list.files.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(walk.list)
+}
+
+struct Walk<'a, F: SourceTree> {
+    files: &'a F,
+    path: &'a str,
+    rules: Rules,
+    marked: bool,
+    looked_at: usize,
+    list: PackingList<F::Id>,
+}
+
+impl<F: SourceTree> Walk<'_, F> {
+    /// Lists what is in the folder of this name in the plugin's folder.
+    fn folder(&mut self, folder: &str, items: &[TreeEntry<F::Id>], depth: usize) -> Result<(), Reason> {
+        let path = in_folder(self.path, folder);
+        let path = path.trim_end_matches('/');
+        self.looked_at += items.len();
+        if self.looked_at > MAX_LOOKED_AT || depth > MAX_DEPTH {
+            return Err(Reason::Unpackable(
+                "the folder has too many files, or is too deep".into(),
+            ));
+        }
+        let outside = self.rules.depth();
+        enter(self.files, &mut self.rules, path, items)?;
+        for item in items {
+            self.item(folder, item, depth)?;
+        }
+        self.rules.leave(outside);
+        Ok(())
+    }
+
+    fn item(&mut self, folder: &str, item: &TreeEntry<F::Id>, depth: usize) -> Result<(), Reason> {
+        let name = in_folder(folder, &item.name);
+        let path = in_folder(self.path, &name);
+        // To git, a submodule is a folder here.
+        let is_folder = matches!(item.kind, TreeEntryKind::Folder | TreeEntryKind::Submodule);
+        if let Some(rule) = self.rules.leave_out(&path, &name, is_folder) {
+            let name = if is_folder { format!("{name}/") } else { name };
+            self.list.left_out.push(ExcludedFile { name, rule });
+            return Ok(());
+        }
+        let what = match item.kind {
+            _ if item.name.contains(char::REPLACEMENT_CHARACTER) => "has a name that is not UTF-8",
+            _ if self.marked && is_mark(&name) => "stands where the build id of each download will be",
+            TreeEntryKind::SymbolicLink => "is a symbolic link",
+            TreeEntryKind::Submodule => "is a submodule",
+            TreeEntryKind::Special => Reason::SPECIAL,
+            TreeEntryKind::Folder => {
+                let items = read(&path, self.files.items(&item.id))?;
+                return self.folder(&name, &items, depth + 1);
+            }
+            TreeEntryKind::File => {
+                let id = item.id.clone();
+                self.list.files.push(PackedFile { name, id });
+                return if self.list.files.len() > MAX_ENTRIES {
+                    Err(Reason::Unpackable(
+                        "the package would have more than 65,535 files".into(),
+                    ))
+                } else {
+                    Ok(())
+                };
+            }
+        };
+        self.list.obstacles.push(PackingObstacle { name, what });
+        Ok(())
+    }
+}
+
+/// Whether a name is the mark's, in any letters, on top of the folder.
+fn is_mark(name: &str) -> bool {
+    name.to_lowercase() == mark::FILE
+}
+
+/// Adds the rules of a folder's `.gitattributes`.
+fn enter<F: SourceTree>(files: &F, rules: &mut Rules, path: &str, items: &[TreeEntry<F::Id>]) -> Result<(), Reason> {
+    if let Some(item) = named(items, ATTRIBUTES) {
+        let bytes = read(&in_folder(path, ATTRIBUTES), files.bytes(&item.id, MAX_RULES))?;
+        rules.enter(path, &bytes);
+    }
+    Ok(())
+}
+
+fn named<'a, Id>(items: &'a [TreeEntry<Id>], name: &str) -> Option<&'a TreeEntry<Id>> {
+    items
+        .iter()
+        .find(|item| item.name == name && item.kind == TreeEntryKind::File)
+}
+
+fn read<T>(path: &str, read: Result<T, ObjectError>) -> Result<T, Reason> {
+    read.map_err(|error| Reason::from_object(if path.is_empty() { "the root folder" } else { path }, error))
+}

@@ -1,0 +1,194 @@
+//! Which files of a plugin's folder are not packed, and by which rule.
+//!
+//! `.git*` everywhere; `export-ignore` in any `.gitattributes`, as `git archive` has it; `.distignore` in the plugin's folder, as
+//! `wp dist-archive` reads it; `exclude` of the entry. What one of them leaves out is left out.
+//! [`packing_list`](crate::build::packing::packing_list) walks the folder with these.
+
+use std::fmt;
+
+use ignore::gitignore::{Gitignore, GitignoreBuilder};
+
+use crate::build::packing::attributes::{self, AttributeMacros};
+
+/// Files in which the rules of git stand.
+pub(crate) const ATTRIBUTES: &str = ".gitattributes";
+
+/// The file in which `wp dist-archive` finds its rules.
+pub(crate) const DISTIGNORE: &str = ".distignore";
+
+/// Why a file or a folder is not packed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum LeaveOut {
+    /// Its name begins with `.git`.
+    Git,
+    /// It has the attribute `export-ignore`, in this `.gitattributes`, by this pattern.
+    ExportIgnore {
+        /// The file, from the repository's root.
+        file: String,
+        /// The pattern.
+        pattern: String,
+    },
+    /// It is `.distignore`, or this line of it fits.
+    Distignore(String),
+    /// This pattern of the entry's `exclude` fits.
+    Exclude(String),
+}
+
+impl fmt::Display for LeaveOut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Git => f.write_str(".git*"),
+            Self::ExportIgnore { file, pattern } => write!(f, "export-ignore in {file}: {pattern}"),
+            Self::Distignore(pattern) => write!(f, "{DISTIGNORE}: {pattern}"),
+            Self::Exclude(pattern) => write!(f, "exclude: {pattern}"),
+        }
+    }
+}
+
+/// The rules that hold in one folder, those of the folders above it among them.
+pub(crate) struct Rules {
+    /// Of each `.gitattributes` from the root down: its folder and its lines.
+    attributes: Vec<(String, Gitignore)>,
+    macros: AttributeMacros,
+    distignore: Gitignore,
+    exclude: Gitignore,
+}
+
+impl Rules {
+    /// The rules of an entry, before any file of the repository was read.
+    pub(crate) fn new(exclude: &[String]) -> Self {
+        Self {
+            attributes: Vec::new(),
+            macros: AttributeMacros::new(),
+            distignore: Gitignore::empty(),
+            exclude: matcher(exclude.iter().map(String::as_str)),
+        }
+    }
+
+    /// Adds the `.gitattributes` of a folder: its path from the repository's root, empty for the root itself.
+    pub(crate) fn enter(&mut self, folder: &str, attributes: &[u8]) {
+        let text = String::from_utf8_lossy(attributes);
+        let lines = attributes::export_ignore(&text, folder.is_empty(), &mut self.macros);
+        if !lines.is_empty() {
+            let matcher = matcher(lines.iter().map(String::as_str));
+            self.attributes.push((folder.to_owned(), matcher));
+        }
+    }
+
+    /// How many `.gitattributes` there are; for [`leave`](Self::leave).
+    pub(crate) fn depth(&self) -> usize {
+        self.attributes.len()
+    }
+
+    /// Forgets the `.gitattributes` of folders that were entered since.
+    pub(crate) fn leave(&mut self, depth: usize) {
+        self.attributes.truncate(depth);
+    }
+
+    /// Sets the `.distignore` of the plugin's folder.
+    pub(crate) fn set_distignore(&mut self, distignore: &[u8]) {
+        self.distignore = matcher(String::from_utf8_lossy(distignore).lines());
+    }
+
+    /// Why something is not packed: `path` from the repository's root, and `name` from the plugin's folder. Whatever is above
+    /// it was asked for before, and is packed.
+    pub(crate) fn leave_out(&self, path: &str, name: &str, is_folder: bool) -> Option<LeaveOut> {
+        let own_name = name.rsplit('/').next().unwrap_or(name);
+        if own_name.starts_with(".git") {
+            return Some(LeaveOut::Git);
+        }
+        if name == DISTIGNORE {
+            return Some(LeaveOut::Distignore(DISTIGNORE.to_owned()));
+        }
+        // The innermost file that says anything decides.
+        let found = self.attributes.iter().rev().find_map(|(folder, matcher)| {
+            let below = if folder.is_empty() {
+                Some(path)
+            } else {
+                path.strip_prefix(folder.as_str())?.strip_prefix('/')
+            };
+            let found = matcher.matched(below?, is_folder);
+            (!found.is_none()).then_some((folder, found))
+        });
+        if let Some((folder, ignore::Match::Ignore(glob))) = found {
+            let file = if folder.is_empty() {
+                ATTRIBUTES.to_owned()
+            } else {
+                format!("{folder}/{ATTRIBUTES}")
+            };
+            let pattern = glob.original().to_owned();
+            return Some(LeaveOut::ExportIgnore { file, pattern });
+        }
+        let by = |matcher: &Gitignore| match matcher.matched(name, is_folder) {
+            ignore::Match::Ignore(glob) => Some(glob.original().to_owned()),
+            _ => None,
+        };
+        by(&self.distignore)
+            .map(LeaveOut::Distignore)
+            .or_else(|| by(&self.exclude).map(LeaveOut::Exclude))
+    }
+}
+
+/// Lines in gitignore syntax. One that is no pattern fits nothing, as git has it; those of an entry were checked.
+fn matcher<'a>(lines: impl Iterator<Item = &'a str>) -> Gitignore {
+    let mut builder = GitignoreBuilder::new("");
+    for line in lines {
+        let _ = builder.add_line(None, line);
+    }
+    builder.build().unwrap_or_else(|_| Gitignore::empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(rules: &Rules, name: &str, is_folder: bool) -> String {
+        let rule = rules.leave_out(name, name, is_folder);
+        rule.map(|rule| rule.to_string()).unwrap_or_default()
+    }
+
+    #[test]
+    fn each_rule_leaves_out_what_it_names() {
+        let mut rules = Rules::new(&["/docs".to_owned(), "*.map".to_owned(), "!keep.map".to_owned()]);
+        rules.enter("", b"/tests export-ignore\n*.md export-ignore\n");
+        rules.set_distignore(b"# comment\nnode_modules\n/build/*.log\n");
+        for (name, is_folder, expected) in [
+            (".gitignore", false, ".git*"),
+            ("a/.github", true, ".git*"),
+            ("tests", true, "export-ignore in .gitattributes: /tests"),
+            ("a/tests", true, ""),
+            ("a/readme.md", false, "export-ignore in .gitattributes: *.md"),
+            ("docs", true, "exclude: /docs"),
+            ("a/docs", true, ""),
+            ("a/x.map", false, "exclude: *.map"),
+            ("a/keep.map", false, ""),
+            ("a/node_modules", true, ".distignore: node_modules"),
+            ("build/x.log", false, ".distignore: /build/*.log"),
+            (".distignore", false, ".distignore: .distignore"),
+            ("acme.php", false, ""),
+            ("git.php", false, ""),
+        ] {
+            assert_eq!(told(&rules, name, is_folder), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn the_innermost_attributes_decide_and_paths_are_those_of_their_folder() {
+        let mut rules = Rules::new(&[]);
+        rules.enter("", b"*.md export-ignore\n/a/b/c.txt export-ignore\n");
+        let outside = rules.depth();
+        rules.enter("a", b"keep.md -export-ignore\n/b/d.txt export-ignore\n");
+        assert_eq!(told(&rules, "a/keep.md", false), "");
+        assert_eq!(told(&rules, "a/x.md", false), "export-ignore in .gitattributes: *.md");
+        assert_eq!(
+            told(&rules, "a/b/d.txt", false),
+            "export-ignore in a/.gitattributes: /b/d.txt"
+        );
+        assert_eq!(
+            told(&rules, "a/b/c.txt", false),
+            "export-ignore in .gitattributes: /a/b/c.txt"
+        );
+        rules.leave(outside);
+        assert_eq!(told(&rules, "keep.md", false), "export-ignore in .gitattributes: *.md");
+    }
+}

@@ -1,0 +1,299 @@
+//! Steps 3 and 4 for one tag after the other: each becomes an outcome in its plugin's report, and most a manifest and a
+//! package for the [`ManifestSink`].
+
+use std::collections::HashMap;
+
+use crate::build::compose::{self, Facts};
+use crate::build::git::repository::Repository;
+use crate::build::git::tag::Tag;
+use crate::build::inputs::Inputs;
+use crate::build::manifest_sink::{BuiltRelease, ManifestSink};
+use crate::build::packing::{PackRequest, Packed, Packer, PackingOptions};
+use crate::build::report::outcome::{Reason, ReleaseOutcome, TagOutcome};
+use crate::build::report::plugin_report::{PluginReport, ReleaseWarning};
+use crate::build::review::{self, Reviewed};
+use crate::build::source::source_reader::SourceReader;
+use crate::build::source::source_tree::SourceTree as _;
+use crate::build::tags::{Candidate, Chosen};
+use crate::build::version_check;
+use crate::catalog::{HostedPackage, Release};
+use crate::model::digest::Digest;
+use crate::model::manifest::is_security_notice;
+use crate::model::plugin::Plugin;
+use crate::model::version::Version;
+
+/// One plugin under way.
+pub(super) struct ReleaseBuilder<'a, S> {
+    plugin: &'a Plugin,
+    repository: &'a Repository,
+    sink: &'a S,
+    published: HashMap<&'a Version, &'a Release>,
+    /// The same by what they follow from.
+    known: HashMap<Digest, &'a Release>,
+    /// Packs releases; `None` where the entry names somebody else's download, and where nothing is packed.
+    packer: Option<Packer<'a>>,
+    inputs: Inputs,
+    reader: SourceReader<'a, Repository>,
+    looked_elsewhere: bool,
+    /// The last release of each commit, by its id in hex: `1.2` and `1.2.0` are one where they tag the same commit.
+    by_commit: HashMap<String, (Version, String)>,
+    /// Whether the PHP of releases that are published already is parsed.
+    parse_php: bool,
+    reviewed: Reviewed,
+    report: &'a mut PluginReport,
+}
+
+impl<'a, S: ManifestSink> ReleaseBuilder<'a, S> {
+    /// Every release becomes an outcome in `report`.
+    pub(super) fn new(
+        plugin: &'a Plugin,
+        repository: &'a Repository,
+        sink: &'a S,
+        packing: Option<&'a PackingOptions>,
+        parse_php: bool,
+        report: &'a mut PluginReport,
+    ) -> Self {
+        let published = || sink.published(&plugin.slug).into_iter().flat_map(|old| &old.releases);
+        Self {
+            plugin,
+            repository,
+            sink,
+            published: published().map(|release| (&release.version, release)).collect(),
+            known: published()
+                .filter_map(|release| Some((release.inputs?, release)))
+                .collect(),
+            packer: packing.and_then(|options| Packer::new(plugin, repository, options)),
+            inputs: Inputs::of(plugin, repository.name()),
+            reader: SourceReader::new(repository, plugin),
+            looked_elsewhere: false,
+            by_commit: HashMap::new(),
+            parse_php,
+            reviewed: Reviewed::default(),
+            report,
+        }
+    }
+
+    /// Makes a release of the tags of one version.
+    pub(super) fn release(&mut self, candidate: Candidate) -> Result<(), S::Error> {
+        if let Some(known) = candidate.only().and_then(|(version, tag)| self.known(tag, version)) {
+            if self.keep(known)
+                && let Some(chosen) = candidate.choose(self.repository, &mut Vec::new())
+            {
+                self.review_again(&chosen);
+            }
+            return Ok(());
+        }
+        let Some(chosen) = candidate.choose(self.repository, &mut self.report.tags) else {
+            return Ok(());
+        };
+        if let Some(known) = self.known(&chosen.tag, &chosen.version) {
+            if self.keep(known) {
+                self.review_again(&chosen);
+            }
+            return Ok(());
+        }
+
+        // 3 the plugin's own files, 4 compose
+        let mut built = match self.compose(&chosen) {
+            Ok(built) => built,
+            Err(reason) => {
+                let reason = self.moved(&chosen, &reason).unwrap_or(reason);
+                let version = chosen.version;
+                self.refuse(chosen.tag, version, reason);
+                return Ok(());
+            }
+        };
+        let version = built.version.clone();
+        let mut notes = built.notes.clone();
+        let commit = chosen.tagged.commit.to_string();
+        if self.is_twin(&commit, &version, &chosen.tag.name) {
+            return Ok(());
+        }
+        if self.reviewed.is_due(&version) {
+            self.review(&chosen, &mut built, true);
+        }
+
+        let package = match self.pack(&chosen, &built)? {
+            // Where nothing is packed, the package is taken for the published one.
+            None => self.published_package(&version),
+            Some(Ok(Packed::Package { package, replaces })) => {
+                notes.extend(replaces.then_some(Reason::Replaced));
+                Some(package)
+            }
+            Some(Ok(Packed::Awaits)) => {
+                self.tell(chosen.tag.name, version, ReleaseOutcome::AwaitsPackage, notes);
+                return Ok(());
+            }
+            Some(Err(reason)) => {
+                self.refuse(chosen.tag, version, reason);
+                return Ok(());
+            }
+        };
+
+        // 5 publish: staged here, put in place when all plugins are done
+        let security = is_security_notice(&built.manifest.upgrade_notice);
+        let (sha256, held) = self.sink.take(&self.plugin.slug, built)?;
+        let inputs = self.inputs.of_tag(&chosen.tag, &chosen.version);
+        let release = Release {
+            version,
+            tag: chosen.tag.name,
+            commit,
+            inputs,
+            security,
+            sha256,
+            package,
+        };
+        let unchanged = held
+            && self
+                .published
+                .get(&release.version)
+                .is_some_and(|old| old.shows_the_same(&release));
+        let outcome = if unchanged {
+            ReleaseOutcome::Unchanged
+        } else {
+            ReleaseOutcome::Built
+        };
+        self.push(release, outcome, notes);
+        Ok(())
+    }
+
+    /// Looks for what the maker of a release should know.
+    fn review(&mut self, chosen: &Chosen, built: &mut BuiltRelease, parse_php: bool) {
+        let folder = self.plugin.source.as_ref().map_or("", |source| &source.path);
+        built.inspected = review::inspect(self.plugin, self.repository, &chosen.tagged.tree, parse_php);
+        let warning = |remark| ReleaseWarning {
+            tag: chosen.tag.name.clone(),
+            version: built.version.clone(),
+            remark,
+        };
+        // The pre-release before it mostly has the same ones.
+        let warnings = &mut self.report.warnings;
+        let mut remarks = review::remarks(built, folder);
+        remarks.retain(|remark| !warnings.iter().any(|told| told.remark == *remark));
+        warnings.extend(remarks.into_iter().map(warning));
+    }
+
+    /// The same for a release that is taken over as it is published. Its maker has had these warnings, so what cannot be read
+    /// now is none.
+    fn review_again(&mut self, chosen: &Chosen) {
+        if let Ok(mut built) = self.compose(chosen) {
+            self.review(chosen, &mut built, self.parse_php);
+        }
+    }
+
+    /// Where the plugin seems to be at its newest tag, which does not have it in its place.
+    fn moved(&mut self, chosen: &Chosen, reason: &Reason) -> Option<Reason> {
+        let is_newest = self.report.releases.releases.is_empty() && !self.looked_elsewhere;
+        let is_absent = matches!(reason, Reason::NoPluginHeader | Reason::PathAbsent(_));
+        if !is_newest || !is_absent || chosen.version.is_prerelease() {
+            return None;
+        }
+        self.looked_elsewhere = true;
+        self.reader.elsewhere(&chosen.tagged.tree).map(Reason::Moved)
+    }
+
+    /// The published release that a tag would give again.
+    fn known(&self, tag: &Tag, version: &Version) -> Option<&'a Release> {
+        let known = *self.known.get(&self.inputs.of_tag(tag, version)?)?;
+        let mut packer = self.packer.iter();
+        let is_up_to_date = packer.all(|packer| packer.is_up_to_date(self.sink, known));
+        (is_up_to_date && self.sink.stands(&self.plugin.slug, known)).then_some(known)
+    }
+
+    /// Takes a release over as it is published; says whether it has to be reviewed.
+    fn keep(&mut self, release: &Release) -> bool {
+        if self.is_twin(&release.commit, &release.version, &release.tag) {
+            return false;
+        }
+        self.push(release.clone(), ReleaseOutcome::Unchanged, Vec::new());
+        self.reviewed.is_due(&release.version)
+    }
+
+    /// Whether an earlier tag gave this version of this commit already; if not, it is noted that this one does.
+    fn is_twin(&mut self, commit: &str, version: &Version, tag: &str) -> bool {
+        if let Some((twin, earlier)) = self.by_commit.get(commit)
+            && twin.cmp_php(version).is_eq()
+        {
+            let outcome = Reason::SameAs(earlier.clone()).into();
+            self.tell(tag.to_owned(), version.clone(), outcome, Vec::new());
+            return true;
+        }
+        self.by_commit
+            .insert(commit.to_owned(), (version.clone(), tag.to_owned()));
+        false
+    }
+
+    fn push(&mut self, release: Release, outcome: ReleaseOutcome, notes: Vec<Reason>) {
+        self.tell(release.tag.clone(), release.version.clone(), outcome, notes);
+        self.report.releases.releases.push(release);
+    }
+
+    fn tell(&mut self, tag: String, version: Version, outcome: ReleaseOutcome, notes: Vec<Reason>) {
+        let version = Some(version);
+        self.report.tags.push(TagOutcome {
+            tag,
+            version,
+            outcome,
+            notes,
+        });
+    }
+
+    /// A tag that gives no release. What is published of it with a package never changes, and stays.
+    fn refuse(&mut self, tag: Tag, version: Version, reason: Reason) {
+        let published = self.published.get(&version);
+        let outcome = match published.is_some_and(|release| release.package.is_some()) {
+            true if self.packer.is_some() => ReleaseOutcome::Failed(reason),
+            _ => reason.into(),
+        };
+        self.tell(tag.name, version, outcome, Vec::new());
+    }
+
+    /// The package that is published of a release whose packages are hosted.
+    fn published_package(&self, version: &Version) -> Option<HostedPackage> {
+        self.plugin.package.as_ref()?;
+        self.published.get(version)?.package.clone()
+    }
+
+    /// What becomes of a release's package; `None` where nothing is packed.
+    fn pack(&self, chosen: &Chosen, built: &BuiltRelease) -> Result<Option<Result<Packed, Reason>>, S::Error> {
+        let Some(packer) = &self.packer else { return Ok(None) };
+        let request = PackRequest {
+            version: &built.version,
+            main_file: &built.files.main_file,
+            tagged: &chosen.tagged,
+            published: self.published.get(&built.version).copied(),
+        };
+        packer.pack(self.sink, &request).map(Some)
+    }
+
+    fn compose(&mut self, chosen: &Chosen) -> Result<BuiltRelease, Reason> {
+        let mut files = self.reader.read(&chosen.tagged.tree)?;
+        let (version, note) = version_check::published_version(
+            &chosen.version,
+            &files.main_file,
+            &files.header.version,
+            self.plugin.allow_version_mismatch,
+        )?;
+        let facts = Facts {
+            version: &version,
+            tag_version: &chosen.version,
+            tag: &chosen.tag.name,
+            time: chosen.tagged.time,
+            message: chosen.tagged.message.as_deref(),
+            files: &files,
+        };
+        let (manifest, built) = compose::manifest(self.plugin, &facts);
+        let notes = std::mem::take(&mut files.notes)
+            .into_iter()
+            .chain(note)
+            .chain(built)
+            .collect();
+        Ok(BuiltRelease {
+            version,
+            manifest,
+            files,
+            notes,
+            inspected: Vec::new(),
+        })
+    }
+}
