@@ -6,6 +6,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use chrono::{DateTime, NaiveDate, Utc};
+use strum::{EnumString, IntoStaticStr};
 
 use crate::model::binding::{Binding, Stored};
 use crate::model::license_key::LicenseId;
@@ -35,8 +36,9 @@ pub struct License {
 }
 
 /// The vendor's word on a license.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize, EnumString, IntoStaticStr)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum LicenseStatus {
     /// In use.
     Active,
@@ -49,11 +51,7 @@ pub enum LicenseStatus {
 impl LicenseStatus {
     /// As it stands in the registry.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Active => "active",
-            Self::Suspended => "suspended",
-            Self::Revoked => "revoked",
-        }
+        self.into()
     }
 }
 

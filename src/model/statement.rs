@@ -7,13 +7,15 @@ use std::collections::BTreeMap;
 
 use chrono::{DateTime, NaiveDate, SecondsFormat, Utc};
 use serde::{Serialize, Serializer};
+use strum::{EnumIter, IntoStaticStr};
 
 use crate::model::license::Modules;
 use crate::model::name::Name;
 use crate::model::site_host::SiteHost;
 
 /// What a validation found, as `status`, `code` and `message` of a statement.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EnumIter, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 #[allow(missing_docs, reason = "each is its code")]
 pub enum Verdict {
     Ok,
@@ -38,14 +40,7 @@ impl Verdict {
 
     /// The exact reason.
     pub fn code(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::BoundElsewhere => "bound_elsewhere",
-            Self::UnknownLicense => "unknown_license",
-            Self::Expired => "expired",
-            Self::Suspended => "suspended",
-            Self::Revoked => "revoked",
-        }
+        self.into()
     }
 
     /// A short text for a person.

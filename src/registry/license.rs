@@ -97,9 +97,7 @@ fn replaces(reader: &mut DocumentReader<'_>, table: &SpannedTable<'_>) -> Option
 
 fn status(reader: &mut DocumentReader<'_>, table: &SpannedTable<'_>) -> Option<LicenseStatus> {
     let (at, text) = reader.string(table, "status")?;
-    let status = [LicenseStatus::Active, LicenseStatus::Suspended, LicenseStatus::Revoked]
-        .into_iter()
-        .find(|status| status.as_str() == text);
+    let status = text.parse().ok();
     if status.is_none() {
         reader.complain(at, "\"status\" must be \"active\", \"suspended\" or \"revoked\"");
     }

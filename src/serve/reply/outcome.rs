@@ -100,19 +100,13 @@ impl From<Verdict> for Code {
 
 #[cfg(test)]
 mod tests {
+    use strum::IntoEnumIterator as _;
+
     use super::*;
 
     #[test]
     fn a_verdict_is_counted_under_its_own_code() {
-        use Verdict as V;
-        for verdict in [
-            V::Ok,
-            V::BoundElsewhere,
-            V::UnknownLicense,
-            V::Expired,
-            V::Suspended,
-            V::Revoked,
-        ] {
+        for verdict in Verdict::iter() {
             assert_eq!(<&str>::from(Code::from(verdict)), verdict.code());
         }
     }
