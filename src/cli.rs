@@ -102,7 +102,7 @@ pub enum Command {
     License(license::Args),
     /// Verify, export and maintain the bindings of sites
     Bindings(bindings::Args),
-    /// Create, list, rotate and publish signing keys
+    /// Create, list, rotate and publish keys
     Keys(keys::Args),
     /// Check packages and list their files
     Package(package::Args),

@@ -5,6 +5,7 @@
 
 mod finding;
 mod keys;
+mod links;
 mod registry;
 mod repositories;
 mod server;
@@ -65,7 +66,9 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     let mut findings = registry::findings(&registry, paths);
     findings.extend(releases(&paths.releases, registry.as_ref().ok()));
     let days = config.keys.with(&args.settings).keep_retired_days;
-    findings.extend(keys::findings(paths, days, SystemTime::now()));
+    let hosts_packages = registry.as_ref().is_ok_and(Registry::hosts_packages);
+    findings.extend(keys::findings(paths, days, SystemTime::now(), hosts_packages));
+    findings.extend(hosts_packages.then(|| links::findings(&config.serve)));
     findings.extend(certificate(&config.serve));
     findings.push(descriptors(&config.serve));
     findings.push(public(paths, config.serve.tls_key.as_deref()));

@@ -105,6 +105,7 @@ fn make(folder: &Path, demo: bool, old_key_is_lost: bool) -> Result<Made, Failur
     instance::write(folder)?;
     let config = Config::load(folder, &PathSettings::default(), &ServeSettings::default())?;
     let key = keys::create(&config.paths, keys::DEFAULT_BITS, old_key_is_lost)?;
+    keys::create_download_key(&config.paths)?;
     let mut made = Made {
         folder: output::path_text(folder),
         files,
@@ -164,10 +165,13 @@ mod tests {
         for name in instance::NAMES {
             assert!(path.join(name).exists(), "{name}");
         }
-        let key = path.join("keys/signing.pem");
-        assert_eq!(fs::metadata(&key).unwrap().permissions().mode() & 0o777, 0o600);
+        let [signing, downloads] = ["keys/signing.pem", "keys/downloads.key"].map(|name| path.join(name));
+        for key in [&signing, &downloads] {
+            assert_eq!(fs::metadata(key).unwrap().permissions().mode() & 0o777, 0o600);
+        }
+        assert_eq!(fs::read(downloads).unwrap().len(), 32);
         assert!(
-            fs::read_to_string(key)
+            fs::read_to_string(signing)
                 .unwrap()
                 .starts_with("-----BEGIN PRIVATE KEY-----")
         );

@@ -2,10 +2,12 @@
 //!
 //! The private key is a file of its own that nobody else may read. Its public half and those of the keys before it go to
 //! `public/`, where clients find the one a statement names. `make` makes keys, `rotate` changes which one signs, `retired`
-//! keeps private keys that no longer do, and `lost` knows whether there was a key before.
+//! keeps private keys that no longer do, `downloads` has the secret of downloads, and `lost` knows whether there was a key before.
 
+pub mod downloads;
 pub mod error;
 mod files;
+mod keys_lock;
 pub mod lost;
 mod make;
 mod publish;
@@ -18,17 +20,18 @@ use std::time::SystemTime;
 
 use serde::Serialize;
 
+use crate::commands::keys::downloads::DownloadKeyInForce;
 use crate::commands::keys::make::GenerateArgs;
 use crate::commands::keys::report::{KeyInForce, Published, Removed};
 use crate::commands::keys::retired::Which;
 use crate::commands::keys::rotate::Old;
 use crate::commands::{Exit, Failure, output};
-use crate::config::{Config, KeySettings};
+use crate::config::{Config, KeySettings, Paths};
 
 pub use crate::commands::keys::error::KeyCommandError;
 pub use crate::commands::keys::make::{DEFAULT_BITS, create, refuse_a_second};
 
-/// Create, list, rotate and publish signing keys
+/// Create, list, rotate and publish keys
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   countersign keys generate
@@ -49,11 +52,12 @@ pub struct Args {
 
 #[derive(clap::Subcommand, Debug)]
 enum Verb {
-    /// Create a signing key; never overwrites one
+    /// Create a signing key, or the key for downloads; never overwrites one
     #[command(after_help = "Examples:
   countersign keys generate
   countersign keys generate --out keys/next.pem
   countersign keys generate --rotate --bits 4096
+  countersign keys generate --downloads --rotate
 
 Without --out, the public half is published at once. With --rotate, the new key also signs at once.
 The old key is kept: its public half for good, its private half for `keys rotate --back`.
@@ -61,7 +65,10 @@ The old key is kept: its public half for good, its private half for `keys rotate
 Clients that pin keys must know a key before it signs:
 1. Create it with --out, which prints its public half.
 2. Pin the public half in a release of your plugins.
-3. When your customers have that release, put the key in force with `keys rotate`.")]
+3. When your customers have that release, put the key in force with `keys rotate`.
+
+--downloads creates the key that makes links to packages and build ids. With --rotate, links of the old key expire at once; sites
+ask for new ones by themselves. The old key stays in keys/retired, so that its build ids can be traced.")]
     Generate(GenerateArgs),
     /// Make a prepared key the signing key, and retire the old one
     #[command(after_help = "Examples:
@@ -81,7 +88,7 @@ place. The old private key stays in keys/retired, mode 0600, so that it can sign
 Without its private half, a retired key can never sign again. Clients still check old statements
 with its public half.")]
     Remove(RemoveArgs),
-    /// Show the signing key and the retired keys
+    /// Show the signing key, the key for downloads and the retired keys
     #[command(after_help = "Examples:
   countersign keys list
   countersign keys list --json")]
@@ -129,6 +136,10 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     let paths = &config.paths;
     let in_force = |key: KeyInForce| tell(args, &key, KeyInForce::text);
     match &args.verb {
+        Verb::Generate(generate) if generate.downloads => {
+            let made = downloads::generate(generate.rotate, paths)?;
+            tell(args, &made, DownloadKeyInForce::text)
+        }
         Verb::Generate(generate) => make::generate(generate, paths).and_then(in_force),
         Verb::Rotate(RotateArgs {
             file, old_key_is_lost, ..
@@ -152,6 +163,11 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
         Verb::List => output::print(&publish::list(args.json, paths)?),
         Verb::Publish => tell(args, &publish::publish(paths)?, Published::text),
     }
+}
+
+/// Makes the secret of downloads where there is none.
+pub fn create_download_key(paths: &Paths) -> Result<(), Failure> {
+    downloads::create(paths).map(drop)
 }
 
 /// Prints what was changed, as text or as JSON.

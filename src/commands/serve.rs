@@ -13,9 +13,9 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{fmt, registry};
 
-use crate::commands::keys::lost;
+use crate::commands::keys::{downloads, lost};
 use crate::commands::{Exit, Failure};
-use crate::config::{AdminListen, Config, Listen, LogFormat, Paths, ServeSettings};
+use crate::config::{AdminListen, Config, Listen, LogFormat, Paths, ServeConfig, ServeSettings};
 use crate::serve::net::tls::TlsError;
 use crate::serve::public_files::folder::{self, Searched};
 use crate::serve::reload::startup::StartupState;
@@ -101,8 +101,13 @@ async fn serve(args: &Args, config: &Config) -> Result<Option<Arc<dyn Bindings>>
     let Some(bindings) = unless(&mut shutdown, open).await? else {
         return Ok(None);
     };
-    let mut server = Server::start(&config.serve, &config.paths.public, loaded, Arc::clone(&bindings))
-        .map_err(Failure::environment)?;
+    // Links of a server that only this machine reaches begin with its address, whose port the system may have chosen.
+    let serve = ServeConfig {
+        listen: address.into(),
+        ..config.serve.clone()
+    };
+    let mut server =
+        Server::start(&serve, &config.paths.public, loaded, Arc::clone(&bindings)).map_err(Failure::environment)?;
 
     let reloader = server.reloader();
     tokio::spawn(async move {
@@ -139,6 +144,7 @@ fn load(config: &Config, accept_dropped: bool) -> Result<StartupState, Failure> 
     }
     serve::load(&config.paths, accept_dropped)
         .and_then(|loaded| loaded.with_tls(tls))
+        .and_then(|loaded| loaded.with_links(config.serve.links_begin_with().as_ref()))
         .map_err(|error| load_failure(error, &config.paths))
 }
 
@@ -186,6 +192,7 @@ fn load_failure(error: LoadError, paths: &Paths) -> Failure {
             };
             failure.hint(hint)
         }
+        LoadError::DownloadKey(error) => downloads::failure(error),
         LoadError::Registry(error) => error.into(),
         error => {
             let hint = error.hint();

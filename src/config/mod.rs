@@ -9,6 +9,7 @@ mod environment;
 mod error;
 mod keys;
 mod paths;
+mod public_url;
 mod serve;
 mod value;
 
@@ -26,6 +27,7 @@ pub use environment::unknown_variables;
 pub use error::ConfigError;
 pub use keys::{KeySettings, KeysConfig};
 pub use paths::{FILE, PathSettings, Paths};
+pub use public_url::{PublicUrl, PublicUrlSetting};
 pub use serve::{LocalHosts, LogFormat, ServeConfig, ServeSettings, TlsFiles};
 pub use value::parse;
 

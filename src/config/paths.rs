@@ -15,6 +15,7 @@ const CACHE: &str = "cache";
 const PUBLIC: &str = "public";
 const STORE: &str = "store";
 const SIGNING_KEY: &str = "keys/signing.pem";
+const DOWNLOADS_KEY: &str = "keys/downloads.key";
 const RETIRED_KEYS: &str = "keys/retired";
 
 /// Table `[paths]`: where the parts of an instance are. Paths in the file are relative to the file.
@@ -51,8 +52,12 @@ pub struct PathSettings {
         help = value::with_default("The private signing key: PEM, mode 0600", SIGNING_KEY))]
     #[serde(deserialize_with = "value::one")]
     pub signing_key: Option<PathBuf>,
+    #[arg(long, env = "COUNTERSIGN_DOWNLOADS_KEY", value_name = "FILE", global = true, hide_short_help = true,
+        help = value::with_default("The key that makes links to packages and build ids: mode 0600", DOWNLOADS_KEY))]
+    #[serde(deserialize_with = "value::one")]
+    pub downloads_key: Option<PathBuf>,
     #[arg(long, env = "COUNTERSIGN_RETIRED_KEYS", value_name = "DIR", global = true, hide_short_help = true,
-        help = value::with_default("Folder of keys that no longer sign", RETIRED_KEYS))]
+        help = value::with_default("Folder of retired keys", RETIRED_KEYS))]
     #[serde(deserialize_with = "value::one")]
     pub retired_keys: Option<PathBuf>,
 }
@@ -68,6 +73,7 @@ pub struct Paths {
     pub public: PathBuf,
     pub store: PathBuf,
     pub signing_key: PathBuf,
+    pub downloads_key: PathBuf,
     pub retired_keys: PathBuf,
 }
 
@@ -87,6 +93,7 @@ impl Paths {
             public: pick(&given.public, file.public, PUBLIC),
             store: pick(&given.store, file.store, STORE),
             signing_key: pick(&given.signing_key, file.signing_key, SIGNING_KEY),
+            downloads_key: pick(&given.downloads_key, file.downloads_key, DOWNLOADS_KEY),
             retired_keys: pick(&given.retired_keys, file.retired_keys, RETIRED_KEYS),
         }
     }

@@ -12,6 +12,7 @@ use toml::Value;
 
 use crate::config::address::{self, AdminListen, Listen, Network};
 use crate::config::error::ConfigError;
+use crate::config::public_url::{PublicUrl, PublicUrlSetting};
 use crate::config::value::{self, Setting};
 
 const LISTEN: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 8080));
@@ -21,6 +22,7 @@ const LOCAL_HOSTS: LocalHosts = LocalHosts::Bind;
 const REQUESTS_PER_MINUTE: NonZeroU32 = positive(6_000);
 const REQUESTS_PER_LICENSE: NonZeroU32 = positive(600);
 const FAILURES_PER_MINUTE: NonZeroU32 = positive(60);
+const DOWNLOADS_PER_LINK: NonZeroU32 = positive(20);
 const PROXY_HOPS: NonZeroUsize = size(1);
 const MAX_CONNECTIONS: NonZeroUsize = size(4_096);
 const CONNECTIONS_PER_ADDRESS: NonZeroUsize = size(256);
@@ -63,6 +65,10 @@ pub struct ServeSettings {
         help = value::with_default("Address for health checks and metrics, or \"off\"", ADMIN_LISTEN))]
     #[serde(deserialize_with = "address::one")]
     pub admin_listen: Option<AdminListen>,
+    #[arg(long, env = "COUNTERSIGN_PUBLIC_URL", value_name = "URL", value_parser = value::parse::<PublicUrlSetting>,
+        help = value::with_default("Where sites reach this server: what links to packages begin with", "none"))]
+    #[serde(deserialize_with = "value::one")]
+    pub public_url: Option<PublicUrlSetting>,
     #[arg(long, env = "COUNTERSIGN_TLS_CERTIFICATE", value_name = "FILE",
         help = value::with_default("Certificate chain in PEM, the server's own certificate first; turns TLS on", "none"))]
     #[serde(deserialize_with = "value::one")]
@@ -91,6 +97,10 @@ pub struct ServeSettings {
         help = value::with_default("Wrong license keys per minute from one address; after that it is refused for a while", FAILURES_PER_MINUTE))]
     #[serde(deserialize_with = "value::one")]
     pub failures_per_minute: Option<NonZeroU32>,
+    #[arg(long, env = "COUNTERSIGN_DOWNLOADS_PER_LINK", value_name = "N", value_parser = value::parse::<NonZeroU32>,
+        help = value::with_default("How often one link gives its package in an hour, in bytes: parts of it count as parts", DOWNLOADS_PER_LINK))]
+    #[serde(deserialize_with = "value::one")]
+    pub downloads_per_link: Option<NonZeroU32>,
     #[arg(long, env = "COUNTERSIGN_PROXIES", value_name = "NETWORK,...", value_delimiter = ',',
         help = value::with_default("Addresses or networks of your proxies, whose X-Forwarded-For the server trusts", "none"))]
     #[serde(deserialize_with = "address::many")]
@@ -180,6 +190,7 @@ pub enum LogFormat {
 pub struct ServeConfig {
     pub listen: Listen,
     pub admin_listen: AdminListen,
+    pub public_url: Option<PublicUrl>,
     pub tls_certificate: Option<PathBuf>,
     pub tls_key: Option<PathBuf>,
     pub grace_period_hours: u32,
@@ -187,6 +198,7 @@ pub struct ServeConfig {
     pub requests_per_minute: NonZeroU32,
     pub requests_per_license: NonZeroU32,
     pub failures_per_minute: NonZeroU32,
+    pub downloads_per_link: NonZeroU32,
     pub proxies: Vec<IpNet>,
     pub proxy_hops: NonZeroUsize,
     pub max_connections: NonZeroUsize,
@@ -203,6 +215,14 @@ pub struct ServeConfig {
 }
 
 impl ServeConfig {
+    /// What links to packages begin with: the setting, or the address itself where only this machine reaches it.
+    pub fn links_begin_with(&self) -> Option<PublicUrl> {
+        let tls = self.tls_certificate.is_some();
+        self.public_url
+            .clone()
+            .or_else(|| PublicUrl::of_loopback(&self.listen, tls))
+    }
+
     /// What TLS is spoken with; `None` where it is not.
     ///
     /// # Errors
@@ -242,6 +262,11 @@ impl ServeConfig {
                 .admin_listen
                 .or(file.admin_listen)
                 .unwrap_or(AdminListen::At(ADMIN_LISTEN)),
+            public_url: given
+                .public_url
+                .clone()
+                .or(file.public_url)
+                .and_then(PublicUrlSetting::url),
             tls_certificate: path(&given.tls_certificate, file.tls_certificate),
             tls_key: path(&given.tls_key, file.tls_key),
             grace_period_hours: given
@@ -261,6 +286,10 @@ impl ServeConfig {
                 .failures_per_minute
                 .or(file.failures_per_minute)
                 .unwrap_or(FAILURES_PER_MINUTE),
+            downloads_per_link: given
+                .downloads_per_link
+                .or(file.downloads_per_link)
+                .unwrap_or(DOWNLOADS_PER_LINK),
             proxies: proxies.into_iter().map(|Network(network)| network).collect(),
             proxy_hops: given.proxy_hops.or(file.proxy_hops).unwrap_or(PROXY_HOPS),
             max_connections: given

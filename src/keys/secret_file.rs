@@ -1,5 +1,6 @@
 //! Files that hold a secret: read only where nobody but their owner can read them. Private keys come through here.
 
+use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -26,6 +27,21 @@ pub(crate) enum SecretFileError {
 
 /// The text of a file that nobody but its owner can read; what is beyond 16 KiB is not read.
 pub(crate) fn read(path: &Path) -> Result<Zeroizing<String>, SecretFileError> {
+    let mut text = Zeroizing::new(String::new());
+    open(path)?.take(MAX_PEM).read_to_string(&mut text)?;
+    Ok(text)
+}
+
+/// The first bytes of such a file, at most `limit`.
+pub(crate) fn read_bytes(path: &Path, limit: u64) -> Result<Zeroizing<Vec<u8>>, SecretFileError> {
+    // With room for all: a buffer that grows leaves copies behind.
+    let room = usize::try_from(limit).unwrap_or_default();
+    let mut bytes = Zeroizing::new(Vec::with_capacity(room + 1));
+    open(path)?.take(limit).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn open(path: &Path) -> Result<File, SecretFileError> {
     let file = match regular_file::open(path, regular_file::UNLIMITED) {
         Err(error) if regular_file::is_unsuitable(&error) => return Err(SecretFileError::NotAFile),
         opened => opened?,
@@ -34,9 +50,7 @@ pub(crate) fn read(path: &Path) -> Result<Zeroizing<String>, SecretFileError> {
     if mode & 0o077 != 0 {
         return Err(SecretFileError::Exposed(mode));
     }
-    let mut text = Zeroizing::new(String::new());
-    file.take(MAX_PEM).read_to_string(&mut text)?;
-    Ok(text)
+    Ok(file)
 }
 
 impl From<io::Error> for SecretFileError {

@@ -21,6 +21,7 @@ pub struct DownloadKey {
     releases: Hmac<Sha256>,
     license_cipher: Aes128,
     build_id_cipher: Aes128,
+    fingerprint: [u8; 8],
 }
 
 impl DownloadKey {
@@ -38,7 +39,13 @@ impl DownloadKey {
             releases: derived("countersign release key 1").0,
             license_cipher: derived("countersign license key 1").1,
             build_id_cipher: derived("countersign build id key 1").1,
+            fingerprint: first(&mac(&keyed(secret), &[b"countersign downloads fingerprint 1"])),
         }
+    }
+
+    /// Names the secret without saying anything of it: 16 hexadecimal digits.
+    pub fn fingerprint(&self) -> String {
+        format!("{:016x}", u64::from_be_bytes(self.fingerprint))
     }
 
     /// The MAC of a link's token; the parts are told apart by a NUL, which stands in none of them but the last.

@@ -6,7 +6,6 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use chrono::{DateTime, NaiveDate, Utc};
-use strum::{EnumString, IntoStaticStr};
 
 use crate::model::binding::{Binding, Stored};
 use crate::model::license_key::LicenseId;
@@ -36,9 +35,8 @@ pub struct License {
 }
 
 /// The vendor's word on a license.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize, EnumString, IntoStaticStr)]
-#[serde(rename_all = "snake_case")]
-#[strum(serialize_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum LicenseStatus {
     /// In use.
     Active,
@@ -51,7 +49,11 @@ pub enum LicenseStatus {
 impl LicenseStatus {
     /// As it stands in the registry.
     pub fn as_str(self) -> &'static str {
-        self.into()
+        match self {
+            Self::Active => "active",
+            Self::Suspended => "suspended",
+            Self::Revoked => "revoked",
+        }
     }
 }
 

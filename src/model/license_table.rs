@@ -55,6 +55,16 @@ impl<T: OfLicense> LicenseTable<T> {
         self.find(license).map(|number| &self.held[number])
     }
 
+    /// What belongs to the license whose id begins so.
+    pub fn beginning_with(&self, beginning: &[u8; 16]) -> Option<&T> {
+        let mut first = [0; 32];
+        first[..16].copy_from_slice(beginning);
+        let first = LicenseId::from_bytes(first);
+        let behind = self.held.iter().skip(self.index.of(&first));
+        let found = behind.into_iter().find(|thing| *thing.license_id() >= first);
+        found.filter(|thing| thing.license_id().as_bytes().starts_with(beginning))
+    }
+
     /// The thing of that number, as [`Self::find`] gave it.
     pub fn get(&self, number: usize) -> &T {
         &self.held[number]
@@ -104,9 +114,15 @@ mod tests {
             for (number, license) in held.iter().enumerate() {
                 proptest::prop_assert_eq!(table.find(license), Some(number));
                 proptest::prop_assert_eq!((table.of(license), table.get(number)), (Some(license), license));
+                let beginning: [u8; 16] = std::array::from_fn(|at| license.as_bytes()[at]);
+                let first = held.iter().find(|id| id.as_bytes().starts_with(&beginning));
+                proptest::prop_assert_eq!(table.beginning_with(&beginning), first);
             }
             for other in others.into_iter().map(id) {
                 proptest::prop_assert_eq!(table.of(&other).is_some(), held.contains(&other));
+                let beginning: [u8; 16] = std::array::from_fn(|at| other.as_bytes()[at]);
+                let first = held.iter().find(|id| id.as_bytes().starts_with(&beginning));
+                proptest::prop_assert_eq!(table.beginning_with(&beginning), first);
             }
             proptest::prop_assert!(table.iter().eq(&held) && table.len() == held.len());
         }

@@ -29,8 +29,7 @@ pub struct SiteHost(CompactString);
 checked_text!(SiteHost);
 
 /// Why a text names no site.
-#[derive(Debug, thiserror::Error, PartialEq, Eq, Clone, Copy, strum::IntoStaticStr)]
-#[strum(serialize_all = "snake_case")]
+#[derive(Debug, thiserror::Error, PartialEq, Eq, Clone, Copy)]
 pub enum SiteHostError {
     /// Nothing but blanks.
     #[error("it is empty")]
@@ -67,7 +66,18 @@ pub enum SiteHostError {
 impl SiteHostError {
     /// The reason's stable name, as it stands in a problem document.
     pub fn code(self) -> &'static str {
-        self.into()
+        match self {
+            Self::Empty => "empty",
+            Self::TooLong => "too_long",
+            Self::BadCharacter => "bad_character",
+            Self::BadScheme => "bad_scheme",
+            Self::NoHost => "no_host",
+            Self::BadUserinfo => "bad_userinfo",
+            Self::BadPort => "bad_port",
+            Self::BadHost => "bad_host",
+            Self::OddIp => "odd_ip",
+            Self::BadLabel => "bad_label",
+        }
     }
 }
 
@@ -281,6 +291,25 @@ mod tests {
             seen += 1;
         }
         assert_eq!(seen, 104);
+    }
+
+    #[test]
+    fn no_two_reasons_share_a_code() {
+        use SiteHostError::*;
+        let all = [
+            Empty,
+            TooLong,
+            BadCharacter,
+            BadScheme,
+            NoHost,
+            BadUserinfo,
+            BadPort,
+            BadHost,
+            OddIp,
+            BadLabel,
+        ];
+        let codes: std::collections::BTreeSet<_> = all.iter().map(|reason| reason.code()).collect();
+        assert_eq!(codes.len(), all.len());
     }
 
     proptest::proptest! {

@@ -97,7 +97,9 @@ fn replaces(reader: &mut DocumentReader<'_>, table: &SpannedTable<'_>) -> Option
 
 fn status(reader: &mut DocumentReader<'_>, table: &SpannedTable<'_>) -> Option<LicenseStatus> {
     let (at, text) = reader.string(table, "status")?;
-    let status = text.parse().ok();
+    let status = [LicenseStatus::Active, LicenseStatus::Suspended, LicenseStatus::Revoked]
+        .into_iter()
+        .find(|status| status.as_str() == text);
     if status.is_none() {
         reader.complain(at, "\"status\" must be \"active\", \"suspended\" or \"revoked\"");
     }

@@ -76,6 +76,11 @@ impl Licenses {
         &self.held.get(number).0
     }
 
+    /// The license whose id begins so.
+    pub(super) fn beginning_with(&self, beginning: &[u8; 16]) -> Option<&License> {
+        self.held.beginning_with(beginning).map(|held| &held.0)
+    }
+
     /// Where the license of that number stands: the file, and the line counted from 1.
     pub(super) fn place(&self, number: usize) -> (&Path, usize) {
         let place = self.places[number];

@@ -123,6 +123,17 @@ impl Registry {
         self.licenses.find(id).map(|number| self.licenses.get(number))
     }
 
+    /// The license whose id begins so.
+    pub fn license_beginning_with(&self, beginning: &[u8; 16]) -> Option<&License> {
+        self.licenses.beginning_with(beginning)
+    }
+
+    /// Whether packages of a plugin are hosted here.
+    pub fn hosts_packages(&self) -> bool {
+        let is_hosted = |plugin: &Plugin| plugin.source.is_some() && plugin.package.is_some();
+        self.plugins().any(is_hosted)
+    }
+
     /// Where a license stands: its file, and its line counted from 1.
     pub fn place(&self, id: &LicenseId) -> Option<(&Path, usize)> {
         Some(self.licenses.place(self.licenses.find(id)?))

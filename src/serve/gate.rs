@@ -1,19 +1,24 @@
-//! The gate: the one door to statements and manifests. Who may have what is decided here, and nowhere else.
+//! The gate: the one door to statements, manifests and packages. Who may have what is decided here, and nowhere else.
 
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::{ArcSwap, Guard};
-use bytes::Bytes;
+use chrono::{DateTime, Utc};
 
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, HeldPackage, Offered};
 use crate::config::LocalHosts;
+use crate::keys::download_keys::DownloadKeys;
 use crate::keys::signing_key::SigningKey;
 use crate::model::binding::CheckIn;
+use crate::model::download_key::DownloadKey;
+use crate::model::download_link::DownloadLink;
 use crate::model::entitlement::{self, Refusal};
 use crate::model::license::{License, LicenseState};
 use crate::model::license_key::LicenseId;
 use crate::model::manifest::LatestRelease;
 use crate::model::site_host::SiteHost;
+use crate::model::slug::Slug;
 use crate::model::statement::Verdict;
 use crate::model::version::Version;
 use crate::registry::Registry;
@@ -28,6 +33,8 @@ pub struct Snapshot {
     pub catalog: Arc<Catalog>,
     /// The key that signs.
     pub key: Arc<SigningKey>,
+    /// The keys that make links and build ids; `None` where no package was ever hosted.
+    pub downloads: Option<Arc<DownloadKeys>>,
 }
 
 /// What decides: the snapshot in force and the store of bindings.
@@ -59,6 +66,19 @@ pub struct Decision {
     pub verdict: Verdict,
     /// The first bound host, where the license is bound elsewhere.
     pub bound_domain: Option<SiteHost>,
+}
+
+/// A package that a site may have.
+#[derive(Debug)]
+pub struct PermittedDownload {
+    /// By which license.
+    pub license: LicenseId,
+    /// The site.
+    pub host: SiteHost,
+    /// Where the package stands.
+    pub path: PathBuf,
+    /// What it is.
+    pub package: HeldPackage,
 }
 
 impl Gate {
@@ -132,16 +152,16 @@ impl Gate {
         Ok(Decision { verdict, bound_domain })
     }
 
-    /// Makes the five entitlement checks and hands out the latest manifest if it is newer than `current`; `None` means
+    /// Makes the five entitlement checks and hands out the latest release if it is newer than `current`; `None` means
     /// the site is up to date. The license's bindings are read, never changed.
-    pub fn manifest(
+    pub fn manifest<'s>(
         &self,
-        snapshot: &Snapshot,
+        snapshot: &'s Snapshot,
         license_request: &LicenseRequest<'_>,
         bound: &BoundSites<'_>,
         slug: &str,
         current: Option<&Version>,
-    ) -> Result<Option<Bytes>, Refusal> {
+    ) -> Result<Option<&'s Offered>, Refusal> {
         let LicenseRequest {
             id,
             license,
@@ -158,8 +178,37 @@ impl Gate {
         let plugin = snapshot.registry.plugin(slug);
         let entitlement = entitlement::decide(*license, bound, host, plugin, today)?;
         self.bindings.report(id, bound, host, check_in);
-        let offered = snapshot.catalog.manifest(&entitlement, current);
-        Ok(offered.map(|offered| offered.manifest.clone()))
+        Ok(snapshot.catalog.manifest(&entitlement, current))
+    }
+
+    /// Makes the same checks for whom a link was given to, and hands out the package; `None` where that version is not
+    /// published. Looks at each site of the license: the link says of its site only what can be compared.
+    pub fn package(
+        &self,
+        snapshot: &Snapshot,
+        link: &DownloadLink,
+        key: &DownloadKey,
+        (slug, version): (&Slug, &Version),
+        now: DateTime<Utc>,
+    ) -> Result<Option<PermittedDownload>, Refusal> {
+        let today = now.date_naive();
+        let license = snapshot.registry.license_beginning_with(&link.license);
+        let license = entitlement::require_active(license, today)?;
+        let bound = self.bindings.of(&license.id);
+        let ahead = &license.details.hosts;
+        let sites = ahead.iter().chain(bound.iter().map(|binding| &binding.host));
+        let is_local = |host: &SiteHost| self.local_hosts == LocalHosts::Allow && host.is_local();
+        let mut sites = sites.filter(|host| link.is_for(key, host) && !is_local(host));
+        let host = sites.next().ok_or(Refusal::LicenseNotBound)?;
+        let plugin = snapshot.registry.plugin(slug.as_str());
+        let entitlement = entitlement::decide(Some(license), &bound, host, plugin, today)?;
+        let package = snapshot.catalog.package(&entitlement, version);
+        Ok(package.map(|(path, package)| PermittedDownload {
+            license: license.id,
+            host: host.clone(),
+            path,
+            package: *package,
+        }))
     }
 
     /// What a site may hear of the latest release although its license has expired; `None` where that is nothing.

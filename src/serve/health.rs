@@ -17,8 +17,16 @@ pub enum Part {
     Registry,
     Catalog,
     Key,
+    Packages,
     Store,
     Tls,
+}
+
+impl Part {
+    /// Whether it is loaded again when its files change.
+    pub(crate) fn has_files(self) -> bool {
+        !matches!(self, Self::Store | Self::Packages)
+    }
 }
 
 /// How a part is.
@@ -47,7 +55,7 @@ struct PartHealth {
     /// What that folder looked like when what is in force was read.
     #[serde(skip_serializing_if = "Option::is_none")]
     in_force: Option<String>,
-    /// When its files were last looked at; the store has none that are.
+    /// When its files were last looked at; the store and the packages have none that are.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "seconds_of_look")]
     looked: Option<LastCheck>,
 }
@@ -74,6 +82,7 @@ fn seconds<S: Serializer>(time: &DateTime<Utc>, serializer: S) -> Result<S::Ok, 
 struct Parts {
     catalog: PartHealth,
     key: PartHealth,
+    packages: PartHealth,
     registry: PartHealth,
     store: PartHealth,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -86,6 +95,7 @@ impl Parts {
             Part::Registry => Some(&mut self.registry),
             Part::Catalog => Some(&mut self.catalog),
             Part::Key => Some(&mut self.key),
+            Part::Packages => Some(&mut self.packages),
             Part::Store => Some(&mut self.store),
             Part::Tls => self.tls.as_mut(),
         }
@@ -95,6 +105,7 @@ impl Parts {
         let Self {
             catalog,
             key,
+            packages,
             registry,
             store,
             tls,
@@ -102,6 +113,7 @@ impl Parts {
         let parts = [
             (Part::Catalog, catalog),
             (Part::Key, key),
+            (Part::Packages, packages),
             (Part::Registry, registry),
             (Part::Store, store),
         ];
@@ -141,11 +153,12 @@ impl Health {
             looked,
         };
         let tls = tls.then(well);
-        let store = PartHealth { looked: None, ..well() };
+        let [packages, store] = [well(), well()].map(|part| PartHealth { looked: None, ..part });
         Self {
             parts: Mutex::new(Parts {
                 catalog: well(),
                 key: well(),
+                packages,
                 registry: well(),
                 store,
                 tls,
@@ -251,7 +264,7 @@ mod tests {
         assert_eq!(
             failing,
             parts.map(|part| (part, State::Failing)),
-            "the store has no files that are looked at"
+            "the store and the packages have no files that are looked at"
         );
         let health = Health::new(true, Utc::now(), Duration::from_secs(3_600));
         assert!(health.readiness().ready);

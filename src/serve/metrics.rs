@@ -26,6 +26,8 @@ pub enum Operation {
     Validate,
     /// A manifest.
     Updates,
+    /// A package.
+    Downloads,
     /// A public file, and everything that is no operation.
     Public,
 }
@@ -63,6 +65,8 @@ pub struct Metrics {
     pub requests: Requests,
     /// Connections.
     pub connections: Arc<ConnectionCounts>,
+    /// Bytes of packages that were read to be sent.
+    pub downloaded: Counter,
 }
 
 /// Requests by operation and outcome.

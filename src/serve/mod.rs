@@ -9,9 +9,12 @@ mod background;
 mod coarse_clock;
 pub mod gate;
 pub mod health;
+pub mod links;
 pub mod metrics;
 pub mod net;
 pub mod ops;
+mod package_check;
+mod package_faults;
 pub mod public_files;
 pub mod rate_limit;
 pub mod reload;
@@ -32,11 +35,13 @@ use tokio::sync::oneshot;
 use crate::config::ServeConfig;
 use crate::serve::gate::Gate;
 use crate::serve::health::{Health, Part, State};
+use crate::serve::links::PackageLinks;
 use crate::serve::net::client_ip::Proxies;
 use crate::serve::net::descriptors::Descriptors;
 use crate::serve::net::listener::ListenerConfig;
 use crate::serve::net::timeouts::Timeouts;
 use crate::serve::net::tls::{Tls, TlsAcceptor};
+use crate::serve::package_faults::PackageFaults;
 use crate::serve::rate_limit::Limits;
 use crate::serve::reload::history::Reloads;
 use crate::serve::reload::startup::StartupState;
@@ -77,6 +82,8 @@ impl Server {
             fault,
             started,
             drop_guard,
+            downloads_key: _,
+            releases,
         } = loaded;
         drop_guard.accept(&snapshot.registry);
         tracing::info!(
@@ -101,6 +108,7 @@ impl Server {
             config.requests_per_minute,
             config.requests_per_license,
             config.failures_per_minute,
+            config.downloads_per_link,
         );
         let descriptors = Descriptors::raised(config.max_connections.get());
         if descriptors.are_short() {
@@ -112,11 +120,15 @@ impl Server {
                 Descriptors::HINT
             );
         }
+        let links = config.links_begin_with();
+        let (packages, package_checks) = PackageFaults::new();
         let service = Arc::new(Service {
             limits,
             gate: Gate::new(snapshot, bindings, config.local_hosts),
             signer: Signer::start(config.signing_queue.get())?,
             health,
+            links: PackageLinks::new(links.as_ref()),
+            packages,
             metrics: Arc::default(),
             descriptors,
             has_no_proxy: config.proxies.is_empty(),
@@ -129,6 +141,7 @@ impl Server {
             grace_period_hours: config.grace_period_hours,
             local_hosts: config.local_hosts,
         });
+        package_check::start(&service, package_checks, releases)?;
         let reloader = Reloader::start(&service, files, config.poll)?;
         let listener_config = ListenerConfig {
             connections: descriptors.connections,

@@ -8,25 +8,21 @@ pub(crate) mod private_key;
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::pin::Pin;
-use std::sync::Arc;
-use std::task::{Context, Poll, ready};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use headers::{AcceptRanges, ContentLength, ContentRange, ETag, HeaderMapExt, LastModified};
-use hyper::body::{Body, Frame, SizeHint};
 use mime_guess::Mime;
 use percent_encoding::percent_decode_str;
-use tokio::task::{JoinHandle, spawn_blocking};
+use tokio::task::spawn_blocking;
 use warp::http::{self, HeaderMap, HeaderValue, StatusCode, header};
 
 use crate::regular_file;
 use crate::serve::net::handler::Sending;
-use crate::serve::reply::body::{BodyError, ReplyBody};
+use crate::serve::reply::body::ReplyBody;
 use crate::serve::reply::conditions::{self, ContentSelection, Range};
+use crate::serve::reply::file_body::FileBody;
 use crate::serve::reply::outcome::Code;
 use crate::serve::reply::problem::Problem;
 
@@ -53,7 +49,7 @@ struct ServableFile {
 /// Answers GET and HEAD for a path of the URL with a file in `public`.
 pub async fn reply(public: &Path, headers: &HeaderMap, path: &str) -> Result<(Code, Sending), Problem> {
     let found = find(public, path).await?;
-    let wanted = conditions::of(headers, found.etag.as_ref(), &found.modified, found.length);
+    let wanted = conditions::of(headers, found.etag.as_ref(), Some(&found.modified), found.length);
     let range = match wanted {
         ContentSelection::Nothing => return Ok((Code::NotModified, not_modified(&found))),
         ContentSelection::Failed => return Err(Problem::PreconditionFailed),
@@ -178,11 +174,7 @@ fn send(found: ServableFile, range: Range, is_part: bool) -> (Code, Sending) {
     }
     let content = match found.whole {
         Some(whole) => ReplyBody::from(whole.slice(range.start as usize..range.end as usize)),
-        None => ReplyBody::read_while_sent(FileStream {
-            file: Arc::new(found.file),
-            range,
-            chunk: None,
-        }),
+        None => ReplyBody::read_while_sent(FileBody::new(found.file, range)),
     };
     let mut response = http::Response::new(content);
     *response.headers_mut() = headers;
@@ -191,53 +183,6 @@ fn send(found: ServableFile, range: Range, is_part: bool) -> (Code, Sending) {
         return (Code::PartialContent, response);
     }
     (Code::Ok, response)
-}
-
-/// A part of a file, read a chunk at a time while it is sent.
-struct FileStream {
-    file: Arc<File>,
-    /// What is still to be read.
-    range: Range,
-    chunk: Option<JoinHandle<io::Result<Bytes>>>,
-}
-
-impl Body for FileStream {
-    type Data = Bytes;
-    type Error = BodyError;
-
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        if self.range.start >= self.range.end {
-            return Poll::Ready(None);
-        }
-        let Range { start, end } = self.range;
-        let file = Arc::clone(&self.file);
-        let chunk = self.chunk.get_or_insert_with(|| {
-            spawn_blocking(move || {
-                let mut bytes = vec![0; AT_ONCE.min(usize::try_from(end - start).unwrap_or(AT_ONCE))];
-                file.read_exact_at(&mut bytes, start)?;
-                Ok(Bytes::from(bytes))
-            })
-        });
-        let read = ready!(Pin::new(chunk).poll(cx));
-        self.chunk = None;
-        Poll::Ready(Some(match read {
-            Ok(Ok(bytes)) => {
-                self.range.start += bytes.len() as u64;
-                Ok(Frame::data(bytes))
-            }
-            // The file was cut meanwhile: its client gets less than it was told, and the connection ends.
-            Ok(Err(error)) => Err(error.into()),
-            Err(error) => Err(error.into()),
-        }))
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.range.start >= self.range.end
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.range.end - self.range.start)
-    }
 }
 
 #[cfg(test)]

@@ -8,7 +8,8 @@ pub mod buckets;
 
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::net::IpAddr;
-use std::num::NonZeroU32;
+use std::num::{NonZeroU32, NonZeroU64};
+use std::time::Duration;
 
 use enum_map::Enum;
 use strum::IntoStaticStr;
@@ -16,8 +17,8 @@ use strum::IntoStaticStr;
 use crate::model::license_key::LicenseId;
 use crate::serve::metrics::{Counter, Counters};
 use crate::serve::net::networks::Networks;
-use crate::serve::rate_limit::buckets::{Buckets, RetryAfter};
-use crate::serve::reply::outcome::{Code, Weight};
+use crate::serve::rate_limit::buckets::{Buckets, MINUTE, RetryAfter};
+use crate::serve::reply::outcome::Weight;
 
 /// Buckets that all addresses share, by a hash that nobody outside knows. Who keeps buckets empty must keep asking: 80,000
 /// requests a second, more than two cores answer, from as many addresses, keep 800 buckets empty at 6,000 a minute. One
@@ -28,6 +29,15 @@ const ADDRESS_BUCKETS: usize = 1 << 18;
 /// if that one is asked about all the time.
 const LICENSE_BUCKETS: usize = 1 << 20;
 
+/// Buckets that all links share. Where a million sites update within an hour, four share one, and each takes a twentieth of it.
+const LINK_BUCKETS: usize = 1 << 18;
+
+/// How long a link's empty bucket takes to be full.
+const HOUR: Duration = MINUTE.saturating_mul(60);
+
+/// A package is so many units of its link's bucket: a part of it counts as a part, and whatever is asked as one at least.
+const UNITS: u32 = 64;
+
 /// What a malformed request weighs, as many well-formed ones: no client that works sends any.
 const MALFORMED: u32 = 10;
 
@@ -36,22 +46,25 @@ const MALFORMED: u32 = 10;
 pub struct Limits {
     addresses: [HashedBuckets; Networks::WIDTHS],
     licenses: HashedBuckets,
+    links: HashedBuckets,
     /// What a wrong key weighs, as many well-formed requests.
     wrong_key: u32,
     refused: Counters<Limit>,
 }
 
 impl Limits {
-    /// How often each may ask in a minute, at once and in the long run, and how many wrong keys an address may try.
-    pub fn new(address: NonZeroU32, license: NonZeroU32, failures: NonZeroU32) -> Self {
+    /// How often each may ask in a minute, at once and in the long run, how many wrong keys an address may try, and how many
+    /// packages a link gives in an hour.
+    pub fn new(address: NonZeroU32, license: NonZeroU32, failures: NonZeroU32, link: NonZeroU32) -> Self {
         let refused = Counters::default();
         let addresses = Networks::ALLOWANCES.map(|times| {
             let per_minute = address.saturating_mul(NonZeroU32::MIN.saturating_add(times - 1));
-            HashedBuckets::new(per_minute, ADDRESS_BUCKETS, &refused[Limit::Address])
+            HashedBuckets::new(per_minute.into(), MINUTE, ADDRESS_BUCKETS, &refused[Limit::Address])
         });
         Self {
             addresses,
-            licenses: HashedBuckets::new(license, LICENSE_BUCKETS, &refused[Limit::License]),
+            licenses: HashedBuckets::new(license.into(), MINUTE, LICENSE_BUCKETS, &refused[Limit::License]),
+            links: HashedBuckets::new(units(link), HOUR, LINK_BUCKETS, &refused[Limit::Link]),
             wrong_key: address.get().div_ceil(failures.get()),
             refused,
         }
@@ -61,12 +74,12 @@ impl Limits {
     pub fn check_address(&self, address: IpAddr) -> Result<(), RetryAfter> {
         Networks::of(address)
             .all()
-            .try_for_each(|(width, network)| self.addresses[width].take(&network))
+            .try_for_each(|(width, network)| self.addresses[width].take(&network, 1))
     }
 
     /// Charges what a request of `address` weighs beyond the one that was taken when it arrived.
-    pub fn charge(&self, address: IpAddr, code: Code) {
-        let more = match code.weight() {
+    pub fn charge(&self, address: IpAddr, weight: Weight) {
+        let more = match weight {
             Weight::Request => return,
             Weight::Malformed => MALFORMED - 1,
             Weight::WrongKey => self.wrong_key - 1,
@@ -78,7 +91,13 @@ impl Limits {
 
     /// Whether anybody may ask about this license now; it is counted.
     pub fn check_license(&self, id: &LicenseId) -> Result<(), RetryAfter> {
-        self.licenses.take(id)
+        self.licenses.take(id, 1)
+    }
+
+    /// Whether so many bytes of a package may be sent now for this link; they are counted.
+    pub fn check_link(&self, token: &str, bytes: u64, package: u64) -> Result<(), RetryAfter> {
+        let units = (u128::from(bytes) * u128::from(UNITS)).div_ceil(u128::from(package.max(1)));
+        self.links.take(&token, (units as u32).clamp(1, UNITS))
     }
 
     /// How many were told to come back.
@@ -95,6 +114,13 @@ pub enum Limit {
     Address,
     /// Questions about one license.
     License,
+    /// Bytes for one link.
+    Link,
+}
+
+/// What a link's bucket holds for so many packages.
+fn units(packages: NonZeroU32) -> NonZeroU64 {
+    NonZeroU64::from(packages).saturating_mul(NonZeroU64::from(NonZeroU32::MIN.saturating_add(UNITS - 1)))
 }
 
 /// The buckets of licenses, or of networks of one width.
@@ -107,16 +133,16 @@ struct HashedBuckets {
 }
 
 impl HashedBuckets {
-    fn new(per_minute: NonZeroU32, count: usize, refused: &Counter) -> Self {
+    fn new(size: NonZeroU64, period: Duration, count: usize, refused: &Counter) -> Self {
         Self {
-            buckets: Buckets::new(per_minute, count, refused.clone()),
+            buckets: Buckets::new(size, period, count, refused.clone()),
             count,
             hasher: RandomState::default(),
         }
     }
 
-    fn take(&self, key: &impl Hash) -> Result<(), RetryAfter> {
-        self.buckets.take(self.place(key))
+    fn take(&self, key: &impl Hash, wanted: u32) -> Result<(), RetryAfter> {
+        self.buckets.take(self.place(key), wanted)
     }
 
     fn charge(&self, key: &impl Hash, more: u32) {
@@ -131,10 +157,11 @@ impl HashedBuckets {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::serve::reply::outcome::Code;
 
     fn limits(address: u32, license: u32) -> Limits {
         let per_minute = |number| NonZeroU32::new(number).unwrap();
-        Limits::new(per_minute(address), per_minute(license), per_minute(1))
+        Limits::new(per_minute(address), per_minute(license), per_minute(1), per_minute(20))
     }
 
     fn license(number: u32) -> LicenseId {
@@ -175,6 +202,22 @@ mod tests {
     }
 
     #[test]
+    fn a_link_gives_its_package_twenty_times_an_hour_whole_or_in_parts() {
+        let limits = limits(1, 1);
+        let given = |token: &str, bytes: u64| {
+            let asks = (0..10_000).take_while(|_| limits.check_link(token, bytes, 6_400).is_ok());
+            asks.count()
+        };
+        assert_eq!(given("whole", 6_400), 20);
+        assert_eq!(given("half", 3_200), 40);
+        assert_eq!(given("nothing", 0), 1_280, "asking costs something, too");
+        assert_eq!(given("more than there is", u64::MAX), 20);
+        let RetryAfter(seconds) = limits.check_link("whole", 6_400, 6_400).unwrap_err();
+        assert!((175..=180).contains(&seconds), "{seconds}");
+        assert_eq!(limits.refused()[Limit::Link].get(), 5);
+    }
+
+    #[test]
     fn two_licenses_rarely_share_a_bucket_and_others_in_each_server() {
         let places = |limits: &Limits| {
             (0..10_000)
@@ -193,10 +236,15 @@ mod tests {
     fn a_guesser_gets_as_many_wrong_keys_a_minute_as_the_setting_says_and_then_nothing() {
         for (requests, failures) in [(6_000, 60), (6_000, 7), (60, 600), (4_000_000_000, 3)] {
             let per_minute = |number| NonZeroU32::new(number).unwrap();
-            let limits = Limits::new(per_minute(requests), per_minute(1), per_minute(failures));
+            let limits = Limits::new(
+                per_minute(requests),
+                per_minute(1),
+                per_minute(failures),
+                per_minute(20),
+            );
             let mut guesses = 0;
             while limits.check_address(address(1)).is_ok() {
-                limits.charge(address(1), Code::UnknownLicense);
+                limits.charge(address(1), Weight::WrongKey);
                 guesses += 1;
             }
             let expected = failures.min(requests);
@@ -220,7 +268,7 @@ mod tests {
                 .take_while(|_| {
                     limits
                         .check_address(address(1))
-                        .map(|()| limits.charge(address(1), code))
+                        .map(|()| limits.charge(address(1), Code::weight(code)))
                         .is_ok()
                 })
                 .count()

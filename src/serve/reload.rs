@@ -4,6 +4,7 @@
 //! no other part. notify wakes it, SIGHUP wakes it, and a slow poll wakes it where notify sees nothing.
 
 pub mod component;
+mod download_keys;
 pub mod drop_guard;
 pub mod error;
 pub(crate) mod fingerprint;

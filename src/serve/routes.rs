@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | POST | `/api/v1/validate-license` | [`validate`] |
 //! | GET, HEAD | `/api/v1/updates/<plugin>` | [`updates`] |
+//! | GET, HEAD | `/api/v1/downloads/…` | [`downloads`] |
 //! | GET, HEAD | anything else | a file of `public/` |
 
 use std::net::IpAddr;
@@ -14,7 +15,8 @@ use std::time::Instant;
 use hyper::body::Incoming;
 use warp::http::{HeaderMap, Method, Request};
 
-use crate::serve::api::{updates, validate};
+use crate::serve::api::{downloads, updates, validate};
+use crate::serve::links::DOWNLOADS;
 use crate::serve::metrics::Operation;
 use crate::serve::net::handler::{Handler, Sending};
 use crate::serve::public_files;
@@ -43,15 +45,23 @@ struct Routes {
 impl Routes {
     /// Counts a request by how it ended, charges its client, and makes its answer.
     fn finish(&self, client: IpAddr, operation: Operation, started: Instant, ended: Ended) -> Response {
-        let (code, response) = ended.unwrap_or_else(|problem| (problem.code(), problem.into_response()));
-        self.service.limits.charge(client, code);
+        let (code, response) = match ended {
+            Ok((code, response)) => {
+                self.service.limits.charge(client, code.weight());
+                (code, response)
+            }
+            Err(problem) => {
+                self.service.limits.charge(client, problem.weight());
+                (problem.code(), problem.into_response())
+            }
+        };
         self.service.metrics.requests.count(operation, started.elapsed(), code);
         response
     }
 
     /// The same for one that was refused before anybody looked at a clock.
     fn refuse(&self, client: IpAddr, operation: Operation, problem: Problem) -> Response {
-        self.service.limits.charge(client, problem.code());
+        self.service.limits.charge(client, problem.weight());
         self.service.metrics.requests.count_refused(operation, problem.code());
         problem.into_response()
     }
@@ -100,6 +110,24 @@ impl Routes {
         )
     }
 
+    async fn download(&self, client: IpAddr, path: &str, request: &Request<Incoming>) -> Sending {
+        if !matches!(*request.method(), Method::GET | Method::HEAD) {
+            let problem = Problem::MethodNotAllowed("GET, HEAD");
+            return self.refuse(client, Operation::Downloads, problem).into_http();
+        }
+        let started = Instant::now();
+        match downloads::reply(&self.service, path, request).await {
+            Ok((code, response)) => {
+                let requests = &self.service.metrics.requests;
+                requests.count(Operation::Downloads, started.elapsed(), code);
+                response
+            }
+            Err(problem) => self
+                .finish(client, Operation::Downloads, started, Err(problem))
+                .into_http(),
+        }
+    }
+
     /// The answer to what is no operation: a public file, or none. What is not there is not there for every method.
     async fn public(&self, client: IpAddr, request: Request<Incoming>) -> Sending {
         let public = &self.service.public;
@@ -129,6 +157,8 @@ fn operation(path: &str) -> Operation {
         Operation::Updates
     } else if path == VALIDATE {
         Operation::Validate
+    } else if path.starts_with(DOWNLOADS) {
+        Operation::Downloads
     } else {
         Operation::Public
     }
@@ -152,7 +182,7 @@ impl Handler for Routes {
     }
 
     fn failed(&self, client: IpAddr, code: Code) {
-        self.service.limits.charge(client, code);
+        self.service.limits.charge(client, code.weight());
     }
 
     async fn answer(&self, client: IpAddr, request: Request<Incoming>) -> Sending {
@@ -161,6 +191,8 @@ impl Handler for Routes {
             self.updates(client, slug, &request).into_http()
         } else if path == VALIDATE {
             self.validate(client, request).await.into_http()
+        } else if let Some(path) = path.strip_prefix(DOWNLOADS) {
+            self.download(client, path, &request).await
         } else {
             self.public(client, request).await
         }

@@ -9,9 +9,11 @@ use chrono::{DateTime, Utc};
 use crate::config::LocalHosts;
 use crate::serve::gate::Gate;
 use crate::serve::health::{Health, Part, Readiness, State};
+use crate::serve::links::PackageLinks;
 use crate::serve::metrics::Metrics;
 use crate::serve::net::descriptors::Descriptors;
 use crate::serve::net::tls::Tls;
+use crate::serve::package_faults::PackageFaults;
 use crate::serve::rate_limit::Limits;
 use crate::serve::reload::drop_guard::DropGuard;
 use crate::serve::reload::history::Reloads;
@@ -24,6 +26,8 @@ pub struct Service {
     pub(crate) signer: Signer,
     pub(crate) limits: Limits,
     pub(crate) health: Health,
+    pub(crate) links: PackageLinks,
+    pub(crate) packages: PackageFaults,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) descriptors: Descriptors,
     /// Whether no proxy is named, so that none may be in front.

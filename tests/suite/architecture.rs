@@ -60,6 +60,7 @@ const ARROWS: [(&str, &[&str]); 20] = [
             "text",
             "histogram",
             "regular_file",
+            "package",
         ],
     ),
     (

@@ -90,11 +90,12 @@ fn the_configuration_file_has_every_setting_with_its_default() {
 }
 
 /// Settings of the server that are neither a limit nor a time-out.
-const NO_LIMITS: [&str; 12] = [
+const NO_LIMITS: [&str; 13] = [
     "allowed_git_hosts",
     "keep_retired_days",
     "listen",
     "admin_listen",
+    "public_url",
     "tls_certificate",
     "tls_key",
     "grace_period_hours",
@@ -121,6 +122,7 @@ fn the_page_of_limits_has_every_limit_with_its_default_and_no_other() {
         "public",
         "store",
         "signing_key",
+        "downloads_key",
         "retired_keys",
     ];
     let limits: BTreeSet<String> = settings()

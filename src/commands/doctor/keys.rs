@@ -8,6 +8,7 @@ use crate::commands::doctor::finding::{Finding, broken, ok, warning};
 use crate::commands::keys::lost;
 use crate::commands::keys::retired::{self, Retired};
 use crate::config::Paths;
+use crate::keys::download_keys::{DownloadKeyError, DownloadKeys};
 use crate::keys::signing_key::{KeyError, SigningKey};
 use crate::regular_file;
 use crate::text::error_chain::ErrorChain;
@@ -16,8 +17,9 @@ use crate::text::error_chain::ErrorChain;
 const MAX_PUBLISHED: u64 = 1 << 20;
 
 /// Every key; retired private ones are kept for `days`.
-pub(super) fn findings(paths: &Paths, days: u32, now: SystemTime) -> Vec<Finding> {
+pub(super) fn findings(paths: &Paths, days: u32, now: SystemTime, hosts_packages: bool) -> Vec<Finding> {
     let mut findings = signing_key(paths);
+    findings.extend(download_keys(paths, hosts_packages));
     findings.extend(retired_keys(paths, days, now));
     findings.extend(interrupted(paths));
     findings
@@ -48,6 +50,26 @@ fn signing_key(paths: &Paths) -> Vec<Finding> {
             )
         },
     ]
+}
+
+/// The secret of downloads, and those before it.
+fn download_keys(paths: &Paths, hosts_packages: bool) -> Vec<Finding> {
+    let describe = |error: DownloadKeyError| {
+        let hint = error.hint();
+        broken("key", error.to_string(), Some(hint))
+    };
+    match DownloadKeys::load(&paths.downloads_key, &paths.retired_keys) {
+        // Who hosts nothing needs none.
+        Err(DownloadKeyError::Missing(_)) if !hosts_packages => Vec::new(),
+        Err(error) => vec![describe(error)],
+        Ok((keys, unusable)) => {
+            let id = keys.current().fingerprint();
+            let finding = ok("key", format!("{id} makes links and build ids"));
+            std::iter::once(finding)
+                .chain(unusable.into_iter().map(describe))
+                .collect()
+        }
+    }
 }
 
 /// Private keys that no longer sign. Whoever steals one makes statements that plugins which pin it believe.

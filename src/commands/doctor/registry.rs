@@ -83,6 +83,6 @@ fn releases_in_the_future(registry: &Registry, now: DateTime<Utc>) -> Option<Fin
 /// The next start asks the same, and refuses.
 fn dropped_licenses(registry: &Registry, paths: &Paths) -> Option<Finding> {
     let error = DropGuard::new(&paths.store).check_start(registry).err()?;
-    let hint = error.hint().map(str::to_owned);
+    let hint = error.hint();
     Some(broken("registry", format!("a server does not start: {error}"), hint))
 }

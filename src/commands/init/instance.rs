@@ -17,7 +17,7 @@ const LANDING_PAGE: &str = include_str!("../../../public/index.html");
 const INTERFACE: &str = include_str!("../../../public/openapi.json");
 
 const IGNORED: &str = "\
-# The private key, and what only this machine knows.
+# The private keys, and what only this machine knows.
 /keys/
 /store/
 /.store.lock
@@ -38,9 +38,10 @@ pub(super) const NAMES: &[&str] = &[
     "public/keys",
     "public/.well-known/jwks.json",
     "keys/signing.pem",
+    "keys/downloads.key",
 ];
 
-/// Makes an empty instance, all but its signing key.
+/// Makes an empty instance, all but its keys.
 pub(super) fn write(folder: &Path) -> Result<(), InitError> {
     let plugins = format!(
         "# Plugins\n\nOne file a plugin, `<slug>.toml`, as `countersign build` reads it:\n\n```toml\n{PLUGIN}```\n"

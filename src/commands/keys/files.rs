@@ -54,23 +54,23 @@ pub(super) fn create_folder(file: &Path, access: Access) -> Result<(), KeyComman
 }
 
 /// Creates the file of a key; where there is one already, the hint is what to do `otherwise`.
-pub(super) fn write_private(path: &Path, pem: &str, otherwise: &str) -> Result<(), Failure> {
+pub(super) fn write_private(path: &Path, key: &[u8], otherwise: &str) -> Result<(), Failure> {
     create_folder(path, Access::Owner)?;
     // SECURITY: 0600 from the first moment; and a key that is overwritten cannot be had again.
-    durable_file::create_new(path, pem.as_bytes(), Access::Owner).map_err(|source| match source.kind() {
+    durable_file::create_new(path, key, Access::Owner).map_err(|source| match source.kind() {
         io::ErrorKind::AlreadyExists => Failure::from(KeyCommandError::Exists(path.to_owned())).hint(otherwise),
         _ => io_error(path, source).into(),
     })
 }
 
 /// Writes a private key where there may be one already; readable by its owner alone in either case.
-pub(super) fn put_private(path: &Path, pem: &str) -> Result<(), KeyCommandError> {
-    let created = durable_file::create_new(path, pem.as_bytes(), Access::Owner);
+pub(super) fn put_private(path: &Path, key: &[u8]) -> Result<(), KeyCommandError> {
+    let created = durable_file::create_new(path, key, Access::Owner);
     let put = created.or_else(|error| match error.kind() {
         io::ErrorKind::AlreadyExists => {
             // SECURITY: a file that is replaced keeps its permissions.
             std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
-            durable_file::replace(path, pem.as_bytes())
+            durable_file::replace(path, key)
         }
         _ => Err(error),
     });

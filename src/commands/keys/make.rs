@@ -11,11 +11,12 @@ use crate::model::public_key::PublicKey;
 
 use crate::commands::Failure;
 use crate::commands::keys::error::KeyCommandError;
-use crate::commands::keys::files::{Private, write_private};
+use crate::commands::keys::files::{Private, folder_of, write_private};
+use crate::commands::keys::keys_lock::KeysLock;
 use crate::commands::keys::lost;
 use crate::commands::keys::publish::publish_all;
 use crate::commands::keys::report::KeyInForce;
-use crate::commands::keys::rotate::{KeysLock, Old, current, replace_current};
+use crate::commands::keys::rotate::{Old, current, replace_current};
 
 /// The size of a new key: RSA with 3072 bits is as strong as a symmetric key of 128 (NIST SP 800-57 part 1, table 2).
 pub const DEFAULT_BITS: u16 = 3072;
@@ -25,9 +26,12 @@ pub(super) struct GenerateArgs {
     /// Size of the key: 2048 to 4096
     #[arg(long, value_name = "BITS", default_value_t = DEFAULT_BITS, value_parser = clap::value_parser!(u16).range(2048..=4096))]
     pub bits: u16,
-    /// Retire the signing key and sign with the new one at once
+    /// Retire the key in force and use the new one at once
     #[arg(long)]
     pub rotate: bool,
+    /// Create the key for downloads instead of a signing key
+    #[arg(long, conflicts_with_all = ["bits", "out", "old_key_is_lost"])]
+    pub downloads: bool,
     /// Write the key to this file instead of the instance's, and print its public half without publishing it
     #[arg(long, value_name = "FILE", conflicts_with = "rotate")]
     pub out: Option<PathBuf>,
@@ -42,7 +46,11 @@ pub(super) struct GenerateArgs {
 pub fn create(paths: &Paths, bits: u16, is_lost: bool) -> Result<PublicKey, Failure> {
     refuse_a_second(paths, is_lost, "keys generate --old-key-is-lost")?;
     let Private { pem, public } = new_key(bits)?;
-    write_private(&paths.signing_key, &pem, "--rotate retires it and makes another")?;
+    write_private(
+        &paths.signing_key,
+        pem.as_bytes(),
+        "--rotate retires it and makes another",
+    )?;
     publish_all(paths, &public)?;
     Ok(public)
 }
@@ -65,14 +73,14 @@ pub(super) fn generate(args: &GenerateArgs, paths: &Paths) -> Result<KeyInForce,
     match &args.out {
         Some(file) => {
             let Private { pem, public } = new_key(bits)?;
-            write_private(file, &pem, "choose another file")?;
+            write_private(file, pem.as_bytes(), "choose another file")?;
             Ok(KeyInForce {
                 public_key: Some(public.to_pem()),
                 ..KeyInForce::new(file, &public)
             })
         }
         None if args.rotate => {
-            let lock = KeysLock::take(paths)?;
+            let lock = KeysLock::take(folder_of(&paths.signing_key))?;
             let current = current(Old::Retire, paths)?;
             replace_current(&lock, paths, current.as_ref(), &new_key(bits)?)
         }

@@ -8,15 +8,21 @@ use serde::Serialize;
 
 use crate::config::Paths;
 use crate::durable_file::{self, Access};
+use crate::model::download_key::SECRET_LENGTH;
 use crate::model::public_key::{Jwk, PublicKey};
 use crate::regular_file;
+use crate::text::printable::Printable;
 
 use crate::commands::Failure;
+use crate::commands::keys::downloads;
 use crate::commands::keys::error::{KeyCommandError, io_error};
 use crate::commands::keys::files::{MAX_PEM, create_folder, read_key};
 use crate::commands::keys::report::Published;
 use crate::commands::keys::retired;
 use crate::commands::output::{self, Table, path_text};
+
+/// What a secret of downloads has.
+const SECRET_BITS: usize = SECRET_LENGTH * 8;
 
 /// A key, and the file it comes from.
 #[derive(Debug)]
@@ -32,6 +38,8 @@ pub(super) fn list(json: bool, paths: &Paths) -> Result<String, Failure> {
     struct KeyRow<'a> {
         key_id: &'a str,
         bits: usize,
+        #[serde(rename = "use")]
+        purpose: &'static str,
         state: &'static str,
         file: String,
         /// Where its private half is kept, for a key that no longer signs.
@@ -48,27 +56,41 @@ pub(super) fn list(json: bool, paths: &Paths) -> Result<String, Failure> {
             .find(|kept| !listed.current && kept.key_id == listed.key.key_id());
         kept.map(|kept| path_text(&kept.file))
     };
+    let secrets = downloads::list(paths)?;
     if json {
         let rows = keys.iter().map(|listed| {
             let ListedKey { key, file, .. } = listed;
             KeyRow {
                 key_id: key.key_id(),
                 bits: key.bits(),
+                purpose: "signing",
                 state: state(listed),
                 file: path_text(file),
                 private: kept(listed),
             }
         });
-        return output::json(&rows.collect::<Vec<_>>());
+        let secrets = secrets.iter().map(|secret| KeyRow {
+            key_id: &secret.key_id,
+            bits: SECRET_BITS,
+            purpose: "downloads",
+            state: secret.state,
+            file: secret.file.clone(),
+            private: None,
+        });
+        return output::json(&rows.chain(secrets).collect::<Vec<_>>());
     }
-    let mut table = Table::new(["KEY ID", "BITS", "STATE", "FILE"]);
+    let mut table = Table::new(["KEY ID", "BITS", "USE", "STATE", "FILE"]);
     for listed in &keys {
         let ListedKey { key, file, .. } = listed;
         let state = match kept(listed) {
             Some(_) => "retired, private key kept",
             None => state(listed),
         };
-        table.row([&key.key_id(), &key.bits(), &state, &file.display()]);
+        table.row([&key.key_id(), &key.bits(), &"signing", &state, &file.display()]);
+    }
+    for secret in &secrets {
+        let file = Printable(&secret.file);
+        table.row([&secret.key_id, &SECRET_BITS, &"downloads", &secret.state, &file]);
     }
     Ok(table.to_string())
 }

@@ -84,7 +84,7 @@ pub(super) fn is_private(path: &Path) -> bool {
 pub(super) fn keep(paths: &Paths, key_id: &str, pem: &str) -> Result<PathBuf, KeyCommandError> {
     let file = paths.retired_keys.join(format!("{key_id}{SUFFIX}"));
     create_folder(&file, Access::Owner)?;
-    put_private(&file, pem)?;
+    put_private(&file, pem.as_bytes())?;
     Ok(file)
 }
 

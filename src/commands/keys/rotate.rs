@@ -3,7 +3,7 @@
 //! The order makes every moment a safe one to be killed at: the old key is copied, the new one is published, and only then
 //! one rename lets it sign. Until that rename the old key signs, and afterwards the new one.
 
-use std::fs::{self, File, TryLockError};
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use zeroize::Zeroizing;
@@ -15,6 +15,7 @@ use crate::regular_file;
 use crate::commands::Failure;
 use crate::commands::keys::error::{KeyCommandError, io_error};
 use crate::commands::keys::files::{MAX_PEM, Private, folder_of, put_private, read_key, read_key_made_by};
+use crate::commands::keys::keys_lock::KeysLock;
 use crate::commands::keys::publish::{publish_all, write_public};
 use crate::commands::keys::report::KeyInForce;
 use crate::commands::keys::retired::{self, keep};
@@ -29,29 +30,9 @@ pub(super) enum Old {
     Lost,
 }
 
-/// The keys' folder, held against other commands that change the signing key until it is dropped.
-pub(super) struct KeysLock {
-    _folder: File,
-}
-
-impl KeysLock {
-    /// Takes the folder, or says that somebody else has it.
-    pub(super) fn take(paths: &Paths) -> Result<Self, Failure> {
-        let folder = folder_of(&paths.signing_key);
-        // The folder itself is locked: no file is left behind, and the lock dies with the process.
-        let lock = regular_file::open_folder(folder).map_err(|source| io_error(folder, source))?;
-        match lock.try_lock() {
-            Ok(()) => Ok(Self { _folder: lock }),
-            Err(TryLockError::WouldBlock) => Err(Failure::from(KeyCommandError::Busy(folder.to_owned()))
-                .hint("look at what it did with `countersign keys list`, then run this again if it is still needed")),
-            Err(TryLockError::Error(source)) => Err(io_error(folder, source).into()),
-        }
-    }
-}
-
 /// Puts the key in `file` in the signing key's place; the file is gone afterwards.
 pub(super) fn rotate_to(file: &Path, old: Old, paths: &Paths) -> Result<KeyInForce, Failure> {
-    let lock = KeysLock::take(paths)?;
+    let lock = KeysLock::take(folder_of(&paths.signing_key))?;
     let current = current(old, paths)?;
     let new = read_private(file)?;
     if current.as_ref().is_some_and(|current| current.public == new.public) {
@@ -100,7 +81,7 @@ pub(super) fn replace_current(
     }
     // Published before the server can sign with it: no statement names a key that clients cannot get.
     publish_all(paths, &new.public)?;
-    put_private(&paths.signing_key, &new.pem)?;
+    put_private(&paths.signing_key, new.pem.as_bytes())?;
     Ok(KeyInForce {
         retired,
         ..KeyInForce::new(&paths.signing_key, &new.public)

@@ -30,6 +30,7 @@ impl Instance {
             &GenerateArgs {
                 bits: 2048,
                 rotate,
+                downloads: false,
                 out,
                 old_key_is_lost: false,
             },
@@ -164,7 +165,7 @@ fn a_key_is_prepared_pinned_and_only_then_signs() {
     let make = format!("`countersign keys generate --out {}`", next.display());
     let hint = || rotate_to(&next, Old::Retire, &instance.1).unwrap_err().hint.unwrap();
     assert_eq!(hint(), format!("make one with {make}"));
-    write_private(&next, "no key", "").unwrap();
+    write_private(&next, b"no key", "").unwrap();
     assert_eq!(hint(), format!("move it away, and make a new one with {make}"));
     assert_eq!(read_key(&instance.1).unwrap(), pinned);
 }
@@ -176,7 +177,7 @@ fn a_key_made_by_older_tools_is_listed_published_and_rotated() {
     let private = RsaPrivateKey::new(&mut OsRng, 2048).unwrap();
     let pem = private.to_pkcs1_pem(LineEnding::LF).unwrap();
     assert!(pem.starts_with("-----BEGIN RSA PRIVATE KEY-----"));
-    write_private(&instance.1.signing_key, &pem, "").unwrap();
+    write_private(&instance.1.signing_key, pem.as_bytes(), "").unwrap();
     let id = PublicKey::new(private.to_public_key()).unwrap().key_id().to_owned();
     assert!(list(false, &instance.1).unwrap().contains(&id));
     assert!(publish(&instance.1).unwrap().text().contains(&id));
@@ -374,6 +375,7 @@ fn where_there_was_a_key_a_new_one_is_made_only_by_who_says_that_it_is_lost() {
         assert!(told.contains("had a signing key") && told.ends_with(file), "{told}");
         assert!(!instance.1.signing_key.exists());
         let lost = GenerateArgs {
+            downloads: false,
             bits: 2048,
             rotate: false,
             out: None,
@@ -410,7 +412,7 @@ fn while_one_command_changes_the_keys_another_one_is_told() {
     let paths = &instance.1;
     instance.generate(false, None).unwrap();
     let before = fs::read(&paths.signing_key).unwrap();
-    let held = crate::commands::keys::rotate::KeysLock::take(paths).unwrap();
+    let held = crate::commands::keys::keys_lock::KeysLock::take(paths.signing_key.parent().unwrap()).unwrap();
     for failure in [
         instance.generate(true, None).unwrap_err(),
         rotate_to(&paths.store, Old::Retire, paths).unwrap_err(),
@@ -428,4 +430,75 @@ fn while_one_command_changes_the_keys_another_one_is_told() {
     assert_eq!(fs::read(&paths.signing_key).unwrap(), before);
     drop(held);
     instance.generate(true, None).unwrap();
+}
+
+#[test]
+fn the_key_for_downloads_is_made_once_and_rotated_with_the_old_one_kept() {
+    let instance = Instance::new();
+    let paths = &instance.1;
+    let generate = |rotate| downloads::generate(rotate, paths);
+    generate(false).unwrap();
+    let first = fs::read(&paths.downloads_key).unwrap();
+    assert_eq!(first.len(), 32);
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&paths.downloads_key), 0o600);
+    let refused = generate(false).unwrap_err();
+    assert_eq!(refused.hint.unwrap(), "--rotate retires it and makes another");
+    assert_eq!(fs::read(&paths.downloads_key).unwrap(), first, "never overwritten");
+
+    let told = generate(true).unwrap().text();
+    let second = fs::read(&paths.downloads_key).unwrap();
+    assert_ne!(second, first);
+    let kept: Vec<_> = fs::read_dir(&paths.retired_keys)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    let [kept] = &kept[..] else { panic!("{kept:?}") };
+    assert_eq!((fs::read(kept).unwrap(), mode(kept)), (first, 0o600));
+    assert!(
+        told.contains(&format!("{}: the key before it", kept.display())),
+        "{told}"
+    );
+
+    instance.generate(false, None).unwrap();
+    let listed: serde_json::Value = serde_json::from_str(&list(true, paths).unwrap()).unwrap();
+    let uses: Vec<_> = listed
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|key| (&key["use"], &key["state"]))
+        .collect();
+    let expected = [
+        ("signing", "current"),
+        ("downloads", "current"),
+        ("downloads", "retired"),
+    ];
+    assert!(
+        uses.iter()
+            .zip(expected)
+            .all(|(found, (purpose, state))| *found.0 == purpose && *found.1 == state),
+        "{listed}"
+    );
+    assert_eq!(uses.len(), 3);
+    let table = list(false, paths).unwrap();
+    assert_eq!(table.matches(" downloads ").count(), 2, "{table}");
+}
+
+#[test]
+fn a_key_for_downloads_that_is_broken_or_missing_is_not_rotated() {
+    let instance = Instance::new();
+    let paths = &instance.1;
+    fs::create_dir_all(paths.downloads_key.parent().unwrap()).unwrap();
+    let missing = downloads::generate(true, paths).unwrap_err();
+    assert!(missing.exit == Exit::Input && missing.hint.unwrap().contains("restore it from the backup"));
+    write_private(&paths.downloads_key, &[1; 31], "").unwrap();
+    let broken = downloads::generate(true, paths).unwrap_err();
+    assert!(
+        broken
+            .error
+            .to_string()
+            .ends_with("not a key for downloads, which is a file of 32 bytes")
+    );
+    assert_eq!(fs::read(&paths.downloads_key).unwrap(), [1; 31]);
+    assert!(!paths.retired_keys.exists());
 }

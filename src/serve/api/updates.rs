@@ -1,4 +1,6 @@
-//! `GET /api/v1/updates/<plugin>`: parses the question, lets the gate decide, and sends the manifest untouched.
+//! `GET /api/v1/updates/<plugin>`: parses the question, lets the gate decide, and sends the manifest.
+//!
+//! Where the package is hosted here, the manifest gets the site's link to it; else it is sent untouched.
 
 use std::borrow::Cow;
 
@@ -12,6 +14,7 @@ use crate::model::entitlement::Refusal;
 use crate::model::version::Version;
 use crate::serve::api::params::{MAX_VERSION, at_most, build_id, find_license, license_id, site_host};
 use crate::serve::gate::LicenseRequest;
+use crate::serve::links::LinkHolder;
 use crate::serve::reply::outcome::Code;
 use crate::serve::reply::problem::Problem;
 use crate::serve::reply::response::{JSON, Response};
@@ -71,7 +74,7 @@ pub fn reply(service: &Service, slug: &str, headers: &HeaderMap, query: &str) ->
         Err(_) => "refused",
     };
     tracing::debug!(license = id.log_tag(), site = %host, code, "asked for updates");
-    let manifest = decided.map_err(|refusal| {
+    let offered = decided.map_err(|refusal| {
         let news = || {
             service
                 .gate
@@ -82,12 +85,17 @@ pub fn reply(service: &Service, slug: &str, headers: &HeaderMap, query: &str) ->
             None => Problem::Refused(refusal),
         }
     })?;
-    let code = if manifest.is_some() {
-        Code::Update
-    } else {
-        Code::UpToDate
+    let Some(offered) = offered else {
+        return Ok((Code::UpToDate, JSON.answer(Bytes::from_static(b"{}"))));
     };
-    Ok((code, JSON.answer(manifest.unwrap_or(Bytes::from_static(b"{}")))))
+    let holder = LinkHolder {
+        license: &id,
+        host: &host,
+        now: license_request.check_in.time,
+    };
+    let body = service.links.fill(offered, slug, holder, snapshot.downloads.as_deref());
+    let answer = JSON.answer(Bytes::new());
+    Ok((Code::Update, Response { body, ..answer }))
 }
 
 /// Reads the query, and the license key in the header. A parameter given twice is [`Problem::Malformed`].

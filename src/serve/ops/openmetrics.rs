@@ -79,7 +79,9 @@ fn requests(page: &mut MetricWriter<'_>, service: &Service) -> fmt::Result {
     page.add("countersign_requests", help, &outcomes.collect::<Series<_, _>>())?;
     let help = "Validations whose clients hung up before there was an answer";
     page.add("countersign_requests_abandoned", help, requests.abandoned())?;
-    let latency = [Operation::Validate, Operation::Updates]
+    let help = "Bytes of packages that were read to be sent";
+    page.add("countersign_downloaded_bytes", help, &service.metrics.downloaded)?;
+    let latency = [Operation::Validate, Operation::Updates, Operation::Downloads]
         .map(|operation| ([("operation", operation.into())], requests.of(operation).latency.read()));
     let help = "From the head of a request to its answer";
     page.add("countersign_request_duration_seconds", help, &Series(latency.into()))
@@ -164,6 +166,9 @@ fn files(page: &mut MetricWriter<'_>, service: &Service) -> fmt::Result {
         "Licenses in the registry",
         &ConstGauge::new(licenses),
     )?;
+    let packages = snapshot.catalog.packages() as u64;
+    let help = "Packages that the index names";
+    page.add("countersign_packages", help, &ConstGauge::new(packages))?;
     let releases = snapshot.catalog.releases() as u64;
     page.add(
         "countersign_releases",
@@ -183,12 +188,12 @@ fn files(page: &mut MetricWriter<'_>, service: &Service) -> fmt::Result {
     let counted: Series<_, _> = [("done", &reloads.done), ("failed", &reloads.failed)]
         .into_iter()
         .flat_map(|(result, counts)| counts.iter().map(move |(part, count)| (part, result, count)))
-        .filter(|(part, ..)| *part != Part::Store)
+        .filter(|(part, ..)| part.has_files())
         .map(|(part, result, count)| ([("part", part.into()), ("result", result)], count.clone()))
         .collect();
     page.add("countersign_reloads", "Times a part was loaded again", &counted)?;
     let last: Series<_, _> = Part::iter()
-        .filter(|part| *part != Part::Store)
+        .filter(|part| part.has_files())
         .map(|part| ([("part", part.into())], ConstGauge::new(reloads.last(part))))
         .collect();
     let help = "When a part was last loaded again, 0 for not since the start";

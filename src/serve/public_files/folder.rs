@@ -69,6 +69,7 @@ pub fn check(paths: &Paths, tls_key: Option<&Path>) -> Result<Searched, PublicEr
         public,
         store,
         signing_key,
+        downloads_key,
         retired_keys,
     } = paths;
     let root = resolved(public);
@@ -80,6 +81,7 @@ pub fn check(paths: &Paths, tls_key: Option<&Path>) -> Result<Searched, PublicEr
         ("the mirrors", Some(cache), true),
         ("the store", Some(store), true),
         ("the signing key", Some(signing_key), false),
+        ("the key for downloads", Some(downloads_key), false),
         ("the retired keys", Some(retired_keys), false),
         ("the certificate's key", tls_key, false),
     ];

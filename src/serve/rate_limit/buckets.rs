@@ -3,15 +3,15 @@
 //! What a request weighs is known only when it was looked at, so a bucket can be charged afterwards, and then owes. No library
 //! for rate limits has that: it refuses what a bucket has not, and takes nothing.
 
-use std::num::NonZeroU32;
+use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::serve::coarse_clock;
 use crate::serve::metrics::Counter;
 
-/// A bucket fills in so long.
-const MINUTE: u64 = Duration::from_secs(60).as_nanos() as u64;
+/// An empty bucket is full after so long, where nothing else is said.
+pub const MINUTE: Duration = Duration::from_secs(60);
 
 /// There is nothing to take now; so many seconds later there will be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,11 +30,11 @@ pub struct Buckets {
 }
 
 impl Buckets {
-    /// Creates `count` full buckets that hold and get `per_minute`; refusals increment `refused`.
-    pub fn new(per_minute: NonZeroU32, count: usize, refused: Counter) -> Self {
-        // Rounded down: at most one in 13 more a minute than was asked for, where that is four billion.
-        let interval = MINUTE / u64::from(per_minute.get());
-        let whole = interval * u64::from(per_minute.get());
+    /// Creates `count` full buckets that hold `size`, and get so many in each `period`; refusals increment `refused`.
+    pub fn new(size: NonZeroU64, period: Duration, count: usize, refused: Counter) -> Self {
+        // Rounded down: at most one in 13 more than was asked for, where that is four billion a minute.
+        let interval = period.as_nanos() as u64 / size;
+        let whole = interval * size.get();
         Self {
             full_at: (0..count).map(|_| AtomicU64::new(0)).collect(),
             interval,
@@ -43,14 +43,14 @@ impl Buckets {
         }
     }
 
-    /// Takes one from the bucket at this place, or says in how many seconds there will be one.
-    pub fn take(&self, place: usize) -> Result<(), RetryAfter> {
-        self.take_at(place, now())
+    /// Takes `wanted` from the bucket at this place, or takes none and says in how many seconds there will be so many.
+    pub fn take(&self, place: usize, wanted: u32) -> Result<(), RetryAfter> {
+        self.take_at(place, wanted, now())
     }
 
-    fn take_at(&self, place: usize, now: u64) -> Result<(), RetryAfter> {
+    fn take_at(&self, place: usize, wanted: u32, now: u64) -> Result<(), RetryAfter> {
         let full_at = &self.full_at[place];
-        let after = |before: u64| before.max(now) + self.interval;
+        let after = |before: u64| before.max(now) + self.interval * u64::from(wanted);
         let latest = now + self.whole;
         let taken = full_at.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |before| {
             Some(after(before)).filter(|after| *after <= latest)
@@ -86,50 +86,69 @@ mod tests {
     use super::*;
 
     const SECOND: u64 = 1_000_000_000;
+    const MINUTE_NS: u64 = 60 * SECOND;
 
     fn buckets(per_minute: u32) -> Buckets {
-        Buckets::new(NonZeroU32::new(per_minute).unwrap(), 2, Counter::default())
+        Buckets::new(
+            NonZeroU64::new(per_minute.into()).unwrap(),
+            MINUTE,
+            2,
+            Counter::default(),
+        )
     }
 
     #[test]
     fn a_bucket_holds_a_minutes_worth_and_fills_in_a_minute() {
         for per_minute in [1, 2, 60, 6_000] {
             let buckets = buckets(per_minute);
-            let at_once = (0..10_000).take_while(|_| buckets.take_at(0, SECOND).is_ok()).count();
+            let at_once = (0..10_000)
+                .take_while(|_| buckets.take_at(0, 1, SECOND).is_ok())
+                .count();
             assert_eq!(at_once, per_minute as usize);
             let later = (0..10_000)
-                .take_while(|_| buckets.take_at(0, SECOND + MINUTE).is_ok())
+                .take_while(|_| buckets.take_at(0, 1, SECOND + MINUTE_NS).is_ok())
                 .count();
             assert_eq!(later, per_minute as usize);
-            assert_eq!(buckets.take_at(1, SECOND), Ok(()), "another one is not affected");
+            assert_eq!(buckets.take_at(1, 1, SECOND), Ok(()), "another one is not affected");
         }
     }
 
     #[test]
     fn what_is_charged_afterwards_is_owed_and_never_more_than_the_bucket_holds() {
         let buckets = buckets(60);
-        assert_eq!(buckets.take_at(0, SECOND), Ok(()));
+        assert_eq!(buckets.take_at(0, 1, SECOND), Ok(()));
         buckets.charge_at(0, 60, SECOND);
         assert_eq!(
-            buckets.take_at(0, SECOND),
+            buckets.take_at(0, 1, SECOND),
             Err(RetryAfter(2)),
             "one is owed, and one is wanted"
         );
-        assert_eq!(buckets.take_at(0, 3 * SECOND), Ok(()));
+        assert_eq!(buckets.take_at(0, 1, 3 * SECOND), Ok(()));
         for _ in 0..100 {
             buckets.charge_at(0, u32::MAX, 3 * SECOND);
         }
-        assert_eq!(buckets.take_at(0, 3 * SECOND), Err(RetryAfter(61)));
-        assert_eq!(buckets.take_at(0, 3 * SECOND + MINUTE + SECOND), Ok(()));
+        assert_eq!(buckets.take_at(0, 1, 3 * SECOND), Err(RetryAfter(61)));
+        assert_eq!(buckets.take_at(0, 1, 3 * SECOND + MINUTE_NS + SECOND), Ok(()));
         assert_eq!(buckets.refused.get(), 2);
     }
 
     #[test]
     fn the_largest_setting_is_a_limit_like_any() {
         let buckets = buckets(u32::MAX);
-        assert!((0..1_000_000).all(|_| buckets.take_at(0, SECOND).is_ok()));
+        assert!((0..1_000_000).all(|_| buckets.take_at(0, 1, SECOND).is_ok()));
         buckets.charge_at(0, u32::MAX, SECOND);
-        assert!(buckets.take_at(0, SECOND).is_err());
+        assert!(buckets.take_at(0, 1, SECOND).is_err());
+    }
+
+    #[test]
+    fn several_are_taken_together_or_not_at_all_and_an_hour_fills_as_a_minute_does() {
+        let size = NonZeroU64::new(60).unwrap();
+        let buckets = Buckets::new(size, 60 * MINUTE, 1, Counter::default());
+        assert_eq!(buckets.take_at(0, 50, SECOND), Ok(()));
+        assert_eq!(buckets.take_at(0, 11, SECOND), Err(RetryAfter(60)));
+        assert_eq!(buckets.take_at(0, 10, SECOND), Ok(()));
+        assert_eq!(buckets.take_at(0, 60, SECOND), Err(RetryAfter(3_600)));
+        assert_eq!(buckets.take_at(0, 2, SECOND + 2 * MINUTE_NS), Ok(()));
     }
 
     proptest::proptest! {
@@ -146,10 +165,10 @@ mod tests {
                     buckets.charge_at(0, more, now);
                     tokens = (tokens - f64::from(more)).max(-600.0);
                 } else if (tokens - 1.0).abs() > 1e-6 {
-                    let taken = buckets.take_at(0, now).is_ok();
+                    let taken = buckets.take_at(0, 1, now).is_ok();
                     proptest::prop_assert_eq!(taken, tokens > 1.0);
                     tokens -= f64::from(u8::from(taken));
-                } else if buckets.take_at(0, now).is_ok() {
+                } else if buckets.take_at(0, 1, now).is_ok() {
                     tokens -= 1.0;
                 }
             }

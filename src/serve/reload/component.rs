@@ -8,10 +8,12 @@ use std::time::{Duration, Instant};
 use chrono::Utc;
 
 use crate::catalog::{Catalog, CatalogError};
+use crate::keys::download_keys::DownloadKeys;
 use crate::keys::signing_key::SigningKey;
 use crate::registry::Registry;
 use crate::serve::gate::Snapshot;
 use crate::serve::health::{Health, Part, State};
+use crate::serve::reload::download_keys;
 use crate::serve::reload::drop_guard;
 use crate::serve::reload::error::LoadError;
 use crate::serve::reload::fingerprint::{FilesSeen, Fingerprint};
@@ -163,6 +165,7 @@ impl PartFiles {
                 drop_guard::check(dropped, licenses)?;
                 let before = service.gate.change(|next| next.registry = Arc::clone(&registry));
                 service.drop_guard.accept(&registry);
+                service.packages.wake();
                 before
             }
             Part::Catalog => {
@@ -173,19 +176,38 @@ impl PartFiles {
                     }
                     loaded => {
                         let catalog = Arc::new(loaded?);
-                        service.gate.change(|next| next.catalog = catalog)
+                        let before = service.gate.change(|next| next.catalog = catalog);
+                        service.packages.wake();
+                        before
                     }
                 }
             }
             Part::Key => {
                 let key = Arc::new(SigningKey::load(path)?);
-                service.gate.change(|next| next.key = key)
+                let downloads = self.load_download_keys(service)?;
+                let before = service.gate.change(|next| {
+                    next.key = key;
+                    next.downloads = downloads;
+                });
+                service.packages.wake();
+                before
             }
             Part::Tls => return service.tls.as_ref().map_or(Ok(()), |tls| Ok(tls.reload()?)),
-            Part::Store => return Ok(()),
+            Part::Store | Part::Packages => return Ok(()),
         };
         let_go(&held);
         Ok(())
+    }
+}
+
+impl PartFiles {
+    /// The keys for downloads, which are files of the same part as the key that signs. One that was there must not vanish.
+    fn load_download_keys(&self, service: &Service) -> Result<Option<Arc<DownloadKeys>>, LoadError> {
+        let held = service.gate.snapshot().downloads.clone();
+        match &self.paths[..] {
+            [_, downloads, retired] => Ok(download_keys::load(downloads, retired, held.is_some())?),
+            _ => Ok(held),
+        }
     }
 }
 

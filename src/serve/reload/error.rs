@@ -1,9 +1,13 @@
 //! Why a part of the server's data was not loaded, at a start or a reload.
 
 use crate::catalog::CatalogError;
+use crate::keys::download_keys::DownloadKeyError;
 use crate::keys::signing_key::KeyError;
 use crate::registry::RegistryError;
 use crate::serve::net::tls::TlsError;
+
+/// What to do where links have nothing to begin with.
+pub const PUBLIC_URL_HINT: &str = "set public_url in [serve] to the address under which sites reach this server, as in \"https://licenses.example.com\"";
 
 /// Why a part cannot be loaded.
 #[derive(Debug, thiserror::Error)]
@@ -17,6 +21,12 @@ pub enum LoadError {
     /// There is no usable signing key.
     #[error(transparent)]
     Key(#[from] KeyError),
+    /// There is no usable key for downloads.
+    #[error(transparent)]
+    DownloadKey(#[from] DownloadKeyError),
+    /// Packages are hosted, and nothing says what their links begin with.
+    #[error("packages are hosted here, and serve.public_url is not set")]
+    NoPublicUrl,
     /// There is no usable certificate.
     #[error(transparent)]
     Tls(#[from] TlsError),
@@ -32,9 +42,15 @@ pub enum LoadError {
 
 impl LoadError {
     /// What a person has to do where waiting and mending files is not enough.
-    pub fn hint(&self) -> Option<&'static str> {
-        matches!(self, Self::DropsLicenses { .. }).then_some(
-            "restore the licenses; or, if it is meant, restart once with `countersign serve --accept-dropped-licenses`",
-        )
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::DropsLicenses { .. } => Some(
+                "restore the licenses; or, if it is meant, restart once with `countersign serve --accept-dropped-licenses`"
+                    .to_owned(),
+            ),
+            Self::NoPublicUrl => Some(PUBLIC_URL_HINT.to_owned()),
+            Self::DownloadKey(error) => Some(error.hint()),
+            _ => None,
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! Loading for a start: what there must be, what may be missing, and what is awaited.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -8,13 +8,15 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 
 use crate::catalog::{Catalog, CatalogError};
-use crate::config::{Paths, TlsFiles};
+use crate::config::{Paths, PublicUrl, TlsFiles};
+use crate::keys::download_keys::DownloadKeyError;
 use crate::keys::signing_key::SigningKey;
 use crate::registry::Registry;
 use crate::serve::gate::Snapshot;
 use crate::serve::health::Part;
 use crate::serve::net::tls::Tls;
 use crate::serve::reload::component::PartFiles;
+use crate::serve::reload::download_keys;
 use crate::serve::reload::drop_guard::DropGuard;
 use crate::serve::reload::error::LoadError;
 use crate::text::error_chain::ErrorChain;
@@ -40,6 +42,10 @@ pub struct StartupState {
     pub started: DateTime<Utc>,
     /// Keeps the licenses that are in force for the next start to compare with.
     pub drop_guard: DropGuard,
+    /// Where the key for downloads is, or is to be.
+    pub downloads_key: PathBuf,
+    /// Where packages stand.
+    pub releases: PathBuf,
 }
 
 impl StartupState {
@@ -52,19 +58,35 @@ impl StartupState {
         }
         Ok(self)
     }
+
+    /// Makes sure that links can be made where packages are hosted; they begin with `public_url`.
+    pub fn with_links(self, public_url: Option<&PublicUrl>) -> Result<Self, LoadError> {
+        if !self.snapshot.registry.hosts_packages() {
+            return Ok(self);
+        }
+        let public_url = public_url.ok_or(LoadError::NoPublicUrl)?;
+        if let Some(port) = public_url.port_wordpress_refuses() {
+            tracing::warn!(%public_url, port, "WordPress downloads from the ports 80, 443 and 8080 only");
+        }
+        match &self.snapshot.downloads {
+            Some(_) => Ok(self),
+            None => Err(DownloadKeyError::Missing(self.downloads_key.clone()).into()),
+        }
+    }
 }
 
 /// Loads everything for a start. Without a key there is nothing to say, and without a registry nothing true; without
 /// releases there is. A registry that drops many licenses is refused, unless somebody said to `accept_dropped` ones.
 pub fn load(paths: &Paths, accept_dropped: bool) -> Result<StartupState, LoadError> {
     let started = Utc::now();
-    let [registry_files, catalog_files, key_files] = [
-        (Part::Registry, &paths.registry),
-        (Part::Catalog, &paths.releases),
-        (Part::Key, &paths.signing_key),
-    ]
-    .map(|(part, path)| PartFiles::new(part, &[path]));
+    let registry_files = PartFiles::new(Part::Registry, &[&paths.registry]);
+    let catalog_files = PartFiles::new(Part::Catalog, &[&paths.releases]);
+    let key_files = PartFiles::new(
+        Part::Key,
+        &[&paths.signing_key, &paths.downloads_key, &paths.retired_keys],
+    );
     let key = Arc::new(SigningKey::load(&paths.signing_key)?);
+    let downloads = download_keys::load(&paths.downloads_key, &paths.retired_keys, false)?;
     let registry = Arc::new(Registry::load_without_notes(&paths.registry)?);
     let drop_guard = DropGuard::new(&paths.store);
     match drop_guard.check_start(&registry) {
@@ -82,6 +104,7 @@ pub fn load(paths: &Paths, accept_dropped: bool) -> Result<StartupState, LoadErr
         registry,
         catalog: Arc::new(catalog),
         key,
+        downloads,
     };
     Ok(StartupState {
         snapshot,
@@ -90,6 +113,8 @@ pub fn load(paths: &Paths, accept_dropped: bool) -> Result<StartupState, LoadErr
         fault,
         started,
         drop_guard,
+        downloads_key: paths.downloads_key.clone(),
+        releases: paths.releases.clone(),
     })
 }
 

@@ -1,10 +1,11 @@
-//! The body of an answer: bytes that are there, or a file that is read while it is sent.
+//! The body of an answer: bytes that are there, in one piece or several, or a file that is read while it is sent.
 //!
 //! hyper copies a body behind its head into memory of the connection and sends both at once. It gets a piece at a time, so
 //! that a long answer to a slow client takes no more of that memory than a short one.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+use std::vec;
 
 use bytes::Bytes;
 use http_body_util::BodyExt;
@@ -19,24 +20,55 @@ pub type BodyError = Box<dyn std::error::Error + Send + Sync>;
 /// As much as hyper holds of an answer before it sends some of it.
 const PIECE: usize = 16 * 1024;
 
+/// What an answer says, before it is a body.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Payload {
+    /// In one piece.
+    Whole(Bytes),
+    /// In several, of which none is copied to make one.
+    Pieces(Vec<Bytes>),
+}
+
 /// A body, sent in pieces.
 #[derive(Debug, Default)]
 pub struct ReplyBody {
     /// What is there and not yet sent.
     held: Bytes,
+    /// What is there, too, and is sent next.
+    next: vec::IntoIter<Bytes>,
     /// What follows.
     more: Option<BoxBody<Bytes, BodyError>>,
     /// Told when all of it was taken, or nobody wants the rest.
     _hand_over: Option<HandOver>,
 }
 
-impl From<Bytes> for ReplyBody {
-    fn from(held: Bytes) -> Self {
+impl From<Payload> for ReplyBody {
+    fn from(payload: Payload) -> Self {
+        let (held, next) = match payload {
+            Payload::Whole(whole) => (whole, Vec::new()),
+            Payload::Pieces(pieces) => (Bytes::new(), pieces),
+        };
         Self {
             held,
-            more: None,
-            _hand_over: None,
+            next: next.into_iter(),
+            ..Self::default()
         }
+    }
+}
+
+/// For who takes one piece only.
+impl From<Payload> for Bytes {
+    fn from(payload: Payload) -> Self {
+        match payload {
+            Payload::Whole(whole) => whole,
+            Payload::Pieces(pieces) => pieces.concat().into(),
+        }
+    }
+}
+
+impl From<Bytes> for ReplyBody {
+    fn from(held: Bytes) -> Self {
+        Payload::Whole(held).into()
     }
 }
 
@@ -47,9 +79,8 @@ impl ReplyBody {
         B: Body<Data = Bytes, Error: Into<BodyError>> + Send + Sync + 'static,
     {
         Self {
-            held: Bytes::new(),
             more: Some(body.map_err(Into::into).boxed()),
-            _hand_over: None,
+            ..Self::default()
         }
     }
 
@@ -67,6 +98,11 @@ impl Body for ReplyBody {
     type Error = BodyError;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        while self.held.is_empty()
+            && let Some(next) = self.next.next()
+        {
+            self.held = next;
+        }
         if self.held.is_empty()
             && let Some(more) = &mut self.more
         {
@@ -85,11 +121,14 @@ impl Body for ReplyBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.held.is_empty() && self.more.as_ref().is_none_or(Body::is_end_stream)
+        self.held.is_empty()
+            && self.next.as_slice().iter().all(Bytes::is_empty)
+            && self.more.as_ref().is_none_or(Body::is_end_stream)
     }
 
     fn size_hint(&self) -> SizeHint {
-        let held = self.held.len() as u64;
+        let next: usize = self.next.as_slice().iter().map(Bytes::len).sum();
+        let held = (self.held.len() + next) as u64;
         let Some(more) = &self.more else {
             return SizeHint::with_exact(held);
         };
@@ -146,6 +185,17 @@ mod tests {
             (vec![2], b"{}".to_vec())
         );
         assert_eq!(pieces(ReplyBody::default()).await, (vec![], vec![]));
+    }
+
+    #[tokio::test]
+    async fn what_is_in_pieces_is_sent_as_one_and_empty_pieces_are_none() {
+        let piece = Bytes::from_static;
+        let payload = Payload::Pieces(vec![piece(b""), piece(b"one"), piece(b""), piece(b"two"), piece(b"")]);
+        assert_eq!(Bytes::from(payload.clone()), piece(b"onetwo"));
+        let content = ReplyBody::from(payload);
+        assert_eq!((content.size_hint().exact(), content.is_end_stream()), (Some(6), false));
+        assert_eq!(pieces(content).await, (vec![3, 3], b"onetwo".to_vec()));
+        assert!(ReplyBody::from(Payload::Pieces(vec![Bytes::new()])).is_end_stream());
     }
 
     #[tokio::test]

@@ -27,12 +27,18 @@ pub(crate) enum ContentSelection {
     NoRange,
 }
 
-/// Reads the conditions in the order of RFC 9110 section 13.2.2. One that cannot be read counts as none.
-pub(crate) fn of(headers: &HeaderMap, etag: Option<&ETag>, modified: &LastModified, length: u64) -> ContentSelection {
-    let time = (*modified).into();
+/// Reads the conditions in the order of RFC 9110 section 13.2.2. One that cannot be read counts as none, and so does one about a
+/// time where the file has none.
+pub(crate) fn of(
+    headers: &HeaderMap,
+    etag: Option<&ETag>,
+    modified: Option<&LastModified>,
+    length: u64,
+) -> ContentSelection {
+    let time = modified.map(|modified| (*modified).into());
     let is_as_demanded = match (headers.typed_get::<IfMatch>(), headers.typed_get::<IfUnmodifiedSince>()) {
         (Some(demanded), _) => demanded.is_any() || etag.is_some_and(|etag| demanded.precondition_passes(etag)),
-        (None, Some(since)) => since.precondition_passes(time),
+        (None, Some(since)) => time.is_none_or(|time| since.precondition_passes(time)),
         (None, None) => true,
     };
     if !is_as_demanded {
@@ -43,7 +49,7 @@ pub(crate) fn of(headers: &HeaderMap, etag: Option<&ETag>, modified: &LastModifi
         headers.typed_get::<IfModifiedSince>(),
     ) {
         (Some(known), _) => etag.is_some_and(|etag| !known.precondition_passes(etag)),
-        (None, Some(since)) => !since.is_modified(time),
+        (None, Some(since)) => time.is_some_and(|time| !since.is_modified(time)),
         (None, None) => false,
     };
     if is_known {
@@ -51,7 +57,7 @@ pub(crate) fn of(headers: &HeaderMap, etag: Option<&ETag>, modified: &LastModifi
     }
     let is_other = headers
         .typed_get::<IfRange>()
-        .is_some_and(|range| range.is_modified(etag, Some(modified)));
+        .is_some_and(|range| range.is_modified(etag, modified));
     let Some(range) = headers.get(header::RANGE).filter(|_| !is_other) else {
         return ContentSelection::Whole;
     };
@@ -112,7 +118,12 @@ mod tests {
             .iter()
             .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
         let modified = LastModified::from(UNIX_EPOCH + Duration::from_secs(1_700_000_000));
-        of(&headers.collect(), Some(&"\"tag\"".parse().unwrap()), &modified, 100)
+        of(
+            &headers.collect(),
+            Some(&"\"tag\"".parse().unwrap()),
+            Some(&modified),
+            100,
+        )
     }
 
     #[test]
@@ -139,6 +150,24 @@ mod tests {
         ] {
             assert_eq!(wanted(&[("range", range)]), expected, "{range}");
         }
+    }
+
+    #[test]
+    fn a_file_that_tells_no_time_is_known_by_its_tag_alone() {
+        let wanted = |conditions: &[(&'static str, &'static str)]| {
+            let headers = conditions
+                .iter()
+                .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
+            of(&headers.collect(), Some(&"\"tag\"".parse().unwrap()), None, 100)
+        };
+        let range = ("range", "bytes=0-0");
+        assert_eq!(wanted(&[("if-modified-since", LATER)]), ContentSelection::Whole);
+        assert_eq!(wanted(&[("if-unmodified-since", PAST)]), ContentSelection::Whole);
+        assert_eq!(wanted(&[("if-range", LATER), range]), ContentSelection::Whole);
+        assert_eq!(
+            wanted(&[("if-range", "\"tag\""), range]),
+            ContentSelection::Part(Range { start: 0, end: 1 })
+        );
     }
 
     #[test]

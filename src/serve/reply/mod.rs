@@ -2,7 +2,9 @@
 
 pub mod body;
 pub(crate) mod conditions;
+pub(crate) mod file_body;
 pub mod outcome;
 pub mod problem;
+mod problem_detail;
 pub(crate) mod problem_document;
 pub mod response;

@@ -3,7 +3,6 @@
 //! [`Problem::code`] and the HTTP status come from one table. The document itself is in
 //! [`problem_document`](crate::serve::reply::problem_document). The answer goes to the client.
 
-use std::borrow::Cow;
 use std::fmt::Display;
 use std::sync::{LazyLock, OnceLock};
 
@@ -16,7 +15,7 @@ use crate::model::entitlement::Refusal;
 use crate::model::license_key::LicenseKeyError;
 use crate::model::manifest::LatestRelease;
 use crate::serve::rate_limit::buckets::RetryAfter;
-use crate::serve::reply::outcome::Code;
+use crate::serve::reply::outcome::{Code, Weight};
 use crate::serve::reply::problem_document::ProblemDocument;
 use crate::serve::reply::response::{ContentType, ExtraHeader, Response};
 
@@ -51,6 +50,14 @@ pub enum Problem {
     },
     /// Nothing is at this address.
     NotFound,
+    /// A link that this server did not make, or not for this package.
+    UnknownLink,
+    /// No package of this version is published.
+    NoPackage,
+    /// A link that has expired, or whose key was replaced.
+    LinkExpired,
+    /// A package is not the published one, or cannot be read in time.
+    PackageUnavailable,
     /// The address does not support this method; the methods it supports.
     MethodNotAllowed(&'static str),
     /// The request took too long to arrive or to be answered.
@@ -63,9 +70,9 @@ pub enum Problem {
     UnsupportedMediaType,
     /// The body has a transfer coding other than `chunked`.
     UnsupportedTransferCoding,
-    /// A public file does not meet the request's `If-Match` or `If-Unmodified-Since`.
+    /// A file does not meet the request's `If-Match` or `If-Unmodified-Since`.
     PreconditionFailed,
-    /// The range asked for lies outside a public file of this many bytes.
+    /// The range asked for lies outside a file of this many bytes.
     RangeNotSatisfiable(u64),
     /// The header fields together are larger than this many bytes.
     HeadersTooLarge(usize),
@@ -86,12 +93,15 @@ impl From<RetryAfter> for Problem {
 }
 
 /// Seconds after which to try again when the server is overloaded.
-const RETRY_AFTER_OVERLOAD: u64 = 5;
+pub(super) const RETRY_AFTER_OVERLOAD: u64 = 5;
 
 /// Seconds after which to try again when the store fails. An operator needs this long to repair it.
-const RETRY_AFTER_STORE: u64 = 60;
+pub(super) const RETRY_AFTER_STORE: u64 = 60;
 
-/// More seconds than any rate limit asks a client to wait: a bucket in full debt is usable after 61 to 120.
+/// Seconds after which a client that met a broken package may try again: somebody has to mend it.
+pub(super) const RETRY_AFTER_PACKAGE: u64 = 300;
+
+/// More seconds than any limit of addresses or licenses asks a client to wait: a bucket in full debt is usable after 61 to 120.
 const MOST_SECONDS: usize = 128;
 
 /// RFC 9457 section 6.1.
@@ -108,6 +118,15 @@ impl Problem {
     /// The stable code.
     pub fn code(&self) -> Code {
         self.row().1
+    }
+
+    /// What a request that ends so weighs.
+    pub fn weight(&self) -> Weight {
+        match self {
+            // Told as nothing that is there; guessing is what it is.
+            Self::UnknownLink => Weight::WrongKey,
+            _ => self.code().weight(),
+        }
     }
 
     /// The table: HTTP status and code.
@@ -134,7 +153,9 @@ impl Problem {
             Self::SiteUrl { .. } => (S::UNPROCESSABLE_ENTITY, C::MalformedSiteUrl),
             Self::BuildId => (S::UNPROCESSABLE_ENTITY, C::MalformedBuildId),
             Self::FieldTooLong { .. } => (S::UNPROCESSABLE_ENTITY, C::FieldTooLong),
-            Self::NotFound => (S::NOT_FOUND, C::NotFound),
+            Self::NotFound | Self::UnknownLink | Self::NoPackage => (S::NOT_FOUND, C::NotFound),
+            Self::LinkExpired => (S::GONE, C::LinkExpired),
+            Self::PackageUnavailable => (S::SERVICE_UNAVAILABLE, C::PackageUnavailable),
             Self::MethodNotAllowed(_) => (S::METHOD_NOT_ALLOWED, C::MethodNotAllowed),
             Self::RequestTimeout => (S::REQUEST_TIMEOUT, C::RequestTimeout),
             Self::PayloadTooLarge(_) => (S::PAYLOAD_TOO_LARGE, C::PayloadTooLarge),
@@ -151,43 +172,6 @@ impl Problem {
         }
     }
 
-    /// The explanation for a person.
-    fn detail(&self) -> Cow<'_, str> {
-        match self {
-            Self::Malformed(what) => what.into(),
-            Self::MissingField(field) => format!("'{field}' is required.").into(),
-            Self::Refused(refusal) => refusal_detail(*refusal).into(),
-            Self::Expired(_) => refusal_detail(Refusal::LicenseExpired).into(),
-            Self::LicenseKey(error) => sentence(error).into(),
-            Self::SiteUrl { text, .. } => format!("'site_url' is not a site's address: {text}.").into(),
-            Self::BuildId => "'build_id' must be a UUID such as 018f3b2e-7c1a-7000-8000-3f1c2d4e5f60.".into(),
-            Self::FieldTooLong { field, limit } => format!("'{field}' may be at most {limit} bytes long.").into(),
-            Self::NotFound => "There is nothing at this address.".into(),
-            Self::MethodNotAllowed(allowed) => format!("Use {allowed} for this address.").into(),
-            Self::RequestTimeout => {
-                "The request took too long.".into()
-            },
-            Self::PayloadTooLarge(limit) => format!("The body may be at most {limit} bytes long.").into(),
-            Self::UriTooLong(limit) => format!("The path and query may be at most {limit} bytes long.").into(),
-            Self::UnsupportedMediaType => "Send the body as application/json, uncompressed.".into(),
-            Self::UnsupportedTransferCoding => "'chunked' is the only transfer coding this server supports.".into(),
-            Self::PreconditionFailed => "The file has changed, or 'If-Match' names another one.".into(),
-            Self::RangeNotSatisfiable(length) => {
-                format!("The file has {length} bytes, and the range contains none of them.").into()
-            }
-            Self::HeadersTooLarge(limit) => {
-                format!("The header fields together may be at most {limit} bytes long.").into()
-            }
-            Self::TooManyRequests(seconds) => format!("Try again in {seconds} seconds.").into(),
-            Self::Overloaded => format!("Try again in {RETRY_AFTER_OVERLOAD} seconds.").into(),
-            Self::StoreUnavailable => format!(
-                "The server cannot bind new sites now. Sites that are already bound are not affected. Try again in {RETRY_AFTER_STORE} seconds."
-            )
-            .into(),
-            Self::Internal(_) => "The server failed. Its log has the reason under this request id.".into(),
-        }
-    }
-
     /// The header that belongs to this problem.
     fn extra(&self) -> Option<ExtraHeader> {
         match self {
@@ -195,6 +179,7 @@ impl Problem {
             Self::TooManyRequests(seconds) => Some(ExtraHeader::RetryAfter(*seconds)),
             Self::Overloaded => Some(ExtraHeader::RetryAfter(RETRY_AFTER_OVERLOAD)),
             Self::StoreUnavailable => Some(ExtraHeader::RetryAfter(RETRY_AFTER_STORE)),
+            Self::PackageUnavailable => Some(ExtraHeader::RetryAfter(RETRY_AFTER_PACKAGE)),
             // Nobody will read the rest of such a request.
             Self::RequestTimeout | Self::PayloadTooLarge(_) | Self::UnsupportedTransferCoding => {
                 Some(ExtraHeader::Close)
@@ -273,27 +258,6 @@ fn too_many_body(seconds: u64) -> Bytes {
         Some(body) => body.get_or_init(document).clone(),
         None => document(),
     }
-}
-
-fn refusal_detail(refusal: Refusal) -> &'static str {
-    match refusal {
-        Refusal::UnknownLicense => "This license key is unknown.",
-        Refusal::LicenseExpired => "This license has expired. Renew it to get updates.",
-        Refusal::LicenseSuspended => "The vendor has suspended this license. Ask the vendor why.",
-        Refusal::LicenseRevoked => "The vendor has revoked this license. Ask the vendor why.",
-        Refusal::LicenseNotBound => "This license is not bound to this site. Validate it on this site first.",
-        Refusal::BoundElsewhere => "This license is bound to another site.",
-        Refusal::PluginNotCovered => "This license does not include the plugin's module.",
-        Refusal::UnknownPlugin => "This plugin is unknown.",
-        Refusal::SourceNotConfigured => "This server has no releases of this plugin.",
-    }
-}
-
-fn sentence(error: &dyn Display) -> String {
-    let text = error.to_string();
-    let mut letters = text.chars();
-    let first = letters.next().map(|letter| letter.to_ascii_uppercase());
-    first.into_iter().chain(letters).chain(['.']).collect()
 }
 
 fn new_request_id() -> Uuid {

@@ -4,6 +4,8 @@ use bytes::Bytes;
 use warp::http::{self, HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use warp::{Reply, reply};
 
+use crate::serve::reply::body::Payload;
+
 /// An answer, whole.
 #[derive(Debug)]
 pub struct Response {
@@ -14,7 +16,7 @@ pub struct Response {
     /// What few answers say, too.
     pub extra: Option<ExtraHeader>,
     /// The body.
-    pub body: Bytes,
+    pub body: Payload,
 }
 
 /// A media type (RFC 9110 section 8.3.1).
@@ -44,14 +46,14 @@ impl ContentType {
             status: StatusCode::OK,
             content_type: self,
             extra: None,
-            body: body.into(),
+            body: Payload::Whole(body.into()),
         }
     }
 }
 
 impl Response {
     /// The answer on the wire, which nobody on the way may keep for others (RFC 9111 section 5.2.2.5).
-    pub fn into_http<B: From<Bytes>>(self) -> http::Response<B> {
+    pub fn into_http<B: From<Payload>>(self) -> http::Response<B> {
         let mut headers = HeaderMap::new();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(self.content_type.0));
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -84,7 +86,7 @@ fn no_range(length: u64) -> HeaderValue {
 
 impl Reply for Response {
     fn into_response(self) -> reply::Response {
-        self.into_http()
+        self.into_http::<Bytes>().map(Into::into)
     }
 }
 

@@ -1,0 +1,25 @@
+//! What links to packages begin with. Flags of the server are not seen here.
+
+use crate::commands::doctor::finding::{Finding, broken, ok, warning};
+use crate::config::ServeConfig;
+use crate::serve::reload::error::{LoadError, PUBLIC_URL_HINT};
+
+/// The address for sites, where packages are hosted.
+pub(super) fn findings(serve: &ServeConfig) -> Finding {
+    let Some(url) = serve.links_begin_with() else {
+        let error = LoadError::NoPublicUrl;
+        return broken(
+            "links",
+            format!("a server does not start: {error}"),
+            Some(PUBLIC_URL_HINT.to_owned()),
+        );
+    };
+    match url.port_wordpress_refuses() {
+        Some(port) => warning(
+            "links",
+            format!("links to packages begin with {url}, and WordPress downloads nothing from port {port}"),
+            "use port 80, 443 or 8080 in public_url",
+        ),
+        None => ok("links", format!("links to packages begin with {url}")),
+    }
+}

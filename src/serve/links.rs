@@ -1,0 +1,85 @@
+//! Links to packages: made for the site that asks for updates, and put into the manifest it gets.
+//!
+//! Nothing of a manifest is copied: the answer is sent in pieces around the link. [`downloads`](crate::serve::api::downloads)
+//! reads the links again.
+
+use bytes::Bytes;
+use chrono::{DateTime, Utc};
+
+use crate::catalog::Offered;
+use crate::config::PublicUrl;
+use crate::keys::download_keys::DownloadKeys;
+use crate::model::download_link::DownloadLink;
+use crate::model::license_key::LicenseId;
+use crate::model::site_host::SiteHost;
+use crate::serve::reply::body::Payload;
+
+/// What every path of a package begins with.
+pub const DOWNLOADS: &str = "/api/v1/downloads/";
+
+/// The part of a link behind the token: what a browser, or WordPress, names the file.
+pub fn file_name(slug: &str, version: &str) -> String {
+    format!("{slug}-{version}.zip")
+}
+
+/// What links begin with.
+#[derive(Clone, Debug)]
+pub struct PackageLinks {
+    base: Option<String>,
+}
+
+/// Who gets a link, and when.
+#[derive(Clone, Copy, Debug)]
+pub struct LinkHolder<'a> {
+    /// The license.
+    pub license: &'a LicenseId,
+    /// The site.
+    pub host: &'a SiteHost,
+    /// When it asks.
+    pub now: DateTime<Utc>,
+}
+
+impl PackageLinks {
+    /// Links of a server that sites reach at this address; none where there is no address.
+    pub fn new(public_url: Option<&PublicUrl>) -> Self {
+        let base = public_url.map(|url| format!("{}{DOWNLOADS}", url.as_str()));
+        Self { base }
+    }
+
+    /// Whether links can be made, as far as the configuration goes.
+    pub fn have_an_address(&self) -> bool {
+        self.base.is_some()
+    }
+
+    /// The manifest with the site's link in it. Where no link can be made, its places stay empty, as they are published: the
+    /// CMS then tells of the update and cannot install it.
+    pub fn fill(&self, offered: &Offered, slug: &str, holder: LinkHolder<'_>, keys: Option<&DownloadKeys>) -> Payload {
+        let manifest = &offered.manifest;
+        let link = offered.links.zip(keys).and_then(|(places, keys)| {
+            let link = self.link(slug, offered.version.as_str(), holder, keys)?;
+            Some((places.0, Bytes::from(link)))
+        });
+        let Some((places, link)) = link else {
+            return Payload::Whole(manifest.clone());
+        };
+        let mut pieces = Vec::with_capacity(2 * places.len() + 1);
+        let mut sent = 0;
+        for place in places {
+            pieces.push(manifest.slice(sent..place));
+            pieces.push(link.clone());
+            sent = place;
+        }
+        pieces.push(manifest.slice(sent..));
+        Payload::Pieces(pieces)
+    }
+
+    fn link(&self, slug: &str, version: &str, holder: LinkHolder<'_>, keys: &DownloadKeys) -> Option<String> {
+        let base = self.base.as_ref()?;
+        let LinkHolder { license, host, now } = holder;
+        let key = keys.current();
+        let token = DownloadLink::new(key, license, host, now.date_naive()).token(key, slug, version)?;
+        let file = file_name(slug, version);
+        // Slugs, versions and tokens have no letter that an address or JSON would escape.
+        Some(format!("{base}{slug}/{version}/{token}/{file}"))
+    }
+}

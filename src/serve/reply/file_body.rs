@@ -1,0 +1,243 @@
+//! A part of a file, read a chunk at a time while it is sent: a public file as it is, or a package with a site's mark in it.
+//!
+//! Reading is the blocking threads' work. A client that takes nothing keeps one chunk and the open file, and nothing is read.
+
+use std::fs::File;
+use std::future::Future as _;
+use std::io;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use hyper::body::{Body, Frame, SizeHint};
+use tokio::task::{JoinHandle, spawn_blocking};
+
+use crate::package::mark::Patch;
+use crate::serve::metrics::Counter;
+use crate::serve::reply::body::BodyError;
+use crate::serve::reply::conditions::Range;
+
+/// So much is read at once.
+const CHUNK: u64 = 64 * 1024;
+
+/// What is still to be sent of a file.
+pub(crate) struct FileBody {
+    source: Arc<Source>,
+    range: Range,
+    chunk: Option<JoinHandle<io::Result<Bytes>>>,
+}
+
+/// What is read, and what happens to it on the way.
+struct Source {
+    file: File,
+    package: Option<PackageSource>,
+}
+
+/// A package, which must stay as it was when it was opened.
+pub(crate) struct PackageSource {
+    /// The mark, where it has one.
+    pub patch: Option<Patch>,
+    /// What the file looked like when it was opened.
+    pub opened: FileState,
+    /// Counts what was read of all packages.
+    pub sent: Counter,
+    /// Told, once, that the file cannot be read as it was.
+    pub on_change: Box<dyn Fn(&io::Error) + Send + Sync>,
+}
+
+/// What tells whether somebody wrote into a file. Its name may be another file's meanwhile: that changes nothing here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FileState {
+    /// In bytes.
+    pub size: u64,
+    modified: (i64, i64),
+}
+
+impl FileState {
+    /// The file as it is now.
+    pub(crate) fn of(file: &File) -> io::Result<Self> {
+        let metadata = file.metadata()?;
+        Ok(Self {
+            size: metadata.size(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+        })
+    }
+}
+
+impl FileBody {
+    /// This part of a file, as it is.
+    pub(crate) fn new(file: File, range: Range) -> Self {
+        Self::of(Source { file, package: None }, range)
+    }
+
+    /// This part of a package.
+    pub(crate) fn of_package(file: File, range: Range, package: PackageSource) -> Self {
+        let package = Some(package);
+        Self::of(Source { file, package }, range)
+    }
+
+    fn of(source: Source, range: Range) -> Self {
+        Self {
+            source: Arc::new(source),
+            range,
+            chunk: None,
+        }
+    }
+}
+
+impl Source {
+    /// Reads what comes next, at most a chunk.
+    fn read(&self, Range { start, end }: Range) -> io::Result<Bytes> {
+        let mut bytes = vec![0; (end - start).min(CHUNK) as usize];
+        self.file.read_exact_at(&mut bytes, start)?;
+        if let Some(package) = &self.package {
+            package.finish(&self.file, start, &mut bytes)?;
+        }
+        Ok(Bytes::from(bytes))
+    }
+}
+
+impl PackageSource {
+    /// Puts the mark into what was read, if the file is still the one that was opened.
+    fn finish(&self, file: &File, start: u64, bytes: &mut [u8]) -> io::Result<()> {
+        // After the bytes were read, so that none of them are another package's.
+        if FileState::of(file)? != self.opened {
+            return Err(io::Error::other("was written to while it was sent"));
+        }
+        if let Some(patch) = &self.patch {
+            patch.apply(start, bytes);
+        }
+        self.sent.inc_by(bytes.len() as u64);
+        Ok(())
+    }
+}
+
+impl Body for FileBody {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        if self.range.start >= self.range.end {
+            return Poll::Ready(None);
+        }
+        let range = self.range;
+        let source = Arc::clone(&self.source);
+        let chunk = self
+            .chunk
+            .get_or_insert_with(|| spawn_blocking(move || source.read(range)));
+        let read = ready!(Pin::new(chunk).poll(cx));
+        self.chunk = None;
+        Poll::Ready(Some(match read {
+            Ok(Ok(bytes)) => {
+                self.range.start += bytes.len() as u64;
+                Ok(Frame::data(bytes))
+            }
+            // The file was cut meanwhile: its client gets less than it was told, and the connection ends.
+            Ok(Err(error)) => {
+                if let Some(package) = &self.source.package {
+                    (package.on_change)(&error);
+                }
+                Err(error.into())
+            }
+            Err(error) => Err(error.into()),
+        }))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.range.start >= self.range.end
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.range.end - self.range.start)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use http_body_util::BodyExt as _;
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::package::mark::Places;
+    use crate::regular_file;
+
+    fn file(folder: &tempfile::TempDir, length: usize) -> (File, Vec<u8>) {
+        let bytes: Vec<u8> = (0..length).map(|at| (at % 251) as u8).collect();
+        let path = folder.path().join("file");
+        regular_file::write(&path, &bytes).unwrap();
+        (regular_file::open(&path, u64::MAX).unwrap(), bytes)
+    }
+
+    fn source(file: &File, patch: Option<Patch>, told: &Arc<AtomicU64>) -> PackageSource {
+        let told = Arc::clone(told);
+        PackageSource {
+            patch,
+            opened: FileState::of(file).unwrap(),
+            sent: Counter::default(),
+            on_change: Box::new(move |_| {
+                told.fetch_add(1, Ordering::Relaxed);
+            }),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_part_is_sent_as_it_is_and_a_package_with_its_mark_wherever_chunks_are_cut() {
+        let folder = tempfile::tempdir().unwrap();
+        let (opened, bytes) = file(&folder, 200_000);
+        let range = Range { start: 1, end: 199_999 };
+        let whole = FileBody::new(opened.try_clone().unwrap(), range)
+            .collect()
+            .await
+            .unwrap();
+        assert_eq!(whole.to_bytes(), &bytes[1..199_999]);
+        // Across the first cut, and across the second.
+        let places = Places {
+            local_crc: 65_535,
+            id: 131_060,
+            central_crc: 190_000,
+        };
+        let patch = places.patch(Uuid::from_u128(7));
+        let mut expected = bytes.clone();
+        patch.apply(0, &mut expected);
+        let package = source(&opened, Some(patch), &Arc::default());
+        let sent = package.sent.clone();
+        let marked = FileBody::of_package(opened, range, package).collect().await.unwrap();
+        assert_eq!(marked.to_bytes(), &expected[1..199_999]);
+        assert_eq!(sent.get(), 199_998);
+    }
+
+    #[tokio::test]
+    async fn a_package_that_is_written_to_ends_the_answer_and_is_told_and_one_that_is_replaced_does_not() {
+        let folder = tempfile::tempdir().unwrap();
+        for (change, is_told) in [("replace", 0), ("cut", 1), ("write", 1)] {
+            let (opened, bytes) = file(&folder, 200_000);
+            let told = Arc::default();
+            let package = source(&opened, None, &told);
+            let mut body = FileBody::of_package(opened, Range { start: 0, end: 200_000 }, package);
+            let first = body.frame().await.unwrap().unwrap().into_data().unwrap();
+            assert_eq!(first, &bytes[..CHUNK as usize]);
+            let path = folder.path().join("file");
+            match change {
+                "replace" => {
+                    regular_file::write(&folder.path().join("other"), b"other").unwrap();
+                    std::fs::rename(folder.path().join("other"), path).unwrap();
+                }
+                "cut" => regular_file::open_to_write(&path).unwrap().set_len(100).unwrap(),
+                _ => {
+                    let mut file = regular_file::open_to_write(&path).unwrap();
+                    file.write_all(b"x").unwrap();
+                    // Its time is of the kernel's tick, which may be the one in which it was made.
+                    file.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
+                }
+            }
+            let rest = body.collect().await;
+            assert_eq!(rest.is_err(), is_told == 1, "{change}");
+            assert_eq!(told.load(Ordering::Relaxed), is_told, "{change}");
+        }
+    }
+}

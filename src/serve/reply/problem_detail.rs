@@ -1,0 +1,73 @@
+//! What a problem says to people: a sentence or two. [`problem`](crate::serve::reply::problem) has the codes, for programs.
+
+use std::borrow::Cow;
+use std::fmt::Display;
+
+use crate::model::entitlement::Refusal;
+use crate::serve::reply::problem::{Problem, RETRY_AFTER_OVERLOAD, RETRY_AFTER_PACKAGE, RETRY_AFTER_STORE};
+
+impl Problem {
+    /// The explanation for a person.
+    pub(super) fn detail(&self) -> Cow<'_, str> {
+        match self {
+            Self::Malformed(what) => what.into(),
+            Self::MissingField(field) => format!("'{field}' is required.").into(),
+            Self::Refused(refusal) => refusal_detail(*refusal).into(),
+            Self::Expired(_) => refusal_detail(Refusal::LicenseExpired).into(),
+            Self::LicenseKey(error) => sentence(error).into(),
+            Self::SiteUrl { text, .. } => format!("'site_url' is not a site's address: {text}.").into(),
+            Self::BuildId => "'build_id' must be a UUID such as 018f3b2e-7c1a-7000-8000-3f1c2d4e5f60.".into(),
+            Self::FieldTooLong { field, limit } => format!("'{field}' may be at most {limit} bytes long.").into(),
+            Self::NotFound => "There is nothing at this address.".into(),
+            Self::UnknownLink => "This link is not valid. Ask for updates to get one.".into(),
+            Self::NoPackage => "This version is no longer offered. Ask for updates again.".into(),
+            Self::LinkExpired => "This link has expired. Ask for updates to get a new one.".into(),
+            Self::PackageUnavailable => {
+                format!("The package cannot be sent now. Ask again in {RETRY_AFTER_PACKAGE} s.").into()
+            }
+            Self::MethodNotAllowed(allowed) => format!("Use {allowed} for this address.").into(),
+            Self::RequestTimeout => {
+                "The request took too long.".into()
+            },
+            Self::PayloadTooLarge(limit) => format!("The body may be at most {limit} bytes long.").into(),
+            Self::UriTooLong(limit) => format!("The path and query may be at most {limit} bytes long.").into(),
+            Self::UnsupportedMediaType => "Send the body as application/json, uncompressed.".into(),
+            Self::UnsupportedTransferCoding => "'chunked' is the only transfer coding this server supports.".into(),
+            Self::PreconditionFailed => "The file has changed, or 'If-Match' names another one.".into(),
+            Self::RangeNotSatisfiable(length) => {
+                format!("The file has {length} bytes, and the range contains none of them.").into()
+            }
+            Self::HeadersTooLarge(limit) => {
+                format!("The header fields together may be at most {limit} bytes long.").into()
+            }
+            Self::TooManyRequests(seconds) => format!("Try again in {seconds} seconds.").into(),
+            Self::Overloaded => format!("Try again in {RETRY_AFTER_OVERLOAD} seconds.").into(),
+            Self::StoreUnavailable => format!(
+                "The server cannot bind new sites now. Sites that are already bound are not affected. Try again in {RETRY_AFTER_STORE} seconds."
+            )
+            .into(),
+            Self::Internal(_) => "The server failed. Its log has the reason under this request id.".into(),
+        }
+    }
+}
+
+fn refusal_detail(refusal: Refusal) -> &'static str {
+    match refusal {
+        Refusal::UnknownLicense => "This license key is unknown.",
+        Refusal::LicenseExpired => "This license has expired. Renew it to get updates.",
+        Refusal::LicenseSuspended => "The vendor has suspended this license. Ask the vendor why.",
+        Refusal::LicenseRevoked => "The vendor has revoked this license. Ask the vendor why.",
+        Refusal::LicenseNotBound => "This license is not bound to this site. Validate it on this site first.",
+        Refusal::BoundElsewhere => "This license is bound to another site.",
+        Refusal::PluginNotCovered => "This license does not include the plugin's module.",
+        Refusal::UnknownPlugin => "This plugin is unknown.",
+        Refusal::SourceNotConfigured => "This server has no releases of this plugin.",
+    }
+}
+
+fn sentence(error: &dyn Display) -> String {
+    let text = error.to_string();
+    let mut letters = text.chars();
+    let first = letters.next().map(|letter| letter.to_ascii_uppercase());
+    first.into_iter().chain(letters).chain(['.']).collect()
+}
