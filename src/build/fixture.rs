@@ -125,6 +125,7 @@ impl Fixture {
             withhold: Vec::new(),
             download_url: "https://example.com/{slug}/{tag}/{slug}-{version}.zip".into(),
             package: None,
+            signing: None,
             homepage: String::new(),
             author: String::new(),
             author_homepage: String::new(),

@@ -32,6 +32,8 @@ impl Inputs {
             withhold: _,
             download_url,
             package,
+            // Who signed stands in the statement, which is looked at in each build.
+            signing: _,
             homepage,
             author,
             author_homepage,

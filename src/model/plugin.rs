@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::model::name::Name;
+use crate::model::release_key::ReleaseKey;
 use crate::model::slug::Slug;
 use crate::model::tag_pattern::TagPattern;
 use crate::model::version::Version;
@@ -28,6 +29,8 @@ pub struct Plugin {
     pub download_url: String,
     /// How its packages come to be; `None` where `download_url` names somebody else's.
     pub package: Option<PackageSettings>,
+    /// Who must sign a release before it is published; `None` where nobody has to.
+    pub signing: Option<SigningSettings>,
     /// Address of the plugin's page; empty where the header shall speak.
     pub homepage: String,
     /// Who made it; empty where the header shall speak.
@@ -53,6 +56,15 @@ pub struct PackageSettings {
     pub exclude: Vec<String>,
     /// Whether every download carries a build id.
     pub mark: bool,
+}
+
+/// Table `[signing]`: whose signatures a release needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SigningSettings {
+    /// The keys of those who may sign, with their comments; no two with the same 32 bytes.
+    pub keys: Vec<ReleaseKey>,
+    /// How many different keys must have signed: from 1 to the number of keys.
+    pub threshold: usize,
 }
 
 /// What packages are made of.

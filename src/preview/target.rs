@@ -156,6 +156,7 @@ fn assumed(root: &Path, folder: String, read_timeout: Duration) -> Plugin {
         withhold: Vec::new(),
         download_url: format!("https://example.com/{slug}-{{version}}.zip"),
         package: None,
+        signing: None,
         homepage: String::new(),
         author: String::new(),
         author_homepage: String::new(),

@@ -103,8 +103,24 @@ impl RegistryFiles {
         Ok(text)
     }
 
+    /// The bytes of a file of at most `limit` bytes that need not end with a newline.
+    pub(super) fn bytes(&self, listed: &DirEntry, limit: u64) -> Result<Vec<u8>, Diagnostic> {
+        let complain = |message: String| Err(Diagnostic::of_file(&listed.file, message));
+        match self.source(listed, limit)?.whole(limit) {
+            Ok(bytes) => Ok(bytes),
+            Err(error) => complain(format!("cannot be read: {error}")),
+        }
+    }
+
     /// The same, line by line: whether the file is whole, its last line tells.
     pub fn lines<'a>(&self, listed: &'a DirEntry) -> Result<LineReader<'a>, Diagnostic> {
+        let limit = limit_of(&listed.file);
+        let source = self.source(listed, limit)?;
+        Ok(LineReader::new(&listed.file, source, limit))
+    }
+
+    /// Where the bytes of a file come from, if it is a file that is not too large.
+    fn source(&self, listed: &DirEntry, limit: u64) -> Result<ByteSource, Diagnostic> {
         let complain = |message: &str| Err(Diagnostic::of_file(&listed.file, message));
         match listed.kind {
             EntryKind::File => {}
@@ -112,7 +128,6 @@ impl RegistryFiles {
             EntryKind::Link => return complain("a symbolic link is not followed in a revision"),
             EntryKind::Special => return complain("not a regular file"),
         }
-        let limit = limit_of(&listed.file);
         let source = match (&self.draft, &self.revision) {
             (Some((file, text)), _) if *file == listed.file => Ok(ByteSource::held(text.clone().into_bytes())),
             (_, Some(revision)) => revision.read(&self.folder, &listed.file, limit).map(ByteSource::held),
@@ -121,10 +136,7 @@ impl RegistryFiles {
                 opened => opened.map_err(|error| error.to_string()),
             },
         };
-        match source {
-            Ok(source) => Ok(LineReader::new(&listed.file, source, limit)),
-            Err(reason) => complain(&format!("cannot be read: {reason}")),
-        }
+        source.or_else(|reason| complain(&format!("cannot be read: {reason}")))
     }
 }
 

@@ -36,6 +36,16 @@ impl ByteSource {
             length,
         })
     }
+
+    /// All bytes, if there are no more than `limit`.
+    pub(super) fn whole(self, limit: u64) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        self.from.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
+        match bytes.len() as u64 > limit {
+            true => Err(io::ErrorKind::FileTooLarge.into()),
+            false => Ok(bytes),
+        }
+    }
 }
 
 /// A file's lines.

@@ -2,7 +2,8 @@
 //!
 //! `files` finds the text and `lines` reads it, `spanned` places every value, `reader` takes typed fields off it and
 //! collects diagnostics, `plugins` and `licenses` make model values of them; `edit` writes licenses. The server takes a
-//! [`Registry`], all or nothing; the build takes [plugin entries](plugins::load) one by one.
+//! [`Registry`], all or nothing; the build takes [plugin entries](plugins::load) one by one, and what people signed of each
+//! plugin's releases as a [chain](release_chain).
 
 mod change;
 mod diagnostic;
@@ -20,6 +21,9 @@ mod licenses;
 mod lines;
 pub mod plugins;
 mod reader;
+pub mod release_chain;
+mod signature_files;
+mod signing_table;
 mod spanned;
 mod urls;
 

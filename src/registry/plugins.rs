@@ -14,6 +14,7 @@ use crate::registry::dir_entry::DirEntry;
 use crate::registry::error::RegistryError;
 use crate::registry::files::RegistryFiles;
 use crate::registry::reader::DocumentReader;
+use crate::registry::signing_table::signing;
 use crate::registry::spanned::{SpannedTable, Value};
 use crate::registry::urls::{download_url, path_inside, repository, web_url};
 
@@ -28,6 +29,7 @@ const FIELDS: &[&str] = &[
     "withhold",
     "download_url",
     "package",
+    "signing",
     "homepage",
     "author",
     "author_homepage",
@@ -121,6 +123,7 @@ fn plugin(reader: &mut DocumentReader<'_>, table: &SpannedTable<'_>, slug: &Slug
         },
         download_url: address(reader, table, "download_url", download).unwrap_or_default(),
         package: package(reader, table, slug),
+        signing: signing(reader, table),
         homepage,
         author: reader.line_of_text(table, "author").unwrap_or_default(),
         author_homepage,

@@ -26,7 +26,14 @@ const ARROWS: [(&str, &[&str]); 20] = [
     ("watch", &[]),
     (
         "registry",
-        &["model", "text", "durable_file", "folder_lock", "regular_file"],
+        &[
+            "model",
+            "text",
+            "durable_file",
+            "folder_lock",
+            "regular_file",
+            "release",
+        ],
     ),
     ("catalog", &["model", "package", "regular_file"]),
     ("store", &["model", "text", "durable_file", "regular_file", "histogram"]),
