@@ -1,8 +1,7 @@
-//! The catalog: the latest release of each plugin in `releases/`, and the packages of all; read, verified and held in memory.
-//! It is loaded as a whole and swapped as a whole.
+//! The catalog: the latest release of each plugin in `releases/`, and the packages of all releases, in memory.
 //!
-//! `layout` says where files stand, [`ReleaseIndex`] what is published. The build writes through them, the server reads through
-//! [`Catalog::load`]. A manifest and a package leave only against an [`Entitlement`].
+//! It is loaded and replaced as a whole. `layout` has the paths; [`ReleaseIndex`] lists what is published. The server
+//! reads through [`Catalog::load`], and gets manifests and packages only with an [`Entitlement`].
 
 mod error;
 mod index;
@@ -29,7 +28,7 @@ pub use layout::{MAX_INDEX, MAX_MANIFEST, index_path, manifest_path, package_pat
 pub use link_places::LinkPlaces;
 pub use verify::{published_manifest, verify_all, verify_package, verify_packages};
 
-/// What sites may get: the latest release of each plugin, and the packages of all releases.
+/// The latest release of each plugin, and the packages of all releases.
 #[derive(Debug, Default)]
 pub struct Catalog {
     root: PathBuf,
@@ -38,11 +37,11 @@ pub struct Catalog {
     releases: usize,
 }
 
-/// What is held of one plugin: its latest release, ready to be sent.
+/// The latest release of one plugin, ready to be sent.
 #[derive(Debug)]
 struct ServedRelease {
     offered: Offered,
-    /// The newest security release up to this one.
+    /// The newest security release that is not newer than the latest.
     security: Option<Version>,
 }
 
@@ -51,26 +50,26 @@ struct ServedRelease {
 pub struct Offered {
     /// The release's version.
     pub version: Version,
-    /// The manifest, byte for byte as it is published.
+    /// The manifest, byte for byte as published.
     pub manifest: Bytes,
-    /// Where a link to the package belongs in it; `None` where the manifest is sent untouched.
+    /// Where to insert the links to the package; `None` if the manifest is sent unchanged.
     pub links: Option<LinkPlaces>,
 }
 
-/// What a download needs of a package, as the index has it.
+/// What a download needs to know about a package, from the index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeldPackage {
-    /// Its bytes.
+    /// Size in bytes.
     pub size: u64,
     /// Digest of its bytes.
     pub sha256: Digest,
-    /// Where the mark stands; `None` where downloads carry no mark.
+    /// Where the mark is; `None` if downloads have no mark.
     pub mark: Option<Places>,
 }
 
 impl Catalog {
-    /// Reads the index and the latest manifest of each plugin, and verifies its digest. [`verify_all`] looks at the others, which no
-    /// site may get. Packages are opened when they are asked for; [`verify_packages`] looks at them.
+    /// Reads the index and the latest manifest of each plugin, and verifies the manifests' digests. [`verify_all`]
+    /// verifies the other manifests, and [`verify_packages`] the packages.
     pub fn load(releases: &Path) -> Result<Self, CatalogError> {
         let (root, index) = verify::open(releases)?;
         let mut catalog = Self::default();
@@ -84,7 +83,7 @@ impl Catalog {
                 continue;
             };
             let offered = offered(&root, &slug, latest)?;
-            // Newest first; a pre-release that is newer than the latest is offered to nobody.
+            // Newest first. A pre-release that is newer than the latest is never offered.
             let mut offerable = plugin.releases[place..]
                 .iter()
                 .filter(|release| !release.version.is_prerelease());
@@ -99,22 +98,21 @@ impl Catalog {
 
     /// The latest manifest, if it is newer than what the caller has; `None` means there is no update.
     ///
-    /// Without a `current` version the caller wants the full answer. The bytes are the file's, untouched and not
-    /// copied.
+    /// Without a `current` version the caller gets the full answer. The bytes are the file's, and are not copied.
     pub fn manifest(&self, entitlement: &Entitlement<'_>, current: Option<&Version>) -> Option<&Offered> {
         let offered = &self.plugins.get(entitlement.slug())?.offered;
         let up_to_date = current.is_some_and(|current| current.cmp_php(&offered.version).is_ge());
         (!up_to_date).then_some(offered)
     }
 
-    /// The package of a published release, and where it stands; `None` where no such release is published, or it has none.
+    /// The package of a published release, and its path; `None` if there is no such release or it has no package.
     pub fn package(&self, entitlement: &Entitlement<'_>, version: &Version) -> Option<(PathBuf, &HeldPackage)> {
         let slug = entitlement.slug();
         let package = self.packages.get(slug)?.get(version)?;
         Some((package_path(&self.root, slug, version), package))
     }
 
-    /// The latest release, if it is newer than what the caller has. It is marked where the caller lacks a security release.
+    /// The latest release, if it is newer than what the caller has. Marked if the caller lacks a security release.
     pub fn latest(&self, entitled: &NoticeEntitlement<'_>, current: Option<&Version>) -> Option<LatestRelease> {
         let held = self.plugins.get(entitled.slug())?;
         let is_newer = |version: &Version| current.is_none_or(|current| current.cmp_php(version).is_lt());
@@ -125,18 +123,18 @@ impl Catalog {
         })
     }
 
-    /// How many releases the index names.
+    /// The number of releases in the index.
     pub fn releases(&self) -> usize {
         self.releases
     }
 
-    /// How many of them have a package.
+    /// The number of releases with a package.
     pub fn packages(&self) -> usize {
         self.packages.values().map(HashMap::len).sum()
     }
 }
 
-/// The manifest of a latest release, and where a link belongs in it.
+/// The manifest of a latest release, and where to insert its links.
 fn offered(root: &Path, slug: &Slug, latest: &Release) -> Result<Offered, CatalogError> {
     let manifest = Bytes::from(verify::read_manifest(root, slug, latest)?);
     let links = match &latest.package {

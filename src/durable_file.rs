@@ -1,8 +1,8 @@
-//! Files that are either whole or not there: written to a temporary name, synced, renamed, and the folder synced.
+//! Files that are either complete or absent: written to a temporary name, synced, renamed; then the folder is synced.
 //!
-//! What a person or a server reads meanwhile is the old file or the new one, also after a power failure. A new file belongs
-//! to whom its folder belongs, and whoever may read the folder may read the file: root with a umask of 077 leaves nothing
-//! that the server's user cannot read. Private keys are for their owner only.
+//! A reader sees the old file or the new one, even after a power failure. A new file gets the owner of its folder,
+//! and whoever may read the folder may read the file: a root with umask 077 must not lock out the server's user.
+//! Private keys are for their owner only.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -17,16 +17,16 @@ use crate::regular_file;
 /// Who may read a new file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Its owner, who is its folder's owner as far as this process may give it away.
+    /// Only its owner. The owner is that of the folder, if this process may give files away.
     Owner,
-    /// Whoever may read its folder, whatever the umask.
+    /// Everyone who may read its folder, whatever the umask is.
     LikeFolder,
 }
 
-/// Puts `bytes` in the place of the file at `path`, or creates it with [`Access::LikeFolder`].
+/// Replaces the file at `path` with `bytes`, or creates it with [`Access::LikeFolder`].
 ///
-/// A file that is there keeps its permissions and, as far as this process may, its owner. A symbolic link stays one: what it
-/// leads to is replaced. Nothing of a failed attempt is left behind.
+/// An existing file keeps its permissions and, if this process may give files away, its owner. If `path` is a symbolic
+/// link, its target is replaced. A failed attempt leaves nothing behind.
 pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let old = fs::metadata(&target).ok();
@@ -41,7 +41,7 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     sync_folder(folder_of(&target))
 }
 
-/// Creates a file; fails with `AlreadyExists` where there is one. Whoever is killed meanwhile leaves none of that name.
+/// Creates a file; fails with `AlreadyExists` if there is one. A killed process leaves no file of that name.
 pub fn create_new(path: &Path, bytes: &[u8], access: Access) -> io::Result<()> {
     let temporary = temporary_name(path)?;
     write_new(&temporary, bytes, 0o600, |file| {
@@ -51,7 +51,7 @@ pub fn create_new(path: &Path, bytes: &[u8], access: Access) -> io::Result<()> {
     sync_folder(folder_of(path))
 }
 
-/// Renames a file to a name that nobody has: with link(2), or with renameat2(2) where the file system has no hard links.
+/// Renames a file to an unused name: with link(2), or with renameat2(2) if the file system has no hard links.
 fn rename_to_new(from: &Path, to: &Path) -> io::Result<()> {
     match fs::hard_link(from, to) {
         Err(error) if error.raw_os_error() == Some(Errno::PERM.raw_os_error()) => {
@@ -62,14 +62,14 @@ fn rename_to_new(from: &Path, to: &Path) -> io::Result<()> {
     }
 }
 
-/// Creates a file that is not durable yet, or empties it: for many files that are synced together.
+/// Creates or replaces a file without syncing it, for many files that are synced together.
 pub fn write_like_folder(path: &Path, bytes: &[u8]) -> io::Result<()> {
     create_like_folder(path)?.write_all(bytes)
 }
 
 /// The same for a file that its caller writes.
 pub fn create_like_folder(path: &Path) -> io::Result<File> {
-    // Emptying a file takes a fifth of the time that writing 10,000 small ones takes, so that is the second attempt.
+    // Emptying a file takes a fifth of the time of writing 10,000 small ones, so it is the second attempt.
     let file = match regular_file::create_new(path, 0o600) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => regular_file::create(path, 0o600)?,
         created => created?,
@@ -78,8 +78,8 @@ pub fn create_like_folder(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Creates a folder and those above it. Each belongs to whom the one above belongs, and with [`Access::LikeFolder`] who may
-/// enter that one may enter it.
+/// Creates a folder and its missing parents. Each gets the owner of its parent, and with [`Access::LikeFolder`] the
+/// same people may enter it.
 pub fn create_folders(path: &Path, access: Access) -> io::Result<()> {
     if path.as_os_str().is_empty() || path.is_dir() {
         return Ok(());
@@ -88,13 +88,13 @@ pub fn create_folders(path: &Path, access: Access) -> io::Result<()> {
     create_folders(above, Access::LikeFolder)?;
     match fs::DirBuilder::new().mode(0o700).create(path) {
         Ok(()) => give_access(&regular_file::open_folder(path)?, above, access),
-        // Somebody else made it meanwhile.
+        // Another process created it meanwhile.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
         Err(error) => Err(error),
     }
 }
 
-/// Makes the names in a folder durable: a rename survives a power failure only once its folder is synced.
+/// Syncs the names in a folder: a rename survives a power failure only after that.
 pub fn sync_folder(folder: &Path) -> io::Result<()> {
     regular_file::open_folder(folder)?.sync_all()
 }
@@ -107,17 +107,18 @@ fn write_new(path: &Path, bytes: &[u8], mode: u32, prepare: impl FnOnce(&File) -
     written.inspect_err(|_| drop(fs::remove_file(path)))
 }
 
-/// Gives a new file or folder its folder's owner and group, and with [`Access::LikeFolder`] what others may do there.
+/// Gives a new file or folder its folder's owner and group, and with [`Access::LikeFolder`] its folder's access for
+/// others.
 fn give_access(new: &File, folder: &Path, access: Access) -> io::Result<()> {
     let given = new.metadata()?;
     let like = fs::metadata(folder)?;
     if (given.uid(), given.gid()) != (like.uid(), like.gid()) {
-        // Only root may give a file away; for anybody else the file stays theirs.
+        // Only root may give a file away. For other users it stays theirs.
         let _ = std::os::unix::fs::fchown(new, Some(like.uid()), Some(like.gid()));
     }
     let mode = match (access, given.is_dir()) {
         (Access::Owner, _) => return Ok(()),
-        // Others never write what they may write beside; a group that shares a folder does.
+        // Others must never be able to write what they may only read beside it; a group that shares a folder may write.
         (Access::LikeFolder, true) => 0o700 | like.mode() & 0o2_075,
         (Access::LikeFolder, false) => 0o600 | like.mode() & 0o064,
     };
@@ -127,13 +128,13 @@ fn give_access(new: &File, folder: &Path, access: Access) -> io::Result<()> {
 fn keep_access(file: &File, old: &fs::Metadata) -> io::Result<()> {
     let new = file.metadata()?;
     if (new.uid(), new.gid()) != (old.uid(), old.gid()) {
-        // Only root may give a file away; for anybody else the file becomes theirs, as with any editor.
+        // Only root may give a file away. For other users it becomes theirs, as with any editor.
         let _ = std::os::unix::fs::fchown(file, Some(old.uid()), Some(old.gid()));
     }
     file.set_permissions(old.permissions())
 }
 
-/// A dotfile in the same folder, which readers of the registry and of `releases/` pass over.
+/// A hidden file in the same folder, which readers of the registry and of `releases/` skip.
 fn temporary_name(target: &Path) -> io::Result<PathBuf> {
     let name = target.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_string_lossy();
     let random = getrandom::u64().map_err(io::Error::other)?;
@@ -213,7 +214,7 @@ mod tests {
             io::ErrorKind::AlreadyExists
         );
         assert_eq!(fs::read(&path).unwrap(), b"first");
-        // Nor through a link that leads nowhere.
+        // Not through a dangling link, either.
         std::os::unix::fs::symlink("elsewhere", folder.path().join("link")).unwrap();
         let linked = create_new(&folder.path().join("link"), b"third", Access::Owner);
         assert_eq!(linked.unwrap_err().kind(), io::ErrorKind::AlreadyExists);

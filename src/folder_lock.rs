@@ -1,8 +1,8 @@
-//! A folder that one command at a time may change. The folder itself is locked: no file is left behind, and the lock dies with
-//! the process.
+//! A lock that lets one command at a time change a folder. The folder itself is locked, so no lock file is left
+//! behind, and the lock ends with the process.
 //!
-//! Whoever holds it may never let it go, such as a `flock` that somebody forgot. So the wait is told, and it ends. Builds
-//! [`wait`] in the same way for a mirror and for the folder of releases.
+//! Another process may never release it, such as a forgotten `flock`. So the wait is reported, and it ends. Builds
+//! also use [`wait`] for mirrors and for the folder of releases.
 
 use std::fs::{File, TryLockError};
 use std::io;
@@ -13,17 +13,17 @@ use std::time::{Duration, Instant};
 use crate::regular_file;
 use crate::text::stderr;
 
-/// Longer waits are told.
+/// Waits longer than this are reported.
 const SOON: Duration = Duration::from_secs(1);
 
-/// Between two attempts.
+/// Time between two attempts.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Waits until nobody else holds `folder`, and holds it until what is returned is dropped.
+/// Waits for the lock of `folder`, and holds it until the returned value is dropped.
 ///
 /// # Errors
 ///
-/// As [`regular_file::open_folder`], and `TimedOut` where somebody held it all the time of `limit`.
+/// As [`regular_file::open_folder`], and `TimedOut` after `limit`.
 pub fn hold(folder: &Path, limit: Duration) -> io::Result<File> {
     let file = regular_file::open_folder(folder)?;
     let tell = || {
@@ -42,11 +42,11 @@ pub fn hold(folder: &Path, limit: Duration) -> io::Result<File> {
     }
 }
 
-/// Waits until nobody else holds `file`, and holds it until it is closed. `tell` is called once if that takes a while.
+/// Waits for the lock of `file`, and holds it until the file is closed. Calls `tell` once if that takes a while.
 ///
 /// # Errors
 ///
-/// `WouldBlock` where somebody held it all the time of `limit`, and what the file system says that has no locks.
+/// `WouldBlock` after `limit`, and the error of a file system without locks.
 pub fn wait(file: &File, limit: Duration, tell: impl FnOnce()) -> Result<(), TryLockError> {
     let started = Instant::now();
     let mut tell = Some(tell);

@@ -1,12 +1,12 @@
-//! Histograms of durations, which many threads fill at once without a lock.
+//! Lock-free histograms of durations for many threads.
 //!
-//! Leaf module: the server and the store fill them, and the server's metrics show them. `prometheus-client` has one, too, but
-//! behind a mutex, for which all threads that answer requests would wait.
+//! The server and the store fill them; the server's metrics show them. The histogram of `prometheus-client` is behind a
+//! mutex, for which all threads that answer requests would wait.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Upper bounds of a histogram's buckets in nanoseconds: from an update (some 10 µs) to a request that meets its deadline.
+/// Upper bounds of the buckets in nanoseconds: from an update (about 10 µs) to the deadline of a request.
 const BOUNDS: [u64; 17] = [
     25_000,
     50_000,
@@ -27,26 +27,26 @@ const BOUNDS: [u64; 17] = [
     10_000_000_000,
 ];
 
-/// Durations by size.
+/// A histogram of durations.
 #[derive(Debug, Default)]
 pub struct Histogram {
-    /// How many there are up to each bound, and behind them how many are beyond.
+    /// The count of each bucket; the last one has no upper bound.
     buckets: [AtomicU64; BOUNDS.len() + 1],
-    /// In nanoseconds.
+    /// The sum, in nanoseconds.
     sum: AtomicU64,
 }
 
-/// What a histogram held at one moment.
+/// The values of a histogram at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Durations {
-    /// How many there are in each bucket, by its upper bound in seconds; the last bound is infinite.
+    /// The upper bound of each bucket in seconds, and its count; the last bound is infinite.
     pub buckets: Vec<(f64, u64)>,
-    /// All of them together, in seconds.
+    /// The sum, in seconds.
     pub sum: f64,
 }
 
 impl Histogram {
-    /// Adds one.
+    /// Adds one duration.
     pub fn observe(&self, duration: Duration) {
         let nanoseconds = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         let place = BOUNDS.partition_point(|bound| *bound < nanoseconds);
@@ -54,7 +54,7 @@ impl Histogram {
         self.sum.fetch_add(nanoseconds, Ordering::Relaxed);
     }
 
-    /// What it holds now.
+    /// The current values.
     pub fn read(&self) -> Durations {
         let bounds = BOUNDS
             .into_iter()
@@ -71,7 +71,7 @@ impl Histogram {
 }
 
 impl Durations {
-    /// How many there are.
+    /// The number of durations.
     pub fn count(&self) -> u64 {
         self.buckets.iter().map(|(_, count)| count).sum()
     }

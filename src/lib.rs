@@ -1,6 +1,6 @@
-//! License validation and signed, gated updates for vendors of paid CMS plugins.
+//! Answers license checks and update requests of paid CMS plugins.
 //!
-//! What the vendor *decides* lives in files; what the field *reports* lives in the store.
+//! What the vendor *decides* is in files; what sites *report* is in the store.
 //!
 //! ```text
 //!  plugin repositories ──┐
@@ -10,28 +10,29 @@
 //!                                             store ─────────┘
 //! ```
 //!
-//! - [`model`]: pure values; everything from outside becomes one of them or a clear refusal.
-//! - [`registry`]: the vendor's TOML, from a folder or a git revision.
-//! - [`build`]: plugin repositories and registry in, manifests out.
-//! - [`catalog`]: the manifests, verified and held; handed out only against an [`Entitlement`](model::entitlement::Entitlement).
-//! - [`store`]: which site is bound to which license, in a ledger that proves itself.
-//! - [`package`]: the archive a site installs: read strictly, written in one normal form.
-//! - [`release`]: what people sign offline about a release, and the proof that they did.
-//! - [`preview`]: what the CMS will show, on a page for this machine only.
-//! - [`serve`]: the HTTP server; its [`gate`](serve::gate) is the one door.
+//! - [`model`]: plain values. Everything from outside becomes one of them or is refused.
+//! - [`registry`]: the vendor's files, from a folder or a git revision.
+//! - [`build`]: makes manifests from the plugins' repositories and the registry.
+//! - [`catalog`]: the verified manifests in memory. It gives one only for an
+//!   [`Entitlement`](model::entitlement::Entitlement).
+//! - [`store`]: which site is bound to which license, in a chained ledger.
+//! - [`package`]: the archive that a site installs: strict reading, one normal form.
+//! - [`release`]: signatures that people make offline about a release, and their verification.
+//! - [`preview`]: shows releases as the CMS will, on a page for this machine only.
+//! - [`serve`]: the HTTP server. [`gate`](serve::gate) makes every decision.
 //! - [`keys`]: the private keys of this machine.
-//! - [`watch`]: tells when files change.
-//! - [`text`]: what messages are made of.
-//! - [`regular_file`]: the one way to open a file, for everything that is read; [`durable_file`]: the way to write one;
-//!   [`folder_lock`]: the way to hold a folder against other commands.
-//! - [`histogram`]: durations by size, which many threads fill at once.
-//! - [`time_limit`]: ends the wait for work on the outside.
-//! - [`commands`]: one file a verb; [`cli`] and [`config`] say what they take.
+//! - [`watch`]: reports changes of files.
+//! - [`text`]: parts of messages.
+//! - [`regular_file`]: opens every file; [`durable_file`]: writes every file; [`folder_lock`]: locks a folder against
+//!   other commands.
+//! - [`histogram`]: histograms of durations for many threads.
+//! - [`time_limit`]: ends the wait for work that may hang.
+//! - [`commands`]: one file a verb; [`cli`] and [`config`] have their arguments and settings.
 //!
-//! Arrows run one way: `commands -> build | preview | serve -> registry | catalog | store | keys | watch -> model | text`,
-//! and `preview -> build`. `serve` and the other two never import each other. Inside a room, too, no file imports itself by
-//! way of others: a `mod.rs` stands above the files that it declares, and what two of them share has a file of its own. The
-//! test `architecture` holds both.
+//! Imports run one way: `commands -> build | preview | serve -> registry | catalog | store | keys | watch -> model |
+//! text`, and `preview -> build`. `serve` imports neither `build` nor `preview`, nor they it. There are no circles
+//! inside a room, either: a `mod.rs` imports the files that it declares, and what two of them share has its own file.
+//! The test `architecture` checks this.
 #![forbid(unsafe_code)]
 
 pub mod build;

@@ -58,7 +58,7 @@ fn warn_of_unknown_variables() {
     }
 }
 
-// SECURITY: an error quotes what it does not understand, and a license key in the wrong place is just that.
+// SECURITY: an error quotes the argument it rejects, which may be a license key in the wrong place.
 fn report(failure: &Failure) {
     let clean = |text: &dyn Display| LicenseKey::redact(&text.to_string()).into_owned();
     let first: &(dyn Error + 'static) = &*failure.error;
@@ -77,7 +77,7 @@ fn report(failure: &Failure) {
         let heading = if number == 0 { "error" } else { "caused by" };
         let text = clean(&error);
         match error.downcast_ref() {
-            // A diagnostic a line, each of them printable.
+            // One diagnostic a line, each already escaped.
             Some(RegistryError::Diagnostics(_)) => stderr::line(format_args!("{heading}: {text}")),
             _ => stderr::line(format_args!("{heading}: {}", Printable(text))),
         }

@@ -1,8 +1,8 @@
-//! The one way this program opens a file: a regular file, up to a size, without ever waiting for a pipe's other end.
+//! Opens files: only regular ones, up to a size, and without waiting.
 //!
-//! A path that a person, a plugin repository or another program can change may lead to a pipe, a device or a file without
-//! end. Opening a pipe blocks until somebody writes, and `/dev/zero` fills the memory. Both are errors here, told at once.
-//! A test (`architecture::files_are_opened_by_regular_file_alone`) forbids opening files in any other way.
+//! A person, a plugin repository or another program may put a pipe, a device or an endless file at a path. Opening a
+//! pipe blocks until somebody writes, and `/dev/zero` fills the memory. Both are immediate errors here. The test
+//! `architecture::files_are_opened_by_regular_file_alone` forbids other ways to open a file.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -14,25 +14,25 @@ use std::time::{Duration, SystemTime};
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
 use rustix::io::Errno;
 
-/// For files that are read piece by piece, and whose length is the product's own affair: the store's.
+/// No limit, for files that are read piece by piece and may have any length: the store's.
 pub const UNLIMITED: u64 = u64::MAX;
 
 /// Opens a regular file of at most `limit` bytes for reading. Symbolic links are followed.
 ///
 /// # Errors
 ///
-/// As [`File::open`]; `IsADirectory` for a directory, `InvalidInput` for a pipe, a socket or a device, and `FileTooLarge`
-/// for a file that is larger than `limit`. The file can still grow: a reader that needs the bound uses [`read`].
+/// As [`File::open`]; `IsADirectory` for a directory, `InvalidInput` for a pipe, a socket or a device, and
+/// `FileTooLarge` for a file larger than `limit`. The file can still grow: use [`read`] for a strict limit.
 pub fn open(path: &Path, limit: u64) -> io::Result<File> {
     open_with(OpenOptions::new().read(true), OFlags::empty(), path, limit)
 }
 
-/// The same for a path whose last part must not be a symbolic link, which gives `ELOOP`.
+/// As [`open`], but fails with `ELOOP` if the path itself is a symbolic link.
 pub fn open_unlinked(path: &Path, limit: u64) -> io::Result<File> {
     open_with(OpenOptions::new().read(true), OFlags::NOFOLLOW, path, limit)
 }
 
-/// Opens a regular file that is there for reading and writing, wherever in it.
+/// Opens an existing regular file for reading and writing.
 pub fn open_to_write(path: &Path) -> io::Result<File> {
     open_with(
         OpenOptions::new().read(true).write(true),
@@ -42,7 +42,7 @@ pub fn open_to_write(path: &Path) -> io::Result<File> {
     )
 }
 
-/// Creates a regular file with `mode` (less the umask), or empties the one that is there. Not through a symbolic link.
+/// Creates or empties a regular file with `mode` (less the umask). Does not follow a symbolic link.
 pub fn create(path: &Path, mode: u32) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).mode(mode);
@@ -68,12 +68,12 @@ pub fn create_nameless() -> io::Result<File> {
     Ok(file)
 }
 
-/// Writes the whole of a file as [`create`] opens it.
+/// Writes a whole file, opened as by [`create`].
 pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     create(path, 0o666)?.write_all(bytes)
 }
 
-/// Opens a folder, to lock it or to make the names in it durable. Anything else is `NotADirectory`, told without waiting.
+/// Opens a folder to lock or sync it. Fails at once with `NotADirectory` for anything else.
 pub fn open_folder(path: &Path) -> io::Result<File> {
     OpenOptions::new()
         .read(true)
@@ -85,7 +85,7 @@ fn open_with(options: &mut OpenOptions, flags: OFlags, path: &Path, limit: u64) 
     // SECURITY: without O_NONBLOCK, opening a pipe waits for its other end. It changes nothing for regular files.
     let flags = flags | OFlags::NONBLOCK | OFlags::NOCTTY;
     let opened = options.custom_flags(flags.bits() as i32).open(path);
-    // A socket cannot be opened at all, nor a pipe to write where nobody reads.
+    // A socket cannot be opened, nor a pipe for writing if nobody reads.
     let file = opened.map_err(|error| match error.raw_os_error() == Some(Errno::NXIO.raw_os_error()) {
         true => io::Error::new(
             io::ErrorKind::InvalidInput,
@@ -101,7 +101,7 @@ fn open_with(options: &mut OpenOptions, flags: OFlags, path: &Path, limit: u64) 
 ///
 /// # Errors
 ///
-/// As [`open`], also where the file grows beyond `limit` while it is read.
+/// As [`open`], also if the file grows beyond `limit` while it is read.
 pub fn read(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     let file = open(path, limit)?;
     let expected = usize::try_from(file.metadata()?.len()).unwrap_or(0);
@@ -120,12 +120,13 @@ pub fn read(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
 ///
 /// # Errors
 ///
-/// As [`read`], and `InvalidData` where the file is not UTF-8.
+/// As [`read`], and `InvalidData` if the file is not UTF-8.
 pub fn read_to_string(path: &Path, limit: u64) -> io::Result<String> {
     String::from_utf8(read(path, limit)?).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "not UTF-8"))
 }
 
-/// When a regular file of at most `limit` bytes, or its name or permissions, last changed. Nobody but root sets this time.
+/// When the content, name or permissions of a regular file of at most `limit` bytes last changed. Only root can set
+/// this time.
 ///
 /// # Errors
 ///
@@ -136,17 +137,17 @@ pub fn changed_at(path: &Path, limit: u64) -> io::Result<SystemTime> {
     Ok(change_time(&metadata))
 }
 
-/// When a file or folder, its name or its permissions last changed.
+/// When the content, name or permissions of a file or folder last changed.
 pub fn change_time(metadata: &Metadata) -> SystemTime {
     let since = |seconds: i64| Duration::new(seconds.unsigned_abs(), metadata.ctime_nsec().unsigned_abs() as u32);
     match metadata.ctime() {
-        // Before 1970: long ago.
+        // Before 1970.
         seconds if seconds < 0 => SystemTime::UNIX_EPOCH,
         seconds => SystemTime::UNIX_EPOCH + since(seconds),
     }
 }
 
-/// Whether an error says that the path leads to something other than a regular file within the limit.
+/// Whether the error says that the path is not a regular file within the limit.
 pub fn is_unsuitable(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -154,12 +155,12 @@ pub fn is_unsuitable(error: &io::Error) -> bool {
     )
 }
 
-/// Opens a regular file below a folder for reading, at a path relative to it. Symbolic links are followed as long as they
-/// stay below the folder; nothing is looked at before it is opened, so that nothing can be exchanged in between.
+/// Opens a regular file at a path relative to a folder. Symbolic links are followed if they stay below the folder.
+/// Nothing is checked before it is opened, so nothing can be exchanged in between.
 ///
 /// # Errors
 ///
-/// As [`open`] with any size, and where the path leaves the folder.
+/// As [`open`] with any size, and if the path leaves the folder.
 pub fn open_beneath(folder: &Path, path: &Path) -> io::Result<File> {
     let folder = openat(
         CWD,
@@ -170,9 +171,9 @@ pub fn open_beneath(folder: &Path, path: &Path) -> io::Result<File> {
     let opened = loop {
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
         match openat2(&folder, path, READ, Mode::empty(), resolve) {
-            // Something was renamed meanwhile, and the kernel cannot tell whether the path stays below the folder.
+            // Something was renamed meanwhile, so the kernel cannot tell whether the path stays below the folder.
             Err(Errno::AGAIN) => {}
-            // An older kernel (before 5.6), or a sandbox that does not know the call.
+            // A kernel before 5.6, or a sandbox that forbids the call.
             Err(Errno::NOSYS | Errno::PERM) => break open_without_links(&folder, path),
             opened => break opened,
         }
@@ -187,7 +188,7 @@ const READ: OFlags = OFlags::RDONLY
     .union(OFlags::NOCTTY)
     .union(OFlags::CLOEXEC);
 
-/// The same component by component, following no link at all.
+/// The same, one component at a time, without following links.
 fn open_without_links(folder: &OwnedFd, path: &Path) -> rustix::io::Result<OwnedFd> {
     let mut components = path.components().peekable();
     let mut held: Option<OwnedFd> = None;
@@ -357,7 +358,7 @@ mod tests {
         );
     }
 
-    /// A folder with files, and links that stay below it and that do not.
+    /// A folder with files, links that stay below it, and links that do not.
     fn tree() -> tempfile::TempDir {
         let made = tempfile::tempdir().unwrap();
         let at = |path: &str| made.path().join(path);

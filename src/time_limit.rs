@@ -1,7 +1,7 @@
-//! Work that may wait for the outside without end, and is not waited for longer than it may take.
+//! Runs work that may hang on a thread of its own, and waits for it only up to a time limit.
 //!
-//! Libraries open files themselves, and a pipe or a network file system that does not answer holds their thread for ever. Such a
-//! thread is left alone: it ends with the process.
+//! Libraries open files themselves, and a pipe or a network file system may block their thread for ever. Such a
+//! thread is abandoned and ends with the process.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -9,25 +9,25 @@ use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::thread;
 use std::time::Duration;
 
-/// There was no result in time.
+/// There was no result within the time limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("not done within {} s: something it reads does not answer, such as a pipe or a network file system", .0.as_secs())]
+#[error("not done within {} s: a file it reads does not respond, such as a pipe or a network file system", .0.as_secs())]
 pub struct TookTooLong(pub Duration);
 
-/// Does `work` on a thread of its own and gives its result, or leaves it alone after `limit`.
+/// Runs `work` on a thread of its own and returns its result, or abandons the thread after `limit`.
 ///
-/// A panic in `work` is one here, and so is a machine that gives no thread.
+/// Panics if `work` panics or no thread can be started.
 ///
 /// # Errors
-/// The time is over. The thread goes on, and whatever it does or holds is its own.
+/// The time is over. The thread goes on and keeps what it holds.
 pub fn within<T: Send + 'static>(limit: Duration, work: impl FnOnce() -> T + Send + 'static) -> Result<T, TookTooLong> {
     let (done, result) = sync_channel::<Result<T, Box<dyn Any + Send>>>(1);
     let run = move || {
-        // Nobody waits any more where it took too long.
+        // After a timeout nobody receives it.
         let _ = done.send(catch_unwind(AssertUnwindSafe(work)));
     };
     if let Err(error) = thread::Builder::new().name("limited".to_owned()).spawn(run) {
-        resume_unwind(Box::new(format!("the machine gives no thread: {error}")));
+        resume_unwind(Box::new(format!("cannot start a thread: {error}")));
     }
     match result.recv_timeout(limit) {
         Ok(Ok(result)) => Ok(result),

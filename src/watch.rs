@@ -1,7 +1,7 @@
-//! Watching files: says that something at some paths or in some folders changed, whoever changed it and however.
+//! Watches files and folders, and reports that something changed, whoever changed it and however.
 //!
-//! A path may be a symbolic link that is swapped, a folder that is deleted and made again, or not there yet; so its
-//! parents are watched too, and everything is watched anew after each look. The server loads anew what changed. Why no
+//! A path may be a symbolic link that is replaced, a folder that is deleted and created again, or absent. So its
+//! parents are watched, too, and all watches are renewed after each check. The server reloads what changed. Why no
 //! library waits for quiet: docs/decisions/0012-no-debouncer-for-watched-files.md.
 
 use std::io;
@@ -16,12 +16,12 @@ pub struct Watch {
     paths: Vec<PathBuf>,
     changed: Arc<dyn Fn() + Send + Sync>,
     watcher: Option<RecommendedWatcher>,
-    /// A watch that fails is logged once; the poll does its work.
+    /// A failed watch is logged once; polling replaces it.
     failing: bool,
 }
 
 impl Watch {
-    /// Will watch `paths`, which need not exist.
+    /// Prepares to watch `paths`, which need not exist.
     pub fn new(paths: Vec<PathBuf>, changed: impl Fn() + Send + Sync + 'static) -> Self {
         Self {
             paths,
@@ -31,15 +31,15 @@ impl Watch {
         }
     }
 
-    /// Notices nothing until it is resumed: a file that is read is an event as well, and 20,000 of them keep a core busy.
+    /// Stops watching until it is resumed: reading a file is an event, too, and 20,000 of them keep a core busy.
     pub fn pause(&mut self) {
         self.watcher = None;
     }
 
-    /// Watches what the paths lead to now, and these folders below them.
+    /// Watches the current targets of the paths, and these folders below them.
     pub fn resume<'a>(&mut self, folders: impl Iterator<Item = &'a Path>) {
         let failure = match self.watcher(folders) {
-            // The old one goes only when the new one sees.
+            // The old watcher is dropped only when the new one works.
             Ok((watcher, failure)) => {
                 self.watcher = Some(watcher);
                 failure
@@ -49,12 +49,12 @@ impl Watch {
         if let Some(error) = &failure
             && !self.failing
         {
-            tracing::warn!(%error, "not every file can be watched; what is not noticed is found by polling");
+            tracing::warn!(%error, "cannot watch every file; polling finds the other changes");
         }
         self.failing = failure.is_some();
     }
 
-    /// Watches as much as can be, and says what could not.
+    /// Watches as much as possible, and returns what could not be watched.
     fn watcher<'a>(
         &self,
         folders: impl Iterator<Item = &'a Path>,
@@ -75,23 +75,23 @@ impl Watch {
             }
         })?;
         let mut failure = None;
-        // Parents first: of two names of a folder, what happens in it is told by the one it was watched by last.
+        // Parents first: if a folder has two names, its events have the name that was watched last.
         for folder in places
             .iter()
             .map(|place| place.folder.clone())
             .chain(folders.map(Path::to_owned))
         {
             let failed = watcher.watch(&folder, RecursiveMode::NonRecursive).err();
-            // What is gone since it was looked into is a change that another look finds.
+            // What is gone since it was listed is a change, which the next check finds.
             failure = failure.or(failed.filter(|error| !is_gone(error)));
         }
         Ok((watcher, failure))
     }
 }
 
-/// Where a path stands, by names without symbolic links: what changed is told by such names.
+/// Where a path is, by names without symbolic links, which is how events name files.
 struct WatchedPath {
-    /// The folder the path stands in, or the nearest one above that exists.
+    /// The folder of the path, or the nearest parent that exists.
     folder: PathBuf,
     /// The path there.
     path: PathBuf,
@@ -118,7 +118,7 @@ fn is_gone(error: &notify::Error) -> bool {
     }
 }
 
-/// Reading a file is no change: builds and backups read them, too.
+/// Reading a file is not a change: builds and backups read files, too.
 fn is_change(event: &Event) -> bool {
     !matches!(event.kind, EventKind::Access(kind) if kind != AccessKind::Close(AccessMode::Write))
 }
@@ -141,7 +141,7 @@ mod tests {
 
     use super::*;
 
-    /// A folder with `releases/acme/1.json`, what watches `paths` there, and what it says.
+    /// A folder with `releases/acme/1.json`, a watcher of `paths` there, and its reports.
     fn watched(paths: &[&str]) -> (tempfile::TempDir, PathBuf, Watch, Receiver<()>) {
         let made = tempfile::tempdir().unwrap();
         let folder = made.path().canonicalize().unwrap();
@@ -150,15 +150,15 @@ mod tests {
         symlink("releases", folder.join("current")).unwrap();
         let (said, heard) = channel();
         let watch = Watch::new(paths.iter().map(|path| folder.join(path)).collect(), move || {
-            // Nobody listens any more at the end of a test.
+            // At the end of a test nobody listens.
             let _ = said.send(());
         });
         (made, folder, watch, heard)
     }
 
-    /// Whether anything is said of a change within so many milliseconds.
+    /// Whether a change is reported within this many milliseconds.
     fn hears(heard: &Receiver<()>, within: u64, change: impl FnOnce()) -> bool {
-        // What was noticed before is said by then.
+        // By then, earlier changes have been reported.
         while heard.recv_timeout(Duration::from_millis(300)).is_ok() {}
         change();
         heard.recv_timeout(Duration::from_millis(within)).is_ok()
@@ -223,7 +223,7 @@ mod tests {
     #[test]
     fn a_path_below_a_symbolic_link_is_watched_there_or_not_yet_there() {
         for path in ["current/index.json", "current/acme/later/index.json"] {
-            // The other one's parent gives the folder another name.
+            // The parent of the other name gives the folder another name.
             let (_made, folder, mut watch, heard) = watched(&[path, "releases/missing"]);
             watch.resume([].into_iter());
             let there = folder.join(path.replace("current", "releases"));

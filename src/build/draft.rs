@@ -1,7 +1,8 @@
 //! Drafts: what a build would publish of a plugin, and what its next release would be if it were tagged now; built in
 //! memory from what is on this machine. Nothing is written, nothing is fetched.
 //!
-//! [`draft`] goes through the same steps 2 to 4 as [`run`](crate::build::run). `countersign preview` shows what comes out.
+//! [`draft`] goes through the same steps 2 to 4 as [`run`](crate::build::run). `countersign preview` shows what comes
+//! out.
 
 mod memory;
 mod next;
@@ -75,8 +76,8 @@ pub fn all<'a>(
     drafts
 }
 
-/// Drafts one plugin, on a thread of its own: libgit2 opens what it finds, be it a pipe. A plugin that takes longer than `limit`
-/// is broken.
+/// Drafts one plugin, on a thread of its own: libgit2 opens what it finds, be it a pipe. A plugin that takes longer
+/// than `limit` is broken.
 pub fn draft(
     entry: &PluginEntry,
     published: Option<&Releases>,
@@ -173,7 +174,7 @@ fn fetched(entry: &PluginEntry, cache: &Path) -> Fetched {
             "changed since it was fetched"
         };
         format!(
-            "{}: {why}, and a preview fetches nothing: build once",
+            "{}: {why}; a preview does not fetch: run `countersign build` once",
             mirror::shown(url)
         )
     };
@@ -295,7 +296,7 @@ mod tests {
             remarks,
             [
                 "acme.php:4: withheld by the entry",
-                "acme.php:4: its version is released already, raise it in the plugin header: 1.2",
+                "acme.php:4: its version is already released; raise it in the plugin header: 1.2",
             ]
         );
     }
@@ -310,7 +311,7 @@ mod tests {
         assert_eq!(
             told(&drafted(&made, None)),
             [
-                "WorkingTree acme.php:4: the header's version is no version: soon in acme.php",
+                "WorkingTree acme.php:4: the header's Version is not a version: soon in acme.php",
                 "Head acme.php: links and submodules are not followed: acme.php is a symbolic link",
             ]
         );

@@ -13,7 +13,7 @@ pub enum BuildError {
     #[error("there is no plugin {0} in the registry")]
     UnknownPlugin(Slug),
     /// The index cannot be read.
-    #[error("what is published cannot be read")]
+    #[error("the published releases cannot be read")]
     Index(#[source] CatalogError),
     /// Another build writes there.
     #[error("{}: another build is publishing here", path.display())]

@@ -76,8 +76,8 @@ fn build(
     Ok(report)
 }
 
-/// Builds one plugin on a thread of its own, which is left alone where its repository does not let itself be read in time:
-/// libgit2 opens what it finds there, be it a pipe.
+/// Builds one plugin on a thread of its own, which is left alone where its repository does not let itself be read in
+/// time: libgit2 opens what it finds there, be it a pipe.
 fn build_in_time(
     entry: &PluginEntry,
     fetched: &Arc<Fetched>,
@@ -95,7 +95,7 @@ fn build_in_time(
     match time_limit::within(options.read_timeout, work) {
         Ok(report) => report,
         Err(error) => {
-            let problem = format!("{}: {error}; --read-timeout gives it more", fetch::repository_of(entry));
+            let problem = format!("{}: {error}; --read-timeout allows more", fetch::repository_of(entry));
             Ok(PluginReport {
                 state: PluginState::Broken(vec![problem]),
                 ..PluginReport::new(entry)

@@ -1,7 +1,8 @@
-//! What the maker of a release should know before it is published, although it stops nothing: the one list of warnings that
-//! `build` and `preview` show.
+//! What the maker of a release should know before it is published, although it stops nothing: the one list of
+//! warnings that `build` and `preview` show.
 //!
-//! [`remarks`] is about what was built, and cheap; [`inspect`] looks into the plugin's folder, for the newest releases only.
+//! [`remarks`] is about what was built, and cheap; [`inspect`] looks into the plugin's folder, for the newest
+//! releases only.
 
 use crate::build::manifest_sink::BuiltRelease;
 use crate::build::remark::{Remark, in_folder};
@@ -49,7 +50,8 @@ impl Reviewed {
     }
 }
 
-/// Everything there is to know about a release: from its own texts, and what was [inspected](inspect). `folder` is the plugin's in its repository.
+/// Everything there is to know about a release: from its own texts, and what was [inspected](inspect). `folder` is
+/// the plugin's in its repository.
 pub(super) fn remarks(built: &BuiltRelease, folder: &str) -> Vec<Remark> {
     let files = &built.files;
     let line = files.header.version_line;
@@ -79,19 +81,19 @@ fn absent(built: &BuiltRelease) -> impl Iterator<Item = Remark> {
     [
         (
             has_readme,
-            "there is no readme.txt: the details window shows only what the plugin header says".to_owned(),
+            "there is no readme.txt: the details window shows only the plugin header".to_owned(),
         ),
         (
             !manifest.changelog.is_empty(),
-            format!("no changelog tells of {}", manifest.version),
+            format!("no changelog has an entry for {}", manifest.version),
         ),
         (
             !manifest.tested.is_empty(),
-            "nothing says up to which version of the CMS it is tested".to_owned(),
+            "the CMS version it was tested with is missing (Tested up to)".to_owned(),
         ),
         (
             !manifest.requires.is_empty(),
-            "nothing says which version of the CMS it requires".to_owned(),
+            "the CMS version it requires is missing (Requires at least)".to_owned(),
         ),
     ]
     .into_iter()
@@ -142,9 +144,9 @@ fn pictures<F: SourceTree>(plugin: &Plugin, files: &F, root: &F::Id) -> Option<R
         .filter(|item| missing.iter().any(|kind| item.name.starts_with(kind)));
     let there: Vec<&str> = there.map(|item| &*item.name).collect();
     let hint = match there[..] {
-        [] => format!("name their addresses under {tables} of the entry"),
+        [] => format!("set their URLs in {tables} of the entry"),
         [first, ..] => format!(
-            "the repository has {first}{}; upload them and name their addresses under {tables} of the entry",
+            "the repository has {first}{}; upload them and set their URLs in {tables} of the entry",
             if there.len() > 1 {
                 format!(" and {} more", there.len() - 1)
             } else {
@@ -178,7 +180,7 @@ fn composer<F: SourceTree>(files: &F, items: &[TreeEntry<F::Id>], folder: &str) 
     } else {
         String::new()
     };
-    let message = format!("requires {first}{more}, and there is no vendor folder: a package of this tag lacks them");
+    let message = format!("requires {first}{more}, but there is no vendor folder: a package of this tag lacks them");
     Some(Remark::about(&in_folder(folder, "composer.json"), message))
 }
 

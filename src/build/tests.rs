@@ -174,7 +174,7 @@ fn a_letter_for_a_digit_makes_no_version_and_is_told_with_what_is_meant() {
         ]
     );
     let told = summary(&report, false);
-    let line = "newest not published: 1.1O: no version: a letter stands for a digit: 1.10 may be meant\n";
+    let line = "newest not published: 1.1O: not a version: it has a letter in place of a digit: did you mean 1.10?\n";
     assert!(told.contains(line), "{told}");
 }
 
@@ -234,7 +234,7 @@ fn a_build_warns_of_each_thing_the_newest_release_lacks() {
     let cases: [(&[(&str, &str)], &str); 10] = [
         (
             &[("readme.txt", "")],
-            "1.0 there is no readme.txt: the details window shows only what the plugin header says",
+            "1.0 there is no readme.txt: the details window shows only the plugin header",
         ),
         (
             &[("readme.txt", "=== Acme ===\nRequires at least: 6\n")],
@@ -248,7 +248,7 @@ fn a_build_warns_of_each_thing_the_newest_release_lacks() {
                     "=== Acme ===\nTested up to: 6.8\nRequires at least: 6.0\n",
                 ),
             ],
-            "1.0 no changelog tells of 1.0",
+            "1.0 no changelog has an entry for 1.0",
         ),
         (
             &[("inc/more.php", "<?php\n\nfunction {\n")],
@@ -266,7 +266,7 @@ fn a_build_warns_of_each_thing_the_newest_release_lacks() {
                 "composer.json",
                 "{\"require\": {\"php\": \">=8\", \"acme/lib\": \"^1\", \"b/b\": \"1\"}}",
             )],
-            "1.0 composer.json: requires acme/lib and 1 more, and there is no vendor folder",
+            "1.0 composer.json: requires acme/lib and 1 more, but there is no vendor folder",
         ),
         (
             &[(
@@ -315,7 +315,7 @@ fn a_build_says_that_pictures_of_the_repository_have_no_address() {
     ];
     made.tag("1.0", made.commit(&[&COMPLETE[..], &pictures].concat()));
     let told = warnings(&made.build(made.plugin()));
-    let hint = "upload them and name their addresses under [icons] and [banners] of the entry";
+    let hint = "upload them and set their URLs in [icons] and [banners] of the entry";
     assert_eq!(
         told,
         [format!(
@@ -330,7 +330,7 @@ fn a_build_says_that_pictures_of_the_repository_have_no_address() {
     };
     assert_eq!(
         warnings(&bare.build(only_icons)),
-        ["1.0 the CMS shows no banners: name their addresses under [banners] of the entry"]
+        ["1.0 the CMS shows no banners: set their URLs in [banners] of the entry"]
     );
 }
 
@@ -1170,7 +1170,7 @@ fn a_repository_that_hangs_is_told_and_holds_up_neither_its_build_nor_another() 
         panic!("{:?}", report.plugins[1].state)
     };
     assert!(
-        problems[0].contains("acme-repository/: not done within 2 s: something it reads"),
+        problems[0].contains("acme-repository/: not done within 2 s: a file it reads"),
         "{problems:?}"
     );
     assert_eq!(outcomes(&report.plugins[0]), ["1.0 built"]);

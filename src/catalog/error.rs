@@ -1,14 +1,14 @@
-//! Why `releases/` could not be taken over.
+//! Errors of reading `releases/`.
 
 use std::io;
 use std::path::PathBuf;
 
 use crate::model::slug::Slug;
 
-/// Why `releases/` could not be taken over. The catalog held before stays in use.
+/// Why `releases/` could not be loaded. The old catalog stays in use.
 #[derive(Debug, thiserror::Error)]
 pub enum CatalogError {
-    /// There is no `index.json`: nothing was built yet, or it is just being replaced.
+    /// There is no `index.json`: nothing was built yet, or a build is replacing it.
     #[error("{}: there is no index", path.display())]
     NoIndex {
         /// The file.
@@ -22,7 +22,7 @@ pub enum CatalogError {
         /// Why.
         source: io::Error,
     },
-    /// The index is not what `countersign build` writes.
+    /// Not an index that `countersign build` wrote.
     #[error("{}:{}:{}: not an index", path.display(), source.line(), source.column())]
     Index {
         /// The file.
@@ -30,29 +30,29 @@ pub enum CatalogError {
         /// What is wrong, and where.
         source: serde_json::Error,
     },
-    /// A manifest or a package is not the one the index names: it was edited, or a build is under way.
+    /// The digest of a manifest or package differs from the index: it was edited, or a build is running.
     #[error("{}: its SHA-256 is not the one in the index", path.display())]
     Differs {
         /// The file.
         path: PathBuf,
     },
-    /// A package has not the size that the index says.
-    #[error("{}: has {found} bytes, and must have {expected}", path.display())]
+    /// The size of a package differs from the index.
+    #[error("{}: has {found} bytes instead of {expected}", path.display())]
     Size {
         /// The file.
         path: PathBuf,
-        /// Its bytes.
+        /// Its size in bytes.
         found: u64,
-        /// What the index says.
+        /// Its size according to the index.
         expected: u64,
     },
-    /// The manifest of a release with a package has no empty links that an answer could fill in.
-    #[error("{}: its links are not the empty ones of a release with a package", path.display())]
+    /// The manifest of a release with a package lacks the empty links that the server fills in.
+    #[error("{}: the links of a release with a package must be empty", path.display())]
     Links {
         /// The manifest.
         path: PathBuf,
     },
-    /// The index names a latest version that is none of its releases.
+    /// The latest version according to the index is not one of its releases.
     #[error("{}: the latest version of {slug} is not among its releases", path.display())]
     NoSuchLatest {
         /// The index.

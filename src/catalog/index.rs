@@ -26,7 +26,7 @@ pub struct ReleaseIndex {
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Releases {
-    /// The newest release that is no pre-release; absent where there is none.
+    /// The newest release that is not a pre-release, if there is one.
     pub latest: Option<Version>,
     /// Every release, newest first in the order of PHP's `version_compare`.
     pub releases: Vec<Release>,
@@ -42,40 +42,40 @@ pub struct Release {
     pub tag: String,
     /// The commit the tag points at, in hex.
     pub commit: String,
-    /// Digest of what the build made the manifest from; absent in what older versions published. The server ignores it.
+    /// Digest of the manifest's sources; absent in indexes of older versions. The server ignores it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inputs: Option<Digest>,
-    /// Whether it is a security release; absent where it is none, and in what older versions published.
+    /// Whether it is a security release; absent if not, and in indexes of older versions.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub security: bool,
     /// Digest of the manifest's bytes.
     pub sha256: Digest,
-    /// The package; absent where the entry names somebody else's download.
+    /// The package; absent if the plugin's entry has a `download_url` instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub package: Option<HostedPackage>,
 }
 
-/// The package of a release: what a download needs, and what it was made of.
+/// The package of a release: what a download needs, and its sources.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HostedPackage {
-    /// The number of its normal form.
+    /// The number of the normal form it has.
     pub form: u32,
-    /// Its bytes.
+    /// Size in bytes.
     pub size: u64,
     /// Digest of its bytes.
     pub sha256: Digest,
-    /// Where its mark stands; `None` where downloads carry no mark.
+    /// Where its mark is; `None` if downloads have no mark.
     pub mark: Option<Places>,
-    /// The plugin's folder at the tag: the id of git's tree, in hex.
+    /// The id of git's tree of the plugin's folder at the tag, in hex.
     pub tree: String,
-    /// Digest of the archive under `packages/` that it was made of; absent where it was made of the tree.
+    /// Digest of the archive under `packages/` it was made from; absent if it was made from the tree.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<Digest>,
 }
 
 impl Release {
-    /// Whether sites and people see no difference.
+    /// Whether the two differ in nothing that sites or people see.
     pub fn shows_the_same(&self, other: &Self) -> bool {
         let Self {
             version,
@@ -99,7 +99,7 @@ impl Release {
 }
 
 impl Releases {
-    /// The newest release that is no pre-release, and its place among all.
+    /// The newest release that is not a pre-release, and its position among all.
     pub(super) fn latest_release(
         &self,
         slug: &Slug,
@@ -120,7 +120,7 @@ impl Releases {
 }
 
 impl ReleaseIndex {
-    /// Reads `index.json` without looking at the manifests; `None` where there is no such file.
+    /// Reads `index.json`, but no manifests; `None` if there is no such file.
     pub fn read(releases: &Path) -> Result<Option<Self>, CatalogError> {
         let path = index_path(releases);
         match regular_file::read(&path, MAX_INDEX) {
@@ -132,7 +132,7 @@ impl ReleaseIndex {
         }
     }
 
-    /// Whether sites and people see no difference.
+    /// Whether the two differ in nothing that sites or people see.
     pub fn shows_the_same(&self, other: &Self) -> bool {
         let same = |(a, b): (&Releases, &Releases)| {
             let releases = || a.releases.iter().zip(&b.releases);
@@ -141,9 +141,9 @@ impl ReleaseIndex {
         self.plugins.keys().eq(other.plugins.keys()) && self.plugins.values().zip(other.plugins.values()).all(same)
     }
 
-    /// The bytes of `index.json`: for people to read in a diff, repeatable, with a final newline.
+    /// The bytes of `index.json`: readable in a diff, reproducible, with a final newline.
     pub fn to_bytes(&self) -> Vec<u8> {
-        // Checked texts, digests and lists of them: nothing in it can fail to serialize.
+        // Checked texts, digests and lists of them always serialize.
         let mut bytes = serde_json::to_vec_pretty(self).unwrap_or_default();
         bytes.push(b'\n');
         bytes

@@ -1,30 +1,30 @@
-//! How `releases/` is laid out: the one place that joins paths under it.
+//! The layout of `releases/`. Paths under it are joined only here.
 //!
-//! Slugs and versions are safe in a path by construction. [`index`](crate::catalog::index) and
-//! [`verify`](crate::catalog::verify) read from here, the build publishes to here.
+//! Slugs and versions are safe in a path by construction. [`index`](crate::catalog::index),
+//! [`verify`](crate::catalog::verify) and the build use these paths.
 
 use std::path::{Path, PathBuf};
 
 use crate::model::slug::Slug;
 use crate::model::version::Version;
 
-/// An index larger than this is not read, in bytes: about a quarter of a million releases without packages.
+/// Size limit of an index in bytes: enough for about a quarter of a million releases without packages.
 pub const MAX_INDEX: u64 = 64 << 20;
 
-/// A manifest larger than this is not read, in bytes. Its texts are cut long before: no build publishes a tenth of it.
+/// Size limit of a manifest in bytes. A build cuts its texts much earlier and never publishes a tenth of it.
 pub const MAX_MANIFEST: u64 = 16 << 20;
 
-/// Where the index stands under `releases/`.
+/// The path of the index.
 pub fn index_path(releases: &Path) -> PathBuf {
     releases.join("index.json")
 }
 
-/// Where a manifest stands under `releases/`.
+/// The path of a manifest.
 pub fn manifest_path(releases: &Path, slug: &Slug, version: &Version) -> PathBuf {
     releases.join(slug.as_str()).join(format!("{version}.json"))
 }
 
-/// Where a package stands under `releases/`.
+/// The path of a package.
 pub fn package_path(releases: &Path, slug: &Slug, version: &Version) -> PathBuf {
     releases.join(slug.as_str()).join(format!("{version}.zip"))
 }

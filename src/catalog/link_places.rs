@@ -1,16 +1,16 @@
-//! Where a link belongs in the manifest of a release with a package.
+//! Where the links belong in the manifest of a release with a package.
 //!
-//! [`Catalog::load`](crate::catalog::Catalog::load) looks once; the server then sends the manifest in pieces around the link.
+//! [`Catalog::load`](crate::catalog::Catalog::load) finds the places once. The server then inserts the links there.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-/// Between which bytes of a manifest the link is to be put: the places between the quotation marks of `download_link`,
-/// `download_url` and `package`, in the order in which they stand in the manifest. All three are empty there.
+/// The byte offsets between the quotation marks of the empty `download_link`, `download_url` and `package`, in the
+/// order in which the manifest has them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkPlaces(pub [usize; 3]);
 
-/// The members that hold the link, as they are written.
+/// The members that hold a link, as JSON.
 #[derive(Deserialize)]
 struct Links<'a> {
     #[serde(borrow)]
@@ -22,18 +22,18 @@ struct Links<'a> {
 }
 
 impl LinkPlaces {
-    /// The places in a manifest; `None` where it is no manifest, or one of the three is not `""`.
+    /// The places in a manifest; `None` if it is not a manifest, or if one of the three is not `""`.
     ///
-    /// They are found by parsing: a changelog may have the same text in it.
+    /// The manifest is parsed, because a changelog may contain the same text.
     pub(super) fn of(manifest: &[u8]) -> Option<Self> {
-        // A list of three texts would do for the parser, too.
+        // The parser would also accept a list of three texts.
         let text = std::str::from_utf8(manifest)
             .ok()
             .filter(|text| text.starts_with('{'))?;
         let links: Links<'_> = serde_json::from_str(text).ok()?;
         let place = |raw: &RawValue| {
             let value = raw.get();
-            // Behind the quotation mark.
+            // After the quotation mark.
             (value == "\"\"").then(|| value.as_ptr() as usize - text.as_ptr() as usize + 1)
         };
         let mut places = [

@@ -1,7 +1,7 @@
-//! Whether the files in `releases/` are the ones that the index names.
+//! Checks that the files in `releases/` are those of the index.
 //!
-//! [`Catalog::load`](crate::catalog::Catalog::load) looks at the manifests that sites get; `doctor` looks at everything, and the
-//! server looks at the packages in the background.
+//! [`Catalog::load`](crate::catalog::Catalog::load) checks the latest manifests, `doctor` checks everything, and the
+//! server checks packages in the background.
 
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
@@ -15,14 +15,14 @@ use crate::package::MAX_PACKED;
 use crate::package::file_digest::digest_of;
 use crate::regular_file;
 
-/// A published manifest's bytes, for the vendor's own eyes: verified, and to be compared with what a build would publish.
+/// A published manifest, verified, for the vendor to compare with what a build would publish.
 ///
-/// The server has no use for it: a site gets a manifest from the [`Catalog`](crate::catalog::Catalog), against an entitlement.
+/// Not for the server: a site gets a manifest from the [`Catalog`](crate::catalog::Catalog), with an entitlement.
 pub fn published_manifest(releases: &Path, slug: &Slug, release: &Release) -> Result<Vec<u8>, CatalogError> {
     read_manifest(releases, slug, release)
 }
 
-/// Verifies every manifest that the index names, those too that no site may get any more. Returns how many there are.
+/// Verifies every manifest in the index, including old ones. Returns their number.
 pub fn verify_all(releases: &Path) -> Result<usize, CatalogError> {
     let (root, index) = open(releases)?;
     let mut count = 0;
@@ -36,12 +36,12 @@ pub fn verify_all(releases: &Path) -> Result<usize, CatalogError> {
     Ok(count)
 }
 
-/// Verifies size and digest of every package that the index names. Returns how many there are. Reads all of them, which may
-/// take minutes: `read` is called with the bytes of each piece, so that whoever waits can show it, or stand back.
+/// Verifies the size and digest of every package in the index. Returns their number. This reads all of them and may
+/// take minutes: `read` is called with each piece's size, so that the caller can show progress or pause.
 ///
 /// # Errors
 ///
-/// Of the first package that is missing or is not the one that the index names.
+/// The first package that is missing or differs from the index.
 pub fn verify_packages(releases: &Path, mut read: impl FnMut(u64)) -> Result<usize, CatalogError> {
     let (root, index) = open(releases)?;
     let mut count = 0;
@@ -60,7 +60,7 @@ pub fn verify_packages(releases: &Path, mut read: impl FnMut(u64)) -> Result<usi
 ///
 /// # Errors
 ///
-/// Where it is missing or is not the one that the index names.
+/// The package is missing or differs from the index.
 pub fn verify_package(path: &Path, package: &HostedPackage, read: impl FnMut(u64)) -> Result<(), CatalogError> {
     let failed = |source| CatalogError::Read {
         path: path.to_owned(),
@@ -82,8 +82,8 @@ pub fn verify_package(path: &Path, package: &HostedPackage, read: impl FnMut(u64
     }
 }
 
-/// The folder and its index. The folder is resolved once, so that a `releases` which is a symbolic link and is swapped meanwhile is
-/// read whole from one side.
+/// The folder and its index. The folder is resolved once, so that everything is read from one side if `releases` is a
+/// symbolic link that is replaced meanwhile.
 pub(super) fn open(releases: &Path) -> Result<(PathBuf, ReleaseIndex), CatalogError> {
     let no_index = || CatalogError::NoIndex {
         path: index_path(releases),

@@ -152,10 +152,11 @@ fn no_revision(error: RegistryError) -> Failure {
         }
         RegistryError::Revision(RevisionError::NotOurs { .. }) => Failure::input(error)
             .hint("if you trust it: git config --global --add safe.directory <the repository's folder>"),
-        RegistryError::Revision(RevisionError::NoCommit { .. }) => Failure::input(error)
-            .hint("name a commit, a branch or a tag that is there; in CI it may have to be fetched first: git fetch"),
+        RegistryError::Revision(RevisionError::NoCommit { .. }) => {
+            Failure::input(error).hint("give an existing commit, branch or tag; in CI, fetch it first: git fetch")
+        }
         RegistryError::Revision(RevisionError::NotThere { .. }) => {
-            Failure::input(error).hint("commit the registry, and name that commit or a later one")
+            Failure::input(error).hint("commit the registry, and give that commit or a later one")
         }
         _ => error.into(),
     }
@@ -163,7 +164,9 @@ fn no_revision(error: RegistryError) -> Failure {
 
 fn failure(error: BuildError) -> Failure {
     match error {
-        BuildError::UnknownPlugin(_) => Failure::input(error).hint("name a file of registry/plugins/ without .toml"),
+        BuildError::UnknownPlugin(_) => {
+            Failure::input(error).hint("give the name of a file in registry/plugins/, without .toml")
+        }
         BuildError::Index(_) => {
             Failure::input(error).hint("restore releases/index.json, or delete it and build everything")
         }

@@ -187,7 +187,7 @@ mod tests {
         assert_eq!(failure.exit, Exit::Input);
         let told = failure.error.to_string();
         assert!(
-            told.ends_with("already there: countersign.toml, registry/licenses/licenses.toml"),
+            told.ends_with("already has countersign.toml, registry/licenses/licenses.toml"),
             "{told}"
         );
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);

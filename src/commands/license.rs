@@ -1,7 +1,7 @@
 //! `countersign license`: what the vendor decides about licenses, from issuing one to revoking it.
 //!
-//! Every verb that changes something edits one file of the registry; the running server notices. Bindings are shown, never
-//! touched.
+//! Every verb that changes something edits one file of the registry; the running server notices. Bindings are shown,
+//! never touched.
 
 mod arguments;
 mod change;
@@ -213,7 +213,7 @@ fn stored(config: &Config, id: &LicenseId) -> Result<Vec<(Binding, SiteReport)>,
     let store = store::read_only(&config.paths.store)?;
     if store.is_in_use() {
         stderr::line(format_args!(
-            "note: a server is running; what the sites reported is shown when it is stopped"
+            "note: a server is running; stop it to see what the sites reported"
         ));
     }
     store.of(id)

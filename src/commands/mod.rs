@@ -1,5 +1,5 @@
-//! One file a verb. Each takes what `cli` parsed and the [`Config`](crate::config::Config), does its work and returns an
-//! exit status or a [`Failure`]; `main` prints the failure.
+//! One file a verb. Each takes what `cli` parsed and the [`Config`](crate::config::Config), does its work and returns
+//! an exit status or a [`Failure`]; `main` prints the failure.
 
 pub mod bindings;
 pub mod build;
@@ -106,14 +106,14 @@ impl Failure {
 }
 
 /// What to do where there is no instance, or not all of one.
-const INSTANCE: &str = "name the instance's folder with -C, or make one with `countersign init`";
+const INSTANCE: &str = "give an instance's folder with -C, or create one with `countersign init`";
 
 impl From<ConfigError> for Failure {
     fn from(error: ConfigError) -> Self {
         match error {
             ConfigError::NoInstance(_) => Self::input(error).hint(INSTANCE),
             ConfigError::HalfOfTls { .. } => {
-                Self::input(error).hint("set both for TLS, or neither behind a proxy that has it")
+                Self::input(error).hint("set both for TLS, or neither behind a proxy that speaks TLS")
             }
             ConfigError::Read { .. } => Self::environment(error),
             _ => Self::input(error),
@@ -136,7 +136,7 @@ impl From<EditError> for Failure {
         match error {
             EditError::Registry(error) => error.into(),
             EditError::WouldNotLoad(_) => Self::input(error),
-            EditError::Layout { .. } => Self::input(error).hint("make the change by hand; the server notices"),
+            EditError::Layout { .. } => Self::input(error).hint("edit the file by hand; a running server notices"),
             EditError::Changed { .. } => Self::environment(error).hint("run the command again"),
             EditError::Io { .. } => Self::environment(error),
         }

@@ -14,7 +14,7 @@ use crate::commands::{Exit, Failure};
 
 /// Something was written, and only telling it failed.
 #[derive(Debug, thiserror::Error)]
-#[error("the change is written, but it cannot be told on stdout")]
+#[error("the change is written, but stdout cannot be written to")]
 pub struct Untold(#[source] pub io::Error);
 
 /// Prints a result to stdout. Whoever stops reading early, such as `head`, has what they wanted.
@@ -41,7 +41,7 @@ pub fn refuse_unseen() -> Result<(), Failure> {
     }
     Err(
         Failure::environment("stdout is closed or /dev/null, so nobody would see the key; nothing was written")
-            .hint("let stdout be a terminal, a pipe or a file"),
+            .hint("send stdout to a terminal, a pipe or a file"),
     )
 }
 
@@ -148,8 +148,8 @@ impl Table {
     }
 }
 
-/// The widths of a table's columns. First every row is measured, then every row is written: so a million of them are never in
-/// memory as text.
+/// The widths of a table's columns. First every row is measured, then every row is written: so a million of them are
+/// never in memory as text.
 #[derive(Clone, Debug)]
 pub struct Columns {
     /// In characters.

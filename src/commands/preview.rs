@@ -73,7 +73,8 @@ pub struct Args {
     pub read_timeout: NonZeroU32,
 }
 
-/// Reads a version of the CMS or of PHP, which begin with a number, whatever follows: `6.9-alpha-60093`, `8.2.7-1ubuntu3`.
+/// Reads a version of the CMS or of PHP, which begin with a number, whatever follows: `6.9-alpha-60093`,
+/// `8.2.7-1ubuntu3`.
 fn parse_platform_version(text: &str) -> Result<String, &'static str> {
     if text.starts_with(|c: char| c.is_ascii_digit()) {
         Ok(text.to_owned())
@@ -105,7 +106,7 @@ fn target(args: &Args, config: &Config) -> Result<Target, Failure> {
     let read_timeout = Duration::from_secs(args.read_timeout.get().into());
     let target = match &args.repository {
         Some(path) => Target::repository(path, read_timeout).map_err(|error| {
-            Failure::input(error).hint("name the folder of a plugin's git repository, or a folder in it")
+            Failure::input(error).hint("give the folder of a plugin's git repository, or a folder in it")
         })?,
         None => Target {
             plugins: Plugins::Registry(config.paths.registry.clone(), args.plugin.clone()),
@@ -116,12 +117,12 @@ fn target(args: &Args, config: &Config) -> Result<Target, Failure> {
     };
     match target.entries() {
         Err(error @ RegistryError::NoFolder { .. }) => Err(Failure::input(error)
-            .hint("name the instance's folder with -C, or a plugin's repository: countersign preview PATH")),
+            .hint("give an instance's folder with -C, or a plugin's repository: countersign preview PATH")),
         Err(error) => Err(Failure::input(error)),
         Ok(entries) => match &args.plugin {
             Some(slug) if entries.is_empty() => {
                 Err(Failure::input(format!("there is no plugin {slug} in the registry"))
-                    .hint("name a file of registry/plugins/ without .toml"))
+                    .hint("give the name of a file in registry/plugins/, without .toml"))
             }
             _ => Ok(target),
         },
@@ -157,8 +158,8 @@ async fn serve(args: &Args, target: Target) -> Result<Exit, Failure> {
     // SECURITY: this machine only. What is not published yet is nobody else's business.
     let address = (Ipv4Addr::LOCALHOST, args.port);
     let listener = TcpListener::bind(address).await.map_err(|error| {
-        Failure::environment(format!("127.0.0.1:{} cannot be listened on: {error}", args.port))
-            .hint("choose another port with --port; 0 takes any that is free")
+        Failure::environment(format!("cannot listen on 127.0.0.1:{}: {error}", args.port))
+            .hint("choose another port with --port; 0 takes a free one")
     })?;
     let address = listener.local_addr().map_err(Failure::environment)?;
     let target = Arc::new(target);
@@ -189,6 +190,6 @@ fn open(address: &str) {
         .stdout(Stdio::null())
         .stderr(Stdio::null());
     if let Err(error) = command.spawn() {
-        stderr::line(format_args!("no browser was opened: {opener}: {error}"));
+        stderr::line(format_args!("cannot open a browser: {opener}: {error}"));
     }
 }

@@ -26,7 +26,7 @@ const MAX_ANSWER: usize = 256 << 10;
 #[derive(Debug, thiserror::Error)]
 pub enum WaitError {
     /// Nobody answers.
-    #[error("no server answers on {address}: {reason}")]
+    #[error("no answer from a server on {address}: {reason}")]
     NoServer {
         /// Where it was asked.
         address: SocketAddr,
@@ -34,7 +34,7 @@ pub enum WaitError {
         reason: String,
     },
     /// Something else answers, or a server that does not tell.
-    #[error("what answers on {0} does not tell which registry it has in force")]
+    #[error("the answer from {0} does not say which registry it serves")]
     NotTold(SocketAddr),
     /// The server of another instance answers.
     #[error("the server on {address} serves another registry: {registry}")]
@@ -45,7 +45,7 @@ pub enum WaitError {
         registry: String,
     },
     /// It takes too long.
-    #[error("the server on {address} has not taken the change over within {} s{}", limit.as_secs(),
+    #[error("the server on {address} has not reloaded the change within {} s{}", limit.as_secs(),
         detail.as_ref().map_or(String::new(), |detail| format!(": {detail}")))]
     TooLong {
         /// Where it was asked.

@@ -58,8 +58,8 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// Loads, listens, opens the store and serves; returns the store, which is still open. `None` where the server was told to stop
-/// before it listened.
+/// Loads, listens, opens the store and serves; returns the store, which is still open. `None` where the server was
+/// told to stop before it listened.
 async fn serve(args: &Args, config: &Config) -> Result<Option<Arc<dyn Bindings>>, Failure> {
     // First, so that no signal meets a program that does not know it.
     let mut terminate = on(SignalKind::terminate())?;
@@ -73,7 +73,7 @@ async fn serve(args: &Args, config: &Config) -> Result<Option<Arc<dyn Bindings>>
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
         }
-        tracing::info!("stopping: finishing what is under way");
+        tracing::info!("stopping: finishing open requests");
     };
     let mut shutdown = pin!(shutdown);
 
@@ -122,7 +122,7 @@ async fn serve(args: &Args, config: &Config) -> Result<Option<Arc<dyn Bindings>>
         let address = listener.local_addr().map_err(Failure::environment)?;
         let _ = writeln!(std::io::stdout(), "health and metrics on http://{address}");
         if !address.ip().is_loopback() {
-            tracing::warn!(%address, "others can reach health and metrics, which name files: keep the port behind a firewall");
+            tracing::warn!(%address, "other machines can reach health and metrics, which name files: protect the port with a firewall");
         }
         server = server.with_admin(listener);
     }
@@ -139,7 +139,7 @@ fn load(config: &Config, accept_dropped: bool) -> Result<StartupState, Failure> 
     })?;
     if searched == Searched::Some {
         tracing::warn!(
-            "the public folder holds so much that not all of it was searched for private keys; each file is before it is served"
+            "the public folder is too large to search for private keys at the start; each file is checked before it is served"
         );
     }
     serve::load(&config.paths, accept_dropped)
@@ -161,7 +161,7 @@ async fn unless<T: Send + 'static>(
 
 /// Listens on the first address that can be listened on.
 async fn listen(at: &Listen, hint: &str) -> Result<TcpListener, Failure> {
-    let failure = |error: &dyn Display| Failure::environment(format!("{at} cannot be listened on: {error}")).hint(hint);
+    let failure = |error: &dyn Display| Failure::environment(format!("cannot listen on {at}: {error}")).hint(hint);
     let addresses = at.resolve().map_err(|error| failure(&error))?;
     let mut errors = Vec::new();
     for address in addresses {
@@ -213,12 +213,12 @@ pub fn store_hint(error: &StoreError) -> &'static str {
         StoreError::InUse(_) => "stop the other process first, or give this one another --store",
         StoreError::Damaged { .. } => crate::commands::bindings::DAMAGED,
         StoreError::Format { .. } => "move the store aside and restore it from a backup",
-        _ => "look at the folder's owner, mode and free space",
+        _ => "check the folder's owner, mode and free space",
     }
 }
 
-// SECURITY: only our own events are logged. What hyper and others say at their lowest levels can hold a request's query,
-// and that can hold a license key.
+// SECURITY: only our own events are logged. What hyper and others say at their lowest levels can hold a request's
+// query, and that can hold a license key.
 fn start_log(format: LogFormat) {
     let level = std::env::var("COUNTERSIGN_LOG")
         .ok()

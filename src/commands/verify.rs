@@ -1,4 +1,5 @@
-//! `countersign verify`: checks a saved answer with a public key, without a server, and says what it grants and until when.
+//! `countersign verify`: checks a saved answer with a public key, without a server, and says what it grants and until
+//! when.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -174,7 +175,7 @@ impl ReceivedStatement {
         if self.status != "active" {
             Some("its status is not active")
         } else if at < self.issued_at {
-            Some("it is issued later")
+            Some("it was issued later")
         } else if self.expires.is_none_or(|day| at.date_naive() > day) {
             Some("the license has expired")
         } else if at > self.grace_ends() {
@@ -258,24 +259,22 @@ impl From<VerifyError> for Failure {
         let hint = match &error {
             VerifyError::Read { .. } => return Self::input(error),
             VerifyError::Key { is_private: true, .. } => {
-                "this is a private key, which only the server needs: take its public half from public/keys/".to_owned()
+                "this is a private key: use its public half from public/keys/".to_owned()
             }
-            VerifyError::Key { .. } => "take the key from public/keys/, or from /keys/ on the server".to_owned(),
+            VerifyError::Key { .. } => "use a key from public/keys/, or from /keys/ on the server".to_owned(),
             VerifyError::NotAStatement { is_html: true, .. } => {
-                "this is an HTML page: a proxy or a login page answered in the server's place".to_owned()
+                "this is an HTML page, probably from a proxy or a login page".to_owned()
             }
-            VerifyError::NotAStatement { .. } => {
-                "save the body of the answer as it was received, and nothing else".to_owned()
-            }
+            VerifyError::NotAStatement { .. } => "save the response body unchanged, and nothing else".to_owned(),
             VerifyError::NoSignature { .. } => {
-                "only the answer to a validation is signed, and only where its HTTP status is 200".to_owned()
+                "only responses to validations with HTTP status 200 are signed".to_owned()
             }
             VerifyError::Signature {
                 names_other: Some(named),
                 ..
             } => format!("it names key {}", Printable(named)),
             VerifyError::Signature { .. } => {
-                "it names this key, so it was changed since it was signed: save the answer again, byte for byte"
+                "it names this key, so it was changed after it was signed: save the response again, byte for byte"
                     .to_owned()
             }
         };
@@ -409,12 +408,12 @@ mod tests {
         assert_eq!(hint(changed.as_bytes()), "it names key kid");
         assert!(hint(changed.replace("\"kid\"", &format!("\"{this_key}\"")).as_bytes()).contains("it was changed"));
         assert!(hint(b"\n<!DOCTYPE html>").starts_with("this is an HTML page"));
-        assert!(hint(b"HTTP/1.1 200 OK\n\n{}").starts_with("save the body"));
-        assert!(hint(b"{}").starts_with("only the answer to a validation"));
+        assert!(hint(b"HTTP/1.1 200 OK\n\n{}").starts_with("save the response body"));
+        assert!(hint(b"{}").starts_with("only responses to validations"));
         std::fs::write(&key, "-----BEGIN PRIVATE KEY-----\n").unwrap();
         assert!(hint(&signed.body).starts_with("this is a private key"));
         std::fs::write(&key, "-----BEGIN CERTIFICATE-----\n").unwrap();
-        assert!(hint(&signed.body).starts_with("take the key from public/keys/"));
+        assert!(hint(&signed.body).starts_with("use a key from public/keys/"));
     }
 
     #[test]
@@ -443,7 +442,7 @@ mod tests {
         let signed = Signed::new();
         let mut statement = signed.verify(&signed.body).unwrap();
         for (time, objection) in [
-            ("2026-11-20T10:17:03.122Z", Some("it is issued later")),
+            ("2026-11-20T10:17:03.122Z", Some("it was issued later")),
             ("2026-11-20T10:17:03.123Z", None),
             ("2026-11-22T23:59:59Z", None),
             ("2026-11-23T00:00:00Z", Some("the license has expired")),

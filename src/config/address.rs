@@ -1,4 +1,4 @@
-//! Addresses and networks as settings. What is none is told with an example, on the command line and in the file alike.
+//! Addresses and networks as settings. Errors show an example, on the command line and in the file alike.
 
 use std::fmt::{self, Display, Formatter};
 use std::io;
@@ -14,20 +14,20 @@ use toml::Value;
 pub struct Listen {
     /// An address without brackets, or a name. Empty for every address of this machine.
     pub host: String,
-    /// The port; 0 for any that is free.
+    /// The port; 0 for a free one.
     pub port: u16,
 }
 
-/// Where health and metrics are answered.
+/// Where to serve health and metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AdminListen {
     /// Nowhere.
     Off,
-    /// On a listener of its own.
+    /// On its own listener.
     At(SocketAddr),
 }
 
-/// A network; an address alone is a network of one.
+/// A network; a single address is a network of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Network(pub IpNet);
 
@@ -43,7 +43,7 @@ impl FromStr for Listen {
         let is_name = host
             .bytes()
             .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_'));
-        // `1.2.3:80` and `127.1:80` would resolve to something nobody meant.
+        // `1.2.3:80` and `127.1:80` would resolve to an address that nobody means.
         let is_number = !host.is_empty() && host.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
         match port.parse() {
             Ok(port) if is_name && !is_number => Ok(Self {
@@ -76,11 +76,11 @@ impl Display for Listen {
 }
 
 impl Listen {
-    /// The addresses to try, in their order. Every address of this machine is IPv6 first, which takes IPv4, too, where the
-    /// system lets it.
+    /// The addresses to try, in order. For every address of this machine, IPv6 comes first, which also accepts IPv4
+    /// if the system allows it.
     ///
     /// # Errors
-    /// The name is not known. Asks the system, which may ask others: it blocks.
+    /// The name is unknown. Blocks while the system looks it up.
     pub fn resolve(&self) -> io::Result<Vec<SocketAddr>> {
         if self.host.is_empty() {
             let all: [IpAddr; 2] = [Ipv6Addr::UNSPECIFIED.into(), Ipv4Addr::UNSPECIFIED.into()];
@@ -95,7 +95,7 @@ impl Listen {
         Ok(found)
     }
 
-    /// Where a client on this machine finds a server that listens here.
+    /// The address at which a client on this machine reaches this server.
     pub fn reachable(&self) -> Self {
         let host = match self.host.as_str() {
             "" | "0.0.0.0" => "127.0.0.1",
@@ -136,12 +136,12 @@ impl FromStr for Network {
     }
 }
 
-/// Reads a setting of the file. What is no text, such as a port alone, is told as a text that is none.
+/// Parses a setting from the file. A value that is not a text, such as a bare port, gives the same error as a bad text.
 pub(super) fn one<'de, T: FromStr<Err = &'static str>, D: Deserializer<'de>>(file: D) -> Result<Option<T>, D::Error> {
     read(&Value::deserialize(file)?).map(Some).map_err(D::Error::custom)
 }
 
-/// The same for a list; a text alone is a list of one.
+/// The same for a list; a text is a list of one.
 pub(super) fn many<'de, T: FromStr<Err = &'static str>, D: Deserializer<'de>>(
     file: D,
 ) -> Result<Option<Vec<T>>, D::Error> {

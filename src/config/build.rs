@@ -1,4 +1,4 @@
-//! Table `[build]`: where repositories may be fetched from, as it is set and as it is decided.
+//! Table `[build]`: hosts that repositories may be fetched from, as given and as resolved.
 
 use serde::Deserialize;
 
@@ -16,7 +16,7 @@ pub struct BuildSettings {
     pub allowed_git_hosts: Option<Vec<GitHost>>,
 }
 
-/// How repositories are read, decided.
+/// The resolved settings of `[build]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "each is the setting of the same name in BuildSettings")]
 pub struct BuildConfig {
@@ -24,16 +24,16 @@ pub struct BuildConfig {
 }
 
 impl BuildConfig {
-    /// What the file says, over the defaults.
+    /// Takes what the file has, then the defaults.
     pub(super) fn of_file(file: BuildSettings) -> Self {
-        // The defaults are hosts by a test.
+        // A test checks that the defaults are hosts.
         let default = || DEFAULT.iter().filter_map(|host| host.parse().ok()).collect();
         Self {
             allowed_git_hosts: file.allowed_git_hosts.unwrap_or_else(default),
         }
     }
 
-    /// What the command line and the environment gave, over this.
+    /// Takes what the command line and the environment give, then these settings.
     pub fn with(&self, given: &BuildSettings) -> Self {
         let given = given.allowed_git_hosts.clone();
         Self {

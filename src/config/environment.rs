@@ -1,11 +1,11 @@
-//! Variables of the environment that begin like a setting and are none: mostly a typing error, which nothing else would tell.
+//! Finds environment variables that look like a setting but are none, mostly because they are mistyped.
 
 use crate::text::did_you_mean::nearest;
 
-/// What every variable of ours begins with.
+/// The prefix of all variables.
 const PREFIX: &str = "COUNTERSIGN_";
 
-/// Variables that are no arguments.
+/// Variables that are not arguments.
 const OTHERS: [&str; 4] = [
     "COUNTERSIGN_LOG",
     "COUNTERSIGN_GIT_HOST",
@@ -13,7 +13,7 @@ const OTHERS: [&str; 4] = [
     "COUNTERSIGN_GIT_USER",
 ];
 
-/// A warning for each of the variables `given` that neither an argument of `command` takes nor anything else of ours.
+/// A warning for each of the variables `given` that is unknown.
 // SECURITY: names only; the value of a mistyped variable may be a token.
 pub fn unknown_variables(command: &clap::Command, given: impl IntoIterator<Item = String>) -> Vec<String> {
     let known = variables(command);
@@ -26,12 +26,12 @@ pub fn unknown_variables(command: &clap::Command, given: impl IntoIterator<Item 
         let meant = meant
             .map(|meant| format!(" (did you mean {PREFIX}{meant}?)"))
             .unwrap_or_default();
-        format!("the environment has {name}, which is no setting{meant}")
+        format!("the environment variable {name} is not a setting{meant}")
     };
     unknown.into_iter().map(warning).collect()
 }
 
-/// Every variable that `command` or a verb of it takes.
+/// Every variable that `command` or one of its verbs accepts.
 fn variables(command: &clap::Command) -> Vec<String> {
     let own = command
         .get_arguments()
@@ -58,9 +58,9 @@ mod tests {
         assert_eq!(
             told(&["COUNTERSIGN_ZZZ", "COUNTERSIGN_LISTN", "COUNTERSIGN_STORE_DIR"]),
             [
-                "the environment has COUNTERSIGN_LISTN, which is no setting (did you mean COUNTERSIGN_LISTEN?)",
-                "the environment has COUNTERSIGN_STORE_DIR, which is no setting (did you mean COUNTERSIGN_STORE?)",
-                "the environment has COUNTERSIGN_ZZZ, which is no setting",
+                "the environment variable COUNTERSIGN_LISTN is not a setting (did you mean COUNTERSIGN_LISTEN?)",
+                "the environment variable COUNTERSIGN_STORE_DIR is not a setting (did you mean COUNTERSIGN_STORE?)",
+                "the environment variable COUNTERSIGN_ZZZ is not a setting",
             ]
         );
     }

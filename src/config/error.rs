@@ -1,10 +1,10 @@
-//! Why there is no configuration.
+//! Errors of the configuration.
 
 use std::path::PathBuf;
 
 use crate::config::paths::FILE;
 
-/// Why there is no configuration.
+/// Why the configuration cannot be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The file cannot be read.
@@ -15,27 +15,27 @@ pub enum ConfigError {
         /// Why.
         source: std::io::Error,
     },
-    /// The file says something it must not.
+    /// The file has an error.
     #[error("{}:{line}:{column}: {message}", path.display())]
     Content {
         /// The file.
         path: PathBuf,
-        /// Counted from 1.
+        /// From 1.
         line: usize,
-        /// Counted from 1, in bytes.
+        /// From 1, in bytes.
         column: usize,
         /// What is wrong.
         message: String,
     },
-    /// There is nothing of an instance, and nothing says that its parts are elsewhere.
-    #[error("{}: no instance: there is neither {FILE} nor a registry", .0.display())]
+    /// The folder is not an instance, and no flag gives the paths of one.
+    #[error("{} is not an instance: it has no {FILE} and no registry", .0.display())]
     NoInstance(PathBuf),
     /// A certificate without its key, or a key without its certificate.
-    #[error("{given} is set and {missing} is not")]
+    #[error("{given} is set, but {missing} is not")]
     HalfOfTls {
-        /// The setting that is there.
+        /// The setting that is given.
         given: &'static str,
-        /// The setting that is not.
+        /// The setting that is missing.
         missing: &'static str,
     },
 }

@@ -1,4 +1,4 @@
-//! Table `[keys]`: how long retired private keys are kept, as it is set and as it is decided.
+//! Table `[keys]`: how long retired private keys are kept, as given and as resolved.
 
 use serde::Deserialize;
 
@@ -6,7 +6,7 @@ use crate::config::value;
 
 const KEEP_RETIRED_DAYS: u32 = 90;
 
-/// Table `[keys]`: what happens to keys that no longer sign.
+/// Table `[keys]`: what happens to retired keys.
 #[derive(clap::Args, Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[allow(missing_docs, reason = "each has its help")]
@@ -17,7 +17,7 @@ pub struct KeySettings {
     pub keep_retired_days: Option<u32>,
 }
 
-/// What happens to keys that no longer sign, decided.
+/// The resolved settings of `[keys]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "each is the setting of the same name in KeySettings")]
 pub struct KeysConfig {
@@ -25,14 +25,14 @@ pub struct KeysConfig {
 }
 
 impl KeysConfig {
-    /// What the file says, over the defaults.
+    /// Takes what the file has, then the defaults.
     pub(super) fn of_file(file: &KeySettings) -> Self {
         Self {
             keep_retired_days: file.keep_retired_days.unwrap_or(KEEP_RETIRED_DAYS),
         }
     }
 
-    /// What the command line and the environment gave, over this.
+    /// Takes what the command line and the environment give, then these settings.
     pub fn with(&self, given: &KeySettings) -> Self {
         Self {
             keep_retired_days: given.keep_retired_days.unwrap_or(self.keep_retired_days),

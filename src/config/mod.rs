@@ -1,7 +1,7 @@
-//! Configuration: `countersign.toml`, then environment, then flags, merged once into one [`Config`].
+//! Configuration: `countersign.toml`, then environment, then flags, merged once into a [`Config`].
 //!
-//! [`PathSettings`], [`KeySettings`] and [`ServeSettings`] are each declared once, as a table of the file, as flags and as environment
-//! variables. `Config` is what the rest of the program sees.
+//! [`PathSettings`], [`KeySettings`] and [`ServeSettings`] are each declared once, for the file, the flags and the
+//! environment variables. The rest of the program sees only `Config`.
 
 mod address;
 mod build;
@@ -31,19 +31,19 @@ pub use public_url::{PublicUrl, PublicUrlSetting};
 pub use serve::{LocalHosts, LogFormat, ServeConfig, ServeSettings, TlsFiles};
 pub use value::parse;
 
-/// A configuration larger than this is not read, in bytes.
+/// Size limit of a configuration file in bytes.
 const MAX_CONFIG: u64 = 1 << 20;
 
-/// Everything that can be set, decided.
+/// Every setting, resolved.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Where the parts of the instance are.
+    /// Paths of the instance's parts.
     pub paths: Paths,
-    /// What happens to keys that no longer sign.
+    /// What happens to retired keys.
     pub keys: KeysConfig,
-    /// How repositories are read.
+    /// Settings of builds.
     pub build: BuildConfig,
-    /// How the server behaves.
+    /// Settings of the server.
     pub serve: ServeConfig,
 }
 
@@ -57,9 +57,9 @@ struct ConfigFile {
 }
 
 impl Config {
-    /// Merges `countersign.toml` in `instance`, where there is one, with what flags and environment say.
+    /// Merges `countersign.toml` in `instance`, if there is one, with flags and environment.
     pub fn load(instance: &Path, paths: &PathSettings, serve: &ServeSettings) -> Result<Self, ConfigError> {
-        // So that messages name `registry/…` as a person would, and not `./registry/…`.
+        // So that messages say `registry/…`, not `./registry/…`.
         let instance = if instance == Path::new(".") {
             Path::new("")
         } else {
@@ -77,7 +77,7 @@ impl Config {
         })
     }
 
-    /// The same where there is an instance: its file, a part of it, or somebody who says where the parts are.
+    /// As [`Config::load`], but fails without an instance: its file, a part of it, or paths given by flags.
     pub fn of_instance(instance: &Path, paths: &PathSettings, serve: &ServeSettings) -> Result<Self, ConfigError> {
         let config = Self::load(instance, paths, serve)?;
         let is_one = instance.join(FILE).exists() || *paths != PathSettings::default() || config.paths.some_exist();
@@ -118,7 +118,7 @@ impl ConfigFile {
     }
 }
 
-/// Where a name stands that is no setting, with the one that may be meant; serde would only list all there are.
+/// The place of an unknown setting, with the one that may be meant. serde would only list all settings.
 fn unknown_setting(text: &str) -> Option<(usize, String)> {
     let file = DeTable::parse(text).ok()?.into_inner();
     let no_table = |name: &&str| {
@@ -157,7 +157,7 @@ fn unknown_setting(text: &str) -> Option<(usize, String)> {
     })
 }
 
-/// The settings of a table: they are declared as arguments, too, under the same names.
+/// The settings of a table, which have the same names as its arguments.
 fn settings<T: clap::Args>() -> Vec<String> {
     T::augment_args(clap::Command::default())
         .get_arguments()
@@ -286,7 +286,7 @@ mod tests {
         }
     }
 
-    /// The settings of a table as its help tells their defaults; those whose default is none are not given.
+    /// The defaults of a table's settings as its help states them, except those whose default is none.
     fn of_help<T: clap::Args>() -> T {
         let command = T::augment_args(clap::Command::new("told"));
         let told = command.get_arguments().filter_map(|argument| {

@@ -1,4 +1,4 @@
-//! Table `[paths]`: where the parts of an instance are, as it is set and as it is decided.
+//! Table `[paths]`: paths of the instance's parts, as given and as resolved.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use crate::config::value;
 
-/// The file's name in an instance's folder.
+/// The name of the configuration file.
 pub const FILE: &str = "countersign.toml";
 const REGISTRY: &str = "registry";
 const RELEASES: &str = "releases";
@@ -18,7 +18,7 @@ const SIGNING_KEY: &str = "keys/signing.pem";
 const DOWNLOADS_KEY: &str = "keys/downloads.key";
 const RETIRED_KEYS: &str = "keys/retired";
 
-/// Table `[paths]`: where the parts of an instance are. Paths in the file are relative to the file.
+/// Table `[paths]`: paths of the instance's parts. Paths in the file are relative to the file.
 #[derive(clap::Args, Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[command(next_help_heading = "Paths")]
@@ -62,7 +62,7 @@ pub struct PathSettings {
     pub retired_keys: Option<PathBuf>,
 }
 
-/// Where the parts of an instance are.
+/// The resolved paths of the instance's parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "each is the setting of the same name in PathSettings")]
 pub struct Paths {
@@ -78,9 +78,9 @@ pub struct Paths {
 }
 
 impl Paths {
-    /// What the command line and the environment gave, over what the file in `instance` says.
+    /// Takes what the command line and the environment give, then what the file in `instance` has.
     pub(super) fn merge(instance: &Path, given: &PathSettings, file: PathSettings) -> Self {
-        // A path on the command line is relative to where the person stands, one in the file to the file.
+        // A path on the command line is relative to the current folder, one in the file to the file.
         let pick = |given: &Option<PathBuf>, file: Option<PathBuf>, default: &str| match given {
             Some(path) => path.clone(),
             None => instance.join(file.unwrap_or_else(|| default.into())),
@@ -98,7 +98,7 @@ impl Paths {
         }
     }
 
-    /// Whether anything is there that makes a folder an instance.
+    /// Whether the folder has any part of an instance.
     pub(super) fn some_exist(&self) -> bool {
         let Self {
             registry,

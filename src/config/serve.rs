@@ -1,4 +1,4 @@
-//! Table `[serve]`: how the server behaves, as it is set and as it is decided.
+//! Table `[serve]`: settings of the server, as given and as resolved.
 
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::num::{NonZeroU32, NonZeroUsize};
@@ -44,7 +44,7 @@ const fn positive(number: u32) -> NonZeroU32 {
     }
 }
 
-/// The same for a number of things.
+/// The same for other numbers.
 const fn size(number: usize) -> NonZeroUsize {
     match NonZeroUsize::new(number) {
         Some(number) => number,
@@ -52,7 +52,7 @@ const fn size(number: usize) -> NonZeroUsize {
     }
 }
 
-/// Table `[serve]`: how the server behaves.
+/// Table `[serve]`: settings of the server.
 #[derive(clap::Args, Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[allow(missing_docs, reason = "each has its help")]
@@ -184,7 +184,7 @@ pub enum LogFormat {
     Json,
 }
 
-/// Every setting of the server, with its final value.
+/// The resolved settings of `[serve]`.
 #[derive(Clone, Debug)]
 #[allow(missing_docs, reason = "each is the setting of the same name in ServeSettings")]
 pub struct ServeConfig {
@@ -223,7 +223,7 @@ impl ServeConfig {
             .or_else(|| PublicUrl::of_loopback(&self.listen, tls))
     }
 
-    /// What TLS is spoken with; `None` where it is not.
+    /// The certificate and key for TLS; `None` without TLS.
     ///
     /// # Errors
     /// [`ConfigError::HalfOfTls`].
@@ -242,12 +242,12 @@ impl ServeConfig {
         }
     }
 
-    /// What the command line and the environment gave, over what the file in `instance` says.
+    /// Takes what the command line and the environment give, then what the file in `instance` has.
     pub(super) fn merge(instance: &Path, given: &ServeSettings, file: ServeSettings) -> Self {
         let seconds = |given: Option<NonZeroU32>, file: Option<NonZeroU32>, default: NonZeroU32| {
             Duration::from_secs(given.or(file).unwrap_or(default).get().into())
         };
-        // An empty path is none, so that a file or a variable can take one away.
+        // An empty path means none, so that a flag or a variable can remove the one in the file.
         let path = |given: &Option<PathBuf>, file: Option<PathBuf>| {
             let is_set = |path: &PathBuf| !path.as_os_str().is_empty();
             let path = given
@@ -401,7 +401,7 @@ mod tests {
         let config = ServeConfig::merge(Path::new(""), &ServeSettings::default(), file);
         assert_eq!(
             config.tls().unwrap_err().to_string(),
-            "tls_key is set and tls_certificate is not"
+            "tls_key is set, but tls_certificate is not"
         );
     }
 }

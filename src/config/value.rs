@@ -1,4 +1,4 @@
-//! Numbers, paths and choices as settings. What is none is told in plain words, on the command line and in the file alike;
+//! Numbers, paths and choices as settings, with plain errors on the command line and in the file;
 //! [`address`](crate::config::address) does the same for addresses.
 
 use std::fmt::Display;
@@ -9,9 +9,9 @@ use clap::ValueEnum;
 use serde::de::{Deserialize as _, Deserializer, Error as _};
 use toml::Value;
 
-/// What a setting can be.
+/// A type of setting.
 pub trait Setting: Sized {
-    /// What is expected, for whom gave something else.
+    /// What is expected, for the error message.
     const EXPECTED: &'static str;
 
     /// Reads it from the command line or the environment.
@@ -26,19 +26,19 @@ pub(super) fn with_default(help: &str, default: impl Display) -> String {
     format!("{help} [default: {default}]")
 }
 
-/// A choice as it is written.
+/// The name of a choice.
 pub(super) fn name(choice: impl ValueEnum) -> String {
     choice
         .to_possible_value()
         .map_or(String::new(), |value| value.get_name().to_owned())
 }
 
-/// Reads a setting of the command line or the environment.
+/// Parses a setting from the command line or the environment.
 pub fn parse<T: Setting>(text: &str) -> Result<T, &'static str> {
     T::from_text(text).ok_or(T::EXPECTED)
 }
 
-/// Reads a setting of the file.
+/// Parses a setting from the file.
 pub(super) fn one<'de, T: Setting, D: Deserializer<'de>>(file: D) -> Result<Option<T>, D::Error> {
     T::from_value(&Value::deserialize(file)?)
         .map(Some)
@@ -65,7 +65,7 @@ numbers! {
     u16: "expected a whole number from 0 to 65535",
     u32: "expected a whole number from 0 to 4294967295",
     NonZeroU32: "expected a whole number from 1 to 4294967295",
-    NonZeroUsize: "expected a whole number from 1 on",
+    NonZeroUsize: "expected a whole number of at least 1",
 }
 
 impl Setting for PathBuf {

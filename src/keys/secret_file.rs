@@ -1,4 +1,4 @@
-//! Files that hold a secret: read only where nobody but their owner can read them. Private keys come through here.
+//! Files with a secret: they are read only if nobody but their owner can read them. Private keys are read through here.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -9,7 +9,7 @@ use zeroize::Zeroizing;
 
 use crate::regular_file;
 
-/// More than a key of 4096 bits in PEM, in bytes.
+/// Larger than a PEM file of a key with 4096 bits, in bytes.
 const MAX_PEM: u64 = 16 * 1024;
 
 /// Why a secret was not read.
@@ -17,15 +17,15 @@ const MAX_PEM: u64 = 16 * 1024;
 pub(crate) enum SecretFileError {
     /// There is no such file.
     Missing,
-    /// It is a folder, a pipe or a device.
+    /// Not a regular file.
     NotAFile,
-    /// Others on the machine can read it; its permission bits.
+    /// Other users can read it; its permission bits.
     Exposed(u32),
     /// It cannot be read.
     Read(io::Error),
 }
 
-/// The text of a file that nobody but its owner can read; what is beyond 16 KiB is not read.
+/// The text of a file that only its owner can read; at most 16 KiB.
 pub(crate) fn read(path: &Path) -> Result<Zeroizing<String>, SecretFileError> {
     let mut text = Zeroizing::new(String::new());
     open(path)?.take(MAX_PEM).read_to_string(&mut text)?;

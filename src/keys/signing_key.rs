@@ -1,7 +1,7 @@
-//! The private key that signs statements: read from a file that only its owner can read.
+//! The private key that signs statements, from a file that only its owner can read.
 //!
-//! RSASSA-PKCS1-v1_5 with SHA-256 (RFC 8017 section 8.2) through aws-lc-rs, which is constant-time. The server's signing pool
-//! holds it; `doctor` and `keys` only look at its public half.
+//! RSASSA-PKCS1-v1_5 with SHA-256 (RFC 8017 section 8.2) through aws-lc-rs, which is constant-time. The server's
+//! signing pool signs with it; `doctor` and `keys` use only its public half.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,16 +17,16 @@ use crate::keys::secret_file::{self, SecretFileError};
 use crate::model::public_key::{PublicKey, PublicKeyError};
 use crate::regular_file;
 
-/// More than any public key in PEM, in bytes.
+/// Larger than any PEM file of a public key, in bytes.
 const MAX_PUBLIC: u64 = 16 << 10;
 
-/// A signing key in memory, and the public half that checks its signatures.
+/// A signing key in memory, with its public half.
 pub struct SigningKey {
     pair: KeyPair,
     public: PublicKey,
 }
 
-/// Why a signing key is not usable. One line each; what to do about it is [`KeyError::hint_for`].
+/// Why a signing key is not usable, in one line each. [`KeyError::hint_for`] says what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
     /// There is no such file.
@@ -37,10 +37,10 @@ pub enum KeyError {
     Read {
         /// The file.
         path: PathBuf,
-        /// Why; shown, so no cause of its own.
+        /// Why. Part of the message, so it is not a source.
         reason: io::Error,
     },
-    /// Somebody else on the machine can read the file.
+    /// Other users can read the file.
     #[error("{}: others can read the signing key (mode {mode:04o})", path.display())]
     Exposed {
         /// The file.
@@ -49,9 +49,9 @@ pub enum KeyError {
         mode: u32,
     },
     /// The file holds a public key.
-    #[error("{}: this is a public key, and the private one is needed", .0.display())]
+    #[error("{}: this is a public key, but the private key is needed", .0.display())]
     Public(PathBuf),
-    /// The file holds no RSA private key.
+    /// The file has no RSA private key.
     #[error("{}: not an RSA private key in PEM (PKCS #8 or PKCS #1)", .0.display())]
     NotAKey(PathBuf),
     /// The key is too short or too long.
@@ -59,21 +59,21 @@ pub enum KeyError {
     Size {
         /// The file.
         path: PathBuf,
-        /// Its size, and which are accepted; shown, so no cause of its own.
+        /// Its size, and the sizes that are accepted. Part of the message, so it is not a source.
         reason: PublicKeyError,
     },
 }
 
 impl KeyError {
-    /// What to do about a key that the command `generate` makes.
+    /// What to do. `generate` is the command that creates such a key.
     pub fn hint_for(&self, generate: &str) -> String {
         match self {
-            Self::Missing(_) => format!("make one with `{generate}`"),
-            Self::Read { .. } => "let the user that runs the server own the file".to_owned(),
+            Self::Missing(_) => format!("create one with `{generate}`"),
+            Self::Read { .. } => "make the server's user the owner of the file".to_owned(),
             Self::Exposed { path, .. } => format!("chmod 600 {}", path.display()),
-            Self::Public(_) => format!("name the private key, the file that `{generate}` makes"),
+            Self::Public(_) => format!("give the private key: the file that `{generate}` creates"),
             Self::NotAKey(_) | Self::Size { .. } => {
-                format!("move it away, and make a new one with `{generate}`")
+                format!("move it away, and create a new one with `{generate}`")
             }
         }
     }
@@ -85,10 +85,10 @@ fn is_public(path: &Path) -> bool {
 }
 
 impl SigningKey {
-    /// Reads a private key that nobody but its owner can read.
+    /// Reads a private key that only its owner can read.
     pub fn load(path: &Path) -> Result<Self, KeyError> {
         let not_a_key = || KeyError::NotAKey(path.to_owned());
-        // First, so that nobody takes a public key from its readers only to learn that it is none of ours.
+        // First, so that the message is not about permissions if the file is a public key.
         if is_public(path) {
             return Err(KeyError::Public(path.to_owned()));
         }
@@ -121,7 +121,7 @@ impl SigningKey {
         &self.public
     }
 
-    /// How many bytes a signature has: as many as the key's modulus.
+    /// The length of a signature in bytes: that of the key's modulus.
     pub fn signature_len(&self) -> usize {
         self.pair.public_modulus_len()
     }
@@ -129,7 +129,7 @@ impl SigningKey {
     /// Signs `message` into `signature`, which is [`SigningKey::signature_len`] bytes long.
     ///
     /// # Errors
-    /// The library refuses, which it does not with a key that was loaded.
+    /// The library fails, which does not happen with a loaded key.
     pub fn sign(&self, message: &[u8], signature: &mut [u8]) -> Result<(), Unspecified> {
         self.pair
             .sign(&RSA_PKCS1_SHA256, &SystemRandom::new(), message, signature)

@@ -14,13 +14,13 @@ use crate::model::slug::Slug;
 pub struct Binding {
     /// The site.
     pub host: SiteHost,
-    /// When it was bound; an earlier binding of the same host that was released is gone.
+    /// When it was bound. If the host was released and bound again, the later time.
     pub bound_at: DateTime<Utc>,
 }
 
 /// The bindings of one license, at most one of each host.
 pub trait Stored {
-    /// All of them in the order of binding, void ones included.
+    /// All bindings in the order of binding, void ones included.
     fn all(&self) -> &[Binding];
 
     /// The binding of `host`.
@@ -35,38 +35,38 @@ impl Stored for [Binding] {
     }
 }
 
-/// What a bound site reported. Nothing is decided from it: it is telemetry, and may lag behind by a moment.
+/// What a bound site reported. It is telemetry: no decision depends on it, and it may lag behind for a moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct SiteReport {
-    /// From validation; neither empty nor `0.0.0` (interface 2.2).
+    /// From a validation; neither empty nor `0.0.0` (interface 2.2).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plugin_version: Option<String>,
-    /// The watermark of the archive the site runs.
+    /// The build id of the installed package.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub build_id: Option<Uuid>,
-    /// When the site last asked anything, by the server's clock then: a clock that was ahead for an hour is forgotten.
+    /// When the site last sent a request, by the server's clock then. If that clock was ahead, the time is dropped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_seen: Option<DateTime<Utc>>,
-    /// By plugin: the `current_version` of its latest question for updates.
+    /// By plugin: the `current_version` of its latest update request.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub current_versions: BTreeMap<Slug, String>,
 }
 
-/// What a site says of itself in one request; borrowed, because it is said with every request and seldom new.
+/// What a site reports in one request. Borrowed, because every request has it and it is seldom new.
 #[derive(Clone, Copy, Debug)]
 pub struct CheckIn<'a> {
-    /// When it asked.
+    /// The time of the request.
     pub time: DateTime<Utc>,
-    /// The watermark it sent.
+    /// The build id it sent.
     pub build_id: Option<Uuid>,
     /// The version it sent with a validation.
     pub plugin_version: Option<&'a str>,
-    /// The plugin's slug and the `current_version` it sent with a question for updates.
+    /// The plugin's slug and the `current_version` it sent with an update request.
     pub current_version: Option<(&'a str, &'a str)>,
 }
 
 impl SiteReport {
-    /// Takes over what a request says. Costs no allocation where nothing but the time is new.
+    /// Stores what a request reports. Does not allocate if only the time is new.
     pub fn note(&mut self, check_in: &CheckIn<'_>) {
         self.last_seen = Some(check_in.time);
         self.build_id = check_in.build_id.or(self.build_id);
@@ -83,7 +83,7 @@ impl SiteReport {
         }
     }
 
-    /// Takes over what `newer` says and keeps the rest.
+    /// Stores what `newer` has and keeps the rest.
     pub fn merge(&mut self, newer: Self) {
         self.plugin_version = newer.plugin_version.or(self.plugin_version.take());
         self.build_id = newer.build_id.or(self.build_id);
@@ -92,7 +92,7 @@ impl SiteReport {
     }
 }
 
-/// A version worth storing: neither empty nor `0.0.0` (interface 8.1), nor a license key in the wrong field.
+/// A version worth storing: not empty, not `0.0.0` (interface 8.1), and not a license key in the wrong field.
 fn is_meaningful(version: &str) -> bool {
     !matches!(version, "" | "0.0.0") && !LicenseKey::is_in(version)
 }

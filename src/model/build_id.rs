@@ -1,8 +1,7 @@
-//! Build ids: who a copy of a package was given to, as a UUID that only the vendor can read.
-//!
-//! 122 bits are laid out as a UUIDv8 (RFC 9562 section 5.8) and encrypted with AES-128 until version and variant fit again, which
-//! takes 64 blocks on average: a permutation of all UUIDv8 (cycle walking, Black and Rogaway 2002). The last 24 bits are zeros, so
-//! that one of 16 million others is taken for ours, and its day and license then have to exist, too.
+//! Build ids: UUIDs that name the site a copy of a package was given to. Only the vendor can read them. A UUIDv8
+//! (RFC 9562 section 5.8) has 122 free bits. They are encrypted with AES-128 until version and variant fit again, which
+//! takes 64 blocks on average: a permutation of all UUIDv8 (cycle walking, Black and Rogaway 2002). The last 24 bits
+//! are zeros: one of 16 million foreign ids passes as ours, and its day and license must then exist, too.
 
 use chrono::{Days, NaiveDate};
 use uuid::Uuid;
@@ -11,13 +10,13 @@ use crate::model::download_key::DownloadKey;
 use crate::model::license_key::LicenseId;
 use crate::model::site_host::SiteHost;
 
-/// The first day that has a number.
+/// Day number 0.
 const FIRST_DAY: NaiveDate = match NaiveDate::from_ymd_opt(2026, 1, 1) {
     Some(day) => day,
     None => NaiveDate::MIN,
 };
 
-/// How many bits each field has, from the highest on.
+/// The bits of each field, the highest first.
 const LICENSE: u32 = 48;
 const HOST: u32 = 20;
 const DAY: u32 = 14;
@@ -26,24 +25,24 @@ const ZEROS: u32 = 24;
 
 const _: () = assert!(LICENSE + HOST + DAY + RELEASE + ZEROS == 122);
 
-/// Blocks after which nothing fits any more, but in one of 10^68 cases.
+/// The most blocks to try. It is too few in one of 10^68 cases.
 const MOST_BLOCKS: usize = 10_000;
 
-/// What a build id says.
+/// The content of a build id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct BuildId {
     /// The first 48 bits of the license's id.
     pub license: u64,
-    /// Stands for the host.
+    /// A MAC of the host.
     host: u32,
     /// The day of the link, as a number.
     day: u16,
-    /// Stands for plugin and version.
+    /// A MAC of plugin and version.
     release: u16,
 }
 
 impl BuildId {
-    /// The copy of a plugin's version that a site gets with a link of `day`; `None` before 2026 and from the year 2070 on.
+    /// The build id of a package that a site gets with a link of `day`; `None` before 2026 and from 2070 on.
     pub fn new(
         key: &DownloadKey,
         license: &LicenseId,
@@ -63,7 +62,7 @@ impl BuildId {
         })
     }
 
-    /// The UUID that goes into the package.
+    /// The UUID to write into the package.
     pub fn encrypt(&self, key: &DownloadKey) -> Uuid {
         let fields = [
             (u128::from(self.license), LICENSE),
@@ -80,7 +79,7 @@ impl BuildId {
         Uuid::from_u128(block)
     }
 
-    /// What a UUID says; `None` where this key did not make it.
+    /// Reads a UUID; `None` if it was not made with this key.
     pub fn decrypt(key: &DownloadKey, uuid: Uuid) -> Option<Self> {
         let uuid = uuid.as_u128();
         if !is_uuid8(uuid) {
@@ -123,17 +122,18 @@ impl BuildId {
             .unwrap_or(FIRST_DAY)
     }
 
-    /// Whether the copy was given to this license; one of 10 million licenses fits by chance once in 28 million ids.
+    /// Whether the copy was given to this license. Among 10 million licenses, a wrong one fits in one of 28 million
+    /// ids.
     pub fn is_of_license(&self, license: &LicenseId) -> bool {
         self.license == beginning(license)
     }
 
-    /// Whether it was given to this host; one of a million others fits, too.
+    /// Whether the copy was given to this host. One of a million other hosts fits, too.
     pub fn is_of_host(&self, key: &DownloadKey, host: &SiteHost) -> bool {
         self.host == host_tag(key, host)
     }
 
-    /// Whether it was in the package of this plugin's version; one of 65,536 others fits, too.
+    /// Whether the copy is of this plugin's version. One of 65,536 others fits, too.
     pub fn is_of_release(&self, key: &DownloadKey, slug: &str, version: &str) -> bool {
         self.release == release_tag(key, slug, version)
     }
@@ -153,7 +153,7 @@ fn release_tag(key: &DownloadKey, slug: &str, version: &str) -> u16 {
     u16::from_be_bytes(key.release_tag(slug, version))
 }
 
-/// Puts 122 bits beside version 8 and variant 10.
+/// Combines 122 bits with version 8 and variant 10.
 fn to_uuid(bits: u128) -> u128 {
     let high = bits >> 74;
     let middle = bits >> 62 & 0xfff;
@@ -161,7 +161,7 @@ fn to_uuid(bits: u128) -> u128 {
     high << 80 | 0x8 << 76 | middle << 64 | 0b10 << 62 | low
 }
 
-/// The other way round.
+/// The reverse.
 fn from_uuid(uuid: u128) -> u128 {
     let high = uuid >> 80;
     let middle = uuid >> 64 & 0xfff;
@@ -224,7 +224,7 @@ mod tests {
 
     #[test]
     fn an_id_has_these_bytes() {
-        // So that a copy is traced after years. Made once, by tests/vectors/marks.py.
+        // Copies must stay traceable for years. Made once, by tests/vectors/marks.py.
         let key = DownloadKey::new(&std::array::from_fn(|at| at as u8));
         let uuid = id(&key, 0xab, "example.com", 326, "acme-forms", "1.2.0").encrypt(&key);
         assert_eq!(
@@ -262,7 +262,8 @@ mod tests {
         }
     }
 
-    /// 20,000 here; a million, and ten million random ones, take minutes: `marks::…` in the long tests.
+    /// 20,000 here. The long tests (`marks::…`) check a million in order and ten million random ones, which takes
+    /// minutes.
     #[test]
     fn no_two_are_alike() {
         let key = key(7);

@@ -31,7 +31,7 @@ impl Digest {
     }
 }
 
-/// The order of the bytes. A million licenses are sorted by it with every reload, and the first eight bytes decide nearly always.
+/// Orders by bytes. Each reload sorts a million licenses with it; the first eight bytes nearly always decide.
 impl Ord for Digest {
     fn cmp(&self, other: &Self) -> Ordering {
         self.as_numbers().cmp(&other.as_numbers())
@@ -54,7 +54,7 @@ impl FromStr for Digest {
 
     fn from_str(text: &str) -> Result<Self, NotADigest> {
         let mut bytes = [0; 32];
-        // The library takes capitals and a leading 0x as well.
+        // The library also accepts upper case and a leading 0x.
         let is_lower = !text.bytes().any(|byte| byte.is_ascii_uppercase());
         let decoded = text.len() == 64 && is_lower && const_hex::decode_to_slice(text, &mut bytes).is_ok();
         decoded.then_some(Self(bytes)).ok_or(NotADigest)

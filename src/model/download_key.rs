@@ -1,6 +1,6 @@
-//! What is derived from the secret of downloads, `keys/downloads.key`: a key for each use, so that none says anything of another.
+//! Keys derived from the secret of downloads, `keys/downloads.key`: one for each use, so that none reveals another.
 //!
-//! [`download_link`](crate::model::download_link) and [`build_id`](crate::model::build_id) are made and read with it.
+//! [`download_link`](crate::model::download_link) and [`build_id`](crate::model::build_id) use them.
 
 use aes::Aes128;
 use aes::cipher::{BlockDecrypt as _, BlockEncrypt as _, KeyInit as _};
@@ -10,7 +10,7 @@ use zeroize::Zeroize as _;
 
 use crate::model::site_host::SiteHost;
 
-/// How many bytes the secret has.
+/// Length of the secret in bytes.
 pub const SECRET_LENGTH: usize = 32;
 
 /// Makes and reads links and build ids.
@@ -25,7 +25,7 @@ pub struct DownloadKey {
 }
 
 impl DownloadKey {
-    /// Derives every key from 32 random bytes: each is HMAC-SHA256 (RFC 2104) of a label of its own under the secret.
+    /// Derives every key from 32 random bytes: each is the HMAC-SHA256 (RFC 2104) of its own label under the secret.
     pub fn new(secret: &[u8; SECRET_LENGTH]) -> Self {
         let derived = |label: &str| {
             let mut key: [u8; 32] = mac(&keyed(secret), &[label.as_bytes()]);
@@ -48,7 +48,7 @@ impl DownloadKey {
         format!("{:016x}", u64::from_be_bytes(self.fingerprint))
     }
 
-    /// The MAC of a link's token; the parts are told apart by a NUL, which stands in none of them but the last.
+    /// The MAC of a link's token. A NUL separates the parts; only the last part may contain one.
     pub(crate) fn link_mac(&self, slug: &str, version: &str, token: &[u8]) -> [u8; 16] {
         let mac: [u8; 32] = mac(
             &self.links,
@@ -64,7 +64,7 @@ impl DownloadKey {
         first(&mac)
     }
 
-    /// Whether this is the [MAC of a link](Self::link_mac); takes as long wherever they differ.
+    /// Whether this is the [MAC of a link](Self::link_mac), in constant time.
     pub(crate) fn is_link_mac(&self, slug: &str, version: &str, token: &[u8], claimed: &[u8; 16]) -> bool {
         let mut mac = self.links.clone();
         for part in [
@@ -80,26 +80,26 @@ impl DownloadKey {
         mac.verify_truncated_left(claimed).is_ok()
     }
 
-    /// Stands for a host where it must not be read.
+    /// A MAC of the host, for places where the host must not be readable.
     pub(crate) fn host_tag(&self, host: &SiteHost) -> [u8; 8] {
         let mac: [u8; 32] = mac(&self.hosts, &[b"countersign host 1\0", host.as_str().as_bytes()]);
         first(&mac)
     }
 
-    /// Stands for a plugin's version.
+    /// A MAC of a plugin's version.
     pub(crate) fn release_tag(&self, slug: &str, version: &str) -> [u8; 2] {
         let mac: [u8; 32] = mac(&self.releases, &[slug.as_bytes(), b"\0", version.as_bytes()]);
         first(&mac)
     }
 
-    /// Hides the beginning of a license id.
+    /// Encrypts the first 16 bytes of a license id.
     pub(crate) fn hide_license(&self, beginning: [u8; 16]) -> [u8; 16] {
         let mut block = beginning.into();
         self.license_cipher.encrypt_block(&mut block);
         block.into()
     }
 
-    /// The other way round.
+    /// The reverse.
     pub(crate) fn show_license(&self, hidden: [u8; 16]) -> [u8; 16] {
         let mut block = hidden.into();
         self.license_cipher.decrypt_block(&mut block);
@@ -113,7 +113,7 @@ impl DownloadKey {
         u128::from_be_bytes(block.into())
     }
 
-    /// The other way round.
+    /// The reverse.
     pub(crate) fn decrypt_build_id(&self, block: u128) -> u128 {
         let mut block = block.to_be_bytes().into();
         self.build_id_cipher.decrypt_block(&mut block);
@@ -121,7 +121,7 @@ impl DownloadKey {
     }
 }
 
-/// SECURITY: a key is never shown.
+/// SECURITY: never shows a key.
 impl std::fmt::Debug for DownloadKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("DownloadKey(redacted)")
@@ -131,7 +131,8 @@ impl std::fmt::Debug for DownloadKey {
 fn keyed(key: &[u8; 32]) -> Hmac<Sha256> {
     let mut block = [0; 64];
     block[..32].copy_from_slice(key);
-    // A key of one block of SHA-256 is taken as it is; zeros behind a shorter one change nothing (RFC 2104 section 2).
+    // HMAC takes a key of one SHA-256 block as it is; trailing zeros after a shorter one change nothing (RFC 2104
+    // section 2).
     let keyed = <Hmac<Sha256> as hmac::Mac>::new(&block.into());
     block.zeroize();
     keyed

@@ -1,8 +1,7 @@
-//! Links to packages: the token in their address says who may have what until when, and nobody else can make or read one.
-//!
-//! 45 bytes, written as 60 characters of base64url: version (1), expiry (4, Unix time, big-endian), the first 16 bytes of the
-//! license id under AES-128, 8 bytes for the host, and 16 bytes of HMAC-SHA256 over plugin, version and all of that. No state
-//! is written. What a token says is checked against licenses and bindings again when it is used.
+//! Links to packages. The token says who may download what, until when; only the server can make or read one.
+//! 45 bytes, written as 60 characters of base64url: version (1), expiry (4, Unix time, big-endian), the first 16 bytes
+//! of the license id under AES-128, 8 bytes for the host, and 16 bytes of HMAC-SHA256 over plugin, version and all of
+//! that. Links are not stored. A download checks the license and the binding again.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -12,22 +11,22 @@ use crate::model::download_key::DownloadKey;
 use crate::model::license_key::LicenseId;
 use crate::model::site_host::SiteHost;
 
-/// How many characters a token has.
+/// Length of a token in characters.
 pub const TOKEN_LENGTH: usize = 60;
 
-/// The form of tokens.
+/// The version of the token format.
 const FORM: u8 = 1;
 
-/// A link expires at this midnight (UTC) after it was made: 72 to 96 hours later. It stays the same all day.
+/// A link expires at this midnight (UTC) after it was made, 72 to 96 hours later. It stays the same all day.
 const MIDNIGHTS: u64 = 4;
 
-/// Whose link it is, and until when.
+/// The license and host of a link, and when it expires.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DownloadLink {
     /// The first 16 bytes of the license's id.
     pub license: [u8; 16],
     host_tag: [u8; 8],
-    /// The first second in which it is no longer good.
+    /// The first second after it has expired.
     pub expires: DateTime<Utc>,
 }
 
@@ -46,7 +45,7 @@ impl DownloadLink {
         }
     }
 
-    /// The token for a plugin's version; `None` beyond the year 2106, whose seconds have no place in it.
+    /// The token for a plugin's version; `None` after the year 2106, when the time no longer fits.
     pub fn token(&self, key: &DownloadKey, slug: &str, version: &str) -> Option<String> {
         let expires = u32::try_from(self.expires.timestamp()).ok()?;
         let mut bytes = [0; 45];
@@ -59,15 +58,15 @@ impl DownloadLink {
         Some(BASE64_URL_SAFE_NO_PAD.encode(bytes))
     }
 
-    /// Reads a token; `None` where this key did not make it for this plugin and version. An expired one is read, too.
+    /// Reads a token, also an expired one; `None` if it was not made with this key for this plugin and version.
     pub fn read(key: &DownloadKey, slug: &str, version: &str, token: &str) -> Option<Self> {
         let mut bytes = [0; 45];
-        // Only one text decodes to these bytes: the last character has no bits to spare.
+        // Only one text decodes to these bytes, because the last character has no spare bits.
         if token.len() != TOKEN_LENGTH || BASE64_URL_SAFE_NO_PAD.decode_slice(token, &mut bytes).ok()? != bytes.len() {
             return None;
         }
         let part = |from: usize| -> [u8; 16] { std::array::from_fn(|at| bytes[from + at]) };
-        // SECURITY: before anything of it is believed.
+        // SECURITY: check the MAC before using any of it.
         if bytes[0] != FORM || !key.is_link_mac(slug, version, &bytes[..29], &part(29)) {
             return None;
         }
@@ -79,12 +78,12 @@ impl DownloadLink {
         })
     }
 
-    /// Whether it is for this host.
+    /// Whether the link is for this host.
     pub fn is_for(&self, key: &DownloadKey, host: &SiteHost) -> bool {
         self.host_tag == key.host_tag(host)
     }
 
-    /// The day on which it was made, which its build id has, too.
+    /// The day on which it was made. Its build id has the same.
     pub fn day(&self) -> NaiveDate {
         let last = self.expires.date_naive();
         last.checked_sub_days(Days::new(MIDNIGHTS)).unwrap_or(last)
@@ -127,7 +126,7 @@ mod tests {
 
     #[test]
     fn a_token_has_these_bytes() {
-        // So that a link outlives an update of the server. Made once, by tests/vectors/marks.py.
+        // Links must survive an update of the server. Made once, by tests/vectors/marks.py.
         let key = DownloadKey::new(&std::array::from_fn(|at| at as u8));
         let link = DownloadLink::new(&key, &license(0), &host("example.com"), day());
         let token = link.token(&key, "acme-forms", "1.2.0").unwrap();

@@ -1,4 +1,4 @@
-//! Entitlements and refusals: the proof that a site may have a plugin's manifest, or the reason it may not.
+//! Entitlements and refusals: proof that a site may have a plugin's manifest, or the reason why not.
 
 use chrono::NaiveDate;
 use enum_map::Enum;
@@ -11,7 +11,7 @@ use crate::model::slug::Slug;
 
 /// Proof that a site may have the manifest of one plugin. Only [`decide`] makes one.
 ///
-/// The catalog hands out a manifest only to whoever holds a proof, so serving unchecked does not compile:
+/// The catalog needs this proof to give a manifest, so serving without a check does not compile:
 ///
 /// ```compile_fail,E0451
 /// use countersign::model::entitlement::Entitlement;
@@ -24,7 +24,7 @@ pub struct Entitlement<'a> {
 }
 
 impl Entitlement<'_> {
-    /// The plugin it is for.
+    /// The plugin.
     pub fn slug(&self) -> &Slug {
         self.slug
     }
@@ -33,7 +33,7 @@ impl Entitlement<'_> {
 /// Why a site may not have a manifest.
 #[derive(Clone, Copy, Debug, Enum, PartialEq, Eq, Hash)]
 pub enum Refusal {
-    /// This license key is unknown.
+    /// No license has this key.
     UnknownLicense,
     /// The license is past its last day.
     LicenseExpired,
@@ -43,17 +43,17 @@ pub enum Refusal {
     LicenseRevoked,
     /// The site never validated the license.
     LicenseNotBound,
-    /// Every site of the license is another one.
+    /// The license has no free site, and is bound to other sites.
     BoundElsewhere,
     /// No plugin has this slug.
     UnknownPlugin,
-    /// The plugin's registry entry names no repository.
+    /// The plugin's registry entry has no repository.
     SourceNotConfigured,
-    /// The license has not the plugin's module.
+    /// The license does not cover the plugin's module.
     PluginNotCovered,
 }
 
-/// The license if there is one and it is active on `today` (UTC).
+/// The license, if there is one and it is active on `today` (UTC).
 pub fn require_active(license: Option<&License>, today: NaiveDate) -> Result<&License, Refusal> {
     let license = license.ok_or(Refusal::UnknownLicense)?;
     match license.state(today) {
@@ -66,8 +66,8 @@ pub fn require_active(license: Option<&License>, today: NaiveDate) -> Result<&Li
 
 /// Makes the five entitlement checks of the interface (section 4.2).
 ///
-/// The license is judged first, its binding included, so that a stranger learns nothing about which plugins exist.
-/// `stored` are the license's durable bindings; `today` is the day in UTC.
+/// The license and its binding are checked first, so that a stranger does not learn which plugins exist. `stored` are
+/// the license's durable bindings; `today` is the day in UTC.
 pub fn decide<'a>(
     license: Option<&License>,
     stored: &(impl Stored + ?Sized),
@@ -80,22 +80,22 @@ pub fn decide<'a>(
     Ok(Entitlement { slug })
 }
 
-/// Proof that a site may hear which release is the latest, and no more: its license has expired and would be good for the
-/// plugin otherwise. Only [`decide_notice`] makes one.
+/// Proof that a site may learn which release is the latest, and no more: its license has expired, but passes all other
+/// checks. Only [`decide_notice`] makes one.
 #[derive(Debug)]
 pub struct NoticeEntitlement<'a> {
     slug: &'a Slug,
 }
 
 impl NoticeEntitlement<'_> {
-    /// The plugin it is for.
+    /// The plugin.
     pub fn slug(&self) -> &Slug {
         self.slug
     }
 }
 
-/// Whether a site whose license has expired may hear of the latest release: the license was bound to this site and covers
-/// the plugin.
+/// Whether a site with an expired license may learn of the latest release: the license is bound to this site and
+/// covers the plugin.
 pub fn decide_notice<'a>(
     license: Option<&License>,
     stored: &(impl Stored + ?Sized),
@@ -108,7 +108,7 @@ pub fn decide_notice<'a>(
     Some(NoticeEntitlement { slug })
 }
 
-/// The plugin's slug, where the license is bound to this site and covers the plugin.
+/// The plugin's slug, if the license is bound to this site and covers the plugin.
 fn held_and_covered<'a>(
     license: &License,
     stored: &(impl Stored + ?Sized),

@@ -1,34 +1,35 @@
-//! Git hosts that may be fetched from: a list a vendor sets, because an address in a pull request is anybody's.
+//! The git hosts that a build may fetch from. The vendor sets them, because anybody can put an address in a pull
+//! request.
 //!
-//! `config` reads it, `build` asks it before it fetches.
+//! `config` parses the list; `build` checks it before it fetches.
 
 use std::str::FromStr;
 
 use url::Url;
 
-/// What is allowed where nothing is set: public forges, over https and ssh. None of them is a machine of the vendor's own
-/// network, which the author of a pull request could otherwise have the build machine talk to.
+/// The default: public forges, over https and ssh. None is in the vendor's own network. Otherwise the author of a pull
+/// request could make the build machine connect to machines there.
 pub const DEFAULT: [&str; 4] = ["github.com", "gitlab.com", "bitbucket.org", "codeberg.org"];
 
-/// Schemes with the port they have where an address names none.
+/// Schemes and their default ports.
 const PORTS: [(&str, u16); 4] = [("https", 443), ("ssh", 22), ("http", 80), ("git", 9418)];
 
-/// A host without a scheme stands for these: both encrypt, and both know whom they talk to.
+/// The schemes of a host without one: both encrypt and authenticate the server.
 const SAFE: [&str; 2] = ["https", "ssh"];
 
 /// An entry of the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GitHost {
-    /// Addresses of this host.
+    /// A host.
     Host {
         /// `https`, `ssh`, `http` or `git`; `None` for `https` and `ssh`.
         scheme: Option<String>,
-        /// As the address writes it, in small letters.
+        /// As in the address, in lower case.
         host: String,
-        /// `None` for the scheme's own.
+        /// `None` for the scheme's default.
         port: Option<u16>,
     },
-    /// `file://` addresses, whatever they lead to.
+    /// All `file://` addresses.
     Files,
 }
 
@@ -46,14 +47,14 @@ impl FromStr for GitHost {
             None => (None, text),
         };
         let is_known = |scheme: &str| PORTS.iter().any(|(known, _)| *known == scheme);
-        // ssh is no scheme whose hosts the URL standard looks into, so that anything would pass.
+        // The URL standard does not check the hosts of ssh, so anything would pass.
         let url = Url::parse(&format!("https://{rest}/")).map_err(|_| EXPECTED)?;
         let is_bare = url.path() == "/" && url.query().is_none() && url.fragment().is_none() && !rest.contains('@');
         let host = url.host_str().filter(|host| !host.contains('*')).ok_or(EXPECTED)?;
         if !is_bare || rest.ends_with('/') || scheme.is_some_and(|scheme| !is_known(scheme)) {
             return Err(EXPECTED);
         }
-        // The parser leaves out a port that is its scheme's own.
+        // The parser drops the default port.
         let port = if rest.ends_with(":443") { Some(443) } else { url.port() };
         Ok(Self::Host {
             scheme: scheme.map(str::to_owned),

@@ -20,34 +20,34 @@ pub type Modules = BTreeMap<Name, Vec<Name>>;
 pub struct License {
     /// SHA-256 of its key's canonical form.
     pub id: LicenseId,
-    /// What the vendor decided about it.
+    /// The status that the vendor set.
     pub status: LicenseStatus,
     /// The last day it is valid, through its end in UTC.
     pub expires: NaiveDate,
-    /// Modules and their features; licenses that grant the same share it.
+    /// Modules and their features, shared between licenses that grant the same.
     pub modules: Arc<Modules>,
-    /// How many hosts may be bound.
+    /// How many sites may be bound.
     pub sites: SiteLimit,
-    /// Hours a site may go on without an answer; `None` for the server's default.
+    /// Hours a site may go on without an answer; `None` for the server's setting.
     pub grace_period_hours: Option<u16>,
-    /// Hosts bound ahead, releases, and a note.
+    /// Hosts listed in the registry, releases, and a note.
     pub details: Details,
 }
 
-/// The vendor's word on a license.
+/// The status that the vendor set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LicenseStatus {
     /// In use.
     Active,
-    /// Withdrawn until resumed.
+    /// Suspended until resumed.
     Suspended,
-    /// Withdrawn for good.
+    /// Revoked for good.
     Revoked,
 }
 
 impl LicenseStatus {
-    /// As it stands in the registry.
+    /// As in the registry.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Active => "active",
@@ -57,7 +57,7 @@ impl LicenseStatus {
     }
 }
 
-/// What a license is worth on a given day.
+/// The state of a license on a given day.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LicenseState {
     /// Valid.
@@ -70,17 +70,17 @@ pub enum LicenseState {
     Revoked,
 }
 
-/// How many hosts may be bound to a license.
+/// How many sites may be bound to a license.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SiteLimit {
-    /// At most so many.
+    /// At most this many.
     Limited(NonZeroU32),
     /// Any number.
     Unlimited,
 }
 
 impl SiteLimit {
-    /// One site, where the registry says nothing.
+    /// The default: one site.
     pub const DEFAULT: Self = Self::Limited(NonZeroU32::MIN);
 }
 
@@ -93,24 +93,24 @@ impl std::fmt::Display for SiteLimit {
     }
 }
 
-/// What few licenses have, or only the vendor asks for; it takes no room in the others.
+/// Fields that few licenses have, or only the vendor asks for. They take no space in other licenses.
 #[derive(Clone, Debug, Default)]
 pub struct Details(Option<Box<LicenseDetails>>);
 
 /// The details of a license.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LicenseDetails {
-    /// Hosts bound ahead of their first validation, at most as many as `sites`.
+    /// Hosts to bind before their first validation, at most as many as `sites`.
     pub hosts: Vec<SiteHost>,
-    /// Bindings the vendor made void.
+    /// Releases: bindings that the vendor made void.
     pub released: ReleaseTimes,
-    /// For the vendor's own use.
+    /// A note for the vendor.
     pub note: String,
-    /// The license whose key this one's replaced.
+    /// The license that this one replaces.
     pub replaces: Option<LicenseId>,
 }
 
-/// Times before which bindings are void: of one host, and of all.
+/// Bindings made before these times are void: of one host, and of all hosts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReleaseTimes {
     /// `host = time`.
@@ -157,30 +157,30 @@ impl DerefMut for Details {
 }
 
 impl ReleaseTimes {
-    /// Whether the vendor released nothing.
+    /// Whether there are no releases.
     pub fn is_empty(&self) -> bool {
         self.all.is_none() && self.hosts.is_empty()
     }
 
-    /// Whether the vendor made this binding void.
+    /// Whether this binding is void.
     pub fn voids(&self, binding: &Binding) -> bool {
         self.time_of(&binding.host).is_some_and(|time| binding.bound_at < time)
     }
 
-    /// The time before which bindings of `host` are void.
+    /// Bindings of `host` made before this time are void.
     pub fn time_of(&self, host: &SiteHost) -> Option<DateTime<Utc>> {
         self.hosts.get(host).copied().max(self.all)
     }
 }
 
-/// A host's place among the sites of a license.
+/// Whether a host can use a license.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seat<'a> {
     /// The host is bound.
     Held,
-    /// The host is not bound, and there is room.
+    /// The host is not bound, and a site is free.
     Free,
-    /// The host is not bound, and every site is taken; the first that was.
+    /// The host is not bound, and no site is free. Has the first bound host.
     Taken {
         /// The host that was bound first.
         first: &'a SiteHost,
@@ -188,7 +188,7 @@ pub enum Seat<'a> {
 }
 
 impl License {
-    /// What the license is worth on `today` (UTC). The vendor's word goes before the calendar's.
+    /// The state on `today` (UTC). The vendor's status takes precedence over the expiry date.
     pub fn state(&self, today: NaiveDate) -> LicenseState {
         match self.status {
             LicenseStatus::Revoked => LicenseState::Revoked,
@@ -198,8 +198,8 @@ impl License {
         }
     }
 
-    /// Where `host` stands among the sites of this license. A host that is bound is never counted again, so it keeps its
-    /// seat even where the vendor lowered `sites` since. Hosts bound ahead in the registry come first.
+    /// Whether `host` can use this license. A bound host is not counted again, so it stays bound even if the vendor
+    /// lowers `sites`. Hosts listed in the registry come first.
     pub fn seat<'a>(&'a self, stored: &'a (impl Stored + ?Sized), host: &SiteHost) -> Seat<'a> {
         let LicenseDetails {
             hosts: ahead, released, ..
@@ -220,8 +220,8 @@ impl License {
         }
     }
 
-    /// Whether a site more fits beside those bound and `under_way` others. Looks at each binding only where the vendor
-    /// released some.
+    /// Whether another site is free beside the bound ones and `under_way` others. Looks at each binding only if there
+    /// are releases.
     pub fn has_room(&self, stored: &(impl Stored + ?Sized), under_way: usize) -> bool {
         let SiteLimit::Limited(limit) = self.sites else {
             return true;
@@ -238,7 +238,7 @@ impl License {
         ahead + valid + under_way < limit.get() as usize
     }
 
-    /// Whether `stored` has a binding of `host` that is not void.
+    /// Whether `stored` has a valid binding of `host`.
     fn holds(&self, stored: &(impl Stored + ?Sized), host: &SiteHost) -> bool {
         stored
             .find(host)

@@ -1,7 +1,7 @@
-//! License keys: reading what a person typed, checking it, making new ones.
+//! License keys: parses and checks what a person typed, and generates new keys.
 //!
 //! Crockford base32, 20 random symbols (100 bits) and 5 Reed-Solomon check symbols. The key is the customer's secret:
-//! it is parsed here, turned into a [`LicenseId`] and dropped; everything behind the edge knows only the id.
+//! it is parsed here, turned into a [`LicenseId`] and dropped. All other code has only the id.
 
 mod symbols;
 
@@ -19,30 +19,30 @@ use symbols::{
 const GROUP: usize = 5;
 const CANONICAL_LENGTH: usize = SYMBOLS + SYMBOLS / GROUP - 1;
 
-/// What a person typed may be at most this long, in bytes.
+/// The longest text that is parsed as a key, in bytes.
 const MAX_INPUT: usize = 128;
 
-/// A well-formed license key whose check symbols are right, in canonical form: `XXXXX-XXXXX-XXXXX-XXXXX-XXXXX`.
+/// A license key with correct check symbols, in canonical form: `XXXXX-XXXXX-XXXXX-XXXXX-XXXXX`.
 ///
 /// It has no `Display`, its `Debug` is redacted, and its memory is wiped when it is dropped.
 #[derive(Clone, PartialEq, Eq, Zeroize, ZeroizeOnDrop)]
 pub struct LicenseKey([u8; CANONICAL_LENGTH]);
 
-/// Why a text is no license key. Neither says what was typed.
+/// Why a text is not a license key. Neither says what was typed.
 #[derive(Debug, thiserror::Error, PartialEq, Eq, Clone, Copy)]
 pub enum LicenseKeyError {
-    /// Not 25 symbols of the alphabet after the tolerant reading.
+    /// Not 25 symbols of the alphabet.
     #[error("a license key has five groups of five letters or digits")]
     Malformed,
-    /// 25 symbols, but the check symbols do not belong to the others: at least one symbol is wrong.
+    /// 25 symbols, but the check symbols are wrong: at least one symbol is mistyped.
     #[error("the license key is mistyped: its check symbols do not match")]
     Checksum,
 }
 
 impl LicenseKey {
-    /// Makes a key from 20 bytes of randomness, of which the low five bits of each are used (100 bits).
+    /// Makes a key from 20 random bytes; uses the low five bits of each (100 bits).
     ///
-    /// The bytes must come from the operating system's generator: whoever can guess them can guess the key.
+    /// The bytes must come from the operating system's generator: who can guess them can guess the key.
     pub fn from_random(random: [u8; RANDOM_SYMBOLS]) -> Self {
         let mut key = Self([b'-'; CANONICAL_LENGTH]);
         let mut check = CHECK_MASK;
@@ -55,29 +55,30 @@ impl LicenseKey {
         key
     }
 
-    /// The license this key opens.
+    /// The id of the license.
     pub fn id(&self) -> LicenseId {
         LicenseId(Digest::of(&self.0))
     }
 
-    /// The secret itself, for the one moment it is handed to its owner.
-    // SECURITY: the only way to the key's text. It may go to a person's terminal, never to a log, a file or an answer.
+    /// The key as text, to show it once to its owner.
+    // SECURITY: the only access to the key's text. It may go to a person's terminal, but never to a log, a file or a
+    // response.
     pub fn reveal(&self) -> &str {
         // The constructor writes ASCII only.
         std::str::from_utf8(&self.0).unwrap_or_default()
     }
 
-    /// `text` with every license key in it replaced, however it is written and whatever stands around it.
+    /// `text` with every license key in it replaced, however the key is written and whatever is around it.
     ///
-    /// Any 25 symbols whose check symbols are right count as one, which one in 33 million others happen to do.
-    // SECURITY: for what a person or a client put where no key belongs, before it is printed, logged or stored.
+    /// Any 25 symbols with correct check symbols count as a key; one in 33 million random texts has them.
+    // SECURITY: use it on all input that may contain a misplaced key, before the input is printed, logged or stored.
     pub fn redact(text: &str) -> Cow<'_, str> {
         if !has_enough_symbols(text) {
             return Cow::Borrowed(text);
         }
         let mut clean = String::new();
         let mut copied = 0;
-        // The last symbols without a character between them that is neither symbol nor separator, and their places.
+        // The last symbols with only separators between them, and their positions.
         let mut symbols = [0; SYMBOLS];
         let mut places = [0; SYMBOLS];
         let mut count = 0;
@@ -111,12 +112,12 @@ impl LicenseKey {
         }
     }
 
-    /// Whether a license key stands somewhere in `text`.
+    /// Whether `text` contains a license key.
     pub fn is_in(text: &str) -> bool {
         matches!(Self::redact(text), Cow::Owned(_))
     }
 
-    /// Writes a symbol, and tells its part of the check.
+    /// Writes a symbol, and returns its part of the check.
     fn write(&mut self, at: usize, symbol: u8) -> u32 {
         self.0[at + at / GROUP] = ALPHABET[usize::from(symbol)];
         PARTS[at][usize::from(symbol)]
@@ -126,8 +127,8 @@ impl LicenseKey {
 impl FromStr for LicenseKey {
     type Err = LicenseKeyError;
 
-    /// Reads what a person typed: blanks and dashes of any kind are dropped, case does not matter, `O` is `0`, `I` and
-    /// `L` are `1`. An error is never corrected: a key that was guessed right is somebody else's.
+    /// Parses what a person typed: spaces and dashes of any kind are dropped, case does not matter, `O` is `0`, `I`
+    /// and `L` are `1`. Errors are never corrected: the corrected key might be another customer's.
     fn from_str(text: &str) -> Result<Self, LicenseKeyError> {
         if text.len() > MAX_INPUT {
             return Err(LicenseKeyError::Malformed);
@@ -159,9 +160,9 @@ impl fmt::Debug for LicenseKey {
     }
 }
 
-/// Whether there is a stretch as long as a key without a character that stands in none; what is not ASCII is not looked at
-/// closely. No host, version or file name of usual length has one, and those are asked about with every request: looked at
-/// from its end, a stretch without is often told by one character.
+/// Whether some run of characters is as long as a key and has only characters of keys. Any non-ASCII character counts
+/// as one. Hosts, versions and file names have no such run, and every request asks about them: searching a run from
+/// its end often takes one look.
 fn has_enough_symbols(text: &str) -> bool {
     let mut rest = text.as_bytes();
     while let Some(stretch) = rest.get(..SYMBOLS) {
@@ -176,15 +177,15 @@ fn has_enough_symbols(text: &str) -> bool {
     false
 }
 
-/// The SHA-256 of a license key's canonical form: names the license wherever it is written down.
+/// The SHA-256 of a license key's canonical form: the name of the license everywhere.
 ///
-/// It is no secret of the customer's, and with 100 random bits in the key it cannot be turned back into one.
+/// It is not secret, and cannot be turned back into the key, which has 100 random bits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(transparent)]
 pub struct LicenseId(Digest);
 
 impl LicenseId {
-    /// An id as it stands in the store's keys.
+    /// An id from the store.
     pub fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(Digest::from_bytes(bytes))
     }

@@ -1,22 +1,22 @@
-//! What belongs to licenses, one thing each, found by the license's id.
+//! A table of values by license id.
 //!
-//! They lie in one array in the order of their ids: a look-up reads two places in memory, however many there are.
+//! The values are in one array, sorted by id. A look-up reads two places in memory, however many values there are.
 
 use std::cmp::Ordering;
 
 use crate::model::license_key::LicenseId;
 use crate::model::prefix_index::PrefixIndex;
 
-/// What belongs to one license.
+/// A value that belongs to a license.
 pub trait OfLicense {
-    /// Which one.
+    /// The id of its license.
     fn license_id(&self) -> &LicenseId;
 }
 
-/// Things by the ids of their licenses.
+/// Values by the ids of their licenses.
 #[derive(Debug)]
 pub struct LicenseTable<T> {
-    /// In the order of their ids.
+    /// Sorted by id.
     held: Vec<T>,
     index: PrefixIndex,
 }
@@ -31,13 +31,13 @@ impl<T> Default for LicenseTable<T> {
 }
 
 impl<T: OfLicense> LicenseTable<T> {
-    /// Takes over what is in the order of its ids, each of them once; fewer than 2^32.
+    /// Makes a table of values sorted by id, without duplicates and fewer than 2^32.
     pub fn new(held: Vec<T>) -> Self {
         let index = PrefixIndex::new(held.iter().map(T::license_id));
         Self { held, index }
     }
 
-    /// The number of what belongs to the license: its rank among all.
+    /// The number of a license's value: its rank among all ids.
     pub fn find(&self, license: &LicenseId) -> Option<usize> {
         let start = self.index.of(license);
         for (number, thing) in self.held.iter().enumerate().skip(start) {
@@ -50,7 +50,7 @@ impl<T: OfLicense> LicenseTable<T> {
         None
     }
 
-    /// What belongs to the license.
+    /// The value of a license.
     pub fn of(&self, license: &LicenseId) -> Option<&T> {
         self.find(license).map(|number| &self.held[number])
     }
@@ -65,22 +65,22 @@ impl<T: OfLicense> LicenseTable<T> {
         found.filter(|thing| thing.license_id().as_bytes().starts_with(beginning))
     }
 
-    /// The thing of that number, as [`Self::find`] gave it.
+    /// The value with this number, from [`Self::find`].
     pub fn get(&self, number: usize) -> &T {
         &self.held[number]
     }
 
-    /// All, in the order of their ids.
+    /// All values, sorted by id.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         self.held.iter()
     }
 
-    /// How many there are.
+    /// The number of values.
     pub fn len(&self) -> usize {
         self.held.len()
     }
 
-    /// Whether there is none.
+    /// Whether the table is empty.
     pub fn is_empty(&self) -> bool {
         self.held.is_empty()
     }
@@ -103,7 +103,7 @@ mod tests {
             others in proptest::collection::vec(proptest::array::uniform32(0..3_u8), 20),
             spread in 0..2_u8,
         ) {
-            // Either ids that are close together, or ones as far apart as digests are.
+            // Either ids that are close together, or ids that are spread like digests.
             let id = |mut bytes: [u8; 32]| {
                 bytes[0] = bytes[0].wrapping_mul(1 + 84 * spread);
                 LicenseId::from_bytes(bytes)
@@ -135,7 +135,7 @@ mod tests {
             (bytes[0], bytes[30], bytes[31]) = (first, (last >> 8) as u8, last as u8);
             LicenseId::from_bytes(bytes)
         };
-        // All in the same beginning but two, of which one's is on the same line.
+        // All but two with the same prefix, one of them on the same cache line.
         let held: Vec<_> = (0..1_000)
             .map(|last| id(0, last))
             .chain([id(7, 0), id(255, 0)])

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use crate::model::slug::Slug;
 use crate::model::version::Version;
 
-/// One release as the CMS reads it: the seven fields of the interface (section 2.6), and those that the common updater
-/// clients look for, so that they read the same bytes with no glue.
+/// One release as the CMS reads it: the seven fields of the interface (section 2.6), and those that common updater
+/// clients expect, so that they can read the same bytes.
 ///
-/// Fields stand in the order of their names, which makes the bytes repeatable.
+/// Fields are sorted by name, so the bytes are reproducible.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 #[allow(missing_docs, reason = "the fields are the interface's, documented there")]
@@ -55,23 +55,23 @@ pub struct Sections {
     pub installation: String,
 }
 
-/// What a site hears of the latest release where it may not have its manifest.
+/// What a site with an expired license learns of the latest release.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct LatestRelease {
     /// Its version.
     pub version: Version,
-    /// Whether it, or a release between the site's own and it, mends the security of the plugin.
+    /// Whether this release, or one between the site's own and this one, is a security release.
     pub security: bool,
 }
 
-/// Whether a release with this upgrade notice is a security release: the notice begins with the word "Security", in any case.
+/// Whether the release with this upgrade notice is a security release: the notice begins with "Security", in any case.
 pub fn is_security_notice(notice: &str) -> bool {
     let first_word = notice.split(|letter: char| !letter.is_ascii_alphanumeric()).next();
     first_word.is_some_and(|word| word.eq_ignore_ascii_case("security"))
 }
 
 impl Manifest {
-    /// The bytes that are stored, hashed and served: compact JSON with sorted keys and a final newline.
+    /// The bytes to store, hash and serve: compact JSON with sorted keys and a final newline.
     pub fn to_bytes(&self) -> Vec<u8> {
         // The sections are nearly all of it.
         let Sections {
@@ -85,7 +85,7 @@ impl Manifest {
             .iter()
             .sum::<usize>();
         let mut bytes = Vec::with_capacity(sections * 9 / 8 + 4096);
-        // Strings, maps of strings and a bool: nothing in it can fail to serialize.
+        // Strings, maps of strings and a bool always serialize.
         let _ = serde_json::to_writer(&mut bytes, self);
         bytes.push(b'\n');
         bytes

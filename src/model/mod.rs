@@ -1,7 +1,6 @@
-//! The values everything else speaks in: parsed once at the edge, valid ever after.
+//! The values that all other code works with: parsed once, then always valid.
 //!
-//! Nothing here does I/O, asks a clock or knows of async code, and nothing here imports another module
-//! of this crate. Time comes in as an argument.
+//! This module has no I/O, no clock and no async code, and imports nothing else of this crate. Time is an argument.
 
 pub mod binding;
 pub mod build_id;

@@ -1,4 +1,4 @@
-//! Names of modules and features: what a license is made of.
+//! Names of modules and features.
 
 use std::str::FromStr;
 
@@ -10,7 +10,7 @@ pub struct Name(Box<str>);
 
 checked_text!(Name);
 
-/// The text is no name of a module or feature.
+/// The text is not a name.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("not a name: expected 1 to 64 of A-Z, a-z, 0-9, '.', '_' and '-', starting with a letter or a digit")]
 pub struct NotAName;
@@ -31,7 +31,7 @@ impl FromStr for Name {
     }
 }
 
-/// Every slug is a name: a plugin's module is called like the plugin unless the registry says otherwise.
+/// Every slug is a name: unless the registry says otherwise, a plugin's module has the name of the plugin.
 impl From<&crate::model::slug::Slug> for Name {
     fn from(slug: &crate::model::slug::Slug) -> Self {
         Self(slug.as_str().into())

@@ -1,4 +1,4 @@
-//! A plugin registry entry: what the vendor decides about one plugin.
+//! Plugins: the settings of a plugin registry entry.
 
 use std::collections::BTreeMap;
 
@@ -13,46 +13,47 @@ use crate::model::version::Version;
 pub struct Plugin {
     /// The file's name without `.toml`.
     pub slug: Slug,
-    /// Display name; empty where the plugin's own header shall speak.
+    /// Display name; empty to use the one in the plugin's header.
     pub name: String,
     /// The module a license must have to get this plugin.
     pub module: Name,
-    /// Where the source is; `None` means no source is configured and no update is served.
+    /// Where the source is; `None` if no source is configured, so that there are no updates.
     pub source: Option<PluginSource>,
-    /// Tag patterns, at least one; a tag is a release when one of them finds a version in it.
+    /// Tag patterns, at least one. A tag is a release if it matches one of them.
     pub tags: Vec<TagPattern>,
-    /// Only versions that meet this are published.
+    /// Only versions that meet this requirement are published.
     pub versions: semver::VersionReq,
     /// Versions that are never published.
     pub withhold: Vec<Version>,
-    /// Where the CMS downloads a release, with `{slug}`, `{version}` and `{tag}` in it; empty where packages are hosted here.
+    /// Where the CMS downloads a release, with `{slug}`, `{version}` and `{tag}` in it; empty if this server has the
+    /// packages.
     pub download_url: String,
-    /// How its packages come to be; `None` where `download_url` names somebody else's.
+    /// How to make packages; `None` if `download_url` is set.
     pub package: Option<PackageSettings>,
     /// Who must sign a release before it is published; `None` where nobody has to.
     pub signing: Option<SigningSettings>,
-    /// Address of the plugin's page; empty where the header shall speak.
+    /// URL of the plugin's page; empty to use the one in the header.
     pub homepage: String,
-    /// Who made it; empty where the header shall speak.
+    /// The author; empty to use the one in the header.
     pub author: String,
-    /// Address of the author; empty where the header shall speak.
+    /// URL of the author; empty to use the one in the header.
     pub author_homepage: String,
     /// Icon addresses by size (`1x`, `2x`, `svg`, `default`).
     pub icons: BTreeMap<String, String>,
     /// Banner addresses by size (`low`, `high`).
     pub banners: BTreeMap<String, String>,
-    /// Whether a stable tag is published although its header carries another version.
+    /// Whether a stable tag is published even if its header has another version.
     pub allow_version_mismatch: bool,
 }
 
-/// Table `[package]`: how the packages of a plugin come to be.
+/// Table `[package]`: how to make the packages of a plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PackageSettings {
     /// What a package is made of.
     pub from: PackageOrigin,
-    /// The folder on top, by which the CMS knows the plugin.
+    /// The top-level folder, by which the CMS knows the plugin.
     pub folder: Name,
-    /// Files that are not packed, in gitignore syntax.
+    /// Files to leave out, in gitignore syntax.
     pub exclude: Vec<String>,
     /// Whether every download carries a build id.
     pub mark: bool,
@@ -72,12 +73,12 @@ pub struct SigningSettings {
 pub enum PackageOrigin {
     /// The plugin's folder at the tag.
     Tag,
-    /// An archive that somebody's own build made.
+    /// An archive from the vendor's own build.
     File,
 }
 
 impl PackageSettings {
-    /// What holds where the entry has no table `[package]`.
+    /// The defaults of table `[package]`.
     pub fn defaults(slug: &Slug) -> Self {
         Self {
             from: PackageOrigin::Tag,
@@ -95,7 +96,7 @@ pub struct PluginSource {
     pub repository: RepositoryLocation,
     /// The plugin's folder in a monorepo, without leading or trailing `/`; empty for the root.
     pub path: String,
-    /// The file with the plugin's header, relative to `path`; `None` to look for it.
+    /// The file with the plugin's header, relative to `path`; `None` to search for it.
     pub main_file: Option<String>,
 }
 
@@ -104,6 +105,6 @@ pub struct PluginSource {
 pub enum RepositoryLocation {
     /// A folder on this machine.
     Folder(std::path::PathBuf),
-    /// An address git can fetch from.
+    /// A URL that git can fetch from.
     Url(url::Url),
 }

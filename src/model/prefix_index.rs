@@ -1,34 +1,35 @@
-//! Where in a sorted list of ids those begin whose first bits are 0, 1, 2, …: a byte for each.
+//! For a sorted list of ids: where the ids with each prefix begin, one byte for each prefix.
 //!
-//! Every request reads it, at a place nobody can foresee, and what it reads is on one cache line.
+//! Every request reads it at an unpredictable place, so what it reads is on one cache line.
 
 use crate::model::license_key::LicenseId;
 
-/// The beginnings.
+/// The index.
 #[derive(Debug, Default)]
 pub(super) struct PrefixIndex {
     lines: Vec<CacheLine>,
-    /// How many bits are looked at, so that there is about one id, or none, with each beginning.
+    /// Bits of a prefix. Chosen so that there is about one id for each prefix.
     bits: u32,
 }
 
-/// Beginnings on a cache line.
+/// Prefixes on a cache line.
 const LINE: usize = 60;
 
-/// Beginnings that follow one another.
+/// Consecutive prefixes.
 #[derive(Debug)]
 #[repr(align(64))]
 struct CacheLine {
-    /// The rank of the first.
+    /// The rank of the first id.
     base: u32,
-    /// How far each is behind it. Ids are digests, so it is seldom 100; of others, 255 may say too little.
+    /// The rank of each prefix, relative to `first`. Ids are digests, so it seldom reaches 100; for others 255 may be
+    /// too small.
     distances: [u8; LINE],
 }
 
 const _: () = assert!(size_of::<CacheLine>() == 64);
 
 impl PrefixIndex {
-    /// The beginnings of ids that are in order, fewer than 2^32.
+    /// Makes the index of sorted ids, fewer than 2^32.
     pub(super) fn new<'a>(ids: impl ExactSizeIterator<Item = &'a LicenseId>) -> Self {
         let count = ids.len();
         let bits = count.checked_ilog2().map_or(0, |bits| bits + 1);
@@ -44,7 +45,7 @@ impl PrefixIndex {
         index
     }
 
-    /// The beginnings from `next` to `last` are at `rank`.
+    /// Sets the rank of the prefixes from `next` to `last`.
     fn fill(&mut self, next: &mut usize, last: usize, rank: usize) {
         while *next <= last {
             if next.is_multiple_of(LINE) {
@@ -59,7 +60,7 @@ impl PrefixIndex {
         }
     }
 
-    /// A rank before which no id begins as this one does: of the first that does, or of one not far before it.
+    /// The rank of the first id with this id's prefix, or of one shortly before it.
     pub(super) fn of(&self, id: &LicenseId) -> usize {
         let place = first_bits(id, self.bits);
         self.lines
@@ -86,7 +87,7 @@ mod tests {
 
     #[test]
     fn of_ids_as_digests_are_a_beginning_is_where_the_first_one_stands() {
-        // As evenly spread as digests, and not in steps: the golden ratio's multiples.
+        // Spread as evenly as digests, but not in steps: multiples of the golden ratio.
         let mut numbers: Vec<_> = (1..=10_000_u64)
             .map(|number| number.wrapping_mul(0x9E37_79B9_7F4A_7C15))
             .collect();

@@ -1,6 +1,6 @@
-//! Public signing keys: what a client verifies statements with, as PEM, as JWK, and by its id.
+//! Public signing keys, with which clients verify statements: as PEM, as JWK, and by id.
 //!
-//! The private half is known to the key commands and to the signer only.
+//! Only the key commands and the signer have the private half.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -21,13 +21,13 @@ pub struct PublicKey {
     key_id: String,
 }
 
-/// Why a key cannot be used.
+/// Why a key is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum PublicKeyError {
-    /// The text is no SPKI document with an RSA key in it.
+    /// Not an SPKI document with an RSA key.
     #[error("not a public RSA key in PEM (BEGIN PUBLIC KEY)")]
     Pem(#[from] spki::Error),
-    /// The key is too weak, or larger than clients are sure to take.
+    /// The key is too small to be safe, or too large for some clients.
     #[error("the key has {bits} bits: expected {} to {}", BITS.start(), BITS.end())]
     Size {
         /// Bits of the modulus.
@@ -93,7 +93,7 @@ impl PublicKey {
         self.key.n().bits()
     }
 
-    /// Whether `signature` is one of this key's over `message`: RSASSA-PKCS1-v1_5 with SHA-256 (RFC 8017 section 8.2).
+    /// Whether `signature` is valid for `message` and this key: RSASSA-PKCS1-v1_5 with SHA-256 (RFC 8017 section 8.2).
     pub fn verify(&self, message: &[u8], signature: &[u8]) -> bool {
         self.key
             .verify(Pkcs1v15Sign::new::<Sha256>(), &Sha256::digest(message), signature)
@@ -101,7 +101,7 @@ impl PublicKey {
     }
 }
 
-/// RFC 7638 section 3: the required members, sorted, without blanks.
+/// RFC 7638 section 3: the required members, sorted, without spaces.
 fn thumbprint(key: &RsaPublicKey) -> String {
     let (e, n) = jwk_numbers(key);
     URL_SAFE_NO_PAD.encode(Sha256::digest(format!(r#"{{"e":"{e}","kty":"RSA","n":"{n}"}}"#)))

@@ -1,7 +1,7 @@
-//! Site hosts: what a `site_url` normalizes to, and the only form of a site that is stored, compared and signed.
+//! Site hosts: the normal form of a `site_url`, and the only form that is stored, compared and signed.
 //!
-//! Browsers (WHATWG URL) and PHP's `parse_url` read odd addresses differently; what they would not read alike is
-//! refused with its reason instead of guessed, so that no two sites share a host by accident.
+//! Browsers (WHATWG URL) and PHP's `parse_url` read some odd addresses differently. Those are refused with a reason,
+//! so that no two sites share a host by accident.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
@@ -11,7 +11,7 @@ use url::Host;
 
 use crate::model::text::checked_text;
 
-/// A `site_url` may be at most this long, in bytes, after blanks are trimmed.
+/// The longest `site_url` in bytes, without surrounding spaces.
 const MAX_INPUT: usize = 2_048;
 
 /// RFC 1035 section 2.3.4: 255 octets on the wire are 253 characters of text.
@@ -22,28 +22,28 @@ const MAX_LABEL: usize = 63;
 
 /// A lower-case ASCII domain without `www.`, a dotted IPv4 address, or a bracketed IPv6 address (RFC 5952).
 ///
-/// Scheme, port, path and user do not matter; a subdomain is another site. Parsing is idempotent.
+/// Scheme, port, path and user are dropped; a subdomain is another site. Parsing is idempotent.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SiteHost(CompactString);
 
 checked_text!(SiteHost);
 
-/// Why a text names no site.
+/// Why a text is not the address of a site.
 #[derive(Debug, thiserror::Error, PartialEq, Eq, Clone, Copy)]
 pub enum SiteHostError {
-    /// Nothing but blanks.
+    /// Empty, or only spaces.
     #[error("it is empty")]
     Empty,
     /// More than 2,048 bytes, or a domain of more than 253.
     #[error("it is too long")]
     TooLong,
-    /// A control character, blank, backslash or byte order mark inside.
+    /// It contains a control character, space, backslash or byte order mark.
     #[error("it contains a space, a control character or a backslash")]
     BadCharacter,
     /// A scheme other than http and https, or one without `://`.
     #[error("its scheme is not http:// or https://")]
     BadScheme,
-    /// Nothing where the host should stand.
+    /// The host is missing.
     #[error("it has no host")]
     NoHost,
     /// More than one `@`, or one without a scheme: an e-mail address.
@@ -55,7 +55,7 @@ pub enum SiteHostError {
     /// The URL Standard's host parser refuses it.
     #[error("its host is not a valid domain or IP address")]
     BadHost,
-    /// An IP address in another than its canonical form, or an IPv4 address inside an IPv6 one.
+    /// An IP address that is not in canonical form, or an IPv4 address in an IPv6 one.
     #[error("its IP address is not in canonical form")]
     OddIp,
     /// A label that is empty, over 63 bytes, or has characters that domains do not have.
@@ -64,7 +64,7 @@ pub enum SiteHostError {
 }
 
 impl SiteHostError {
-    /// The reason's stable name, as it stands in a problem document.
+    /// The reason's stable name, for problem documents.
     pub fn code(self) -> &'static str {
         match self {
             Self::Empty => "empty",
@@ -84,7 +84,7 @@ impl SiteHostError {
 impl FromStr for SiteHost {
     type Err = SiteHostError;
 
-    /// Normalizes a `site_url`; each step below refuses before the next one looks.
+    /// Normalizes a `site_url`. Each step checks before the next one.
     fn from_str(site_url: &str) -> Result<Self, SiteHostError> {
         let url = site_url.trim_matches([' ', '\t', '\r', '\n']);
         if url.is_empty() {
@@ -120,13 +120,13 @@ impl FromStr for SiteHost {
     }
 }
 
-/// Whether there was a scheme, and what follows it.
+/// Whether there was a scheme, and the rest.
 fn split_scheme(url: &str) -> Result<(bool, &str), SiteHostError> {
-    // As most are written.
+    // The usual spelling.
     if let Some(rest) = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://")) {
         return Ok((true, rest));
     }
-    // A `://` behind the authority belongs to a path or query.
+    // A `://` after the authority belongs to a path or query.
     if let Some((scheme, rest)) = url
         .split_once("://")
         .filter(|(before, _)| !before.contains(['/', '?', '#']))
@@ -138,7 +138,7 @@ fn split_scheme(url: &str) -> Result<(bool, &str), SiteHostError> {
             Err(SiteHostError::BadScheme)
         };
     }
-    // `http:/example.com`: the URL Standard forgives it, PHP sees a path.
+    // `http:/example.com`: the URL Standard accepts it as a host, PHP reads a path.
     let starts_with = |scheme: &str| {
         url.get(..scheme.len())
             .is_some_and(|start| start.eq_ignore_ascii_case(scheme))
@@ -149,7 +149,7 @@ fn split_scheme(url: &str) -> Result<(bool, &str), SiteHostError> {
     Ok((false, url.strip_prefix("//").unwrap_or(url)))
 }
 
-// SECURITY: what precedes the `@` may be a password; it leaves this function nowhere.
+// SECURITY: the part before the `@` may have a password. It must not leave this function.
 fn without_userinfo(authority: &str, has_scheme: bool) -> Result<&str, SiteHostError> {
     match authority.split_once('@') {
         None => Ok(authority),
@@ -190,7 +190,7 @@ fn canonical_ipv6(address: Ipv6Addr) -> Result<String, SiteHostError> {
     }
 }
 
-/// Takes a dot at the end and `www.` away.
+/// Removes a dot at the end, and `www.`.
 fn canonical_domain(ascii: &str) -> Result<&str, SiteHostError> {
     let domain = without_www(ascii.strip_suffix('.').unwrap_or(ascii));
     if domain.len() > MAX_DOMAIN {
@@ -204,7 +204,7 @@ fn canonical_domain(ascii: &str) -> Result<&str, SiteHostError> {
     }
 }
 
-/// Takes `www.` away, where a domain of several labels follows.
+/// Removes `www.` before a domain of several labels.
 fn without_www(mut domain: &str) -> &str {
     while let Some(rest) = domain.strip_prefix("www.").filter(|rest| rest.contains('.')) {
         domain = rest;
@@ -226,10 +226,11 @@ fn is_label(label: &[u8]) -> bool {
 }
 
 impl SiteHost {
-    /// Whether this host can never be reached from the public internet, so that many sites may have it at once.
+    /// Whether this host is not reachable from the public internet, so that many sites may have the same one.
     ///
-    /// One-label names; `.localhost`, `.test`, `.invalid` (RFC 6761), `.local` (RFC 6762), `.internal` (ICANN 2024) and
-    /// `home.arpa` (RFC 8375); addresses that are not globally unique by the IANA special-purpose registries (RFC 6890).
+    /// One-label names; `.localhost`, `.test`, `.invalid` (RFC 6761), `.local` (RFC 6762), `.internal` (ICANN 2024)
+    /// and `home.arpa` (RFC 8375); addresses that are not globally unique by the IANA special-purpose registries (RFC
+    /// 6890).
     pub fn is_local(&self) -> bool {
         if let Some(address) = self.0.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
             return address.parse().is_ok_and(is_local_ipv6);
@@ -323,7 +324,7 @@ mod tests {
         }
     }
 
-    /// Texts that are nearly URLs, and some that are nothing at all.
+    /// Texts that are nearly URLs, and some that are not at all.
     fn site_urls() -> impl proptest::strategy::Strategy<Value = String> {
         proptest::prop_oneof![
             "(https?://)?(www\\.){0,2}[a-zA-Z0-9_.ßéü-]{0,20}(\\.[a-z]{2,5}){0,2}\\.?(:[0-9]{0,5})?(/.{0,5})?",

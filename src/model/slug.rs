@@ -1,4 +1,4 @@
-//! A plugin's name in paths: the `<plugin>` segment of the updates address, a file name under `registry/` and `releases/`.
+//! Slugs: a plugin's name in the updates address, and in file names under `registry/` and `releases/`.
 
 use std::str::FromStr;
 
@@ -10,7 +10,7 @@ pub struct Slug(Box<str>);
 
 checked_text!(Slug);
 
-/// The text is no slug.
+/// The text is not a slug.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("not a plugin slug: expected 1 to 64 of a-z, 0-9 and '-', starting with a letter or a digit")]
 pub struct NotASlug;

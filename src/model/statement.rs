@@ -1,7 +1,7 @@
 //! Statements: the signed answer to a validation, as RFC 8785 canonical JSON.
 //!
-//! The body a client receives is the canonical JSON *with* the signature, so cutting the text `"signature":"…",` out
-//! of it gives exactly the signed bytes.
+//! The response body is the canonical JSON *with* the signature: cutting the text `"signature":"…",` out of it gives
+//! exactly the signed bytes.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::model::license::Modules;
 use crate::model::name::Name;
 use crate::model::site_host::SiteHost;
 
-/// What a validation found, as `status`, `code` and `message` of a statement.
+/// The result of a validation: `status`, `code` and `message` of a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "each is its code")]
 pub enum Verdict {
@@ -25,7 +25,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// The license status a client acts on.
+    /// The status that a client acts on.
     pub fn status(self) -> &'static str {
         match self {
             Self::Ok => "active",
@@ -36,7 +36,7 @@ impl Verdict {
         }
     }
 
-    /// The exact reason.
+    /// The exact result.
     pub fn code(self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -66,30 +66,30 @@ impl Verdict {
 pub struct Grant<'a> {
     /// Modules with their features.
     pub modules: &'a Modules,
-    /// Hours the site may go on without an answer.
+    /// Hours that the site may go on without an answer.
     pub grace_period_hours: u32,
 }
 
 /// A statement before it is signed.
 #[derive(Clone, Copy, Debug)]
 pub struct Statement<'a> {
-    /// What was found.
+    /// The result of the validation.
     pub verdict: Verdict,
-    /// What is granted; only an active license grants anything.
+    /// The grant; only an active license has one.
     pub grant: Option<Grant<'a>>,
-    /// The license's last day; `None` where no license is known.
+    /// The license's last day; `None` if the license is unknown.
     pub expires: Option<NaiveDate>,
-    /// When the statement is made.
+    /// When the statement was made.
     pub issued_at: DateTime<Utc>,
     /// The request's nonce, if it sent one.
     pub nonce: Option<&'a str>,
-    /// The site address exactly as submitted.
+    /// The site address exactly as sent.
     pub site_url: &'a str,
-    /// What it normalizes to.
+    /// Its normal form.
     pub domain: &'a SiteHost,
-    /// The first bound host, where the license is bound elsewhere.
+    /// The first bound host, if the license is bound to another site.
     pub bound_domain: Option<&'a SiteHost>,
-    /// RFC 7638 thumbprint of the key that will sign.
+    /// RFC 7638 thumbprint of the signing key.
     pub key_id: &'a str,
 }
 
@@ -113,7 +113,7 @@ struct Head<'a> {
     nonce: Option<&'a str>,
 }
 
-/// Those that sort behind it.
+/// The members that sort after it.
 #[derive(Serialize)]
 struct Tail<'a> {
     site_url: &'a str,
@@ -125,7 +125,7 @@ fn milliseconds<S: Serializer>(time: &DateTime<Utc>, serializer: S) -> Result<S:
 }
 
 impl Statement<'_> {
-    /// The canonical JSON to be signed.
+    /// The canonical JSON to sign.
     pub fn to_unsigned(&self) -> Unsigned {
         let modules = self.grant.map(|grant| grant.modules);
         let features = modules
@@ -161,16 +161,16 @@ impl Statement<'_> {
     }
 }
 
-/// Bytes that most statements have at most.
+/// The usual maximum length of a statement in bytes.
 const USUAL_LENGTH: usize = 640;
 
-/// Writes an object whose members are in order already. There are only strings, a small integer, and maps with ASCII keys: those
-/// serde_json writes as RFC 8785 wants them, and a Vec takes any bytes.
+/// Writes an object whose members are sorted. It has only strings, small integers, and maps with ASCII keys, which
+/// serde_json writes as RFC 8785 requires. Writing to a Vec cannot fail.
 fn append(object: &impl Serialize, bytes: &mut Vec<u8>) {
     let _ = serde_json::to_writer(bytes, object);
 }
 
-/// Canonical JSON without its signature, and the place where the signature belongs.
+/// Canonical JSON without its signature, and the position of the signature.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unsigned {
     bytes: Vec<u8>,
@@ -178,12 +178,13 @@ pub struct Unsigned {
 }
 
 impl Unsigned {
-    /// The bytes a signature is made over.
+    /// The bytes to sign.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// The body to send: the same canonical JSON with the member `signature`, standard base64 (RFC 4648 section 4), in its place.
+    /// The body to send: the same canonical JSON with the member `signature` in its place, in base64 (RFC 4648
+    /// section 4).
     pub fn with_signature(&self, base64: &str) -> Vec<u8> {
         let (head, tail) = self.bytes.split_at(self.signature_at);
         [head, br#""signature":""#, base64.as_bytes(), br#"","#, tail].concat()
@@ -192,9 +193,9 @@ impl Unsigned {
 
 /// Cuts the member `signature` out of a received body.
 ///
-/// Returns the signed bytes and the signature's base64 text; `None` where the body has no such member.
+/// Returns the signed bytes and the signature in base64; `None` if the body has no such member.
 pub fn split_signature(body: &[u8]) -> Option<(Vec<u8>, &str)> {
-    // A quote inside a string is escaped, so this text stands nowhere but at a member of that name.
+    // Quotes inside strings are escaped, so this text is always a member of that name.
     const OPENING: &[u8] = br#""signature":""#;
     const CLOSING: &[u8] = br#"","#;
     let start = find(body, OPENING)?;

@@ -1,4 +1,4 @@
-//! How a repository names its release tags, and which version a tag stands for.
+//! Tag patterns: how a repository names its release tags, and which version a tag has.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,13 +12,13 @@ pub struct TagPattern {
     suffix: Box<str>,
 }
 
-/// The text is no tag pattern.
+/// The text is not a tag pattern.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("not a tag pattern: expected '{{version}}' in it exactly once")]
 pub struct NotATagPattern;
 
 impl TagPattern {
-    /// What an entry without a pattern accepts: `{version}` and `v{version}`.
+    /// The default patterns: `{version}` and `v{version}`.
     pub fn defaults() -> Vec<Self> {
         ["", "v"]
             .map(|prefix| Self {
@@ -28,20 +28,20 @@ impl TagPattern {
             .into()
     }
 
-    /// The version `tag` stands for; `None` where the tag does not match or what remains is no version.
+    /// The version of `tag`; `None` if the tag does not match or the rest is not a version.
     ///
-    /// Build metadata (`+…`, SemVer 2.0 section 10) is left out: it says nothing about order.
+    /// Build metadata (`+…`, SemVer 2.0 section 10) is dropped, because it has no influence on the order.
     pub fn version_of(&self, tag: &str) -> Option<Version> {
         let rest = tag.strip_prefix(&*self.prefix)?.strip_suffix(&*self.suffix)?;
         rest.split('+').next()?.parse().ok()
     }
 
-    /// What stands before the version.
+    /// The text before the version.
     pub fn prefix(&self) -> &str {
         &self.prefix
     }
 
-    /// The name a tag of this version has.
+    /// The name of the tag of this version.
     pub fn tag_of(&self, version: &Version) -> String {
         format!("{}{version}{}", self.prefix, self.suffix)
     }

@@ -1,16 +1,16 @@
-//! What every value that is checked text has in common: it shows, serializes and is looked up as that text, and
-//! is deserialized through its `FromStr`, so that no unchecked text gets in.
+//! A macro for types of checked text: they show and serialize as that text, maps can be searched by it, and they are
+//! parsed through `FromStr`, so that no unchecked text gets in.
 
 macro_rules! checked_text {
     ($type:ident) => {
         impl $type {
-            /// The value as text.
+            /// The text.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
         }
 
-        // Lets a map with such keys be asked with the text of a request, without an allocation.
+        // So that maps with such keys can be searched by a request's text without an allocation.
         impl std::borrow::Borrow<str> for $type {
             fn borrow(&self) -> &str {
                 &self.0

@@ -1,6 +1,6 @@
-//! Versions, and the order the CMS puts them in: PHP's `version_compare`.
+//! Versions, in the order of the CMS: PHP's `version_compare`.
 //!
-//! A server that orders differently from the CMS offers updates that never install, or for ever.
+//! A server with another order would offer updates that never install, or the same update for ever.
 
 use std::cmp::Ordering;
 use std::str::FromStr;
@@ -9,22 +9,22 @@ use compact_str::CompactString;
 
 use crate::model::text::checked_text;
 
-/// The longest version accepted, in bytes.
+/// The longest version in bytes.
 const MAX_LENGTH: usize = 64;
 
-/// Numeric parts a version may have.
+/// The most numeric parts of a version.
 const MAX_PARTS: usize = 5;
 
 /// One to five numeric parts and an optional suffix that starts with a letter: `1.4`, `2.0.0-beta.1`, `1.2rc1`.
 ///
-/// Never starts with `v`, never carries build metadata. Kept as written, compared as PHP compares: two versions can be
-/// [equal in order](Version::cmp_php) without being the same text, so there is no `Ord`.
+/// Never starts with `v`, never has build metadata. It is kept as written and compared as PHP compares. Two versions
+/// can be [equal in order](Version::cmp_php) with different texts, so there is no `Ord`.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Version(CompactString);
 
 checked_text!(Version);
 
-/// The text is no version.
+/// The text is not a version.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("not a version: expected 1 to 5 numbers joined by '.', then at most a suffix such as -beta.1")]
 pub struct NotAVersion;
@@ -72,7 +72,7 @@ impl Version {
         if self == other {
             return Ordering::Equal;
         }
-        // Numbers alone are canonical, and most versions are nothing else.
+        // Most versions are only numbers, which are canonical.
         let numbers = |version: &Self| version.0.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
         if numbers(self) && numbers(other) {
             return compare_canonical(self.0.as_bytes(), other.0.as_bytes());
@@ -80,7 +80,7 @@ impl Version {
         php_version_compare(&self.0, &other.0)
     }
 
-    /// Whether the CMS takes this for older than the version without its suffix: `1.2-rc1` is, `1.2-p1` is not.
+    /// Whether the CMS considers this older than the version without its suffix: yes for `1.2-rc1`, no for `1.2-p1`.
     pub fn is_prerelease(&self) -> bool {
         php_version_compare(&self.0, split_numbers(&self.0).0) == Ordering::Less
     }
@@ -92,8 +92,8 @@ impl Version {
 
     /// Whether the numeric parts meet a requirement such as `>=1.4, <3`.
     ///
-    /// Missing parts read as 0 and parts behind the third are not looked at. The suffix is left out, so that `<2.0` also
-    /// keeps `2.0-beta` away, which is what somebody who writes it means.
+    /// Missing parts count as 0; parts after the third are ignored. The suffix is ignored, too, so that `<2.0` also
+    /// excludes `2.0-beta`.
     pub fn satisfies(&self, requirement: &semver::VersionReq) -> bool {
         let mut parts = split_numbers(&self.0)
             .0
@@ -106,7 +106,7 @@ impl Version {
 
 /// PHP's `version_compare($a, $b)` for any two strings (`ext/standard/versioning.c`).
 ///
-/// Not an order where a string ends in a sign: `1.` is older than itself. A string ends at its first NUL.
+/// Not a total order if a string ends in a sign: `1.` is older than itself. A string ends at its first NUL.
 pub fn php_version_compare(a: &str, b: &str) -> Ordering {
     let [a, b] = [a, b].map(|text| text.split('\0').next().unwrap_or_default());
     if a.is_empty() || b.is_empty() {
@@ -115,7 +115,8 @@ pub fn php_version_compare(a: &str, b: &str) -> Ordering {
     compare_canonical(&canonicalize(a), &canonicalize(b))
 }
 
-/// Puts a dot for `-`, `_`, `+` and every other sign, and between digits and letters. The first byte stays as it is.
+/// Replaces `-`, `_`, `+` and every other sign with a dot, and puts dots between digits and letters. Keeps the first
+/// byte.
 fn canonicalize(version: &str) -> Vec<u8> {
     let mut bytes = version.bytes();
     let mut previous = match bytes.next() {
@@ -161,7 +162,7 @@ fn compare_canonical(mut a: &[u8], mut b: &[u8]) -> Ordering {
     }
 }
 
-/// The first part, and what stands behind its dot.
+/// The first part, and the rest after its dot.
 fn split_part(version: &[u8]) -> (&[u8], Option<&[u8]>) {
     match version.iter().position(|&byte| byte == b'.') {
         Some(dot) => (&version[..dot], Some(&version[dot + 1..])),
@@ -178,7 +179,7 @@ fn compare_parts(a: &[u8], b: &[u8]) -> Ordering {
     }
 }
 
-/// One version goes on: with a number it is the newer one, with a word the word's rank decides.
+/// If one version has more parts: a number makes it newer; for a word, the word's rank decides.
 fn compare_rest(rest: &[u8]) -> Ordering {
     if starts_with_digit(rest) {
         Ordering::Greater
@@ -200,7 +201,7 @@ fn number(part: &[u8]) -> i64 {
         })
 }
 
-/// Unknown words come first, then dev, alpha, beta, RC, a number, and last pl. The first name that is a prefix counts.
+/// Ranks: unknown words, then dev, alpha, beta, RC, a number, and pl. The first name that is a prefix counts.
 fn word_rank(word: &[u8]) -> i8 {
     const RANKS: [(&[u8], i8); 10] = [
         (b"dev", 0),

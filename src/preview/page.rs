@@ -1,5 +1,5 @@
-//! The page: what [`VersionView`] found, put into the templates in `templates/`, which escape everything that does not say it is
-//! HTML already.
+//! The page: what [`VersionView`] found, put into the templates in `templates/`, which escape everything that does
+//! not say it is HTML already.
 
 mod address;
 mod list;
@@ -114,7 +114,7 @@ fn body<'a>(plugin: Option<&'a Previewed>, look: Option<VersionView<'a>>, addres
     let Some(plugin) = plugin else {
         return match address.plugin {
             Some(_) => absent("There is no such plugin."),
-            None => nothing("There is no plugin in registry/plugins yet. Its README.md has a block to begin with."),
+            None => nothing("There is no plugin in registry/plugins yet. Its README.md has an example to start from."),
         };
     };
     let name = list::name(plugin);
@@ -126,7 +126,7 @@ fn body<'a>(plugin: Option<&'a Previewed>, look: Option<VersionView<'a>>, addres
     }
     match look {
         None if plugin.draft.tagged.report.state == PluginState::NoSource => {
-            nothing("The entry names no repository: nothing is published of this plugin.")
+            nothing("The entry has no repository, so nothing of this plugin is published.")
         }
         None if address
             .selection

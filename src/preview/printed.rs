@@ -37,7 +37,7 @@ pub(super) fn found<'a>(
         }]),
         Some(VersionView {
             release: Err(remark), ..
-        }) => Err(vec![format!("would be no release: {remark}")]),
+        }) => Err(vec![format!("would not be a release: {remark}")]),
         Some(VersionView {
             pick,
             release: Ok(rendered),

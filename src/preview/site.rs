@@ -1,6 +1,7 @@
 //! An imaginary site: the versions it runs, and what its CMS would make of a release. Pure.
 //!
-//! The rules are WordPress'; its sentences are not repeated here but said in other words. [`view`](crate::preview::view) asks.
+//! The rules are WordPress'; its sentences are not repeated here but said in other words.
+//! [`view`](crate::preview::view) asks.
 
 use std::cmp::Ordering;
 
@@ -122,7 +123,7 @@ impl Site {
         if tested.is_empty() {
             notes.push(note(
                 Level::Caution,
-                format!("Nothing is said about how it works with version {cms} of the CMS."),
+                format!("Its author does not say whether it works with version {cms} of the CMS."),
             ));
         } else if php_version_compare(cms, tested).is_gt() {
             let minor = cms
@@ -141,7 +142,7 @@ impl Site {
         } else if notes.is_empty() {
             notes.push(note(
                 Level::Good,
-                format!("It works with version {cms} of the CMS, says its author."),
+                format!("Its author says that it works with version {cms} of the CMS."),
             ));
         }
         notes
@@ -153,7 +154,7 @@ impl Site {
         let Some(latest) = latest else {
             return UpdateAnswer {
                 version: None,
-                why: "There is no release that is no pre-release: nothing is offered.".into(),
+                why: "All releases are pre-releases, so nothing is offered.".into(),
             };
         };
         let full = |why: String| UpdateAnswer {
@@ -165,7 +166,7 @@ impl Site {
                 "The site sends no version: it gets the latest, {latest}, in full."
             )),
             Err(_) => full(format!(
-                "{current:?} is no version and counts as not sent: the site gets the latest, {latest}."
+                "{current:?} is not a version, so it is ignored: the site gets the latest, {latest}."
             )),
             Ok(version) => match version.cmp_php(latest) {
                 Ordering::Less => full(format!("{version} is older than {latest}, the latest release.")),
@@ -232,7 +233,7 @@ mod tests {
             (
                 "v1.1",
                 true,
-                "\"v1.1\" is no version and counts as not sent: the site gets the latest, 1.2.",
+                "\"v1.1\" is not a version, so it is ignored: the site gets the latest, 1.2.",
             ),
         ] {
             let answer = site(current).answer(Some(&latest));

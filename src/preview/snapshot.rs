@@ -1,7 +1,7 @@
 //! Everything a preview shows, read at one moment; the next one replaces it as a whole.
 //!
-//! [`PreviewSnapshot::read`] drafts all plugins side by side and takes over what has not changed. [`live`](crate::preview::live) reads
-//! again and again, [`view`](crate::preview::view) picks what to show.
+//! [`PreviewSnapshot::read`] drafts all plugins side by side and takes over what has not changed.
+//! [`live`](crate::preview::live) reads again and again, [`view`](crate::preview::view) picks what to show.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ pub struct Previewed {
     pub draft: Draft,
     /// What is published of it; `None` where nothing is, or where that is not known.
     pub published: Option<Releases>,
-    /// Whether what is published cannot be read.
+    /// Whether the published releases cannot be read.
     pub is_index_broken: bool,
 }
 

@@ -1,6 +1,7 @@
 //! What is previewed: the plugins of an instance, or one repository that no registry knows.
 //!
-//! Everything is read from this machine; nothing is written. What is read becomes a [`Snapshot`](crate::preview::snapshot::PreviewSnapshot).
+//! Everything is read from this machine; nothing is written. What is read becomes a
+//! [`Snapshot`](crate::preview::snapshot::PreviewSnapshot).
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -114,8 +115,8 @@ impl Target {
         };
         let mut told = vec![
             match folder_slug(plugin) {
-                Some(_) => format!("the slug is {}, as the folder is called", plugin.slug),
-                None => format!("the slug is {}, since the folder's name gives none", plugin.slug),
+                Some(_) => format!("the slug is {}, the name of the folder", plugin.slug),
+                None => format!("the slug is {}, because the folder's name is not a slug", plugin.slug),
             },
             "tags are called 1.2.3 or v1.2.3".to_owned(),
             format!("the package is at {}", plugin.download_url),

@@ -24,7 +24,7 @@ pub fn text(snapshot: &PreviewSnapshot, target: &Target, selection: &Selection) 
         text.lines("", problem);
     }
     if snapshot.plugins.is_empty() && is_whole {
-        text.line("no plugins in registry/plugins; its README.md has a block to begin with");
+        text.line("no plugins in registry/plugins; its README.md has an example to start from");
     }
     for plugin in &snapshot.plugins {
         text.gap();

@@ -1,6 +1,7 @@
 //! One version of one plugin, looked at from one site: everything the page and the terminal show of it.
 //!
-//! [`VersionView::at`] picks and computes; [`page`](crate::preview::page) makes HTML of it, [`terminal`](crate::preview::terminal) text, [`json`](mod@crate::preview::json) a document.
+//! [`VersionView::at`] picks and computes; [`page`](crate::preview::page) makes HTML of it,
+//! [`terminal`](crate::preview::terminal) text, [`json`](mod@crate::preview::json) a document.
 
 use std::path::Path;
 
@@ -200,7 +201,7 @@ impl<'a> RenderedRelease<'a> {
             None => "told nothing".to_owned(),
         };
         Some(format!(
-            "This site is {offered}; this is what it would read were {version} the latest."
+            "This site is {offered}; this is what it would see if {version} were the latest."
         ))
     }
 
@@ -252,7 +253,7 @@ fn compare(plugin: &Previewed, releases: Option<&Path>, release: &DraftRelease, 
     let of = |version: &Version| published.releases.iter().find(|known| known.version == *version);
     let with: &Release = of(&release.version).or_else(|| of(published.latest.as_ref()?))?;
     let old = published_manifest(releases?, slug, with).map_err(|error| ErrorChain(&error).to_string());
-    let parse = |bytes: &[u8]| serde_json::from_slice(bytes).map_err(|error| format!("no JSON: {error}"));
+    let parse = |bytes: &[u8]| serde_json::from_slice(bytes).map_err(|error| format!("not JSON: {error}"));
     let differences = old.and_then(|old| Ok(differences(&parse(&old)?, &parse(bytes)?)));
     Some(Comparison {
         with: with.version.clone(),

@@ -1,30 +1,30 @@
-//! What a command changes about a license, and the license as it is afterwards.
+//! Changes that a command makes to a license, and the license after such a change.
 //!
-//! [`edit`](crate::registry::edit) writes the same change into the text of a file, and compares the two.
+//! [`edit`](crate::registry::edit) makes the same change in the text of a file, and compares the two.
 
 use chrono::{DateTime, NaiveDate, Utc};
 
 use crate::model::license::{License, LicenseStatus, SiteLimit};
 use crate::model::site_host::SiteHost;
 
-/// What a command changes about a license.
+/// A change of a license.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LicenseChange {
-    /// Its last day.
+    /// A new last day.
     Expires(NaiveDate),
-    /// The vendor's word.
+    /// A new status.
     Status(LicenseStatus),
-    /// Bindings of this host, or of all with `None`, made before that time are void; and it is no longer bound ahead.
+    /// Makes bindings of this host (or with `None`, of all hosts) before that time void, and removes it from `hosts`.
     Release(Option<SiteHost>, DateTime<Utc>),
-    /// How many sites may use it.
+    /// A new number of sites.
     Sites(SiteLimit),
-    /// What the vendor notes about it.
+    /// A new note.
     Note(String),
-    /// Bindings of one host made before that time are void, and another host is bound ahead in its place.
+    /// Releases one host and adds another one to `hosts` in its place.
     Move {
-        /// Who gives its place.
+        /// The host to release.
         from: SiteHost,
-        /// Who gets it.
+        /// The host to add.
         to: SiteHost,
         /// The release time of `from`.
         time: DateTime<Utc>,
@@ -32,7 +32,7 @@ pub enum LicenseChange {
 }
 
 impl LicenseChange {
-    /// The license as it is afterwards.
+    /// The license after the change.
     pub fn applied_to(&self, license: &License) -> License {
         let mut license = license.clone();
         match self {
@@ -57,7 +57,7 @@ impl LicenseChange {
     }
 }
 
-/// The hosts that are bound ahead once `to` has the place of `from`.
+/// The new `hosts`, with `to` in the place of `from`.
 fn hosts_after_move(license: &License, from: &SiteHost, to: &SiteHost) -> Vec<SiteHost> {
     let others = license.details.hosts.iter().filter(|host| *host != from && *host != to);
     others.chain([to]).cloned().collect()

@@ -1,4 +1,4 @@
-//! Diagnostics: what is wrong in a registry file, and where.
+//! Diagnostics: errors in registry files, with their position.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -6,21 +6,21 @@ use std::path::PathBuf;
 use crate::model::license_key::LicenseKey;
 use crate::text::printable::Printable;
 
-/// One mistake, shown as `registry/plugins/acme.toml:7:3: unknown field "modul" (did you mean "module"?)`.
+/// One error, shown as `registry/plugins/acme.toml:7:3: unknown field "modul" (did you mean "module"?)`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
-    /// The file, as the person would type it.
+    /// The file, as a person would type it.
     pub file: PathBuf,
-    /// Counted from 1; 0 where it is about the file as a whole.
+    /// From 1; 0 if it is about the whole file.
     pub line: usize,
-    /// Counted from 1, in bytes; 0 where it is about the file as a whole.
+    /// From 1, in bytes; 0 if it is about the whole file.
     pub column: usize,
     /// What is wrong.
     pub message: String,
 }
 
 impl Diagnostic {
-    /// A diagnostic about the file as a whole.
+    /// A diagnostic about the whole file.
     pub fn of_file(file: impl Into<PathBuf>, message: impl Into<String>) -> Self {
         Self {
             file: file.into(),
@@ -37,7 +37,7 @@ impl fmt::Display for Diagnostic {
         if self.line > 0 {
             write!(f, ":{}:{}", self.line, self.column)?;
         }
-        // SECURITY: diagnostics are logged, and a key may stand where its id belongs.
+        // SECURITY: diagnostics are logged, and may quote a license key that is in the wrong place.
         write!(f, ": {}", Printable(LicenseKey::redact(&self.message)))
     }
 }

@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-/// Something that stands in `plugins/` or `licenses/`.
+/// An entry of `plugins/` or `licenses/`.
 #[derive(Debug)]
 pub struct DirEntry {
-    /// Its path, as the person would type it.
+    /// Its path, as a person would type it.
     pub file: PathBuf,
     /// Its name in the folder.
     pub name: String,
@@ -13,15 +13,15 @@ pub struct DirEntry {
     pub kind: EntryKind,
 }
 
-/// What a name in a folder stands for.
+/// The kind of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EntryKind {
     /// A file.
     File,
-    /// A folder, a git submodule.
+    /// A folder or a git submodule.
     Folder,
-    /// A symbolic link, of which a revision does not say what it leads to.
+    /// A symbolic link in a revision, which is not followed.
     Link,
-    /// A pipe, a socket, a device.
+    /// A pipe, a socket or a device.
     Special,
 }

@@ -1,7 +1,7 @@
-//! Edits of license files: one person's command changes one license, and the rest of the file stays byte for byte.
+//! Edits license files: changes one license and keeps the rest of the file byte for byte.
 //!
-//! `toml_text` and `json_text` make the draft. It is written only once the whole registry loads with it and says what was
-//! meant; the server notices the new file.
+//! `toml_text` and `json_text` make the draft. It is written only if the whole registry loads with it and has exactly
+//! the intended change. The server notices the new file.
 
 mod json_text;
 mod toml_text;
@@ -26,25 +26,25 @@ use crate::registry::change::LicenseChange;
 use crate::registry::error::RegistryError;
 use crate::registry::files::{RegistryFiles, limit_of};
 
-/// How long other commands that edit licenses are waited for; one takes some seconds for a million of them.
+/// How long to wait for other commands that edit licenses; one takes seconds for a million of them.
 const OTHERS: Duration = Duration::from_secs(10);
 
-/// Why a license was not edited. Nothing was written.
+/// Why a license was not changed. Nothing was written.
 #[derive(Debug, thiserror::Error)]
 pub enum EditError {
-    /// The registry does not load as it is.
+    /// The registry does not load.
     #[error(transparent)]
     Registry(#[from] RegistryError),
-    /// It would not load afterwards.
+    /// It would not load after the change.
     #[error("the registry would not load with this change, so nothing was written")]
     WouldNotLoad(#[source] RegistryError),
-    /// The splice would not say what was meant.
-    #[error("{}: its layout is too unusual to be edited by a program", path.display())]
+    /// The draft does not have the intended change.
+    #[error("{}: its layout is too unusual to edit automatically", path.display())]
     Layout {
         /// The file.
         path: PathBuf,
     },
-    /// Somebody else wrote the file in between.
+    /// Another program wrote the file meanwhile.
     #[error("{}: changed while it was edited", path.display())]
     Changed {
         /// The file.
@@ -60,7 +60,7 @@ pub enum EditError {
     },
 }
 
-/// The registry, held against other editing commands until it is dropped.
+/// The registry, locked against other editing commands until it is dropped.
 #[derive(Debug)]
 pub struct Editor {
     folder: PathBuf,
@@ -86,12 +86,12 @@ impl Editor {
         })
     }
 
-    /// The registry, where nothing is to be changed after all.
+    /// The registry, if nothing needs to change.
     pub fn into_registry(self) -> Registry {
         self.registry
     }
 
-    /// The registry as it stands.
+    /// The current registry.
     pub fn registry(&self) -> &Registry {
         &self.registry
     }
@@ -101,7 +101,7 @@ impl Editor {
         folder.join("licenses").join(name)
     }
 
-    /// Appends a license to `licenses/<name>`, a TOML or JSONL file that need not be there yet.
+    /// Adds a license to `licenses/<name>`, a TOML or JSONL file that need not exist.
     pub fn add(self, name: &str, license: &License) -> Result<(), EditError> {
         let path = Self::file(&self.folder, name);
         let old = match regular_file::read_to_string(&path, limit_of(&path)) {
@@ -114,13 +114,13 @@ impl Editor {
         Ok(())
     }
 
-    /// Changes a license where it stands; returns the registry as it is then.
+    /// Changes a license in its file; returns the new registry.
     pub fn change(self, license: &License, change: &LicenseChange) -> Result<Registry, EditError> {
         let (path, old, new) = self.draft(license, std::slice::from_ref(change))?;
         self.write(&path, Some(old), new, &[&change.applied_to(license)])
     }
 
-    /// Changes a license and puts `new` into the same file, both at once; returns the registry as it is then.
+    /// Changes a license and adds `new` to the same file, in one write; returns the new registry.
     pub fn replace(self, old: &License, changes: &[LicenseChange], new: &License) -> Result<Registry, EditError> {
         let (path, text, draft) = self.draft(old, changes)?;
         let draft = appended(&path, &draft, new);
@@ -130,7 +130,7 @@ impl Editor {
         self.write(&path, Some(text), draft, &[&changed, new])
     }
 
-    /// The file in which a license stands, its text, and the text with the license changed.
+    /// The file of a license, its text, and the text after the change.
     fn draft(&self, license: &License, changes: &[LicenseChange]) -> Result<(PathBuf, String, String), EditError> {
         let (path, line) = self.registry.place(&license.id).ok_or_else(|| EditError::Layout {
             path: self.folder.clone(),
@@ -159,7 +159,7 @@ impl Editor {
         if !meant.iter().all(is_meant) || registry.license_count() != self.registry.license_count() + added {
             return Err(EditError::Layout { path: path.to_owned() });
         }
-        // A text editor knows nothing of the lock.
+        // A text editor does not know the lock.
         if regular_file::read_to_string(path, limit_of(path)).ok() != old {
             return Err(EditError::Changed { path: path.to_owned() });
         }
@@ -175,7 +175,7 @@ fn is_json(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "jsonl")
 }
 
-/// The text of a file with one license more.
+/// The text of a file with another license.
 fn appended(path: &Path, text: &str, license: &License) -> String {
     match is_json(path) {
         true => format!("{text}{}", license_json(license)),
@@ -184,7 +184,7 @@ fn appended(path: &Path, text: &str, license: &License) -> String {
     }
 }
 
-/// A line of an export, with its end.
+/// A line of JSONL.
 fn license_json(license: &License) -> String {
     let mut line = serde_json::Map::new();
     line.insert("id".into(), license.id.to_string().into());
@@ -258,7 +258,7 @@ fn license_toml(license: &License) -> String {
 }
 
 fn date_value(date: NaiveDate) -> Item {
-    // A day from the calendar is a TOML date.
+    // A day from the calendar is a valid TOML date.
     date.to_string()
         .parse::<toml_edit::Datetime>()
         .map_or(Item::None, value)

@@ -1,4 +1,4 @@
-//! Why there is no registry: a folder, a revision, or diagnostics about its files.
+//! Errors of loading the registry: a folder, a revision, or diagnostics about files.
 
 use std::io;
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use crate::registry::diagnostic::Diagnostic;
 use crate::registry::git::RevisionError;
 
-/// Why there is no registry.
+/// Why the registry cannot be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum RegistryError {
     /// A folder is missing.
@@ -26,7 +26,7 @@ pub enum RegistryError {
     /// A revision cannot be read.
     #[error(transparent)]
     Revision(#[from] RevisionError),
-    /// Something is wrong in the files; shown as one diagnostic a line.
+    /// Errors in the files, shown as one diagnostic a line.
     #[error("{}", .0.iter().map(Diagnostic::to_string).collect::<Vec<_>>().join("\n"))]
     Diagnostics(Vec<Diagnostic>),
 }

@@ -1,6 +1,6 @@
-//! The types of fields in registry files: strings, numbers, days, times, lists and tables of them.
+//! Field types of registry files: strings, numbers, days, times, lists and tables of them.
 //!
-//! They are read by methods of [`DocumentReader`], which collects what is wrong with them.
+//! These are methods of [`DocumentReader`], which collects their diagnostics.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt::Display;
@@ -22,7 +22,7 @@ impl DocumentReader<'_> {
     pub(super) fn line_of_text(&mut self, table: &SpannedTable<'_>, name: &str) -> Option<String> {
         let (at, text) = self.string(table, name)?;
         if text.chars().any(char::is_control) {
-            self.complain(at, format!("{name:?} has a control character in it"));
+            self.complain(at, format!("{name:?} contains a control character"));
         }
         Some(text.to_owned())
     }
@@ -67,7 +67,7 @@ impl DocumentReader<'_> {
         self.field(table, name, expected, date).map(|(_, date)| date)
     }
 
-    /// A moment, with its offset from UTC.
+    /// A time with its offset from UTC.
     pub(super) fn time(&mut self, table: &SpannedTable<'_>, name: &str) -> Option<DateTime<Utc>> {
         let json = self.json;
         let time = |value: &Value<'_>| match value {
@@ -83,27 +83,27 @@ impl DocumentReader<'_> {
         self.field(table, name, expected, time).map(|(_, time)| time)
     }
 
-    /// A string that is read as a `T`; its errors begin with "not a …".
+    /// A string that is parsed as a `T`, whose errors begin with "not a …".
     pub(super) fn parsed<T: FromStr<Err: Display>>(&mut self, table: &SpannedTable<'_>, name: &str) -> Option<T> {
         let (at, text) = self.string(table, name)?;
         self.parse(at, name, text)
     }
 
-    /// Reads the string at `at` as a `T`.
-    // SECURITY: the text is not shown: it may be a license key that was pasted in place of its id.
+    /// Parses the string at `at` as a `T`.
+    // SECURITY: the text is not shown, because it may be a license key in the place of its id.
     pub(super) fn parse<T: FromStr<Err: Display>>(&mut self, at: usize, name: &str, text: &str) -> Option<T> {
         text.parse()
             .map_err(|error| self.complain(at, format!("{name:?} is {error}")))
             .ok()
     }
 
-    /// An array of strings, none of them twice, each with its place.
+    /// An array of strings without duplicates, each with its position.
     pub(super) fn strings<'n>(&mut self, table: &'n SpannedTable<'_>, name: &str) -> Option<Vec<(usize, &'n str)>> {
         let node = &table.fields.get(name)?.node;
         self.strings_of(node, name)
     }
 
-    /// The strings of an array, none of them twice, each with its place.
+    /// The strings of an array without duplicates, each with its position.
     pub(super) fn strings_of<'n>(&mut self, node: &'n Node<'_>, name: &str) -> Option<Vec<(usize, &'n str)>> {
         let (_, items) = self.typed(node, name, "an array of strings", array)?;
         let mut seen = HashSet::new();
@@ -124,7 +124,7 @@ impl DocumentReader<'_> {
         self.field(within, name, "a table", table).map(|(_, table)| table)
     }
 
-    /// A table of strings with the `known` fields only, each as `read` takes it.
+    /// A table of strings with only the `known` fields, each parsed by `read`.
     pub(super) fn string_table(
         &mut self,
         table: &SpannedTable<'_>,
@@ -143,7 +143,7 @@ impl DocumentReader<'_> {
     }
 }
 
-/// Reads `YYYY-MM-DD` and nothing else; chrono takes `2027-1-5` as well, which others would not.
+/// Parses `YYYY-MM-DD` and nothing else; chrono also accepts `2027-1-5`, which other programs may not.
 fn day(text: &str) -> Option<NaiveDate> {
     let number = |range: Range<usize>| {
         let digits = text.get(range)?;

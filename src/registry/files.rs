@@ -1,6 +1,6 @@
-//! Where the registry's text comes from: a folder, or one revision of the git repository the folder lies in.
+//! The registry's files: from a folder, or from a revision of the folder's git repository.
 //!
-//! Decides which files count; `lines` sees to it that they are whole.
+//! Decides which files belong to the registry; `lines` checks that they are complete.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,16 +12,16 @@ use crate::registry::git::Revision;
 use crate::registry::lines::{ByteSource, LineReader, MEBIBYTE};
 use crate::regular_file;
 
-/// The largest TOML file that is read.
+/// Size limit of a TOML file.
 const MAX_TOML: u64 = 64 * MEBIBYTE;
 
-/// The largest plugin entry that is read: one plugin is some lines.
+/// Size limit of a plugin entry, which has a few lines.
 const MAX_ENTRY: u64 = MEBIBYTE;
 
-/// The largest export with a license a line that is read.
+/// Size limit of a JSONL file with one license a line.
 const MAX_JSONL: u64 = 1024 * MEBIBYTE;
 
-/// The registry's files, as they stand in its folder or in a revision.
+/// The registry's files, from its folder or from a revision.
 pub struct RegistryFiles {
     folder: PathBuf,
     revision: Option<Revision>,
@@ -29,7 +29,7 @@ pub struct RegistryFiles {
 }
 
 impl RegistryFiles {
-    /// The files as they stand in the folder now.
+    /// The files in the folder now.
     pub fn folder(path: &Path) -> Self {
         Self {
             folder: path.to_owned(),
@@ -38,7 +38,7 @@ impl RegistryFiles {
         }
     }
 
-    /// The files as they stood in revision `rev` (whatever `git rev-parse` takes) of the repository around `folder`.
+    /// The files in revision `rev` (whatever `git rev-parse` accepts) of the repository around `folder`.
     pub fn revision(folder: &Path, rev: &str) -> Result<Self, RegistryError> {
         Ok(Self {
             folder: folder.to_owned(),
@@ -47,7 +47,7 @@ impl RegistryFiles {
         })
     }
 
-    /// The files as they would stand if `file` had this text.
+    /// The files as if `file` had this text.
     pub fn with_draft(self, file: &Path, text: String) -> Self {
         Self {
             draft: Some((file.to_owned(), text)),
@@ -55,7 +55,7 @@ impl RegistryFiles {
         }
     }
 
-    /// What stands in `subfolder`, sorted by name, without dotfiles, `*.md` and what editors leave behind.
+    /// The entries of `subfolder`, sorted by name, without hidden files, `*.md` and the backups of editors.
     pub fn list(&self, subfolder: &str) -> Result<Vec<DirEntry>, RegistryError> {
         let folder = self.folder.join(subfolder);
         let names = match &self.revision {
@@ -93,7 +93,7 @@ impl RegistryFiles {
         Ok(listed)
     }
 
-    /// The text of a file, if it is a file, not too large, UTF-8 and whole.
+    /// The text of a file, if it is a file, not too large, UTF-8 and complete.
     pub fn text(&self, listed: &DirEntry) -> Result<String, Diagnostic> {
         let mut text = String::new();
         let mut lines = self.lines(listed)?;
@@ -112,7 +112,7 @@ impl RegistryFiles {
         }
     }
 
-    /// The same, line by line: whether the file is whole, its last line tells.
+    /// The same, line by line. Whether the file is complete shows at its last line.
     pub fn lines<'a>(&self, listed: &'a DirEntry) -> Result<LineReader<'a>, Diagnostic> {
         let limit = limit_of(&listed.file);
         let source = self.source(listed, limit)?;
@@ -124,7 +124,7 @@ impl RegistryFiles {
         let complain = |message: &str| Err(Diagnostic::of_file(&listed.file, message));
         match listed.kind {
             EntryKind::File => {}
-            EntryKind::Folder => return complain("a folder has no place here"),
+            EntryKind::Folder => return complain("unexpected directory"),
             EntryKind::Link => return complain("a symbolic link is not followed in a revision"),
             EntryKind::Special => return complain("not a regular file"),
         }
@@ -140,7 +140,7 @@ impl RegistryFiles {
     }
 }
 
-/// The largest file that is read, by what its name says it holds; in bytes.
+/// Size limit of a file in bytes, by its name.
 pub(super) fn limit_of(file: &Path) -> u64 {
     match (file.parent().and_then(Path::file_name), file.extension()) {
         (Some(folder), _) if folder == "plugins" => MAX_ENTRY,
@@ -151,13 +151,13 @@ pub(super) fn limit_of(file: &Path) -> u64 {
 
 fn list_folder(folder: &Path) -> io::Result<Vec<(String, EntryKind)>> {
     let kind = |path: &Path| {
-        // Follows symbolic links: that is how a file is mounted into a container.
+        // Follows symbolic links, because that is how files are mounted into containers.
         let metadata = std::fs::metadata(path);
         match metadata {
             Ok(metadata) if metadata.is_file() => EntryKind::File,
             Ok(metadata) if metadata.is_dir() => EntryKind::Folder,
             Ok(_) => EntryKind::Special,
-            // Reading it will say why.
+            // Reading it gives the error.
             Err(_) => EntryKind::File,
         }
     };
@@ -204,7 +204,7 @@ mod tests {
                 "is larger than the limit of 1 MiB",
                 "cannot be read: No such file or directory (os error 2)",
                 "not a regular file",
-                "a folder has no place here",
+                "unexpected directory",
             ]
         );
     }
@@ -242,7 +242,7 @@ mod tests {
         std::fs::create_dir(folder.path().join("plugins/\x1b[2J.toml")).unwrap();
         let diagnostic = files.text(&files.list("plugins").unwrap()[0]).unwrap_err().to_string();
         assert!(
-            diagnostic.ends_with(r"plugins/\u{1b}[2J.toml: a folder has no place here"),
+            diagnostic.ends_with(r"plugins/\u{1b}[2J.toml: unexpected directory"),
             "{diagnostic}"
         );
     }

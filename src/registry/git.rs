@@ -1,4 +1,4 @@
-//! The registry at one revision, from the git repository it lies in. The only place in the registry that knows git.
+//! The registry at one revision of its git repository. Only this file of the registry uses git.
 
 use std::path::{Path, PathBuf};
 
@@ -23,34 +23,34 @@ pub enum RevisionError {
         /// Why.
         source: std::io::Error,
     },
-    /// No repository around the folder.
-    #[error("{}: lies in no git repository", path.display())]
+    /// The folder is not in a repository.
+    #[error("{}: not in a git repository", path.display())]
     NoRepository {
         /// The registry's folder.
         path: PathBuf,
-        /// Why one that is there cannot be used.
+        /// Why the repository cannot be used.
         source: Option<git2::Error>,
     },
-    /// The repository is another user's, who could have git run what they like.
+    /// The repository belongs to another user, who could make git run any command.
     #[error("{}: its git repository belongs to another user", path.display())]
     NotOurs {
         /// The registry's folder.
         path: PathBuf,
     },
-    /// The repository has no such commit, or more than one.
-    #[error("{}: {rev:?} names no commit of its git repository", path.display())]
+    /// The repository has no such commit, or several.
+    #[error("{}: its git repository has no commit {rev:?}", path.display())]
     NoCommit {
         /// The registry's folder.
         path: PathBuf,
-        /// What was asked for.
+        /// The requested revision.
         rev: String,
     },
     /// The commit has no such folder.
-    #[error("{}: not there at {rev:?}", path.display())]
+    #[error("{}: does not exist at {rev:?}", path.display())]
     NotThere {
         /// The registry's folder.
         path: PathBuf,
-        /// What was asked for.
+        /// The requested revision.
         rev: String,
     },
     /// The repository is damaged.
@@ -115,7 +115,7 @@ impl Revision {
         Ok(Self { repository, registry })
     }
 
-    /// What stands in a subfolder; nothing where there is none, because git knows no empty folders.
+    /// The entries of a subfolder; none if it is absent, because git does not store empty folders.
     pub(super) fn list(&self, subfolder: &str) -> Result<Vec<(String, EntryKind)>, RevisionError> {
         let Some(tree) = self.subfolder(subfolder)? else {
             return Ok(vec![]);
@@ -131,7 +131,7 @@ impl Revision {
             .collect())
     }
 
-    /// The bytes of a file in the registry's `folder`, if they are no more than `limit`.
+    /// The bytes of a file in the registry's `folder`, up to `limit`.
     pub(super) fn read(&self, folder: &Path, file: &Path, limit: u64) -> Result<Vec<u8>, String> {
         let read = || {
             let inside = file.strip_prefix(folder).unwrap_or(file);
@@ -162,7 +162,7 @@ mod tests {
     use crate::registry::files::RegistryFiles;
     use crate::registry::plugins;
 
-    /// Commits everything that stands in the work tree.
+    /// Commits everything in the work tree.
     fn commit(repository: &Repository, message: &str) -> Oid {
         let mut index = repository.index().unwrap();
         index.add_all(["*"], git2::IndexAddOption::DEFAULT, None).unwrap();
@@ -212,7 +212,7 @@ mod tests {
         );
         std::fs::create_dir(&registry).unwrap();
         let shown = registry.display();
-        assert_eq!(error(&registry, "HEAD"), format!("{shown}: lies in no git repository"));
+        assert_eq!(error(&registry, "HEAD"), format!("{shown}: not in a git repository"));
         let cause = |rev: &str| {
             Revision::open(&registry, rev)
                 .err()
@@ -224,11 +224,11 @@ mod tests {
         let repository = Repository::init(root.path()).unwrap();
         assert_eq!(
             error(&registry, "HEAD"),
-            format!("{shown}: \"HEAD\" names no commit of its git repository")
+            format!("{shown}: its git repository has no commit \"HEAD\"")
         );
         std::fs::write(root.path().join("file"), "").unwrap();
         commit(&repository, "without a registry");
-        assert_eq!(error(&registry, "HEAD"), format!("{shown}: not there at \"HEAD\""));
+        assert_eq!(error(&registry, "HEAD"), format!("{shown}: does not exist at \"HEAD\""));
         for rev in ["NOSUCH", "0000000", "HEAD:file", "HEAD..HEAD", "a b", ""] {
             let error = Revision::open(&registry, rev).err().unwrap();
             assert!(matches!(&error, RevisionError::NoCommit { .. }), "{rev}: {error:?}");

@@ -1,7 +1,7 @@
-//! A line of JSON as the tree of [`spanned`](crate::registry::spanned).
+//! Parses a line of JSON as the tree of [`spanned`](crate::registry::spanned).
 //!
-//! Places cost a pass over the line for each level of it: three times the time of a million licenses. So a line is read
-//! [without them](without_places) first, and again [with them](with_places) where something in it is wrong.
+//! Positions need one pass over the line for each level of nesting, which triples the time for a million licenses. So
+//! a line is parsed [without them](without_places) first, and again [with them](with_places) if it has an error.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -12,12 +12,12 @@ use serde_json::value::RawValue;
 
 use crate::registry::spanned::{Field, MAX_DEPTH, Node, ParseError, SpannedTable, Value};
 
-/// Reads one line; every place is 0. `None` where [`with_places`] may have something to say.
+/// Parses one line with every position 0. `None` if [`with_places`] may find an error.
 pub(super) fn without_places(line: &str) -> Option<Node<'_>> {
     serde_json::from_str(line).ok()
 }
 
-/// Reads one line, and says where each value stands.
+/// Parses one line, with the position of each value.
 pub(super) fn with_places(line: &str) -> Result<Node<'_>, ParseError> {
     let raw: &RawValue = serde_json::from_str(line).map_err(|error| json_fault(0, &error))?;
     json_node(line, raw, MAX_DEPTH)
@@ -34,7 +34,7 @@ fn json_node<'a>(line: &'a str, raw: &'a RawValue, depth: usize) -> Result<Node<
             for (name, value) in members {
                 let at = offset(line, name);
                 let name = json_string(at, name)?;
-                let message = format!("the field {name:?} stands here twice");
+                let message = format!("duplicate field {name:?}");
                 let field = Field {
                     at,
                     node: json_node(line, value, depth - 1)?,
@@ -59,7 +59,7 @@ fn json_node<'a>(line: &'a str, raw: &'a RawValue, depth: usize) -> Result<Node<
         Some(b'n') => Value::Other("null"),
         _ => text
             .parse()
-            .map_or(Value::Other("a number that is no integer"), Value::Integer),
+            .map_or(Value::Other("a number that is not an integer"), Value::Integer),
     };
     Ok(Node {
         at,
@@ -68,7 +68,7 @@ fn json_node<'a>(line: &'a str, raw: &'a RawValue, depth: usize) -> Result<Node<
     })
 }
 
-/// Where a raw value starts: it is a part of the line itself.
+/// Where a raw value starts. It is a part of the line itself.
 fn offset(line: &str, raw: &RawValue) -> usize {
     raw.get().as_ptr() as usize - line.as_ptr() as usize
 }
@@ -91,7 +91,7 @@ fn json_fault(at: usize, error: &serde_json::Error) -> ParseError {
     }
 }
 
-/// The members of an object as they stand in the text, duplicates included.
+/// The members of an object in order, duplicates included.
 struct Members<'a>(Vec<(&'a RawValue, &'a RawValue)>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
@@ -123,7 +123,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Node<'a> {
     }
 }
 
-/// Takes a value; serde_json ends where one nests 128 levels deep.
+/// Parses a value; serde_json stops at 128 levels of nesting.
 struct ValueVisitor;
 
 impl<'de> de::Visitor<'de> for ValueVisitor {
@@ -172,7 +172,7 @@ impl<'de> de::Visitor<'de> for ValueVisitor {
     }
 }
 
-/// A member's name, which is borrowed where nothing in it is escaped.
+/// A member's name, borrowed if it has no escapes.
 struct MemberName<'a>(Cow<'a, str>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for MemberName<'a> {
@@ -245,7 +245,7 @@ mod tests {
         assert!(matches!(node.value, Value::Other("nested too deeply")));
     }
 
-    /// Says nothing of places.
+    /// Drops the positions.
     fn shape(value: &Value<'_>) -> String {
         match value {
             Value::Array(items) => {

@@ -1,4 +1,4 @@
-//! License keys that stand where they do not belong: in the registry. The [reader](crate::registry::reader) complains about them.
+//! Finds license keys in the registry, where they must not be. The [reader](crate::registry::reader) reports them.
 
 use crate::model::license_key::LicenseKey;
 
@@ -6,8 +6,8 @@ use crate::registry::reader::DocumentReader;
 use crate::registry::spanned::{Node, SpannedTable, Value};
 
 impl DocumentReader<'_> {
-    /// Complains about every license key in the fields but `id`, whose digits may happen to look like one.
-    // SECURITY: what stands in the registry is printed, logged and kept in the vendor's repository.
+    /// Reports every license key in the fields, except in `id`, whose digits may look like a key by chance.
+    // SECURITY: the registry's content is printed, logged and kept in the vendor's repository.
     pub(super) fn without_keys(&mut self, table: &SpannedTable<'_>) {
         for (name, field) in table.fields.iter().filter(|(name, _)| *name != "id") {
             self.without_key(name, &field.node);
@@ -19,7 +19,7 @@ impl DocumentReader<'_> {
             if LicenseKey::is_in(text) {
                 self.complain(
                     at,
-                    format!("a license key stands in {field:?}: keys belong to customers only"),
+                    format!("{field:?} contains a license key: only customers should have keys"),
                 );
             }
         };

@@ -1,6 +1,6 @@
-//! One license: what a `[[license]]` table says, or a line of an export, which spells the same fields.
+//! One license: a `[[license]]` table, or a line of a JSONL file with the same fields.
 //!
-//! The values go to `licenses`, which holds them all.
+//! `licenses` holds all of them.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::model::site_host::SiteHost;
 use crate::registry::reader::DocumentReader;
 use crate::registry::spanned::{SpannedTable, Value};
 
-/// Longer than a year, a grace period is no grace any more.
+/// The longest grace period: a year.
 pub(super) const MAX_GRACE_PERIOD_HOURS: u16 = 8_760;
 
 const FIELDS: &[&str] = &[
@@ -29,14 +29,14 @@ const FIELDS: &[&str] = &[
     "replaces",
 ];
 
-/// What becomes of the licenses' notes; they are checked all the same.
+/// Whether to keep the licenses' notes; they are checked in any case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Notes {
     Kept,
     Skipped,
 }
 
-/// What the table says, if nothing is wrong with it; the reader has the diagnostics.
+/// The license of a table, unless it has errors; the reader has the diagnostics.
 pub(super) fn license(reader: &mut DocumentReader<'_>, table: &SpannedTable<'_>, notes: Notes) -> Option<License> {
     let complaints_before = reader.complained();
     let note = reader.string(table, "note").map(|(_, note)| note);
@@ -89,7 +89,7 @@ fn id(reader: &mut DocumentReader<'_>, table: &SpannedTable<'_>) -> Option<Licen
     reader.parse(at, "id", text)
 }
 
-/// Nothing is decided by it: it tells a person whence a license comes.
+/// No decision depends on it. It tells a person where a license comes from.
 fn replaces(reader: &mut DocumentReader<'_>, table: &SpannedTable<'_>) -> Option<LicenseId> {
     let (at, text) = reader.string(table, "replaces")?;
     reader.parse(at, "replaces", text)
@@ -120,7 +120,7 @@ fn sites(reader: &mut DocumentReader<'_>, table: &SpannedTable<'_>) -> Option<Si
     if found.is_none() {
         reader.complain(
             field.node.at,
-            "\"sites\" must be an integer from 1 on, or \"unlimited\"",
+            "\"sites\" must be an integer of at least 1, or \"unlimited\"",
         );
     }
     found
@@ -162,12 +162,12 @@ fn hosts(reader: &mut DocumentReader<'_>, table: &SpannedTable<'_>, sites: SiteL
         .collect()
 }
 
-/// A host in the form in which hosts are stored and compared: what is reviewed is what is bound.
+/// A host in normal form, so that the host in a review is the host that is bound.
 fn host(reader: &mut DocumentReader<'_>, at: usize, field: &str, text: &str) -> Option<SiteHost> {
     match text.parse::<SiteHost>() {
         Ok(host) if host.as_str() == text => return Some(host),
         Ok(host) => reader.complain(at, format!("{field:?} has {text:?}, which must be written {host:?}")),
-        Err(error) => reader.complain(at, format!("{field:?} has {text:?}, which is no site host: {error}")),
+        Err(error) => reader.complain(at, format!("{field:?} has {text:?}, which is not a site host: {error}")),
     }
     None
 }
@@ -277,10 +277,10 @@ mod tests {
                 format!(r#"a.toml:3:6: "id" must not be the license key itself; the key's id is {}"#, key.id()),
                 r#"a.toml:4:11: "expires" must be a date such as 2027-12-31, not a string"#.into(),
                 r#"a.toml:5:10: "status" must be "active", "suspended" or "revoked""#.into(),
-                r#"a.toml:6:9: "sites" must be an integer from 1 on, or "unlimited""#.into(),
+                r#"a.toml:6:9: "sites" must be an integer of at least 1, or "unlimited""#.into(),
                 r#"a.toml:7:10: "hosts" has 4 hosts, but "sites" is 1"#.into(),
                 r#"a.toml:7:10: "hosts" has "https://www.Example.com/", which must be written "example.com""#.into(),
-                r#"a.toml:7:38: "hosts" has "a b", which is no site host: it contains a space, a control character or a backslash"#.into(),
+                r#"a.toml:7:38: "hosts" has "a b", which is not a site host: it contains a space, a control character or a backslash"#.into(),
                 r#"a.toml:7:54: "hosts" has "a.com" twice"#.into(),
                 r#"a.toml:8:22: "grace_period_hours" must be an integer from 0 to 8760"#.into(),
                 r#"a.toml:9:1: "modules" must not be empty: such a license grants nothing"#.into(),
@@ -310,10 +310,12 @@ mod tests {
         );
         let (licenses, diagnostics) = load(&[("a.toml", &toml), ("b.jsonl", &(json + "\n"))]);
         let place = |diagnostic: &String| {
-            let (place, field) = diagnostic.split_once(": a license key stands in ").unwrap();
+            let (place, field) = diagnostic.split_once(": ").unwrap();
             format!(
                 "{place} {}",
-                field.strip_suffix(": keys belong to customers only").unwrap()
+                field
+                    .strip_suffix(" contains a license key: only customers should have keys")
+                    .unwrap()
             )
         };
         assert_eq!(

@@ -1,6 +1,6 @@
 //! License files: `registry/licenses/*.toml` with any number of `[[license]]`, and `*.jsonl` with one license a line.
 //!
-//! Both spell the same fields; JSON writes dates and times as strings. What is read goes to `licenses`.
+//! Both have the same fields; JSON has dates and times as strings. `licenses` holds the result.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -18,25 +18,25 @@ use crate::registry::lines::LineReader;
 use crate::registry::reader::{DocumentReader, MAX_DIAGNOSTICS};
 use crate::registry::spanned::{SpannedTable, array, table};
 
-/// No license takes fewer bytes of an export.
+/// Each license needs at least this many bytes of a JSONL file.
 const SHORTEST_LINE: usize = 110;
 
-/// Where a license stands: the number of its file, and the line counted from 1.
+/// The position of a license: the number of its file, and the line from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct LicensePlace {
     pub file: u32,
     pub line: u32,
 }
 
-/// What was read so far, and what the licenses share.
+/// The licenses read so far, and what they share.
 pub(super) struct LicenseCollector {
-    /// By their numbers.
+    /// By number.
     pub files: Vec<PathBuf>,
-    /// In the order in which they stand.
+    /// In file order.
     pub licenses: Vec<(License, LicensePlace)>,
     pub diagnostics: Vec<Diagnostic>,
     notes: Notes,
-    /// Every set of modules once, however many licenses grant it.
+    /// Each set of modules once, however many licenses grant it.
     modules: HashSet<Arc<Modules>, RandomState>,
 }
 
@@ -51,7 +51,7 @@ impl LicenseCollector {
         }
     }
 
-    /// Reads one file, whatever the others had.
+    /// Reads one file, even if others had errors.
     pub(super) fn read(&mut self, files: &RegistryFiles, listed: &DirEntry) {
         self.files.push(listed.file.clone());
         let diagnostics = match listed.name.rsplit_once('.') {
@@ -86,7 +86,8 @@ impl LicenseCollector {
 
     fn read_jsonl(&mut self, listed: &DirEntry, mut lines: LineReader<'_>) -> Vec<Diagnostic> {
         let mut diagnostics = Vec::new();
-        // Room for all at once: growing would move a million of them. It is no harm where there is none yet.
+        // Space for all at once: growing would move a million licenses. If that much memory is missing, growing will
+        // do.
         let _ = self.licenses.try_reserve(lines.bytes() / SHORTEST_LINE);
         loop {
             match lines.next() {
@@ -100,7 +101,7 @@ impl LicenseCollector {
             if diagnostics.len() >= MAX_DIAGNOSTICS {
                 diagnostics.push(Diagnostic::of_file(
                     &listed.file,
-                    "too many mistakes: the rest was not read",
+                    "too many errors: the rest was not read",
                 ));
                 return diagnostics;
             }
@@ -108,12 +109,12 @@ impl LicenseCollector {
     }
 
     fn read_line(&mut self, listed: &DirEntry, number: usize, line: &str) -> Vec<Diagnostic> {
-        // Without its end, and nothing else.
+        // Without its line end.
         let line = line.lines().next().unwrap_or_default();
         if line.trim().is_empty() {
             return Vec::new();
         }
-        // Most lines are right, and nobody asks where in them a value stands.
+        // Most lines are correct, so positions are not needed at first.
         if let Some((mut reader, table)) = DocumentReader::json_without_places(&listed.file, number, line)
             && self.take(&mut reader, &table)
         {
@@ -126,7 +127,7 @@ impl LicenseCollector {
         reader.diagnostics()
     }
 
-    /// Takes over the license of a table, if nothing is wrong with it.
+    /// Adds the license of a table, unless it has errors.
     fn take(&mut self, reader: &mut DocumentReader<'_>, table: &SpannedTable<'_>) -> bool {
         let Some(mut license) = license(reader, table, self.notes) else {
             return false;

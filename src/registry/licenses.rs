@@ -1,6 +1,6 @@
-//! Licenses: all of them by their ids, and where in the registry each stands. `license_files` reads them.
+//! All licenses by id, with their positions in the registry. `license_files` reads them.
 //!
-//! The registry takes all licenses or none; whether one is asked about decides every request.
+//! The registry takes all licenses or none. Every request looks up a license.
 
 use std::path::{Path, PathBuf};
 
@@ -15,16 +15,16 @@ use crate::registry::license::Notes;
 use crate::registry::license_files::{LicenseCollector, LicensePlace};
 use crate::registry::reader::MAX_DIAGNOSTICS;
 
-/// The licenses by id, and where each stands.
+/// The licenses by id, with their positions.
 #[derive(Debug, Default)]
 pub(super) struct Licenses {
     files: Vec<PathBuf>,
     held: LicenseTable<AlignedLicense>,
-    /// Where each stands, by its number.
+    /// Positions by license number.
     places: Vec<LicensePlace>,
 }
 
-/// A license on a cache line of its own: it costs one look at memory.
+/// A license on a cache line of its own, so that a look-up reads memory once.
 #[derive(Debug)]
 #[repr(align(64))]
 struct AlignedLicense(License);
@@ -38,7 +38,7 @@ impl OfLicense for AlignedLicense {
 }
 
 impl Licenses {
-    /// Reads every license file, in the order of their names.
+    /// Reads every license file, sorted by name.
     pub(super) fn load(files: &RegistryFiles, notes: Notes) -> Result<(Self, Vec<Diagnostic>), RegistryError> {
         let mut reading = LicenseCollector::new(notes);
         for listed in files.list("licenses")? {
@@ -71,7 +71,7 @@ impl Licenses {
         self.held.find(id)
     }
 
-    /// The license of that number, as [`Self::find`] gave it.
+    /// The license with this number, from [`Self::find`].
     pub(super) fn get(&self, number: usize) -> &License {
         &self.held.get(number).0
     }
@@ -81,31 +81,31 @@ impl Licenses {
         self.held.beginning_with(beginning).map(|held| &held.0)
     }
 
-    /// Where the license of that number stands: the file, and the line counted from 1.
+    /// The position of the license with this number: the file, and the line from 1.
     pub(super) fn place(&self, number: usize) -> (&Path, usize) {
         let place = self.places[number];
         (&self.files[place.file as usize], place.line as usize)
     }
 
-    /// The numbers of all licenses, in the order in which they stand in the files.
+    /// The numbers of all licenses, in file order.
     pub(super) fn in_order(&self) -> Vec<usize> {
         let mut numbers: Vec<usize> = (0..self.len()).collect();
         numbers.sort_unstable_by_key(|number| self.places[*number]);
         numbers
     }
 
-    /// All licenses, in the order of their ids.
+    /// All licenses, sorted by id.
     pub(super) fn iter(&self) -> impl Iterator<Item = &License> {
         self.held.iter().map(|held| &held.0)
     }
 
-    /// How many there are.
+    /// The number of licenses.
     pub(super) fn len(&self) -> usize {
         self.held.len()
     }
 }
 
-/// Complains about every license that stands somewhere else already, and takes it out; they come in the order of their ids.
+/// Reports and removes duplicate licenses, which are adjacent because the licenses are sorted by id.
 fn duplicates(licenses: &mut Vec<(License, LicensePlace)>, files: &[PathBuf]) -> Vec<Diagnostic> {
     let mut diagnostics = Vec::new();
     licenses.dedup_by(|(later, place), (first, first_place)| {
@@ -228,7 +228,7 @@ mod tests {
         std::fs::create_dir_all(registry.path().join("licenses/old")).unwrap();
         let (_, diagnostics) = Licenses::load(&RegistryFiles::folder(registry.path()), Notes::Kept).unwrap();
         assert!(
-            diagnostics[0].to_string().ends_with("old: a folder has no place here"),
+            diagnostics[0].to_string().ends_with("old: unexpected directory"),
             "{diagnostics:?}"
         );
     }

@@ -1,5 +1,5 @@
-//! The lines of a registry file, one after the other: an export of a million licenses need not be in memory with all that is
-//! read from it. Only the last one tells whether the file is whole.
+//! The lines of a registry file, one after the other, so that a file with a million licenses need not be in memory as a
+//! whole. Only the last line shows whether the file is complete.
 
 use std::io::{self, BufRead, BufReader, Cursor, Read as _};
 use std::path::Path;
@@ -9,17 +9,17 @@ use crate::regular_file;
 
 pub(super) const MEBIBYTE: u64 = 1 << 20;
 
-/// As much of a file is read at once.
+/// The size of one read.
 const PIECE: usize = 256 * 1024;
 
-/// Where a file's bytes come from, and how many there are.
+/// Where a file's bytes come from, and their number.
 pub struct ByteSource {
     from: Box<dyn BufRead>,
     length: u64,
 }
 
 impl ByteSource {
-    /// Bytes that are there.
+    /// Bytes in memory.
     pub fn held(bytes: Vec<u8>) -> Self {
         Self {
             length: bytes.len() as u64,
@@ -27,7 +27,7 @@ impl ByteSource {
         }
     }
 
-    /// A file, of which not much more than `limit` is read.
+    /// A file. Reads little more than `limit` bytes.
     pub fn open(path: &Path, limit: u64) -> io::Result<Self> {
         let file = regular_file::open(path, limit)?;
         let length = file.metadata()?.len();
@@ -50,10 +50,10 @@ impl ByteSource {
 
 /// A file's lines.
 pub struct LineReader<'a> {
-    /// The file, as diagnostics name it.
+    /// The file's name in diagnostics.
     path: &'a Path,
     source: ByteSource,
-    /// How many bytes may be read, and how many were.
+    /// How many bytes may be read, and how many have been.
     limit: u64,
     read: u64,
     number: usize,
@@ -61,7 +61,7 @@ pub struct LineReader<'a> {
 }
 
 impl<'a> LineReader<'a> {
-    /// The lines of the file `path`, which may be of `limit` bytes.
+    /// The lines of the file `path`, which may have `limit` bytes.
     pub fn new(path: &'a Path, source: ByteSource, limit: u64) -> Self {
         Self {
             path,
@@ -73,13 +73,13 @@ impl<'a> LineReader<'a> {
         }
     }
 
-    /// How many bytes all of them are.
+    /// The size of the file in bytes.
     pub fn bytes(&self) -> usize {
         self.source.length.min(self.limit) as usize
     }
 
-    /// The next line with its end, and its number from 1; `None` behind the last one of a file that is whole. After a
-    /// diagnostic, what was read before is worth nothing.
+    /// The next line with its end, and its number from 1; `None` after the last line of a complete file. After a
+    /// diagnostic, all earlier lines are invalid, too.
     pub fn next(&mut self) -> Result<Option<(usize, &str)>, Diagnostic> {
         let complain = |message: String| Err(Diagnostic::of_file(self.path, message));
         self.line.clear();
@@ -94,7 +94,7 @@ impl<'a> LineReader<'a> {
         }
         self.number += 1;
         match str::from_utf8(&self.line) {
-            // A writer that was interrupted must not make a shorter registry out of a longer one.
+            // An interrupted writer must not make a long registry short.
             Ok(line) if !line.ends_with('\n') => {
                 complain("the file does not end with a newline: it may be half written".into())
             }

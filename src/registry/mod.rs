@@ -1,7 +1,7 @@
-//! The registry: what the vendor decides, read from `plugins/` and `licenses/`.
+//! The registry: the vendor's plugins and licenses, from `plugins/` and `licenses/`.
 //!
-//! `files` finds the text and `lines` reads it, `spanned` places every value, `reader` takes typed fields off it and
-//! collects diagnostics, `plugins` and `licenses` make model values of them; `edit` writes licenses. The server takes a
+//! `files` finds the files and `lines` reads them. `spanned` parses values with positions, `reader` takes typed
+//! fields from them and collects diagnostics, `plugins` and `licenses` make model values. `edit` writes licenses. The
 //! [`Registry`], all or nothing; the build takes [plugin entries](plugins::load) one by one, and what people signed of each
 //! plugin's releases as a [chain](release_chain).
 
@@ -52,7 +52,7 @@ pub struct Registry {
     licenses: Licenses,
 }
 
-/// Tells everything that is wrong in the license files, which a build does not read and need not have.
+/// Reports every error in the license files, which a build does not read and need not have.
 pub fn check_licenses(files: &RegistryFiles) -> Result<(), RegistryError> {
     match Licenses::load(files, Notes::Skipped) {
         Ok((_, diagnostics)) if !diagnostics.is_empty() => Err(RegistryError::Diagnostics(diagnostics)),
@@ -62,18 +62,18 @@ pub fn check_licenses(files: &RegistryFiles) -> Result<(), RegistryError> {
 }
 
 impl Registry {
-    /// Reads the whole folder, or tells everything that is wrong in it.
+    /// Loads the whole folder, or reports every error in it.
     pub fn load(folder: &Path) -> Result<Self, RegistryError> {
         Self::read(&RegistryFiles::folder(folder))
     }
 
-    /// Reads the licenses alone, or tells everything that is wrong in them: a mistake in a plugin entry must not keep a
-    /// license from being withdrawn.
+    /// Loads only the licenses, or reports every error in them: an error in a plugin entry must not prevent a license
+    /// from being revoked.
     pub fn load_licenses(folder: &Path) -> Result<Self, RegistryError> {
         Self::read_licenses(&RegistryFiles::folder(folder))
     }
 
-    /// The same of what `files` gives.
+    /// The same for `files`.
     fn read_licenses(files: &RegistryFiles) -> Result<Self, RegistryError> {
         let (licenses, diagnostics) = Licenses::load(files, Notes::Kept)?;
         let plugins = HashMap::default();
@@ -84,12 +84,12 @@ impl Registry {
         }
     }
 
-    /// Reads the whole folder for a server: nothing is decided by a note, and a million of them take 64 MB.
+    /// Loads the whole folder for a server, without notes: it does not need them, and a million of them take 64 MB.
     pub fn load_without_notes(folder: &Path) -> Result<Self, RegistryError> {
         Self::read_with(&RegistryFiles::folder(folder), Notes::Skipped)
     }
 
-    /// Reads what `files` gives, or tells everything that is wrong in it.
+    /// Loads `files`, or reports every error in them.
     pub fn read(files: &RegistryFiles) -> Result<Self, RegistryError> {
         Self::read_with(files, Notes::Kept)
     }
@@ -112,7 +112,7 @@ impl Registry {
         }
     }
 
-    /// The plugin of that name.
+    /// The plugin with that slug.
     pub fn plugin(&self, slug: &str) -> Option<&Plugin> {
         self.plugins.get(slug)
     }
@@ -138,17 +138,17 @@ impl Registry {
         self.plugins().any(is_hosted)
     }
 
-    /// Where a license stands: its file, and its line counted from 1.
+    /// The position of a license: its file, and the line from 1.
     pub fn place(&self, id: &LicenseId) -> Option<(&Path, usize)> {
         Some(self.licenses.place(self.licenses.find(id)?))
     }
 
-    /// All licenses, in the order of their ids.
+    /// All licenses, sorted by id.
     pub fn licenses(&self) -> impl Iterator<Item = &License> {
         self.licenses.iter()
     }
 
-    /// All licenses, in the order in which they stand in the files.
+    /// All licenses, in file order.
     pub fn licenses_in_order(&self) -> impl Iterator<Item = &License> {
         self.licenses
             .in_order()
@@ -156,18 +156,18 @@ impl Registry {
             .map(|number| self.licenses.get(number))
     }
 
-    /// How many plugins there are.
+    /// The number of plugins.
     pub fn plugin_count(&self) -> usize {
         self.plugins.len()
     }
 
-    /// How many licenses there are.
+    /// The number of licenses.
     pub fn license_count(&self) -> usize {
         self.licenses.len()
     }
 
-    /// How many licenses of `earlier` are not here any more. Where that is none, and both have as many, every number names
-    /// the same license in both.
+    /// How many licenses of `earlier` are missing here. If none is missing and both have the same count, a number
+    /// means the same license in both.
     pub fn dropped_since(&self, earlier: &Self) -> usize {
         let mut ids = self.licenses().map(|license| license.id).peekable();
         let is_dropped = |license: &&License| {

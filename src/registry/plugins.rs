@@ -1,6 +1,6 @@
 //! Plugin entries: `registry/plugins/<slug>.toml`, one plugin a file.
 //!
-//! Each entry stands for itself: the build goes on without those that are wrong, the server takes all or none.
+//! Entries are independent: the build skips those with errors, the server takes all or none.
 
 use std::path::{Path, PathBuf};
 
@@ -38,14 +38,14 @@ const FIELDS: &[&str] = &[
     "allow_version_mismatch",
 ];
 
-/// One file in `plugins/`, and what came of it.
+/// One file in `plugins/`, and its plugin or errors.
 #[derive(Clone, Debug)]
 pub struct PluginEntry {
-    /// The file, as the person would type it.
+    /// The file, as a person would type it.
     pub file: PathBuf,
-    /// What its name says; `None` where the name is no `<slug>.toml`.
+    /// The slug of its name; `None` if the name is not `<slug>.toml`.
     pub slug: Option<Slug>,
-    /// The plugin, or everything that is wrong with the file.
+    /// The plugin, or every error in the file.
     pub plugin: Result<Plugin, Vec<Diagnostic>>,
 }
 
@@ -92,7 +92,7 @@ fn read(file: &Path, text: &str, slug: &Slug) -> Result<Plugin, Vec<Diagnostic>>
     }
 }
 
-/// What the table says; only worth something where the reader has no diagnostics afterwards.
+/// The plugin of a table; valid only if the reader has no diagnostics afterwards.
 fn plugin(reader: &mut DocumentReader<'_>, table: &SpannedTable<'_>, slug: &Slug, folder: &Path) -> Plugin {
     reader.only(table, FIELDS);
     reader.without_keys(table);
@@ -135,11 +135,11 @@ fn plugin(reader: &mut DocumentReader<'_>, table: &SpannedTable<'_>, slug: &Slug
     }
 }
 
-/// How packages come to be; `None` where the entry names somebody else's download.
+/// How to make packages; `None` if the entry has a `download_url`.
 fn package(reader: &mut DocumentReader<'_>, table: &SpannedTable<'_>, slug: &Slug) -> Option<PackageSettings> {
     let is_elsewhere = table.fields.contains_key("download_url");
     if let Some(field) = table.fields.get("package").filter(|_| is_elsewhere) {
-        let diagnostic = "\"package\" and \"download_url\" exclude each other: a package is hosted here or there";
+        let diagnostic = "use either \"package\" or \"download_url\", not both";
         reader.complain(field.at, diagnostic);
     }
     let mut settings = PackageSettings::defaults(slug);
@@ -159,7 +159,7 @@ fn package(reader: &mut DocumentReader<'_>, table: &SpannedTable<'_>, slug: &Slu
     (!is_elsewhere).then_some(settings)
 }
 
-/// A string that `check` turns into a value, or says what it "must be".
+/// A string that `check` parses; its errors say what it "must be".
 fn address<T>(
     reader: &mut DocumentReader<'_>,
     table: &SpannedTable<'_>,
@@ -197,7 +197,7 @@ fn tags(reader: &mut DocumentReader<'_>, table: &SpannedTable<'_>) -> Vec<TagPat
 fn versions(reader: &mut DocumentReader<'_>, table: &SpannedTable<'_>) -> semver::VersionReq {
     let requirement = |text: &str| {
         text.parse()
-            .map_err(|error| format!("is no requirement such as \">=1.4, <3\": {error}"))
+            .map_err(|error| format!("is not a version requirement such as \">=1.4, <3\": {error}"))
     };
     address(reader, table, "versions", requirement).unwrap_or(semver::VersionReq::STAR)
 }
@@ -217,7 +217,7 @@ mod tests {
         registry
     }
 
-    /// The diagnostics about one entry, without the folder in front.
+    /// The diagnostics of one entry, without the folder.
     fn diagnostics(name: &str, text: &str) -> Vec<String> {
         let registry = registry(&[(name, text)]);
         let entry = load(&RegistryFiles::folder(registry.path())).unwrap().remove(0);
@@ -237,7 +237,7 @@ mod tests {
         ] {
             let diagnostics = diagnostics("acme.toml", &text);
             assert_eq!(diagnostics.len(), count, "{:?}", &text[..20]);
-            let is_cut = diagnostics.last().unwrap() == "acme.toml: too many mistakes: the rest is not told";
+            let is_cut = diagnostics.last().unwrap() == "acme.toml: too many errors: the rest is not listed";
             assert_eq!(is_cut, count > 1, "{:?}", diagnostics.last());
         }
     }
@@ -329,7 +329,7 @@ marks = false
         assert_eq!(
             diagnostics("acme.toml", text),
             [
-                r#"acme.toml:2:2: "package" and "download_url" exclude each other: a package is hosted here or there"#,
+                r#"acme.toml:2:2: use either "package" or "download_url", not both"#,
                 r#"acme.toml:3:8: "from" must be "tag" or "file""#,
                 concat!(
                     r#"acme.toml:4:10: "folder" is not a name: expected 1 to 64 of A-Z, a-z, 0-9, '.', '_' and '-', "#,
@@ -371,7 +371,7 @@ allow_version_mismatch = "yes"
         assert_eq!(
             diagnostics("acme.toml", text),
             [
-                r#"acme.toml:1:8: "name" has a control character in it"#,
+                r#"acme.toml:1:8: "name" contains a control character"#,
                 r#"acme.toml:2:1: unknown field "modul" (did you mean "module"?)"#,
                 concat!(
                     r#"acme.toml:3:10: "module" is not a name: expected 1 to 64 of A-Z, a-z, 0-9, '.', '_' and '-', "#,
@@ -379,12 +379,12 @@ allow_version_mismatch = "yes"
                 ),
                 r#"acme.toml:5:23: "tags" is not a tag pattern: expected '{version}' in it exactly once"#,
                 concat!(
-                    r#"acme.toml:6:12: "versions" is no requirement such as ">=1.4, <3": unexpected character 'n' "#,
+                    r#"acme.toml:6:12: "versions" is not a version requirement such as ">=1.4, <3": unexpected character 'n' "#,
                     "while parsing major version number"
                 ),
                 r#"acme.toml:7:22: "withhold" has "2.0.1" twice"#,
                 r#"acme.toml:7:31: "withhold" must be an array of strings, not an integer"#,
-                r#"acme.toml:8:12: "homepage" is no URL: relative URL without a base"#,
+                r#"acme.toml:8:12: "homepage" is not a URL: relative URL without a base"#,
                 r#"acme.toml:9:8: "path" must be a relative path with '/', without '.', '..' and '\'"#,
                 r#"acme.toml:10:1: unknown field "zzz""#,
                 r#"acme.toml:11:26: "allow_version_mismatch" must be true or false, not a string"#,
@@ -401,7 +401,7 @@ allow_version_mismatch = "yes"
             "author = '{0}'\n[icons]\n1x = 'https://example.com/?key={0}'\n",
             key.reveal()
         );
-        let refused = |field| format!("a license key stands in \"{field}\": keys belong to customers only");
+        let refused = |field| format!("\"{field}\" contains a license key: only customers should have keys");
         let expected = [
             format!("acme.toml:1:10: {}", refused("author")),
             format!("acme.toml:3:6: {}", refused("icons")),
@@ -449,7 +449,7 @@ allow_version_mismatch = "yes"
                 "acme",
                 "beta.toml:1:1: unknown field \"nope\"",
                 "latin.toml:2:14: not UTF-8",
-                "old: a folder has no place here",
+                "old: unexpected directory",
             ]
         );
     }

@@ -1,8 +1,8 @@
-//! Takes fields off a registry file's tables and collects every diagnostic about them on the way; [`fields`](super::fields)
-//! are the types that they may have.
+//! Reads fields from a registry file's tables and collects the diagnostics; [`fields`](super::fields) has the field
+//! types.
 //!
-//! A field that is absent or wrong reads as `None`; a wrong one leaves a diagnostic behind. Callers read all fields first and
-//! throw the result away where there are diagnostics, so that one reading finds every mistake.
+//! A field that is missing or wrong reads as `None`; a wrong one also gives a diagnostic. Callers read all fields,
+//! and drop the result if there are diagnostics, so one run finds every error.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use crate::registry::diagnostic::Diagnostic;
 use crate::registry::json;
 use crate::registry::spanned::{self, Node, ParseError, SpannedTable, Value};
 
-/// A file that is wrong in every line is told so this often.
+/// The most diagnostics of one file.
 pub(super) const MAX_DIAGNOSTICS: usize = 1_000;
 
 /// One registry file, or one line of it, being read.
@@ -25,14 +25,14 @@ pub(super) struct DocumentReader<'a> {
     first_line: usize,
     /// Whether dates and times are strings.
     pub(super) json: bool,
-    /// The first of them.
+    /// The first ones.
     diagnostics: Vec<Diagnostic>,
-    /// How many there are in all.
+    /// The number of all.
     complained: usize,
 }
 
 impl<'a> DocumentReader<'a> {
-    /// Parses a TOML file; without its table where the syntax is wrong.
+    /// Parses a TOML file. No table if the syntax is wrong.
     pub(super) fn toml<'t>(file: &'a Path, text: &'t str) -> (Self, Option<SpannedTable<'t>>) {
         let starts = std::iter::once(0).chain(
             text.bytes()
@@ -57,7 +57,7 @@ impl<'a> DocumentReader<'a> {
         }
     }
 
-    /// Parses one line of a file with a JSON object a line; without its table where there is none.
+    /// Parses one line of a JSONL file. No table if it is not an object.
     pub(super) fn json<'t>(file: &'a Path, line_number: usize, line: &'t str) -> (Self, Option<SpannedTable<'t>>) {
         let mut reader = Self::of_line(file, line_number);
         let table = match json::with_places(line) {
@@ -77,7 +77,7 @@ impl<'a> DocumentReader<'a> {
         (reader, table)
     }
 
-    /// The same for a line that is probably right: its diagnostics have no columns. `None` where there is no table.
+    /// The same for a line that is probably correct: its diagnostics have no columns. `None` if there is no table.
     pub(super) fn json_without_places<'t>(
         file: &'a Path,
         line_number: usize,
@@ -104,30 +104,30 @@ impl<'a> DocumentReader<'a> {
         self.complain(fault.at, fault.message);
     }
 
-    /// How many diagnostics there are so far.
+    /// The number of diagnostics so far.
     pub(super) fn complained(&self) -> usize {
         self.complained
     }
 
-    /// The first diagnostics, in the order of their places; that there are more comes last.
+    /// The first diagnostics, sorted by position, and a last one if there are more.
     pub(super) fn diagnostics(mut self) -> Vec<Diagnostic> {
         self.diagnostics
             .sort_by_key(|diagnostic| (diagnostic.line, diagnostic.column));
         if self.complained > MAX_DIAGNOSTICS {
             self.diagnostics.push(Diagnostic::of_file(
                 self.file,
-                "too many mistakes: the rest is not told",
+                "too many errors: the rest is not listed",
             ));
         }
         self.diagnostics
     }
 
-    /// The line in which the byte `at` stands, counted from 1.
+    /// The line of the byte `at`, from 1.
     pub(super) fn line(&self, at: usize) -> usize {
         self.first_line + self.lines.partition_point(|&start| start <= at) - 1
     }
 
-    /// Complains about what stands at the byte `at`; of too many diagnostics the last ones are only counted.
+    /// Adds a diagnostic at the byte `at`; if there are too many, only counts it.
     pub(super) fn complain(&mut self, at: usize, message: impl Into<String>) {
         self.complained += 1;
         if self.complained > MAX_DIAGNOSTICS {
@@ -142,7 +142,7 @@ impl<'a> DocumentReader<'a> {
         });
     }
 
-    /// Complains about every field but the `known` ones.
+    /// Reports every field except the `known` ones.
     pub(super) fn only(&mut self, table: &SpannedTable<'_>, known: &[&str]) {
         for (name, field) in &table.fields {
             if !known.contains(&&**name) {
@@ -157,14 +157,14 @@ impl<'a> DocumentReader<'a> {
         }
     }
 
-    /// Complains where there is no such field.
+    /// Reports a missing field.
     pub(super) fn require(&mut self, table: &SpannedTable<'_>, name: &str) {
         if !table.fields.contains_key(name) {
             self.complain(table.at, format!("missing field {name:?}"));
         }
     }
 
-    /// A field as `take` finds it; a value of another type is complained about as not being `expected`.
+    /// A field of the type that `take` accepts. Reports a value that is not `expected`.
     pub(super) fn field<'t, 'n, T>(
         &mut self,
         table: &'n SpannedTable<'t>,
@@ -176,7 +176,7 @@ impl<'a> DocumentReader<'a> {
         self.typed(node, name, expected, take)
     }
 
-    /// A value as `take` finds it.
+    /// A value of the type that `take` accepts.
     pub(super) fn typed<'t, 'n, T>(
         &mut self,
         node: &'n Node<'t>,
@@ -187,7 +187,7 @@ impl<'a> DocumentReader<'a> {
         let taken = take(&node.value);
         if taken.is_none() {
             let found = node.value.type_name();
-            // Of the right type, it is not in the right range or form.
+            // It has the right type, but not the right range or form.
             let found = if expected.starts_with(found) {
                 String::new()
             } else {

@@ -1,7 +1,7 @@
-//! Registry text as a tree of values that know where they stand; the same tree for TOML and, by
-//! [`json`](crate::registry::json), for a line of JSON.
+//! Registry text as a tree of values with positions: one tree for TOML and, by [`json`](crate::registry::json), for a
+//! line of JSON.
 //!
-//! The reader walks the tree next and makes a plugin or a license of it.
+//! The reader walks the tree and makes a plugin or a license from it.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -10,13 +10,13 @@ use std::ops::Range;
 use chrono::{DateTime, NaiveDate, Utc};
 use toml::de::{DeTable, DeValue};
 
-/// A registry nests four levels at most; deeper JSON is not followed, so that it cannot exhaust the stack.
+/// A registry needs four levels. Deeper JSON is refused, so that it cannot exhaust the stack.
 pub(super) const MAX_DEPTH: usize = 8;
 
-/// The largest TOML file that is read on behind its first mistake, in bytes: the parser keeps every mistake it finds.
+/// The largest TOML file, in bytes, that is parsed on after its first error: the parser keeps every error.
 const MAX_RECOVERABLE: usize = 64 << 10;
 
-/// A value, the byte where it starts and the byte behind its end.
+/// A value, with the bytes where it starts and ends.
 #[derive(Debug)]
 pub(super) struct Node<'a> {
     pub at: usize,
@@ -24,7 +24,7 @@ pub(super) struct Node<'a> {
     pub value: Value<'a>,
 }
 
-/// What the registry knows of TOML's and JSON's types.
+/// The types of TOML and JSON that a registry uses.
 #[derive(Debug)]
 pub(super) enum Value<'a> {
     String(Cow<'a, str>),
@@ -34,7 +34,7 @@ pub(super) enum Value<'a> {
     Time(DateTime<Utc>),
     Array(Vec<Node<'a>>),
     Table(SpannedTable<'a>),
-    /// Anything else, by what a person would call it.
+    /// Anything else, with its name.
     Other(&'static str),
 }
 
@@ -52,7 +52,7 @@ pub(super) struct Field<'a> {
     pub node: Node<'a>,
 }
 
-/// Why a text is no TOML or JSON, and the byte where that shows.
+/// Why a text is not TOML or JSON, and at which byte.
 #[derive(Debug)]
 pub(super) struct ParseError {
     pub at: usize,
@@ -60,7 +60,7 @@ pub(super) struct ParseError {
 }
 
 impl Value<'_> {
-    /// What a person would call it.
+    /// The name of its type.
     pub(super) fn type_name(&self) -> &'static str {
         match self {
             Self::String(_) => "a string",
@@ -75,8 +75,8 @@ impl Value<'_> {
     }
 }
 
-/// Reads a TOML document, or says what is wrong with its syntax: everything in a file that a person wrote, and the first
-/// mistake in a larger one, in which each of a million lines may be wrong.
+/// Parses a TOML document, or reports its syntax errors: all of them in a file of usual size, and the first one in a
+/// larger file, which may have a million.
 pub(super) fn from_toml(text: &str) -> Result<SpannedTable<'_>, Vec<ParseError>> {
     let first = match DeTable::parse(text) {
         Ok(document) => return Ok(toml_table(0, document.into_inner())),

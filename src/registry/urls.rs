@@ -1,4 +1,4 @@
-//! The addresses in a plugin entry: where its repository is, where the CMS downloads a release, where its pages are.
+//! The URLs in a plugin entry: of its repository, its downloads and its pages.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -6,19 +6,19 @@ use url::{Host, Url};
 
 use crate::model::plugin::RepositoryLocation;
 
-/// What `download_url` may have in braces.
+/// The placeholders of `download_url`.
 const PLACEHOLDERS: [&str; 3] = ["{slug}", "{version}", "{tag}"];
 
-/// Schemes git can fetch with.
+/// Schemes that git can fetch with.
 const GIT_SCHEMES: [&str; 5] = ["https", "http", "ssh", "git", "file"];
 
-/// Reads `repository`: a URL, git's short form of one (`git@host:path`), or a path relative to the entry's folder.
+/// Parses `repository`: a URL, git's short form of one (`git@host:path`), or a path relative to the entry's folder.
 pub(super) fn repository(text: &str, folder: &Path) -> Result<RepositoryLocation, String> {
     if text.is_empty() {
-        return Err("must not be empty: leave it out where no source is configured".into());
+        return Err("must not be empty: leave it out if there is no source".into());
     }
     if text.chars().any(char::is_control) {
-        return Err("has a control character in it".into());
+        return Err("contains a control character".into());
     }
     let long = match text.split_once(':') {
         _ if text.contains("://") => text.to_owned(),
@@ -27,22 +27,22 @@ pub(super) fn repository(text: &str, folder: &Path) -> Result<RepositoryLocation
         }
         _ => return Ok(RepositoryLocation::Folder(normalize(&folder.join(text)))),
     };
-    let url = Url::parse(&long).map_err(|error| format!("is no URL: {error}"))?;
+    let url = Url::parse(&long).map_err(|error| format!("is not a URL: {error}"))?;
     if !GIT_SCHEMES.contains(&url.scheme()) {
         return Err(format!("must be a URL with one of {}", GIT_SCHEMES.join(", ")));
     }
-    // SECURITY: the registry is in git; a token in it would be in every clone. The message does not show it.
+    // SECURITY: the registry is in git, so a token would be in every clone. The message does not show it.
     if url.password().is_some() || url.scheme() != "ssh" && !url.username().is_empty() {
-        return Err("must not have a user name or password in it".into());
+        return Err("must not contain a user name or password".into());
     }
-    // SECURITY: tokens stand there, too, and git prints the address when it fails.
+    // SECURITY: tokens may be there, too, and git prints the URL when it fails.
     if url.query().is_some() || url.fragment().is_some() {
-        return Err("must not have a query ('?') or a fragment ('#') in it".into());
+        return Err("must not contain a query ('?') or a fragment ('#')".into());
     }
     Ok(RepositoryLocation::Url(url))
 }
 
-/// Removes `.` and `..` without asking the disk.
+/// Removes `.` and `..` without access to the disk.
 fn normalize(path: &Path) -> PathBuf {
     let mut normal = PathBuf::new();
     for component in path.components() {
@@ -62,7 +62,7 @@ fn normalize(path: &Path) -> PathBuf {
     }
 }
 
-/// Checks `download_url`: an https address once its placeholders are filled in.
+/// Checks `download_url`: an https URL once its placeholders are filled in.
 pub(super) fn download_url(text: &str) -> Result<(), String> {
     let sample = PLACEHOLDERS
         .iter()
@@ -83,7 +83,7 @@ pub(super) fn download_url(text: &str) -> Result<(), String> {
         .next()
         .unwrap_or(text);
     if authority.contains('{') {
-        return Err("must not have a placeholder in its host".into());
+        return Err("must not contain a placeholder in its host".into());
     }
     let loopback = match url.host() {
         Some(Host::Domain(domain)) => domain == "localhost" || domain.ends_with(".localhost"),
@@ -98,13 +98,13 @@ pub(super) fn download_url(text: &str) -> Result<(), String> {
     }
 }
 
-/// Reads an `http` or `https` address.
+/// Parses an `http` or `https` URL.
 pub(super) fn web_url(text: &str) -> Result<Url, String> {
-    // The parser would drop or encode these; what is published is the text as it stands.
+    // The parser would drop or encode these, but the text is published as it is.
     if text.chars().any(|c| c.is_control() || c.is_whitespace() || c == '\\') {
-        return Err("has a blank, a control character or a backslash in it".into());
+        return Err("contains a space, a control character or a backslash".into());
     }
-    let url = Url::parse(text).map_err(|error| format!("is no URL: {error}"))?;
+    let url = Url::parse(text).map_err(|error| format!("is not a URL: {error}"))?;
     if matches!(url.scheme(), "http" | "https") {
         Ok(url)
     } else {
@@ -112,7 +112,7 @@ pub(super) fn web_url(text: &str) -> Result<Url, String> {
     }
 }
 
-/// Reads a path inside a repository: relative, with `/`, without `.` and `..`; a final `/` is dropped.
+/// Parses a path inside a repository: relative, with `/`, without `.` and `..`; a final `/` is dropped.
 pub(super) fn path_inside(text: &str) -> Result<String, String> {
     let path = text.strip_suffix('/').unwrap_or(text);
     let plain = |part: &str| !matches!(part, "" | "." | "..") && !part.contains(|c: char| c == '\\' || c.is_control());
@@ -150,30 +150,30 @@ mod tests {
             ),
             (
                 "https://token@example.com/acme",
-                "!must not have a user name or password in it",
+                "!must not contain a user name or password",
             ),
             (
                 "ssh://git:secret@example.com/acme",
-                "!must not have a user name or password in it",
+                "!must not contain a user name or password",
             ),
             (
                 "https://example.com/acme?token=secret",
-                "!must not have a query ('?') or a fragment ('#') in it",
+                "!must not contain a query ('?') or a fragment ('#')",
             ),
             (
                 "https://example.com/acme#secret",
-                "!must not have a query ('?') or a fragment ('#') in it",
+                "!must not contain a query ('?') or a fragment ('#')",
             ),
             (
                 "git@example.com:acme?secret",
-                "!must not have a query ('?') or a fragment ('#') in it",
+                "!must not contain a query ('?') or a fragment ('#')",
             ),
             (
                 "file:///srv/acme?",
-                "!must not have a query ('?') or a fragment ('#') in it",
+                "!must not contain a query ('?') or a fragment ('#')",
             ),
             ("../what?#", "registry/what?#"),
-            ("", "!must not be empty: leave it out where no source is configured"),
+            ("", "!must not be empty: leave it out if there is no source"),
         ] {
             assert_eq!(read(text), expected, "{text}");
         }
@@ -201,12 +201,15 @@ mod tests {
                 "https://example.com/{version",
                 "has the unknown placeholder \"{version\": expected {slug}, {version}, {tag}",
             ),
-            ("https://{tag}.example.com/", "must not have a placeholder in its host"),
-            ("/files/{version}.zip", "is no URL: relative URL without a base"),
+            (
+                "https://{tag}.example.com/",
+                "must not contain a placeholder in its host",
+            ),
+            ("/files/{version}.zip", "is not a URL: relative URL without a base"),
             ("ftp://example.com/", "must begin with https:// or http://"),
             (
                 "https://example.com/a b",
-                "has a blank, a control character or a backslash in it",
+                "contains a space, a control character or a backslash",
             ),
         ] {
             assert_eq!(download_url(bad), Err(reason.to_owned()), "{bad}");

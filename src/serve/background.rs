@@ -1,26 +1,26 @@
-//! Priority: lets the threads that answer go before those that compute for long, those that sign and that reload.
+//! Background work: gives threads that answer requests precedence over those that sign or reload.
 
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A tenth of an ordinary thread's share, where both have work to do.
+/// The nice value for a tenth of a normal thread's share when both have work to do.
 const NICE: i32 = 10;
 
-/// How long a slice is.
+/// The length of a slice.
 const TIME_SLICE: Duration = Duration::from_micros(200);
 
-/// As short as the kernel makes it: 50 µs and the time it takes to wake.
+/// The length of a pause: as short as the kernel makes it, 50 µs and the time to wake up.
 const PAUSE: Duration = Duration::from_nanos(1);
 
-/// Lets other threads go before this one: a signature takes a hundred times what an answer without one takes. On Linux
-/// the nice value is a thread's own (sched(7)).
+/// Lowers this thread's priority: a signature takes a hundred times as long as an answer without one. On Linux each
+/// thread has its own nice value (sched(7)).
 pub(super) fn lower_priority() {
-    // Where it is not allowed, the threads are equals.
+    // If it is not permitted, the threads stay equal.
     let _ = rustix::process::nice(NICE);
 }
 
-/// Long work in short slices. Who wakes may have to wait for a thread that stands back until the kernel's next tick, 4 ms
-/// with its usual 250 a second; a thread that sleeps in between lets them in.
+/// Divides long work into short slices. A thread that wakes up may have to wait for a low-priority thread until the
+/// kernel's next tick, usually 4 ms. Pauses between the slices let it run earlier.
 #[derive(Debug)]
 pub(super) struct TimeSlice {
     began: Instant,
@@ -32,7 +32,7 @@ impl TimeSlice {
         Self { began: Instant::now() }
     }
 
-    /// Sleeps a moment if the slice was long enough. To be called often.
+    /// Pauses if the slice is over. Call it often.
     pub(super) fn pause(&mut self) {
         if self.began.elapsed() > TIME_SLICE {
             thread::sleep(PAUSE);
@@ -45,7 +45,7 @@ impl TimeSlice {
 mod tests {
     use super::*;
 
-    /// How often this thread went to sleep by itself.
+    /// How often this thread slept voluntarily.
     fn sleeps() -> u64 {
         let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
         let line = status

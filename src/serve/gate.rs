@@ -24,47 +24,47 @@ use crate::model::version::Version;
 use crate::registry::Registry;
 use crate::store::{BindOutcome, Bindings, BoundSites, StoreError};
 
-/// What the vendor decided and published, as of one moment. Swapped as a whole; a request takes it once.
+/// The registry, releases and key at one moment. Replaced as a whole; a request takes it once.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     /// Plugins and licenses.
     pub registry: Arc<Registry>,
     /// Manifests.
     pub catalog: Arc<Catalog>,
-    /// The key that signs.
+    /// The signing key.
     pub key: Arc<SigningKey>,
     /// The keys that make links and build ids; `None` where no package was ever hosted.
     pub downloads: Option<Arc<DownloadKeys>>,
 }
 
-/// What decides: the snapshot in force and the store of bindings.
+/// The current snapshot and the store of bindings.
 pub struct Gate {
     snapshot: ArcSwap<Snapshot>,
-    /// Held by who puts a part in force: each part has a thread of its own.
+    /// Locked while a part is replaced, because each part has its own thread.
     changing: Mutex<()>,
     bindings: Arc<dyn Bindings>,
     local_hosts: LocalHosts,
 }
 
-/// A site that asks about a license.
+/// A site's request about a license.
 #[derive(Debug)]
 pub struct LicenseRequest<'a> {
     /// The license.
     pub id: &'a LicenseId,
-    /// What the registry says of it, where its key is known.
+    /// The license in the registry, if its key is known.
     pub license: Option<&'a License>,
     /// The site.
     pub host: &'a SiteHost,
-    /// When it asks, and what it says of itself.
+    /// The time of the request, and what the site reports.
     pub check_in: CheckIn<'a>,
 }
 
-/// What a validation found.
+/// The result of a validation.
 #[derive(Debug)]
 pub struct Decision {
     /// The answer to "am I licensed?".
     pub verdict: Verdict,
-    /// The first bound host, where the license is bound elsewhere.
+    /// The first bound host, if the license is bound to another site.
     pub bound_domain: Option<SiteHost>,
 }
 
@@ -82,7 +82,7 @@ pub struct PermittedDownload {
 }
 
 impl Gate {
-    /// A gate that judges by `snapshot` and binds in `bindings`.
+    /// A gate with this snapshot and these bindings.
     pub fn new(snapshot: Snapshot, bindings: Arc<dyn Bindings>, local_hosts: LocalHosts) -> Self {
         Self {
             snapshot: ArcSwap::from_pointee(snapshot),
@@ -92,17 +92,17 @@ impl Gate {
         }
     }
 
-    /// The snapshot in force.
+    /// The current snapshot.
     pub fn snapshot(&self) -> Arc<Snapshot> {
         self.snapshot.load_full()
     }
 
-    /// The snapshot in force, for an answer that is given at once: costs no counter that all cores share.
+    /// The current snapshot, for an answer without waiting: avoids a counter that all cores share.
     pub fn load(&self) -> Guard<Arc<Snapshot>> {
         self.snapshot.load()
     }
 
-    /// Puts another snapshot in force, and gives the one before; requests under way finish with the one they took.
+    /// Replaces the snapshot and returns the old one. Running requests finish with the one they took.
     pub fn change(&self, change: impl FnOnce(&mut Snapshot)) -> Arc<Snapshot> {
         let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let before = self.snapshot();
@@ -117,11 +117,10 @@ impl Gate {
         &*self.bindings
     }
 
-    /// Judges a license for a site and binds it where there is room. The license is judged before the binding, and only
-    /// an active license binds.
+    /// Checks a license for a site, and binds the site if there is a free seat. Only an active license binds.
     ///
     /// # Errors
-    /// The binding could not be made durable; nothing was decided.
+    /// The binding could not be written to disk; nothing was decided.
     pub async fn validate(&self, license_request: &LicenseRequest<'_>) -> Result<Decision, StoreError> {
         let LicenseRequest {
             id,
@@ -153,7 +152,7 @@ impl Gate {
     }
 
     /// Makes the five entitlement checks and hands out the latest release if it is newer than `current`; `None` means
-    /// the site is up to date. The license's bindings are read, never changed.
+    /// that the site is up to date. Reads bindings and never changes them.
     pub fn manifest<'s>(
         &self,
         snapshot: &'s Snapshot,
@@ -170,7 +169,7 @@ impl Gate {
         } = license_request;
         let today = check_in.time.date_naive();
         if self.local_hosts == LocalHosts::Allow && host.is_local() {
-            // Nobody is bound there under this rule, whoever may have been under another.
+            // Under this rule such a host has no binding, even if it was bound under another rule.
             return Err(entitlement::require_active(*license, today)
                 .err()
                 .unwrap_or(Refusal::LicenseNotBound));
@@ -211,7 +210,7 @@ impl Gate {
         }))
     }
 
-    /// What a site may hear of the latest release although its license has expired; `None` where that is nothing.
+    /// What a site with an expired license may learn of the latest release; `None` if nothing.
     pub fn latest_for_expired(
         &self,
         snapshot: &Snapshot,

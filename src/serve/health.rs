@@ -1,4 +1,4 @@
-//! Health: what state each part is in and since when. [`ops`](crate::serve::ops) shows it on `/readyz`.
+//! Health: the state of each part, and since when. [`ops`](crate::serve::ops) shows it on `/readyz`.
 
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
@@ -9,7 +9,7 @@ use enum_map::Enum;
 use serde::{Serialize, Serializer};
 use strum::{EnumIter, IntoEnumIterator as _, IntoStaticStr};
 
-/// What the server is made of.
+/// The parts of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum, EnumIter, IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
 #[allow(missing_docs, reason = "each is its name")]
@@ -29,16 +29,16 @@ impl Part {
     }
 }
 
-/// How a part is.
+/// The state of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, EnumIter, IntoStaticStr, Serialize)]
 #[strum(serialize_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// As it stands on disk.
+    /// The files on disk are in use.
     Ok,
-    /// What stands on disk is broken; the last good state is served.
+    /// The files on disk are broken; the last good version is in use.
     Stale,
-    /// It does not do its work.
+    /// The part does not work.
     Failing,
 }
 
@@ -49,10 +49,10 @@ struct PartHealth {
     since: DateTime<Utc>,
     #[serde(skip_serializing_if = "Option::is_none")]
     detail: Option<String>,
-    /// The folder that it is read from. JSON is UTF-8, and a path need not be.
+    /// The folder it was read from, as JSON text; a path need not be UTF-8.
     #[serde(skip_serializing_if = "Option::is_none")]
     files: Option<String>,
-    /// What that folder looked like when what is in force was read.
+    /// The fingerprint of the folder when the version in use was read.
     #[serde(skip_serializing_if = "Option::is_none")]
     in_force: Option<String>,
     /// When its files were last looked at; the store and the packages have none that are.
@@ -60,7 +60,7 @@ struct PartHealth {
     looked: Option<LastCheck>,
 }
 
-/// A look at a part's files, by the clock for people and by one that does not jump.
+/// The time of a check, by the system clock and by a monotonic clock.
 #[derive(Clone, Copy, Debug)]
 struct LastCheck {
     time: DateTime<Utc>,
@@ -124,21 +124,22 @@ impl Parts {
 /// The state of the server and of each part, as `/readyz` serializes it.
 #[derive(Debug, Serialize)]
 pub struct Readiness {
-    /// Whether every part does its work.
+    /// Whether every part works.
     pub ready: bool,
     parts: Parts,
 }
 
-/// The condition of every part.
+/// The state of every part.
 #[derive(Debug)]
 pub struct Health {
     parts: Mutex<Parts>,
-    /// A part that was not looked at for so long stands still.
+    /// A part that was not checked for this long has stopped.
     patience: Duration,
 }
 
 impl Health {
-    /// Everything is well as of `now`; TLS is a part where it is spoken. A part that was not looked at for `patience` fails.
+    /// All parts are well as of `now`. TLS is a part if it is configured. A part that was not checked for `patience`
+    /// fails.
     pub fn new(tls: bool, now: DateTime<Utc>, patience: Duration) -> Self {
         let looked = Some(LastCheck {
             time: now,
@@ -167,7 +168,7 @@ impl Health {
         }
     }
 
-    /// Notes that a part's files were looked at.
+    /// Records that a part's files were checked.
     pub fn looked(&self, part: Part, now: DateTime<Utc>) {
         let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(condition) = parts.of(part) {
@@ -178,7 +179,7 @@ impl Health {
         }
     }
 
-    /// When each part's files were last looked at, in seconds since 1970.
+    /// When each part's files were last checked, in seconds since 1970.
     pub fn looks(&self) -> Vec<(Part, i64)> {
         let parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
         parts
@@ -187,7 +188,7 @@ impl Health {
             .collect()
     }
 
-    /// The parts as they are now: one that nobody looks at any more fails, whatever it was when it was looked at.
+    /// The current state of the parts. A part that is no longer checked fails.
     fn now(&self) -> Parts {
         let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner).clone();
         for part in Part::iter() {
@@ -195,15 +196,14 @@ impl Health {
             if let Some(look) = condition.looked.filter(|look| look.at.elapsed() > self.patience) {
                 condition.state = State::Failing;
                 condition.since = look.time;
-                condition.detail =
-                    Some("its files do not let themselves be looked at: is their disk still there?".to_owned());
+                condition.detail = Some("its files cannot be checked: is their disk still there?".to_owned());
             }
         }
         parts
     }
 
-    /// Notes that a part is in `state`, `since` when; a part that stays in its state keeps its time. Returns whether
-    /// anything is new.
+    /// Records that a part is in `state` since `since`; if the state is the same, its old time stays. Returns whether
+    /// anything changed.
     pub fn note(&self, part: Part, state: State, detail: Option<String>, since: DateTime<Utc>) -> bool {
         let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(condition) = parts.of(part) else { return false };
@@ -224,7 +224,7 @@ impl Health {
         news
     }
 
-    /// Notes from which files the registry in force was read; a command can wait for its change.
+    /// Records which files the current registry was read from, so that a command can wait for its change.
     pub(super) fn note_registry(&self, folder: &Path, in_force: Option<String>) {
         let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
         parts.registry.files = Some(folder.to_string_lossy().into_owned());
@@ -239,7 +239,7 @@ impl Health {
             .collect()
     }
 
-    /// What `/readyz` shows: ready while every part does its work, be it with its last good version.
+    /// The content of `/readyz`: ready if every part works, even with its last good version.
     pub fn readiness(&self) -> Readiness {
         let parts = self.now();
         let ready = parts.all().all(|(_, condition)| condition.state != State::Failing);

@@ -1,7 +1,7 @@
-//! What the server counts of itself: requests by operation and outcome, their latency, and connections.
+//! Counters of the server: requests by operation and outcome, their latency, and connections.
 //!
-//! Each label is one of a closed set, an enum: nothing a client sends can become one, so what is counted is bounded. Counting
-//! is one atomic addition. `openmetrics` shows the counters, with what the other parts count of themselves.
+//! Each label is an enum, so no client can add one, and memory is bounded. Counting is one atomic addition.
+//! `openmetrics` shows the counters together with those of the other parts.
 
 use std::sync::Arc;
 use std::thread;
@@ -15,20 +15,20 @@ use crate::serve::reply::outcome::Code;
 
 pub use prometheus_client::metrics::counter::Counter;
 
-/// A counter for each label of a set.
+/// A counter for each value of a label.
 pub type Counters<L> = EnumMap<L, Counter>;
 
-/// What a request asks for.
+/// The operation of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum, EnumIter, IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
 pub enum Operation {
-    /// A statement.
+    /// A validation.
     Validate,
-    /// A manifest.
+    /// An update request.
     Updates,
     /// A package.
     Downloads,
-    /// A public file, and everything that is no operation.
+    /// A public file, or anything else.
     Public,
 }
 
@@ -36,29 +36,29 @@ pub enum Operation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum, IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
 pub enum Refused {
-    /// Its address holds all the connections it may.
+    /// Its address has too many connections.
     Address,
-    /// The client and we share no protocol, or it went away.
+    /// The TLS handshake failed, or the client disconnected.
     Handshake,
-    /// The system gave no connection: mostly there are no file descriptors left.
+    /// The system could not accept a connection, mostly because no file descriptors are left.
     Accept,
 }
 
-/// Which patience ended a connection.
+/// Which timeout closed a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum, IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
 pub enum TimedOut {
     /// The TLS handshake took too long.
     Handshake,
-    /// A head took too long.
+    /// A request head took too long.
     Header,
-    /// No next request came.
+    /// There was no next request.
     Idle,
-    /// Nothing was taken of an answer.
+    /// The client read nothing of a response.
     Write,
 }
 
-/// What is counted.
+/// All counters.
 #[derive(Debug, Default)]
 pub struct Metrics {
     /// Requests.
@@ -81,45 +81,45 @@ pub struct Requests {
 pub struct RequestCounts {
     /// By outcome.
     pub outcomes: Counters<Code>,
-    /// From the head to the answer.
+    /// From the head to the response.
     pub latency: Histogram,
 }
 
 impl Requests {
-    /// Counts a request that got an answer, or a problem, after `latency`.
+    /// Counts a request that was answered after `latency`.
     pub fn count(&self, operation: Operation, latency: Duration, code: Code) {
         let counts = self.of(operation);
         counts.latency.observe(latency);
         counts.outcomes[code].inc();
     }
 
-    /// Counts a request that was refused before anybody looked at a clock.
+    /// Counts a request that was refused before its time was taken.
     pub fn count_refused(&self, operation: Operation, code: Code) {
         self.of(operation).outcomes[code].inc();
     }
 
-    /// Counts a request as abandoned, unless it is told that there is an answer.
+    /// Counts a request as abandoned, unless it is marked as answered.
     pub fn expect_answer(&self) -> Unanswered<'_> {
         Unanswered(&self.abandoned)
     }
 
-    /// Requests whose clients hung up before there was an answer.
+    /// Requests whose client disconnected before the answer.
     pub fn abandoned(&self) -> &Counter {
         &self.abandoned
     }
 
-    /// The counts of one operation.
+    /// The counters of one operation.
     pub fn of(&self, operation: Operation) -> &RequestCounts {
         &self.operations[operation]
     }
 }
 
-/// A request that has no answer yet. It is dropped with the rest of its connection when its client hangs up.
+/// A request without an answer yet. It is dropped when the client disconnects.
 #[derive(Debug)]
 pub struct Unanswered<'a>(&'a Counter);
 
 impl Unanswered<'_> {
-    /// There is an answer, which is counted by its code.
+    /// Marks the request as answered; the answer is counted by its code.
     pub fn answered(self) {
         std::mem::forget(self);
     }
@@ -127,14 +127,14 @@ impl Unanswered<'_> {
 
 impl Drop for Unanswered<'_> {
     fn drop(&mut self) {
-        // A panic has an answer.
+        // A panic is answered, too.
         if !thread::panicking() {
             self.0.inc();
         }
     }
 }
 
-/// Connections, from their opening to their end.
+/// Counters of connections.
 #[derive(Debug, Default)]
 pub struct ConnectionCounts {
     accepted: Counter,
@@ -146,28 +146,28 @@ pub struct ConnectionCounts {
     pub timed_out: Counters<TimedOut>,
 }
 
-/// A connection that is open as long as this is held.
+/// Counts a connection as open until it is dropped.
 #[derive(Debug)]
 pub struct OpenConnection(Arc<ConnectionCounts>);
 
 impl ConnectionCounts {
-    /// Counts a connection that is taken.
+    /// Counts an accepted connection.
     pub fn open(self: &Arc<Self>) -> OpenConnection {
         self.accepted.inc();
         OpenConnection(Arc::clone(self))
     }
 
-    /// Counts a connection that was closed for another one.
+    /// Counts a connection that was closed for a new client.
     pub fn evict(&self) {
         self.evicted.inc();
     }
 
-    /// How many were closed for others.
+    /// How many were closed for new clients.
     pub fn evicted(&self) -> &Counter {
         &self.evicted
     }
 
-    /// How many were taken since the start.
+    /// How many were accepted since the start.
     pub fn accepted(&self) -> &Counter {
         &self.accepted
     }

@@ -1,7 +1,7 @@
-//! The server: binds licenses, signs what they entitle to, and hands out manifests to who may have them.
+//! The server: binds licenses, signs statements, and sends manifests to entitled sites.
 //!
-//! A request passes [`net`] (socket to request), [`routes`], [`api`] (parse, limit, look up), [`gate`] (decide), [`signing`]
-//! where a statement is signed, and [`reply`]. [`reload`] loads the files at a start and whenever they change. [`ops`]
+//! A request passes [`net`] (from socket to request), [`routes`], [`api`] (parse, limit, look up), [`gate`] (decide),
+//! [`signing`] for statements, and [`reply`]. [`reload`] loads the files at the start and when they change. [`ops`]
 //! answers the operator.
 
 pub mod api;
@@ -65,10 +65,10 @@ pub struct Server {
 }
 
 impl Server {
-    /// Puts what was loaded in force, and starts the threads that sign and that watch the files.
+    /// Puts the loaded state in force, and starts the threads that sign and that watch the files.
     ///
     /// # Errors
-    /// The machine gives no thread.
+    /// A thread cannot be started.
     pub fn start(
         config: &ServeConfig,
         public: &Path,
@@ -167,12 +167,12 @@ impl Server {
         })
     }
 
-    /// A handle that makes the server look at its files at once.
+    /// A handle that makes the server check its files at once.
     pub fn reloader(&self) -> Reloader {
         self.reloader.clone()
     }
 
-    /// Answers health and metrics on `listener`.
+    /// Serves health and metrics on `listener`.
     pub fn with_admin(self, listener: TcpListener) -> Self {
         Self {
             admin: Some(listener),
@@ -180,8 +180,7 @@ impl Server {
         }
     }
 
-    /// Serves on `listener` until `shutdown` completes, and lets requests under way finish. The admin listener goes
-    /// last.
+    /// Serves on `listener` until `shutdown` completes, then finishes open requests. The admin listener stops last.
     pub async fn run(self, listener: TcpListener, shutdown: impl Future<Output = ()>) {
         let Self {
             service,

@@ -1,4 +1,4 @@
-//! The admin listener's page: health, readiness and metrics, for the operator and their tools.
+//! The admin listener: health, readiness and metrics, for the operator and their tools.
 
 pub mod openmetrics;
 
@@ -18,13 +18,13 @@ use crate::serve::reply::problem::Problem;
 use crate::serve::reply::response::{ContentType, JSON, Response};
 use crate::serve::state::Service;
 
-/// Connections at once: a few tools ask, and none is more than a few.
+/// The connection limit: only a few tools connect.
 const CONNECTIONS: usize = 64;
 
-/// How long each thing may take that waits for a tool.
+/// Time limits of everything that waits for a tool.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How long the last answers may take when the server stops.
+/// Time for the last responses when the server stops.
 const DRAIN: Duration = Duration::from_secs(1);
 
 /// `/healthz`, `/readyz` and `/metrics`.
@@ -42,7 +42,7 @@ pub fn routes(service: Arc<Service>) -> impl Handler {
         .and(get())
         .and(service)
         .then(|service: Arc<Service>| async {
-            // It counts what is held, which takes some milliseconds for a million bindings.
+            // It counts the bindings, which takes milliseconds for a million.
             let page = tokio::task::spawn_blocking(move || openmetrics::page(service)).await;
             page.unwrap_or_else(|error| Problem::internal(&error).into_response())
         });
@@ -53,7 +53,7 @@ pub fn routes(service: Arc<Service>) -> impl Handler {
 /// 200 while the server is ready, else 503.
 fn readiness(service: &Service) -> Response {
     let readiness = service.readiness();
-    // Strings and a bool: nothing in it can fail to serialize.
+    // Strings and a bool always serialize.
     let body = serde_json::to_vec_pretty(&readiness).unwrap_or_default();
     let status = if readiness.ready {
         StatusCode::OK
@@ -66,7 +66,7 @@ fn readiness(service: &Service) -> Response {
     }
 }
 
-/// What the admin listener takes.
+/// The limits of the admin listener.
 pub fn listener_config(descriptors: &Descriptors) -> ListenerConfig {
     ListenerConfig {
         connections: descriptors.admin_connections(CONNECTIONS),

@@ -1,7 +1,7 @@
-//! The files of `public/`, for anyone: regular files below the folder, by names that are meant to be seen.
+//! Serves the files of `public/` to anyone: regular files below the folder, with names that may be public.
 //!
-//! name → open below the folder → look for a private key → conditions (RFC 9110 section 13) → range → bytes. What must not lie
-//! in the folder at all is `folder`'s business.
+//! name → open below the folder → search for a private key → conditions (RFC 9110 section 13) → range → bytes.
+//! `folder` has what must not be in the folder at all.
 
 pub mod folder;
 pub(crate) mod private_key;
@@ -26,27 +26,27 @@ use crate::serve::reply::file_body::FileBody;
 use crate::serve::reply::outcome::Code;
 use crate::serve::reply::problem::Problem;
 
-/// A file up to this size is read at once, and closed before it is sent.
+/// Up to this size, a file is read at once and closed before it is sent.
 const AT_ONCE: usize = 64 * 1024;
 
-/// What a folder shows.
+/// The file that stands for a folder.
 const INDEX: &str = "index.html";
 
-/// What editors, patches and copies leave beside a file, and what they are still writing.
+/// Endings of files that editors, patches and copies leave behind, or are still writing.
 const LEFTOVERS: [&str; 9] = ["~", ".swp", ".swo", ".swx", ".bak", ".orig", ".rej", ".old", ".tmp"];
 
-/// A file that was found fit to be served.
+/// A file that may be served.
 struct ServableFile {
     file: File,
     length: u64,
     modified: LastModified,
     etag: Option<ETag>,
     kind: Mime,
-    /// All of it, where it is short.
+    /// Its content, if it is short.
     whole: Option<Bytes>,
 }
 
-/// Answers GET and HEAD for a path of the URL with a file in `public`.
+/// Answers GET and HEAD for a URL path with a file in `public`.
 pub async fn reply(public: &Path, headers: &HeaderMap, path: &str) -> Result<(Code, Sending), Problem> {
     let found = find(public, path).await?;
     let wanted = conditions::of(headers, found.etag.as_ref(), Some(&found.modified), found.length);
@@ -63,7 +63,7 @@ pub async fn reply(public: &Path, headers: &HeaderMap, path: &str) -> Result<(Co
     Ok(send(found, range, matches!(wanted, ContentSelection::Part(_))))
 }
 
-/// Whether there is a file at this path of the URL, for a request that may not have it that way.
+/// Whether there is a file at this URL path, for a request with another method.
 pub async fn is_there(public: &Path, path: &str) -> bool {
     find(public, path).await.is_ok()
 }
@@ -72,15 +72,14 @@ async fn find(public: &Path, path: &str) -> Result<ServableFile, Problem> {
     let name = name(path).ok_or(Problem::NotFound)?;
     let public = public.to_owned();
     let found = spawn_blocking(move || open(&public, name)).await;
-    // Whoever asks learns nothing of why.
+    // The client does not learn why.
     found
         .map_err(|error| Problem::internal(&error))?
         .map_err(|_| Problem::NotFound)
 }
 
-/// The path of a file relative to the folder, if its name is one that is meant to be seen. Of a folder, it ends in `/`.
-// SECURITY: what is named here was never checked by anybody but this function; what lies above the folder is out of reach
-// whatever it says.
+/// The path of a file relative to the folder, if its name may be public. The path of a folder ends in `/`.
+// SECURITY: only this function checks the name. What is above the folder is out of reach in any case.
 fn name(path: &str) -> Option<String> {
     let name = percent_decode_str(path.strip_prefix('/').unwrap_or(path))
         .decode_utf8()
@@ -118,9 +117,9 @@ fn open(public: &Path, name: String) -> io::Result<ServableFile> {
     let metadata = file.metadata()?;
     let mut start = Vec::with_capacity(metadata.len().min(private_key::SEARCHED) as usize + 1);
     (&file).take(private_key::SEARCHED).read_to_end(&mut start)?;
-    // SECURITY: who drops a key into the folder by mistake has not published it yet.
+    // SECURITY: a key that was put into the folder by mistake is not published yet.
     if private_key::is_in(&start) {
-        tracing::warn!(file = %path.display(), "a private key in the public folder is not served: move it away");
+        tracing::warn!(file = %path.display(), "not serving a private key in the public folder: move it away");
         return Err(io::ErrorKind::PermissionDenied.into());
     }
     let modified = in_http(metadata.modified()?);
@@ -137,14 +136,14 @@ fn open(public: &Path, name: String) -> io::Result<ServableFile> {
     })
 }
 
-/// A time as HTTP can write it: the years from 1970 to 9999 (RFC 9110 section 5.6.7). A file's own may be any.
+/// A time that HTTP can write: the years from 1970 to 9999 (RFC 9110 section 5.6.7). A file may have any other.
 fn in_http(time: SystemTime) -> SystemTime {
     /// 9999-12-31T23:59:59Z.
     const LAST: Duration = Duration::from_secs(253_402_300_799);
     time.clamp(UNIX_EPOCH, UNIX_EPOCH + LAST)
 }
 
-/// What every answer about a file says of it.
+/// The headers of every response about a file.
 fn about(found: &ServableFile) -> HeaderMap {
     let mut headers = HeaderMap::new();
     headers.typed_insert(found.modified);

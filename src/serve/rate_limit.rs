@@ -1,8 +1,8 @@
-//! Rate limits: how often one address and one license may ask.
+//! Rate limits: how many requests an address may make, and how many may be about one license.
 //!
-//! Addresses and licenses find their buckets by a keyed hash and may share one, so that any number of them takes the same
-//! memory, and a reload changes nothing. Everything that arrives takes one from its address's bucket; what was a failure is charged
-//! more, once that is known ([`Weight`]).
+//! A keyed hash maps addresses and licenses to buckets, which they may share, so memory is constant and a reload
+//! changes nothing. Every request takes one token from its address's bucket; a failure is charged more afterwards
+//! ([`Weight`]).
 
 pub mod buckets;
 
@@ -20,13 +20,13 @@ use crate::serve::net::networks::Networks;
 use crate::serve::rate_limit::buckets::{Buckets, MINUTE, RetryAfter};
 use crate::serve::reply::outcome::Weight;
 
-/// Buckets that all addresses share, by a hash that nobody outside knows. Who keeps buckets empty must keep asking: 80,000
-/// requests a second, more than two cores answer, from as many addresses, keep 800 buckets empty at 6,000 a minute. One
-/// address in 300 then shares one of those.
+/// Buckets for all addresses, found by a secret hash. To keep 800 buckets empty at 6,000 a minute, attackers must
+/// send 80,000 requests a second, more than two cores answer, from as many addresses. Then one address in 300 shares
+/// one of those.
 const ADDRESS_BUCKETS: usize = 1 << 18;
 
-/// Buckets that all licenses share. Of a million licenses, each shares its bucket with one other on average, which it feels only
-/// if that one is asked about all the time.
+/// Buckets for all licenses. Of a million licenses, each shares its bucket with one other on average, which matters
+/// only if the other is requested all the time.
 const LICENSE_BUCKETS: usize = 1 << 20;
 
 /// Buckets that all links share. Where a million sites update within an hour, four share one, and each takes a twentieth of it.
@@ -38,16 +38,16 @@ const HOUR: Duration = MINUTE.saturating_mul(60);
 /// A package is so many units of its link's bucket: a part of it counts as a part, and whatever is asked as one at least.
 const UNITS: u32 = 64;
 
-/// What a malformed request weighs, as many well-formed ones: no client that works sends any.
+/// A malformed request costs as much as this many well-formed ones: no working client sends any.
 const MALFORMED: u32 = 10;
 
-/// The buckets of everyone who asks.
+/// The buckets of all addresses and licenses.
 #[derive(Debug)]
 pub struct Limits {
     addresses: [HashedBuckets; Networks::WIDTHS],
     licenses: HashedBuckets,
     links: HashedBuckets,
-    /// What a wrong key weighs, as many well-formed requests.
+    /// A wrong key costs as much as this many well-formed requests.
     wrong_key: u32,
     refused: Counters<Limit>,
 }
@@ -70,14 +70,14 @@ impl Limits {
         }
     }
 
-    /// Whether `address` may ask now; it is counted.
+    /// Takes a token of `address`, or says when there will be one.
     pub fn check_address(&self, address: IpAddr) -> Result<(), RetryAfter> {
         Networks::of(address)
             .all()
             .try_for_each(|(width, network)| self.addresses[width].take(&network, 1))
     }
 
-    /// Charges what a request of `address` weighs beyond the one that was taken when it arrived.
+    /// Charges the cost of a request of `address` beyond the one token that was taken when it arrived.
     pub fn charge(&self, address: IpAddr, weight: Weight) {
         let more = match weight {
             Weight::Request => return,
@@ -89,7 +89,7 @@ impl Limits {
         }
     }
 
-    /// Whether anybody may ask about this license now; it is counted.
+    /// Takes a token of this license, or says when there will be one.
     pub fn check_license(&self, id: &LicenseId) -> Result<(), RetryAfter> {
         self.licenses.take(id, 1)
     }
@@ -100,19 +100,19 @@ impl Limits {
         self.links.take(&token, (units as u32).clamp(1, UNITS))
     }
 
-    /// How many were told to come back.
+    /// How many requests were refused.
     pub fn refused(&self) -> &Counters<Limit> {
         &self.refused
     }
 }
 
-/// What is limited.
+/// The limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum, IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
 pub enum Limit {
-    /// Requests of one address, wrong keys among them.
+    /// Requests of one address, with wrong keys.
     Address,
-    /// Questions about one license.
+    /// Requests about one license.
     License,
     /// Bytes for one link.
     Link,
@@ -128,7 +128,7 @@ fn units(packages: NonZeroU32) -> NonZeroU64 {
 struct HashedBuckets {
     buckets: Buckets,
     count: usize,
-    // SECURITY: SipHash with a random key, so that nobody finds an address or a license that shares its bucket with another's.
+    // SECURITY: SipHash with a random key, so that nobody can find an address or a license that shares a given bucket.
     hasher: RandomState,
 }
 
@@ -303,7 +303,7 @@ mod tests {
         let refused = (0..3_000_000)
             .filter(|&number| limits.check_address(address(number)).is_err())
             .count();
-        // One from each bucket, as this takes less than the minute in which one fills again.
+        // One from each bucket, because this takes less than the minute in which one fills again.
         assert!(refused >= 3_000_000 - ADDRESS_BUCKETS, "{refused}");
         assert!(
             (0..100).all(|number| limits.check_address(address(number)).is_err()),

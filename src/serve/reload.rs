@@ -1,7 +1,7 @@
-//! Reload: notices what changed on disk and has it loaded beside what is in force; `component` swaps it in.
+//! Reload: notices changes on disk, and loads them beside the state in use; `component` puts them in force.
 //!
-//! A thread for each part, so that files which do not let themselves be read (a network file system that does not answer) hold up
-//! no other part. notify wakes it, SIGHUP wakes it, and a slow poll wakes it where notify sees nothing.
+//! Each part has a thread, so that unreadable files, such as on a network file system that hangs, delay no other
+//! part. notify and SIGHUP wake it, and a slow poll finds what notify misses.
 
 pub mod component;
 mod download_keys;
@@ -24,25 +24,25 @@ use crate::serve::reload::component::PartFiles;
 use crate::serve::state::Service;
 use crate::watch::Watch;
 
-/// A change is looked at when the files have been quiet for so long: an editor or a copy is done by then.
+/// A change is read when the files have been quiet for this long: editors and copies are done by then.
 const QUIET: Duration = Duration::from_millis(200);
 
-/// The files are looked at after so long even where some are never quiet: what is at rest need not wait for what is not.
+/// After this time, the files are checked even if some are never quiet.
 const IMPATIENCE: Duration = Duration::from_millis(1_000);
 
-/// Files that were never quiet for so long are told of. An export of a million licenses is written in a tenth of it.
+/// Files that are never quiet for this long are logged. Writing a million licenses takes a tenth of it.
 const RESTLESS: Duration = Duration::from_secs(30);
 
-/// Wakes that may wait: whatever changed meanwhile, one look finds it.
+/// How many wake-ups may wait. One check finds all changes.
 const PENDING: usize = 1;
 
-/// Several of the poll's intervals: a part that was not looked at for so long stands still.
+/// In poll intervals: a part that was not checked for this long has stopped.
 const INTERVALS: u32 = 4;
 
-/// However short an interval is, loading a large registry takes some seconds.
+/// The least time for that, because loading a large registry takes seconds.
 const LOADING: Duration = Duration::from_secs(10);
 
-/// How long after its last look a part stands still.
+/// How long after its last check a part counts as stopped.
 pub fn stands_still_after(poll: Duration) -> Duration {
     (poll * INTERVALS).max(LOADING)
 }
@@ -52,7 +52,7 @@ pub fn stands_still_after(poll: Duration) -> Duration {
 pub struct Reloader(Vec<Wake>);
 
 impl Reloader {
-    /// Starts the threads that keep `service` in step with the files it was loaded from.
+    /// Starts the threads that reload the files of `service`.
     pub fn start(service: &Arc<Service>, files: Vec<PartFiles>, poll: Duration) -> io::Result<Self> {
         files
             .into_iter()
@@ -61,7 +61,7 @@ impl Reloader {
             .map(Self)
     }
 
-    /// Looks at the files now, changed or not, and logs what is wrong with them once more. Does not wait for that.
+    /// Checks the files now and logs errors again. Does not wait.
     pub fn force(&self) {
         self.0.iter().for_each(Wake::force);
     }
@@ -71,7 +71,7 @@ impl Reloader {
 #[derive(Clone, Debug)]
 struct Wake {
     wake: SyncSender<()>,
-    /// Whether somebody insists; the thread takes it back when it looks.
+    /// Whether a reload was requested; the thread resets it when it checks.
     forced: Arc<AtomicBool>,
 }
 
@@ -86,7 +86,7 @@ impl Wake {
         let changed = reloader.clone();
         let forced = Arc::clone(&reloader.forced);
         let work = move || {
-            // First, so that the thread that watches stands back, too: a build's 20,000 files are many changes.
+            // First, so that the watching thread has low priority, too: a build's 20,000 files are many changes.
             lower_priority();
             let watch = Watch::new(file.paths().to_vec(), move || changed.wake());
             Worker {
@@ -109,7 +109,7 @@ impl Wake {
     }
 
     fn wake(&self) {
-        // Where one waits already, the files are looked at anyway.
+        // If one waits already, the files are checked anyway.
         let _ = self.wake.try_send(());
     }
 }
@@ -125,12 +125,12 @@ struct Worker {
 
 impl Worker {
     fn run(&mut self) {
-        // What changed between the start's look and the watch was not noticed.
+        // Changes between the first check and the watch were not noticed.
         let mut wait = QUIET;
         let mut again = false;
         let mut quiet_at = Instant::now();
         loop {
-            // Each time anew: a folder may be another one now.
+            // Each time, because a path may now be another folder.
             self.watch.resume(self.file.folders());
             match self.woken.recv_timeout(wait) {
                 Ok(()) => self.wait_until_quiet(),
@@ -139,7 +139,7 @@ impl Worker {
             }
             let forced = self.take_forced();
             let Some(service) = self.service.upgrade() else { return };
-            // What failed is not tried once more only because it was read.
+            // Reading a part that failed must not count as a change of it.
             let retry = !again;
             again = false;
             self.file.look();
@@ -149,7 +149,7 @@ impl Worker {
                 self.file.note_restless(&service.health);
             }
             if forced || self.file.is_due(retry) {
-                // Nothing is noticed while files are read, so they are looked at once more.
+                // Nothing is noticed while files are read, so they are checked once more.
                 self.watch.pause();
                 again = true;
                 self.file.refresh(&service, forced);
@@ -163,7 +163,7 @@ impl Worker {
         }
     }
 
-    /// Waits until the files are quiet or somebody insists.
+    /// Waits until the files are quiet or a reload is requested.
     fn wait_until_quiet(&self) {
         let deadline = Instant::now() + IMPATIENCE;
         while !self.forced.load(Ordering::Relaxed)
@@ -172,9 +172,9 @@ impl Worker {
         {}
     }
 
-    /// Whether somebody insisted, however often.
+    /// Whether a reload was requested.
     fn take_forced(&self) -> bool {
-        // First, so that who insists from now on is heard in a round of their own.
+        // First, so that a request from now on gets its own check.
         while self.woken.try_recv().is_ok() {}
         self.forced.swap(false, Ordering::Relaxed)
     }

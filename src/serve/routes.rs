@@ -28,22 +28,22 @@ use crate::serve::state::Service;
 const VALIDATE: &str = "/api/v1/validate-license";
 const UPDATES: &str = "/api/v1/updates/";
 
-/// Everything the server answers in public. Each request is counted; the operations have a deadline, and public files are
-/// bounded by how fast they are taken.
+/// The handler of the public listener. Every request is counted. Operations have a deadline; public files are limited
+/// by how fast the client reads them.
 pub fn all(service: Arc<Service>) -> impl Handler {
     let proxy_is_news = AtomicBool::new(service.has_no_proxy);
     Routes { service, proxy_is_news }
 }
 
-/// Found here and not by warp's filters: those cost as much as the whole decision.
+/// Routed here and not by warp's filters, which cost as much as the whole decision.
 struct Routes {
     service: Arc<Service>,
-    /// Whether nobody was told yet that a proxy may be in front which is not named.
+    /// Whether the warning about an unconfigured proxy is still due.
     proxy_is_news: AtomicBool,
 }
 
 impl Routes {
-    /// Counts a request by how it ended, charges its client, and makes its answer.
+    /// Counts a request by its outcome, charges its client, and makes the response.
     fn finish(&self, client: IpAddr, operation: Operation, started: Instant, ended: Ended) -> Response {
         let (code, response) = match ended {
             Ok((code, response)) => {
@@ -59,14 +59,15 @@ impl Routes {
         response
     }
 
-    /// The same for one that was refused before anybody looked at a clock.
+    /// The same for one that was refused before its time was taken.
     fn refuse(&self, client: IpAddr, operation: Operation, problem: Problem) -> Response {
         self.service.limits.charge(client, problem.weight());
         self.service.metrics.requests.count_refused(operation, problem.code());
         problem.into_response()
     }
 
-    /// Tells once that a proxy may be in front: then all its clients share one rate limit, and one of them can use it up.
+    /// Warns once about an unconfigured proxy: all clients behind it share one rate limit, and one client can use it
+    /// up.
     fn look_for_a_proxy(&self, headers: &HeaderMap) {
         if self.proxy_is_news.load(Ordering::Relaxed)
             && headers.contains_key("x-forwarded-for")
@@ -82,7 +83,7 @@ impl Routes {
 
 impl Routes {
     fn updates(&self, client: IpAddr, slug: &str, request: &Request<Incoming>) -> Response {
-        // HEAD is answered as GET is; hyper leaves the body out.
+        // HEAD is answered like GET; hyper omits the body.
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
             return self.refuse(client, Operation::Updates, Problem::MethodNotAllowed("GET, HEAD"));
         }
@@ -128,7 +129,7 @@ impl Routes {
         }
     }
 
-    /// The answer to what is no operation: a public file, or none. What is not there is not there for every method.
+    /// The response if the path is not an operation: a public file, or not found, for every method.
     async fn public(&self, client: IpAddr, request: Request<Incoming>) -> Sending {
         let public = &self.service.public;
         let path = request.uri().path();
@@ -151,7 +152,7 @@ impl Routes {
 
 type Ended = Result<(Code, Response), Problem>;
 
-/// What is asked for at this path.
+/// The operation of this path.
 fn operation(path: &str) -> Operation {
     if slug(path).is_some() {
         Operation::Updates

@@ -1,4 +1,4 @@
-//! What every request and every reload shares: made once at the start, held by an `Arc`.
+//! State that all requests and reloads share: created once at the start, in an `Arc`.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::serve::reload::history::Reloads;
 use crate::serve::signing::pool::Signer;
 use crate::store::StoreError;
 
-/// What every request shares.
+/// State that all requests share.
 pub struct Service {
     pub(crate) gate: Gate,
     pub(crate) signer: Signer,
@@ -30,7 +30,7 @@ pub struct Service {
     pub(crate) packages: PackageFaults,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) descriptors: Descriptors,
-    /// Whether no proxy is named, so that none may be in front.
+    /// Whether no proxy is configured, although there may be one.
     pub(crate) has_no_proxy: bool,
     pub(crate) reloads: Reloads,
     pub(crate) drop_guard: DropGuard,
@@ -43,13 +43,13 @@ pub struct Service {
 }
 
 impl Service {
-    /// The state of every part now.
+    /// The current state of every part.
     pub(crate) fn readiness(&self) -> Readiness {
         self.note_store();
         self.health.readiness()
     }
 
-    /// The store is asked; the other parts were noted when they were loaded.
+    /// The store is asked; the states of the other parts were recorded when they were loaded.
     pub(crate) fn note_store(&self) {
         let store = self.gate.bindings().health();
         let (state, detail) = match store.state {

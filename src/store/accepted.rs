@@ -1,8 +1,8 @@
-//! Which licenses were in force last: how many, and a sample of their ids. A server writes it into the store's folder, so
-//! that the next start notices, as a reload does, that many are gone.
+//! A record of the licenses last in force: their number, and a sample of their ids. The server writes it to the store's
+//! folder, so that the next start can detect, as a reload does, that many licenses are missing.
 //!
-//! The ids of licenses are digests, so the smallest ones are a sample of all: up to 512 licenses it is all of them, and the
-//! answer is exact; of more, the share that is gone is known to within some 2 percent.
+//! License ids are digests, so the smallest ones are a random sample. Up to 512 licenses it has all ids, and the
+//! answer is exact. For more, the missing share is known to within about 2 percent.
 
 use std::io;
 use std::path::Path;
@@ -13,16 +13,16 @@ use crate::durable_file;
 use crate::model::license_key::LicenseId;
 use crate::regular_file;
 
-/// Its name in the store's folder.
+/// The file's name in the store's folder.
 const NAME: &str = "accepted-licenses.json";
 
-/// How many ids are kept.
+/// The size of the sample.
 const SAMPLE: usize = 512;
 
-/// Twice what so many ids take, in bytes.
+/// Size limit of the file in bytes: twice what the sample needs.
 const LIMIT: u64 = 1 << 16;
 
-/// The licenses that were in force last.
+/// The licenses last in force.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Accepted {
@@ -32,7 +32,7 @@ pub struct Accepted {
 }
 
 impl Accepted {
-    /// Of so many licenses, whose ids come in their order.
+    /// A record of this many licenses, whose ids are sorted.
     pub fn new(licenses: usize, ids: impl Iterator<Item = LicenseId>) -> Self {
         Self {
             licenses,
@@ -40,12 +40,12 @@ impl Accepted {
         }
     }
 
-    /// How many there were.
+    /// The number of licenses.
     pub fn licenses(&self) -> usize {
         self.licenses
     }
 
-    /// How many of them are gone from `now` licenses, of which `has` knows each.
+    /// How many of them are missing among `now` licenses; `has` looks up an id.
     pub fn dropped(&self, now: usize, has: impl Fn(&LicenseId) -> bool) -> usize {
         let missing = self.sample.iter().filter(|id| !has(id)).count();
         if self.sample.len() == self.licenses {
@@ -55,7 +55,7 @@ impl Accepted {
         estimate.max(self.licenses.saturating_sub(now))
     }
 
-    /// What the server on the store in the folder `store` noted last; `None` where none ever did.
+    /// The record in the store's folder `store`; `None` if there is none yet.
     ///
     /// # Errors
     /// It cannot be read, or is damaged.
@@ -67,7 +67,7 @@ impl Accepted {
         }
     }
 
-    /// Notes it, durably.
+    /// Writes the record, durably.
     pub fn write(&self, store: &Path) -> io::Result<()> {
         durable_file::replace(&store.join(NAME), &serde_json::to_vec(self)?)
     }
@@ -77,7 +77,7 @@ impl Accepted {
 mod tests {
     use super::*;
 
-    /// The number spread over the id, as a digest is.
+    /// Spreads the number over the id, as a digest would.
     fn id(number: u64) -> LicenseId {
         LicenseId::from_bytes(*crate::model::digest::Digest::of(&number.to_le_bytes()).as_bytes())
     }
@@ -102,7 +102,7 @@ mod tests {
         let all = accepted(0..20_000);
         assert_eq!(all.dropped(20_000, |_| true), 0);
         assert_eq!(all.dropped(12_000, |_| true), 8_000, "the number alone says so");
-        // Every fourth is another one, and the number is the same.
+        // Every fourth license is another one, but their number is the same.
         let dropped = all.dropped(20_000, |id| id.as_bytes()[31] % 4 != 0);
         assert!((4_000..6_000).contains(&dropped), "{dropped}");
     }

@@ -1,25 +1,25 @@
-//! The seam between the store and what it is written to.
+//! The interface between the store and its storage.
 //!
-//! `disk` implements it with files. The module doc of [`log`](crate::store::log) says what another one has to keep.
+//! `disk` implements it with files. The module doc of [`log`](crate::store::log) has the requirements for others.
 
 use std::io;
 
 use crate::store::log::LedgerEntry;
 use crate::store::telemetry;
 
-/// What the thread of `group_commit` writes to: the log of bindings, and behind it the index and the reports.
+/// The storage that the thread of `group_commit` writes to: the log of bindings, the index and the reports.
 pub(crate) trait Backend: Send + Sync + 'static {
-    /// Writes bindings to the ledger: they are safe from a loss of power when this returns, or they are not there.
+    /// Writes bindings to the ledger. When it returns, they survive a power failure, or none of them is in the ledger.
     fn append(&self, entries: &[LedgerEntry]) -> io::Result<()>;
-    /// Whether bindings could be written.
+    /// Whether bindings can be written.
     fn probe(&self) -> io::Result<()>;
-    /// Whether the store is still the one that was opened, at the path where the next start looks for it. Costs a few
-    /// system calls; one that came back is read whole.
+    /// Whether the store at the path is still the one that was opened. Costs a few system calls; reads a ledger that
+    /// came back as a whole.
     fn look(&self) -> io::Result<()>;
-    /// Files a part of what was appended in the index; whether there was something to file.
+    /// Adds some of the appended bindings to the index; whether there were any.
     fn catch_up(&self) -> io::Result<bool>;
-    /// Merges reports into those stored.
+    /// Merges reports into the stored ones.
     fn write_reports(&self, reports: &telemetry::Batch) -> io::Result<()>;
-    /// Returns once index and reports are safe from a loss of power.
+    /// Makes index and reports survive a power failure.
     fn sync_index(&self) -> io::Result<()>;
 }

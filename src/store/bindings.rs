@@ -1,4 +1,4 @@
-//! The bindings of one license as they are held in memory: 96 bytes, and the names of hosts of more than 24 letters.
+//! The bindings of one license in memory: 96 bytes, and host names longer than 24 letters.
 
 use std::hash::BuildHasher;
 use std::ops::Deref;
@@ -12,16 +12,16 @@ use crate::model::license_key::LicenseId;
 use crate::model::license_table::OfLicense;
 use crate::model::site_host::SiteHost;
 
-/// How long a site says nothing new by saying the same, in seconds: it asks twice a day.
+/// For this many seconds, a repeated report counts as nothing new. A site asks twice a day.
 const SAID_FOR: i64 = 600;
 
-/// The bindings of one license in the order of binding: on two cache lines, wherever they lie.
+/// The bindings of one license in the order of binding, on two cache lines.
 #[derive(Debug)]
 #[repr(C, align(32))]
 pub(super) struct LicenseBindings {
     license: LicenseId,
     sites: HostList,
-    /// What its sites said last, as a number, so that saying it again costs little.
+    /// A hash of the last report, so that a repeated one costs little.
     said: AtomicU64,
     superseded: AtomicBool,
 }
@@ -39,7 +39,7 @@ enum HostList {
 struct Several {
     /// In the order of binding.
     bindings: Vec<Binding>,
-    /// Their places in the order of hosts, so that one of 50,000 is found at once.
+    /// Their positions sorted by host, so that one of 50,000 is found at once.
     by_host: Vec<usize>,
 }
 
@@ -58,7 +58,7 @@ impl LicenseBindings {
         }
     }
 
-    /// Adds a binding; a void one of the same host makes way.
+    /// Adds a binding; a void one of the same host is removed.
     pub(super) fn add(&mut self, binding: Binding) {
         match &mut self.sites {
             HostList::One(one) if one.host == binding.host => *one = binding,
@@ -67,12 +67,12 @@ impl LicenseBindings {
         }
     }
 
-    /// These are no longer all: others were put in their place before.
+    /// Marks that newer bindings replace these.
     pub(super) fn supersede(&self) {
         self.superseded.store(true, Ordering::Release);
     }
 
-    /// Whether others are in their place.
+    /// Whether newer bindings replace these.
     pub(super) fn is_superseded(&self) -> bool {
         self.superseded.load(Ordering::Acquire)
     }
@@ -139,33 +139,33 @@ impl Several {
         }
     }
 
-    /// Where in `by_host` the place of `host` stands, or would.
+    /// The position of `host` in `by_host`, or where to insert it.
     fn rank(&self, host: &SiteHost) -> Result<usize, usize> {
         self.by_host
             .binary_search_by_key(&host, |&place| &self.bindings[place].host)
     }
 }
 
-/// The durable bindings of a license in the order of binding, void ones included; it may have none.
+/// The durable bindings of a license in the order of binding, void ones included. There may be none.
 #[derive(Debug, Default)]
 pub struct BoundSites<'a>(pub(super) Option<BindingsRef<'a>>);
 
-/// Where they were found.
+/// Where the bindings are held.
 #[derive(Debug)]
 pub(super) enum BindingsRef<'a> {
-    /// Among those of the start.
+    /// Among those loaded at the start.
     Settled(&'a LicenseBindings),
     /// Among those that changed since.
     Changed(Arc<LicenseBindings>),
 }
 
-/// What a site says that its license's sites did not say last.
+/// A new report of a license's site.
 pub(super) struct News<'a> {
     said: Option<(&'a AtomicU64, u64)>,
 }
 
 impl News<'_> {
-    /// It was noted: saying it again is no news.
+    /// Marks the report as stored, so that a repetition is not new.
     pub(super) fn was_noted(self) {
         if let Some((last, said)) = self.said {
             last.store(said, Ordering::Relaxed);
@@ -174,8 +174,9 @@ impl News<'_> {
 }
 
 impl BoundSites<'_> {
-    /// What a site says, unless the license's sites said just that last, and less than ten minutes ago. Two sites in turn
-    /// always tell news, and so does one that nothing is stored of, as it is bound ahead in the registry.
+    /// What a site reports, unless it was the license's last report, less than ten minutes ago. Two sites that
+    /// alternate always report news, and so does a host that is bound by the registry alone, because nothing is
+    /// stored for it.
     pub(super) fn news(&self, host: &SiteHost, check_in: &CheckIn<'_>) -> Option<News<'_>> {
         let Some(bindings) = self.bindings() else {
             return Some(News { said: None });

@@ -1,4 +1,4 @@
-//! All bindings as the ledger tells them, gathered while it is read, and a checksum to compare an index with.
+//! All bindings of a ledger, collected while it is read, and a checksum to compare the index with.
 
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -17,7 +17,7 @@ pub(crate) type BindingsByLicense = LicenseTable<LicenseBindings>;
 /// Collects bindings by license.
 #[derive(Default)]
 pub(crate) struct BindingsBuilder {
-    /// As they stand in the ledger.
+    /// In ledger order.
     entries: Vec<LedgerEntry>,
 }
 
@@ -26,7 +26,7 @@ impl BindingsBuilder {
         self.entries.push(entry);
     }
 
-    /// Drops what was superseded.
+    /// Drops superseded bindings.
     pub(crate) fn finish(mut self) -> BindingsByLicense {
         // Stable: within a license they stay in the order of binding.
         self.entries.sort_by_key(|entry| entry.license);
@@ -56,7 +56,7 @@ fn in_force(mut bindings: Vec<Binding>) -> Vec<Binding> {
     bindings
 }
 
-/// Says whether two sets of bindings, met in any order, are the same.
+/// A checksum that tells whether two sets of bindings, in any order, are the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct BindingsChecksum {
     pub count: u64,

@@ -1,6 +1,6 @@
-//! How the group commit goes: what fails since when, and what is counted.
+//! The status of the group commit: what fails since when, and its counters.
 //!
-//! The thread writes it; [`StoreHealth`] and the figures are read from it.
+//! Its thread writes the status; [`StoreHealth`] and the figures are read from it.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -12,14 +12,14 @@ use crate::histogram::Histogram;
 use crate::store::error::StoreError;
 use crate::store::health::StoreHealth;
 
-/// How writing went.
+/// Counters of the group commit.
 #[derive(Default)]
 pub(crate) struct CommitCounts {
-    /// How long the ledger took, failures included.
+    /// Duration of writing to the ledger, failures included.
     pub syncs: Histogram,
-    /// Bindings that did not become durable.
+    /// Bindings that could not be written to disk.
     pub failures: AtomicU64,
-    /// Times that the index or reports could not be written.
+    /// Failed writes of the index or reports.
     pub index_failures: AtomicU64,
 }
 
@@ -29,23 +29,23 @@ pub(crate) struct CommitStatus {
     pub index: FailureState<Arc<str>>,
 }
 
-/// Why the log is not written.
+/// Why the log cannot be written.
 #[derive(Clone, PartialEq)]
 pub(crate) enum LedgerFailure {
     /// The backend failed.
     NotDurable(Arc<str>),
-    /// The thread ended.
+    /// The thread has ended.
     Closed,
 }
 
-/// What fails, if something does, and since when it is so.
+/// What fails, if anything, and since when.
 pub(crate) struct FailureState<F> {
     pub failure: Option<F>,
     since: DateTime<Utc>,
 }
 
 impl CommitStatus {
-    /// All is well.
+    /// Nothing fails.
     pub(super) fn new() -> Self {
         Self {
             ledger: FailureState::new(None),
@@ -53,7 +53,7 @@ impl CommitStatus {
         }
     }
 
-    /// As the store tells it: a log that is not written is worse than an index that is not.
+    /// The health to report: a failing log is worse than a failing index.
     pub(super) fn health(&self) -> StoreHealth {
         let Self { ledger, index } = self;
         match (&ledger.failure, &index.failure) {
@@ -85,7 +85,7 @@ impl<F> FailureState<F> {
         }
     }
 
-    /// Whether it began or ceased to fail; what fails may be told in other words each time.
+    /// Whether it started or stopped failing. The error's text may change each time.
     pub(super) fn set(&mut self, failure: Option<F>) -> bool {
         let news = self.failure.is_some() != failure.is_some();
         *self = Self {

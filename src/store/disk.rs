@@ -1,7 +1,7 @@
-//! The store's folder, open for writing: the ledger, which is the truth, and the index behind it.
+//! The store's folder, open for writing: the ledger, which is the truth, and the index.
 //!
-//! At the start the two are compared, and the index is brought up to the ledger or made anew from it. Afterwards a binding
-//! goes to the ledger before anybody is told, and to the index a moment later.
+//! A start compares the two, and updates the index from the ledger or rebuilds it. After that, each binding is
+//! written to the ledger before its request is answered, and to the index soon after.
 
 use std::collections::VecDeque;
 use std::fs::{self, DirBuilder};
@@ -26,17 +26,17 @@ use crate::store::log::{LedgerEntry, Position};
 use crate::store::recovery::{self, RecoveredLedger};
 use crate::store::telemetry;
 
-/// How long another process gets to let go of the store, as at a restart.
+/// How long to wait for another process to close the store, as at a restart.
 const LOCK_PATIENCE: Duration = Duration::from_secs(1);
 
-/// Bindings that the index takes at once, so that new ones need not wait long.
+/// Bindings that the index takes at once, so that new ones do not wait long.
 const INDEX_BATCH: usize = 1_024;
 
-/// Bindings that wait for the index in memory, some 3 MB of them; where it fails for longer they are read from the ledger
-/// again, which holds up new ones for a moment.
+/// Bindings that wait in memory for the index, about 3 MB. If the index fails for longer, they are read from the ledger
+/// again, which delays new ones for a moment.
 const UNINDEXED: usize = 16_384;
 
-/// Bindings that a new index takes at once.
+/// Bindings that a rebuilt index takes at once.
 const REBUILD_BATCH: usize = 16_384;
 
 /// The store's folder, open for writing.
@@ -48,12 +48,12 @@ pub(super) struct StoreDisk {
     lock: Mutex<StoreLock>,
 }
 
-/// What is on disk in the ledger, and not in the index yet.
+/// Bindings that are in the ledger, but not in the index yet.
 struct Unindexed {
     limit: usize,
-    /// At most `limit` of it.
+    /// The first ones, at most `limit`.
     next: VecDeque<(LedgerEntry, Position)>,
-    /// Whether there is more of it than `next`.
+    /// Whether there are more than `next`.
     more: bool,
 }
 
@@ -76,13 +76,13 @@ impl Unindexed {
     }
 }
 
-/// Where a compaction writes until it is done.
+/// Where a compaction writes the new ledger.
 pub(super) fn new_ledger_in(path: &Path) -> PathBuf {
     path.join(".ledger.jsonl.new")
 }
 
 impl StoreDisk {
-    /// Opens or makes the store, and reads all bindings.
+    /// Opens or creates the store, and reads all bindings.
     pub(super) fn open(path: &Path) -> Result<(Self, BindingsByLicense), StoreError> {
         let failed = |source| StoreError::Read {
             path: path.to_owned(),
@@ -90,10 +90,10 @@ impl StoreDisk {
         };
         let lock = lock::take(path, LOCK_PATIENCE, || make_folder(path)).map_err(failed)?;
         let lock = lock.ok_or_else(|| StoreError::InUse(path.to_owned()))?;
-        // What a compaction left that was killed: nothing reads it, and it takes room.
+        // Left over from a compaction that was killed; it only takes space.
         let _ = fs::remove_file(new_ledger_in(path));
         if !has_ledger(path)? {
-            // First the ledger, then the index: an index without a ledger is a ledger that was lost.
+            // The ledger first: an index without a ledger means that the ledger was lost.
             durable_file::create_new(&recovery::ledger_in(path), b"", Access::Owner).map_err(failed)?;
         }
         let known = Index::open(&index_in(path)).and_then(|index| Ok((index.position()?, index)));
@@ -105,7 +105,7 @@ impl StoreDisk {
                     let reason = unusable
                         .err()
                         .map_or("it differs".to_owned(), |error| error.to_string());
-                    tracing::warn!(reason, "the index does not match the ledger: it is made anew");
+                    tracing::warn!(reason, "the index does not match the ledger: rebuilding it");
                 }
                 rebuild(path, &loaded).map_err(failed)?
             }
@@ -114,12 +114,16 @@ impl StoreDisk {
         let file = LedgerFile::take(&recovery::ledger_in(path)).map_err(failed)?;
         let file = file.ok_or_else(|| StoreError::InUse(path.to_owned()))?;
         let mut ledger = LedgerWriter::new(file, loaded.found.end, loaded.found.length, loaded.found.torn);
-        // It was read by its name a moment ago.
+        // Its name was read a moment ago.
         ledger.look().map_err(failed)?;
         if loaded.found.torn {
             let line = loaded.found.lines() + 1;
             let sequence = loaded.found.end.sequence + 1;
-            tracing::warn!(line, sequence, "the ledger's end was never acknowledged: it is cut");
+            tracing::warn!(
+                line,
+                sequence,
+                "removing the end of the ledger, which was never acknowledged"
+            );
             ledger.cut().map_err(failed)?;
         }
         let unindexed = Mutex::new(Unindexed::new(UNINDEXED));
@@ -133,12 +137,12 @@ impl StoreDisk {
         Ok((disk, loaded.by_license))
     }
 
-    /// Reads on in the ledger where the index ends.
+    /// Reads the ledger from where the index ends.
     fn read_unindexed(&self, limit: usize) -> io::Result<Unindexed> {
         let known = self
             .index
             .position()?
-            .ok_or_else(|| io::Error::other("the index has lost its place"))?;
+            .ok_or_else(|| io::Error::other("the index lacks its position in the ledger"))?;
         let mut unindexed = Unindexed::new(limit);
         let read = recovery::read(&self.path, |position, entry| {
             if position.sequence > known.sequence {
@@ -149,7 +153,7 @@ impl StoreDisk {
         Ok(unindexed)
     }
 
-    /// The ledger was replaced by one that says the same and ends at `end`; this disk can append no more.
+    /// A compacted ledger that ends at `end` replaced this one; this disk must not append any more.
     pub(super) fn was_compacted(self, end: Position) -> io::Result<()> {
         self.index.add(&[], Some(end))?;
         self.index.sync()
@@ -202,7 +206,7 @@ impl Backend for StoreDisk {
     }
 }
 
-/// Whether there is a ledger; an error where there is none and must be one.
+/// Whether there is a ledger; an error if it is missing but must exist.
 pub(super) fn has_ledger(path: &Path) -> Result<bool, StoreError> {
     let ledger = recovery::ledger_in(path);
     if ledger.exists() {
@@ -210,7 +214,7 @@ pub(super) fn has_ledger(path: &Path) -> Result<bool, StoreError> {
     } else if index_in(path).exists() {
         Err(StoreError::Damaged {
             path: ledger,
-            what: "it is missing, and there is an index of it".into(),
+            what: "it is missing, but its index exists".into(),
         })
     } else if path.join("db").exists() {
         Err(StoreError::Format {
@@ -222,7 +226,7 @@ pub(super) fn has_ledger(path: &Path) -> Result<bool, StoreError> {
     }
 }
 
-/// Makes the index anew; the old one stays aside until the next time.
+/// Rebuilds the index. The old one is kept until the next time.
 pub(super) fn rebuild(path: &Path, loaded: &RecoveredLedger) -> io::Result<Index> {
     let index = index_in(path);
     let aside = path.join("index.damaged");
@@ -234,7 +238,7 @@ pub(super) fn rebuild(path: &Path, loaded: &RecoveredLedger) -> io::Result<Index
     }
     let index = Index::open(&index)?;
     let mut entries = Vec::with_capacity(REBUILD_BATCH);
-    // In the order of keys, which sled takes faster.
+    // Sorted by key, which is faster in sled.
     for bindings in loaded.by_license.iter() {
         let license = *bindings.license_id();
         entries.extend(bindings.iter().map(|binding| LedgerEntry {
@@ -247,7 +251,7 @@ pub(super) fn rebuild(path: &Path, loaded: &RecoveredLedger) -> io::Result<Index
             entries.clear();
         }
     }
-    // The place goes last: without one, an index is not whole.
+    // The position goes last: an index without it is incomplete.
     index.add(&entries, Some(loaded.found.end))?;
     index.sync()?;
     Ok(index)
@@ -257,12 +261,12 @@ pub(super) fn index_in(path: &Path) -> PathBuf {
     path.join("index")
 }
 
-/// Files what the index lacks; whether it then says what the ledger says.
+/// Adds to the index what it lacks; whether it then matches the ledger.
 fn catch_up(index: &Index, loaded: &RecoveredLedger) -> io::Result<bool> {
     let lacking = match &loaded.lacking {
         Some(lacking) => &lacking[..],
         None if loaded.found.end == Position::genesis() => {
-            // A new store: its index is whole as soon as it has a place.
+            // A new store: an index with a position is complete.
             index.add(&[], Some(loaded.found.end))?;
             index.sync()?;
             &[]
@@ -276,7 +280,7 @@ fn catch_up(index: &Index, loaded: &RecoveredLedger) -> io::Result<bool> {
     Ok(index.checksum()? == BindingsChecksum::of(&loaded.by_license))
 }
 
-/// Also makes the folder's name durable, and the names of those above it that were missing too.
+/// Also syncs the folder's name, and the names of parents that were created with it.
 fn make_folder(path: &Path) -> io::Result<()> {
     if !path.is_dir() {
         match path.parent() {

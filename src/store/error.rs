@@ -1,4 +1,4 @@
-//! Why the store did not do what was asked.
+//! Errors of the store.
 
 use std::io;
 use std::path::PathBuf;
@@ -7,18 +7,18 @@ use std::sync::Arc;
 /// The store's format: the ledger, and the index in a folder of its own.
 const FORMAT: &str = "2";
 
-/// Why the store did not do what was asked.
+/// Why the store failed.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// Another process has the store open.
+    /// Another process uses the store.
     #[error("{}: in use by another process; is another `countersign serve` running?", .0.display())]
     InUse(PathBuf),
-    /// The ledger belongs to somebody else, who could not read what this process makes.
+    /// The ledger belongs to another user, who could not read files that this process creates.
     #[error("{}: belongs to another user, of uid {owner}", path.display())]
     NotOurs {
         /// The ledger.
         path: PathBuf,
-        /// Whose it is.
+        /// Its owner's user id.
         owner: u32,
     },
     /// There is no store yet: no server has run on this instance.
@@ -32,40 +32,40 @@ pub enum StoreError {
         /// Why.
         source: io::Error,
     },
-    /// There is no room for a compacted ledger, or it cannot be put in its place.
-    #[error("{}: not compacted; the ledger is as it was", path.display())]
+    /// A compacted ledger cannot be written or put in place.
+    #[error("{}: not compacted; the ledger is unchanged", path.display())]
     NotCompacted {
         /// Its folder.
         path: PathBuf,
         /// Why.
         source: io::Error,
     },
-    /// The store was written by another version of this program.
+    /// Another version of countersign wrote the store.
     #[error("{}: the store has format {found}, this version reads {}", path.display(), FORMAT)]
     Format {
         /// Its folder.
         path: PathBuf,
-        /// What stands in it.
+        /// The format that it has.
         found: String,
     },
-    /// The ledger is not what this program wrote, or not all of it.
+    /// The ledger was changed, or a part of it is missing.
     #[error("{}: the ledger is damaged: {what}", path.display())]
     Damaged {
         /// The ledger.
         path: PathBuf,
-        /// Which line, and what is wrong with it.
+        /// The line, and what is wrong with it.
         what: String,
     },
-    /// More bindings are waiting than the disk can take; try again in a moment.
+    /// Too many bindings wait for the disk; try again later.
     #[error("too many bindings are waiting to be written")]
     Busy,
-    /// What was to be written did not become durable, and is not in force.
-    #[error("what was to be written did not become durable: {0}")]
+    /// A binding could not be written to disk and is not in force.
+    #[error("the binding could not be written to disk: {0}")]
     NotDurable(Arc<str>),
-    /// Bindings become durable, but the index and reports do not; the next start makes up for the index.
-    #[error("the index and reports of sites are not written: {0}")]
+    /// Bindings are written, but the index and reports are not. The next start updates the index.
+    #[error("the index and reports of sites cannot be written: {0}")]
     NotIndexed(Arc<str>),
-    /// The store was closed.
+    /// The store is closed.
     #[error("the store is closed")]
     Closed,
 }

@@ -1,8 +1,8 @@
-//! The one thread that writes: takes everything that waits, makes it durable at once, then wakes everybody.
+//! The only thread that writes: it takes all waiting bindings, makes them durable with one sync, and wakes the waiters.
 //!
-//! One sync serves all who wait, so durability costs a request next to nothing under load. Bindings go to the ledger
-//! first; the index and the reports are written between them, a part at a time. Writes go to a [`Backend`], results to whoever
-//! started the thread, by a callback.
+//! Under load, many requests share a sync, so durability costs each of them little. Bindings go to the ledger first;
+//! the index and the reports are written in parts between them. Writes go to a [`Backend`], results to a callback of
+//! the caller.
 
 use std::io;
 use std::sync::atomic::Ordering;
@@ -19,14 +19,14 @@ use crate::store::log::record;
 use crate::store::pending::PendingWrite;
 use crate::store::telemetry::{self, Reports};
 
-/// Bindings that may wait for the thread.
+/// The most bindings that may wait for the thread.
 pub(crate) const QUEUE: usize = record::BATCH - 1;
 
-/// How long the index and reports wait, and how often a failed disk is tried again.
+/// How long the index and reports wait, and the time between retries of a failed disk.
 pub(crate) const WRITE_BEHIND: Duration = Duration::from_secs(2);
 
-/// Sites whose reports are written in that time, when more of them wait: 250 a second are 22 million a day. Writing one
-/// costs 6 to 30 µs, and nothing is decided by it.
+/// Reports written in that time, if more are waiting. 250 a second are 22 million a day. Writing one costs 6 to 30
+/// µs, and no decision depends on it.
 const REPORTS_A_TURN: usize = 512;
 
 enum Message {
@@ -43,7 +43,7 @@ pub(crate) struct GroupCommit {
 }
 
 impl GroupCommit {
-    /// Starts the thread; it calls `on_commit` with each binding once that is durable or failed.
+    /// Starts the thread. It calls `on_commit` with each binding once it is durable or has failed.
     pub(crate) fn start(
         disk: impl Backend,
         on_commit: impl Fn(PendingWrite, Result<(), Arc<str>>) + Send + 'static,
@@ -67,7 +67,7 @@ impl GroupCommit {
             .name("store".into())
             .spawn(move || writer.run(&jobs, write_behind));
         if let Err(error) = &thread {
-            tracing::error!(%error, "the store's thread does not start");
+            tracing::error!(%error, "cannot start the store's thread");
         }
         Self {
             queue,
@@ -77,7 +77,7 @@ impl GroupCommit {
         }
     }
 
-    /// Hands over a binding; never blocks.
+    /// Queues a binding; never blocks.
     pub(crate) fn enqueue(&self, job: PendingWrite) -> Result<(), StoreError> {
         self.queue.try_send(Message::Bind(job)).map_err(|error| match error {
             TrySendError::Full(_) => StoreError::Busy,
@@ -89,16 +89,16 @@ impl GroupCommit {
         self.status.lock().unwrap_or_else(PoisonError::into_inner).health()
     }
 
-    /// How writing went.
+    /// The counters.
     pub(crate) fn counts(&self) -> &CommitCounts {
         &self.counts
     }
 
-    /// Writes what waits and ends the thread. Does nothing the second time.
+    /// Writes what is waiting and ends the thread. Calling it again does nothing.
     pub(crate) fn close(&self) -> Result<(), StoreError> {
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(thread) = thread else { return Ok(()) };
-        // Where nobody takes the message, the thread has ended already.
+        // If nobody receives the message, the thread has ended already.
         let _ = self.queue.send(Message::Close);
         thread.join().unwrap_or(Err(StoreError::Closed))
     }
@@ -106,26 +106,26 @@ impl GroupCommit {
 
 impl Drop for GroupCommit {
     fn drop(&mut self) {
-        // A failure was logged by the thread.
+        // The thread has logged a failure.
         let _ = self.close();
     }
 }
 
-/// What the thread owns.
+/// The state of the thread.
 struct CommitWriter<D, C> {
     disk: D,
     on_commit: C,
     reports: Arc<Reports>,
     status: Arc<Mutex<CommitStatus>>,
     counts: Arc<CommitCounts>,
-    /// The shard of reports that is written next.
+    /// The shard of reports to write next.
     next_shard: usize,
     turn: FlushBudget,
-    /// Dropped reports that were logged.
+    /// How many dropped reports were logged.
     dropped: u64,
 }
 
-/// What is still to be written of the reports before the next sync of the index.
+/// Reports that are still to be written before the next sync of the index.
 struct FlushBudget {
     shards: usize,
     sites: usize,
@@ -161,8 +161,8 @@ impl<D: Backend, C: Fn(PendingWrite, Result<(), Arc<str>>)> CommitWriter<D, C> {
             if closing {
                 return self.finish();
             }
-            // A part at a time, so that a binding waits for one of them more at most: for one sync, and after each
-            // 16,384 records for sled to be closed and opened anew.
+            // In parts, so that a binding waits for one part at most: for one sync, and after every 16,384 records
+            // for sled to be closed and opened again.
             if Instant::now() >= next_write_behind && !self.write_behind() {
                 self.retry();
                 next_write_behind = Instant::now() + write_behind;
@@ -183,17 +183,16 @@ impl<D: Backend, C: Fn(PendingWrite, Result<(), Arc<str>>)> CommitWriter<D, C> {
         }
     }
 
-    /// A disk that works again shows without anybody binding.
+    /// Checks whether a failed disk works again, even if nobody binds.
     fn retry(&self) {
         let failing = self.status().ledger.failure.is_some();
         if failing {
-            // The result shows in the status, and nobody waits for it.
+            // The result is in the status; nobody waits for it.
             let _ = self.note(self.disk.probe());
         }
     }
 
-    /// Writes the next part of what waits; whether there is more to do at once. Also shows a store that was replaced,
-    /// without anybody binding.
+    /// Writes the next part of what is waiting; whether there is more. Also detects a replaced store.
     fn write_behind(&mut self) -> bool {
         if let Err(error) = self.disk.look() {
             // An index written now would belong to another ledger.
@@ -202,24 +201,27 @@ impl<D: Backend, C: Fn(PendingWrite, Result<(), Arc<str>>)> CommitWriter<D, C> {
         }
         let written = self.try_write_behind();
         match &written {
-            // Only a whole turn shows that all of it works.
+            // Only a complete turn shows that everything works.
             Ok(true) => {}
             Ok(false) => {
                 if self.status().index.set(None) {
-                    tracing::info!("the index and reports are written again");
+                    tracing::info!("the index and reports can be written again");
                 }
             }
             Err(error) => {
                 self.counts.index_failures.fetch_add(1, Ordering::Relaxed);
                 if self.status().index.set(Some(Arc::from(error.to_string()))) {
-                    tracing::error!(%error, "the index and reports are not written");
+                    tracing::error!(%error, "the index and reports cannot be written");
                 }
             }
         }
         let dropped = self.reports.dropped();
         if dropped > self.dropped {
             let dropped = dropped - std::mem::replace(&mut self.dropped, dropped);
-            tracing::warn!(dropped, "more sites reported than are written: reports were dropped");
+            tracing::warn!(
+                dropped,
+                "dropped reports of sites, because they came faster than they were written"
+            );
         }
         written.unwrap_or(false)
     }
@@ -247,13 +249,13 @@ impl<D: Backend, C: Fn(PendingWrite, Result<(), Arc<str>>)> CommitWriter<D, C> {
         self.disk.sync_index().map(|()| false)
     }
 
-    /// Notes whether the ledger can be written.
+    /// Records whether the ledger can be written.
     fn note(&self, result: io::Result<()>) -> Result<(), Arc<str>> {
         let result = result.map_err(|error| Arc::from(error.to_string()));
         match &result {
             Ok(()) => {
                 if self.status().ledger.set(None) {
-                    tracing::info!("the store is durable again");
+                    tracing::info!("bindings can be written again");
                 }
             }
             Err(reason) => {
@@ -262,7 +264,7 @@ impl<D: Backend, C: Fn(PendingWrite, Result<(), Arc<str>>)> CommitWriter<D, C> {
                     .ledger
                     .set(Some(LedgerFailure::NotDurable(Arc::clone(reason))))
                 {
-                    tracing::error!(reason = &**reason, "the store does not become durable");
+                    tracing::error!(reason = &**reason, "bindings cannot be written");
                 }
             }
         }
@@ -290,7 +292,7 @@ impl<D: Backend, C: Fn(PendingWrite, Result<(), Arc<str>>)> CommitWriter<D, C> {
 }
 
 impl<D, C> Drop for CommitWriter<D, C> {
-    // Also where the thread panics: nobody may believe in a store that writes no more.
+    // Also if the thread panics: the store must not seem to work when it writes no more.
     fn drop(&mut self) {
         let mut status = self.status.lock().unwrap_or_else(PoisonError::into_inner);
         status.ledger = FailureState::new(Some(LedgerFailure::Closed));

@@ -1,28 +1,27 @@
-//! What a store tells of itself: whether it is well, and what it counts.
+//! The health and the counters of the store.
 
 use chrono::{DateTime, Utc};
 
 use crate::histogram::Durations;
 use crate::store::error::StoreError;
 
-/// How the store is.
+/// The health of the store.
 #[derive(Debug)]
 pub struct StoreHealth {
-    /// What failed, where something did; the store keeps trying, and binds all the same after
-    /// [`StoreError::NotIndexed`].
+    /// The current failure, if any. The store keeps trying, and after [`StoreError::NotIndexed`] still binds.
     pub state: Result<(), StoreError>,
-    /// Since when it is so.
+    /// Since when.
     pub since: DateTime<Utc>,
 }
 
-/// What a store counts of itself; a store that counts nothing has none.
+/// The store's counters; a store without counters has none.
 #[derive(Clone, Debug, Default)]
 pub struct Figures {
     /// Durable bindings, void ones included.
     pub bindings: usize,
-    /// How long it took to make bindings durable, each time for all who waited.
+    /// Time to write a group of bindings to disk.
     pub syncs: Durations,
-    /// Bindings that did not become durable.
+    /// Bindings that could not be written to disk.
     pub failures: u64,
     /// How often the index and reports could not be written.
     pub index_failures: u64,

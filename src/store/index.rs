@@ -1,7 +1,7 @@
-//! The index in sled: what the ledger says, by license and site, and what sites reported.
+//! The index in sled: the ledger's bindings by license and site, and what sites reported.
 //!
-//! The only file that knows sled. Nothing is decided from the index: it is the second opinion that a ledger is whole, and
-//! where it is missing, behind or wrong it is made anew. sled's own flush only asks the kernel to start writing
+//! Only this file uses sled. No decision depends on the index: it is a second copy to check the ledger with, and is
+//! rebuilt when it is missing, outdated or wrong. sled's flush only asks the kernel to start writing
 //! (`sync_file_range`), so a sync ends with an fdatasync of its file.
 
 use std::fs::{self, File};
@@ -27,23 +27,24 @@ use crate::store::telemetry;
 /// The length of a license id in a key.
 const LICENSE_ID: usize = 32;
 
-/// What the place in the ledger is filed under, among the bindings so that both are written at once; shorter than their keys.
+/// The key of the position in the ledger. It is in the tree of the bindings, to be written with them; shorter than
+/// their keys.
 const POSITION: &[u8] = b"position";
 
-/// Small, in bytes: what is asked often is held elsewhere.
+/// sled's cache in bytes. Small, because frequent data is in memory anyway.
 const CACHE: u64 = 16 << 20;
 
-/// After so many records sled is closed at the next sync and opened anew at the next use: it keeps some 10 kB for each,
-/// whatever its cache may hold.
+/// After this many records, sled is closed at the next sync and opened again at the next use: it keeps about 10 kB
+/// for each, whatever its cache size is.
 const REST: usize = 16_384;
 
-/// sled's threads outlive a closed `Db`, and hold its files, by a moment.
+/// sled's threads keep its files open for a moment after a `Db` is closed.
 const LOCK_PATIENCE: Duration = Duration::from_secs(1);
 
 /// The index, open for writing.
 pub(crate) struct Index {
     path: PathBuf,
-    /// `None` after a failure: sled writes nothing after one, so it is opened anew.
+    /// `None` after a failure, because sled writes nothing after one. It is then opened again.
     files: Mutex<Option<OpenIndex>>,
     unsynced: AtomicBool,
     /// Records written since sled was opened.
@@ -51,7 +52,7 @@ pub(crate) struct Index {
 }
 
 impl Index {
-    /// Opens or makes the index in the folder `path`.
+    /// Opens or creates the index in the folder `path`.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let files = OpenIndex::open(path)?;
         let path = path.to_owned();
@@ -65,13 +66,13 @@ impl Index {
         })
     }
 
-    /// Up to where in the ledger it knows the bindings; `None` where it is not whole yet.
+    /// The position in the ledger up to which it has the bindings; `None` if it is incomplete.
     pub(crate) fn position(&self) -> io::Result<Option<Position>> {
         let position = self.with(|files| files.bindings.get(POSITION))?;
         Ok(position.map(|json| serde_json::from_slice(&json)).transpose()?)
     }
 
-    /// Files the next bindings of the ledger, and that they end at `position`, all or none.
+    /// Adds the next bindings of the ledger, which end at `position`: all or none.
     pub(crate) fn add(&self, entries: &[LedgerEntry], position: Option<Position>) -> io::Result<()> {
         self.change(entries.len(), |files| {
             let mut batch = Batch::default();
@@ -85,7 +86,7 @@ impl Index {
         })
     }
 
-    /// Hands over every binding: license, host and time, as they are filed.
+    /// Passes every binding to `each`: license, host and time, as stored.
     pub(crate) fn each(&self, mut each: impl FnMut(LicenseId, SiteHost, DateTime<Utc>)) -> io::Result<()> {
         self.with(|files| {
             for entry in &files.bindings {
@@ -124,7 +125,7 @@ impl Index {
         self.with(|files| read_report(files, &to_key(license, host)))
     }
 
-    /// Merges reports into those stored.
+    /// Merges reports into the stored ones.
     pub(crate) fn write_reports(&self, reports: &telemetry::Batch) -> io::Result<()> {
         self.change(reports.values().map(Vec::len).sum(), |files| {
             let mut batch = Batch::default();
@@ -140,7 +141,7 @@ impl Index {
         })
     }
 
-    /// Returns once everything written is safe from a loss of power.
+    /// Makes everything written survive a power failure.
     pub(crate) fn sync(&self) -> io::Result<()> {
         if !self.unsynced.swap(false, Ordering::Relaxed) {
             return Ok(());
@@ -157,7 +158,7 @@ impl Index {
         Ok(())
     }
 
-    /// Closes sled until it is used again, which gives back what it holds in memory.
+    /// Closes sled until its next use, which frees its memory.
     pub(crate) fn rest(&self) {
         self.written.store(0, Ordering::Relaxed);
         drop(self.files.lock().unwrap_or_else(PoisonError::into_inner).take());
@@ -185,7 +186,7 @@ struct OpenIndex {
     db: Db,
     bindings: Tree,
     reports: Tree,
-    /// sled's one file of data.
+    /// sled's only data file.
     data: File,
 }
 
@@ -193,7 +194,7 @@ impl OpenIndex {
     fn open(path: &Path) -> io::Result<Self> {
         require_regular_files(path)?;
         let deadline = Instant::now() + LOCK_PATIENCE;
-        // sled's background flush would sync behind the group commit's back.
+        // sled's background flush would sync without the group commit.
         let config = Config::new()
             .path(path)
             .mode(Mode::LowSpace)
@@ -220,7 +221,7 @@ impl OpenIndex {
     }
 }
 
-/// sled opens its files itself, and would wait for the other end of a pipe.
+/// sled opens its files itself, and would block on a pipe.
 fn require_regular_files(path: &Path) -> io::Result<()> {
     let entries = match fs::read_dir(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -235,12 +236,12 @@ fn require_regular_files(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// sled panics on some damaged files; that is an error like another.
+/// sled panics on some damaged files; this makes an error of it.
 fn no_panic<T>(work: impl FnOnce() -> T) -> io::Result<T> {
     catch_unwind(AssertUnwindSafe(work)).map_err(|_| io::Error::other("sled panicked"))
 }
 
-/// sled tells of a lock it does not get in words only.
+/// sled reports that it cannot get a lock only in words.
 fn is_locked(error: &::sled::Error) -> bool {
     matches!(error, ::sled::Error::Io(error) if error.to_string().starts_with("could not acquire lock"))
 }
@@ -249,7 +250,7 @@ fn to_key(license: &LicenseId, host: &SiteHost) -> Vec<u8> {
     [license.as_bytes(), host.as_str().as_bytes()].concat()
 }
 
-/// A report that cannot be read counts as none: a newer one takes its place.
+/// An unreadable report counts as none: a newer one replaces it.
 fn read_report(files: &OpenIndex, key: &[u8]) -> ::sled::Result<Option<SiteReport>> {
     Ok(files
         .reports

@@ -1,15 +1,15 @@
-//! The store belongs to one process at a time: three locks, because each of them is lost in a way of its own.
+//! Three locks that give the store to one process at a time. Each of them can be lost in a different way.
 //!
-//! 1. A lock on the folder itself holds whatever name it is reached by: through symbolic links, bind mounts, or from another
-//!    container on this machine. It is lost to the path when the folder is removed or renamed and another one is made.
-//! 2. A lock on `.<name>.lock` *beside* the folder holds the path, and survives that. There is one beside the name that was
-//!    given and one beside the folder that this name leads to, where they differ. The owner makes it again where somebody
-//!    deleted it ([`StoreLock::renew`]), and removes it at the end; one that a killed process left behind is not locked.
-//!    Where the parent folder is not writable there is none: then this user cannot remove or rename the folder either.
-//! 3. A lock on the ledger's file ([`crate::store::log::file`]) holds where that file is moved or linked into another folder.
+//! 1. The lock on the folder holds for every path to it: symbolic links, bind mounts, other containers on this machine.
+//!    It no longer protects the path if the folder is removed or renamed and another one is created.
+//! 2. The lock on `.<name>.lock` *beside* the folder protects the path. If the given name is a symbolic link, there is
+//!    one beside the link and one beside its target. The owner creates a deleted one again ([`StoreLock::renew`]) and
+//!    removes it at the end; one that a killed process left behind is not locked. If the parent folder is not writable
+//!    there is none, but then this user cannot remove or rename the folder, either.
+//! 3. The lock on the ledger's file ([`crate::store::log::file`]) holds if that file is moved or linked elsewhere.
 //!
-//! What no lock can hold is found before each acknowledgement: the ledger has to be the file that its path leads to. Locks
-//! are advisory (flock), die with their process, and reach no other machine: two servers on copies are not found out.
+//! Before each acknowledgement, the ledger must still be the file that its path leads to. Locks are advisory (flock),
+//! end with their process, and reach no other machine: two servers on copies do not notice each other.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, TryLockError};
@@ -20,17 +20,17 @@ use std::time::{Duration, Instant};
 
 use crate::regular_file;
 
-/// How often a lock that somebody else has is tried.
+/// Time between two attempts to get a lock.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// The store is this process's until this is dropped.
+/// The store belongs to this process until this is dropped.
 #[derive(Debug)]
 pub(super) struct StoreLock {
     beside: Vec<Beside>,
     _folder: File,
 }
 
-/// A lock file beside the folder; `None` where it cannot be had.
+/// A lock file beside the folder; `None` if it cannot be created.
 #[derive(Debug)]
 struct Beside {
     path: PathBuf,
@@ -49,15 +49,15 @@ impl From<io::Error> for LockRefusal {
     }
 }
 
-/// Takes the store in the folder `path`, which `make` makes where it is missing; `None` where another process still has it
-/// when `patience` is over. SECURITY: two writers would break the chain, and give one seat twice.
+/// Locks the store in the folder `path`, which `make` creates if it is missing; `None` if another process still has it
+/// after `patience`. SECURITY: two writers would break the chain, and give the same seat twice.
 pub(super) fn take(
     path: &Path,
     patience: Duration,
     make: impl Fn() -> io::Result<()>,
 ) -> io::Result<Option<StoreLock>> {
     wait(patience, || {
-        // First what holds the path, so that no folder is made in the place of one that was removed under its server.
+        // The path first, so that no folder is created in the place of one that was removed under its server.
         let mut beside = BTreeSet::from_iter(names(path))
             .into_iter()
             .map(Beside::take)
@@ -77,7 +77,7 @@ pub(super) fn take(
     })
 }
 
-/// Takes the folder alone, so that no server starts on it; makes no file. `None` where a server has the store.
+/// Locks only the folder, so that no server starts on it; creates no file. `None` if a server has the store.
 pub(super) fn look(path: &Path) -> io::Result<Option<StoreLock>> {
     wait(Duration::ZERO, || {
         let folder = regular_file::open_folder(path)?;
@@ -129,16 +129,16 @@ fn names(path: &Path) -> impl Iterator<Item = PathBuf> {
 }
 
 impl StoreLock {
-    /// Makes the lock files again that somebody deleted.
+    /// Creates lock files again that somebody deleted.
     ///
     /// # Errors
-    /// Another process has the path now.
+    /// Another process has locked the path.
     pub(super) fn renew(&mut self) -> io::Result<()> {
         for beside in &mut self.beside {
             if !beside.is_in_place() {
                 *beside = Beside::take(beside.path.clone()).map_err(|_| {
                     let path = beside.path.display();
-                    io::Error::other(format!("{path}: another process has taken the store's place"))
+                    io::Error::other(format!("{path}: another process has locked the store"))
                 })?;
             }
         }
@@ -147,18 +147,18 @@ impl StoreLock {
 }
 
 impl Beside {
-    /// Locks the file at `path`; without one where it cannot be made.
+    /// Locks the file at `path`; goes without if it cannot be created.
     fn take(path: PathBuf) -> Result<Self, LockRefusal> {
         let file = match regular_file::create(&path, 0o600) {
             Ok(file) => file,
             Err(error) => {
-                tracing::debug!(lock = %path.display(), %error, "no lock file beside the store; the folder's own lock holds");
+                tracing::debug!(lock = %path.display(), %error, "no lock file beside the store; using the lock of the folder");
                 return Ok(Self { path, file: None });
             }
         };
         flock(&file)?;
         let taken = Self { path, file: Some(file) };
-        // Its owner may have removed it just now: whoever comes next would lock another file.
+        // Its owner may just have removed it. Then the next process would lock another file.
         if taken.is_in_place() {
             Ok(taken)
         } else {
@@ -166,7 +166,7 @@ impl Beside {
         }
     }
 
-    /// Whether the path leads to the file that is locked.
+    /// Whether the path leads to the locked file.
     fn is_in_place(&self) -> bool {
         let place = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
         let held = self.file.as_ref().and_then(|file| file.metadata().ok()).map(place);
@@ -177,7 +177,7 @@ impl Beside {
 impl Drop for Beside {
     fn drop(&mut self) {
         if self.is_in_place() {
-            // Whoever opened it meanwhile gets the lock, sees that it is gone, and makes another one.
+            // A process that opened it meanwhile gets the lock, sees that the file is gone, and creates another one.
             let _ = fs::remove_file(&self.path);
         }
     }

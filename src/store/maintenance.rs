@@ -1,6 +1,6 @@
-//! What commands do to a store: `rebuild` its index, `compact` its ledger. [`reader`](crate::store::reader) only looks.
+//! Maintenance commands: `rebuild` the index, `compact` the ledger. [`reader`](crate::store::reader) only reads.
 //!
-//! Both take the store as a server does, so they are refused while one runs, and to whom the ledger does not belong.
+//! Both lock the store as a server does. They fail while one runs, and for users that do not own the ledger.
 
 use std::fs;
 use std::io;
@@ -24,23 +24,23 @@ use crate::store::log::reader::LedgerFault;
 use crate::store::reader::{IndexState, open_index, require};
 use crate::store::{disk, lock, recovery};
 
-/// What [`rebuild`] found and did.
+/// The result of [`rebuild`].
 #[derive(Debug)]
 pub struct RebuildOutcome {
-    /// Bindings that the ledger has.
+    /// Bindings in the ledger.
     pub bindings: u64,
-    /// Bindings that the old index knows and the ledger lacks. Without consent to drop them, nothing was changed.
+    /// Bindings that the old index has and the ledger lacks. Unless they may be dropped, nothing was changed.
     pub lacking: Vec<(LicenseId, Binding)>,
-    /// Whether the old index could be read, so that `lacking` says all.
+    /// Whether the old index could be read, so that `lacking` is complete.
     pub compared: bool,
-    /// Whether the index was made anew.
+    /// Whether the index was rebuilt.
     pub done: bool,
 }
 
-/// Makes the index anew from the ledger.
+/// Rebuilds the index from the ledger.
 ///
-/// Where the old index knows of bindings that the ledger lacks, as after the restore of an old backup, nothing is changed
-/// unless `discard` says that they may be dropped.
+/// If the old index has bindings that the ledger lacks, as after the restore of an old backup, nothing is changed
+/// unless `discard` allows to drop them.
 pub fn rebuild(path: &Path, discard: bool) -> Result<RebuildOutcome, StoreError> {
     let _lock = take(path)?;
     let loaded = recovery::load(path, None)?;
@@ -63,7 +63,7 @@ pub fn rebuild(path: &Path, discard: bool) -> Result<RebuildOutcome, StoreError>
     })
 }
 
-/// What an index knows and the ledger lacks; `None` where the index cannot be read.
+/// The bindings that an index has and the ledger lacks; `None` if the index cannot be read.
 fn lacking(index: &Path, ledger: &BindingsByLicense) -> Option<Vec<(LicenseId, Binding)>> {
     let index = match open_index(index) {
         Ok(index) => index,
@@ -72,7 +72,7 @@ fn lacking(index: &Path, ledger: &BindingsByLicense) -> Option<Vec<(LicenseId, B
     let mut lacking = Vec::new();
     let read = index.each(|license, host, bound_at| {
         let mut of_license = ledger.of(&license).into_iter().flat_map(|bindings| bindings.iter());
-        // A site that was bound again stands in the ledger with a later time.
+        // A site that was bound again has a later time in the ledger.
         if !of_license.any(|binding| binding.host == host && binding.bound_at >= bound_at) {
             lacking.push((license, Binding { host, bound_at }));
         }
@@ -80,19 +80,19 @@ fn lacking(index: &Path, ledger: &BindingsByLicense) -> Option<Vec<(LicenseId, B
     read.is_ok().then_some(lacking)
 }
 
-/// What [`compact`] did.
+/// The result of [`compact`].
 #[derive(Debug)]
 pub struct CompactionOutcome {
-    /// Bindings that were kept.
+    /// Number of bindings kept.
     pub kept: u64,
     /// Where the old ledger is now.
     pub aside: PathBuf,
 }
 
-/// Begins a new ledger without what is superseded; the old one stays aside under a name that says until when it is.
+/// Begins a new ledger without superseded lines. The old one stays; its name tells until when it was used.
 pub fn compact(path: &Path, now: DateTime<Utc>) -> Result<CompactionOutcome, StoreError> {
     require_own(path)?;
-    // Opened as for serving, so that a ledger that lost something is not taken for one that never had it.
+    // Opened as for serving, so that a ledger that lost lines is detected first.
     let (disk, _) = StoreDisk::open(path)?;
     let until = now.to_rfc3339_opts(SecondsFormat::Secs, true).replace(':', "");
     let ledger = recovery::ledger_in(path);
@@ -112,10 +112,10 @@ pub fn compact(path: &Path, now: DateTime<Utc>) -> Result<CompactionOutcome, Sto
         file.sync_all().map_err(failed)?;
         Ok((kept, end))
     };
-    // On a full disk, what is left of it would keep the next start from making its index.
+    // On a full disk, a partial file would keep the next start from rebuilding its index.
     let (kept, end) = begin().inspect_err(|_| drop(fs::remove_file(&new)))?;
     let renamed = || -> io::Result<()> {
-        // At every moment there is a ledger.
+        // There is a ledger at every moment.
         fs::hard_link(&ledger, &aside)?;
         fs::rename(&new, &ledger)?;
         regular_file::open_folder(path)?.sync_all()?;
@@ -125,7 +125,7 @@ pub fn compact(path: &Path, now: DateTime<Utc>) -> Result<CompactionOutcome, Sto
     Ok(CompactionOutcome { kept, aside })
 }
 
-/// What is made in a store is its maker's, and a server that is somebody else could not start with it.
+/// New files belong to the user who runs this. A server of another user could not start with them.
 fn require_own(path: &Path) -> Result<(), StoreError> {
     require(path)?;
     let ledger = recovery::ledger_in(path);

@@ -1,8 +1,8 @@
-//! Bindings in memory: the durable ones, and those under way to the disk.
+//! Bindings in memory: committed ones, and those queued for the next group commit.
 //!
-//! Asked on every request: what was bound at the start stays where it is and is read without a lock, what changed since is
-//! sharded. Seats are given here, under one lock for a license, and count what is under way; the group commit then says here what
-//! became durable and what did not.
+//! Every request reads them: bindings of the start are read without a lock, changed ones are sharded. Seats are given
+//! out here, under one lock for each license, and queued bindings count. The group commit reports which bindings
+//! became durable.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -25,14 +25,14 @@ const SHARDS: usize = 64;
 
 /// All bindings in memory.
 pub(crate) struct BindingMemory {
-    /// Those of the start; some are superseded.
+    /// Those loaded at the start; some are superseded.
     settled: BindingsByLicense,
     shards: [RwLock<Shard>; SHARDS],
 }
 
 #[derive(Default)]
 struct Shard {
-    /// The bindings of licenses of which one changed.
+    /// The bindings of licenses that changed since the start.
     changed: HashMap<LicenseId, Arc<LicenseBindings>>,
     pending: HashMap<LicenseId, Vec<Pending>>,
 }
@@ -42,18 +42,18 @@ struct Pending {
     ticket: Ticket,
 }
 
-/// What somebody who wants to bind has to do.
+/// What a request to bind must do next.
 pub(crate) enum BindDecision {
     /// Nothing: this is the answer.
     Answer(BindOutcome),
-    /// Wait until the host's own binding is durable or failed.
+    /// Wait until the host's own queued binding is durable or has failed.
     UnderWay(Ticket),
-    /// Wait until others' bindings, which take every seat, are durable or failed, and ask again.
+    /// Wait until other hosts' queued bindings, which take every seat, are durable or have failed, then ask again.
     AfterOthers(Ticket),
 }
 
 impl BindingMemory {
-    /// Takes over what was read from disk.
+    /// Starts with the bindings from disk.
     pub(crate) fn new(settled: BindingsByLicense) -> Self {
         Self {
             settled,
@@ -72,18 +72,18 @@ impl BindingMemory {
         BoundSites(shard.changed.get(license).cloned().map(BindingsRef::Changed))
     }
 
-    /// The bindings of a license that did not change since the start.
+    /// The bindings of a license that has not changed since the start.
     fn settled(&self, license: &LicenseId) -> Option<&LicenseBindings> {
         self.settled.of(license).filter(|bindings| !bindings.is_superseded())
     }
 
-    /// The same as [`Self::of`], where the license's shard is locked.
+    /// The same as [`Self::of`], for a caller that has locked the license's shard.
     fn in_shard(&self, shard: &Shard, license: &LicenseId) -> BoundSites<'_> {
         let changed = || shard.changed.get(license).cloned().map(BindingsRef::Changed);
         BoundSites(self.settled(license).map(BindingsRef::Settled).or_else(changed))
     }
 
-    /// How many bindings are durable, void ones included. Looks at every license.
+    /// The number of durable bindings, void ones included. Looks at every license.
     pub(crate) fn count(&self) -> usize {
         let count = |shard: &RwLock<Shard>| {
             let shard = shard.read().unwrap_or_else(PoisonError::into_inner);
@@ -93,8 +93,8 @@ impl BindingMemory {
         settled.map(|bindings| bindings.len()).sum::<usize>() + self.shards.iter().map(count).sum::<usize>()
     }
 
-    /// Finds `host` a seat. Where there is a free one, it is taken and its binding given to `enqueue`, which must not
-    /// block; where `enqueue` refuses, the seat stays free.
+    /// Finds a seat for `host`. If one is free, it is reserved and its binding given to `enqueue`, which must not
+    /// block. If `enqueue` refuses, the seat stays free.
     pub(crate) fn decide(
         &self,
         license: &License,
@@ -105,7 +105,7 @@ impl BindingMemory {
         if let Some(outcome) = settled(license, &self.of(&license.id), host) {
             return Ok(BindDecision::Answer(outcome));
         }
-        // From here to the reservation under one lock: two hosts must not find the same seat free.
+        // From here to the reservation under one lock: two hosts must not get the same seat.
         let mut shard = self.shards[shard_of(&license.id)]
             .write()
             .unwrap_or_else(PoisonError::into_inner);
@@ -121,7 +121,7 @@ impl BindingMemory {
                 return Ok(BindDecision::AfterOthers(last.ticket.clone()));
             }
         }
-        // Every release the license knows came before this binding, whatever the clocks say.
+        // Every known release of the license is older than this binding, whatever the clocks say.
         let bound_at = license
             .details
             .released
@@ -143,7 +143,7 @@ impl BindingMemory {
         Ok(BindDecision::UnderWay(ticket))
     }
 
-    /// A binding ended: it is in force if it became durable, else its seat is free again. Then wakes who waits for it.
+    /// Completes a binding: it is in force if it became durable, else its seat is free again. Then wakes the waiters.
     pub(crate) fn complete(&self, job: PendingWrite, result: Result<(), Arc<str>>) {
         let PendingWrite {
             entry: LedgerEntry { license, binding },
@@ -165,10 +165,10 @@ impl BindingMemory {
         resolve.send_replace(Some(result));
     }
 
-    /// Adds a durable binding; a void one of the same host makes way.
+    /// Adds a durable binding; a void one of the same host is removed.
     fn add(&self, shard: &mut Shard, license: LicenseId, binding: Binding) {
         if let Some(bindings) = shard.changed.get_mut(&license) {
-            // Copies only where somebody is reading this license's bindings just now.
+            // Copies only if somebody is reading this license's bindings.
             Arc::make_mut(bindings).add(binding);
             return;
         }
@@ -182,14 +182,14 @@ impl BindingMemory {
             }
         };
         shard.changed.insert(license, Arc::new(bindings));
-        // Whoever sees it waits for the shard's lock, and finds the others.
+        // A reader that sees the mark waits for the shard's lock, and finds the new bindings.
         if let Some(settled) = settled {
             settled.supersede();
         }
     }
 }
 
-/// The answer, where the durable bindings alone decide it.
+/// The answer, if the durable bindings alone decide it.
 fn settled(license: &License, durable: &BoundSites<'_>, host: &SiteHost) -> Option<BindOutcome> {
     match license.seat(durable, host) {
         Seat::Held => Some(BindOutcome::Bound),

@@ -1,9 +1,9 @@
-//! The store: which sites are bound to which licenses, kept over restarts, and what those sites reported.
+//! The store: which sites are bound to which licenses, durably, and what those sites reported.
 //!
-//! Questions are answered from memory (`memory`). What changes goes through one queue to one thread (`group_commit`), which makes
-//! it durable in the `log` before anybody is told; the `index` (sled) and `telemetry` wait until that thread has time.
-//! What the thread writes to is a `backend`: `disk` has the files for a server, which
-//! `lock` keeps for one process; `reader` and `maintenance` have them for a command.
+//! Requests are answered from memory (`memory`). Changes go through one queue to one thread (`group_commit`), which
+//! writes them to the `log` before the request is answered; the `index` (sled) and `telemetry` are written later. The
+//! thread writes to a `backend`: `disk` has the server's files, which `lock` keeps for one process. Commands use
+//! `reader` and `maintenance`.
 
 mod accepted;
 mod backend;
@@ -53,44 +53,45 @@ pub use health::{Figures, StoreHealth};
 pub use pending::BindOutcome;
 pub use reader::{StoreReader, bindings_of, has_bindings, read_only};
 
-/// The answer to [`Bindings::bind`], once it is known.
+/// The future result of [`Bindings::bind`].
 pub type BindFuture<'a> = Pin<Box<dyn Future<Output = Result<BindOutcome, StoreError>> + Send + 'a>>;
 
 /// The bindings of all licenses.
 pub trait Bindings: Send + Sync {
-    /// The durable bindings of a license. Costs a look-up in memory.
+    /// The durable bindings of a license. Costs one look-up in memory.
     fn of(&self, license: &LicenseId) -> BoundSites<'_>;
 
-    /// Binds `host` where it is not bound yet and there is room ([`License::seat`]).
+    /// Binds `host` unless it is bound already, if a site is free ([`License::seat`]).
     ///
-    /// [`BindOutcome::Bound`] means that the binding is durable. Dropping the future early does no harm: a binding under way
-    /// is finished, and the next call finds it. Errors: [`StoreError::Busy`], [`StoreError::NotDurable`],
-    /// [`StoreError::Closed`]; after each the host may try again.
+    /// [`BindOutcome::Bound`] means that the binding is durable. The future may be dropped early: the binding is
+    /// completed, and the next call finds it. Errors: [`StoreError::Busy`], [`StoreError::NotDurable`],
+    /// [`StoreError::Closed`]; after each, the host may try again.
     fn bind<'a>(&'a self, license: &'a License, host: &'a SiteHost, now: DateTime<Utc>) -> BindFuture<'a>;
 
-    /// Takes over what a site reported whose license has these bindings: never blocks on a disk, never fails, written a few seconds later.
+    /// Stores a site's report for a license with these bindings. Never blocks on a disk, never fails; it is written
+    /// seconds later.
     ///
-    /// What a license's site says again within ten minutes is nothing new. That is known only of the site that asked last,
-    /// and not of hosts that are bound ahead in the registry alone: these are noted each time. At most 16,384 reports wait
-    /// and some 250 a second are written; where more come in, reports of further sites are dropped, and counted in
+    /// A repeated report within ten minutes is ignored. That is known only of the site that reported last, and not of
+    /// hosts that only the registry binds, whose reports are stored each time. At most 16,384 reports wait, and about
+    /// 250 a second are written. If more arrive, reports of further sites are dropped and counted in
     /// [`Figures::reports_dropped`].
     fn report(&self, license: &LicenseId, bound: &BoundSites<'_>, host: &SiteHost, check_in: &CheckIn<'_>);
 
-    /// Whether bindings become durable, and whether what can wait is written.
+    /// Whether bindings, index and reports can be written.
     fn health(&self) -> StoreHealth;
 
-    /// What the store counts of itself. Looks at every binding, so it takes some milliseconds for a million.
+    /// The store's counters. Looks at every binding, so it takes milliseconds for a million.
     fn figures(&self) -> Figures {
         Figures::default()
     }
 
-    /// Writes what waits and lets go of the files; whoever binds afterwards gets [`StoreError::Closed`]. Blocks.
+    /// Writes what is waiting and closes the files. Binding then gives [`StoreError::Closed`]. Blocks.
     fn close(&self) -> Result<(), StoreError>;
 }
 
-/// Opens the store in the folder `path`, or makes one there, and reads all bindings.
+/// Opens or creates the store in the folder `path`, and reads all bindings.
 ///
-/// Waits a second for another process to let go of it, as at a restart.
+/// Waits a second for another process to close it, as at a restart.
 pub fn open(path: &Path) -> Result<Arc<dyn Bindings>, StoreError> {
     let (disk, by_license) = disk::StoreDisk::open(path)?;
     Ok(Arc::new(Store::new(disk, by_license, group_commit::WRITE_BEHIND)))
@@ -126,7 +127,7 @@ impl Store {
             {
                 BindDecision::Answer(outcome) => return Ok(outcome),
                 BindDecision::UnderWay(ticket) => return ticket.wait().await.map(|()| BindOutcome::Bound),
-                // Only what is durable may turn somebody away: if the others fail, there is room after all.
+                // Only durable bindings may turn a site away: if the queued ones fail, there is a free seat after all.
                 BindDecision::AfterOthers(ticket) => match ticket.wait().await {
                     Ok(()) | Err(StoreError::NotDurable(_)) => {}
                     Err(closed) => return Err(closed),

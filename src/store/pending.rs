@@ -1,6 +1,6 @@
-//! A binding that is not durable yet: queued for the next group commit, with everybody who waits for it.
+//! Pending bindings: queued for the next group commit, with everyone who waits for them.
 //!
-//! `memory` makes one and gives it to `group_commit`, which gives it back with the result.
+//! `memory` passes one to `group_commit`, which returns it with the result.
 
 use std::sync::Arc;
 
@@ -11,12 +11,12 @@ use crate::model::site_host::SiteHost;
 use crate::store::error::StoreError;
 use crate::store::log::LedgerEntry;
 
-/// How a binding ended.
+/// The result of binding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BindOutcome {
-    /// The host is bound, and it is durable.
+    /// The host is bound, durably.
     Bound,
-    /// Every site of the license is another one.
+    /// The license has no free site, and is bound to other hosts.
     Elsewhere {
         /// The host that was bound first.
         first: SiteHost,
@@ -30,7 +30,7 @@ pub(crate) struct PendingWrite {
     pub resolve: Resolve,
 }
 
-/// Tells any number of waiters how a binding ended.
+/// Tells any number of waiters the result of a binding.
 #[derive(Clone)]
 pub(crate) struct Ticket(watch::Receiver<Option<Result<(), Arc<str>>>>);
 
@@ -38,7 +38,7 @@ pub(crate) struct Ticket(watch::Receiver<Option<Result<(), Arc<str>>>>);
 pub(crate) type Resolve = watch::Sender<Option<Result<(), Arc<str>>>>;
 
 impl PendingWrite {
-    /// A binding to be made durable, and what waits for it.
+    /// A binding to write, and its waiters.
     pub(crate) fn new(entry: LedgerEntry) -> (Self, Ticket) {
         let (resolve, ticket) = watch::channel(None);
         (Self { entry, resolve }, Ticket(ticket))

@@ -1,6 +1,6 @@
-//! The store as commands see it: the ledger read beside a running server, the index where none runs. Nothing is changed.
+//! The store for commands: reads the ledger beside a running server, and the index if no server runs. Changes nothing.
 //!
-//! [`maintenance`](crate::store::maintenance) has what changes it.
+//! [`maintenance`](crate::store::maintenance) has the changes.
 
 use std::fs;
 use std::io;
@@ -22,59 +22,59 @@ use crate::store::lock::StoreLock;
 use crate::store::log::compaction;
 use crate::store::{disk, lock, recovery};
 
-/// A store, open for a look; nothing is made or changed.
+/// A store, open for reading.
 pub struct StoreReader {
     path: PathBuf,
     /// `None` while a server has the store.
     lock: Option<StoreLock>,
-    /// The index, or how it is where it was not opened.
+    /// The index, or why it was not opened.
     index: Result<Index, IndexState>,
 }
 
-/// What [`StoreReader::verify`] found in a ledger without a fault.
+/// What [`StoreReader::verify`] found in an intact ledger.
 #[derive(Debug)]
 pub struct VerifiedLedger {
-    /// How many lines the file has.
+    /// The number of lines in the file.
     pub lines: u64,
     /// The last line's `sequence`, which counts through all compactions.
     pub sequence: u64,
-    /// Whether something stands behind it that was never acknowledged, or not yet.
+    /// Whether the last line is followed by something that is not acknowledged.
     pub torn: bool,
-    /// The SHA-256 of the last line: who keeps it can later prove that nothing before it was changed.
+    /// The SHA-256 of the last line. Who keeps it can later prove that nothing before it was changed.
     pub digest: Digest,
     /// Bindings that are not superseded.
     pub bindings: u64,
-    /// Licenses that have one.
+    /// Licenses with a binding.
     pub licenses: usize,
-    /// The latest time of a binding; a clock that was ahead leaves one in the future.
+    /// The latest time of a binding. It is in the future if a clock was ahead.
     pub latest: Option<DateTime<Utc>>,
-    /// How the index is.
+    /// The state of the index.
     pub index: IndexState,
 }
 
-/// How an index is, compared with its ledger.
+/// The state of an index, compared with its ledger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IndexState {
-    /// It says what the ledger says.
+    /// It matches the ledger.
     Agrees,
-    /// A server has it.
+    /// A server uses it.
     Held,
-    /// There is none, as in a copy of the ledger alone; the next start makes it.
+    /// It is missing, as in a copy of the ledger; the next start rebuilds it.
     Missing,
-    /// It was not opened, because opening it writes: it belongs to another user, or nothing can be written here.
+    /// It was not opened, because that writes to it: it belongs to another user, or is read-only.
     NotCompared,
     /// It lacks this many of the latest bindings, as after a crash; the next start adds them.
     Behind(usize),
-    /// It cannot be read or says something else; the next start makes it anew.
+    /// It is unreadable or wrong; the next start rebuilds it.
     Differs,
 }
 
-/// Whether a ledger is there with something in it.
+/// Whether there is a ledger that is not empty.
 pub fn has_bindings(path: &Path) -> bool {
     fs::metadata(recovery::ledger_in(path)).is_ok_and(|ledger| ledger.len() > 0)
 }
 
-/// Opens an existing store for a look, also while a server runs on it.
+/// Opens an existing store for reading, also while a server runs on it.
 pub fn read_only(path: &Path) -> Result<StoreReader, StoreError> {
     require(path)?;
     let lock = lock::look(path).map_err(|source| StoreError::Read {
@@ -92,15 +92,15 @@ pub fn read_only(path: &Path) -> Result<StoreReader, StoreError> {
     })
 }
 
-/// Opens an index where that does no harm: sled makes what is not there, and writes into what it opens.
+/// Opens an index if that does no harm: sled creates missing files, and writes to what it opens.
 pub(super) fn open_index(path: &Path) -> Result<Index, IndexState> {
     match fs::metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(IndexState::Missing),
-        // SECURITY: what root writes there, the server's user could not open any more.
+        // SECURITY: the server's user could not open what root writes there.
         Ok(found) if found.uid() != geteuid().as_raw() => return Err(IndexState::NotCompared),
         _ => {}
     }
-    // Root may write anywhere, and what somebody made read-only is meant to stay as it is.
+    // Root may write anywhere, but what somebody made read-only should stay unchanged.
     let is_writable = |path: &Path| fs::metadata(path).is_ok_and(|found| found.mode() & 0o200 != 0);
     let may_write = |path: &Path| is_writable(path) && access(path, Access::WRITE_OK).is_ok();
     if ![path, &path.join("db"), path.parent().unwrap_or(path)]
@@ -112,8 +112,8 @@ pub(super) fn open_index(path: &Path) -> Result<Index, IndexState> {
     Index::open(path).map_err(|_| IndexState::Differs)
 }
 
-/// The bindings of a license in the order of binding, void ones included, as the ledger has them. Neither waits for a
-/// server nor keeps one from starting.
+/// The ledger's bindings of a license in the order of binding, void ones included. Does not wait for a server, nor
+/// keep one from starting.
 pub fn bindings_of(path: &Path, license: &LicenseId) -> Result<Vec<Binding>, StoreError> {
     require(path)?;
     let mut builder = BindingsBuilder::default();
@@ -129,12 +129,12 @@ pub fn bindings_of(path: &Path, license: &LicenseId) -> Result<Vec<Binding>, Sto
 }
 
 impl StoreReader {
-    /// Whether a server has the store: what sites reported is then in its hands.
+    /// Whether a server has the store, and with it what sites reported.
     pub fn is_in_use(&self) -> bool {
         self.lock.is_none()
     }
 
-    /// The bindings of a license in the order of binding, void ones included, each with what its site reported.
+    /// The bindings of a license in the order of binding, void ones included, with their sites' reports.
     pub fn of(&self, license: &LicenseId) -> Result<Vec<(Binding, SiteReport)>, StoreError> {
         let report = |binding: &Binding| {
             let index = self.index.as_ref().ok();
@@ -149,18 +149,19 @@ impl StoreReader {
             .collect())
     }
 
-    /// Proves the ledger, then hands over every binding that is not superseded, void ones included, in the order of binding.
+    /// Checks the ledger, then passes on every binding that is not superseded, void ones included, in the order of
+    /// binding.
     pub fn export(self, mut each: impl FnMut(LicenseId, Binding)) -> Result<(), StoreError> {
-        // What its last line says, the index alone can tell.
+        // Only the index can confirm the last line.
         self.verify()?;
-        // Whoever takes the lines may take long; a server can start meanwhile.
+        // The caller may take long to process the lines; a server may start meanwhile.
         let path = self.path.clone();
         drop(self);
         compaction::current(|| recovery::open(&path), |entry| each(entry.license, entry.binding))
             .map_err(|fault| recovery::fault_in(&path, fault))
     }
 
-    /// Proves the chain and compares the index; the first fault of the ledger is the error.
+    /// Checks the chain and compares the index. The ledger's first fault is the error.
     pub fn verify(&self) -> Result<VerifiedLedger, StoreError> {
         let position = self
             .index
@@ -193,7 +194,7 @@ impl StoreReader {
     }
 }
 
-/// Makes sure that there is a ledger.
+/// Fails if there is no ledger.
 pub(super) fn require(path: &Path) -> Result<(), StoreError> {
     if disk::has_ledger(path)? {
         Ok(())

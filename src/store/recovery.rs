@@ -1,4 +1,4 @@
-//! Reads the ledger whole and compares it with what the index knows: the truth, and what the index lacks of it.
+//! Reads the whole ledger and finds what the index lacks.
 
 use std::fs::File;
 use std::io;
@@ -10,18 +10,18 @@ use crate::store::error::StoreError;
 use crate::store::log::reader::{self, LedgerExtent, LedgerFault};
 use crate::store::log::{self, LedgerEntry, Position};
 
-/// The ledger, read.
+/// The ledger's content.
 pub(crate) struct RecoveredLedger {
     pub by_license: BindingsByLicense,
     pub found: LedgerExtent,
-    /// What the index lacks, with the places; `None` where it has to be made anew.
+    /// The bindings that the index lacks, with their positions; `None` if it must be rebuilt.
     pub lacking: Option<Vec<(LedgerEntry, Position)>>,
 }
 
-/// Reads the ledger of the store in the folder `path`; `known` is the place up to which the index knows it.
+/// Reads the ledger of the store in the folder `path`. `known` is the position up to which the index has it.
 ///
-/// Errors: [`StoreError::Damaged`] where the chain is broken, and where the index knows of what is not in the ledger: it
-/// is written after the ledger is on disk, so the ledger has lost something.
+/// Errors: [`StoreError::Damaged`] if the chain is broken, or if the index has more than the ledger: the index is
+/// written after the ledger is on disk, so the ledger has lost lines.
 pub(crate) fn load(path: &Path, known: Option<Position>) -> Result<RecoveredLedger, StoreError> {
     let mut builder = BindingsBuilder::default();
     let mut lacking = Vec::new();
@@ -41,17 +41,17 @@ pub(crate) fn load(path: &Path, known: Option<Position>) -> Result<RecoveredLedg
     let known = known.map(|known| known.sequence);
     if let Some(known) = known.filter(|&known| known > found.end.sequence) {
         return Err(broken(format!(
-            "it ends with sequence {}, and the index knows of sequence {known}",
+            "it ends with sequence {}, but the index has sequence {known}",
             found.end.sequence
         )));
     }
     if differs {
         return Err(broken(format!(
-            "the line with sequence {} is not the one the index knows",
+            "the line with sequence {} is not the one in the index",
             known.unwrap_or_default()
         )));
     }
-    // Where a ledger was compacted away from under an index, nothing says what was in between.
+    // If the ledger was compacted without the index, nothing tells what was in between.
     let lacking = known.filter(|&known| known >= found.start.sequence).map(|_| lacking);
     Ok(RecoveredLedger {
         by_license: builder.finish(),
@@ -60,7 +60,7 @@ pub(crate) fn load(path: &Path, known: Option<Position>) -> Result<RecoveredLedg
     })
 }
 
-/// Reads the ledger of a store, which a server may be writing meanwhile, up to its last whole line.
+/// Reads the ledger of a store, up to its last complete line. A server may be writing it.
 pub(crate) fn read(path: &Path, each: impl FnMut(Position, Option<LedgerEntry>)) -> Result<LedgerExtent, StoreError> {
     let ledger = open(path).map_err(|source| StoreError::Read {
         path: ledger_in(path),
@@ -69,7 +69,7 @@ pub(crate) fn read(path: &Path, each: impl FnMut(Position, Option<LedgerEntry>))
     reader::read(ledger, each).map_err(|fault| fault_in(path, fault))
 }
 
-/// The ledger's file, for reading.
+/// Opens the ledger's file for reading.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
     regular_file::open(&ledger_in(path), regular_file::UNLIMITED)
 }

@@ -1,6 +1,6 @@
-//! Reports of sites that wait to be written: coalesced by site, bounded, emptied by the group commit one shard at a time.
+//! Reports of sites that wait to be written: merged by site, bounded, written by the group commit one shard at a time.
 //!
-//! Nothing is decided from a report, so a full shard drops reports of further sites instead of making anybody wait.
+//! No decision depends on a report, so a full shard drops reports of further sites instead of blocking.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -10,16 +10,16 @@ use crate::model::binding::{CheckIn, SiteReport};
 use crate::model::license_key::LicenseId;
 use crate::model::site_host::SiteHost;
 
-/// So that requests seldom meet at a lock; also how many writes it takes to write everything.
+/// Many, so that requests seldom share a lock. All reports take this many writes.
 pub(crate) const SHARDS: usize = 64;
 
-/// Sites whose reports may wait in one shard; 16,384 in all, which take 12 MB.
+/// Sites whose reports may wait in one shard. 16,384 in all take 12 MB.
 const SHARD_CAPACITY: usize = 256;
 
-/// Reports by license and site. A license has few sites, so they are looked through.
+/// Reports by license and site. A license has few sites, so they are searched linearly.
 pub(crate) type Batch = HashMap<LicenseId, Vec<(SiteHost, SiteReport)>>;
 
-/// All reports that wait.
+/// All waiting reports.
 pub(crate) struct Reports {
     shards: [Shard; SHARDS],
     dropped: AtomicU64,
@@ -28,7 +28,7 @@ pub(crate) struct Reports {
 #[derive(Default)]
 struct Shard {
     waiting: Mutex<Waiting>,
-    /// Somebody was turned away: nothing more is taken until what waits is written.
+    /// A report was dropped: nothing more is taken until the waiting ones are written.
     is_full: AtomicBool,
 }
 
@@ -48,7 +48,7 @@ impl Default for Reports {
 }
 
 impl Reports {
-    /// Takes over what a site said; whether there was room for it. Where there is none, nobody waits at a lock to be told so.
+    /// Stores a report; whether there was space. If not, the caller does not wait for a lock.
     pub(crate) fn add(&self, license: &LicenseId, host: &SiteHost, check_in: &CheckIn<'_>) -> bool {
         let shard = &self.shards[shard_of(license)];
         let taken =
@@ -67,7 +67,7 @@ impl Reports {
         std::mem::take(&mut *waiting).reports
     }
 
-    /// Puts back what could not be written, under what came in since.
+    /// Puts back reports that could not be written; newer ones win.
     pub(crate) fn put_back(&self, batch: Batch) {
         for (license, sites) in batch {
             for (host, mut earlier) in sites {
@@ -80,19 +80,19 @@ impl Reports {
         }
     }
 
-    /// How many reports were dropped.
+    /// The number of dropped reports.
     pub(crate) fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
     }
 
-    /// How many sites' reports wait.
+    /// The number of sites with waiting reports.
     pub(crate) fn waiting(&self) -> usize {
         self.shards.iter().map(|shard| shard.lock().sites).sum()
     }
 }
 
 impl Shard {
-    /// Changes the report of a site; where none waits it is an empty one, if there is room. Whether there was.
+    /// Changes a site's waiting report, or a new one if there is space. Whether there was.
     fn change(&self, license: &LicenseId, host: &SiteHost, change: impl FnOnce(&mut SiteReport)) -> bool {
         let mut waiting = self.lock();
         let known = waiting
@@ -122,8 +122,8 @@ impl Shard {
     }
 }
 
-/// A license id is a digest, so its first byte spreads licenses evenly. A shard holds neighbours, which the index has in the
-/// same pages.
+/// A license id is a digest, so its first byte spreads licenses evenly. Neighbours share a shard, and in the index a
+/// page.
 fn shard_of(license: &LicenseId) -> usize {
     usize::from(license.as_bytes()[0]) * SHARDS / 256
 }

@@ -1,4 +1,4 @@
-//! The store as the server sees it, on a real disk and on one that fails when told to.
+//! Tests of the store on a real disk, and on one that fails when told to.
 
 use std::collections::{HashSet, VecDeque};
 use std::io;
@@ -62,7 +62,7 @@ fn elsewhere(first: &str) -> BindOutcome {
     BindOutcome::Elsewhere { first: host(first) }
 }
 
-/// A disk in memory that notes what is done to it and, once told to, syncs only as it is told.
+/// A disk in memory that records what is done to it and can be told when and how to sync.
 #[derive(Default)]
 struct Memory {
     state: Mutex<State>,
@@ -76,7 +76,7 @@ struct State {
     /// Whether reports cannot be written.
     refuses_reports: bool,
     events: Vec<&'static str>,
-    /// How each next sync ends; without a word the group commit waits. `None`: all go well.
+    /// The result of each next sync; while it is empty, the group commit waits. `None`: all succeed.
     script: Option<VecDeque<bool>>,
 }
 
@@ -110,13 +110,13 @@ impl Memory {
         self.changed.notify_all();
     }
 
-    /// From now on every sync ends well at once.
+    /// From now on every sync succeeds at once.
     fn let_go(&self) {
         self.state.lock().unwrap().script = None;
         self.changed.notify_all();
     }
 
-    /// Blocks until `event` was noted `times` times.
+    /// Blocks until `event` was recorded `times` times.
     fn wait_for(&self, event: &str, times: usize) {
         let seen = |state: &mut State| state.events.iter().filter(|noted| **noted == event).count() < times;
         drop(self.changed.wait_while(self.state.lock().unwrap(), seen).unwrap());
@@ -170,7 +170,7 @@ impl Backend for Arc<Memory> {
     }
 }
 
-/// A store that writes only what somebody waits for, until it is closed.
+/// A store that until it is closed writes only what somebody waits for.
 fn on_memory() -> (Arc<Memory>, Arc<Store>) {
     const NEVER: Duration = Duration::from_secs(3600);
     let memory = Arc::new(Memory::default());
@@ -182,7 +182,7 @@ fn on_memory() -> (Arc<Memory>, Arc<Store>) {
 
 type Binder = tokio::task::JoinHandle<Result<BindOutcome, StoreError>>;
 
-/// Binds in a task of its own; returns once the group commit is writing or the task is waiting for another one.
+/// Binds in its own task; returns once the group commit is writing or the task is waiting for another one.
 async fn start_binding(store: &Arc<Store>, license: &License, name: &str) -> Binder {
     let store = store.clone();
     let license = license.clone();

@@ -1,9 +1,9 @@
-//! What a person who mistyped a name may have meant.
+//! Suggests what a mistyped name may mean.
 
-/// Names that are less alike, from 0 to 1, are not taken for each other.
+/// The least similarity of a suggestion, from 0 to 1.
 const ALIKE: f64 = 0.8;
 
-/// The most similar of the `known` names; `None` where none is similar.
+/// The most similar of the `known` names; `None` if none is similar.
 pub fn nearest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let similar = known
         .into_iter()
@@ -14,7 +14,7 @@ pub fn nearest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Opt
     best.map(|(_, known)| known)
 }
 
-/// ` (did you mean "module"?)` with the most similar of the `known` names; nothing where none is similar.
+/// ` (did you mean "module"?)` with the most similar of the `known` names; nothing if none is similar.
 pub fn did_you_mean<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     nearest(given, known)
         .map(|known| format!(" (did you mean {known:?}?)"))

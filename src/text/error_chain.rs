@@ -3,12 +3,12 @@
 use std::error::Error;
 use std::fmt;
 
-/// Shows the error, then each cause behind a colon.
+/// Shows the error, then each cause after a colon.
 #[derive(Clone, Copy, Debug)]
 pub struct ErrorChain<'a>(pub &'a (dyn Error + 'static));
 
 impl ErrorChain<'_> {
-    /// The first line, and how many follow.
+    /// The first line, and how many more there are.
     pub fn first_line(self) -> String {
         let chain = self.to_string();
         let mut lines = chain.lines();

@@ -1,4 +1,4 @@
-//! What messages are made of: printable text, the chain of an error's causes, and "did you mean"; and where they go.
+//! Parts of messages: printable text, error chains and "did you mean"; and standard error, where they go.
 
 pub mod did_you_mean;
 pub mod error_chain;

@@ -2,10 +2,10 @@
 
 use std::fmt::{self, Display, Write};
 
-/// Shows what is inside with control characters, line breaks included, and text-direction overrides escaped.
+/// Shows text with control characters, line breaks and text-direction overrides escaped.
 ///
-/// Whatever a repository, a request or a person wrote goes through this before it is printed, so that it can neither
-/// move the cursor nor pretend to be another line.
+/// Everything that a repository, a request or a person wrote goes through this before it is printed. So it can
+/// neither move the cursor nor imitate another line.
 #[derive(Clone, Copy, Debug)]
 pub struct Printable<T>(pub T);
 
@@ -22,7 +22,7 @@ impl<T: Display> Display for Printable<T> {
     }
 }
 
-/// The same for text of several lines, whose line breaks stay: what is put together of parts that are [`Printable`].
+/// The same for text of several lines, whose line breaks stay. Its parts must be [`Printable`] already.
 #[derive(Clone, Copy, Debug)]
 pub struct PrintableLines<T>(pub T);
 
@@ -56,9 +56,10 @@ impl Write for Escaping<'_, '_> {
     }
 }
 
-/// Whether a terminal could obey it, or show what is around it in another order.
+/// Whether a terminal might obey the character, or reorder the text around it.
 pub fn is_unsafe(c: char) -> bool {
-    // Marks, embeddings, overrides and isolates of the bidirectional algorithm (UAX #9), and the two Unicode line breaks.
+    // The marks, embeddings, overrides and isolates of the bidirectional algorithm (UAX #9), and Unicode's two line
+    // breaks.
     c.is_control()
         || matches!(c, '\u{61C}' | '\u{200E}' | '\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2066}'..='\u{2069}')
 }

@@ -330,7 +330,7 @@ fn a_refused_archive_is_told_with_the_entry_and_what_to_do() {
     zip(&path, &[("acme/../evil.php", "")]);
     let (exit, _, told) = countersign(&["package", "check", file]);
     let expected = format!(
-        "error: {file}: not taken as a package\ncaused by: acme/../evil.php: its name has the component \".\" or \"..\"\n"
+        "error: {file}: refused as a package\ncaused by: acme/../evil.php: its name has the component \".\" or \"..\"\n"
     );
     assert_eq!((exit, told), (Some(3), expected));
     zip(&path, &[("acme/acme.php", "")]);
@@ -346,7 +346,7 @@ fn a_refused_archive_is_told_with_the_entry_and_what_to_do() {
     let (exit, _, told) = countersign(&["package", "show", "/nowhere.zip"]);
     assert_eq!(exit, Some(3));
     assert!(
-        told.starts_with("error: /nowhere.zip: not taken as a package\ncaused by: cannot be read\n"),
+        told.starts_with("error: /nowhere.zip: refused as a package\ncaused by: cannot be read\n"),
         "{told}"
     );
 }

@@ -32,7 +32,7 @@ fn a_person_picks_a_version_and_a_site_and_reads_what_its_administrator_reads() 
     assert_eq!(browser.text("#update-row"), row);
     assert_eq!(
         browser.text("#notes"),
-        "It works with version 6.8 of the CMS, says its author."
+        "Its author says that it works with version 6.8 of the CMS."
     );
     assert!(browser.text("#answer").contains("manifest of 1.3.0"));
     assert!(browser.text("#differences-title").contains("1.2.0 as published"));

@@ -151,7 +151,7 @@ fn a_redirect_leads_to_no_other_host() {
         );
         client.write_all(answer.as_bytes()).unwrap();
     });
-    let told = "redirects are not followed: name the address it leads to";
+    let told = "redirects are not followed: use the address it redirects to";
     assert_keeps(&instance, with_token(&mut build(&instance), &server), told);
     redirecting.join().unwrap();
     assert_eq!(server.sent(), 0);

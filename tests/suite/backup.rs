@@ -284,7 +284,7 @@ fn a_copy_that_is_cut_in_its_last_line_is_told_as_such_and_one_that_is_changed_i
             found["torn_end"]
                 .as_str()
                 .unwrap()
-                .starts_with("the last line is cut off, as in a copy"),
+                .starts_with("the last line is incomplete, as in a copy"),
             "{found}"
         );
     }

@@ -184,7 +184,7 @@ fn init_makes_a_working_instance_and_never_overwrites() {
     assert_eq!(again.status.code(), Some(3));
     let error = String::from_utf8(again.stderr).unwrap();
     assert!(
-        error.contains("already there: countersign.toml") && error.contains("hint: "),
+        error.contains("already has countersign.toml") && error.contains("hint: "),
         "{error}"
     );
     assert_eq!(fs::read(target.join("keys/signing.pem")).unwrap(), before);
@@ -280,7 +280,7 @@ fn a_build_of_a_revision_takes_the_registry_as_it_was_merged() {
         "the other plugin stayed"
     );
     let (exit, stderr) = fails_in(&demo, &["build", "--rev", "NOSUCH"]);
-    let told = "error: DEMO/registry: \"NOSUCH\" names no commit of its git repository\nhint: name a commit, a branch or a tag";
+    let told = "error: DEMO/registry: its git repository has no commit \"NOSUCH\"\nhint: give an existing commit, branch or tag";
     assert!(
         exit == 3 && stderr.replace(demo.to_str().unwrap(), "DEMO").starts_with(told),
         "{stderr}"
@@ -289,7 +289,7 @@ fn a_build_of_a_revision_takes_the_registry_as_it_was_merged() {
     let (exit, stderr) = fails(&nowhere, &["build", "--rev", "HEAD"]);
     assert_eq!(exit, 3);
     assert!(
-        stderr.contains("lies in no git repository\nhint: keep registry/ in a git repository"),
+        stderr.contains("not in a git repository\nhint: keep registry/ in a git repository"),
         "{stderr}"
     );
 }
@@ -311,8 +311,8 @@ fn a_folder_that_is_no_instance_is_said_to_be_none_and_is_left_alone() {
             &["doctor"],
         ] {
             let expected = format!(
-                "error: {}: no instance: there is neither countersign.toml nor a registry\n\
-                 hint: name the instance's folder with -C, or make one with `countersign init`\n",
+                "error: {} is not an instance: it has no countersign.toml and no registry\n\
+                 hint: give an instance's folder with -C, or create one with `countersign init`\n",
                 path.display()
             );
             assert_eq!(fails_in(path, verb), (3, expected), "{verb:?}");
@@ -320,7 +320,7 @@ fn a_folder_that_is_no_instance_is_said_to_be_none_and_is_left_alone() {
         assert!(
             fails_in(path, &["preview", "--print"])
                 .1
-                .contains("\nhint: name the instance's folder with -C, or a plugin's")
+                .contains("\nhint: give an instance's folder with -C, or a plugin's")
         );
     }
     assert!(!missing.exists() && fs::read_dir(&empty).unwrap().count() == 0);
@@ -462,12 +462,12 @@ fn a_change_that_no_server_takes_over_is_told_and_written_all_the_same() {
     assert!(exit == 4 && error.contains("serves another registry: "), "{error}");
     assert!(error.contains("\nhint: the change is written, "), "{error}");
     let (exit, error) = waits("resume", &server.address.to_string());
-    assert!(exit == 4 && error.contains("does not tell which registry"), "{error}");
+    assert!(exit == 4 && error.contains("does not say which registry"), "{error}");
     let gone = elsewhere.admin.to_string();
     elsewhere.stop();
     let (exit, error) = waits("suspend", &gone);
     assert!(
-        exit == 4 && error.starts_with(&format!("error: no server answers on {gone}: ")),
+        exit == 4 && error.starts_with(&format!("error: no answer from a server on {gone}: ")),
         "{error}"
     );
     let (exit, error) = waits("resume", "off");
@@ -475,11 +475,11 @@ fn a_change_that_no_server_takes_over_is_told_and_written_all_the_same() {
     instance.write("registry/plugins/acme-maps.toml", "modul = \"maps\"\n");
     let (exit, error) = waits("revoke", &server.admin.to_string());
     assert!(
-        exit == 4 && error.contains("has not taken the change over within 1 s: ") && error.contains("modul"),
+        exit == 4 && error.contains("has not reloaded the change within 1 s: ") && error.contains("modul"),
         "{error}"
     );
     assert!(
-        error.starts_with("warning: the server takes no change of the registry over until"),
+        error.starts_with("warning: the server does not reload the registry until"),
         "{error}"
     );
     assert!(succeeds(&instance, &["license", "show", &license.id]).contains("\nstatus       revoked\n"));
@@ -689,7 +689,7 @@ fn a_public_key_in_the_place_of_a_private_one_is_said_to_be_one_whatever_its_mod
     let next = instance.file("next.pem");
     let (exit, error) = fails(&instance, &["keys", "rotate", next.to_str().unwrap()]);
     assert!(
-        exit == 3 && error.contains("this is a public key, and the private one is needed"),
+        exit == 3 && error.contains("this is a public key, but the private key is needed"),
         "{error}"
     );
     instance.write("keys/signing.pem", public);
@@ -707,7 +707,7 @@ fn a_misnamed_file_among_the_plugins_is_told_and_counts_as_none() {
     let output = countersign(&instance).args(["build", "--check"]).output().unwrap();
     let summary = String::from_utf8(output.stdout).unwrap();
     assert!(
-        summary.contains("\n1 plugin, 1 file that no plugin is named by, 0 tags: "),
+        summary.contains("\n1 plugin, 1 file not named after a plugin, 0 tags: "),
         "{summary}"
     );
     assert!(summary.contains("its name must be <slug>.toml"), "{summary}");
@@ -721,7 +721,7 @@ fn a_variable_that_is_no_setting_is_warned_of_and_its_value_is_not_shown() {
         .env("COUNTERSIGN_GIT_TOKN", "s3cret")
         .output()
         .unwrap();
-    let told = "warning: the environment has COUNTERSIGN_GIT_TOKN, which is no setting (did you mean COUNTERSIGN_GIT_TOKEN?)\n";
+    let told = "warning: the environment variable COUNTERSIGN_GIT_TOKN is not a setting (did you mean COUNTERSIGN_GIT_TOKEN?)\n";
     assert_eq!(
         (output.status.code(), &*String::from_utf8_lossy(&output.stderr)),
         (Some(0), told)

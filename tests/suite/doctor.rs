@@ -83,30 +83,30 @@ fn doctor_tells_a_server_that_does_not_answer_from_none_and_from_another_instanc
     let nobody = "127.0.0.1:1";
     let (exit, findings) = doctor(&other, nobody);
     assert!(
-        exit == Some(0) && has(&findings, "ok server none runs on this instance"),
+        exit == Some(0) && has(&findings, "ok server not running"),
         "{findings:#?}"
     );
     fs::create_dir(other.file("store")).unwrap();
     fs::write(other.file("store/ledger.jsonl"), "").unwrap();
     let (exit, findings) = doctor(&other, &admin);
     assert!(
-        exit == Some(0) && has(&findings, &format!("warning server what answers on {admin} has not")),
+        exit == Some(0) && has(&findings, &format!("warning server the server on {admin} does not use")),
         "{findings:#?}"
     );
     let (exit, findings) = doctor(&instance, nobody);
     assert!(
-        exit == Some(3) && has(&findings, "broken server one has the store, and 127.0.0.1:1"),
+        exit == Some(3) && has(&findings, "broken server a server uses the store, but 127.0.0.1:1"),
         "{findings:#?}"
     );
     let (exit, findings) = doctor(&instance, "off");
     assert!(
-        exit == Some(0) && has(&findings, "warning server it runs, and cannot be asked"),
+        exit == Some(0) && has(&findings, "warning server running, but not checked"),
         "{findings:#?}"
     );
     // A server of another program, on the public listener's port.
     let (exit, findings) = doctor(&instance, &server.address.to_string());
     assert!(
-        exit == Some(3) && findings.iter().any(|found| found.contains("is no countersign")),
+        exit == Some(3) && findings.iter().any(|found| found.contains("is not from countersign")),
         "{findings:#?}"
     );
 }
@@ -181,7 +181,10 @@ fn doctor_looks_at_repositories_free_space_and_overdue_keys() {
         .into_iter()
         .find(|path| path.to_string_lossy().ends_with(".private.pem"))
         .unwrap();
-    let kept = format!("ok key {}: retired 0 days ago, and can sign again", private.display());
+    let kept = format!(
+        "ok key {}: retired 0 days ago; `keys rotate --back` signs with it again",
+        private.display()
+    );
     assert!(has(&doctor(&instance, "off").1, &kept));
     let age = Duration::from_secs(91 * 24 * 60 * 60);
     let then = std::time::SystemTime::now() - age;
@@ -192,10 +195,7 @@ fn doctor_looks_at_repositories_free_space_and_overdue_keys() {
         .set_modified(then)
         .unwrap();
     let (exit, findings) = doctor(&instance, "off");
-    let overdue = format!(
-        "warning key {}: retired 91 days ago, and kept for 90",
-        private.display()
-    );
+    let overdue = format!("warning key {}: retired 91 days ago, more than 90", private.display());
     assert!(exit == Some(0) && has(&findings, &overdue), "{findings:#?}");
     instance.write("countersign.toml", "[keys]\nkeep_retired_days = 91\n");
     assert!(!has(&doctor(&instance, "off").1, &overdue));

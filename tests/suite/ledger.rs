@@ -76,14 +76,14 @@ fn a_torn_end_is_cut_and_logged_but_nothing_that_was_acknowledged() {
     let torn = [&whole[..], &whole[..100]].concat();
     fs::write(instance.file(LEDGER), torn).unwrap();
     let (exit, stdout, _) = run(&instance, &["bindings", "verify"]);
-    let told = "up to line 3 of the file (sequence 3)\ntorn end     what stands behind it was never acknowledged; the next start cuts it\n";
+    let told = "up to line 3 of the file (sequence 3)\ntorn end     the rest was never acknowledged; the next start removes it\n";
     assert!(exit == 0 && stdout.contains(told), "it is no fault: {stdout}");
     let verified = || serde_json::from_str::<Value>(&run(&instance, &["bindings", "verify", "--json"]).1).unwrap();
     assert!(
         verified()["torn_end"]
             .as_str()
             .unwrap()
-            .contains("the next start cuts it")
+            .contains("the next start removes it")
     );
     let doctor = run(&instance, &["doctor"]).1;
     assert!(
@@ -107,7 +107,7 @@ fn a_torn_end_is_cut_and_logged_but_nothing_that_was_acknowledged() {
         &["serve", "--listen", "127.0.0.1:0", "--admin-listen", "off"],
     );
     assert!(
-        exit == 3 && stderr.contains("it ends with sequence 2, and the index knows of sequence 3"),
+        exit == 3 && stderr.contains("it ends with sequence 2, but the index has sequence 3"),
         "{stderr}"
     );
 }
@@ -127,7 +127,7 @@ fn an_index_that_is_lost_is_made_anew_and_logged() {
             "{damage}"
         );
         let server = Server::start(&instance);
-        assert!(server.log().contains("made anew"), "{damage}: {}", server.log());
+        assert!(server.log().contains("rebuilding it"), "{damage}: {}", server.log());
         assert_bound(&server, &license, &["a.com", "b.com", "c.com"]);
         server.stop();
         let (exit, stdout, _) = run(&instance, &["bindings", "verify", "--json"]);
@@ -249,7 +249,7 @@ fn an_index_that_cannot_be_written_shows_on_readyz_and_in_the_metrics_while_site
     assert_eq!(server.metric("countersign_ledger_failures_total"), Some(0.0));
     assert_eq!(server.validate(&license, "c.com").code(), "ok");
     assert_eq!(
-        server.log().matches("the index and reports are not written").count(),
+        server.log().matches("the index and reports cannot be written").count(),
         1,
         "{}",
         server.log()

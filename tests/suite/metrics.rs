@@ -213,7 +213,7 @@ fn the_admin_listener_can_be_switched_off_and_a_taken_port_is_told_with_what_to_
     assert_eq!(output.status.code(), Some(4));
     let hint = "hint: choose another address with --admin-listen, or switch it off: --admin-listen off\n";
     assert!(
-        text.contains(&format!("error: {} cannot be listened on", other.admin)) && text.ends_with(hint),
+        text.contains(&format!("error: cannot listen on {}", other.admin)) && text.ends_with(hint),
         "{text}"
     );
 }

@@ -138,7 +138,7 @@ fn a_tagged_release_is_shown_as_it_is_published_and_the_next_one_with_what_it_ch
 fn a_site_that_is_not_offered_what_is_shown_is_said_to_be_so() {
     let work = Workplace::new();
     work.edit("2.0.0-beta.1", "* Rewritten.");
-    let caveat = "  This site is told nothing; this is what it would read were 2.0.0-beta.1 the latest.";
+    let caveat = "  This site is told nothing; this is what it would see if 2.0.0-beta.1 were the latest.";
     let text = stdout(&print(work.path(), &[]));
     assert!(
         text.contains(&format!("View version 2.0.0-beta.1 details.\n{caveat}\n")),
@@ -182,7 +182,7 @@ fn the_site_that_looks_decides_what_it_reads() {
         none.contains("told: the manifest of 1.3.0. The site sends no version"),
         "{none}"
     );
-    assert!(seen(&["--current", "x"]).contains("\"x\" is no version and counts as not sent"));
+    assert!(seen(&["--current", "x"]).contains("\"x\" is not a version, so it is ignored"));
 }
 
 #[test]
@@ -193,8 +193,8 @@ fn what_the_build_warns_of_is_told_with_file_and_line() {
     let text = stdout(&print(work.path(), &[]));
     for line in [
         "  readme.txt:2: \"soon\" is not a version such as 6.5 or 6.5.1",
-        "  acme-forms.php:5: its version is released already, raise it in the plugin header: 1.2.0",
-        "  nothing says up to which version of the CMS it is tested",
+        "  acme-forms.php:5: its version is already released; raise it in the plugin header: 1.2.0",
+        "  the CMS version it was tested with is missing (Tested up to)",
     ] {
         assert!(text.lines().any(|found| found == line), "{line}\n{text}");
     }
@@ -210,7 +210,7 @@ fn what_a_header_says_of_platforms_is_checked_as_the_readmes_is() {
     let text = stdout(&print(work.path(), &[]));
     for line in [
         "On a site with CMS 6.8, PHP 8.3 and 1.2.0 of it",
-        "  acme-forms.php:7: \"WordPress 6\" is read as 6; WordPress itself compares the text as it stands: write 6",
+        "  acme-forms.php:7: \"WordPress 6\" is read as 6, but WordPress compares the text itself: write 6",
         "  acme-forms.php:8: \"seven\" is not a version such as 6.5 or 6.5.1",
         "  acme-forms.php:9: \"latest\" is not a version such as 6.5 or 6.5.1",
     ] {
@@ -229,7 +229,7 @@ fn a_repository_with_no_instance_is_previewed_and_what_is_assumed_is_said() {
     let output = print(work.path(), &["acme-forms"]);
     let assumed = String::from_utf8_lossy(&output.stderr);
     assert!(
-        assumed.contains("assumed: the slug is acme-forms, as the folder is called\n"),
+        assumed.contains("assumed: the slug is acme-forms, the name of the folder\n"),
         "{assumed}"
     );
     let printed = stdout(&output);
@@ -264,7 +264,7 @@ fn a_repository_with_no_instance_is_previewed_and_what_is_assumed_is_said() {
     let nameless = print(work.path(), &["ß"]);
     let assumed = String::from_utf8_lossy(&nameless.stderr);
     assert!(
-        assumed.contains("assumed: the slug is plugin, since the folder's name gives none\n"),
+        assumed.contains("assumed: the slug is plugin, because the folder's name is not a slug\n"),
         "{assumed}"
     );
 
@@ -305,7 +305,7 @@ fn links_pipes_and_files_over_their_limit_in_the_working_tree_are_not_read() {
     symlink("/etc/passwd", repository.join("acme-forms.php")).unwrap();
     let refused = print(work.path(), &[]);
     assert_eq!(refused.status.code(), Some(3));
-    assert!(stdout(&refused).contains("would be no release: acme-forms.php: links and submodules are not followed"));
+    assert!(stdout(&refused).contains("would not be a release: acme-forms.php: links and submodules are not followed"));
 }
 
 #[test]
@@ -356,7 +356,7 @@ fn a_remote_repository_is_read_from_its_mirror_and_never_fetched() {
     let never = print(work.path(), &[]);
     assert_eq!(never.status.code(), Some(3));
     assert!(
-        stdout(&never).contains(": never fetched, and a preview fetches nothing: build once"),
+        stdout(&never).contains(": never fetched; a preview does not fetch: run `countersign build` once"),
         "{}",
         stdout(&never)
     );
@@ -588,7 +588,7 @@ fn what_is_not_there_is_answered_with_404_and_names_are_read_in_any_case() {
     let printed = stdout(&print(work.path(), &[]));
     assert_eq!(
         printed,
-        "no plugins in registry/plugins; its README.md has a block to begin with\n"
+        "no plugins in registry/plugins; its README.md has an example to start from\n"
     );
 }
 
@@ -599,7 +599,7 @@ fn print_lists_the_tags_that_give_no_release_with_their_reasons() {
         work.git(&["tag", tag]);
     }
     let text = stdout(&print(work.path(), &[]));
-    let lines = "\nSkipped tags\n  v1.3.O: no version: a letter stands for a digit: 1.3.0 may be meant\n  nightly: the name is no version";
+    let lines = "\nSkipped tags\n  v1.3.O: not a version: it has a letter in place of a digit: did you mean 1.3.0?\n  nightly: the name is not a version";
     assert!(text.contains(lines), "{text}");
     let json: serde_json::Value = serde_json::from_str(&stdout(&print(work.path(), &["--json"]))).unwrap();
     let skipped: Vec<_> = json["plugins"][0]["skipped"]

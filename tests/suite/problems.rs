@@ -296,7 +296,7 @@ fn what_is_too_large_is_refused_with_its_limit() {
         &[("X-Long", &"x".repeat(8192))],
         b"",
     );
-    let detail = "The header fields together may be at most 8192 bytes long.";
+    let detail = "All header fields together may be at most 8192 bytes long.";
     assert_problem(&response, 431, "headers_too_large", detail);
 }
 

@@ -373,7 +373,7 @@ fn what_git_does_not_look_at_is_not_changed_with_commit() {
             "root",
             &format!("git update-index {hide} licenses/licenses.toml"),
         );
-        let reason = "licenses.toml: git was told not to look at this file";
+        let reason = "licenses.toml: git is set to ignore changes of this file";
         refused(&format!("suspend {}", theirs.id), reason);
         refused(&format!("rekey {}", theirs.id), reason);
         refused("issue --module forms --expires never --file licenses.toml", reason);
@@ -415,7 +415,7 @@ fn a_change_that_git_does_not_see_is_told() {
     let output = license(&registry, "root", &format!("suspend {} --commit", linked.id));
     let told = text(&output);
     assert!(
-        output.status.code() == Some(4) && told.contains("git sees no change of "),
+        output.status.code() == Some(4) && told.contains("git sees no change in "),
         "{told}"
     );
     assert!(
@@ -486,7 +486,7 @@ fn what_does_not_answer_is_waited_for_with_a_limit() {
         let committing = scope.spawn(|| license(&registry, "root", &format!("suspend {} --commit", theirs.id)));
         let told = licensed(&registry, "root", &format!("sites {} 7", theirs.id));
         assert!(
-            told.contains("git cannot say how it is: git: not done within 10 s"),
+            told.contains("cannot read the git status: git: not done within 10 s"),
             "{told}"
         );
         let output = committing.join().unwrap();

@@ -333,15 +333,15 @@ fn a_reload_that_drops_more_than_a_fifth_of_the_licenses_is_refused_also_after_s
         server.part("registry")["state"] == "stale"
     });
     let detail = server.part("registry")["detail"].as_str().unwrap().to_owned();
-    let expected = "the registry drops 2 of 8 licenses that were in force, which looks like an accident; restore the \
-        licenses; or, if it is meant, restart once with `countersign serve --accept-dropped-licenses`";
+    let expected = "the registry lacks 2 of the 8 licenses that were in force; restore the \
+        licenses; or, if you removed them on purpose, restart once with `countersign serve --accept-dropped-licenses`";
     assert_eq!(detail, expected);
     assert_eq!(server.validate(&all[7], "a.com").code(), "ok");
     // What `systemctl reload` sends: it is looked at and refused once more.
-    let refused = server.log().matches("which looks like an accident").count();
+    let refused = server.log().matches("licenses that were in force").count();
     server.signal("HUP");
     eventually("SIGHUP", LIVE, || {
-        server.log().matches("which looks like an accident").count() > refused
+        server.log().matches("licenses that were in force").count() > refused
     });
     assert_eq!(server.part("registry")["state"], "stale");
     assert_eq!(server.validate(&all[7], "a.com").code(), "ok");
@@ -483,8 +483,8 @@ fn requests_under_way_during_reloads_are_all_answered() {
     assert!(!server.log().contains("ERROR"));
 }
 
-/// So many reloads of a registry of 500 licenses and of releases, every third of them of something broken, and memory that
-/// stays flat: what replaced what was in force is gone.
+/// So many reloads of a registry of 500 licenses and of releases, every third of them of something broken, and memory
+/// that stays flat: what replaced what was in force is gone.
 pub fn rounds(rounds: usize) {
     let licenses: Vec<License> = (0..500).map(|_| License::new()).collect();
     let license = &licenses[0];

@@ -63,7 +63,7 @@ fn a_server_that_never_answers_is_given_up_in_time_and_stops_no_other_plugin() {
     assert_keeps(
         &instance,
         &mut command,
-        "not done within 1 s; --fetch-timeout gives it more",
+        "not done within 1 s; --fetch-timeout allows more",
     );
     assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
     assert!(instance.file("releases/acme-maps/1.3.json").exists());
@@ -117,7 +117,7 @@ fn what_cannot_be_fetched_stays_and_offline_it_is_read_as_it_was() {
     assert_keeps(
         &instance,
         build(&instance).arg("--offline"),
-        "no mirror of it yet, and --offline",
+        "it has no mirror yet, and --offline",
     );
     assert!(!instance.file("cache").exists());
     assert_builds(&mut build(&instance));
@@ -193,7 +193,7 @@ fn where_there_is_no_git_that_is_said() {
     assert_keeps(
         &instance,
         build(&instance).env("PATH", programs),
-        "the git command is needed and is not installed",
+        "the git command is not installed",
     );
 }
 
@@ -264,7 +264,7 @@ fn a_cache_that_somebody_else_wrote_runs_nothing_and_swaps_nothing() {
     let (code, text) = run(build(&instance).arg("--offline"));
     assert_eq!(code, Some(3), "{text}");
     assert!(
-        text.contains("its mirror is not as it was fetched: build once without --offline"),
+        text.contains("its mirror was changed after it was fetched: build once without --offline"),
         "{text}"
     );
     assert!(!proof.exists(), "offline");
@@ -338,7 +338,7 @@ fn a_mirror_that_others_may_write_to_or_that_holds_no_files_is_made_anew() {
         assert_keeps(
             &instance,
             build(&instance).args(["--offline", "--all"]),
-            "its mirror is not as it was fetched",
+            "its mirror was changed after it was fetched",
         );
         assert_builds(build(&instance).arg("--all"));
         assert!(!old.exists());
@@ -362,7 +362,7 @@ fn a_repository_that_is_too_large_is_given_up() {
     fs::write(upstream.folder.path().join("work/noise"), noise).unwrap();
     upstream.release("1.3");
     let instance = instance(&upstream.file_url());
-    let told = "larger than 1 MiB; --fetch-limit gives it more";
+    let told = "larger than 1 MiB; --fetch-limit allows more";
     assert_keeps(&instance, build(&instance).args(["--fetch-limit", "1"]), told);
     assert_eq!(cached(&instance), ["lock"], "nothing half-made");
     assert_builds(&mut build(&instance));
@@ -383,7 +383,7 @@ fn a_host_that_is_not_allowed_is_not_asked() {
         (upstream.file_url(), "file://".to_owned()),
     ] {
         let instance = instance(&url);
-        let hint = format!("allowed_git_hosts does not have it: if it is to be fetched from, add \"{allowed}\"");
+        let hint = format!("allowed_git_hosts does not allow it: to fetch from it, add \"{allowed}\"");
         for entries in [None, Some("git.example.com,https://127.0.0.2")] {
             let mut command = build(&instance);
             command.env_remove("COUNTERSIGN_ALLOWED_GIT_HOSTS");

@@ -1,5 +1,6 @@
-//! A store that is replaced, cut, appended to or removed under a running server: it acknowledges nothing more that the next
-//! start would not find, says so, and is well again when the right file is back. Nobody else gets the path meanwhile.
+//! A store that is replaced, cut, appended to or removed under a running server: it acknowledges nothing more that
+//! the next start would not find, says so, and is well again when the right file is back. Nobody else gets the path
+//! meanwhile.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
@@ -168,7 +169,7 @@ fn a_file_that_comes_back_with_the_right_length_and_the_wrong_content_is_not_tak
     assert_eq!(server.validate(&license, "c.com").status, 503);
     eventually("told", SOON, || {
         let detail = server.part("store")["detail"].as_str().unwrap_or_default().to_owned();
-        detail.contains("came back, but not as it was: line 2 of the file")
+        detail.contains("is back, but with different content: line 2 of the file")
     });
     fs::write(store.join(LEDGER), ledger).unwrap();
     eventually("the right one", SOON, || {

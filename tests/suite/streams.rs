@@ -1,4 +1,5 @@
-//! What commands tell where stdout or stderr cannot be written, where a path is not UTF-8, and where a name steers a terminal.
+//! What commands tell where stdout or stderr cannot be written, where a path is not UTF-8, and where a name steers a
+//! terminal.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -179,7 +180,7 @@ fn a_key_that_nobody_would_see_is_not_made() {
 fn a_change_that_cannot_be_told_is_said_to_be_written_and_is_waited_for() {
     let license = License::new();
     let instance = Instance::with_licenses(&[license.toml("")]);
-    let written = "error: the change is written, but it cannot be told on stdout\ncaused by: No space left on device";
+    let written = "error: the change is written, but stdout cannot be written to\ncaused by: No space left on device";
     let id = license.id.as_str();
     for (arguments, trace) in [
         (&["license", "suspend", id][..], "status = \"suspended\""),
@@ -221,7 +222,7 @@ fn a_change_that_cannot_be_told_is_said_to_be_written_and_is_waited_for() {
     let output = command.output().unwrap();
     let error = error(&output);
     assert!(
-        error.contains("no server answers on 127.0.0.1:1") && error.contains("hint: the change is written"),
+        error.contains("no answer from a server on 127.0.0.1:1") && error.contains("hint: the change is written"),
         "{error}"
     );
     let rotated = countersign(&instance)

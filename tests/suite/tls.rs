@@ -42,7 +42,7 @@ fn without_a_usable_certificate_there_is_no_server() {
         refused(&tls[..2]),
         (
             Some(3),
-            "error: tls_certificate is set and tls_key is not\nhint: set both for TLS, or neither behind a proxy that has it\n"
+            "error: tls_certificate is set, but tls_key is not\nhint: set both for TLS, or neither behind a proxy that speaks TLS\n"
                 .to_owned()
         )
     );

@@ -1,4 +1,5 @@
-//! A token for one git server, from the environment: `COUNTERSIGN_GIT_HOST`, `COUNTERSIGN_GIT_TOKEN`, `COUNTERSIGN_GIT_USER`.
+//! A token for one git server, from the environment: `COUNTERSIGN_GIT_HOST`, `COUNTERSIGN_GIT_TOKEN`,
+//! `COUNTERSIGN_GIT_USER`.
 //!
 //! It reaches git through an inline credential helper that reads the environment, so it stands in no process list and
 //! no file, and git offers it to that host only. [`git_command`](crate::build::git::git_command) hands it on.
@@ -34,10 +35,10 @@ pub enum CredentialsError {
     #[error("{TOKEN} is set without {HOST}, the host it may be sent to")]
     NoHost,
     /// The host is none.
-    #[error("{HOST} must be a host, with its port where it has one of its own: git.example.com:8443")]
+    #[error("{HOST} must be a host, with its port unless it is the usual one: git.example.com:8443")]
     BadHost,
     /// git's credential protocol has one value a line.
-    #[error("{0} has a line break or another control character in it")]
+    #[error("{0} contains a line break or another control character")]
     ControlCharacter(&'static str),
 }
 

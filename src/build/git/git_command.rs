@@ -1,7 +1,8 @@
-//! The `git` command as transport: what it may speak and run, who it is to a server, how long it may take, what it said.
+//! The `git` command as transport: what it may speak and run, who it is to a server, how long it may take, what it
+//! said.
 //!
-//! It knows credential helpers, ssh agents and proxies; here it never asks a person, never runs a hook, and never outlives
-//! its time or this process. [`mirror`](crate::build::git::mirror) fetches with it.
+//! It knows credential helpers, ssh agents and proxies; here it never asks a person, never runs a hook, and never
+//! outlives its time or this process. [`mirror`](crate::build::git::mirror) fetches with it.
 
 use std::fs;
 use std::io::{self, Read};
@@ -19,8 +20,8 @@ use crate::text::printable::Printable;
 // SECURITY: never `ext`, which runs whatever the address says. What is not encrypted only where the address says so.
 const PROTOCOLS: &str = "https:ssh";
 
-/// Starts git, and a watchman in git's process group who waits for the end of standard input. When the other end of that
-/// pipe is closed, by us or because we were killed, he ends the group: git, its helpers, ssh.
+/// Starts git, and a watchman in git's process group who waits for the end of standard input. When the other end of
+/// that pipe is closed, by us or because we were killed, he ends the group: git, its helpers, ssh.
 const LEASH: &str = r#"exec 3<&0; (read -r _ <&3; kill -s KILL 0) >/dev/null 2>&1 & exec git "$@" </dev/null 3<&-"#;
 
 /// No prompt, English, a repository that libgit2 can read.
@@ -85,25 +86,25 @@ pub(crate) struct Git<'a> {
 #[derive(Debug, thiserror::Error)]
 pub enum GitError {
     /// There is no git.
-    #[error("the git command is needed and is not installed, or not in PATH")]
+    #[error("the git command is not installed or not in PATH")]
     NotInstalled,
     /// It was ended, with all it had started.
-    #[error("not done within {} s; --fetch-timeout gives it more", .0.as_secs())]
+    #[error("not done within {} s; --fetch-timeout allows more", .0.as_secs())]
     TimedOut(Duration),
     /// It failed, and said so.
     #[error("{0}")]
     Failed(String),
     /// It was ended, because its folder became larger than so many bytes.
-    #[error("larger than {} MiB; --fetch-limit gives it more", .0 >> 20)]
+    #[error("larger than {} MiB; --fetch-limit allows more", .0 >> 20)]
     TooLarge(u64),
     /// No process can be started.
-    #[error("git cannot be started")]
+    #[error("cannot start git")]
     Start(#[source] io::Error),
 }
 
 impl<'a> Git<'a> {
-    /// Whatever is run takes `timeout` together, from now on, makes a folder of at most `limit` bytes, and speaks `scheme`
-    /// or something that is encrypted.
+    /// Whatever is run takes `timeout` together, from now on, makes a folder of at most `limit` bytes, and speaks
+    /// `scheme` or something that is encrypted.
     pub(crate) fn new(credentials: Option<&'a Credentials>, scheme: &str, timeout: Duration, limit: u64) -> Self {
         let protocols = format!("{PROTOCOLS}:{scheme}");
         Self {
@@ -197,7 +198,7 @@ impl<'a> Git<'a> {
         lines.truncate(lines.iter().rposition(is_error).map_or(lines.len(), |last| last + 1));
         let told = lines[lines.len().saturating_sub(LINES_TOLD)..].join("; ");
         let told = if told.is_empty() {
-            format!("git ended with {status}")
+            format!("git exited with {status}")
         } else {
             told
         };
@@ -211,7 +212,7 @@ impl<'a> Git<'a> {
         );
         let is_redirect = told.contains("returned error: 30");
         let hint = if is_redirect {
-            "; redirects are not followed: name the address it leads to"
+            "; redirects are not followed: use the address it redirects to"
         } else if wants_credentials {
             "; give git a credential helper, or set COUNTERSIGN_GIT_HOST and COUNTERSIGN_GIT_TOKEN"
         } else {
@@ -293,7 +294,7 @@ mod tests {
             told,
             r"remote: \u{1b}[2Jno; ssh: nobody; fatal: 'https://host/x' is not there"
         );
-        assert_eq!(git(Duration::ZERO).told(b"", failed), "git ended with exit status: 1");
+        assert_eq!(git(Duration::ZERO).told(b"", failed), "git exited with exit status: 1");
     }
 
     #[test]

@@ -1,7 +1,8 @@
-//! Mirrors of remote repositories: bare, their tags only, one folder in the cache for each address, fetched incrementally.
+//! Mirrors of remote repositories: bare, their tags only, one folder in the cache for each address, fetched
+//! incrementally.
 //!
-//! A first fetch goes to a folder beside, which is renamed when it is whole. A path is no address: it is opened where it
-//! is. [`repository`](crate::build::git::repository) reads what stands here.
+//! A first fetch goes to a folder beside, which is renamed when it is whole. A path is no address: it is opened where
+//! it is. [`repository`](crate::build::git::repository) reads what stands here.
 
 use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io;
@@ -43,13 +44,13 @@ pub enum MirrorError {
     #[error("not an address: a host must not begin with '-'")]
     Strange,
     /// The vendor's list has no such host.
-    #[error("allowed_git_hosts does not have it: if it is to be fetched from, add {0:?}")]
+    #[error("allowed_git_hosts does not allow it: to fetch from it, add {0:?}")]
     NotAllowed(String),
     /// It was not fetched last by this user alone, or something in it was changed since.
-    #[error("its mirror is not as it was fetched: build once without --offline")]
+    #[error("its mirror was changed after it was fetched: build once without --offline")]
     Distrusted,
     /// `--offline`, and it was never fetched.
-    #[error("there is no mirror of it yet, and --offline forbids to fetch one")]
+    #[error("it has no mirror yet, and --offline forbids fetching one")]
     Absent,
     /// Another build is at it.
     #[error("another build is fetching it")]

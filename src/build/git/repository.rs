@@ -1,7 +1,7 @@
 //! A plugin's git repository, read from its object database: tags, trees and blobs, each with a size limit.
 //!
-//! The one place of the build that reads with git2. Nothing is checked out, nothing is written, no link is followed; whatever
-//! is missing, damaged or too large is an error that names the object. [`tags`](crate::build::tags) and
+//! The one place of the build that reads with git2. Nothing is checked out, nothing is written, no link is followed;
+//! whatever is missing, damaged or too large is an error that names the object. [`tags`](crate::build::tags) and
 //! [`source_reader`](crate::build::source::source_reader) read through it.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -50,10 +50,11 @@ impl Repository {
         ONCE.call_once(|| {
             // Nothing is read twice that `source_reader` does not remember, and git's own cache grows to 256 MB.
             git2::opts::enable_caching(false);
-            // Hashing what is read would take as long again (10,000 tags: 1.03 s and 0.43 s). In a local repository damage is
-            // noticed without it, by zlib's checksum and the sizes in a pack, as git itself notices it; a forger who can write
-            // to the repository need not touch an object to move a tag. In a mirror tags are fetched before each build, objects
-            // that are there are not, and a cache may come from anywhere: `open_mirror` hashes them.
+            // Hashing what is read would take as long again (10,000 tags: 1.03 s and 0.43 s). In a local repository
+            // damage is noticed without it, by zlib's checksum and the sizes in a pack, as git itself notices it; a
+            // forger who can write to the repository need not touch an object to move a tag. In a mirror tags are
+            // fetched before each build, objects that are there are not, and a cache may come from anywhere:
+            // `open_mirror` hashes them.
             git2::opts::strict_hash_verification(false);
         });
         match git2::Repository::open(path) {
@@ -192,7 +193,8 @@ impl Repository {
 
     /// Looks at an object's size before anything of it is unpacked into memory.
     fn kind(&self, id: ObjectId, limit: usize) -> Result<ObjectType, ObjectError> {
-        // git2 0.21 panics where a damaged pack gives an object a type that does not exist. Nothing is left half done by that.
+        // git2 0.21 panics where a damaged pack gives an object a type that does not exist. Nothing is left half done
+        // by that.
         let header = catch_unwind(AssertUnwindSafe(|| {
             let objects = self.git.odb()?;
             let header = objects.read_header(id.0)?;
@@ -206,7 +208,7 @@ impl Repository {
             Ok(header)
         }));
         match header
-            .unwrap_or_else(|_| Err(git2::Error::from_str("it has no known type")))
+            .unwrap_or_else(|_| Err(git2::Error::from_str("its type is unknown")))
             .map_err(|source| ObjectError::of(id, source))?
         {
             (size, _) if size > limit => Err(ObjectError::TooLarge { size, limit }),

@@ -1,4 +1,5 @@
-//! What became of each tag: built, unchanged, skipped or failed, and why. Data only; [`report`](crate::build::report) shows it.
+//! What became of each tag: built, unchanged, skipped or failed, and why. Data only; [`report`](crate::build::report)
+//! shows it.
 
 use std::fmt;
 
@@ -181,28 +182,28 @@ impl Reason {
         match self {
             Self::NotAVersion => (
                 "not_a_version",
-                "the name is no version under the entry's tag patterns",
+                "the name is not a version under the entry's tag patterns",
                 none,
             ),
             Self::LetterForDigit(meant) => (
                 "letter_for_digit",
-                "no version: a letter stands for a digit",
-                format!("{meant} may be meant"),
+                "not a version: it has a letter in place of a digit",
+                format!("did you mean {meant}?"),
             ),
             Self::OtherPattern(pattern) => (
                 "other_pattern",
-                "a version under a pattern that the entry's tags lack",
+                "a version, but the entry's tags lack its pattern",
                 pattern.clone(),
             ),
             Self::OtherName => ("other_name", "named after something else, such as another plugin", none),
             Self::Withheld => ("withheld", "withheld by the entry", none),
             Self::OutsideVersions => ("outside_versions", "outside the entry's versions", none),
             Self::SameAs(tag) => ("same_as", "the same release as another tag", tag.clone()),
-            Self::NotACommit(kind) => ("not_a_commit", "points at no commit", format!("a {kind}")),
+            Self::NotACommit(kind) => ("not_a_commit", "does not point at a commit", format!("a {kind}")),
             Self::PathAbsent(path) => ("path_absent", "the plugin's folder is absent", path.clone()),
             Self::Moved(path) => (
                 "moved",
-                "the plugin seems to be in another folder, set path",
+                "the plugin seems to be in another folder; set path",
                 path.clone(),
             ),
             Self::NoPluginHeader => (
@@ -214,12 +215,12 @@ impl Reason {
             Self::NoVersion(file) => ("no_version", "the plugin header has no Version", file.clone()),
             Self::Ambiguous(files) => (
                 "ambiguous",
-                "several files have a plugin header, set main_file",
+                "several files have a plugin header; set main_file",
                 files.join(", "),
             ),
             Self::TooManyFiles(count) => (
                 "too_many_files",
-                "too many PHP files at the plugin's root, set main_file",
+                "too many PHP files at the plugin's root; set main_file",
                 count.to_string(),
             ),
             Self::NotFollowed { path, kind } if *kind == Self::SPECIAL => (
@@ -239,28 +240,28 @@ impl Reason {
             ),
             Self::VersionMismatch { file, header } => (
                 "version_mismatch",
-                "the header says another version",
+                "the header has another version",
                 format!("{header} in {file}"),
             ),
             Self::StrangeVersion { file, header } => (
                 "strange_version",
-                "the header's version is no version",
+                "the header's Version is not a version",
                 format!("{header} in {file}"),
             ),
             Self::AlreadyTagged(tag) => (
                 "already_tagged",
-                "its version is released already, raise it in the plugin header",
+                "its version is already released; raise it in the plugin header",
                 tag.clone(),
             ),
             Self::WrittenAs(version) => ("written_as", "published as the header writes it", version.to_string()),
             Self::ChangelogOf(version) => (
                 "changelog_of",
-                "the changelog has no entry of it, the final version's is used",
+                "the changelog has no entry for it; using the one of the final version",
                 version.to_string(),
             ),
             Self::ConflictingTags(tags) => (
                 "conflicting_tags",
-                "tags of one version at different commits, delete or withhold one",
+                "tags of one version at different commits; delete or withhold one",
                 tags.join(", "),
             ),
             Self::Unpackable(why) => ("unpackable", "no package can be made of it", why.clone()),

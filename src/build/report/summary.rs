@@ -32,7 +32,7 @@ pub fn summary(report: &BuildReport, colour: bool) -> String {
     for file in &report.damaged {
         text.line(
             Style::Wrong,
-            &format!("{file} is not what the index says: the server refuses the folder; restore the file"),
+            &format!("{file} does not match the index, so the server does not load these releases; restore the file"),
         );
     }
     let counts = report.counts();
@@ -43,7 +43,7 @@ pub fn summary(report: &BuildReport, colour: bool) -> String {
         if misnamed == 0 {
             String::new()
         } else {
-            format!(", {} that no plugin is named by", counted(misnamed, "file"))
+            format!(", {} not named after a plugin", counted(misnamed, "file"))
         },
         counted(counts.tags(), "tag"),
         counts.built,

@@ -80,7 +80,7 @@ pub fn parse(php: &[u8]) -> PluginHeader {
         let message = match &*platform(value) {
             "" => "is not a version such as 6.5 or 6.5.1".to_owned(),
             version => {
-                format!("is read as {version}; WordPress itself compares the text as it stands: write {version}")
+                format!("is read as {version}, but WordPress compares the text itself: write {version}")
             }
         };
         let message = format!("\"{}\" {message}", value.escape_debug());
@@ -104,9 +104,9 @@ pub fn parse(php: &[u8]) -> PluginHeader {
     }
 }
 
-/// The version in a value, as WordPress.org's parser cleans it: no platform's name, no `or higher`, no `-RC1`; empty where
-/// there is none, or more than one. The CMS takes every text for older than any version, so that `WordPress 6.6.1` would
-/// never refuse.
+/// The version in a value, as WordPress.org's parser cleans it: no platform's name, no `or higher`, no `-RC1`; empty
+/// where there is none, or more than one. The CMS takes every text for older than any version, so that `WordPress
+/// 6.6.1` would never refuse.
 fn platform(value: &str) -> String {
     let version = platform_version(value);
     if !version.is_empty() {
@@ -140,7 +140,8 @@ pub fn is_theme(style_css: &[u8]) -> bool {
     !name.is_empty()
 }
 
-/// WordPress' `get_file_data`, byte for byte: the first line that carries a name decides, also where its value is empty.
+/// WordPress' `get_file_data`, byte for byte: the first line that carries a name decides, also where its value is
+/// empty.
 ///
 /// Works on bytes, as WordPress does: a file in another encoding has the same header.
 pub fn file_data<'a, const N: usize>(file: &'a [u8], names: [&str; N]) -> [&'a [u8]; N] {
@@ -344,11 +345,11 @@ mod tests {
             [
                 (
                     4,
-                    "\"WordPress 6\" is read as 6; WordPress itself compares the text as it stands: write 6"
+                    "\"WordPress 6\" is read as 6, but WordPress compares the text itself: write 6"
                 ),
                 (
                     5,
-                    "\"8.\" is read as 8; WordPress itself compares the text as it stands: write 8"
+                    "\"8.\" is read as 8, but WordPress compares the text itself: write 8"
                 ),
                 (3, "\"latest\" is not a version such as 6.5 or 6.5.1"),
             ]

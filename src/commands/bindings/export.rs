@@ -35,7 +35,7 @@ pub(super) fn run(config: &Config) -> Result<Exit, Failure> {
     let registry = Registry::load_licenses(&config.paths.registry);
     if let Err(error) = &registry {
         stderr::line(format_args!(
-            "warning: which bindings are released is not told: {}",
+            "warning: released bindings are not marked: {}",
             ErrorChain(error).first_line()
         ));
     }

@@ -17,7 +17,7 @@ pub(super) fn counted_bindings(count: u64) -> String {
 pub(super) fn failure(error: StoreError) -> Failure {
     match error {
         StoreError::Damaged { .. } => Failure::of_store(error).hint(DAMAGED),
-        StoreError::Missing(_) => Failure::of_store(error).hint("a server makes it at its first start"),
+        StoreError::Missing(_) => Failure::of_store(error).hint("a server creates it at its first start"),
         StoreError::NotOurs { owner, .. } => {
             let hint = format!("run this as the user of the server: sudo -u '#{owner}' countersign bindings ...");
             Failure::environment(error).hint(hint)

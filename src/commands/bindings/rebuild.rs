@@ -84,7 +84,7 @@ pub(super) fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
             text += &format!("and {} more: --json shows all\n", found.lacking.len() - SHOWN);
         }
         if found.done {
-            text += &format!("The index was made anew: {}.\n", counted_bindings(found.bindings));
+            text += &format!("The index was rebuilt: {}.\n", counted_bindings(found.bindings));
         }
         if found.done && !found.lacking.is_empty() {
             text += "The bindings above were dropped.\n";
@@ -100,7 +100,7 @@ pub(super) fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     let lost = counted_bindings(found.lacking.len() as u64);
     let hint = "restore a newer ledger.jsonl from the backup; to drop them: countersign bindings rebuild --discard";
     Err(Failure::input(format!(
-        "the ledger lacks {lost} that the index knows; nothing was changed"
+        "the ledger lacks {lost} that the old index has; nothing was changed"
     ))
     .hint(hint))
 }

@@ -37,11 +37,11 @@ pub(super) fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
         lines: found.lines,
         sequence: found.sequence,
         torn_end: found.torn.then_some(match found.index {
-            IndexState::Held => "what stands behind it is not acknowledged; the server finishes or cuts it",
+            IndexState::Held => "the rest is not acknowledged; the server completes or removes it",
             IndexState::Missing | IndexState::NotCompared => {
-                "the last line is cut off, as in a copy made while a server wrote it; the next start cuts it"
+                "the last line is incomplete, as in a copy made while a server was writing; the next start removes it"
             }
-            _ => "what stands behind it was never acknowledged; the next start cuts it",
+            _ => "the rest was never acknowledged; the next start removes it",
         }),
         last_digest: found.digest.to_string(),
         bindings: found.bindings,
@@ -49,10 +49,10 @@ pub(super) fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
         index: match found.index {
             IndexState::Agrees => "agrees",
             IndexState::Held => "in use by a server",
-            IndexState::Behind(_) => "behind; the next start brings it up to the ledger",
-            IndexState::Missing => "none; the next start makes it from the ledger",
-            IndexState::NotCompared => "not compared: this user may not write here, and opening it writes",
-            IndexState::Differs => "wrong; the next start makes it anew",
+            IndexState::Behind(_) => "behind; the next start updates it",
+            IndexState::Missing => "none; the next start rebuilds it",
+            IndexState::NotCompared => "not compared: opening it needs write permission",
+            IndexState::Differs => "wrong; the next start rebuilds it",
         },
     };
     output::print(&if args.json {

@@ -88,7 +88,7 @@ fn retired_keys(paths: &Paths, days: u32, now: SystemTime) -> Vec<Finding> {
         let age = counted(retired.days(now), "day");
         let file = retired.file.display();
         if retired.days(now) > u64::from(days) {
-            let finding = format!("{file}: retired {age} ago, and kept for {days}");
+            let finding = format!("{file}: retired {age} ago, more than {days}");
             warning(
                 "key",
                 finding,
@@ -97,7 +97,7 @@ fn retired_keys(paths: &Paths, days: u32, now: SystemTime) -> Vec<Finding> {
         } else {
             ok(
                 "key",
-                format!("{file}: retired {age} ago, and can sign again: keys rotate --back"),
+                format!("{file}: retired {age} ago; `keys rotate --back` signs with it again"),
             )
         }
     };

@@ -39,11 +39,11 @@ fn modules_nobody_sells(registry: &Registry) -> Vec<Finding> {
     let unknown = granted.difference(&sold);
     unknown
         .map(|module| {
-            let finding = format!("licenses grant the module \"{module}\", and no plugin belongs to it");
+            let finding = format!("licenses grant the module \"{module}\", but no plugin belongs to it");
             warning(
                 "registry",
                 finding,
-                "fine for a module that has no updates; else correct its name",
+                "if the module is meant to have no plugin, ignore this; otherwise correct its name",
             )
         })
         .collect()

@@ -44,7 +44,10 @@ pub(super) fn findings(registry: &Registry) -> Vec<Finding> {
     if !addresses.is_empty() {
         findings.push(ok(
             "source",
-            format!("{} elsewhere: `countersign build` asks", repositories(addresses.len())),
+            format!(
+                "{} not checked here; `countersign build` fetches them",
+                repositories(addresses.len())
+            ),
         ));
     }
     findings

@@ -1,6 +1,7 @@
 //! Asks the running server: what `/readyz` says, each part with its state.
 //!
-//! Whether a server has this instance, its store tells: it is locked. The admin listener is then asked, within a time limit.
+//! Whether a server has this instance, its store tells: it is locked. The admin listener is then asked, within a time
+//! limit.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -18,7 +19,7 @@ use crate::text::printable::Printable;
 /// How long the server may take to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-const ADDRESS: &str = "name its admin listener with --admin-listen or in countersign.toml";
+const ADDRESS: &str = "give its admin address with --admin-listen or in countersign.toml";
 
 /// What `/readyz` answers; what is new in it is passed over.
 #[derive(Debug, Deserialize)]
@@ -40,29 +41,25 @@ pub(super) fn findings(admin: AdminListen, store: &Path) -> Vec<Finding> {
     let runs = store::read_only(store).is_ok_and(|store| store.is_in_use());
     let AdminListen::At(address) = admin else {
         return vec![match runs {
-            true => warning(
-                "server",
-                "it runs, and cannot be asked: its admin listener is off",
-                ADDRESS,
-            ),
-            false => ok("server", "none runs on this instance"),
+            true => warning("server", "running, but not checked: its admin listener is off", ADDRESS),
+            false => ok("server", "not running"),
         }];
     };
     match (runs, ask(address)) {
         (true, Ok(readiness)) => said(address, readiness),
         (true, Err(reason)) => {
-            let finding = format!("one has the store, and {address} gives no answer: {reason}");
-            vec![broken("server", finding, Some(format!("look at its log; {ADDRESS}")))]
+            let finding = format!("a server uses the store, but {address} does not answer: {reason}");
+            vec![broken("server", finding, Some(format!("see its log; {ADDRESS}")))]
         }
         (false, Ok(_)) => {
-            let finding = format!("what answers on {address} has not opened this instance's store");
+            let finding = format!("the server on {address} does not use this instance's store");
             vec![warning(
                 "server",
                 finding,
-                "it serves another instance; give each an admin_listen of its own",
+                "it serves another instance; give each instance its own admin_listen",
             )]
         }
-        (false, Err(_)) => vec![ok("server", "none runs on this instance")],
+        (false, Err(_)) => vec![ok("server", "not running")],
     }
 }
 
@@ -80,8 +77,12 @@ fn said(address: SocketAddr, ServerReadiness { ready, parts }: ServerReadiness) 
             Printable(&since)
         );
         findings.push(match (ready, state.as_str()) {
-            (true, "stale") => warning("server", finding, "the last good version is served; a restart may fail"),
-            (true, _) => warning("server", finding, "look at the server's log"),
+            (true, "stale") => warning(
+                "server",
+                finding,
+                "the server uses the last good version; a restart may fail",
+            ),
+            (true, _) => warning("server", finding, "see the server's log"),
             (false, _) => broken("server", finding, None),
         });
     }
@@ -90,5 +91,5 @@ fn said(address: SocketAddr, ServerReadiness { ready, parts }: ServerReadiness) 
 
 fn ask(address: SocketAddr) -> Result<ServerReadiness, String> {
     let body = running_server::ask(address, PATIENCE)?;
-    serde_json::from_slice(&body).map_err(|_| "what answers there is no countersign".to_owned())
+    serde_json::from_slice(&body).map_err(|_| "the answer is not from countersign".to_owned())
 }

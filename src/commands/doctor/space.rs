@@ -8,7 +8,8 @@ use rustix::fs::statvfs;
 use crate::commands::doctor::finding::{Finding, broken, ok, warning};
 use crate::config::Paths;
 
-/// Below it, in bytes, somebody should look: a million bindings take 300 MB, and a build writes releases beside the old ones.
+/// Below it, in bytes, somebody should look: a million bindings take 300 MB, and a build writes releases beside the
+/// old ones.
 const LITTLE: u64 = 1 << 30;
 
 /// Below it, in bytes, a server cannot count on its next line.
@@ -61,7 +62,7 @@ fn look(names: &str, folder: &Path) -> Finding {
 
 /// What free bytes, and files that can still be made, mean.
 fn judge(names: &str, bytes: u64, files: u64) -> Finding {
-    const FREE: &str = "free some: old ledgers, packages and logs; new sites are turned away once it is full";
+    const FREE: &str = "delete old ledgers, packages and logs; when the disk is full, the server refuses new sites";
     let finding = format!("{names}: {} MiB free", bytes >> 20);
     if bytes < NONE || files == 0 {
         broken("space", format!("{finding}, {files} files"), Some(FREE.to_owned()))

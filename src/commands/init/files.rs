@@ -10,7 +10,7 @@ use crate::durable_file::{self, Access};
 /// Why there is no new instance.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum InitError {
-    #[error("{}: already there: {}", folder.display(), names.join(", "))]
+    #[error("{}: already has {}", folder.display(), names.join(", "))]
     AlreadyThere { folder: PathBuf, names: Vec<&'static str> },
     #[error("{}: cannot be written", path.display())]
     Write { path: PathBuf, source: io::Error },
@@ -19,14 +19,14 @@ pub(super) enum InitError {
         path: PathBuf,
         source: demo_repository::Error,
     },
-    #[error("the operating system gives no random numbers")]
+    #[error("the operating system provides no random numbers")]
     Random(#[source] io::Error),
 }
 
 impl From<InitError> for Failure {
     fn from(error: InitError) -> Self {
         match error {
-            InitError::AlreadyThere { .. } => Self::input(error).hint("name a new folder: countersign init DIR"),
+            InitError::AlreadyThere { .. } => Self::input(error).hint("choose a new folder: countersign init DIR"),
             _ => Self::environment(error),
         }
     }

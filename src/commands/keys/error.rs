@@ -18,10 +18,10 @@ pub enum KeyCommandError {
         source: io::Error,
     },
     /// A key is never overwritten.
-    #[error("{}: is already there", .0.display())]
+    #[error("{}: already exists", .0.display())]
     Exists(PathBuf),
     /// The key to rotate to is the signing key.
-    #[error("{}: is the signing key already", .0.display())]
+    #[error("{}: is already the signing key", .0.display())]
     Current(PathBuf),
     /// A public key is not one, or of a size that is not used.
     #[error("{}: cannot be used", path.display())]

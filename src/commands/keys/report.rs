@@ -49,7 +49,7 @@ impl KeyInForce {
         let mut text = format!("{}: {bits} bits, key {key_id}\n", Printable(file));
         if let Some(retired) = retired {
             text += &format!(
-                "{}: the key before it; `keys rotate --back` lets it sign again\n",
+                "{}: the old key; `keys rotate --back` signs with it again\n",
                 Printable(retired)
             );
         }

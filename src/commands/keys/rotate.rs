@@ -1,7 +1,7 @@
 //! Puts another private key in the signing key's place, and keeps the one before it in `retired`.
 //!
-//! The order makes every moment a safe one to be killed at: the old key is copied, the new one is published, and only then
-//! one rename lets it sign. Until that rename the old key signs, and afterwards the new one.
+//! The order makes every moment a safe one to be killed at: the old key is copied, the new one is published, and only
+//! then one rename lets it sign. Until that rename the old key signs, and afterwards the new one.
 
 use std::fs;
 use std::path::{Path, PathBuf};

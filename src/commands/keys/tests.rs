@@ -72,7 +72,7 @@ fn a_key_is_never_overwritten() {
     let before = fs::read(&out).unwrap();
     let refused = |out: Option<PathBuf>| {
         let failure = instance.generate(false, out).unwrap_err();
-        assert!(failure.exit == Exit::Input && failure.error.to_string().ends_with(".pem: is already there"));
+        assert!(failure.exit == Exit::Input && failure.error.to_string().ends_with(".pem: already exists"));
         failure.hint.unwrap()
     };
     assert_eq!(refused(Some(out.clone())), "choose another file");
@@ -157,16 +157,16 @@ fn a_key_is_prepared_pinned_and_only_then_signs() {
         failure
             .error
             .to_string()
-            .ends_with("signing.pem: is the signing key already"),
+            .ends_with("signing.pem: is already the signing key"),
         "{}",
         failure.error
     );
     assert!(instance.1.signing_key.exists());
     let make = format!("`countersign keys generate --out {}`", next.display());
     let hint = || rotate_to(&next, Old::Retire, &instance.1).unwrap_err().hint.unwrap();
-    assert_eq!(hint(), format!("make one with {make}"));
+    assert_eq!(hint(), format!("create one with {make}"));
     write_private(&next, b"no key", "").unwrap();
-    assert_eq!(hint(), format!("move it away, and make a new one with {make}"));
+    assert_eq!(hint(), format!("move it away, and create a new one with {make}"));
     assert_eq!(read_key(&instance.1).unwrap(), pinned);
 }
 

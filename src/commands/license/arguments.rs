@@ -42,7 +42,7 @@ pub(super) fn parse_sites(text: &str) -> Result<SiteLimit, &'static str> {
         number => number
             .parse::<NonZeroU32>()
             .map(SiteLimit::Limited)
-            .map_err(|_| "expected a number from 1 on, or 'unlimited'"),
+            .map_err(|_| "expected a number of at least 1, or 'unlimited'"),
     }
 }
 

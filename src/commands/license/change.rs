@@ -1,4 +1,5 @@
-//! `license renew | suspend | resume | revoke`: one change to one license. [`release`](crate::commands::license::release) makes another.
+//! `license renew | suspend | resume | revoke`: one change to one license.
+//! [`release`](crate::commands::license::release) makes another.
 
 use std::path::Path;
 
@@ -35,8 +36,8 @@ pub(super) struct OneArgs {
     pub told: ChangeOptions,
 }
 
-/// Sets another last day; a revoked license stays what it is. A period counts from the last day where that is ahead, so that
-/// nobody loses days by renewing early.
+/// Sets another last day; a revoked license stays what it is. A period counts from the last day where that is ahead,
+/// so that nobody loses days by renewing early.
 pub(super) fn renew(args: &RenewArgs, registry: &Path, today: NaiveDate) -> Result<Done, Failure> {
     change(&args.license, registry, |license| {
         refuse_revoked(license)?;
@@ -141,7 +142,7 @@ pub(super) fn refuse_revoked(license: &License) -> Result<(), Failure> {
     if license.status != LicenseStatus::Revoked {
         return Ok(());
     }
-    let refusal = format!("license {} is revoked, which is for good", license.id.log_tag());
+    let refusal = format!("license {} is revoked, which cannot be undone", license.id.log_tag());
     Err(Failure::input(refusal)
         .hint("issue a new license; if it was a mistake, change its status in the registry by hand"))
 }
@@ -196,7 +197,7 @@ mod tests {
         );
         assert_eq!(revoke(), "License first is now revoked.\n");
         assert_eq!(revoke(), "License first is already revoked.\n");
-        let refused = "Input: license first is revoked, which is for good";
+        let refused = "Input: license first is revoked, which cannot be undone";
         assert_eq!([suspend(), resume(), renew("2029-12-31")], [refused; 3]);
         let expected = Instance::toml().replacen("2027-12-31\n", "2028-12-31\n", 1);
         assert_eq!(

@@ -77,7 +77,8 @@ impl ChangeOptions {
         told
     }
 
-    /// Waits where that was asked for, and says what keeps the server from taking the change over; `None` where it was not.
+    /// Waits where that was asked for, and says what keeps the server from taking the change over; `None` where it
+    /// was not.
     pub(super) fn wait(&self, config: &Config) -> Result<Option<bool>, Failure> {
         for diagnostic in broken_plugins(config) {
             stderr::line(format_args!("warning: {}", Printable(&diagnostic)));
@@ -97,7 +98,8 @@ impl ChangeOptions {
     }
 }
 
-const ADMIN: &str = "the change is written, and a server takes it over by itself; --admin-listen names the one to ask";
+const ADMIN: &str =
+    "the change is written, and a running server reloads it; --admin-listen names the server to wait for";
 
 fn written(failure: Failure, hint: &str) -> Failure {
     failure.hint(hint)
@@ -115,6 +117,6 @@ fn broken_plugins(config: &Config) -> Vec<String> {
         return Vec::new();
     };
     vec![format!(
-        "the server takes no change of the registry over until its plugins are right: {first}"
+        "the server does not reload the registry until its plugins are correct: {first}"
     )]
 }

@@ -1,8 +1,7 @@
 //! A registry that is a git checkout: whether it is dirty or behind, and one commit for each command with `--commit`.
 //!
-//! Only the `git` command is asked ([`git`], [`git_status`](crate::commands::license::git_status)), and only about what this
-//! machine has: nothing is fetched or pushed.
-//! `docs/registry.md` has the two ways to work with it.
+//! Only the `git` command is asked ([`git`], [`git_status`](crate::commands::license::git_status)), and only about
+//! what this machine has: nothing is fetched or pushed. `docs/registry.md` has the two ways to work with it.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -47,15 +46,19 @@ impl Checkout {
     ///
     /// # Errors
     ///
-    /// Why git cannot say how it is.
+    /// Why the git status cannot be read.
     pub(super) fn look(registry: &Path) -> Result<Option<Self>, String> {
         // Nearly every registry is asked about in vain otherwise.
         let is_inside = |real: PathBuf| real.ancestors().any(|folder| folder.join(".git").exists());
         if !registry.canonicalize().is_ok_and(is_inside) {
             return Ok(None);
         }
-        let status = GitStatus::read(registry)
-            .map_err(|reason| format!("{}: git cannot say how it is: {reason}", Printable(registry.display())))?;
+        let status = GitStatus::read(registry).map_err(|reason| {
+            format!(
+                "{}: cannot read the git status: {reason}",
+                Printable(registry.display())
+            )
+        })?;
         Ok(Some(Self {
             registry: registry.to_owned(),
             status,
@@ -94,8 +97,10 @@ impl Checkout {
         let failed = |error| Failure::environment(format!("{}: {error}", registry.display()));
         let lock = folder_lock::hold(registry, OTHERS).map_err(failed)?;
         let Some(checkout) = Self::look(registry).map_err(Failure::environment)? else {
-            return Err(Failure::input(format!("{}: not in a git repository", registry.display()))
-                .hint("--commit needs one: `git init` and a first commit; without --commit the files are changed all the same"));
+            return Err(
+                Failure::input(format!("{}: not in a git repository", registry.display()))
+                    .hint("run `git init` and make a first commit, or run this without --commit"),
+            );
         };
         let GitStatus {
             upstream,
@@ -112,7 +117,7 @@ impl Checkout {
         if !changed.is_empty() {
             return Err(
                 Failure::input(format!("{shown}: not committed: {}", named(changed))).hint(format!(
-                    "look with git -C {shown} status; commit or undo it, then run this again"
+                    "commit or undo it, then run this again; see git -C {shown} status"
                 )),
             );
         }
@@ -136,24 +141,24 @@ impl Committing {
     pub(super) fn refuse_unseen(&self, file: &Path) -> Result<(), Failure> {
         let registry = &self.checkout.registry;
         let shown = file.display();
-        let failed = |reason| Failure::environment(format!("{shown}: git cannot say how it is: {reason}"));
+        let failed = |reason| Failure::environment(format!("{shown}: cannot read the git status: {reason}"));
         let name = file.strip_prefix(registry).unwrap_or(file);
         let tracked = git::look(registry, &["--literal-pathspecs", "ls-files", "-v", "-z"], name);
         let tracked = tracked.map_err(failed)?.unwrap_or_default();
         if tracked.is_empty() {
             return match git::look(registry, &["check-ignore", "--quiet"], name).map_err(failed)? {
                 None => Ok(()),
-                Some(_) => Err(Failure::input(format!(
-                    "{shown}: git ignores this file, so --commit could not commit it"
-                ))
-                .hint("take it out of .gitignore, or run this without --commit")),
+                Some(_) => Err(
+                    Failure::input(format!("{shown}: git ignores this file, so --commit cannot commit it"))
+                        .hint("take it out of .gitignore, or run this without --commit"),
+                ),
             };
         }
         // git-ls-files(1): a small letter for --assume-unchanged, S for --skip-worktree.
         if tracked.starts_with(|c: char| c.is_ascii_lowercase() || c == 'S') {
             let git = Printable(registry.display());
             let name = Printable(name.display());
-            return Err(Failure::input(format!("{shown}: git was told not to look at this file, so --commit could not commit it"))
+            return Err(Failure::input(format!("{shown}: git is set to ignore changes of this file, so --commit cannot commit them"))
                 .hint(format!("git -C {git} update-index --no-assume-unchanged {name}; git -C {git} update-index --no-skip-worktree {name}")));
         }
         Ok(())
@@ -164,14 +169,13 @@ impl Committing {
         let registry = &self.checkout.registry;
         let shown = Printable(registry.display());
         let undone = |reason: String| {
-            Failure::environment(format!("the change is made, and git did not commit it: {reason}")).hint(format!(
-                "mend that, then: git -C {shown} add . && git -C {shown} commit"
-            ))
+            Failure::environment(format!("the change is written, but git did not commit it: {reason}"))
+                .hint(format!("fix that, then: git -C {shown} add . && git -C {shown} commit"))
         };
         let changed = GitStatus::read(registry).map_err(undone)?.changed;
         let after = Registry::load_licenses(registry)?;
         if let Some(file) = self.unseen(&after, &changed) {
-            return Err(undone(format!("git sees no change of {}", Printable(file.display()))));
+            return Err(undone(format!("git sees no change in {}", Printable(file.display()))));
         }
         if changed.is_empty() {
             return Ok(None);

@@ -1,4 +1,5 @@
-//! The `git` command on the registry's checkout, within a time limit. [`checkout`](crate::commands::license::checkout) asks it.
+//! The `git` command on the registry's checkout, within a time limit.
+//! [`checkout`](crate::commands::license::checkout) asks it.
 //!
 //! A look runs nothing that the repository names: somebody else may have written its configuration. A commit runs the
 //! filters and hooks of the repository, as it does by hand.
@@ -51,7 +52,7 @@ pub(super) fn look(registry: &Path, arguments: &[&str], path: &Path) -> Result<O
 /// What git complains about, in one line.
 pub(super) fn change(registry: &Path, arguments: &[&str]) -> Result<(), String> {
     let said = said(command(registry).args(arguments), COMMIT)?;
-    said.map(drop).ok_or_else(|| "it said nothing".to_owned())
+    said.map(drop).ok_or_else(|| "git printed nothing".to_owned())
 }
 
 /// The names of all filters that some configuration describes.
@@ -106,9 +107,7 @@ fn said(command: &mut Command, limit: Duration) -> Result<Option<String>, String
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
-    let mut child = command
-        .spawn()
-        .map_err(|error| format!("git cannot be started: {error}"))?;
+    let mut child = command.spawn().map_err(|error| format!("cannot start git: {error}"))?;
     let stdout = in_background(child.stdout.take());
     let stderr = in_background(child.stderr.take());
     let status = end(&mut child, limit)?;
@@ -116,14 +115,14 @@ fn said(command: &mut Command, limit: Duration) -> Result<Option<String>, String
     if status.success() {
         let text = stdout
             .recv_timeout(AFTER_THE_END)
-            .map_err(|_| "something that git started goes on".to_owned())?;
+            .map_err(|_| "a process that git started is still running".to_owned())?;
         return Ok(Some(String::from_utf8_lossy(&text).into_owned()));
     }
     let complaint = String::from_utf8_lossy(&complaint);
     match complaint.lines().find(|line| !line.trim().is_empty()) {
         Some(first) => Err(Printable(first).to_string()),
         None if status.code() == Some(1) => Ok(None),
-        None => Err(format!("git ended with {status}")),
+        None => Err(format!("git exited with {status}")),
     }
 }
 

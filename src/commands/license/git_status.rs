@@ -1,4 +1,5 @@
-//! What `git status` says of the checkout that the registry is in: the branch, how far it is behind, and what is not committed.
+//! What `git status` says of the checkout that the registry is in: the branch, how far it is behind, and what is not
+//! committed.
 //!
 //! [`checkout`](crate::commands::license::checkout) decides by it.
 
@@ -22,7 +23,7 @@ impl GitStatus {
     ///
     /// # Errors
     ///
-    /// Why git cannot say how it is.
+    /// Why the git status cannot be read.
     pub(super) fn read(registry: &Path) -> Result<Self, String> {
         // A submodule has a configuration of its own, and no license files.
         let arguments = [

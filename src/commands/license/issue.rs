@@ -107,7 +107,7 @@ pub(super) fn run(args: &Args, config: &Config, own_file: bool, now: DateTime<Ut
     let shown = show_key(&text, &tag);
     if shown.is_ok() && !args.told.json {
         stderr::line(format_args!(
-            "License {tag} is in {}. Its key is shown only now and stored nowhere.",
+            "License {tag} is in {}. Save its key: it is shown only once and not stored.",
             Printable(file.display())
         ));
     }
@@ -149,8 +149,8 @@ impl NewLicense {
     }
 }
 
-/// With `own_file`, a license is in a file of its own unless `args` names one: two people who each add to the end of one file
-/// have a conflict in git.
+/// With `own_file`, a license is in a file of its own unless `args` names one: two people who each add to the end of
+/// one file have a conflict in git.
 fn draft(args: &Args, registry: &Path, own_file: bool, today: NaiveDate) -> Result<NewLicense, Failure> {
     let expires = args.expires.from(today);
     if expires < today {
@@ -187,8 +187,8 @@ fn draft(args: &Args, registry: &Path, own_file: bool, today: NaiveDate) -> Resu
     Ok(NewLicense { key, license, name })
 }
 
-/// Refuses modules that no plugin has, with the ones that may be meant: such a license would be of no use. Where that cannot
-/// be told, because entries are wrong, it is a warning.
+/// Refuses modules that no plugin has, with the ones that may be meant: such a license would be of no use. Where that
+/// cannot be told, because entries are wrong, it is a warning.
 fn check_modules(args: &Args, registry: &Path) -> Result<Option<String>, Failure> {
     if args.any_module {
         return Ok(None);
@@ -209,7 +209,7 @@ fn check_modules(args: &Args, registry: &Path) -> Result<Option<String>, Failure
     let finding = format!("no plugin of the registry has the module {module}{meant}");
     match wrong {
         0 => Err(Failure::input(finding)
-            .hint("correct the module or describe its plugin in registry/plugins/; --any-module takes it as it is")),
+            .hint("correct the module, or add its plugin to registry/plugins/; --any-module accepts it")),
         _ => Ok(Some(format!("{finding}; {} cannot be read", counted(wrong, "entry")))),
     }
 }
@@ -228,7 +228,7 @@ fn refuse_keys(args: &Args) -> Result<(), Failure> {
         .chain([("--note", args.note.as_str()), ("--file", &*file_name)]);
     match texts.find(|(_, text)| LicenseKey::is_in(text)) {
         Some((argument, _)) => Err(Failure::usage(format!(
-            "a license key stands in {argument}: keys belong to customers only"
+            "{argument} contains a license key: only customers should have keys"
         ))),
         None => Ok(()),
     }
@@ -397,7 +397,7 @@ mod tests {
         ] {
             let line = format!("--module base --expires 2027-12-31 {argument} {text}");
             let failure = draft(&parse(&line), instance.path(), false, today()).err().unwrap();
-            let refused = format!("a license key stands in {argument}: keys belong to customers only");
+            let refused = format!("{argument} contains a license key: only customers should have keys");
             assert_eq!((failure.exit, failure.error.to_string()), (Exit::Usage, refused));
         }
         assert_eq!(instance.text(), before);

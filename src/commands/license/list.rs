@@ -215,7 +215,7 @@ fn module_of(slug: &Slug, config: &Config) -> Result<Name, Failure> {
         Some(Ok(plugin)) => Ok(plugin.module),
         Some(Err(diagnostics)) => Err(crate::registry::RegistryError::Diagnostics(diagnostics).into()),
         None => Err(Failure::input(format!("there is no plugin {slug} in the registry"))
-            .hint("name a file of registry/plugins/ without .toml")),
+            .hint("give the name of a file in registry/plugins/, without .toml")),
     }
 }
 
@@ -239,7 +239,7 @@ fn bound_to(host: &SiteHost, registry: &Registry, config: &Config) -> HashSet<Li
         Err(error) => {
             let reason = ErrorChain(&error).first_line();
             stderr::line(format_args!(
-                "warning: only sites bound ahead are looked for: {}",
+                "warning: the store is not searched, only the hosts in license files: {}",
                 Printable(reason)
             ));
         }

@@ -1,6 +1,7 @@
 //! `license rekey`: a new key for a license whose key was lost or got around.
 //!
-//! The new license grants the same, names the one it `replaces`, and has no site yet; the old one is revoked, with a note.
+//! The new license grants the same, names the one it `replaces`, and has no site yet; the old one is revoked, with a
+//! note.
 
 use std::path::{Path, PathBuf};
 
@@ -73,7 +74,7 @@ pub(super) fn run(args: &Args, config: &Config, today: NaiveDate) -> Result<Exit
     let shown = show_key(&text, &id.log_tag());
     if shown.is_ok() && !args.told.json {
         stderr::line(format_args!(
-            "License {} replaces {}, which is revoked; both are in {}. Its sites bind anew. The key is shown only now and stored nowhere.",
+            "License {} replaces {}, which is now revoked; both are in {}. Its sites bind again with the new key. Save the key: it is shown only once and not stored.",
             id.log_tag(),
             old.id.log_tag(),
             Printable(file.display())
@@ -172,7 +173,7 @@ mod tests {
         );
         assert!(new.details.released.is_empty() && new.details.hosts.is_empty());
         let again = rekey(&parse(&line), instance.path(), today()).unwrap_err();
-        assert!(again.error.to_string().ends_with("is revoked, which is for good"));
+        assert!(again.error.to_string().ends_with("is revoked, which cannot be undone"));
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! `license release`: makes a license's bindings void, so that another site can have the seat.
 //!
-//! A binding is void where it was made before the release time, and the two times come from two clocks: the server's and
-//! this command's. So the time that is written is later than every binding it is meant for, whatever this clock says.
+//! A binding is void where it was made before the release time, and the two times come from two clocks: the server's
+//! and this command's. So the time that is written is later than every binding it is meant for, whatever this clock
+//! says.
 
 use std::path::Path;
 
@@ -111,7 +112,7 @@ impl ReleaseTime {
         let ahead = match time {
             time if time == now => None,
             time if Some(time) == latest_binding => {
-                Some("the server bound the site by a clock that is ahead of this one")
+                Some("the clock of the server that bound the site is ahead of this one")
             }
             _ => Some("an earlier release has a time in the future"),
         };
@@ -253,7 +254,7 @@ mod tests {
                 let said = case.release(2, more);
                 assert!(case.is_void(2), "{at} {more}: {said}");
                 assert!(
-                    said.contains("which is in the future: the server bound the site by a clock"),
+                    said.contains("which is in the future: the clock of the server that bound"),
                     "{said}"
                 );
             }

@@ -64,7 +64,7 @@ pub(super) fn sites(args: &SitesArgs, registry: &Path, bindings: BindingLookup<'
         let ahead = license.details.hosts.len();
         if ahead > limit.get() as usize {
             let refusal = format!(
-                "{} are bound ahead to license {}",
+                "license files list {} of license {}",
                 crate::build::counted(ahead, "site"),
                 license.id.log_tag()
             );
@@ -107,7 +107,7 @@ pub(super) fn move_site(
         let known = license.details.hosts.contains(&args.from) || stored.is_err() || release.bound > 0;
         if !known {
             let refusal = format!("{} is not bound to license {}", args.from, license.id.log_tag());
-            return Err(Failure::input(refusal).hint("`countersign license show` lists the sites that are"));
+            return Err(Failure::input(refusal).hint("`countersign license show` lists its sites"));
         }
         let change = LicenseChange::Move {
             from: args.from.clone(),

@@ -85,10 +85,8 @@ impl Selector {
                 match (found.next(), found.next()) {
                     (Some(license), None) => Ok(license),
                     (None, _) => Err(unknown(&prefix)),
-                    _ => {
-                        Err(Failure::input(format!("more than one license begins with {prefix}"))
-                            .hint("give more digits"))
-                    }
+                    _ => Err(Failure::input(format!("more than one license id begins with {prefix}"))
+                        .hint("give more digits")),
                 }
             }
         }
@@ -111,7 +109,7 @@ fn read_key(stdin: impl Read) -> Result<Zeroizing<String>, Failure> {
 fn wanted(given: &str) -> Result<IdOrPrefix, Failure> {
     const HINT: &str = "`countersign license list` shows the licenses with the first digits of their ids";
     if given.trim().is_empty() {
-        return Err(Failure::usage("no license is named: the argument, or what came from stdin, is empty").hint(HINT));
+        return Err(Failure::usage("no license is given: the argument or stdin is empty").hint(HINT));
     }
     match given.parse::<LicenseKey>() {
         Ok(key) => return Ok(IdOrPrefix::Id(key.id())),
@@ -125,7 +123,7 @@ fn wanted(given: &str) -> Result<IdOrPrefix, Failure> {
     if (MIN_PREFIX..64).contains(&hex.len()) && hex.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return Ok(IdOrPrefix::Prefix(hex));
     }
-    Err(Failure::usage("this is neither a license key nor an id nor the first 8 or more digits of an id").hint(HINT))
+    Err(Failure::usage("expected a license key, an id, or the first 8 or more digits of an id").hint(HINT))
 }
 
 #[cfg(test)]
@@ -162,15 +160,15 @@ mod tests {
         );
         assert_eq!(find("00000000"), Err("the registry has no license 00000000".into()));
         let mistyped = Instance::key(1).reveal().replacen('1', "2", 1);
-        assert!(find(&mistyped).unwrap_err().contains("typing error"));
+        assert!(find(&mistyped).unwrap_err().contains("mistyped"));
         for text in ["", " \n"] {
             assert_eq!(
                 find(text),
-                Err("no license is named: the argument, or what came from stdin, is empty".into())
+                Err("no license is given: the argument or stdin is empty".into())
             );
         }
         for text in ["0000000", "first", "0000000g"] {
-            let reason = "this is neither a license key nor an id nor the first 8 or more digits of an id";
+            let reason = "expected a license key, an id, or the first 8 or more digits of an id";
             assert_eq!(find(text), Err(reason.into()));
         }
         assert!(!format!("{:?}", stranger.reveal().parse::<Selector>()).contains(stranger.reveal()));

@@ -123,7 +123,7 @@ fn fields(license: &License, view: &View<'_>, config: &Config, now: DateTime<Utc
         .collect();
     let grace = match license.grace_period_hours {
         Some(hours) => format!("{hours} hours"),
-        None => format!("{} hours (the server's)", config.serve.grace_period_hours),
+        None => format!("{} hours (the server's setting)", config.serve.grace_period_hours),
     };
     let lines = [
         ("id", license.id.to_string()),
@@ -242,7 +242,7 @@ mod tests {
                  expires      2027-01-31\n\
                  modules      base\n\
                  sites        unlimited\n\
-                 grace        72 hours (the server's)\n\
+                 grace        72 hours (the server's setting)\n\
                  released     old.com before 2026-01-01T00:00:00Z\n\
                  note         se\\u{{1b}}cond\n\
                  file         registry/licenses/licenses.toml:9\n\

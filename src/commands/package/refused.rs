@@ -7,7 +7,7 @@ use crate::package::archive::{ArchiveError, ArchiveRefusal};
 
 /// Why an archive cannot be looked into.
 #[derive(Debug, thiserror::Error)]
-#[error("{}: not taken as a package", path.display())]
+#[error("{}: refused as a package", path.display())]
 struct PackageError {
     path: PathBuf,
     source: ArchiveError,
@@ -33,10 +33,10 @@ fn hint(reason: &ArchiveRefusal) -> Option<&'static str> {
             "`git archive` writes the commit's id as a comment: archive the tree, as in `git archive HEAD^{tree}`; or remove \
              it with `zip -z FILE </dev/null`",
         ),
-        ArchiveRefusal::SymbolicLink => Some("pack what the link leads to; `zip -r` without --symlinks does"),
-        ArchiveRefusal::Encrypted => Some("a site has no password: pack it without one"),
+        ArchiveRefusal::SymbolicLink => Some("pack the link's target instead, as `zip -r` without --symlinks does"),
+        ArchiveRefusal::Encrypted => Some("pack it without a password: sites do not have it"),
         ArchiveRefusal::Directory | ArchiveRefusal::Gap(_) | ArchiveRefusal::Tail(_) | ArchiveRefusal::Behind(_) => {
-            Some("pack it anew: unpack it into an empty folder, and `zip -r` that")
+            Some("unpack it into an empty folder, and pack that with `zip -r`")
         }
         _ => None,
     }
@@ -51,7 +51,7 @@ mod tests {
     fn a_refusal_names_the_file_and_says_what_to_do() {
         let failure = failure(Path::new("a.zip"), ArchiveRefusal::Comment(40).into());
         assert_eq!(failure.exit, Exit::Input);
-        assert_eq!(failure.error.to_string(), "a.zip: not taken as a package");
+        assert_eq!(failure.error.to_string(), "a.zip: refused as a package");
         assert_eq!(
             failure.error.source().unwrap().to_string(),
             "the archive has a comment of 40 bytes"

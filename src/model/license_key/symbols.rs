@@ -1,17 +1,18 @@
-//! The symbols of license keys: the alphabet as people type it, and the check symbols, a Reed-Solomon code over GF(32).
+//! The symbols of license keys: the alphabet that people type, and the check symbols, a Reed-Solomon code over GF(32).
 
 pub(super) const ALPHABET: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 pub(super) const RANDOM_SYMBOLS: usize = 20;
 pub(super) const CHECK_SYMBOLS: usize = 5;
 pub(super) const SYMBOLS: usize = RANDOM_SYMBOLS + CHECK_SYMBOLS;
 
-/// Bits of a symbol; check symbols stand side by side in a number, the first one highest.
+/// Bits of a symbol. Check symbols are packed into a number, the first one highest.
 pub(super) const BITS: usize = 5;
 
 /// Product of (x - 2^i) for i = 1..5 over GF(32), without the leading 1; highest coefficient first.
 const GENERATOR: [u8; CHECK_SYMBOLS] = [27, 15, 23, 25, 31];
 
-/// The values of the symbols `KEY01`, XORed onto the check symbols so that a key of zeros is not a key of another system.
+/// The values of the symbols `KEY01`, XORed onto the check symbols so that a key of zeros is not a key of another
+/// system.
 pub(super) const CHECK_MASK: u32 = packed(&[19, 14, 30, 0, 1]);
 
 /// The value of a symbol as a person types it, or one of the two below.

@@ -80,8 +80,8 @@ impl<'a> VersionBody<'a> {
             None if plugin.is_index_broken => "Published: unknown",
             None => "Not published",
             Some(comparison) if comparison.with != rendered.release.version => "Not published",
-            Some(comparison) if comparison.differences.as_ref().is_ok_and(Vec::is_empty) => "Published as it is",
-            Some(_) => "Published otherwise",
+            Some(comparison) if comparison.differences.as_ref().is_ok_and(Vec::is_empty) => "Published unchanged",
+            Some(_) => "Published differently",
         };
         let mut question = format!("/api/v1/updates/{slug}?site_url=https://site.example");
         if !site.current.is_empty() {

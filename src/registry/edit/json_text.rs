@@ -1,7 +1,7 @@
-//! One license changed in the text of an export; every other byte stays.
+//! Changes one license in a JSONL text and keeps every other byte.
 //!
-//! New values go to the places that `json` knows. `serde_json` would write the whole line anew, in another order and without
-//! its blanks. The editor checks the draft and writes it.
+//! New values go to the positions from `json`; `serde_json` would write the whole line again, in another order and
+//! without its spaces. The editor checks and writes the draft.
 
 use chrono::{DateTime, SecondsFormat, Utc};
 
@@ -11,7 +11,7 @@ use crate::registry::change::LicenseChange;
 use crate::registry::json;
 use crate::registry::spanned::{SpannedTable, Value};
 
-/// The text of an export with the license in that line changed; `None` where there is no license.
+/// The text with the license of that line changed; `None` if there is no license.
 pub(super) fn changed(text: &str, line: usize, changes: &[LicenseChange]) -> Option<String> {
     let start = text.split_inclusive('\n').take(line - 1).map(str::len).sum();
     let (before, rest) = text.split_at(start);
@@ -25,7 +25,7 @@ pub(super) fn changed(text: &str, line: usize, changes: &[LicenseChange]) -> Opt
     Some(format!("{before}{}", splice.finish()))
 }
 
-/// A text, and the pieces of it to be replaced.
+/// A text, and the replacements to make in it.
 struct Splice<'a> {
     text: &'a str,
     pieces: Vec<(std::ops::Range<usize>, String)>,
@@ -51,7 +51,7 @@ impl Splice<'_> {
         }
     }
 
-    /// Gives a field a value. One that is not there comes first.
+    /// Sets a field. A new one becomes the first.
     fn set(&mut self, table: &SpannedTable<'_>, name: &str, value: String) {
         let Some(field) = table.fields.get(name) else {
             let comma = if table.fields.is_empty() { "" } else { "," };
@@ -69,7 +69,7 @@ impl Splice<'_> {
         }
     }
 
-    /// Binds `to` ahead, and no longer `from`; the others keep their order.
+    /// Puts `to` in the place of `from` in `hosts`; the order stays.
     fn move_bound_ahead(&mut self, license: &SpannedTable<'_>, from: &SiteHost, to: &SiteHost) {
         let items = match license.fields.get("hosts").map(|field| &field.node.value) {
             Some(Value::Array(items)) => &items[..],
@@ -84,7 +84,7 @@ impl Splice<'_> {
         self.set(license, "hosts", format!("[{}]", hosts.join(",")));
     }
 
-    /// Takes a host, or all of them, out of those that are bound ahead.
+    /// Removes a host, or all of them, from `hosts`.
     fn unbind(&mut self, license: &SpannedTable<'_>, host: Option<&str>) {
         let Some(field) = license.fields.get("hosts") else {
             return;
@@ -114,7 +114,7 @@ impl Splice<'_> {
     }
 }
 
-/// A string as JSON spells it.
+/// A string as JSON.
 fn literal(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }

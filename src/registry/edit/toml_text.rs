@@ -1,8 +1,8 @@
-//! One license changed in the text of a TOML file with `toml_edit`, which keeps comments, blanks and order.
+//! Changes one license in a TOML text with `toml_edit`, which keeps comments, spaces and order.
 //!
-//! Only the license is parsed and written; every other byte of the file stays. `toml_edit` ends each line with `\n`, so the
-//! lines get the ends back that they had. It moves dotted keys of one table together: a license in which others stand between
-//! them is not edited. The editor checks the draft and writes it.
+//! Only the license is parsed and written; every other byte of the file stays. `toml_edit` ends each line with `\n`,
+//! so the old line ends are restored. It moves the dotted keys of one table together, so a license with other keys
+//! between them is not edited. The editor checks and writes the draft.
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use similar::{Algorithm, DiffTag, capture_diff_slices};
@@ -14,7 +14,7 @@ use crate::model::site_host::SiteHost;
 use crate::registry::change::LicenseChange;
 use crate::registry::spanned;
 
-/// The text of a TOML file with that license changed; `None` where it is not in it, or cannot be changed and keep its order.
+/// The text after the change; `None` if it does not have the license, or cannot be changed without a new order.
 pub(super) fn changed(text: &str, id: &LicenseId, changes: &[LicenseChange]) -> Option<String> {
     let document = spanned::from_toml(text).ok()?;
     let licenses = spanned::array(&document.fields.get("license")?.node.value)?;
@@ -40,7 +40,7 @@ pub(super) fn changed(text: &str, id: &LicenseId, changes: &[LicenseChange]) -> 
     Some(format!("{}{new}{}", &text[..start], &text[end..]))
 }
 
-/// `[[license]]` and what follows it.
+/// `[[license]]` and its fields.
 fn table(old: &str, changes: &[LicenseChange]) -> Option<String> {
     let mut document: DocumentMut = old.parse().ok()?;
     if !document.to_string().lines().eq(old.lines()) {
@@ -84,7 +84,7 @@ fn apply(change: &LicenseChange, license: &mut dyn TableLike, is_inline: bool) -
     Some(())
 }
 
-/// Gives a field a value. One that is not there comes behind `id`, or first within braces.
+/// Sets a field. A new one goes after `id`, or to the front within braces.
 fn set(table: &mut dyn TableLike, is_inline: bool, name: &str, value: Value) {
     match table.get_mut(name).and_then(Item::as_value_mut) {
         Some(old) => {
@@ -101,7 +101,7 @@ fn set(table: &mut dyn TableLike, is_inline: bool, name: &str, value: Value) {
     }
 }
 
-/// Inserts a field at a place; those from there on keep their order behind it.
+/// Inserts a field at a position; those from there on follow it.
 fn insert(table: &mut dyn TableLike, place: usize, key: Key, value: Value) {
     let behind: Vec<String> = table.iter().skip(place).map(|(name, _)| name.to_owned()).collect();
     let take = |name: String| Some((table.get_key_value(&name)?.0.clone(), table.remove(&name)?));
@@ -111,7 +111,7 @@ fn insert(table: &mut dyn TableLike, place: usize, key: Key, value: Value) {
     }
 }
 
-/// A key of a table with a line for each field, indented like the one before that place, or the one behind it.
+/// A key of a table with one field a line, indented like its neighbour.
 fn indented(name: &str, table: &dyn TableLike, place: usize) -> Key {
     let neighbour = table
         .iter()
@@ -127,7 +127,7 @@ fn indented(name: &str, table: &dyn TableLike, place: usize) -> Key {
     Key::new(name).with_leaf_decor(Decor::new(indent, " "))
 }
 
-/// Notes when a host was released, in the style of those before it.
+/// Adds a release of a host, in the style of those before it.
 fn release(license: &mut dyn TableLike, is_inline: bool, name: &str, time: DateTime<Utc>) -> Option<()> {
     let time = datetime(&time.to_rfc3339_opts(SecondsFormat::AutoSi, true))?;
     let Some(item) = license.get_mut("released") else {
@@ -153,7 +153,7 @@ fn release(license: &mut dyn TableLike, is_inline: bool, name: &str, time: DateT
     Some(())
 }
 
-/// Binds `to` ahead, and no longer `from`; the others keep their order.
+/// Puts `to` in the place of `from` in `hosts`; the order stays.
 fn move_bound_ahead(license: &mut dyn TableLike, is_inline: bool, from: &SiteHost, to: &SiteHost) {
     let bound = license.get("hosts").and_then(Item::as_array);
     let bound = bound.into_iter().flatten().filter_map(Value::as_str);
@@ -162,7 +162,7 @@ fn move_bound_ahead(license: &mut dyn TableLike, is_inline: bool, from: &SiteHos
     set(license, is_inline, "hosts", hosts.into());
 }
 
-/// Takes a host, or all of them, out of those that are bound ahead. A comment behind a host goes with it.
+/// Removes a host, or all of them, from `hosts`. A comment after a host goes with it.
 fn unbind(license: &mut dyn TableLike, host: Option<&str>) {
     let Some(hosts) = license.get_mut("hosts").and_then(Item::as_array_mut) else {
         return;
@@ -172,7 +172,7 @@ fn unbind(license: &mut dyn TableLike, host: Option<&str>) {
         Some(None) => {}
         Some(Some(index)) if hosts.len() > 1 => {
             let removed = hosts.remove(index);
-            // What stood before it stands before the next one now; of the last one, what stood behind it.
+            // What was before the removed host now belongs to the next one; for the last host, what was after it.
             if let Some(next) = hosts.get_mut(index) {
                 next.decor_mut().set_prefix(prefix(&removed));
             } else if let Some(last) = index.checked_sub(1).and_then(|index| hosts.get_mut(index)) {
@@ -195,26 +195,26 @@ fn suffix(value: &Value) -> RawString {
     value.decor().suffix().cloned().unwrap_or_default()
 }
 
-/// A day or a time. `None` where there is no such one.
+/// A date or time; `None` if it does not exist.
 fn datetime(text: &str) -> Option<Value> {
     Some(text.parse::<Datetime>().ok()?.into())
 }
 
-/// A string without line ends of its own, which the file's might take the place of.
+/// A string without line ends, which the file's line ends might replace.
 fn one_line(text: &str) -> Option<Value> {
     let value = Value::from(text);
     if !value.to_string().contains('\n') {
         return Some(value);
     }
-    // What JSON escapes, TOML reads; it wants one character more escaped.
+    // What JSON escapes, TOML can read; TOML requires one more escape.
     let json = serde_json::Value::from(text).to_string();
     json.replace('\u{7f}', "\\u007f").parse().ok()
 }
 
-/// The lines of `new`: with the line ends that they have in `old`, or those of the line before.
+/// The lines of `new` with their line ends of `old`; a new line gets that of the line before it.
 fn with_line_ends(old: &str, new: &str) -> String {
     let old_lines: Vec<&str> = old.split_inclusive('\n').collect();
-    // From the end, because a table that is added brings an empty line before it, and not one behind it.
+    // From the end, because a new table has an empty line before it, not after it.
     let bare_old: Vec<&str> = old.lines().rev().collect();
     let bare_new: Vec<&str> = new.lines().rev().collect();
     let mut text = String::with_capacity(new.len() + old.len());
@@ -256,7 +256,7 @@ pub(crate) mod tests {
 
     pub(in crate::registry) const ID: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
 
-    /// The text with the license [`ID`] changed.
+    /// The text after a change of the license [`ID`].
     fn after(text: &str, change: &LicenseChange) -> String {
         changed(text, &ID.parse().unwrap(), std::slice::from_ref(change)).unwrap()
     }
@@ -276,7 +276,7 @@ pub(crate) mod tests {
         )
     }
 
-    /// A file as people write it, with comments, odd blanks and both line ends; [`ID`] stands first.
+    /// A file as people write it, with comments, odd spaces and both line ends; [`ID`] comes first.
     pub(in crate::registry) fn sample() -> String {
         format!(
             "# Sold by hand.\r\n\n[[license]] # first\n  id = '{ID}'   # Zoë's\r\n  expires   =  2027-12-31 # paid\n\

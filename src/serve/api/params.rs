@@ -1,4 +1,4 @@
-//! What both operations ask for, parsed at the edge: behind this file there are no raw strings.
+//! Parses the parameters that both operations share. Code behind this file has no raw strings.
 
 use uuid::Uuid;
 
@@ -10,10 +10,10 @@ use crate::registry::Registry;
 use crate::serve::rate_limit::Limits;
 use crate::serve::reply::problem::Problem;
 
-/// A version a site reports may be at most this long, in bytes.
+/// The longest version that a site may report, in bytes.
 pub const MAX_VERSION: usize = 64;
 
-/// Reads the license key and forgets it: only the license's id goes on.
+/// Parses the license key and drops it. All other code has only the license's id.
 pub fn license_id(license_key: Option<&str>) -> Result<LicenseId, Problem> {
     let key: LicenseKey = license_key
         .ok_or(Problem::MissingField("license_key"))?
@@ -22,7 +22,7 @@ pub fn license_id(license_key: Option<&str>) -> Result<LicenseId, Problem> {
     Ok(key.id())
 }
 
-/// The license with this id, if there is one and it is not asked about too often.
+/// The license with this id, if it exists and its rate limit allows the request.
 pub fn find_license<'a>(
     registry: &'a Registry,
     limits: &Limits,
@@ -35,7 +35,7 @@ pub fn find_license<'a>(
     Ok(license)
 }
 
-/// Normalizes the site address; `local_hosts` says whether a host that only its own network can reach is taken.
+/// Normalizes the site address; `local_hosts` says whether a host that only its own network can reach is accepted.
 pub fn site_host(site_url: &str, local_hosts: LocalHosts) -> Result<SiteHost, Problem> {
     let malformed = |error: SiteHostError| Problem::SiteUrl {
         reason: error.code(),
@@ -48,20 +48,20 @@ pub fn site_host(site_url: &str, local_hosts: LocalHosts) -> Result<SiteHost, Pr
             text: text.to_owned(),
         })
     };
-    // SECURITY: a host is stored and logged, and somebody will paste the key into the wrong field.
+    // SECURITY: a host is stored and logged, and people paste the key into the wrong field.
     if LicenseKey::is_in(host.as_str()) {
         return refused("license_key", "it is a license key");
     }
     if local_hosts == LocalHosts::Refuse && host.is_local() {
         return refused(
             "local_host",
-            "this server takes no sites on localhost or a private network",
+            "this server does not accept sites on localhost or a private network",
         );
     }
     Ok(host)
 }
 
-/// Reads a build id; an empty one was not sent.
+/// Parses a build id; an empty one counts as not sent.
 pub fn build_id(text: Option<&str>) -> Result<Option<Uuid>, Problem> {
     match text {
         None | Some("") => Ok(None),
@@ -69,7 +69,7 @@ pub fn build_id(text: Option<&str>) -> Result<Option<Uuid>, Problem> {
     }
 }
 
-/// Refuses a field that is longer than it may be.
+/// Refuses a field that is too long.
 pub fn at_most(limit: usize, field: &'static str, value: Option<&str>) -> Result<(), Problem> {
     match value {
         Some(value) if value.len() > limit => Err(Problem::FieldTooLong { field, limit }),

@@ -32,7 +32,7 @@ pub struct Question<'a> {
     pub build_id: Option<Cow<'a, str>>,
 }
 
-/// Answers a question for updates of the plugin `slug`.
+/// Answers an update request for the plugin `slug`.
 pub fn reply(service: &Service, slug: &str, headers: &HeaderMap, query: &str) -> Result<(Code, Response), Problem> {
     let question = parse(headers, query)?;
     let id = license_id(question.license_key.as_deref())?;
@@ -45,7 +45,7 @@ pub fn reply(service: &Service, slug: &str, headers: &HeaderMap, query: &str) ->
     at_most(MAX_VERSION, "current_version", question.current_version.as_deref())?;
     let build_id = build_id(question.build_id.as_deref())?;
 
-    // What is no version counts as absent.
+    // An invalid version counts as absent.
     let current: Option<Version> = question
         .current_version
         .as_deref()
@@ -98,7 +98,7 @@ pub fn reply(service: &Service, slug: &str, headers: &HeaderMap, query: &str) ->
     Ok((Code::Update, Response { body, ..answer }))
 }
 
-/// Reads the query, and the license key in the header. A parameter given twice is [`Problem::Malformed`].
+/// Parses the query, and the license key in the header. A repeated parameter is [`Problem::Malformed`].
 pub fn parse<'a>(headers: &'a HeaderMap, query: &'a str) -> Result<Question<'a>, Problem> {
     let mut question = Question::default();
     for (name, value) in form_urlencoded::parse(query.as_bytes()) {
@@ -127,8 +127,8 @@ fn put<'a>(field: &mut Option<Cow<'a, str>>, name: &str, value: Cow<'a, str>) ->
     }
 }
 
-/// The key in `Authorization: License <key>`; schemes are case-insensitive (RFC 9110 section 11.1). Credentials of other
-/// schemes are a proxy's business.
+/// The key in `Authorization: License <key>`; schemes are case-insensitive (RFC 9110 section 11.1). Other schemes are
+/// for proxies.
 fn license_credentials(value: &HeaderValue) -> Option<&str> {
     let (scheme, key) = value.to_str().ok()?.split_once(' ')?;
     scheme.eq_ignore_ascii_case("License").then(|| key.trim())

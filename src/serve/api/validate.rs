@@ -1,6 +1,6 @@
-//! `POST /api/v1/validate-license`: parses the question, lets the gate decide, and sends a signed statement.
+//! `POST /api/v1/validate-license`: parses the request, lets the gate decide, and sends a signed statement.
 //!
-//! Every answer to a well-formed question is signed; every unsigned answer means "no answer". Cheap checks come first.
+//! Every well-formed request gets a signed answer. An unsigned answer decides nothing. Cheap checks come first.
 
 use std::borrow::Cow;
 
@@ -23,13 +23,13 @@ use crate::serve::signing::queue::Lane;
 use crate::serve::state::Service;
 use crate::store::StoreError;
 
-/// The largest body that is read, in bytes.
+/// Size limit of the body in bytes.
 const MAX_BODY: usize = 8 * 1024;
 
-/// The longest nonce that is echoed, in bytes.
+/// The longest nonce in bytes.
 const MAX_NONCE: usize = 128;
 
-/// The request body (interface 2.3). A field that is sent is a string; unknown fields are ignored.
+/// The request body (interface 2.3). Every field is a string; unknown fields are ignored.
 #[derive(Debug, Deserialize)]
 #[allow(missing_docs, reason = "the fields are the interface's, documented there")]
 pub struct Question<'a> {
@@ -48,14 +48,14 @@ pub struct Question<'a> {
     pub nonce: Option<Cow<'a, str>>,
 }
 
-/// A string and nothing else: serde would take `null` for a field that was not sent.
+/// A string and nothing else: serde would accept `null` as an absent field.
 fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Cow<'de, str>>, D::Error> {
     #[derive(Deserialize)]
     struct JsonText<'a>(#[serde(borrow)] Cow<'a, str>);
     JsonText::deserialize(deserializer).map(|text| Some(text.0))
 }
 
-/// Answers a validation. Dropping the future early does no harm: a binding under way is finished.
+/// Answers a validation. The future may be dropped early: the binding is completed.
 pub async fn reply(service: &Service, request: Request<Incoming>) -> Result<(Code, Response), Problem> {
     let body = read_body(request).await?;
     let question = parse(&body)?;
@@ -87,7 +87,7 @@ pub async fn reply(service: &Service, request: Request<Incoming>) -> Result<(Cod
     };
     let decision = service.gate.validate(&license_request).await.map_err(store_problem)?;
     if decision.verdict == Verdict::BoundElsewhere {
-        // For abuse review: which build asks from where it must not.
+        // For abuse review: which build is used on which foreign site.
         tracing::info!(license = id.log_tag(), site = %host, build_id = build_id.map(tracing::field::display), "bound elsewhere");
     } else {
         tracing::debug!(license = id.log_tag(), site = %host, code = decision.verdict.code(), "validated");
@@ -128,7 +128,7 @@ pub async fn reply(service: &Service, request: Request<Incoming>) -> Result<(Cod
 fn store_problem(error: StoreError) -> Problem {
     match error {
         StoreError::Busy => Problem::Overloaded,
-        // The store logged it where it failed.
+        // The store has logged the failure.
         _ => Problem::StoreUnavailable,
     }
 }
@@ -139,7 +139,7 @@ async fn read_body(request: Request<Incoming>) -> Result<Bytes, Problem> {
     if !is_json(&head.headers) || !is_uncoded(&head.headers) {
         return Err(Problem::UnsupportedMediaType);
     }
-    // What is announced need not arrive to be too large.
+    // The announced length alone can be too large.
     if body.size_hint().lower() > MAX_BODY as u64 {
         return Err(Problem::PayloadTooLarge(MAX_BODY));
     }
@@ -152,14 +152,14 @@ async fn read_body(request: Request<Incoming>) -> Result<Bytes, Problem> {
     }
 }
 
-/// As it is: with no content coding, or with the one that stands for none (RFC 9110 section 12.5.3).
+/// Whether the body has no content coding, or `identity` (RFC 9110 section 12.5.3).
 fn is_uncoded(headers: &HeaderMap) -> bool {
     let all = headers.get_all(header::CONTENT_ENCODING).iter();
     all.flat_map(|value| value.as_bytes().split(|byte| *byte == b','))
         .all(|coding| coding.trim_ascii().is_empty() || coding.trim_ascii().eq_ignore_ascii_case(b"identity"))
 }
 
-/// JSON by its media type (RFC 6838 section 4.2.8 for `+json`), or with none at all.
+/// Whether the media type is JSON (RFC 6838 section 4.2.8 for `+json`) or absent.
 fn is_json(headers: &HeaderMap) -> bool {
     let Some(value) = headers.get(header::CONTENT_TYPE) else {
         return true;
@@ -169,11 +169,11 @@ fn is_json(headers: &HeaderMap) -> bool {
     media_type == "application/json" || media_type.starts_with("application/") && media_type.ends_with("+json")
 }
 
-/// Reads a request body. What is refused is refused with [`Problem::Malformed`], which never quotes the body.
+/// Parses a request body. The error is [`Problem::Malformed`], which never quotes the body.
 pub fn parse(body: &[u8]) -> Result<Question<'_>, Problem> {
-    // serde would also take an array for a struct, field after field.
+    // serde would also accept an array for a struct.
     let is_object = body.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
-    // SECURITY: the parser's own message may quote the body, and the body holds a license key.
+    // SECURITY: the parser's own message may quote the body, which has a license key.
     let malformed = |place: String| {
         Problem::Malformed(format!(
             "The body must be one JSON object in UTF-8. Its fields must be strings, each at most once{place}."

@@ -1,4 +1,4 @@
-//! Whose address counts: the connection's, or the one a proxy of ours names in `X-Forwarded-For`.
+//! The client's address: the connection's, or the one that a trusted proxy has in `X-Forwarded-For`.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -8,7 +8,7 @@ use warp::http::HeaderMap;
 /// The proxies in front of this server.
 #[derive(Clone, Debug, Default)]
 pub struct Proxies {
-    /// Their networks; nobody else is believed.
+    /// Their networks; no others are trusted.
     pub networks: Vec<IpNet>,
     /// How many of them a request passes: the client is that many entries from the right.
     pub hops: usize,
@@ -22,13 +22,13 @@ impl Proxies {
     }
 
     /// The client behind a connection from `peer`.
-    // SECURITY: every entry left of what our own proxies appended is the client's to invent.
+    // SECURITY: the client can invent every entry to the left of those that our own proxies appended.
     pub fn client(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
         if !self.include(peer) {
             return peer;
         }
         let values = headers.get_all("x-forwarded-for").iter();
-        // As bytes: an entry that is no text is an entry all the same, and must not shift the count.
+        // As bytes: an entry that is not text must be counted, too.
         let entries: Vec<&[u8]> = values
             .flat_map(|value| value.as_bytes().split(|&byte| byte == b','))
             .collect();
@@ -42,8 +42,8 @@ impl Proxies {
     }
 }
 
-/// An entry as proxies write it: an address, with a port or in brackets. One with a zone names nobody: zones are known to
-/// the machine alone that wrote them (RFC 4007 section 6).
+/// Parses an entry: an address, with a port or in brackets. An address with a zone is ignored, because zones are
+/// local to the machine that wrote them (RFC 4007 section 6).
 fn address(entry: &str) -> Option<IpAddr> {
     if entry.contains('%') {
         return None;

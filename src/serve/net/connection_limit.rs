@@ -1,6 +1,6 @@
-//! The limit on connections of one address, so that none holds them all.
+//! Limits the connections of each address.
 //!
-//! IPv6 is counted three times: by /64, by /56 and by /48, with the allowances of [`Networks`].
+//! IPv6 is counted three times: by /64, /56 and /48, with the limits of [`Networks`].
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -9,15 +9,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::serve::net::networks::Networks;
 
-/// The networks that hold connections, and how many each.
+/// The networks with connections, and their number.
 #[derive(Debug)]
 pub(crate) struct ConnectionLimit {
-    /// By width: what [`Networks`] gives first stands in the first one.
+    /// By width, in the order of [`Networks`].
     taken: Mutex<[HashMap<u64, usize>; Networks::WIDTHS]>,
     limit: usize,
 }
 
-/// A place among the connections of an address; free again when it is dropped.
+/// A permit for one connection of an address; returned when it is dropped.
 #[derive(Debug)]
 pub(crate) struct ConnectionPermit {
     connection_limit: Arc<ConnectionLimit>,
@@ -25,7 +25,7 @@ pub(crate) struct ConnectionPermit {
 }
 
 impl ConnectionLimit {
-    /// At most `limit` connections an address.
+    /// Allows `limit` connections for each address.
     pub(crate) fn new(limit: usize) -> Self {
         Self {
             taken: Mutex::default(),
@@ -33,7 +33,7 @@ impl ConnectionLimit {
         }
     }
 
-    /// One more connection of `address`; `None` where it, or a network it belongs to, has all it may have.
+    /// A permit for another connection of `address`; `None` if it, or one of its networks, has reached its limit.
     pub(crate) fn take(self: &Arc<Self>, address: IpAddr) -> Option<ConnectionPermit> {
         let networks = Networks::of(address);
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,7 +1,7 @@
-//! The connections a listener holds, up to a cap. In a full table, the one that has waited longest for its next request is
-//! closed for a new client; where none waits, the one whose head or handshake takes longest.
+//! The table of a listener's connections, up to a limit. If it is full, the connection that has been idle longest is
+//! closed for a new client; if none is idle, the one whose head or handshake takes longest.
 //!
-//! `timeouts` knows what each connection is doing; `listener` asks here for room before it serves a connection.
+//! `timeouts` updates the phase of each connection; `listener` asks for a slot before it serves a connection.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,10 +13,10 @@ use crate::serve::coarse_clock;
 use crate::serve::metrics::ConnectionCounts;
 use crate::serve::net::phase::Phase;
 
-/// How long a connection that is closed for another may take before the next one is closed, too.
+/// How long a connection may take to close for another one before the next one is closed, too.
 const CLOSING: Duration = Duration::from_millis(50);
 
-/// One look at the table finds so large a part of it that can be closed, so that not every new client has to look at all.
+/// One scan of the table finds this fraction of it to close, so that not every new client needs a scan.
 const FOUND_AT_ONCE: usize = 64;
 
 /// The connections of a listener.
@@ -31,13 +31,14 @@ pub(crate) struct ConnectionTable {
 struct TableEntries {
     held: HashMap<u64, Arc<Phase>>,
     next: u64,
-    /// Connections that waited when the table was last looked at, and since when; the one that waited longest stands last.
+    /// Connections that waited when the table was last looked at, and since when; the one that waited longest stands
+    /// last.
     waiting: Vec<(Duration, u64)>,
-    /// The same for heads and handshakes that take longer than an honest one; looked for where nothing waits.
+    /// The same for heads and handshakes that take too long; used if no connection is idle.
     dawdling: Vec<(Duration, u64)>,
 }
 
-/// A place in the table; free again when it is dropped.
+/// A slot in the table; free again when it is dropped.
 #[derive(Debug)]
 pub(crate) struct ConnectionSlot {
     table: Arc<ConnectionTable>,
@@ -56,8 +57,7 @@ impl ConnectionTable {
         })
     }
 
-    /// A place for a connection that does what `phase` says. Where none is free, connections that wait for a request are
-    /// closed; where none waits, this does.
+    /// A slot for a connection in `phase`. If none is free, idle connections are closed; if none is idle, this waits.
     pub(crate) async fn place(self: &Arc<Self>, phase: Arc<Phase>) -> ConnectionSlot {
         let permit = loop {
             if let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() {
@@ -80,7 +80,7 @@ impl ConnectionTable {
         }
     }
 
-    /// Closes the connection that has waited longest for its next request, or else the one whose head or handshake takes longest.
+    /// Closes the connection that has been idle longest, or else the one whose head or handshake takes longest.
     /// Returns whether there was one.
     pub(crate) fn evict(&self) -> bool {
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
@@ -96,7 +96,7 @@ impl ConnectionTable {
 }
 
 impl TableEntries {
-    /// Closes one of those that were found waiting, if it has waited since.
+    /// Closes one of the connections found idle, if it has been idle since.
     fn evict(&mut self) -> bool {
         while let Some((since, number)) = self.waiting.pop() {
             if self
@@ -110,7 +110,7 @@ impl TableEntries {
         false
     }
 
-    /// The same for one whose head or handshake was found to take long.
+    /// The same for one whose head or handshake took too long.
     fn cut_off(&mut self) -> bool {
         while let Some((_, number)) = self.dawdling.pop() {
             if self.held.get(&number).is_some_and(|phase| phase.cut_off()) {
@@ -127,7 +127,7 @@ impl TableEntries {
         }
     }
 
-    /// Those of which `since` knows a time, the few with the earliest one; the earliest stands last.
+    /// Of the connections with a time in `since`, the few with the earliest ones; the earliest is last.
     fn longest(&self, since: impl Fn(&Phase) -> Option<Duration>) -> Vec<(Duration, u64)> {
         let mut found: Vec<_> = self
             .held

@@ -1,29 +1,29 @@
-//! File descriptors: how many the process may open, and how many of them connections may take.
+//! File descriptors: how many the process may open, and how many of them connections may use.
 //!
-//! A process that has none left can accept nobody, reload nothing and write nothing down. So the limit is raised as far as
-//! the system allows, and public connections get what remains beside a reserve. `listener` holds the cap.
+//! A process without free descriptors can neither accept, reload nor write. So the limit is raised as far as the system
+//! allows, and a reserve is kept from public connections. `listener` enforces the limit.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Kept for everything but public connections: the store, a reload, the admin listener and its connections.
+/// The reserve for everything but public connections: the store, reloads, the admin listener and its connections.
 const RESERVE: u64 = 256;
 
-/// What one connection takes at most: its socket, and the public file that it is sent.
+/// Descriptors of one connection: its socket, and the public file that it sends.
 const PER_CONNECTION: u64 = 2;
 
-/// What the limit of the process leaves to public connections.
+/// How many public connections the process's limit allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Descriptors {
     /// How many files the process may open; `None` for any number.
     pub limit: Option<u64>,
-    /// How many connections are held at once: what was asked for, or as many as the limit allows.
+    /// The limit of connections: the setting, or as many as the process's limit allows.
     pub connections: usize,
-    /// How many connections were asked for.
+    /// The setting.
     pub wanted: usize,
 }
 
 impl Descriptors {
-    /// Raises the soft limit to the hard one, and divides what there is then. Where it cannot be raised, it stays.
+    /// Raises the soft limit to the hard one, if possible, and divides the result.
     pub fn raised(wanted: usize) -> Self {
         let limits = getrlimit(Resource::Nofile);
         let raised = setrlimit(
@@ -36,7 +36,7 @@ impl Descriptors {
         Self::within(if raised.is_ok() { limits.maximum } else { limits.current }, wanted)
     }
 
-    /// The same without raising anything: what a server that is started here would have.
+    /// The same without raising the limit: what a server started here would have.
     pub fn expected(wanted: usize) -> Self {
         Self::within(getrlimit(Resource::Nofile).maximum, wanted)
     }
@@ -58,16 +58,16 @@ impl Descriptors {
         }
     }
 
-    /// Whether fewer connections are held than were asked for.
+    /// Whether the limit is lower than the setting.
     pub fn are_short(&self) -> bool {
         self.connections < self.wanted
     }
 
-    /// What to do where they are short.
+    /// What to do if it is lower.
     pub const HINT: &str =
         "raise the limit on open files (systemd: LimitNOFILE, a shell: ulimit -n), or lower max_connections";
 
-    /// How many connections the admin listener may hold: no more than a quarter of the reserve.
+    /// The connection limit of the admin listener: a quarter of the reserve at most.
     pub fn admin_connections(&self, wanted: usize) -> usize {
         let quarter = self.limit.map_or(RESERVE, |limit| RESERVE.min(limit / 2)) / 4;
         wanted.min(usize::try_from(quarter).unwrap_or(wanted)).max(1)

@@ -1,6 +1,6 @@
-//! What answers the requests of a listener: code of our own, or warp's filters.
+//! Handlers answer the requests of a listener: our own code, or warp's filters.
 //!
-//! `connection` asks it, once a request's head is found fit; the panic of an answer ends there.
+//! `connection` calls the handler once it has checked a request's head, and catches its panics.
 
 use std::convert::Infallible;
 use std::net::IpAddr;
@@ -19,22 +19,22 @@ use crate::serve::reply::response::Response;
 
 /// Answers requests.
 pub trait Handler: Send + Sync + 'static {
-    /// The answer to a client that asks too often. Everything that arrives comes here first.
+    /// The response to a client over its rate limit. Called first for every request.
     fn refusal(&self, _client: IpAddr, _head: &Request<Incoming>) -> Option<Response> {
         None
     }
 
-    /// Takes note of what a client sent that got no further: its request was refused with this code before it was looked at.
+    /// Records a request that was refused with this code before it reached the handler.
     fn failed(&self, _client: IpAddr, _code: Code) {}
 
-    /// The answer to the client at this address.
+    /// Answers a request from the client at this address.
     fn answer(&self, client: IpAddr, request: Request<Incoming>) -> impl Future<Output = Sending> + Send;
 }
 
-/// An answer on its way.
+/// A future response.
 pub type Sending = http::Response<ReplyBody>;
 
-/// Lets filters answer, whoever the client is.
+/// A handler made of filters, which does not look at the client.
 pub fn filters<F>(filter: F) -> impl Handler
 where
     F: Filter<Error = Infallible> + Clone + Send + Sync + 'static,
@@ -56,11 +56,11 @@ where
     }
 }
 
-/// No filter took a request: nothing is there, or not for its method. Filters take GET and HEAD and nothing else.
+/// For a request that no filter accepted: not found, or wrong method. Filters accept only GET and HEAD.
 pub fn problem(rejection: &Rejection) -> Problem {
     match rejection.find::<MethodNotAllowed>() {
         Some(_) => Problem::MethodNotAllowed("GET, HEAD"),
-        // Also a name no file can have, or a file that cannot be read.
+        // Also a name that no file can have, or a file that cannot be read.
         None => Problem::NotFound,
     }
 }

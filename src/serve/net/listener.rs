@@ -1,7 +1,6 @@
-//! The accept loop: takes connections up to a cap, limits the connections of each address, and drains.
-//! A full table closes the connection that has waited longest for its next request.
+//! The accept loop: accepts connections up to a limit, limits the connections of each address, and drains at the end.
 //!
-//! warp's own server sets no timeout and no cap, so hyper's HTTP/1 connection is driven in `connection`.
+//! warp's own server has no timeouts and no limits, so `connection` drives hyper's HTTP/1 connection itself.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -21,32 +20,32 @@ use crate::serve::net::phase::Phase;
 use crate::serve::net::timeouts::Timeouts;
 use crate::serve::net::tls::TlsAcceptor;
 
-/// How long to wait after a failed accept: mostly there are no file descriptors left, and some will be.
+/// The wait after a failed accept. Mostly no file descriptors are left, and some will be free soon.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Failed accepts are one episode, told once, until so long none has failed.
+/// Failed accepts are logged again only after this time without one.
 const EPISODE: Duration = Duration::from_secs(60);
 
-/// Bounds of what a listener takes.
+/// The limits of a listener.
 #[derive(Clone, Debug)]
 pub struct ListenerConfig {
-    /// Connections held at once. For a further one, the connection that has waited longest for a request is closed; where
-    /// all have a request under way, it waits.
+    /// Open connections. For one more, the connection that has been idle longest is closed; if none is idle, the new
+    /// one waits.
     pub connections: usize,
-    /// Connections one address holds at once, proxies excepted; further ones are closed. See `connection_limit` for IPv6.
+    /// Open connections of one address, except proxies; more are closed. `connection_limit` has the limits for IPv6.
     pub connections_per_address: usize,
-    /// Who stands between us and the clients.
+    /// The trusted proxies.
     pub proxies: Proxies,
-    /// How long a TLS handshake may take.
+    /// Time limit of a TLS handshake.
     pub handshake_timeout: Duration,
-    /// How long everything else may take that waits for the client.
+    /// Time limits of everything else that waits for the client.
     pub timeouts: Timeouts,
-    /// How long requests under way may take after the shutdown began.
+    /// Time for open requests to finish after the shutdown began.
     pub drain: Duration,
 }
 
-/// Lets `routes` answer until `shutdown` completes; then finishes the requests under way. With `tls`, nothing is
-/// answered in the clear.
+/// Serves with `routes` until `shutdown` completes, then finishes open requests. With `tls`, plain requests are
+/// refused.
 pub async fn run(
     listener: TcpListener,
     routes: impl Handler,
@@ -93,7 +92,7 @@ pub async fn run(
         });
     }
     drop((listener, closing));
-    // Nobody to tell is fine.
+    // It does not matter if nobody receives it.
     let _ = close.send(());
     if tokio::time::timeout(listener_config.drain, close.closed())
         .await
@@ -107,7 +106,7 @@ pub async fn run(
     }
 }
 
-/// Takes the next connection. Where the system gives none, one that waits for a request is closed and it is tried again.
+/// Accepts the next connection. If the system fails to, closes an idle connection and tries again.
 async fn accept(
     listener: &TcpListener,
     table: &ConnectionTable,
@@ -117,14 +116,14 @@ async fn accept(
     loop {
         match listener.accept().await {
             Ok((stream, peer)) => {
-                // An answer is one write: waiting for more would only delay it.
+                // A response is one write, so waiting for more would only delay it.
                 let _ = stream.set_nodelay(true);
                 return (stream, peer);
             }
             Err(error) => {
                 counts.refused[Refused::Accept].inc();
                 if failures.are_news(Instant::now()) {
-                    tracing::warn!(%error, "cannot accept connections; told once until a minute has passed without it");
+                    tracing::warn!(%error, "cannot accept connections; not logged again until a minute passes without it");
                 }
                 table.evict();
                 tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -133,14 +132,14 @@ async fn accept(
     }
 }
 
-/// When an accept last failed.
+/// When accepting last failed.
 #[derive(Debug, Default)]
 struct Failures {
     last: Option<Instant>,
 }
 
 impl Failures {
-    /// Takes note of a failure; whether it begins an episode.
+    /// Records a failure; whether to log it.
     fn are_news(&mut self, now: Instant) -> bool {
         let last = self.last.replace(now);
         last.is_none_or(|last| now.duration_since(last) >= EPISODE)

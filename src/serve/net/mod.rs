@@ -1,6 +1,6 @@
-//! From a socket to a request: accept, TLS, HTTP/1.1, limits on connections, timeouts, and whose address counts.
+//! From socket to request: accept, TLS, HTTP/1.1, connection limits, timeouts, and the client's address.
 //!
-//! [`listener`] accepts and [`tls`] encrypts; [`connection`] reads requests and hands them to a [`handler`].
+//! [`listener`] accepts, [`tls`] encrypts, [`connection`] reads requests and passes them to a [`handler`].
 
 pub mod client_ip;
 pub mod connection;

@@ -1,27 +1,27 @@
-//! Whom an address stands for: an IPv4 address for itself, an IPv6 address for three networks it belongs to.
+//! The networks that an address counts for: an IPv4 address for itself, an IPv6 address for three networks.
 
 use std::net::IpAddr;
 
-/// The networks an address is counted by, narrowest first. Each is a number; numbers of one width do not meet those of
-/// another, because they are never compared.
+/// The networks of an address, narrowest first, each as a number. Only numbers of the same width are compared.
 ///
-/// An IPv6 customer has a /64 at least, mostly a /56 and sometimes a /48 (RFC 6177), and can use every address in it. What
-/// one /64 may have, a /56 may have twice and a /48 four times: some hosters give a /64 of one /48 to each of many customers.
+/// An IPv6 customer has at least a /64, mostly a /56 and sometimes a /48 (RFC 6177), and can use every address in it.
+/// A /56 may have twice what a /64 may have, and a /48 four times as much: some hosters divide a /48 into /64s for
+/// many customers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Networks {
-    /// An IPv4 address stands in `::/32`, where nobody is but loopback (IANA reserves `::/8`).
+    /// An IPv4 address is stored in `::/32`, where only loopback is (IANA reserves `::/8`).
     narrow: u64,
     is_ipv6: bool,
 }
 
 impl Networks {
-    /// How many widths there are.
+    /// The number of widths.
     pub const WIDTHS: usize = 3;
 
-    /// How many times the allowance of one address a network of each width has: /64 (or IPv4), /56, /48.
+    /// The allowance of each width as a multiple of one address's: /64 (or IPv4), /56, /48.
     pub const ALLOWANCES: [u32; Self::WIDTHS] = [1, 2, 4];
 
-    /// The networks of an address; one that maps IPv4 is that one.
+    /// The networks of an address. An IPv4-mapped address counts as IPv4.
     pub fn of(address: IpAddr) -> Self {
         match address.to_canonical() {
             IpAddr::V4(address) => Self {
@@ -35,7 +35,7 @@ impl Networks {
         }
     }
 
-    /// Each with the place of its width in [`Self::ALLOWANCES`].
+    /// Each network with the index of its width in [`Self::ALLOWANCES`].
     pub fn all(self) -> impl Iterator<Item = (usize, u64)> {
         let shifts = [0, 8, 16].into_iter().take(if self.is_ipv6 { Self::WIDTHS } else { 1 });
         shifts

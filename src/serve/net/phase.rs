@@ -1,5 +1,6 @@
-//! What a connection is doing: its service says so, its [stream](crate::serve::net::timeouts) acts on it, and the table of
-//! [connections](crate::serve::net::connection_table) chooses by it whom to close for a new client.
+//! The phase of a connection. Its service sets it, its [stream](crate::serve::net::timeouts) enforces time limits by
+//! it, and the [connection table](crate::serve::net::connection_table) chooses by it which connection to close for a
+//! new client.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -10,36 +11,36 @@ use futures_util::task::AtomicWaker;
 
 use crate::serve::coarse_clock;
 
-/// What a connection is doing; its service says so, and its stream acts on it. One that waits for a request may be evicted.
+/// The phase of a connection. An idle connection may be evicted.
 #[derive(Debug, Default)]
 pub struct Phase {
     step: AtomicU8,
-    /// Since when it waits, in milliseconds of [`coarse_clock`].
+    /// Since when it is idle, in milliseconds of [`coarse_clock`].
     since: AtomicU64,
-    /// The connection's task, which closes it when it was evicted.
+    /// The connection's task, which closes it when it is evicted.
     task: AtomicWaker,
 }
 
-/// It is being opened: a TLS handshake is under way.
+/// It is being opened: the TLS handshake is running.
 pub(super) const OPENING: u8 = 0;
-/// Its first head is awaited, and nothing of it has arrived.
+/// Waiting for the first byte of the first head.
 pub(super) const NEW: u8 = 1;
 /// A head is arriving.
 pub(super) const HEAD: u8 = 2;
-/// A request is being worked on; it has a deadline of its own.
+/// A request is being answered, with a deadline of its own.
 pub(super) const BUSY: u8 = 3;
-/// The last request is answered, and the answer is not yet sent.
+/// The last request is answered, but its response is not sent yet.
 pub(super) const ANSWERED: u8 = 4;
-/// All of the answer was handed to the stream, and some of it may not be on its way.
+/// The stream has the whole response, but may not have sent it.
 pub(super) const HANDED_OVER: u8 = 5;
-/// The next request is awaited.
+/// Waiting for the next request.
 pub(super) const IDLE: u8 = 6;
-/// It is to be closed for another connection, unless a request arrives first.
+/// To be closed for another connection, unless a request arrives first.
 pub(super) const EVICTED: u8 = 7;
-/// The same in the middle of a handshake or a head: what else arrives of it does not keep it open.
+/// The same during a handshake or head: more bytes do not save it.
 pub(super) const CUT_OFF: u8 = 8;
 
-/// A head or a handshake that takes no longer than this is not cut off for another connection: it crosses the world twice.
+/// A head or handshake is not interrupted before this time, which is enough for two round trips around the world.
 pub(super) const UNDISTURBED: Duration = Duration::from_secs(1);
 
 impl Phase {
@@ -48,12 +49,12 @@ impl Phase {
         self.step.store(HEAD, Ordering::Relaxed);
     }
 
-    /// What it is doing now: one of the steps above.
+    /// The current phase: one of the constants above.
     pub(super) fn step(&self) -> u8 {
         self.step.load(Ordering::Relaxed)
     }
 
-    /// The connection is open, and nothing has arrived.
+    /// The connection is open; nothing has arrived.
     pub fn opened(&self) {
         self.begin_to_wait(NEW);
     }
@@ -63,22 +64,22 @@ impl Phase {
         self.step.store(OPENING, Ordering::Relaxed);
     }
 
-    /// The head of a request was read. Where the connection was to be closed, it is not: the request came first.
+    /// The head of a request was read. If the connection was to be closed, it stays: the request came first.
     pub fn busy(&self) {
         self.step.store(BUSY, Ordering::Relaxed);
     }
 
-    /// The request has its answer.
+    /// The request was answered.
     pub fn answered(&self) {
         self.step.store(ANSWERED, Ordering::Relaxed);
     }
 
-    /// The answer's last byte was taken from its body.
+    /// The last byte of the response was taken from its body.
     pub(super) fn handed_over(&self) {
         self.change(ANSWERED, HANDED_OVER);
     }
 
-    /// Everything that was handed to the stream is on its way.
+    /// Everything the stream got was sent.
     pub(super) fn flushed(&self) {
         if self.step.load(Ordering::Relaxed) == HANDED_OVER {
             self.begin_to_wait(IDLE);
@@ -91,13 +92,13 @@ impl Phase {
         self.step.store(step, Ordering::Release);
     }
 
-    /// Since when it waits for a request of which nothing has arrived, by the coarse clock; `None` where it does not.
+    /// Since when it is idle, by the coarse clock; `None` if it is not.
     pub fn waits_since(&self) -> Option<Duration> {
         let waits = matches!(self.step.load(Ordering::Acquire), NEW | IDLE);
         waits.then(|| Duration::from_millis(self.since.load(Ordering::Relaxed)))
     }
 
-    /// Closes the connection, if it waits for a request. A request that arrives first is answered all the same.
+    /// Closes the connection if it is idle. A request that arrives first is still answered.
     pub fn evict(&self) -> bool {
         let evicted = self.change(IDLE, EVICTED) || self.change(NEW, EVICTED);
         if evicted {
@@ -106,14 +107,14 @@ impl Phase {
         evicted
     }
 
-    /// Since when a handshake or a head has been arriving that takes longer than an honest one; `None` where none does.
+    /// Since when a handshake or head has been arriving, if it takes too long.
     pub fn dawdles_since(&self, now: Duration) -> Option<Duration> {
         let arrives = matches!(self.step.load(Ordering::Acquire), OPENING | HEAD);
         let since = Duration::from_millis(self.since.load(Ordering::Relaxed));
         (arrives && now.saturating_sub(since) > UNDISTURBED).then_some(since)
     }
 
-    /// Closes the connection in the middle of its handshake or head.
+    /// Closes the connection during its handshake or head.
     pub fn cut_off(&self) -> bool {
         let cut_off = self.change(HEAD, CUT_OFF) || self.change(OPENING, CUT_OFF);
         if cut_off {
@@ -127,7 +128,7 @@ impl Phase {
         matches!(self.step.load(Ordering::Relaxed), EVICTED | CUT_OFF)
     }
 
-    /// Whether it is to be closed without waiting for what has begun to arrive.
+    /// Whether it is to be closed even if a request has begun to arrive.
     pub fn is_cut_off(&self) -> bool {
         self.step.load(Ordering::Relaxed) == CUT_OFF
     }
@@ -143,7 +144,7 @@ impl Phase {
             .is_ok()
     }
 
-    /// It has waited since then.
+    /// It has been idle since then.
     #[cfg(test)]
     pub fn wait_from(&self, since: Duration) {
         self.since.store(since.as_millis() as u64, Ordering::Relaxed);
@@ -158,7 +159,7 @@ impl Phase {
     }
 }
 
-/// Held by an answer's body: when it is dropped, all of the answer was handed to the stream.
+/// Held by a response's body: when it is dropped, the stream has the whole response.
 #[derive(Debug)]
 pub struct HandOver(pub Arc<Phase>);
 

@@ -1,4 +1,4 @@
-//! What is wrong with a request's head that hyper took: HTTP's own rules (RFC 9112), and our limits.
+//! Checks of a request's head after hyper has parsed it: HTTP's rules (RFC 9112), and our limits.
 
 use hyper::body::Incoming;
 use warp::http::uri::Authority;
@@ -6,13 +6,13 @@ use warp::http::{HeaderMap, Request, Version, header};
 
 use crate::serve::reply::problem::Problem;
 
-/// Longest path and query, in bytes: a key, a site address and a plugin fit many times.
+/// The longest path and query in bytes: many times a key, a site address and a plugin.
 const MAX_TARGET: usize = 4 * 1024;
 
-/// Largest header fields together, in bytes: proxies add theirs.
+/// The largest header fields together in bytes: proxies add some.
 const MAX_HEADERS: usize = 8 * 1024;
 
-/// Why a head is refused, whatever it asks for.
+/// Why a head is refused, whatever it requests.
 pub(crate) fn unfit(request: &Request<Incoming>) -> Option<Problem> {
     let target = request.uri().path_and_query().map_or(0, |target| target.as_str().len());
     if target > MAX_TARGET {
@@ -34,7 +34,7 @@ pub(crate) fn unfit(request: &Request<Incoming>) -> Option<Problem> {
     (!is_transfer_understood(headers)).then_some(Problem::UnsupportedTransferCoding)
 }
 
-/// One valid host; before HTTP/1.1 there may be none (RFC 9112 section 3.2). An empty one is valid there, and means none.
+/// One valid host; before HTTP/1.1 it may be absent (RFC 9112 section 3.2), and an empty one means none.
 fn has_its_host(headers: &HeaderMap, version: Version) -> bool {
     let mut hosts = headers.get_all(header::HOST).iter();
     match (hosts.next(), hosts.next()) {
@@ -44,15 +44,15 @@ fn has_its_host(headers: &HeaderMap, version: Version) -> bool {
     }
 }
 
-/// A host, and perhaps a port, which may be empty; nobody's name before it.
+/// A host, and perhaps a port, which may be empty; no user name.
 fn is_host(authority: &Authority) -> bool {
     let text = authority.as_str();
     let has_port = text.len() > authority.host().len() && !text.ends_with(':');
     !text.contains('@') && (!has_port || authority.port_u16().is_some())
 }
 
-/// Whether the body comes as it is or in chunks (RFC 9112 section 6.1). hyper reads every coding that ends in chunks as if it
-/// were only that.
+/// Whether the body has no transfer coding or is chunked (RFC 9112 section 6.1). hyper reads every list of codings
+/// that ends in chunked as if it were only that.
 fn is_transfer_understood(headers: &HeaderMap) -> bool {
     let mut codings = headers.get_all(header::TRANSFER_ENCODING).iter();
     match (codings.next(), codings.next()) {

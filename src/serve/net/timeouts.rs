@@ -1,7 +1,8 @@
-//! The pace of a connection: closes it when its client is slow to send a request or to read an answer.
+//! Closes a connection whose client is slow to send a request or to read a response.
 //!
-//! hyper's own `header_read_timeout` runs from the end of the last answer, so it cannot tell an idle connection from a slow
-//! head. Here the bytes are watched instead, and what stalls looks to hyper like a client that hung up.
+//! hyper's own `header_read_timeout` starts at the end of the last response, so it cannot distinguish an idle
+//! connection from a slow head. This stream watches the bytes instead. To hyper, a timeout looks like a disconnected
+//! client.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -15,14 +16,14 @@ use tokio::time::{Instant, Sleep, sleep, sleep_until};
 use crate::serve::metrics::{ConnectionCounts, TimedOut};
 use crate::serve::net::phase::{ANSWERED, BUSY, EVICTED, HANDED_OVER, HEAD, IDLE, NEW, OPENING, Phase};
 
-/// How long each phase may last.
+/// Time limits of the phases.
 #[derive(Clone, Copy, Debug)]
 pub struct Timeouts {
     /// From the first byte of a request, or the opening of the connection, to the end of its head.
     pub header: Duration,
-    /// From the last byte of an answer to the first of the next request.
+    /// From the last byte of a response to the first byte of the next request.
     pub idle: Duration,
-    /// Without a byte taken of an answer.
+    /// Without reading a byte of a response.
     pub write: Duration,
 }
 
@@ -33,19 +34,20 @@ pub struct TimeoutStream<S> {
     phase: Arc<Phase>,
     timeouts: Timeouts,
     counts: Arc<ConnectionCounts>,
-    /// When what is awaited began.
+    /// When the current wait began.
     since: Instant,
-    /// Whether a head began after `since`: most arrive whole, and then nobody need look at the clock.
+    /// Whether a head began after `since`. Most heads arrive as a whole, and then the clock need not be read.
     new_head: bool,
-    /// Often earlier than what it stands for: setting it anew for every request would cost more than looking twice.
+    /// Often set too early: setting it for every request would cost more than checking twice.
     timer: Pin<Box<Sleep>>,
-    /// Whether the timer will wake the connection's task: it stays the same one, so that it need not be told with every read.
+    /// Whether the timer will wake the connection's task. The task stays the same, so it need not be registered with
+    /// every read.
     timer_is_set: bool,
     stalled: Option<Pin<Box<Sleep>>>,
 }
 
 impl<S> TimeoutStream<S> {
-    /// A connection that was opened now.
+    /// A connection that was just opened.
     pub fn new(stream: S, phase: Arc<Phase>, timeouts: Timeouts, counts: Arc<ConnectionCounts>) -> Self {
         phase.opened();
         let since = Instant::now();
@@ -63,7 +65,7 @@ impl<S> TimeoutStream<S> {
         }
     }
 
-    /// Whether the client let itself be waited for too long.
+    /// Whether the client took too long.
     fn poll_overdue(&mut self, cx: &mut Context<'_>) -> Poll<TimedOut> {
         let (limit, what) = match self.phase.step() {
             BUSY => return Poll::Pending,
@@ -90,7 +92,7 @@ impl<S> TimeoutStream<S> {
         Poll::Pending
     }
 
-    /// Takes note that some of a request arrived.
+    /// Records that a part of a request arrived.
     fn arrived(&mut self) {
         match self.phase.step() {
             // Its time runs from the opening of the connection.
@@ -108,18 +110,19 @@ impl<S> TimeoutStream<S> {
         self.timer_is_set = false;
     }
 
-    /// Takes note that the client took something, and begins to wait for its next request.
+    /// Records that the client read something, and starts the wait for its next request.
     fn taken(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         if written.is_ready() {
             self.since = Instant::now();
             self.new_head = false;
-            // hyper does not read again after an answer where a read was pending before it, so the timer must be set here.
+            // If a read was pending before the response, hyper does not read again after it, so the timer must be set
+            // here.
             let _ = self.poll_overdue(cx);
         }
         self.bounded(cx, written)
     }
 
-    /// Bounds how long a write, a flush or a shutdown is pending.
+    /// Limits how long a write, a flush or a shutdown is pending.
     fn bounded<T>(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if written.is_ready() {
             self.stalled = None;
@@ -280,7 +283,7 @@ mod tests {
         phase.busy();
         let started = Instant::now();
         let mut answered = false;
-        // As hyper does it: a read that is pending, then an answer, then nothing until the task is woken.
+        // As hyper does: a pending read, then a response, then nothing until the task is woken.
         let ended = std::future::poll_fn(|cx| {
             let mut bytes = [0; 16];
             let read = Pin::new(&mut stream).poll_read(cx, &mut ReadBuf::new(&mut bytes));

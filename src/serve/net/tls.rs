@@ -1,6 +1,6 @@
-//! TLS: the server's certificate and key, checked before they are used and replaced while connections go on.
+//! TLS: the server's certificate and key, checked before use and replaced while connections stay open.
 //!
-//! TLS 1.2 and 1.3 through rustls, with aws-lc-rs. `reload` has the files read again; `connection` makes the handshakes.
+//! TLS 1.2 and 1.3 through rustls, with aws-lc-rs. `reload` reads the files again; `connection` makes the handshakes.
 
 use std::io;
 use std::path::PathBuf;
@@ -23,20 +23,20 @@ use crate::regular_file;
 pub use tokio_rustls::TlsAcceptor;
 pub use tokio_rustls::server::TlsStream;
 
-/// The one protocol that is spoken (RFC 7301).
+/// The only application protocol (RFC 7301).
 const ALPN: &[u8] = b"http/1.1";
 
-/// A certificate chain larger than this is not read, in bytes.
+/// Size limit of a certificate chain in bytes.
 const MAX_CHAIN: u64 = 1 << 20;
 
-/// A certificate chain with its key, fit to be shown to clients.
+/// A usable certificate chain with its key.
 #[derive(Debug)]
 pub struct Certificate {
     pair: Arc<CertifiedKey>,
     expires: DateTime<Utc>,
 }
 
-/// Why a certificate is not usable. One line each; what to do about it is [`TlsError::hint`].
+/// Why a certificate is not usable, in one line each. [`TlsError::hint`] says what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// The certificate's file cannot be read.
@@ -44,7 +44,7 @@ pub enum TlsError {
     Read {
         /// The file.
         path: PathBuf,
-        /// Why; shown, so no cause of its own.
+        /// Why. Part of the message, so it is not a source.
         reason: io::Error,
     },
     /// The file holds no certificate.
@@ -55,10 +55,10 @@ pub enum TlsError {
     ReadKey {
         /// The file.
         path: PathBuf,
-        /// Why; shown, so no cause of its own.
+        /// Why. Part of the message, so it is not a source.
         reason: io::Error,
     },
-    /// Somebody else on the machine can read the key.
+    /// Other users can read the key.
     #[error("{}: others can read the certificate's key (mode {mode:04o})", path.display())]
     Exposed {
         /// The file.
@@ -69,7 +69,7 @@ pub enum TlsError {
     /// The file holds no private key.
     #[error("{}: not a private key in PEM (PKCS #8, PKCS #1 or SEC 1)", .0.display())]
     NotAKey(PathBuf),
-    /// Certificate and key are not of one kind, or not of one another.
+    /// The key does not belong to the certificate.
     #[error("{}: not the key of the certificate in {}", key.display(), certificate.display())]
     Mismatch {
         /// The key's file.
@@ -77,22 +77,22 @@ pub enum TlsError {
         /// The certificate's file.
         certificate: PathBuf,
     },
-    /// The library refuses its own defaults: never with the features this program is built with.
+    /// The library refuses its own defaults, which does not happen with this program's features.
     #[error("TLS cannot be set up: {0}")]
     Library(rustls::Error),
 }
 
 impl TlsError {
-    /// What to do about it.
+    /// What to do.
     pub fn hint(&self) -> String {
         match self {
             Self::Read { .. } | Self::ReadKey { .. } => {
-                "let the user that runs the server read the file, or take tls_certificate and tls_key away".to_owned()
+                "make the file readable for the server's user, or remove tls_certificate and tls_key".to_owned()
             }
             Self::NotACertificate(_) => "name the full chain, the server's own certificate first".to_owned(),
             Self::Exposed { path, .. } => format!("chmod 600 {}", path.display()),
             Self::NotAKey(_) | Self::Mismatch { .. } => "name the key the certificate was issued for".to_owned(),
-            Self::Library(_) => "report it with the version and the platform".to_owned(),
+            Self::Library(_) => "report this error with your version and platform".to_owned(),
         }
     }
 }
@@ -127,7 +127,7 @@ impl Certificate {
             _ => TlsError::NotAKey(files.key.clone()),
         })?;
         if expires < Utc::now() {
-            // Served all the same: without it there would be nothing to serve.
+            // Use it all the same: without a certificate the server could not run at all.
             tracing::warn!(certificate = %files.certificate.display(), %expires, "the TLS certificate has expired");
         }
         Ok(Self {
@@ -136,7 +136,7 @@ impl Certificate {
         })
     }
 
-    /// When its own certificate ends; those above it are not looked at.
+    /// When the server's own certificate expires; the rest of the chain is ignored.
     pub fn expires(&self) -> DateTime<Utc> {
         self.expires
     }
@@ -159,7 +159,7 @@ fn provider() -> CryptoProvider {
     aws_lc_rs::default_provider()
 }
 
-/// The certificate in force; handshakes take it, and a reload replaces it.
+/// The certificate in use; handshakes take it, and a reload replaces it.
 #[derive(Debug)]
 pub struct Tls {
     files: TlsFiles,
@@ -167,29 +167,29 @@ pub struct Tls {
 }
 
 impl Tls {
-    /// Loads the certificate for a start.
+    /// Loads the certificate at the start.
     pub fn load(files: TlsFiles) -> Result<Arc<Self>, TlsError> {
         let current = ArcSwap::from_pointee(Certificate::load(&files)?);
         Ok(Arc::new(Self { files, current }))
     }
 
-    /// Where it was loaded from.
+    /// The files it was loaded from.
     pub fn files(&self) -> &TlsFiles {
         &self.files
     }
 
-    /// Loads the files again and shows what is in them to new connections; what is in force stays where they are broken.
+    /// Loads the files again for new connections. If they are broken, the certificate in use stays.
     pub fn reload(&self) -> Result<(), TlsError> {
         self.current.store(Arc::new(Certificate::load(&self.files)?));
         Ok(())
     }
 
-    /// When the certificate in force ends.
+    /// When the certificate in use expires.
     pub fn expires(&self) -> DateTime<Utc> {
         self.current.load().expires
     }
 
-    /// Makes handshakes with whatever certificate is in force.
+    /// Makes handshakes with the certificate in use.
     pub fn acceptor(self: &Arc<Self>) -> Result<TlsAcceptor, TlsError> {
         let mut config = ServerConfig::builder_with_provider(Arc::new(provider()))
             .with_safe_default_protocol_versions()

@@ -1,22 +1,22 @@
-//! Turns: a client that sends request after request without reading is answered once a turn, and others go between.
+//! Turns: a client that pipelines requests gets one response a turn, and other clients go between.
 //!
-//! hyper answers up to sixteen in a row. With 200 such clients, an ordinary request waited for 3,000 answers.
+//! hyper answers up to sixteen in a row. With 200 such clients, a normal request waited for 3,000 responses.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::task::yield_now;
 
-/// Whether a connection was answered since its task was last run.
+/// Whether a connection was answered in the current run of its task.
 #[derive(Debug, Default)]
 pub(crate) struct Turn(AtomicBool);
 
 impl Turn {
-    /// The connection's task is run.
+    /// The connection's task runs.
     pub(crate) fn begin(&self) {
         self.0.store(false, Ordering::Relaxed);
     }
 
-    /// Makes the first answer of a turn at once; another one waits until all other tasks had their turn.
+    /// Makes the first response of a turn at once; the next one waits until all other tasks had their turn.
     pub(crate) async fn take<T>(&self, answer: impl Future<Output = T>) -> T {
         if self.0.swap(true, Ordering::Relaxed) {
             yield_now().await;

@@ -1,9 +1,9 @@
-//! The metrics' page: every number the server keeps of itself, named once, as Prometheus reads it.
+//! The metrics page: every number of the server, as Prometheus reads it.
 //!
-//! The text is OpenMetrics 1.0, written by `prometheus-client`. docs/metrics.md lists the same names; a test compares them.
-//! The crate's `Family` is not used: it is a hash map behind a lock, for labels that nobody knows beforehand. Ours are enums,
-//! so an `EnumMap` of the crate's counters does it, and the series keep their order.
-// SECURITY: no label holds what a client sends: not a license, a host, an address or a path.
+//! The text is OpenMetrics 1.0 from `prometheus-client`. docs/metrics.md lists the same names, which a test checks.
+//! The crate's `Family`, a hash map behind a lock, is for unknown labels. Ours are enums, so an `EnumMap` of its
+//! counters does.
+// SECURITY: no label has anything that a client sends: no license, host, address or path.
 
 use std::fmt;
 use std::path::Path;
@@ -31,10 +31,10 @@ use crate::serve::state::Service;
 
 const OPEN_METRICS: ContentType = ContentType("application/openmetrics-text; version=1.0.0; charset=utf-8");
 
-/// More than the kernel says of a process, in bytes.
+/// More than what the kernel says about a process, in bytes.
 const MAX_STATUS: u64 = 64 << 10;
 
-/// The answer of `/metrics`. Counts what is held, so it blocks for some milliseconds where that is much.
+/// The response of `/metrics`. Counts bindings, so it may block for some milliseconds.
 pub fn page(service: Arc<Service>) -> Response {
     let mut registry = Registry::default();
     registry.register_collector(Box::new(ServiceCollector(service)));
@@ -70,33 +70,33 @@ impl Collector for ServiceCollector {
 fn requests(page: &mut MetricWriter<'_>, service: &Service) -> fmt::Result {
     let requests = &service.metrics.requests;
     let outcomes = Operation::iter().flat_map(|operation| {
-        // An alert on the first internal error needs the series that it is the first of.
+        // An alert on the first internal error needs the series before that error.
         let shown = |(code, count): &(Code, &Counter)| count.get() > 0 || *code == Code::Internal;
         let outcomes = requests.of(operation).outcomes.iter().filter(shown);
         outcomes.map(move |(code, count)| ([("operation", operation.into()), ("code", code.into())], count.clone()))
     });
-    let help = "Requests by how they ended";
+    let help = "Requests by outcome";
     page.add("countersign_requests", help, &outcomes.collect::<Series<_, _>>())?;
-    let help = "Validations whose clients hung up before there was an answer";
+    let help = "Validations whose client disconnected before the answer";
     page.add("countersign_requests_abandoned", help, requests.abandoned())?;
     let help = "Bytes of packages that were read to be sent";
     page.add("countersign_downloaded_bytes", help, &service.metrics.downloaded)?;
     let latency = [Operation::Validate, Operation::Updates, Operation::Downloads]
         .map(|operation| ([("operation", operation.into())], requests.of(operation).latency.read()));
-    let help = "From the head of a request to its answer";
+    let help = "Time from the head of a request to its answer";
     page.add("countersign_request_duration_seconds", help, &Series(latency.into()))
 }
 
 fn connections(page: &mut MetricWriter<'_>, service: &Service) -> fmt::Result {
     let counts = &service.metrics.connections;
-    let help = "Connections that are open";
+    let help = "Open connections";
     page.add("countersign_connections", help, &ConstGauge::new(counts.open_now()))?;
-    let help = "Connections held at once, as far as the limit on open files allows";
+    let help = "Limit of open connections, lowered to what the limit on open files allows";
     let limit = service.descriptors.connections as u64;
     page.add("countersign_connections_limit", help, &ConstGauge::new(limit))?;
-    let help = "Connections that waited for a request and were closed for new clients";
+    let help = "Idle connections that were closed for new clients";
     page.add("countersign_connections_evicted", help, counts.evicted())?;
-    let help = "Connections taken";
+    let help = "Accepted connections";
     page.add("countersign_connections_accepted", help, counts.accepted())?;
     let help = "Connections closed before a request";
     page.add("countersign_connections_refused", help, &by("reason", &counts.refused))?;
@@ -109,7 +109,7 @@ fn connections(page: &mut MetricWriter<'_>, service: &Service) -> fmt::Result {
 }
 
 fn limits(page: &mut MetricWriter<'_>, service: &Service) -> fmt::Result {
-    let help = "Requests that were told to come back";
+    let help = "Requests refused by a rate limit";
     page.add("countersign_rate_limited", help, &by("limit", service.limits.refused()))
 }
 
@@ -120,19 +120,19 @@ fn signing(page: &mut MetricWriter<'_>, service: &Service) -> fmt::Result {
         .collect();
     let help = "Statements that wait for a signature";
     page.add("countersign_signing_queue_statements", help, &waiting)?;
-    let help = "How long statements waited for a signing thread";
+    let help = "Time that statements waited for a signing thread";
     page.add("countersign_signing_wait_seconds", help, &signer.waits().read())?;
-    let help = "Statements that found the queue full";
+    let help = "Statements refused because the queue was full";
     page.add("countersign_signing_refused", help, &by("lane", signer.refused()))
 }
 
 fn store(page: &mut MetricWriter<'_>, service: &Service) -> fmt::Result {
     let figures = service.gate.bindings().figures();
-    let help = "Bindings held, void ones included";
+    let help = "Bindings in memory, including void ones";
     page.add("countersign_bindings", help, &ConstGauge::new(figures.bindings as u64))?;
-    let help = "How long it took to make bindings durable, each time for all who waited";
+    let help = "Time to write a group of bindings to disk";
     page.add("countersign_ledger_sync_seconds", help, &figures.syncs)?;
-    let help = "Bindings that did not become durable";
+    let help = "Bindings that could not be written to disk";
     page.add(
         "countersign_ledger_failures",
         help,
@@ -172,7 +172,7 @@ fn files(page: &mut MetricWriter<'_>, service: &Service) -> fmt::Result {
     let releases = snapshot.catalog.releases() as u64;
     page.add(
         "countersign_releases",
-        "Releases that the index names",
+        "Releases in the index",
         &ConstGauge::new(releases),
     )?;
 
@@ -183,7 +183,7 @@ fn files(page: &mut MetricWriter<'_>, service: &Service) -> fmt::Result {
         .flat_map(|(part, is)| State::iter().map(move |state| (*part, state, u64::from(state == *is))))
         .map(|(part, state, is)| ([("part", part.into()), ("state", state.into())], ConstGauge::new(is)))
         .collect();
-    page.add("countersign_part_state", "1 for the state a part is in", &states)?;
+    page.add("countersign_part_state", "1 for the current state of a part", &states)?;
     let reloads = &service.reloads;
     let counted: Series<_, _> = [("done", &reloads.done), ("failed", &reloads.failed)]
         .into_iter()
@@ -191,22 +191,22 @@ fn files(page: &mut MetricWriter<'_>, service: &Service) -> fmt::Result {
         .filter(|(part, ..)| part.has_files())
         .map(|(part, result, count)| ([("part", part.into()), ("result", result)], count.clone()))
         .collect();
-    page.add("countersign_reloads", "Times a part was loaded again", &counted)?;
+    page.add("countersign_reloads", "Reloads of a part", &counted)?;
     let last: Series<_, _> = Part::iter()
         .filter(|part| part.has_files())
         .map(|part| ([("part", part.into())], ConstGauge::new(reloads.last(part))))
         .collect();
-    let help = "When a part was last loaded again, 0 for not since the start";
+    let help = "Time of a part's last reload, 0 for none since the start";
     page.add("countersign_last_reload_timestamp_seconds", help, &last)?;
     let looks = service.health.looks();
     let looked: Series<_, _> = looks
         .iter()
         .map(|(part, time)| ([("part", part.into())], ConstGauge::new(*time)))
         .collect();
-    let help = "When a part's files were last looked at";
+    let help = "Time when a part's files were last checked";
     page.add("countersign_last_look_timestamp_seconds", help, &looked)?;
     if let Some(tls) = &service.tls {
-        let help = "When the TLS certificate in force ends";
+        let help = "Time when the TLS certificate expires";
         let ends = ConstGauge::new(tls.expires().timestamp());
         page.add("countersign_tls_certificate_expiry_timestamp_seconds", help, &ends)?;
     }
@@ -215,9 +215,9 @@ fn files(page: &mut MetricWriter<'_>, service: &Service) -> fmt::Result {
 
 fn process(page: &mut MetricWriter<'_>, service: &Service) -> fmt::Result {
     let build = Series(vec![([("version", env!("CARGO_PKG_VERSION"))], ConstGauge::new(1_u64))]);
-    page.add("countersign_build_info", "The version that runs", &build)?;
+    page.add("countersign_build_info", "Version of the server", &build)?;
     let started = ConstGauge::new(service.started.timestamp());
-    page.add("process_start_time_seconds", "When the process started", &started)?;
+    page.add("process_start_time_seconds", "Time when the process started", &started)?;
     if let Some(bytes) = resident_bytes() {
         page.add(
             "process_resident_memory_bytes",
@@ -255,7 +255,7 @@ impl MetricWriter<'_> {
     }
 }
 
-/// The series of one metric by their labels, in the order in which they are written.
+/// The series of one metric by their labels, in output order.
 #[derive(Debug)]
 struct Series<const N: usize, M>(Vec<([(&'static str, &'static str); N], M)>);
 
@@ -277,7 +277,7 @@ impl<const N: usize, M: EncodeMetric + TypedMetric> EncodeMetric for Series<N, M
     }
 }
 
-/// A series for each label of a set.
+/// A series for each value of a label.
 fn by<L: EnumArray<Counter> + Into<&'static str>>(name: &'static str, counters: &Counters<L>) -> Series<1, Counter> {
     let series = |(label, count): (L, &Counter)| ([(name, label.into())], count.clone());
     counters.iter().map(series).collect()

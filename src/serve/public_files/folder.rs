@@ -1,6 +1,6 @@
-//! What must not lie in the public folder: secrets, and what only a licensed site may have.
+//! Finds what must not be in the public folder: secrets, and files for licensed sites only.
 //!
-//! The server does not start with it, and `doctor` says the same. `public_files` serves what does lie there.
+//! The server does not start with it, and `doctor` reports it. `public_files` serves the rest.
 
 use std::fs;
 use std::io::Read;
@@ -10,52 +10,50 @@ use crate::config::Paths;
 use crate::regular_file;
 use crate::serve::public_files::private_key;
 
-/// So many files and folders are looked at.
+/// The most files and folders to check.
 const MOST_ENTRIES: usize = 10_000;
 
-/// So many bytes of files are read.
+/// The most bytes of files to read.
 const MOST_BYTES: u64 = 256 << 20;
 
-/// Something that lies where anyone may read it.
+/// Something that anyone could read.
 #[derive(Debug, thiserror::Error)]
 pub enum PublicError {
     /// A part of the instance.
-    #[error("{}: {what} and the public folder {} must not lie in one another", path.display(), public.display())]
+    #[error("{}: {what} and the public folder {} must not contain each other", path.display(), public.display())]
     Overlap {
-        /// The part, as a person calls it.
+        /// The part's name for a person.
         what: &'static str,
-        /// Where it is set to be.
+        /// Its configured path.
         path: PathBuf,
-        /// Where the public folder is set to be.
+        /// The configured path of the public folder.
         public: PathBuf,
     },
     /// A file with a private key.
-    #[error("{}: a private key in the public folder, for anyone to read", .0.display())]
+    #[error("{}: a private key in the public folder, where anyone can read it", .0.display())]
     PrivateKey(PathBuf),
 }
 
 impl PublicError {
-    /// What to do about it.
+    /// What to do.
     pub fn hint(&self) -> &'static str {
         match self {
-            Self::Overlap { .. } => "name another folder with --public: whatever is in it is served to anyone",
-            Self::PrivateKey(_) => {
-                "move it away, and make a new one where anyone could read it: it is no secret any more"
-            }
+            Self::Overlap { .. } => "choose another folder with --public: anyone can download its files",
+            Self::PrivateKey(_) => "move it away; if anyone could read it, replace it with a new key",
         }
     }
 }
 
-/// Whether everything in the folder was looked at.
+/// Whether everything in the folder was checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Searched {
     /// Everything.
     All,
-    /// It holds more than is searched. Each file is looked at once more before it is served.
+    /// It has more than is searched. Each file is checked again before it is served.
     Some,
 }
 
-/// Makes sure that no part of the instance lies in the public folder, also through links, and no file with a private key.
+/// Checks that no part of the instance is in the public folder, also through links, and no file with a private key.
 /// Only the first MiB of a file is read.
 ///
 /// # Errors
@@ -75,7 +73,7 @@ pub fn check(paths: &Paths, tls_key: Option<&Path>) -> Result<Searched, PublicEr
     let root = resolved(public);
     let parts = [
         ("the registry", Some(registry.as_path()), false),
-        // What only a licensed site may have, and what nobody may: a public folder inside would serve it as well.
+        // Files for licensed sites or for nobody. They would also be served if the public folder were inside.
         ("the releases", Some(releases), true),
         ("the packages", Some(packages), true),
         ("the mirrors", Some(cache), true),
@@ -87,7 +85,7 @@ pub fn check(paths: &Paths, tls_key: Option<&Path>) -> Result<Searched, PublicEr
     ];
     for (what, path, both_ways) in parts {
         let Some(path) = path else { continue };
-        // A link in the public folder to something elsewhere is a name in it all the same.
+        // A link in the public folder to another place is a name in the folder, too.
         let named = path
             .parent()
             .map(resolved)
@@ -125,7 +123,7 @@ fn resolved(path: &Path) -> PathBuf {
     found
 }
 
-/// Looks for private keys, in files that are not served, too: a setting or a link makes them public tomorrow.
+/// Searches for private keys, also in files that are not served: a setting or a link may make them public later.
 fn search(public: &Path) -> Result<Searched, PublicError> {
     let mut folders = vec![public.to_owned()];
     let mut entries = 0;
@@ -139,7 +137,7 @@ fn search(public: &Path) -> Result<Searched, PublicError> {
             let path = entry.path();
             match entry.file_type() {
                 Ok(kind) if kind.is_dir() => folders.push(path),
-                // A link is served only where it leads to a file that is found here under its own name.
+                // A link is served only if it leads to a file that is found here under its own name.
                 Ok(kind) if kind.is_file() => {
                     let Ok(file) = regular_file::open(&path, u64::MAX) else {
                         continue;
@@ -165,7 +163,7 @@ mod tests {
     use super::*;
     use crate::config::{Config, PathSettings, ServeSettings};
 
-    /// The verdict on an instance in which `make` did something, with these paths besides the usual ones.
+    /// The result for an instance after `make`, with these paths besides the usual ones.
     fn verdict(make: impl Fn(&Path), settings: impl Fn(&Path) -> PathSettings) -> Result<Searched, String> {
         let made = tempfile::tempdir().unwrap();
         let instance = fs::canonicalize(made.path()).unwrap();

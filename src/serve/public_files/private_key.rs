@@ -1,8 +1,8 @@
-//! Finds private keys in bytes: what must never leave this machine.
+//! Finds private keys in bytes.
 
 use memchr::memmem;
 
-/// So much of a file is searched, in bytes: keys stand in small files, and a large one is read for it with every request.
+/// How much of a file is searched, in bytes. Key files are small, and a large file is read for this with every request.
 pub(crate) const SEARCHED: u64 = 1 << 20;
 
 /// What a PEM block begins with (RFC 7468 section 3).
@@ -11,22 +11,22 @@ const BEGIN: &[u8] = b"-----BEGIN ";
 /// Longer than any label.
 const MAX_LABEL: usize = 48;
 
-/// A key begins this close behind its label: old ones have headers between.
+/// The key begins this close after its label: old formats have headers between.
 const NEAR: usize = 1_024;
 
-/// So much base64 in a row is no sentence about keys.
+/// This many base64 characters in a row are not a sentence about keys.
 const RUN: usize = 40;
 
-/// Whether a private key stands in these bytes, encrypted or not: in PEM, also escaped in JSON, in DER, as PKCS #12, as a JWK
-/// or in PuTTY's format. A text that only names such a thing holds none.
+/// Whether the bytes contain a private key, encrypted or not: in PEM, also escaped in JSON, in DER, as PKCS #12, as a
+/// JWK or in PuTTY's format. A text that only mentions one does not count.
 pub(crate) fn is_in(bytes: &[u8]) -> bool {
     has_pem(bytes) || is_der(bytes) || has_jwk(bytes) || bytes.starts_with(b"PuTTY-User-Key-File-")
 }
 
-/// A private key in DER (X.690) is a sequence. PKCS #1, SEC 1 and PKCS #8 (RFC 8017 appendix A.1.2, RFC 5915 section 3, RFC 5958
-/// section 2) begin with the version 0 or 1, PKCS #12 (RFC 7292 section 4) with 3. An encrypted PKCS #8 key (RFC 5958 section 3)
-/// begins with a sequence whose first member is an algorithm of PKCS #5 or #12. A certificate begins with a sequence of another
-/// kind, a CMS message with an object identifier.
+/// A private key in DER (X.690) is a sequence. PKCS #1, SEC 1 and PKCS #8 (RFC 8017 appendix A.1.2, RFC 5915 section
+/// 3, RFC 5958 section 2) begin with the version 0 or 1, PKCS #12 (RFC 7292 section 4) with 3. An encrypted PKCS #8
+/// key (RFC 5958 section 3) begins with a sequence whose first member is an algorithm of PKCS #5 or #12. A
+/// certificate begins with a sequence of another kind, a CMS message with an object identifier.
 fn is_der(bytes: &[u8]) -> bool {
     const VERSION: [u8; 2] = [2, 1];
     /// 1.2.840.113549.1, of which 5 is PKCS #5 and 12 is PKCS #12.
@@ -47,7 +47,7 @@ fn is_der(bytes: &[u8]) -> bool {
     }
 }
 
-/// What stands in the sequence with which these bytes begin, as far as it is here.
+/// The content of the sequence with which these bytes begin, as far as it is there.
 fn in_sequence(bytes: &[u8]) -> Option<&[u8]> {
     match bytes {
         [0x30, 0x00..=0x7f, rest @ ..] => Some(rest),

@@ -1,7 +1,7 @@
-//! Token buckets (GCRA) in rows that are made once, 8 bytes each, and are taken from without a lock.
+//! Lock-free token buckets (GCRA), 8 bytes each, all created at the start.
 //!
-//! What a request weighs is known only when it was looked at, so a bucket can be charged afterwards, and then owes. No library
-//! for rate limits has that: it refuses what a bucket has not, and takes nothing.
+//! The cost of a request is known only afterwards, so a bucket can be charged later and go into debt. Rate limit
+//! libraries cannot do that: they refuse what a bucket does not have, and take nothing.
 
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,18 +13,18 @@ use crate::serve::metrics::Counter;
 /// An empty bucket is full after so long, where nothing else is said.
 pub const MINUTE: Duration = Duration::from_secs(60);
 
-/// There is nothing to take now; so many seconds later there will be.
+/// There is no token now; there will be one after this many seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetryAfter(pub u64);
 
-/// Buckets of one size, by their places, which are below their count.
+/// Buckets of the same size, by index.
 #[derive(Debug)]
 pub struct Buckets {
-    /// When each is full again, in nanoseconds of [`coarse_clock`]; a time that is past means that it is full.
+    /// When each bucket is full again, in nanoseconds of [`coarse_clock`]; a past time means that it is full.
     full_at: Box<[AtomicU64]>,
-    /// How long it takes until one that was taken is there again, in nanoseconds.
+    /// The time for one token, in nanoseconds.
     interval: u64,
-    /// How long it takes until an empty bucket is full, in nanoseconds.
+    /// The time to fill an empty bucket, in nanoseconds.
     whole: u64,
     refused: Counter,
 }
@@ -62,7 +62,7 @@ impl Buckets {
         })
     }
 
-    /// Takes `more` from the bucket at this place, whether there are so many or not. It never owes more than it holds.
+    /// Takes `more` tokens from a bucket, even if it does not have them. Its debt is at most its size.
     pub fn charge(&self, place: usize, more: u32) {
         self.charge_at(place, more, now());
     }
@@ -72,7 +72,7 @@ impl Buckets {
         let charge = self.interval.saturating_mul(more.into());
         let most = now + 2 * self.whole;
         let charged = |before: u64| Some(before.max(now).saturating_add(charge).min(most.max(before)));
-        // It cannot fail: there is always a new time.
+        // It cannot fail, because there is always a new time.
         let _ = full_at.fetch_update(Ordering::Relaxed, Ordering::Relaxed, charged);
     }
 }
@@ -152,7 +152,7 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// A bucket as one would explain it: tokens that drip in, and a debt.
+        /// A bucket as it is usually explained: tokens that drip in, and a debt.
         #[test]
         fn it_is_a_bucket_into_which_tokens_drip(steps in proptest::collection::vec((0_u64..5_000, 0_u32..3, 0_u32..200), 1..200)) {
             // 600 a minute: a tenth of a second each.

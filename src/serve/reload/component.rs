@@ -1,4 +1,4 @@
-//! A part of what is in force and the files it comes from: loaded anew where they changed, or the last good state is kept.
+//! A part of the server's state and its files: reloaded when they change; if that fails, the last good state stays.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,28 +21,29 @@ use crate::serve::state::Service;
 use crate::text::error_chain::ErrorChain;
 use crate::text::printable::Printable;
 
-/// Requests that still hold what was replaced are over after so long, nearly all of them.
+/// By then, nearly all requests that still use the old state are over.
 const LET_GO_PATIENCE: Duration = Duration::from_secs(1);
 
-/// How often they are looked for.
+/// The time between two checks for them.
 const LET_GO_PAUSE: Duration = Duration::from_millis(5);
 
-/// A part and what was last seen of its files.
+/// A part and the last check of its files.
 #[derive(Debug)]
 pub struct PartFiles {
     part: Part,
     paths: Vec<PathBuf>,
-    /// The last look at them.
+    /// The last check.
     looked: Fingerprint,
-    /// What they looked like when they were read, if they were at rest.
+    /// The fingerprint of the files when they were read, if they were at rest.
     read: Option<u64>,
     failed: bool,
-    /// Whether it ever was in force, so that there is a last good state.
+    /// Whether there is a last good state.
     loaded: bool,
 }
 
 impl PartFiles {
-    /// The files of a part that is about to be loaded: looked at before they are read, so that no change falls between.
+    /// The files of a part that is about to be loaded. They are checked before they are read, so that no change is
+    /// missed.
     pub(crate) fn new(part: Part, paths: &[&Path]) -> Self {
         let paths: Vec<PathBuf> = paths.iter().map(|path| path.to_path_buf()).collect();
         let looked = Fingerprint::of(&paths);
@@ -66,12 +67,12 @@ impl PartFiles {
         }
     }
 
-    /// What they make up.
+    /// Their part.
     pub(crate) fn part(&self) -> Part {
         self.part
     }
 
-    /// Where they are.
+    /// Their paths.
     pub(crate) fn paths(&self) -> &[PathBuf] {
         &self.paths
     }
@@ -81,38 +82,38 @@ impl PartFiles {
         self.looked.folders.iter().map(PathBuf::as_path)
     }
 
-    /// Looks at them once more.
+    /// Checks them again.
     pub(crate) fn look(&mut self) {
         let mut looked = Fingerprint::of(&self.paths);
-        // Nobody could notice what happens in a folder that is new.
+        // Changes in a new folder could not be noticed.
         looked.at_rest &= looked.folders == self.looked.folders;
         self.looked = looked;
     }
 
-    /// Whether they were at rest when they were looked at: what is being written in place may look whole before it is.
+    /// Whether they were at rest: a file that is being written may look complete too early.
     pub(crate) fn at_rest(&self) -> bool {
         self.looked.at_rest
     }
 
-    /// Whether the part has to be loaded: its files changed since they were read, or it failed and there is to be a retry.
+    /// Whether to load the part: its files changed since they were read, or it failed and a retry is due.
     pub(crate) fn is_due(&self, retry: bool) -> bool {
         self.looked.at_rest && (self.read != Some(self.looked.value) || self.failed && retry)
     }
 
-    /// Notes that the files are never quiet, so that nobody knows whether they are whole.
+    /// Records that the files are never quiet, so that they may be incomplete.
     pub(crate) fn note_restless(&mut self, health: &Health) {
-        // As soon as they are quiet, they are loaded, whatever they look like.
+        // As soon as they are quiet, they are loaded, even if they look the same.
         self.failed = true;
         let state = if self.loaded { State::Stale } else { State::Failing };
         let path = self.looked.newest.display();
         let detail = format!("its files keep changing, so they are not read: {path}");
         if health.note(self.part, state, Some(detail), Utc::now()) {
             let part: &str = self.part.into();
-            tracing::warn!(part, file = %Printable(path), "files keep changing; they are read once they are quiet");
+            tracing::warn!(part, file = %Printable(path), "files keep changing; they are read when they stop changing");
         }
     }
 
-    /// Loads the part from what was looked at.
+    /// Loads the part from the checked files.
     pub(crate) fn refresh(&mut self, service: &Service, forced: bool) {
         self.read = self.looked.at_rest.then_some(self.looked.value);
         let started = Instant::now();
@@ -144,10 +145,10 @@ impl PartFiles {
         }
     }
 
-    /// Tells which files of the registry are in force.
+    /// Records which files of the registry are in use.
     pub(crate) fn tell(&self, health: &Health) {
         if let (Part::Registry, Some(folder)) = (self.part, self.paths.first()) {
-            // Files that were not at rest are read once more.
+            // Files that were not at rest will be read again.
             let FilesSeen { path, fingerprint } = FilesSeen::new(folder, self.read.unwrap_or_default());
             health.note_registry(&path, self.read.map(|_| fingerprint));
         }
@@ -155,7 +156,7 @@ impl PartFiles {
 
     fn load(&self, service: &Service) -> Result<(), LoadError> {
         let Some(path) = self.paths.first() else { return Ok(()) };
-        // Loaded first, which may take long; no other part waits for that.
+        // Loading may take long; no other part waits for it.
         let held = match self.part {
             Part::Registry => {
                 let registry = Arc::new(Registry::load_without_notes(path)?);
@@ -170,7 +171,7 @@ impl PartFiles {
             }
             Part::Catalog => {
                 match Catalog::load(path) {
-                    // Still nothing published.
+                    // There is still nothing published.
                     Err(CatalogError::NoIndex { .. }) if service.gate.snapshot().catalog.releases() == 0 => {
                         return Ok(());
                     }
@@ -211,7 +212,7 @@ impl PartFiles {
     }
 }
 
-/// Waits until no request holds what was replaced, so that this thread frees it: a million licenses take a while.
+/// Waits until no request uses the old state, so that this thread frees it: a million licenses take a while.
 fn let_go(held: &Arc<Snapshot>) {
     let deadline = Instant::now() + LET_GO_PATIENCE;
     while Arc::strong_count(held) > 1 && Instant::now() < deadline {

@@ -1,8 +1,8 @@
-//! A registry that drops more than a fifth of the licenses looks like an accident, such as an export that was cut off.
+//! Refuses a registry that lacks more than a fifth of the licenses, probably by accident, such as a truncated export.
 //!
-//! A reload compares with what is in force, a start with what was in force last ([`Accepted`]), and both answer the same.
-//! Only a start that is told to (`serve --accept-dropped-licenses`) takes such a registry: never a reload, a signal, the
-//! environment or the configuration file, which would wave the next accident through, too.
+//! A reload compares with the registry in use, a start with the last one in use ([`Accepted`]). Only a start with
+//! `--accept-dropped-licenses` accepts such a registry: never a reload, a signal, the environment or the
+//! configuration file, which would also accept the next accident.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -11,17 +11,17 @@ use crate::registry::Registry;
 use crate::serve::reload::error::LoadError;
 use crate::store::Accepted;
 
-/// One license in so many may go.
+/// One license in this many may be missing.
 const DROP_AT_MOST_ONE_IN: usize = 5;
 
-/// Keeps what is in force in the store's folder.
+/// Records the licenses in force in the store's folder.
 #[derive(Debug)]
 pub struct DropGuard {
     store: PathBuf,
     written: Mutex<Option<Accepted>>,
 }
 
-/// Refuses what drops too many.
+/// Fails if too many licenses are missing.
 ///
 /// # Errors
 /// [`LoadError::DropsLicenses`]
@@ -33,7 +33,7 @@ pub(crate) fn check(dropped: usize, held: usize) -> Result<(), LoadError> {
 }
 
 impl DropGuard {
-    /// The guard of the server with the store in that folder, which need not be there yet.
+    /// The guard for a server with this store's folder, which need not exist yet.
     pub fn new(store: &Path) -> Self {
         Self {
             store: store.to_owned(),
@@ -41,7 +41,8 @@ impl DropGuard {
         }
     }
 
-    /// Compares the registry of a start with what was in force last. What cannot be compared is logged and no refusal.
+    /// Compares the registry of a start with the record. If there is no usable record, logs that and accepts the
+    /// registry.
     ///
     /// # Errors
     /// [`LoadError::DropsLicenses`]
@@ -51,12 +52,12 @@ impl DropGuard {
             Ok(None) if !self.store.exists() => return Ok(()),
             Ok(None) => {
                 tracing::warn!(
-                    "nothing tells which licenses were in force last: this start cannot notice that many are gone"
+                    "no record of the licenses last in force: this start cannot check whether licenses are missing"
                 );
                 return Ok(());
             }
             Err(error) => {
-                tracing::warn!(%error, "which licenses were in force last cannot be read: this start cannot notice that many are gone");
+                tracing::warn!(%error, "cannot read the record of the licenses last in force: this start cannot check whether licenses are missing");
                 return Ok(());
             }
         };
@@ -64,7 +65,7 @@ impl DropGuard {
         check(dropped, last.licenses())
     }
 
-    /// Notes what is in force now. A failure is logged: it keeps no registry from being in force.
+    /// Records the licenses in force. A failure is logged and has no other effect.
     pub fn accept(&self, registry: &Registry) {
         let accepted = Accepted::new(registry.license_count(), registry.licenses().map(|license| license.id));
         let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
@@ -74,7 +75,7 @@ impl DropGuard {
         match accepted.write(&self.store) {
             Ok(()) => *written = Some(accepted),
             Err(error) => {
-                tracing::warn!(%error, "which licenses are in force cannot be noted: the next start compares with older ones");
+                tracing::warn!(%error, "cannot record the licenses in force: the next start compares with an older record");
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Why a part of the server's data was not loaded, at a start or a reload.
+//! Errors of loading a part of the server's state.
 
 use crate::catalog::CatalogError;
 use crate::keys::download_keys::DownloadKeyError;
@@ -12,10 +12,10 @@ pub const PUBLIC_URL_HINT: &str = "set public_url in [serve] to the address unde
 /// Why a part cannot be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    /// The registry is wrong or cannot be read.
+    /// The registry has errors or cannot be read.
     #[error(transparent)]
     Registry(#[from] RegistryError),
-    /// The releases are wrong or cannot be read.
+    /// The releases have errors or cannot be read.
     #[error(transparent)]
     Catalog(#[from] CatalogError),
     /// There is no usable signing key.
@@ -30,18 +30,18 @@ pub enum LoadError {
     /// There is no usable certificate.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// The registry is fine, but so much smaller that it looks like an accident.
-    #[error("the registry drops {dropped} of {held} licenses that were in force, which looks like an accident")]
+    /// The registry is valid, but lacks so many licenses that it looks like an accident.
+    #[error("the registry lacks {dropped} of the {held} licenses that were in force")]
     DropsLicenses {
-        /// How many of the licenses held are gone.
+        /// How many licenses are missing.
         dropped: usize,
-        /// How many are held.
+        /// How many were in force.
         held: usize,
     },
 }
 
 impl LoadError {
-    /// What a person has to do where waiting and mending files is not enough.
+    /// What to do if correcting the files is not enough.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::DropsLicenses { .. } => Some(

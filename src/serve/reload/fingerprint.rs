@@ -1,6 +1,6 @@
-//! What files look like from outside: whether anything at or below some paths changed since another look, and is at rest.
+//! Fingerprints of files: whether anything at or below some paths has changed since another check, and is at rest.
 //!
-//! `reload` loads a part when its fingerprint is another one.
+//! `reload` loads a part when its fingerprint changes.
 
 use std::collections::HashSet;
 use std::fs;
@@ -14,34 +14,34 @@ use crate::serve::background::TimeSlice;
 /// Several ticks of any kernel's clock.
 const TICKS: Duration = Duration::from_millis(50);
 
-/// Deeper than any layout of ours; ends a cycle of symbolic links.
+/// Deeper than any of our folders; stops at cycles of symbolic links.
 const MAX_DEPTH: usize = 8;
 
-/// What a look at the files' metadata tells: whether anything changed since another look.
+/// The metadata of files, condensed.
 #[derive(Debug)]
 pub(crate) struct Fingerprint {
-    /// Another one where anything changed.
+    /// Differs if anything changed.
     pub value: u64,
-    /// Whether nothing changed in the last moments. Timestamps come in ticks of some milliseconds, so a file that was
-    /// changed in this one can change again and look the same.
+    /// Whether nothing changed in the last moments. Timestamps have ticks of some milliseconds, so a file can change
+    /// again in the same tick and look the same.
     pub at_rest: bool,
-    /// Every folder that was found, by a name that has symbolic links only below the paths.
+    /// Every folder found, by a name that has symbolic links only below the paths.
     pub folders: Vec<PathBuf>,
-    /// What changed last.
+    /// The last change.
     pub newest: PathBuf,
 }
 
-/// A folder, and what the files in it look like: a server that read them then has them in force.
+/// A folder and its fingerprint: a server that read these files has them in force.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FilesSeen {
     /// The folder, without symbolic links.
     pub path: PathBuf,
-    /// Another one where anything changed. Programs of one version agree on it.
+    /// Differs if anything changed. Programs of the same version compute the same.
     pub fingerprint: String,
 }
 
 impl FilesSeen {
-    /// Looks at everything at and below `folder` now.
+    /// The current fingerprint of everything at and below `folder`.
     pub fn of(folder: &Path) -> Self {
         Self::new(folder, Fingerprint::of(&[folder.to_owned()]).value)
     }
@@ -56,7 +56,7 @@ impl FilesSeen {
 }
 
 impl Fingerprint {
-    /// Looks at everything at and below `paths`, following symbolic links.
+    /// The current fingerprint of everything at and below `paths`, following symbolic links.
     pub(crate) fn of(paths: &[PathBuf]) -> Self {
         let mut hasher = DefaultHasher::new();
         let mut newest = (0, 0);
@@ -86,12 +86,12 @@ impl Fingerprint {
         };
         let mut walked = HashSet::new();
         for path in paths {
-            // By the name that changes will be told by.
+            // By the name that events will have.
             let path = path.canonicalize().unwrap_or_else(|_| path.clone());
             walk(&path, MAX_DEPTH, &mut walked, &mut look);
         }
         let newest = SystemTime::UNIX_EPOCH + Duration::new(newest.0.max(0) as u64, newest.1 as u32);
-        // A time in the future is a clock that was set back: at rest as far as anyone can tell.
+        // A future time means that a clock was set back. It counts as at rest.
         let at_rest = newest.elapsed().map_or(true, |age| age > TICKS);
         Self {
             value: hasher.finish(),
@@ -102,10 +102,10 @@ impl Fingerprint {
     }
 }
 
-/// Shows every file and folder at and below `path` to `visit`, following symbolic links. What cannot be read is left
-/// out: loading it will say why. So are names that begin with a dot: they are temporary files, which nobody loads.
+/// Passes every file and folder at and below `path` to `visit`, following symbolic links. Skips what cannot be read,
+/// because loading it gives the error, and hidden files, because they are temporary and nobody loads them.
 ///
-/// `walked` are the folders that were walked, by device and inode: five links to `.` would be 700,000 folders otherwise.
+/// `walked` has the visited folders, by device and inode: otherwise five links to `.` would be 700,000 folders.
 fn walk(path: &Path, depth: usize, walked: &mut HashSet<(u64, u64)>, visit: &mut impl FnMut(&Path, &fs::Metadata)) {
     let Ok(metadata) = fs::metadata(path) else { return };
     visit(path, &metadata);
@@ -149,7 +149,7 @@ mod tests {
         let before = Fingerprint::of(&paths);
         fs::write(folder.path().join(".export.jsonl.tmp"), "a line").unwrap();
         assert_eq!(Fingerprint::of(&paths).value, before.value);
-        // The folder got its files in the same tick, perhaps.
+        // The folder may have got its files in the same tick.
         std::thread::sleep(TICKS);
         fs::write(folder.path().join("export.jsonl"), "a line").unwrap();
         let after = Fingerprint::of(&paths);

@@ -1,4 +1,5 @@
-//! How often each part was reloaded, and when last. [`component`](crate::serve::reload::component) counts, `/metrics` shows it.
+//! Counts the reloads of each part, with the time of the last one. [`component`](crate::serve::reload::component)
+//! counts.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -8,10 +9,10 @@ use enum_map::EnumMap;
 use crate::serve::health::Part;
 use crate::serve::metrics::Counters;
 
-/// How often each part was loaded again.
+/// Counters of a part's reloads.
 #[derive(Debug, Default)]
 pub struct Reloads {
-    /// What was loaded is in force.
+    /// The new state is in force.
     pub done: Counters<Part>,
     /// The last good state stayed in force.
     pub failed: Counters<Part>,
@@ -19,12 +20,12 @@ pub struct Reloads {
 }
 
 impl Reloads {
-    /// When what is in force was loaded, in seconds since 1970; 0 where that was at the start.
+    /// When the state in force was loaded, in seconds since 1970; 0 if at the start.
     pub fn last(&self, part: Part) -> i64 {
         self.last[part].load(Ordering::Relaxed)
     }
 
-    /// Counts a reload of a part, and notes its time where it was done.
+    /// Counts a reload of a part, and records its time if it succeeded.
     pub(crate) fn count(&self, part: Part, done: bool) {
         if done {
             self.done[part].inc();

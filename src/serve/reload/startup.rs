@@ -1,4 +1,4 @@
-//! Loading for a start: what there must be, what may be missing, and what is awaited.
+//! Loads the server's state at the start: what must be there, what may be missing, and what to wait for.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,26 +21,26 @@ use crate::serve::reload::drop_guard::DropGuard;
 use crate::serve::reload::error::LoadError;
 use crate::text::error_chain::ErrorChain;
 
-/// How often a catalog that a build is just replacing is tried at start.
+/// How often to try a catalog that a build is replacing.
 const START_TRIES: u32 = 10;
 
-/// How long a build is given between two tries.
+/// The time between two tries.
 const BETWEEN_TRIES: Duration = Duration::from_millis(200);
 
-/// What is in force at the start, and what its files looked like.
+/// The state at the start, and the fingerprints of its files.
 #[derive(Debug)]
 pub struct StartupState {
     /// To be put in force.
     pub snapshot: Snapshot,
-    /// What is wrong with the catalog, which is empty then.
+    /// What is wrong with the catalog, which is then empty.
     pub fault: Option<CatalogError>,
-    /// Shown to whoever connects, where TLS is spoken.
+    /// The certificate, if TLS is configured.
     pub tls: Option<Arc<Tls>>,
-    /// What is to be watched.
+    /// The files to watch.
     pub files: Vec<PartFiles>,
-    /// When loading began, which is the first thing a server does.
+    /// When loading began.
     pub started: DateTime<Utc>,
-    /// Keeps the licenses that are in force for the next start to compare with.
+    /// Records the licenses in force for the next start.
     pub drop_guard: DropGuard,
     /// Where the key for downloads is, or is to be.
     pub downloads_key: PathBuf,
@@ -49,7 +49,7 @@ pub struct StartupState {
 }
 
 impl StartupState {
-    /// Loads what TLS is spoken with, too.
+    /// Loads the TLS certificate, too.
     pub fn with_tls(mut self, files: Option<TlsFiles>) -> Result<Self, LoadError> {
         if let Some(files) = files {
             self.files
@@ -75,8 +75,8 @@ impl StartupState {
     }
 }
 
-/// Loads everything for a start. Without a key there is nothing to say, and without a registry nothing true; without
-/// releases there is. A registry that drops many licenses is refused, unless somebody said to `accept_dropped` ones.
+/// Loads everything for a start. The key and the registry must be there; releases may be missing. A registry that
+/// lacks many licenses is refused, unless `accept_dropped`.
 pub fn load(paths: &Paths, accept_dropped: bool) -> Result<StartupState, LoadError> {
     let started = Utc::now();
     let registry_files = PartFiles::new(Part::Registry, &[&paths.registry]);
@@ -90,7 +90,7 @@ pub fn load(paths: &Paths, accept_dropped: bool) -> Result<StartupState, LoadErr
     let registry = Arc::new(Registry::load_without_notes(&paths.registry)?);
     let drop_guard = DropGuard::new(&paths.store);
     match drop_guard.check_start(&registry) {
-        Err(error) if accept_dropped => tracing::warn!(%error, "accepted, as the command line says"),
+        Err(error) if accept_dropped => tracing::warn!(%error, "accepted because of --accept-dropped-licenses"),
         checked => checked?,
     }
     let (catalog, fault) = first_catalog(&paths.releases);
@@ -118,8 +118,8 @@ pub fn load(paths: &Paths, accept_dropped: bool) -> Result<StartupState, LoadErr
     })
 }
 
-/// The catalog for a start. A build that is under way is waited for; one that was killed must not keep licenses from
-/// being validated, so a broken catalog is an empty one, and its fault comes back with it.
+/// The catalog for a start. Waits for a running build. If the catalog is broken, for example because a build was
+/// killed, it is empty and its error is returned with it, so that validations still work.
 fn first_catalog(releases: &Path) -> (Catalog, Option<CatalogError>) {
     let mut tries = 1..START_TRIES;
     loop {
@@ -134,7 +134,7 @@ fn first_catalog(releases: &Path) -> (Catalog, Option<CatalogError>) {
             Err(error) => {
                 tracing::error!(
                     error = ErrorChain(&error).first_line(),
-                    "no updates until `countersign build` has mended the releases"
+                    "no updates until `countersign build` repairs the releases"
                 );
                 return (Catalog::default(), Some(error));
             }

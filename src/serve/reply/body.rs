@@ -1,7 +1,7 @@
 //! The body of an answer: bytes that are there, in one piece or several, or a file that is read while it is sent.
 //!
-//! hyper copies a body behind its head into memory of the connection and sends both at once. It gets a piece at a time, so
-//! that a long answer to a slow client takes no more of that memory than a short one.
+//! hyper copies head and body into the connection's buffer and sends both at once. It gets the body in pieces, so
+//! that a long response to a slow client takes no more memory than a short one.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -14,10 +14,10 @@ use hyper::body::{Body, Frame, SizeHint};
 
 use crate::serve::net::phase::HandOver;
 
-/// What goes wrong while a body is read.
+/// An error while a body is read.
 pub type BodyError = Box<dyn std::error::Error + Send + Sync>;
 
-/// As much as hyper holds of an answer before it sends some of it.
+/// How much of a response hyper buffers before it sends.
 const PIECE: usize = 16 * 1024;
 
 /// What an answer says, before it is a body.
@@ -32,13 +32,13 @@ pub enum Payload {
 /// A body, sent in pieces.
 #[derive(Debug, Default)]
 pub struct ReplyBody {
-    /// What is there and not yet sent.
+    /// The rest of the bytes in memory.
     held: Bytes,
     /// What is there, too, and is sent next.
     next: vec::IntoIter<Bytes>,
-    /// What follows.
+    /// What follows them.
     more: Option<BoxBody<Bytes, BodyError>>,
-    /// Told when all of it was taken, or nobody wants the rest.
+    /// Told when the whole body was taken or dropped.
     _hand_over: Option<HandOver>,
 }
 
@@ -73,7 +73,7 @@ impl From<Bytes> for ReplyBody {
 }
 
 impl ReplyBody {
-    /// A body that is made while it is sent.
+    /// A body that is produced while it is sent.
     pub fn read_while_sent<B>(body: B) -> Self
     where
         B: Body<Data = Bytes, Error: Into<BodyError>> + Send + Sync + 'static,
@@ -84,7 +84,7 @@ impl ReplyBody {
         }
     }
 
-    /// Tells `hand_over` when all of it was taken.
+    /// Drops `hand_over` when the whole body was taken.
     pub fn tell(self, hand_over: HandOver) -> Self {
         Self {
             _hand_over: Some(hand_over),
@@ -148,7 +148,7 @@ mod tests {
 
     use super::*;
 
-    /// The pieces' lengths, and everything they hold.
+    /// The lengths of the pieces, and all their bytes.
     async fn pieces(mut content: ReplyBody) -> (Vec<usize>, Vec<u8>) {
         let mut lengths = Vec::new();
         let mut all = Vec::new();

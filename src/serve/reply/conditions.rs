@@ -1,29 +1,30 @@
-//! What a request for a file wants of it: all, a part, or nothing, because it has it already (RFC 9110 sections 13 and 14).
+//! Conditions and ranges of a request for a file: whether to send all, a part, or nothing (RFC 9110 sections 13 and
+//! 14).
 
 use headers::{ETag, HeaderMapExt, IfMatch, IfModifiedSince, IfNoneMatch, IfRange, IfUnmodifiedSince, LastModified};
 use warp::http::{HeaderMap, header};
 
-/// Bytes of a file, from `start` up to `end`, which is not among them.
+/// A range of a file's bytes, `end` excluded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Range {
-    /// The first one.
+    /// The first byte.
     pub start: u64,
-    /// The one behind the last.
+    /// The byte after the last.
     pub end: u64,
 }
 
-/// What is to be answered.
+/// What to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ContentSelection {
     /// All of it.
     Whole,
     /// A part.
     Part(Range),
-    /// Nothing: it has not changed since.
+    /// Nothing: the client's copy is current.
     Nothing,
-    /// A condition does not hold.
+    /// Nothing: a condition fails.
     Failed,
-    /// A part of which nothing is there.
+    /// Nothing: the range is outside the file.
     NoRange,
 }
 
@@ -68,7 +69,7 @@ pub(crate) fn of(
         .unwrap_or(ContentSelection::Whole)
 }
 
-/// The one range of `bytes`; `None` for whatever may be ignored: another unit, several ranges, and what is malformed.
+/// The single range of `bytes`; `None` for what may be ignored: other units, several ranges, and malformed ones.
 fn range(text: &str, length: u64) -> Option<ContentSelection> {
     let (unit, range) = text.split_once('=')?;
     let (first, last) = range.trim().split_once('-')?;
@@ -76,7 +77,7 @@ fn range(text: &str, length: u64) -> Option<ContentSelection> {
     if !unit.trim().eq_ignore_ascii_case("bytes") || !digits(first) || !digits(last) {
         return None;
     }
-    // A number that is too large to be held is larger than any file.
+    // A number that does not fit is larger than any file.
     let number = |text: &str| text.parse().unwrap_or(u64::MAX);
     let range = match (first.is_empty(), last.is_empty()) {
         (true, true) => return None,

@@ -1,4 +1,4 @@
-//! What is sent back: a [`response`] with a [`body`], or a [`problem`], each counted as one [`outcome`].
+//! Responses: a [`response`] with a [`body`], or a [`problem`], each counted as one [`outcome`].
 
 pub mod body;
 pub(crate) mod conditions;

@@ -1,11 +1,11 @@
-//! How requests end: the codes of problems and of statements, and what an update is. The metrics count by them.
+//! Outcomes of requests: the codes of problems and statements, and results of update requests. The metrics count them.
 
 use enum_map::Enum;
 use strum::IntoStaticStr;
 
 use crate::model::statement::Verdict;
 
-/// How a request ended.
+/// The outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum, IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
 #[allow(missing_docs, reason = "each is its name")]
@@ -52,19 +52,19 @@ pub enum Code {
     Internal,
 }
 
-/// What a request takes from its address's bucket.
+/// What a request costs its address's rate limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Weight {
-    /// As a well-formed request does.
+    /// As much as a well-formed request.
     Request,
-    /// More, for something no client that works sends.
+    /// More, for what no working client sends.
     Malformed,
     /// So much that wrong keys, and links that somebody guesses, are bounded by a setting of their own.
     WrongKey,
 }
 
 impl Code {
-    /// What a request that ends so weighs.
+    /// The cost of a request with this outcome.
     pub fn weight(self) -> Weight {
         match self {
             Self::UnknownLicense | Self::MalformedLicenseKey | Self::LicenseKeyChecksum => Weight::WrongKey,
@@ -81,7 +81,7 @@ impl Code {
             | Self::MalformedBuildId
             | Self::FieldTooLong
             | Self::UnsupportedTransferCoding => Weight::Malformed,
-            // Everything that a client may meet that works: answers, refusals of a license, and what is our own fault.
+            // Outcomes that working clients meet: answers, refusals of a license, and failures of the server.
             _ => Weight::Request,
         }
     }

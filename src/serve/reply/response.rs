@@ -1,4 +1,4 @@
-//! An answer of our own, whole: small, because it is handed on several times, and with headers only when it goes out.
+//! A response in compact form: it is passed on several times, and gets its headers only when it is sent.
 
 use bytes::Bytes;
 use warp::http::{self, HeaderMap, HeaderName, HeaderValue, StatusCode, header};
@@ -6,14 +6,14 @@ use warp::{Reply, reply};
 
 use crate::serve::reply::body::Payload;
 
-/// An answer, whole.
+/// A response.
 #[derive(Debug)]
 pub struct Response {
-    /// How it went.
+    /// The status.
     pub status: StatusCode,
-    /// What the body is.
+    /// The media type of the body.
     pub content_type: ContentType,
-    /// What few answers say, too.
+    /// A header that few responses have.
     pub extra: Option<ExtraHeader>,
     /// The body.
     pub body: Payload,
@@ -26,21 +26,21 @@ pub struct ContentType(pub &'static str);
 /// JSON (RFC 8259).
 pub const JSON: ContentType = ContentType("application/json");
 
-/// A header that few answers have.
+/// A header that few responses have.
 #[derive(Clone, Copy, Debug)]
 pub enum ExtraHeader {
-    /// The methods an address takes.
+    /// The methods that an address supports.
     Allow(&'static str),
-    /// Seconds until it is worth asking again.
+    /// Seconds until the client should try again.
     RetryAfter(u64),
-    /// This is the connection's last answer.
+    /// This is the connection's last response.
     Close,
-    /// The file has so many bytes, and none in the range asked for (RFC 9110 section 14.4).
+    /// The length of a file that has nothing in the requested range (RFC 9110 section 14.4).
     NoRange(u64),
 }
 
 impl ContentType {
-    /// An answer of this type, 200.
+    /// A response of this type, 200.
     pub fn answer(self, body: impl Into<Bytes>) -> Response {
         Response {
             status: StatusCode::OK,
@@ -52,7 +52,7 @@ impl ContentType {
 }
 
 impl Response {
-    /// The answer on the wire, which nobody on the way may keep for others (RFC 9111 section 5.2.2.5).
+    /// The response for hyper. No cache on the way may store it (RFC 9111 section 5.2.2.5).
     pub fn into_http<B: From<Payload>>(self) -> http::Response<B> {
         let mut headers = HeaderMap::new();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(self.content_type.0));
@@ -80,7 +80,7 @@ impl ExtraHeader {
 }
 
 fn no_range(length: u64) -> HeaderValue {
-    // Digits and signs: it is always a value.
+    // Digits and signs are always a valid value.
     HeaderValue::try_from(format!("bytes */{length}")).unwrap_or(HeaderValue::from_static("bytes */0"))
 }
 

@@ -1,4 +1,4 @@
-//! Signing statements: the pool of threads that hold the key, and the queue in front of them.
+//! Signs statements: threads that have the key, and a queue before them.
 
 pub mod pool;
 pub mod queue;

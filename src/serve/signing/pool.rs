@@ -1,6 +1,6 @@
-//! The signing pool: threads of its own that sign exact bytes, behind a bounded queue.
+//! The signing pool: threads that sign bytes from a bounded queue.
 //!
-//! The async workers never wait for an exponentiation; a full queue is an answer of its own.
+//! The async workers never wait for RSA. If the queue is full, the request is refused at once.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -21,15 +21,15 @@ use crate::serve::signing::queue::{JobReceiver, JobSender, Lane, lanes};
 /// Why there is no signature.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum SignError {
-    /// Too many statements wait already.
+    /// Too many statements are waiting.
     #[error("the signing queue is full")]
     QueueFull,
-    /// The library refused, or the pool is gone: neither happens with a key that was loaded.
+    /// The library failed, or the pool has ended; neither happens with a loaded key.
     #[error("signing failed")]
     Failed,
 }
 
-/// Threads that sign, one a core, and the queue before them.
+/// One signing thread for each core, and the queue before them.
 #[derive(Debug)]
 pub struct Signer {
     queue: JobSender<SigningJob>,
@@ -49,7 +49,7 @@ impl Signer {
     /// Starts the threads; they end when the signer is dropped and the queue is empty.
     ///
     /// # Errors
-    /// The machine gives no thread.
+    /// A thread cannot be started.
     pub fn start(limit: usize) -> io::Result<Self> {
         let (queue, jobs) = lanes(limit);
         let jobs = Arc::new(jobs);
@@ -68,7 +68,7 @@ impl Signer {
         Ok(signer)
     }
 
-    /// Signs a statement and returns it with its signature, in standard base64.
+    /// Signs a statement, and returns it with its signature in base64.
     pub async fn sign(&self, lane: Lane, key: Arc<SigningKey>, unsigned: Unsigned) -> Result<Vec<u8>, SignError> {
         let (answer, signed) = oneshot::channel();
         let job = SigningJob {
@@ -87,7 +87,7 @@ impl Signer {
         signed.await.map_err(|_| SignError::Failed)?
     }
 
-    /// How many statements wait in a lane.
+    /// How many statements are waiting in a lane.
     pub fn waiting(&self, lane: Lane) -> usize {
         self.queue.len(lane)
     }
@@ -97,7 +97,7 @@ impl Signer {
         &self.waits
     }
 
-    /// Statements that found their lane full.
+    /// Statements refused because their lane was full.
     pub fn refused(&self) -> &Counters<Lane> {
         &self.refused
     }
@@ -113,9 +113,9 @@ fn work(jobs: &JobReceiver<SigningJob>, waits: &Histogram) {
     }) = jobs.pop()
     {
         waits.observe(queued.elapsed());
-        // Nobody waits any more: the client hung up or its deadline passed.
+        // Nobody waits any more: the client disconnected or its deadline passed.
         if !answer.is_closed() {
-            // The same where it hangs up meanwhile.
+            // The same, if that happens now.
             let _ = answer.send(sign(&key, &unsigned));
         }
     }

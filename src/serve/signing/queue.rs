@@ -1,13 +1,13 @@
-//! The queue before the signing threads: bounded, with a lane for licensed sites and one for everybody else.
+//! The bounded queue before the signing threads, with one lane for licensed sites and one for all others.
 //!
-//! Refusals of unknown keys cost a signature too, and anybody can ask for them. They wait in a lane of their own that is
-//! served only when no licensed site waits.
+//! Anybody can request refusals for unknown keys, which need a signature, too. Their lane is served only when the
+//! lane of licensed sites is empty.
 
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded, select_biased};
 use enum_map::Enum;
 use strum::{EnumIter, IntoStaticStr};
 
-/// Where a statement waits.
+/// A lane of the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum, EnumIter, IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
 pub enum Lane {
@@ -17,14 +17,14 @@ pub enum Lane {
     Unknown,
 }
 
-/// Where statements are put to be signed.
+/// The sending side.
 #[derive(Debug)]
 pub struct JobSender<T> {
     licensed: Sender<T>,
     unknown: Sender<T>,
 }
 
-/// Where the signing threads take them.
+/// The receiving side, for the signing threads.
 #[derive(Debug)]
 pub struct JobReceiver<T> {
     licensed: Receiver<T>,
@@ -48,12 +48,12 @@ impl<T> JobSender<T> {
     /// Puts `job` at the end of its lane.
     ///
     /// # Errors
-    /// The lane is full, or no thread signs any more.
+    /// The lane is full, or the signing threads have ended.
     pub fn push(&self, lane: Lane, job: T) -> Result<(), TrySendError<T>> {
         self.lane(lane).try_send(job)
     }
 
-    /// How many wait in `lane`.
+    /// How many are waiting in `lane`.
     pub fn len(&self, lane: Lane) -> usize {
         self.lane(lane).len()
     }
@@ -73,7 +73,7 @@ impl<T> JobReceiver<T> {
             recv(self.licensed) -> job => job,
             recv(self.unknown) -> job => job,
         };
-        // A lane whose sender is gone fails at once. The other one may still hold jobs.
+        // A lane without a sender fails at once, but the other one may still have jobs.
         job.or_else(|_| self.licensed.recv())
             .or_else(|_| self.unknown.recv())
             .ok()

@@ -1,7 +1,7 @@
-//! Begins a new ledger that continues an old one and leaves out what is superseded.
+//! Writes a new ledger that continues an old one without superseded lines.
 //!
-//! Its first line names the place of the old one's last line, so old and new are one chain: who keeps the old file can
-//! prove the new one. Bindings keep their order and their times.
+//! Its first line has the position of the old ledger's last line, so both form one chain: the old file proves the new
+//! one. Bindings keep their order and their times.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -16,7 +16,7 @@ use crate::store::log::reader::{self, LedgerExtent, LedgerFault};
 use crate::store::log::record::{LedgerEvent, LedgerRecord};
 use crate::store::log::{Compaction, LedgerEntry, Position};
 
-/// Hands over the bindings that are not superseded, in the order of binding.
+/// Passes on the bindings that are not superseded, in the order of binding.
 pub(in crate::store) fn current(
     open: impl Fn() -> io::Result<File>,
     mut each: impl FnMut(LedgerEntry),
@@ -28,8 +28,8 @@ pub(in crate::store) fn current(
     })
 }
 
-/// Writes the compacted ledger of an old one: how many bindings were kept, and its last line. A sync and a rename then
-/// make it the ledger.
+/// Writes the compacted ledger; returns the number of kept bindings and the position of the last line. The caller
+/// syncs it and renames it into place.
 pub(in crate::store) fn write(
     open: impl Fn() -> io::Result<File>,
     new: &File,
@@ -59,7 +59,7 @@ pub(in crate::store) fn write(
     Ok((kept, end))
 }
 
-/// The number of the line that decides, for each site of each license.
+/// For each site of each license, the number of its last line.
 type LatestLines = HashMap<(LicenseId, SiteHost), u64>;
 
 fn latest(ledger: File) -> Result<(LedgerExtent, LatestLines), LedgerFault> {

@@ -1,8 +1,8 @@
-//! The ledger's file, open for writing, and whether it still is the file that its path leads to.
+//! The ledger's file, open for writing, and checks that it is still the file at its path.
 //!
-//! A file can be renamed, replaced, cut or appended to under a running server, and what is written to it then is lost to
-//! the next start. Two calls of the kernel, an fstat of the open file and a stat of its path, tell before each
-//! acknowledgement: device, inode, link count and length. A further name (a hard link) is no fault; no name is one.
+//! A file can be renamed, replaced, truncated or appended to while the server runs. What is then written to it is
+//! lost at the next start. So an fstat of the open file and a stat of its path compare device, inode, link count and
+//! length before each acknowledgement. An additional name (a hard link) is allowed; having no name is not.
 
 use std::fs::{self, File, Metadata, TryLockError};
 use std::io::{self, Read};
@@ -23,7 +23,7 @@ pub(in crate::store) struct LedgerFile {
 }
 
 impl LedgerFile {
-    /// Opens the ledger at `path` and locks it; `None` where another process has it, under whatever name.
+    /// Opens the ledger at `path` and locks it; `None` if another process has it, under any name.
     pub(in crate::store) fn take(path: &Path) -> io::Result<Option<Self>> {
         let file = regular_file::open_to_write(path)?;
         match file.try_lock() {
@@ -61,22 +61,22 @@ impl Medium for LedgerFile {
         let open = self.file.metadata()?;
         let named = match fs::metadata(&self.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Err(self.differs("was removed or renamed under the running server"));
+                return Err(self.differs("was removed or renamed while the server was running"));
             }
             named => named?,
         };
         let place = |metadata: &Metadata| (metadata.dev(), metadata.ino());
         if place(&open) != place(&named) || open.nlink() == 0 {
-            return Err(self.differs("was replaced under the running server"));
+            return Err(self.differs("was replaced while the server was running"));
         }
         match open.len() {
             length if lengths.contains(&length) => Ok(()),
             length if length < *lengths.start() => Err(self.differs(&format!(
-                "was cut: it has {length} bytes, and {} are acknowledged",
+                "was truncated: it has {length} bytes, but {} are acknowledged",
                 lengths.start()
             ))),
             length => Err(self.differs(&format!(
-                "was written to by something else: it has {length} bytes, and {} are acknowledged",
+                "was changed by another program: it has {length} bytes, but {} are acknowledged",
                 lengths.start()
             ))),
         }
@@ -90,19 +90,22 @@ impl Medium for LedgerFile {
         .take(length);
         match reader::read(whole, |_, _| ()) {
             Ok(found) if found.end == end && found.length == length => {
-                // It may have come back by a rename, which is lost with the power where its folder is not synced.
+                // A rename may have brought it back. Without a sync of the folder, a power failure would undo the
+                // rename.
                 self.file.sync_all()?;
                 let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
                 regular_file::open_folder(folder.unwrap_or(Path::new(".")))?.sync_all()
             }
             Err(LedgerFault::Io(error)) => Err(error),
-            Ok(_) => Err(self.differs("came back, but not as it was")),
-            Err(LedgerFault::Broken(what)) => Err(self.differs(&format!("came back, but not as it was: {what}"))),
+            Ok(_) => Err(self.differs("is back, but with different content")),
+            Err(LedgerFault::Broken(what)) => {
+                Err(self.differs(&format!("is back, but with different content: {what}")))
+            }
         }
     }
 }
 
-/// Reads a file from an offset on, and leaves its cursor alone.
+/// Reads a file from an offset, without moving its cursor.
 struct OffsetReader<'a> {
     file: &'a File,
     at: u64,

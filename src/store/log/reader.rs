@@ -1,31 +1,31 @@
-//! Reads a ledger from its beginning and proves its chain, line by line, in bounded memory.
+//! Reads a ledger from its beginning and checks its chain, line by line, in bounded memory.
 //!
-//! What a loss of power left of the last, unacknowledged batch is told from damage: the first may be cut, the second is
-//! a [`LedgerFault`]. Entries go to whoever asked for them, with their place in the chain.
+//! Distinguishes what a power failure left of the last, unacknowledged batch, which may be removed, from damage,
+//! which is a [`LedgerFault`]. Passes the entries on with their position.
 
 use std::io::{self, BufRead, BufReader, Read};
 
 use crate::store::log::record::{self, LedgerEvent, LedgerRecord};
 use crate::store::log::{LedgerEntry, Position};
 
-/// A torn end is part of one batch, in bytes: 16 MiB. More than that is damage, and is not read to its end.
+/// The longest torn end in bytes: 16 MiB, more than a batch. Anything longer is damage, and is not read to its end.
 const MOST_TORN: usize = record::BATCH * record::MAX;
 
-/// What was found.
+/// The result of reading.
 #[derive(Debug, PartialEq, Eq)]
 pub struct LedgerExtent {
-    /// What the first line continues: the genesis, or where a compaction happened.
+    /// The position that the first line continues: the genesis, or that of a compaction.
     pub start: Position,
-    /// The last line.
+    /// The position of the last line.
     pub end: Position,
     /// Where the last line ends, in bytes.
     pub length: u64,
-    /// Whether something stands behind it that was never acknowledged.
+    /// Whether it is followed by something that was never acknowledged.
     pub torn: bool,
 }
 
 impl LedgerExtent {
-    /// How many lines the file has. A line's `sequence` counts those before compactions, too.
+    /// The number of lines in the file. A line's `sequence` also counts those before compactions.
     pub fn lines(&self) -> u64 {
         self.end.sequence - self.start.sequence
     }
@@ -40,7 +40,7 @@ pub enum LedgerFault {
     Broken(String),
 }
 
-/// Reads a ledger; `each` gets every place in it, the start included, and the binding that the line at this place made.
+/// Reads a ledger. `each` gets every position in it, the start included, and the binding of the line there.
 pub fn read(
     input: impl Read,
     mut each: impl FnMut(Position, Option<LedgerEntry>),
@@ -86,7 +86,7 @@ pub fn read(
     })
 }
 
-/// The next line, or as much of one as can be a line; whether there is one.
+/// Reads the next line, or as much of it as a line can have; whether there is one.
 fn next(input: &mut impl BufRead, bytes: &mut Vec<u8>) -> Result<bool, LedgerFault> {
     bytes.clear();
     Ok(input
@@ -118,7 +118,7 @@ impl Default for Chain {
 
 struct RefusedLine {
     what: String,
-    /// It is no line at all. A line that does not continue the chain was written whole.
+    /// Not a line. (A line that does not continue the chain was written as a whole.)
     may_be_torn: bool,
 }
 
@@ -145,7 +145,7 @@ impl Chain {
                 self.end = line.previous;
                 None
             }
-            LedgerEvent::Compacted(_) => return Err(whole("a compaction stands at the beginning only".into())),
+            LedgerEvent::Compacted(_) => return Err(whole("only the first line may be a compaction".into())),
         };
         if line.previous != self.end {
             return Err(whole(match self.lines {
@@ -159,7 +159,7 @@ impl Chain {
         Ok(change)
     }
 
-    /// Whether what begins with `bytes` and goes on in `input` is what a loss of power leaves of the last batch: cut off,
+    /// Whether `bytes` and the rest of `input` can be the rest of the last batch after a power failure: incomplete,
     /// or with holes that read as zeros, and without a line that was written after it was on disk.
     fn was_never_acknowledged(&self, input: &mut impl BufRead, bytes: &mut Vec<u8>) -> Result<bool, LedgerFault> {
         // A compacted ledger was on disk before it got its name.
@@ -182,7 +182,8 @@ impl Chain {
         }
     }
 
-    /// Whether what is left of lines says that more was on disk than the chain has. Digits that are lost make it say less.
+    /// Whether the rest of the lines shows that more was on disk than the chain has. Lost digits only lower that
+    /// number.
     fn is_short_of(&self, bytes: &[u8]) -> bool {
         const SYNCED: &[u8] = b"\"synced\":";
         let places = bytes

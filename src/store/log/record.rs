@@ -1,4 +1,4 @@
-//! What a line looks like: members in the order of RFC 8785, texts in ASCII without escapes, so the bytes are canonical.
+//! The lines of the ledger: members in the order of RFC 8785, ASCII texts without escapes, so the bytes are canonical.
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
@@ -10,29 +10,29 @@ use crate::model::site_host::SiteHost;
 
 use crate::store::log::{Compaction, LedgerEntry, Position};
 
-/// A line with its line feed is never longer, in bytes: a host has at most 253.
+/// The longest line with its line feed, in bytes: a host has at most 253.
 pub const MAX: usize = 4096;
 
-/// Lines that are written with one sync, at most. What a loss of power tears is among them.
+/// The most lines written with one sync. A power failure tears only these.
 pub const BATCH: usize = 4_097;
 
-/// A line, read.
+/// A line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LedgerRecord {
-    /// What the line continues.
+    /// The position that the line continues.
     pub previous: Position,
     /// Every line up to this one was on disk when the line was written.
     pub synced: u64,
-    /// What it says.
+    /// The event.
     pub change: LedgerEvent,
 }
 
-/// What a line says.
+/// The event of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LedgerEvent {
     /// A site was bound.
     Bound(LedgerEntry),
-    /// The ledger begins here, and continues another.
+    /// The first line of a compacted ledger.
     Compacted(Compaction),
 }
 
@@ -71,7 +71,7 @@ enum CompactedEvent {
 }
 
 impl LedgerRecord {
-    /// Appends a line to `bytes` and returns the place after it.
+    /// Appends a line to `bytes` and returns its position.
     pub fn write(&self, bytes: &mut Vec<u8>) -> serde_json::Result<Position> {
         let start = bytes.len();
         let Self {
@@ -123,9 +123,9 @@ impl LedgerRecord {
         Ok(self.previous.after(&bytes[start..]))
     }
 
-    /// Reads a line that ends with its line feed.
+    /// Parses a line with its line feed.
     pub fn read(bytes: &[u8]) -> serde_json::Result<Self> {
-        // Deciding by what a canonical line begins with is three times as fast as letting serde try.
+        // Looking at how a canonical line begins is three times as fast as letting serde try each event.
         let (sequence, digest, synced, change) = if bytes.starts_with(b"{\"event\":\"compacted\"") {
             let CompactedRecord {
                 kept,
@@ -160,7 +160,7 @@ impl LedgerRecord {
                 }),
             )
         };
-        // No line is numbered 0, so none of them claims to continue the number before.
+        // No line has number 0, so none can claim to continue the number before it.
         let sequence = sequence
             .checked_sub(1)
             .ok_or_else(|| serde::de::Error::custom("a line numbered 0"))?;

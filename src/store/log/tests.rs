@@ -1,4 +1,4 @@
-//! The chain under damage and on a disk that fails.
+//! Tests of the chain: damage, and disks that fail.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -11,7 +11,7 @@ use crate::store::log::reader::{self, LedgerExtent, LedgerFault};
 use crate::store::log::writer::{LedgerWriter, Medium};
 use crate::store::log::{LedgerEntry, Position, record};
 
-/// A file in memory, on a disk that takes so many bytes, and fails in other ways when told to.
+/// A file in memory, on a disk with limited space that can be told to fail.
 struct Disk {
     bytes: RefCell<Vec<u8>>,
     capacity: Cell<usize>,

@@ -1,7 +1,7 @@
-//! Appends to the ledger: a batch is on disk as a whole, or it is not there.
+//! Appends to the ledger: a batch is on disk as a whole, or not at all.
 //!
-//! After a failure the file is cut back to where the last durable line ends before anything else is written, so that a
-//! torn line is never continued. Nothing is written to a file, or acknowledged, that is not the expected one.
+//! After a failure, the file is truncated to its last durable line before the next write, so that a torn line is never
+//! continued. Nothing is written or acknowledged unless the file is the expected one.
 
 use std::io;
 use std::ops::RangeInclusive;
@@ -9,15 +9,15 @@ use std::ops::RangeInclusive;
 use crate::store::log::record::{LedgerEvent, LedgerRecord};
 use crate::store::log::{LedgerEntry, Position};
 
-/// What the writer needs of a file ([`crate::store::log::file`]); tests have one that fails.
+/// What the writer needs of a file ([`crate::store::log::file`]). Tests have one that fails.
 pub(in crate::store) trait Medium {
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
     fn set_len(&self, length: u64) -> io::Result<()>;
     /// fdatasync.
     fn sync(&self) -> io::Result<()>;
-    /// Whether it is still what its path leads to, and has a length within `lengths`. Costs two system calls.
+    /// Whether it is still the file at its path, with a length within `lengths`. Costs two system calls.
     fn expect(&self, lengths: RangeInclusive<u64>) -> io::Result<()>;
-    /// Whether its first `length` bytes are the ledger that ends at `end`, durably. Reads all of it.
+    /// Whether its first `length` bytes are the ledger that ends at `end`, durably. Reads all of them.
     fn prove(&self, end: Position, length: u64) -> io::Result<()>;
 }
 
@@ -26,14 +26,14 @@ pub(in crate::store) struct LedgerWriter<M> {
     medium: M,
     end: Position,
     length: u64,
-    /// How long the file may be: longer than `length` where something that is no durable line stands behind it.
+    /// The longest the file may be: more than `length` if something follows that is not a durable line.
     reach: u64,
-    /// Whether the file was not the expected one when it was last looked at.
+    /// Whether the last check found another file.
     displaced: bool,
 }
 
 impl<M: Medium> LedgerWriter<M> {
-    /// Continues a ledger whose last line ends after `length` bytes; `torn` where something stands behind it.
+    /// Continues a ledger whose last line ends after `length` bytes. `torn` if something follows it.
     pub(in crate::store) fn new(medium: M, end: Position, length: u64, torn: bool) -> Self {
         let reach = if torn { u64::MAX } else { length };
         Self {
@@ -45,7 +45,7 @@ impl<M: Medium> LedgerWriter<M> {
         }
     }
 
-    /// Appends a batch with one sync; returns the places of its lines.
+    /// Appends a batch with one sync; returns the positions of its lines.
     pub(in crate::store) fn append(&mut self, entries: &[LedgerEntry]) -> io::Result<Vec<Position>> {
         self.look()?;
         self.cut()?;
@@ -63,14 +63,14 @@ impl<M: Medium> LedgerWriter<M> {
             places.push(end);
         }
         self.write(&bytes)?;
-        // SECURITY: without this look, bindings are acknowledged that stand in a file nobody will read again.
+        // SECURITY: without this check, bindings would be acknowledged in a file that nobody will read again.
         self.expect(self.reach..=self.reach)?;
         self.length = self.reach;
         self.end = end;
         Ok(places)
     }
 
-    /// Whether a batch could be appended: writes a block that is no line, and takes it away again.
+    /// Whether a batch can be appended: writes a block that is not a line, and removes it.
     pub(in crate::store) fn probe(&mut self) -> io::Result<()> {
         self.look()?;
         self.cut()?;
@@ -78,7 +78,7 @@ impl<M: Medium> LedgerWriter<M> {
         self.cut()
     }
 
-    /// Whether the file is still the expected one. One that came back is read whole before it counts as such.
+    /// Whether the file is still the expected one. One that came back is read as a whole first.
     pub(in crate::store) fn look(&mut self) -> io::Result<()> {
         let came_back = self.displaced;
         self.expect(self.length..=self.reach)?;
@@ -90,7 +90,7 @@ impl<M: Medium> LedgerWriter<M> {
         Ok(())
     }
 
-    /// Takes away what stands behind the last durable line.
+    /// Removes what follows the last durable line.
     pub(in crate::store) fn cut(&mut self) -> io::Result<()> {
         if self.reach > self.length {
             self.medium.set_len(self.length)?;
@@ -106,7 +106,7 @@ impl<M: Medium> LedgerWriter<M> {
         looked
     }
 
-    // SECURITY: without the sync, acknowledged bindings are lost at a loss of power.
+    // SECURITY: without the sync, a power failure loses acknowledged bindings.
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.reach = self.length + bytes.len() as u64;
         let written = self
@@ -114,7 +114,7 @@ impl<M: Medium> LedgerWriter<M> {
             .write_all_at(bytes, self.length)
             .and_then(|()| self.medium.sync());
         written.inspect_err(|_| {
-            // Where this fails too, it is done before the next batch.
+            // If this fails too, it is done before the next batch.
             let _ = self.cut();
         })
     }

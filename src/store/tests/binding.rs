@@ -1,4 +1,4 @@
-//! Who gets a seat: many at once, syncs that fail, restarts and releases.
+//! Tests of binding: concurrency, failing syncs, restarts and releases.
 
 use super::*;
 
@@ -269,7 +269,7 @@ async fn a_released_host_makes_room_and_can_be_bound_anew() {
     );
 
     license.details.released.hosts.insert(host("new.com"), at(40));
-    // This server's clock is behind the one the release was written with.
+    // This server's clock is behind the one that the release was written with.
     assert_eq!(
         store.bind(&license, &host("old.com"), at(15)).await.unwrap(),
         BindOutcome::Bound

@@ -1,4 +1,4 @@
-//! What is held in memory: found among many, and kept by whoever reads it.
+//! Tests of bindings in memory: found among many, and kept while somebody reads them.
 
 use super::*;
 
@@ -18,7 +18,7 @@ fn bound_to(license: &License, sites: u32) -> BindingsByLicense {
     builder.finish()
 }
 
-/// Finds the host a free seat and makes its binding durable.
+/// Finds a free seat for the host and makes its binding durable.
 fn bind(held: &BindingMemory, license: &License, host: &SiteHost) {
     let mut job = None;
     let decided = held.decide(license, host, at(5), |given| {
@@ -31,7 +31,7 @@ fn bind(held: &BindingMemory, license: &License, host: &SiteHost) {
 
 #[test]
 fn a_site_among_20_000_costs_much_the_same_as_one_among_100() {
-    // The quickest of 50 times, asked for the last site, and to bind a new one.
+    // The fastest of 50 runs of finding the last site and binding a new one.
     let quickest = |sites| {
         let license = license(1, 100_000);
         let held = BindingMemory::new(bound_to(&license, sites));

@@ -1,4 +1,4 @@
-//! Opening, looking at, damaging and compacting a store on a real disk.
+//! Tests of opening, reading, damaging and compacting a store on a real disk.
 
 use super::*;
 
@@ -84,7 +84,7 @@ fn damage(file: &Path, random: &mut impl FnMut(usize) -> usize) {
     std::fs::write(file, bytes).unwrap();
 }
 
-/// Damages one of `files` 200 times, each time in a fresh copy of the store, and opens it: whatever opens holds
+/// Damages one of `files` 200 times, each time in a fresh copy of the store, and opens it. A store that opens must have
 /// everything. Returns how many opened.
 async fn survive(files: &[&str]) -> usize {
     let (whole, held) = closed_store().await;
@@ -165,7 +165,7 @@ async fn an_index_that_is_behind_is_brought_up_to_the_ledger() {
     store.bind(&late, &host("late.com"), at(99)).await.unwrap();
     store.close().unwrap();
     drop(store);
-    // As a crash leaves them: the ledger is on disk, the index is as it was.
+    // As after a crash: the ledger is on disk, the index is older.
     std::fs::copy(folder.path().join("ledger.jsonl"), early.path().join("ledger.jsonl")).unwrap();
     let state = || read_only(early.path()).unwrap().verify().unwrap().index;
     assert_eq!(state(), reader::IndexState::Behind(1));
@@ -177,7 +177,7 @@ async fn an_index_that_is_behind_is_brought_up_to_the_ledger() {
     drop(store);
     assert_eq!(state(), reader::IndexState::Agrees);
 
-    // The other way round, the ledger has lost what was acknowledged; only a person can want that.
+    // The reverse: the ledger has lost acknowledged bindings. Only a person can accept that.
     std::fs::remove_dir_all(folder.path().join("index")).unwrap();
     copy(&early.path().join("index"), &folder.path().join("index"));
     let ledger = std::fs::read_to_string(folder.path().join("ledger.jsonl")).unwrap();
@@ -185,10 +185,10 @@ async fn an_index_that_is_behind_is_brought_up_to_the_ledger() {
     std::fs::write(folder.path().join("ledger.jsonl"), &ledger[..cut]).unwrap();
     let error = open(folder.path()).err().unwrap().to_string();
     assert!(
-        error.ends_with("it ends with sequence 120, and the index knows of sequence 121"),
+        error.ends_with("it ends with sequence 120, but the index has sequence 121"),
         "{error}"
     );
-    // Nothing is dropped that nobody agreed to drop, and the index still tells it.
+    // Nothing is dropped without consent, and the index still has it.
     for _ in 0..2 {
         let refused = maintenance::rebuild(folder.path(), false).unwrap();
         assert_eq!((refused.bindings, refused.compared, refused.done), (120, true, false));
@@ -266,7 +266,7 @@ async fn a_compacted_store_is_the_same_store_and_continues_the_old_chain() {
     drop(store);
     let verified = read_only(path).unwrap().verify().unwrap();
     assert_eq!((verified.lines, verified.sequence), (4, 7));
-    // A line of the file is told from a sequence, which counts through all compactions.
+    // A line of the file differs from its sequence, which counts through all compactions.
     let told = |ledger: String| {
         std::fs::write(path.join("ledger.jsonl"), ledger).unwrap();
         read_only(path).unwrap().verify().unwrap_err().to_string()
@@ -284,10 +284,10 @@ async fn a_compacted_store_is_the_same_store_and_continues_the_old_chain() {
     assert!(error.contains(&place), "{error}");
     let error = told(new.join("\n") + "\n");
     assert!(
-        error.ends_with("it ends with sequence 6, and the index knows of sequence 7"),
+        error.ends_with("it ends with sequence 6, but the index has sequence 7"),
         "{error}"
     );
-    // What was kept was on disk before the ledger got its name, so none of it can be torn.
+    // Kept lines were on disk before the ledger got its name, so they cannot be torn.
     std::fs::remove_dir_all(path.join("index")).unwrap();
     std::fs::write(path.join("ledger.jsonl"), format!("{}\n{}\n", new[0], &new[1][..50])).unwrap();
     assert!(matches!(open(path), Err(StoreError::Damaged { .. })));
@@ -344,7 +344,7 @@ async fn a_compaction_that_fails_leaves_the_ledger_and_nothing_else() {
     store.bind(&license, &host("a.com"), at(1)).await.unwrap();
     drop(store);
     let before = std::fs::read(path.join("ledger.jsonl")).unwrap();
-    // The place of the old ledger is taken.
+    // The old ledger's new name is taken.
     std::fs::write(path.join("ledger-until-1970-01-01T000000Z.jsonl"), "").unwrap();
     let failed = maintenance::compact(path, at(0)).unwrap_err();
     assert!(matches!(failed, StoreError::NotCompacted { .. }), "{failed:?}");
@@ -352,7 +352,7 @@ async fn a_compaction_that_fails_leaves_the_ledger_and_nothing_else() {
     let new = path.join(".ledger.jsonl.new");
     assert!(!new.exists());
 
-    // Nor does what a killed one left take room for ever.
+    // Nor does the rest of a killed compaction take space for ever.
     std::fs::write(&new, "half").unwrap();
     drop(open(path).unwrap());
     assert!(!new.exists());

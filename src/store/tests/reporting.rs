@@ -1,4 +1,4 @@
-//! What sites say of themselves: merged, bounded, kept until it can be written.
+//! Tests of reports: merged, bounded, kept until they can be written.
 
 use super::*;
 
