@@ -22,7 +22,7 @@ use serde::Serialize;
 
 use crate::commands::keys::downloads::DownloadKeyInForce;
 use crate::commands::keys::make::GenerateArgs;
-use crate::commands::keys::report::{KeyInForce, Published, Removed};
+use crate::commands::keys::report::{KeyInForce, PublishedKeys, Removed};
 use crate::commands::keys::retired::Which;
 use crate::commands::keys::rotate::Old;
 use crate::commands::{Exit, Failure, output};
@@ -161,7 +161,7 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
             tell(args, &retired::remove(&which, paths, SystemTime::now())?, Removed::text)
         }
         Verb::List => output::print(&publish::list(args.json, paths)?),
-        Verb::Publish => tell(args, &publish::publish(paths)?, Published::text),
+        Verb::Publish => tell(args, &publish::publish(paths)?, PublishedKeys::text),
     }
 }
 

@@ -17,7 +17,7 @@ use crate::commands::Failure;
 use crate::commands::keys::downloads;
 use crate::commands::keys::error::{KeyCommandError, io_error};
 use crate::commands::keys::files::{MAX_PEM, create_folder, read_key};
-use crate::commands::keys::report::Published;
+use crate::commands::keys::report::PublishedKeys;
 use crate::commands::keys::retired;
 use crate::commands::output::{self, Table, path_text};
 
@@ -96,9 +96,9 @@ pub(super) fn list(json: bool, paths: &Paths) -> Result<String, Failure> {
 }
 
 /// Publishes every key, and names the files that were written.
-pub(super) fn publish(paths: &Paths) -> Result<Published, Failure> {
+pub(super) fn publish(paths: &Paths) -> Result<PublishedKeys, Failure> {
     let current = read_key(paths)?;
-    publish_all(paths, &current).map(|written| Published::new(&written))
+    publish_all(paths, &current).map(|written| PublishedKeys::new(&written))
 }
 
 /// Writes the public halves of `current` and of the retired keys; a key that was published before stays.

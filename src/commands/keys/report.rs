@@ -59,11 +59,11 @@ impl KeyInForce {
 
 /// Files of public halves that were written.
 #[derive(Debug, Serialize)]
-pub(super) struct Published {
+pub(super) struct PublishedKeys {
     written: Vec<String>,
 }
 
-impl Published {
+impl PublishedKeys {
     /// These files.
     pub(super) fn new(files: &[PathBuf]) -> Self {
         Self {
