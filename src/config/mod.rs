@@ -11,6 +11,7 @@ mod keys;
 mod paths;
 mod public_url;
 mod serve;
+mod serve_settings;
 mod value;
 
 use std::path::Path;
@@ -28,7 +29,8 @@ pub use error::ConfigError;
 pub use keys::{KeySettings, KeysConfig};
 pub use paths::{FILE, PathSettings, Paths};
 pub use public_url::{PublicUrl, PublicUrlSetting};
-pub use serve::{LocalHosts, LogFormat, ServeConfig, ServeSettings, TlsFiles};
+pub use serve::{ServeConfig, TlsFiles};
+pub use serve_settings::{LocalHosts, LogFormat, ServeSettings};
 pub use value::parse;
 
 /// Size limit of a configuration file in bytes.

@@ -1,0 +1,199 @@
+//! Table `[serve]`: settings of the server as given, each with its flag, its environment variable and its default.
+//!
+//! [`serve`](crate::config::serve) resolves them.
+
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::num::{NonZeroU32, NonZeroUsize};
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+use serde::Deserialize;
+use toml::Value;
+
+use crate::config::address::{self, AdminListen, Listen, Network};
+use crate::config::public_url::PublicUrlSetting;
+use crate::config::value::{self, Setting};
+
+pub(super) const LISTEN: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 8080));
+pub(super) const ADMIN_LISTEN: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 8081));
+pub(super) const GRACE_PERIOD_HOURS: u32 = 72;
+pub(super) const LOCAL_HOSTS: LocalHosts = LocalHosts::Bind;
+pub(super) const REQUESTS_PER_MINUTE: NonZeroU32 = positive(6_000);
+pub(super) const REQUESTS_PER_LICENSE: NonZeroU32 = positive(600);
+pub(super) const FAILURES_PER_MINUTE: NonZeroU32 = positive(60);
+pub(super) const DOWNLOADS_PER_LINK: NonZeroU32 = positive(20);
+pub(super) const PROXY_HOPS: NonZeroUsize = size(1);
+pub(super) const MAX_CONNECTIONS: NonZeroUsize = size(4_096);
+pub(super) const CONNECTIONS_PER_ADDRESS: NonZeroUsize = size(256);
+pub(super) const SIGNING_QUEUE: NonZeroUsize = size(128);
+pub(super) const TLS_HANDSHAKE_TIMEOUT_SECONDS: NonZeroU32 = positive(10);
+pub(super) const HEADER_TIMEOUT_SECONDS: NonZeroU32 = positive(10);
+pub(super) const IDLE_TIMEOUT_SECONDS: NonZeroU32 = positive(75);
+pub(super) const REQUEST_TIMEOUT_SECONDS: NonZeroU32 = positive(10);
+pub(super) const WRITE_TIMEOUT_SECONDS: NonZeroU32 = positive(10);
+pub(super) const DRAIN_SECONDS: u32 = 10;
+pub(super) const POLL_SECONDS: NonZeroU32 = positive(30);
+pub(super) const LOG_FORMAT: LogFormat = LogFormat::Text;
+
+/// A default of 0 does not compile.
+const fn positive(number: u32) -> NonZeroU32 {
+    match NonZeroU32::new(number) {
+        Some(number) => number,
+        None => panic!("a default is 0"),
+    }
+}
+
+/// The same for other numbers.
+const fn size(number: usize) -> NonZeroUsize {
+    match NonZeroUsize::new(number) {
+        Some(number) => number,
+        None => panic!("a default is 0"),
+    }
+}
+
+/// Table `[serve]`: settings of the server.
+#[derive(clap::Args, Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[allow(missing_docs, reason = "each has its help")]
+pub struct ServeSettings {
+    #[arg(long, env = "COUNTERSIGN_LISTEN", value_name = "ADDRESS",
+        help = value::with_default("Address or name, and port, to listen on; :8080 listens on every address", LISTEN))]
+    #[serde(deserialize_with = "address::one")]
+    pub listen: Option<Listen>,
+    #[arg(long, env = "COUNTERSIGN_ADMIN_LISTEN", value_name = "ADDRESS",
+        help = value::with_default("Address for health checks and metrics, or \"off\"", ADMIN_LISTEN))]
+    #[serde(deserialize_with = "address::one")]
+    pub admin_listen: Option<AdminListen>,
+    #[arg(long, env = "COUNTERSIGN_PUBLIC_URL", value_name = "URL", value_parser = value::parse::<PublicUrlSetting>,
+        help = value::with_default("Where sites reach this server: what links to packages begin with", "none"))]
+    #[serde(deserialize_with = "value::one")]
+    pub public_url: Option<PublicUrlSetting>,
+    #[arg(long, env = "COUNTERSIGN_TLS_CERTIFICATE", value_name = "FILE",
+        help = value::with_default("Certificate chain in PEM, the server's own certificate first; turns TLS on", "none"))]
+    #[serde(deserialize_with = "value::one")]
+    pub tls_certificate: Option<PathBuf>,
+    #[arg(long, env = "COUNTERSIGN_TLS_KEY", value_name = "FILE",
+        help = value::with_default("The certificate's private key: PEM, mode 0600", "none"))]
+    #[serde(deserialize_with = "value::one")]
+    pub tls_key: Option<PathBuf>,
+    #[arg(long, env = "COUNTERSIGN_GRACE_PERIOD_HOURS", value_name = "HOURS", value_parser = value::parse::<u32>,
+        help = value::with_default("Hours that a site may go on without an answer, unless its license has its own value", GRACE_PERIOD_HOURS))]
+    #[serde(deserialize_with = "value::one")]
+    pub grace_period_hours: Option<u32>,
+    #[arg(long, env = "COUNTERSIGN_LOCAL_HOSTS", value_name = "RULE",
+        help = value::with_default("How to treat sites on localhost and private networks", value::name(LOCAL_HOSTS)))]
+    #[serde(deserialize_with = "value::one")]
+    pub local_hosts: Option<LocalHosts>,
+    #[arg(long, env = "COUNTERSIGN_REQUESTS_PER_MINUTE", value_name = "N", value_parser = value::parse::<NonZeroU32>,
+        help = value::with_default("Requests per minute from one address; a malformed one counts as ten", REQUESTS_PER_MINUTE))]
+    #[serde(deserialize_with = "value::one")]
+    pub requests_per_minute: Option<NonZeroU32>,
+    #[arg(long, env = "COUNTERSIGN_REQUESTS_PER_LICENSE", value_name = "N", value_parser = value::parse::<NonZeroU32>,
+        help = value::with_default("Requests per minute about one license, from all addresses together", REQUESTS_PER_LICENSE))]
+    #[serde(deserialize_with = "value::one")]
+    pub requests_per_license: Option<NonZeroU32>,
+    #[arg(long, env = "COUNTERSIGN_FAILURES_PER_MINUTE", value_name = "N", value_parser = value::parse::<NonZeroU32>,
+        help = value::with_default("Wrong license keys per minute from one address; after that it is refused for a while", FAILURES_PER_MINUTE))]
+    #[serde(deserialize_with = "value::one")]
+    pub failures_per_minute: Option<NonZeroU32>,
+    #[arg(long, env = "COUNTERSIGN_DOWNLOADS_PER_LINK", value_name = "N", value_parser = value::parse::<NonZeroU32>,
+        help = value::with_default("How often one link gives its package in an hour, in bytes: parts of it count as parts", DOWNLOADS_PER_LINK))]
+    #[serde(deserialize_with = "value::one")]
+    pub downloads_per_link: Option<NonZeroU32>,
+    #[arg(long, env = "COUNTERSIGN_PROXIES", value_name = "NETWORK,...", value_delimiter = ',',
+        help = value::with_default("Addresses or networks of your proxies, whose X-Forwarded-For the server trusts", "none"))]
+    #[serde(deserialize_with = "address::many")]
+    pub proxies: Option<Vec<Network>>,
+    #[arg(long, env = "COUNTERSIGN_PROXY_HOPS", value_name = "N", value_parser = value::parse::<NonZeroUsize>,
+        help = value::with_default("Number of proxies that a request passes; the client is that many entries from the right", PROXY_HOPS))]
+    #[serde(deserialize_with = "value::one")]
+    pub proxy_hops: Option<NonZeroUsize>,
+    #[arg(long, env = "COUNTERSIGN_MAX_CONNECTIONS", value_name = "N", value_parser = value::parse::<NonZeroUsize>,
+        help = value::with_default("Open connections; for one more, the server closes the one that has been idle longest", MAX_CONNECTIONS))]
+    #[serde(deserialize_with = "value::one")]
+    pub max_connections: Option<NonZeroUsize>,
+    #[arg(long, env = "COUNTERSIGN_CONNECTIONS_PER_ADDRESS", value_name = "N", value_parser = value::parse::<NonZeroUsize>,
+        help = value::with_default("Open connections from one address; proxies are exempt", CONNECTIONS_PER_ADDRESS))]
+    #[serde(deserialize_with = "value::one")]
+    pub connections_per_address: Option<NonZeroUsize>,
+    #[arg(long, env = "COUNTERSIGN_SIGNING_QUEUE", value_name = "N", value_parser = value::parse::<NonZeroUsize>,
+        help = value::with_default("Statements that may wait for a signature; further validations get 503", SIGNING_QUEUE))]
+    #[serde(deserialize_with = "value::one")]
+    pub signing_queue: Option<NonZeroUsize>,
+    #[arg(long, env = "COUNTERSIGN_TLS_HANDSHAKE_TIMEOUT_SECONDS", value_name = "SECONDS", value_parser = value::parse::<NonZeroU32>,
+        help = value::with_default("Seconds for a TLS handshake", TLS_HANDSHAKE_TIMEOUT_SECONDS))]
+    #[serde(deserialize_with = "value::one")]
+    pub tls_handshake_timeout_seconds: Option<NonZeroU32>,
+    #[arg(long, env = "COUNTERSIGN_HEADER_TIMEOUT_SECONDS", value_name = "SECONDS", value_parser = value::parse::<NonZeroU32>,
+        help = value::with_default("Seconds for the head of a request to arrive", HEADER_TIMEOUT_SECONDS))]
+    #[serde(deserialize_with = "value::one")]
+    pub header_timeout_seconds: Option<NonZeroU32>,
+    #[arg(long, env = "COUNTERSIGN_IDLE_TIMEOUT_SECONDS", value_name = "SECONDS", value_parser = value::parse::<NonZeroU32>,
+        help = value::with_default("Seconds that a connection may wait for its next request", IDLE_TIMEOUT_SECONDS))]
+    #[serde(deserialize_with = "value::one")]
+    pub idle_timeout_seconds: Option<NonZeroU32>,
+    #[arg(long, env = "COUNTERSIGN_REQUEST_TIMEOUT_SECONDS", value_name = "SECONDS", value_parser = value::parse::<NonZeroU32>,
+        help = value::with_default("Seconds from the head of a request to its answer, including body and signature", REQUEST_TIMEOUT_SECONDS))]
+    #[serde(deserialize_with = "value::one")]
+    pub request_timeout_seconds: Option<NonZeroU32>,
+    #[arg(long, env = "COUNTERSIGN_WRITE_TIMEOUT_SECONDS", value_name = "SECONDS", value_parser = value::parse::<NonZeroU32>,
+        help = value::with_default("Seconds that a client may read nothing of its answer", WRITE_TIMEOUT_SECONDS))]
+    #[serde(deserialize_with = "value::one")]
+    pub write_timeout_seconds: Option<NonZeroU32>,
+    #[arg(long, env = "COUNTERSIGN_DRAIN_SECONDS", value_name = "SECONDS", value_parser = value::parse::<u32>,
+        help = value::with_default("Seconds for open requests to finish after SIGTERM", DRAIN_SECONDS))]
+    #[serde(deserialize_with = "value::one")]
+    pub drain_seconds: Option<u32>,
+    #[arg(long, env = "COUNTERSIGN_POLL_SECONDS", value_name = "SECONDS", value_parser = value::parse::<NonZeroU32>,
+        help = value::with_default("Seconds between checks of the files, for changes that the system does not report", POLL_SECONDS))]
+    #[serde(deserialize_with = "value::one")]
+    pub poll_seconds: Option<NonZeroU32>,
+    #[arg(long, env = "COUNTERSIGN_LOG_FORMAT", value_name = "FORMAT",
+        help = value::with_default("Format of the log lines on stderr", value::name(LOG_FORMAT)))]
+    #[serde(deserialize_with = "value::one")]
+    pub log_format: Option<LogFormat>,
+}
+
+/// How to treat a site that only its own network can reach.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LocalHosts {
+    /// Treat it like any site
+    Bind,
+    /// Send a valid statement, but bind nothing and offer no updates
+    Allow,
+    /// Refuse its address as malformed, with the reason `local_host`
+    Refuse,
+}
+
+/// The format of log lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// Lines for people
+    Text,
+    /// One JSON object per line
+    Json,
+}
+
+impl Setting for LocalHosts {
+    const EXPECTED: &'static str = "expected \"bind\", \"allow\" or \"refuse\"";
+
+    fn from_text(text: &str) -> Option<Self> {
+        clap::ValueEnum::from_str(text, false).ok()
+    }
+
+    fn from_value(value: &Value) -> Option<Self> {
+        Self::from_text(value.as_str()?)
+    }
+}
+
+impl Setting for LogFormat {
+    const EXPECTED: &'static str = "expected \"text\" or \"json\"";
+
+    fn from_text(text: &str) -> Option<Self> {
+        clap::ValueEnum::from_str(text, false).ok()
+    }
+
+    fn from_value(value: &Value) -> Option<Self> {
+        Self::from_text(value.as_str()?)
+    }
+}
