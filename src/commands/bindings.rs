@@ -1,5 +1,5 @@
-//! `countersign bindings`: looks after the ledger of bindings and its index. Which site may use a license is not decided
-//! here: see `license release`. One file a verb; `messages` has what they say alike.
+//! `countersign bindings`: maintains the ledger of bindings and its index. `license release` changes which site may
+//! use a license. One file a verb; `messages` has what they share.
 
 mod compact;
 mod export;
@@ -65,7 +65,7 @@ which stays beside it.")]
     Compact(compact::Args),
 }
 
-/// Does what was asked for.
+/// Runs the verb.
 pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     match &args.verb {
         Verb::Verify(args) => verify::run(args, config),

@@ -73,7 +73,7 @@ pub struct Args {
     #[arg(long, env = "COUNTERSIGN_FETCH_LIMIT", value_name = "MIB", default_value = "4096",
         value_parser = config::parse::<NonZeroU32>)]
     pub fetch_limit: NonZeroU32,
-    /// Publish this release although it differs from the published one; may be given more than once
+    /// Publish this release even if it differs from the published one; repeatable
     #[arg(long, value_name = "SLUG/VERSION", value_parser = release_name)]
     pub replace: Vec<(Slug, Version)>,
     /// Table `[build]` of the configuration.
@@ -137,7 +137,7 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     })
 }
 
-/// Reads `acme-forms/1.2.0`.
+/// Parses `acme-forms/1.2.0`.
 fn release_name(text: &str) -> Result<(Slug, Version), String> {
     let (slug, version) = text.split_once('/').ok_or("expected SLUG/VERSION")?;
     let slug = slug.parse().map_err(|error| format!("{error}"))?;
@@ -184,7 +184,7 @@ fn print(report: &BuildReport, json: bool) -> Result<Exit, Failure> {
     output::print(&build::summary(report, colour))
 }
 
-/// A bar on a terminal, a line per plugin elsewhere.
+/// A bar on a terminal, otherwise a line per plugin.
 fn progress() -> Arc<dyn Progress> {
     if std::io::stderr().is_terminal() {
         let style = ProgressStyle::with_template("{spinner} {pos}/{len} tags  {elapsed}  {wide_msg}");

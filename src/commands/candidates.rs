@@ -1,6 +1,6 @@
-//! What a shell offers for an argument: plugins, modules and licenses of the instance that the command line names.
+//! Shell completion of arguments: plugins, modules and licenses of the instance that the command line names.
 //!
-//! Nothing here may hold up a person who types, or print anything: what cannot be read in time is not offered.
+//! It must not delay the person who types, nor print anything. What cannot be read in time is not offered.
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
@@ -12,13 +12,13 @@ use crate::config::{Config, PathSettings, ServeSettings};
 use crate::registry::{Registry, RegistryFiles, plugins};
 use crate::time_limit;
 
-/// Longer than this nobody waits for a completion. A million licenses are loaded in 0.6 s.
+/// A completion may take this long. A million licenses are loaded in 0.6 s.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// A shell shows no more of them.
+/// The most candidates that a shell shows.
 const MOST: usize = 100;
 
-/// Digits of a license's id that name it.
+/// How many digits of a license's id to offer.
 const SHORT_ID: usize = 12;
 
 /// Slugs of plugins that begin with `typed`.
@@ -52,7 +52,7 @@ pub fn modules(typed: &OsStr) -> Vec<CompletionCandidate> {
 }
 
 /// Ids of licenses that begin with `typed`, with their notes.
-// SECURITY: a key may be typed here; it is compared with ids only and goes nowhere.
+// SECURITY: the typed text may be a key. It is only compared with ids.
 pub fn licenses(typed: &OsStr) -> Vec<CompletionCandidate> {
     offer(typed, |registry, typed| {
         let Ok(registry) = Registry::load_licenses(&registry) else {
@@ -72,7 +72,7 @@ pub fn licenses(typed: &OsStr) -> Vec<CompletionCandidate> {
 
 type Candidates = Vec<(String, Option<String>)>;
 
-/// What `find` finds in the registry for what was `typed`.
+/// The candidates that `find` finds in the registry for `typed`.
 fn offer(typed: &OsStr, find: fn(PathBuf, &str) -> Candidates) -> Vec<CompletionCandidate> {
     let Some(typed) = typed.to_str().map(str::to_owned) else {
         return Vec::new();
@@ -91,7 +91,7 @@ fn offer(typed: &OsStr, find: fn(PathBuf, &str) -> Candidates) -> Vec<Completion
         .collect()
 }
 
-/// The registry of the command line that is being typed: everything behind `--`.
+/// The registry of the command line that is being typed, which is everything after `--`.
 fn registry() -> Option<PathBuf> {
     let words: Vec<OsString> = std::env::args_os().skip_while(|word| word != "--").skip(1).collect();
     if let Some(registry) = value(&words, None, "--registry") {

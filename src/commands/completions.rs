@@ -1,7 +1,6 @@
-//! `countersign completions`: lets a shell complete our command line, with the plugins and licenses of the instance.
+//! `countersign completions`: shell completion of the command line, with the plugins and licenses of the instance.
 //!
-//! The script asks the program itself, through [`answer_shell`]. What it offers comes from
-//! [`candidates`](crate::commands::candidates).
+//! The script calls the program, which answers in [`answer_shell`] with [`candidates`](crate::commands::candidates).
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -11,7 +10,7 @@ use clap_complete::env::{CompleteEnv, Shells};
 
 use crate::commands::{Exit, Failure, output};
 
-/// How the script tells the program that a shell asks.
+/// The variable by which the script calls the program.
 const VARIABLE: &str = "_COUNTERSIGN_COMPLETE";
 
 /// Print a completion script for a shell
@@ -45,9 +44,9 @@ pub fn run(args: &Args, command: &clap::Command) -> Result<Exit, Failure> {
     output::print(&String::from_utf8_lossy(&script))
 }
 
-/// Answers a shell that asks how a command line goes on; `None` where none asks.
+/// Answers a shell that completes a command line; `None` if no shell asks.
 ///
-/// An error is told by the exit code alone: a person who types sees no text of it.
+/// Errors only show in the exit code, because a text would disturb the person who types.
 pub fn answer_shell(factory: fn() -> clap::Command) -> Option<ExitCode> {
     let folder = std::env::current_dir().ok();
     let arguments: Vec<OsString> = std::env::args_os().collect();

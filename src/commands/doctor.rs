@@ -1,7 +1,7 @@
-//! `countersign doctor`: looks an instance over as the server and its clients will meet it, and says what is wrong.
+//! `countersign doctor`: checks an instance as the server and its clients will see it, and reports what is wrong.
 //!
-//! Each check returns findings; nothing is changed. `server` asks the server that runs on the instance, `registry`, `keys`,
-//! `repositories` and `space` look at what their names say. The findings go to stdout.
+//! Each check returns findings and changes nothing. `server` asks the running server; `registry`, `keys`,
+//! `repositories` and `space` check what their names say. The findings go to stdout.
 
 mod finding;
 mod keys;
@@ -32,10 +32,10 @@ use crate::text::error_chain::ErrorChain;
 
 use finding::{Finding, Severity, broken, ok, warning};
 
-/// Days before its end when tools that renew certificates have done so.
+/// Tools have renewed a certificate this many days before its end.
 const RENEWED_BY_NOW: i64 = 14;
 
-/// Clocks that are set by the network differ by less.
+/// Clocks set by the network differ by less.
 const CLOCKS_DIFFER: TimeDelta = TimeDelta::seconds(10);
 
 /// Check an instance and report what is wrong
@@ -59,7 +59,7 @@ pub struct Args {
     settings: KeySettings,
 }
 
-/// Makes every check and prints what it found.
+/// Makes every check and prints the findings.
 pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     let paths = &config.paths;
     let registry = Registry::load(&paths.registry);
@@ -145,7 +145,7 @@ fn releases(folder: &Path, registry: Option<&Registry>) -> Vec<Finding> {
     }
 }
 
-/// The certificate that the configuration file names; flags of the server are not seen here.
+/// The certificate in the configuration file; `doctor` does not see the server's flags.
 fn certificate(serve: &ServeConfig) -> Option<Finding> {
     let files = match serve.tls() {
         Ok(files) => files?,
@@ -168,7 +168,7 @@ fn certificate(serve: &ServeConfig) -> Option<Finding> {
     })
 }
 
-/// How many connections a server that is started here could hold.
+/// How many connections a server started here could hold.
 fn descriptors(serve: &ServeConfig) -> Finding {
     let found = Descriptors::expected(serve.max_connections.get());
     let limit = found.limit.map_or("any number of".to_owned(), number);
@@ -184,7 +184,7 @@ fn descriptors(serve: &ServeConfig) -> Finding {
     }
 }
 
-/// A number as people write it: 1,024.
+/// A number with separators: 1,024.
 fn number(number: u64) -> String {
     let digits = number.to_string();
     let groups: Vec<&str> = digits
@@ -196,7 +196,7 @@ fn number(number: u64) -> String {
     groups.join(",")
 }
 
-// SECURITY: whatever lies in this folder, anyone may read.
+// SECURITY: anyone can read the files in this folder.
 fn public(paths: &Paths, tls_key: Option<&Path>) -> Finding {
     match folder::check(paths, tls_key) {
         Ok(Searched::All) => ok("public", "no private key and no part of the instance in it"),

@@ -1,7 +1,7 @@
-//! `countersign init`: makes an instance, empty (`instance`) or with demo plugins and licenses (`demo`).
+//! `countersign init`: creates an instance, empty (`instance`) or with demo plugins and licenses (`demo`).
 //!
-//! Everything it is about to make is looked for first, and nothing that is there is touched. What it made, the demo's
-//! license keys and what to do next go to stdout.
+//! It checks first that none of its files exists, and changes none. The list of files, the demo's license keys and
+//! the next steps go to stdout.
 
 mod demo;
 mod demo_repository;
@@ -42,16 +42,16 @@ pub struct Args {
     json: bool,
 }
 
-/// What was made.
+/// What was created.
 #[derive(Serialize)]
 struct Made {
     folder: String,
     files: Vec<&'static str>,
     key_id: String,
-    /// The demo's licenses; their keys are stored nowhere.
+    /// The demo's licenses. Their keys are not stored.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     licenses: Vec<DemoLicense>,
-    /// For people: what to do next.
+    /// For people: the next steps.
     #[serde(skip)]
     next: String,
 }
@@ -67,7 +67,7 @@ impl Made {
     }
 }
 
-/// Makes an instance in `args.dir`, relative to where the person stands, or in `instance`.
+/// Creates an instance in `args.dir`, relative to the current folder, or in `instance`.
 pub fn run(args: &Args, instance: &Path) -> Result<Exit, Failure> {
     let default = || {
         if args.demo {
@@ -84,7 +84,7 @@ pub fn run(args: &Args, instance: &Path) -> Result<Exit, Failure> {
     output::print_change(&if args.json { output::json(&made)? } else { made.text() })
 }
 
-/// Makes an instance and returns what to tell about it.
+/// Creates an instance and returns what to print.
 fn make(folder: &Path, demo: bool, old_key_is_lost: bool) -> Result<Made, Failure> {
     let demo_names = if demo { demo::NAMES } else { &[] };
     let files: Vec<_> = instance::NAMES.iter().chain(demo_names).copied().collect();

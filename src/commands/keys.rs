@@ -1,8 +1,8 @@
-//! `countersign keys`: makes signing keys, lists them, and publishes their public halves.
+//! `countersign keys`: creates signing keys and the secret of downloads, lists keys, and publishes public halves.
 //!
-//! The private key is a file of its own that nobody else may read. Its public half and those of the keys before it go to
-//! `public/`, where clients find the one a statement names. `make` makes keys, `rotate` changes which one signs, `retired`
-//! keeps private keys that no longer do, `downloads` has the secret of downloads, and `lost` knows whether there was a key before.
+//! Private keys are readable by their owner only. Public halves go to `public/`, where clients find the one a
+//! statement names. `make` creates keys, `rotate` changes the signing key, `retired` keeps old private keys,
+//! `downloads` has the secret of downloads, and `lost` detects that a key is missing.
 
 pub mod downloads;
 pub mod error;
@@ -125,13 +125,13 @@ struct RemoveArgs {
 }
 
 impl Args {
-    /// Whether it makes a key that belongs to no instance yet.
+    /// Whether it creates a key outside of any instance.
     pub fn need_no_instance(&self) -> bool {
         matches!(&self.verb, Verb::Generate(args) if args.out.is_some())
     }
 }
 
-/// Does what was asked for.
+/// Runs the verb.
 pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     let paths = &config.paths;
     let in_force = |key: KeyInForce| tell(args, &key, KeyInForce::text);
@@ -165,7 +165,7 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     }
 }
 
-/// Makes the secret of downloads where there is none.
+/// Creates the secret of downloads if there is none.
 pub fn create_download_key(paths: &Paths) -> Result<(), Failure> {
     downloads::create(paths).map(drop)
 }

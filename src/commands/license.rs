@@ -1,7 +1,6 @@
-//! `countersign license`: what the vendor decides about licenses, from issuing one to revoking it.
+//! `countersign license`: the vendor's decisions about licenses, from issuing to revoking.
 //!
-//! Every verb that changes something edits one file of the registry; the running server notices. Bindings are shown,
-//! never touched.
+//! Every verb with a change edits one file of the registry; the running server notices. Bindings are only shown.
 
 mod arguments;
 mod change;
@@ -122,7 +121,7 @@ key. The key goes to stdout and is not stored.")]
 }
 
 impl Verb {
-    /// Its name where it changes the registry.
+    /// Its name, if it changes the registry.
     fn change(&self) -> Option<&'static str> {
         Some(match self {
             Self::List(_) | Self::Show(_) => return None,
@@ -138,7 +137,7 @@ impl Verb {
         })
     }
 
-    /// The license file that it will change; of a new file with a name of its own, one beside it.
+    /// The license file that it will change. For a new file with its own name, a file beside it.
     fn file(&self, folder: &Path, registry: &Registry) -> Result<Option<PathBuf>, Failure> {
         let license = match self {
             Self::Issue(args) => return args.file_in(folder).map(Some),
@@ -155,7 +154,7 @@ impl Verb {
     }
 }
 
-/// Does what was asked for.
+/// Runs the verb.
 pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     let registry = &config.paths.registry;
     let Some(verb) = args.verb.change() else {
@@ -173,12 +172,12 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     if let Some(file) = args.verb.file(registry, committing.registry())? {
         committing.refuse_unseen(&file)?;
     }
-    // Also where a command fails behind its change, as where no server has it in force in time.
+    // Also if a command fails after its change, as when no server uses it in time.
     let ended = decide(args, config);
     let committed = committing.commit(verb);
     match (&committed, &ended) {
         (Ok(Some(told)), _) => stderr::line(told),
-        // One error is what the command ends with.
+        // The command ends with one error.
         (Err(failure), Err(_)) => stderr::line(format_args!("warning: {}", Printable(&failure.error))),
         _ => {}
     }

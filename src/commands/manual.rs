@@ -1,4 +1,4 @@
-//! `countersign manual`: the manual pages, from clap's own description of the command line.
+//! `countersign manual`: manual pages from clap's description of the command line.
 
 use std::path::{Path, PathBuf};
 
@@ -33,7 +33,7 @@ pub fn run(args: &Args, command: clap::Command) -> Result<Exit, Failure> {
 
 /// A page for the command, and for each verb below.
 fn write_all(mut command: clap::Command, folder: &Path) -> std::io::Result<()> {
-    // Gives each verb its whole name, such as countersign-license-issue.
+    // Gives each verb its full name, such as countersign-license-issue.
     command = command.disable_help_subcommand(true);
     command.build();
     let mut commands = vec![command];
@@ -50,7 +50,7 @@ fn write_all(mut command: clap::Command, folder: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// A page whose heading has the whole name, the section, and no date: same program, same bytes.
+/// A page with the full name and the section in its heading, and no date: same program, same bytes.
 fn page_of(command: clap::Command) -> clap_mangen::Man {
     let name = command
         .get_display_name()

@@ -1,5 +1,5 @@
-//! One file a verb. Each takes what `cli` parsed and the [`Config`](crate::config::Config), does its work and returns
-//! an exit status or a [`Failure`]; `main` prints the failure.
+//! One file a verb. Each takes its arguments and the [`Config`](crate::config::Config), does its work and returns an
+//! exit code or a [`Failure`], which `main` prints.
 
 pub mod bindings;
 pub mod build;
@@ -25,35 +25,35 @@ use crate::registry::RegistryError;
 use crate::registry::edit::EditError;
 use crate::store::StoreError;
 
-/// What the program's exit code says.
+/// The exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Exit {
-    /// Everything asked for was done.
+    /// The command succeeded.
     Done = 0,
     /// `--check` found a difference.
     Differs = 1,
-    /// The command line makes no sense.
+    /// The command line is invalid.
     Usage = 2,
     /// A file, a repository or another input is wrong.
     Input = 3,
-    /// The machine failed: a disk, a port, a permission.
+    /// The system failed: a disk, a port, a permission.
     Environment = 4,
 }
 
-/// A command that ended early: what went wrong, what to do about it, and the exit code.
+/// A failed command: the error, a hint, and the exit code.
 #[derive(Debug)]
 pub struct Failure {
     /// The exit code.
     pub exit: Exit,
-    /// What went wrong; its sources are printed as causes.
+    /// The error; its sources are printed as causes.
     pub error: Box<dyn Error + Send + Sync>,
-    /// What to do about it.
+    /// What to do.
     pub hint: Option<String>,
 }
 
 impl Failure {
-    /// An input is wrong.
+    /// Wrong input.
     pub fn input(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self {
             exit: Exit::Input,
@@ -62,7 +62,7 @@ impl Failure {
         }
     }
 
-    /// The machine failed.
+    /// The system failed.
     pub fn environment(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self {
             exit: Exit::Environment,
@@ -71,7 +71,7 @@ impl Failure {
         }
     }
 
-    /// The command line makes no sense.
+    /// The command line is invalid.
     pub fn usage(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self {
             exit: Exit::Usage,
@@ -80,7 +80,7 @@ impl Failure {
         }
     }
 
-    /// A signing key cannot be used: a file that cannot be read is the machine's fault, everything else the file's.
+    /// A signing key cannot be used. An unreadable file is a failure of the system, everything else is wrong input.
     pub fn of_key(error: KeyError) -> Self {
         match error {
             KeyError::Read { .. } => Self::environment(error),
@@ -88,7 +88,7 @@ impl Failure {
         }
     }
 
-    /// A store cannot be used: what stands in it is an input, the rest is the machine.
+    /// A store cannot be used. Wrong content is wrong input, everything else is a failure of the system.
     pub fn of_store(error: StoreError) -> Self {
         match error {
             StoreError::Damaged { .. } | StoreError::Format { .. } | StoreError::Missing(_) => Self::input(error),
@@ -96,7 +96,7 @@ impl Failure {
         }
     }
 
-    /// Adds what to do about it: one line, an order.
+    /// Adds a hint: one line, imperative.
     pub fn hint(self, hint: impl Into<String>) -> Self {
         Self {
             hint: Some(hint.into()),
@@ -105,7 +105,7 @@ impl Failure {
     }
 }
 
-/// What to do where there is no instance, or not all of one.
+/// The hint if there is no instance, or only a part of one.
 const INSTANCE: &str = "give an instance's folder with -C, or create one with `countersign init`";
 
 impl From<ConfigError> for Failure {

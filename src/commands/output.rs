@@ -1,4 +1,4 @@
-//! What commands print to stdout: text, one JSON document, or a table.
+//! Output of commands to stdout: text, one JSON document, or a table.
 
 use std::borrow::Cow;
 use std::fmt::{self, Write as _};
@@ -12,17 +12,17 @@ use crate::text::printable::{Printable, is_unsafe};
 
 use crate::commands::{Exit, Failure};
 
-/// Something was written, and only telling it failed.
+/// A change was written, but reporting it failed.
 #[derive(Debug, thiserror::Error)]
 #[error("the change is written, but stdout cannot be written to")]
 pub struct Untold(#[source] pub io::Error);
 
-/// Prints a result to stdout. Whoever stops reading early, such as `head`, has what they wanted.
+/// Prints a result to stdout. A reader may stop early, such as `head`.
 pub fn print(text: &str) -> Result<Exit, Failure> {
     print_or(text, Failure::environment)
 }
 
-/// The same for what a command changed: where it cannot be printed, the error says that the change is made.
+/// The same for a change: if printing fails, the error says that the change was made.
 pub fn print_change(text: &str) -> Result<Exit, Failure> {
     print_or(text, |error| Failure::environment(Untold(error)))
 }
@@ -34,7 +34,7 @@ fn print_or(text: &str, failure: impl FnOnce(io::Error) -> Failure) -> Result<Ex
     }
 }
 
-/// Refuses a stdout that nobody can read, for what is shown only once.
+/// Refuses a stdout that nobody can read, for output that is shown only once.
 pub fn refuse_unseen() -> Result<(), Failure> {
     if !is_null(io::stdout()) {
         return Ok(());
@@ -45,7 +45,7 @@ pub fn refuse_unseen() -> Result<(), Failure> {
     )
 }
 
-/// Whether what is written there is lost. Rust opens /dev/null where stdout is closed.
+/// Whether stdout discards its output. Rust opens /dev/null if stdout is closed.
 fn is_null(descriptor: impl AsFd) -> bool {
     let number = |metadata: fs::Metadata| metadata.file_type().is_char_device().then(|| metadata.rdev());
     let written_to = descriptor
@@ -55,29 +55,29 @@ fn is_null(descriptor: impl AsFd) -> bool {
     match (written_to, fs::metadata("/dev/null")) {
         (Ok(written_to), Ok(null)) => number(written_to).is_some_and(|written_to| Some(written_to) == number(null)),
         (Ok(_), Err(_)) => false,
-        // Nothing is open there.
+        // Stdout is closed.
         (Err(_), _) => true,
     }
 }
 
-/// Writes all of it, or fails: for what is shown only once.
+/// Writes all of it or fails, for output that is shown only once.
 pub fn write_whole(out: &mut impl io::Write, text: &str) -> io::Result<()> {
     out.write_all(text.as_bytes())?;
     out.flush()
 }
 
-/// One JSON document, for a person to read and a program to parse, with a final newline.
+/// One indented JSON document with a final newline.
 pub fn json(value: &impl serde::Serialize) -> Result<String, Failure> {
     let text = serde_json::to_string_pretty(value).map_err(Failure::environment)?;
     Ok(printable_json(&text).into_owned() + "\n")
 }
 
-/// A path as it is told. JSON is UTF-8, and a path need not be: that must not keep anything from being told.
+/// A path as text. JSON is UTF-8, but a path need not be; it is printed in any case.
 pub fn path_text(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
 
-/// One JSON document on one line without its end; `room` is what it is written into first.
+/// One JSON document on one line without a newline, written into the buffer `room`.
 pub fn json_line<'r>(value: &impl serde::Serialize, room: &'r mut Vec<u8>) -> io::Result<Cow<'r, str>> {
     room.clear();
     serde_json::to_writer(&mut *room, value)?;
@@ -85,15 +85,15 @@ pub fn json_line<'r>(value: &impl serde::Serialize, room: &'r mut Vec<u8>) -> io
     Ok(printable_json(text))
 }
 
-/// An error as one line of JSON: the last line of stderr of a command that was asked for JSON.
+/// An error as one line of JSON: the last line of stderr with `--json`.
 pub fn error_json(error: &str, causes: &[String], hint: Option<&str>, exit_code: u8) -> String {
     let document = serde_json::json!({ "error": error, "caused_by": causes, "hint": hint, "exit_code": exit_code });
     printable_json(&document.to_string()).into_owned()
 }
 
-/// JSON leaves DEL, the C1 controls and text-direction overrides as they are; a terminal obeys some of them.
+/// Escapes DEL, the C1 controls and text-direction overrides, which JSON allows but terminals may obey.
 pub fn printable_json(json: &str) -> Cow<'_, str> {
-    // Nearly all of it is ASCII, which is looked through faster than it is copied.
+    // Nearly all of it is ASCII, which is searched faster than it is copied.
     if json.bytes().all(|byte| byte == b'\n' || (b' '..=b'~').contains(&byte)) {
         return Cow::Borrowed(json);
     }
@@ -108,7 +108,7 @@ pub fn printable_json(json: &str) -> Cow<'_, str> {
     Cow::Owned(escaped)
 }
 
-/// How many characters a line of the terminal takes; `None` where stdout is none.
+/// The width of the terminal in characters; `None` if stdout is not a terminal.
 pub fn terminal_width() -> Option<usize> {
     terminal_size::terminal_size_of(io::stdout()).map(|(terminal_size::Width(width), _)| width.into())
 }
@@ -148,7 +148,7 @@ impl Table {
     }
 }
 
-/// The widths of a table's columns. First every row is measured, then every row is written: so a million of them are
+/// The widths of a table's columns. All rows are measured first and written afterwards, so a million of them are
 /// never in memory as text.
 #[derive(Clone, Debug)]
 pub struct Columns {
@@ -158,14 +158,14 @@ pub struct Columns {
     line: String,
 }
 
-/// Between two columns.
+/// The gap between two columns.
 const GAP: usize = 2;
 
-/// A column is cut no shorter.
+/// The least width of a shortened column.
 const SHORTEST: usize = 8;
 
 impl Columns {
-    /// So many columns without any width.
+    /// This many columns of width 0.
     pub fn new(count: usize) -> Self {
         Self {
             widths: vec![0; count],
@@ -173,7 +173,7 @@ impl Columns {
         }
     }
 
-    /// Makes room for a row.
+    /// Widens the columns for a row.
     pub fn measure(&mut self, cells: &[&dyn fmt::Display]) {
         for (width, cell) in self.widths.iter_mut().zip(cells) {
             self.line.clear();
@@ -182,7 +182,7 @@ impl Columns {
         }
     }
 
-    /// Makes the last columns narrower, so that a row takes `width` characters: the last one first.
+    /// Narrows the last columns, the last one first, so that a row has `width` characters.
     pub fn fit(&mut self, width: usize) {
         let mut excess =
             (self.widths.iter().sum::<usize>() + GAP * self.widths.len().saturating_sub(1)).saturating_sub(width);
@@ -193,7 +193,7 @@ impl Columns {
         }
     }
 
-    /// Writes a row; control characters in it are escaped, and what is wider than its column is cut.
+    /// Writes a row. Control characters are escaped, and cells wider than their column are cut.
     pub fn write(&mut self, cells: &[&dyn fmt::Display], out: &mut impl io::Write) -> io::Result<()> {
         let line = &mut self.line;
         line.clear();
@@ -220,7 +220,7 @@ impl Columns {
 }
 
 fn put(line: &mut String, cell: &dyn fmt::Display) {
-    // Writing to a string fails where a value's own formatting does, which none here can.
+    // Writing to a string fails only if a value's own formatting fails, which does not happen here.
     let _ = write!(line, "{}", Printable(cell));
 }
 

@@ -1,6 +1,6 @@
-//! `countersign package`: looks into the archives that sites install.
+//! `countersign package`: inspects the archives that sites install.
 //!
-//! `check` says whether an archive can be the package of a release, `show` what is in one.
+//! `check` tells whether an archive can be the package of a release, `show` lists its files.
 
 mod check;
 mod refused;
@@ -8,7 +8,7 @@ mod show;
 
 use crate::commands::{Exit, Failure};
 
-/// Check packages and look into them
+/// Check packages and list their files
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   countersign package check acme-forms.zip --plugin acme-forms --version 1.2.0
@@ -41,7 +41,7 @@ Examples:
     Show(show::Args),
 }
 
-/// Does what the verb says.
+/// Runs the verb.
 pub fn run(args: &Args) -> Result<Exit, Failure> {
     match &args.verb {
         Verb::Check(args) => check::run(args),

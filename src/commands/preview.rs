@@ -1,4 +1,4 @@
-//! `countersign preview`: what is to be previewed goes to [`preview::run`], or its text to stdout.
+//! `countersign preview`: passes its target to [`preview::run`], or prints one version to stdout.
 
 use std::io::Write as _;
 use std::net::Ipv4Addr;
@@ -73,7 +73,7 @@ pub struct Args {
     pub read_timeout: NonZeroU32,
 }
 
-/// Reads a version of the CMS or of PHP, which begin with a number, whatever follows: `6.9-alpha-60093`,
+/// Parses a version of the CMS or of PHP, which begins with a number, whatever follows: `6.9-alpha-60093`,
 /// `8.2.7-1ubuntu3`.
 fn parse_platform_version(text: &str) -> Result<String, &'static str> {
     if text.starts_with(|c: char| c.is_ascii_digit()) {
@@ -97,7 +97,7 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
         .build()
         .map_err(Failure::environment)?;
     let served = runtime.block_on(serve(args, target));
-    // A reading that is under way is of no use to anybody.
+    // Nobody needs the result of a running read.
     runtime.shutdown_background();
     served
 }
@@ -152,10 +152,10 @@ fn print(args: &Args, target: &Target) -> Result<Exit, Failure> {
 }
 
 async fn serve(args: &Args, target: Target) -> Result<Exit, Failure> {
-    // First, so that no signal meets a program that does not know it.
+    // First, so that no signal arrives before its handler.
     let mut terminate = signal(SignalKind::terminate()).map_err(Failure::environment)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(Failure::environment)?;
-    // SECURITY: this machine only. What is not published yet is nobody else's business.
+    // SECURITY: this machine only, because unpublished work is private.
     let address = (Ipv4Addr::LOCALHOST, args.port);
     let listener = TcpListener::bind(address).await.map_err(|error| {
         Failure::environment(format!("cannot listen on 127.0.0.1:{}: {error}", args.port))
@@ -180,7 +180,7 @@ async fn serve(args: &Args, target: Target) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// Where there is no browser to open, the address stands on the screen.
+/// If no browser can be opened, the address is on the screen.
 fn open(address: &str) {
     let opener = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
     let mut command = Command::new(opener);

@@ -1,4 +1,4 @@
-//! Asks a running server through its admin listener, within a time limit.
+//! Asks a running server for its state through its admin listener, within a time limit.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -13,51 +13,51 @@ use tokio::net::TcpStream;
 
 use crate::serve::FilesSeen;
 
-/// How long one answer may take.
+/// Time limit of one answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Between two questions.
+/// The time between two requests.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// More than any answer of `/readyz`, in bytes.
+/// Size limit of `/readyz`'s answer in bytes.
 const MAX_ANSWER: usize = 256 << 10;
 
-/// Why it is not known that the server has a change in force.
+/// Why it is unknown whether the server uses a change.
 #[derive(Debug, thiserror::Error)]
 pub enum WaitError {
-    /// Nobody answers.
+    /// There is no answer.
     #[error("no answer from a server on {address}: {reason}")]
     NoServer {
-        /// Where it was asked.
+        /// The address.
         address: SocketAddr,
         /// Why.
         reason: String,
     },
-    /// Something else answers, or a server that does not tell.
+    /// The answer is not from a server, or does not name a registry.
     #[error("the answer from {0} does not say which registry it serves")]
     NotTold(SocketAddr),
-    /// The server of another instance answers.
+    /// The answer is from the server of another instance.
     #[error("the server on {address} serves another registry: {registry}")]
     Another {
-        /// Where it was asked.
+        /// The address.
         address: SocketAddr,
         /// Its registry.
         registry: String,
     },
-    /// It takes too long.
+    /// The server does not use the change in time.
     #[error("the server on {address} has not reloaded the change within {} s{}", limit.as_secs(),
         detail.as_ref().map_or(String::new(), |detail| format!(": {detail}")))]
     TooLong {
-        /// Where it was asked.
+        /// The address.
         address: SocketAddr,
-        /// How long it had.
+        /// The time limit.
         limit: Duration,
-        /// What the server says of its registry.
+        /// The registry's state according to the server.
         detail: Option<String>,
     },
 }
 
-/// What `/readyz` answers, as far as it is of use here.
+/// The used fields of `/readyz`.
 #[derive(Debug, Deserialize)]
 struct ReadinessReply {
     parts: ReadyParts,
@@ -78,7 +78,7 @@ struct RegistryPart {
     in_force: Option<String>,
 }
 
-/// Returns once the server has in force what stands in the folder `registry`.
+/// Returns when the server uses the current files of the folder `registry`.
 pub fn wait_for_registry(address: SocketAddr, registry: &Path, limit: Duration) -> Result<(), WaitError> {
     let deadline = Instant::now() + limit;
     loop {
@@ -89,7 +89,7 @@ pub fn wait_for_registry(address: SocketAddr, registry: &Path, limit: Duration) 
             files,
             in_force,
         } = said.parts.registry;
-        // Looked at anew each time: another command may have changed more meanwhile.
+        // Computed each time, because another command may have changed more meanwhile.
         let seen = FilesSeen::of(registry);
         match files {
             None => return Err(WaitError::NotTold(address)),
@@ -106,7 +106,7 @@ pub fn wait_for_registry(address: SocketAddr, registry: &Path, limit: Duration) 
     }
 }
 
-/// The answer of `/readyz`, whatever its status is; a reason where there is none within `limit`.
+/// The answer of `/readyz`, whatever its status is; a reason if there is none within `limit`.
 pub fn ask(address: SocketAddr, limit: Duration) -> Result<Bytes, String> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -1,4 +1,4 @@
-//! `countersign serve`: opens the store, starts the server, and passes the system's signals on to it.
+//! `countersign serve`: opens the store, starts the server, and passes signals on to it.
 
 use std::fmt::Display;
 use std::io::{IsTerminal, Write};
@@ -22,7 +22,7 @@ use crate::serve::reload::startup::StartupState;
 use crate::serve::{self, LoadError, Server};
 use crate::store::{self, Bindings, StoreError};
 
-/// Answers plugins in the field: validates licenses and serves updates.
+/// Run the server
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -51,21 +51,21 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     if let Ok(Some(bindings)) = &served {
         bindings.close().map_err(store_failure)?;
     }
-    // A file that does not let itself be read must not hold the end.
+    // A file that cannot be read must not delay the end.
     runtime.shutdown_background();
     served?;
     tracing::info!("stopped");
     Ok(Exit::Done)
 }
 
-/// Loads, listens, opens the store and serves; returns the store, which is still open. `None` where the server was
-/// told to stop before it listened.
+/// Loads, listens, opens the store and serves. Returns the store, which is still open, or `None` if the server was
+/// stopped before it listened.
 async fn serve(args: &Args, config: &Config) -> Result<Option<Arc<dyn Bindings>>, Failure> {
-    // First, so that no signal meets a program that does not know it.
+    // First, so that no signal arrives before its handler.
     let mut terminate = on(SignalKind::terminate())?;
     let mut interrupt = on(SignalKind::interrupt())?;
     let mut hang_up = on(SignalKind::hangup())?;
-    // A file that may not grow (`ulimit -f`, `LimitFSIZE=`) is then an error of the write, as a full disk is.
+    // A limit on the size of files (`ulimit -f`, `LimitFSIZE=`) is then a write error, like a full disk.
     let _too_large = on(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))?;
 
     let shutdown = async move {
@@ -95,13 +95,13 @@ async fn serve(args: &Args, config: &Config) -> Result<Option<Arc<dyn Bindings>>
             .await?,
         ),
     };
-    // Last, because it makes files: a server that does not start leaves nothing behind.
+    // Last, because it creates files: a server that does not start must not leave any.
     let store = config.paths.store.clone();
     let open = move || store::open(&store).map_err(store_failure);
     let Some(bindings) = unless(&mut shutdown, open).await? else {
         return Ok(None);
     };
-    // Links of a server that only this machine reaches begin with its address, whose port the system may have chosen.
+    // Links of a server that only this machine can reach begin with its address, whose port the system may have chosen.
     let serve = ServeConfig {
         listen: address.into(),
         ..config.serve.clone()
@@ -130,7 +130,7 @@ async fn serve(args: &Args, config: &Config) -> Result<Option<Arc<dyn Bindings>>
     Ok(Some(bindings))
 }
 
-/// Checks and reads everything there must be before the first request.
+/// Checks and loads everything that the first request needs.
 fn load(config: &Config, accept_dropped: bool) -> Result<StartupState, Failure> {
     let tls = config.serve.tls()?;
     let searched = folder::check(&config.paths, config.serve.tls_key.as_deref()).map_err(|error| {
@@ -148,7 +148,7 @@ fn load(config: &Config, accept_dropped: bool) -> Result<StartupState, Failure> 
         .map_err(|error| load_failure(error, &config.paths))
 }
 
-/// Does `work` on a thread of its own, for files may not answer; gives it up where `shutdown` comes first.
+/// Does `work` on its own thread, because reading files may hang. Abandons it if `shutdown` comes first.
 async fn unless<T: Send + 'static>(
     shutdown: &mut (impl Future<Output = ()> + Unpin),
     work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
@@ -159,7 +159,7 @@ async fn unless<T: Send + 'static>(
     }
 }
 
-/// Listens on the first address that can be listened on.
+/// Listens on the first address that works.
 async fn listen(at: &Listen, hint: &str) -> Result<TcpListener, Failure> {
     let failure = |error: &dyn Display| Failure::environment(format!("cannot listen on {at}: {error}")).hint(hint);
     let addresses = at.resolve().map_err(|error| failure(&error))?;
@@ -207,7 +207,7 @@ fn store_failure(error: StoreError) -> Failure {
     Failure::of_store(error).hint(hint)
 }
 
-/// What to do about a store that cannot be opened.
+/// The hint for a store that cannot be opened.
 pub fn store_hint(error: &StoreError) -> &'static str {
     match error {
         StoreError::InUse(_) => "stop the other process first, or give this one another --store",
@@ -217,14 +217,13 @@ pub fn store_hint(error: &StoreError) -> &'static str {
     }
 }
 
-// SECURITY: only our own events are logged. What hyper and others say at their lowest levels can hold a request's
-// query, and that can hold a license key.
+// SECURITY: only our own events are logged. hyper's debug events can have a request's query with a license key.
 fn start_log(format: LogFormat) {
     let level = std::env::var("COUNTERSIGN_LOG")
         .ok()
         .and_then(|level| level.parse().ok());
     let ours = Targets::new().with_target("countersign", level.unwrap_or(LevelFilter::INFO));
-    // A line that cannot be written is lost: to tell that on the same stderr would end the thread with a panic.
+    // A line that cannot be written is lost. Reporting that on stderr would panic.
     let log = fmt::layer()
         .with_target(false)
         .log_internal_errors(false)

@@ -1,5 +1,4 @@
-//! `countersign verify`: checks a saved answer with a public key, without a server, and says what it grants and until
-//! when.
+//! `countersign verify`: verifies a saved statement with a public key, offline, and says what it grants and until when.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -20,10 +19,10 @@ use crate::text::printable::Printable;
 
 use crate::commands::{Exit, Failure, output};
 
-/// More than any statement or key has.
+/// Size limit of a statement or key in bytes.
 const MAX_FILE: u64 = 1 << 20;
 
-/// Check a saved answer to a validation
+/// Verify a saved statement offline
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   countersign verify answer.json --key public/keys/NzbLsXh8uDCcd-6MNwXF4W_7noWXFZAfHkxZsRGC9Xs.pem
@@ -45,7 +44,7 @@ pub struct Args {
     at: Option<DateTime<Utc>>,
 }
 
-/// Why an answer is not to be trusted.
+/// Why a statement is not valid.
 #[derive(Debug, thiserror::Error)]
 enum VerifyError {
     #[error("{}: cannot be read", path.display())]
@@ -94,7 +93,7 @@ fn parse_time(text: &str) -> Result<DateTime<Utc>, &'static str> {
     text.parse().map_err(|_| "expected a time such as 2027-01-31T12:00:00Z")
 }
 
-/// Reads, verifies, and says what was found.
+/// Verifies, and prints the result.
 pub fn run(args: &Args, _config: &Config) -> Result<Exit, Failure> {
     let at = args.at.unwrap_or_else(Utc::now);
     let statement = verified(&args.file, &args.key)?;
@@ -123,7 +122,7 @@ fn verified(file: &Path, key: &Path) -> Result<ReceivedStatement, VerifyError> {
     if !whole["signature"].is_string() {
         return Err(VerifyError::NoSignature { path: file.to_owned() });
     }
-    // SECURITY: only the bytes whose signature verified are read from here on; the body may say something else.
+    // SECURITY: from here on, only the bytes with the verified signature are used; the body may differ.
     let signed = [received(&body), reformatted(whole.clone())]
         .into_iter()
         .flatten()
@@ -147,13 +146,13 @@ fn read(path: &Path) -> Result<Vec<u8>, VerifyError> {
     })
 }
 
-/// The signed bytes and the signature of a body that is as the server sent it, but for blanks around it.
+/// The signed bytes and the signature of an unchanged body, apart from surrounding spaces.
 fn received(body: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
     let (bytes, signature) = split_signature(body.trim_ascii())?;
     Some((bytes, STANDARD.decode(signature).ok()?))
 }
 
-/// The signed bytes and the signature of a body that something re-formatted: its canonical form is the same.
+/// The signed bytes and the signature of a reformatted body: its canonical form is the same.
 fn reformatted(mut body: Value) -> Option<(Vec<u8>, Vec<u8>)> {
     let signature = body.as_object_mut()?.remove("signature")?;
     Some((
@@ -163,14 +162,14 @@ fn reformatted(mut body: Value) -> Option<(Vec<u8>, Vec<u8>)> {
 }
 
 impl ReceivedStatement {
-    /// Until when a client may go on with it when there is no other answer.
+    /// Until when a client may go on without another answer.
     fn grace_ends(&self) -> DateTime<Utc> {
         self.issued_at
             .checked_add_signed(TimeDelta::hours(self.grace_period_hours.into()))
             .unwrap_or(DateTime::<Utc>::MAX_UTC)
     }
 
-    /// Why it grants nothing at that time, if it does not.
+    /// Why it grants nothing at that time, if so.
     fn objection(&self, at: DateTime<Utc>) -> Option<&'static str> {
         if self.status != "active" {
             Some("its status is not active")
@@ -190,7 +189,7 @@ fn shown(time: DateTime<Utc>) -> String {
     time.to_rfc3339_opts(SecondsFormat::AutoSi, true)
 }
 
-/// The time at which it is judged: a clock's nanoseconds say nothing.
+/// The time to check; fractions of a second are dropped.
 fn shown_to_the_second(time: DateTime<Utc>) -> String {
     time.to_rfc3339_opts(SecondsFormat::Secs, true)
 }

@@ -1,9 +1,8 @@
 //! The registry: the vendor's plugins and licenses, from `plugins/` and `licenses/`.
 //!
-//! `files` finds the files and `lines` reads them. `spanned` parses values with positions, `reader` takes typed
-//! fields from them and collects diagnostics, `plugins` and `licenses` make model values. `edit` writes licenses. The
-//! [`Registry`], all or nothing; the build takes [plugin entries](plugins::load) one by one, and what people signed of each
-//! plugin's releases as a [chain](release_chain).
+//! `files` finds the files and `lines` reads them. `spanned` parses values with positions, `reader` takes typed fields
+//! from them and collects diagnostics, `plugins`, `licenses` and `release_chain` make values of them. `edit` writes
+//! licenses. The server loads a whole [`Registry`] or none; the build loads [plugin entries](plugins::load) one by one.
 
 mod change;
 mod diagnostic;

@@ -1,4 +1,4 @@
-//! The gate: the one door to statements, manifests and packages. Who may have what is decided here, and nowhere else.
+//! The gate: decides who gets a statement, a manifest or a package. Nothing else decides this.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -29,13 +29,15 @@ const ADDRESS_BUCKETS: usize = 1 << 18;
 /// only if the other is requested all the time.
 const LICENSE_BUCKETS: usize = 1 << 20;
 
-/// Buckets that all links share. Where a million sites update within an hour, four share one, and each takes a twentieth of it.
+/// Buckets that all links share. Where a million sites update within an hour, four share one, and each takes a
+/// twentieth of it.
 const LINK_BUCKETS: usize = 1 << 18;
 
 /// How long a link's empty bucket takes to be full.
 const HOUR: Duration = MINUTE.saturating_mul(60);
 
-/// A package is so many units of its link's bucket: a part of it counts as a part, and whatever is asked as one at least.
+/// A package is so many units of its link's bucket: a part of it counts as a part, and whatever is asked as one at
+/// least.
 const UNITS: u32 = 64;
 
 /// A malformed request costs as much as this many well-formed ones: no working client sends any.
@@ -53,8 +55,8 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// How often each may ask in a minute, at once and in the long run, how many wrong keys an address may try, and how many
-    /// packages a link gives in an hour.
+    /// Creates the buckets from the settings: requests per minute of an address and of a license, wrong keys of an
+    /// address, and packages of a link per hour.
     pub fn new(address: NonZeroU32, license: NonZeroU32, failures: NonZeroU32, link: NonZeroU32) -> Self {
         let refused = Counters::default();
         let addresses = Networks::ALLOWANCES.map(|times| {

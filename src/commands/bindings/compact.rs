@@ -1,4 +1,4 @@
-//! `countersign bindings compact`: begins a new ledger without what is superseded.
+//! `countersign bindings compact`: begins a new ledger without outdated lines.
 
 use chrono::Utc;
 use serde::Serialize;
@@ -23,7 +23,7 @@ struct CompactionOutput {
     old_ledger: String,
 }
 
-/// Compacts, and says where the old ledger is.
+/// Compacts, and prints where the old ledger is.
 pub(super) fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     let done = maintenance::compact(&config.paths.store, Utc::now()).map_err(failure)?;
     let compacted = CompactionOutput {

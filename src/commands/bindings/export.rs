@@ -1,4 +1,4 @@
-//! `countersign bindings export`: prints every binding, one JSON object a line.
+//! `countersign bindings export`: prints every binding, one JSON object per line.
 
 use std::io::{self, BufWriter, Write};
 
@@ -21,12 +21,12 @@ struct Exported {
     bound_at: DateTime<Utc>,
     host: SiteHost,
     license: LicenseId,
-    /// Whether the vendor made it void; absent where the license files cannot be read.
+    /// Whether the vendor made it void; absent if the license files cannot be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     released: Option<bool>,
 }
 
-/// Proves the ledger, then prints the bindings.
+/// Checks the ledger, then prints the bindings.
 pub(super) fn run(config: &Config) -> Result<Exit, Failure> {
     let store = store::read_only(&config.paths.store).map_err(failure)?;
     let mut out = BufWriter::new(io::stdout().lock());

@@ -1,4 +1,4 @@
-//! What the verbs of `bindings` say alike: counts, and what to do about a store that cannot be used.
+//! Messages that the verbs of `bindings` share: counts, and hints for a store that cannot be used.
 
 use crate::build::counted;
 use crate::commands::Failure;
@@ -13,7 +13,7 @@ pub(super) fn counted_bindings(count: u64) -> String {
     counted(usize::try_from(count).unwrap_or(usize::MAX), "binding")
 }
 
-/// A store's error as a command ends with it.
+/// The failure for a store's error.
 pub(super) fn failure(error: StoreError) -> Failure {
     match error {
         StoreError::Damaged { .. } => Failure::of_store(error).hint(DAMAGED),

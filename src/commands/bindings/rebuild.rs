@@ -1,4 +1,4 @@
-//! `countersign bindings rebuild`: makes the index anew from the ledger.
+//! `countersign bindings rebuild`: rebuilds the index from the ledger.
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::Serialize;
@@ -37,7 +37,7 @@ struct Lacking<'a> {
     bound_at: DateTime<Utc>,
 }
 
-/// The table shows so many bindings; `--json` shows all.
+/// The table shows this many bindings; `--json` shows all.
 const SHOWN: usize = 50;
 
 /// Rebuilds, or shows what would be lost.

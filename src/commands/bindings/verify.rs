@@ -1,4 +1,4 @@
-//! `countersign bindings verify`: proves the ledger's chain and compares the index with it.
+//! `countersign bindings verify`: checks the ledger's chain and compares the index with it.
 
 use serde::Serialize;
 
@@ -28,7 +28,7 @@ struct VerificationOutput {
     index: &'static str,
 }
 
-/// Verifies, and prints what was found.
+/// Verifies, and prints the result.
 pub(super) fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     let found = store::read_only(&config.paths.store)
         .and_then(|store| store.verify())

@@ -1,4 +1,4 @@
-//! What a check of `doctor` found.
+//! The findings of `doctor`.
 
 use serde::Serialize;
 
@@ -6,15 +6,15 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Severity {
-    /// As it should be.
+    /// In order.
     Ok,
-    /// Works, and deserves a look.
+    /// Works, but should be checked.
     Warning,
-    /// Does not work, or will not after a restart.
+    /// Does not work, or will not work after a restart.
     Broken,
 }
 
-/// What a check found.
+/// The result of a check.
 #[derive(Debug, Serialize)]
 pub(super) struct Finding {
     /// How bad it is.
@@ -23,12 +23,12 @@ pub(super) struct Finding {
     pub part: &'static str,
     /// A sentence.
     pub finding: String,
-    /// What to do about it.
+    /// What to do.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
 }
 
-/// A part that is as it should be.
+/// A part in order.
 pub(super) fn ok(part: &'static str, finding: impl Into<String>) -> Finding {
     Finding {
         verdict: Severity::Ok,
@@ -38,7 +38,7 @@ pub(super) fn ok(part: &'static str, finding: impl Into<String>) -> Finding {
     }
 }
 
-/// A part that works, and what to do about it.
+/// A part that works, with a hint.
 pub(super) fn warning(part: &'static str, finding: impl Into<String>, hint: &str) -> Finding {
     Finding {
         verdict: Severity::Warning,

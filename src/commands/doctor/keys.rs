@@ -1,4 +1,4 @@
-//! The signing key, its published half, and the private keys that no longer sign.
+//! Checks the signing key, its published half, and retired private keys.
 
 use std::fs;
 use std::time::SystemTime;
@@ -13,10 +13,10 @@ use crate::keys::signing_key::{KeyError, SigningKey};
 use crate::regular_file;
 use crate::text::error_chain::ErrorChain;
 
-/// Published keys are no longer than this, in bytes.
+/// Size limit of a published key in bytes.
 const MAX_PUBLISHED: u64 = 1 << 20;
 
-/// Every key; retired private ones are kept for `days`.
+/// Every key; retired private keys should be kept for `days`.
 pub(super) fn findings(paths: &Paths, days: u32, now: SystemTime, hosts_packages: bool) -> Vec<Finding> {
     let mut findings = signing_key(paths);
     findings.extend(download_keys(paths, hosts_packages));
@@ -52,14 +52,14 @@ fn signing_key(paths: &Paths) -> Vec<Finding> {
     ]
 }
 
-/// The secret of downloads, and those before it.
+/// The secret of downloads, and the retired ones.
 fn download_keys(paths: &Paths, hosts_packages: bool) -> Vec<Finding> {
     let describe = |error: DownloadKeyError| {
         let hint = error.hint();
         broken("key", error.to_string(), Some(hint))
     };
     match DownloadKeys::load(&paths.downloads_key, &paths.retired_keys) {
-        // Who hosts nothing needs none.
+        // Without packages, none is needed.
         Err(DownloadKeyError::Missing(_)) if !hosts_packages => Vec::new(),
         Err(error) => vec![describe(error)],
         Ok((keys, unusable)) => {
@@ -72,7 +72,7 @@ fn download_keys(paths: &Paths, hosts_packages: bool) -> Vec<Finding> {
     }
 }
 
-/// Private keys that no longer sign. Whoever steals one makes statements that plugins which pin it believe.
+/// Retired private keys. A thief of one can sign statements for plugins that pin it.
 fn retired_keys(paths: &Paths, days: u32, now: SystemTime) -> Vec<Finding> {
     let retired = match retired::all(paths) {
         Ok(retired) => retired,
@@ -111,7 +111,7 @@ fn retired_keys(paths: &Paths, days: u32, now: SystemTime) -> Vec<Finding> {
     findings
 }
 
-/// Files of commands that were killed while they wrote a key.
+/// Files left by commands that were killed while they wrote a key.
 fn interrupted(paths: &Paths) -> Vec<Finding> {
     let folders = [paths.signing_key.parent(), Some(paths.retired_keys.as_path())];
     let entries = folders

@@ -1,10 +1,10 @@
-//! What links to packages begin with. Flags of the server are not seen here.
+//! Checks the base URL of links to packages. `doctor` does not see the server's flags.
 
 use crate::commands::doctor::finding::{Finding, broken, ok, warning};
 use crate::config::ServeConfig;
 use crate::serve::reload::error::{LoadError, PUBLIC_URL_HINT};
 
-/// The address for sites, where packages are hosted.
+/// The server's public URL, if it has packages.
 pub(super) fn findings(serve: &ServeConfig) -> Finding {
     let Some(url) = serve.links_begin_with() else {
         let error = LoadError::NoPublicUrl;

@@ -1,4 +1,4 @@
-//! The registry, as doctor looks at it: whether it can be read, and what in it is probably not meant.
+//! Checks the registry: whether it can be read, and what in it is probably a mistake.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use crate::model::license::License;
 use crate::registry::{Registry, RegistryError};
 use crate::serve::reload::drop_guard::DropGuard;
 
-/// What there is to say of a registry, or of each mistake in it.
+/// The findings about a registry, or about each of its errors.
 pub(super) fn findings(registry: &Result<Registry, RegistryError>, paths: &Paths) -> Vec<Finding> {
     let registry = match registry {
         Ok(registry) => registry,
@@ -32,7 +32,7 @@ pub(super) fn findings(registry: &Result<Registry, RegistryError>, paths: &Paths
     findings
 }
 
-/// A module that licenses grant and no plugin belongs to is mostly a typing error.
+/// Licenses with a module that no plugin has, which is usually mistyped.
 fn modules_nobody_sells(registry: &Registry) -> Vec<Finding> {
     let sold: BTreeSet<_> = registry.plugins().map(|plugin| &plugin.module).collect();
     let granted: BTreeSet<_> = registry.licenses().flat_map(|license| license.modules.keys()).collect();
@@ -49,7 +49,7 @@ fn modules_nobody_sells(registry: &Registry) -> Vec<Finding> {
         .collect()
 }
 
-/// The server honours such a time, and whoever is bound before then gets it as the time of the binding.
+/// The server accepts such a time: a site bound before then gets it as the time of its binding.
 fn releases_in_the_future(registry: &Registry, now: DateTime<Utc>) -> Option<Finding> {
     let latest = |license: &License| {
         let released = &license.details.released;
@@ -80,7 +80,7 @@ fn releases_in_the_future(registry: &Registry, now: DateTime<Utc>) -> Option<Fin
     ))
 }
 
-/// The next start asks the same, and refuses.
+/// The next start makes the same check, and fails.
 fn dropped_licenses(registry: &Registry, paths: &Paths) -> Option<Finding> {
     let error = DropGuard::new(&paths.store).check_start(registry).err()?;
     let hint = error.hint();

@@ -1,5 +1,4 @@
-//! Whether the plugins' repositories can be read where they are folders. Nothing is fetched: an address is named, and
-//! `build` asks it.
+//! Checks that local repositories of plugins can be read. Remote ones are only listed, because `doctor` does not fetch.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -11,10 +10,10 @@ use crate::registry::Registry;
 use crate::text::error_chain::ErrorChain;
 use crate::time_limit;
 
-/// A repository on a disk that answers is opened in milliseconds.
+/// Time limit to open a repository, which usually takes milliseconds.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// One finding for each folder that is no repository, and one for all that is well.
+/// One finding for each folder that is not a repository, and one for all the others.
 pub(super) fn findings(registry: &Registry) -> Vec<Finding> {
     let places = registry
         .plugins()

@@ -1,6 +1,6 @@
-//! Asks the running server: what `/readyz` says, each part with its state.
+//! Checks the running server: `/readyz`, with each part's state.
 //!
-//! Whether a server has this instance, its store tells: it is locked. The admin listener is then asked, within a time
+//! The store's lock tells whether a server runs on this instance. Then its admin listener is asked, within a time
 //! limit.
 
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 const ADDRESS: &str = "give its admin address with --admin-listen or in countersign.toml";
 
-/// What `/readyz` answers; what is new in it is passed over.
+/// The answer of `/readyz`; unknown fields are ignored.
 #[derive(Debug, Deserialize)]
 struct ServerReadiness {
     ready: bool,
@@ -36,7 +36,7 @@ struct ServerPart {
     detail: Option<String>,
 }
 
-/// Whether a server runs on this instance, and what it says of itself.
+/// Whether a server runs on this instance, and its state.
 pub(super) fn findings(admin: AdminListen, store: &Path) -> Vec<Finding> {
     let runs = store::read_only(store).is_ok_and(|store| store.is_in_use());
     let AdminListen::At(address) = admin else {

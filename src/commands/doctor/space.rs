@@ -1,4 +1,4 @@
-//! Free space where the instance writes: the store, the releases and the keys.
+//! Checks the free space where the instance writes: the store, the releases and the keys.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
@@ -8,14 +8,13 @@ use rustix::fs::statvfs;
 use crate::commands::doctor::finding::{Finding, broken, ok, warning};
 use crate::config::Paths;
 
-/// Below it, in bytes, somebody should look: a million bindings take 300 MB, and a build writes releases beside the
-/// old ones.
+/// A warning below this many bytes: a million bindings take 300 MB, and a build writes releases beside the old ones.
 const LITTLE: u64 = 1 << 30;
 
-/// Below it, in bytes, a server cannot count on its next line.
+/// An error below this many bytes: a server may not be able to write its next line.
 const NONE: u64 = 1 << 20;
 
-/// Files that can still be made, below which somebody should look.
+/// A warning below this many files that can still be created.
 const FEW_FILES: u64 = 10_000;
 
 /// One finding for each file system that the instance writes to.
@@ -47,7 +46,7 @@ pub(super) fn findings(paths: &Paths) -> Vec<Finding> {
 
 fn look(names: &str, folder: &Path) -> Finding {
     match statvfs(folder) {
-        // A file system without a fixed number of files says 0 of 0.
+        // A file system without a fixed number of files reports 0 of 0.
         Ok(found) => {
             let files = if found.f_files == 0 { u64::MAX } else { found.f_favail };
             judge(names, found.f_bavail.saturating_mul(found.f_frsize), files)
@@ -60,7 +59,7 @@ fn look(names: &str, folder: &Path) -> Finding {
     }
 }
 
-/// What free bytes, and files that can still be made, mean.
+/// The finding for this many free bytes and files.
 fn judge(names: &str, bytes: u64, files: u64) -> Finding {
     const FREE: &str = "delete old ledgers, packages and logs; when the disk is full, the server refuses new sites";
     let finding = format!("{names}: {} MiB free", bytes >> 20);

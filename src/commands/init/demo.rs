@@ -1,6 +1,6 @@
-//! The demo: two plugins with repositories, and two licenses whose keys are shown and stored nowhere.
+//! The demo: two plugins with repositories, and two licenses, whose keys are shown and not stored.
 //!
-//! [`try_it`] composes the commands a person pastes to see validation, updates and the signature at work.
+//! [`try_it`] has commands to paste, which show validation, updates and the signature.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ use crate::commands::init::demo_repository::{self, ACME_FORMS, ACME_PDF, DemoPlu
 use crate::commands::init::files::{InitError, create, shell_quoted};
 use crate::commands::init::instance;
 
-/// What [`write()`] makes.
+/// The result of [`write()`].
 pub(super) const NAMES: &[&str] = &[
     "registry/plugins/acme-forms.toml",
     "registry/plugins/acme-pdf.toml",
@@ -23,10 +23,10 @@ pub(super) const NAMES: &[&str] = &[
     "plugins/acme-pdf",
 ];
 
-/// The site that asks in the commands.
+/// The site in the commands.
 const SITE: &str = "https://shop.example.com";
 
-/// A license whose key is shown this once and stored nowhere.
+/// A license, whose key is shown once and not stored.
 #[derive(Serialize)]
 pub(super) struct DemoLicense {
     id: LicenseId,
@@ -34,7 +34,7 @@ pub(super) struct DemoLicense {
     grants: &'static str,
 }
 
-/// The demo's licenses, and what to do with them.
+/// The demo's licenses, and the next steps.
 pub(super) struct Demo {
     pub licenses: Vec<DemoLicense>,
     pub next: String,
@@ -89,8 +89,8 @@ What builds the manifests and starts the server:
     Ok(Demo { licenses, next })
 }
 
-/// Commands for another terminal, to be pasted as they are into bash: validate `key` from a site, ask for updates of the
-/// plugin `slug`, and verify the answer's signature with the public key `key_id` under `public`.
+/// Commands to paste into bash in another terminal: validate `key` from a site, ask for updates of the plugin `slug`,
+/// and verify the answer's signature with the public key `key_id` under `public`.
 pub fn try_it(listen: &Listen, key: &LicenseKey, slug: &str, key_id: &str, public: &Path) -> String {
     let server = format!("http://{}", listen.reachable());
     let key = key.reveal();
@@ -121,7 +121,7 @@ openssl dgst -sha256 -verify {public_key} -signature {signature} {signed}
     )
 }
 
-/// The example entry, made one of `plugin`, with its repository put in force.
+/// The example entry, changed for `plugin`, with its repository uncommented.
 fn entry(plugin: &DemoPlugin) -> String {
     let own = instance::PLUGIN
         .replace(ACME_FORMS.slug, plugin.slug)

@@ -1,7 +1,7 @@
-//! Writes the demo's plugin repositories with git2: a commit and a tag a version, always the same ids.
+//! Creates the demo's plugin repositories with git2: a commit and a tag for each version, always with the same ids.
 //!
-//! Each tree has the plugin's main file with a real header and a readme.txt whose changelog grows from version to version.
-//! What is written here is read by `countersign build` like any vendor's repository.
+//! Each tree has the plugin's main file with a real header, and a readme.txt with a growing changelog. `countersign
+//! build` reads them like any other repository.
 
 use std::path::Path;
 
@@ -24,12 +24,12 @@ pub(super) struct DemoPlugin {
 
 struct DemoRelease {
     version: &'static str,
-    /// An annotated tag has a message of its own, a lightweight one is only a name.
+    /// An annotated tag has a message; a lightweight one is only a name.
     annotated: bool,
     notes: &'static [&'static str],
 }
 
-/// Noon UTC on 2 March 2026, the time of the first release; each further one is four weeks later.
+/// Noon UTC on 2 March 2026, the time of the first release. Each further one is four weeks later.
 const FIRST_RELEASE: i64 = 1_772_452_800;
 const FOUR_WEEKS: i64 = 28 * 24 * 3600;
 
@@ -91,7 +91,7 @@ pub(super) const ACME_PDF: DemoPlugin = DemoPlugin {
     ],
 };
 
-/// Makes the repository of `plugin` in the folder `path`, which must not exist, with its files checked out.
+/// Creates the repository of `plugin` in the folder `path`, which must not exist, with its files checked out.
 pub(super) fn write(path: &Path, plugin: &DemoPlugin) -> Result<(), Error> {
     let options = &mut RepositoryInitOptions::new();
     let repository = Repository::init_opts(path, options.no_reinit(true).mkpath(true).initial_head("main"))?;

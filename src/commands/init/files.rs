@@ -1,4 +1,4 @@
-//! What `init` writes, and what goes wrong with it.
+//! Writes the files of `init`, and has its errors.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use crate::commands::Failure;
 use crate::commands::init::demo_repository;
 use crate::durable_file::{self, Access};
 
-/// Why there is no new instance.
+/// Why no instance was created.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum InitError {
     #[error("{}: already has {}", folder.display(), names.join(", "))]
@@ -32,7 +32,7 @@ impl From<InitError> for Failure {
     }
 }
 
-/// Creates a file, and the folders above it; fails where there is one.
+/// Creates a file and its folders; fails if it exists.
 pub(super) fn create(path: &Path, text: &str) -> Result<(), InitError> {
     let folder = path.parent().unwrap_or(Path::new(""));
     let created = durable_file::create_folders(folder, Access::LikeFolder)
@@ -43,7 +43,7 @@ pub(super) fn create(path: &Path, text: &str) -> Result<(), InitError> {
     })
 }
 
-/// A path as a shell reads it.
+/// A path quoted for a shell.
 pub(super) fn shell_quoted(path: &Path) -> String {
     let text = path.to_string_lossy();
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '_' | '-');

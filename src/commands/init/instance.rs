@@ -1,4 +1,5 @@
-//! The files of an empty instance. Their texts are those of the repository's root, which is an instance itself.
+//! The files of an empty instance. They are copies of those at the root of this repository, which is an instance
+//! itself.
 
 use std::path::Path;
 
@@ -6,10 +7,10 @@ use crate::durable_file::{self, Access};
 
 use crate::commands::init::files::{InitError, create, shell_quoted};
 
-/// A plugin entry in which every setting is explained.
+/// A plugin entry that explains every setting.
 pub(super) const PLUGIN: &str = include_str!("../../../registry/plugins/acme-forms.toml");
 
-/// A license file in which every field is explained, with no license in it.
+/// A license file that explains every field and has no license.
 const LICENSES: &str = include_str!("../../../registry/licenses/example.toml");
 
 const CONFIG: &str = include_str!("../../../countersign.toml");
@@ -26,7 +27,7 @@ const IGNORED: &str = "\
 !/public/keys/*.pem
 ";
 
-/// What an empty instance has; the keys and their folders are made by the key command.
+/// The files of an empty instance; the key command creates the keys and their folders.
 pub(super) const NAMES: &[&str] = &[
     "countersign.toml",
     ".gitignore",
@@ -41,7 +42,7 @@ pub(super) const NAMES: &[&str] = &[
     "keys/downloads.key",
 ];
 
-/// Makes an empty instance, all but its keys.
+/// Creates an empty instance, without its keys.
 pub(super) fn write(folder: &Path) -> Result<(), InitError> {
     let plugins = format!(
         "# Plugins\n\nOne file a plugin, `<slug>.toml`, as `countersign build` reads it:\n\n```toml\n{PLUGIN}```\n"
@@ -62,7 +63,7 @@ pub(super) fn write(folder: &Path) -> Result<(), InitError> {
         .map_err(|source| InitError::Write { path: releases, source })
 }
 
-/// What the person does next.
+/// The next steps for the person.
 pub(super) fn next_steps(folder: &Path) -> String {
     format!(
         "Next, in {}:
@@ -81,7 +82,7 @@ mod tests {
     use crate::config::{Config, KeySettings, PathSettings, ServeSettings};
     use crate::registry::Registry;
 
-    /// A text with every setting that is commented out put in force: `#name = …`, `#[table]`.
+    /// A text with every setting uncommented: `#name = …`, `#[table]`.
     fn uncommented(text: &str) -> String {
         let setting = |line: &str| line.starts_with(|c: char| c.is_ascii_alphanumeric() || "[\"".contains(c));
         let lines = text

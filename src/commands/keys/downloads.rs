@@ -1,7 +1,7 @@
-//! The secret of downloads: made, replaced by another, and listed beside the signing keys.
+//! The secret of downloads: created, rotated, and listed with the signing keys.
 //!
-//! A rotation copies the old secret to `retired` before one rename puts the new one in its place, so that whoever is killed
-//! meanwhile leaves a whole secret in force. Links that the old one made expire at once; what it marked is still traced.
+//! A rotation first copies the old secret to `retired`, and then renames the new one into place, so there is a
+//! complete secret at every moment. Links made with the old one expire at once; its marks can still be traced.
 
 use std::io;
 use std::path::Path;
@@ -21,14 +21,14 @@ use crate::commands::keys::files::{create_folder, folder_of, put_private, write_
 use crate::commands::keys::keys_lock::KeysLock;
 use crate::commands::output::path_text;
 
-/// The secret that was made.
+/// The secret that was created.
 #[derive(Debug, Serialize)]
 pub(super) struct DownloadKeyInForce {
     /// Its fingerprint.
     key_id: String,
     bits: usize,
     file: String,
-    /// Where the one before it is kept.
+    /// Where the old one is kept.
     #[serde(skip_serializing_if = "Option::is_none")]
     retired: Option<String>,
 }
@@ -69,7 +69,7 @@ pub(super) struct ListedSecret {
     pub file: String,
 }
 
-/// Makes the instance's secret; where there is one already, only to `rotate` to another.
+/// Creates the instance's secret. If there is one already, only `rotate` replaces it.
 pub(super) fn generate(rotate: bool, paths: &Paths) -> Result<DownloadKeyInForce, Failure> {
     if !rotate {
         return create(paths);
@@ -85,7 +85,7 @@ pub(super) fn generate(rotate: bool, paths: &Paths) -> Result<DownloadKeyInForce
     })
 }
 
-/// Makes a secret where there is none.
+/// Creates a secret if there is none.
 pub(super) fn create(paths: &Paths) -> Result<DownloadKeyInForce, Failure> {
     let (key, secret) = random()?;
     let otherwise = "--rotate retires it and makes another";
@@ -93,7 +93,7 @@ pub(super) fn create(paths: &Paths) -> Result<DownloadKeyInForce, Failure> {
     Ok(DownloadKeyInForce::new(&paths.downloads_key, &key))
 }
 
-/// The secret in force, where there is one, and those before it.
+/// The current secret, if there is one, and the retired ones.
 pub(super) fn list(paths: &Paths) -> Result<Vec<ListedSecret>, Failure> {
     let listed = |key: &DownloadKey, state, file: &Path| ListedSecret {
         key_id: key.fingerprint(),
@@ -131,7 +131,7 @@ fn random() -> Result<(DownloadKey, Zeroizing<[u8; SECRET_LENGTH]>), KeyCommandE
     Ok((DownloadKey::new(&secret), secret))
 }
 
-/// A file that cannot be read is the machine's fault, everything else the file's.
+/// An unreadable file is a failure of the system, everything else is wrong input.
 pub fn failure(error: DownloadKeyError) -> Failure {
     let hint = error.hint();
     let failure = match error {

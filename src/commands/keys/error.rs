@@ -1,4 +1,4 @@
-//! What goes wrong with keys, and the exit code of each.
+//! Errors of key commands, and their exit codes.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ pub enum KeyCommandError {
     /// The key to rotate to is the signing key.
     #[error("{}: is already the signing key", .0.display())]
     Current(PathBuf),
-    /// A public key is not one, or of a size that is not used.
+    /// Not a public key, or one of a size that is not allowed.
     #[error("{}: cannot be used", path.display())]
     Public {
         /// The file.
@@ -31,7 +31,7 @@ pub enum KeyCommandError {
         /// Why.
         source: PublicKeyError,
     },
-    /// There was a signing key before, and a new one would not be believed.
+    /// There was a signing key before, and clients would reject a new one.
     #[error("this instance had a signing key: there is {}", trace.display())]
     HadOne {
         /// What shows it.
@@ -40,10 +40,10 @@ pub enum KeyCommandError {
     /// Another command is changing the signing key.
     #[error("{}: another command is changing the keys", .0.display())]
     Busy(PathBuf),
-    /// No private key was kept.
+    /// There is no retired private key.
     #[error("{}: no retired private key is kept here", .0.display())]
     NothingToGoBackTo(PathBuf),
-    /// A retired private key is asked for that is not there.
+    /// The requested retired private key is missing.
     #[error("{}: there is no such retired private key", .0.display())]
     NotRetired(PathBuf),
     /// No key could be made.

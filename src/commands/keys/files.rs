@@ -1,4 +1,4 @@
-//! The files of keys: private ones are readable by their owner alone from the first moment, and none is overwritten.
+//! Key files: private ones are readable by their owner only from the first moment, and no key is overwritten.
 
 use std::io;
 use std::os::unix::fs::PermissionsExt as _;
@@ -14,10 +14,10 @@ use crate::durable_file::{self, Access};
 use crate::keys::signing_key::SigningKey;
 use crate::model::public_key::PublicKey;
 
-/// More than a key of 4096 bits in PEM, in bytes.
+/// Larger than a PEM file of a key with 4096 bits, in bytes.
 pub(super) const MAX_PEM: u64 = 16 * 1024;
 
-/// A private key, as text and as what checks its signatures.
+/// A private key as text, with its public half.
 pub(super) struct Private {
     pub pem: Zeroizing<String>,
     pub public: PublicKey,
@@ -33,7 +33,7 @@ pub(super) fn read_key(paths: &Paths) -> Result<PublicKey, Failure> {
         })
 }
 
-/// The public half of a private key that the command `generate` makes.
+/// The public half of a private key. `generate` is the command that creates such a key.
 pub(super) fn read_key_made_by(generate: &str, file: &Path) -> Result<PublicKey, Failure> {
     SigningKey::load(file).map(|key| key.public().clone()).map_err(|error| {
         let hint = error.hint_for(generate);
@@ -53,17 +53,17 @@ pub(super) fn create_folder(file: &Path, access: Access) -> Result<(), KeyComman
     durable_file::create_folders(folder, access).map_err(|source| io_error(folder, source))
 }
 
-/// Creates the file of a key; where there is one already, the hint is what to do `otherwise`.
+/// Creates a key file. If there is one already, the hint is `otherwise`.
 pub(super) fn write_private(path: &Path, key: &[u8], otherwise: &str) -> Result<(), Failure> {
     create_folder(path, Access::Owner)?;
-    // SECURITY: 0600 from the first moment; and a key that is overwritten cannot be had again.
+    // SECURITY: 0600 from the first moment; and an overwritten key could not be restored.
     durable_file::create_new(path, key, Access::Owner).map_err(|source| match source.kind() {
         io::ErrorKind::AlreadyExists => Failure::from(KeyCommandError::Exists(path.to_owned())).hint(otherwise),
         _ => io_error(path, source).into(),
     })
 }
 
-/// Writes a private key where there may be one already; readable by its owner alone in either case.
+/// Writes or replaces a private key, readable by its owner only.
 pub(super) fn put_private(path: &Path, key: &[u8]) -> Result<(), KeyCommandError> {
     let created = durable_file::create_new(path, key, Access::Owner);
     let put = created.or_else(|error| match error.kind() {

@@ -1,7 +1,7 @@
-//! Whether an instance had a signing key that is no longer there, and what to do about it.
+//! Detects that an instance's signing key is missing, and says what to do.
 //!
-//! Plugins pin the key. A new one in its place is believed by none of them, so a key that is missing is restored from the
-//! backup; a new one is made only where a person says that no backup has it.
+//! Plugins pin the key and reject a new one. So a missing key should be restored from the backup; a new one is
+//! created only when a person says that no backup has it.
 
 use std::path::{Path, PathBuf};
 
@@ -10,19 +10,19 @@ use crate::keys::signing_key::KeyError;
 use crate::regular_file;
 use crate::store;
 
-/// More than a set of a thousand keys, in bytes.
+/// Larger than a set of a thousand keys, in bytes.
 const MAX_JWKS: u64 = 4 << 20;
 
-/// What shows that there was a signing key.
+/// Evidence that there was a signing key.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Trace {
-    /// The file or folder that shows it.
+    /// The file or folder.
     pub file: PathBuf,
-    /// The id of the missing key, where something tells it.
+    /// The id of the missing key, if known.
     pub key_id: Option<String>,
 }
 
-/// What is left of a signing key: its public half, keys that were retired for it, or sites that were bound with it.
+/// Looks for a key's public half, keys retired before it, and sites bound with it.
 pub fn trace(paths: &Paths) -> Option<Trace> {
     let jwks = paths.public.join(".well-known/jwks.json");
     if let Some(key_id) = first_published(&jwks) {
@@ -65,7 +65,7 @@ pub fn hint(error: &KeyError, paths: &Paths) -> String {
     }
 }
 
-/// The first key of the published set: the one that signs, since `keys publish` writes it first.
+/// The first key of the published set: the signing key, which `keys publish` writes first.
 fn first_published(jwks: &Path) -> Option<String> {
     let set: serde_json::Value = serde_json::from_str(&regular_file::read_to_string(jwks, MAX_JWKS).ok()?).ok()?;
     set["keys"][0]["kid"].as_str().map(str::to_owned)

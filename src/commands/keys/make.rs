@@ -1,4 +1,4 @@
-//! Makes private keys; `rotate` puts one in the place of another.
+//! Creates private keys; `rotate` puts one in the place of another.
 
 use std::path::PathBuf;
 
@@ -18,7 +18,7 @@ use crate::commands::keys::publish::publish_all;
 use crate::commands::keys::report::KeyInForce;
 use crate::commands::keys::rotate::{Old, current, replace_current};
 
-/// The size of a new key: RSA with 3072 bits is as strong as a symmetric key of 128 (NIST SP 800-57 part 1, table 2).
+/// The size of a new key. RSA with 3072 bits is as strong as a symmetric key of 128 (NIST SP 800-57 part 1, table 2).
 pub const DEFAULT_BITS: u16 = 3072;
 
 #[derive(clap::Args, Debug)]
@@ -35,14 +35,15 @@ pub(super) struct GenerateArgs {
     /// Write the key to this file instead of the instance's, and print its public half without publishing it
     #[arg(long, value_name = "FILE", conflicts_with = "rotate")]
     pub out: Option<PathBuf>,
-    /// Create a new key although the instance had one. Only if no backup has it: plugins that pin the old key reject the new
+    /// Create a new key although the instance had one. Only if no backup has it: plugins that pin the old key reject
+    /// the new
     #[arg(long, conflicts_with_all = ["rotate", "out"])]
     pub old_key_is_lost: bool,
 }
-/// Makes the instance's signing key where it has none yet, and publishes it; returns its public half.
+/// Creates the instance's signing key if it has none yet, and publishes it; returns its public half.
 ///
-/// An instance that had a key gets no other one, unless a person says that the old one `is_lost`: every plugin that pins
-/// the old key would stop to believe this server.
+/// An instance that had a key gets no new one unless a person says that the old one `is_lost`: every plugin that pins
+/// the old key would reject this server's statements.
 pub fn create(paths: &Paths, bits: u16, is_lost: bool) -> Result<PublicKey, Failure> {
     refuse_a_second(paths, is_lost, "keys generate --old-key-is-lost")?;
     let Private { pem, public } = new_key(bits)?;
@@ -55,7 +56,7 @@ pub fn create(paths: &Paths, bits: u16, is_lost: bool) -> Result<PublicKey, Fail
     Ok(public)
 }
 
-/// Fails where there was a key and it is missing, unless a person says that it `is_lost` by the command `otherwise`.
+/// Fails if there was a key and it is missing, unless a person says that it `is_lost` by the command `otherwise`.
 pub fn refuse_a_second(paths: &Paths, is_lost: bool, otherwise: &str) -> Result<(), Failure> {
     let is_missing = paths.signing_key.symlink_metadata().is_err();
     match lost::trace(paths).filter(|_| is_missing && !is_lost) {
@@ -67,7 +68,7 @@ pub fn refuse_a_second(paths: &Paths, is_lost: bool, otherwise: &str) -> Result<
     }
 }
 
-/// Makes a key: the instance's own, the one after it, or one for later.
+/// Creates a key: the instance's first, its next, or one for later.
 pub(super) fn generate(args: &GenerateArgs, paths: &Paths) -> Result<KeyInForce, Failure> {
     let bits = args.bits;
     match &args.out {

@@ -1,4 +1,4 @@
-//! The signing key and those before it: shown, and their public halves written where clients look.
+//! Lists the signing key and the retired keys, and writes their public halves where clients look.
 
 use std::fs;
 use std::io;
@@ -42,7 +42,7 @@ pub(super) fn list(json: bool, paths: &Paths) -> Result<String, Failure> {
         purpose: &'static str,
         state: &'static str,
         file: String,
-        /// Where its private half is kept, for a key that no longer signs.
+        /// Where its private half is kept, for a retired key.
         #[serde(skip_serializing_if = "Option::is_none")]
         private: Option<String>,
     }
@@ -95,13 +95,13 @@ pub(super) fn list(json: bool, paths: &Paths) -> Result<String, Failure> {
     Ok(table.to_string())
 }
 
-/// Publishes every key, and names the files that were written.
+/// Publishes every key, and returns the written files.
 pub(super) fn publish(paths: &Paths) -> Result<PublishedKeys, Failure> {
     let current = read_key(paths)?;
     publish_all(paths, &current).map(|written| PublishedKeys::new(&written))
 }
 
-/// Writes the public halves of `current` and of the retired keys; a key that was published before stays.
+/// Writes the public halves of `current` and of the retired keys. Keys published before stay.
 pub(super) fn publish_all(paths: &Paths, current: &PublicKey) -> Result<Vec<PathBuf>, Failure> {
     #[derive(Serialize)]
     struct Jwks {
@@ -165,7 +165,7 @@ fn is_pem(path: &Path) -> bool {
     !hidden && path.extension().is_some_and(|extension| extension == "pem")
 }
 
-/// Writes a public half, durably; there may be one already.
+/// Writes or replaces a public half, durably.
 pub(super) fn write_public(path: &Path, bytes: &[u8]) -> Result<(), KeyCommandError> {
     create_folder(path, Access::LikeFolder)?;
     durable_file::replace(path, bytes).map_err(|source| io_error(path, source))

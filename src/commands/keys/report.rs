@@ -1,4 +1,4 @@
-//! What the verbs of `keys` tell, as text and as JSON (docs/cli-json.md).
+//! Output of the `keys` verbs, as text and as JSON (docs/cli-json.md).
 
 use std::path::{Path, PathBuf};
 
@@ -9,14 +9,14 @@ use crate::text::printable::Printable;
 
 use crate::commands::output::path_text;
 
-/// A private key that was made or put in force.
+/// A private key that was created or put in force.
 #[derive(Debug, Serialize)]
 pub(super) struct KeyInForce {
     pub key_id: String,
     pub bits: usize,
     /// The file of the private key.
     pub file: String,
-    /// Where the private key before it is kept.
+    /// Where the old private key is kept.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retired: Option<String>,
     /// The public half in PEM, for a key that is not published yet.
@@ -25,7 +25,7 @@ pub(super) struct KeyInForce {
 }
 
 impl KeyInForce {
-    /// A key in this file, with nothing before it.
+    /// A key in this file that replaced none.
     pub(super) fn new(file: &Path, key: &PublicKey) -> Self {
         let key_id = key.key_id().to_owned();
         Self {
@@ -80,7 +80,7 @@ impl PublishedKeys {
     }
 }
 
-/// Retired private keys that are gone.
+/// Retired private keys that were deleted.
 #[derive(Debug, Serialize)]
 pub(super) struct Removed {
     removed: Vec<String>,

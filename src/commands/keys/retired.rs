@@ -1,6 +1,6 @@
-//! Private keys that no longer sign: kept beside their public halves until a person removes them.
+//! Retired private keys: kept beside their public halves until a person deletes them.
 //!
-//! A file's time of change is when its key was retired; `cp -p`, `tar` and `rsync -a` keep it.
+//! A file's modification time is when its key was retired; `cp -p`, `tar` and `rsync -a` keep it.
 
 use std::fs;
 use std::io;
@@ -15,12 +15,12 @@ use crate::commands::keys::error::{KeyCommandError, io_error};
 use crate::commands::keys::files::{create_folder, put_private};
 use crate::commands::keys::report::Removed;
 
-/// How the file of a retired private key ends.
+/// The ending of a retired private key's file name.
 const SUFFIX: &str = ".private.pem";
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// A private key that no longer signs.
+/// A retired private key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Retired {
     /// The key's id.
@@ -38,7 +38,7 @@ impl Retired {
     }
 }
 
-/// The retired private keys, the one that was retired last at the end.
+/// The retired private keys, the latest last.
 pub fn all(paths: &Paths) -> Result<Vec<Retired>, KeyCommandError> {
     let folder = &paths.retired_keys;
     let failed = |source| io_error(folder, source);
@@ -74,7 +74,7 @@ pub fn overdue(paths: &Paths, days: u32, now: SystemTime) -> Result<Vec<Retired>
         .collect())
 }
 
-/// Whether a file in the folder of retired keys is a private one.
+/// Whether a file in the folder of retired keys is a private key.
 pub(super) fn is_private(path: &Path) -> bool {
     path.file_name()
         .is_some_and(|name| name.to_string_lossy().ends_with(SUFFIX))
@@ -88,18 +88,18 @@ pub(super) fn keep(paths: &Paths, key_id: &str, pem: &str) -> Result<PathBuf, Ke
     Ok(file)
 }
 
-/// Which retired private keys to remove.
+/// Which retired private keys to delete.
 pub(super) enum Which<'a> {
     /// Those with these ids.
     Named(&'a [String]),
-    /// Those that were retired more than so many days ago.
+    /// Those that were retired more than this many days ago.
     Overdue {
         /// Days.
         days: u32,
     },
 }
 
-/// Removes retired private keys, and names each that is gone.
+/// Deletes retired private keys, and returns the deleted files.
 pub(super) fn remove(which: &Which<'_>, paths: &Paths, now: SystemTime) -> Result<Removed, Failure> {
     let chosen = match which {
         Which::Overdue { days } => overdue(paths, *days, now)?,

@@ -1,7 +1,7 @@
-//! Puts another private key in the signing key's place, and keeps the one before it in `retired`.
+//! Replaces the signing key, and keeps the old one in `retired`.
 //!
-//! The order makes every moment a safe one to be killed at: the old key is copied, the new one is published, and only
-//! then one rename lets it sign. Until that rename the old key signs, and afterwards the new one.
+//! It may be killed at any moment: the old key is copied, the new one is published, and then one rename puts it in
+//! force. Before that rename the old key signs, after it the new one.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,16 +21,16 @@ use crate::commands::keys::report::KeyInForce;
 use crate::commands::keys::retired::{self, keep};
 use crate::commands::output::path_text;
 
-/// What to do about the key that signs now.
+/// What to do about the current signing key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Old {
-    /// It is retired.
+    /// Retire it.
     Retire,
-    /// There is none: a person says so.
+    /// It is missing, and a person says that it is lost.
     Lost,
 }
 
-/// Puts the key in `file` in the signing key's place; the file is gone afterwards.
+/// Makes the key in `file` the signing key; the file is moved.
 pub(super) fn rotate_to(file: &Path, old: Old, paths: &Paths) -> Result<KeyInForce, Failure> {
     let lock = KeysLock::take(folder_of(&paths.signing_key))?;
     let current = current(old, paths)?;
@@ -47,7 +47,7 @@ pub(super) fn rotate_to(file: &Path, old: Old, paths: &Paths) -> Result<KeyInFor
     Ok(told)
 }
 
-/// Lets the key sign again that was retired last.
+/// Signs again with the key that was retired last.
 pub(super) fn rotate_back(old: Old, paths: &Paths) -> Result<KeyInForce, Failure> {
     let current = SigningKey::load(&paths.signing_key).ok();
     let retired = retired::all(paths)?;
@@ -64,7 +64,7 @@ pub(super) fn rotate_back(old: Old, paths: &Paths) -> Result<KeyInForce, Failure
     rotate_to(&last.file, old, paths)
 }
 
-/// Retires `current`, publishes `new` and lets it sign.
+/// Retires `current`, publishes `new` and puts it in force.
 pub(super) fn replace_current(
     _held: &KeysLock,
     paths: &Paths,
@@ -73,13 +73,13 @@ pub(super) fn replace_current(
 ) -> Result<KeyInForce, Failure> {
     let mut retired = None;
     if let Some(Private { pem, public }) = current {
-        // SECURITY: the old key is safe in its new place before anything happens to its old one.
+        // SECURITY: the old key is safe in its new place before its old file changes.
         let private = keep(paths, public.key_id(), pem)?;
         let kept = paths.retired_keys.join(format!("{}.pem", public.key_id()));
         write_public(&kept, public.to_pem().as_bytes())?;
         retired = Some(path_text(&private));
     }
-    // Published before the server can sign with it: no statement names a key that clients cannot get.
+    // Published first, so that no statement names a key that clients cannot get.
     publish_all(paths, &new.public)?;
     put_private(&paths.signing_key, new.pem.as_bytes())?;
     Ok(KeyInForce {
@@ -88,7 +88,7 @@ pub(super) fn replace_current(
     })
 }
 
-/// The key that signs now; `None` where a person says that it is lost.
+/// The current signing key; `None` if a person says that it is lost.
 pub(super) fn current(old: Old, paths: &Paths) -> Result<Option<Private>, Failure> {
     match (old, read_key(paths)) {
         (Old::Lost, Err(_)) if !exists(&paths.signing_key) => Ok(None),

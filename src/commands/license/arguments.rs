@@ -1,4 +1,4 @@
-//! What the license verbs take on the command line, read into values.
+//! Arguments that several license verbs share.
 
 use std::num::NonZeroU32;
 use std::str::FromStr;
@@ -14,7 +14,7 @@ use crate::model::site_host::{SiteHost, SiteHostError};
 pub(super) struct ModuleArg {
     /// The module.
     pub module: Name,
-    /// None, or some of its features.
+    /// Some of its features, or none.
     pub features: Vec<Name>,
 }
 
@@ -35,7 +35,7 @@ impl FromStr for ModuleArg {
     }
 }
 
-/// Reads a number of sites.
+/// Parses a number of sites.
 pub(super) fn parse_sites(text: &str) -> Result<SiteLimit, &'static str> {
     match text {
         "unlimited" => Ok(SiteLimit::Unlimited),
@@ -46,12 +46,12 @@ pub(super) fn parse_sites(text: &str) -> Result<SiteLimit, &'static str> {
     }
 }
 
-/// Reads a host, or the address of a site.
+/// Parses a host, or the address of a site.
 pub(super) fn parse_host(text: &str) -> Result<SiteHost, SiteHostError> {
     text.parse()
 }
 
-/// Reads a day.
+/// Parses a day.
 pub(super) fn parse_day(text: &str) -> Result<NaiveDate, &'static str> {
     text.parse().map_err(|_| "expected a date such as 2027-12-31")
 }

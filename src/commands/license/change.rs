@@ -15,7 +15,7 @@ use crate::commands::license::done::Done;
 use crate::commands::license::expires::Expires;
 use crate::commands::license::selector::LicenseArg;
 
-/// What `renew` takes.
+/// Arguments of `renew`.
 #[derive(clap::Args, Debug)]
 pub(super) struct RenewArgs {
     #[command(flatten)]
@@ -27,7 +27,7 @@ pub(super) struct RenewArgs {
     pub told: ChangeOptions,
 }
 
-/// What a verb takes that needs no more than a license.
+/// Arguments of a verb that needs only a license.
 #[derive(clap::Args, Debug)]
 pub(super) struct OneArgs {
     #[command(flatten)]
@@ -36,7 +36,7 @@ pub(super) struct OneArgs {
     pub told: ChangeOptions,
 }
 
-/// Sets another last day; a revoked license stays what it is. A period counts from the last day where that is ahead,
+/// Sets a new last day; a revoked license stays revoked. A period counts from the last day if that is in the future,
 /// so that nobody loses days by renewing early.
 pub(super) fn renew(args: &RenewArgs, registry: &Path, today: NaiveDate) -> Result<Done, Failure> {
     change(&args.license, registry, |license| {
@@ -61,7 +61,7 @@ pub(super) fn renew(args: &RenewArgs, registry: &Path, today: NaiveDate) -> Resu
     })
 }
 
-/// Withdraws a license until it is resumed.
+/// Suspends a license.
 pub(super) fn suspend(args: &OneArgs, registry: &Path) -> Result<Done, Failure> {
     change(&args.license, registry, |license| {
         refuse_revoked(license)?;
@@ -74,7 +74,7 @@ pub(super) fn suspend(args: &OneArgs, registry: &Path) -> Result<Done, Failure> 
     })
 }
 
-/// Puts a suspended license back in use.
+/// Resumes a suspended license.
 pub(super) fn resume(args: &OneArgs, registry: &Path) -> Result<Done, Failure> {
     change(&args.license, registry, |license| {
         refuse_revoked(license)?;
@@ -86,7 +86,7 @@ pub(super) fn resume(args: &OneArgs, registry: &Path) -> Result<Done, Failure> {
     })
 }
 
-/// Withdraws a license for good.
+/// Revokes a license for good.
 pub(super) fn revoke(args: &OneArgs, registry: &Path) -> Result<Done, Failure> {
     change(&args.license, registry, |license| {
         let news = license.status != LicenseStatus::Revoked;
@@ -98,7 +98,7 @@ pub(super) fn revoke(args: &OneArgs, registry: &Path) -> Result<Done, Failure> {
     })
 }
 
-/// What to write, if anything, and how to go on after the license's name to say what is true afterwards.
+/// The change to write, if any, and the end of the sentence about the license's new state.
 pub(super) struct PlannedChange {
     pub change: Option<LicenseChange>,
     pub outcome: String,

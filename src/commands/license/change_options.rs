@@ -1,4 +1,4 @@
-//! How a license verb tells what it did: as text or JSON, at once or when the server has the change in force.
+//! How a license verb reports: as text or JSON, at once or when the server uses the change.
 
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
@@ -15,7 +15,7 @@ use crate::text::stderr;
 use crate::commands::license::done::Done;
 use crate::commands::license::view::View;
 
-/// What every verb takes that changes a license.
+/// Arguments of every verb that changes a license.
 #[derive(clap::Args, Debug)]
 pub(super) struct ChangeOptions {
     /// Print one JSON document
@@ -42,13 +42,13 @@ struct Document<'a> {
     message: &'a str,
     notes: &'a [String],
     license: View<'a>,
-    /// Absent where nobody waited for it.
+    /// Absent without `--wait`.
     #[serde(skip_serializing_if = "Option::is_none")]
     in_force: Option<bool>,
 }
 
 impl ChangeOptions {
-    /// Tells of a change, after the wait that was asked for.
+    /// Reports a change, with `--wait` after the server uses it.
     pub(super) fn tell(&self, done: &Done, config: &Config) -> Result<Exit, Failure> {
         let print = if done.changed {
             output::print_change
@@ -60,7 +60,7 @@ impl ChangeOptions {
         } else {
             print(&PrintableLines(done.text()).to_string())
         };
-        // Also where nobody can be told: whoever asked to wait goes on with something that needs the change.
+        // Also if stdout cannot be written: whoever waits goes on with something that needs the change.
         let in_force = self.wait(config)?;
         if self.json {
             let license = View::new(&done.license, &done.registry, done.today);
@@ -77,8 +77,7 @@ impl ChangeOptions {
         told
     }
 
-    /// Waits where that was asked for, and says what keeps the server from taking the change over; `None` where it
-    /// was not.
+    /// Waits with `--wait`, and warns of what keeps the server from reloading; `None` without it.
     pub(super) fn wait(&self, config: &Config) -> Result<Option<bool>, Failure> {
         for diagnostic in broken_plugins(config) {
             stderr::line(format_args!("warning: {}", Printable(&diagnostic)));
@@ -105,7 +104,8 @@ fn written(failure: Failure, hint: &str) -> Failure {
     failure.hint(hint)
 }
 
-/// What is wrong in plugin entries: a license is changed all the same, and the server waits until they are right.
+/// Errors in plugin entries. A license is changed all the same, but the server does not reload until they are
+/// corrected.
 fn broken_plugins(config: &Config) -> Vec<String> {
     let entries = plugins::load(&RegistryFiles::folder(&config.paths.registry)).unwrap_or_default();
     let diagnostics: Vec<_> = entries

@@ -1,7 +1,7 @@
-//! A registry that is a git checkout: whether it is dirty or behind, and one commit for each command with `--commit`.
+//! A registry in a git checkout: whether it is dirty or behind, and one commit for each command with `--commit`.
 //!
-//! Only the `git` command is asked ([`git`], [`git_status`](crate::commands::license::git_status)), and only about
-//! what this machine has: nothing is fetched or pushed. `docs/registry.md` has the two ways to work with it.
+//! It only runs the `git` command ([`git`], [`git_status`](crate::commands::license::git_status)), and neither
+//! fetches nor pushes. `docs/registry.md` has the two ways to work with it.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -17,13 +17,13 @@ use crate::text::printable::Printable;
 use crate::commands::license::git;
 use crate::commands::license::git_status::GitStatus;
 
-/// How many names a message lists.
+/// How many names a message has at most.
 const NAMES: usize = 3;
 
-/// How long other commands that commit are waited for: they hold the checkout also while they wait for the server.
+/// How long to wait for other commands that commit. They hold the checkout also while they wait for the server.
 const OTHERS: Duration = Duration::from_secs(60);
 
-/// How many licenses a commit's subject names.
+/// How many licenses a commit's subject names at most.
 const LICENSES: usize = 3;
 
 /// A registry inside a git work tree.
@@ -33,7 +33,7 @@ pub(super) struct Checkout {
     status: GitStatus,
 }
 
-/// A command that commits what it changes: others wait until it is done.
+/// A command that commits its change. Others wait until it is done.
 #[derive(Debug)]
 pub(super) struct Committing {
     checkout: Checkout,
@@ -42,13 +42,13 @@ pub(super) struct Committing {
 }
 
 impl Checkout {
-    /// The checkout that `registry` is in; `None` where it is in none.
+    /// The checkout of `registry`; `None` if it is in none.
     ///
     /// # Errors
     ///
     /// Why the git status cannot be read.
     pub(super) fn look(registry: &Path) -> Result<Option<Self>, String> {
-        // Nearly every registry is asked about in vain otherwise.
+        // Most registries are in no checkout.
         let is_inside = |real: PathBuf| real.ancestors().any(|folder| folder.join(".git").exists());
         if !registry.canonicalize().is_ok_and(is_inside) {
             return Ok(None);
@@ -65,7 +65,7 @@ impl Checkout {
         }))
     }
 
-    /// What a person should know who changes it without `--commit`.
+    /// Warnings for a change without `--commit`.
     pub(super) fn notes(&self) -> Vec<String> {
         let Self {
             registry,
@@ -92,7 +92,7 @@ impl Checkout {
         notes
     }
 
-    /// Makes sure that what a command changes can be committed by itself; waits for others that do the same.
+    /// Checks that the change can be committed by itself. Waits for other commands that commit.
     pub(super) fn committing(registry: &Path) -> Result<Committing, Failure> {
         let failed = |error| Failure::environment(format!("{}: {error}", registry.display()));
         let lock = folder_lock::hold(registry, OTHERS).map_err(failed)?;
@@ -121,7 +121,7 @@ impl Checkout {
                 )),
             );
         }
-        // A mistake in a plugin entry must not keep a license from being withdrawn.
+        // An error in a plugin entry must not keep a license from being revoked.
         let before = Registry::load_licenses(registry)?;
         Ok(Committing {
             checkout,
@@ -132,12 +132,12 @@ impl Checkout {
 }
 
 impl Committing {
-    /// The licenses as they are before the change.
+    /// The licenses before the change.
     pub(super) fn registry(&self) -> &Registry {
         &self.before
     }
 
-    /// Makes sure that git will see a change of the license file `file`, which need not be there yet.
+    /// Checks that git will see a change of the license file `file`, which need not exist.
     pub(super) fn refuse_unseen(&self, file: &Path) -> Result<(), Failure> {
         let registry = &self.checkout.registry;
         let shown = file.display();
@@ -154,7 +154,7 @@ impl Committing {
                 ),
             };
         }
-        // git-ls-files(1): a small letter for --assume-unchanged, S for --skip-worktree.
+        // git-ls-files(1): a lower-case letter for --assume-unchanged, S for --skip-worktree.
         if tracked.starts_with(|c: char| c.is_ascii_lowercase() || c == 'S') {
             let git = Printable(registry.display());
             let name = Printable(name.display());
@@ -164,7 +164,7 @@ impl Committing {
         Ok(())
     }
 
-    /// Commits what `verb` changed; returns what to tell about it, or nothing where nothing changed.
+    /// Commits the change of `verb`. Returns what to print, or nothing if nothing changed.
     pub(super) fn commit(self, verb: &str) -> Result<Option<String>, Failure> {
         let registry = &self.checkout.registry;
         let shown = Printable(registry.display());
@@ -181,7 +181,7 @@ impl Committing {
             return Ok(None);
         }
         let subject = subject(verb, &self.before, &after);
-        // From the top of the work tree, to which the names are relative.
+        // From the top of the work tree, because the names are relative to it.
         let run = |arguments: &[&str]| {
             let top: Vec<_> = changed.iter().map(|name| format!(":(top,literal){name}")).collect();
             let arguments = arguments
@@ -196,7 +196,7 @@ impl Committing {
         Ok(Some(format!("Committed: {subject}")))
     }
 
-    /// A file with a license that changed, which is none of those that git sees as `changed`.
+    /// A file with a changed license that git does not see as `changed`.
     fn unseen<'a>(&self, after: &'a Registry, changed: &[String]) -> Option<&'a Path> {
         let licenses = changed_licenses(&self.before, after);
         let mut files = licenses
@@ -209,15 +209,15 @@ impl Committing {
     }
 }
 
-/// The licenses that are not as they were before, without those that are gone.
+/// The licenses that changed, without those that are gone.
 fn changed_licenses<'a>(before: &'a Registry, after: &'a Registry) -> impl Iterator<Item = &'a License> {
     after
         .licenses()
         .filter(|license| before.license(&license.id) != Some(license))
 }
 
-/// The first line of a commit: the verb, and the licenses that are not as they were before.
-// SECURITY: license ids only, by their first digits; a key never stands in a commit.
+/// The first line of a commit: the verb and the changed licenses.
+// SECURITY: only the first digits of license ids; a key is never in a commit.
 fn subject(verb: &str, before: &Registry, after: &Registry) -> String {
     let tags: BTreeSet<_> = changed_licenses(before, after)
         .map(|license| license.id.log_tag())

@@ -1,23 +1,23 @@
-//! What a license verb did: what is true now, and whether anything was written.
+//! The result of a license verb: the new state, and whether anything was written.
 
 use chrono::NaiveDate;
 
 use crate::model::license::License;
 use crate::registry::Registry;
 
-/// What is true now.
+/// The result.
 pub(super) struct Done {
     /// Whether anything was written.
     pub changed: bool,
-    /// A sentence about it.
+    /// A sentence about the license.
     pub message: String,
-    /// What else a person has to know.
+    /// More for the person to know.
     pub notes: Vec<String>,
-    /// The license as it is now.
+    /// The license after the change.
     pub license: License,
-    /// The registry as it is now.
+    /// The registry after the change.
     pub registry: Registry,
-    /// The day on which it was asked for.
+    /// The day of the change.
     pub today: NaiveDate,
 }
 
@@ -27,7 +27,7 @@ impl Done {
         Self { notes, ..self }
     }
 
-    /// All of it, a line each.
+    /// All of it, one line each.
     pub(super) fn text(&self) -> String {
         let notes: String = self.notes.iter().map(|note| format!("note: {note}\n")).collect();
         format!("{}\n{notes}", self.message)

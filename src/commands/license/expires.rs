@@ -1,10 +1,10 @@
-//! A license's last day as a person gives it: a date, `+1y` from now on, or `never`.
+//! A license's last day as an argument: a date, a period such as `+1y`, or `never`.
 
 use std::str::FromStr;
 
 use chrono::{Days, Months, NaiveDate};
 
-/// The last day of a license that does not end, and of any other: later ones have five digits in their year.
+/// The last day of a license that never ends, and the latest of all: later years have five digits.
 pub(super) const NEVER: NaiveDate = match NaiveDate::from_ymd_opt(9999, 12, 31) {
     Some(day) => day,
     None => NaiveDate::MAX,
@@ -15,11 +15,11 @@ pub(super) const NEVER: NaiveDate = match NaiveDate::from_ymd_opt(9999, 12, 31) 
 pub(super) enum Expires {
     /// On this day.
     On(NaiveDate),
-    /// After so long.
+    /// After this period.
     After(Period),
 }
 
-/// A time in the calendar: `30d`, `2w`, `6m`, `1y`.
+/// A period of the calendar: `30d`, `2w`, `6m`, `1y`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Period {
     /// Days.
@@ -29,7 +29,7 @@ pub(super) enum Period {
 }
 
 impl Expires {
-    /// The day, where a period begins on `start`.
+    /// The day, with a period counted from `start`.
     pub(super) fn from(self, start: NaiveDate) -> NaiveDate {
         match self {
             Self::On(day) => day.min(NEVER),
@@ -39,7 +39,7 @@ impl Expires {
 }
 
 impl Period {
-    /// The day that is so long after `start`.
+    /// The day after this period from `start`.
     pub(super) fn after(self, start: NaiveDate) -> NaiveDate {
         let day = match self {
             Self::Days(days) => start.checked_add_days(Days::new(days)),
@@ -69,7 +69,7 @@ impl FromStr for Period {
         let expected = "expected a period such as 30d, 2w, 6m or 1y";
         let unit = text.chars().next_back().ok_or(expected)?;
         let number = &text[..text.len() - unit.len_utf8()];
-        // A number alone: FromStr would also take a sign.
+        // Digits only: FromStr would also accept a sign.
         let number: u32 = number
             .bytes()
             .all(|byte| byte.is_ascii_digit())

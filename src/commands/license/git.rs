@@ -1,8 +1,8 @@
-//! The `git` command on the registry's checkout, within a time limit.
-//! [`checkout`](crate::commands::license::checkout) asks it.
+//! Runs the `git` command on the registry's checkout, with a time limit, for
+//! [`checkout`](crate::commands::license::checkout).
 //!
-//! A look runs nothing that the repository names: somebody else may have written its configuration. A commit runs the
-//! filters and hooks of the repository, as it does by hand.
+//! Reading runs nothing that the repository configures, because somebody else may have configured it. A commit runs the
+//! repository's filters and hooks, as it does by hand.
 
 use std::io::Read;
 use std::path::Path;
@@ -14,30 +14,30 @@ use std::time::{Duration, Instant};
 use crate::text::printable::Printable;
 use crate::time_limit::TookTooLong;
 
-/// How long a look may take: git itself opens files that may be pipes, or lie on a disk that does not answer.
+/// How long reading may take. git opens files that may be pipes, or on a disk that hangs.
 const LOOK: Duration = Duration::from_secs(10);
 
-/// How long a commit may take, with the hooks, and with a person who types the passphrase of a signature.
+/// How long a commit may take, with hooks, and with a person who types the passphrase of a signature.
 const COMMIT: Duration = Duration::from_secs(300);
 
-/// Between two looks whether git has ended.
+/// The time between two checks whether git has ended.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// What git printed is there soon after its end, unless something that it started holds the pipe.
+/// git's output is complete this soon after its end, unless a process that it started holds the pipe.
 const AFTER_THE_END: Duration = Duration::from_secs(1);
 
-/// SECURITY: what the repository's own configuration would run is not run for a look. Filters are further below.
+/// SECURITY: reading must not run what the repository configures. Filters are handled below.
 const QUIET: [&str; 4] = ["-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"];
 
-/// What git says about the registry, or about one path in it; nothing where git says no (exit code 1, without a word).
+/// git's answer about the registry, or about one path in it; `None` if git says no (exit code 1, no output).
 ///
 /// # Errors
 ///
-/// Why git cannot say, in one line.
+/// Why git failed, in one line.
 pub(super) fn look(registry: &Path, arguments: &[&str], path: &Path) -> Result<Option<String>, String> {
     let mut command = looking(registry);
     for name in filters(registry)? {
-        // SECURITY: no filter runs, and none counts as missing. git compares the files as they are, where it has to.
+        // SECURITY: no filter runs, and none is required. git compares the files as they are.
         for setting in ["clean=", "smudge=", "process=", "required=false"] {
             command.arg("-c").arg(format!("filter.{name}.{setting}"));
         }
@@ -49,13 +49,13 @@ pub(super) fn look(registry: &Path, arguments: &[&str], path: &Path) -> Result<O
 ///
 /// # Errors
 ///
-/// What git complains about, in one line.
+/// git's error, in one line.
 pub(super) fn change(registry: &Path, arguments: &[&str]) -> Result<(), String> {
     let said = said(command(registry).args(arguments), COMMIT)?;
     said.map(drop).ok_or_else(|| "git printed nothing".to_owned())
 }
 
-/// The names of all filters that some configuration describes.
+/// The names of all configured filters.
 fn filters(registry: &Path) -> Result<Vec<String>, String> {
     let listed = said(
         looking(registry).args(["config", "--null", "--name-only", "--get-regexp", r"^filter\."]),
@@ -75,14 +75,14 @@ fn filters(registry: &Path) -> Result<Vec<String>, String> {
     }
 }
 
-/// The name in `filter.<name>.clean`, which may have dots in it.
+/// The name in `filter.<name>.clean`, which may have dots.
 fn filter_name(setting: &str) -> Option<&str> {
     setting.strip_prefix("filter.")?.rsplit_once('.').map(|(name, _)| name)
 }
 
 fn looking(registry: &Path) -> Command {
     let mut command = command(registry);
-    // SECURITY: a partial clone would fetch what it lacks, by whatever command its configuration names.
+    // SECURITY: a partial clone would fetch what it lacks, by the command that its configuration names.
     command.args(QUIET).envs([
         ("GIT_NO_LAZY_FETCH", "1"),
         ("GIT_ALLOW_PROTOCOL", "none"),
@@ -96,7 +96,7 @@ fn command(registry: &Path) -> Command {
     let mut command = Command::new("git");
     command.arg("-C").arg(registry).env("LC_ALL", "C");
     for name in ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX"] {
-        // What a hook that started us would say about its own repository.
+        // Set by a hook that started this process, for its own repository.
         command.env_remove(name);
     }
     command
@@ -126,7 +126,7 @@ fn said(command: &mut Command, limit: Duration) -> Result<Option<String>, String
     }
 }
 
-/// Waits for the end of git, or ends it.
+/// Waits for git to end, or kills it.
 fn end(child: &mut Child, limit: Duration) -> Result<ExitStatus, String> {
     let deadline = Instant::now() + limit;
     loop {
@@ -134,7 +134,7 @@ fn end(child: &mut Child, limit: Duration) -> Result<ExitStatus, String> {
             return Ok(status);
         }
         if Instant::now() >= deadline {
-            // It is not waited for: a disk that does not answer holds it even then.
+            // Do not wait for it: on a disk that hangs, even killing takes for ever.
             let _ = child.kill();
             return Err(format!("git: {}", TookTooLong(limit)));
         }
@@ -142,12 +142,12 @@ fn end(child: &mut Child, limit: Duration) -> Result<ExitStatus, String> {
     }
 }
 
-/// Reads a stream on a thread of its own: a full pipe would hold git up.
+/// Reads a stream on its own thread, because a full pipe would block git.
 fn in_background(stream: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
     let (done, read) = sync_channel(1);
     thread::spawn(move || {
         let mut bytes = Vec::new();
-        // What was read before an error is all there is; nobody may wait for it any more.
+        // After an error, what was read is all there is. After a timeout, nobody waits for it.
         let _ = stream.map(|mut stream| stream.read_to_end(&mut bytes));
         let _ = done.send(bytes);
     });

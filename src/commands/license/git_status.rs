@@ -1,25 +1,24 @@
-//! What `git status` says of the checkout that the registry is in: the branch, how far it is behind, and what is not
-//! committed.
+//! The `git status` of the registry's checkout: its branch, how far it is behind, and what is not committed.
 //!
-//! [`checkout`](crate::commands::license::checkout) decides by it.
+//! [`checkout`](crate::commands::license::checkout) uses it.
 
 use std::path::Path;
 
 use crate::commands::license::git;
 
-/// What `git status` says.
+/// The result of `git status`.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct GitStatus {
-    /// The branch that this one follows.
+    /// The upstream branch.
     pub upstream: String,
-    /// Commits that it has and this one lacks, as of the last fetch.
+    /// Upstream commits that are missing here, as of the last fetch.
     pub behind: usize,
-    /// Files of the registry that are not as they were committed, relative to the work tree.
+    /// Changed files of the registry, relative to the work tree.
     pub changed: Vec<String>,
 }
 
 impl GitStatus {
-    /// Asks git about the folder of the registry.
+    /// Runs `git status` on the folder of the registry.
     ///
     /// # Errors
     ///
@@ -39,7 +38,7 @@ impl GitStatus {
     }
 }
 
-/// Reads git-status(1), porcelain version 2 with `-z`.
+/// Parses git-status(1), porcelain version 2 with `-z`.
 fn parse(text: &str) -> GitStatus {
     let mut status = GitStatus::default();
     let mut records = text.split('\0');
@@ -52,7 +51,7 @@ fn parse(text: &str) -> GitStatus {
                 .and_then(|(_, behind)| behind.parse().ok())
                 .unwrap_or(0);
         } else {
-            // The name is what follows so many fields; a renamed file's old name is a record of its own.
+            // The name follows this many fields; the old name of a renamed file is a record of its own.
             let fields = match record.get(..2) {
                 Some("1 ") => 8,
                 Some("2 ") => 9,

@@ -1,4 +1,4 @@
-//! `license issue`: makes a key, shows it once, and writes down its id with what it grants.
+//! `license issue`: generates a key, prints it once, and stores its id with the grant.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ use crate::commands::license::arguments::{ModuleArg, parse_host, parse_sites};
 use crate::commands::license::change_options::ChangeOptions;
 use crate::commands::license::expires::Expires;
 
-/// What `issue` takes.
+/// Arguments of `issue`.
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
     /// A module that the license covers, with its features; repeatable
@@ -58,7 +58,7 @@ pub(super) struct Args {
 }
 
 impl Args {
-    /// The file that is named; without one, as one of its own would be named.
+    /// The file that `--file` names, or a name as of a new file.
     pub(super) fn file_in(&self, registry: &Path) -> Result<PathBuf, Failure> {
         let name = file_name(self.file.as_deref().unwrap_or(Path::new("000000000000.toml")), registry)?;
         Ok(Editor::file(registry, &name))
@@ -72,7 +72,7 @@ struct Issued<'a> {
     file: String,
 }
 
-/// A license that is not written yet, and its key.
+/// A license before it is written, and its key.
 struct NewLicense {
     key: LicenseKey,
     license: License,
@@ -80,7 +80,7 @@ struct NewLicense {
     name: String,
 }
 
-/// Writes the license, then shows the key.
+/// Writes the license, then prints the key.
 pub(super) fn run(args: &Args, config: &Config, own_file: bool, now: DateTime<Utc>) -> Result<Exit, Failure> {
     let registry = &config.paths.registry;
     refuse_keys(args)?;
@@ -103,7 +103,7 @@ pub(super) fn run(args: &Args, config: &Config, own_file: bool, now: DateTime<Ut
     };
     output::refuse_unseen()?;
     draft.write(registry)?;
-    // Nothing that can fail stands between the two: the key is nowhere else.
+    // Nothing may fail between the two: the key is nowhere else.
     let shown = show_key(&text, &tag);
     if shown.is_ok() && !args.told.json {
         stderr::line(format_args!(
@@ -116,19 +116,19 @@ pub(super) fn run(args: &Args, config: &Config, own_file: bool, now: DateTime<Ut
     Ok(Exit::Done)
 }
 
-/// Shows a key, which is nowhere else.
+/// Prints a key, which is nowhere else.
 pub(super) fn show_key(text: &str, tag: &str) -> Result<(), Failure> {
     show_key_on(&mut io::stdout().lock(), text, tag)
 }
 
-/// A key nobody has.
+/// A new key.
 pub(super) fn new_key() -> Result<LicenseKey, Failure> {
     let mut random = [0; 20];
     getrandom::fill(&mut random).map_err(Failure::environment)?;
     Ok(LicenseKey::from_random(random))
 }
 
-/// Whoever stops reading early, such as `head`, may have lost the key: unlike elsewhere, that is a failure.
+/// A reader that stops early, such as `head`, may have lost the key. Unlike elsewhere, that is a failure.
 fn show_key_on(stdout: &mut impl io::Write, text: &str, tag: &str) -> Result<(), Failure> {
     output::write_whole(stdout, text).map_err(|error| {
         let hint = format!("nobody has seen the key of license {tag}: revoke it and issue another");
@@ -137,7 +137,7 @@ fn show_key_on(stdout: &mut impl io::Write, text: &str, tag: &str) -> Result<(),
 }
 
 impl NewLicense {
-    /// The file that it is added to.
+    /// The file to add it to.
     fn file(&self, registry: &Path) -> PathBuf {
         Editor::file(registry, &self.name)
     }
@@ -149,8 +149,8 @@ impl NewLicense {
     }
 }
 
-/// With `own_file`, a license is in a file of its own unless `args` names one: two people who each add to the end of
-/// one file have a conflict in git.
+/// With `own_file`, each license gets a new file unless `args` names one: if two people each add to the end of one
+/// file, git has a conflict.
 fn draft(args: &Args, registry: &Path, own_file: bool, today: NaiveDate) -> Result<NewLicense, Failure> {
     let expires = args.expires.from(today);
     if expires < today {
@@ -187,8 +187,7 @@ fn draft(args: &Args, registry: &Path, own_file: bool, today: NaiveDate) -> Resu
     Ok(NewLicense { key, license, name })
 }
 
-/// Refuses modules that no plugin has, with the ones that may be meant: such a license would be of no use. Where that
-/// cannot be told, because entries are wrong, it is a warning.
+/// Refuses modules that no plugin has, and suggests similar ones. If plugin entries have errors, it is only a warning.
 fn check_modules(args: &Args, registry: &Path) -> Result<Option<String>, Failure> {
     if args.any_module {
         return Ok(None);
@@ -234,7 +233,7 @@ fn refuse_keys(args: &Args) -> Result<(), Failure> {
     }
 }
 
-/// The name of a license file in the registry's `licenses/`, given alone or as a path.
+/// The name of a license file in the registry's `licenses/`, from a name or a path.
 fn file_name(file: &Path, registry: &Path) -> Result<String, Failure> {
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
     let inside = folder.is_none_or(

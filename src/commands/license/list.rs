@@ -1,4 +1,4 @@
-//! `license list`: the licenses of the registry, in the order in which they stand there.
+//! `license list`: the licenses of the registry, in file order.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Display;
@@ -28,7 +28,7 @@ use crate::commands::license::arguments::{parse_day, parse_host};
 use crate::commands::license::expires::Period;
 use crate::commands::license::view::{self, View};
 
-/// What `list` takes.
+/// Arguments of `list`.
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
     /// Only licenses with this status today
@@ -65,15 +65,15 @@ enum StatusArg {
     Revoked,
 }
 
-/// What is asked for, looked up once.
+/// The filter.
 struct Filter<'a> {
     args: &'a Args,
     today: NaiveDate,
     /// The module of the plugin.
     module: Option<Name>,
-    /// The text of the note, in small letters.
+    /// The text of the note, in lower case.
     note: Option<String>,
-    /// Licenses to which the host is bound.
+    /// Licenses that the host is bound to.
     bound: HashSet<LicenseId>,
 }
 
@@ -151,7 +151,7 @@ fn list(
 /// A row for each license, under headings.
 fn table(licenses: &[&License], today: NaiveDate, width: Option<usize>, out: &mut impl Write) -> io::Result<()> {
     const HEADINGS: [&dyn Display; 6] = [&"ID", &"STATUS", &"EXPIRES", &"SITES", &"MODULES", &"NOTE"];
-    // Licenses that grant the same share it: a million of them have a few texts.
+    // Licenses with the same grant share it, so a million of them have few texts.
     let mut texts: HashMap<*const Modules, String> = HashMap::new();
     for license in licenses {
         texts
@@ -188,7 +188,7 @@ fn table(licenses: &[&License], today: NaiveDate, width: Option<usize>, out: &mu
         .try_for_each(|license| with_cells(license, &mut |cells| columns.write(cells, out)))
 }
 
-/// One array, a license a line: a million of them are one document, too.
+/// One array with a license on each line, written piece by piece.
 fn json(
     licenses: &[&License],
     registry: &Registry,
@@ -219,7 +219,7 @@ fn module_of(slug: &Slug, config: &Config) -> Result<Name, Failure> {
     }
 }
 
-/// The licenses to which a host is bound by itself; none, with a warning, where the bindings cannot be read.
+/// The licenses in the store that a host is bound to; none, with a warning, if the store cannot be read.
 fn bound_to(host: &SiteHost, registry: &Registry, config: &Config) -> HashSet<LicenseId> {
     let mut bound = HashSet::new();
     let exported = store::read_only(&config.paths.store).and_then(|store| {

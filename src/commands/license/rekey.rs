@@ -1,7 +1,7 @@
-//! `license rekey`: a new key for a license whose key was lost or got around.
+//! `license rekey`: a new key for a license whose key was lost or leaked.
 //!
-//! The new license grants the same, names the one it `replaces`, and has no site yet; the old one is revoked, with a
-//! note.
+//! The new license has the same grant, names the old one in `replaces`, and has no site yet. The old one is revoked,
+//! with a note.
 
 use std::path::{Path, PathBuf};
 
@@ -23,7 +23,7 @@ use crate::commands::license::change_options::ChangeOptions;
 use crate::commands::license::issue::{new_key, show_key};
 use crate::commands::license::selector::LicenseArg;
 
-/// What `rekey` takes.
+/// Arguments of `rekey`.
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
     #[command(flatten)]
@@ -40,19 +40,19 @@ struct Rekeyed<'a> {
     file: String,
 }
 
-/// Both licenses, not written yet, and the new one's key.
+/// Both licenses before they are written, and the new key.
 struct Replacement {
     editor: Editor,
     key: LicenseKey,
     old: License,
-    /// What becomes of the old one.
+    /// The changes of the old one.
     changes: [LicenseChange; 2],
     new: License,
     /// The file that both are in.
     file: PathBuf,
 }
 
-/// Writes both licenses, then shows the key.
+/// Writes both licenses, then prints the key.
 pub(super) fn run(args: &Args, config: &Config, today: NaiveDate) -> Result<Exit, Failure> {
     let draft = draft(args, &config.paths.registry, today)?;
     let id = draft.key.id();
@@ -70,7 +70,7 @@ pub(super) fn run(args: &Args, config: &Config, today: NaiveDate) -> Result<Exit
     };
     output::refuse_unseen()?;
     let (_key, old, file) = draft.write()?;
-    // Nothing that can fail stands between the two: the key is nowhere else.
+    // Nothing may fail between the two: the key is nowhere else.
     let shown = show_key(&text, &id.log_tag());
     if shown.is_ok() && !args.told.json {
         stderr::line(format_args!(
@@ -86,7 +86,7 @@ pub(super) fn run(args: &Args, config: &Config, today: NaiveDate) -> Result<Exit
 }
 
 impl Replacement {
-    /// Writes both; returns the key, the old license as it was, and the file.
+    /// Writes both; returns the key, the old license before the change, and the file.
     fn write(self) -> Result<(LicenseKey, License, PathBuf), Failure> {
         let Self {
             editor,

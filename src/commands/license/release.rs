@@ -1,8 +1,7 @@
-//! `license release`: makes a license's bindings void, so that another site can have the seat.
+//! `license release`: makes a license's bindings void, so that another site can use the seat.
 //!
-//! A binding is void where it was made before the release time, and the two times come from two clocks: the server's
-//! and this command's. So the time that is written is later than every binding it is meant for, whatever this clock
-//! says.
+//! A binding is void if it is older than the release. The two times come from two clocks: the server's and this
+//! command's. So the release gets a time later than every binding it is for, whatever this clock says.
 
 use std::path::Path;
 
@@ -23,7 +22,7 @@ use crate::commands::license::change_options::ChangeOptions;
 use crate::commands::license::done::Done;
 use crate::commands::license::selector::LicenseArg;
 
-/// What `release` takes.
+/// Arguments of `release`.
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
     #[command(flatten)]
@@ -70,17 +69,17 @@ pub(super) fn release(
     Ok(done.with_notes(notes))
 }
 
-/// A release time, and what made it what it is.
+/// A release time, and the reason for it.
 pub(super) struct ReleaseTime {
     pub time: DateTime<Utc>,
-    /// How many bindings it is meant for.
+    /// How many bindings it makes void.
     pub bound: usize,
-    /// Why it is in the future, where it is.
+    /// Why it is in the future, if it is.
     ahead: Option<&'static str>,
 }
 
 impl ReleaseTime {
-    /// The release of `host`, or of all sites with `None`; without `stored`, nobody knows which sites are bound.
+    /// The release of `host`, or with `None` of all sites. Without `stored`, the bound sites are unknown.
     pub(super) fn new(
         license: &License,
         host: Option<&SiteHost>,
@@ -98,8 +97,8 @@ impl ReleaseTime {
             Some(host) => released.hosts.get(host).copied(),
             None => released.all,
         };
-        // A site that is bound after a release gets a time that is no earlier than the release: where the bindings are
-        // not known, one may have just that time.
+        // A site bound after a release gets a time no earlier than the release. If the bindings are unknown, one may
+        // have exactly that time.
         let unknown = match (stored, host) {
             (Some(_), _) => None,
             (None, Some(host)) => released.time_of(host),
@@ -123,7 +122,7 @@ impl ReleaseTime {
         }
     }
 
-    /// What a person has to know beyond that it is done.
+    /// More for the person to know.
     pub(super) fn notes(&self, license: &License, unreadable: Option<&StoreError>) -> Vec<String> {
         let mut notes = Vec::new();
         if let Some(reason) = self.ahead {
@@ -144,7 +143,7 @@ impl ReleaseTime {
     }
 }
 
-/// The first time, in milliseconds as the registry has them, that makes a binding of this time void.
+/// The first time, in milliseconds as in the registry, that makes a binding of this time void.
 fn after(time: DateTime<Utc>) -> DateTime<Utc> {
     time.checked_add_signed(TimeDelta::milliseconds(1))
         .unwrap_or(time)
@@ -157,7 +156,7 @@ mod tests {
     use crate::commands::license::testing::{Instance, parse};
     use crate::model::license::ReleaseTimes;
 
-    /// What the command says, with the licenses' tags replaced.
+    /// The command's output, with the licenses' tags replaced.
     fn said(result: Result<Done, Failure>) -> String {
         let tags = [1, 2].map(|number| Instance::key(number).id().log_tag());
         let text = result.map_or_else(
@@ -178,7 +177,7 @@ mod tests {
         }
     }
 
-    /// A registry, what is bound, and the time by this machine's clock.
+    /// A registry, bindings, and the time by this machine's clock.
     struct Case {
         instance: Instance,
         bound: Option<Vec<Binding>>,
@@ -216,7 +215,7 @@ mod tests {
                 .clone()
         }
 
-        /// Whether all that is bound is void.
+        /// Whether all bindings are void.
         fn is_void(&self, number: u8) -> bool {
             self.bound
                 .iter()
@@ -247,7 +246,7 @@ mod tests {
 
     #[test]
     fn a_release_voids_what_a_server_bound_by_a_clock_that_is_ahead() {
-        // One binding to the nanosecond, the other in this very millisecond.
+        // One binding at another nanosecond, the other in this very millisecond.
         for at in ["2026-11-20T10:22:03.999999999Z", "2026-11-20T10:17:03.123Z"] {
             for more in ["--host a.com", "--all"] {
                 let case = Case::new(Some(&[("a.com", at)]));

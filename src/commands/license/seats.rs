@@ -19,7 +19,7 @@ use crate::commands::license::done::Done;
 use crate::commands::license::release::ReleaseTime;
 use crate::commands::license::selector::LicenseArg;
 
-/// What `sites` takes.
+/// Arguments of `sites`.
 #[derive(clap::Args, Debug)]
 pub(super) struct SitesArgs {
     #[command(flatten)]
@@ -31,7 +31,7 @@ pub(super) struct SitesArgs {
     pub told: ChangeOptions,
 }
 
-/// What `move` takes.
+/// Arguments of `move`.
 #[derive(clap::Args, Debug)]
 pub(super) struct MoveArgs {
     #[command(flatten)]
@@ -49,7 +49,7 @@ pub(super) struct MoveArgs {
 /// Reads the bindings of a license, void ones included.
 pub(super) type BindingLookup<'a> = &'a dyn Fn(&LicenseId) -> Result<Vec<Binding>, StoreError>;
 
-/// Sets how many sites may use a license; those that are bound stay.
+/// Sets how many sites may use a license. Bound sites stay bound.
 pub(super) fn sites(args: &SitesArgs, registry: &Path, bindings: BindingLookup<'_>) -> Result<Done, Failure> {
     let mut notes = Vec::new();
     let done = change(&args.license, registry, |license| {
@@ -88,7 +88,7 @@ pub(super) fn sites(args: &SitesArgs, registry: &Path, bindings: BindingLookup<'
     Ok(done.with_notes(notes))
 }
 
-/// Frees one site and binds another in its place, ahead of its first validation.
+/// Releases one site and binds another one before its first validation.
 pub(super) fn move_site(
     args: &MoveArgs,
     registry: &Path,
@@ -116,7 +116,7 @@ pub(super) fn move_site(
         };
         let moved = change.applied_to(license);
         let stored = stored.unwrap_or_default();
-        // Where the vendor lowered the number since, a move must still be possible between sites that are bound.
+        // If the vendor has lowered the number, a move between bound sites must still be possible.
         let has_seat = matches!(license.seat(&stored[..], &args.to), Seat::Held);
         if !has_seat && !fits(&moved, &stored) {
             let all = match license.sites {
@@ -134,7 +134,7 @@ pub(super) fn move_site(
     Ok(done.with_notes(notes))
 }
 
-/// Whether no more sites are bound, ahead or by themselves, than the license is for.
+/// Whether no more sites are bound, by the registry or the store, than the license allows.
 fn fits(license: &License, stored: &[Binding]) -> bool {
     match license.sites {
         SiteLimit::Unlimited => true,
@@ -142,7 +142,7 @@ fn fits(license: &License, stored: &[Binding]) -> bool {
     }
 }
 
-/// How many sites are bound, ahead or by themselves.
+/// How many sites are bound, by the registry or the store.
 fn used(license: &License, stored: &[Binding]) -> usize {
     let ahead = &license.details.hosts;
     let valid = stored.iter().filter(|binding| !license.details.released.voids(binding));

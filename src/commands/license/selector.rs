@@ -1,4 +1,4 @@
-//! How a person names a license: by its key, its id, or the beginning of its id.
+//! Selects a license by its key, its id, or the first digits of its id.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -14,13 +14,13 @@ use crate::model::license::License;
 use crate::model::license_key::{LicenseId, LicenseKey, LicenseKeyError};
 use crate::registry::Registry;
 
-/// Fewer digits of an id are too easily mistyped into those of another.
+/// Fewer digits are too easily mistyped into those of another id.
 const MIN_PREFIX: usize = 8;
 
-/// More than a key or an id is not read from stdin.
+/// The most bytes to read from stdin: more than a key or an id has.
 const MAX_STDIN: u64 = 1_024;
 
-/// The argument that names a license.
+/// The argument that selects a license.
 #[derive(clap::Args, Clone, Debug)]
 pub(super) struct LicenseArg {
     /// The license's key, its id, or the first 8 or more digits of its id; '-' reads one of these from stdin
@@ -29,18 +29,18 @@ pub(super) struct LicenseArg {
 }
 
 impl LicenseArg {
-    /// The license that is meant.
+    /// The selected license.
     pub(super) fn find<'r>(&self, registry: &'r Registry) -> Result<&'r License, Failure> {
         self.license.find(registry)
     }
 }
 
-/// What stands on the command line for a license.
-// SECURITY: it may be a key, so it is parsed after clap, whose errors show what they could not parse, and never shown.
+/// The argument as given.
+// SECURITY: it may be a key. So it is parsed after clap, whose errors quote what they reject, and is never shown.
 #[derive(Clone)]
 struct Selector {
     given: Zeroizing<String>,
-    /// What came from stdin, which is read once.
+    /// The text from stdin, which is read once.
     read: OnceLock<Zeroizing<String>>,
 }
 

@@ -16,10 +16,10 @@ use crate::text::printable::Printable;
 use crate::commands::license::selector::LicenseArg;
 use crate::commands::license::view::{self, View, shown_time};
 
-/// Reads the stored bindings of a license, in the order of binding, with what their sites reported.
+/// Reads the stored bindings of a license in the order of binding, with their sites' reports.
 pub(super) type ReadBindings<'a> = &'a dyn Fn(&LicenseId) -> Result<Vec<(Binding, SiteReport)>, StoreError>;
 
-/// What `show` takes.
+/// Arguments of `show`.
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
     #[command(flatten)]
@@ -33,12 +33,12 @@ pub(super) struct Args {
 struct Shown<'a> {
     #[serde(flatten)]
     license: View<'a>,
-    /// Absent where the store cannot be read.
+    /// Absent if the store cannot be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     bindings: Option<Vec<BoundHost<'a>>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     bindings_error: Option<String>,
-    /// Release times and bindings that lie in the future.
+    /// Release times and bindings that are in the future.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     future: Vec<String>,
 }
@@ -53,7 +53,7 @@ struct BoundHost<'a> {
     report: &'a SiteReport,
 }
 
-/// The license and its bindings; a store that cannot be read is told and no failure.
+/// The license and its bindings. A store that cannot be read gives a note, not a failure.
 pub(super) fn show(
     args: &Args,
     config: &Config,
@@ -89,7 +89,7 @@ pub(super) fn show(
     ))
 }
 
-/// Release times and bindings that this clock has not reached: a clock was ahead, or a time was mistyped.
+/// Release times and bindings in the future: a clock was ahead, or a time was mistyped.
 fn times_in_the_future(license: &License, stored: &[(Binding, SiteReport)], now: DateTime<Utc>) -> Vec<String> {
     let released = view::release_times(license).filter(|(_, time)| *time > now);
     let bound = stored.iter().filter(|(binding, _)| binding.bound_at > now);

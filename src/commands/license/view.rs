@@ -10,7 +10,7 @@ use crate::model::license_key::LicenseId;
 use crate::model::site_host::SiteHost;
 use crate::registry::Registry;
 
-/// The fields of the registry, and what follows from them.
+/// The fields of the registry, and derived ones.
 #[derive(Debug, Serialize)]
 pub(super) struct View<'a> {
     id: LicenseId,
@@ -25,10 +25,10 @@ pub(super) struct View<'a> {
     hosts: &'a [SiteHost],
     released: BTreeMap<&'a str, String>,
     note: &'a str,
-    /// The license whose key this one's replaced.
+    /// The license that this one replaces.
     #[serde(skip_serializing_if = "Option::is_none")]
     replaces: Option<LicenseId>,
-    /// The license whose key replaced this one's.
+    /// The license that replaced this one.
     #[serde(skip_serializing_if = "Option::is_none")]
     replaced_by: Option<LicenseId>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -36,7 +36,7 @@ pub(super) struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    /// How `license` stands on `today`; its place is known where the `registry` has it.
+    /// The view of `license` on `today`, with its position in the `registry`.
     pub(super) fn new(license: &'a License, registry: &'a Registry, today: NaiveDate) -> Self {
         Self {
             id: license.id,
@@ -57,7 +57,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The same with the license that replaced it, which all of them have to be looked through for.
+    /// The same with the license that replaced it, for which all licenses must be searched.
     pub(super) fn with_successor(self, registry: &Registry) -> Self {
         let successor = registry
             .licenses()
@@ -73,13 +73,13 @@ impl<'a> View<'a> {
         self.replaced_by
     }
 
-    /// Where it stands, as `file:line`.
+    /// Its position, as `file:line`.
     pub(super) fn place(&self) -> &str {
         self.place.as_deref().unwrap_or_default()
     }
 }
 
-/// In a word, what a license is worth.
+/// The license's state as a word.
 pub(super) fn state(license: &License, today: NaiveDate) -> &'static str {
     match license.state(today) {
         LicenseState::Active => "active",
@@ -115,7 +115,7 @@ pub(super) fn release_times(license: &License) -> impl Iterator<Item = (&str, Da
     hosts.chain(released.all.map(|time| ("*", time)))
 }
 
-/// As times stand in the registry: RFC 3339, UTC, to the second.
+/// A time as in the registry: RFC 3339, UTC, to the second.
 pub(super) fn shown_time(time: DateTime<Utc>) -> String {
     time.to_rfc3339_opts(chrono::SecondsFormat::Secs, true)
 }

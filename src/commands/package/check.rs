@@ -1,4 +1,4 @@
-//! `countersign package check`: whether an archive can be the package of a release, with all reasons why not.
+//! `countersign package check`: whether an archive can be the package of a release, and if not, all reasons.
 
 use std::path::PathBuf;
 
@@ -32,7 +32,7 @@ pub(super) struct Args {
     json: bool,
 }
 
-/// Opens the archive, checks it, and prints everything that was found.
+/// Checks the archive, and prints the result.
 pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
     let failed = |error| failure(&args.file, error);
     // A slug is a plain name.

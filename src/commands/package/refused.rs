@@ -1,11 +1,11 @@
-//! What is said of an archive that is refused.
+//! Errors and hints for refused archives.
 
 use std::path::{Path, PathBuf};
 
 use crate::commands::Failure;
 use crate::package::archive::{ArchiveError, ArchiveRefusal};
 
-/// Why an archive cannot be looked into.
+/// Why an archive cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: refused as a package", path.display())]
 struct PackageError {
@@ -13,7 +13,7 @@ struct PackageError {
     source: ArchiveError,
 }
 
-/// An archive that is refused is a wrong input, and so is one that cannot be read.
+/// A refused or unreadable archive is wrong input.
 pub(super) fn failure(path: &Path, source: ArchiveError) -> Failure {
     let hint = source.reason().and_then(hint);
     let failure = Failure::input(PackageError {
@@ -26,7 +26,7 @@ pub(super) fn failure(path: &Path, source: ArchiveError) -> Failure {
     }
 }
 
-/// What to do about the mistakes that well-meant archives have.
+/// Hints for common mistakes.
 fn hint(reason: &ArchiveRefusal) -> Option<&'static str> {
     match reason {
         ArchiveRefusal::Comment(_) => Some(

@@ -1,4 +1,4 @@
-//! `countersign package show`: the files of an archive with their sizes, and what changed since another one.
+//! `countersign package show`: the files of an archive with their sizes, or the differences from another one.
 
 use std::path::{Path, PathBuf};
 
@@ -29,7 +29,7 @@ pub(super) struct Args {
     json: bool,
 }
 
-/// Opens the archives and prints what is in them.
+/// Prints the archive's files, or the differences.
 pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
     let (archive, digest) = open(&args.file)?;
     let changes = match &args.against {

@@ -1,4 +1,4 @@
-//! What a site asks: [`validate`] and [`updates`], and [`downloads`] by a link that the second gave it.
+//! The operations for sites: [`validate`], [`updates`], and [`downloads`] by a link from an update answer.
 
 pub mod downloads;
 pub mod params;

@@ -1,6 +1,6 @@
-//! `GET /api/v1/updates/<plugin>`: parses the question, lets the gate decide, and sends the manifest.
+//! `GET /api/v1/updates/<plugin>`: parses the request, lets the gate decide, and sends the manifest.
 //!
-//! Where the package is hosted here, the manifest gets the site's link to it; else it is sent untouched.
+//! If this server has the package, the manifest gets the site's link to it; otherwise it is sent unchanged.
 
 use std::borrow::Cow;
 

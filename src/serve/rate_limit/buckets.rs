@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::serve::coarse_clock;
 use crate::serve::metrics::Counter;
 
-/// An empty bucket is full after so long, where nothing else is said.
+/// The usual time in which an empty bucket fills.
 pub const MINUTE: Duration = Duration::from_secs(60);
 
 /// There is no token now; there will be one after this many seconds.
@@ -30,9 +30,9 @@ pub struct Buckets {
 }
 
 impl Buckets {
-    /// Creates `count` full buckets that hold `size`, and get so many in each `period`; refusals increment `refused`.
+    /// Creates `count` full buckets of `size` tokens that fill in `period`; refusals increment `refused`.
     pub fn new(size: NonZeroU64, period: Duration, count: usize, refused: Counter) -> Self {
-        // Rounded down: at most one in 13 more than was asked for, where that is four billion a minute.
+        // Rounded down, which allows at most one in 13 more than configured, at four billion a minute.
         let interval = period.as_nanos() as u64 / size;
         let whole = interval * size.get();
         Self {
@@ -43,7 +43,7 @@ impl Buckets {
         }
     }
 
-    /// Takes `wanted` from the bucket at this place, or takes none and says in how many seconds there will be so many.
+    /// Takes `wanted` tokens from a bucket, or takes none and says in how many seconds there will be enough.
     pub fn take(&self, place: usize, wanted: u32) -> Result<(), RetryAfter> {
         self.take_at(place, wanted, now())
     }

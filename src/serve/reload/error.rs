@@ -45,7 +45,7 @@ impl LoadError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::DropsLicenses { .. } => Some(
-                "restore the licenses; or, if it is meant, restart once with `countersign serve --accept-dropped-licenses`"
+                "restore the licenses; or, if you removed them on purpose, restart once with `countersign serve --accept-dropped-licenses`"
                     .to_owned(),
             ),
             Self::NoPublicUrl => Some(PUBLIC_URL_HINT.to_owned()),

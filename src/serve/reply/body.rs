@@ -1,4 +1,4 @@
-//! The body of an answer: bytes that are there, in one piece or several, or a file that is read while it is sent.
+//! The body of a response: bytes in memory, in one piece or several, or a file that is read while it is sent.
 //!
 //! hyper copies head and body into the connection's buffer and sends both at once. It gets the body in pieces, so
 //! that a long response to a slow client takes no more memory than a short one.

@@ -1,4 +1,5 @@
-//! What a problem says to people: a sentence or two. [`problem`](crate::serve::reply::problem) has the codes, for programs.
+//! What a problem says to people: a sentence or two. [`problem`](crate::serve::reply::problem) has the codes, for
+//! programs.
 
 use std::borrow::Cow;
 use std::fmt::Display;
@@ -38,7 +39,7 @@ impl Problem {
                 format!("The file has {length} bytes, and the range contains none of them.").into()
             }
             Self::HeadersTooLarge(limit) => {
-                format!("The header fields together may be at most {limit} bytes long.").into()
+                format!("All header fields together may be at most {limit} bytes long.").into()
             }
             Self::TooManyRequests(seconds) => format!("Try again in {seconds} seconds.").into(),
             Self::Overloaded => format!("Try again in {RETRY_AFTER_OVERLOAD} seconds.").into(),
