@@ -7,6 +7,7 @@ mod attributes;
 mod from_tag;
 pub(super) mod packing_list;
 pub(super) mod rules;
+pub(super) mod warnings;
 
 use std::collections::HashSet;
 use std::fs::File;

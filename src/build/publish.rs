@@ -16,7 +16,7 @@ use std::time::{Duration, SystemTime};
 
 use crate::build::error::BuildError;
 use crate::build::manifest_sink::{BuiltRelease, ManifestSink, NewPackage, PackFailure};
-use crate::build::publish::published::Published;
+use crate::build::publish::published::PublishedReleases;
 use crate::build::publish::staging::Staging;
 use crate::build::report::outcome::Reason;
 use crate::catalog::{
@@ -34,7 +34,7 @@ use crate::regular_file;
 /// The folder of releases: looked at, staged to, and published to by one build at a time.
 pub(super) struct Publisher {
     root: PathBuf,
-    published: Published,
+    published: PublishedReleases,
     /// Make everything again, whatever the index says.
     all: bool,
     /// The open folder; `None` where nothing is written: `--check`.
@@ -66,7 +66,7 @@ impl Publisher {
         let root = releases.canonicalize().unwrap_or_else(|_| releases.to_owned());
         let open = || regular_file::open_folder(&root).map_err(|source| BuildError::write(&root, source));
         let folder = if check { None } else { Some(open()?) };
-        let published = Published::of(&root, all)?;
+        let published = PublishedReleases::of(&root, all)?;
         let staging = Staging::new().map_err(|source| BuildError::write(&root, source))?;
         Ok(Self {
             root,
@@ -263,6 +263,7 @@ impl ManifestSink for Publisher {
             sha256: digest_of(&file, |_| ()).map_err(failed)?,
             mark: packed.mark,
         };
+        // What is checked is written nowhere; what stands there is looked at by `holds_package`.
         let is_same = |release: &&Release| release.package.as_ref().is_some_and(|old| old.sha256 == new.sha256);
         if is_staged
             && published

@@ -143,11 +143,8 @@ impl<'a, S: ManifestSink> ReleaseBuilder<'a, S> {
             sha256,
             package,
         };
-        let unchanged = held
-            && self
-                .published
-                .get(&release.version)
-                .is_some_and(|old| old.shows_the_same(&release));
+        let stands = |old: &&Release| old.shows_the_same(&release) && self.sink.holds_package(&self.plugin.slug, old);
+        let unchanged = held && self.published.get(&release.version).is_some_and(stands);
         let outcome = if unchanged {
             ReleaseOutcome::Unchanged
         } else {

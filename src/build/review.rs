@@ -5,12 +5,13 @@
 //! releases only.
 
 use crate::build::manifest_sink::BuiltRelease;
+use crate::build::packing::warnings::{self, HAND_OVER};
 use crate::build::remark::{Remark, in_folder};
 use crate::build::source::assets;
 use crate::build::source::php_syntax;
 use crate::build::source::readme::ReadmeWarning;
 use crate::build::source::source_tree::{SourceTree, TreeEntry, TreeEntryKind};
-use crate::model::plugin::Plugin;
+use crate::model::plugin::{PackageOrigin, Plugin};
 use crate::model::version::Version;
 
 /// A `composer.json` larger than this is not read, in bytes.
@@ -28,6 +29,10 @@ const MAX_DEPTH: usize = 24;
 
 /// Files that are told by name; the rest is counted.
 const TOLD: usize = 5;
+
+/// What to do about the client under the name that it comes with.
+const SHARED_CLIENT: &str = "the client is still in the namespace Countersign\\Client: two plugins of two vendors on one site would \
+    share it; give it a namespace of your own";
 
 /// Folders with code of others, or with code that is meant to be broken.
 const OTHERS: [&str; 5] = ["vendor", "node_modules", "tests", "test", "fixtures"];
@@ -110,9 +115,10 @@ pub(super) fn inspect<F: SourceTree>(plugin: &Plugin, files: &F, root: &F::Id, p
         .and_then(|folder| files.items(folder).ok())
         .unwrap_or_default();
     let mut remarks: Vec<_> = pictures(plugin, files, root).into_iter().collect();
-    remarks.extend(composer(files, &items, path));
+    remarks.extend(composer(plugin, files, &items, path));
+    remarks.extend(warnings::warnings(plugin, files, root, path, &items));
     if parses_php {
-        remarks.extend(php(files, &items, path));
+        remarks.extend(php(plugin, files, &items, path));
     }
     remarks
 }
@@ -158,7 +164,12 @@ fn pictures<F: SourceTree>(plugin: &Plugin, files: &F, root: &F::Id) -> Option<R
 }
 
 /// Packages that composer would install and that nobody did.
-fn composer<F: SourceTree>(files: &F, items: &[TreeEntry<F::Id>], folder: &str) -> Option<Remark> {
+fn composer<F: SourceTree>(plugin: &Plugin, files: &F, items: &[TreeEntry<F::Id>], folder: &str) -> Option<Remark> {
+    // What is handed over was built elsewhere.
+    let origin = plugin.package.as_ref().map(|package| package.from);
+    if origin == Some(PackageOrigin::File) {
+        return None;
+    }
     let is = |item: &&TreeEntry<F::Id>, name: &str, kind| item.name == name && item.kind == kind;
     let json = items
         .iter()
@@ -180,15 +191,25 @@ fn composer<F: SourceTree>(files: &F, items: &[TreeEntry<F::Id>], folder: &str) 
     } else {
         String::new()
     };
-    let message = format!("requires {first}{more}, but there is no vendor folder: a package of this tag lacks them");
+    let hint = match origin {
+        Some(_) => format!("; {HAND_OVER}"),
+        None => String::new(),
+    };
+    let message =
+        format!("requires {first}{more}, but there is no vendor folder: a package of this tag lacks them{hint}");
     Some(Remark::about(&in_folder(folder, "composer.json"), message))
 }
 
 /// PHP files of the plugin's own that do not parse.
-fn php<F: SourceTree>(files: &F, items: &[TreeEntry<F::Id>], folder: &str) -> Vec<Remark> {
+fn php<F: SourceTree>(plugin: &Plugin, files: &F, items: &[TreeEntry<F::Id>], folder: &str) -> Vec<Remark> {
     let mut found = PhpFiles::default();
     found.collect(files, items, folder, 0);
     let PhpFiles { paths, contents, .. } = found;
+    let shared = paths
+        .iter()
+        .zip(&contents)
+        .find(|(_, php)| plugin.package.is_some() && has_shared_client(php));
+    let shared = shared.map(|(path, _)| Remark::about(path, SHARED_CLIENT));
     let errors = paths
         .iter()
         .zip(php_syntax::errors(contents))
@@ -203,7 +224,14 @@ fn php<F: SourceTree>(files: &F, items: &[TreeEntry<F::Id>], folder: &str) -> Ve
         remarks.truncate(TOLD);
         remarks.push(Remark::about("", format!("{more} more PHP files do not parse")));
     }
+    remarks.extend(shared);
     remarks
+}
+
+/// Whether a file is the client under the name that it has when it comes.
+fn has_shared_client(php: &[u8]) -> bool {
+    let mut lines = php.split(|byte| *byte == b'\n');
+    lines.any(|line| line.trim_ascii() == b"namespace Countersign\\Client;")
 }
 
 /// PHP files with their contents, up to the limits.

@@ -11,10 +11,10 @@ use super::read_at::ReadAt;
 use crate::text::printable::Printable;
 
 /// WordPress unpacks a package in memory, file by file: a larger file fails on small sites.
-const LARGE_FILE: u64 = 32 << 20;
+pub(crate) const LARGE_FILE: u64 = 32 << 20;
 
 /// The same for all files together: many sites have no more room or time.
-const LARGE_PACKAGE: u64 = 100 << 20;
+pub(crate) const LARGE_PACKAGE: u64 = 100 << 20;
 
 /// What the CMS reads of a file to find its header.
 const HEADER: u64 = 8_192;

@@ -4,6 +4,8 @@
 
 use std::path::{Path, PathBuf};
 
+use ignore::gitignore::GitignoreBuilder;
+
 use crate::model::name::Name;
 use crate::model::plugin::{PackageOrigin, PackageSettings, Plugin, PluginSource};
 use crate::model::slug::Slug;
@@ -154,9 +156,25 @@ fn package(reader: &mut DocumentReader<'_>, table: &SpannedTable<'_>, slug: &Slu
         settings.folder = reader.parsed(inner, "folder").unwrap_or(settings.folder);
         settings.mark = reader.boolean(inner, "mark").unwrap_or(settings.mark);
         let patterns = reader.strings(inner, "exclude").unwrap_or_default();
-        settings.exclude = patterns.into_iter().map(|(_, pattern)| pattern.to_owned()).collect();
+        for (at, pattern) in patterns {
+            if is_pattern(pattern) {
+                settings.exclude.push(pattern.to_owned());
+            } else {
+                reader.complain(
+                    at,
+                    format!("\"exclude\" has {pattern:?}, which is no pattern of a .gitignore"),
+                );
+            }
+        }
     }
     (!is_elsewhere).then_some(settings)
+}
+
+/// Whether a line of a `.gitignore` fits anything: no comment, not empty, and right.
+fn is_pattern(line: &str) -> bool {
+    let mut builder = GitignoreBuilder::new("");
+    let is_right = builder.add_line(None, line).is_ok();
+    is_right && builder.build().is_ok_and(|patterns| !patterns.is_empty())
 }
 
 /// A string that `check` parses; its errors say what it "must be".
@@ -323,7 +341,7 @@ mod tests {
 [package]
 from = "zip"
 folder = "acme/forms"
-exclude = ["/docs", 3]
+exclude = ["/docs", "[z-a]", "", 3]
 marks = false
 "#;
         assert_eq!(
@@ -335,7 +353,9 @@ marks = false
                     r#"acme.toml:4:10: "folder" is not a name: expected 1 to 64 of A-Z, a-z, 0-9, '.', '_' and '-', "#,
                     "starting with a letter or a digit"
                 ),
-                r#"acme.toml:5:21: "exclude" must be an array of strings, not an integer"#,
+                r#"acme.toml:5:21: "exclude" has "[z-a]", which is no pattern of a .gitignore"#,
+                r#"acme.toml:5:30: "exclude" has "", which is no pattern of a .gitignore"#,
+                r#"acme.toml:5:34: "exclude" must be an array of strings, not an integer"#,
                 r#"acme.toml:6:1: unknown field "marks" (did you mean "mark"?)"#,
             ]
         );

@@ -245,6 +245,13 @@ impl SourceTree for Repository {
         Ok(tree.iter().map(item).collect())
     }
 
+    fn size(&self, blob: &ObjectId) -> Result<u64, ObjectError> {
+        let header = catch_unwind(AssertUnwindSafe(|| self.git.odb()?.read_header(blob.0)));
+        let header = header.unwrap_or_else(|_| Err(git2::Error::from_str("it has no known type")));
+        let (size, _) = header.map_err(|source| ObjectError::of(*blob, source))?;
+        Ok(size as u64)
+    }
+
     fn bytes(&self, blob: &ObjectId, limit: usize) -> Result<Vec<u8>, ObjectError> {
         self.kind(*blob, limit)?;
         let blob = self

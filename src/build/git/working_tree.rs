@@ -76,6 +76,10 @@ impl SourceTree for WorkingTree<'_> {
         Ok(items)
     }
 
+    fn size(&self, file: &PathBuf) -> Result<u64, ObjectError> {
+        Ok(self.root.join(file).symlink_metadata()?.len())
+    }
+
     fn bytes(&self, file: &PathBuf, limit: usize) -> Result<Vec<u8>, ObjectError> {
         // SECURITY: what was a file when its folder was listed may be a link or a pipe by now.
         let file = regular_file::open_unlinked(&self.root.join(file), regular_file::UNLIMITED)?;

@@ -17,7 +17,7 @@ use crate::package::MAX_PACKED;
 use crate::regular_file;
 
 /// The folder of releases as a build found it.
-pub(super) struct Published {
+pub(super) struct PublishedReleases {
     root: PathBuf,
     /// The index; empty where there is none.
     pub index: ReleaseIndex,
@@ -31,7 +31,7 @@ pub(super) struct Published {
     reads_all: bool,
 }
 
-impl Published {
+impl PublishedReleases {
     /// Looks at the folder, before anything is staged in it.
     pub(super) fn of(root: &Path, reads_all: bool) -> Result<Self, BuildError> {
         let opened_at = SystemTime::now();

@@ -18,6 +18,9 @@ pub(crate) trait SourceTree {
     /// What is in a folder, in the order of the names.
     fn items(&self, folder: &Self::Id) -> Result<Vec<TreeEntry<Self::Id>>, ObjectError>;
 
+    /// How many bytes a file has.
+    fn size(&self, file: &Self::Id) -> Result<u64, ObjectError>;
+
     /// A file's bytes, at most `limit` of them.
     fn bytes(&self, file: &Self::Id, limit: usize) -> Result<Vec<u8>, ObjectError>;
 }

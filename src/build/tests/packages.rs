@@ -141,11 +141,24 @@ fn an_unchanged_release_is_not_packed_again_and_a_lost_package_is() {
     assert_eq!(outcomes(&made.build(hosted(&made))), ["1.0 unchanged"]);
     fs::rename(&elsewhere, &object).unwrap();
     fs::remove_file(place(&made, "1.0")).unwrap();
-    assert_eq!(outcomes(&made.build(hosted(&made))), ["1.0 unchanged"]);
+    assert!(
+        made.run(&[entry(hosted(&made))], true, &[]).differs(),
+        "--check misses it"
+    );
+    assert_eq!(outcomes(&made.build(hosted(&made))), ["1.0 built"]);
     assert_eq!(package(&made, "1.0"), bytes);
     fs::write(place(&made, "1.0"), "damaged").unwrap();
-    made.build(hosted(&made));
+    let all = |check| {
+        let options = Options {
+            all: true,
+            ..made.options(check, &[])
+        };
+        run(&[entry(hosted(&made))], &options, Arc::new(Silent)).unwrap()
+    };
+    assert!(all(true).differs());
+    assert_eq!(outcomes(&all(false).plugins[0]), ["1.0 built"]);
     assert_eq!(package(&made, "1.0"), bytes);
+    assert!(!all(true).differs());
 }
 
 #[test]
@@ -333,8 +346,7 @@ fn what_cannot_be_packed_is_not_published_and_told_by_name() {
     let lfs = "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 3\n";
     let php = header("1.0");
     let acme = ("acme.php", FILE, php.as_bytes());
-    type Files<'a> = [(&'a str, u32, &'a [u8])];
-    let cases: [(&Files<'_>, &str); 7] = [
+    let cases: [(&[(&str, u32, &[u8])], &str); 7] = [
         (&[acme, ("a", LINK, b"/etc/passwd")], "a is a symbolic link"),
         (&[acme, ("lib/x", SUBMODULE, b"x")], "lib/x is a submodule"),
         (
@@ -373,6 +385,54 @@ fn what_cannot_be_packed_is_not_published_and_told_by_name() {
             assert_eq!(outcomes(&made.build(plugin)), ["1.0 built"]);
         }
     }
+}
+
+#[test]
+fn what_may_break_on_sites_is_warned_of() {
+    let told = |files: &[(&str, &str)], change: &dyn Fn(&mut PackageSettings)| {
+        let made = Fixture::new();
+        let php = header("1.0");
+        let files: Vec<_> = files.iter().copied().chain([("acme.php", &*php)]).collect();
+        made.tag("1.0", made.commit(&files));
+        let mut plugin = hosted(&made);
+        change(plugin.package.as_mut().unwrap());
+        let warnings = made.build(plugin).warnings;
+        let texts = warnings.iter().map(|warning| warning.remark.to_string());
+        texts
+            .filter(|text| !text.starts_with("no") && !text.starts_with("the"))
+            .collect::<Vec<_>>()
+    };
+    let hand_over = "let CI build it and hand over the archive: from = \"file\" in the entry's [package]";
+    let composer = ("composer.json", r#"{"require":{"php":">=8","acme/lib":"1"}}"#);
+    let lacks = format!(
+        "composer.json: requires acme/lib, but there is no vendor folder: a package of this tag lacks them; {hand_over}"
+    );
+    assert_eq!(told(&[composer], &|_| ()), [lacks]);
+    assert_eq!(told(&[composer, ("vendor/a.php", "<?php")], &|_| ()), [""; 0]);
+    assert_eq!(
+        told(&[composer], &|package| package.from = PackageOrigin::File),
+        [""; 0]
+    );
+    assert_eq!(
+        told(&[composer, ("vendor/a.php", "<?php")], &|package| package.exclude =
+            vec!["vendor".into()]),
+        ["vendor: is not packed (exclude: vendor): code that needs it breaks"]
+    );
+    let script = ("package.json", r#"{"scripts":{"build":"webpack"}}"#);
+    let unbuilt = format!("package.json: has a build script, and no folder that it makes is packed; {hand_over}");
+    assert_eq!(told(&[script], &|_| ()), [unbuilt]);
+    assert_eq!(told(&[script, ("assets/dist/a.js", "x")], &|_| ()), [""; 0]);
+    let large = "x".repeat(33 << 20);
+    assert_eq!(
+        told(&[("large.bin", &large)], &|_| ()),
+        ["large.bin: has 33 MiB; files over 32 MiB fail on sites with little memory"]
+    );
+    let client = ("inc/client.php", "<?php\nnamespace Countersign\\Client;\n");
+    let shared = told(&[client], &|_| ());
+    assert!(
+        shared.len() == 1 && shared[0].starts_with("inc/client.php: the client is still in the namespace"),
+        "{shared:?}"
+    );
 }
 
 #[test]
