@@ -92,7 +92,7 @@ pub fn wants_json() -> bool {
 pub enum Command {
     /// Create an instance in a folder
     Init(init::Args),
-    /// Write the manifests from the plugins' repositories
+    /// Write the manifests and packages from the plugins' repositories
     Build(build::Args),
     /// Show releases as the CMS will, before you publish them
     Preview(preview::Args),
@@ -104,7 +104,7 @@ pub enum Command {
     Bindings(bindings::Args),
     /// Create, list, rotate and publish keys
     Keys(keys::Args),
-    /// Check packages and list their files
+    /// Add, list and check packages
     Package(package::Args),
     /// Verify a saved statement offline
     Verify(verify::Args),

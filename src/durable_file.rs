@@ -78,6 +78,58 @@ pub fn create_like_folder(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
+/// A file that is written under a temporary name, by whoever needs to read it before it is put in place. It goes where it is
+/// not put.
+#[derive(Debug)]
+pub struct PendingFile {
+    file: File,
+    temporary: PathBuf,
+    target: PathBuf,
+}
+
+impl PendingFile {
+    /// An empty file, as readable as its folder, for `target`.
+    pub fn begin(target: &Path) -> io::Result<Self> {
+        let temporary = temporary_name(target)?;
+        let file = create_like_folder(&temporary)?;
+        let target = target.to_owned();
+        Ok(Self {
+            file,
+            temporary,
+            target,
+        })
+    }
+
+    /// The file, to be written and read.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Puts it in its place, whatever is there.
+    pub fn put(self) -> io::Result<()> {
+        self.file.sync_all()?;
+        fs::rename(&self.temporary, &self.target)?;
+        sync_folder(folder_of(&self.target))
+    }
+
+    /// Puts it in its place; gives it back with `AlreadyExists` where there is a file.
+    pub fn put_new(self) -> Result<(), (Self, io::Error)> {
+        let put = || {
+            self.file.sync_all()?;
+            rename_to_new(&self.temporary, &self.target)?;
+            sync_folder(folder_of(&self.target))
+        };
+        put().map_err(|error| (self, error))
+    }
+}
+
+impl Drop for PendingFile {
+    fn drop(&mut self) {
+        // Gone already where it was put in place.
+        let _ = fs::remove_file(&self.temporary);
+    }
+}
+
 /// Creates a folder and its missing parents. Each gets the owner of its parent, and with [`Access::LikeFolder`] the
 /// same people may enter it.
 pub fn create_folders(path: &Path, access: Access) -> io::Result<()> {

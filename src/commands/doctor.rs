@@ -65,6 +65,7 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     let registry = Registry::load(&paths.registry);
     let mut findings = registry::findings(&registry, paths);
     findings.extend(releases(&paths.releases, registry.as_ref().ok()));
+    findings.extend(packages(&paths.releases));
     let days = config.keys.with(&args.settings).keep_retired_days;
     let hosts_packages = registry.as_ref().is_ok_and(Registry::hosts_packages);
     findings.extend(keys::findings(paths, days, SystemTime::now(), hosts_packages));
@@ -109,6 +110,22 @@ fn table(findings: &[Finding]) -> String {
         }
     }
     table.to_string()
+}
+
+/// The packages, where there are any; `releases` tells of an index that cannot be read.
+fn packages(folder: &Path) -> Option<Finding> {
+    match catalog::verify_packages(folder, |_| ()) {
+        Ok(0) | Err(CatalogError::NoIndex { .. } | CatalogError::Index { .. }) => None,
+        Ok(count) => {
+            let finding = format!("{}, every size and digest verified", counted(count, "package"));
+            Some(ok("packages", finding))
+        }
+        Err(error) => Some(broken(
+            "packages",
+            ErrorChain(&error).first_line(),
+            Some("run `countersign build`, which packs it again".to_owned()),
+        )),
+    }
 }
 
 fn releases(folder: &Path, registry: Option<&Registry>) -> Vec<Finding> {

@@ -5,6 +5,7 @@ use std::io::Cursor;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use countersign::catalog::ReleaseIndex;
 use countersign::package::archive::Archive;
 use countersign::package::entry_name::FolderName;
 use countersign::package::mark;
@@ -12,6 +13,9 @@ use countersign::package::normalize::normalize;
 use countersign::package::writer::{FORM, Package, PackageWriter};
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
+
+use crate::support::Instance;
+use crate::support::upstream::{self, Upstream};
 
 /// An id that a copy is given to.
 const ID: Uuid = Uuid::from_u128(0x0123_4567_89ab_8def_8123_4567_89ab_cdef);
@@ -200,6 +204,41 @@ fn accepts(program: &str, arguments: &[&str], path: &Path) -> Output {
     output
 }
 
+/// Whether every program that may unpack a package takes it.
+fn accepted_by_all(path: &Path) {
+    // Python checks every CRC.
+    accepts("python3", &["-m", "zipfile", "-t"], path);
+    accepts("unzip", &["-tqq"], path);
+    accepts("zip", &["-Tqq"], path);
+    let php = "exit((new ZipArchive)->open($argv[1], ZipArchive::CHECKCONS) === true ? 0 : 1);";
+    accepts("php", &["-r", php], path);
+    accepts("bsdtar", &["-tf"], path);
+    accepts("7z", &["t"], path);
+}
+
+#[test]
+fn other_programs_accept_what_a_build_makes_and_its_mark_is_where_the_index_says() {
+    let upstream = Upstream::with_release("1.0.0");
+    let instance = Instance::new();
+    let entry = format!("repository = \"{}\"\n", upstream.repository().display());
+    instance.write("registry/plugins/acme-forms.toml", &entry);
+    let mut build = upstream::build(&instance);
+    let output = build.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let index = ReleaseIndex::read(&instance.file("releases")).unwrap().unwrap();
+    let mut releases = index.plugins["acme-forms"].releases.iter();
+    let package = releases.find_map(|release| release.package.clone()).unwrap();
+    let path = instance.file("releases/acme-forms/1.0.0.zip");
+    let mut bytes = std::fs::read(&path).unwrap();
+    accepted_by_all(&path);
+    package.mark.unwrap().patch(ID).apply(0, &mut bytes);
+    let copy = instance.file("copy.zip");
+    std::fs::write(&copy, &bytes).unwrap();
+    accepted_by_all(&copy);
+    let read = accepts("unzip", &["-p"], &copy);
+    assert!(String::from_utf8_lossy(&read.stdout).ends_with(&mark::content(ID)));
+}
+
 #[test]
 fn other_programs_accept_the_form_and_every_marked_copy() {
     let folder = tempfile::tempdir().unwrap();
@@ -217,20 +256,7 @@ fn other_programs_accept_the_form_and_every_marked_copy() {
             package.mark.unwrap().patch(id).apply(0, &mut copy);
             let path = folder.path().join(format!("{name}-{number}.zip"));
             std::fs::write(&path, &copy).unwrap();
-            // Python checks every CRC.
-            accepts("python3", &["-m", "zipfile", "-t"], &path);
-            accepts("unzip", &["-tqq"], &path);
-            accepts("zip", &["-Tqq"], &path);
-            accepts(
-                "php",
-                &[
-                    "-r",
-                    "exit((new ZipArchive)->open($argv[1], ZipArchive::CHECKCONS) === true ? 0 : 1);",
-                ],
-                &path,
-            );
-            accepts("bsdtar", &["-tf"], &path);
-            accepts("7z", &["t"], &path);
+            accepted_by_all(&path);
             let script = "import sys, zipfile; print(zipfile.ZipFile(sys.argv[1]).read('acme-forms/build-id.php').decode(), end='')";
             let read = accepts("python3", &["-c", script], &path);
             assert_eq!(String::from_utf8(read.stdout).unwrap(), mark::content(id));

@@ -72,7 +72,15 @@ const ARROWS: [(&str, &[&str]); 20] = [
     ),
     (
         "preview",
-        &["build", "registry", "catalog", "model", "text", "regular_file"],
+        &[
+            "build",
+            "registry",
+            "catalog",
+            "package",
+            "model",
+            "text",
+            "regular_file",
+        ],
     ),
     (
         "commands",

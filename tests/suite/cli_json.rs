@@ -327,6 +327,22 @@ fn packages() -> BTreeSet<String> {
     assert_eq!(shown["changes"], json!(null));
     let changed = checker.done("package-show", &["package", "show", &newer, "--against", &older]);
     assert_eq!(changed["changes"]["changed"][0]["name"], "acme/acme.php");
+    fs::create_dir_all(folder.path().join("registry/plugins")).unwrap();
+    fs::write(
+        folder.path().join("registry/plugins/acme.toml"),
+        "[package]\nfrom = \"file\"\n",
+    )
+    .unwrap();
+    let added = checker.done("package-add", &["package", "add", "acme", "1.1.0", &newer]);
+    assert_eq!(added["change"], "added");
+    let again = checker.done("package-add", &["package", "add", "acme", "1.1.0", &newer]);
+    assert_eq!(again["change"], "already_there");
+    checker.fails(3, &["package", "add", "acme", "1.1.0", &older]);
+    let listed = checker.done("package-list", &["package", "list"]);
+    assert_eq!(
+        (&listed[0]["plugin"], &listed[0]["state"]),
+        (&json!("acme"), &json!("waiting"))
+    );
     fs::write(folder.path().join("none.zip"), "none").unwrap();
     checker.fails(
         3,

@@ -24,6 +24,7 @@ mod ledger;
 mod linear;
 mod metrics;
 mod odd_files;
+mod packages;
 mod packaging;
 mod preview;
 mod problems;

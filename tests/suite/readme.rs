@@ -118,6 +118,7 @@ fn the_page_of_limits_has_every_limit_with_its_default_and_no_other() {
     let paths = [
         "registry",
         "releases",
+        "packages",
         "cache",
         "public",
         "store",
