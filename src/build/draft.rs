@@ -6,6 +6,7 @@
 
 mod memory;
 mod next;
+mod package;
 mod places;
 mod release;
 
@@ -32,6 +33,7 @@ use crate::registry::Diagnostic;
 use crate::registry::plugins::PluginEntry;
 use crate::time_limit;
 
+pub use package::DraftPackage;
 pub use places::WatchedFolder;
 pub use release::{DraftRelease, NextRelease, Origin};
 

@@ -43,23 +43,41 @@ impl PackageDifference {
     }
 }
 
+/// A file as it is compared.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileSummary {
+    /// Its name.
+    pub name: String,
+    /// Its bytes when it is unpacked.
+    pub size: u64,
+    /// The CRC-32 of its content; `None` where nobody read it.
+    pub crc: Option<u32>,
+}
+
 /// Compares the files of two archives. Folders, dates and the order in the file do not count.
 pub fn difference<A, B>(before: &Archive<A>, after: &Archive<B>) -> PackageDifference
 where
     A: super::read_at::ReadAt,
     B: super::read_at::ReadAt,
 {
+    let before: Vec<_> = before.files().map(summary).collect();
+    let after: Vec<_> = after.files().map(summary).collect();
+    difference_of(&before, &after)
+}
+
+/// Compares two lists of files, each sorted by the bytes of the names.
+pub fn difference_of(before: &[FileSummary], after: &[FileSummary]) -> PackageDifference {
     let mut difference = PackageDifference::default();
-    let mut older = before.files().peekable();
-    for newer in after.files() {
+    let mut older = before.iter().peekable();
+    for newer in after {
         while let Some(removed) = older.next_if(|file| file.name < newer.name) {
             difference.removed.push(sized(removed));
         }
         match older.next_if(|file| file.name == newer.name) {
             None => difference.added.push(sized(newer)),
-            Some(same) if (same.size, same.crc) == (newer.size, newer.crc) => {}
+            Some(same) if same.size == newer.size && same_content(same, newer) => {}
             Some(same) => difference.changed.push(Changed {
-                name: newer.name.to_string(),
+                name: newer.name.clone(),
                 before: same.size,
                 after: newer.size,
             }),
@@ -69,9 +87,22 @@ where
     difference
 }
 
-fn sized(file: &ArchiveEntry) -> SizedFile {
-    SizedFile {
+/// Whether the checksums say nothing else.
+fn same_content(a: &FileSummary, b: &FileSummary) -> bool {
+    a.crc.zip(b.crc).is_none_or(|(a, b)| a == b)
+}
+
+fn summary(file: &ArchiveEntry) -> FileSummary {
+    FileSummary {
         name: file.name.to_string(),
+        size: file.size,
+        crc: Some(file.crc),
+    }
+}
+
+fn sized(file: &FileSummary) -> SizedFile {
+    SizedFile {
+        name: file.name.clone(),
         size: file.size,
     }
 }

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::preview::package::{PackagePreview, lines};
 use crate::preview::printed::{Printed, found, left_out, name};
 use crate::preview::site::Site;
 use crate::preview::snapshot::PreviewSnapshot;
@@ -50,10 +51,29 @@ fn version_json(pick: &Pick, rendered: &RenderedRelease<'_>, site: &Site) -> Val
         "answer": rendered.answer,
         "answer_today": rendered.answer_now,
         "warnings": rendered.remarks.iter().map(remark).collect::<Vec<_>>(),
+        "package": rendered.package.as_ref().map(package_json),
         "published": rendered.comparison.as_ref().map(|comparison| json!({
             "version": comparison.with,
             "differences": comparison.differences.as_ref().ok(),
             "problem": comparison.differences.as_ref().err(),
         })),
+    })
+}
+
+fn package_json(preview: &PackagePreview<'_>) -> Value {
+    let package = preview.package;
+    let files = package.files.iter();
+    let left_out = package.left_out.iter();
+    let changes = preview.changes.as_ref().map(|changes| match changes {
+        Ok(changes) => json!({ "lines": lines(changes), "problem": null }),
+        Err(problem) => json!({ "lines": null, "problem": problem }),
+    });
+    json!({
+        "folder": package.folder,
+        "unpacked": package.unpacked(),
+        "files": files.map(|file| json!({ "name": file.name, "size": file.size })).collect::<Vec<_>>(),
+        "left_out": left_out.map(|(name, rule)| json!({ "name": name, "rule": rule })).collect::<Vec<_>>(),
+        "obstacles": package.obstacles,
+        "changes": changes,
     })
 }

@@ -8,6 +8,7 @@ pub mod compare;
 pub mod json;
 pub mod live;
 mod markup;
+pub mod package;
 pub mod page;
 pub mod printed;
 pub mod routes;

@@ -4,17 +4,22 @@
 
 use std::fmt::Write as _;
 
+use crate::build::counted;
 use crate::build::draft::Origin;
 use crate::preview::compare::{FieldDifference, LineChange};
+use crate::preview::package::{PackagePreview, lines};
 use crate::preview::printed::{Printed, found, left_out, name};
 use crate::preview::site::{Level, PluginRow, Site, UpdateAnswer};
 use crate::preview::snapshot::{PreviewSnapshot, Previewed};
 use crate::preview::target::Target;
-use crate::preview::view::{Pick, RenderedRelease, Selection};
+use crate::preview::view::{Comparison, Pick, RenderedRelease, Selection};
 use crate::text::printable::Printable;
 
 /// Tags without a release that are printed; the rest is counted.
 const TAGS: usize = 50;
+
+/// Files that are printed of each kind; the rest is counted.
+const FILES: usize = 20;
 
 /// The snapshot's plugins, one after the other, as text.
 pub fn text(snapshot: &PreviewSnapshot, target: &Target, selection: &Selection) -> Printed {
@@ -132,6 +137,9 @@ impl TerminalText {
                 .iter()
                 .for_each(|remark| self.line(&format!("  {remark}")));
         }
+        if let Some(preview) = &rendered.package {
+            self.package(preview, rendered.comparison.as_ref());
+        }
         if let Some(comparison) = &rendered.comparison {
             self.heading(&format!("Difference to {} as published", comparison.with));
             match &comparison.differences {
@@ -139,6 +147,49 @@ impl TerminalText {
                 Ok(fields) if fields.is_empty() => self.line("  none"),
                 Ok(fields) => fields.iter().for_each(|field| self.difference(field)),
             }
+        }
+    }
+
+    /// What would be packed, what is left out, and what changed since the published package.
+    fn package(&mut self, preview: &PackagePreview<'_>, comparison: Option<&Comparison>) {
+        let package = preview.package;
+        self.heading("Package");
+        let count = counted(package.files.len(), "file");
+        self.line(&format!(
+            "  {count}, {} bytes unpacked, in the folder {}",
+            package.unpacked(),
+            package.folder
+        ));
+        let obstacles = package.obstacles.iter();
+        self.some(
+            &obstacles
+                .map(|obstacle| format!("cannot be packed: {obstacle}"))
+                .collect::<Vec<_>>(),
+        );
+        let left_out = package.left_out.iter();
+        self.some(
+            &left_out
+                .map(|(name, rule)| format!("left out: {name} ({rule})"))
+                .collect::<Vec<_>>(),
+        );
+        if let (Some(changes), Some(comparison)) = (&preview.changes, comparison) {
+            self.heading(&format!("Package against {} as published", comparison.with));
+            match changes {
+                Err(why) => self.lines("  ", why),
+                Ok(changes) if changes.is_empty() => self.line("  the same files"),
+                Ok(changes) => self.some(&lines(changes)),
+            }
+        }
+    }
+
+    /// The first lines, and how many more there are.
+    fn some(&mut self, lines: &[String]) {
+        lines
+            .iter()
+            .take(FILES)
+            .for_each(|line| self.line(&format!("  {line}")));
+        if let Some(more) = lines.len().checked_sub(FILES).filter(|more| *more > 0) {
+            self.line(&format!("  and {more} more; --json lists them all"));
         }
     }
 

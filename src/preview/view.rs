@@ -11,6 +11,7 @@ use crate::catalog::{Release, published_manifest};
 use crate::model::digest::Digest;
 use crate::model::version::Version;
 use crate::preview::compare::{FieldDifference, differences};
+use crate::preview::package::PackagePreview;
 use crate::preview::site::{Note, PluginRow, Site, UpdateAnswer};
 use crate::preview::snapshot::Previewed;
 use crate::text::error_chain::ErrorChain;
@@ -69,6 +70,8 @@ pub struct RenderedRelease<'a> {
     pub answer_now: Option<UpdateAnswer>,
     /// What there is to know about the release.
     pub remarks: Vec<Remark>,
+    /// What would be packed; `None` for a tag, and where packages are not made of the plugin's folder.
+    pub package: Option<PackagePreview<'a>>,
     /// The difference to what is published; `None` where nothing is.
     pub comparison: Option<Comparison>,
 }
@@ -222,6 +225,10 @@ impl<'a> RenderedRelease<'a> {
                 .as_ref()
                 .map(|published| site.answer(published.latest.as_ref())),
             remarks: release.remarks.clone(),
+            package: release.package.as_ref().map(|package| {
+                let slug = plugin.entry.slug.as_ref();
+                PackagePreview::of(package, releases, slug.zip(published_before(plugin, release)))
+            }),
             comparison: compare(plugin, releases, release, &bytes),
             bytes,
             release,
@@ -247,11 +254,16 @@ fn latest<'a>(plugin: &'a Previewed, pick: &Pick, release: &'a DraftRelease) -> 
     }
 }
 
-fn compare(plugin: &Previewed, releases: Option<&Path>, release: &DraftRelease, bytes: &[u8]) -> Option<Comparison> {
+/// The published release of the same version, else the latest.
+fn published_before<'a>(plugin: &'a Previewed, release: &DraftRelease) -> Option<&'a Release> {
     let published = plugin.published.as_ref()?;
-    let slug = plugin.entry.slug.as_ref()?;
     let of = |version: &Version| published.releases.iter().find(|known| known.version == *version);
-    let with: &Release = of(&release.version).or_else(|| of(published.latest.as_ref()?))?;
+    of(&release.version).or_else(|| of(published.latest.as_ref()?))
+}
+
+fn compare(plugin: &Previewed, releases: Option<&Path>, release: &DraftRelease, bytes: &[u8]) -> Option<Comparison> {
+    let slug = plugin.entry.slug.as_ref()?;
+    let with = published_before(plugin, release)?;
     let old = published_manifest(releases?, slug, with).map_err(|error| ErrorChain(&error).to_string());
     let parse = |bytes: &[u8]| serde_json::from_slice(bytes).map_err(|error| format!("not JSON: {error}"));
     let differences = old.and_then(|old| Ok(differences(&parse(&old)?, &parse(bytes)?)));

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use crate::build::compose::{self, Facts};
+use crate::build::draft::package::DraftPackage;
 use crate::build::draft::release::{DraftRelease, NextRelease, Origin};
 use crate::build::git::repository::Repository;
 use crate::build::git::tag::Tagged;
@@ -27,17 +28,21 @@ pub(super) fn next(plugin: &Plugin, repository: &Repository, tagged: &[Release])
     let folder = plugin.source.as_ref().map_or("", |source| &source.path);
 
     let working_tree = WorkingTree::of(repository);
+    let package_in_folder = working_tree
+        .as_ref()
+        .and_then(|tree| DraftPackage::of(plugin, tree, &PathBuf::new()));
     let in_folder = working_tree.map(|tree| compose_next(plugin, &tree, &PathBuf::new(), time, tagged));
     let at_head = head.as_ref().map(|head| match head {
         Ok(head) => compose_next(plugin, repository, &head.tree, time, tagged),
         Err(error) => Err(Remark::about("HEAD", error.to_string())),
     });
+    let package_at_head = commit.and_then(|head| DraftPackage::of(plugin, repository, &head.tree));
     // A release's own files are no next release, and neither is a folder that differs from them in nothing that shows.
     let released = match &at_head {
         Some(Ok(release)) if commit.is_some_and(is_tagged) => Some(release.manifest.clone()),
         _ => None,
     };
-    let draft = |origin, built: Result<BuiltRelease, Remark>| {
+    let draft = |origin, built: Result<BuiltRelease, Remark>, package| {
         let is_released = built
             .as_ref()
             .is_ok_and(|built| Some(&built.manifest) == released.as_ref());
@@ -45,7 +50,10 @@ pub(super) fn next(plugin: &Plugin, repository: &Repository, tagged: &[Release])
             if !is_released {
                 built.notes.extend(twin(&built.version, tagged));
             }
-            DraftRelease::of(built, folder)
+            DraftRelease {
+                package,
+                ..DraftRelease::of(built, folder)
+            }
         });
         NextRelease {
             origin,
@@ -53,10 +61,10 @@ pub(super) fn next(plugin: &Plugin, repository: &Repository, tagged: &[Release])
             is_released,
         }
     };
-    let in_folder = in_folder.map(|built| draft(Origin::WorkingTree, built));
+    let in_folder = in_folder.map(|built| draft(Origin::WorkingTree, built, package_in_folder));
     in_folder
         .into_iter()
-        .chain(at_head.map(|built| draft(Origin::Head, built)))
+        .chain(at_head.map(|built| draft(Origin::Head, built, package_at_head)))
         .collect()
 }
 

@@ -1,5 +1,6 @@
 //! Releases that are in no folder: of a tag, and of what is not tagged yet.
 
+use crate::build::draft::package::DraftPackage;
 use crate::build::manifest_sink::BuiltRelease;
 use crate::build::remark::Remark;
 use crate::build::review;
@@ -15,6 +16,8 @@ pub struct DraftRelease {
     pub manifest: Manifest,
     /// What there is to know about it.
     pub remarks: Vec<Remark>,
+    /// What would be packed; `None` for a release of a tag, and where packages are not made of the plugin's folder.
+    pub package: Option<DraftPackage>,
 }
 
 /// A release that is not tagged.
@@ -45,6 +48,7 @@ impl DraftRelease {
             version: built.version,
             manifest: built.manifest,
             remarks,
+            package: None,
         }
     }
 }
