@@ -14,6 +14,7 @@
     reason = "a benchmark that cannot go on has no figures"
 )]
 
+mod large;
 mod measure;
 mod repository;
 
@@ -34,6 +35,7 @@ fn main() -> io::Result<()> {
     };
     fs::create_dir_all(&bench.folder)?;
     bench.speed()?;
+    bench.packing()?;
     bench.side_by_side()?;
     bench.memory()
 }
@@ -73,6 +75,38 @@ impl Bench {
         println!("\n{:26} {:>9} {:>9}   target", "", "wall", "CPU");
         ratio("full build : git alone", full.0, git.0, "at most 2");
         ratio("nothing changed : full", unchanged.0, full.0, "at most 0.05");
+        Ok(())
+    }
+
+    /// One package of many files, beside the archive that git makes of the same tree.
+    fn packing(&self) -> io::Result<()> {
+        let repository = self.folder.join("acme-large.git");
+        large::generate(&repository)?;
+        let instance = self.instance("packing", &repository, &[])?;
+        let entry = format!(
+            "repository = \"{}\"\nmain_file = \"{MAIN_FILE}\"\n",
+            repository.display()
+        );
+        fs::write(instance.folder.join("registry/plugins/acme-forms.toml"), entry)?;
+        let mut costs = [const { Vec::new() }; 2];
+        for round in 1..=ROUNDS {
+            eprintln!("a package: round {round} of {ROUNDS}");
+            let zip = instance.folder.join(format!("git-{round}.zip"));
+            let mut git: Vec<OsString> = ["git".into(), "--git-dir".into(), repository.clone().into()].into();
+            git.extend(["archive", "--format=zip", "-o"].map(OsString::from));
+            git.extend([zip.into(), "v1.0.0".into()]);
+            costs[0].push(run("0", &self.folder, &git)?);
+            costs[1].push(instance.build_without_php("0", &format!("releases-{round}"))?);
+        }
+        let [git, packing] = costs.map(|costs| median(&costs));
+        println!("\na package of {} files, {} MiB, one core", large::FILES, large::MIB);
+        for (name, (cost, spread)) in [("git archive --format=zip", git), ("build", packing)] {
+            println!(
+                "{name:26} {:7.2} s {:7.2} s {:5.0} MiB {spread:7.2} x",
+                cost.wall, cost.cpu, cost.memory
+            );
+        }
+        ratio("build : git archive", packing.0, git.0, "at most 1.3 of CPU");
         Ok(())
     }
 
@@ -156,6 +190,31 @@ impl Instance {
         command.extend(flags.iter().map(OsString::from));
         run(cores, &self.folder, &command)
     }
+
+    /// The same without the parsing of PHP, which is no part of packing.
+    fn build_without_php(&self, cores: &str, releases: &str) -> io::Result<Cost> {
+        let mut path = OsString::from("PATH=");
+        path.push(git_only(&self.folder)?);
+        let mut command: Vec<OsString> = ["env".into(), path, env!("CARGO_BIN_EXE_countersign").into()].into();
+        command.extend(["-C".into(), self.folder.clone().into(), "--releases".into()]);
+        command.extend([self.folder.join(releases).into(), "build".into()]);
+        run(cores, &self.folder, &command)
+    }
+}
+
+/// A folder for PATH in which only git is.
+fn git_only(folder: &Path) -> io::Result<PathBuf> {
+    let path = folder.join("git-only");
+    fs::create_dir_all(&path)?;
+    let found = std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default())
+        .map(|folder| folder.join("git"))
+        .find(|git| git.is_file());
+    if let Some(git) = found
+        && !path.join("git").exists()
+    {
+        std::os::unix::fs::symlink(git, path.join("git"))?;
+    }
+    Ok(path)
 }
 
 /// The files that a build reads, by name: git finds tag, commit and tree itself, as a build must.

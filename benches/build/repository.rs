@@ -14,8 +14,16 @@ pub const MAIN_FILE: &str = "acme-forms.php";
 /// How long a readme is, in bytes.
 const README: usize = 40_000;
 
-/// Makes the repository unless it is there; bare, with packed references.
+/// Makes the repository of a plugin with many releases unless it is there; bare, with packed references.
 pub fn generate(path: &Path, releases: usize) -> io::Result<()> {
+    generate_with(path, |stream| write_history(stream, releases))
+}
+
+/// Makes a repository unless it is there, from the stream that `write` gives `git fast-import`.
+pub fn generate_with(
+    path: &Path,
+    write: impl FnOnce(&mut BufWriter<std::process::ChildStdin>) -> io::Result<()>,
+) -> io::Result<()> {
     if path.exists() {
         return Ok(());
     }
@@ -33,7 +41,7 @@ pub fn generate(path: &Path, releases: usize) -> io::Result<()> {
     let mut import = git(&["fast-import", "--quiet"]).stdin(Stdio::piped()).spawn()?;
     if let Some(stdin) = import.stdin.take() {
         let mut stream = BufWriter::new(stdin);
-        write_history(&mut stream, releases)?;
+        write(&mut stream)?;
         stream.flush()?;
     }
     if !import.wait()?.success() {
@@ -80,7 +88,7 @@ fn write_blob(stream: &mut impl Write, mark: usize, text: &str) -> io::Result<()
     writeln!(stream, "blob\nmark :{mark}\n{}", data(text))
 }
 
-fn data(text: &str) -> String {
+pub fn data(text: &str) -> String {
     format!("data {}\n{text}", text.len())
 }
 
@@ -142,7 +150,7 @@ fn entry(version: &str, seed: usize) -> String {
 }
 
 /// So many words; the same for the same seed.
-fn sentence(seed: usize, words: usize) -> String {
+pub fn sentence(seed: usize, words: usize) -> String {
     const WORDS: [&str; 32] = [
         "form",
         "field",
@@ -188,7 +196,7 @@ fn sentence(seed: usize, words: usize) -> String {
     (0..words).map(|_| next()).collect::<Vec<_>>().join(" ")
 }
 
-fn main_file(release: usize) -> String {
+pub fn main_file(release: usize) -> String {
     let mut text = format!(
         "<?php\n/**\n * Plugin Name: Acme Forms\n * Description: Forms for every purpose.\n * Version: {}\n\
          * Author: Acme\n * Author URI: https://example.com/\n * Requires at least: 5.9\n * Requires PHP: 7.4\n */\n",
