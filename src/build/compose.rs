@@ -1,6 +1,6 @@
 //! Step 4: entry + release → manifest. Pure: no clock, no files, no git.
 //!
-//! What the vendor's entry says comes first, then the plugin's header, then its readme, as on WordPress.org.
+//! The vendor's entry comes first, then the plugin's header, then its readme, as on WordPress.org.
 
 use url::Url;
 
@@ -14,10 +14,10 @@ use crate::model::manifest::{Manifest, Sections};
 use crate::model::plugin::Plugin;
 use crate::model::version::Version;
 
-/// How much HTML of the readme's FAQ and of its Installation a manifest carries each, in bytes: every site fetches it.
+/// The most HTML of the readme's FAQ and Installation in a manifest, in bytes each, because every site fetches it.
 const SECTION_HTML: usize = 8 << 10;
 
-/// A release, ready to be described.
+/// A release to be described.
 pub(super) struct Facts<'a> {
     /// The version it is published under.
     pub version: &'a Version,
@@ -29,11 +29,11 @@ pub(super) struct Facts<'a> {
     pub time: i64,
     /// The annotated tag's message.
     pub message: Option<&'a [u8]>,
-    /// What the plugin's files say.
+    /// The content of the plugin's files.
     pub files: &'a SourceFiles,
 }
 
-/// The manifest of one release, and what somebody should know about it.
+/// The manifest of a release, and remarks about it.
 pub(super) fn manifest(plugin: &Plugin, release: &Facts<'_>) -> (Manifest, Option<Reason>) {
     let SourceFiles { header, readme, .. } = release.files;
     let fields = readme.as_ref().map(|readme| &readme.fields);
@@ -90,7 +90,7 @@ pub(super) fn manifest(plugin: &Plugin, release: &Facts<'_>) -> (Manifest, Optio
     (manifest, told.note)
 }
 
-/// A section of the readme that the CMS has a tab for, as sanitized HTML; empty where there is none.
+/// A section of the readme for a tab of the CMS, as sanitized HTML; empty if it is missing.
 fn section(readme: Option<&Readme>, name: &str) -> String {
     let markdown = readme
         .and_then(|readme| readme.sections.get(name))
@@ -98,7 +98,7 @@ fn section(readme: Option<&Readme>, name: &str) -> String {
     html::from_markdown_up_to(markdown, SECTION_HTML)
 }
 
-/// The first that says something.
+/// The first non-empty value.
 fn first<const N: usize>(texts: [&str; N]) -> String {
     texts
         .into_iter()
@@ -107,7 +107,7 @@ fn first<const N: usize>(texts: [&str; N]) -> String {
         .to_owned()
 }
 
-/// SECURITY: an address from a plugin's header becomes a link in an admin's browser; `javascript:` must not.
+/// SECURITY: a URL from a plugin's header becomes a link in an admin's browser; `javascript:` must not.
 fn web_address(text: &str) -> &str {
     match Url::parse(text) {
         Ok(url) if matches!(url.scheme(), "http" | "https") => text,
@@ -116,7 +116,7 @@ fn web_address(text: &str) -> &str {
 }
 
 fn download_url(plugin: &Plugin, release: &Facts<'_>) -> String {
-    // Slugs and versions need no encoding, and an encoded tag has no brace that a later replacement could find.
+    // Slugs and versions need no encoding. An encoded tag has no brace that a later replacement could find.
     plugin
         .download_url
         .replace("{slug}", plugin.slug.as_str())
@@ -124,7 +124,7 @@ fn download_url(plugin: &Plugin, release: &Facts<'_>) -> String {
         .replace("{tag}", &percent_encoded(release.tag))
 }
 
-/// Everything but RFC 3986's unreserved characters (section 2.3) is encoded, `/` too.
+/// Encodes everything but RFC 3986's unreserved characters (section 2.3), also `/`.
 fn percent_encoded(text: &str) -> String {
     let mut encoded = String::new();
     for byte in text.bytes() {
@@ -136,7 +136,7 @@ fn percent_encoded(text: &str) -> String {
     encoded
 }
 
-/// The changelogs that may tell of the release: the readme's, then those in files of their own.
+/// The changelogs that may have the release: the readme's, then those in separate files.
 fn changelogs<'a>(release: &'a Facts<'_>) -> impl Iterator<Item = &'a Changelog> {
     let readme = release.files.readme.as_ref().map(|readme| &readme.changelog);
     readme
@@ -144,23 +144,24 @@ fn changelogs<'a>(release: &'a Facts<'_>) -> impl Iterator<Item = &'a Changelog>
         .chain(release.files.changelogs.iter().map(AsRef::as_ref))
 }
 
-/// Asks for the published version, then for the version as the tag writes it.
+/// Looks for the published version, then for the version as in the tag.
 fn of_version<T>(release: &Facts<'_>, ask: impl Fn(&Version) -> Option<T>) -> Option<T> {
     ask(release.version).or_else(|| ask(release.tag_version))
 }
 
-/// What the changelogs tell of a release.
+/// What the changelogs say about a release.
 #[derive(Default)]
 struct ReleaseNotes {
-    /// This release's own text.
+    /// The entry of this release.
     entry: ChangelogText,
     /// The latest entries, as HTML.
     shown: ChangelogText,
     note: Option<Reason>,
 }
 
-/// This version's entry, else what the tag's message tells, else a link to be read; for a pre-release whose header says the
-/// final version, the final's entry. Shown is the changelog that knows this version, else the first that says anything.
+/// This version's entry, else the tag's message, else a link. A pre-release whose header has the final version gets
+/// the final version's entry. The HTML is from the changelog that has this version, else from the first that is not
+/// empty.
 fn told(release: &Facts<'_>) -> ReleaseNotes {
     let known = |of: &dyn Fn(&Changelog) -> Option<ChangelogText>| {
         changelogs(release)
@@ -206,7 +207,7 @@ fn told(release: &Facts<'_>) -> ReleaseNotes {
         })
 }
 
-/// The first changelog that shows anything; one that is only a link comes last.
+/// The first changelog with content; one that is only a link comes last.
 fn shown(release: &Facts<'_>) -> ChangelogText {
     let shown = |is_pointer| {
         let told = changelogs(release).map(Changelog::html);
@@ -216,7 +217,7 @@ fn shown(release: &Facts<'_>) -> ChangelogText {
     shown(false).or_else(|| shown(true)).cloned().unwrap_or_default()
 }
 
-/// The version a pre-release becomes, where its header says that one already.
+/// The final version of a pre-release, if its header already has that.
 fn final_version(release: &Facts<'_>) -> Option<Version> {
     let last: Version = release.files.header.version.parse().ok()?;
     let tagged = release.tag_version;

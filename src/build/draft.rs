@@ -1,8 +1,7 @@
-//! Drafts: what a build would publish of a plugin, and what its next release would be if it were tagged now; built in
-//! memory from what is on this machine. Nothing is written, nothing is fetched.
+//! Drafts: what a build would publish of a plugin, and what its next release would be if it were tagged now. They are
+//! built in memory from local files; nothing is written or fetched.
 //!
-//! [`draft`] goes through the same steps 2 to 4 as [`run`](crate::build::run). `countersign preview` shows what comes
-//! out.
+//! [`draft`] takes the same steps 2 to 4 as [`run`](crate::build::run). `countersign preview` shows the result.
 
 mod memory;
 mod next;
@@ -37,33 +36,33 @@ pub use package::DraftPackage;
 pub use places::WatchedFolder;
 pub use release::{DraftRelease, NextRelease, Origin};
 
-/// A plugin as it would be published.
+/// The draft of a plugin.
 #[derive(Clone, Debug)]
 pub struct Draft {
-    /// What its tags give.
+    /// The releases of its tags.
     pub tagged: Arc<TaggedReleases>,
-    /// What is not tagged yet: the working tree, then HEAD. Neither where the repository is a mirror.
+    /// What is not tagged yet: the working tree, then HEAD. Empty for a mirror.
     pub next: Vec<NextRelease>,
-    /// Pictures for the CMS that the repository brings.
+    /// Images for the CMS in the repository.
     pub artwork: Vec<Artwork>,
-    /// Where a change may change the draft.
+    /// The paths on which the draft depends.
     pub places: Vec<WatchedFolder>,
 }
 
-/// The releases that tags give, all of them.
+/// The releases of all tags.
 #[derive(Debug)]
 pub struct TaggedReleases {
-    /// What `countersign build --check` would report.
+    /// The report, as of `countersign build --check`.
     pub report: PluginReport,
     /// Every manifest, newest first.
     pub releases: Vec<DraftRelease>,
-    /// What it follows from; while this is the same, so are the releases.
+    /// Digest of the inputs: while it is the same, so are the releases.
     key: Key,
 }
 
 type Key = (Result<Plugin, Vec<Diagnostic>>, Vec<Tag>, Option<Releases>);
 
-/// Drafts plugins side by side: each entry with what is published of it; `before` knows their last drafts.
+/// Drafts several plugins in parallel: each entry with its published releases. `before` has their last drafts.
 pub fn all<'a>(
     plugins: &[(PluginEntry, Option<Releases>)],
     cache: &Path,
@@ -78,8 +77,8 @@ pub fn all<'a>(
     drafts
 }
 
-/// Drafts one plugin, on a thread of its own: libgit2 opens what it finds, be it a pipe. A plugin that takes longer
-/// than `limit` is broken.
+/// Drafts one plugin on a thread of its own, because libgit2 opens whatever it finds, even a pipe. A plugin that
+/// takes longer than `limit` counts as broken.
 pub fn draft(
     entry: &PluginEntry,
     published: Option<&Releases>,
@@ -110,8 +109,8 @@ pub fn draft(
     })
 }
 
-/// Drafts one plugin. `published` is what `releases/` says of it, `cache` has the mirrors of remote repositories; what
-/// `before` says of the tags is taken over where nothing it follows from has changed.
+/// Drafts one plugin. `published` has its published releases, `cache` the mirrors of remote repositories. The tags'
+/// releases in `before` are reused if their inputs are the same.
 fn draft_now(entry: &PluginEntry, published: Option<&Releases>, cache: &Path, before: Option<&Draft>) -> Draft {
     let fetched = fetched(entry, cache);
     let opened = opened(entry, &fetched);
@@ -141,7 +140,7 @@ fn draft_now(entry: &PluginEntry, published: Option<&Releases>, cache: &Path, be
     }
 }
 
-/// A picture of the plugin by its name; `None` where there is none of that name, or too large a one.
+/// The image with this name; `None` if it is missing or too large.
 pub fn picture(entry: &PluginEntry, cache: &Path, name: &str) -> Option<Vec<u8>> {
     let (plugin, repository) = opened(entry, &fetched(entry, cache))?;
     assets::read(plugin, &repository, name)
@@ -153,7 +152,7 @@ fn opened<'a>(entry: &'a PluginEntry, fetched: &Fetched) -> Option<(&'a Plugin, 
 }
 
 impl TaggedReleases {
-    /// Whether both say the same.
+    /// Whether both have the same content.
     pub fn same(&self, other: &Self) -> bool {
         self.key == other.key && self.releases == other.releases && (self.report.to_json() == other.report.to_json())
     }
@@ -163,7 +162,7 @@ impl TaggedReleases {
     }
 }
 
-/// The mirror of the plugin's repository as it is, where it has a remote one.
+/// The existing mirror of the plugin's repository, if that is remote.
 fn fetched(entry: &PluginEntry, cache: &Path) -> Fetched {
     let source = entry.plugin.as_ref().ok().and_then(|plugin| plugin.source.as_ref());
     let Some(plugin::RepositoryLocation::Url(url)) = source.map(|source| &source.repository) else {
@@ -195,7 +194,7 @@ fn tagged(entry: &PluginEntry, fetched: &Fetched, key: Key) -> TaggedReleases {
     let Ok(mut report) = build_entry(entry, fetched, &memory, None, true, &NoProgress);
     report.choose_published(&key.2.clone().unwrap_or_default());
     let mut releases = memory.into_releases();
-    // Two tags whose headers say the same version are refused only when all are known.
+    // Two tags with the same version in their headers can be refused only when all are known.
     releases.retain(|held| {
         report
             .releases
@@ -207,7 +206,7 @@ fn tagged(entry: &PluginEntry, fetched: &Fetched, key: Key) -> TaggedReleases {
     TaggedReleases { report, releases, key }
 }
 
-/// Hears nothing.
+/// Ignores progress.
 struct NoProgress;
 
 impl Progress for NoProgress {

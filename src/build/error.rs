@@ -1,4 +1,4 @@
-//! Why nothing was published.
+//! Errors of publishing.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -6,22 +6,22 @@ use std::path::{Path, PathBuf};
 use crate::catalog::CatalogError;
 use crate::model::slug::Slug;
 
-/// Why nothing was published. What was published before is untouched, except where the message names a file.
+/// Why nothing was published. The published files are unchanged, except if the message names a file.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
-    /// `--plugin` names no entry.
+    /// `--plugin` has no entry.
     #[error("there is no plugin {0} in the registry")]
     UnknownPlugin(Slug),
     /// The index cannot be read.
     #[error("the published releases cannot be read")]
     Index(#[source] CatalogError),
-    /// Another build writes there.
+    /// Another build is publishing.
     #[error("{}: another build is publishing here", path.display())]
     Busy {
         /// The folder.
         path: PathBuf,
     },
-    /// Another build has published something else meanwhile.
+    /// Another build has published meanwhile.
     #[error("{}: another build has published here since this one began", path.display())]
     Overtaken {
         /// The folder.

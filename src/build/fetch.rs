@@ -1,6 +1,6 @@
-//! Where each plugin's repository is on this machine: its own folder, or a mirror that is brought up to date first.
+//! Finds each plugin's repository on this machine: a local folder, or a mirror, which is updated first.
 //!
-//! What is opened here goes to [`plugin_build`](crate::build::plugin_build).
+//! [`plugin_build`](crate::build::plugin_build) reads the repositories.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
@@ -16,13 +16,13 @@ use crate::model::plugin::{self, Plugin};
 use crate::registry::plugins::PluginEntry;
 use crate::text::error_chain::ErrorChain;
 
-/// How many remote repositories are fetched at a time.
+/// How many remote repositories are fetched in parallel.
 const FETCHES: usize = 4;
 
-/// Remote repositories by address: the folder of the mirror, or why there is none, in one line.
+/// Remote repositories by URL: the folder of the mirror, or an error in one line.
 pub(super) type Fetched = HashMap<Url, Result<PathBuf, String>>;
 
-/// Brings the mirrors of all remote repositories up to date; plugins of a monorepo share one.
+/// Updates the mirrors of all remote repositories; plugins of a monorepo share one.
 pub(super) fn fetch(
     entries: &[&PluginEntry],
     mirrors: &Mirrors,
@@ -51,7 +51,7 @@ pub(super) fn fetch(
     Ok(fetched.into_iter().collect())
 }
 
-/// The plugin's repository, or why there is none, in one line.
+/// The plugin's repository, or an error in one line.
 pub(super) fn open(plugin: &Plugin, fetched: &Fetched) -> Result<Repository, String> {
     let repository = plugin.source.as_ref().map(|source| &source.repository);
     let is_mirror = matches!(repository, Some(plugin::RepositoryLocation::Url(_)));
@@ -70,7 +70,7 @@ pub(super) fn open(plugin: &Plugin, fetched: &Fetched) -> Result<Repository, Str
     opened.map_err(|error| ErrorChain(&error).to_string())
 }
 
-/// The plugin's repository as a message names it.
+/// The name of the plugin's repository in messages.
 pub(super) fn repository_of(entry: &PluginEntry) -> String {
     let source = entry.plugin.as_ref().ok().and_then(|plugin| plugin.source.as_ref());
     match source.map(|source| &source.repository) {

@@ -1,7 +1,8 @@
-//! What a manifest follows from, as one digest: the program, the entry as far as it shows, the tag and the object it points at.
+//! The inputs of a manifest as one digest: the program, the visible parts of the entry, the tag and its object.
 //!
-//! The index keeps it with each release. A tag whose digest is the one in the index is not read again: the same input gives
-//! the same bytes. Whatever [`compose`](crate::build::compose) or [`source_reader`](crate::build::source::source_reader) look at must be in it.
+//! The index stores it with each release. A tag with the same digest is not read again: the same input gives the same
+//! bytes. Whatever [`compose`](crate::build::compose) or [`source_reader`](crate::build::source::source_reader) use
+//! must be in it.
 
 use serde_json::json;
 
@@ -11,17 +12,18 @@ use crate::model::plugin::{PackageOrigin, PackageSettings, Plugin, PluginSource}
 use crate::model::version::Version;
 use crate::package::writer::FORM;
 
-/// The number of the form that manifests and their lines in the index have. Raise it with every change that gives another one for the
-/// same input; the next build then reads every tag again. `golden::a_change_of_what_is_built_raises_the_format` holds it.
+/// The number of the format of manifests and of their lines in the index. Raise it with every change that gives other
+/// bytes for the same input, so that the next build reads every tag again.
+/// `golden::a_change_of_what_is_built_raises_the_format` checks.
 pub const FORMAT: u32 = 4;
 
-/// What all releases of a plugin follow from.
+/// The inputs that all releases of a plugin share.
 pub(super) struct Inputs(Digest);
 
 impl Inputs {
-    /// `repository` is the name of the repository's folder, by which a main file may be called.
+    /// `repository` is the name of the repository's folder, which a main file may have.
     pub(super) fn of(plugin: &Plugin, repository: Option<&str>) -> Self {
-        // No `..`: a new field is either in the digest or named here as one that shows in no manifest.
+        // No `..`: each new field must be in the digest, or named here as one without effect on manifests.
         let Plugin {
             slug,
             name,
@@ -49,7 +51,7 @@ impl Inputs {
              }| (path, main_file),
         );
         let mut inputs = vec![json!([
-            // A dependency may render otherwise from one version to the next.
+            // A dependency may render differently in another version.
             env!("CARGO_PKG_VERSION"),
             FORMAT,
             slug,
@@ -78,7 +80,7 @@ impl Inputs {
         Self(Digest::of(texts.concat().as_bytes()))
     }
 
-    /// What the release of one tag follows from; `None` where the tag is damaged. `version` is the one in the tag's name.
+    /// The inputs of a tag's release; `None` if the tag is damaged. `version` is the one in the tag's name.
     pub(super) fn of_tag(&self, tag: &Tag, version: &Version) -> Option<Digest> {
         let object = tag.target()?.to_string();
         Some(Digest::of(

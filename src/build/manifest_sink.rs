@@ -1,6 +1,7 @@
-//! Between step 4 and step 5: what was built, and who takes it.
+//! The interface between step 4 and step 5: what was built, and who takes it.
 //!
-//! [`Publisher`](crate::build::publish::Publisher) puts manifests into `releases/`; a [draft](crate::build::draft) holds them in memory.
+//! [`Publisher`](crate::build::publish::Publisher) writes manifests to `releases/`; a [draft](crate::build::draft)
+//! keeps them.
 
 use std::fs::File;
 use std::io;
@@ -24,21 +25,22 @@ pub(super) trait ManifestSink {
     /// Why a manifest cannot be taken.
     type Error;
 
-    /// What is published of a plugin now; `None` where nothing ever was.
+    /// The currently published releases of a plugin; `None` if there never were any.
     fn published(&self, slug: &Slug) -> Option<&Releases>;
 
-    /// Whether this release need not be made again where it follows from the same inputs: it is published, and its manifest
-    /// and its package stand in their places byte for byte.
+    /// Whether this release can be reused if its inputs are the same: it is published, and its manifest and package
+    /// are in place byte for byte.
     fn stands(&self, slug: &Slug, release: &Release) -> bool;
 
-    /// Whether the package of a published release stands in its place, where it has one.
+    /// Whether the package of a published release, if it has one, is in place.
     fn holds_package(&self, slug: &Slug, release: &Release) -> bool;
 
-    /// What has not changed since this moment is what the published releases were made of; `None` where no time is trusted.
+    /// Repositories that have not changed since this time gave the published releases; `None` if no time can be
+    /// trusted.
     fn vouches_since(&self) -> Option<SystemTime>;
 
-    /// Takes a package, which `pack` writes into an empty file and checks; or gives the reason why there is none.
-    /// `published` is the release of this version that is published now.
+    /// Takes a package, which `pack` writes into an empty file and checks; returns why there is none. `published` is
+    /// the published release of this version.
     fn package(
         &self,
         slug: &Slug,
@@ -47,41 +49,41 @@ pub(super) trait ManifestSink {
         pack: &mut dyn FnMut(&File) -> Result<Package, PackFailure>,
     ) -> Result<Result<NewPackage, Reason>, Self::Error>;
 
-    /// Takes a manifest; gives the digest of its bytes, and whether these bytes are published already.
+    /// Takes a manifest; returns its digest, and whether the same bytes are published already.
     fn take(&self, slug: &Slug, built: BuiltRelease) -> Result<(Digest, bool), Self::Error>;
 }
 
 /// A package that waits to be published.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct NewPackage {
-    /// Its bytes.
+    /// Size in bytes.
     pub size: u64,
     /// Digest of its bytes.
     pub sha256: Digest,
-    /// Where its mark stands.
+    /// Where its mark is.
     pub mark: Option<Places>,
 }
 
 /// Why there is no package.
 #[derive(Debug)]
 pub(super) enum PackFailure {
-    /// Something is wrong with the release.
+    /// The release has a problem.
     Release(Reason),
-    /// The package cannot be written, or what was written cannot be read.
+    /// The package cannot be written or read back.
     Output(io::Error),
 }
 
-/// A release's manifest, and what it was made of.
+/// A release's manifest, and what it was made from.
 pub(super) struct BuiltRelease {
     /// The version it is published under.
     pub version: Version,
-    /// What the CMS will read.
+    /// The manifest.
     pub manifest: Manifest,
-    /// What the plugin's files say.
+    /// The content of the plugin's files.
     pub files: SourceFiles,
-    /// What somebody should know although it stops nothing.
+    /// Notes that stop nothing.
     pub notes: Vec<Reason>,
-    /// What the plugin's folder shows; empty where nobody looked into it.
+    /// Remarks about the plugin's folder; empty if it was not inspected.
     pub inspected: Vec<Remark>,
 }
 

@@ -1,7 +1,7 @@
 //! `countersign build`: registry entries → tags → the plugin's own files at each tag → manifests → `releases/`.
 //!
-//! [`run`] is the whole of it, in the five steps of `pipeline`; `plugin_build` has those of one plugin. What becomes of each
-//! tag is data, collected in a [`BuildReport`]. The server reads what was published through the catalog.
+//! [`run`] does it in the five steps of `pipeline`; `plugin_build` has those of one plugin. The outcome of each tag
+//! is data in a [`BuildReport`]. The server reads the published files through the catalog.
 
 mod compose;
 pub mod draft;

@@ -1,6 +1,6 @@
-//! All of a build in five steps: the registry's entries in, a [`BuildReport`] and a folder of releases out.
+//! The five steps of a build: from the registry's entries to a [`BuildReport`] and a folder of releases.
 //!
-//! Plugins are built side by side by [`plugin_build`], the tags of one after the other.
+//! [`plugin_build`] builds plugins in parallel, and the tags of each one in turn.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -21,28 +21,28 @@ use crate::model::slug::Slug;
 use crate::registry::plugins::PluginEntry;
 use crate::time_limit;
 
-/// What to build, and where to.
+/// What to build, and where to publish it.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The folder that is published to.
+    /// The folder to publish to.
     pub releases: PathBuf,
-    /// Write nothing, only say what would change.
+    /// Write nothing, only report what would change.
     pub check: bool,
-    /// Read every tag, also those that the index says were read already.
+    /// Read every tag, even if the index says that it was read.
     pub all: bool,
-    /// Parse the PHP of the newest release also where it is published already.
+    /// Parse the PHP of the newest release even if it is published already.
     pub parse_php: bool,
-    /// Build these plugins only; empty for all.
+    /// Build only these plugins; empty for all.
     pub only: BTreeSet<Slug>,
-    /// Where remote repositories are fetched to, also where nothing else is written.
+    /// The mirrors of remote repositories, which `check` updates, too.
     pub mirrors: Mirrors,
     /// How releases are packed.
     pub packing: PackingOptions,
-    /// How long the reading of one repository, and the publishing of another build, may take.
+    /// Time limit for reading one repository, and for waiting for another build that publishes.
     pub read_timeout: Duration,
 }
 
-/// Builds the releases of all plugins that `options` asks for, and publishes them.
+/// Builds and publishes the releases of all plugins in `options`.
 pub fn run(entries: &[PluginEntry], options: &Options, progress: Arc<dyn Progress>) -> Result<BuildReport, BuildError> {
     // 1 plugins
     let chosen = chosen(entries, &options.only)?;
@@ -76,8 +76,8 @@ fn build(
     Ok(report)
 }
 
-/// Builds one plugin on a thread of its own, which is left alone where its repository does not let itself be read in
-/// time: libgit2 opens what it finds there, be it a pipe.
+/// Builds one plugin on a thread of its own. The thread is abandoned if it takes too long: libgit2 opens whatever it
+/// finds, even a pipe.
 fn build_in_time(
     entry: &PluginEntry,
     fetched: &Arc<Fetched>,
@@ -113,7 +113,7 @@ fn chosen<'a>(entries: &'a [PluginEntry], only: &BTreeSet<Slug>) -> Result<Vec<&
     Ok(chosen)
 }
 
-/// Whether every plugin that the command line names has an entry.
+/// Fails if a plugin on the command line has no entry.
 fn known<'a>(entries: &[PluginEntry], mut named: impl Iterator<Item = &'a Slug>) -> Result<(), BuildError> {
     let known: BTreeSet<_> = entries.iter().filter_map(|entry| entry.slug.as_ref()).collect();
     match named.find(|slug| !known.contains(slug)) {

@@ -1,5 +1,5 @@
-//! Steps 2 to 4 for one plugin: its repository and its tags. [`release_builder`](crate::build::release_builder) goes on with
-//! each tag.
+//! Steps 2 to 4 for one plugin: its repository and its tags. [`release_builder`](crate::build::release_builder)
+//! builds the release of each tag.
 
 use crate::build::fetch::{self, Fetched};
 use crate::build::git::repository::Repository;
@@ -14,7 +14,7 @@ use crate::model::plugin::Plugin;
 use crate::registry::plugins::PluginEntry;
 use crate::text::error_chain::ErrorChain;
 
-/// Builds what a registry entry describes.
+/// Builds the plugin of a registry entry.
 pub(super) fn build_entry<S: ManifestSink>(
     entry: &PluginEntry,
     fetched: &Fetched,
@@ -35,7 +35,7 @@ pub(super) fn build_entry<S: ManifestSink>(
     Ok(report)
 }
 
-/// Builds every release of a plugin; each becomes an outcome in `report`.
+/// Builds every release of a plugin; adds the outcomes to `report`.
 fn build_plugin<S: ManifestSink>(
     plugin: &Plugin,
     repository: &Repository,

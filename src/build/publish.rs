@@ -1,7 +1,9 @@
-//! Step 5: packages and manifests are staged next to their places while they are made, then renamed into them, the index last.
+//! Step 5: packages and manifests are written to temporary names beside their places, then renamed into place, the
+//! index last.
 //!
-//! Nothing is written in place. Until the index is renamed a reader finds the old folder or refuses it whole, because
-//! digests differ; files that the new index does not name are removed after it. `countersign serve` reads the folder.
+//! Nothing is written in place. Until the index is renamed, a reader gets the old folder, or refuses all of it
+//! because digests differ. Files that are not in the new index are removed afterwards. `countersign serve` reads the
+//! folder.
 
 mod index_time;
 mod prune;
@@ -31,38 +33,38 @@ use crate::package::file_digest::digest_of;
 use crate::package::writer::Package;
 use crate::regular_file;
 
-/// The folder of releases: looked at, staged to, and published to by one build at a time.
+/// The folder of releases. One build at a time publishes to it.
 pub(super) struct Publisher {
     root: PathBuf,
     published: PublishedReleases,
     /// Make everything again, whatever the index says.
     all: bool,
-    /// The open folder; `None` where nothing is written: `--check`.
+    /// The open folder; `None` with `--check`, which writes nothing.
     folder: Option<File>,
     staging: Staging,
 }
 
-/// The folder while one build publishes and no other can.
+/// The folder, locked for publishing.
 pub(super) struct Publication {
     old: ReleaseIndex,
     _lock: Option<File>,
 }
 
 impl Publication {
-    /// The index that is published now; empty where there is none.
+    /// The published index; may be empty.
     pub(super) fn old(&self) -> &ReleaseIndex {
         &self.old
     }
 }
 
 impl Publisher {
-    /// Looks at the folder. It is held only while something is [published](Publisher::lock): reading may take long.
+    /// Opens the folder. It is [locked](Publisher::lock) only to publish, because reading tags may take long.
     pub(super) fn open(releases: &Path, check: bool, all: bool) -> Result<Self, BuildError> {
         if !check {
             durable_file::create_folders(releases, Access::LikeFolder)
                 .map_err(|source| BuildError::write(releases, source))?;
         }
-        // A `releases` that is a symbolic link and is swapped meanwhile: everything goes to one side.
+        // If `releases` is a symbolic link that is replaced meanwhile, everything goes to one side.
         let root = releases.canonicalize().unwrap_or_else(|_| releases.to_owned());
         let open = || regular_file::open_folder(&root).map_err(|source| BuildError::write(&root, source));
         let folder = if check { None } else { Some(open()?) };
@@ -77,11 +79,10 @@ impl Publisher {
         })
     }
 
-    /// Holds the folder for publishing; waits for another build that publishes as long as `patience`.
+    /// Locks the folder for publishing; waits up to `patience` for another build that publishes.
     ///
-    /// # Errors
-    /// Another build still publishes, or has published something else of `plugins` (`None`: of all) since this one began:
-    /// what was read is then perhaps older than what is published.
+    /// # Errors Another build is still publishing, or has published another state of `plugins` (`None`: of all) since
+    /// this one began: what this build read may then be older than what is published.
     pub(super) fn lock(&self, plugins: Option<&BTreeSet<Slug>>, patience: Duration) -> Result<Publication, BuildError> {
         if self.folder.is_none() {
             return Ok(Publication {
@@ -90,13 +91,13 @@ impl Publisher {
             });
         }
         let lock = regular_file::open_folder(&self.root).map_err(|source| BuildError::write(&self.root, source))?;
-        // Nothing is told of the wait: the line would stand in the middle of a progress bar.
+        // The wait is not reported, because that would disturb the progress bar.
         if let Err(TryLockError::WouldBlock) = folder_lock::wait(&lock, patience, || ()) {
             return Err(BuildError::Busy {
                 path: self.root.clone(),
             });
         }
-        // Some network file systems have no locks; a vendor builds on one machine.
+        // Some network file systems have no locks; vendors build on one machine.
         let old = ReleaseIndex::read(&self.root)
             .map_err(BuildError::Index)?
             .unwrap_or_default();
@@ -109,18 +110,18 @@ impl Publisher {
         }
     }
 
-    /// Removes what was staged and not published, and stages nothing more.
+    /// Removes temporary files, and accepts no more.
     pub(super) fn close(&self) {
         self.staging.close();
     }
 
-    /// Whether the manifest of a published release stands in its place.
+    /// Whether the manifest of a published release is in place.
     pub(super) fn holds_manifest(&self, slug: &Slug, release: &Release) -> bool {
         self.published.holds_manifest(slug, release)
     }
 
-    /// Renames what `index` names into place, packages first, then the index, then removes files of `plugins` (`None`: of all)
-    /// that the index does not name. `is_whole` says that every file was found to be the one of its digest.
+    /// Renames the files of `index` into place, packages first, then the index; then removes files of `plugins`
+    /// (`None`: of all) that are not in the index. `is_whole` says that every file has the digest of the index.
     pub(super) fn publish(
         &self,
         _held: &Publication,
@@ -145,10 +146,10 @@ impl Publisher {
                 }
             }
         }
-        // A manifest that is new leads to a package that is there.
+        // The package of a new manifest is already in place.
         packages.append(&mut places);
         let places = packages;
-        // All that takes room on the disk stands there before anything that sites get is exchanged.
+        // Everything is on the disk before anything that sites get is replaced.
         let staged_index = self.stage_index(index)?;
         self.staging
             .sync(root, &places)
@@ -170,17 +171,17 @@ impl Publisher {
         prune::prune(&self.root, index, plugins)
     }
 
-    /// Whether the index is not, byte for byte, the one that is published.
+    /// Whether the index differs from the published one.
     pub(super) fn index_changes(&self, index: &ReleaseIndex) -> bool {
         regular_file::read(&index_path(&self.root), MAX_INDEX).map_or(true, |held| held != index.to_bytes())
     }
 
-    /// Only who holds the folder writes it.
+    /// Only the build that holds the lock writes it.
     fn temporary_index(&self) -> PathBuf {
         index_path(&self.root).with_file_name(".index.json.new")
     }
 
-    /// Writes the index under a temporary name; `None` where it is the one that is published.
+    /// Writes the index under a temporary name; `None` if it is the published one.
     fn stage_index(&self, index: &ReleaseIndex) -> Result<Option<File>, BuildError> {
         if !self.index_changes(index) {
             return Ok(None);
@@ -197,9 +198,9 @@ impl Publisher {
             .map_err(|source| BuildError::write(&temporary, source))
     }
 
-    /// Puts the index in its place. Its time says when all manifests were the ones of their digests.
+    /// Puts the index in place. Its time tells when all manifests had the right digests.
     fn put_index(&self, staged: &File, is_whole: bool) -> io::Result<()> {
-        // A damaged manifest is told by every build, not only by this one.
+        // Every build must report a damaged manifest, not only this one.
         staged.set_modified(if is_whole {
             SystemTime::now()
         } else {
@@ -229,8 +230,8 @@ impl ManifestSink for Publisher {
         self.published.vouches_since()
     }
 
-    /// Writes the package under a temporary name, unless it stands in its place already. A `--check` writes it to a file that
-    /// has no name.
+    /// Writes the package under a temporary name, unless it is already in place. With `--check`, writes to an unnamed
+    /// file.
     fn package(
         &self,
         slug: &Slug,
@@ -277,7 +278,7 @@ impl ManifestSink for Publisher {
         Ok(Ok(new))
     }
 
-    /// Writes the manifest under a temporary name, unless it stands in its place already.
+    /// Writes the manifest under a temporary name, unless it is already in place.
     fn take(&self, slug: &Slug, built: BuiltRelease) -> Result<(Digest, bool), BuildError> {
         let bytes = built.manifest.to_bytes();
         let digest = Digest::of(&bytes);

@@ -1,5 +1,5 @@
-//! Steps 3 and 4 for one tag after the other: each becomes an outcome in its plugin's report, and most a manifest and a
-//! package for the [`ManifestSink`].
+//! Steps 3 and 4 for one tag after the other. Each gives an outcome in the plugin's report, and most also a manifest
+//! and a package for the [`ManifestSink`].
 
 use std::collections::HashMap;
 
@@ -22,29 +22,30 @@ use crate::model::manifest::is_security_notice;
 use crate::model::plugin::Plugin;
 use crate::model::version::Version;
 
-/// One plugin under way.
+/// A plugin that is being built.
 pub(super) struct ReleaseBuilder<'a, S> {
     plugin: &'a Plugin,
     repository: &'a Repository,
     sink: &'a S,
     published: HashMap<&'a Version, &'a Release>,
-    /// The same by what they follow from.
+    /// The same by their inputs.
     known: HashMap<Digest, &'a Release>,
-    /// Packs releases; `None` where the entry names somebody else's download, and where nothing is packed.
+    /// Packs releases; `None` if the entry has a `download_url`, or nothing is packed.
     packer: Option<Packer<'a>>,
     inputs: Inputs,
     reader: SourceReader<'a, Repository>,
     looked_elsewhere: bool,
-    /// The last release of each commit, by its id in hex: `1.2` and `1.2.0` are one where they tag the same commit.
+    /// The last release of each commit, by its id in hex: `1.2` and `1.2.0` are the same release if they tag the same
+    /// commit.
     by_commit: HashMap<String, (Version, String)>,
-    /// Whether the PHP of releases that are published already is parsed.
+    /// Whether to parse the PHP of releases that are already published.
     parse_php: bool,
     reviewed: Reviewed,
     report: &'a mut PluginReport,
 }
 
 impl<'a, S: ManifestSink> ReleaseBuilder<'a, S> {
-    /// Every release becomes an outcome in `report`.
+    /// Adds the outcome of every release to `report`.
     pub(super) fn new(
         plugin: &'a Plugin,
         repository: &'a Repository,
@@ -73,7 +74,7 @@ impl<'a, S: ManifestSink> ReleaseBuilder<'a, S> {
         }
     }
 
-    /// Makes a release of the tags of one version.
+    /// Makes a release from the tags of one version.
     pub(super) fn release(&mut self, candidate: Candidate) -> Result<(), S::Error> {
         if let Some(known) = candidate.only().and_then(|(version, tag)| self.known(tag, version)) {
             if self.keep(known)
@@ -114,7 +115,7 @@ impl<'a, S: ManifestSink> ReleaseBuilder<'a, S> {
         }
 
         let package = match self.pack(&chosen, &built)? {
-            // Where nothing is packed, the package is taken for the published one.
+            // If nothing is packed, the published package counts as its package.
             None => self.published_package(&version),
             Some(Ok(Packed::Package { package, replaces })) => {
                 notes.extend(replaces.then_some(Reason::Replaced));
@@ -130,7 +131,7 @@ impl<'a, S: ManifestSink> ReleaseBuilder<'a, S> {
             }
         };
 
-        // 5 publish: staged here, put in place when all plugins are done
+        // 5 publish: written to temporary files here, put in place when all plugins are done
         let security = is_security_notice(&built.manifest.upgrade_notice);
         let (sha256, held) = self.sink.take(&self.plugin.slug, built)?;
         let inputs = self.inputs.of_tag(&chosen.tag, &chosen.version);
@@ -154,7 +155,7 @@ impl<'a, S: ManifestSink> ReleaseBuilder<'a, S> {
         Ok(())
     }
 
-    /// Looks for what the maker of a release should know.
+    /// Looks for problems that the release's author should know.
     fn review(&mut self, chosen: &Chosen, built: &mut BuiltRelease, parse_php: bool) {
         let folder = self.plugin.source.as_ref().map_or("", |source| &source.path);
         built.inspected = review::inspect(self.plugin, self.repository, &chosen.tagged.tree, parse_php);
@@ -163,22 +164,21 @@ impl<'a, S: ManifestSink> ReleaseBuilder<'a, S> {
             version: built.version.clone(),
             remark,
         };
-        // The pre-release before it mostly has the same ones.
+        // The pre-release before it usually has the same ones.
         let warnings = &mut self.report.warnings;
         let mut remarks = review::remarks(built, folder);
         remarks.retain(|remark| !warnings.iter().any(|told| told.remark == *remark));
         warnings.extend(remarks.into_iter().map(warning));
     }
 
-    /// The same for a release that is taken over as it is published. Its maker has had these warnings, so what cannot be read
-    /// now is none.
+    /// The same for a reused release. Its author has had these warnings, so errors while reading give none.
     fn review_again(&mut self, chosen: &Chosen) {
         if let Ok(mut built) = self.compose(chosen) {
             self.review(chosen, &mut built, self.parse_php);
         }
     }
 
-    /// Where the plugin seems to be at its newest tag, which does not have it in its place.
+    /// Where the plugin seems to be at its newest tag, if it is not in its place.
     fn moved(&mut self, chosen: &Chosen, reason: &Reason) -> Option<Reason> {
         let is_newest = self.report.releases.releases.is_empty() && !self.looked_elsewhere;
         let is_absent = matches!(reason, Reason::NoPluginHeader | Reason::PathAbsent(_));
@@ -189,7 +189,7 @@ impl<'a, S: ManifestSink> ReleaseBuilder<'a, S> {
         self.reader.elsewhere(&chosen.tagged.tree).map(Reason::Moved)
     }
 
-    /// The published release that a tag would give again.
+    /// The published release with the same inputs as a tag.
     fn known(&self, tag: &Tag, version: &Version) -> Option<&'a Release> {
         let known = *self.known.get(&self.inputs.of_tag(tag, version)?)?;
         let mut packer = self.packer.iter();
@@ -197,7 +197,7 @@ impl<'a, S: ManifestSink> ReleaseBuilder<'a, S> {
         (is_up_to_date && self.sink.stands(&self.plugin.slug, known)).then_some(known)
     }
 
-    /// Takes a release over as it is published; says whether it has to be reviewed.
+    /// Reuses a published release; says whether to review it.
     fn keep(&mut self, release: &Release) -> bool {
         if self.is_twin(&release.commit, &release.version, &release.tag) {
             return false;
@@ -206,7 +206,7 @@ impl<'a, S: ManifestSink> ReleaseBuilder<'a, S> {
         self.reviewed.is_due(&release.version)
     }
 
-    /// Whether an earlier tag gave this version of this commit already; if not, it is noted that this one does.
+    /// Whether an earlier tag gave this version of this commit; if not, records this one.
     fn is_twin(&mut self, commit: &str, version: &Version, tag: &str) -> bool {
         if let Some((twin, earlier)) = self.by_commit.get(commit)
             && twin.cmp_php(version).is_eq()
@@ -235,7 +235,7 @@ impl<'a, S: ManifestSink> ReleaseBuilder<'a, S> {
         });
     }
 
-    /// A tag that gives no release. What is published of it with a package never changes, and stays.
+    /// A tag without a release. A published release with a package never changes, and stays.
     fn refuse(&mut self, tag: Tag, version: Version, reason: Reason) {
         let published = self.published.get(&version);
         let outcome = match published.is_some_and(|release| release.package.is_some()) {
@@ -245,13 +245,13 @@ impl<'a, S: ManifestSink> ReleaseBuilder<'a, S> {
         self.tell(tag.name, version, outcome, Vec::new());
     }
 
-    /// The package that is published of a release whose packages are hosted.
+    /// The published package of a release.
     fn published_package(&self, version: &Version) -> Option<HostedPackage> {
         self.plugin.package.as_ref()?;
         self.published.get(version)?.package.clone()
     }
 
-    /// What becomes of a release's package; `None` where nothing is packed.
+    /// The outcome of a release's package; `None` if nothing is packed.
     fn pack(&self, chosen: &Chosen, built: &BuiltRelease) -> Result<Option<Result<Packed, Reason>>, S::Error> {
         let Some(packer) = &self.packer else { return Ok(None) };
         let request = PackRequest {

@@ -1,22 +1,22 @@
-//! Something to know about a release, where possible with its place.
+//! Remarks about a release, with file and line if possible.
 
 use std::fmt;
 
 use crate::build::report::outcome::Reason;
 
-/// Something to know about a release, where possible with its place: `readme.txt:4: …`.
+/// A remark about a release: `readme.txt:4: …`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Remark {
-    /// The file in the repository; empty where it is about no file.
+    /// The file in the repository; empty if it is about no file.
     pub file: String,
-    /// Counted from 1; 0 where it is about the file as a whole.
+    /// From 1; 0 if it is about the whole file.
     pub line: usize,
-    /// What there is to know.
+    /// The text.
     pub message: String,
 }
 
 impl Remark {
-    /// About a file as a whole.
+    /// About a whole file.
     pub fn about(file: &str, message: impl Into<String>) -> Self {
         Self {
             file: file.to_owned(),
@@ -25,7 +25,7 @@ impl Remark {
         }
     }
 
-    /// What a reason says, with its place, of which the version's is known: a line of `main_file`.
+    /// The remark for a reason. The version's line in `main_file` is known.
     pub fn of(reason: &Reason, folder: &str, main_file: &str, version_line: usize) -> Self {
         let (file, line) = match reason {
             Reason::VersionMismatch { .. }

@@ -1,6 +1,6 @@
-//! What a build did, plugin by plugin, and the index that follows from it.
+//! The report of a build, plugin by plugin, and the new index.
 //!
-//! Data; `json` shows it to machines, and [`summary`](crate::build::report::summary::summary()) is the text for people.
+//! It is data; `json` prints it for programs, and [`summary`](crate::build::report::summary::summary()) for people.
 
 mod json;
 pub(crate) mod outcome;
@@ -17,25 +17,25 @@ use crate::catalog::ReleaseIndex;
 use crate::model::slug::Slug;
 use crate::model::version::Version;
 
-/// What a build did, or with `--check` would do.
+/// What a build did, or would do with `--check`.
 #[derive(Debug)]
 pub struct BuildReport {
     /// Whether nothing was written.
     pub check: bool,
-    /// The plugins that were built, in the order of their slugs.
+    /// The built plugins, sorted by slug.
     pub plugins: Vec<PluginReport>,
-    /// Plugins that left the registry, and their releases, which go with them.
+    /// Plugins that are no longer in the registry, and their releases, which are removed.
     pub gone: BTreeMap<Slug, Vec<Version>>,
-    /// Manifests and packages that stay published and are not what the index says; the server refuses the folder because of a
-    /// manifest, and the download of a package.
+    /// Published files that do not match the index. The server refuses to load the releases because of a manifest,
+    /// and to serve the download because of a package.
     pub damaged: Vec<String>,
-    /// Whether `index.json` changes in what it says of releases.
+    /// Whether the releases in `index.json` change.
     pub index_changes: bool,
 }
 
 impl BuildReport {
-    /// Draws the conclusion: which releases are published from now on. `scope` names the plugins that were to be built;
-    /// `None` means all, and then plugins without an entry go.
+    /// Decides which releases are published from now on. `scope` has the plugins that were to be built. `None` means
+    /// all; then plugins without an entry are removed.
     pub(super) fn conclude(
         check: bool,
         mut plugins: Vec<PluginReport>,
@@ -45,7 +45,7 @@ impl BuildReport {
     ) -> (Self, ReleaseIndex) {
         let old = publication.old();
         let mut index = ReleaseIndex::default();
-        // Releases that no tag was read for; whether their manifests still stand is looked at.
+        // Releases whose tag was not read; their manifests are checked.
         let mut taken_over = Vec::new();
         for report in &mut plugins {
             let Some(slug) = report.slug.clone() else { continue };
@@ -60,7 +60,7 @@ impl BuildReport {
             taken_over.extend(kept.map(|release| (slug.clone(), release.clone())));
             index.plugins.insert(slug, report.releases.clone());
         }
-        // A file whose name is no slug may be the entry of any plugin.
+        // A file whose name is not a slug may be the entry of any plugin.
         let nobody_goes = scope.is_some() || plugins.iter().any(|report| report.slug.is_none());
         let mut gone = BTreeMap::new();
         for (slug, before) in &old.plugins {
@@ -95,7 +95,7 @@ impl BuildReport {
         )
     }
 
-    /// Whether anything is, or would be, published that was not published before, or the other way round.
+    /// Whether the published releases change, or would change.
     pub fn differs(&self) -> bool {
         let differs = |plugin: &PluginReport| {
             [&plugin.added, &plugin.changed, &plugin.removed]
@@ -105,20 +105,20 @@ impl BuildReport {
         self.index_changes || self.plugins.iter().any(differs)
     }
 
-    /// Whether something is wrong that somebody has to repair.
+    /// Whether there is an error that somebody must correct.
     pub fn failed(&self) -> bool {
         let broken =
             |plugin: &PluginReport| matches!(plugin.state, PluginState::Broken(_)) || plugin.counts().failed > 0;
         !self.damaged.is_empty() || self.plugins.iter().any(broken)
     }
 
-    /// How many warnings there are: remarks on the newest releases, and newest tags that are not published.
+    /// The number of warnings: remarks on the newest releases, and newest tags that are not published.
     pub fn warnings(&self) -> usize {
         let of = |plugin: &PluginReport| plugin.warnings.len() + usize::from(plugin.missing_newest().is_some());
         self.plugins.iter().map(of).sum()
     }
 
-    /// How many tags of all plugins became what.
+    /// The outcomes of all tags, counted.
     pub fn counts(&self) -> TagCounts {
         self.plugins
             .iter()

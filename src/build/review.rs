@@ -1,8 +1,7 @@
-//! What the maker of a release should know before it is published, although it stops nothing: the one list of
-//! warnings that `build` and `preview` show.
+//! Warnings about a release before it is published, which stop nothing. `build` and `preview` show the same ones.
 //!
-//! [`remarks`] is about what was built, and cheap; [`inspect`] looks into the plugin's folder, for the newest
-//! releases only.
+//! [`remarks`] is about what was built, and fast; [`inspect`] looks into the plugin's folder, for the newest releases
+//! only.
 
 use crate::build::manifest_sink::BuiltRelease;
 use crate::build::packing::warnings::{self, HAND_OVER};
@@ -14,30 +13,30 @@ use crate::build::source::source_tree::{SourceTree, TreeEntry, TreeEntryKind};
 use crate::model::plugin::{PackageOrigin, Plugin};
 use crate::model::version::Version;
 
-/// A `composer.json` larger than this is not read, in bytes.
+/// Size limit of a `composer.json` in bytes.
 const MAX_COMPOSER: usize = 1 << 20;
 
-/// PHP files that are parsed, and their bytes in all; further ones are not.
+/// The most PHP files to parse, and the most bytes of them in all.
 const MAX_PHP_FILES: usize = 5_000;
 const MAX_PHP_BYTES: usize = 64 << 20;
 
-/// A PHP file larger than this is not parsed, in bytes.
+/// Size limit of a PHP file to parse, in bytes.
 const MAX_PHP_FILE: usize = 2 << 20;
 
-/// Folders are entered this deep.
+/// How deep to descend into folders.
 const MAX_DEPTH: usize = 24;
 
-/// Files that are told by name; the rest is counted.
+/// How many files to name; the rest is counted.
 const TOLD: usize = 5;
 
 /// What to do about the client under the name that it comes with.
 const SHARED_CLIENT: &str = "the client is still in the namespace Countersign\\Client: two plugins of two vendors on one site would \
     share it; give it a namespace of your own";
 
-/// Folders with code of others, or with code that is meant to be broken.
+/// Folders with other people's code, or with code that is broken on purpose.
 const OTHERS: [&str; 5] = ["vendor", "node_modules", "tests", "test", "fixtures"];
 
-/// Which releases of a plugin have been reviewed: the newest, and the newest that is no pre-release.
+/// Which releases of a plugin have been reviewed: the newest, and the newest stable one.
 #[derive(Default)]
 pub(super) struct Reviewed {
     any: bool,
@@ -45,7 +44,7 @@ pub(super) struct Reviewed {
 }
 
 impl Reviewed {
-    /// Whether this is one of them; asked from the newest version on.
+    /// Whether to review this one; called from the newest version on.
     pub(super) fn is_due(&mut self, version: &Version) -> bool {
         let is_stable = !version.is_prerelease();
         let is_due = !self.any || is_stable && !self.stable;
@@ -55,8 +54,8 @@ impl Reviewed {
     }
 }
 
-/// Everything there is to know about a release: from its own texts, and what was [inspected](inspect). `folder` is
-/// the plugin's in its repository.
+/// All remarks about a release: from its own texts, and what [`inspect`] found. `folder` is the plugin's in its
+/// repository.
 pub(super) fn remarks(built: &BuiltRelease, folder: &str) -> Vec<Remark> {
     let files = &built.files;
     let line = files.header.version_line;
@@ -79,7 +78,7 @@ pub(super) fn remarks(built: &BuiltRelease, folder: &str) -> Vec<Remark> {
         .collect()
 }
 
-/// What the CMS will miss.
+/// Fields that the CMS needs.
 fn absent(built: &BuiltRelease) -> impl Iterator<Item = Remark> {
     let manifest = &built.manifest;
     let has_readme = built.files.readme.is_some();
@@ -106,7 +105,7 @@ fn absent(built: &BuiltRelease) -> impl Iterator<Item = Remark> {
     .map(|(_, message)| Remark::about("", message))
 }
 
-/// What the plugin's folder below `root` shows. PHP files are parsed where `parses_php`.
+/// Remarks about the plugin's folder below `root`. Parses PHP files if `parses_php`.
 pub(super) fn inspect<F: SourceTree>(plugin: &Plugin, files: &F, root: &F::Id, parses_php: bool) -> Vec<Remark> {
     let path = plugin.source.as_ref().map_or("", |source| &source.path);
     let folder = assets::walk(files, root.clone(), path);
@@ -123,7 +122,7 @@ pub(super) fn inspect<F: SourceTree>(plugin: &Plugin, files: &F, root: &F::Id, p
     remarks
 }
 
-/// Pictures have to be loaded by every site, and the build knows no address under which those of a repository could be.
+/// Images need a URL that every site can load, which the build cannot know for those in a repository.
 fn pictures<F: SourceTree>(plugin: &Plugin, files: &F, root: &F::Id) -> Option<Remark> {
     let kinds = [("icon", plugin.icons.is_empty()), ("banner", plugin.banners.is_empty())];
     let missing: Vec<&str> = kinds
@@ -163,7 +162,7 @@ fn pictures<F: SourceTree>(plugin: &Plugin, files: &F, root: &F::Id) -> Option<R
     Some(Remark::about("", format!("the CMS shows {words}: {hint}")))
 }
 
-/// Packages that composer would install and that nobody did.
+/// Packages that composer must install and that are missing.
 fn composer<F: SourceTree>(plugin: &Plugin, files: &F, items: &[TreeEntry<F::Id>], folder: &str) -> Option<Remark> {
     // What is handed over was built elsewhere.
     let origin = plugin.package.as_ref().map(|package| package.from);
@@ -200,7 +199,7 @@ fn composer<F: SourceTree>(plugin: &Plugin, files: &F, items: &[TreeEntry<F::Id>
     Some(Remark::about(&in_folder(folder, "composer.json"), message))
 }
 
-/// PHP files of the plugin's own that do not parse.
+/// The plugin's own PHP files that do not parse.
 fn php<F: SourceTree>(plugin: &Plugin, files: &F, items: &[TreeEntry<F::Id>], folder: &str) -> Vec<Remark> {
     let mut found = PhpFiles::default();
     found.collect(files, items, folder, 0);

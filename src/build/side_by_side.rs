@@ -1,9 +1,9 @@
-//! Does the same work for many items on several threads.
+//! Runs the same work for many items on several threads.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Does `work` for every item, some at a time; the results stand in the items' order.
+/// Runs `work` for every item, some in parallel; returns the results in the items' order.
 pub(super) fn side_by_side<T: Sync, R: Send, E: Send>(
     items: &[T],
     at_a_time: usize,

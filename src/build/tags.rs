@@ -1,4 +1,4 @@
-//! Step 2: which tags may be releases of a plugin, by their names, and which of several tags of one version counts.
+//! Step 2: finds the tags that may be releases of a plugin, and chooses among several tags of one version.
 
 use crate::build::git::repository::Repository;
 use crate::build::git::tag::{Tag, Tagged};
@@ -8,23 +8,23 @@ use crate::build::version_check::same_version;
 use crate::model::plugin::Plugin;
 use crate::model::version::Version;
 
-/// The tags of one version, all equal to PHP; at least one.
+/// The tags of one version, all equal by PHP's order; at least one.
 pub(super) struct Candidate {
     tags: Vec<(Version, Tag)>,
 }
 
 /// The tag that stands for a release.
 pub(super) struct Chosen {
-    /// What remains of the tag's name.
+    /// The version in the tag's name.
     pub version: Version,
     /// The tag.
     pub tag: Tag,
-    /// What it points at.
+    /// The object it points at.
     pub tagged: Tagged,
 }
 
-/// Splits tags into candidates, newest first, and those whose names already say that they are no release. `repository` is the
-/// name of the repository's folder.
+/// Splits tags into candidates, newest first, and those whose names already show that they are not releases.
+/// `repository` is the name of the repository's folder.
 pub(super) fn sort_out(plugin: &Plugin, repository: Option<&str>, tags: Vec<Tag>) -> (Vec<Candidate>, Vec<TagOutcome>) {
     let mut versions = Vec::new();
     let mut skipped = Vec::new();
@@ -35,7 +35,7 @@ pub(super) fn sort_out(plugin: &Plugin, repository: Option<&str>, tags: Vec<Tag>
             Err((version, reason)) => skipped.push(outcome(tag.name, version, reason.into())),
         }
     }
-    // PHP's order is total over valid versions: part by part, with the end of a version between RC and a number.
+    // PHP's order is total for valid versions: part by part, with the end of a version between RC and a number.
     versions.sort_by(|(a, _), (b, _)| b.cmp_php(a));
     let mut candidates: Vec<Candidate> = Vec::new();
     for (version, tag) in versions {
@@ -65,9 +65,9 @@ fn judge(plugin: &Plugin, unmatched: &Unmatched, tag: &str) -> Result<Version, (
     }
 }
 
-/// The version that is meant where a part of one would be a number but for letters that look like digits: `1.2.O`, `1.l`.
+/// The intended version, if a part of one has letters that look like digits: `1.2.O`, `1.l`.
 ///
-/// It would be a pre-release by its form, and is a slip of whoever tagged.
+/// Formally it is a pre-release, but it is a mistake.
 fn without_lookalikes(version: &Version) -> Option<Version> {
     let digit = |letter: char| match letter {
         'O' | 'o' => '0',
@@ -92,7 +92,7 @@ fn without_lookalikes(version: &Version) -> Option<Version> {
     parts.collect::<Vec<_>>().join(".").parse().ok()
 }
 
-/// Why the entry keeps a version from being published, where it does.
+/// Why the entry keeps a version from being published, if it does.
 pub(super) fn excluded(plugin: &Plugin, version: &Version) -> Option<Reason> {
     if plugin
         .withhold
@@ -108,12 +108,12 @@ pub(super) fn excluded(plugin: &Plugin, version: &Version) -> Option<Reason> {
 }
 
 impl Candidate {
-    /// How many tags it stands for.
+    /// The number of its tags.
     pub(super) fn len(&self) -> usize {
         self.tags.len()
     }
 
-    /// Its only tag; `None` where there are several.
+    /// Its only tag; `None` if there are several.
     pub(super) fn only(&self) -> Option<&(Version, Tag)> {
         match &self.tags[..] {
             [only] => Some(only),
@@ -121,9 +121,9 @@ impl Candidate {
         }
     }
 
-    /// Follows the tags to their commits and decides for one: an annotated one, else the first by name.
+    /// Follows the tags to their commits and chooses one: an annotated one, else the first by name.
     ///
-    /// The others are added to `outcomes`; all of them are where no decision is possible.
+    /// Adds the others to `outcomes`, or all of them if no choice is possible.
     pub(super) fn choose(self, repository: &Repository, outcomes: &mut Vec<TagOutcome>) -> Option<Chosen> {
         let mut usable: Vec<Chosen> = Vec::new();
         for (version, tag) in self.tags {

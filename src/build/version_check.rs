@@ -1,11 +1,11 @@
-//! Whether a release's header and its tag name the same version, and under which of the two it is published.
+//! Compares the versions in a release's header and tag, and chooses the one to publish.
 
 use std::cmp::Ordering;
 
 use crate::build::report::outcome::Reason;
 use crate::model::version::{Version, php_version_compare};
 
-/// Whether two versions differ in writing only: zero parts at the end of the numbers, upper and lower case.
+/// Whether two versions differ only in zero parts at the end of the numbers, or in upper and lower case.
 pub(super) fn same_version(a: &str, b: &str) -> bool {
     php_version_compare(&plain(a), &plain(b)) == Ordering::Equal
 }
@@ -26,11 +26,11 @@ fn plain(version: &str) -> String {
     format!("{}{}", numbers.join("."), version[end..].to_ascii_lowercase())
 }
 
-/// The version a release is published under, and what to note about it.
+/// The version to publish a release under, and a note about it.
 ///
-/// An installed plugin reports its header's version, so where `1.2` stands in the header and `1.2.0` in the tag the release
-/// is 1.2: to PHP 1.2 is older than 1.2.0, and the update would be offered for ever. For the same reason a
-/// stable tag whose header says something else is refused, unless `allow_mismatch`.
+/// An installed plugin reports its header's version. So if the header has `1.2` and the tag `1.2.0`, the release is
+/// 1.2: to PHP, 1.2 is older than 1.2.0, and the update would be offered for ever. For the same reason, a stable tag
+/// with another version in the header is refused, unless `allow_mismatch`.
 pub(super) fn published_version(
     tag: &Version,
     file: &str,

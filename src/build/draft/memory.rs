@@ -1,4 +1,4 @@
-//! Takes what a draft gives, and writes none of it to `releases/`.
+//! A sink that keeps a draft's manifests in memory.
 
 use std::cell::RefCell;
 use std::convert::Infallible;
@@ -17,7 +17,7 @@ use crate::package::file_digest::digest_of;
 use crate::package::writer::Package;
 use crate::regular_file;
 
-/// Holds the manifests of one plugin, and nothing else.
+/// The manifests of one plugin.
 pub(super) struct Memory {
     published: Option<Releases>,
     folder: String,
@@ -25,7 +25,7 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    /// Holds nothing yet. `published` is what is published of the plugin, `folder` its folder in the repository.
+    /// An empty sink. `published` has the plugin's published releases, `folder` its folder in the repository.
     pub(super) fn new(published: Option<Releases>, folder: String) -> Self {
         Self {
             published,
@@ -34,7 +34,7 @@ impl Memory {
         }
     }
 
-    /// What it was given.
+    /// The manifests.
     pub(super) fn into_releases(self) -> Vec<DraftRelease> {
         self.releases.into_inner()
     }

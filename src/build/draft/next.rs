@@ -1,4 +1,4 @@
-//! What would be released if the working tree, or HEAD, were tagged now.
+//! The release that tagging the working tree, or HEAD, would give.
 
 use std::path::PathBuf;
 
@@ -18,11 +18,11 @@ use crate::catalog::Release;
 use crate::model::plugin::Plugin;
 use crate::model::version::Version;
 
-/// The next releases of a plugin; `tagged` are those that its tags give.
+/// The next releases of a plugin; `tagged` has those of its tags.
 pub(super) fn next(plugin: &Plugin, repository: &Repository, tagged: &[Release]) -> Vec<NextRelease> {
     let head = repository.head().transpose();
     let commit = head.as_ref().and_then(|head| head.as_ref().ok());
-    // Before the first commit there is no time; one that no manifest can name leaves it empty.
+    // Before the first commit there is no time; a time that a manifest cannot have stays empty.
     let time = commit.map_or(-1, |head| head.time);
     let is_tagged = |head: &Tagged| tagged.iter().any(|release| release.commit == head.commit.to_string());
     let folder = plugin.source.as_ref().map_or("", |source| &source.path);
@@ -37,7 +37,8 @@ pub(super) fn next(plugin: &Plugin, repository: &Repository, tagged: &[Release])
         Err(error) => Err(Remark::about("HEAD", error.to_string())),
     });
     let package_at_head = commit.and_then(|head| DraftPackage::of(plugin, repository, &head.tree));
-    // A release's own files are no next release, and neither is a folder that differs from them in nothing that shows.
+    // The files of an existing release are not a next release, nor is a folder with only invisible differences from
+    // them.
     let released = match &at_head {
         Some(Ok(release)) if commit.is_some_and(is_tagged) => Some(release.manifest.clone()),
         _ => None,
@@ -68,7 +69,7 @@ pub(super) fn next(plugin: &Plugin, repository: &Repository, tagged: &[Release])
         .collect()
 }
 
-/// Steps 3 and 4 for files that no tag names.
+/// Steps 3 and 4 for untagged files.
 fn compose_next<F: SourceTree>(
     plugin: &Plugin,
     files: &F,
@@ -113,7 +114,7 @@ fn compose_next<F: SourceTree>(
     })
 }
 
-/// The tag a version would get: named as the newest release's is.
+/// The tag for a version, in the style of the newest release's tag.
 fn next_tag(plugin: &Plugin, version: &Version, tagged: &[Release]) -> String {
     let newest = tagged.first();
     let pattern = newest.and_then(|newest| plugin.tags.iter().find(|tags| tags.version_of(&newest.tag).is_some()));
@@ -122,7 +123,7 @@ fn next_tag(plugin: &Plugin, version: &Version, tagged: &[Release]) -> String {
         .map_or_else(|| version.to_string(), |pattern| pattern.tag_of(version))
 }
 
-/// The tag that has this version already.
+/// The existing tag of this version.
 fn twin(version: &Version, tagged: &[Release]) -> Option<Reason> {
     let twin = tagged.iter().find(|release| release.version.cmp_php(version).is_eq())?;
     Some(Reason::AlreadyTagged(twin.tag.clone()))

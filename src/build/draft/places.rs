@@ -1,4 +1,4 @@
-//! Where a change may change a draft: the plugin's own files and git's references.
+//! The paths on which a draft depends: the plugin's own files and git's references.
 
 use std::path::{Path, PathBuf};
 
@@ -11,11 +11,11 @@ use crate::model::plugin::Plugin;
 pub struct WatchedFolder {
     /// Where it is.
     pub folder: PathBuf,
-    /// Whether the folders in it count, too.
+    /// Whether to watch its subfolders, too.
     pub and_below: bool,
 }
 
-/// Where the plugin's own files and git's references are.
+/// The paths of the plugin's own files and of git's references.
 pub(super) fn places(plugin: &Plugin, repository: &Repository) -> Vec<WatchedFolder> {
     let flat = |folder: PathBuf| WatchedFolder {
         folder,

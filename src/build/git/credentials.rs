@@ -1,8 +1,8 @@
 //! A token for one git server, from the environment: `COUNTERSIGN_GIT_HOST`, `COUNTERSIGN_GIT_TOKEN`,
 //! `COUNTERSIGN_GIT_USER`.
 //!
-//! It reaches git through an inline credential helper that reads the environment, so it stands in no process list and
-//! no file, and git offers it to that host only. [`git_command`](crate::build::git::git_command) hands it on.
+//! git gets it through an inline credential helper that reads the environment. So it is in no process list and no
+//! file, and git sends it only to that host. [`git_command`](crate::build::git::git_command) passes it on.
 
 use std::fmt;
 use std::process::Command;
@@ -13,37 +13,37 @@ const HOST: &str = "COUNTERSIGN_GIT_HOST";
 const TOKEN: &str = "COUNTERSIGN_GIT_TOKEN";
 const USER: &str = "COUNTERSIGN_GIT_USER";
 
-/// What GitHub asks for with a token; others take any name, or say which.
+/// The user name that GitHub expects with a token. Other hosts accept any name, or document theirs.
 const DEFAULT_USER: &str = "x-access-token";
 
-/// gitcredentials(7): a helper that starts with `!` is a piece of shell.
+/// gitcredentials(7): a helper that starts with `!` is shell code.
 const HELPER: &str = r#"!f() { test "$1" = get && printf 'username=%s\npassword=%s\n' "$COUNTERSIGN_GIT_USER" "$COUNTERSIGN_GIT_TOKEN"; }; f"#;
 
-/// A user name and a token, and the host they are for. Its `Debug` shows no token.
+/// A user name, a token, and the host they are for. Its `Debug` does not show the token.
 #[derive(Clone)]
 pub struct Credentials {
-    /// The addresses the token may be sent to: scheme, host and port.
+    /// The URLs that the token may be sent to: scheme, host and port.
     scope: String,
     user: String,
     token: String,
 }
 
-/// The environment makes no sense.
+/// Why the environment's credentials are invalid.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum CredentialsError {
-    /// A token for nobody in particular would go to whatever server asks for one.
+    /// A token without a host would go to any server that asks for one.
     #[error("{TOKEN} is set without {HOST}, the host it may be sent to")]
     NoHost,
-    /// The host is none.
+    /// The host is invalid.
     #[error("{HOST} must be a host, with its port unless it is the usual one: git.example.com:8443")]
     BadHost,
-    /// git's credential protocol has one value a line.
+    /// git's credential protocol has one value per line.
     #[error("{0} contains a line break or another control character")]
     ControlCharacter(&'static str),
 }
 
 impl Credentials {
-    /// What the environment says; `None` where it has no token.
+    /// The credentials in the environment; `None` without a token.
     pub fn from_environment() -> Result<Option<Self>, CredentialsError> {
         let value = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
         let Some(token) = value(TOKEN) else { return Ok(None) };
@@ -61,7 +61,7 @@ impl Credentials {
                 return Err(CredentialsError::ControlCharacter(name));
             }
         }
-        // SECURITY: in the clear only where the line ends on this machine.
+        // SECURITY: unencrypted only on this machine itself.
         let loopback = match url.host() {
             Some(Host::Ipv4(address)) => address.is_loopback(),
             Some(Host::Ipv6(address)) => address.is_loopback(),
@@ -77,14 +77,14 @@ impl Credentials {
 
     /// Adds git's `-c` arguments and the environment that they refer to.
     pub fn give_to(&self, git: &mut Command) {
-        // The empty value forgets the helpers that are configured: what the environment says goes first.
+        // The empty value removes configured helpers, so that the environment takes precedence.
         for helper in ["", HELPER] {
             git.arg("-c").arg(format!("credential.{}.helper={helper}", self.scope));
         }
         git.env(USER, &self.user).env(TOKEN, &self.token);
     }
 
-    /// Takes the token out of a text.
+    /// Removes the token from a text.
     pub fn redact(&self, text: &str) -> String {
         text.replace(&self.token, "[token]")
     }

@@ -1,8 +1,7 @@
-//! The `git` command as transport: what it may speak and run, who it is to a server, how long it may take, what it
-//! said.
+//! Runs the `git` command to fetch: with restricted protocols, its own credentials, a time limit and a size limit.
 //!
-//! It knows credential helpers, ssh agents and proxies; here it never asks a person, never runs a hook, and never
-//! outlives its time or this process. [`mirror`](crate::build::git::mirror) fetches with it.
+//! git supports credential helpers, ssh agents and proxies. Here it never prompts, never runs a hook, and never
+//! outlives its time limit or this process. [`mirror`](crate::build::git::mirror) fetches with it.
 
 use std::fs;
 use std::io::{self, Read};
@@ -16,20 +15,20 @@ use std::time::{Duration, Instant};
 use crate::build::git::credentials::Credentials;
 use crate::text::printable::Printable;
 
-/// What git may always speak: a person's own configuration (`insteadOf`) may turn an address into one of these.
-// SECURITY: never `ext`, which runs whatever the address says. What is not encrypted only where the address says so.
+/// Protocols that git may always use, because the user's configuration (`insteadOf`) may rewrite a URL to one of them.
+// SECURITY: never `ext`, which runs any command in the URL. Unencrypted protocols only if the vendor's URL has them.
 const PROTOCOLS: &str = "https:ssh";
 
-/// Starts git, and a watchman in git's process group who waits for the end of standard input. When the other end of
-/// that pipe is closed, by us or because we were killed, he ends the group: git, its helpers, ssh.
+/// Starts git, and in its process group a watchdog that waits for the end of standard input. When the other end of
+/// that pipe is closed, also because this process was killed, the watchdog kills the group: git, its helpers, ssh.
 const LEASH: &str = r#"exec 3<&0; (read -r _ <&3; kill -s KILL 0) >/dev/null 2>&1 & exec git "$@" </dev/null 3<&-"#;
 
-/// No prompt, English, a repository that libgit2 can read.
+/// No prompts, English messages, and a repository format that libgit2 can read.
 const ENVIRONMENT: [(&str, &str); 8] = [
-    // SECURITY: an object is read as what it is, whatever `refs/replace/` says.
+    // SECURITY: objects are read as they are, whatever `refs/replace/` says.
     ("GIT_NO_REPLACE_OBJECTS", "1"),
     ("GIT_TERMINAL_PROMPT", "0"),
-    // Set and empty: neither core.askPass nor SSH_ASKPASS is looked at (git-credential(7)).
+    // Set but empty, so that neither core.askPass nor SSH_ASKPASS is used (git-credential(7)).
     ("GIT_ASKPASS", ""),
     ("SSH_ASKPASS_REQUIRE", "never"),
     ("LC_ALL", "C"),
@@ -38,7 +37,7 @@ const ENVIRONMENT: [(&str, &str); 8] = [
     ("GIT_DEFAULT_REF_FORMAT", "files"),
 ];
 
-/// What a hook that started us would say about its own repository.
+/// Set by a hook that started this process, for its own repository.
 const NOT_INHERITED: [&str; 6] = [
     "GIT_WORK_TREE",
     "GIT_COMMON_DIR",
@@ -51,60 +50,60 @@ const NOT_INHERITED: [&str; 6] = [
 const CONFIGURATION: [&str; 7] = [
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
-    // SECURITY: a host that may be fetched from must not lead to one that may not.
+    // SECURITY: an allowed host must not redirect to a forbidden one.
     "http.followRedirects=false",
-    // A server from which nothing comes for a minute is given up.
+    // Gives up on a server that sends nothing for a minute.
     "http.lowSpeedLimit=1",
     "http.lowSpeedTime=60",
-    // What git tidies up it tidies up now, while the mirror is locked.
+    // git cleans up in the foreground, while the mirror is locked.
     "gc.autoDetach=false",
     "maintenance.autoDetach=false",
 ];
 
 const SSH: &str = "ssh -o BatchMode=yes -o ConnectTimeout=15 -o ServerAliveInterval=15";
 
-/// How much of the end of git's messages is read, in bytes; a server can send any amount.
+/// How many bytes of the end of git's output are kept; a server can send any amount.
 const MAX_SAID: usize = 8 << 10;
 
-/// How often the folder that git works on is measured.
+/// How often the size of git's folder is checked.
 const BETWEEN_MEASUREMENTS: Duration = Duration::from_millis(200);
 
-/// How many of its lines are told.
+/// How many of its lines are shown.
 const LINES_TOLD: usize = 4;
 
-/// Runs of git that have to be done by the same time.
+/// Runs of git with a common deadline.
 pub(crate) struct Git<'a> {
     credentials: Option<&'a Credentials>,
     protocols: String,
     timeout: Duration,
     deadline: Instant,
-    /// How large the folder that git works on may become, in bytes.
+    /// Size limit of the folder that git writes to, in bytes.
     limit: u64,
 }
 
-/// Why git did not do it.
+/// Why git failed.
 #[derive(Debug, thiserror::Error)]
 pub enum GitError {
-    /// There is no git.
+    /// git was not found.
     #[error("the git command is not installed or not in PATH")]
     NotInstalled,
-    /// It was ended, with all it had started.
+    /// It took too long and was killed, with everything it had started.
     #[error("not done within {} s; --fetch-timeout allows more", .0.as_secs())]
     TimedOut(Duration),
-    /// It failed, and said so.
+    /// It failed with this message.
     #[error("{0}")]
     Failed(String),
-    /// It was ended, because its folder became larger than so many bytes.
+    /// It was killed because its folder became larger than this many bytes.
     #[error("larger than {} MiB; --fetch-limit allows more", .0 >> 20)]
     TooLarge(u64),
-    /// No process can be started.
+    /// No process could be started.
     #[error("cannot start git")]
     Start(#[source] io::Error),
 }
 
 impl<'a> Git<'a> {
-    /// Whatever is run takes `timeout` together, from now on, makes a folder of at most `limit` bytes, and speaks
-    /// `scheme` or something that is encrypted.
+    /// All runs share `timeout`, which starts now, and the size limit `limit` in bytes. They may use `scheme` and
+    /// encrypted protocols.
     pub(crate) fn new(credentials: Option<&'a Credentials>, scheme: &str, timeout: Duration, limit: u64) -> Self {
         let protocols = format!("{PROTOCOLS}:{scheme}");
         Self {
@@ -116,7 +115,7 @@ impl<'a> Git<'a> {
         }
     }
 
-    /// How much time is left.
+    /// The remaining time.
     pub(crate) fn time_left(&self) -> Duration {
         self.deadline.saturating_duration_since(Instant::now())
     }
@@ -125,10 +124,10 @@ impl<'a> Git<'a> {
     pub(crate) fn run(&self, path: &Path, arguments: &[&str]) -> Result<(), GitError> {
         let (status, said) = self.end_of(path, self.command(path, arguments))?;
         match status.code() {
-            // What was quick was not measured while it ran.
+            // A fast run was not measured while it ran.
             Some(0) if size_of(path) > self.limit => Err(GitError::TooLarge(self.limit)),
             Some(0) => Ok(()),
-            // What a shell says of a command that it cannot find.
+            // The exit code of a shell for an unknown command.
             Some(127) => Err(GitError::NotInstalled),
             _ => Err(GitError::Failed(self.told(&said, status))),
         }
@@ -154,7 +153,7 @@ impl<'a> Git<'a> {
         if !has_ssh_command() {
             command.env("GIT_SSH_COMMAND", SSH);
         }
-        // SECURITY: without a group of its own, the watchman would end the group of whoever started us.
+        // SECURITY: without its own process group, the watchdog would kill the group of this process's parent.
         command
             .process_group(0)
             .stdin(Stdio::piped())
@@ -163,7 +162,7 @@ impl<'a> Git<'a> {
         command
     }
 
-    /// Waits for the end of git, or ends it. Gives its status and the end of what it said.
+    /// Waits for git to end, or kills it. Returns its status and the end of its output.
     fn end_of(&self, path: &Path, mut command: Command) -> Result<(ExitStatus, Vec<u8>), GitError> {
         let mut child = command.spawn().map_err(GitError::Start)?;
         let leash = child.stdin.take();
@@ -184,16 +183,16 @@ impl<'a> Git<'a> {
             return Err(error);
         };
         drop(leash);
-        // An ssh that stays for later connections may hold the pipe for ever.
+        // An ssh process for later connections may hold the pipe for ever.
         let said = said.recv_timeout(Duration::from_secs(1)).unwrap_or_default();
         Ok((status.map_err(GitError::Start)?, said))
     }
 
-    /// The last lines of what git said, fit for a report: one line, escaped, without secrets.
+    /// The last lines of git's output for a report: one line, escaped, without secrets.
     fn told(&self, said: &[u8], status: ExitStatus) -> String {
         let said = String::from_utf8_lossy(said);
         let mut lines: Vec<_> = said.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-        // After its last error git only gives advice.
+        // After its last error, git only gives advice.
         let is_error = |line: &&str| line.starts_with("fatal:") || line.starts_with("error:");
         lines.truncate(lines.iter().rposition(is_error).map_or(lines.len(), |last| last + 1));
         let told = lines[lines.len().saturating_sub(LINES_TOLD)..].join("; ");
@@ -222,7 +221,7 @@ impl<'a> Git<'a> {
     }
 }
 
-/// Whether the person chose how ssh is started.
+/// Whether the user has configured how ssh is started.
 fn has_ssh_command() -> bool {
     let configured = || {
         let mut git = Command::new("git");
@@ -237,7 +236,7 @@ fn has_ssh_command() -> bool {
         || configured()
 }
 
-/// How many bytes the files in a folder have; what git removes meanwhile counts as nothing.
+/// The size of the files in a folder; files that git removes meanwhile count as 0.
 pub(crate) fn size_of(folder: &Path) -> u64 {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let size = |entry: fs::DirEntry| match entry.metadata() {
@@ -250,7 +249,7 @@ pub(crate) fn size_of(folder: &Path) -> u64 {
 
 fn in_background<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> mpsc::Receiver<T> {
     let (sender, receiver) = mpsc::channel();
-    // Nobody may be waiting any more.
+    // The receiver may have given up.
     thread::spawn(move || sender.send(work()).ok());
     receiver
 }
@@ -265,7 +264,7 @@ fn end_of_stream(mut stream: impl Read) -> Vec<u8> {
     end
 }
 
-/// Takes `user:password@` out of addresses; a server may have put one there by a redirect.
+/// Removes `user:password@` from URLs; a redirect may contain one.
 fn without_user_info(text: &str) -> String {
     let mut parts = text.split("://");
     let first = parts.next().unwrap_or_default().to_owned();
@@ -324,7 +323,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let pipe = folder.path().join("pipe");
         assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-        // The grandchild of git holds the pipe open: reading it ends when the last of them is gone.
+        // git's grandchild holds the pipe open, so reading ends when the last of them is gone.
         let alias = format!("alias.stay=!sh -c 'echo here; exec sleep 600' >{}", pipe.display());
         let heard = in_background({
             let pipe = pipe.clone();

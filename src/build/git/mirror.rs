@@ -1,8 +1,7 @@
-//! Mirrors of remote repositories: bare, their tags only, one folder in the cache for each address, fetched
-//! incrementally.
+//! Mirrors of remote repositories: bare, with tags only, one cache folder per URL, fetched incrementally.
 //!
-//! A first fetch goes to a folder beside, which is renamed when it is whole. A path is no address: it is opened where
-//! it is. [`repository`](crate::build::git::repository) reads what stands here.
+//! A first fetch goes to a temporary folder, which is renamed when it is complete. Local repositories are read in
+//! place. [`repository`](crate::build::git::repository) reads mirrors.
 
 use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io;
@@ -20,39 +19,39 @@ use crate::model::digest::Digest;
 use crate::model::git_hosts::GitHost;
 use crate::regular_file;
 
-/// The mirrors of one machine, and how they are brought up to date.
+/// The mirrors of this machine, and how to update them.
 #[derive(Clone, Debug)]
 pub struct Mirrors {
-    /// The folder they are in.
+    /// Their folder.
     pub cache: PathBuf,
-    /// Take them as they are.
+    /// Do not fetch.
     pub offline: bool,
-    /// How long one fetch may take, waiting for another build that fetches the same included.
+    /// Time limit of a fetch, including the wait for another build that fetches the same URL.
     pub timeout: Duration,
-    /// How large one mirror may become, in bytes.
+    /// Size limit of a mirror in bytes.
     pub limit: u64,
-    /// Where they may be fetched from.
+    /// Hosts that may be fetched from.
     pub allowed: Vec<GitHost>,
     /// A token for one host.
     pub credentials: Option<Credentials>,
 }
 
-/// Why there is no mirror to read.
+/// Why a mirror cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum MirrorError {
     /// ssh would take the host for an option.
     #[error("not an address: a host must not begin with '-'")]
     Strange,
-    /// The vendor's list has no such host.
+    /// The host is not in the vendor's list.
     #[error("allowed_git_hosts does not allow it: to fetch from it, add {0:?}")]
     NotAllowed(String),
-    /// It was not fetched last by this user alone, or something in it was changed since.
+    /// Another user could write to it, or something in it was changed since the last fetch.
     #[error("its mirror was changed after it was fetched: build once without --offline")]
     Distrusted,
-    /// `--offline`, and it was never fetched.
+    /// It was never fetched, and `--offline` forbids fetching.
     #[error("it has no mirror yet, and --offline forbids fetching one")]
     Absent,
-    /// Another build is at it.
+    /// Another build is fetching it.
     #[error("another build is fetching it")]
     Busy,
     /// A file or folder in the cache cannot be written.
@@ -63,13 +62,13 @@ pub enum MirrorError {
         /// Why.
         source: io::Error,
     },
-    /// git failed. What was mirrored before stands.
+    /// git failed. The old mirror stays.
     #[error("cannot be fetched")]
     Fetch(#[from] GitError),
 }
 
 impl Mirrors {
-    /// Brings the mirror of `url` up to date and gives its folder.
+    /// Updates the mirror of `url` and returns its folder.
     pub fn update(&self, url: &Url) -> Result<PathBuf, MirrorError> {
         if url.authority().starts_with('-') {
             return Err(MirrorError::Strange);
@@ -86,7 +85,7 @@ impl Mirrors {
             path: folder.clone(),
             source,
         };
-        // SECURITY: it is the source of what is sold.
+        // SECURITY: releases to customers are made from it.
         let own = || DirBuilder::new().recursive(true).mode(0o700).create(&folder);
         own().map_err(write)?;
         if mirror.exists() && !is_ours(&folder, &mirror).map_err(write)? || !is_ours(&folder, &folder).map_err(write)? {
@@ -102,16 +101,16 @@ impl Mirrors {
         if !fetched {
             make(&git, &folder.join("new"), &mirror, url)?;
         }
-        // What git wrote for itself, too, so that whoever reads the mirror next can tell that nobody else wrote to it.
+        // Also git's own files, so that the next reader can tell whether somebody else wrote to it.
         tidy(&mirror).map_err(write)?;
         Ok(mirror)
     }
 }
 
-/// The mirror of `url` as it was left by the last fetch; nothing is written.
+/// The mirror of `url` as of the last fetch; writes nothing.
 ///
 /// # Errors
-/// It was never fetched, or is not as a fetch leaves it.
+/// It was never fetched, or was changed since.
 pub(crate) fn existing(cache: &Path, url: &Url) -> Result<PathBuf, MirrorError> {
     let (folder, mirror) = places(cache, url);
     match mirror.exists() {
@@ -121,17 +120,17 @@ pub(crate) fn existing(cache: &Path, url: &Url) -> Result<PathBuf, MirrorError> 
     }
 }
 
-/// The address without what might be a secret in it.
+/// The URL without possible secrets.
 pub(crate) fn shown(url: &Url) -> String {
     let mut url = url.clone();
-    // Fails for an address without a host, which has no password either.
+    // Fails for a URL without a host, which has no password either.
     let _ = url.set_password(None);
     url.set_query(None);
     url.set_fragment(None);
     url.into()
 }
 
-/// The folder of a mirror, and in it the mirror, which is called as the repository is: a main file may be, too.
+/// The folder of a mirror, and in it the mirror with the name of the repository, which a main file may have, too.
 fn places(cache: &Path, url: &Url) -> (PathBuf, PathBuf) {
     let digest = Digest::of(url.as_str().as_bytes()).to_string();
     let folder = cache.join(format!(
@@ -157,7 +156,7 @@ fn plain(name: &str) -> String {
     if name.is_empty() { "repository".into() } else { name }
 }
 
-/// Waits for other builds as long as git has time.
+/// Waits for other builds within git's time limit.
 fn lock(path: &Path, git: &Git<'_>) -> Result<File, MirrorError> {
     let file = regular_file::create(path, 0o600).map_err(|source| MirrorError::Write {
         path: path.to_owned(),
@@ -170,19 +169,19 @@ fn lock(path: &Path, git: &Git<'_>) -> Result<File, MirrorError> {
     }
 }
 
-/// Fetches what is new; `false` where the mirror is damaged and has to be made anew.
+/// Fetches; `false` if the mirror is damaged and must be fetched from scratch.
 fn fetch_into_old(git: &Git<'_>, mirror: &Path, url: &Url) -> Result<bool, GitError> {
     let Err(error) = fetch(git, mirror, url) else {
         return Ok(true);
     };
     if let GitError::TooLarge(_) = error {
-        // What it fetched so far is of no use to anybody. Where it cannot be removed now, it is before the next fetch.
+        // A partial fetch is useless. If it cannot be removed now, the next fetch removes it.
         let _ = fs::remove_dir_all(mirror);
     }
     let GitError::Failed(told) = &error else {
         return Err(error);
     };
-    // We hold the mirror, so whoever left a lock of git's was killed.
+    // This process holds the lock of the mirror, so a git lock file is left from a killed process.
     let locked = told.contains(".lock': File exists");
     let is_whole = || git.run(mirror, &["rev-list", "--quiet", "--objects", "--all"]);
     if locked || matches!(is_whole(), Err(GitError::Failed(_))) {
@@ -192,7 +191,7 @@ fn fetch_into_old(git: &Git<'_>, mirror: &Path, url: &Url) -> Result<bool, GitEr
     }
 }
 
-/// Makes the mirror in the folder `new`, and puts it in its place when it is whole.
+/// Fetches the mirror into the folder `new`, and renames it when it is complete.
 fn make(git: &Git<'_>, new: &Path, mirror: &Path, url: &Url) -> Result<(), MirrorError> {
     let write = |source| MirrorError::Write {
         path: mirror.to_owned(),
@@ -217,7 +216,7 @@ fn fetch(git: &Git<'_>, mirror: &Path, url: &Url) -> Result<(), GitError> {
         "--no-recurse-submodules",
         "--no-write-fetch-head",
     ];
-    // SECURITY: what stands after `--` is never an option.
+    // SECURITY: arguments after `--` are never options.
     let what = ["--", url.as_str(), "+refs/tags/*:refs/tags/*"];
     git.run(mirror, &[&options[..], &what].concat())
 }

@@ -1,8 +1,8 @@
-//! A mirror's folder: ours alone, and with nothing in it but what a mirror needs.
+//! Keeps a mirror's folder private and minimal. [`mirror`](crate::build::git::mirror) fetches into it.
 //!
-//! SECURITY: git runs what a repository's configuration and hooks say, reads objects and references from wherever its other files
-//! point, and a cache comes from wherever a CI system keeps it. So the configuration is written anew before each use, and whatever
-//! else is not an object, a pack or a tag is removed. [`mirror`](crate::build::git::mirror) fetches into it.
+//! SECURITY: git runs what a repository's configuration and hooks say, and reads objects and references from where
+//! its other files point. A CI cache may come from anywhere. So the configuration is rewritten before each use, and
+//! everything except objects, packs and tags is removed.
 
 use std::fs::{self, Metadata};
 use std::io;
@@ -16,10 +16,10 @@ use crate::regular_file;
 /// The whole configuration of a mirror.
 const CONFIG: &str = "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = true\n";
 
-/// No commit is checked out, and this branch is never made.
+/// The checked-out branch, which never exists.
 const HEAD: &str = "ref: refs/heads/none\n";
 
-/// The files that are written anew.
+/// The files to rewrite.
 const WRITTEN: [(&str, &str); 2] = [("config", CONFIG), ("HEAD", HEAD)];
 
 /// Write permission of the group and of others.
@@ -28,16 +28,16 @@ const WRITABLE: u32 = 0o022;
 /// Any permission of the group and of others.
 const OPEN: u32 = 0o077;
 
-/// Whether nobody but this user could write to the mirror in `folder`, and it holds only regular files and folders.
+/// Whether only this user could write to the mirror in `folder`, and it has only regular files and folders.
 ///
 /// # Errors
-/// A folder or a file cannot be looked at.
+/// A folder or file cannot be read.
 pub(crate) fn is_ours(folder: &Path, mirror: &Path) -> io::Result<bool> {
     let top = fs::symlink_metadata(folder)?;
     if !top.is_dir() || !is_own(&top) || top.mode() & WRITABLE != 0 {
         return Ok(false);
     }
-    // In a folder that only we may enter, it does not matter what the files in it allow.
+    // In a folder that only this user may enter, the permissions of its files do not matter.
     let forbidden = if top.mode() & OPEN == 0 { 0 } else { WRITABLE };
     is_ours_below(mirror, forbidden)
 }
@@ -61,7 +61,7 @@ fn is_own(found: &Metadata) -> bool {
     found.uid() == geteuid().as_raw()
 }
 
-/// Removes what a mirror does not need, and writes its configuration anew.
+/// Removes what a mirror does not need, and rewrites its configuration.
 ///
 /// # Errors
 /// Something cannot be removed or written.
@@ -86,7 +86,7 @@ pub(crate) fn is_tidy(mirror: &Path) -> bool {
     strange(mirror).is_ok_and(|strange| strange.is_empty()) && WRITTEN.iter().all(holds)
 }
 
-/// Everything that a mirror does not need: hooks, alternates, grafts, replaced objects, other branches, left-over locks.
+/// Everything a mirror does not need: hooks, alternates, grafts, replaced objects, other branches, old lock files.
 fn strange(mirror: &Path) -> io::Result<Vec<PathBuf>> {
     let is_loose = |name: &str| name.len() == 2 && name.bytes().all(|byte| byte.is_ascii_hexdigit());
     let is_pack =

@@ -1,4 +1,4 @@
-//! Plugin repositories: read through libgit2, fetched by the git command into a mirror.
+//! Plugin repositories: read with libgit2, fetched with the git command into a mirror.
 
 pub(crate) mod credentials;
 pub(crate) mod git_command;

@@ -1,11 +1,11 @@
-//! Objects of a repository: what they are called by, and why one cannot be used.
+//! Objects of a repository: their ids, and why one cannot be read.
 
 use std::fmt;
 use std::io;
 
 use git2::ErrorCode;
 
-/// The name of an object.
+/// The id of an object.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct ObjectId(pub(super) git2::Oid);
 
@@ -15,13 +15,13 @@ impl fmt::Display for ObjectId {
     }
 }
 
-/// Why an object cannot be used.
+/// Why an object cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ObjectError {
-    /// The reference holds no object id, or points at nothing.
+    /// The reference has no object id, or points at nothing.
     #[error("the reference is damaged")]
     Reference,
-    /// The object is not in the repository, as in a shallow or partial clone.
+    /// The object is missing, as in a shallow or partial clone.
     #[error("object {0} is missing")]
     Missing(ObjectId),
     /// The object is damaged.
@@ -29,27 +29,27 @@ pub enum ObjectError {
     Damaged {
         /// The object.
         id: ObjectId,
-        /// What git says.
+        /// git's error.
         source: git2::Error,
     },
-    /// The object is over its limit; it was not read.
+    /// The object is too large, and was not read.
     #[error("{size} bytes, over the limit of {limit}")]
     TooLarge {
-        /// In bytes.
+        /// Its size in bytes.
         size: usize,
-        /// In bytes.
+        /// The limit in bytes.
         limit: usize,
     },
     /// A file or folder of a working tree cannot be read.
     #[error("cannot be read: {0}")]
     Unreadable(#[from] io::Error),
-    /// A tag points at this kind of object, not at a commit.
+    /// A tag points at this kind of object instead of a commit.
     #[error("points at a {0}, not at a commit")]
     NotACommit(&'static str),
 }
 
 impl ObjectError {
-    /// What git says of this object.
+    /// git's error about this object.
     pub(super) fn of(id: ObjectId, source: git2::Error) -> Self {
         if source.code() == ErrorCode::NotFound {
             Self::Missing(id)

@@ -1,8 +1,8 @@
-//! A plugin's git repository, read from its object database: tags, trees and blobs, each with a size limit.
+//! Reads a plugin's git repository from its object database: tags, trees and blobs, each with a size limit.
 //!
-//! The one place of the build that reads with git2. Nothing is checked out, nothing is written, no link is followed;
-//! whatever is missing, damaged or too large is an error that names the object. [`tags`](crate::build::tags) and
-//! [`source_reader`](crate::build::source::source_reader) read through it.
+//! Only this file of the build reads with git2. Nothing is checked out or written, and no link is followed. Whatever
+//! is missing, damaged or too large is an error with the object's id. [`tags`](crate::build::tags) and
+//! [`source_reader`](crate::build::source::source_reader) use it.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -14,28 +14,28 @@ use crate::build::git::object::{ObjectError, ObjectId};
 use crate::build::git::tag::{Tag, Tagged, loose_names, without_signature};
 use crate::build::source::source_tree::{SourceTree, TreeEntry, TreeEntryKind};
 
-/// Tags and commits larger than this are refused, in bytes.
+/// Size limit of tags and commits in bytes.
 const MAX_HEADER_OBJECT: usize = 1 << 20;
 
-/// Trees larger than this are refused, in bytes: about 100,000 names.
+/// Size limit of trees in bytes: about 100,000 names.
 pub(crate) const MAX_TREE: usize = 4 << 20;
 
-/// Tags that point at tags are followed this often.
+/// How many tags of tags are followed.
 const MAX_TAG_CHAIN: usize = 16;
 
-/// An open repository. One thread uses it at a time.
+/// An open repository, for one thread at a time.
 pub(crate) struct Repository {
     git: git2::Repository,
-    /// Whether each object is hashed when it is read.
+    /// Whether each object's hash is verified when it is read.
     hashes: bool,
 }
 
-/// Whether there is a repository at `path` whose tags can be listed.
+/// Whether `path` is a repository with readable tags.
 pub fn can_be_read(path: &Path) -> Result<(), RepositoryError> {
     Repository::open(path).map(drop)
 }
 
-/// The repository cannot be opened or its tags cannot be listed.
+/// The repository cannot be opened, or its tags cannot be listed.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: not a readable git repository", path.display())]
 pub struct RepositoryError {
@@ -44,17 +44,16 @@ pub struct RepositoryError {
 }
 
 impl Repository {
-    /// Opens the repository at `path` itself, bare or not; folders above it are not searched.
+    /// Opens the repository at `path`, bare or not, without searching parent folders.
     pub(crate) fn open(path: &Path) -> Result<Self, RepositoryError> {
         static ONCE: Once = Once::new();
         ONCE.call_once(|| {
-            // Nothing is read twice that `source_reader` does not remember, and git's own cache grows to 256 MB.
+            // `source_reader` remembers what it reads again, and git's own cache would grow to 256 MB.
             git2::opts::enable_caching(false);
-            // Hashing what is read would take as long again (10,000 tags: 1.03 s and 0.43 s). In a local repository
-            // damage is noticed without it, by zlib's checksum and the sizes in a pack, as git itself notices it; a
-            // forger who can write to the repository need not touch an object to move a tag. In a mirror tags are
-            // fetched before each build, objects that are there are not, and a cache may come from anywhere:
-            // `open_mirror` hashes them.
+            // Verifying hashes doubles the time of reading (10,000 tags: 1.03 s and 0.43 s). In a local repository,
+            // zlib's checksum and the sizes in a pack reveal damage without it, as in git itself. A forger who can
+            // write to the repository can just move a tag. In a mirror, existing objects are not fetched again, and a
+            // cache may come from anywhere, so `open_mirror` verifies them.
             git2::opts::strict_hash_verification(false);
         });
         match git2::Repository::open(path) {
@@ -66,7 +65,7 @@ impl Repository {
         }
     }
 
-    /// Opens a mirror, in which every object that is read must have the hash that it is called by.
+    /// Opens a mirror. Every object that is read must match its id.
     pub(crate) fn open_mirror(path: &Path) -> Result<Self, RepositoryError> {
         Ok(Self {
             hashes: true,
@@ -74,25 +73,26 @@ impl Repository {
         })
     }
 
-    /// The folder with the files that are checked out; `None` for a bare repository.
+    /// The folder of the working tree; `None` for a bare repository.
     pub(crate) fn working_tree(&self) -> Option<&Path> {
-        // SECURITY: a configuration that came with the folder may claim any other folder for the working tree.
+        // SECURITY: a configuration in the repository may name any other folder as its working tree.
         let holds_git = |folder: &&Path| folder.join(".git").exists();
         self.git.workdir().filter(holds_git)
     }
 
-    /// Where git keeps HEAD and the references: the folder of this working tree, and the one all working trees share.
+    /// Where git keeps HEAD and the references: the folder of this working tree, and the one shared by all working
+    /// trees.
     pub(crate) fn reference_folders(&self) -> [&Path; 2] {
         [self.git.path(), self.git.commondir()]
     }
 
-    /// Whether a commit of everything in the working tree would leave this file out: it is ignored and was never added.
+    /// Whether a commit of the whole working tree would leave this file out, because it is ignored and was never added.
     pub(crate) fn leaves_out(&self, path: &Path) -> bool {
         let is_added = || self.git.index().is_ok_and(|index| index.get_path(path, 0).is_some());
         self.git.is_path_ignored(path).unwrap_or(false) && !is_added()
     }
 
-    /// Whether history was cut off when it was cloned; tags are then often missing.
+    /// Whether the clone is shallow. Then tags are often missing.
     pub(crate) fn is_shallow(&self) -> bool {
         self.git.is_shallow()
     }
@@ -119,7 +119,7 @@ impl Repository {
         for reference in self.git.references_glob("refs/tags/*")? {
             let reference = reference?;
             let name = String::from_utf8_lossy(&reference.name_bytes()[prefix.len()..]).into_owned();
-            // Resolving one that points at an object would look for its file once more.
+            // Resolving one of an object would look for its file again.
             let target = reference.target().or_else(|| reference.resolve().ok()?.target());
             tags.push(Tag {
                 name,
@@ -129,7 +129,7 @@ impl Repository {
         Ok(tags)
     }
 
-    /// The commit that is checked out, as a lightweight tag on it would have it; `None` where there is no commit yet.
+    /// The checked-out commit, as if it had a lightweight tag; `None` before the first commit.
     pub(crate) fn head(&self) -> Result<Option<Tagged>, ObjectError> {
         match self.git.head() {
             Ok(head) => self
@@ -143,7 +143,7 @@ impl Repository {
         }
     }
 
-    /// Follows a tag, through tags of tags, to its commit.
+    /// Follows a tag, and tags of tags, to its commit.
     pub(crate) fn peel(&self, tag: &Tag) -> Result<Tagged, ObjectError> {
         let mut id = tag.target.ok_or(ObjectError::Reference)?;
         let mut annotation = None;
@@ -178,7 +178,7 @@ impl Repository {
         Err(ObjectError::NotACommit("long chain of tags"))
     }
 
-    /// A tag may point at anything, but in a damaged pack a commit can look like a tree: here the hash decides.
+    /// Verifies the hash: in a damaged pack, a commit can look like a tree.
     fn not_a_commit(&self, id: ObjectId, kind: ObjectType) -> ObjectError {
         let hash = self
             .git
@@ -191,14 +191,13 @@ impl Repository {
         }
     }
 
-    /// Looks at an object's size before anything of it is unpacked into memory.
+    /// Checks an object's size before it is unpacked into memory.
     fn kind(&self, id: ObjectId, limit: usize) -> Result<ObjectType, ObjectError> {
-        // git2 0.21 panics where a damaged pack gives an object a type that does not exist. Nothing is left half done
-        // by that.
+        // git2 0.21 panics if a damaged pack has an unknown type of object. The panic leaves nothing inconsistent.
         let header = catch_unwind(AssertUnwindSafe(|| {
             let objects = self.git.odb()?;
             let header = objects.read_header(id.0)?;
-            // SECURITY: only behind the header, which says how much would be read.
+            // SECURITY: only after its header, which has the size.
             if self.hashes && header.0 <= limit {
                 let object = objects.read(id.0)?;
                 if git2::Oid::hash_object(object.kind(), object.data())? != id.0 || object.kind() != header.1 {

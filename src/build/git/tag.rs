@@ -9,33 +9,33 @@ use crate::build::git::object::ObjectId;
 /// A reference under `refs/tags/`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Tag {
-    /// What stands behind `refs/tags/`. Bytes that are no UTF-8 are replaced.
+    /// Its name after `refs/tags/`. Bytes that are not UTF-8 are replaced.
     pub name: String,
-    /// What it points at; `None` where the reference itself is damaged.
+    /// The object; `None` if the reference is damaged.
     pub(super) target: Option<ObjectId>,
 }
 
 impl Tag {
-    /// The object it points at: an annotated tag, a commit; `None` where the reference is damaged.
+    /// The object it points at: an annotated tag or a commit; `None` if the reference is damaged.
     pub(crate) fn target(&self) -> Option<ObjectId> {
         self.target
     }
 }
 
-/// The commit a tag stands for.
+/// The commit of a tag.
 #[derive(Clone, Debug)]
 pub(crate) struct Tagged {
     /// The commit.
     pub commit: ObjectId,
     /// The commit's root folder.
     pub tree: ObjectId,
-    /// When the annotated tag was made, else the commit; in seconds since 1970.
+    /// The time of the annotated tag, else of the commit, in seconds since 1970.
     pub time: i64,
     /// The annotated tag's message without its signature; `None` for a lightweight tag.
     pub message: Option<Vec<u8>>,
 }
 
-/// The names of all files under `refs/tags`: libgit2 leaves out those that it cannot parse, and says nothing.
+/// The names of all files under `refs/tags`. libgit2 silently skips those that it cannot parse.
 pub(super) fn loose_names(folder: &Path, prefix: &str, names: &mut Vec<String>) {
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         let name = format!("{prefix}{}", entry.file_name().to_string_lossy());
@@ -47,7 +47,7 @@ pub(super) fn loose_names(folder: &Path, prefix: &str, names: &mut Vec<String>) 
     }
 }
 
-/// A signed tag carries its signature at the end of its message (gitformat-signature(5)).
+/// A signed tag has its signature at the end of its message (gitformat-signature(5)).
 pub(super) fn without_signature(message: &[u8]) -> &[u8] {
     const MARKS: [&[u8]; 4] = [
         b"-----BEGIN PGP SIGNATURE-----",

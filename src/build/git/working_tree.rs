@@ -1,7 +1,7 @@
-//! A repository's working tree, read as a commit of everything in it would be: uncommitted edits and new files count,
-//! ignored files do not.
+//! Reads a working tree as if everything in it were committed: with uncommitted edits and new files, without ignored
+//! files.
 //!
-//! As hostile as a commit: links are not followed, pipes are not waited for, sizes are limited. `source_reader` reads it.
+//! As careful as with a commit: no links are followed, pipes do not block, sizes are limited. `source_reader` reads it.
 
 use std::fs::{self, DirEntry};
 use std::io::{self, Read as _};
@@ -12,7 +12,7 @@ use crate::build::git::repository::{MAX_TREE, Repository};
 use crate::build::source::source_tree::{SourceTree, TreeEntry, TreeEntryKind};
 use crate::regular_file;
 
-/// The files that stand in a repository's folder now.
+/// The current files of a repository's folder.
 pub(crate) struct WorkingTree<'a> {
     repository: &'a Repository,
     root: &'a Path,
@@ -27,9 +27,9 @@ impl<'a> WorkingTree<'a> {
         })
     }
 
-    /// What an entry is; `None` where a commit would leave it out.
+    /// The kind of an entry; `None` if a commit would leave it out.
     fn kind(&self, entry: &DirEntry, path: &Path) -> io::Result<Option<TreeEntryKind>> {
-        // Says what a link is, not what it leads to.
+        // Describes a link itself, not its target.
         let kind = entry.file_type()?;
         let is_file = kind.is_file() || kind.is_symlink();
         if entry.file_name() == ".git" || is_file && self.repository.leaves_out(path) {
@@ -58,7 +58,7 @@ impl SourceTree for WorkingTree<'_> {
         let mut size = 0;
         for entry in fs::read_dir(self.root.join(folder))? {
             let entry = entry?;
-            // As much of it as git's own form of the folder would be: mode, name and id.
+            // The parts that git's own form of the folder has: mode, name and id.
             size += entry.file_name().len() + 28;
             if size > MAX_TREE {
                 return Err(ObjectError::TooLarge { size, limit: MAX_TREE });
@@ -81,7 +81,7 @@ impl SourceTree for WorkingTree<'_> {
     }
 
     fn bytes(&self, file: &PathBuf, limit: usize) -> Result<Vec<u8>, ObjectError> {
-        // SECURITY: what was a file when its folder was listed may be a link or a pipe by now.
+        // SECURITY: a file may have become a link or a pipe since its folder was listed.
         let file = regular_file::open_unlinked(&self.root.join(file), regular_file::UNLIMITED)?;
         let length = file.metadata()?.len();
         if length > limit as u64 {

@@ -1,4 +1,5 @@
-//! Since when the index vouches for the manifests it names. [`publish`](crate::build::publish) compares their times with it.
+//! The time since when the index vouches for its manifests. [`publish`](crate::build::publish) compares their times
+//! with it.
 
 use std::fs;
 use std::io;
@@ -8,7 +9,8 @@ use std::time::SystemTime;
 use crate::catalog::index_path;
 use crate::regular_file;
 
-/// When the index was written; long ago where there is none, or where a time of it is still to come: a clock was set back.
+/// When the index was written; long ago if there is none, or if a time of it is in the future because a clock was set
+/// back.
 pub(super) fn index_time(root: &Path) -> SystemTime {
     let times = || {
         let metadata = fs::metadata(index_path(root))?;

@@ -1,4 +1,4 @@
-//! The end of publishing: what the index no longer names is removed.
+//! Removes files that the new index does not name.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,7 +10,7 @@ use crate::catalog::{Release, ReleaseIndex};
 use crate::model::slug::Slug;
 use crate::model::version::Version;
 
-/// Removes manifests and packages of `plugins` (`None`: of all) that the index does not name.
+/// Removes manifests and packages of `plugins` (`None`: of all) that are not in the index.
 pub(super) fn prune(root: &Path, index: &ReleaseIndex, plugins: Option<&BTreeSet<Slug>>) -> Result<(), BuildError> {
     let error = |path: &Path, source| BuildError::write(path, source);
     for entry in fs::read_dir(root).map_err(|source| error(root, source))? {
@@ -38,7 +38,7 @@ fn files(release: &Release) -> impl Iterator<Item = String> {
     package.into_iter().chain([format!("{}.json", release.version)])
 }
 
-/// Removes manifests and packages that are not named and temporary files of a build that was cut off; other files stay.
+/// Removes unnamed manifests and packages, and temporary files of an interrupted build; other files stay.
 fn prune_folder(folder: &Path, named: &BTreeSet<String>) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
@@ -47,7 +47,7 @@ fn prune_folder(folder: &Path, named: &BTreeSet<String>) -> io::Result<()> {
         let stem = name.strip_suffix(".json").or(name.strip_suffix(".zip"));
         let is_ours = stem.is_some_and(|stem| stem.parse::<Version>().is_ok());
         let left_over = name.starts_with('.') && name.ends_with(".new");
-        // A folder of such a name is nobody's file, and stays.
+        // A folder with such a name is not ours, and stays.
         if entry.file_type()?.is_dir() {
             continue;
         }

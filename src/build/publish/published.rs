@@ -1,7 +1,7 @@
-//! What is published when a build begins, and whether the files that the index names still stand.
+//! The published releases when a build begins, and whether their files are still in place.
 //!
-//! The index is written after every file that it names. A file that has not changed since is therefore the one of its
-//! digest, and is not read again: reading and hashing manifests was 8 of 10 parts of a build in which nothing changed.
+//! The index is written after every file in it. So a file that has not changed since then has its digest, and is not
+//! read again: reading and hashing manifests took 80 % of a build without changes.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -19,26 +19,26 @@ use crate::regular_file;
 /// The folder of releases as a build found it.
 pub(super) struct PublishedReleases {
     root: PathBuf,
-    /// The index; empty where there is none.
+    /// The index; may be empty.
     pub index: ReleaseIndex,
-    /// Every file that has not changed since this moment is the one of its digest in `index`.
+    /// Every file that has not changed since this time has its digest in `index`.
     pub verified_at: SystemTime,
     /// When this build began to look at files.
     opened_at: SystemTime,
-    /// Plugins into whose folders nothing was moved since then: a file from elsewhere may bring an old time.
+    /// Plugins whose folders have not changed since then: a file moved in from elsewhere may have an old time.
     untouched: BTreeSet<Slug>,
     /// Trust no time: read every file.
     reads_all: bool,
 }
 
 impl PublishedReleases {
-    /// Looks at the folder, before anything is staged in it.
+    /// Reads the folder before temporary files are written to it.
     pub(super) fn of(root: &Path, reads_all: bool) -> Result<Self, BuildError> {
         let opened_at = SystemTime::now();
-        // The time first: a later one would vouch for what another build puts there meanwhile.
+        // The time first, because a later time would also vouch for files of another build.
         let verified_at = index_time(root);
         let index = ReleaseIndex::read(root).map_err(BuildError::Index)?.unwrap_or_default();
-        // Now, because what this build stages changes the folders.
+        // Now, because this build's temporary files change the folders.
         let is_untouched = |slug: &&Slug| {
             fs::metadata(root.join(slug.as_str())).is_ok_and(|folder| regular_file::change_time(&folder) < verified_at)
         };
@@ -52,27 +52,27 @@ impl PublishedReleases {
         })
     }
 
-    /// What has not changed since this moment is what the index says; `None` where no time is trusted.
+    /// Files that have not changed since this time match the index; `None` if no time can be trusted.
     pub(super) fn vouches_since(&self) -> Option<SystemTime> {
         (!self.reads_all).then_some(self.verified_at)
     }
 
-    /// Whether the manifest of a release stands in its place.
+    /// Whether the manifest of a release is in place.
     pub(super) fn holds_manifest(&self, slug: &Slug, release: &Release) -> bool {
         let place = manifest_path(&self.root, slug, &release.version);
         self.vouches_for(slug, release, &place, MAX_MANIFEST)
             || regular_file::read(&place, MAX_MANIFEST).is_ok_and(|bytes| Digest::of(&bytes) == release.sha256)
     }
 
-    /// Whether the package of a release stands in its place, where it has one.
+    /// Whether the package of a release, if it has one, is in place.
     pub(super) fn holds_package(&self, slug: &Slug, release: &Release) -> bool {
         let Some(package) = &release.package else { return true };
         let place = package_path(&self.root, slug, &release.version);
         self.vouches_for(slug, release, &place, MAX_PACKED) || verify_package(&place, package, |_| ()).is_ok()
     }
 
-    /// Whether somebody else wrote a file that `index` names since this build began, perhaps after it was looked at. `own`
-    /// are those that this build has put there.
+    /// Whether another program wrote a file of `index` since this build began, perhaps after it was checked. `own`
+    /// are the files that this build has put in place.
     pub(super) fn changed_meanwhile(&self, index: &ReleaseIndex, own: &[PathBuf]) -> bool {
         let own: BTreeSet<_> = own.iter().collect();
         let changed = |place: PathBuf, limit| {
@@ -88,7 +88,7 @@ impl PublishedReleases {
         plugins.any(|(slug, plugin)| plugin.releases.iter().any(|release| is_changed(slug, release)))
     }
 
-    /// Whether the file at `place` has not changed since the index was written, which names this release.
+    /// Whether the file at `place` has not changed since the index, which has this release, was written.
     fn vouches_for(&self, slug: &Slug, release: &Release, place: &Path, limit: u64) -> bool {
         let is_unchanged = || {
             let changed_at = regular_file::changed_at(place, limit);

@@ -1,6 +1,6 @@
-//! What waits under temporary names, each beside its place, until all of a build is renamed into place.
+//! Temporary files of a build, each beside its place, until all are renamed into place.
 //!
-//! Readings that were abandoned may still want to stage when the build is over: then nothing is staged any more.
+//! An abandoned thread may still want to write one when the build is over; it is then refused.
 //! [`publish`](crate::build::publish) decides what is put in place.
 
 use std::collections::BTreeMap;
@@ -14,21 +14,21 @@ use crate::durable_file::{self, Access};
 use crate::model::digest::Digest;
 use crate::regular_file;
 
-/// More files than this are made durable together.
+/// More files than this are synced together.
 const MANY: usize = 100;
 
 /// The temporary files of one build.
 pub(super) struct Staging {
-    /// What temporary names of this build end in, so that builds can stage at the same time.
+    /// The ending of this build's temporary names, so that builds can run at the same time.
     token: String,
-    /// Digests of the files that wait, by their place; `None` while one is written.
+    /// Digests of the waiting files by place; `None` while one is written.
     staged: Mutex<BTreeMap<PathBuf, Option<Digest>>>,
-    /// Nothing is staged any more.
+    /// The build is over.
     closed: AtomicBool,
 }
 
 impl Staging {
-    /// Nothing is staged yet.
+    /// No temporary files yet.
     pub(super) fn new() -> io::Result<Self> {
         Ok(Self {
             token: format!("{:016x}", getrandom::u64().map_err(io::Error::other)?),
@@ -37,7 +37,7 @@ impl Staging {
         })
     }
 
-    /// Writes a small file, of this digest, that is to stand at `place`.
+    /// Writes a small file with this digest for `place`.
     pub(super) fn write(&self, place: &Path, digest: Digest, bytes: &[u8]) -> io::Result<()> {
         let Some(temporary) = self.begin(place) else {
             return Ok(());
@@ -47,7 +47,7 @@ impl Staging {
         Ok(())
     }
 
-    /// Creates a file that is to stand at `place`, to be written and read; `None` once all is over.
+    /// Creates a file for `place`, to be written and read; `None` if the build is over.
     pub(super) fn create(&self, place: &Path) -> io::Result<Option<File>> {
         let Some(temporary) = self.begin(place) else {
             return Ok(None);
@@ -55,7 +55,7 @@ impl Staging {
         with_folder(place, || durable_file::create_like_folder(&temporary)).map(Some)
     }
 
-    /// The file for `place` is written, and has this digest.
+    /// The file for `place` is complete and has this digest.
     pub(super) fn finish(&self, place: &Path, digest: Digest) {
         self.staged().insert(place.to_owned(), Some(digest));
     }
@@ -64,11 +64,11 @@ impl Staging {
     pub(super) fn discard(&self, place: &Path) {
         self.staged().remove(place);
         let _ = fs::remove_file(self.temporary(place));
-        // Goes only where it is empty.
+        // Succeeds only if it is empty.
         let _ = place.parent().map(fs::remove_dir);
     }
 
-    /// Whether a file of this digest waits for `place`.
+    /// Whether a file with this digest waits for `place`.
     pub(super) fn has(&self, place: &Path, digest: Digest) -> bool {
         self.staged().get(place) == Some(&Some(digest))
     }
@@ -80,11 +80,11 @@ impl Staging {
         Ok(())
     }
 
-    /// Makes the files for `places` durable.
+    /// Syncs the files for `places`.
     ///
-    /// One by one, 10,000 of them take longer than all the rest of a build. Many are therefore written together with whatever
-    /// else the file system of `root` holds back. `root` was opened before the first was written, so that no failed write is
-    /// missed (syncfs(2), since Linux 5.8).
+    /// Syncing 10,000 of them one by one takes longer than the rest of a build. So many are synced together, with
+    /// everything else the file system of `root` has cached. `root` was opened before the first write, so that no
+    /// write error is missed (syncfs(2), since Linux 5.8).
     pub(super) fn sync(&self, root: &File, places: &[PathBuf]) -> io::Result<()> {
         #[cfg(target_os = "linux")]
         if places.len() > MANY {
@@ -95,18 +95,18 @@ impl Staging {
             .try_for_each(|place| regular_file::open_to_write(&self.temporary(place))?.sync_all())
     }
 
-    /// Removes what was staged and not put in place, and stages nothing more.
+    /// Removes the remaining temporary files, and accepts no more.
     pub(super) fn close(&self) {
         let staged = self.staged();
         self.closed.store(true, Ordering::Relaxed);
         for place in staged.keys() {
             let _ = fs::remove_file(self.temporary(place));
-            // Goes only where it is empty.
+            // Succeeds only if it is empty.
             let _ = place.parent().map(fs::remove_dir);
         }
     }
 
-    /// Notes the file before it is there, so that whatever was begun is cleaned up.
+    /// Records the file before it exists, so that everything begun is cleaned up.
     fn begin(&self, place: &Path) -> Option<PathBuf> {
         let mut staged = self.staged();
         if self.closed.load(Ordering::Relaxed) {
@@ -123,12 +123,12 @@ impl Staging {
     }
 
     fn staged(&self) -> MutexGuard<'_, BTreeMap<PathBuf, Option<Digest>>> {
-        // A map is whole after a panic in another thread, too.
+        // The map is consistent even after a panic in another thread.
         self.staged.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Writes, and once more where the folder of `place` was missing.
+/// Writes, and tries again if the folder of `place` was missing.
 fn with_folder<T>(place: &Path, write: impl Fn() -> io::Result<T>) -> io::Result<T> {
     write().or_else(|error| match (error.kind(), place.parent()) {
         (io::ErrorKind::NotFound, Some(folder)) => {

@@ -1,4 +1,4 @@
-//! The report for machines: what `--json` prints.
+//! The report as JSON, for `--json`.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use crate::build::report::outcome::{Reason, ReleaseOutcome, TagOutcome};
 use crate::build::report::plugin_report::{PluginReport, PluginState, ReleaseWarning, TagCounts};
 
 impl BuildReport {
-    /// Everything, for machines.
+    /// The whole report.
     pub fn to_json(&self) -> Value {
         json!({
             "check": self.check,

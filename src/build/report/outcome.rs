@@ -1,4 +1,4 @@
-//! What became of each tag: built, unchanged, skipped or failed, and why. Data only; [`report`](crate::build::report)
+//! The outcome of each tag: built, unchanged, skipped or failed, with the reason. [`report`](crate::build::report)
 //! shows it.
 
 use std::fmt;
@@ -6,31 +6,31 @@ use std::fmt;
 use crate::build::git::object::ObjectError;
 use crate::model::version::Version;
 
-/// What became of one tag.
+/// The outcome of one tag.
 #[derive(Debug)]
 pub struct TagOutcome {
     /// The tag's name, not escaped.
     pub tag: String,
-    /// The version it stands for, as published where it is published.
+    /// Its version, as published if it is published.
     pub version: Option<Version>,
-    /// What became of it.
+    /// The outcome.
     pub outcome: ReleaseOutcome,
-    /// What somebody should know although it stops nothing.
+    /// Notes that stop nothing.
     pub notes: Vec<Reason>,
 }
 
-/// What becomes of a tag.
+/// The outcome of a tag.
 #[derive(Debug)]
 pub enum ReleaseOutcome {
-    /// Its manifest is new or differs from the one that was published.
+    /// Its manifest is new or changed.
     Built,
-    /// Its manifest is published already, byte for byte.
+    /// The same manifest is already published.
     Unchanged,
-    /// It is no release of this plugin, by a rule. A manifest published earlier goes.
+    /// By a rule, it is not a release of this plugin. A published manifest is removed.
     Skipped(Reason),
-    /// Something is wrong with it. A manifest published earlier stays.
+    /// It has an error. A published manifest stays.
     Failed(Reason),
-    /// Nobody has handed over its package yet. It is published once that is there.
+    /// Its package is not there yet. It is published when it is.
     AwaitsPackage,
 }
 
@@ -43,100 +43,100 @@ impl From<Reason> for ReleaseOutcome {
     }
 }
 
-/// Why a tag gives no manifest, or, as a note, what to know about one that does.
+/// Why a tag gives no manifest, or a note about one that does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// No tag pattern of the entry finds a version in its name.
     NotAVersion,
-    /// A letter stands where a digit belongs, `O` for 0, `l` or `I` for 1; with the version that is meant.
+    /// A letter in place of a digit, `O` for 0, `l` or `I` for 1; with the intended version.
     LetterForDigit(String),
-    /// A version of this plugin as it seems, under this tag pattern, which the entry does not have.
+    /// Probably a version of this plugin, under this tag pattern, which the entry lacks.
     OtherPattern(String),
     /// Named after something else, such as another plugin of the repository.
     OtherName,
     /// The entry withholds this version.
     Withheld,
-    /// The entry's `versions` leave it out.
+    /// Outside the entry's `versions`.
     OutsideVersions,
-    /// Another tag gives the same version at the same commit.
+    /// Another tag has the same version at the same commit.
     SameAs(String),
     /// It points at a tree, a blob or a long chain of tags.
     NotACommit(&'static str),
-    /// The plugin's folder is not there at this tag.
+    /// The plugin's folder is missing at this tag.
     PathAbsent(String),
-    /// The plugin is not where the entry's `path` says; it seems to be in this folder.
+    /// The plugin is not at the entry's `path`; it seems to be in this folder.
     Moved(String),
     /// No PHP file has a plugin header.
     NoPluginHeader,
-    /// The root holds a theme.
+    /// The root has a theme.
     Theme,
-    /// The plugin header in this file carries no version.
+    /// The plugin header in this file has no version.
     NoVersion(String),
-    /// Several files have a plugin header, and none is named as the plugin is.
+    /// Several files have a plugin header, and none is named like the plugin.
     Ambiguous(Vec<String>),
-    /// More PHP files than are looked into.
+    /// Too many PHP files to search.
     TooManyFiles(usize),
-    /// What is needed is a symbolic link or a submodule, which are not followed.
+    /// A required file is a symbolic link or a submodule, which are not followed.
     NotFollowed {
         /// Its path.
         path: String,
-        /// What it is.
+        /// Its kind.
         kind: &'static str,
     },
-    /// A file that is needed is over its limit.
+    /// A required file is too large.
     TooLarge {
         /// Its path.
         path: String,
-        /// In bytes.
+        /// Its size in bytes.
         size: usize,
-        /// In bytes.
+        /// The limit in bytes.
         limit: usize,
     },
-    /// The header of a stable release carries another version.
+    /// The header of a stable release has another version.
     VersionMismatch {
         /// The file with the header.
         file: String,
-        /// What its header says.
+        /// The version in its header.
         header: String,
     },
-    /// The header's version is none the CMS could compare.
+    /// The CMS could not compare the header's version.
     StrangeVersion {
         /// The file with the header.
         file: String,
-        /// What its header says.
+        /// The version in its header.
         header: String,
     },
-    /// The header's version has this tag already, at another commit.
+    /// The header's version already has a tag, at another commit.
     AlreadyTagged(String),
-    /// The header writes the tag's version in another way.
+    /// The header writes the tag's version differently.
     WrittenAs(Version),
-    /// The pre-release has no entry in the changelog; the one of its final version, which the header says, is used.
+    /// The changelog has no entry for the pre-release; that of its final version, which the header has, is used.
     ChangelogOf(Version),
-    /// These tags give the same version at different commits.
+    /// These tags have the same version at different commits.
     ConflictingTags(Vec<String>),
     /// No package can be made of it.
     Unpackable(String),
-    /// What is published differs in this, and never changes.
+    /// It differs in this from the published release, which never changes.
     Immutable(&'static str),
-    /// What was published under this version was another package.
+    /// Another package was published under this version.
     Replaced,
     /// An object is missing or damaged.
     Unreadable {
         /// What was read.
         path: String,
-        /// What is wrong with it.
+        /// The error.
         detail: String,
     },
 }
 
-/// Names a reason carries; with 100,000 tags of one version, each would name all others.
+/// The most names in a reason: with 100,000 tags of one version, each would name all others.
 const NAMES: usize = 8;
 
 impl Reason {
-    /// What a working tree can hold and a commit cannot.
+    /// Files that a working tree can have and a commit cannot.
     pub const SPECIAL: &str = "pipe, socket or device";
 
-    /// These tags give the same version at different commits.
+    /// These tags have the same version at different commits.
     pub fn conflicting_tags(tags: &[String]) -> Self {
         Self::ConflictingTags(first(tags))
     }
@@ -146,7 +146,7 @@ impl Reason {
         Self::Ambiguous(first(files))
     }
 
-    /// What to make of an object that cannot be used; `path` says what was read.
+    /// The reason for an object that cannot be read; `path` says what was read.
     pub fn from_object(path: &str, error: ObjectError) -> Self {
         match error {
             ObjectError::TooLarge { size, limit } => Self::TooLarge {
@@ -162,17 +162,17 @@ impl Reason {
         }
     }
 
-    /// A short constant name, for machines.
+    /// A short constant code, for programs.
     pub fn code(&self) -> &'static str {
         self.told().0
     }
 
-    /// What is the same for every tag that it befalls.
+    /// The part of the text that is the same for all tags.
     pub fn headline(&self) -> &'static str {
         self.told().1
     }
 
-    /// What is this tag's own; may be empty.
+    /// The details of this tag; may be empty.
     pub fn detail(&self) -> String {
         self.told().2
     }

@@ -1,4 +1,4 @@
-//! What became of one registry entry, and which of its releases are published from now on.
+//! The report of one registry entry, and which of its releases are published from now on.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,54 +10,54 @@ use crate::model::slug::Slug;
 use crate::model::version::Version;
 use crate::registry::plugins::PluginEntry;
 
-/// What became of one registry entry.
+/// The report of one registry entry.
 #[derive(Debug)]
 pub struct PluginReport {
     /// The registry file.
     pub file: String,
-    /// The plugin; `None` where the file's name is no slug.
+    /// The plugin; `None` if the file's name is not a slug.
     pub slug: Option<Slug>,
-    /// Whether there was anything to build from.
+    /// Whether its repository could be read.
     pub state: PluginState,
-    /// Every tag of the repository, newest version first, then those that are no version, by name.
+    /// Every tag of the repository: newest version first, then tags without a version, by name.
     pub tags: Vec<TagOutcome>,
     /// What is published now.
     pub releases: Releases,
-    /// Versions that were not published before.
+    /// Newly published versions.
     pub added: Vec<Version>,
     /// Versions whose manifest, tag or commit changes.
     pub changed: Vec<Version>,
-    /// Versions that are published no longer.
+    /// Versions that are no longer published.
     pub removed: Vec<Version>,
-    /// Versions that stay as they were published although their tag failed now.
+    /// Versions that stay published although their tag failed now.
     pub kept: Vec<Version>,
-    /// What the maker of the newest releases should know.
+    /// Warnings for the author of the newest releases.
     pub warnings: Vec<ReleaseWarning>,
 }
 
-/// Something to know about a release that stops nothing.
+/// A warning about a release.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReleaseWarning {
     /// The release's tag.
     pub tag: String,
     /// Its version.
     pub version: Version,
-    /// What there is to know.
+    /// The warning.
     pub remark: Remark,
 }
 
-/// Whether there was anything to build from.
+/// Whether a plugin's repository could be read.
 #[derive(Debug, PartialEq, Eq)]
 pub enum PluginState {
     /// The tags were read.
     Read,
-    /// The entry names no repository; nothing is published.
+    /// The entry has no repository; nothing is published.
     NoSource,
-    /// The entry or the repository cannot be read, for these reasons; what was published stays.
+    /// The entry or the repository cannot be read, for these reasons; published releases stay.
     Broken(Vec<String>),
 }
 
-/// How many tags became what.
+/// Outcomes of tags, counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names are those of Outcome")]
 pub struct TagCounts {
@@ -84,7 +84,7 @@ impl PluginReport {
         }
     }
 
-    /// How many tags became what.
+    /// Counts the outcomes.
     pub fn counts(&self) -> TagCounts {
         let mut counts = TagCounts::default();
         for tag in &self.tags {
@@ -99,8 +99,8 @@ impl PluginReport {
         counts
     }
 
-    /// The newest stable version whose tag is there and that is not published as one, with the tag and why: what a vendor who
-    /// has just tagged a release must see.
+    /// The newest stable version with a tag that is not published as such, with the tag and the reason: important for
+    /// a vendor who has just tagged a release.
     pub fn missing_newest(&self) -> Option<(&str, Reason)> {
         let newer = |version: &Version| {
             let latest = self.releases.latest.as_ref();
@@ -126,12 +126,12 @@ impl PluginReport {
             };
             newer(&version).then_some((version, &*tag.tag, reason))
         });
-        // The first of those that are equal.
+        // The first of equal ones.
         let newest = missing.reduce(|a, b| if b.0.cmp_php(&a.0).is_gt() { b } else { a });
         newest.map(|(_, tag, reason)| (tag, reason))
     }
 
-    /// Decides what is published of this plugin, against what was published before.
+    /// Decides which releases of this plugin are published, given the published ones.
     pub(in crate::build) fn choose_published(&mut self, before: &Releases) {
         self.refuse_duplicates();
         match self.state {
@@ -175,7 +175,7 @@ impl PluginReport {
         });
     }
 
-    /// `1.2` and `1.2.0` are two versions by their tags, and one where both headers say `1.2`.
+    /// `1.2` and `1.2.0` are two versions by their tags, and one if both headers have `1.2`.
     fn refuse_duplicates(&mut self) {
         let releases = &mut self.releases.releases;
         releases.sort_by(|a, b| b.version.cmp_php(&a.version));
@@ -196,7 +196,7 @@ impl PluginReport {
         }
     }
 
-    /// Where a tag failed, the release published before stays, unless another tag gives that version now.
+    /// If a tag failed, its published release stays, unless another tag gives that version now.
     fn keep_failed(&mut self, before: &Releases) {
         let failed: Vec<_> = self
             .tags

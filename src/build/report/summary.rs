@@ -1,6 +1,6 @@
-//! The report for people: what is wrong first meets the eye, the same reason is told once.
+//! The report as text for people: errors first, each reason once.
 //!
-//! Names come from repositories, so every line is escaped before it is coloured and goes to a terminal.
+//! Names come from repositories, so every line is escaped before it is coloured.
 
 use std::collections::BTreeMap;
 use std::fmt::{Display, Write as _};
@@ -10,10 +10,10 @@ use crate::build::report::outcome::{Reason, ReleaseOutcome, TagOutcome};
 use crate::build::report::plugin_report::{PluginReport, PluginState, ReleaseWarning};
 use crate::text::printable::Printable;
 
-/// Names listed in a line; the rest is counted.
+/// The most names in a line; the rest is counted.
 const NAMES: usize = 6;
 
-/// The report as text, with ANSI colours where `colour` is set.
+/// The report as text, with ANSI colours if `colour`.
 pub fn summary(report: &BuildReport, colour: bool) -> String {
     let mut text = SummaryText {
         text: String::new(),
@@ -51,7 +51,7 @@ pub fn summary(report: &BuildReport, colour: bool) -> String {
         counts.skipped,
         counts.failed
     );
-    // What the tags' counts leave out, and the lines above tell.
+    // What the counts of tags leave out.
     let broken = report
         .plugins
         .iter()
@@ -215,7 +215,7 @@ impl SummaryText {
         }
     }
 
-    /// One line for each kind of reason, with the tags it befell.
+    /// One line for each reason, with its tags.
     fn grouped<'a>(&mut self, word: &str, style: Style, tags: impl Iterator<Item = (&'a TagOutcome, &'a Reason)>) {
         let mut kinds: BTreeMap<&str, Vec<String>> = BTreeMap::new();
         for (TagOutcome { tag, .. }, reason) in tags {
@@ -236,7 +236,7 @@ impl SummaryText {
     }
 }
 
-/// A number with the word in its singular or plural.
+/// A number with the word in singular or plural.
 pub fn counted<N: Display + PartialEq + From<u8>>(count: N, what: &str) -> String {
     if count == N::from(1) {
         format!("1 {what}")

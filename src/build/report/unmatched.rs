@@ -1,17 +1,17 @@
-//! Tags under no pattern of the entry: which of them are versions of the plugin all the same, and which are named after
-//! something else, such as another plugin of the repository.
+//! Tags under no pattern of the entry: tells versions of the plugin from tags of something else, such as another
+//! plugin.
 
 use crate::build::report::outcome::Reason;
 use crate::model::plugin::Plugin;
 use crate::model::tag_pattern::TagPattern;
 use crate::model::version::Version;
 
-/// Words beside a version that say nothing about whose it is.
+/// Words beside a version that name nothing.
 const RELEASE_WORDS: [&str; 12] = [
     "v", "ver", "version", "r", "rel", "release", "releases", "tag", "tags", "stable", "plugin", "wp",
 ];
 
-/// Words behind a version that say how it was made. They make no pre-release of it, although PHP takes them for one.
+/// Words after a version that tell how it was made. PHP takes them for pre-releases, but they are not.
 const BUILD_WORDS: [&str; 12] = [
     "built",
     "build",
@@ -27,11 +27,11 @@ const BUILD_WORDS: [&str; 12] = [
     "packaged",
 ];
 
-/// Judges the tags of one plugin.
+/// Classifies the tags of one plugin.
 pub(crate) struct Unmatched {
-    /// What the plugin is called: its slug, its folder, its repository.
+    /// Names of the plugin: its slug, its folder, its repository.
     names: Vec<String>,
-    /// The entry's patterns name a plugin, so that tags without a name are another's.
+    /// Whether the entry's patterns name a plugin, so that tags without a name belong to another.
     is_named: bool,
 }
 
@@ -45,7 +45,7 @@ impl Unmatched {
         Self { names, is_named }
     }
 
-    /// Why a tag is no release, and the version it may stand for.
+    /// Why a tag is not a release, and the version it may mean.
     pub(crate) fn judge(&self, tag: &str) -> (Option<Version>, Reason) {
         let Some((prefix, version, suffix)) = split(tag) else {
             return (None, Reason::NotAVersion);
@@ -75,7 +75,7 @@ impl Unmatched {
     }
 }
 
-/// The pattern under which a version with such a suffix is a stable one: `{version}-built` of `1.2-built`.
+/// The pattern under which a version with such a suffix is stable: `{version}-built` for `1.2-built`.
 pub(crate) fn built_pattern(tag: &str, version: &Version) -> Option<Reason> {
     let suffix = version.as_str().strip_prefix(version.numbers())?;
     let word = suffix.trim_start_matches(['-', '.']).to_ascii_lowercase();
@@ -85,7 +85,7 @@ pub(crate) fn built_pattern(tag: &str, version: &Version) -> Option<Reason> {
         .then(|| Reason::OtherPattern(format!("{prefix}{{version}}{suffix}")))
 }
 
-/// A tag's name around the version in it: `release-`, `1.2-rc.1` and nothing of `release-1.2-rc.1`.
+/// Splits a tag's name around its version: `release-`, `1.2-rc.1` and nothing for `release-1.2-rc.1`.
 fn split(tag: &str) -> Option<(&str, &str, &str)> {
     let is_start = |at: usize| {
         let before = tag[..at].chars().next_back();
@@ -110,7 +110,7 @@ fn split(tag: &str) -> Option<(&str, &str, &str)> {
     if word.is_empty() && rest.is_empty() || is_build_word(word) {
         return Some((&tag[..start], numbers, rest));
     }
-    // A suffix that is the version's own.
+    // A suffix that belongs to the version.
     let whole = &tag[start..];
     whole.parse::<Version>().is_ok().then_some((&tag[..start], whole, ""))
 }
@@ -119,7 +119,7 @@ fn is_build_word(word: &str) -> bool {
     BUILD_WORDS.contains(&&*word.to_ascii_lowercase())
 }
 
-/// The words that name something, joined: `acme-forms` of `release/Acme_Forms-v`.
+/// The words that name something, joined: `acme-forms` for `release/Acme_Forms-v`.
 fn name_in(text: &str) -> String {
     let words = text.split(|c: char| !c.is_alphanumeric()).map(str::to_ascii_lowercase);
     words

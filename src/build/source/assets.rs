@@ -1,7 +1,7 @@
-//! Pictures for the CMS that a plugin's repository brings in `.wordpress-org/`, where WordPress.org's own tools look, or in
+//! Images for the CMS in a plugin's repository: in `.wordpress-org/`, where WordPress.org's own tools look, or in
 //! `assets/`.
 //!
-//! Manifests name pictures by address only; these are for [drafts](crate::build::draft).
+//! Manifests have only URLs of images; these are for [drafts](crate::build::draft).
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use crate::build::git::working_tree::WorkingTree;
 use crate::build::source::source_tree::{SourceTree, TreeEntry, TreeEntryKind};
 use crate::model::plugin::Plugin;
 
-/// The names WordPress.org knows, better ones first.
+/// The names that WordPress.org knows, better ones first.
 const NAMES: [&str; 12] = [
     "banner-1544x500.png",
     "banner-1544x500.jpg",
@@ -27,22 +27,22 @@ const NAMES: [&str; 12] = [
     "icon-128x128.gif",
 ];
 
-/// Where they are, in the plugin's folder or at the repository's root.
+/// Their folders, in the plugin's folder or at the repository's root.
 pub(crate) const FOLDERS: [&str; 2] = [".wordpress-org", "assets"];
 
-/// A picture larger than this is not read, in bytes.
+/// Size limit of an image in bytes.
 const MAX_SIZE: usize = 4 << 20;
 
-/// A picture in a repository.
+/// An image in a repository.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Artwork {
-    /// One of the names WordPress.org knows.
+    /// One of the names that WordPress.org knows.
     pub name: String,
-    /// Another one whenever the file was written.
+    /// Changes whenever the file is written.
     pub stamp: String,
 }
 
-/// The pictures, better ones first.
+/// The images, better ones first.
 pub(crate) fn all(plugin: &Plugin, repository: &Repository) -> Vec<Artwork> {
     let root = repository.working_tree();
     match (WorkingTree::of(repository), root) {
@@ -70,7 +70,7 @@ pub(crate) fn all(plugin: &Plugin, repository: &Repository) -> Vec<Artwork> {
     }
 }
 
-/// Size and time of a file; empty where it is gone already.
+/// Size and time of a file; empty if it is gone.
 fn stamp(file: &Path) -> String {
     let Ok(metadata) = file.symlink_metadata() else {
         return String::new();
@@ -78,7 +78,7 @@ fn stamp(file: &Path) -> String {
     format!("{}-{}.{}", metadata.len(), metadata.mtime(), metadata.mtime_nsec())
 }
 
-/// A picture's bytes; `None` where there is none of that name, or too large a one.
+/// An image's bytes; `None` if it is missing or too large.
 pub(crate) fn read(plugin: &Plugin, repository: &Repository, name: &str) -> Option<Vec<u8>> {
     match WorkingTree::of(repository) {
         Some(tree) => bytes(plugin, &tree, PathBuf::new(), name),
@@ -91,7 +91,7 @@ fn bytes<F: SourceTree>(plugin: &Plugin, files: &F, root: F::Id, name: &str) -> 
     files.bytes(&item.id, MAX_SIZE).ok()
 }
 
-/// The pictures in the first folder that has any: in the plugin's own, else at the root.
+/// The images in the first folder that has any: the plugin's own, else the one at the root.
 pub(crate) fn named<F: SourceTree>(plugin: &Plugin, files: &F, root: F::Id) -> Vec<TreeEntry<F::Id>> {
     let path = plugin.source.as_ref().map_or("", |source| &source.path);
     let own = walk(files, root.clone(), path);

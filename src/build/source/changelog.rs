@@ -1,7 +1,7 @@
 //! Changelogs: the entry of exactly one version, and the latest entries as HTML.
 //!
-//! Takes the readme's section, a changelog file or a tag's message. What is found goes to the manifest's `changelog` and
-//! `sections.changelog`. `heading` knows what a version heading looks like.
+//! The input is the readme's section, a changelog file or a tag's message. The result goes to the manifest's
+//! `changelog` and `sections.changelog`. `heading` recognizes version headings.
 
 mod changelog_text;
 mod closing;
@@ -25,10 +25,10 @@ use pointer::points_elsewhere;
 pub(crate) use version_entry::find;
 pub use version_entry::{ENTRY_LIMIT, of_version};
 
-/// The latest entries as sanitized HTML: as many whole ones as `limit_bytes` hold, in the order of the changelog.
+/// The latest entries as sanitized HTML: as many whole entries as `limit_bytes` allow, in the changelog's order.
 ///
-/// Where not even the first one fits, as many of its blocks as do: never empty where the changelog is not. A changelog
-/// without version headings is taken as one entry. At most `limit_bytes`, also when it is closed.
+/// If not even the first one fits, as many of its blocks as do. It is never empty unless the changelog is. A
+/// changelog without version headings counts as one entry. The limit includes the closing line.
 pub fn to_html(changelog_markdown: &str, limit_bytes: usize) -> ChangelogText {
     let mut html = String::new();
     let mut found = false;

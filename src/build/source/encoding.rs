@@ -1,14 +1,14 @@
-//! Bytes of unknown encoding to text: the first step for every file a plugin author wrote.
+//! Decodes files of unknown encoding: the first step for every file of a plugin's author.
 //!
-//! What comes out is UTF-8 with `\n` line ends and no control characters; every parser of this half builds on that.
-//! `encoding_rs` knows the encodings, as browsers read them (WHATWG); which bytes are in which encoding is decided here.
+//! The result is UTF-8 with `\n` line ends and no control characters, which every parser expects. `encoding_rs`
+//! decodes as browsers do (WHATWG); this file detects the encoding.
 
 use encoding_rs::{Encoding, UTF_8, WINDOWS_1252};
 
-/// Reads UTF-8 (a BOM is dropped) or UTF-16 with a BOM; a byte sequence that is not UTF-8 is read as Windows-1252.
+/// Decodes UTF-8 (drops a BOM), UTF-16 with a BOM, and other bytes as Windows-1252.
 ///
-/// One Latin-1 byte in a UTF-8 file therefore costs one character, not the whole file. Every line end Unicode knows
-/// (CR LF, CR, VT, FF, NEL, LS, PS) becomes `\n`; other control characters are dropped, TAB stays.
+/// So a Latin-1 byte in a UTF-8 file costs one character, not the whole file. Every line end of Unicode (CR LF, CR,
+/// VT, FF, NEL, LS, PS) becomes `\n`. Other control characters are dropped, except TAB.
 pub fn decode(bytes: &[u8]) -> String {
     match Encoding::for_bom(bytes) {
         Some((encoding, bom)) if encoding == UTF_8 => decode_utf8(&bytes[bom..]),
@@ -36,9 +36,9 @@ fn decode_utf8(bytes: &[u8]) -> String {
 }
 
 fn clean(text: String) -> String {
-    // Most files are clean. Of the characters replaced below, those outside ASCII begin with one of these two bytes.
+    // Most files are clean. The non-ASCII characters to replace begin with one of these two bytes.
     let suspect = |byte: u8| byte < b' ' && !matches!(byte, b'\n' | b'\t') || matches!(byte, 0x7F | 0xC2 | 0xE2);
-    // Without an early exit inside a chunk the compiler looks at many bytes at once.
+    // Without an early exit inside a chunk, the compiler checks many bytes at once.
     let any_suspect = |chunk: &[u8]| chunk.iter().fold(false, |any, &byte| any | suspect(byte));
     if !text.as_bytes().chunks(256).any(any_suspect) {
         return text;

@@ -1,7 +1,7 @@
-//! Markdown to sanitized HTML, and both to plain text.
+//! Converts Markdown to sanitized HTML, and both to plain text.
 //!
-//! What comes out is shown to an administrator of somebody else's site, so every HTML text passes the sanitizer, whatever
-//! made it, and plain text is made from what the sanitizer let through.
+//! Administrators of customers' sites see the result. So all HTML is sanitized, whatever made it, and plain text is
+//! made from sanitized HTML.
 
 mod cut;
 mod plain_text;
@@ -22,16 +22,16 @@ pub use crate::build::source::encoding::decode;
 pub(crate) use cut::cut_at_line;
 pub use cut::{cut_at_block, cut_text};
 
-/// The longest Markdown text that is rendered, in bytes; a longer one is cut at a line. WordPress.org stops at 5,000 words.
+/// The longest Markdown to render, in bytes; longer text is cut at a line. WordPress.org stops at 5,000 words.
 pub(crate) const MARKDOWN_LIMIT: usize = 64 * 1024;
 
-/// The longest line of HTML that is stripped, in bytes: what WordPress reads of a plugin header.
+/// The longest line of HTML to strip, in bytes: what WordPress reads of a plugin header.
 const LINE_LIMIT: usize = 8 * 1024;
 
-/// How deep elements may nest. The HTML parser takes time quadratic in the depth.
+/// The deepest nesting of elements. The HTML parser needs time quadratic in the depth.
 const MAX_DEPTH: usize = 32;
 
-/// What the CMS's details window shows, and plain formatting. `div`, `span` and tables leave their text behind.
+/// Elements that the CMS's details window shows, and plain formatting. Of `div`, `span` and tables, the text stays.
 const TAGS: [&str; 25] = [
     "a",
     "abbr",
@@ -70,11 +70,11 @@ pub fn from_markdown(markdown: &str) -> Rc<str> {
     })
 }
 
-/// The same up to a number of bytes of HTML: as many whole paragraphs as fit, and `…` where that is not all.
+/// The same up to a number of bytes of HTML: as many whole paragraphs as fit, and `…` if something is missing.
 pub fn from_markdown_up_to(markdown: &str, limit: usize) -> String {
     const MORE: &str = "\n<p>…</p>";
     let whole = from_markdown(markdown);
-    // What is rendered was cut by itself beyond this.
+    // Rendering has a limit of its own beyond this.
     if whole.len() <= limit && markdown.len() <= MARKDOWN_LIMIT {
         return whole.to_string();
     }
@@ -90,12 +90,12 @@ pub fn from_markdown_up_to(markdown: &str, limit: usize) -> String {
                 format!("{html}{MORE}")
             };
         }
-        // Markup takes more than the Markdown it is made of; in small steps, so that little is lost.
+        // Markup is longer than its Markdown. Small steps, so that little is lost.
         most = kept.len() * 7 / 8;
     }
 }
 
-/// At most `limit` bytes, whole paragraphs where one ends there, else whole lines.
+/// At most `limit` bytes: whole paragraphs if one ends there, else whole lines.
 fn cut_at_paragraph(text: &str, limit: usize) -> &str {
     let head = cut_at_line(text, limit);
     if head.len() == text.len() {
@@ -105,7 +105,7 @@ fn cut_at_paragraph(text: &str, limit: usize) -> &str {
     }
 }
 
-/// The text of Markdown: no markup, no entities; items start with `- ` or their number, paragraphs stand apart.
+/// The text of Markdown without markup and entities. Items start with `- ` or their number; paragraphs are separate.
 pub fn to_plain_text(markdown: &str) -> String {
     text_of(&from_markdown(markdown))
 }
@@ -121,7 +121,7 @@ pub(crate) fn strip(html: &str) -> String {
     text.trim().to_owned()
 }
 
-/// The address of the first link in sanitized HTML.
+/// The URL of the first link in sanitized HTML.
 pub(crate) fn first_address(html: &str) -> Option<String> {
     let tag = &html[html.find("<a ")?..];
     let tag = &tag[..end_of_tag(tag)];
@@ -131,7 +131,7 @@ pub(crate) fn first_address(html: &str) -> Option<String> {
     Some(decoded)
 }
 
-/// `= heading =`, which WordPress.org knows and Markdown does not.
+/// `= heading =`, a heading of WordPress.org that Markdown does not have.
 fn with_markdown_headings(markdown: &str) -> Cow<'_, str> {
     let heading = |line: &str| {
         let title = line
@@ -151,7 +151,7 @@ fn with_markdown_headings(markdown: &str) -> Cow<'_, str> {
 }
 
 fn sanitize(html: &str) -> String {
-    // SECURITY: ammonia decides what is safe. The step before it only spares text that an HTML parser would swallow.
+    // SECURITY: ammonia decides what is safe. The step before it only saves text that an HTML parser would swallow.
     without_controls(SANITIZER.clean(&without_unknown_tags(html)).to_string())
         .trim()
         .to_owned()
@@ -178,11 +178,11 @@ static SANITIZER: LazyLock<Builder<'static>> = LazyLock::new(|| {
     sanitizer
 });
 
-/// Drops tags that are not allowed and keeps what stands between them, as `wp_kses` does.
+/// Removes forbidden tags and keeps their content, as `wp_kses` does.
 ///
 /// "Fixed the `<title>` tag" would otherwise make an HTML parser swallow everything up to `</title>`.
 fn without_unknown_tags(html: &str) -> String {
-    // Where the last tag and the last comment end. Nobody searches beyond, which would take quadratic time.
+    // Where the last tag and the last comment end. Searching beyond would take quadratic time.
     let (html, tail) = html.split_at(html.rfind('>').map_or(0, |end| end + 1));
     let last_comment = html.rfind("-->").unwrap_or(0);
     let mut kept = String::with_capacity(html.len() + tail.len());
@@ -205,7 +205,7 @@ fn without_unknown_tags(html: &str) -> String {
                 }
                 rest = &rest[end..];
             }
-            // Just a sign.
+            // Only a sign.
             None => {
                 kept.push_str("&lt;");
                 rest = &rest[1..];
@@ -222,7 +222,7 @@ fn may_stay(tag: &str, depth: &mut usize) -> bool {
     if !TAGS.iter().any(|allowed| allowed.eq_ignore_ascii_case(name)) {
         return false;
     }
-    // These end by themselves, so that a long list without end tags is not a deep one.
+    // These end by themselves, so that a long list without end tags is not deep.
     if ["li", "p", "dt", "dd", "br", "img"]
         .iter()
         .any(|flat| flat.eq_ignore_ascii_case(name))
@@ -417,7 +417,7 @@ mod tests {
         fn sanitized_html_never_runs(markdown in "(<(script|img|a|b|svg|style|!--|/b|p)|[ =\"'>/]|on(load|error)=|href=|src=|javascript:|x|\n|[*`&;(\\[\\])#-]|\\PC){0,40}") {
             let html = from_markdown(&markdown);
             prop_assert!(html.chars().all(|c| !c.is_control() || c == '\n' || c == '\t'));
-            // Outside text and quoted values, where `<` and `"` are escaped, only allowed names are left.
+            // Outside of text and quoted values, where `<` and `"` are escaped, only allowed names are left.
             for tag in html.split('<').skip(1) {
                 prop_assert!(TAGS.contains(&tag_name(tag)), "{html}");
                 let inside = &tag[..end_of_tag(tag)];

@@ -1,17 +1,17 @@
-//! Remembers what was made, by what it was made of.
+//! A cache of results by their input.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::rc::Rc;
 
-/// What was made, by what it was made of; forgets all of it when it is full.
+/// Results by input; emptied when it is full.
 pub(super) struct Memo<K, T> {
     held: HashMap<K, Rc<T>>,
     limit: usize,
 }
 
 impl<K: Clone + Eq + Hash, T> Memo<K, T> {
-    /// Holds at most `limit` of them.
+    /// A cache of at most `limit` results.
     pub(super) fn of(limit: usize) -> Self {
         Self {
             held: HashMap::new(),
@@ -19,7 +19,7 @@ impl<K: Clone + Eq + Hash, T> Memo<K, T> {
         }
     }
 
-    /// What `make` makes of `key`, or has made.
+    /// `make(key)`, cached.
     pub(super) fn get<E>(&mut self, key: &K, make: impl FnOnce() -> Result<T, E>) -> Result<Rc<T>, E> {
         if let Some(known) = self.held.get(key) {
             return Ok(known.clone());

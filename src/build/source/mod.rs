@@ -1,4 +1,4 @@
-//! A plugin's own files at a tag: its header, readme, changelog and pictures, read from a commit or a folder.
+//! A plugin's own files at a tag: its header, readme, changelog and images, from a commit or a folder.
 
 pub(crate) mod assets;
 pub mod changelog;

@@ -1,6 +1,7 @@
-//! Whether PHP files parse, told by the `php` on the PATH: one process reads them all, runs none of them, and has a time limit.
+//! Checks the syntax of PHP files with the `php` in PATH: one process parses them all, runs none of them, and has a
+//! time limit.
 //!
-//! What was parsed once is remembered, so that an edit costs the edited files. [`review`](crate::build::review) makes remarks of it.
+//! Results are cached, so an edit costs only the edited files. [`review`](crate::build::review) makes remarks of them.
 
 use std::collections::HashMap;
 use std::io::{self, Read as _, Write as _};
@@ -11,18 +12,18 @@ use std::time::Duration;
 
 use crate::model::digest::Digest;
 
-/// What is not parsed by then is not told.
+/// Time limit; files not parsed by then give no result.
 const TIME_LIMIT: Duration = Duration::from_secs(10);
 
-/// How much PHP may say, in bytes.
+/// Limit of PHP's output in bytes.
 const MAX_SAID: u64 = 4 << 20;
 
-/// Files that are remembered.
+/// Size of the cache in files.
 const REMEMBERED: usize = 50_000;
 
-/// Reads a length and as many bytes, again and again; says for each file the line and what is wrong, or 0.
+/// Repeatedly reads a length and as many bytes; prints for each file the line and the error, or 0.
 ///
-/// SECURITY: `token_get_all` parses and compiles nothing, so nothing of a file can run.
+/// SECURITY: `token_get_all` only parses, so no code of a file can run.
 const SCRIPT: &str = r"
 if (PHP_VERSION_ID < 70000 || !function_exists('token_get_all')) { exit(3); }
 while (($length = fgets(STDIN)) !== false) {
@@ -38,7 +39,7 @@ while (($length = fgets(STDIN)) !== false) {
     flush();
 }";
 
-/// What the machine's own settings must not add: code of others, caches, messages.
+/// Switches off what the machine's settings may add: other code, caches, messages.
 const SETTINGS: [&str; 7] = [
     "auto_prepend_file=",
     "auto_append_file=",
@@ -52,15 +53,15 @@ const SETTINGS: [&str; 7] = [
 /// Why a file does not parse.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SyntaxError {
-    /// Counted from 1.
+    /// From 1.
     pub line: usize,
-    /// What PHP says, with its version.
+    /// PHP's error, with its version.
     pub message: String,
 }
 
 static KNOWN: Mutex<Option<HashMap<Digest, Option<SyntaxError>>>> = Mutex::new(None);
 
-/// What is wrong with each file; `None` where nothing is, and where that is not known: no PHP, no time.
+/// The error in each file; `None` if there is none or it is unknown: no PHP, no time.
 pub(crate) fn errors(files: Vec<Vec<u8>>) -> Vec<Option<SyntaxError>> {
     let digests: Vec<Digest> = files.iter().map(|file| Digest::of(file)).collect();
     let new: Vec<(Digest, Vec<u8>)> = {
@@ -90,7 +91,7 @@ pub(crate) fn errors(files: Vec<Vec<u8>>) -> Vec<Option<SyntaxError>> {
         .collect()
 }
 
-/// What PHP says of the files, in their order; of fewer where it is not there, fails or takes too long.
+/// PHP's results for the files, in order; fewer if PHP is missing, fails or takes too long.
 fn parse(php: &str, files: &[(Digest, Vec<u8>)], time_limit: Duration) -> Vec<Option<SyntaxError>> {
     let mut command = Command::new(php);
     for setting in SETTINGS {
@@ -110,7 +111,7 @@ fn parse(php: &str, files: &[(Digest, Vec<u8>)], time_limit: Duration) -> Vec<Op
     said.lines().map(error).collect()
 }
 
-/// Everything that PHP wrote until it ended, or the time was over.
+/// PHP's output until it ended or the time was over.
 fn said(child: &mut Child, files: &[(Digest, Vec<u8>)], time_limit: Duration) -> String {
     let (Some(mut stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
         return String::new();
@@ -129,7 +130,7 @@ fn said(child: &mut Child, files: &[(Digest, Vec<u8>)], time_limit: Duration) ->
             });
         });
         let said = receiver.recv_timeout(time_limit).unwrap_or_default();
-        // Ends both threads where they are still at it: their pipes break.
+        // Ends both threads if they still run, because their pipes break.
         let _ = child.kill();
         String::from_utf8_lossy(&said).into_owned()
     })

@@ -1,51 +1,51 @@
 //! The plugin header: the comment at the top of a plugin's main file.
 //!
-//! Read exactly as WordPress reads it (`get_file_data`, `_cleanup_header_comment`, `get_plugin_data`), then made plain
-//! text. The fields go to the manifest; the version is held against the tag.
+//! Parsed exactly as WordPress does (`get_file_data`, `_cleanup_header_comment`, `get_plugin_data`), then converted
+//! to plain text. The fields go to the manifest; the version is compared with the tag.
 
 use crate::build::source::encoding::decode;
 use crate::build::source::html;
 use crate::build::source::readme::{ReadmeWarning, platform_version};
 
-/// WordPress looks at this many bytes of a file.
+/// WordPress reads this many bytes of a file.
 const WINDOW: usize = 8192;
 
-/// A plugin's header. Every field is one line of plain text and empty where the header does not have it.
+/// A plugin's header. Every field is one line of plain text, and empty if it is missing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PluginHeader {
-    /// `Plugin Name`. Empty means that the file has no plugin header.
+    /// `Plugin Name`. Empty if the file has no plugin header.
     pub name: String,
     /// `Version`.
     pub version: String,
-    /// The line `Version` stands in, counted from 1; 0 where there is none.
+    /// The line of `Version`, from 1; 0 if it is missing.
     pub version_line: usize,
     /// `Description`.
     pub description: String,
     /// `Author`.
     pub author: String,
-    /// `Author URI`; empty where its scheme is neither http nor https.
+    /// `Author URI`; empty if its scheme is neither http nor https.
     pub author_uri: String,
-    /// `Plugin URI`; empty where its scheme is neither http nor https.
+    /// `Plugin URI`; empty if its scheme is neither http nor https.
     pub plugin_uri: String,
-    /// `Requires at least`, the version alone: `6.6.1` of `WordPress 6.6.1`.
+    /// `Requires at least`, only the version: `6.6.1` of `WordPress 6.6.1`.
     pub requires: String,
-    /// `Requires PHP`, the version alone.
+    /// `Requires PHP`, only the version.
     pub requires_php: String,
-    /// `Tested up to`, the version alone: `4.3` of `4.3 alpha`.
+    /// `Tested up to`, only the version: `4.3` of `4.3 alpha`.
     pub tested: String,
     /// `Update URI`, as written: it may be a host or `false`.
     pub update_uri: String,
-    /// Values the CMS cannot compare as they stand in the file.
+    /// Values that the CMS cannot compare as they are.
     pub warnings: Vec<ReadmeWarning>,
 }
 
-/// The `Version` in the header of a PHP file; `None` where it has no plugin header.
+/// The `Version` in the header of a PHP file; `None` without a plugin header.
 pub fn version_in(php: &[u8]) -> Option<String> {
     let header = parse(php);
     (!header.name.is_empty()).then_some(header.version)
 }
 
-/// Reads the header of a PHP file.
+/// Parses the header of a PHP file.
 pub fn parse(php: &[u8]) -> PluginHeader {
     const NAMES: [&str; 10] = [
         "Plugin Name",
@@ -105,14 +105,14 @@ pub fn parse(php: &[u8]) -> PluginHeader {
 }
 
 /// The version in a value, as WordPress.org's parser cleans it: no platform's name, no `or higher`, no `-RC1`; empty
-/// where there is none, or more than one. The CMS takes every text for older than any version, so that `WordPress
-/// 6.6.1` would never refuse.
+/// if there is none or more than one. To the CMS, any other text is older than every version, so `WordPress 6.6.1`
+/// would never block an update.
 fn platform(value: &str) -> String {
     let version = platform_version(value);
     if !version.is_empty() {
         return version;
     }
-    // `PHP 8`: what the CMS can compare although WordPress.org asks for two numbers.
+    // `PHP 8`: the CMS can compare it, although WordPress.org requires two numbers.
     let words: Vec<_> = value
         .split(|c: char| !c.is_ascii_alphanumeric() && c != '.')
         .map(|word| word.trim_matches('.'))
@@ -127,7 +127,7 @@ fn platform(value: &str) -> String {
     }
 }
 
-/// Numbers with dots between them, perhaps with a suffix: `7.4`, `6.9-RC1`. Nothing at all is no mistake.
+/// Numbers with dots, perhaps with a suffix: `7.4`, `6.9-RC1`. An empty value is not an error.
 fn is_platform_version(value: &str) -> bool {
     let numbers = value.split('-').next().unwrap_or_default();
     let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
@@ -140,10 +140,9 @@ pub fn is_theme(style_css: &[u8]) -> bool {
     !name.is_empty()
 }
 
-/// WordPress' `get_file_data`, byte for byte: the first line that carries a name decides, also where its value is
-/// empty.
+/// WordPress' `get_file_data`, byte for byte: the first line with a name counts, even if its value is empty.
 ///
-/// Works on bytes, as WordPress does: a file in another encoding has the same header.
+/// Works on bytes, as WordPress does, so a file in another encoding has the same header.
 pub fn file_data<'a, const N: usize>(file: &'a [u8], names: [&str; N]) -> [&'a [u8]; N] {
     located(file, names).map(|found| found.map(|(_, value)| value).unwrap_or_default())
 }
@@ -169,14 +168,14 @@ fn located<'a, const N: usize>(file: &'a [u8], names: [&str; N]) -> [Option<(usi
     found
 }
 
-/// Counted from 1; `\r\n` ends one line.
+/// From 1; `\r\n` ends one line.
 fn line_number(before: &[u8]) -> usize {
     let alone = |pair: &&[u8]| pair[0] == b'\r' && pair[1] != b'\n';
     let ends = before.iter().filter(|&&byte| byte == b'\n').count() + before.windows(2).filter(alone).count();
     1 + ends + usize::from(before.ends_with(b"\r"))
 }
 
-/// What stands behind an opening PHP tag and the marks that may lead a comment line.
+/// The line after an opening PHP tag and the marks before a comment's text.
 fn after_comment_marks(line: &[u8]) -> &[u8] {
     const TAG: &[u8] = b"<?php";
     let code = skip(line, b" \t");
@@ -187,12 +186,12 @@ fn after_comment_marks(line: &[u8]) -> &[u8] {
     skip(line, b" \t/*#@")
 }
 
-/// `_cleanup_header_comment`: the value ends where the comment or the PHP code does.
+/// `_cleanup_header_comment`: the value ends where the comment or the PHP code ends.
 fn value(text: &[u8]) -> &[u8] {
-    // What `\s` matches in a pattern, and what `trim` takes off, are not the same to PHP.
+    // PHP's `\s` in a pattern and PHP's `trim` differ.
     const SPACES: &[u8] = b" \t\n\x0B\x0C\r";
     const TRIMMED: &[u8] = b" \t\n\x0B\0\r";
-    // PHP takes the string "0" for false, so `get_file_data` drops it.
+    // PHP treats the string "0" as false, so `get_file_data` drops it.
     if text == b"0" {
         return b"";
     }
@@ -214,7 +213,7 @@ fn skip_back<'a>(text: &'a [u8], marks: &[u8]) -> &'a [u8] {
     &text[..end]
 }
 
-/// A value as one line: an odd control character may have decoded to a line end.
+/// A value as one line: a control character may have been decoded to a line end.
 fn line(value: &[u8]) -> String {
     decode(value).replace('\n', " ").trim().to_owned()
 }
@@ -223,7 +222,7 @@ fn plain(value: &[u8]) -> String {
     html::strip(&line(value))
 }
 
-/// Keeps `javascript:` and its like out of the links of an admin screen, as `esc_url` does.
+/// Keeps `javascript:` and similar schemes out of an admin screen's links, as `esc_url` does.
 fn web_address(value: &[u8]) -> String {
     let address = line(value);
     match url::Url::parse(&address) {

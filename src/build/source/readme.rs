@@ -1,7 +1,7 @@
 //! The readme of a plugin: `readme.txt` in WordPress.org's format, or the same in a `README.md`.
 //!
-//! Reads what the WordPress.org parser reads, in its order, and says in warnings what it could not use. The fields and
-//! sections go to the manifest; the changelog section goes on to [`changelog`].
+//! Parses what the WordPress.org parser parses, in its order, and warns of what it could not use. The fields and
+//! sections go to the manifest; [`changelog`] parses the changelog section.
 
 mod lines;
 mod section;
@@ -17,7 +17,7 @@ use section::{Open, section_title};
 pub use value::platform_version;
 use value::{shorten, stable_tag};
 
-/// A readme. A field that is missing or cannot be used is empty.
+/// A readme. A field that is missing or unusable is empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Readme {
     /// The plugin's name, plain text.
@@ -30,26 +30,26 @@ pub struct Readme {
     pub requires_php: String,
     /// `Stable tag`: letters, digits, `_`, `.` and `-`.
     pub stable_tag: String,
-    /// Plain text in one line, at most 150 characters. Empty where a heading or the readme's own fields stand in its place.
+    /// Plain text in one line, at most 150 characters. Empty if a heading or the readme's own fields are in its place.
     pub short_description: String,
-    /// The same of the first paragraph that is text, for want of a short description.
+    /// The same from the first paragraph of text, as a substitute.
     pub first_text: String,
     /// Markdown by `description`, `installation`, `faq`, `screenshots`, `changelog`, `upgrade_notice`. None is empty.
     pub sections: BTreeMap<String, String>,
-    /// What could not be used, in the order of the lines.
+    /// Warnings in the order of the lines.
     pub warnings: Vec<ReadmeWarning>,
 }
 
-/// Something in a readme that could not be used.
+/// A part of a readme that could not be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadmeWarning {
-    /// The line, counted from 1.
+    /// The line, from 1.
     pub line: usize,
-    /// What is wrong with it.
+    /// The problem.
     pub message: String,
 }
 
-/// Reads a readme. Nothing in it is an error.
+/// Parses a readme. No content is an error.
 pub fn parse(bytes: &[u8]) -> Readme {
     let text = encoding::decode(bytes);
     let mut lines = ReadmeLines::new(&text);
@@ -63,7 +63,7 @@ pub fn parse(bytes: &[u8]) -> Readme {
 }
 
 impl Readme {
-    /// What the author tells those who update to this version, as plain text; empty where there is nothing.
+    /// The upgrade notice of this version as plain text; may be empty.
     pub fn upgrade_notice(&self, version: &Version) -> String {
         let notices = self.sections.get("upgrade_notice");
         let notice = notices.and_then(|notices| changelog::find(notices, version));
@@ -93,7 +93,7 @@ impl Readme {
         {
             lines.next();
         }
-        // The placeholder of the readme that everybody starts from.
+        // The placeholder in the template of a readme.
         if self.name.eq_ignore_ascii_case("plugin name") {
             self.warn(number, "the name is the placeholder \"Plugin Name\"");
             lines.skip_while(|line| line.trim().is_empty());
@@ -107,7 +107,8 @@ impl Readme {
         }
     }
 
-    /// The `Name: value` lines below the name. Blank lines may part them; behind one, an unknown name is a description.
+    /// The `Name: value` lines after the name. Blank lines may separate them; after one, an unknown name is a
+    /// description.
     fn read_fields(&mut self, lines: &mut ReadmeLines<'_>) {
         lines.skip_while(|line| line.trim().is_empty());
         let mut after_blank = false;
@@ -187,7 +188,7 @@ impl Readme {
         section.push_str(markdown);
     }
 
-    /// Sections that WordPress.org does not know go to the end of the description.
+    /// Sections unknown to WordPress.org are added to the end of the description.
     fn describe(&mut self, short_description: &str) {
         let short_description = if is_usable(short_description) {
             short_description
@@ -228,7 +229,7 @@ impl Readme {
     }
 }
 
-/// Whether a paragraph can describe the plugin: it is no lone heading, and no field of the readme is in it.
+/// Whether a paragraph can be a description: not a lone heading, and without fields of the readme.
 fn is_usable(paragraph: &str) -> bool {
     let mut lines = paragraph.lines().map(str::trim).filter(|line| !line.is_empty());
     let is_heading = |line: &str| line.starts_with(['=', '#']) || changelog::is_underline(line);

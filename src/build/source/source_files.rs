@@ -1,4 +1,4 @@
-//! What a plugin's own files say at one commit.
+//! The content of a plugin's own files at one commit.
 //!
 //! [`source_reader`](crate::build::source::source_reader) makes it, [`compose`](crate::build::compose) takes it.
 
@@ -10,27 +10,27 @@ use crate::build::source::changelog::{self, ChangelogText};
 use crate::build::source::plugin_header::PluginHeader;
 use crate::build::source::readme::{self, Readme};
 
-/// How much changelog HTML a manifest carries, in bytes. Every site fetches it and most keep it in their database, so it
-/// is a window's worth of reading and not the plugin's history.
+/// Limit of a manifest's changelog HTML in bytes. Every site fetches it and most keep it in their database, so it is
+/// enough to read in a window, not the plugin's whole history.
 const CHANGELOG_HTML: usize = 16 << 10;
 
-/// What a plugin's files say at one commit.
+/// The content of a plugin's files at one commit.
 pub(crate) struct SourceFiles {
     /// The file with the plugin's header, relative to the plugin's folder.
     pub main_file: String,
     /// The header.
     pub header: Rc<PluginHeader>,
-    /// The readme, where there is one.
+    /// The readme, if there is one.
     pub readme: Option<Rc<ReadmeFile>>,
-    /// The readme's name; empty where there is none.
+    /// The readme's name; may be empty.
     pub readme_name: String,
-    /// Changelogs in files of their own, best name first.
+    /// Changelogs in separate files, best name first.
     pub changelogs: Vec<Rc<Changelog>>,
-    /// What was left out, and why.
+    /// What was skipped, and why.
     pub notes: Vec<Reason>,
 }
 
-/// A parsed readme, its two long sections taken out.
+/// A parsed readme, without its two long sections.
 pub(crate) struct ReadmeFile {
     /// Its fields and its other sections.
     pub fields: Readme,
@@ -40,7 +40,7 @@ pub(crate) struct ReadmeFile {
     pub changelog: Changelog,
 }
 
-/// A changelog. Its HTML is made at most once, however many tags share it.
+/// A changelog. Its HTML is made once, however many tags share it.
 pub(crate) struct Changelog {
     /// Markdown, without upgrade notices.
     pub text: String,
@@ -63,7 +63,7 @@ impl Changelog {
 }
 
 impl ReadmeFile {
-    /// Reads a readme.
+    /// Parses a readme.
     pub(super) fn parse(bytes: &[u8]) -> Self {
         let mut fields = readme::parse(bytes);
         let mut take = |name| fields.sections.remove(name).unwrap_or_default();

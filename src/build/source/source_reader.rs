@@ -1,7 +1,7 @@
 //! Step 3: the plugin's own files at one commit: the main file with its header, the readme, the changelogs.
 //!
-//! Files are remembered by what they are read by, because most tags share most of them. What is found goes to
-//! [`compose`](crate::build::compose).
+//! Files are cached by their ids, because most tags share most files. [`compose`](crate::build::compose) uses the
+//! result.
 
 mod elsewhere;
 
@@ -17,16 +17,16 @@ use crate::build::source::source_files::{Changelog, ReadmeFile, SourceFiles};
 use crate::build::source::source_tree::{SourceTree, TreeEntry, TreeEntryKind};
 use crate::model::plugin::Plugin;
 
-/// A PHP file or a readme larger than this is not read, in bytes.
+/// Size limit of a PHP file or a readme in bytes.
 const MAX_SOURCE: usize = 2 << 20;
 
-/// A changelog larger than this is not read, in bytes.
+/// Size limit of a changelog in bytes.
 const MAX_CHANGELOG: usize = 4 << 20;
 
-/// A plugin's root with more PHP files than this is not searched for the main file.
+/// The most PHP files at a plugin's root in which to search for the main file.
 const MAX_PHP_FILES: usize = 500;
 
-/// Changelog files looked into, best name first.
+/// How many changelog files to read, best name first.
 const MAX_CHANGELOGS: usize = 3;
 
 /// Reads the files of one plugin's releases, commit after commit.
@@ -35,7 +35,7 @@ pub(crate) struct SourceReader<'a, F: SourceTree> {
     /// The plugin's folder; empty for the root.
     path: &'a str,
     pinned: Option<&'a str>,
-    /// Names a main file has by convention.
+    /// Usual names of the main file.
     usual: Vec<String>,
     headers: Memo<F::Id, PluginHeader>,
     readmes: Memo<F::Id, ReadmeFile>,
@@ -43,7 +43,7 @@ pub(crate) struct SourceReader<'a, F: SourceTree> {
 }
 
 impl<'a, F: SourceTree> SourceReader<'a, F> {
-    /// A reader for `plugin`; without a source, it looks at the repository's root.
+    /// A reader for `plugin`; without a source, it reads the repository's root.
     pub(crate) fn new(files: &'a F, plugin: &'a Plugin) -> Self {
         let source = plugin.source.as_ref();
         let path = source.map_or("", |source| source.path.as_str());
@@ -86,7 +86,7 @@ impl<'a, F: SourceTree> SourceReader<'a, F> {
         })
     }
 
-    /// What is in the folder at `path`; `None` where there is no such folder.
+    /// The content of the folder at `path`; `None` if it is missing.
     fn folder(&self, root: &F::Id, path: &str) -> Result<Option<Vec<TreeEntry<F::Id>>>, Reason> {
         let items = |tree: &F::Id, path: &str| self.files.items(tree).map_err(|error| Reason::from_object(path, error));
         let mut folder = items(root, "the root folder")?;
@@ -106,8 +106,8 @@ impl<'a, F: SourceTree> SourceReader<'a, F> {
         Ok(Some(folder))
     }
 
-    /// The pinned file where there is one at this commit; else one that is named as the plugin or its folder is; else the
-    /// only one that has a plugin header.
+    /// The file set in the entry, if it exists at this commit; else one named like the plugin or its folder; else the
+    /// only one with a plugin header.
     fn main_file(&mut self, root: &F::Id, folder: &[TreeEntry<F::Id>]) -> Result<(String, Rc<PluginHeader>), Reason> {
         if let Some(pinned) = self.pinned
             && let Some(item) = self.pinned_item(root, folder, pinned)?
@@ -167,7 +167,7 @@ impl<'a, F: SourceTree> SourceReader<'a, F> {
         }
     }
 
-    /// The plugin header in a file; `None` where it has none.
+    /// The plugin header in a file, if it has one.
     fn header(&mut self, path: &str, item: &TreeEntry<F::Id>) -> Result<Option<Rc<PluginHeader>>, Reason> {
         if item.kind != TreeEntryKind::File {
             return Err(not_followed(path, item));
@@ -191,7 +191,7 @@ impl<'a, F: SourceTree> SourceReader<'a, F> {
         }
     }
 
-    /// `readme.txt` before `readme.md`, in any case of letters, as WordPress.org has it.
+    /// `readme.txt` before `readme.md`, in upper or lower case, as on WordPress.org.
     fn readme(
         &mut self,
         folder: &[TreeEntry<F::Id>],
@@ -226,7 +226,7 @@ impl<'a, F: SourceTree> SourceReader<'a, F> {
     }
 }
 
-/// A file that a release can do without: what cannot be used is noted; only damage is an error.
+/// A file that a release need not have. Problems become notes; only damage is an error.
 fn optional<Id, T>(
     item: &TreeEntry<Id>,
     notes: &mut Vec<Reason>,
@@ -247,7 +247,7 @@ fn optional<Id, T>(
     Ok(None)
 }
 
-/// Best rank first, then by name; the name is looked at in lower case.
+/// Best rank first, then by name, in lower case.
 fn by_rank<Id>(folder: &[TreeEntry<Id>], rank: impl Fn(&str) -> Option<usize>) -> Vec<&TreeEntry<Id>> {
     let ranked = folder
         .iter()

@@ -1,18 +1,18 @@
-//! What a changelog tells, and whether that is all of it.
+//! A text from a changelog, and whether it is complete.
 
-/// What is told of one release, or the changelog as HTML.
+/// The entry of one release, or the changelog as HTML.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChangelogText {
-    /// Plain text or sanitized HTML. The closed forms say at the end where the rest is.
+    /// Plain text or sanitized HTML. The closed forms end with where the rest is.
     pub text: String,
-    /// The text goes on in the changelog.
+    /// The text was cut.
     pub is_cut: bool,
-    /// It only says where the changelog is.
+    /// The text only says where the changelog is.
     pub is_pointer: bool,
 }
 
 impl ChangelogText {
-    /// All that there is.
+    /// A complete text.
     pub(super) fn whole(text: String) -> Self {
         Self {
             text,

@@ -1,4 +1,4 @@
-//! The entries of a changelog, one after the other: from version heading to version heading.
+//! Splits a changelog into entries, from version heading to version heading.
 
 use std::borrow::Cow;
 use std::rc::Rc;
@@ -7,16 +7,16 @@ use crate::build::source::changelog::heading::{self, Heading, Mark};
 use crate::build::source::changelog::known::Known;
 use crate::build::source::html;
 
-/// What stands under one version heading.
+/// The text under a version heading.
 pub(super) struct ChangelogEntry<'a> {
     pub heading: Heading,
     /// Markdown.
     pub body: Cow<'a, str>,
 }
 
-/// The entries in the order of the changelog. What stands before the first version heading is left out.
+/// The entries in order. Text before the first version heading is dropped.
 pub(super) fn entries(markdown: &str) -> ChangelogEntries<'_> {
-    // Lists such as `* 1.1 Fixed a bug` count only where nothing better does: in other changelogs they are content.
+    // List items such as `* 1.1 Fixed a bug` count as headings only if there are no others. Usually they are content.
     let is_item = |entry: ChangelogEntry<'_>| entry.heading.mark == Mark::Bullet;
     if ChangelogEntries::new(markdown, false).all(is_item) {
         return ChangelogEntries::new(markdown, true);
@@ -28,12 +28,12 @@ pub(super) fn entries(markdown: &str) -> ChangelogEntries<'_> {
 pub(super) struct ChangelogEntries<'a> {
     markdown: &'a str,
     loose: bool,
-    /// Where the line of the next heading begins, and the heading unless it was not read this time.
+    /// Where the line of the next heading begins, and the heading, if it was read this time.
     next: Option<(usize, Option<Heading>)>,
 }
 
 impl<'a> ChangelogEntries<'a> {
-    /// In a `loose` changelog list items count as headings, too.
+    /// In a `loose` changelog, list items count as headings, too.
     pub(super) fn new(markdown: &'a str, loose: bool) -> Self {
         let mut entries = Self {
             markdown,
@@ -44,7 +44,7 @@ impl<'a> ChangelogEntries<'a> {
         entries
     }
 
-    /// The text from `start` up to the next heading that may follow `open`, and that heading.
+    /// The text from `start` to the next heading that may follow `open`, and that heading.
     fn text_and_heading(&self, start: usize, open: Option<&Heading>) -> (&'a str, Option<(usize, Option<Heading>)>) {
         let mut lines = self.markdown[start..].split_inclusive('\n').peekable();
         let mut at = start;
@@ -63,16 +63,16 @@ impl<'a> ChangelogEntries<'a> {
         (&self.markdown[start..closed.unwrap_or(at)], None)
     }
 
-    /// The next entry as HTML. Most entries come back from tag to tag, and are not even read again.
+    /// The next entry as HTML. Most entries are the same from tag to tag, and need not be read again.
     pub(super) fn next_html(&mut self) -> Option<Rc<str>> {
         let start = self.next.as_ref()?.0;
-        // In a loose changelog lines are read in another way.
+        // A loose changelog is read differently.
         if let Some(known) = Known::of(&self.markdown[start..]).filter(|_| !self.loose) {
             self.next = Some((start + known.length, None));
             return Some(known.html);
         }
         let entry = self.next()?;
-        // What stands beside the version is the entry's text.
+        // The rest of the heading's line belongs to the entry.
         let title = entry.heading.title[..entry.heading.text].trim_end_matches([' ', '-', '–', '—', ':', '|', '>']);
         let html = html::from_markdown(&format!("#### {title}\n\n{}", entry.body));
         if let (Some((next, _)), false) = (&self.next, self.loose) {
@@ -98,7 +98,7 @@ impl<'a> Iterator for ChangelogEntries<'a> {
         let underline = if is_underline(below) { below.len() } else { 0 };
         let (text, next) = self.text_and_heading(start + line.len() + underline, Some(&heading));
         self.next = next;
-        // Markdown takes what is indented below nothing for code.
+        // Markdown would read indented text as code.
         let text = if heading.mark == Mark::Bullet {
             outdented(text)
         } else {
@@ -114,7 +114,7 @@ impl<'a> Iterator for ChangelogEntries<'a> {
     }
 }
 
-/// The lines without the indent that all of them have.
+/// The lines without their common indent.
 fn outdented(text: &str) -> Cow<'_, str> {
     let indent = |line: &str| line.len() - line.trim_start_matches([' ', '\t']).len();
     let common = text
@@ -137,7 +137,7 @@ fn without_end(line: &str) -> &str {
     line.trim_end_matches(['\r', '\n'])
 }
 
-/// Whether a heading without a version ends the entry: `= Older versions =` below the oldest one.
+/// Whether a heading without a version ends the entry: `= Older versions =` after the oldest one.
 fn closes(line: &str, below: &str) -> bool {
     let (mark, title) = heading::unmark(line, below);
     if !matches!(mark, Mark::Heading(_) | Mark::Emphasis) {
@@ -153,7 +153,7 @@ fn closes(line: &str, below: &str) -> bool {
     .contains(&&*first.to_ascii_lowercase())
 }
 
-/// Whether a changelog counts the line as a version heading; `below` is the next line.
+/// Whether the line is a version heading; `below` is the next line.
 pub(crate) fn is_version_heading(line: &str, below: &str) -> bool {
     heading::read(line, below, false).is_some_and(|heading| !heading.versions.is_empty())
 }

@@ -1,19 +1,20 @@
-//! Version headings of changelogs: tells whether a line is one, and of which versions.
+//! Recognizes version headings of changelogs, and their versions.
 //!
-//! Plugin authors mark headings in every way there is, so a line is judged by its words: what stands beside the version
-//! must be a date or speak of a release ([`parsed_title`](super::parsed_title)). The answer goes to [`entries`](mod@crate::build::source::changelog::entries).
+//! Authors mark headings in many ways, so the words decide: beside the version there must be a date or words about a
+//! release ([`parsed_title`](super::parsed_title)). Used by
+//! [`entries`](mod@crate::build::source::changelog::entries).
 
 use crate::build::source::changelog::parsed_title::{Lead, ParsedTitle, Rest};
 use crate::build::source::changelog::title::{PRERELEASE_WORDS, is_one_of, may_lead, run};
 
-/// How a line stands out as a heading.
+/// How a heading is marked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mark {
     /// Markdown's `#`, an underline, WordPress' `=` or an HTML heading, with its level.
     Heading(usize),
     /// `**1.2.3**`: the whole line is emphasized.
     Emphasis,
-    /// Nothing but its words.
+    /// Not marked.
     Plain,
     /// An item of a list.
     Bullet,
@@ -23,29 +24,29 @@ pub(crate) enum Mark {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Heading {
     pub mark: Mark,
-    /// The versions it names, each as `1.2.3` or `1.2.3-rc1`. Empty where a version stands in other words: such a heading
-    /// may part two entries, but nobody's entry is below it.
+    /// The versions it names, each as `1.2.3` or `1.2.3-rc1`. Empty if a version is among other words: such a heading
+    /// may separate two entries, but has no entry itself.
     pub versions: Vec<String>,
     /// The line without its markup.
     pub title: String,
-    /// Where in the title the entry's own text begins: `1.2.3 - Fixed a bug`. The title's length where there is none.
+    /// Where the entry's own text begins in the title: `1.2.3 - Fixed a bug`. The title's length if there is none.
     pub text: usize,
-    /// How far the line is indented, in columns.
+    /// The indent in columns.
     pub indent: usize,
-    /// How many `#` mark it.
+    /// The number of `#`.
     pub hashes: usize,
 }
 
 impl Heading {
     /// Whether the heading ends the entry of `open`.
     pub(crate) fn parts(&self, open: &Self) -> bool {
-        // One blank is none to Markdown.
+        // Markdown ignores a single space.
         let is_nested = self.mark == Mark::Bullet && open.mark == Mark::Bullet && self.indent > open.indent + 1;
         // `**1.2 Changelog**` below `= 1.2 =`.
         let is_part = !matches!(self.mark, Mark::Heading(_))
             && self.mark != open.mark
             && self.versions.iter().all(|version| open.versions.contains(version));
-        // A heading in other words parts two entries only where it looks like theirs.
+        // A heading with other words separates two entries only if it is marked like theirs.
         if self.versions.is_empty() {
             self.mark == open.mark
         } else {
@@ -53,8 +54,8 @@ impl Heading {
         }
     }
 
-    /// Whether `line` is a heading of the whole file: `# Links` below `## 1.2`. Other levels tell nothing: generators put
-    /// `### Fixed` below `##### 1.2.1`.
+    /// Whether `line` is a heading of the whole file: `# Links` after `## 1.2`. Other levels mean nothing, because
+    /// generators put `### Fixed` below `##### 1.2.1`.
     pub(crate) fn is_below(&self, line: &str) -> bool {
         self.hashes > 1 && line.starts_with("# ")
     }
@@ -63,8 +64,8 @@ impl Heading {
 /// The longest line that may be a heading, in bytes.
 const MAX_LENGTH: usize = 250;
 
-/// Reads a line as a version heading; `below` is the next line. With `loose`, an item or a line that just begins with a
-/// version is one too.
+/// Parses a line as a version heading; `below` is the next line. With `loose`, list items and lines that begin with a
+/// version count, too.
 pub(crate) fn read(line: &str, below: &str, loose: bool) -> Option<Heading> {
     if line.len() > MAX_LENGTH || !line.bytes().any(|byte| byte.is_ascii_digit()) {
         return None;
@@ -75,7 +76,7 @@ pub(crate) fn read(line: &str, below: &str, loose: bool) -> Option<Heading> {
     if !is_marked && (is_link_definition || !first_word_fits(words) || !loose && line.starts_with("  ")) {
         return None;
     }
-    // Most items, and nothing below would make a heading of them.
+    // Most items. They cannot be headings.
     if mark == Mark::Bullet && !loose && !stands_out(line, below) {
         return None;
     }
@@ -113,7 +114,7 @@ pub(crate) fn read(line: &str, below: &str, loose: bool) -> Option<Heading> {
     })
 }
 
-/// How a line is marked, and what is left without the marks.
+/// How a line is marked, and its text without the marks.
 pub(crate) fn unmark<'a>(line: &'a str, below: &str) -> (Mark, &'a str) {
     let line = line.trim();
     let strip = |marks: &[char]| line.trim_matches(marks);
@@ -159,20 +160,20 @@ fn leading(line: &str, mark: u8) -> usize {
     line.bytes().take_while(|&byte| byte == mark).count()
 }
 
-/// Whether an item heads what follows: it has items of its own, or a blank line below it.
+/// Whether an item is a heading: it has items of its own, or a blank line after it.
 fn stands_out(line: &str, below: &str) -> bool {
     let indent = |line: &str| line.len() - line.trim_start().len();
     below.trim().is_empty() || indent(below) > indent(line)
 }
 
-/// Rejects most lines of a changelog at once.
+/// Quickly rejects most lines of a changelog.
 fn first_word_fits(words: &str) -> bool {
     let text = words.trim_start_matches(|c: char| !c.is_alphanumeric());
     let word = &text[..run(text, char::is_alphabetic)];
     word.is_empty() || may_lead(word) || is_one_of(word, &PRERELEASE_WORDS) || words.starts_with('<')
 }
 
-/// Drops emphasis, code marks, brackets, link targets and HTML tags.
+/// Removes emphasis, code marks, brackets, link targets and HTML tags.
 fn without_markup(line: &str) -> String {
     let mut text = String::with_capacity(line.len());
     let mut rest = line;
@@ -299,7 +300,7 @@ mod tests {
         ] {
             assert_eq!(versions(line, "* More", false), None, "{line}");
         }
-        // A rule below an item underlines nothing.
+        // A rule after an item underlines nothing.
         assert_eq!(versions("* Fixed since 1.2.3", "---", false), None);
     }
 

@@ -1,20 +1,20 @@
-//! Entries that were rendered before, each kept with the text that decides where it ends.
+//! A cache of rendered entries, by the text that determines them.
 //!
-//! A release puts one entry on top of its changelog and leaves the others as they are; this spares
-//! [`Entries`](crate::build::source::changelog::entries::ChangelogEntries) reading them.
+//! A release adds one entry to its changelog and keeps the others, which
+//! [`ChangelogEntries`](crate::build::source::changelog::entries::ChangelogEntries) then need not read again.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-/// How much text, Markdown and HTML together, is kept in each thread, in bytes.
+/// Size of the cache of each thread in bytes, Markdown and HTML together.
 const LIMIT: usize = 8 << 20;
 
 thread_local! {
     static KNOWN: RefCell<Kept> = RefCell::default();
 }
 
-/// An entry that was rendered before.
+/// A rendered entry.
 #[derive(Clone)]
 pub(crate) struct Known {
     /// From its heading to the next one, in bytes.
@@ -22,7 +22,7 @@ pub(crate) struct Known {
     pub html: Rc<str>,
 }
 
-/// By the line of the heading: the text up to the line below the next heading, and the entry. Forgets all when it is full.
+/// By the line of the heading: the text up to the line after the next heading, and the entry. Emptied when it is full.
 #[derive(Default)]
 struct Kept {
     by_heading: HashMap<String, (String, Known)>,
@@ -30,7 +30,7 @@ struct Kept {
 }
 
 impl Known {
-    /// The entry at the start of the text, where it is known.
+    /// The entry at the start of the text, if it is known.
     pub(super) fn of(text: &str) -> Option<Self> {
         KNOWN.with_borrow(|kept| {
             let (seen, known) = kept.by_heading.get(first_line(text))?;
@@ -38,8 +38,8 @@ impl Known {
         })
     }
 
-    /// Keeps the entry at the start of the text, unless the text ends right behind the next heading: there, another text may
-    /// go on in a way that makes it no heading.
+    /// Stores the entry at the start of the text, unless the text ends right after the next heading: more text may
+    /// follow that makes it no heading.
     pub(super) fn keep(self, text: &str) {
         let heading = first_line(&text[self.length..]);
         let below = first_line(&text[self.length + heading.len()..]);
@@ -70,7 +70,7 @@ mod tests {
     use proptest::collection::vec;
     use proptest::prelude::*;
 
-    /// Reads a changelog in a thread of its own, where nothing is known.
+    /// Reads a changelog on a new thread, whose cache is empty.
     fn afresh(changelog: &str) -> ChangelogText {
         let changelog = changelog.to_owned();
         std::thread::spawn(move || to_html(&changelog, 1000)).join().unwrap()

@@ -1,4 +1,4 @@
-//! Messages of annotated tags: what they say beyond the version and the tagging itself.
+//! Messages of annotated tags, without the version and words about tagging.
 
 use crate::build::source::changelog::changelog_text::ChangelogText;
 use crate::build::source::changelog::entries::ChangelogEntries;
@@ -6,7 +6,7 @@ use crate::build::source::changelog::heading;
 use crate::build::source::changelog::version_entry::{entry_text, of_version};
 use crate::model::version::Version;
 
-/// What an annotated tag's message says beyond the version, as plain text. Signatures are cut off.
+/// What an annotated tag's message says besides the version, as plain text without signatures.
 pub fn from_tag_message(message: &str, version: &Version) -> Option<ChangelogText> {
     let message = ["-----BEGIN PGP", "-----BEGIN SSH"]
         .iter()
@@ -29,7 +29,7 @@ pub fn from_tag_message(message: &str, version: &Version) -> Option<ChangelogTex
     told.filter(|told| !is_about_tagging(&told.text))
 }
 
-/// Whether the line names the version in a few words and says nothing else: `Release 1.2.3`, `Acme Forms v1.2.3`.
+/// Whether the line only has the version and a few words: `Release 1.2.3`, `Acme Forms v1.2.3`.
 fn repeats(line: &str, version: &Version) -> bool {
     let line = line.trim().trim_end_matches(['.', '!']);
     let is_heading = || {
@@ -40,7 +40,7 @@ fn repeats(line: &str, version: &Version) -> bool {
     line.split_whitespace().count() <= 5 && (line.ends_with(version.as_str()) || is_heading())
 }
 
-/// Whether a line tells of the tagging and not of the release: `Tagged by the release script`, `no message`.
+/// Whether the line is about tagging, not about the release: `Tagged by the release script`, `no message`.
 fn is_about_tagging(text: &str) -> bool {
     const TOOLS: [&str; 6] = ["script", "bot", "automatic", "automatically", "automated", "git"];
     const MAKING: [&str; 8] = ["create", "created", "creating", "add", "added", "adding", "new", "make"];

@@ -1,4 +1,4 @@
-//! Changelog files that carry their upgrade notices, too: the notices are for another field and are taken out.
+//! Removes upgrade notices from changelog files, because another field has them.
 
 use std::borrow::Cow;
 
@@ -7,11 +7,11 @@ use crate::build::source::changelog::heading::{self, Mark};
 
 /// The changelog without its section of upgrade notices.
 ///
-/// A section counts where it has version headings of its own. An "Upgrade Notice" inside one version's entry has none and
+/// A section counts if it has version headings of its own. An "Upgrade Notice" inside a version's entry has none and
 /// stays.
 pub fn without_notices(markdown: &str) -> Cow<'_, str> {
     let mut kept: Cow<'_, str> = markdown.into();
-    // Reading every line as a heading costs as much as all the rest of a readme, and most changelogs have no notices.
+    // Reading every line as a heading costs as much as the rest of a readme, and most changelogs have no notices.
     if !names_notices(markdown) {
         return kept;
     }
@@ -74,7 +74,7 @@ fn titled(line: &str, below: &str) -> Option<(usize, String)> {
     let (Mark::Heading(marks), title) = heading::unmark(line, below) else {
         return None;
     };
-    // WordPress counts the other way round: `== Section ==` stands above `= 1.2 =`.
+    // WordPress counts the other way round: `== Section ==` is above `= 1.2 =`.
     let level = if line.trim_start().starts_with('=') {
         4 - marks.min(3)
     } else {

@@ -1,25 +1,25 @@
-//! A title, taken apart around its versions: what leads up to them, and what follows.
+//! Parses a title into its versions and the words before and after them.
 //!
-//! It judges the words that [`title`](super::title) splits off; [`heading`](super::heading) decides by it.
+//! [`title`](super::title) splits the words; [`heading`](super::heading) decides by the result.
 
 use crate::build::source::changelog::title::{
     Kind, PLATFORM_WORDS, PRERELEASE_WORDS, Token, Tokens, is_calendar_version, is_date_word, is_one_of, may_lead,
 };
 
-/// What leads up to the versions of a heading.
+/// The words before the versions of a heading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lead {
     /// Only dates and words about a release.
     Fits,
     /// Words that may be the plugin's name.
     Name,
-    /// The version is that of PHP, say.
+    /// Words that make it the version of something else, such as PHP.
     Platform,
     /// Anything else.
     Doubtful,
 }
 
-/// What follows the versions of a heading.
+/// The words after the versions of a heading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rest {
     /// Nothing but dates and words about the release.
@@ -30,7 +30,7 @@ pub(super) enum Rest {
     Words(usize),
 }
 
-/// A title, taken apart around its versions.
+/// A parsed title.
 pub(super) struct ParsedTitle {
     pub versions: Vec<String>,
     pub lead: Lead,
@@ -38,7 +38,7 @@ pub(super) struct ParsedTitle {
 }
 
 impl ParsedTitle {
-    /// Takes a title apart; `None` where no version stands in it. `is_marked`: the line is marked as a heading.
+    /// Parses a title; `None` if it has no version. `is_marked`: the line is marked as a heading.
     pub(super) fn of(title: &str, is_marked: bool) -> Option<Self> {
         let tokens: Vec<Token<'_>> = Tokens::of(title).collect();
         let first = first_version(&tokens, is_marked)?;
@@ -75,7 +75,7 @@ impl ParsedTitle {
     }
 }
 
-/// The first version, a number that stands alone, or in a marked heading a date in the form of a version: `2026.8.7`.
+/// The first version, a lone number, or in a marked heading a date in the form of a version: `2026.8.7`.
 fn first_version(tokens: &[Token<'_>], is_marked: bool) -> Option<usize> {
     let version = tokens.iter().position(|token| matches!(token.kind, Kind::Version(_)));
     let is_dotted = |token: &Token<'_>| matches!(token.kind, Kind::Date) && is_calendar_version(token.text);
@@ -109,7 +109,7 @@ fn rest(title: &str, tokens: &[Token<'_>]) -> Rest {
         .count()..];
     for (index, token) in tokens.iter().enumerate() {
         match token.kind {
-            // `1.2.3 #45` tells of an issue.
+            // `1.2.3 #45` refers to an issue.
             Kind::Sign('#') if matches!(tokens.get(index + 1), Some(Token { kind: Kind::Number, .. })) => {
                 return Rest::Words(separator.unwrap_or(tokens[0].start));
             }

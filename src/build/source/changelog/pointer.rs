@@ -1,8 +1,8 @@
-//! Entries that only say where the changelog is: the address is kept, for want of something better.
+//! Entries that only say where the changelog is. Their link is kept if there is nothing better.
 
 use crate::build::source::html;
 
-/// A text that only points to the changelog, with the address; `None` where it names none.
+/// A text that only points to the changelog, with its URL; `None` if it has none.
 pub(crate) fn with_address(text: &str, html: &str) -> Option<String> {
     if text.contains("://") {
         return Some(text.to_owned());
@@ -12,7 +12,7 @@ pub(crate) fn with_address(text: &str, html: &str) -> Option<String> {
     Some(format!("{text}: {address}"))
 }
 
-/// Whether a text is one sentence that only says where the changelog is, or nothing but a link.
+/// Whether a text is only a link, or one sentence that says where the changelog is.
 pub(crate) fn points_elsewhere(text: &str, html: &str) -> bool {
     const VERBS: [&str; 14] = [
         "see",
@@ -38,7 +38,7 @@ pub(crate) fn points_elsewhere(text: &str, html: &str) -> bool {
     !is_long && (is_link(html) || says_where)
 }
 
-/// Whether one link is all there is.
+/// Whether the text is only a link.
 fn is_link(html: &str) -> bool {
     let inner = html
         .trim()

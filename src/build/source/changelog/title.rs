@@ -1,11 +1,11 @@
-//! The words of a heading: versions, numbers, dates, and words that speak of a release.
+//! Splits a heading into tokens: versions, numbers, dates, and words about a release.
 //!
-//! [`heading`](crate::build::source::changelog::heading) decides by them which versions a heading names.
+//! [`heading`](crate::build::source::changelog::heading) decides by them.
 
-/// What a token is.
+/// The kind of a token.
 #[derive(Debug)]
 pub(crate) enum Kind {
-    /// Numbers joined by dots, with what belongs to them, normalized: `1.2.3`, `1.2.3-rc1`.
+    /// Numbers joined by dots, with their suffix, normalized: `1.2.3`, `1.2.3-rc1`.
     Version(String),
     /// Without a dot.
     Number,
@@ -66,7 +66,7 @@ impl<'a> Iterator for Tokens<'a> {
     }
 }
 
-/// Words that speak of a release, in front of its version.
+/// Words about a release, before its version.
 const RELEASE_WORDS: [&str; 28] = [
     "v",
     "ver",
@@ -98,16 +98,16 @@ const RELEASE_WORDS: [&str; 28] = [
     "tag",
 ];
 
-/// A number behind one of these is a version, also without a dot.
+/// A number after one of these is a version, even without a dot.
 const VERSION_WORDS: [&str; 6] = ["v", "ver", "vers", "version", "versions", "release"];
 
-/// Words that may stand around a version with its date.
+/// Words that may be around a version with its date.
 const DATE_WORDS: [&str; 19] = [
     "release", "released", "on", "date", "dated", "of", "stable", "final", "utc", "gmt", "am", "pm", "st", "nd", "rd",
     "th", "at", "latest", "sept",
 ];
 
-/// A version behind one of these is not the plugin's.
+/// A version after one of these is not the plugin's.
 pub(crate) const PLATFORM_WORDS: [&str; 16] = [
     "php",
     "wordpress",
@@ -156,12 +156,12 @@ pub(crate) fn is_one_of(word: &str, words: &[&str]) -> bool {
     words.iter().any(|other| other.eq_ignore_ascii_case(word))
 }
 
-/// Whether the word may stand in front of a version in its heading.
+/// Whether the word may be before the version of a heading.
 pub(crate) fn may_lead(word: &str) -> bool {
     is_one_of(word, &RELEASE_WORDS) || is_date_word(word)
 }
 
-/// Whether the word may stand behind a version, with its date.
+/// Whether the word may be after the version of a heading.
 pub(crate) fn is_date_word(word: &str) -> bool {
     is_one_of(word, &DATE_WORDS) || is_in_calendar(word)
 }
@@ -175,7 +175,7 @@ fn is_in_calendar(word: &str) -> bool {
     word.len() >= 3 && CALENDAR.iter().any(begins)
 }
 
-/// The length of the characters at the start that fit.
+/// The length of the matching characters at the start.
 pub(crate) fn run(text: &str, fits: impl Fn(char) -> bool) -> usize {
     text.find(|c| !fits(c)).unwrap_or(text.len())
 }
@@ -205,7 +205,7 @@ fn number(text: &str, announced: bool) -> (Kind, usize) {
     (Kind::Version(format!("{numbers}{suffix}")), numbers.len() + length)
 }
 
-/// What belongs to the version behind its numbers: `-rc.1`, `b2`, ` Beta 1`, `.x`. Returns it normalized, and its length.
+/// The suffix of a version after its numbers: `-rc.1`, `b2`, ` Beta 1`, `.x`. Returns it normalized, with its length.
 fn suffix(text: &str) -> (String, usize) {
     let joined = run(text, |c| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_'));
     let attached = text[..joined].trim_end_matches(['-', '.', '_']);

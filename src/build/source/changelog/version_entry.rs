@@ -1,4 +1,4 @@
-//! The entry of exactly one version.
+//! Finds the entry of exactly one version.
 
 use std::borrow::Cow;
 
@@ -9,13 +9,13 @@ use crate::build::source::changelog::pointer::{self, points_elsewhere};
 use crate::build::source::html;
 use crate::model::version::Version;
 
-/// The longest plain-text entry, in bytes; a longer one is cut at a line.
+/// The longest plain-text entry in bytes; a longer one is cut at a line.
 pub const ENTRY_LIMIT: usize = 16 * 1024;
 
-/// The entry of exactly this version as plain text; `None` where there is none, or it is empty.
+/// The entry of exactly this version as plain text; `None` if there is none, or it is empty.
 ///
-/// A heading that leaves out zeros (`1.2` for 1.2.0) or adds them counts where no heading is exact and no other differs only so.
-/// An entry ends at the next version heading, whatever its style. At most [`ENTRY_LIMIT`] bytes, also when it is closed.
+/// A heading with fewer or more zeros (`1.2` for 1.2.0) counts if no heading is exact and no other differs only so.
+/// An entry ends at the next version heading of any style. The limit [`ENTRY_LIMIT`] includes the closing line.
 pub fn of_version(changelog_markdown: &str, version: &Version) -> Option<ChangelogText> {
     find(changelog_markdown, version).and_then(|markdown| entry_text(&markdown))
 }
@@ -46,11 +46,11 @@ pub(super) fn entry_text(markdown: &str) -> Option<ChangelogText> {
     })
 }
 
-/// The Markdown under the headings of this version, also where it is empty.
+/// The Markdown under the headings of this version; may be empty.
 pub(crate) fn find(markdown: &str, version: &Version) -> Option<String> {
     let wanted = canonical(version.as_str());
     let mut exact = Vec::new();
-    // The first heading in other digits, and what stands below it.
+    // The first heading with other zeros, and its text.
     let mut equivalent: Option<(String, Vec<Cow<'_, str>>)> = None;
     let mut is_ambiguous = false;
     for ChangelogEntry { heading, body } in entries(markdown) {
@@ -73,7 +73,7 @@ pub(crate) fn find(markdown: &str, version: &Version) -> Option<String> {
     Some(joined(bodies))
 }
 
-/// One below the other; what was written twice is told once.
+/// Joins the texts, without duplicates.
 fn joined(mut bodies: Vec<Cow<'_, str>>) -> String {
     bodies.dedup_by(|a, b| a.trim() == b.trim());
     bodies.join("\n\n")

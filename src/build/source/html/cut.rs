@@ -1,13 +1,13 @@
-//! Cutting what is too long: HTML at the end of a block, text at the end of a line.
+//! Cuts texts that are too long: HTML at the end of a block, plain text at the end of a line.
 
 use crate::build::source::html::plain_text::{end_of_tag, tag_name};
 
-/// Stands where a sentence was cut.
+/// Marks a sentence that was cut.
 const ELLIPSIS: &str = "…";
 
-/// As much of sanitized HTML as `limit` bytes hold, up to the end of a block; all elements are closed.
+/// As much of sanitized HTML as fits in `limit` bytes, up to the end of a block; all elements are closed.
 ///
-/// Where whole blocks would leave more than half of the room unused, the next one is cut between two words.
+/// If whole blocks would use less than half of the limit, the next one is cut between two words.
 pub fn cut_at_block(html: &str, limit: usize) -> String {
     if html.len() <= limit {
         return html.to_owned();
@@ -53,8 +53,8 @@ pub fn cut_at_block(html: &str, limit: usize) -> String {
     format!("{}{mark}{ends}", html[..end].trim_end())
 }
 
-/// As much of a text as `limit` bytes hold, up to the end of a line; up to the end of a word where more than half of the
-/// room would be left.
+/// As much of a text as fits in `limit` bytes, up to the end of a line, or of a word if more than half of the limit
+/// would stay unused.
 pub fn cut_text(text: &str, limit: usize) -> String {
     if text.len() <= limit {
         return text.to_owned();
@@ -67,12 +67,12 @@ pub fn cut_text(text: &str, limit: usize) -> String {
     format!("{}{ELLIPSIS}", text[..words].trim_end())
 }
 
-/// Ends with it, something was told. A heading alone tells nothing.
+/// Elements with content. A heading alone has none.
 fn is_block(name: &str) -> bool {
     matches!(name, "p" | "li" | "ul" | "ol" | "dl" | "dd" | "pre" | "blockquote")
 }
 
-/// The length of the text's words that fit into `room`; a single one is cut, but no entity is.
+/// The length of the words that fit into `room`; a single word may be cut, an entity never.
 fn last_word(text: &str, room: usize) -> usize {
     if text.len() <= room {
         return text.len();
@@ -87,7 +87,7 @@ fn last_word(text: &str, room: usize) -> usize {
         .unwrap_or(end)
 }
 
-/// At most `limit` bytes of the text, whole lines where there is a line end to cut at.
+/// At most `limit` bytes of the text: whole lines, if there is a line end to cut at.
 pub(crate) fn cut_at_line(text: &str, limit: usize) -> &str {
     if text.len() <= limit {
         return text;

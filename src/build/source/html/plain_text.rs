@@ -1,4 +1,4 @@
-//! Sanitized HTML to plain text, laid out in lines: the text of what an administrator would see.
+//! Converts sanitized HTML to plain text in lines: what an administrator would see.
 
 use crate::build::source::encoding::without_controls;
 
@@ -14,7 +14,7 @@ pub(crate) fn text_of(html: &str) -> String {
         rest = &tag[end..];
     }
     text.push(rest);
-    // Once more: authors write entities in code too, where Markdown leaves them alone.
+    // Again, because authors also write entities in code, where Markdown keeps them.
     let mut decoded = String::with_capacity(text.out.len());
     push_decoded(&mut decoded, &text.out);
     without_controls(decoded).trim_end().to_owned()
@@ -26,7 +26,7 @@ pub(crate) fn tag_name(tag: &str) -> &str {
     &name[..name.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(name.len())]
 }
 
-/// The length of the tag at the start of the text. A `>` may stand in a quoted value.
+/// The length of the tag at the start of the text. A quoted value may contain `>`.
 pub(crate) fn end_of_tag(tag: &str) -> usize {
     let mut quoted = false;
     let end = tag.bytes().position(|byte| {
@@ -36,15 +36,15 @@ pub(crate) fn end_of_tag(tag: &str) -> usize {
     end.map_or(tag.len(), |end| end + 1)
 }
 
-/// Lays text out in lines.
+/// Arranges text in lines.
 #[derive(Default)]
 struct PlainText {
     out: String,
-    /// Line ends owed before the next text: 2 make a paragraph.
+    /// Line ends due before the next text: 2 make a paragraph.
     breaks: usize,
-    /// A bullet was just written: no line end may part it from its text.
+    /// A bullet was just written: no line end may follow it.
     after_bullet: bool,
-    /// The open lists: the next number of an ordered one.
+    /// The open lists, with the next number of ordered ones.
     lists: Vec<Option<usize>>,
     preformatted: bool,
 }
@@ -126,7 +126,7 @@ impl PlainText {
     }
 }
 
-/// Decodes the entities that the sanitizer writes, the only ones left in text, and the quotes authors write in code.
+/// Decodes the entities of the sanitizer, the only ones left in text, and the quotes that authors write in code.
 pub(crate) fn push_decoded(out: &mut String, html: &str) {
     const ENTITIES: [(&str, char); 7] = [
         ("&amp;", '&'),

@@ -1,24 +1,24 @@
-//! Rendered Markdown, kept by its text: a description and most changelog entries come back from tag to tag.
+//! A cache of rendered Markdown: descriptions and most changelog entries are the same from tag to tag.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-/// How much text, Markdown and HTML together, is kept in each thread, in bytes.
+/// Size of the cache of each thread in bytes, Markdown and HTML together.
 const LIMIT: usize = 8 << 20;
 
 thread_local! {
     static RENDERED: RefCell<RenderCache> = RefCell::default();
 }
 
-/// Forgets everything when it is full.
+/// Emptied when it is full.
 #[derive(Default)]
 struct RenderCache {
     by_markdown: HashMap<String, Rc<str>>,
     size: usize,
 }
 
-/// What `render` makes of `markdown`; it must be the same function every time.
+/// `render(markdown)`, cached; `render` must always be the same function.
 pub(crate) fn rendered(markdown: &str, render: fn(&str) -> String) -> Rc<str> {
     if let Some(known) = RENDERED.with_borrow(|rendered| rendered.by_markdown.get(markdown).cloned()) {
         return known;

@@ -1,15 +1,15 @@
-//! The lines of a readme, two of which can be seen ahead.
+//! The lines of a readme, with two lines of lookahead.
 
 /// The lines of a text, with their numbers and offsets.
 pub(super) struct ReadmeLines<'a> {
-    /// What is behind `next` and `below`.
+    /// The rest after `next` and `below`.
     rest: &'a str,
     next: Option<&'a str>,
     below: Option<&'a str>,
     length: usize,
     /// Where the next line begins.
     pub offset: usize,
-    /// The number of the next line, counted from 1.
+    /// The number of the next line, from 1.
     pub number: usize,
 }
 
@@ -28,7 +28,7 @@ impl<'a> ReadmeLines<'a> {
         lines
     }
 
-    /// As `split_terminator` would, and faster: a readme has a thousand short lines, and every tag has a readme.
+    /// Like `split_terminator`, but faster: a readme has a thousand short lines, and every tag has a readme.
     fn take_line(&mut self) -> Option<&'a str> {
         if self.rest.is_empty() {
             return None;
@@ -43,7 +43,7 @@ impl<'a> ReadmeLines<'a> {
         self.next
     }
 
-    /// The line behind the next one.
+    /// The line after the next one.
     pub(super) fn below(&self) -> &'a str {
         self.below.unwrap_or_default()
     }

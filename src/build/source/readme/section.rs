@@ -1,24 +1,24 @@
-//! Where the sections of a readme begin, and which of them WordPress.org knows.
+//! Finds the sections of a readme, and those that WordPress.org knows.
 
 use crate::build::source::changelog;
 
 /// The title of a section.
 pub(crate) struct Title<'a> {
-    /// `None` for a section that WordPress.org does not know.
+    /// `None` if WordPress.org does not know the section.
     pub key: Option<&'static str>,
     pub title: &'a str,
     pub marks: Marks,
-    /// The line below belongs to the title.
+    /// Whether the next line belongs to the title.
     pub underlined: bool,
 }
 
 /// `== Title ==` and `## Title` start a section; `# Title` and an underlined title only one that WordPress.org knows.
 ///
-/// In a changelog or an upgrade notice, a version heading never does, and neither does a heading of another kind than the
-/// section's own: `## Fixed` or `=== Fixed ===` below `== Changelog ==`.
+/// In a changelog or an upgrade notice, a version heading does not, nor a heading of another kind than the section's
+/// own: `## Fixed` or `=== Fixed ===` after `== Changelog ==`.
 pub(crate) fn section_title<'a>(line: &'a str, below: &str, open: Option<&Open>) -> Option<Title<'a>> {
     let trimmed = line.trim();
-    // Most lines: neither marked nor above an underline.
+    // Most lines: neither marked nor before an underline.
     if !trimmed.starts_with(['=', '#']) && !below.trim_start().starts_with(['=', '-']) {
         return None;
     }
@@ -47,13 +47,13 @@ pub(crate) fn section_title<'a>(line: &'a str, below: &str, open: Option<&Open>)
     })
 }
 
-/// The section under way.
+/// The current section.
 pub(crate) struct Open {
     pub key: &'static str,
     pub marks: Marks,
 }
 
-/// How a section's title is marked: the sign, and how many of it.
+/// How a section's title is marked: the sign, and its number.
 #[derive(Clone, Copy)]
 pub(crate) struct Marks(char, usize);
 

@@ -1,9 +1,9 @@
-//! What is taken from the value of a readme's field.
+//! Parses the values of a readme's fields.
 
 /// The longest short description, in characters, as on WordPress.org.
 pub(crate) const SHORT_DESCRIPTION_LIMIT: usize = 150;
 
-/// The version in "WordPress 6.5", "6.5.x", ">= 6.0" or "6.5-RC1"; empty where there is none, or more than one.
+/// The version in "WordPress 6.5", "6.5.x", ">= 6.0" or "6.5-RC1"; empty if there is none, or more than one.
 pub fn platform_version(value: &str) -> String {
     let mut versions = value
         .split(|c: char| !c.is_ascii_digit() && c != '.')
@@ -15,7 +15,7 @@ pub fn platform_version(value: &str) -> String {
     }
 }
 
-/// A tag's name or `trunk`, however it is quoted.
+/// A tag's name or `trunk`, quoted in any way.
 pub(crate) fn stable_tag(value: &str) -> String {
     let value = value.trim_matches(['"', '\'', ' ']);
     let value = value.strip_prefix('/').unwrap_or(value);
@@ -27,7 +27,7 @@ pub(crate) fn stable_tag(value: &str) -> String {
     if tag.starts_with('.') { format!("0{tag}") } else { tag }
 }
 
-/// Cuts a short description at the last sentence that ends in the last fifth, else at a word.
+/// Cuts a short description after the last sentence that ends in the last fifth, else after a word.
 pub(crate) fn shorten(text: &str) -> String {
     let Some((end, _)) = text.char_indices().nth(SHORT_DESCRIPTION_LIMIT) else {
         return text.to_owned();

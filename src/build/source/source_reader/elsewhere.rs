@@ -1,19 +1,19 @@
-//! Looks for a plugin that is not in its place: it moved into a subfolder, say.
+//! Searches for a plugin that is not in its place, for example because it moved into a subfolder.
 
 use std::collections::VecDeque;
 
 use crate::build::source::source_reader::SourceReader;
 use crate::build::source::source_tree::{SourceTree, TreeEntry, TreeEntryKind};
 
-/// Folders looked into for a plugin that is not in its place.
+/// How many folders to search.
 const MAX_FOLDERS: usize = 200;
 
-/// PHP files looked into in each of them.
+/// How many PHP files to read in each of them.
 const MAX_PHP_FILES_ELSEWHERE: usize = 20;
 
 impl<F: SourceTree> SourceReader<'_, F> {
-    /// The folder where the plugin's main file seems to be, other than its place: one that has a file of the usual name with
-    /// a plugin header, else the only one with a plugin header. Looks into a few folders only.
+    /// The folder where the plugin's main file seems to be: one that has a file of a usual name with a plugin header,
+    /// else the only one with a plugin header. Searches only a few folders.
     pub(crate) fn elsewhere(&mut self, tree: &F::Id) -> Option<String> {
         let mut waiting = VecDeque::from([(String::new(), tree.clone())]);
         let mut found = Vec::new();
