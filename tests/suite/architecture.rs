@@ -381,7 +381,7 @@ fn no_type_name_is_declared_in_two_rooms() {
         "trait Slug {}",
         "type Slug = u8;",
         "fn f() { union Slug { a: u8 } }",
-        "labels! { Slug { A = \"a\", } }",
+        "macro! { pub struct Slug; }",
     ] {
         let mutant = with("src/catalog.rs", more);
         assert_eq!(shared_names(&mutant), [r#"Slug is declared in {"catalog", "model"}"#]);

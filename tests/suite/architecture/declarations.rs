@@ -2,8 +2,7 @@
 
 use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 
-/// The names of the types that the code declares, those of [`labels!`](countersign::serve::metrics::label) included and
-/// associated types left out.
+/// The names of the types that the code declares, associated types left out.
 pub fn types(code: &str) -> Vec<String> {
     let mut found = Vec::new();
     read_types(tokens(code), false, &mut found);
@@ -39,11 +38,6 @@ fn read_types(stream: TokenStream, associates: bool, found: &mut Vec<String>) {
                 if declares && let Some(TokenTree::Ident(name)) = tokens.get(at + 1) {
                     found.push(name.to_string());
                 }
-                if word == "labels"
-                    && let Some(TokenTree::Group(group)) = tokens.get(at + 2)
-                {
-                    found.extend(name_before_a_brace(group));
-                }
             }
             TokenTree::Group(group) => {
                 let is_body = group.delimiter() == Delimiter::Brace;
@@ -64,18 +58,6 @@ fn begins_an_item(before: Option<&TokenTree>) -> bool {
         Some(TokenTree::Punct(punct)) => punct.as_char() == ';',
         Some(TokenTree::Ident(word)) => word == "unsafe",
         Some(TokenTree::Literal(_)) => false,
-    }
-}
-
-/// What stands before the first `{` in a group: the name of what `labels!` declares.
-fn name_before_a_brace(group: &Group) -> Option<String> {
-    let tokens: Vec<_> = group.stream().into_iter().collect();
-    let brace = tokens
-        .iter()
-        .position(|token| matches!(token, TokenTree::Group(group) if group.delimiter() == Delimiter::Brace))?;
-    match tokens.get(brace.checked_sub(1)?)? {
-        TokenTree::Ident(name) => Some(name.to_string()),
-        _ => None,
     }
 }
 
@@ -118,7 +100,7 @@ fn every_declared_type_is_found_and_nothing_else_is() {
         impl<T> F for A<T> { type G = u8; fn h() { enum K {} } }
         fn l(m: impl Fn() -> u8) -> impl Fn() { type N = u8; m }
         union O { p: u8 }
-        mod q { labels! { #[derive(Serialize)] R { S = \"s\", } } }
+        mod q { macro! { #[derive(Serialize)] pub enum R { S } } }
         const T: &str = \"struct U;\"; // struct V;
     ";
     assert_eq!(types(code).join(" "), "A B F I J K N O R");
