@@ -8,7 +8,7 @@ use clap::{Parser, Subcommand};
 use crate::commands::Exit;
 use crate::commands::output::error_json;
 use crate::commands::{
-    bindings, build, completions, doctor, init, keys, license, manual, package, preview, serve, verify,
+    bindings, build, completions, doctor, init, keys, license, manual, package, preview, review, serve, trace, verify,
 };
 use crate::config::PathSettings;
 use crate::model::license_key::LicenseKey;
@@ -106,6 +106,10 @@ pub enum Command {
     Keys(keys::Args),
     /// Add, list and check packages
     Package(package::Args),
+    /// Show to whom a copy of a package was given
+    Trace(trace::Args),
+    /// List build ids that sites report and that are not theirs
+    Review(review::Args),
     /// Verify a saved statement offline
     Verify(verify::Args),
     /// Check an instance and report what is wrong

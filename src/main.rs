@@ -45,6 +45,8 @@ fn run(cli: &Cli) -> Result<Exit, Failure> {
         Command::Keys(args) => commands::keys::run(args, &instance(&no_settings)?),
         Command::Package(args) if args.need_no_instance() => commands::package::run(args, &anywhere()?),
         Command::Package(args) => commands::package::run(args, &instance(&no_settings)?),
+        Command::Trace(args) => commands::trace::run(args, &instance(&no_settings)?),
+        Command::Review(args) => commands::review::run(args, &instance(&no_settings)?),
         Command::Verify(args) => commands::verify::run(args, &anywhere()?),
         Command::Doctor(args) => commands::doctor::run(args, &instance(&no_settings)?),
         Command::Completions(args) => commands::completions::run(args, &Cli::command()),

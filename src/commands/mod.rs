@@ -5,6 +5,7 @@ pub mod bindings;
 pub mod build;
 pub mod candidates;
 pub mod completions;
+mod copy_origin;
 pub mod doctor;
 pub mod init;
 pub mod keys;
@@ -13,8 +14,10 @@ pub mod manual;
 pub mod output;
 pub mod package;
 pub mod preview;
+pub mod review;
 pub mod running_server;
 pub mod serve;
+pub mod trace;
 pub mod verify;
 
 use std::error::Error;

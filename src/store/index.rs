@@ -41,6 +41,9 @@ const REST: usize = 16_384;
 /// sled's threads keep its files open for a moment after a `Db` is closed.
 const LOCK_PATIENCE: Duration = Duration::from_secs(1);
 
+/// What sites reported: the license, the site, and what it said.
+pub type SiteReports = Vec<(LicenseId, SiteHost, SiteReport)>;
+
 /// The index, open for writing.
 pub(crate) struct Index {
     path: PathBuf,
@@ -123,6 +126,24 @@ impl Index {
     /// What a site reported.
     pub(crate) fn report(&self, license: &LicenseId, host: &SiteHost) -> io::Result<Option<SiteReport>> {
         self.with(|files| read_report(files, &to_key(license, host)))
+    }
+
+    /// Everything that sites reported.
+    pub(crate) fn reports(&self) -> io::Result<SiteReports> {
+        self.with(|files| {
+            let mut reports = SiteReports::default();
+            for entry in &files.reports {
+                let (key, value) = entry?;
+                let Some((license, host)) = key.split_first_chunk::<LICENSE_ID>() else {
+                    continue;
+                };
+                let host = std::str::from_utf8(host).ok().and_then(|host| host.parse().ok());
+                let host = host.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))?;
+                let report = serde_json::from_slice(&value).map_err(io::Error::from)?;
+                reports.push((LicenseId::from_bytes(*license), host, report));
+            }
+            Ok(reports)
+        })
     }
 
     /// Merges reports into the stored ones.

@@ -50,6 +50,7 @@ pub use accepted::Accepted;
 pub use bindings::BoundSites;
 pub use error::StoreError;
 pub use health::{Figures, StoreHealth};
+pub use index::SiteReports;
 pub use pending::BindOutcome;
 pub use reader::{StoreReader, bindings_of, has_bindings, read_only};
 

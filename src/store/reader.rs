@@ -17,7 +17,7 @@ use crate::model::license_key::LicenseId;
 
 use crate::store::checksum::{BindingsBuilder, BindingsChecksum};
 use crate::store::error::StoreError;
-use crate::store::index::Index;
+use crate::store::index::{Index, SiteReports};
 use crate::store::lock::StoreLock;
 use crate::store::log::compaction;
 use crate::store::{disk, lock, recovery};
@@ -147,6 +147,16 @@ impl StoreReader {
             .into_iter()
             .map(|binding| (binding.clone(), report(&binding)))
             .collect())
+    }
+
+    /// What sites reported; `None` where a server has the store, or the index cannot be read.
+    pub fn reports(&self) -> Option<SiteReports> {
+        match &self.index {
+            Ok(index) => index.reports().ok(),
+            // Nobody has reported anything yet, or it is lost with the index.
+            Err(IndexState::Missing) => Some(SiteReports::default()),
+            Err(_) => None,
+        }
     }
 
     /// Checks the ledger, then passes on every binding that is not superseded, void ones included, in the order of

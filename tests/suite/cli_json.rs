@@ -253,6 +253,14 @@ fn bindings() -> BTreeSet<String> {
     assert_eq!(lacking["lacking"].as_array().map(Vec::len), Some(1));
     fs::write(&ledger, text).unwrap();
 
+    let made = countersign(&instance)
+        .args(["keys", "generate", "--downloads"])
+        .output()
+        .unwrap();
+    assert!(made.status.success());
+    checker.done("trace", &["trace", "018f3b2e-7c1a-7000-8000-3f1c2d4e5f60"]);
+    checker.done("review", &["review"]);
+
     checker.done("bindings-rebuild", &["bindings", "rebuild"]);
     checker.done("bindings-compact", &["bindings", "compact"]);
     let exported = countersign(&instance).args(["bindings", "export"]).output().unwrap();

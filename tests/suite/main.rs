@@ -43,5 +43,6 @@ mod streams;
 #[path = "../support/mod.rs"]
 mod support;
 mod tls;
+mod trace;
 mod updates;
 mod vectors;

@@ -1,0 +1,201 @@
+//! Whose copy a build id marks: what `trace` tells of one, and `review` of all that sites reported.
+//!
+//! A build id holds beginnings and tags only, so each is compared with every license, site and release there is, and all
+//! that fit are told.
+
+use std::collections::{BTreeMap, HashMap};
+
+use chrono::NaiveDate;
+use serde::Serialize;
+use uuid::Uuid;
+
+use crate::catalog::ReleaseIndex;
+use crate::keys::download_keys::DownloadKeys;
+use crate::model::build_id::BuildId;
+use crate::model::download_key::DownloadKey;
+use crate::model::license::License;
+use crate::model::license_key::LicenseId;
+use crate::model::site_host::SiteHost;
+use crate::model::slug::Slug;
+use crate::model::version::Version;
+use crate::registry::Registry;
+
+/// Everything that build ids are compared with.
+pub(super) struct KnownCopies<'a> {
+    pub keys: &'a DownloadKeys,
+    pub registry: &'a Registry,
+    /// The sites of each license, void ones included.
+    pub sites: HashMap<LicenseId, Vec<SiteHost>>,
+    pub releases: BTreeMap<Slug, Vec<Version>>,
+    pub today: NaiveDate,
+}
+
+/// What kind of build id it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum CopyOrigin {
+    /// This vendor gave the copy to a license.
+    Given,
+    /// It stands in packages as they are kept: nobody's copy.
+    Unmarked,
+    /// One of the keys made it, and it says what never was.
+    Forged,
+    /// No key here made it.
+    Unknown,
+}
+
+/// A build id, and all that fits it.
+#[derive(Debug, Serialize)]
+pub(super) struct TracedId {
+    pub build_id: Uuid,
+    pub origin: CopyOrigin,
+    /// What does not fit.
+    pub doubts: Vec<&'static str>,
+    /// The key that made it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key_id: Option<String>,
+    /// The day of the link.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub day: Option<NaiveDate>,
+    pub licenses: Vec<TracedLicense>,
+    pub releases: Vec<TracedRelease>,
+}
+
+/// A license that fits.
+#[derive(Debug, Serialize)]
+pub(super) struct TracedLicense {
+    pub id: LicenseId,
+    pub note: String,
+    /// Its sites that fit, void ones included.
+    pub hosts: Vec<SiteHost>,
+    /// The licenses that replaced it, one after the other.
+    pub replaced_by: Vec<LicenseId>,
+}
+
+/// A release that fits.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub(super) struct TracedRelease {
+    pub plugin: Slug,
+    pub version: Version,
+}
+
+/// Every version of every plugin that may have been given out: those that are published, and those that are withheld since.
+pub(super) fn releases(registry: &Registry, index: &ReleaseIndex) -> BTreeMap<Slug, Vec<Version>> {
+    let mut all: BTreeMap<Slug, Vec<Version>> = BTreeMap::new();
+    for (slug, plugin) in &index.plugins {
+        let versions = plugin.releases.iter().map(|release| release.version.clone());
+        all.entry(slug.clone()).or_default().extend(versions);
+    }
+    for plugin in registry.plugins() {
+        all.entry(plugin.slug.clone())
+            .or_default()
+            .extend(plugin.withhold.iter().cloned());
+    }
+    all
+}
+
+impl KnownCopies<'_> {
+    /// Finds out whose copy it marks.
+    pub(super) fn trace(&self, build_id: Uuid) -> TracedId {
+        let nothing = TracedId {
+            build_id,
+            origin: CopyOrigin::Unknown,
+            doubts: Vec::new(),
+            key_id: None,
+            day: None,
+            licenses: Vec::new(),
+            releases: Vec::new(),
+        };
+        if build_id.is_nil() {
+            return TracedId {
+                origin: CopyOrigin::Unmarked,
+                ..nothing
+            };
+        }
+        let read = |key| Some((key, BuildId::decrypt(key, build_id)?));
+        let Some((key, id)) = self.keys.all().find_map(read) else {
+            return nothing;
+        };
+        let licenses: Vec<_> = self.licenses_of(key, &id);
+        let releases: Vec<_> = self.releases_of(key, &id);
+        let day = id.day();
+        let doubts = [
+            (day > self.today, "its day is in the future"),
+            (licenses.is_empty(), "no license here begins so"),
+            (releases.is_empty(), "no release here fits"),
+        ];
+        let doubts: Vec<_> = doubts
+            .iter()
+            .filter(|(is_so, _)| *is_so)
+            .map(|(_, doubt)| *doubt)
+            .collect();
+        let origin = if doubts.is_empty() {
+            CopyOrigin::Given
+        } else {
+            CopyOrigin::Forged
+        };
+        TracedId {
+            build_id,
+            origin,
+            doubts,
+            key_id: Some(key.fingerprint()),
+            day: Some(day),
+            licenses,
+            releases,
+        }
+    }
+
+    fn licenses_of(&self, key: &DownloadKey, id: &BuildId) -> Vec<TracedLicense> {
+        let fitting = self.registry.licenses().filter(|license| id.is_of_license(&license.id));
+        fitting.map(|license| self.license(license, key, id)).collect()
+    }
+
+    fn license(&self, license: &License, key: &DownloadKey, id: &BuildId) -> TracedLicense {
+        let bound = self.sites.get(&license.id).into_iter().flatten();
+        let mut hosts: Vec<SiteHost> = bound
+            .chain(&license.details.hosts)
+            .filter(|host| id.is_of_host(key, host))
+            .cloned()
+            .collect();
+        hosts.sort();
+        hosts.dedup();
+        TracedLicense {
+            id: license.id,
+            note: license.details.note.clone(),
+            hosts,
+            replaced_by: self.successors(&license.id),
+        }
+    }
+
+    /// The licenses that replaced one, in their order. It ends although two may name each other.
+    pub(super) fn successors(&self, license: &LicenseId) -> Vec<LicenseId> {
+        let mut found: Vec<LicenseId> = Vec::new();
+        let mut last = *license;
+        while let Some(next) = self
+            .registry
+            .licenses()
+            .find(|other| other.details.replaces == Some(last))
+        {
+            if found.contains(&next.id) || next.id == *license {
+                break;
+            }
+            found.push(next.id);
+            last = next.id;
+        }
+        found
+    }
+
+    fn releases_of(&self, key: &DownloadKey, id: &BuildId) -> Vec<TracedRelease> {
+        let mut found = Vec::new();
+        for (plugin, versions) in &self.releases {
+            let fitting = versions
+                .iter()
+                .filter(|version| id.is_of_release(key, plugin.as_str(), version.as_str()));
+            found.extend(fitting.map(|version| TracedRelease {
+                plugin: plugin.clone(),
+                version: version.clone(),
+            }));
+        }
+        found
+    }
+}

@@ -1,0 +1,279 @@
+//! Copies are traced to whom they were given, and reports of copies that are somebody else's are found.
+
+use std::fs;
+use std::process::Output;
+
+use chrono::{Days, NaiveDate, Utc};
+use countersign::model::build_id::BuildId;
+use countersign::model::download_key::DownloadKey;
+use countersign::package::mark;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::hosted::{SECRET, hosting, link_of, put_secret};
+use crate::support::instance::{LATEST, question};
+use crate::support::server::countersign;
+use crate::support::{Instance, License, Server, get};
+
+fn today() -> NaiveDate {
+    Utc::now().date_naive()
+}
+
+fn run(instance: &Instance, arguments: &[&str]) -> Output {
+    countersign(instance).args(arguments).output().unwrap()
+}
+
+fn traced(instance: &Instance, copy: &str) -> Vec<Value> {
+    let output = run(instance, &["trace", copy, "--json"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// The id that a site's copy has.
+fn build_id(secret: &[u8; 32], license: &License, host: &str, day: NaiveDate, slug: &str, version: &str) -> Uuid {
+    let key = DownloadKey::new(secret);
+    let license = license.id.parse().unwrap();
+    let id = BuildId::new(&key, &license, &host.parse().unwrap(), day, slug, version).unwrap();
+    id.encrypt(&key)
+}
+
+/// Unpacks the mark of a download into a plugin's folder, as a site has it.
+fn unpack(instance: &Instance, folder: &str, id: Uuid) -> String {
+    let path = instance.file(folder);
+    fs::create_dir_all(&path).unwrap();
+    fs::write(path.join("build-id.php"), mark::content(id)).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_leaked_copy_names_its_license_its_site_its_day_and_its_release() {
+    let license = License::new();
+    let noted = license.toml("note = \"Anna, order 7\"");
+    let (instance, _) = hosting(
+        &[noted],
+        &[("acme-forms", &[LATEST, "1.1.0"], true), ("acme-pdf", &["2.0.0"], true)],
+    );
+    let server = Server::start(&instance);
+    server.validate(&license, "a.com");
+    let link = link_of(&server, "acme-forms", &license, "https://www.a.com/shop");
+    let copy = get(server.address, &link).body;
+    let zip = instance.file("leaked.zip");
+    fs::write(&zip, &copy).unwrap();
+    // A server that runs has the store: what sites report is not told, and everything else is.
+    let found = traced(&instance, zip.to_str().unwrap());
+    let expected = json!([{ "id": license.id, "note": "Anna, order 7", "hosts": ["a.com"], "replaced_by": [] }]);
+    let id = build_id(&SECRET, &license, "a.com", today(), "acme-forms", LATEST);
+    assert_eq!(found.len(), 1);
+    let only = &found[0];
+    assert_eq!((&only["licenses"], &only["origin"]), (&expected, &json!("given")));
+    assert_eq!(only["releases"], json!([{ "plugin": "acme-forms", "version": LATEST }]));
+    assert_eq!((&only["day"], &only["build_id"]), (&json!(today()), &json!(id)));
+    assert_eq!(only["file"], "acme-forms/build-id.php");
+    assert!(only.get("reported_by").is_none() && only.get("moved_to").is_none());
+
+    let report = |host: &str| {
+        let mut question = question(&license, host);
+        question["build_id"] = json!(id);
+        server.ask(&question)
+    };
+    assert_eq!(report("a.com").code(), "ok");
+    server.stop();
+    let text = String::from_utf8(run(&instance, &["trace", &id.to_string()]).stdout).unwrap();
+    for line in [
+        "origin     given out by this instance",
+        "release    acme-forms 1.2.0",
+        "note       Anna, order 7",
+        "site       a.com",
+        &format!("license    {}", license.id),
+        &format!("reported   by a.com of license {}", &license.id[..12]),
+    ] {
+        assert!(text.contains(line), "{line}: {text}");
+    }
+    // Unpacked, edited, and in a folder of many plugins.
+    let site = unpack(&instance, "site/plugins/acme-forms", id);
+    fs::write(
+        format!("{site}/build-id.php"),
+        format!("<?php\r\nreturn \"{}\" ;", id.to_string().to_uppercase()),
+    )
+    .unwrap();
+    let found = traced(&instance, instance.file("site").to_str().unwrap());
+    assert_eq!((found.len(), &found[0]["licenses"]), (1, &expected));
+    assert_eq!(
+        found[0]["reported_by"],
+        json!([{ "license": license.id, "host": "a.com" }])
+    );
+
+    // In another plugin's folder.
+    let moved = unpack(&instance, "moved/acme-pdf", id);
+    let found = traced(&instance, &moved);
+    assert_eq!(found[0]["moved_to"], "acme-pdf");
+    let text = String::from_utf8(run(&instance, &["trace", &moved]).stdout).unwrap();
+    assert!(text.contains("MOVED      it was found in acme-pdf"), "{text}");
+}
+
+#[test]
+fn old_keys_old_licenses_and_withheld_versions_are_still_traced() {
+    let license = License::new();
+    let (instance, packages) = hosting(&[license.toml("")], &[("acme-forms", &[LATEST, "1.1.0"], true)]);
+    let server = Server::start(&instance);
+    server.validate(&license, "a.com");
+    server.stop();
+    let old = build_id(&SECRET, &license, "a.com", today(), "acme-forms", "1.1.0");
+    let rotated = run(&instance, &["keys", "generate", "--downloads", "--rotate"]);
+    assert!(rotated.status.success());
+    let rekeyed = run(&instance, &["license", "rekey", &license.id, "--json"]);
+    let rekeyed: Value = serde_json::from_slice(&rekeyed.stdout).unwrap();
+    crate::hosted::publish(&instance, &packages[..1]);
+    instance.write(
+        "registry/plugins/acme-forms.toml",
+        "module = \"forms\"\nrepository = \"../../src\"\nwithhold = [\"1.1.0\"]\n",
+    );
+    let found = &traced(&instance, &old.to_string())[0];
+    assert_eq!(found["origin"], "given");
+    assert_eq!(
+        found["releases"],
+        json!([{ "plugin": "acme-forms", "version": "1.1.0" }])
+    );
+    assert_eq!(found["licenses"][0]["hosts"], json!(["a.com"]));
+    assert_eq!(found["licenses"][0]["replaced_by"], json!([rekeyed["id"]]));
+    // Without the old key, nobody can tell.
+    fs::remove_dir_all(instance.file("keys/retired")).unwrap();
+    assert_eq!(traced(&instance, &old.to_string())[0]["origin"], "unknown");
+}
+
+#[test]
+fn what_was_never_given_out_is_told_as_forged_unknown_or_unmarked() {
+    let license = License::new();
+    let (instance, _) = hosting(&[license.toml("")], &[("acme-forms", &[LATEST], true)]);
+    let in_future = today().checked_add_days(Days::new(30)).unwrap();
+    for (id, origin, doubts) in [
+        (Uuid::nil(), "unmarked", json!([])),
+        (
+            "018f3b2e-7c1a-7000-8000-3f1c2d4e5f60".parse().unwrap(),
+            "unknown",
+            json!([]),
+        ),
+        (
+            build_id(&[9; 32], &license, "a.com", today(), "acme-forms", LATEST),
+            "unknown",
+            json!([]),
+        ),
+        (
+            build_id(&SECRET, &license, "a.com", in_future, "acme-forms", LATEST),
+            "forged",
+            json!(["its day is in the future"]),
+        ),
+        (
+            build_id(&SECRET, &License::new(), "a.com", today(), "acme-forms", LATEST),
+            "forged",
+            json!(["no license here begins so"]),
+        ),
+        (
+            build_id(&SECRET, &license, "a.com", today(), "acme-forms", "9.9.9"),
+            "forged",
+            json!(["no release here fits"]),
+        ),
+    ] {
+        let found = &traced(&instance, &id.to_string())[0];
+        assert_eq!((&found["origin"], &found["doubts"]), (&json!(origin), &doubts), "{id}");
+    }
+    // A site that is not in the ledger at hand is no forgery.
+    let id = build_id(&SECRET, &license, "gone.com", today(), "acme-forms", LATEST);
+    let found = &traced(&instance, &id.to_string())[0];
+    assert_eq!(
+        (&found["origin"], &found["licenses"][0]["hosts"]),
+        (&json!("given"), &json!([]))
+    );
+
+    let told = |arguments: &[&str]| {
+        let output = run(&instance, arguments);
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    fs::write(instance.file("odd.zip"), b"PK no archive").unwrap();
+    let (exit, error) = told(&["trace", instance.file("odd.zip").to_str().unwrap()]);
+    assert!(
+        exit == Some(3) && error.contains("hint: unpack it, and trace the folder"),
+        "{error}"
+    );
+    fs::create_dir(instance.file("nothing")).unwrap();
+    let (exit, error) = told(&["trace", instance.file("nothing").to_str().unwrap()]);
+    assert!(
+        exit == Some(3) && error.contains("there is no build id in it"),
+        "{error}"
+    );
+    put_secret(&instance, "keys/downloads.key", &[1; 31]);
+    let (exit, error) = told(&["trace", &id.to_string()]);
+    assert!(exit == Some(3) && error.contains("not a key for downloads"), "{error}");
+}
+
+#[test]
+fn reports_of_copies_that_are_somebody_elses_are_listed() {
+    let both: Vec<License> = (0..2).map(|_| License::new()).collect();
+    let [one, two] = &both[..] else { unreachable!() };
+    let tables = [one.toml("sites = 4"), two.toml("sites = 4")];
+    let (instance, _) = hosting(&tables, &[("acme-forms", &[LATEST], true)]);
+    let server = Server::start(&instance);
+    let id_of = |license: &License, host: &str| build_id(&SECRET, license, host, today(), "acme-forms", LATEST);
+    let in_future = today().checked_add_days(Days::new(9)).unwrap();
+    let forged = build_id(&SECRET, one, "forged.com", in_future, "acme-forms", LATEST);
+    let random: Uuid = "018f3b2e-7c1a-7000-8000-3f1c2d4e5f60".parse().unwrap();
+    for (license, host, id) in [
+        (one, "own.com", Some(id_of(one, "own.com"))),
+        (one, "silent.com", None),
+        (one, "copied.com", Some(id_of(one, "own.com"))),
+        (one, "forged.com", Some(forged)),
+        (two, "unmarked.com", Some(Uuid::nil())),
+        (two, "pirate.com", Some(id_of(one, "own.com"))),
+        (two, "stranger.com", Some(random)),
+    ] {
+        let mut question = question(license, host);
+        if let Some(id) = id {
+            question["build_id"] = json!(id);
+        }
+        assert_eq!(server.ask(&question).code(), "ok", "{host}");
+    }
+    let busy = run(&instance, &["review"]);
+    assert_eq!(busy.status.code(), Some(4));
+    assert!(String::from_utf8_lossy(&busy.stderr).contains("hint: stop the server first"));
+    server.stop();
+    let found = run(&instance, &["review", "--json"]);
+    let mut found: Vec<Value> = serde_json::from_slice(&found.stdout).unwrap();
+    found.sort_by_key(|report| report["host"].as_str().unwrap().to_owned());
+    let expected = [
+        ("copied.com", "other_host", one, json!([one.id])),
+        ("forged.com", "forged", one, json!([one.id])),
+        ("pirate.com", "other_license", two, json!([one.id])),
+        ("stranger.com", "unknown", two, json!([])),
+    ];
+    assert_eq!(found.len(), expected.len(), "{found:?}");
+    for (report, (host, oddity, license, given_to)) in found.iter().zip(expected) {
+        assert_eq!((&report["host"], &report["oddity"]), (&json!(host), &json!(oddity)));
+        assert_eq!(
+            (&report["license"], &report["given_to"]),
+            (&json!(license.id), &given_to)
+        );
+    }
+    let text = String::from_utf8(run(&instance, &["review"]).stdout).unwrap();
+    assert!(
+        text.contains("another license's") && text.contains("pirate.com"),
+        "{text}"
+    );
+    // Whoever got a new key runs the copy that they had before.
+    let rekeyed = run(&instance, &["license", "rekey", &one.id, "--json"]);
+    let rekeyed: Value = serde_json::from_slice(&rekeyed.stdout).unwrap();
+    let new = License {
+        key: rekeyed["license_key"].as_str().unwrap().to_owned(),
+        id: rekeyed["id"].as_str().unwrap().to_owned(),
+    };
+    let server = Server::start(&instance);
+    let mut question = question(&new, "own.com");
+    question["build_id"] = json!(id_of(one, "own.com"));
+    assert_eq!(server.ask(&question).code(), "ok");
+    server.stop();
+    let found: Vec<Value> = serde_json::from_slice(&run(&instance, &["review", "--json"]).stdout).unwrap();
+    assert_eq!(
+        found.iter().filter(|report| report["host"] == "own.com").count(),
+        0,
+        "{found:?}"
+    );
+}
