@@ -1,4 +1,4 @@
-//! A plugin's repository with one release of many files, the same on every machine: what a package is made of.
+//! Generates a plugin's repository with one release of many files, the same on every machine.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};

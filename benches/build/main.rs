@@ -1,7 +1,7 @@
-//! `make bench-build`: what `countersign build` costs, beside what git alone takes to read the same files.
+//! `make bench-build`: the time and memory of `countersign build`, beside git alone reading the same files.
 //!
-//! Runs are interleaved and medians count, since machines are noisy; nothing fails. Repositories are made once, in
-//! target/bench. docs/benchmarks.md says how to read the figures.
+//! Runs are interleaved and the medians reported, because machines are noisy; nothing fails. Repositories are
+//! generated once, in target/bench. docs/benchmarks.md says how to read the figures.
 #![allow(unreachable_pub, reason = "nothing uses the modules of a benchmark from outside")]
 #![allow(
     clippy::print_stdout,
@@ -181,8 +181,8 @@ impl Drop for Instance {
 }
 
 impl Instance {
-    /// Builds into a folder of this name. A full build needs a new name: file systems are slow for a while where thousands of
-    /// files were just removed.
+    /// Builds into a folder of this name. A full build needs a new name: file systems are slow for a while where
+    /// thousands of files were just removed.
     fn build(&self, cores: &str, releases: &str, flags: &[&str]) -> io::Result<Cost> {
         let mut command: Vec<OsString> = [env!("CARGO_BIN_EXE_countersign").into(), "-C".into()].into();
         command.push(self.folder.clone().into());

@@ -1,4 +1,4 @@
-//! One run of a command on given cores: its time, its memory; and the medians of several runs.
+//! Measures one run of a command on given cores: time and memory; and medians of several runs.
 
 use std::ffi::OsString;
 use std::io;

@@ -1,7 +1,7 @@
-//! A plugin's repository with as many releases as wanted, the same on every machine.
+//! Generates a plugin's repository with a given number of releases, the same on every machine.
 //!
-//! Every release has an annotated tag, a readme of 40 kB that begins with its own changelog entry, and a main file. `git
-//! fast-import` packs it, and keeps it between runs.
+//! Every release has an annotated tag, a readme of 40 kB that begins with its own changelog entry, and a main file.
+//! `git fast-import` packs the repository, which is kept between runs.
 
 use std::fmt::Write as _;
 use std::io::{self, BufWriter, Write};

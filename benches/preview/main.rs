@@ -1,7 +1,7 @@
-//! `make bench`: how long a person waits for the preview's first page, and for an edit to be on the screen.
+//! `make bench`: the time until the preview's first page, and until an edit is on the screen.
 //!
-//! A repository with 300 tags, each with a readme of 40 kB of its own; medians count, nothing fails. The browser is the one
-//! of the tests. docs/benchmarks.md says how to read the figures.
+//! The repository has 300 tags, each with its own readme of 40 kB. Medians are reported; nothing fails. The browser
+//! is that of the tests. docs/benchmarks.md says how to read the figures.
 #![allow(unreachable_pub, reason = "nothing uses the modules of a benchmark from outside")]
 #![allow(
     clippy::print_stdout,

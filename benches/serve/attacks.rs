@@ -1,4 +1,4 @@
-//! Connections that want nothing but to be held: all are closed by their time-outs, and ordinary requests do not notice.
+//! Slow-connection attacks: time-outs close all of them, and ordinary requests are not affected.
 
 use std::io::{self, Write};
 use std::net::{SocketAddr, TcpStream};

@@ -1,6 +1,6 @@
-//! The bare warp route: the same bytes and headers as the answer that is measured, and nothing decided.
+//! The baseline: a bare warp route with the same bytes and headers as the measured response, and no decision.
 //!
-//! A process of its own, so that its CPU time can be told from the load's: this program, started again.
+//! It runs in its own process, this program started again, so that its CPU time is separate from the load's.
 
 use std::io::{self, Write};
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Questions as a plugin sends them, and a plain HTTP/1.1 client for what wrk cannot do.
+//! Requests as a plugin sends them, and a plain HTTP/1.1 client for what wrk cannot do.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};

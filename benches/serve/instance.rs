@@ -1,6 +1,6 @@
-//! Instances in target/bench: so many licenses as JSON lines, their bindings in a ledger, plugins with manifests of 2 kB.
+//! Generates instances in target/bench: licenses as JSON lines, bindings in a ledger, plugins with manifests of 2 kB.
 //!
-//! Made once and kept. The server's settings for all figures stand here (`SETTINGS`).
+//! They are generated once and kept. `SETTINGS` has the server's settings for all figures.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};

@@ -1,7 +1,7 @@
-//! `make bench`: what `countersign serve` costs, beside a bare warp route and beside signing alone.
+//! `make bench`: the cost of `countersign serve`, beside a bare warp route and beside signing alone.
 //!
-//! Load comes from wrk, and from a client of our own where wrk does not fit. Runs are interleaved and medians count;
-//! nothing fails. An argument picks the figures whose name contains it. docs/benchmarks.md says how to read them.
+//! wrk makes the load, or our own client if wrk does not fit. Runs are interleaved and the medians reported; nothing
+//! fails. An argument selects figures by a part of their name. docs/benchmarks.md says how to read them.
 #![allow(unreachable_pub, reason = "nothing uses the modules of a benchmark from outside")]
 #![allow(
     clippy::print_stdout,

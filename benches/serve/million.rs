@@ -1,4 +1,4 @@
-//! A million licenses, each bound: memory, the start after each kind of stop, one license changed, and how cost grows.
+//! A million bound licenses: memory, the start after each kind of stop, one changed license, and how the cost grows.
 
 use std::fs;
 use std::io::{self, BufWriter, Write};
@@ -160,8 +160,8 @@ fn grow(bench: &Path, million: Server) -> io::Result<()> {
 
 /// Questions about licenses spread over all `licenses`.
 fn spread(bench: &Path, licenses: usize) -> io::Result<Questions> {
-    // 997 has no factor in common with the sizes. The number makes each question another one: wrk holds equal ones once, and
-    // would have less to do for few licenses.
+    // 997 has no factor in common with the sizes. The number makes each question another one: wrk holds equal ones
+    // once, and would have less to do for few licenses.
     let ask = move |at: usize| updates(at * 997 % licenses, &format!("&current_version=1.19.0&n={at}"));
     Questions::new(bench, &format!("spread-{licenses}"), (0..ASKED).map(ask))
 }

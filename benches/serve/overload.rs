@@ -1,5 +1,4 @@
-//! Validations at twice the rate at which they can be signed: who is answered, who is told to come back, and what updates
-//! notice of it.
+//! Validations at twice the rate that can be signed: who is answered, who gets 503, and how updates are affected.
 
 use std::io;
 use std::path::Path;

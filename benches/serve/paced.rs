@@ -1,4 +1,4 @@
-//! Load at a steady pace, whatever the server takes: what wrk cannot do, because it asks again only when it was answered.
+//! Load at a steady pace (open loop). wrk cannot do that, because it sends a request only after the last response.
 
 use std::io;
 use std::net::SocketAddr;
@@ -76,8 +76,8 @@ impl Paced {
     }
 }
 
-/// The 99th percentile of the answers due in these stretches of time, in seconds; only those with this status, if any is
-/// given.
+/// The 99th percentile of the answers due in these stretches of time, in seconds; only those with this status, if any
+/// is given.
 pub fn p99(answers: &Answers, stretches: &[Range<Instant>], status: Option<u16>) -> f64 {
     let counts = |at: &Instant, found: &u16| {
         stretches.iter().any(|stretch| stretch.contains(at)) && status.is_none_or(|status| status == *found)
@@ -91,8 +91,8 @@ pub fn p99(answers: &Answers, stretches: &[Range<Instant>], status: Option<u16>)
     )
 }
 
-/// When each request is due. Whichever connection is free takes the next one, so that a request is late only where all wait
-/// for answers, and never because of another one's.
+/// When each request is due. Whichever connection is free takes the next one, so that a request is late only where
+/// all wait for answers, and never because of another one's.
 struct Schedule {
     start: Instant,
     rate: f64,

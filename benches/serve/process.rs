@@ -1,4 +1,4 @@
-//! A server under load: the program itself or the bare route beside it; its address, its CPU time, its memory.
+//! The server process under load, the program or the baseline: its address, CPU time and memory.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader};

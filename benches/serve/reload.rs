@@ -1,4 +1,4 @@
-//! A build adds a release to each of 1,000 plugins with 20 versions and more, while the server answers.
+//! A reload under load: a build adds a release to each of 1,000 plugins with 20 versions and more.
 
 use std::path::Path;
 use std::sync::Arc;

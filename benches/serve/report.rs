@@ -1,4 +1,4 @@
-//! The table: a row for each figure, with its target and whether it is met.
+//! The table of results: each figure with its target, and whether it is met.
 
 /// The median of some runs.
 pub fn median(figures: impl Iterator<Item = f64>) -> f64 {

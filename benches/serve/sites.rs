@@ -1,8 +1,8 @@
-//! How many sites one machine serves: each validates once a day and asks for updates twice.
+//! How many sites one machine can serve: each validates once a day and asks for updates twice.
 //!
-//! Requests arrive at an even pace whether or not earlier ones were answered (open loop). Each connection keeps a schedule
-//! of its own, and the first requests are spread over one period, so nothing rushes in at the start. Half of the requests
-//! use a connection that stays open, half a new one each. The load runs at nice 15: at equal priority it would starve the
+//! Requests arrive at an even pace, whether or not earlier ones were answered (open loop). Each connection has its
+//! own schedule, and the first requests are spread over one period, so there is no rush at the start. Half of the
+//! requests use an open connection, half a new one. The load runs at nice 15: at equal priority it would starve the
 //! signing threads, which run at nice 10 on the same cores.
 
 use std::io;
@@ -275,8 +275,8 @@ impl Lane {
             if due >= end {
                 break;
             }
-            // A request that is late because the one before it was slow counts from when it was due. A timer's own delay
-            // does not count.
+            // A request that is late because the one before it was slow counts from when it was due. A timer's own
+            // delay does not count.
             let began = if Instant::now() > due {
                 due
             } else {

@@ -1,4 +1,4 @@
-//! Updates beside a bare route that returns the same bytes: with a manifest, without one, and each refusal.
+//! Update requests beside a bare route with the same bytes: with a manifest, without one, and each refusal.
 
 use std::io;
 use std::path::Path;
@@ -14,8 +14,8 @@ use crate::wrk::{Questions, Run};
 /// Runs of each server, a second each, in turns; odd, so that there is a median.
 const ROUNDS: usize = 5;
 
-/// How often both servers are started anew for the figures that matter most: where a process happens to lie in memory makes a
-/// tenth of its CPU time.
+/// How often both servers are started anew for the figures that matter most: where a process happens to lie in memory
+/// makes a tenth of its CPU time.
 const STARTS: usize = 3;
 
 /// The least part of the bare route's requests a second, and of its CPU time the other way round.

@@ -1,4 +1,4 @@
-//! Validations beside signing alone: sites that are bound, and first bindings, which wait for the disk.
+//! Validations beside signing alone: of bound sites, and first bindings, which wait for the disk.
 
 use std::fs;
 use std::io;

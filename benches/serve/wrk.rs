@@ -1,4 +1,4 @@
-//! Load from wrk: 64 keep-alive connections and a file of questions, which are asked in turn.
+//! Load from wrk: 64 keep-alive connections that send the requests of a file in turn.
 
 use std::fs;
 use std::io::{self, Write};

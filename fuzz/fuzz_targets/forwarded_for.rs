@@ -1,5 +1,6 @@
-//! Any `X-Forwarded-For`: the first byte says behind how many proxies, each line is a header. What our own proxies append
-//! is believed whatever stands before it, text or not; else the client is the peer or an address in the entry that counts.
+//! Any `X-Forwarded-For`: the first byte is the number of proxies, each line a header. The entries of our own proxies
+//! are trusted whatever is before them, text or not; otherwise the client is the peer or an address in the entry that
+//! counts.
 #![no_main]
 
 use std::net::IpAddr;

@@ -1,4 +1,5 @@
-//! Any bytes as `releases/index.json`. What is taken is written as the same, and names files inside the folder only.
+//! Any bytes as `releases/index.json`. An accepted index is written as the same, and names only files inside the
+//! folder.
 #![no_main]
 
 use std::path::{Component, Path};

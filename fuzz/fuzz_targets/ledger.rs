@@ -1,5 +1,5 @@
-//! Any lines as a ledger. A line that is read is written as itself; lines put into a chain are proved; cut anywhere or
-//! changed anywhere, what was acknowledged is there or the ledger is refused.
+//! Any lines as a ledger. An accepted line is written as itself, and lines in a chain are verified. If a ledger is
+//! cut or changed anywhere, all acknowledged lines are there, or it is refused.
 #![no_main]
 
 use countersign::store::log::reader::{self, LedgerExtent};

@@ -1,5 +1,5 @@
-//! Any text as a license key, and with license keys in it. What is taken is one key however it is written, and no key
-//! with up to five other symbols in it is taken.
+//! Any text as a license key, and with license keys in it. An accepted key is the same however it is written, and no
+//! key with one to five wrong symbols is accepted.
 #![no_main]
 
 use countersign::model::license_key::{LicenseKey, LicenseKeyError};

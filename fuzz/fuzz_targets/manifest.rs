@@ -1,4 +1,4 @@
-//! Any bytes as a manifest. What is taken is written in bytes that are read as the same and written as themselves.
+//! Any bytes as a manifest. An accepted manifest survives being written and read.
 #![no_main]
 
 use countersign::model::manifest::Manifest;

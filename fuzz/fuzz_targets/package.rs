@@ -1,4 +1,4 @@
-//! Any bytes as an archive: what is taken has one reading, and a normal form with the same files.
+//! Any bytes as an archive. An accepted archive can be read in one way only, and has a normal form with the same files.
 #![no_main]
 
 use std::io::Cursor;

@@ -1,5 +1,5 @@
-//! Any query and any `Authorization` (behind a line feed) as a question for updates. Each parameter is what a form says,
-//! and twice is refused.
+//! Any query and any `Authorization` (after a line feed) as an update request. Each parameter is what a form decoder
+//! finds, and a repeated one is refused.
 #![no_main]
 
 use countersign::serve::api::updates;

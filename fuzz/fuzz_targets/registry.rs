@@ -1,5 +1,5 @@
-//! Any text as a plugin entry, as a license file and as an export of licenses. What is taken can be written down and is
-//! read as the same, whatever stands before it; what is refused has its place in the file.
+//! Any text as a plugin entry, as a license file and as an export of licenses. What is accepted can be written and
+//! read as the same, whatever is before it; what is refused has its position in the file.
 #![no_main]
 
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Any bytes as a release statement: what is taken is written again as the same bytes, and no member stands there twice.
+//! Any bytes as a release statement. An accepted one is written as the same bytes, and has no duplicate members.
 #![no_main]
 
 use countersign::release::statement::ReleaseStatement;

@@ -1,5 +1,5 @@
-//! Any bytes as the body of a validation. What is taken is what JSON says; what is refused is a row of the problem table
-//! and quotes nothing.
+//! Any bytes as the body of a validation. What is accepted is what JSON says; what is refused is a row of the problem
+//! table and quotes nothing.
 #![no_main]
 
 use std::borrow::Cow;

@@ -1,5 +1,5 @@
-//! Any text as a site's address. Whatever comes out is what a browser takes for the host, and reads back as itself in
-//! every address of the same site; a refusal has its code.
+//! Any text as a site's address. An accepted host is the one that a browser finds, and is the same for every address
+//! of the site; a refusal has its code.
 #![no_main]
 
 use countersign::model::site_host::SiteHost;

@@ -1,4 +1,4 @@
-//! Any bytes as a signature and as a file of them: what is taken is written again as the same bytes.
+//! Any bytes as a signature and as a file of them. What is accepted is written as the same bytes.
 #![no_main]
 
 use countersign::release::signatures::Signatures;

@@ -1,4 +1,4 @@
-//! Any tag name under any pattern. Whatever comes out is a version, which is safe in a path.
+//! Any tag name under any pattern. The result is a version that is safe in a path.
 #![no_main]
 
 use countersign::model::tag_pattern::TagPattern;

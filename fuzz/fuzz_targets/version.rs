@@ -1,5 +1,5 @@
-//! Any two strings end in an order; any two versions in one that their reverse agrees with. (PHP's own order of wild
-//! strings is no order: `version_compare('a.', 'a.')` is -1, and ours must say the same.)
+//! Any two strings have an order, and the order of two versions agrees with its reverse. (PHP's order of arbitrary
+//! strings does not: `version_compare('a.', 'a.')` is -1, and ours must give the same.)
 #![no_main]
 
 use countersign::model::version::{Version, php_version_compare};

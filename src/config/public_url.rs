@@ -1,4 +1,4 @@
-//! The address under which sites reach this server: what links to packages begin with.
+//! The public URL of this server, with which links to packages begin.
 
 use std::fmt::{self, Display, Formatter};
 use std::net::IpAddr;
@@ -9,30 +9,30 @@ use url::Url;
 use crate::config::address::Listen;
 use crate::config::value::Setting;
 
-/// More than any address that people choose, in bytes.
+/// The longest URL in bytes.
 const MAX_LENGTH: usize = 256;
 
-/// Ports that WordPress downloads from (`wp_http_validate_url`).
+/// Ports from which WordPress downloads (`wp_http_validate_url`).
 const WORDPRESS_PORTS: [u16; 3] = [80, 443, 8080];
 
-/// An address of http or https with nothing behind its path, and without a `/` at its end.
+/// An http or https URL without query, fragment and trailing `/`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PublicUrl {
     text: String,
     port: u16,
 }
 
-/// Whether there is one.
+/// The setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PublicUrlSetting {
-    /// There is none.
+    /// None.
     Unset,
-    /// This one.
+    /// This URL.
     Is(PublicUrl),
 }
 
 impl PublicUrl {
-    /// The address of a server that listens on an address that only this machine reaches; `None` where others may.
+    /// The URL of a server on a loopback address; `None` on other addresses.
     pub fn of_loopback(listen: &Listen, tls: bool) -> Option<Self> {
         let is_loopback = match listen.host.parse::<IpAddr>() {
             Ok(address) => address.is_loopback(),
@@ -46,12 +46,12 @@ impl PublicUrl {
         })
     }
 
-    /// Without a `/` at its end.
+    /// Without a trailing `/`.
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// The port, where WordPress downloads nothing from it: it takes 80, 443 and 8080 only.
+    /// The port, if WordPress does not download from it: it accepts only 80, 443 and 8080.
     pub fn port_wordpress_refuses(&self) -> Option<u16> {
         Some(self.port).filter(|port| !WORDPRESS_PORTS.contains(port))
     }
@@ -68,7 +68,7 @@ impl Setting for PublicUrlSetting {
         "expected the address of this server for sites, such as https://licenses.example.com";
 
     fn from_text(text: &str) -> Option<Self> {
-        // An empty one is none, so that a file or a variable can take one away.
+        // An empty text means none, so that a flag or a variable can remove the setting of the file.
         if text.is_empty() {
             return Some(Self::Unset);
         }
@@ -88,7 +88,7 @@ impl Setting for PublicUrlSetting {
 }
 
 impl PublicUrlSetting {
-    /// The address, if there is one.
+    /// The URL, if there is one.
     pub fn url(self) -> Option<PublicUrl> {
         match self {
             Self::Unset => None,

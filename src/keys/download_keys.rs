@@ -1,8 +1,7 @@
-//! The secret of downloads and those before it: 32 random bytes each, in files that only their owner can read.
+//! The secret of downloads and the retired ones: 32 random bytes each, in files that only their owner can read.
 //!
-//! The secret in force makes links and build ids. The ones before it are kept beside the retired signing keys: they make
-//! nothing any more, but tell whom an old copy was given to, and that a link is one of ours and too old.
-//! [`DownloadKey`] is what is derived from each.
+//! The current secret makes links and build ids. Retired ones, kept beside the retired signing keys, only trace old
+//! copies and recognize expired links. [`DownloadKey`] has the keys derived from each.
 
 use std::fs;
 use std::io;
@@ -13,26 +12,26 @@ use zeroize::Zeroizing;
 use crate::keys::secret_file::{self, SecretFileError};
 use crate::model::download_key::{DownloadKey, SECRET_LENGTH};
 
-/// How the file of a retired secret begins and ends; between the two stands its fingerprint.
+/// The prefix and ending of a retired secret's file; its fingerprint is between them.
 const RETIRED: (&str, &str) = ("downloads-", ".key");
 
-/// The secret in force, and those before it.
+/// The current secret and the retired ones.
 #[derive(Clone, Debug)]
 pub struct DownloadKeys {
     current: DownloadKey,
     retired: Vec<DownloadKey>,
 }
 
-/// A secret that is retired, or may be: what is wrong with it keeps nothing from working.
+/// A retired secret. An error in it stops nothing.
 #[derive(Debug)]
 pub struct RetiredSecret {
     /// Its file.
     pub file: PathBuf,
-    /// What is derived from it, or why that cannot be.
+    /// The derived keys, or why there are none.
     pub key: Result<DownloadKey, DownloadKeyError>,
 }
 
-/// Why a secret of downloads is not usable. One line each; what to do about it is [`DownloadKeyError::hint`].
+/// Why a secret of downloads is not usable, in one line each. [`DownloadKeyError::hint`] says what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum DownloadKeyError {
     /// There is no such file.
@@ -43,10 +42,10 @@ pub enum DownloadKeyError {
     Read {
         /// The file or folder.
         path: PathBuf,
-        /// Why; shown, so no cause of its own.
+        /// Why. Part of the message, so it is not a source.
         reason: io::Error,
     },
-    /// Somebody else on the machine can read the file.
+    /// Other users can read the file.
     #[error("{}: others can read the key for downloads (mode {mode:04o})", path.display())]
     Exposed {
         /// The file.
@@ -54,13 +53,13 @@ pub enum DownloadKeyError {
         /// Its permission bits.
         mode: u32,
     },
-    /// The file is something else.
+    /// The file is not a secret.
     #[error("{}: not a key for downloads, which is a file of 32 bytes", .0.display())]
     NotAKey(PathBuf),
 }
 
 impl DownloadKeyError {
-    /// What to do about it.
+    /// What to do.
     pub fn hint(&self) -> String {
         match self {
             Self::Missing(_) => {
@@ -80,11 +79,11 @@ impl DownloadKeyError {
 }
 
 impl DownloadKeys {
-    /// Reads the secret in force at `path`, and those before it in the folder `retired`. A retired one that is not usable is
-    /// told by the second value, and left out.
+    /// Reads the current secret at `path`, and the retired ones in the folder `retired`. The second value has the
+    /// errors of unusable retired ones, which are left out.
     ///
     /// # Errors
-    /// The secret in force is missing or not usable, or the folder cannot be listed.
+    /// The current secret is missing or unusable, or the folder cannot be listed.
     pub fn load(path: &Path, retired: &Path) -> Result<(Self, Vec<DownloadKeyError>), DownloadKeyError> {
         let (current, _) = read(path)?;
         let mut keys = Self {
@@ -102,23 +101,23 @@ impl DownloadKeys {
         Ok((keys, errors))
     }
 
-    /// The secret in force.
+    /// The current secret.
     pub fn current(&self) -> &DownloadKey {
         &self.current
     }
 
-    /// Those before it.
+    /// The retired ones.
     pub fn retired(&self) -> &[DownloadKey] {
         &self.retired
     }
 
-    /// Every one, the one in force first.
+    /// All of them, the current one first.
     pub fn all(&self) -> impl Iterator<Item = &DownloadKey> {
         std::iter::once(&self.current).chain(&self.retired)
     }
 }
 
-/// Reads a secret: what is derived from it, and its bytes for whoever moves it.
+/// Reads a secret: the derived keys, and its bytes.
 pub fn read(path: &Path) -> Result<(DownloadKey, Zeroizing<[u8; SECRET_LENGTH]>), DownloadKeyError> {
     let not_a_key = || DownloadKeyError::NotAKey(path.to_owned());
     let read = secret_file::read_bytes(path, SECRET_LENGTH as u64 + 1);
@@ -135,20 +134,20 @@ pub fn read(path: &Path) -> Result<(DownloadKey, Zeroizing<[u8; SECRET_LENGTH]>)
         },
     })?;
     let secret: Zeroizing<[u8; SECRET_LENGTH]> = Zeroizing::new(bytes.as_slice().try_into().map_err(|_| not_a_key())?);
-    // A disk that was full, or a copy that went wrong: no random number generator makes it.
+    // From a full disk or a failed copy: no random number generator makes it.
     if secret.iter().all(|byte| *byte == 0) {
         return Err(not_a_key());
     }
     Ok((DownloadKey::new(&secret), secret))
 }
 
-/// Where a secret is kept when another one takes its place.
+/// Where a retired secret is kept.
 pub fn retired_file(retired: &Path, key: &DownloadKey) -> PathBuf {
     let (before, after) = RETIRED;
     retired.join(format!("{before}{}{after}", key.fingerprint()))
 }
 
-/// Every retired secret, by file name; none where there is no such folder.
+/// All retired secrets by file name; none without the folder.
 pub fn retired_secrets(folder: &Path) -> Result<Vec<RetiredSecret>, DownloadKeyError> {
     let failed = |reason| DownloadKeyError::Read {
         path: folder.to_owned(),

@@ -34,7 +34,7 @@ pub(crate) fn read(path: &Path) -> Result<Zeroizing<String>, SecretFileError> {
 
 /// The first bytes of such a file, at most `limit`.
 pub(crate) fn read_bytes(path: &Path, limit: u64) -> Result<Zeroizing<Vec<u8>>, SecretFileError> {
-    // With room for all: a buffer that grows leaves copies behind.
+    // Allocated for all of it, because a buffer that grows leaves copies behind.
     let room = usize::try_from(limit).unwrap_or_default();
     let mut bytes = Zeroizing::new(Vec::with_capacity(room + 1));
     open(path)?.take(limit).read_to_end(&mut bytes)?;

@@ -1,4 +1,4 @@
-//! The difference between two manifests, field by field and in long texts line by line. Pure.
+//! Compares two manifests field by field, and long texts line by line.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -6,31 +6,31 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use similar::{Algorithm, ChangeTag, capture_diff_slices_deadline, group_diff_ops};
 
-/// Lines shown around a change.
+/// Unchanged lines shown around a change.
 const CONTEXT: usize = 2;
 
-/// After so long a difference is given as it is found by then, be it not the shortest.
+/// After this time, the best difference found so far is used.
 const PATIENCE: Duration = Duration::from_millis(200);
 
-/// Fields that differ, all in the same way: `version` and `new_version` mostly do.
+/// Fields that differ in the same way, as `version` and `new_version` mostly do.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct FieldDifference {
-    /// Their names; a dot parts the names of nested ones.
+    /// Their names; a dot separates the names of nested ones.
     pub fields: Vec<String>,
-    /// The lines that went and came, with a few that stayed between them.
+    /// The removed and added lines, with a few unchanged ones between them.
     pub lines: Vec<DiffLine>,
 }
 
 /// A line of a difference.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct DiffLine {
-    /// Whether it went, came or stayed.
+    /// Whether it was removed, added or unchanged.
     pub change: LineChange,
     /// Its text, without a line end.
     pub text: String,
 }
 
-/// What happened to a line.
+/// The kind of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 #[allow(missing_docs, reason = "the names say it")]
@@ -38,11 +38,11 @@ pub enum LineChange {
     Stayed,
     Went,
     Came,
-    /// Some lines that stayed are left out.
+    /// Some unchanged lines are left out.
     Skipped,
 }
 
-/// The fields that differ, in the order of their names.
+/// The fields that differ, sorted by name.
 pub fn differences(old: &Value, new: &Value) -> Vec<FieldDifference> {
     let mut was = BTreeMap::new();
     let mut is = BTreeMap::new();

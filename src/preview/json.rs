@@ -1,4 +1,4 @@
-//! The preview without a browser, as JSON for scripts.
+//! The preview as JSON for scripts.
 
 use serde_json::{Value, json};
 

@@ -1,7 +1,8 @@
-//! Reads again whenever something changes, and tells everybody who listens.
+//! Reads a new snapshot whenever something changes, and tells all listeners.
 //!
-//! Watches the places a [`PreviewSnapshot`] follows from; where no notification comes (network file systems), looks every two
-//! seconds as long as somebody looks at the page. [`routes`](crate::preview::routes) sends each new snapshot's number to the page.
+//! Watches the paths that a [`PreviewSnapshot`] depends on. Network file systems send no notifications, so it also
+//! checks every two seconds while a page is open. [`routes`](crate::preview::routes) sends the number of each new
+//! snapshot to the page.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -16,22 +17,22 @@ use crate::build::draft::WatchedFolder;
 use crate::preview::snapshot::PreviewSnapshot;
 use crate::preview::target::Target;
 
-/// Files that are written one after the other are read once, this long after the last.
+/// Files that are written one after the other are read together, this long after the last one.
 const QUIET: Duration = Duration::from_millis(40);
 
-/// Whoever writes without a pause does not keep the page from changing.
+/// If files are written without a pause, they are read after this time.
 const PATIENCE: Duration = Duration::from_millis(300);
 
-/// Time between looks where no notification comes.
+/// Time between checks without notifications.
 const POLL: Duration = Duration::from_secs(2);
 
-/// The last snapshot, and which one it is.
+/// The last snapshot and its number.
 pub type LatestSnapshot = (u64, Arc<PreviewSnapshot>);
 
-/// Reads once, then on until nobody listens.
+/// Reads once, then whenever something changes, until nobody listens.
 ///
 /// # Errors
-/// The machine gives no thread.
+/// A thread cannot be started.
 pub fn start(target: Arc<Target>) -> std::io::Result<watch::Receiver<LatestSnapshot>> {
     let (changed, changes) = channel();
     let snapshot = PreviewSnapshot::read(&target, None);
@@ -66,7 +67,7 @@ impl Live {
         while !self.latest.is_closed() {
             match self.changes.recv_timeout(POLL) {
                 Ok(()) => self.wait_for_quiet(),
-                // The routes hold one receiver; each page that is open holds another.
+                // The routes hold one receiver; each open page holds another.
                 Err(RecvTimeoutError::Timeout) if self.latest.receiver_count() < 2 => continue,
                 Err(_) => {}
             }
@@ -81,8 +82,8 @@ impl Live {
 
     fn read(&mut self) {
         loop {
-            // Watched anew, because a folder may have been deleted and made again; and first, so that what changes while it is
-            // read is read once more.
+            // Watched again, because a folder may have been deleted and created again. Before reading, so that
+            // changes during the read are read again.
             self.watcher = watcher(&self.places, &self.changed);
             let (number, before) = self.latest.borrow().clone();
             let snapshot = PreviewSnapshot::read(&self.target, Some(&before));
@@ -98,11 +99,11 @@ impl Live {
     }
 }
 
-/// Watches what is there; `None` where the system gives no watcher, and then the poll does its work.
+/// Watches what exists; `None` if the system has no watcher. Then polling must do.
 fn watcher(places: &[WatchedFolder], changed: &Sender<()>) -> Option<RecommendedWatcher> {
     let changed = changed.clone();
     let tell = move |event: notify::Result<Event>| {
-        // An error means that events were lost. Nobody listens any more when the program ends.
+        // An error means that events were lost. When the program ends, nobody listens.
         if event.map_or(true, |event| is_change(&event)) {
             let _ = changed.send(());
         }
@@ -114,13 +115,13 @@ fn watcher(places: &[WatchedFolder], changed: &Sender<()>) -> Option<Recommended
         } else {
             RecursiveMode::NonRecursive
         };
-        // What cannot be watched is found by looking.
+        // Polling finds what cannot be watched.
         let _ = watcher.watch(&place.folder, mode);
     }
     Some(watcher)
 }
 
-/// Reading is no change, and reading is what we do.
+/// Reading is not a change; the preview itself reads.
 fn is_change(event: &Event) -> bool {
     !matches!(event.kind, EventKind::Access(kind) if kind != AccessKind::Close(AccessMode::Write))
 }

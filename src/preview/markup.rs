@@ -1,9 +1,9 @@
-//! A section's sanitized HTML, made fit for the page: pictures from elsewhere become their description and address, and
-//! links open beside the page.
+//! Adapts a section's sanitized HTML to the page: remote images become their description and URL, and links open in
+//! another tab.
 //!
-//! The Content-Security-Policy forbids such pictures anyway; this says what the CMS would show in their place.
+//! The Content-Security-Policy forbids such images anyway; this shows what the CMS would show in their place.
 
-/// Rewrites what ammonia let through. Its output is well formed: every tag ends, every attribute is quoted.
+/// Rewrites ammonia's output, which is well formed: every tag ends, every attribute is quoted.
 pub(super) fn for_page(html: &str) -> String {
     let mut text = String::with_capacity(html.len() + 256);
     let mut rest = html;
@@ -13,11 +13,11 @@ pub(super) fn for_page(html: &str) -> String {
         rest = &rest[start + tag.len()..];
         if let Some(attributes) = tag.strip_prefix("<img") {
             let shown = |name| attribute(attributes, name).unwrap_or_default();
-            // An address that the sanitizer took away leaves nothing to show.
+            // If the sanitizer removed the URL, there is nothing to show.
             if shown("src").is_empty() {
                 continue;
             }
-            // SECURITY: the values stay as they were serialized, escaped for an attribute. HTML lets `<` and `>` stand there bare.
+            // SECURITY: the values stay escaped for an attribute. There, HTML allows bare `<` and `>`.
             let told = format!("{} {}", shown("alt"), shown("src"))
                 .replace('<', "&lt;")
                 .replace('>', "&gt;");
@@ -33,7 +33,7 @@ pub(super) fn for_page(html: &str) -> String {
     text
 }
 
-/// Up to and with the `>` that stands in no attribute.
+/// Up to the first `>` outside of an attribute, included.
 fn tag_length(html: &str) -> usize {
     let mut quoted = false;
     for (position, byte) in html.bytes().enumerate() {

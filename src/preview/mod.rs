@@ -1,8 +1,8 @@
-//! `countersign preview`: what the CMS will show of a plugin, before anyone else sees it.
+//! `countersign preview`: shows a plugin's releases as the CMS will, before anyone else sees them.
 //!
-//! `target` says what is previewed, `snapshot` reads it, `live` reads it again, `view` picks a version and a `site` to see
-//! it from, `page`, `terminal` and `json` show it, `routes` serves the page to this machine. Nothing is written, and
-//! nothing here is shared with `serve`.
+//! `target` says what to preview, `snapshot` reads it, `live` reads it again, `view` picks a version and a `site`,
+//! `page`, `terminal` and `json` show it, `routes` serves the page to this machine. Nothing is written, and nothing
+//! is shared with `serve`.
 
 pub mod compare;
 pub mod json;
@@ -32,19 +32,19 @@ use crate::preview::live::LatestSnapshot;
 use crate::preview::routes::Preview;
 use crate::preview::target::Target;
 
-/// Connections held at once: a browser opens six, and the page it shows holds one of them.
+/// Open connections: a browser opens six, and an open page holds one of them.
 const CONNECTIONS: usize = 64;
 
-/// Streams of events among them: what is left answers requests.
+/// Event streams among them. The rest is for requests.
 const STREAMS: usize = 48;
 
-/// Time for a request to arrive, which also ends an idle connection.
+/// Time for a request to arrive, also on an idle connection.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Time for requests under way after the shutdown.
+/// Time for open requests after the shutdown.
 const DRAIN: Duration = Duration::from_secs(1);
 
-/// Serves the preview of `target` on `listener`, which must be one of this machine's own addresses, until `shutdown`.
+/// Serves the preview of `target` on `listener`, which must have a loopback address, until `shutdown`.
 pub async fn run(
     listener: TcpListener,
     target: Arc<Target>,
@@ -80,13 +80,13 @@ pub async fn run(
             .serve_connection(TokioIo::new(stream), service.clone());
         let connection = graceful.watch(connection);
         tokio::spawn(async move {
-            // A browser that breaks its connection is no event.
+            // A disconnecting browser is not an error.
             let _ = connection.await;
             drop(permit);
         });
     }
     end.send_replace(true);
-    // Whoever has not finished by then does not keep the program.
+    // Requests that have not finished by then are dropped.
     let _ = tokio::time::timeout(DRAIN, graceful.shutdown()).await;
 }
 
@@ -97,7 +97,7 @@ async fn accept(listener: &TcpListener, permits: &Arc<Semaphore>) -> (TcpStream,
         if let Ok((stream, _)) = listener.accept().await {
             return (stream, permit);
         }
-        // Mostly there are no file descriptors left, and some will be.
+        // Mostly no file descriptors are left, and some will be free soon.
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }

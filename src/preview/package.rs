@@ -1,6 +1,7 @@
-//! What changed from the published package to the one that a release would have.
+//! Compares the package of a release with the published one.
 //!
-//! [`view`](crate::preview::view) asks for it; [`terminal`](crate::preview::terminal), [`json`](mod@crate::preview::json) and the page show it.
+//! [`view`](crate::preview::view) makes it; [`terminal`](crate::preview::terminal),
+//! [`json`](mod@crate::preview::json) and the page show it.
 
 use std::path::Path;
 
@@ -13,12 +14,12 @@ use crate::package::entry_name::FolderName;
 use crate::package::mark;
 use crate::text::error_chain::ErrorChain;
 
-/// A package that a release would have, beside the published one.
+/// The package that a release would have, compared with the published one.
 #[derive(Debug)]
 pub struct PackagePreview<'a> {
     /// What would be packed.
     pub package: &'a DraftPackage,
-    /// What changed since the published release of the comparison, or why that cannot be told; `None` where it has no package.
+    /// The changes since the published release, or why they are unknown; `None` if that has no package.
     pub changes: Option<Result<PackageDifference, String>>,
 }
 
@@ -57,7 +58,7 @@ fn changes(package: &DraftPackage, path: &Path) -> Result<PackageDifference, Str
     let mut published: Vec<FileSummary> = Vec::new();
     for file in archive.files() {
         let name = file.name.below(&folder).unwrap_or_default();
-        // Every download has its own.
+        // Each download has a different mark.
         if name != mark::FILE {
             published.push(FileSummary {
                 name: name.to_owned(),

@@ -1,5 +1,4 @@
-//! The page: what [`VersionView`] found, put into the templates in `templates/`, which escape everything that does
-//! not say it is HTML already.
+//! The page: a [`VersionView`] in the templates of `templates/`, which escape everything that is not marked as HTML.
 
 mod address;
 mod list;
@@ -31,17 +30,17 @@ struct Page<'a> {
 }
 
 enum Body<'a> {
-    /// There is nothing to show, perhaps because what was asked for is absent.
+    /// There is nothing to show, or the requested item is missing.
     Nothing {
         message: &'static str,
         is_absent: bool,
     },
-    /// Nothing can be read of the plugin.
+    /// The plugin cannot be read.
     Broken {
         name: String,
         lines: Vec<String>,
     },
-    /// The version would be no release.
+    /// The version would not be a release.
     Refused {
         name: String,
         origin: &'static str,
@@ -54,7 +53,7 @@ enum Body<'a> {
 pub struct RenderedPage {
     /// All of it.
     pub html: String,
-    /// Whether there is what the address asks for.
+    /// Whether the requested item exists.
     pub is_found: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What `preview --print` finds of each plugin: the version that was asked for, or why there is none.
+//! The version of each plugin that `preview --print` shows, or why there is none.
 //!
 //! [`terminal`](crate::preview::terminal) makes text of it, [`json`](mod@crate::preview::json) a document.
 
@@ -8,10 +8,10 @@ use crate::preview::snapshot::Previewed;
 use crate::preview::target::Target;
 use crate::preview::view::{Pick, RenderedRelease, Selection, VersionView};
 
-/// Releases that are named where there is no such version.
+/// How many releases a message lists if the version does not exist.
 const LATEST: usize = 5;
 
-/// What is printed, and whether all of it is a preview of something.
+/// The output, and whether it is complete.
 pub struct Printed {
     /// Lines for people, or one JSON document, with a final newline.
     pub text: String,
@@ -19,7 +19,7 @@ pub struct Printed {
     pub is_whole: bool,
 }
 
-/// What is looked at; or why there is nothing to look at, in lines.
+/// The view to print, or lines that say why there is none.
 pub(super) fn found<'a>(
     plugin: &'a Previewed,
     target: &Target,
@@ -46,7 +46,7 @@ pub(super) fn found<'a>(
     }
 }
 
-/// That there is no such version, and what can be asked for in its place.
+/// The message for a missing version, with existing ones.
 fn no_version(plugin: &Previewed, version: &str) -> String {
     let next = plugin.draft.next.iter().map(|next| Pick::Next(next.origin));
     let tagged = plugin
@@ -62,7 +62,7 @@ fn no_version(plugin: &Previewed, version: &str) -> String {
     }
 }
 
-/// The plugin's slug, or the file that should give one.
+/// The plugin's slug, or the file that should have one.
 pub(super) fn name(plugin: &Previewed) -> String {
     plugin
         .entry
@@ -71,7 +71,7 @@ pub(super) fn name(plugin: &Previewed) -> String {
         .map_or_else(|| plugin.entry.file.display().to_string(), ToString::to_string)
 }
 
-/// The tags that give no release, and why.
+/// The tags without a release, with the reasons.
 pub(super) fn left_out(plugin: &Previewed) -> impl Iterator<Item = (&str, String)> {
     plugin
         .draft

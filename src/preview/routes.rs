@@ -1,4 +1,4 @@
-//! Everything the preview answers, on one page. It has no route in common with `serve`.
+//! All routes of the preview. None of them is shared with `serve`.
 //!
 //! | method | path | answer |
 //! |---|---|---|
@@ -27,11 +27,11 @@ use crate::preview::page::{self, Address};
 use crate::preview::target::Target;
 use crate::preview::view::Selection;
 
-/// Nothing from elsewhere is loaded, nothing inline is run, nothing is sent elsewhere, nobody frames the page.
+/// Nothing is loaded from elsewhere, nothing inline runs, nothing is sent elsewhere, nobody frames the page.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; \
                       base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
 
-/// A picture is a picture and nothing else, also where somebody opens it by itself: an SVG may carry a script.
+/// An image must act as an image even if it is opened by itself: an SVG may have a script.
 const PICTURE_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; sandbox; frame-ancestors 'none'";
 
 const ASSETS: [(&str, &str, &str); 3] = [
@@ -48,17 +48,17 @@ const ASSETS: [(&str, &str, &str); 3] = [
     ("icon.svg", "image/svg+xml", include_str!("assets/icon.svg")),
 ];
 
-/// What every request shares.
+/// State of all requests.
 pub struct Preview {
-    /// What is previewed.
+    /// What to preview.
     pub target: Arc<Target>,
     /// The last snapshot.
     pub latest: watch::Receiver<LatestSnapshot>,
-    /// Tells this run of the program from an earlier one on the same port.
+    /// Distinguishes this run of the program from an earlier one on the same port.
     pub run: String,
-    /// One permit for each stream of events.
+    /// One permit for each event stream.
     pub streams: Arc<Semaphore>,
-    /// Turns true when the program ends, and with it every stream of events.
+    /// Becomes true when the program ends, which ends the event streams.
     pub ending: watch::Receiver<bool>,
 }
 
@@ -106,7 +106,7 @@ async fn answer(preview: Arc<Preview>, path: &[&str], query: HashMap<String, Str
     }
 }
 
-/// SECURITY: a page of another site can make its own name lead to this machine; it cannot make the browser say `localhost`.
+/// SECURITY: another site can make its own name lead to this machine, but cannot make the browser send `localhost`.
 fn refused(method: &Method, headers: &HeaderMap) -> Option<Response> {
     let host = headers
         .get(header::HOST)
@@ -142,7 +142,7 @@ async fn show(
     mut query: HashMap<String, String>,
 ) -> Response {
     let tab = query.get("tab").and_then(|name| name.parse().ok()).unwrap_or_default();
-    // What is typed into a version field is no longer than this.
+    // No real version is longer.
     let mut selection = |name| query.remove(name).map(|value| value.chars().take(64).collect());
     let selection = Selection {
         version: version.map(str::to_owned),
@@ -175,7 +175,7 @@ async fn show(
     }
 }
 
-/// The number of the snapshot that is shown now, then of each new one.
+/// The number of the current snapshot, then of each new one.
 fn events(preview: &Preview) -> Response {
     let Ok(permit) = Arc::clone(&preview.streams).try_acquire_owned() else {
         return plain(StatusCode::SERVICE_UNAVAILABLE, "Too many pages are open.\n");
@@ -220,7 +220,7 @@ async fn picture(preview: Arc<Preview>, slug: &str, name: &str) -> Response {
     picture
 }
 
-/// Reading files does not belong on a thread that serves others; `None` where the work panicked.
+/// Reads files on a blocking thread; `None` if the work panicked.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     tokio::task::spawn_blocking(work).await.ok()
 }
@@ -239,7 +239,7 @@ fn of_kind(kind: &'static str, mut response: Response) -> Response {
     response
 }
 
-/// What every answer says to the browser.
+/// Headers of every response.
 fn guarded(mut response: Response) -> Response {
     let headers = response.headers_mut();
     headers

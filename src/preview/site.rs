@@ -1,14 +1,13 @@
-//! An imaginary site: the versions it runs, and what its CMS would make of a release. Pure.
+//! An imaginary site: its versions, and what its CMS would show of a release.
 //!
-//! The rules are WordPress'; its sentences are not repeated here but said in other words.
-//! [`view`](crate::preview::view) asks.
+//! The rules are those of WordPress; the sentences are our own. [`view`](crate::preview::view) uses it.
 
 use std::cmp::Ordering;
 
 use crate::model::manifest::Manifest;
 use crate::model::version::{Version, php_version_compare};
 
-/// A site that has the plugin.
+/// A site with the plugin.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Site {
     /// The CMS's version.
@@ -31,40 +30,40 @@ pub enum Level {
     Stop,
 }
 
-/// What the administrator is told about compatibility.
+/// A note about compatibility.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Note {
     /// How serious it is.
     pub level: Level,
-    /// What the administrator reads, in our words.
+    /// The text, in our words.
     pub text: String,
 }
 
-/// What the plugins screen shows in the plugin's row.
+/// The plugin's row on the plugins screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PluginRow {
-    /// An update that can be started.
+    /// An update.
     Update,
-    /// An update, and that PHP is too old for it.
+    /// An update for which PHP is too old.
     PhpTooOld,
     /// Nothing: the site's version is not older.
     UpToDate,
 }
 
-/// What the server says to a question for updates, and why.
+/// The server's answer to an update request, with the reason.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct UpdateAnswer {
-    /// The version whose manifest is the answer; `None` for `{}`.
+    /// The version of the manifest in the answer; `None` for `{}`.
     pub version: Option<Version>,
-    /// Why, in a sentence.
+    /// The reason, in a sentence.
     pub why: String,
 }
 
 impl Site {
-    /// A site on which a release has nothing to complain about; it has `current` installed.
+    /// A site that meets all requirements of a release and has `current` installed.
     pub fn at_ease_with(manifest: &Manifest, current: Option<&Version>) -> Self {
-        // A header may say anything; a site runs a version.
+        // A header may have anything, but a site runs a version.
         let is_version = |text: &str| text.starts_with(|c: char| c.is_ascii_digit());
         let or = |text: &str, default: &str| {
             if is_version(text) {
@@ -85,7 +84,7 @@ impl Site {
         }
     }
 
-    /// What the plugins screen shows once the release is the answer: WordPress' `wp_plugin_update_row`.
+    /// The plugin's row if the release is the answer: WordPress' `wp_plugin_update_row`.
     pub fn row(&self, manifest: &Manifest) -> PluginRow {
         if !self.current.is_empty() && php_version_compare(&self.current, &manifest.version).is_ge() {
             PluginRow::UpToDate
@@ -96,7 +95,7 @@ impl Site {
         }
     }
 
-    /// What the details window says above its text, worst first: WordPress' `install_plugin_information`.
+    /// The notes at the top of the details window, worst first: WordPress' `install_plugin_information`.
     pub fn notes(&self, manifest: &Manifest) -> Vec<Note> {
         let note = |level, text: String| Note { level, text };
         let cms = &self.cms;
@@ -119,7 +118,7 @@ impl Site {
             );
             notes.push(note(Level::Stop, text));
         }
-        // `tested` is compared as it is written: 6.8 is older than 6.8.1.
+        // `tested` is compared as text of a version: 6.8 is older than 6.8.1.
         if tested.is_empty() {
             notes.push(note(
                 Level::Caution,
@@ -148,7 +147,7 @@ impl Site {
         notes
     }
 
-    /// What the server answers where `latest` is the latest release.
+    /// The server's answer if `latest` is the latest release.
     pub fn answer(&self, latest: Option<&Version>) -> UpdateAnswer {
         let current = self.current.trim();
         let Some(latest) = latest else {
@@ -187,8 +186,8 @@ impl Site {
         manifest.requires_php.is_empty() || php_version_compare(&self.php, &manifest.requires_php).is_ge()
     }
 
-    /// WordPress' `is_wp_version_compatible`: the site's version counts without its suffix, a `.0` at the end of three
-    /// numbers does not.
+    /// WordPress' `is_wp_version_compatible`: the site's version without its suffix; a `.0` after two numbers is
+    /// ignored.
     fn cms_is_enough(&self, manifest: &Manifest) -> bool {
         let required = manifest.requires.trim();
         let required = if required.matches('.').count() > 1 {

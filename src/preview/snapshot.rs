@@ -1,7 +1,7 @@
-//! Everything a preview shows, read at one moment; the next one replaces it as a whole.
+//! A snapshot: everything that a preview shows, read at one moment and replaced as a whole.
 //!
-//! [`PreviewSnapshot::read`] drafts all plugins side by side and takes over what has not changed.
-//! [`live`](crate::preview::live) reads again and again, [`view`](crate::preview::view) picks what to show.
+//! [`PreviewSnapshot::read`] drafts all plugins in parallel and reuses what has not changed.
+//! [`live`](crate::preview::live) reads it again, [`view`](crate::preview::view) picks what to show.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,12 +13,12 @@ use crate::preview::target::Target;
 use crate::registry::plugins::PluginEntry;
 use crate::text::error_chain::ErrorChain;
 
-/// What was read at one moment.
+/// The content at one moment.
 #[derive(Debug, Default)]
 pub struct PreviewSnapshot {
     /// The plugins, in the order of their files.
     pub plugins: Vec<Arc<Previewed>>,
-    /// What is wrong with all of it, as a terminal would show it.
+    /// Errors that concern all plugins, escaped for a terminal.
     pub problems: Vec<String>,
 }
 
@@ -27,16 +27,16 @@ pub struct PreviewSnapshot {
 pub struct Previewed {
     /// Its registry entry.
     pub entry: PluginEntry,
-    /// What comes of it.
+    /// Its draft.
     pub draft: Draft,
-    /// What is published of it; `None` where nothing is, or where that is not known.
+    /// Its published releases; `None` if there are none, or they are unknown.
     pub published: Option<Releases>,
     /// Whether the published releases cannot be read.
     pub is_index_broken: bool,
 }
 
 impl PreviewSnapshot {
-    /// Reads everything that is on this machine.
+    /// Reads everything.
     pub fn read(target: &Target, before: Option<&Self>) -> Self {
         let mut problems = Vec::new();
         let index = target
@@ -98,7 +98,7 @@ impl PreviewSnapshot {
             .find(|plugin| plugin.entry.slug.as_ref().is_some_and(|known| known.as_str() == slug))
     }
 
-    /// Whether everything in it would look the same.
+    /// Whether both would look the same.
     pub fn shows_the_same(&self, other: &Self) -> bool {
         let same = |(a, b): (&Arc<Previewed>, &Arc<Previewed>)| {
             (Arc::ptr_eq(&a.draft.tagged, &b.draft.tagged) || a.draft.tagged.same(&b.draft.tagged))
@@ -112,7 +112,7 @@ impl PreviewSnapshot {
             && self.plugins.iter().zip(&other.plugins).all(same)
     }
 
-    /// Where a change may change what is shown.
+    /// The paths on which the snapshot depends.
     pub fn places(&self, target: &Target) -> Vec<WatchedFolder> {
         let own = target.places().into_iter().map(|folder: PathBuf| WatchedFolder {
             folder,

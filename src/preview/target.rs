@@ -1,7 +1,7 @@
-//! What is previewed: the plugins of an instance, or one repository that no registry knows.
+//! What to preview: the plugins of an instance, or a repository without an instance.
 //!
-//! Everything is read from this machine; nothing is written. What is read becomes a
-//! [`Snapshot`](crate::preview::snapshot::PreviewSnapshot).
+//! [`PreviewSnapshot`](crate::preview::snapshot::PreviewSnapshot) reads it. Everything is local, and nothing is
+//! written.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,32 +14,32 @@ use crate::model::tag_pattern::TagPattern;
 use crate::registry::plugins::{self, PluginEntry};
 use crate::registry::{RegistryError, RegistryFiles};
 
-/// Where plugins, mirrors and what is published are.
+/// Where the plugins, mirrors and published releases are.
 #[derive(Clone, Debug)]
 pub struct Target {
-    /// Who says which plugins there are.
+    /// Where the plugins are listed.
     pub plugins: Plugins,
-    /// The folder of what is published; `None` where nothing is.
+    /// The folder of published releases, if there is one.
     pub releases: Option<PathBuf>,
     /// The mirrors of remote repositories.
     pub cache: PathBuf,
-    /// How long the reading of one repository may take.
+    /// Time limit for reading one repository.
     pub read_timeout: Duration,
 }
 
-/// Who says which plugins there are.
+/// Where the plugins are listed.
 #[derive(Clone, Debug)]
 pub enum Plugins {
-    /// The registry in this folder; all of it, or one plugin.
+    /// The registry in this folder: all plugins, or one.
     Registry(PathBuf, Option<Slug>),
-    /// Nobody: an entry is assumed.
+    /// Nowhere: an entry is assumed.
     Assumed(Box<Plugin>),
 }
 
 /// Why a folder cannot be previewed.
 #[derive(Debug, thiserror::Error)]
 pub enum TargetError {
-    /// It is not there.
+    /// It does not exist.
     #[error("{}: cannot be opened", path.display())]
     Absent {
         /// The folder.
@@ -53,7 +53,7 @@ pub enum TargetError {
         /// The file.
         path: PathBuf,
     },
-    /// No folder above it is one either.
+    /// Neither it nor a parent is a repository.
     #[error("{}: not in a git repository", path.display())]
     NoRepository {
         /// The folder.
@@ -62,7 +62,7 @@ pub enum TargetError {
 }
 
 impl Target {
-    /// The plugin in a repository, or in a folder of it, with no instance at all.
+    /// The plugin in a repository, or in a folder of it, without an instance.
     pub fn repository(path: &Path, read_timeout: Duration) -> Result<Self, TargetError> {
         let absent = |source| TargetError::Absent {
             path: path.to_owned(),
@@ -96,7 +96,7 @@ impl Target {
         })
     }
 
-    /// The entries as they stand now.
+    /// The current entries.
     pub fn entries(&self) -> Result<Vec<PluginEntry>, RegistryError> {
         match &self.plugins {
             Plugins::Registry(folder, only) => {
@@ -108,7 +108,7 @@ impl Target {
         }
     }
 
-    /// What was assumed for want of a registry entry, one sentence each.
+    /// The assumptions made without a registry entry, one sentence each.
     pub fn assumptions(&self) -> Vec<String> {
         let Plugins::Assumed(plugin) = &self.plugins else {
             return Vec::new();
@@ -128,7 +128,7 @@ impl Target {
         told
     }
 
-    /// What to watch besides the repositories.
+    /// Paths to watch besides the repositories.
     pub fn places(&self) -> Vec<PathBuf> {
         let registry = match &self.plugins {
             Plugins::Registry(folder, _) => vec![folder.clone(), folder.join("plugins")],
@@ -138,7 +138,7 @@ impl Target {
     }
 }
 
-/// The entry a vendor would begin with.
+/// The entry that a vendor would begin with.
 fn assumed(root: &Path, folder: String, read_timeout: Duration) -> Plugin {
     // A slug by construction.
     let slug = slug_of(root, &folder)
@@ -198,7 +198,7 @@ fn entry(plugin: &Plugin) -> PluginEntry {
     }
 }
 
-/// What the folder's name gives; `None` where it has nothing a slug could be made of.
+/// The slug from the folder's name; `None` if it has nothing to make one of.
 fn folder_slug(plugin: &Plugin) -> Option<Slug> {
     match plugin.source.as_ref()? {
         PluginSource {

@@ -1,6 +1,6 @@
-//! The preview without a browser, as text.
+//! The preview as text.
 //!
-//! Names and texts come from repositories, so every line is escaped before it goes to a terminal.
+//! Names and texts come from repositories, so every line is escaped.
 
 use std::fmt::Write as _;
 
@@ -15,13 +15,13 @@ use crate::preview::target::Target;
 use crate::preview::view::{Comparison, Pick, RenderedRelease, Selection};
 use crate::text::printable::Printable;
 
-/// Tags without a release that are printed; the rest is counted.
+/// How many tags without a release are printed; the rest is counted.
 const TAGS: usize = 50;
 
-/// Files that are printed of each kind; the rest is counted.
+/// How many files of each kind are printed; the rest is counted.
 const FILES: usize = 20;
 
-/// The snapshot's plugins, one after the other, as text.
+/// The snapshot's plugins as text.
 pub fn text(snapshot: &PreviewSnapshot, target: &Target, selection: &Selection) -> Printed {
     let mut text = TerminalText::default();
     let mut is_whole = snapshot.problems.is_empty();
@@ -150,7 +150,7 @@ impl TerminalText {
         }
     }
 
-    /// What would be packed, what is left out, and what changed since the published package.
+    /// The files to pack, those left out, and the changes from the published package.
     fn package(&mut self, preview: &PackagePreview<'_>, comparison: Option<&Comparison>) {
         let package = preview.package;
         self.heading("Package");
@@ -182,7 +182,7 @@ impl TerminalText {
         }
     }
 
-    /// The first lines, and how many more there are.
+    /// The first lines, and the number of the others.
     fn some(&mut self, lines: &[String]) {
         lines
             .iter()

@@ -1,6 +1,6 @@
-//! One version of one plugin, looked at from one site: everything the page and the terminal show of it.
+//! One version of one plugin as one site sees it: the content of the page and of the printed preview.
 //!
-//! [`VersionView::at`] picks and computes; [`page`](crate::preview::page) makes HTML of it,
+//! [`VersionView::at`] computes it; [`page`](crate::preview::page) makes HTML of it,
 //! [`terminal`](crate::preview::terminal) text, [`json`](mod@crate::preview::json) a document.
 
 use std::path::Path;
@@ -16,19 +16,19 @@ use crate::preview::site::{Note, PluginRow, Site, UpdateAnswer};
 use crate::preview::snapshot::Previewed;
 use crate::text::error_chain::ErrorChain;
 
-/// Which version to look at.
+/// The version to show.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Pick {
-    /// What is not tagged yet.
+    /// An untagged one.
     Next(Origin),
     /// A tagged release.
     Tagged(Version),
 }
 
-/// What was asked for; what is left open gets what fits the release.
+/// The selection; what it leaves open gets a default that fits the release.
 #[derive(Clone, Debug, Default)]
 pub struct Selection {
-    /// The version: as [`Pick`] is written, or a version.
+    /// The version, or a name of [`Pick`].
     pub version: Option<String>,
     /// The CMS's version.
     pub cms: Option<String>,
@@ -41,15 +41,15 @@ pub struct Selection {
 /// One version of a plugin.
 #[derive(Debug)]
 pub struct VersionView<'a> {
-    /// Which it is.
+    /// The version.
     pub pick: Pick,
     /// The release, or why there would be none.
     pub release: Result<RenderedRelease<'a>, &'a Remark>,
-    /// The site that looks.
+    /// The site.
     pub site: Site,
 }
 
-/// A release, seen from a site.
+/// A release as a site sees it.
 #[derive(Debug)]
 pub struct RenderedRelease<'a> {
     /// The release.
@@ -58,35 +58,35 @@ pub struct RenderedRelease<'a> {
     pub bytes: Vec<u8>,
     /// Digest of these bytes.
     pub digest: Digest,
-    /// What the plugins screen shows.
+    /// The row on the plugins screen.
     pub row: PluginRow,
-    /// What the details window says about compatibility.
+    /// The details window's notes about compatibility.
     pub notes: Vec<Note>,
-    /// Whether it is of no tag yet.
+    /// Whether it is untagged.
     pub is_untagged: bool,
-    /// What the site is told once everything shown is published.
+    /// What the site gets once everything shown is published.
     pub answer: UpdateAnswer,
-    /// What the site is told today; `None` where nothing is published.
+    /// What the site gets today; `None` if nothing is published.
     pub answer_now: Option<UpdateAnswer>,
-    /// What there is to know about the release.
+    /// Remarks about the release.
     pub remarks: Vec<Remark>,
-    /// What would be packed; `None` for a tag, and where packages are not made of the plugin's folder.
+    /// Its package; `None` for a tag, and if packages are not made of the plugin's folder.
     pub package: Option<PackagePreview<'a>>,
-    /// The difference to what is published; `None` where nothing is.
+    /// The differences from the published release; `None` if nothing is published.
     pub comparison: Option<Comparison>,
 }
 
-/// What a release differs in from a published one.
+/// The differences from a published release.
 #[derive(Debug)]
 pub struct Comparison {
-    /// The published version: the same, or else the latest.
+    /// The published version: the same one, or else the latest.
     pub with: Version,
-    /// The fields that differ; or why that cannot be told.
+    /// The fields that differ, or why that is unknown.
     pub differences: Result<Vec<FieldDifference>, String>,
 }
 
 impl Pick {
-    /// As it stands in an address: `working-tree`, `head`, or the version.
+    /// Its name in a URL: `working-tree`, `head`, or the version.
     pub fn key(&self) -> String {
         match self {
             Self::Next(Origin::WorkingTree) => "working-tree".into(),
@@ -95,7 +95,7 @@ impl Pick {
         }
     }
 
-    /// As people read it.
+    /// Its name for people.
     pub fn label(&self) -> &'static str {
         match self {
             Self::Next(Origin::WorkingTree) => "Working tree",
@@ -104,7 +104,7 @@ impl Pick {
         }
     }
 
-    /// The version of that name; `next` is the first of what is not tagged, and without a name that, else the latest.
+    /// The version with that name; `next` is the first untagged one. Without a name: `next`, else the latest.
     fn find(plugin: &Previewed, name: Option<&str>) -> Option<Self> {
         let next = &plugin.draft.next;
         let tagged = &plugin.draft.tagged;
@@ -143,7 +143,7 @@ impl Pick {
 }
 
 impl<'a> VersionView<'a> {
-    /// Looks at what was asked for; `None` where the plugin has no such version.
+    /// The view of a selection; `None` if the plugin has no such version.
     pub fn at(plugin: &'a Previewed, releases: Option<&Path>, selection: &Selection) -> Option<Self> {
         let pick = Pick::find(plugin, selection.version.as_deref())?;
         let release = match &pick {
@@ -194,7 +194,7 @@ impl<'a> VersionView<'a> {
 }
 
 impl<'a> RenderedRelease<'a> {
-    /// What the row and the window leave out: that the site is not offered this release. `None` where it is.
+    /// That the site is not offered this release, which the row and the window do not show; `None` if it is offered.
     pub fn caveat(&self) -> Option<String> {
         let version = &self.release.version;
         let offered = match &self.answer.version {
@@ -236,7 +236,7 @@ impl<'a> RenderedRelease<'a> {
     }
 }
 
-/// The release a site most likely comes from: the newest one that is older.
+/// The release that a site most likely has: the newest older one.
 fn before<'a>(plugin: &'a Previewed, version: &Version) -> Option<&'a Version> {
     let releases = plugin.draft.tagged.releases.iter().map(|release| &release.version);
     releases
@@ -244,7 +244,7 @@ fn before<'a>(plugin: &'a Previewed, version: &Version) -> Option<&'a Version> {
         .find(|older| older.cmp_php(version).is_lt())
 }
 
-/// The latest release once `release` is one.
+/// The latest release after `release` is published.
 fn latest<'a>(plugin: &'a Previewed, pick: &Pick, release: &'a DraftRelease) -> Option<&'a Version> {
     let tagged = plugin.draft.tagged.report.releases.latest.as_ref();
     let next = Some(&release.version).filter(|version| matches!(pick, Pick::Next(_)) && !version.is_prerelease());

@@ -1,7 +1,7 @@
-//! Links to packages: made for the site that asks for updates, and put into the manifest it gets.
+//! Links to packages, made for a site that asks for updates and inserted into its manifest.
 //!
-//! Nothing of a manifest is copied: the answer is sent in pieces around the link. [`downloads`](crate::serve::api::downloads)
-//! reads the links again.
+//! The manifest is not copied: the response is sent in pieces around the link.
+//! [`downloads`](crate::serve::api::downloads) accepts the links.
 
 use bytes::Bytes;
 use chrono::{DateTime, Utc};
@@ -14,15 +14,15 @@ use crate::model::license_key::LicenseId;
 use crate::model::site_host::SiteHost;
 use crate::serve::reply::body::Payload;
 
-/// What every path of a package begins with.
+/// The common prefix of all packages' paths.
 pub const DOWNLOADS: &str = "/api/v1/downloads/";
 
-/// The part of a link behind the token: what a browser, or WordPress, names the file.
+/// The part of a link after the token, which browsers and WordPress use as the file's name.
 pub fn file_name(slug: &str, version: &str) -> String {
     format!("{slug}-{version}.zip")
 }
 
-/// What links begin with.
+/// The common prefix of all links.
 #[derive(Clone, Debug)]
 pub struct PackageLinks {
     base: Option<String>,
@@ -35,24 +35,24 @@ pub struct LinkHolder<'a> {
     pub license: &'a LicenseId,
     /// The site.
     pub host: &'a SiteHost,
-    /// When it asks.
+    /// The time of the request.
     pub now: DateTime<Utc>,
 }
 
 impl PackageLinks {
-    /// Links of a server that sites reach at this address; none where there is no address.
+    /// Links of a server with this public URL; none without one.
     pub fn new(public_url: Option<&PublicUrl>) -> Self {
         let base = public_url.map(|url| format!("{}{DOWNLOADS}", url.as_str()));
         Self { base }
     }
 
-    /// Whether links can be made, as far as the configuration goes.
+    /// Whether the configuration allows links.
     pub fn have_an_address(&self) -> bool {
         self.base.is_some()
     }
 
-    /// The manifest with the site's link in it. Where no link can be made, its places stay empty, as they are published: the
-    /// CMS then tells of the update and cannot install it.
+    /// The manifest with the site's link. If no link can be made, its places stay empty, as published; the CMS then
+    /// shows the update but cannot install it.
     pub fn fill(&self, offered: &Offered, slug: &str, holder: LinkHolder<'_>, keys: Option<&DownloadKeys>) -> Payload {
         let manifest = &offered.manifest;
         let link = offered.links.zip(keys).and_then(|(places, keys)| {
@@ -79,7 +79,7 @@ impl PackageLinks {
         let key = keys.current();
         let token = DownloadLink::new(key, license, host, now.date_naive()).token(key, slug, version)?;
         let file = file_name(slug, version);
-        // Slugs, versions and tokens have no letter that an address or JSON would escape.
+        // Slugs, versions and tokens have no character that URLs or JSON escape.
         Some(format!("{base}{slug}/{version}/{token}/{file}"))
     }
 }

@@ -1,8 +1,8 @@
-//! Whether the packages on disk are those that the index names: looked at in the background, after a start and whenever the
-//! releases changed.
+//! Checks in the background that the packages on disk match the index, after a start and whenever the releases change.
 //!
-//! Reading them takes minutes where they are many, so a file that did not change since is not read again. What is wrong
-//! stands in [`health`](crate::serve::health) and in [`package_faults`](crate::serve::package_faults), and is sent to nobody.
+//! Reading many packages takes minutes, so unchanged files are not read again. Errors are shown in
+//! [`health`](crate::serve::health); [`package_faults`](crate::serve::package_faults) keeps those packages from being
+//! sent.
 
 use std::collections::HashMap;
 use std::fs;
@@ -23,10 +23,10 @@ use crate::serve::state::Service;
 use crate::text::error_chain::ErrorChain;
 use crate::text::printable::Printable;
 
-/// Faults that are told one by one.
+/// How many errors are logged one by one.
 const MOST_TOLD: usize = 10;
 
-/// A file as it was when it was verified, and what it should be.
+/// The state of a file when it was verified, and what it should be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct VerifiedFile {
     sha256: Digest,
@@ -36,10 +36,10 @@ struct VerifiedFile {
     changed: (i64, i64),
 }
 
-/// Starts the thread that looks, which ends with the service.
+/// Starts the checking thread, which ends with the service.
 ///
 /// # Errors
-/// The machine gives no thread.
+/// A thread cannot be started.
 pub(super) fn start(service: &Arc<Service>, requests: Receiver<()>, releases: PathBuf) -> io::Result<()> {
     service.packages.wake();
     let service = Arc::downgrade(service);
@@ -58,13 +58,13 @@ fn run(service: &Weak<Service>, requests: &Receiver<()>, releases: &Path) {
     }
 }
 
-/// What is wrong with the packages that the index names, by the digest they should have.
+/// Checks the packages of the index; returns errors by expected digest.
 fn faults(
     releases: &Path,
     verified: &mut HashMap<PathBuf, VerifiedFile>,
     is_over: impl Fn() -> bool,
 ) -> Vec<(Digest, String)> {
-    // Where there is no index, or a broken one, that is the catalog's to tell.
+    // Without a valid index, the catalog reports the error.
     let index = ReleaseIndex::read(releases).ok().flatten().unwrap_or_default();
     let mut faults = Vec::new();
     let mut before = std::mem::take(verified);
@@ -85,7 +85,7 @@ fn faults(
     faults
 }
 
-/// Reads a package, unless it is still the file that was right.
+/// Reads a package, unless it has not changed since it was verified.
 fn verify(path: &Path, package: &HostedPackage, earlier: Option<VerifiedFile>) -> Result<VerifiedFile, String> {
     let look = || VerifiedFile::of(path, package).map_err(|error| format!("{}: {error}", Printable(path.display())));
     let file = look()?;
@@ -110,7 +110,7 @@ impl VerifiedFile {
     }
 }
 
-/// Tells what was found, and why no link can be made where that is so.
+/// Logs the result, and why no link can be made, if so.
 fn note(service: &Service, faults: &[(Digest, String)]) {
     service.packages.replace(faults.iter().map(|(digest, _)| *digest));
     let snapshot = service.gate.snapshot();

@@ -1,6 +1,6 @@
-//! Packages that are known not to be the published ones: none of them is sent.
+//! Packages that do not match the index, and must not be sent.
 //!
-//! [`package_check`](crate::serve::package_check) finds them; a download that fails asks it for another look.
+//! [`package_check`](crate::serve::package_check) finds them; a failed download requests another check.
 
 use std::collections::HashSet;
 use std::io;
@@ -11,7 +11,7 @@ use crate::model::digest::Digest;
 use crate::serve::gate::PermittedDownload;
 use crate::text::printable::Printable;
 
-/// Packages that are not as they should be, by the digest they should have; asks for another look.
+/// Wrong packages by expected digest; requests checks.
 #[derive(Debug)]
 pub(crate) struct PackageFaults {
     wake: SyncSender<()>,
@@ -19,31 +19,31 @@ pub(crate) struct PackageFaults {
 }
 
 impl PackageFaults {
-    /// None yet, and what the thread that looks waits for.
+    /// None yet, and the receiver for the checking thread.
     pub(crate) fn new() -> (Self, Receiver<()>) {
         let (wake, woken) = sync_channel(1);
         let unfit = Mutex::default();
         (Self { wake, unfit }, woken)
     }
 
-    /// Asks for a look, and does not wait for it.
+    /// Requests a check, without waiting for it.
     pub(crate) fn wake(&self) {
-        // Where a request waits already, one look is enough.
+        // If a request is waiting, one check is enough.
         let _ = self.wake.try_send(());
     }
 
-    /// Whether a package is known not to be the published one.
+    /// Whether a package is known to be wrong.
     pub(crate) fn is_unfit(&self, package: &Digest) -> bool {
         self.unfit().contains(package)
     }
 
-    /// A package could not be sent: it is looked at, and what is wrong with it is told then, once.
+    /// Records that a package could not be sent. It is checked, and its error is logged once.
     pub(crate) fn look_at(&self, package: &PermittedDownload, error: &io::Error) {
         tracing::debug!(file = %Printable(package.path.display()), %error, "a package cannot be sent");
         self.wake();
     }
 
-    /// Puts what a look at all packages found in the place of what was known.
+    /// Replaces the known errors by those of a full check.
     pub(super) fn replace(&self, unfit: impl Iterator<Item = Digest>) {
         *self.unfit() = unfit.collect();
     }

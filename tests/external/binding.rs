@@ -1,4 +1,4 @@
-//! A binding is on disk before its answer is sent: strace sees both.
+//! A binding is on disk before the response is sent. strace shows both.
 
 use std::time::Duration;
 

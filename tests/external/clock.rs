@@ -1,5 +1,5 @@
-//! Clocks that jump while the server runs: statements and expiry follow the clock, bindings and releases stay what they
-//! are, and what is measured in durations does not notice.
+//! Clocks that jump while the server runs: statements and expiry follow the clock, bindings and releases stay, and
+//! durations are not affected.
 
 use std::time::Duration;
 

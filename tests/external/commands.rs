@@ -1,4 +1,4 @@
-//! Commands beside programs of others: what the demo prints is pasted into a shell, `make run`, and a terminal of Python's.
+//! Commands with other programs: the demo's commands pasted into a shell, `make run`, and a terminal from Python.
 
 use std::fs;
 use std::process::Command;

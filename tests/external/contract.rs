@@ -1,4 +1,4 @@
-//! The published interface is what the server does: a contract tester drives the real server from it and finds nothing.
+//! The server conforms to its published interface: a contract tester runs against it and finds no difference.
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! A rotation of the signing key that strace kills at each system call in turn.
+//! A rotation of the signing key, killed by strace at each system call in turn.
 
 use std::collections::BTreeSet;
 use std::process::Command;

@@ -1,6 +1,7 @@
-//! Behaviour that programs of others check: PHP, WordPress, Chromium, openssl, strace and more. `make tools` installs them.
+//! Behaviour checked with other programs: PHP, WordPress, Chromium, openssl, strace and more. `make tools` installs
+//! them.
 //!
-//! A module has the name of the one in `tests/suite/` whose behaviour it shows, where there is one.
+//! A module has the same name as the one in `tests/suite/` about the same behaviour, if there is one.
 #![allow(unreachable_pub, reason = "nothing uses the modules of tests from outside")]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a panic is how a test fails")]
 #![allow(clippy::print_stderr, reason = "long tests say how far they are")]

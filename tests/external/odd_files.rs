@@ -1,4 +1,4 @@
-//! A disk that does not answer: the server says which part waits, goes on with the others, and still ends when it is told to.
+//! A disk that hangs: the server reports the waiting part, keeps serving the others, and still stops when told to.
 
 use std::fs;
 use std::process::{Command, Stdio};

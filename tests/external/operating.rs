@@ -1,4 +1,4 @@
-//! docs/operating.md: the recipes run as they stand, with paths and ports of their own, and the unit's directives are tried.
+//! The recipes of docs/operating.md, run with other paths and ports, and the directives of its systemd unit.
 
 use std::collections::BTreeSet;
 use std::fs;

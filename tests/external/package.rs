@@ -1,4 +1,4 @@
-//! Packages: the bytes of the normal form, what other programs make of them, and the verbs of `countersign package`.
+//! Packages: the bytes of the normal form, how other programs read them, and the verbs of `countersign package`.
 
 use std::fs::File;
 use std::io::Cursor;

@@ -1,4 +1,4 @@
-//! PHP and WordPress on one side, our reading of versions and plugin headers on the other, on generated input.
+//! Versions and plugin headers, parsed by PHP and WordPress and by countersign, on generated input.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
-//! Loss of power under 64 writers: whatever was acknowledged is there, however little of the rest reached the disk.
+//! Power failures under 64 writers: every acknowledged binding survives, whatever else reached the disk.
 //!
-//! A server runs above a layer that writes down what it does to its store (`support/power`); then its disk is made as a loss
-//! of power would have left it, at many moments, and the store is opened on it.
+//! A library records what a server does to its store (`support/power`). Then the disk is reconstructed as power
+//! failures would have left it, at many moments, and the store is opened on it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -86,8 +86,8 @@ fn acknowledged(record: &Record) -> Option<usize> {
 }
 
 impl Run {
-    /// Cuts the power at `cuts` moments, the last of them at the end, and tells at how many of them a binding or the whole
-    /// store is lost that sites were `told` of, before the run or up to that moment. `next` gets the last disk.
+    /// Cuts the power at `cuts` moments, the last of them at the end, and tells at how many of them a binding or the
+    /// whole store is lost that sites were `told` of, before the run or up to that moment. `next` gets the last disk.
     fn cut(self, cuts: usize, random: &mut Random, writers: &Writers, mut told: BTreeSet<usize>, next: &Path) -> usize {
         let Self {
             root,

@@ -1,4 +1,4 @@
-//! What PHP says of a plugin's files, in builds and in the preview alike.
+//! PHP's syntax errors in a plugin's files, in builds and in the preview.
 
 use std::fs;
 use std::process::Command;

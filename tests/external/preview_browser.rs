@@ -1,4 +1,4 @@
-//! The preview's page in Chromium: what a person sees, what arrives by itself, and what a hostile readme cannot do.
+//! The preview's page in Chromium: what a person sees, automatic updates, and a hostile readme.
 
 use std::io::ErrorKind;
 use std::net::TcpListener;

@@ -1,4 +1,4 @@
-//! Release signatures, checked by OpenSSH: what `ssh-keygen` makes we take, and what one of both refuses the other refuses.
+//! Release signatures, checked with OpenSSH: we accept what `ssh-keygen` makes, and both refuse the same.
 
 use std::fs;
 use std::io::Write as _;
@@ -184,8 +184,8 @@ fn a_thousand_signatures_are_good_for_both() {
     });
 }
 
-/// The lowest bit of the version. OpenSSH 9.2 takes version 0 for 1 (sshsig.c asks whether it is greater than 1), and the
-/// version is not signed. We do not.
+/// The lowest bit of the version. OpenSSH 9.2 takes version 0 for 1 (sshsig.c asks whether it is greater than 1), and
+/// the version is not signed. We do not.
 const VERSION_0: usize = 72;
 
 #[test]

@@ -1,4 +1,4 @@
-//! Plugins whose repositories are behind a git server that wants a token (`tests/tools/git_http.py`).
+//! Plugins with repositories on a git server that requires a token (`tests/tools/git_http.py`).
 
 use std::io::{BufRead, BufReader};
 use std::net::{Ipv4Addr, TcpListener};

@@ -1,4 +1,4 @@
-//! Signatures, checked by others than ourselves: the openssl command line, PHP, and another implementation of RFC 8785.
+//! Signatures, verified by independent implementations: openssl, PHP, and another RFC 8785 library.
 
 use std::fs;
 use std::path::Path;

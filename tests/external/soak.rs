@@ -1,4 +1,4 @@
-//! The long ones that need a library between the server and its machine, for `make soak`.
+//! Long tests with a library between the server and the system, for `make soak`.
 
 use std::fs;
 use std::time::{Duration, Instant};

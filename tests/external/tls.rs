@@ -1,4 +1,4 @@
-//! TLS: what curl and openssl meet, what a renewal does, and who is silent in the handshake.
+//! TLS with curl and openssl: handshakes, certificate renewal, and clients that are silent during the handshake.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

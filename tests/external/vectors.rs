@@ -1,4 +1,4 @@
-//! The clients in Python and JavaScript, each with its own tests: clients/vectors/statements.json.
+//! The clients in Python and JavaScript with their own tests, on clients/vectors/statements.json.
 
 use std::process::Command;
 

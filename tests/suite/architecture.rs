@@ -1,7 +1,8 @@
-//! What the house promises of its files: the arrows between rooms, no circles, which file may name which library, short files,
-//! one way to open a file, one meaning for each type's name, and one statement a line.
+//! Rules for the source files: imports between rooms, no circles, which file may use which library, short files, one
+//! way to open a file, unique type names, and one statement a line.
 //!
-//! Each rule is a function from the sources to complaints, and each is shown once to fail: on the sources with a line more.
+//! Each rule is a function from the sources to violations. Each has a test that shows it fail, on sources with one
+//! line more.
 
 mod code;
 mod declarations;

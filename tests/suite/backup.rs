@@ -1,4 +1,4 @@
-//! docs/backup.md, done as it says, and what `bindings verify` says of copies.
+//! The recipes of docs/backup.md, and `bindings verify` on copies.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown, symlink};

@@ -1,4 +1,4 @@
-//! Bindings under rush and under kill -9: none too many, none lost.
+//! Bindings under concurrency and kill -9: never too many, none lost.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Barrier};
@@ -93,7 +93,8 @@ fn of_64_hosts_at_once_exactly_three_get_a_license_for_three_sites() {
 }
 
 /// 64 writers bind sites while the server is killed so many times, after so many acknowledged bindings each time at
-/// least. A store is begun anew every `GENERATION` kills, so that a start stays short. Returns how many were acknowledged.
+/// least. A store is begun anew every `GENERATION` kills, so that a start stays short. Returns how many were
+/// acknowledged.
 pub fn kill_9(kills: usize, bindings_each: usize) -> usize {
     const GENERATION: usize = 25;
     let mut acknowledged = 0;

@@ -1,4 +1,5 @@
-//! The license key appears in no log, file, error, metric or body: one key goes everywhere, and is looked for everywhere.
+//! The license key appears in no log, file, error, metric or body: one key is sent everywhere and searched for
+//! everywhere.
 
 use std::fs;
 use std::path::Path;

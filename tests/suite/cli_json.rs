@@ -1,4 +1,4 @@
-//! What the commands print with `--json`, against the schemas of docs/cli-json.md.
+//! The output of commands with `--json` matches the schemas of docs/cli-json.md.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};

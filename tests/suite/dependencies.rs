@@ -1,6 +1,6 @@
-//! What the dependencies may be: deny.toml's licenses, sources and bans, read from `cargo metadata`.
+//! The rules of deny.toml for dependencies (licenses, sources, bans), checked with `cargo metadata`.
 //!
-//! `make deny` asks cargo-deny, too, where that is installed. This one needs cargo alone.
+//! `make deny` also runs cargo-deny, if that is installed. This test needs only cargo.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! File descriptors and the table of connections: whoever holds many connections keeps nobody else from an answer.
+//! File descriptors and the table of connections: a client with many connections does not lock out others.
 
 mod connections;
 

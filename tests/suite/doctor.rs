@@ -1,4 +1,4 @@
-//! What `doctor` says beside a running server: what `/readyz` says, and what it looks at itself.
+//! `doctor` beside a running server: the state from `/readyz`, and its own checks.
 
 use std::fs;
 use std::time::Duration;

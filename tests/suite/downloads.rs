@@ -1,4 +1,4 @@
-//! Links and downloads: who gets a package, in which bytes, and what everybody else is told.
+//! Links and downloads: who gets a package, with which bytes, and what others are told.
 
 use std::collections::BTreeSet;
 use std::fs;

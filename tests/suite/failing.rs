@@ -1,4 +1,4 @@
-//! What the server says when its own parts fail: a store that cannot write, an overload, a bug.
+//! The server's answers when it fails itself: a store that cannot write, an overload, a bug.
 
 use std::net::SocketAddr;
 use std::num::NonZeroU32;

@@ -1,4 +1,4 @@
-//! Who may read what the commands make, whatever the umask of who runs them.
+//! The permissions of files that commands create, whatever the umask is.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};

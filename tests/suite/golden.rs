@@ -1,8 +1,8 @@
 //! Golden trees: `countersign build` on the repositories of each folder in `tests/golden/`, compared byte for byte.
 //!
-//! A case is an instance: `registry/` as a vendor writes it, and `repositories/*.txt`, whose form
-//! [`history`](crate::support::history) tells. `expected/` holds the releases and the report.
-//! `COUNTERSIGN_BLESS=1 cargo test golden` writes it anew.
+//! A case is an instance: `registry/` as a vendor writes it, and `repositories/*.txt` in the format of
+//! [`history`](crate::support::history). `expected/` has the releases and the report.
+//! `COUNTERSIGN_BLESS=1 cargo test golden` rewrites it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -129,7 +129,8 @@ fn folders(folder: &Path) -> Vec<PathBuf> {
     folders
 }
 
-/// `index.json` without the digests of what releases were made from: they differ from one version of the program to the next.
+/// `index.json` without the digests of what releases were made from: they differ from one version of the program to
+/// the next.
 fn without_inputs(index: &[u8]) -> Vec<u8> {
     let lines = std::str::from_utf8(index).unwrap().lines();
     lines

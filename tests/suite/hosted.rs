@@ -1,4 +1,4 @@
-//! Packages hosted on an instance: made by the program's own writer, published without its `build`.
+//! An instance with packages, made by the program's own writer and published without `build`.
 
 use std::fs;
 use std::io::Cursor;
@@ -110,7 +110,8 @@ fn license_id(license: &License) -> LicenseId {
     license.id.parse().unwrap()
 }
 
-/// An instance with these licenses that hosts these plugins, with the key for downloads; the packages in the order given.
+/// An instance with these licenses that hosts these plugins, with the key for downloads; the packages in the order
+/// given.
 pub fn hosting(licenses: &[String], plugins: &[HostedPlugin<'_>]) -> (Instance, Vec<Hosted>) {
     let instance = Instance::with_licenses(licenses);
     let packages = plugins

@@ -1,4 +1,4 @@
-//! The signing key through every accident: two rotations at once, a key that is missing. One that is killed is in `tests/external/keys.rs`.
+//! Accidents with the signing key: two rotations at once, a missing key. `tests/external/keys.rs` kills rotations.
 
 use std::fs;
 use std::thread;

@@ -1,4 +1,4 @@
-//! The ledger of bindings as an operator meets it: damaged, cut off, on a full disk, and beside a running server.
+//! The ledger of bindings for an operator: damaged, truncated, on a full disk, and beside a running server.
 
 use std::fs;
 use std::io::Read;

@@ -1,5 +1,5 @@
-//! First bindings are linearizable: 64 threads bind 16 hosts at once, and every answer is one that a single list of hosts
-//! could have given (`checker`).
+//! First bindings are linearizable: 64 threads bind 16 hosts at once, and a single list of hosts could have given
+//! every answer (`checker`).
 
 mod checker;
 
@@ -28,7 +28,8 @@ const HOSTS: usize = 16;
 /// Asks, in one of the threads: binds a host to the license of a round, or reads (`None`).
 type Ask<'a> = Box<dyn FnMut(usize, Option<String>) -> What + 'a>;
 
-/// Lets the threads ask, each with its own `connect`ion, all of them about one license at a time; every round's history.
+/// Lets the threads ask, each with its own `connect`ion, all of them about one license at a time; every round's
+/// history.
 fn histories<'a>(rounds: usize, reads: bool, connect: impl Fn() -> Ask<'a> + Sync) -> Vec<Vec<Event>> {
     let clock = AtomicU64::new(0);
     let barrier = Barrier::new(THREADS);

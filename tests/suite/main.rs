@@ -1,6 +1,6 @@
-//! Behaviour of the program as a whole, over real sockets, files and processes, with nothing but Rust, gcc and git.
+//! Behaviour of the whole program, with real sockets, files and processes. Needs only Rust, gcc and git.
 //!
-//! tests/README.md says what is tested where. Tests that need programs of others are in `tests/external/`.
+//! tests/README.md says what is tested where. Tests that need other programs are in `tests/external/`.
 #![allow(unreachable_pub, reason = "nothing uses the modules of tests from outside")]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a panic is how a test fails")]
 #![allow(clippy::print_stderr, reason = "long tests say how far they are")]

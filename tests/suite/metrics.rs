@@ -1,4 +1,4 @@
-//! The admin listener: metrics that tell what happened, documented name by name, and nothing of it in public.
+//! The admin listener: metrics are correct and documented by name, and none of it is public.
 
 use std::collections::BTreeSet;
 use std::fs;

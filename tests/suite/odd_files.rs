@@ -1,4 +1,4 @@
-//! Where a file is expected there may be a pipe, a folder, a socket, a device or a file without end: told, never waited for.
+//! A pipe, folder, socket, device or endless file in the place of a file gives an error, without waiting.
 
 use std::fs::{self, File};
 use std::os::unix::fs::symlink;

@@ -1,4 +1,4 @@
-//! Packages from the command line: what CI hands over, what a build makes of it, and what it refuses.
+//! Packages from the command line: input from CI, the result of a build, and refusals.
 
 use std::fs;
 use std::io::Write as _;

@@ -1,4 +1,4 @@
-//! What packages and installations are made of.
+//! The content of packages and installations of countersign.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! `countersign preview` without a browser: what it prints, what it answers, and what it leaves alone.
+//! `countersign preview` without a browser: its output, its HTTP responses, and that it writes nothing.
 
 use std::fs;
 use std::os::unix::fs::symlink;

@@ -1,4 +1,4 @@
-//! Problems: each row of the table of errors, each with its full body.
+//! Problem documents: each row of the table of errors, with its full body.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -407,8 +407,8 @@ fn a_license_asked_about_too_often_and_a_guesser_are_told_to_come_back() {
         server.ask(&json!({ "license_key": "guess" })).code(),
         "malformed_license_key"
     );
-    // The bucket is all but empty. As soon as a little is there again, one more guess is answered, and then the bucket owes
-    // for half a minute.
+    // The bucket is all but empty. As soon as a little is there again, one more guess is answered, and then the
+    // bucket owes for half a minute.
     eventually("the last guess", Duration::from_secs(10), || {
         server.validate(&License::new(), "a.com").code() == "unknown_license"
     });

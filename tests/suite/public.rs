@@ -1,4 +1,4 @@
-//! The public folder: what it shows to anyone, what it never shows, and what keeps a server from starting.
+//! The public folder: which files are served, which never, and what keeps a server from starting.
 
 use std::fs;
 use std::os::unix::fs::symlink;

@@ -1,4 +1,4 @@
-//! The README, the pages in docs/ and the published interface tell the truth about the program.
+//! The README, the pages in docs/ and the published interface agree with the program.
 
 use std::collections::BTreeSet;
 use std::fs;

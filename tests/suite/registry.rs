@@ -1,4 +1,4 @@
-//! The registry in git, both ways of docs/registry.md, with two people at once.
+//! The registry in git, in both ways of docs/registry.md, with two people at once.
 
 use std::fs;
 use std::path::{Path, PathBuf};

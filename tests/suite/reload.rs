@@ -1,5 +1,5 @@
-//! Reload: what changes on disk is in force within two seconds, whatever is broken changes nothing, and no request is
-//! dropped or answered from a half state.
+//! Reload: a change on disk is in force within two seconds, broken files change nothing, and no request is dropped or
+//! answered from a half-loaded state.
 
 use std::fs;
 use std::os::unix::fs::symlink;

@@ -1,4 +1,4 @@
-//! Plugins whose repositories are elsewhere: mirrored over ssh and file addresses, or kept as they were.
+//! Plugins with remote repositories: mirrored over ssh and file URLs, or kept as they were.
 //! `tests/external/remote.rs` has http with a token.
 
 use std::fs;

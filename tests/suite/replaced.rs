@@ -1,6 +1,6 @@
-//! A store that is replaced, cut, appended to or removed under a running server: it acknowledges nothing more that
-//! the next start would not find, says so, and is well again when the right file is back. Nobody else gets the path
-//! meanwhile.
+//! A store that is replaced, truncated, appended to or removed while the server runs: the server acknowledges nothing
+//! that the next start would not find, reports it, and recovers when the right file is back. No other process gets
+//! the path meanwhile.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;

@@ -1,4 +1,4 @@
-//! A signature holds for every byte of the statement; programs of others verify it in `tests/external/signature.rs`.
+//! A signature covers every byte of the statement. `tests/external/signature.rs` verifies it with other programs.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;

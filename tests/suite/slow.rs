@@ -1,4 +1,5 @@
-//! Slow clients at a bounded size: each kind is closed by its own time-out, and ordinary requests are answered meanwhile.
+//! Slow clients, in a bounded number: each kind is closed by its own time-out, and ordinary requests are answered
+//! meanwhile.
 
 use std::io::ErrorKind;
 use std::thread;

@@ -1,5 +1,5 @@
-//! The long ones, for `make soak`: the faults of the other modules, many more times. Each says how far it is, and at the
-//! end what it took. `tests/external/soak.rs` has more.
+//! Long tests for `make soak`: the faults of the other modules, many more times. Each reports its progress and, at
+//! the end, its figures. `tests/external/soak.rs` has more.
 
 use crate::support::soak::timed;
 use crate::{binding, linear, reload};

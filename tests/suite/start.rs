@@ -1,4 +1,4 @@
-//! Starting and stopping: what a server refuses to start with, and how it ends.
+//! Starting and stopping: what keeps a server from starting, and how it ends.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

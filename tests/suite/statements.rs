@@ -1,4 +1,4 @@
-//! Validation: each row of the table of verdicts, each with its full body, and each sentence of the interface on it.
+//! Validation: each row of the table of results with its full body, and each sentence of the interface about it.
 
 use chrono::{DateTime, Days, Utc};
 use serde_json::{Value, json};

@@ -1,5 +1,4 @@
-//! What commands tell where stdout or stderr cannot be written, where a path is not UTF-8, and where a name steers a
-//! terminal.
+//! Commands whose stdout or stderr cannot be written, paths that are not UTF-8, and names with control characters.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};

@@ -1,4 +1,4 @@
-//! TLS: who does not speak it, and certificates that are no good; clients of others are in `tests/external/tls.rs`.
+//! TLS: clients that do not speak it, and invalid certificates. `tests/external/tls.rs` has other clients.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -1,4 +1,4 @@
-//! Updates: the manifest's bytes for whoever may have them, `{}` for whoever has the latest, a reason for everyone else.
+//! Updates: the manifest's bytes for entitled sites, `{}` for sites that are up to date, and a reason for all others.
 
 use std::time::Duration;
 

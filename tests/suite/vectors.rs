@@ -1,6 +1,6 @@
-//! The statements that every client under clients/ is tested with: clients/vectors/statements.json.
+//! The test statements of all clients under clients/: clients/vectors/statements.json.
 //!
-//! `COUNTERSIGN_BLESS=1 cargo test --test suite vectors` writes them anew, with new keys.
+//! `COUNTERSIGN_BLESS=1 cargo test --test suite vectors` writes them again, with new keys.
 
 use std::fs;
 use std::path::Path;

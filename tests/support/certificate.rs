@@ -1,4 +1,4 @@
-//! TLS certificates for tests, made without a program, and a server that shows one.
+//! TLS certificates for tests, made without other programs, and a server that uses one.
 
 use std::time::Duration;
 

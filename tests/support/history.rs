@@ -1,4 +1,4 @@
-//! Repositories told in a text: what is written, removed and tagged, in order. git itself makes them.
+//! Repositories described by a text: files written and removed, and tags, in order. git makes the repository.
 //!
 //! ```text
 //! Whatever stands before the first step is a comment.

@@ -1,4 +1,4 @@
-//! A plain HTTP/1.1 client that sends exactly what it is told and keeps what it gets.
+//! A plain HTTP/1.1 client that sends exactly the given bytes and keeps the response.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};

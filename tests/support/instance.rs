@@ -1,4 +1,5 @@
-//! An instance in a temporary folder, written without the program's help: what the vendor's files say is under test too.
+//! An instance in a temporary folder, written without the program, because parsing the vendor's files is under test,
+//! too.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -88,8 +89,8 @@ impl Instance {
         }
     }
 
-    /// Plugins `acme-forms` (module `forms`, released), `acme-maps` (module `maps`, nothing released yet) and `acme-bare`
-    /// (no source); the shared signing key; no license.
+    /// Plugins `acme-forms` (module `forms`, released), `acme-maps` (module `maps`, nothing released yet) and
+    /// `acme-bare` (no source); the shared signing key; no license.
     pub fn new() -> Self {
         let instance = Self::empty();
         let plugin = |module: &str, source: &str| format!("module = \"{module}\"\n{source}");

@@ -1,7 +1,7 @@
-//! The workbench of both targets: an instance in a temporary folder, the program serving it, a plain HTTP client, and what
-//! else tests share.
+//! What both test targets share: an instance in a temporary folder, the program that serves it, a plain HTTP client,
+//! and more.
 //!
-//! Each target compiles it for itself, so it holds only what both use; the rest is beside its one user.
+//! Each target compiles it. What only one target uses is in that target.
 
 pub mod certificate;
 pub mod history;

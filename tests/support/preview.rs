@@ -1,4 +1,4 @@
-//! The program previewing, on a port of its own; and the repositories it previews.
+//! A running preview on a free port, and repositories to preview.
 
 use std::fs;
 use std::io::{BufRead, BufReader};

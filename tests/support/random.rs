@@ -1,4 +1,4 @@
-//! Repeatable random choices (xorshift64*): what a test generates is the same on every machine.
+//! Reproducible random choices (xorshift64*), the same on every machine.
 
 pub struct Random(u64);
 

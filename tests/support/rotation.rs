@@ -1,4 +1,4 @@
-//! An instance whose signing key is about to be rotated, and what its `keys/` folder holds.
+//! An instance whose signing key is to be rotated, and the content of its `keys/` folder.
 
 use std::collections::BTreeSet;
 use std::fs;

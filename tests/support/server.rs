@@ -1,4 +1,4 @@
-//! The program, serving an instance on a port of its own.
+//! A running server of an instance, on a free port.
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;

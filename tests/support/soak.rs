@@ -1,4 +1,4 @@
-//! What the long tests say at their end.
+//! The final reports of the long tests.
 
 use std::time::Instant;
 

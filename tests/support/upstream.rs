@@ -1,4 +1,4 @@
-//! A plugin's repository that is elsewhere, an instance that builds from it, and what a build left.
+//! A plugin's remote repository, an instance that builds from it, and the result of a build.
 
 use std::fs;
 use std::path::PathBuf;

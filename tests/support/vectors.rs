@@ -1,4 +1,4 @@
-//! clients/vectors/statements.json, and a signer of statements that no server would sign.
+//! clients/vectors/statements.json, and a signer for statements that no server would sign.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Writers that bind sites as fast as a server takes them, and remember exactly what it acknowledged.
+//! Writers that bind sites as fast as a server accepts them, and record what it acknowledged.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -105,8 +105,8 @@ impl Writers {
         }
     }
 
-    /// Whatever was acknowledged is in the ledger, once; whatever is in it was asked for; and what was in it `before` is
-    /// unchanged.
+    /// Whatever was acknowledged is in the ledger, once; whatever is in it was asked for; and what was in it `before`
+    /// is unchanged.
     pub fn check(&self, instance: &Instance, before: &Exported) -> Exported {
         let output = countersign(instance).args(["bindings", "export"]).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

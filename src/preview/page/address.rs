@@ -1,13 +1,13 @@
-//! What the page's address asks for: a plugin, a version, a site and a tab.
+//! The page's URL: a plugin, a version, a site and a tab.
 
 use strum::{EnumIter, EnumString, IntoStaticStr};
 
 use crate::preview::view::Selection;
 
-/// What the address asks for.
+/// A parsed URL.
 #[derive(Clone, Debug, Default)]
 pub struct Address {
-    /// The plugin's slug; the first plugin where there is none.
+    /// The plugin's slug; without one, the first plugin.
     pub plugin: Option<String>,
     /// The version and the site.
     pub selection: Selection,
@@ -16,7 +16,7 @@ pub struct Address {
 }
 
 impl Address {
-    /// The query that asks for the same site, and for a tab.
+    /// The query for the same site and another tab.
     pub(super) fn query(&self, tab: Tab) -> String {
         let Selection { cms, php, current, .. } = &self.selection;
         let mut query = url::form_urlencoded::Serializer::new(String::new());
@@ -29,7 +29,7 @@ impl Address {
     }
 }
 
-/// A tab of the details window, in the order of the window. It shows a section of the manifest.
+/// A tab of the details window, in its order. It shows a section of the manifest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, EnumIter, EnumString, IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
 #[allow(missing_docs, reason = "the names say it")]
@@ -42,12 +42,12 @@ pub enum Tab {
 }
 
 impl Tab {
-    /// The section's name in the manifest, and in the address.
+    /// The section's name in the manifest and in the URL.
     pub fn name(self) -> &'static str {
         self.into()
     }
 
-    /// What WordPress writes on it (`install_plugin_information`).
+    /// The tab's label in WordPress (`install_plugin_information`).
     pub fn title(self) -> &'static str {
         match self {
             Self::Description => "Description",

@@ -1,4 +1,4 @@
-//! What stands beside a version: the plugins, the versions of one, and its tags that give no release.
+//! The lists beside a version: plugins, versions, and tags without a release.
 
 use crate::build::draft::{NextRelease, Origin};
 use crate::build::{PluginState, ReleaseOutcome};
@@ -7,7 +7,7 @@ use crate::preview::page::version::date;
 use crate::preview::snapshot::Previewed;
 use crate::preview::view::Pick;
 
-/// A plugin to look at.
+/// A link to a plugin.
 pub(super) struct PluginLink {
     pub name: String,
     pub address: String,
@@ -15,7 +15,7 @@ pub(super) struct PluginLink {
     pub is_broken: bool,
 }
 
-/// A version to look at.
+/// A link to a version.
 pub(super) struct VersionLink {
     pub version: String,
     pub origin: &'static str,
@@ -33,7 +33,7 @@ pub(super) struct LeftOut {
     pub failed: bool,
 }
 
-/// What a plugin is called: by its entry, else by its own newest files.
+/// The name of a plugin: from its entry, else from its own newest files.
 pub(super) fn name(plugin: &Previewed) -> String {
     let entry = &plugin.entry;
     let said = entry
@@ -71,7 +71,7 @@ pub(super) fn plugin(plugin: &Previewed, is_current: bool) -> PluginLink {
     }
 }
 
-/// The links to a plugin's versions: what is not tagged first, then the newest.
+/// The links to a plugin's versions: untagged ones first, then the newest.
 pub(super) fn versions(plugin: &Previewed, address: &Address, current: Option<&Pick>) -> Vec<VersionLink> {
     let Some(slug) = &plugin.entry.slug else {
         return Vec::new();
@@ -79,7 +79,7 @@ pub(super) fn versions(plugin: &Previewed, address: &Address, current: Option<&P
     // The site stays the same when the version changes.
     let query = address.query(address.tab);
     let link = |pick: &Pick| format!("/plugins/{slug}/{}?{query}", pick.key());
-    // A clean checkout has nothing of its own to show at HEAD.
+    // In a clean checkout, HEAD has nothing of its own to show.
     let in_folder = plugin.draft.next.iter().find(|next| next.origin == Origin::WorkingTree);
     let is_shown = |next: &&NextRelease| {
         let is_same = in_folder.is_some_and(|folder| next.origin != folder.origin && next.release == folder.release);
@@ -123,7 +123,7 @@ pub(super) fn versions(plugin: &Previewed, address: &Address, current: Option<&P
     next.chain(tagged).collect()
 }
 
-/// Tags that give no release of their own.
+/// Tags without a release of their own.
 pub(super) fn left_out(plugin: &Previewed) -> Vec<LeftOut> {
     let tags = plugin.draft.tagged.report.tags.iter();
     tags.filter_map(|tag| {

@@ -1,4 +1,4 @@
-//! One version, with everything in the form the template takes.
+//! One version, with everything in the form that the template needs.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::preview::site::{Site, UpdateAnswer};
 use crate::preview::snapshot::Previewed;
 use crate::preview::view::{Pick, RenderedRelease};
 
-/// CMS versions to choose from; any other can be typed.
+/// CMS versions to choose from; any other one can be typed.
 const CMS: [&str; 7] = ["6.9", "6.8.3", "6.8", "6.7", "6.6", "6.0", "5.9"];
 
 /// PHP versions to choose from.
@@ -26,46 +26,46 @@ pub(super) struct VersionBody<'a> {
     pub origin: &'static str,
     pub is_next: bool,
     pub is_index_broken: bool,
-    /// Whether it is published, and as it is.
+    /// Whether it is published, and unchanged.
     pub published: &'static str,
     pub site: Site,
     pub rendered: RenderedRelease<'a>,
-    /// Path and query the site asks the server for.
+    /// The path and query of the site's request to the server.
     pub question: String,
     pub icon: Option<Picture>,
     pub banner: Option<Picture>,
-    /// Whether the repository has pictures and the manifest names none.
+    /// Whether the repository has images and the manifest names none.
     pub unused_artwork: bool,
-    /// What the details window shows.
+    /// The content of the details window.
     pub panels: Vec<Panel>,
     /// The manifest, for people to read.
     pub json: String,
-    /// A date; empty where there is none.
+    /// A date; may be empty.
     pub updated: String,
     pub cms_versions: Vec<String>,
     pub php_versions: Vec<String>,
 }
 
-/// A section of the details window behind its tab.
+/// A tab of the details window with its section.
 pub(super) struct Panel {
     pub tab: Tab,
-    /// The query that asks for it.
+    /// The query for it.
     pub query: String,
     /// Sanitized.
     pub html: String,
     pub is_chosen: bool,
 }
 
-/// A picture the manifest names, with what the repository has of it.
+/// An image of the manifest, with the repository's file.
 pub(super) struct Picture {
-    /// Where the CMS gets it.
+    /// Its URL in the manifest.
     pub url: String,
-    /// Where this page gets it.
+    /// Its URL on this page.
     pub local: Option<String>,
 }
 
 impl<'a> VersionBody<'a> {
-    /// Puts it together.
+    /// Makes the view's page.
     pub(super) fn of(
         plugin: &'a Previewed,
         pick: &Pick,
@@ -112,7 +112,7 @@ impl<'a> VersionBody<'a> {
         }
     }
 
-    /// What the site is told today where that is something else.
+    /// What the site gets today, if that differs.
     pub(super) fn answer_today(&self) -> Option<&UpdateAnswer> {
         self.rendered
             .answer_now
@@ -120,7 +120,7 @@ impl<'a> VersionBody<'a> {
             .filter(|today| **today != self.rendered.answer)
     }
 
-    /// What stands for an icon that is not here.
+    /// A substitute for a missing icon.
     pub(super) fn initial(&self) -> String {
         self.name.chars().take(1).collect()
     }
@@ -131,7 +131,7 @@ impl<'a> VersionBody<'a> {
     }
 }
 
-/// Description and changelog always, to show where they are missing; the others where the manifest has them.
+/// Description and changelog always, to show that they are missing; the others if the manifest has them.
 fn panels(sections: &Sections, address: &Address) -> Vec<Panel> {
     let panel = |tab: Tab| {
         let html = match tab {
@@ -169,7 +169,7 @@ fn with_own(usual: &[&str], own: &[&str]) -> Vec<String> {
     all
 }
 
-/// The best picture that the manifest names, in the order of `sizes`.
+/// The best image of the manifest, in the order of `sizes`.
 fn picture(
     slug: &str,
     named: &BTreeMap<String, String>,
@@ -183,7 +183,7 @@ fn picture(
     Some(Picture { url, local })
 }
 
-/// `2026-03-02 12:00:00` → `2 March 2026`; empty where the manifest tells no time.
+/// `2026-03-02 12:00:00` → `2 March 2026`; empty if the manifest has no time.
 pub(super) fn date(time: &str, format: &str) -> String {
     let parsed = chrono::NaiveDateTime::parse_from_str(time, "%Y-%m-%d %H:%M:%S");
     parsed.map(|time| time.format(format).to_string()).unwrap_or_default()

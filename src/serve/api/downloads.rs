@@ -1,7 +1,7 @@
-//! `GET /api/v1/downloads/<slug>/<version>/<token>/<slug>-<version>.zip`: a package, for the site that its link was given to.
+//! `GET /api/v1/downloads/<slug>/<version>/<token>/<slug>-<version>.zip`: a package, for the site that has the link.
 //!
-//! path → token → everything that was checked for the link, once more → conditions and range → limit → open → send. The mark
-//! is put in on the way by [`FileBody`]; nothing is written. Blocking threads look for the site, open the file and read it.
+//! path → token → all checks of the link again → conditions and range → limit → open → send. [`FileBody`] inserts the
+//! mark while it sends; nothing is written. Blocking threads look up the site, open the file and read it.
 
 use std::fs::File;
 use std::io;
@@ -31,19 +31,19 @@ use crate::serve::reply::outcome::Code;
 use crate::serve::reply::problem::Problem;
 use crate::serve::state::Service;
 
-/// The path of a link, behind what all of them begin with, taken apart.
+/// A parsed path of a link, without the common prefix.
 #[derive(Debug, PartialEq, Eq)]
 pub struct LinkPath<'a> {
     /// The plugin.
     pub slug: Slug,
     /// The release.
     pub version: Version,
-    /// Who may have it, sealed.
+    /// The token.
     pub token: &'a str,
 }
 
 impl<'a> LinkPath<'a> {
-    /// Reads the four parts; nothing in them is escaped, so there is one text for each link.
+    /// Parses the four parts. Nothing in them is escaped, so each link has one text.
     pub fn parse(path: &'a str) -> Option<Self> {
         let mut parts = path.split('/');
         let slug: Slug = parts.next()?.parse().ok()?;
@@ -54,22 +54,22 @@ impl<'a> LinkPath<'a> {
     }
 }
 
-/// What a site wants to download, and proof that its link is one of ours.
+/// A site's download request, with proof that the link is valid.
 struct Download {
     snapshot: Arc<Snapshot>,
     keys: Arc<DownloadKeys>,
     slug: Slug,
     version: Version,
-    /// Names the bucket that the bytes are taken from.
+    /// Selects the bucket of the link.
     token: String,
     link: DownloadLink,
     now: DateTime<Utc>,
     headers: HeaderMap,
-    /// GET, and not HEAD.
+    /// Whether the method is GET, not HEAD.
     sends_bytes: bool,
 }
 
-/// A package that may be sent, and what of it.
+/// A package to send, and the requested part of it.
 struct OpenedPackage {
     file: File,
     opened: FileState,
@@ -80,17 +80,17 @@ struct OpenedPackage {
     is_part: bool,
 }
 
-/// How a question about a package ended that is in order.
+/// A successful result of checking a request.
 enum Opened {
     Package(Box<OpenedPackage>),
     NotModified(ETag),
 }
 
-/// Answers GET and HEAD; `path` is what follows [`links::DOWNLOADS`].
+/// Answers GET and HEAD; `path` is the part after [`links::DOWNLOADS`].
 pub async fn reply<B>(service: &Arc<Service>, path: &str, request: &Request<B>) -> Result<(Code, Sending), Problem> {
     let path = LinkPath::parse(path).ok_or(Problem::NotFound)?;
     let snapshot = service.gate.snapshot();
-    // Who never had a key made no link.
+    // Without a key, there never was a link.
     let keys = snapshot.downloads.clone().ok_or(Problem::UnknownLink)?;
     let now = Utc::now();
     let link = read_link(&keys, &path, now)?;
@@ -110,7 +110,7 @@ pub async fn reply<B>(service: &Arc<Service>, path: &str, request: &Request<B>) 
         move || download.open(&service)
     };
     let opened = tokio::time::timeout(service.request_timeout, spawn_blocking(work)).await;
-    // A disk that does not answer in time: the thread that waits for it is given up.
+    // On a disk that hangs, the waiting thread is abandoned.
     let opened = opened.map_err(|_| Problem::PackageUnavailable)?;
     match opened.map_err(|error| Problem::internal(&error))?? {
         Opened::NotModified(etag) => Ok((Code::NotModified, not_modified(etag))),
@@ -118,20 +118,20 @@ pub async fn reply<B>(service: &Arc<Service>, path: &str, request: &Request<B>) 
     }
 }
 
-/// The link in a path. SECURITY: nothing else of the path is looked up before this.
+/// Parses the link. SECURITY: nothing else of the path is looked up before this.
 fn read_link(keys: &DownloadKeys, path: &LinkPath<'_>, now: DateTime<Utc>) -> Result<DownloadLink, Problem> {
     let read = |key: &DownloadKey| DownloadLink::read(key, path.slug.as_str(), path.version.as_str(), path.token);
     match read(keys.current()) {
         Some(link) if now < link.expires => Ok(link),
         Some(_) => Err(Problem::LinkExpired),
-        // Its site is one of ours, and gets a new one where it asks.
+        // The site gets a new link with its next update request.
         None if keys.retired().iter().any(|key| read(key).is_some()) => Err(Problem::LinkExpired),
         None => Err(Problem::UnknownLink),
     }
 }
 
 impl Download {
-    /// Checks everything that was checked when the link was made, and opens the package. Blocks.
+    /// Makes all checks of the link again, and opens the package. Blocks.
     fn open(&self, service: &Arc<Service>) -> Result<Opened, Problem> {
         let key = self.keys.current();
         let release = (&self.slug, &self.version);
@@ -174,7 +174,8 @@ impl Download {
         })))
     }
 
-    /// What goes into the package, where it has a place for it. It is of the link's day, so that parts of several answers fit.
+    /// The build id for the package's mark, if it has one. It depends on the link's day, so parts of several
+    /// responses fit.
     fn build_id(&self, permitted: &PermittedDownload) -> Result<Option<Uuid>, Problem> {
         if permitted.package.mark.is_none() {
             return Ok(None);
@@ -189,7 +190,7 @@ impl Download {
     }
 }
 
-/// Opens a package that is as long as the index says.
+/// Opens a package with the length in the index.
 fn open(permitted: &PermittedDownload) -> io::Result<(File, FileState)> {
     let file = regular_file::open(&permitted.path, MAX_PACKED)?;
     let opened = FileState::of(&file)?;
@@ -204,7 +205,7 @@ fn open(permitted: &PermittedDownload) -> io::Result<(File, FileState)> {
     }
 }
 
-/// Names the bytes: those of the package, with this mark.
+/// The ETag: of the package with this mark.
 fn etag(permitted: &PermittedDownload, build_id: Option<Uuid>) -> Result<ETag, Problem> {
     let digest = permitted.package.sha256;
     let text = match build_id {
@@ -214,11 +215,11 @@ fn etag(permitted: &PermittedDownload, build_id: Option<Uuid>) -> Result<ETag, P
     text.parse().map_err(|_| Problem::internal(&"a digest is no tag"))
 }
 
-/// What every answer about a package says of it.
+/// Headers of every response about a package.
 fn about(etag: ETag) -> HeaderMap {
     let mut headers = HeaderMap::new();
     headers.typed_insert(etag);
-    // SECURITY: a package is for one site. CDNs keep what is called .zip, where nothing tells them not to.
+    // SECURITY: a package is for one site, but CDNs store .zip files unless told not to.
     let private = HeaderValue::from_static("private, no-store, no-transform");
     headers.insert(header::CACHE_CONTROL, private);
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
@@ -247,7 +248,8 @@ fn send(service: &Arc<Service>, package: OpenedPackage) -> (Code, Sending) {
     headers.typed_insert(AcceptRanges::bytes());
     headers.typed_insert(ContentLength(range.end - range.start));
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/zip"));
-    // Without a name: WordPress calls its temporary file by it, and sites that share a folder then overwrite each other's.
+    // No file name: WordPress would use it for its temporary file, and sites that share a folder would overwrite each
+    // other's.
     headers.insert(header::CONTENT_DISPOSITION, HeaderValue::from_static("attachment"));
     if is_part && let Ok(part) = ContentRange::bytes(range.start..range.end, held.size) {
         headers.typed_insert(part);

@@ -1,14 +1,14 @@
-//! The keys for downloads, for a start and for a reload: what is missing, and what is only told.
+//! Loads the keys for downloads, at the start and at a reload.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use crate::keys::download_keys::{DownloadKeyError, DownloadKeys};
 
-/// Reads the key in force and those before it; `None` where there is none, and `must_be` does not say that there was one.
+/// Loads the current key and the retired ones; `None` if there is none, unless `must_be`.
 ///
 /// # Errors
-/// The key in force cannot be used, or is missing although it must be there.
+/// The current key is unusable, or missing although it must exist.
 pub(super) fn load(path: &Path, retired: &Path, must_be: bool) -> Result<Option<Arc<DownloadKeys>>, DownloadKeyError> {
     let (keys, unusable) = match DownloadKeys::load(path, retired) {
         Err(DownloadKeyError::Missing(_)) if !must_be => return Ok(None),

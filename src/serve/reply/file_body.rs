@@ -1,6 +1,6 @@
-//! A part of a file, read a chunk at a time while it is sent: a public file as it is, or a package with a site's mark in it.
+//! A part of a file, read in chunks while it is sent: a public file, or a package with a site's mark.
 //!
-//! Reading is the blocking threads' work. A client that takes nothing keeps one chunk and the open file, and nothing is read.
+//! Blocking threads read it. A client that reads nothing holds one chunk and the open file.
 
 use std::fs::File;
 use std::future::Future as _;
@@ -19,44 +19,44 @@ use crate::serve::metrics::Counter;
 use crate::serve::reply::body::BodyError;
 use crate::serve::reply::conditions::Range;
 
-/// So much is read at once.
+/// The size of a chunk.
 const CHUNK: u64 = 64 * 1024;
 
-/// What is still to be sent of a file.
+/// The rest of a file to send.
 pub(crate) struct FileBody {
     source: Arc<Source>,
     range: Range,
     chunk: Option<JoinHandle<io::Result<Bytes>>>,
 }
 
-/// What is read, and what happens to it on the way.
+/// The file, and what to do with its bytes.
 struct Source {
     file: File,
     package: Option<PackageSource>,
 }
 
-/// A package, which must stay as it was when it was opened.
+/// A package, which must not change while it is sent.
 pub(crate) struct PackageSource {
     /// The mark, where it has one.
     pub patch: Option<Patch>,
-    /// What the file looked like when it was opened.
+    /// The file's state when it was opened.
     pub opened: FileState,
-    /// Counts what was read of all packages.
+    /// Counts the bytes read of all packages.
     pub sent: Counter,
-    /// Told, once, that the file cannot be read as it was.
+    /// Called once if the file has changed or cannot be read.
     pub on_change: Box<dyn Fn(&io::Error) + Send + Sync>,
 }
 
-/// What tells whether somebody wrote into a file. Its name may be another file's meanwhile: that changes nothing here.
+/// Shows whether somebody wrote into a file. Its name may meanwhile lead to another file, which has no effect here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FileState {
-    /// In bytes.
+    /// Size in bytes.
     pub size: u64,
     modified: (i64, i64),
 }
 
 impl FileState {
-    /// The file as it is now.
+    /// The current state of the file.
     pub(crate) fn of(file: &File) -> io::Result<Self> {
         let metadata = file.metadata()?;
         Ok(Self {
@@ -67,7 +67,7 @@ impl FileState {
 }
 
 impl FileBody {
-    /// This part of a file, as it is.
+    /// This part of a public file.
     pub(crate) fn new(file: File, range: Range) -> Self {
         Self::of(Source { file, package: None }, range)
     }
@@ -88,7 +88,7 @@ impl FileBody {
 }
 
 impl Source {
-    /// Reads what comes next, at most a chunk.
+    /// Reads the next bytes, at most a chunk.
     fn read(&self, Range { start, end }: Range) -> io::Result<Bytes> {
         let mut bytes = vec![0; (end - start).min(CHUNK) as usize];
         self.file.read_exact_at(&mut bytes, start)?;
@@ -100,9 +100,9 @@ impl Source {
 }
 
 impl PackageSource {
-    /// Puts the mark into what was read, if the file is still the one that was opened.
+    /// Inserts the mark into the read bytes, if the file has not changed.
     fn finish(&self, file: &File, start: u64, bytes: &mut [u8]) -> io::Result<()> {
-        // After the bytes were read, so that none of them are another package's.
+        // Checked after the read, so that none of the bytes belong to another package.
         if FileState::of(file)? != self.opened {
             return Err(io::Error::other("was written to while it was sent"));
         }
@@ -134,7 +134,7 @@ impl Body for FileBody {
                 self.range.start += bytes.len() as u64;
                 Ok(Frame::data(bytes))
             }
-            // The file was cut meanwhile: its client gets less than it was told, and the connection ends.
+            // The file was truncated meanwhile: the client gets less than announced, and the connection ends.
             Ok(Err(error)) => {
                 if let Some(package) = &self.source.package {
                     (package.on_change)(&error);

@@ -1,4 +1,4 @@
-//! What a problem says to people: a sentence or two. [`problem`](crate::serve::reply::problem) has the codes, for
+//! The explanation in a problem document, for people. [`problem`](crate::serve::reply::problem) has the codes, for
 //! programs.
 
 use std::borrow::Cow;

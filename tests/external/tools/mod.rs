@@ -1,4 +1,4 @@
-//! What stands between these tests and programs of others; `make tools` installs them.
+//! Wrappers of other programs for these tests; `make tools` installs the programs.
 
 pub mod browser;
 pub mod power;

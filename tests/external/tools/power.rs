@@ -1,7 +1,7 @@
-//! The disk that a loss of power leaves: what was synced, and an arbitrary part of what was not.
+//! The disk after a power failure: what was synced, and an arbitrary part of the rest.
 //!
-//! Reads the journal that `tests/preload/power.c` writes beside a running program and follows it, change for change. What a
-//! sync did not cover is kept, dropped or torn by a seeded choice; a new or renamed file counts once its folder is synced.
+//! Reads the journal that `tests/preload/power.c` writes beside a running program, and replays it. Data that no sync
+//! covered is kept, dropped or torn by a seeded choice; a new or renamed file survives once its folder is synced.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -166,7 +166,8 @@ impl Disk {
         }
     }
 
-    /// Writes what the program sees, or with a choice, what a loss of power would leave now, to `root`; names below `from`.
+    /// Writes what the program sees, or with a choice, what a loss of power would leave now, to `root`; names below
+    /// `from`.
     pub fn write(&self, from: &Path, root: &Path, mut loss: Option<&mut Random>) {
         let mut names = if loss.is_some() {
             self.synced.clone()

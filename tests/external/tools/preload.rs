@@ -1,4 +1,4 @@
-//! Libraries that stand between a program and the machine (`tests/preload/*.c`), compiled once and loaded with LD_PRELOAD.
+//! Libraries between a program and the system (`tests/preload/*.c`), compiled once and loaded with LD_PRELOAD.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

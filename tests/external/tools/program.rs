@@ -1,4 +1,4 @@
-//! Programs of others that check ours; `make tools` installs them.
+//! Runs other programs; `make tools` installs them.
 
 use std::io::Write;
 use std::process::{Command, Stdio};

@@ -1,4 +1,4 @@
-//! Choices that only these tests make.
+//! Random choices that only these tests need.
 
 use crate::support::random::Random;
 

@@ -1,4 +1,4 @@
-//! A browser: keeps cookies, follows redirects, sends forms, and is asked what a person reads.
+//! A browser for tests: keeps cookies, follows redirects, sends forms, and returns the text of pages.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};

@@ -1,4 +1,5 @@
-//! The license server fails in every way it can: the site is unharmed, and its license lives as long as its grace.
+//! A license server that fails in every possible way: the site is not harmed, and its license lasts for its grace
+//! period.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +19,8 @@ const HOUR: i64 = 3_600;
 /// How long a slow server takes.
 const SLOW: Duration = Duration::from_secs(10);
 
-/// What a page may take that asks the server for five seconds, one that looks for updates for three, and one that asks nothing.
+/// What a page may take that asks the server for five seconds, one that looks for updates for three, and one that
+/// asks nothing.
 const ASKED: Duration = Duration::from_secs(7);
 const LOOKED: Duration = Duration::from_secs(5);
 const UNASKED: Duration = Duration::from_secs(2);

@@ -1,5 +1,5 @@
-//! What a site sees of the outside world: the license server, behind a front that can be told to fail in many ways, the
-//! vendor's downloads, and api.wordpress.org.
+//! The outside world of a site: the license server behind a proxy that can fail in many ways, the vendor's downloads,
+//! and api.wordpress.org.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};

@@ -1,4 +1,4 @@
-//! Odd hosting and careless neighbours: what PHP lacks, what other plugins filter or overwrite, and what a cache has kept.
+//! Unusual hosting and other plugins: missing PHP extensions, filters and overwrites of other plugins, and caches.
 
 use super::front::{Answer, response};
 use super::site::{CORES, Core, Site};

@@ -1,4 +1,4 @@
-//! A site whose address is what each request claims: no forged host changes its license, and a person moves it.
+//! A site whose address comes from each request: a forged host does not change its license, but a person can move it.
 
 use super::front::{Answer, Asked, Front};
 use super::site::{CORES, Core, Site};

@@ -1,4 +1,4 @@
-//! From an archive and a key to a licensed site, and what an administrator reads where the license is no good.
+//! From an archive and a key to a licensed site, and what an administrator reads if the license is not valid.
 
 use chrono::{Days, Utc};
 

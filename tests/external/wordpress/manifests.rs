@@ -1,4 +1,4 @@
-//! A manifest from a server that means harm, or is broken: nothing of it runs in wp-admin, and nothing of it installs.
+//! Manifests from a hostile or broken server: nothing of them runs in wp-admin, and nothing of them is installed.
 
 use std::sync::Arc;
 

@@ -1,5 +1,4 @@
-//! The WordPress client in a real WordPress: a customer's site, the example plugin's vendor, and all that can go wrong between
-//! them.
+//! The WordPress client in a real WordPress: a customer's site, the example plugin's vendor, and failures between them.
 
 mod browser;
 mod faults;

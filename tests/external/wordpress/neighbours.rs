@@ -1,4 +1,5 @@
-//! A client among others: two plugins with two versions of it, other processes, and what is left when a plugin goes.
+//! Several clients on a site: two plugins with two versions of it, other processes, and what is left after an
+//! uninstall.
 
 use super::front::Front;
 use super::site::{CORES, Core, Site};

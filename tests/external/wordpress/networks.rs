@@ -1,4 +1,4 @@
-//! Networks of sites: one license for all or one for each, and what is asked, planned and left on every one of them.
+//! Networks of sites: one license for all or one for each, with requests, schedules and settings on every site.
 
 use super::front::{Asked, Front};
 use super::site::{CORES, Core, Site};

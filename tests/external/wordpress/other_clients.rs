@@ -1,4 +1,4 @@
-//! Clients that vendors have already: WordPress' own filter with a few lines of a vendor's, and the field shapes that
+//! Other clients: WordPress' own filter with a few lines of a vendor's code, and the fields that
 //! plugin-update-checker 5 and the EDD updater read.
 
 use serde_json::Value;

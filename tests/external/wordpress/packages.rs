@@ -1,4 +1,4 @@
-//! What replaces a plugin's code: it comes over https at every hop, and is this plugin in the offered version.
+//! A new version of a plugin's code must come over https at every hop, and must be this plugin in the offered version.
 
 use std::fs;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The license page and its notices, as a person meets them.
+//! The license page and its notices, as a person sees them.
 
 use super::site::{Core, Site};
 use super::updates::licensed_site;

@@ -1,4 +1,5 @@
-//! The client under every PHP it is for: it compiles there without a complaint, and reads keys and statements as elsewhere.
+//! The client under every supported PHP version: it compiles without warnings, and parses keys and statements the
+//! same way.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! A license near its end and after it: what an administrator is told, when, and which way leads on.
+//! A license shortly before and after its end: what an administrator is told, when, and how to renew.
 
 use chrono::{Days, Utc};
 

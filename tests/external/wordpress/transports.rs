@@ -1,4 +1,4 @@
-//! PHP with cURL and without: what a server sends is bounded in size and in time.
+//! PHP with and without cURL: responses are limited in size and in time.
 
 use std::time::Duration;
 

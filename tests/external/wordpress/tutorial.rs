@@ -1,4 +1,4 @@
-//! The steps of docs/wordpress.md, run as they stand there, from nothing to an update in WordPress.
+//! The steps of docs/wordpress.md, run as written, from nothing to an update in WordPress.
 
 use std::fs;
 use std::path::Path;

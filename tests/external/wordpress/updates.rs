@@ -1,4 +1,4 @@
-//! A release that is tagged and built arrives in WordPress, through its own pages, and nothing else does.
+//! A tagged and built release arrives in WordPress through its own pages, and nothing else does.
 
 use super::front::{Answer, response};
 use super::site::{CORES, Core, Site};

@@ -1,4 +1,4 @@
-//! A vendor: the example plugin in a git repository with tags, its archives, and a server that offers what a build made.
+//! A vendor: the example plugin in a git repository with tags, its archives, and a server with the built releases.
 
 use std::fs;
 use std::path::Path;
@@ -129,7 +129,8 @@ fn build(instance: &Instance) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// The example plugin's files under another name, with what a vendor fills in: the address, the key, the client's namespace.
+/// The example plugin's files under another name, with what a vendor fills in: the address, the key, the client's
+/// namespace.
 fn plugin(slug: &str, base_url: &str, keys: &Keys, change: impl Fn(String) -> String) -> Vec<(String, String)> {
     let clients = Path::new(env!("CARGO_MANIFEST_DIR")).join("clients/wordpress");
     let placeholder = "-----BEGIN PUBLIC KEY-----\n(yours)\n-----END PUBLIC KEY-----\n";

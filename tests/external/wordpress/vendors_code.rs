@@ -1,4 +1,4 @@
-//! What a vendor's own code can do with the client: ask, act, listen, move the page, and run it from the command line.
+//! The client's interface for a vendor's own code: queries, actions, hooks, the page's place, and the command line.
 
 use serde_json::{Value, json};
 

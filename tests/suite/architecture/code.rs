@@ -1,4 +1,4 @@
-//! The sources, and what of them is compiled into the program: everything but comments and tests.
+//! The source code that is compiled into the program, without comments and tests.
 
 use std::collections::BTreeMap;
 use std::fs;

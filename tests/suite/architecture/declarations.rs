@@ -1,4 +1,4 @@
-//! Finds which types a file declares, and which of its `let` statements take a tuple apart that was only made for it.
+//! Finds the types that a file declares, and `let` statements that destructure a tuple literal.
 
 use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 
@@ -9,8 +9,8 @@ pub fn types(code: &str) -> Vec<String> {
     found
 }
 
-/// The `let` statements with a tuple on both sides, as `let (a , b) = (c , d)`. One with an `else` is none of them: it asks
-/// whether all parts match.
+/// The `let` statements with a tuple on both sides, as `let (a , b) = (c , d)`. One with an `else` is none of them:
+/// it asks whether all parts match.
 pub fn tuple_lets(code: &str) -> Vec<String> {
     let mut found = Vec::new();
     read_lets(tokens(code), &mut found);

@@ -1,6 +1,6 @@
-//! Finds which file of `src/` imports which: every `use` and every path in the code, followed to the file that declares the item.
+//! Finds the imports of each file in `src/`: every `use` and every path, resolved to the file that declares the item.
 //!
-//! `mod.rs`, and `foo.rs` beside the folder `foo/`, are files like any other. `mod child;` imports nothing, and a
+//! `mod.rs`, and `foo.rs` beside the folder `foo/`, are files like any other. `mod child;` is not an import, and a
 //! name that a file re-exports belongs to the file that declares it.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -238,7 +238,8 @@ enum Target {
 struct Crate(BTreeMap<Place, Module>);
 
 impl Crate {
-    /// Follows a path that stands in the module `from`. `None`: it leads out of the crate, or to a name of the module itself.
+    /// Follows a path that stands in the module `from`. `None`: it leads out of the crate, or to a name of the module
+    /// itself.
     fn resolve(&self, from: &[String], path: &[String], depth: usize) -> Option<Target> {
         assert!(depth < 16, "{path:?} in {from:?} leads back to itself");
         let mut rest = path;

@@ -1,8 +1,8 @@
-//! Whether a history of first bindings is linearizable: as if each question had been answered at one moment between being
-//! asked and being answered.
+//! Checks that a history of first bindings is linearizable: each request could have been answered at one moment
+//! between its sending and its answer.
 //!
-//! The object is a list of hosts for `sites` at most: binding a host that is in it, or appending it where there is room,
-//! answers "bound"; else the answer is the first host. Reading gives the list.
+//! The object is a list of at most `sites` hosts. Binding a host in the list, or appending it if there is space,
+//! answers "bound"; otherwise the answer is the first host. Reading returns the list.
 
 /// A question, and when it was asked and answered on one clock that counts events.
 pub struct Event {
@@ -22,9 +22,9 @@ pub enum What {
 
 /// Checks the history of a license whose list was `list` in the end; the error says what is impossible.
 ///
-/// Hosts are only ever appended, so a history is linearizable if there are moments for the appends, in the order of the
-/// list, with every answer given while it was true. The earliest moments are as good as any: an append can be no earlier
-/// than the first question for its host, and has to come before the first answer that knows of it.
+/// Hosts are only ever appended, so a history is linearizable if there are moments for the appends, in the order of
+/// the list, with every answer given while it was true. The earliest moments are as good as any: an append can be no
+/// earlier than the first question for its host, and has to come before the first answer that knows of it.
 pub fn check(sites: usize, list: &[String], history: &[Event]) -> Result<(), String> {
     if list.len() > sites {
         return Err(format!("{} hosts for {sites} sites", list.len()));
