@@ -274,6 +274,26 @@ mod tests {
     }
 
     #[test]
+    fn a_pending_file_is_put_in_place_once_and_goes_where_it_is_not_put() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        let pending = |text: &str| {
+            let pending = PendingFile::begin(&path).unwrap();
+            pending.file().write_all(text.as_bytes()).unwrap();
+            pending
+        };
+        drop(pending("dropped"));
+        assert_eq!(names(folder.path()), [""; 0]);
+        pending("first").put_new().unwrap();
+        let (second, error) = pending("second").put_new().unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(fs::read(&path).unwrap(), b"first");
+        second.put().unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"second");
+        assert_eq!(names(folder.path()), ["file"]);
+    }
+
+    #[test]
     fn a_failed_replacement_leaves_the_old_file_and_no_other() {
         let folder = tempfile::tempdir().unwrap();
         let occupied = folder.path().join("occupied");

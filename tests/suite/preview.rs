@@ -374,6 +374,64 @@ fn a_remote_repository_is_read_from_its_mirror_and_never_fetched() {
 }
 
 #[test]
+fn the_package_is_shown_with_what_is_left_out_and_what_changed_since_the_published_one() {
+    let work = Workplace::new();
+    let entry = "repository = \"../../acme-forms\"\n[package]\nexclude = [\"*.map\"]\n";
+    work.write("registry/plugins/acme-forms.toml", entry);
+    let built = Command::new(env!("CARGO_BIN_EXE_countersign"))
+        .args(["-C", work.path().to_str().unwrap(), "build"])
+        .output()
+        .unwrap();
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    work.write("acme-forms/.gitattributes", "/tests export-ignore\n");
+    for name in ["tests/a.php", "inc/new.php", "app.js.map"] {
+        work.write(&format!("acme-forms/{name}"), "<?php");
+    }
+    let plugin = only(&print(work.path(), &["--json"]));
+    let package = &plugin["package"];
+    let names: Vec<_> = package["files"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|file| &file["name"])
+        .collect();
+    assert_eq!(names, ["acme-forms.php", "inc/new.php", "readme.txt"]);
+    let left_out = serde_json::json!([
+        { "name": ".gitattributes", "rule": ".git*" },
+        { "name": "app.js.map", "rule": "exclude: *.map" },
+        { "name": "tests/", "rule": "export-ignore in .gitattributes: /tests" },
+    ]);
+    assert_eq!(package["left_out"], left_out);
+    let changes = package["changes"]["lines"].as_array().unwrap();
+    let changes: Vec<_> = changes.iter().map(|line| line.as_str().unwrap()).collect();
+    assert_eq!(changes[0], "added inc/new.php, 5 bytes");
+    // Of one length: the checksum tells.
+    assert!(
+        changes.iter().any(|line| line.starts_with("changed acme-forms.php, ")),
+        "{changes:?}"
+    );
+    let text = stdout(&print(work.path(), &[]));
+    for line in [
+        "left out: tests/ (export-ignore in .gitattributes: /tests)",
+        "added inc/new.php, 5 bytes",
+        "in the folder acme-forms",
+    ] {
+        assert!(text.contains(line), "{text}");
+    }
+    std::os::unix::fs::symlink("/etc/passwd", work.repository().join("link")).unwrap();
+    assert!(stdout(&print(work.path(), &[])).contains("cannot be packed: link is a symbolic link"));
+    let page = Preview::start(work.path(), &[]);
+    let page = page.get("/").text();
+    for shown in [
+        "link is a symbolic link",
+        "export-ignore in .gitattributes: /tests",
+        "added inc/new.php, 5 bytes",
+    ] {
+        assert!(page.contains(shown), "{shown}");
+    }
+}
+
+#[test]
 fn nothing_is_written_whatever_is_looked_at() {
     let work = Workplace::new();
     work.write(
