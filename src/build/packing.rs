@@ -142,7 +142,11 @@ impl<'a> Packer<'a> {
             Err(reason) => return Ok(Err(reason)),
         };
         if archive.is_none() && self.settings.from == PackageOrigin::File {
-            return Ok(Ok(kept().unwrap_or(Packed::Awaits)));
+            let lost = "its archive is not there, and its published package is not what it should be";
+            return Ok(match old {
+                None => Ok(Packed::Awaits),
+                Some(_) => kept().filter(|_| !differs).ok_or(Reason::Unpackable(lost.into())),
+            });
         }
         let file = archive.as_ref().map(|(_, digest)| *digest);
         let is_other_file = old.is_some_and(|old| old.file.is_some() && old.file != file);

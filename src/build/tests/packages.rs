@@ -583,6 +583,13 @@ fn a_release_awaits_the_archive_that_ci_makes() {
     fs::remove_dir_all(made.packages()).unwrap();
     assert_eq!(outcomes(&made.build(from_file(&made))), ["1.0 unchanged"]);
     assert_eq!(made.published(), published);
+    // Unless the package is damaged: it stays published, and both are told.
+    let whole = package(&made, "1.0");
+    fs::write(place(&made, "1.0"), "damaged").unwrap();
+    let report = made.run(&[entry(from_file(&made))], false, &[]);
+    assert_eq!(outcomes(&report.plugins[0]), ["1.0 failed unpackable"]);
+    assert_eq!(report.damaged, ["acme/1.0.zip"]);
+    fs::write(place(&made, "1.0"), whole).unwrap();
     hand_over(&made, "1.0", &[("acme.php", &header("1.0"))]);
     replacing(&made, from_file(&made), &["1.0"]);
     assert_eq!(names(&made, "1.0"), ["acme/acme.php", "acme/build-id.php"]);
