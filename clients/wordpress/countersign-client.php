@@ -17,10 +17,12 @@
  *
  * Read it from top to bottom: what your plugin calls (Client), what it says (Config), what is known (Memory), how it is
  * learned (License, Server and its Answer, Http and Sockets, Statement and why one is Not_Genuine, License_Key), what is
- * installed (Download, Manifest, Updates), and what a person sees (Settings_Page, Texts).
+ * installed (Download, Manifest, Updates), who made it (Release with its Release_Statement, Release_Signature and
+ * Release_Key, Package, Installation, and why one is Refused), and what a person sees (Settings_Page, Texts).
  *
  * One rule stands above all: ONLY A SIGNED ANSWER CHANGES ANYTHING. Whatever else comes back is no answer, and the last
- * signed one counts until its grace period is over.
+ * signed one counts until its grace period is over. A second one holds where the plugin pins release keys: ONLY WHAT PEOPLE
+ * SIGNED IS UNPACKED, whoever has the server.
  *
  * PHP 7.4 or newer with OpenSSL, WordPress 6.1 or newer.
  *
@@ -152,6 +154,10 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		private const DEFAULTS = [
 			// Where `countersign serve` is reached: https, or a loopback address.
 			'base_url'    => '',
+			// The SSH keys (`ssh-ed25519 AAAA… anna@acme`) of the people who sign releases, and how many of them must have signed
+			// one before it is installed. Without keys, the server alone says what is installed.
+			'release_keys'      => [],
+			'release_threshold' => 1,
 			// The plugin's name on the server, and the prefix of all that is stored here.
 			'slug'        => '',
 			// Your plugin's main file.
@@ -188,6 +194,11 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		public string $plugin_file;
 		/** @var string[] */
 		public array $public_keys;
+		/** @var Release_Key[] Those that can be read. */
+		public array $release_keys;
+		public int $release_threshold;
+		/** Whether the plugin pins release keys, be they readable or not. */
+		public bool $pins_releases;
 		public bool $network;
 		public string $capability;
 		public string $account_url;
@@ -212,6 +223,13 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			$this->plugin_file = (string) $settings['plugin_file'];
 			$this->plugin      = plugin_basename( $this->plugin_file );
 			$this->public_keys = array_values( (array) $settings['public_keys'] );
+
+			$lines                   = array_values( (array) $settings['release_keys'] );
+			$this->release_keys      = array_values( array_filter( array_map( [ Release_Key::class, 'read' ], $lines ) ) );
+			$this->release_threshold = max( 1, (int) $settings['release_threshold'] );
+			// SECURITY: a key that cannot be read is a key, too. Without this, a typing error would let everything in.
+			$this->pins_releases = [] !== $lines;
+
 			$this->network     = is_multisite() && $settings['network'];
 			$this->capability  = $this->network ? 'manage_network_options' : (string) $settings['capability'];
 			$this->build_id    = '' === (string) $settings['build_id'] ? null : (string) $settings['build_id'];
@@ -223,7 +241,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			$this->menu_parent  = (string) $settings['menu_parent'];
 			$this->has_page     = (bool) $settings['page'];
 			$this->texts        = new Texts( $settings['texts'], (string) $settings['text_domain'], $this->name() . '_texts' );
-			$this->complain();
+			$this->complain( count( $lines ), $settings['release_threshold'] );
 		}
 
 		/** What all that is stored and hooked for a plugin is called. */
@@ -318,8 +336,12 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			return '' !== $host && ( 'https' === $scheme || ( 'http' === $scheme && $loopback ) );
 		}
 
-		/** Tells the plugin's author, where WP_DEBUG is on, what would not work. */
-		private function complain(): void {
+		/**
+		 * Tells the plugin's author, where WP_DEBUG is on, what would not work.
+		 *
+		 * @param mixed $threshold The setting.
+		 */
+		private function complain( int $release_keys, $threshold ): void {
 			if ( ! WP_DEBUG ) {
 				return;
 			}
@@ -338,6 +360,18 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 				$wrong[] = 'PHP has no OpenSSL: nothing can be verified';
 			} elseif ( in_array( false, array_map( 'openssl_pkey_get_public', $this->public_keys ), true ) ) {
 				$wrong[] = 'public_keys has something that is not a public key in PEM form';
+			}
+			if ( count( $this->release_keys ) !== $release_keys ) {
+				$wrong[] = 'release_keys has something that is not an Ed25519 key as OpenSSH writes it (ssh-ed25519 or sk-ssh-ed25519@openssh.com)';
+			}
+			if ( ! is_int( $threshold ) || $threshold < 1 ) {
+				$wrong[] = 'release_threshold must be a number from 1 on';
+			}
+			if ( $release_keys && $this->release_threshold > count( array_unique( array_column( $this->release_keys, 'bytes' ) ) ) ) {
+				$wrong[] = 'release_threshold needs more keys than release_keys has: no update is ever installed';
+			}
+			if ( $release_keys && ! function_exists( 'sodium_crypto_sign_verify_detached' ) ) {
+				$wrong[] = 'PHP lets nobody call sodium_crypto_sign_verify_detached: no update is ever installed';
 			}
 			if ( wp_parse_url( $this->header( 'Update URI' ), PHP_URL_HOST ) !== $host ) {
 				$wrong[] = 'the host in the Update URI of the plugin\'s header is not that of base_url: no update is offered';
@@ -940,15 +974,16 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			);
 			if ( '' === $answer->trouble ) {
 				$said             = json_decode( $answer->body, true, 16 );
-				$answer->manifest = Manifest::read( $said, $this->config->slug );
+				$answer->manifest = Manifest::read( $said, $this->config->slug, $this->config->pins_releases );
 				$answer->trouble  = null === $answer->manifest ? Manifest::flaw( $said, $this->config->slug ) : '';
 				$answer->link     = $answer->manifest ? Manifest::link( $said ) : '';
+				$answer->release  = $answer->manifest ? $said['release'] ?? null : null;
 			} elseif ( 403 === $answer->status ) {
 				$problem = json_decode( $answer->body, true );
 				if ( 'license_expired' === ( $problem['code'] ?? '' ) && isset( $problem['latest'] ) ) {
 					// A version, and no more: what could be installed is not for an expired license.
 					$news           = array_intersect_key( (array) $problem['latest'], [ 'version' => 0, 'security' => 0 ] );
-					$latest         = Manifest::read( $news, $this->config->slug );
+					$latest         = Manifest::read( $news, $this->config->slug, $this->config->pins_releases );
 					$answer->latest = $latest ? $latest : null;
 					// Something is out, and nobody can say which version.
 					$answer->unreadable = ! $latest;
@@ -1052,6 +1087,8 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 	 */
 	final class Sockets {
 
+		public const TOO_LARGE = 'the answer is too large';
+
 		private const LONGEST_HEAD = 65536;
 
 		/** When the request has to be done, in seconds as microtime() counts. */
@@ -1101,7 +1138,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			$address = ( $secure ? 'ssl://' : 'tcp://' ) . $host . ':' . $port;
 			// A warning is no more than the exception says.
 			$socket = @stream_socket_client( $address, $number, $reason, $timeout, STREAM_CLIENT_CONNECT, $context );
-			return $socket ? $socket : $this->fail( '' === $reason ? 'the connection failed' : $reason );
+			return $socket ? $socket : self::fail( '' === $reason ? 'the connection failed' : $reason );
 		}
 
 		/**
@@ -1136,14 +1173,18 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 				$block = $this->read( $socket );
 				$head .= $block;
 				if ( '' === $block || strlen( $head ) > self::LONGEST_HEAD ) {
-					$this->fail( 'the answer has no readable headers' );
+					self::fail( 'the answer has no readable headers' );
 				}
 			}
 			list( $head, $block ) = explode( "\r\n\r\n", $head, 2 );
 			if ( preg_match( '/\nTransfer-Encoding:/i', $head ) ) {
-				$this->fail( 'the answer came in chunks' );
+				self::fail( 'the answer came in chunks' );
 			}
 			$expected = preg_match( '/\nContent-Length:[ \t]*(\d{1,15})[ \t\r]*(\n|$)/i', $head, $found ) ? (int) $found[1] : null;
+
+			if ( $limit && $expected > $limit ) {
+				self::fail( self::TOO_LARGE );
+			}
 
 			// The body may come later than the headers do.
 			$block    = '' === $block && 0 !== $expected ? $this->read( $socket ) : $block;
@@ -1153,17 +1194,17 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			while ( '' !== $block ) {
 				$received += strlen( $block );
 				if ( $limit && $received > $limit ) {
-					$this->fail( 'the answer is too large' );
+					self::fail( self::TOO_LARGE );
 				}
 				if ( false === $file || ( $file && strlen( $block ) !== fwrite( $file, $block ) ) ) {
-					$this->fail( 'the file could not be written' );
+					self::fail( 'the file could not be written' );
 				}
 				$body .= $file ? '' : $block;
 				$block = null !== $expected && $received >= $expected ? '' : $this->read( $socket );
 			}
 			$file && fclose( $file );
 			if ( null !== $expected && $received < $expected ) {
-				$this->fail( 'the answer is cut short' );
+				self::fail( 'the answer is cut short' );
 			}
 			return $file ? $head : $head . "\r\n\r\n" . $body;
 		}
@@ -1182,7 +1223,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 				}
 				$left = $this->deadline - microtime( true );
 				if ( $left <= 0 ) {
-					$this->fail( 'the answer took too long' );
+					self::fail( 'the answer took too long' );
 				}
 				$readable  = [ $socket ];
 				$writable  = null;
@@ -1192,7 +1233,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		}
 
 		/** @return never */
-		private function fail( string $reason ) {
+		public static function fail( string $reason ) {
 			// It has another name since WordPress 6.2.
 			$class = class_exists( '\WpOrg\Requests\Exception' ) ? '\WpOrg\Requests\Exception' : '\Requests_Exception';
 			throw new $class( $reason, 'countersign' );
@@ -1205,8 +1246,13 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 	final class Download {
 
 		private const LONGEST_CHAIN = 5;
-		private const LARGEST       = 512 * MB_IN_BYTES;
+		public const LARGEST        = 512 * MB_IN_BYTES;
 		private const SECONDS       = 300;
+
+		private const SECONDS_WITHOUT_DATA = 20;
+
+		/** The code of the error where the server sends more than the package has. */
+		public const TOO_LARGE = 'countersign_too_large';
 
 		/**
 		 * Fetches a package into a temporary file.
@@ -1215,25 +1261,23 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		 *
 		 * @param array{redirect: string, server: string} $refused What is said where an address is not safe, and where the server
 		 *                                                         refuses, with its `{reason}`.
+		 * @param int|null                                $size    What the package has in bytes, where that is known.
 		 * @return string|\WP_Error The file's path.
 		 */
-		public static function fetch( string $url, array $refused ) {
+		public static function fetch( string $url, array $refused, ?int $size ) {
 			require_once ABSPATH . 'wp-admin/includes/file.php';
 			$file     = wp_tempnam( basename( (string) wp_parse_url( $url, PHP_URL_PATH ) ) );
 			$deadline = time() + self::SECONDS;
 			$result   = new \WP_Error( 'countersign_redirects', $refused['redirect'] );
 			for ( $hop = 0; $hop <= self::LONGEST_CHAIN && Config::is_safe( $url ); $hop++ ) {
-				$response = Http::request(
-					$url,
-					[
-						'method'              => 'GET',
-						'timeout'             => max( 1, $deadline - time() ),
-						'reject_unsafe_urls'  => true,
-						'stream'              => true,
-						'filename'            => $file,
-						'limit_response_size' => self::LARGEST,
-					]
-				);
+				$options  = [
+					'method'             => 'GET',
+					'timeout'            => max( 1, $deadline - time() ),
+					'reject_unsafe_urls' => true,
+					'stream'             => true,
+					'filename'           => $file,
+				];
+				$response = self::request( $url, $options, $size );
 				$location = is_wp_error( $response ) ? '' : wp_remote_retrieve_header( $response, 'location' );
 				$status   = (int) wp_remote_retrieve_response_code( $response );
 				if ( ! in_array( $status, [ 301, 302, 303, 307, 308 ], true ) || ! is_string( $location ) || '' === $location ) {
@@ -1249,12 +1293,62 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		}
 
 		/**
+		 * One request whose transfer is cut off where it has more than it should: WordPress' own limit bounds what is written,
+		 * and not what is sent.
+		 *
+		 * @param array<string, mixed> $options
+		 * @return array<string, mixed>|\WP_Error
+		 */
+		private static function request( string $url, array $options, ?int $size ) {
+			// One byte more, so that what is too long shows, whatever transport PHP has.
+			$options['limit_response_size'] = 1 + ( $size ?? self::LARGEST );
+
+			$has_curl = false;
+			$watch    = function ( $handle ) use ( $size, &$has_curl ): void {
+				$has_curl = true;
+				self::watch( $handle, $size ?? self::LARGEST, null !== $size );
+			};
+			$count    = function ( $block, $written ) use ( $options, &$has_curl ): void {
+				// cURL is not ended by an exception in one of its functions, and calls none of them afterwards.
+				if ( ! $has_curl && $written >= $options['limit_response_size'] ) {
+					Sockets::fail( Sockets::TOO_LARGE );
+				}
+			};
+			add_action( 'http_api_curl', $watch, PHP_INT_MAX );
+			add_action( 'requests-request.progress', $count, 10, 2 );
+			try {
+				$response = Http::request( $url, $options );
+				// The second is how cURL says that the function that watches has ended the transfer.
+				return is_wp_error( $response ) && preg_match( '/^(' . Sockets::TOO_LARGE . '$|cURL error 42:)/D', $response->get_error_message() )
+					? new \WP_Error( self::TOO_LARGE, Sockets::TOO_LARGE ) : $response;
+			} finally {
+				remove_action( 'http_api_curl', $watch, PHP_INT_MAX );
+				remove_action( 'requests-request.progress', $count, 10 );
+			}
+		}
+
+		/** @param resource|\CurlHandle $handle */
+		private static function watch( $handle, int $most, bool $is_exact ): void {
+			$is_too_much = function ( $handle, $expected, $received ) use ( $most ): int {
+				return $expected > $most || $received > $most ? 1 : 0;
+			};
+			curl_setopt( $handle, CURLOPT_NOPROGRESS, false );
+			curl_setopt( $handle, CURLOPT_PROGRESSFUNCTION, $is_too_much );
+			// What is slower than this would not be done in time.
+			curl_setopt( $handle, CURLOPT_LOW_SPEED_LIMIT, KB_IN_BYTES );
+			curl_setopt( $handle, CURLOPT_LOW_SPEED_TIME, self::SECONDS_WITHOUT_DATA );
+			// SECURITY: bytes are counted as they are sent, and a few of them could unpack to very many.
+			$is_exact && curl_setopt( $handle, CURLOPT_HTTP_CONTENT_DECODING, false );
+		}
+
+		/**
 		 * @param array<string, mixed>|\WP_Error $response
 		 * @return string|\WP_Error
 		 */
 		private static function result( $response, int $status, string $file, string $refused ) {
 			if ( is_wp_error( $response ) ) {
-				return new \WP_Error( 'download_failed', $response->get_error_message() );
+				$code = self::TOO_LARGE === $response->get_error_code() ? self::TOO_LARGE : 'download_failed';
+				return new \WP_Error( $code, $response->get_error_message() );
 			}
 			if ( 200 !== $status ) {
 				$detail = Answer::detail_of( (string) file_get_contents( $file, false, null, 0, 4 * KB_IN_BYTES ) );
@@ -1282,8 +1376,8 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 	 */
 	final class Manifest {
 
-		private const VERSION     = '/^\d[0-9A-Za-z.+_~-]{0,63}$/D';
-		private const REQUIREMENT = '/^(\d{1,4}(\.\d{1,4}){0,3}(-[0-9A-Za-z.-]{1,16})?)?$/D';
+		public const VERSION      = '/^\d[0-9A-Za-z.+_~-]{0,63}$/D';
+		public const REQUIREMENT  = '/^(\d{1,4}(\.\d{1,4}){0,3}(-[0-9A-Za-z.-]{1,16})?)?$/D';
 		private const TIME        = '/^\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d)?( ?(Z|GMT|UTC))?)?$/D';
 		// No quote, bracket, blank or backslash: it stands in attributes, in style sheets and in texts.
 		private const URL         = '~^https?://[A-Za-z0-9.:\[\]-]+(/[A-Za-z0-9/._%+=&?#@!$,;:\~*-]*)?$~iD';
@@ -1299,18 +1393,19 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		private const LONGEST_SECTION = 524288;
 
 		/**
-		 * @param mixed $said What the server said.
+		 * @param mixed $said           What the server said.
+		 * @param bool  $pins_releases Whether a package is never kept but by its name.
 		 * @return array<string, mixed>|null Every field, empty where it was not there or did not fit; an empty array where
 		 *                                   there is no update; null where it is no manifest of this plugin.
 		 */
-		public static function read( $said, string $slug ): ?array {
+		public static function read( $said, string $slug, bool $pins_releases ): ?array {
 			if ( is_array( $said ) && ! isset( $said['version'] ) ) {
 				return [];
 			}
 			if ( '' !== self::flaw( $said, $slug ) ) {
 				return null;
 			}
-			$package = self::package( $said, $slug );
+			$package = self::package( $said, $slug, $pins_releases );
 			return [
 				'version'        => $said['version'],
 				'requires'       => $said['requires'] ?? '',
@@ -1336,17 +1431,26 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		 *
 		 * @param array<string, mixed> $said
 		 */
-		private static function package( array $said, string $slug ): string {
+		private static function package( array $said, string $slug, bool $pins_releases ): string {
 			$name = self::name_of_package( $slug, $said['version'] );
 			$link = self::link( $said );
 			// What is kept has the name already.
-			$is_named = ( $said['package'] ?? '' ) === $name;
+			$is_named = ( $said['package'] ?? '' ) === $name || ( $pins_releases && '' !== $link );
 			return $is_named || self::is_hosted( $link, $slug, $said['version'] ) ? $name : $link;
 		}
 
 		/** What stands for a package that the server hosts. Only this client can download it. */
 		public static function name_of_package( string $slug, string $version ): string {
 			return "countersign:$slug/$version";
+		}
+
+		/**
+		 * Whether this is the name of a package of this plugin, in whichever version.
+		 *
+		 * @param mixed $package
+		 */
+		public static function is_name_of_package( $package, string $slug ): bool {
+			return is_string( $package ) && 0 === strpos( $package, self::name_of_package( $slug, '' ) );
 		}
 
 		/**
@@ -1457,6 +1561,10 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		public ?array $manifest = null;
 		/** Where the package is, for this answer only: it is not kept. */
 		public string $link = '';
+		/** @var mixed What is said to prove the release, as it came. */
+		public $release = null;
+		/** What was proven by it. */
+		public ?Release_Statement $statement_of_release = null;
 		/** @var array<string, mixed>|null Where the license has expired: a manifest that names the latest version. */
 		public ?array $latest = null;
 		/** Whether the license has expired, and what names the latest version cannot be read. */
@@ -1610,6 +1718,551 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		}
 	}
 
+	/** Why a release is not installed: the message is a Texts name, and the values stand in its sentence. */
+	final class Refused extends \Exception {
+
+		/** @var array<string, string> */
+		public array $values;
+
+		/** @param array<string, string> $values */
+		public function __construct( string $text, array $values = [] ) {
+			parent::__construct( $text );
+			$this->values = $values;
+		}
+	}
+
+	/**
+	 * The proof that a release is the vendor's: a statement, and signatures by people whose keys are on no server.
+	 */
+	final class Release {
+
+		/** Whatever is refused for another reason was downloaded. */
+		public const WHY_NOT_OFFERED = [ 'release_unsigned', 'release_signatures', 'release_unreadable', 'release_other', 'release_older' ];
+
+		private const MOST_SIGNATURES   = 16;
+		private const LONGEST_STATEMENT = 65536;
+
+		/**
+		 * Reads nothing of a statement before enough people have signed it.
+		 *
+		 * @param mixed $said The member `release` of a manifest.
+		 * @throws Refused Where nothing proves that this is the plugin's release of that version, or it is not newer.
+		 */
+		public static function prove( $said, Config $config, string $version, string $installed ): Release_Statement {
+			if ( ! is_array( $said ) || empty( $said['signatures'] ) ) {
+				throw new Refused( 'release_unsigned' );
+			}
+			$encoded   = $said['statement'] ?? '';
+			$bytes     = is_string( $encoded ) && strlen( $encoded ) <= 2 * self::LONGEST_STATEMENT ? Ssh_Reader::decode( $encoded ) : '';
+			$good      = '' === $bytes ? 0 : self::count_signers( $said['signatures'], $bytes, $config );
+			if ( $good < $config->release_threshold ) {
+				throw new Refused( 'release_signatures', [ '{good}' => (string) $good, '{needed}' => (string) $config->release_threshold ] );
+			}
+			$statement = Release_Statement::read( $bytes );
+			if ( $statement->slug !== $config->slug || $statement->version !== $version ) {
+				throw new Refused( 'release_other', [ '{found}' => $statement->slug . ' ' . $statement->version ] );
+			}
+			if ( ! version_compare( $statement->version, $installed, '>' ) ) {
+				throw new Refused( 'release_older' );
+			}
+			return $statement;
+		}
+
+		/**
+		 * How many of the pinned keys have signed; no more are looked for than are needed.
+		 *
+		 * @param mixed $signatures
+		 */
+		private static function count_signers( $signatures, string $bytes, Config $config ): int {
+			if ( ! is_array( $signatures ) || count( $signatures ) > self::MOST_SIGNATURES ) {
+				return 0;
+			}
+			$signers = [];
+			foreach ( $signatures as $signature ) {
+				// SECURITY: one key counts once, however often it has signed, and whether it stands there as plain or as hardware.
+				$signer = is_string( $signature ) ? Release_Signature::signer( $signature, $bytes, $config->release_keys ) : '';
+				'' !== $signer && $signers[ bin2hex( $signer ) ] = true;
+				if ( count( $signers ) >= $config->release_threshold ) {
+					break;
+				}
+			}
+			return count( $signers );
+		}
+	}
+
+	/**
+	 * What the vendor's people say of a release, in the one way that RFC 8785 writes it.
+	 */
+	final class Release_Statement {
+
+		private const TYPE   = 'countersign-release-1';
+		private const SLUG   = '/^[a-z0-9][a-z0-9-]{0,63}$/D';
+		private const SHA256 = '/^[0-9a-f]{64}$/D';
+		private const COMMIT = '/^[0-9a-f]{40}([0-9a-f]{24})?$/D';
+		private const TEXT   = '/^[^\x00-\x1F\x7F]{1,255}$/D';
+
+		public string $slug;
+		public string $version;
+		public string $requires;
+		public string $requires_php;
+		/** The package as it lies on the server: bytes, and their SHA-256 in hex. */
+		public int $size;
+		public string $sha256;
+		/** @var int[] Where a copy has its UUID, and the two CRC-32 of its mark; none where copies are not marked. */
+		public array $mark;
+
+		/** @throws Refused Where it is not written as it must be, or a member does not fit. */
+		public static function read( string $bytes ): self {
+			$said = json_decode( $bytes, false, 8 );
+			// SECURITY: a member that stands there twice is one member here. Written again, it has other bytes.
+			if ( ! $said instanceof \stdClass || self::written( $said ) !== $bytes || ! self::is_whole( $said ) ) {
+				throw new Refused( 'release_unreadable' );
+			}
+			$mark      = $said->package->mark;
+			$statement = new self();
+
+			$statement->slug         = $said->slug;
+			$statement->version      = $said->version;
+			$statement->requires     = $said->requires;
+			$statement->requires_php = $said->requires_php;
+			$statement->size         = $said->package->size;
+			$statement->sha256       = $said->package->sha256;
+			$statement->mark         = null === $mark ? [] : array_merge( [ $mark->uuid ], $mark->crc );
+			return $statement;
+		}
+
+		/**
+		 * A value as RFC 8785 writes it: the members in order, no blanks, and nothing escaped that need not be. No member here is
+		 * a fraction, so one gives what no JSON is.
+		 *
+		 * @param mixed $value
+		 */
+		private static function written( $value ): string {
+			if ( is_array( $value ) ) {
+				return '[' . implode( ',', array_map( [ __CLASS__, 'written' ], $value ) ) . ']';
+			}
+			if ( ! is_object( $value ) ) {
+				return is_float( $value ) ? '' : (string) json_encode( $value, JSON_UNESCAPED_SLASHES | JSON_UNESCAPED_UNICODE | JSON_UNESCAPED_LINE_TERMINATORS );
+			}
+			$members = get_object_vars( $value );
+			ksort( $members, SORT_STRING );
+			$written = [];
+			foreach ( $members as $name => $member ) {
+				$written[] = self::written( (string) $name ) . ':' . self::written( $member );
+			}
+			return '{' . implode( ',', $written ) . '}';
+		}
+
+		/** Whether each member is there and fits. There may be more, for what a statement says one day. */
+		private static function is_whole( \stdClass $said ): bool {
+			$package = $said->package ?? null;
+			$pins    = $said->pins ?? null;
+			return self::TYPE === ( $said->type ?? '' )
+				&& self::matches( self::SLUG, $said->slug ?? null )
+				&& self::matches( Manifest::VERSION, $said->version ?? null )
+				&& self::is_number( $said->number ?? null, PHP_INT_MAX )
+				&& property_exists( $said, 'previous' ) && ( null === $said->previous || self::matches( self::SHA256, $said->previous ) )
+				&& self::matches( self::TEXT, $said->tag ?? null )
+				&& self::matches( self::COMMIT, $said->commit ?? null )
+				&& self::matches( self::TEXT, $said->published ?? null )
+				&& self::matches( Manifest::REQUIREMENT, $said->requires ?? null )
+				&& self::matches( Manifest::REQUIREMENT, $said->requires_php ?? null )
+				&& $pins instanceof \stdClass && is_array( $pins->keys ?? null ) && array_filter( $pins->keys, 'is_string' ) === $pins->keys
+				&& self::is_number( $pins->threshold ?? null, PHP_INT_MAX )
+				&& self::is_number( $said->form ?? null, PHP_INT_MAX )
+				&& self::matches( self::SHA256, $said->contents ?? null )
+				&& $package instanceof \stdClass
+				&& self::matches( self::SHA256, $package->sha256 ?? null )
+				&& self::is_number( $package->size ?? null, Download::LARGEST )
+				&& property_exists( $package, 'mark' ) && ( null === $package->mark || self::is_mark( $package->mark, $package->size ) );
+		}
+
+		/**
+		 * Whether these places are in the package, and no two of them share a byte.
+		 *
+		 * @param mixed $mark
+		 */
+		private static function is_mark( $mark, int $size ): bool {
+			$crc = $mark->crc ?? null;
+			if ( ! is_array( $crc ) || array_keys( $crc ) !== [ 0, 1 ] ) {
+				return false;
+			}
+			$free = 0;
+			foreach ( [ [ $crc[0], 4 ], [ $mark->uuid ?? null, 36 ], [ $crc[1], 4 ] ] as list( $at, $length ) ) {
+				// The text of the mark comes behind its header, and the archive's directory behind both.
+				if ( ! is_int( $at ) || $at < $free || $at > $size - $length ) {
+					return false;
+				}
+				$free = $at + $length;
+			}
+			return true;
+		}
+
+		/** @param mixed $value */
+		private static function matches( string $grammar, $value ): bool {
+			return is_string( $value ) && preg_match( $grammar, $value );
+		}
+
+		/** @param mixed $value */
+		private static function is_number( $value, int $most ): bool {
+			return is_int( $value ) && $value >= 1 && $value <= $most;
+		}
+	}
+
+	/**
+	 * One signature by `ssh-keygen -Y sign -n countersign-release` (OpenSSH, PROTOCOL.sshsig).
+	 */
+	final class Release_Signature {
+
+		private const PURPOSE = 'countersign-release';
+		private const BEGIN   = "-----BEGIN SSH SIGNATURE-----\n";
+		private const END     = "-----END SSH SIGNATURE-----\n";
+		private const WIDTH   = 70;
+		private const LONGEST = 2048;
+		/** Somebody touched the key: a bit of the flags of a hardware key. */
+		private const TOUCHED = 1;
+
+		/**
+		 * Who signed a message; empty where nobody did whose key is pinned.
+		 *
+		 * @param Release_Key[] $keys
+		 * @return string The 32 bytes of the key.
+		 */
+		public static function signer( string $armored, string $message, array $keys ): string {
+			try {
+				return self::verify( $armored, $message, $keys );
+			} catch ( \Throwable $reason ) {
+				// SECURITY: where sodium says false, the one that WordPress brings for a PHP without it throws. Both is a no.
+				return '';
+			}
+		}
+
+		/** @param Release_Key[] $keys */
+		private static function verify( string $armored, string $message, array $keys ): string {
+			$reader     = new Ssh_Reader( self::unarmored( $armored ) );
+			$head       = $reader->take( 10 );
+			$public_key = $reader->text();
+			$purpose    = $reader->text();
+			$reserved   = $reader->text();
+			$hash       = $reader->text();
+			$signature  = new Ssh_Reader( $reader->text() );
+			$reader->end();
+
+			$key = self::pinned( $public_key, $keys );
+			if ( null === $key || 'SSHSIG' . pack( 'N', 1 ) !== $head || self::PURPOSE !== $purpose || '' !== $reserved
+				|| ! in_array( $hash, [ 'sha256', 'sha512' ], true ) || $signature->text() !== $key->type ) {
+				return '';
+			}
+			$ed25519 = $signature->text();
+			// SECURITY: the sodium that older WordPress brings overlooks what stands behind the 64 bytes.
+			if ( 64 !== strlen( $ed25519 ) ) {
+				return '';
+			}
+			$signed = 'SSHSIG' . Ssh_Reader::write( $purpose ) . Ssh_Reader::write( $reserved )
+				. Ssh_Reader::write( $hash ) . Ssh_Reader::write( hash( $hash, $message, true ) );
+			if ( Release_Key::HARDWARE === $key->type ) {
+				$flags   = $signature->take( 1 );
+				$counter = $signature->take( 4 );
+				// SECURITY: a key that signs untouched signs for whoever has the machine that it is plugged into.
+				if ( ! ( ord( $flags ) & self::TOUCHED ) ) {
+					return '';
+				}
+				$signed = hash( 'sha256', $key->application, true ) . $flags . $counter . hash( 'sha256', $signed, true );
+			}
+			$signature->end();
+			return true === sodium_crypto_sign_verify_detached( $ed25519, $signed, $key->bytes ) ? $key->bytes : '';
+		}
+
+		/** The bytes in an armor, if that is the one way to write them: as ssh-keygen does. */
+		private static function unarmored( string $armored ): string {
+			$base64 = strlen( $armored ) <= self::LONGEST ? str_replace( [ self::BEGIN, "\n", rtrim( self::END ) ], '', $armored ) : '';
+			$bytes  = (string) base64_decode( $base64, true );
+			return self::BEGIN . chunk_split( base64_encode( $bytes ), self::WIDTH, "\n" ) . self::END === $armored ? $bytes : '';
+		}
+
+		/** @param Release_Key[] $keys */
+		private static function pinned( string $blob, array $keys ): ?Release_Key {
+			foreach ( $keys as $key ) {
+				if ( $key->blob === $blob ) {
+					return $key;
+				}
+			}
+			return null;
+		}
+	}
+
+	/**
+	 * A public key of somebody who signs releases: Ed25519, in a file or in hardware (OpenSSH, PROTOCOL.u2f).
+	 */
+	final class Release_Key {
+
+		private const PLAIN   = 'ssh-ed25519';
+		public const HARDWARE = 'sk-ssh-ed25519@openssh.com';
+		private const LINE    = '~^([a-z0-9@.-]+)[ \t]+([A-Za-z0-9+/]+=*)(?:[ \t][^\r\n]*)?$~D';
+		private const LONGEST = 4096;
+
+		/** What no key can have as its 32 bytes in hex, the sign taken away: the points of small order (RFC 8032 section 5.1). */
+		private const OF_SMALL_ORDER = [
+			'0000000000000000000000000000000000000000000000000000000000000000',
+			'0100000000000000000000000000000000000000000000000000000000000000',
+			'26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05',
+			'c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a',
+			'ecffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f',
+		];
+
+		/** As it stands in a signature, and in the key's own first text. */
+		public string $type;
+		/** The key as SSH sends it. */
+		public string $blob;
+		/** The Ed25519 key in it: 32 bytes. */
+		public string $bytes;
+		/** Of a key in hardware, what it signs for: `ssh:`. */
+		public string $application = '';
+
+		/**
+		 * Reads a line of an authorized_keys file or a .pub file.
+		 *
+		 * @param mixed $line
+		 * @return self|null Null where it is no such key.
+		 */
+		public static function read( $line ): ?self {
+			if ( ! is_string( $line ) || strlen( $line ) > self::LONGEST || ! preg_match( self::LINE, trim( $line ), $found ) ) {
+				return null;
+			}
+			try {
+				$key       = new self();
+				$key->blob = Ssh_Reader::decode( $found[2] );
+				$reader    = new Ssh_Reader( $key->blob );
+				$key->type = $reader->text();
+				$key->bytes = $reader->text();
+				if ( self::HARDWARE === $key->type ) {
+					$key->application = $reader->text();
+				}
+				$reader->end();
+			} catch ( \UnexpectedValueException $reason ) {
+				return null;
+			}
+			$is_known = in_array( $key->type, [ self::PLAIN, self::HARDWARE ], true ) && $key->type === $found[1];
+			return $is_known && self::is_ed25519( $key->bytes ) ? $key : null;
+		}
+
+		/** Whether these bytes can be a key: WordPress' own sodium takes some that the other does not. */
+		private static function is_ed25519( string $bytes ): bool {
+			if ( 32 !== strlen( $bytes ) ) {
+				return false;
+			}
+			$bytes[31] = chr( ord( $bytes[31] ) & 0x7F );
+			// 2^255 - 19, as bytes from the highest: the order of texts is that of the numbers.
+			$prime = str_pad( "\x7F", 31, "\xFF" ) . "\xED";
+			return strcmp( strrev( $bytes ), $prime ) < 0 && ! in_array( bin2hex( $bytes ), self::OF_SMALL_ORDER, true );
+		}
+	}
+
+	/**
+	 * Bytes as SSH writes them (RFC 4251 section 5): each text with its length in front.
+	 */
+	final class Ssh_Reader {
+
+		private string $bytes;
+		private int $at = 0;
+
+		public function __construct( string $bytes ) {
+			$this->bytes = $bytes;
+		}
+
+		/** Base64 in the one way to write it; empty where it is not written so. */
+		public static function decode( string $base64 ): string {
+			$bytes = (string) base64_decode( $base64, true );
+			return base64_encode( $bytes ) === $base64 ? $bytes : '';
+		}
+
+		public static function write( string $text ): string {
+			return pack( 'N', strlen( $text ) ) . $text;
+		}
+
+		/** @throws \UnexpectedValueException Where there are not so many. */
+		public function take( int $length ): string {
+			// In a PHP of 32 bits a length may be negative.
+			if ( $length < 0 || $length > strlen( $this->bytes ) - $this->at ) {
+				throw new \UnexpectedValueException( 'cut short' );
+			}
+			$taken     = (string) substr( $this->bytes, $this->at, $length );
+			$this->at += $length;
+			return $taken;
+		}
+
+		/** @throws \UnexpectedValueException Where it is cut short. */
+		public function text(): string {
+			return $this->take( unpack( 'N', $this->take( 4 ) )[1] );
+		}
+
+		/** @throws \UnexpectedValueException Where something is left. */
+		public function end(): void {
+			if ( strlen( $this->bytes ) !== $this->at ) {
+				throw new \UnexpectedValueException( 'something is left' );
+			}
+		}
+	}
+
+	/**
+	 * A file on this site, and whether it is the package that was signed.
+	 *
+	 * Each copy of a package has a mark of its own: the file build-id.php, which is the last in the archive and not compressed.
+	 * So a copy differs from the signed package in the UUID and in the file's CRC-32, which an archive has twice.
+	 */
+	final class Package {
+
+		private const MARK   = "<?php\n// Who this copy was given to. Do not edit.\nreturn '%s';\n";
+		private const NOBODY = '00000000-0000-0000-0000-000000000000';
+		private const UUID   = '/^[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/D';
+
+		/**
+		 * Reads the file once, a piece at a time.
+		 *
+		 * @throws Refused Where it is another file than the signed one, apart from the mark.
+		 */
+		public static function check( string $path, Release_Statement $statement ): void {
+			// A file that is not there is refused, and PHP's warning says no more.
+			$file = @fopen( $path, 'rb' );
+			if ( ! $file ) {
+				throw new Refused( 'release_bytes' );
+			}
+			try {
+				$size = (int) fstat( $file )['size'];
+				if ( $size !== $statement->size ) {
+					throw new Refused( 'release_size', [ '{size}' => (string) $size, '{signed}' => (string) $statement->size ] );
+				}
+				$unmarked = $statement->mark ? self::unmarked( $file, $statement->mark ) : [];
+				if ( self::sha256( $file, $unmarked ) !== $statement->sha256 ) {
+					throw new Refused( 'release_bytes' );
+				}
+			} finally {
+				fclose( $file );
+			}
+		}
+
+		/**
+		 * What the package has where this copy has its mark.
+		 *
+		 * @param resource $file
+		 * @param int[]    $places
+		 * @return array<int, string> Bytes by their places, in order.
+		 * @throws Refused Where no right mark is there.
+		 */
+		private static function unmarked( $file, array $places ): array {
+			list( $uuid_at, $local_at, $central_at ) = $places;
+			$uuid = self::bytes( $file, $uuid_at, 36 );
+			$crc  = self::crc( $uuid );
+			// SECURITY: each free bit of a copy is one that nobody signed. A UUID has one way to be written, and the CRC-32 follows.
+			if ( ! preg_match( self::UUID, $uuid ) || self::bytes( $file, $local_at, 4 ) !== $crc || self::bytes( $file, $central_at, 4 ) !== $crc ) {
+				throw new Refused( 'release_mark' );
+			}
+			return [ $local_at => self::crc( self::NOBODY ), $uuid_at => self::NOBODY, $central_at => self::crc( self::NOBODY ) ];
+		}
+
+		/** The CRC-32 of a mark, as an archive has it. */
+		private static function crc( string $uuid ): string {
+			return pack( 'V', crc32( sprintf( self::MARK, $uuid ) ) );
+		}
+
+		/** @param resource $file */
+		private static function bytes( $file, int $at, int $length ): string {
+			return 0 === fseek( $file, $at ) ? (string) fread( $file, $length ) : '';
+		}
+
+		/**
+		 * The SHA-256 of a file with other bytes in some places.
+		 *
+		 * @param resource           $file
+		 * @param array<int, string> $others
+		 */
+		private static function sha256( $file, array $others ): string {
+			$hash = hash_init( 'sha256' );
+			rewind( $file );
+			foreach ( $others as $at => $bytes ) {
+				hash_update_stream( $hash, $file, $at - ftell( $file ) );
+				hash_update( $hash, $bytes );
+				fseek( $file, strlen( $bytes ), SEEK_CUR );
+			}
+			hash_update_stream( $hash, $file );
+			return hash_final( $hash );
+		}
+	}
+
+	/**
+	 * The way of a proven package through WordPress: from its download into the folder that WordPress installs it from.
+	 */
+	final class Installation {
+
+		private string $file = '';
+		private ?Release_Statement $statement = null;
+		/** Where the file was unpacked; empty before that. */
+		private string $folder = '';
+
+		/** It is over. WordPress deletes the file that it unpacks, and no other. */
+		public function end( string $unpacked = '' ): void {
+			if ( '' !== $this->file && $this->file !== $unpacked && is_file( $this->file ) ) {
+				wp_delete_file( $this->file );
+			}
+			$this->file      = '';
+			$this->statement = null;
+			$this->folder    = '';
+		}
+
+		/**
+		 * Takes in what was downloaded.
+		 *
+		 * @throws Refused Where it is not what the statement is about.
+		 */
+		public function begin( string $file, Release_Statement $statement ): void {
+			Package::check( $file, $statement );
+			$this->file      = $file;
+			$this->statement = $statement;
+			// Before 6.4, WordPress calls the folder as the file, and says to nobody what it unpacks where.
+			$this->folder = is_wp_version_compatible( '6.4' ) ? '' : basename( basename( $file, '.tmp' ), '.zip' ) . '/';
+		}
+
+		public function is_under_way(): bool {
+			return null !== $this->statement;
+		}
+
+		public function is_unpacked(): bool {
+			return '' !== $this->folder;
+		}
+
+		public function file(): string {
+			return $this->file;
+		}
+
+		/**
+		 * Looks again, for between a check and a use a file can change.
+		 *
+		 * @throws Refused Where it did, or something else is unpacked in its place.
+		 */
+		public function unpack( string $file, string $folder ): void {
+			if ( $file !== $this->file ) {
+				throw new Refused( 'release_way' );
+			}
+			$this->check_again();
+			$this->folder = trailingslashit( $folder );
+		}
+
+		/** @throws Refused Where the file has changed. */
+		public function check_again(): void {
+			try {
+				Package::check( $this->file, $this->statement );
+			} catch ( Refused $reason ) {
+				throw new Refused( 'release_swapped' );
+			}
+		}
+
+		/** Whether what is to be installed, and the folder that it lies in, came from the file. */
+		public function has_unpacked( string $source, string $folder ): bool {
+			$is_it = in_array( $this->folder, [ $folder, basename( $folder ) . '/' ], true );
+			return $is_it && 0 === strpos( $source, $folder );
+		}
+	}
+
 	/**
 	 * License keys: 25 symbols of Crockford's base32, the last five of them Reed-Solomon check symbols over GF(32).
 	 */
@@ -1754,19 +2407,29 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		private Server $server;
 		/** The version whose package is being installed. */
 		private string $installing = '';
+		private Installation $installation;
 
 		public function __construct( Config $config, License $license ) {
-			$this->config  = $config;
-			$this->license = $license;
-			$this->server  = new Server( $config );
+			$this->config       = $config;
+			$this->license      = $license;
+			$this->server       = new Server( $config );
+			$this->installation = new Installation();
 		}
 
 		public function hook(): void {
 			$host = (string) wp_parse_url( $this->config->base_url, PHP_URL_HOST );
 			add_filter( 'update_plugins_' . $host, [ $this, 'offer' ], 10, 3 );
 			add_filter( 'plugins_api', [ $this, 'describe' ], 10, 3 );
-			add_filter( 'upgrader_pre_download', [ $this, 'download' ], 10, 4 );
-			add_filter( 'upgrader_source_selection', [ $this, 'check_source' ], 10, 4 );
+			// SECURITY: where release keys are pinned, what another plugin's filter gives is not the last word.
+			$priority = $this->config->pins_releases ? PHP_INT_MAX : 10;
+			add_filter( 'upgrader_pre_download', [ $this, 'download' ], $priority, 4 );
+			add_filter( 'upgrader_source_selection', [ $this, 'check_source' ], $priority, 4 );
+			if ( $this->config->pins_releases && is_wp_version_compatible( '6.4' ) ) {
+				// First of all: another plugin's filter may unpack the file itself.
+				add_filter( 'pre_unzip_file', [ $this, 'check_archive' ], PHP_INT_MIN, 3 );
+			} elseif ( $this->config->pins_releases ) {
+				add_filter( 'unzip_file_use_ziparchive', [ $this, 'check_unnamed_archive' ], PHP_INT_MAX );
+			}
 			add_action( 'in_plugin_update_message-' . $this->config->plugin, [ $this, 'explain' ] );
 			foreach ( [ 'load-plugins.php', 'load-update-core.php' ] as $page ) {
 				add_action( $page, [ $this, 'look_again' ], 1 );
@@ -1897,7 +2560,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		 * Downloads the package of an update.
 		 *
 		 * SECURITY: what replaces the plugin's code comes from the manifest and over https, whatever else filtered
-		 * the offer.
+		 * the offer. With release keys pinned, it comes no other way, and by its name whatever WordPress takes it for.
 		 *
 		 * @param mixed                $reply
 		 * @param string               $package
@@ -1906,8 +2569,15 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		 * @return mixed
 		 */
 		public function download( $reply, $package, $upgrader, $extra = [] ) {
-			if ( false !== $reply || ( $extra['plugin'] ?? '' ) !== $this->config->plugin ) {
+			$this->installation->end();
+			$pins     = $this->config->pins_releases;
+			$is_named = $pins && Manifest::is_name_of_package( $package, $this->config->slug );
+			$is_ours  = $is_named || ( $extra['plugin'] ?? '' ) === $this->config->plugin;
+			if ( ! $is_ours || is_wp_error( $reply ) || ( false !== $reply && ! $pins ) ) {
 				return $reply;
+			}
+			if ( $pins && ( false !== $reply || ! $is_named ) ) {
+				return $this->refuse( new Refused( 'release_way' ), $this->offered() );
 			}
 			$installed = $this->config->header( 'Version' );
 			$manifest  = $this->known( $installed ) ?? $this->ask( $installed );
@@ -1933,39 +2603,147 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 				return $this->error( 'needs_php', [ '{requires}' => $manifest['requires_php'] ] );
 			}
 			isset( $upgrader->skin ) && $upgrader->skin->feedback( 'downloading_package', $package );
-			$link = Manifest::name_of_package( $this->config->slug, $manifest['version'] ) === $package
-				? $this->fresh_link( $memory, $installed )
-				: $package;
-			if ( is_wp_error( $link ) ) {
-				return $link;
+			if ( Manifest::name_of_package( $this->config->slug, $manifest['version'] ) !== $package ) {
+				$this->installing = $manifest['version'];
+				return $this->fetch( $package, null );
 			}
-			$this->installing = '' === $this->installing ? $manifest['version'] : $this->installing;
-			$refused          = [
+			$answer = $this->fresh_answer( $memory, $installed );
+			if ( is_wp_error( $answer ) ) {
+				return $answer;
+			}
+			$this->installing = $answer->manifest['version'];
+			$statement        = $answer->statement_of_release;
+			$file             = $this->fetch( $answer->link, $statement ? $statement->size : null );
+			if ( ! $statement || ( is_wp_error( $file ) && Download::TOO_LARGE !== $file->get_error_code() ) ) {
+				return $file;
+			}
+			try {
+				if ( is_wp_error( $file ) ) {
+					throw new Refused( 'release_size', [ '{size}' => '', '{signed}' => (string) $statement->size ] );
+				}
+				$this->installation->begin( $file, $statement );
+				return $file;
+			} catch ( Refused $reason ) {
+				is_string( $file ) && wp_delete_file( $file );
+				return $this->refuse( $reason, $statement->version );
+			}
+		}
+
+		/** @return string|\WP_Error The file's path. */
+		private function fetch( string $link, ?int $size ) {
+			$refused = [
 				'redirect' => $this->config->texts->get( 'download_refused' ),
 				'server'   => $this->config->texts->get( 'download_denied' ),
 			];
-			return Download::fetch( $link, $refused );
+			return Download::fetch( $link, $refused, $size );
 		}
 
 		/**
-		 * A link to the package of the latest release, which may be newer than the one that was offered.
+		 * A link to the package of the latest release, which may be newer than the one that was offered, with its proof where
+		 * one is needed.
 		 *
-		 * @return string|\WP_Error
+		 * @return Answer|\WP_Error
 		 */
-		private function fresh_link( Memory $memory, string $installed ) {
+		private function fresh_answer( Memory $memory, string $installed ) {
 			$answer = $this->server->updates( $memory->key, $installed );
 			if ( '' !== $answer->detail() ) {
 				return $this->error( 'download_denied', [ '{reason}' => $answer->detail() ] );
 			}
-			$manifest = $answer->manifest ?? [];
-			if ( '' === $answer->link || ! self::is_newer( $manifest, $installed ) || ! self::fits( $manifest ) ) {
+			if ( '' === $answer->link || ! $answer->manifest ) {
+				return $this->error( 'download_unknown' );
+			}
+			try {
+				$this->prove( $answer, $installed );
+			} catch ( Refused $reason ) {
+				return $this->refuse( $reason, $answer->manifest['version'] );
+			}
+			$manifest = $answer->manifest;
+			if ( ! self::is_newer( $manifest, $installed ) || ! self::fits( $manifest ) ) {
 				return $this->error( 'download_unknown' );
 			}
 			if ( ! is_php_version_compatible( $manifest['requires_php'] ) ) {
 				return $this->error( 'needs_php', [ '{requires}' => $manifest['requires_php'] ] );
 			}
-			$this->installing = $manifest['version'];
-			return $answer->link;
+			return $answer;
+		}
+
+		/**
+		 * Proves the release that a manifest is about, if release keys are pinned. What it needs is then what was signed.
+		 *
+		 * @throws Refused Where it is not proven.
+		 */
+		private function prove( Answer $answer, string $installed ): void {
+			if ( ! $this->config->pins_releases ) {
+				return;
+			}
+			$statement = Release::prove( $answer->release, $this->config, $answer->manifest['version'], $installed );
+
+			$answer->statement_of_release     = $statement;
+			$answer->manifest['requires']     = $statement->requires;
+			$answer->manifest['requires_php'] = $statement->requires_php;
+		}
+
+		/**
+		 * Looks at the file again right before it is unpacked.
+		 *
+		 * @param mixed  $result
+		 * @param string $file
+		 * @param string $folder
+		 * @return mixed
+		 */
+		public function check_archive( $result, $file, $folder ) {
+			// What is unpacked after the package is something else's business.
+			if ( ! $this->installation->is_under_way() || $this->installation->is_unpacked() ) {
+				return $result;
+			}
+			try {
+				$this->installation->unpack( (string) $file, (string) $folder );
+				return $result;
+			} catch ( Refused $reason ) {
+				$this->installation->end( (string) $file );
+				return $this->refuse( $reason, $this->installing );
+			}
+		}
+
+		/**
+		 * The same before WordPress 6.4, which asks about nothing but how to unpack: a file that has changed is taken away.
+		 *
+		 * @param mixed $uses_ziparchive
+		 * @return mixed
+		 */
+		public function check_unnamed_archive( $uses_ziparchive ) {
+			if ( ! $this->installation->is_under_way() ) {
+				return $uses_ziparchive;
+			}
+			try {
+				$this->installation->check_again();
+			} catch ( Refused $reason ) {
+				$file = $this->installation->file();
+				$this->installation->end();
+				// WordPress deletes it afterwards.
+				touch( $file );
+				$this->refuse( $reason, $this->installing );
+			}
+			return $uses_ziparchive;
+		}
+
+		/** Says why a release is not installed, to who installs it, and from now on to who looks for updates. */
+		private function refuse( Refused $reason, string $version ): \WP_Error {
+			$values = $reason->values + [ '{version}' => $version, '{installed}' => $this->config->header( 'Version' ) ];
+			$told   = [ 'text' => $reason->getMessage(), 'values' => $values, 'version' => $version ];
+			set_site_transient( $this->config->name() . '_refused', $told, DAY_IN_SECONDS );
+			return new \WP_Error( 'countersign_' . $reason->getMessage(), esc_html( $this->sentence_of( $told ) ) );
+		}
+
+		/** @param array{text: string, values: array<string, string>, version: string} $told */
+		private function sentence_of( array $told ): string {
+			$name   = $told['text'];
+			$values = $told['values'] + [ '{plugin}' => $this->config->plugin_name() ];
+			$report = [ $this->config->slug, $values['{installed}'] ?? '', $values['{version}'] ?? '', $name ];
+			$detail = array_diff_key( $values, [ '{installed}' => 0, '{version}' => 0, '{plugin}' => 0 ] );
+			$values['{reason}'] = $this->config->texts->get( $name, $values );
+			$values['{report}'] = implode( ' ', array_filter( array_merge( $report, $detail ), 'strlen' ) );
+			return $this->config->texts->get( 'release_refused', $values );
 		}
 
 		/**
@@ -1982,11 +2760,17 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		 */
 		public function check_source( $source, $parent, $upgrader, $extra = [] ) {
 			global $wp_filesystem;
-			if ( is_wp_error( $source ) || ( $extra['plugin'] ?? '' ) !== $this->config->plugin ) {
+			$is_ours = $this->installation->is_under_way() || ( $extra['plugin'] ?? '' ) === $this->config->plugin;
+			if ( is_wp_error( $source ) || ! $is_ours ) {
 				return $source;
 			}
 			$source = trailingslashit( $source );
 			$parent = trailingslashit( $parent );
+			$is_proven = $this->installation->has_unpacked( $source, $parent );
+			$this->installation->end();
+			if ( $this->config->pins_releases && ! $is_proven ) {
+				return $this->refuse( new Refused( 'release_way' ), $this->offered() );
+			}
 			$folder = $parent . dirname( $this->config->plugin ) . '/';
 			$main   = $source . basename( $this->config->plugin );
 			if ( $source === $parent || ! $wp_filesystem->exists( $main ) ) {
@@ -2063,13 +2847,18 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		/** Whether something newer is out that an expired license does not get, and whose version could not be read. */
 		public function missed_unread(): bool {
 			return 'expired' === $this->license->memory()->condition()
-				&& '' !== (string) get_site_transient( $this->config->name() . '_refused' );
+				&& ! in_array( get_site_transient( $this->config->name() . '_refused' ), [ false, '' ], true );
 		}
 
-		/** Why the server's last answer about updates could not be used; empty where it could. */
+		/** Why the server's last answer about updates could not be used, or an update not be installed, in a sentence; empty where none. */
 		public function refused(): string {
-			$reason = $this->license->memory()->is_active() ? get_site_transient( $this->config->name() . '_refused' ) : '';
-			return is_string( $reason ) ? $reason : '';
+			$told = $this->license->memory()->is_active() ? get_site_transient( $this->config->name() . '_refused' ) : '';
+			if ( is_array( $told ) ) {
+				// Another version of this file may have kept it.
+				$values = array_filter( (array) ( $told['values'] ?? [] ), 'is_string' );
+				return $this->sentence_of( [ 'text' => (string) ( $told['text'] ?? '' ), 'values' => $values, 'version' => '' ] );
+			}
+			return is_string( $told ) && '' !== $told ? $this->config->texts->get( 'unreadable', [ '{reason}' => $told ] ) : '';
 		}
 
 		/**
@@ -2088,10 +2877,16 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			if ( 'expired' === $memory->condition() && 403 === $answer->status ) {
 				$answer->manifest = $answer->latest ?? [];
 			}
-			// Who may be told of it looks at another page, and WordPress asks twice a day.
-			$answer->unreadable || ( null === $answer->manifest && 200 === $answer->status )
-				? set_site_transient( $name . '_refused', $answer->trouble, DAY_IN_SECONDS )
-				: delete_site_transient( $name . '_refused' );
+			try {
+				$this->prove_news( $answer, $version );
+				// Who may be told of it looks at another page, and WordPress asks twice a day.
+				$answer->unreadable || ( null === $answer->manifest && 200 === $answer->status )
+					? set_site_transient( $name . '_refused', $answer->trouble, DAY_IN_SECONDS )
+					: $this->forget_refused( $answer->manifest );
+			} catch ( Refused $reason ) {
+				$this->refuse( $reason, $answer->manifest['version'] );
+				$answer->manifest = [];
+			}
 			if ( null === $answer->manifest ) {
 				set_site_transient( $name . '_pause', 1, max( 15 * MINUTE_IN_SECONDS, $answer->retry_after ) );
 				403 === $answer->status && $this->license->doubt();
@@ -2101,6 +2896,31 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			$known = '' === $version ? $this->kept() : [];
 			set_site_transient( $name, [ $version => $answer->manifest ] + $known, DAY_IN_SECONDS );
 			return $answer->manifest;
+		}
+
+		/**
+		 * Proves what is news to who has a version. The details window asks without one, and may be told of what is installed.
+		 *
+		 * @throws Refused Where it is not proven.
+		 */
+		private function prove_news( Answer $answer, string $version ): void {
+			$installed = $this->config->header( 'Version' );
+			$is_news   = 200 === $answer->status && $answer->manifest && ( '' !== $version || self::is_newer( $answer->manifest, $installed ) );
+			$is_news && $this->prove( $answer, $installed );
+		}
+
+		/**
+		 * What was refused is over when an answer can be used, unless that was the package of the same version.
+		 *
+		 * @param array<string, mixed>|null $manifest
+		 */
+		private function forget_refused( ?array $manifest ): void {
+			$told       = get_site_transient( $this->config->name() . '_refused' );
+			$is_package = is_array( $told ) && ! in_array( $told['text'] ?? '', Release::WHY_NOT_OFFERED, true );
+			$is_same    = is_array( $told ) && ( $told['version'] ?? '' ) === ( $manifest['version'] ?? null );
+			if ( ! is_array( $told ) || ( null !== $manifest && ! ( $is_package && $is_same ) ) ) {
+				delete_site_transient( $this->config->name() . '_refused' );
+			}
 		}
 
 		/**
@@ -2116,7 +2936,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 				$known = array_intersect_key( $known, [ 'version' => 0, 'security' => 0 ] );
 			}
 			// Another version of this file may have kept it.
-			return Manifest::read( $known, $this->config->slug );
+			return Manifest::read( $known, $this->config->slug, $this->config->pins_releases );
 		}
 
 		/** @return array<string, mixed> What is kept of manifests, by the version that was asked for; another plugin may have written it. */
@@ -2360,7 +3180,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 				$this->show_row( 'update', $this->missed( $missed ) );
 			}
 			if ( '' !== $this->updates->refused() ) {
-				$this->show_row( 'update', $this->text( 'unreadable', [ '{reason}' => $this->updates->refused() ] ) );
+				$this->show_row( 'update', $this->updates->refused() );
 			}
 			$fixed = null !== $this->config->fixed_key();
 			if ( $fixed ) {
@@ -2426,7 +3246,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 				printf(
 					'<div class="notice notice-warning"><p><strong>%s</strong> %s</p></div>',
 					esc_html( $this->config->plugin_name() . ':' ),
-					esc_html( $this->text( 'unreadable', [ '{reason}' => $this->updates->refused() ] ) )
+					esc_html( $this->updates->refused() )
 				);
 			}
 		}
@@ -2760,8 +3580,53 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 				'download_unknown'   => __( 'The license server names no download for this site at the moment. Please try again later.', $d ),
 				'download_denied'    => __( 'The license server refused the download: {reason}', $d ),
 				'download_refused'   => __( 'The download was refused: it is not the one the license server named.', $d ),
+
+				// Releases that the vendor's people sign.
+				'release_refused'    => __( 'The update to version {version} was refused, because nothing proves that it comes from the vendor of {plugin}. {reason} Nothing was installed, and version {installed} goes on working. Please tell the vendor, through an address that you know from elsewhere, and pass this on: {report}', $d ),
+				'release_unsigned'   => __( 'The license server sent no signatures with it.', $d ),
+				'release_signatures' => __( 'It needs {needed} good signatures of the vendor\'s release keys, and has {good}.', $d ),
+				'release_unreadable' => __( 'What was signed is not written as a release statement must be.', $d ),
+				'release_other'      => __( 'What was signed is another release ({found}).', $d ),
+				'release_older'      => __( 'It is not newer than what is installed.', $d ),
+				'release_size'       => __( 'Its download has another size than the signed package.', $d ),
+				'release_mark'       => __( 'Its download does not have the mark of this site where the signed package has room for one.', $d ),
+				'release_bytes'      => __( 'Its download is not the signed package.', $d ),
+				'release_swapped'    => __( 'Its file was changed on this site after it had been checked.', $d ),
+				'release_way'        => __( 'Something else on this site downloaded or unpacked it, or changed where it comes from.', $d ),
 			];
 		}
 	}
+
+elseif ( ! class_exists( __NAMESPACE__ . '\Release', false ) ) :
+
+	/**
+	 * An older copy of this file was loaded first, because two plugins share a namespace, and it knows no release keys.
+	 *
+	 * SECURITY: it would install whatever the server names. Where this plugin pins release keys, it gets no update from it.
+	 */
+	add_filter(
+		'upgrader_pre_download',
+		function ( $reply, $package, $upgrader, $extra = [] ) {
+			$of     = function ( string $plugin ): string {
+				return explode( '/', $plugin )[0];
+			};
+			$folder = $of( plugin_basename( __FILE__ ) );
+			if ( is_wp_error( $reply ) || $of( (string) ( $extra['plugin'] ?? '' ) ) !== $folder ) {
+				return $reply;
+			}
+			// Settings of a client that was made by the older copy are lost; what the plugin's code says is not.
+			$files = new \RecursiveIteratorIterator( new \RecursiveDirectoryIterator( WP_PLUGIN_DIR . '/' . $folder, \FilesystemIterator::SKIP_DOTS ) );
+			foreach ( $files as $file ) {
+				$is_other = 'php' === $file->getExtension() && $file->isFile() && basename( __FILE__ ) !== $file->getFilename();
+				if ( $is_other && false !== strpos( (string) file_get_contents( $file->getPathname() ), 'release_keys' ) ) {
+					$text = 'The update was refused: this plugin installs only what its vendor has signed, and an older copy of its license client, from another plugin on this site, cannot check that. Please tell the vendor.';
+					return new \WP_Error( 'countersign_release_older_client', esc_html( $text ) );
+				}
+			}
+			return $reply;
+		},
+		PHP_INT_MAX,
+		4
+	);
 
 endif;
