@@ -3,6 +3,7 @@
 
 import { File } from 'node:buffer';
 import { readdirSync, readFileSync } from 'node:fs';
+import { dirname } from 'node:path';
 
 // Debian's Node 18 does not have it as a global.
 globalThis.File ??= File;
@@ -14,6 +15,7 @@ const builds = new URL('.php-versions/', import.meta.url);
 for (const name of readdirSync(builds).filter((name) => name.endsWith('.js')).sort()) {
 	const php = new PHP(await loadPHPRuntime(await import(new URL(name, builds)), {}));
 	for (const [path, text] of Object.entries(files)) {
+		php.mkdir(dirname(path));
 		php.writeFile(path, text);
 	}
 	for (const script of scripts) {
