@@ -15,6 +15,9 @@ use crate::support::http::{self, Response};
 /// Makes an answer of the question and the server's own answer to it.
 type Make = dyn Fn(&Asked, Response) -> Response + Send + Sync;
 
+/// Sends whatever it likes, for as long as it likes.
+type Stream = dyn Fn(&mut TcpStream) -> std::io::Result<()> + Send + Sync;
+
 /// What becomes of a question to the license server.
 #[derive(Clone)]
 pub enum Answer {
@@ -69,6 +72,7 @@ struct Shared {
     server: Option<SocketAddr>,
     answer: Answer,
     files: BTreeMap<String, Response>,
+    streams: BTreeMap<String, Arc<Stream>>,
     asked: Vec<Asked>,
     in_pieces: bool,
 }
@@ -81,6 +85,7 @@ impl Front {
             server: None,
             answer: Answer::Forward,
             files: BTreeMap::new(),
+            streams: BTreeMap::new(),
             asked: Vec::new(),
             in_pieces: false,
         };
@@ -122,6 +127,15 @@ impl Front {
         self.shared.lock().unwrap().files.insert(path.into(), response);
     }
 
+    /// Has a path answered by whoever writes to its connection.
+    pub fn stream(&self, path: &str, stream: impl Fn(&mut TcpStream) -> std::io::Result<()> + Send + Sync + 'static) {
+        self.shared
+            .lock()
+            .unwrap()
+            .streams
+            .insert(path.into(), Arc::new(stream));
+    }
+
     /// The questions to the license server since the last call.
     pub fn take_asked(&self) -> Vec<Asked> {
         std::mem::take(&mut self.shared.lock().unwrap().asked)
@@ -130,6 +144,10 @@ impl Front {
     fn serve(&self, stream: TcpStream) -> std::io::Result<()> {
         let mut stream = BufReader::new(stream);
         let asked = read(&mut stream)?;
+        let streaming = self.shared.lock().unwrap().streams.get(&asked.target).cloned();
+        if let Some(streaming) = streaming {
+            return streaming(stream.get_mut());
+        }
         let response = if asked.target.starts_with("/api.wordpress.org/") {
             Some(wordpress_org())
         } else if let Some(file) = self.shared.lock().unwrap().files.get(&asked.target) {

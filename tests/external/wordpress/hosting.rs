@@ -11,7 +11,7 @@ const NO_ANSWER: &str =
 
 impl Site {
     /// Puts a plugin beside the others, which WordPress loads before them.
-    fn neighbour(&self, code: &str) {
+    pub fn neighbour(&self, code: &str) {
         std::fs::write(
             self.file("wp-content/mu-plugins/neighbour.php"),
             format!("<?php {code}"),

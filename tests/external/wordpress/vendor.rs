@@ -99,6 +99,29 @@ impl Vendor {
         output.stdout
     }
 
+    /// The files of a version, by their names in the plugin's folder.
+    pub fn files(&self, version: &str) -> Vec<(String, Vec<u8>)> {
+        let git = |arguments: &[&str]| {
+            let mut git = Command::new("git");
+            let output = git
+                .current_dir(self.instance.file("plugin.git"))
+                .args(arguments)
+                .output();
+            let output = output.unwrap();
+            assert!(output.status.success(), "{output:?}");
+            output.stdout
+        };
+        let tag = format!("v{version}");
+        let names = String::from_utf8(git(&["ls-tree", "-r", "--name-only", &tag])).unwrap();
+        let names = names.lines().map(str::to_owned);
+        names
+            .map(|name| {
+                let bytes = git(&["show", &format!("{tag}:{name}")]);
+                (name, bytes)
+            })
+            .collect()
+    }
+
     /// Serves the archive of a version with its files in another folder, or in none.
     pub fn put_online_in(&self, prefix: &str, version: &str) {
         self.put_archive_online(version, self.archive_in(prefix, version));
