@@ -8,7 +8,8 @@ use clap::{Parser, Subcommand};
 use crate::commands::Exit;
 use crate::commands::output::error_json;
 use crate::commands::{
-    bindings, build, completions, doctor, init, keys, license, manual, package, preview, review, serve, trace, verify,
+    bindings, build, completions, doctor, init, keys, license, manual, package, preview, review, serve, sign, trace,
+    verify,
 };
 use crate::config::PathSettings;
 use crate::model::license_key::LicenseKey;
@@ -110,6 +111,8 @@ pub enum Command {
     Trace(trace::Args),
     /// List build ids that sites report and that are not theirs
     Review(review::Args),
+    /// Sign a release with an SSH key
+    Sign(sign::Args),
     /// Verify a saved statement offline
     Verify(verify::Args),
     /// Check an instance and report what is wrong

@@ -18,6 +18,7 @@ mod pipeline;
 mod plugin_build;
 mod progress;
 mod publish;
+pub mod rebuild;
 mod release_builder;
 mod remark;
 mod report;

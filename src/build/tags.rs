@@ -113,6 +113,11 @@ impl Candidate {
         self.tags.len()
     }
 
+    /// Whether it stands for this version, however its tags write it.
+    pub(super) fn is_of(&self, version: &Version) -> bool {
+        self.tags.iter().any(|(found, _)| found.cmp_php(version).is_eq())
+    }
+
     /// Its only tag; `None` if there are several.
     pub(super) fn only(&self) -> Option<&(Version, Tag)> {
         match &self.tags[..] {

@@ -17,6 +17,7 @@ pub mod preview;
 pub mod review;
 pub mod running_server;
 pub mod serve;
+pub mod sign;
 pub mod trace;
 pub mod verify;
 

@@ -13,7 +13,8 @@ pub const MAX_SIGNATURES: usize = 16;
 /// The largest file that is read, in bytes.
 pub const MAX_FILE: u64 = (MAX_SIGNATURES * MAX_ARMORED) as u64;
 
-/// The line that ends each of them.
+/// The lines around each of them.
+const BEGIN: &str = "-----BEGIN SSH SIGNATURE-----\n";
 const END: &str = "-----END SSH SIGNATURE-----\n";
 
 /// The signatures of a release, sorted by their text, one for each key.
@@ -101,6 +102,22 @@ impl Signatures {
             rest = behind;
         }
         Ok(signatures)
+    }
+
+    /// What is good of a file that git could not merge: every signature of the message that stands anywhere in it.
+    pub fn salvage(text: &str, message: &[u8]) -> Self {
+        let mut signatures = Self::default();
+        let mut rest = text;
+        while let Some(start) = rest.find(BEGIN) {
+            let end = rest[start..].find(END).map_or(rest.len(), |at| start + at + END.len());
+            let read = Sshsig::from_armored(&rest[start..end]).ok();
+            for signature in read.into_iter().filter(|signature| signature.verify(message)) {
+                // Where there are too many, the first ones stay.
+                let _ = signatures.add(signature);
+            }
+            rest = &rest[start + BEGIN.len()..];
+        }
+        signatures
     }
 
     /// The file: sorted by the texts of the signatures.
@@ -241,6 +258,12 @@ mod tests {
         assert_eq!(refused(&format!("{one}{one}")), SignaturesError::Twice { line: lines });
         let conflict = format!("<<<<<<< HEAD\n{one}=======\n{two}>>>>>>> b\n");
         assert_eq!(refused(&conflict), SignaturesError::Conflict);
+        assert_eq!(Signatures::salvage(&conflict, MESSAGE).to_text(), sorted);
+        assert!(Signatures::salvage(&conflict, b"another").is_empty());
+        assert_eq!(
+            Signatures::salvage(&format!("-----BEGIN SSH SIGNATURE-----\n{one}"), MESSAGE).to_text(),
+            one
+        );
         let many: Vec<_> = (0..=16).map(Recipe::of).collect();
         let text: String = many.iter().map(|recipe| recipe.armored(MESSAGE)).collect();
         assert_eq!(Signatures::read_unsorted(&text), Err(SignaturesError::TooMany));

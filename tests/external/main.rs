@@ -20,6 +20,7 @@ mod preview;
 mod preview_browser;
 mod release;
 mod remote;
+mod sign;
 mod signature;
 mod soak;
 #[path = "../support/mod.rs"]

@@ -88,6 +88,7 @@ const ARROWS: [(&str, &[&str]); 20] = [
         &[
             "build",
             "package",
+            "release",
             "preview",
             "serve",
             "registry",

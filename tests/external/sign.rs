@@ -1,0 +1,381 @@
+//! `countersign sign` with OpenSSH's own keys and agent, from a tag to a signature in the registry.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use countersign::registry::RegistryFiles;
+use countersign::registry::release_chain::{self, ReleaseChain};
+use serde_json::Value;
+
+use crate::support::Instance;
+use crate::support::history::make_repository;
+use crate::support::server::countersign;
+
+const HISTORY: &str = "\
+>>> write acme-forms.php
+<?php
+/*
+Plugin Name: Acme Forms
+Version: 1.0.0
+Requires at least: 6.1
+Requires PHP: 7.4
+*/
+>>> write src/form.php
+<?php // first
+>>> tag v1.0.0
+>>> write acme-forms.php
+<?php
+/*
+Plugin Name: Acme Forms
+Version: 1.1.0
+*/
+>>> write src/form.php
+<?php // second
+>>> write src/more.php
+<?php
+>>> tag v1.1.0
+";
+
+/// An instance whose plugin has two releases, and people with keys.
+struct Vendor {
+    instance: Instance,
+}
+
+impl Vendor {
+    fn new(people: &[&str], threshold: usize) -> Self {
+        let instance = Instance::empty();
+        instance.write("countersign.toml", "");
+        instance.write("registry/licenses/licenses.toml", "# none\n");
+        fs::create_dir(instance.file("ssh")).unwrap();
+        make_repository(HISTORY, &instance.file("forms.git"));
+        let vendor = Self { instance };
+        for person in people {
+            vendor.make_key(person, "");
+        }
+        vendor.decide(people, threshold);
+        vendor
+    }
+
+    fn key(&self, person: &str) -> PathBuf {
+        self.instance.file("ssh").join(person)
+    }
+
+    fn make_key(&self, person: &str, passphrase: &str) {
+        let mut keygen = Command::new("ssh-keygen");
+        keygen
+            .args(["-q", "-t", "ed25519", "-N", passphrase, "-C", person, "-f"])
+            .arg(self.key(person));
+        assert!(keygen.status().unwrap().success());
+    }
+
+    fn line(&self, person: &str) -> String {
+        fs::read_to_string(self.key(person).with_extension("pub"))
+            .unwrap()
+            .trim()
+            .to_owned()
+    }
+
+    fn decide(&self, people: &[&str], threshold: usize) {
+        let keys: Vec<_> = people
+            .iter()
+            .map(|person| format!("\"{}\"", self.line(person)))
+            .collect();
+        let entry = format!(
+            "repository = \"../../forms.git\"\n\n[signing]\nkeys = [{}]\nthreshold = {threshold}\n",
+            keys.join(", ")
+        );
+        self.instance.write("registry/plugins/acme-forms.toml", &entry);
+    }
+
+    /// Without an agent, a home or a terminal.
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = countersign(&self.instance);
+        command
+            .args(["sign", "acme-forms"])
+            .args(arguments)
+            .stdin(Stdio::null());
+        command.env_remove("SSH_AUTH_SOCK").env("HOME", self.instance.path());
+        command.env("SSH_ASKPASS_REQUIRE", "never");
+        command
+    }
+
+    fn signs(&self, person: &str, version: &str, more: &[&str]) -> String {
+        let key = self.key(person);
+        let output = self
+            .command(&[&[version, "--key", key.to_str().unwrap()], more].concat())
+            .output()
+            .unwrap();
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{told}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    fn refuses(&self, arguments: &[&str]) -> (i32, String) {
+        let output = self.command(arguments).output().unwrap();
+        (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
+    }
+
+    fn chain(&self) -> (ReleaseChain, Vec<String>) {
+        let files = RegistryFiles::folder(&self.instance.file("registry"));
+        let slug = "acme-forms".parse().unwrap();
+        let (chain, told) = release_chain::load(&files, &slug, &[]).unwrap();
+        (chain, told.iter().map(ToString::to_string).collect())
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.instance.file("registry/signatures/acme-forms").join(name)
+    }
+
+    /// Whether OpenSSH takes the first signature of a release as this person's.
+    fn openssh(&self, person: &str, version: &str) -> bool {
+        let allowed = self.instance.file("allowed");
+        fs::write(&allowed, format!("signer {}\n", self.line(person))).unwrap();
+        let verify = Command::new("ssh-keygen")
+            .args(["-Y", "verify", "-n", "countersign-release", "-I", "signer", "-f"])
+            .arg(allowed)
+            .arg("-s")
+            .arg(self.file(&format!("{version}.sig")))
+            .stdin(fs::File::open(self.file(&format!("{version}.json"))).unwrap())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status();
+        verify.unwrap().success()
+    }
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let mut names: Vec<_> = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_release_is_shown_and_signed_and_the_next_one_continues_the_chain() {
+    let vendor = Vendor::new(&["anna"], 1);
+    let shown = vendor.signs("anna", "1.0.0", &[]);
+    assert!(
+        shown.contains("number 1, a new statement\ntag        v1.0.0, commit "),
+        "{shown}"
+    );
+    assert!(shown.contains("the first release that is signed"), "{shown}");
+    assert!(shown.contains("signed by  anna: 1 of 1 signatures\n"), "{shown}");
+    assert!(vendor.openssh("anna", "1.0.0"));
+    vendor.signs("anna", "1.1.0", &[]);
+    let (chain, told) = vendor.chain();
+    assert_eq!(told, [""; 0]);
+    let [first, second] = chain.releases() else { panic!() };
+    assert_eq!(
+        (first.statement.requires.as_str(), first.statement.requires_php.as_str()),
+        ("6.1", "7.4")
+    );
+    assert_eq!(
+        (second.statement.number, second.statement.previous),
+        (2, Some(first.link().1))
+    );
+    assert_eq!(
+        names(&vendor.file("")),
+        ["1.0.0.json", "1.0.0.sig", "1.1.0.json", "1.1.0.sig"]
+    );
+    assert_eq!(names(&vendor.instance.file("cache")), [""; 0], "nothing is left behind");
+}
+
+#[test]
+fn several_people_add_to_one_file_and_nobody_twice() {
+    let vendor = Vendor::new(&["anna", "bert"], 2);
+    assert!(vendor.signs("anna", "1.0.0", &[]).contains("anna: 1 of 2 signatures"));
+    let once = fs::read(vendor.file("1.0.0.sig")).unwrap();
+    let statement = fs::read(vendor.file("1.0.0.json")).unwrap();
+    vendor.signs("anna", "1.0.0", &[]);
+    assert_eq!(fs::read(vendor.file("1.0.0.sig")).unwrap(), once);
+    assert!(
+        vendor
+            .signs("bert", "1.0.0", &[])
+            .contains("anna, bert: 2 of 2 signatures")
+    );
+    assert_eq!(
+        fs::read(vendor.file("1.0.0.json")).unwrap(),
+        statement,
+        "the statement is written once"
+    );
+    assert_eq!(vendor.chain().1, [""; 0]);
+}
+
+#[test]
+fn a_conflict_that_git_left_is_resolved_by_signing_again() {
+    let vendor = Vendor::new(&["anna", "bert"], 2);
+    let sig = vendor.file("1.0.0.sig");
+    vendor.signs("anna", "1.0.0", &[]);
+    let by_anna = fs::read_to_string(&sig).unwrap();
+    fs::remove_file(&sig).unwrap();
+    vendor.signs("bert", "1.0.0", &[]);
+    let by_bert = fs::read_to_string(&sig).unwrap();
+    fs::write(
+        &sig,
+        format!("<<<<<<< HEAD\n{by_anna}=======\n{by_bert}>>>>>>> theirs\n"),
+    )
+    .unwrap();
+    assert!(vendor.chain().1[0].ends_with("run `countersign sign acme-forms 1.0.0` again"));
+    assert!(
+        vendor
+            .signs("anna", "1.0.0", &[])
+            .contains("anna, bert: 2 of 2 signatures")
+    );
+    assert_eq!(vendor.chain().1, [""; 0]);
+}
+
+#[test]
+fn two_releases_that_were_signed_at_once_become_a_chain_again() {
+    let vendor = Vendor::new(&["anna"], 1);
+    vendor.signs("anna", "1.0.0", &[]);
+    let aside = ["json", "sig"].map(|end| {
+        let path = vendor.file(&format!("1.0.0.{end}"));
+        let content = fs::read(&path).unwrap();
+        fs::remove_file(&path).unwrap();
+        (path, content)
+    });
+    vendor.signs("anna", "1.1.0", &[]);
+    for (path, content) in aside {
+        fs::write(path, content).unwrap();
+    }
+    assert!(
+        vendor.chain().1[0].contains("number 1 is that of 1.0.0.json, too"),
+        "{:?}",
+        vendor.chain().1
+    );
+    vendor.signs("anna", "1.1.0", &[]);
+    let (chain, told) = vendor.chain();
+    assert_eq!((chain.head().unwrap().0, told), (2, vec![]));
+}
+
+#[test]
+fn a_dry_run_writes_nothing_and_json_tells_everything() {
+    let vendor = Vendor::new(&["anna"], 1);
+    let dry = vendor.signs("anna", "1.0.0", &["--dry-run", "--diff"]);
+    assert!(
+        dry.contains("+<?php // first\n") && dry.contains("nothing was written: --dry-run"),
+        "{dry}"
+    );
+    assert!(!vendor.file("1.0.0.json").exists());
+    let told: Value = serde_json::from_str(&vendor.signs("anna", "1.0.0", &["--json"])).unwrap();
+    assert_eq!(
+        (&told["statement"]["number"], &told["signed_by"][0]),
+        (&1.into(), &"anna".into())
+    );
+    assert_eq!(told["changes"]["since"], Value::Null);
+}
+
+#[test]
+fn what_cannot_sign_is_told_before_anything_is_written() {
+    let vendor = Vendor::new(&["anna"], 1);
+    let (code, told) = vendor.refuses(&["1.0.0"]);
+    assert!(
+        code == 3 && told.contains("no key of [signing] is in the ssh agent or in ~/.ssh"),
+        "{told}"
+    );
+    vendor.make_key("eve", "");
+    let eve = vendor.key("eve");
+    let (code, told) = vendor.refuses(&["1.0.0", "--key", eve.to_str().unwrap()]);
+    assert!(code == 3 && told.contains("this key is not in [signing]"), "{told}");
+    fs::remove_file(eve.with_extension("pub")).unwrap();
+    let (code, told) = vendor.refuses(&["1.0.0", "--key", eve.to_str().unwrap()]);
+    assert!(code == 3 && told.contains("this key is not in [signing]"), "{told}");
+    let (code, told) = vendor.refuses(&["9.0.0", "--key", vendor.key("anna").to_str().unwrap()]);
+    assert!(code == 3 && told.contains("no tag gives version 9.0.0"), "{told}");
+    let rsa = vendor.key("rsa");
+    let made = Command::new("ssh-keygen")
+        .args(["-q", "-t", "rsa", "-N", "", "-f"])
+        .arg(&rsa)
+        .status();
+    assert!(made.unwrap().success());
+    let (code, told) = vendor.refuses(&["1.0.0", "--key", rsa.to_str().unwrap()]);
+    assert!(
+        code == 3 && told.contains("a key of a type that cannot sign releases"),
+        "{told}"
+    );
+    vendor.make_key("fred", "secret");
+    vendor.decide(&["anna", "fred"], 1);
+    let (code, told) = vendor.refuses(&["1.0.0", "--key", vendor.key("fred").to_str().unwrap()]);
+    assert!(code == 4 && told.contains("ssh-keygen made no signature"), "{told}");
+    let no_openssh = vendor
+        .command(&["1.0.0", "--offline", "--key", vendor.key("anna").to_str().unwrap()])
+        .env("PATH", vendor.instance.path())
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&no_openssh.stderr);
+    assert!(
+        no_openssh.status.code() == Some(4) && told.contains("ssh-keygen cannot be run"),
+        "{told}"
+    );
+    assert!(!vendor.file("").exists());
+}
+
+#[test]
+fn another_package_than_the_tag_gives_is_refused() {
+    let vendor = Vendor::new(&["anna"], 1);
+    let script = "import sys, zipfile\nwith zipfile.ZipFile(sys.argv[1], 'w') as z:\n for name, text in zip(sys.argv[2::2], sys.argv[3::2]): z.writestr(name, text)";
+    let zip = vendor.instance.file("package.zip");
+    let pack = |files: &[(&str, &str)]| {
+        let mut python = Command::new("python3");
+        python.args(["-c", script]).arg(&zip);
+        for (name, text) in files {
+            python.args([name, text]);
+        }
+        assert!(python.status().unwrap().success());
+        let key = vendor.key("anna");
+        vendor.refuses(&[
+            "1.0.0",
+            "--key",
+            key.to_str().unwrap(),
+            "--package",
+            zip.to_str().unwrap(),
+        ])
+    };
+    let main = "<?php\n/*\nPlugin Name: Acme Forms\nVersion: 1.0.0\nRequires at least: 6.1\nRequires PHP: 7.4\n*/\n";
+    let (code, told) = pack(&[
+        ("acme-forms/acme-forms.php", main),
+        ("acme-forms/src/form.php", "<?php // first\n"),
+    ]);
+    assert!(code == 3 && told.contains("only the packing differs"), "{told}");
+    let (code, told) = pack(&[
+        ("acme-forms/acme-forms.php", main),
+        ("acme-forms/src/form.php", "<?php // other\n"),
+        ("acme-forms/backdoor.php", "<?php\n"),
+    ]);
+    assert!(code == 3 && told.contains("acme-forms/backdoor.php is added"), "{told}");
+    assert!(told.contains("acme-forms/src/form.php differs"), "{told}");
+}
+
+#[test]
+fn a_key_in_the_agent_signs_without_its_file() {
+    let vendor = Vendor::new(&["anna"], 1);
+    let socket = vendor.instance.file("agent");
+    let mut agent = Command::new("ssh-agent")
+        .args(["-D", "-a"])
+        .arg(&socket)
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    crate::support::eventually("the agent listens", std::time::Duration::from_secs(10), || {
+        socket.exists()
+    });
+    let added = Command::new("ssh-add")
+        .arg("-q")
+        .arg(vendor.key("anna"))
+        .env("SSH_AUTH_SOCK", &socket)
+        .status();
+    assert!(added.unwrap().success());
+    fs::remove_file(vendor.key("anna")).unwrap();
+    let output = vendor
+        .command(&["1.0.0"])
+        .env("SSH_AUTH_SOCK", &socket)
+        .output()
+        .unwrap();
+    agent.kill().unwrap();
+    agent.wait().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(vendor.openssh("anna", "1.0.0"));
+}
