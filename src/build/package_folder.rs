@@ -1,7 +1,7 @@
-//! The folder `packages/`: archives that somebody's own build made, as `<slug>/<version>.zip`, brought into the normal form.
+//! The folder `packages/`: archives from the vendor's own build, as `<slug>/<version>.zip`, in the normal form.
 //!
-//! `countersign package add` puts them there; [`packing`](crate::build::packing) makes packages of them where an entry says
-//! `from = "file"`. They have no build id and one time: the package gets the tag's.
+//! `countersign package add` puts them there; [`packing`](crate::build::packing) makes packages of them if the entry
+//! has `from = "file"`. They have no build id and a fixed time; the package gets the tag's time.
 
 use std::fs::{self, File};
 use std::io;
@@ -15,8 +15,8 @@ use crate::model::version::Version;
 use crate::package::MAX_PACKED;
 use crate::regular_file;
 
-/// The time of every file in an archive of the folder: the earliest that the format knows, so that the same archive handed
-/// over twice gives the same bytes, whether its tag is known or not.
+/// The time of every file in these archives: the earliest of the format. So the same archive always gives the same
+/// bytes, whether its tag is known or not.
 pub const TIME: DateTime<Utc> = match DateTime::from_timestamp(315_532_800, 0) {
     Some(time) => time,
     None => DateTime::UNIX_EPOCH,
@@ -35,7 +35,7 @@ pub struct HandedOver {
     pub slug: Slug,
     /// The release.
     pub version: Version,
-    /// Its bytes.
+    /// Size in bytes.
     pub size: u64,
 }
 
@@ -45,16 +45,16 @@ impl PackageFolder {
         Self { root: root.to_owned() }
     }
 
-    /// Where the archive of a release stands.
+    /// The path of a release's archive.
     pub fn place(&self, slug: &Slug, version: &Version) -> PathBuf {
         self.root.join(slug.as_str()).join(format!("{version}.zip"))
     }
 
-    /// Opens the archive of a release; `None` where nobody has handed it over.
+    /// Opens the archive of a release; `None` if it is not there yet.
     ///
     /// # Errors
     ///
-    /// Where it is no regular file, or too large, or cannot be opened.
+    /// It is not a regular file, is too large, or cannot be opened.
     pub fn open(&self, slug: &Slug, version: &Version) -> io::Result<Option<File>> {
         match regular_file::open(&self.place(slug, version), MAX_PACKED) {
             Ok(file) => Ok(Some(file)),
@@ -69,7 +69,7 @@ impl PackageFolder {
         match regular_file::changed_at(&place, MAX_PACKED) {
             Err(error) => error.kind() == io::ErrorKind::NotFound,
             Ok(time) => {
-                // A file that is moved there may bring an old time.
+                // A file that is moved there may have an old time.
                 let folder = place.parent().and_then(|folder| fs::metadata(folder).ok());
                 let folder = folder.map(|folder| regular_file::change_time(&folder));
                 time < moment && folder.is_some_and(|time| time < moment)
@@ -77,11 +77,11 @@ impl PackageFolder {
         }
     }
 
-    /// Every archive, by plugin, newest version first. What has another name is passed over.
+    /// Every archive, by plugin, newest version first. Files with other names are skipped.
     ///
     /// # Errors
     ///
-    /// Where a folder cannot be read.
+    /// A folder cannot be read.
     pub fn list(&self) -> io::Result<Vec<HandedOver>> {
         let mut found = Vec::new();
         for (folder, slug) in names(&self.root, "")? {
@@ -102,7 +102,7 @@ impl PackageFolder {
     }
 }
 
-/// What is in a folder under names with this ending, each with its name without it; nothing where it is no folder.
+/// The entries with this ending, without it; none if it is not a folder.
 fn names(folder: &Path, ending: &str) -> io::Result<Vec<(PathBuf, String)>> {
     let entries = match fs::read_dir(folder) {
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {

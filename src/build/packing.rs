@@ -1,7 +1,7 @@
-//! Between step 4 and step 5: the package of a release, made of its tag or of an archive that was handed over.
+//! Between steps 4 and 5: makes the package of a release, from its tag or from an archive of the vendor's build.
 //!
-//! What is published never changes: a release whose files, archive or package differ from the published ones is refused, unless
-//! `--replace` names it. [`ManifestSink`] takes the package, [`plugin_build`](crate::build::plugin_build) what became of it.
+//! A published release never changes: if its files, archive or package differ now, it is refused, unless `--replace`
+//! names it. [`ManifestSink`] takes the package, [`plugin_build`](crate::build::plugin_build) the outcome.
 
 mod attributes;
 mod from_tag;
@@ -36,15 +36,15 @@ use crate::package::normalize::normalize;
 use crate::package::read_at::ReadAt;
 use crate::package::writer::{FORM, Package};
 
-/// Obstacles that are told by name; the rest is counted.
+/// How many obstacles a message names; the rest is counted.
 const TOLD: usize = 5;
 
-/// How the releases of a build are packed.
+/// How a build packs releases.
 #[derive(Clone, Debug, Default)]
 pub struct PackingOptions {
-    /// Where archives are handed over.
+    /// The folder of the vendor's archives.
     pub folder: PackageFolder,
-    /// Releases that may be published although they differ from what is published.
+    /// Releases that may differ from the published ones.
     pub replace: HashSet<(Slug, Version)>,
 }
 
@@ -56,33 +56,33 @@ pub(super) struct Packer<'a> {
     options: &'a PackingOptions,
 }
 
-/// A release that is to be packed.
+/// A release to pack.
 pub(super) struct PackRequest<'a> {
     /// The version it is published under.
     pub version: &'a Version,
     /// The main file, relative to the plugin's folder.
     pub main_file: &'a str,
-    /// What the tag points at.
+    /// The tag's commit.
     pub tagged: &'a Tagged,
-    /// The release of this version that is published now.
+    /// The published release of this version, if any.
     pub published: Option<&'a Release>,
 }
 
-/// What became of a release's package.
+/// The outcome of packing a release.
 pub(super) enum Packed {
-    /// The package; `replaces` says that another one was published.
+    /// The package; `replaces` if another one was published.
     Package {
-        /// Its line in the index.
+        /// Its entry in the index.
         package: HostedPackage,
-        /// Whether what was published differs from it.
+        /// Whether it differs from the published one.
         replaces: bool,
     },
-    /// Nobody has handed over its archive yet.
+    /// Its archive is not there yet.
     Awaits,
 }
 
 impl<'a> Packer<'a> {
-    /// A packer; `None` where the entry names somebody else's download.
+    /// A packer; `None` if the entry has a `download_url`.
     pub(super) fn new(plugin: &'a Plugin, repository: &'a Repository, options: &'a PackingOptions) -> Option<Self> {
         Some(Self {
             plugin,
@@ -92,7 +92,7 @@ impl<'a> Packer<'a> {
         })
     }
 
-    /// Whether a published release still follows from the archive that was handed over for it.
+    /// Whether the archive of a published release is still the same.
     pub(super) fn is_up_to_date(&self, sink: &impl ManifestSink, release: &Release) -> bool {
         let Some(package) = &release.package else { return false };
         if self.settings.from == PackageOrigin::Tag {
@@ -109,7 +109,7 @@ impl<'a> Packer<'a> {
             }
     }
 
-    /// Packs a release, and compares it with what is published.
+    /// Packs a release, and compares it with the published one.
     pub(super) fn pack<S: ManifestSink>(
         &self,
         sink: &S,
@@ -154,7 +154,7 @@ impl<'a> Packer<'a> {
             return Ok(Err(Reason::Immutable("the archive that was handed over")));
         }
         differs |= is_other_file;
-        // Another form gives other bytes of the same files: the published ones stay.
+        // Another form gives other bytes for the same files, so the published ones stay.
         if !differs
             && old.is_some_and(|old| old.form != FORM)
             && let Some(kept) = kept()
@@ -181,7 +181,7 @@ impl<'a> Packer<'a> {
         }))
     }
 
-    /// The archive that was handed over, and its digest; `None` where packages are made of tags, and where there is none.
+    /// The vendor's archive and its digest; `None` if packages are made of tags, or it is not there.
     fn handed_over(&self, version: &Version) -> Result<Option<(File, Digest)>, Reason> {
         if self.settings.from == PackageOrigin::Tag {
             return Ok(None);
@@ -207,7 +207,7 @@ impl<'a> Packer<'a> {
         let folder = self.folder()?;
         let time = time(request.tagged);
         let package = from_tag::pack(self.repository, &list, &folder, time, self.settings.mark, out)?;
-        // The mark is in it.
+        // It has the mark.
         self.check(request, &folder, &open(Archive::check(out))?, false)?;
         Ok(package)
     }
@@ -236,7 +236,7 @@ impl<'a> Packer<'a> {
             .map_err(|error| Reason::Unpackable(format!("{folder}: {error}")))
     }
 
-    /// Whether the archive can be the package of this release.
+    /// Checks whether the archive can be the package of this release.
     fn check<R: ReadAt>(
         &self,
         request: &PackRequest,
@@ -259,7 +259,7 @@ impl<'a> Packer<'a> {
     }
 }
 
-/// The index's line of a package.
+/// The package's entry in the index.
 fn hosted(new: NewPackage, tree: String, file: Option<Digest>) -> HostedPackage {
     HostedPackage {
         form: FORM,
@@ -276,7 +276,7 @@ fn time(tagged: &Tagged) -> DateTime<Utc> {
     DateTime::from_timestamp(tagged.time, 0).unwrap_or_default()
 }
 
-/// The first obstacles by name, and how many more there are.
+/// The first obstacles by name, and the number of the others.
 fn told(obstacles: &[PackingObstacle]) -> String {
     let first = obstacles.iter().take(TOLD).map(ToString::to_string);
     let more = obstacles.len().checked_sub(TOLD).filter(|more| *more > 0);

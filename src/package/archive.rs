@@ -1,11 +1,11 @@
-//! An archive from outside, read strictly: one reading is possible, and it is this one.
+//! Reads an archive strictly: it is accepted only if every program must read it in the same way.
 //!
-//! Every byte belongs to a header, to one file's data, or to the directory; the two headers of an entry agree; and the data
-//! are what the headers say. Whatever else a zip archive may be is refused with the entry's name, because another program
-//! might read it in another way. [`refusal`] has all reasons. Where an [`Archive`] is in hand, all of this holds.
+//! Every byte belongs to a header, to one file's data, or to the directory; the two headers of an entry agree; and
+//! the data match the headers. Any other zip archive is refused with the entry's name, because another program might
+//! read it differently. [`refusal`] has all reasons. An [`Archive`] always meets these rules.
 //!
-//! Steps: `end` finds the directory, `central` reads it, `local` follows the entries through the file, and `content` reads
-//! each one's data.
+//! Steps: `end` finds the directory, `central` reads it, `local` follows the entries through the file, and `content`
+//! reads each one's data.
 
 mod central;
 mod content;
@@ -41,7 +41,7 @@ impl Archive<File> {
     ///
     /// # Errors
     ///
-    /// Where the file cannot be read, or why it is refused.
+    /// The file cannot be read, or is refused.
     pub fn open(path: &Path) -> Result<Self, ArchiveError> {
         let file = regular_file::open(path, MAX_PACKED).map_err(ArchiveError::Read)?;
         Self::check(file)
@@ -53,7 +53,7 @@ impl<R: ReadAt> Archive<R> {
     ///
     /// # Errors
     ///
-    /// Where it cannot be read, or why it is refused.
+    /// It cannot be read, or is refused.
     pub fn check(source: R) -> Result<Self, ArchiveError> {
         let size = source.size().map_err(ArchiveError::Read)?;
         if size > MAX_PACKED {
@@ -83,12 +83,12 @@ impl<R: ReadAt> Archive<R> {
         Ok(archive)
     }
 
-    /// Its bytes.
+    /// Size in bytes.
     pub fn size(&self) -> u64 {
         self.size
     }
 
-    /// Everything in it, sorted by the bytes of the names.
+    /// All entries, sorted by the bytes of their names.
     pub fn entries(&self) -> &[ArchiveEntry] {
         &self.entries
     }
@@ -98,21 +98,21 @@ impl<R: ReadAt> Archive<R> {
         self.entries.iter().filter(|entry| !entry.is_folder)
     }
 
-    /// The bytes of all files together.
+    /// The total size of the files in bytes.
     pub fn unpacked(&self) -> u64 {
         self.entries.iter().map(|entry| entry.size).sum()
     }
 
-    /// The content of an entry, checked again while it is read: the last read fails where it is not what the headers say.
+    /// The content of an entry. It is verified again: the last read fails if the content does not match the headers.
     pub fn content(&self, entry: &ArchiveEntry) -> EntryReader<'_, R> {
         EntryReader::new(&self.source, entry)
     }
 
-    /// The whole content of an entry. For small ones: all of it is in memory.
+    /// The whole content of an entry, in memory. For small entries.
     ///
     /// # Errors
     ///
-    /// Where the file can no longer be read, or was changed since it was checked.
+    /// The file can no longer be read, or was changed since it was checked.
     pub fn read(&self, entry: &ArchiveEntry) -> Result<Vec<u8>, ArchiveError> {
         let mut bytes = Vec::new();
         self.content(entry)
@@ -137,7 +137,7 @@ impl<R: ReadAt> Archive<R> {
     ///
     /// # Errors
     ///
-    /// As [`read`](Self::read), and where `out` fails.
+    /// As [`read`](Self::read), and if `out` fails.
     pub fn copy_to(&self, entry: &ArchiveEntry, out: &mut impl io::Write) -> Result<(), ArchiveError> {
         let copied = io::copy(&mut self.content(entry), out);
         copied.map(drop).map_err(|error| ArchiveError::of_content(entry, error))

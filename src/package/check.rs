@@ -1,8 +1,8 @@
-//! Whether an archive can be the package of a release: one folder on top, and in it the plugin that is released.
+//! Checks whether an archive can be the package of a release: one top-level folder, with the released plugin in it.
 //!
-//! WordPress knows a plugin by its folder and its main file. An update in another folder becomes a second plugin, and one
-//! whose header says another version is offered again for ever. What the archive itself must be is checked when it is
-//! opened ([`archive`](super::archive)).
+//! WordPress knows a plugin by its folder and its main file. An update in another folder becomes a second plugin. If
+//! the header has another version than the release, the update is offered again and again.
+//! [`archive`](super::archive) has checked the archive itself.
 
 use super::archive::{Archive, ArchiveEntry, ArchiveError};
 use super::entry_name::FolderName;
@@ -10,56 +10,56 @@ use super::mark;
 use super::read_at::ReadAt;
 use crate::text::printable::Printable;
 
-/// WordPress unpacks a package in memory, file by file: a larger file fails on small sites.
+/// WordPress unpacks a package in memory, file by file, so a larger file fails on small sites.
 pub(crate) const LARGE_FILE: u64 = 32 << 20;
 
-/// The same for all files together: many sites have no more room or time.
+/// The same for all files together: many sites do not have more memory or time.
 pub(crate) const LARGE_PACKAGE: u64 = 100 << 20;
 
-/// What the CMS reads of a file to find its header.
+/// How much of a file the CMS reads to find its header.
 const HEADER: u64 = 8_192;
 
-/// A plugin's folder with more PHP files than this is not searched for the main file.
+/// The most PHP files in which to search for the main file.
 const MAX_PHP_FILES: usize = 500;
 
-/// What an archive is checked for. What is `None` is not checked.
+/// What to check; `None` is not checked.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Expected<'a> {
-    /// The folder on top.
+    /// The top-level folder.
     pub folder: Option<&'a FolderName>,
-    /// The main file, relative to the folder; otherwise it is looked for.
+    /// The main file, relative to the folder; otherwise it is searched for.
     pub main_file: Option<&'a str>,
-    /// The `Version` in the main file, letter by letter.
+    /// The exact `Version` in the main file.
     pub version: Option<&'a str>,
     /// Whether the package will carry a mark.
     pub marked: bool,
 }
 
-/// What was found in an archive.
+/// The result of checking an archive.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Checked {
-    /// The folder on top, where there is exactly one.
+    /// The top-level folder, if there is exactly one.
     pub folder: Option<FolderName>,
     /// The main file, relative to the folder.
     pub main_file: Option<String>,
-    /// The `Version` in it; empty where the header has none.
+    /// The `Version` in it; empty if the header has none.
     pub version: Option<String>,
     /// Why the archive cannot be the package.
     pub problems: Vec<PackageProblem>,
-    /// What may go wrong on some sites.
+    /// Warnings: what may fail on some sites.
     pub warnings: Vec<PackageWarning>,
 }
 
 /// Why an archive cannot be the package of a release.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PackageProblem {
-    /// No file at all.
+    /// It has no file.
     #[error("the archive has no files")]
     Empty,
     /// A file beside the folder.
     #[error("{}: is in no folder; everything must be in one folder on top", Printable(.0))]
     NoFolder(String),
-    /// More than one folder on top.
+    /// More than one top-level folder.
     #[error("the folders {} and {} are on top; there must be one", Printable(.0), Printable(.1))]
     SeveralFolders(String, String),
     /// Another folder.
@@ -67,37 +67,37 @@ pub enum PackageProblem {
     OtherFolder {
         /// The one in the archive.
         found: String,
-        /// The one that the CMS knows the plugin by.
+        /// The expected one.
         expected: String,
     },
-    /// The main file is not there, or has no header.
+    /// The main file is missing, or has no header.
     #[error("{}: is not there, or has no plugin header", Printable(.0))]
     NoMainFile(String),
     /// No file with a plugin header.
     #[error("no PHP file in the folder on top has a plugin header")]
     NoPlugin,
-    /// Too many to look at.
+    /// Too many to search.
     #[error("the folder on top has {0} PHP files: too many to look for the main file; name it like the folder")]
     TooManyFiles(usize),
     /// Several files with a plugin header.
     #[error("{} and {} both have a plugin header; name the main file like the folder", Printable(.0), Printable(.1))]
     Ambiguous(String, String),
-    /// Another version.
+    /// It has another version.
     #[error("{}: its Version is \"{}\", and must be \"{}\"", Printable(.file), Printable(.found), Printable(.expected))]
     Version {
         /// The main file.
         file: String,
-        /// Its version; empty where it has none.
+        /// Its version; may be empty.
         found: String,
         /// The release's version.
         expected: String,
     },
-    /// A file in the mark's place.
+    /// A file has the mark's name.
     #[error("{}: the build id of each download stands in this file; the archive must not have one", Printable(.0))]
     HasMark(String),
 }
 
-/// What may go wrong on some sites.
+/// What may fail on some sites.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PackageWarning {
     /// One large file.
@@ -105,20 +105,20 @@ pub enum PackageWarning {
     LargeFile {
         /// Its name.
         name: String,
-        /// Its bytes.
+        /// Its size in bytes.
         size: u64,
     },
-    /// Large in all.
+    /// All files together.
     #[error("the files have {} MiB in all; packages over 100 MiB fail on sites with little room", .0 >> 20)]
     LargePackage(u64),
 }
 
-/// Checks an archive. `header` gives the `Version` of a plugin header in the first bytes of a PHP file, `None` where they
-/// have no such header.
+/// Checks an archive. `header` returns the `Version` of a plugin header in the first bytes of a PHP file, or `None`
+/// without a header.
 ///
 /// # Errors
 ///
-/// Where the archive can no longer be read; what is wrong with it stands in the result.
+/// The archive can no longer be read. Problems with its content are in the result.
 pub fn check<R: ReadAt>(
     archive: &Archive<R>,
     expected: &Expected,
@@ -172,7 +172,7 @@ fn warnings<R: ReadAt>(archive: &Archive<R>) -> Vec<PackageWarning> {
     warnings
 }
 
-/// The one folder on top.
+/// The only top-level folder.
 fn folder<R: ReadAt>(archive: &Archive<R>) -> Result<FolderName, PackageProblem> {
     archive.files().next().ok_or(PackageProblem::Empty)?;
     let mut folder: Option<&str> = None;
@@ -195,7 +195,7 @@ fn folder<R: ReadAt>(archive: &Archive<R>) -> Result<FolderName, PackageProblem>
         .ok_or(PackageProblem::Empty)
 }
 
-/// Whatever stands in the mark's place, also in other letters or as a folder.
+/// Anything with the mark's name, also in another case or as a folder.
 fn own_marks<R: ReadAt>(archive: &Archive<R>, folder: &FolderName) -> Vec<PackageProblem> {
     let in_place = |entry: &&ArchiveEntry| {
         let below = entry.name.below(folder).unwrap_or_default();
@@ -212,8 +212,8 @@ fn own_marks<R: ReadAt>(archive: &Archive<R>, folder: &FolderName) -> Vec<Packag
         .collect()
 }
 
-/// The main file, relative to the folder, and its version: the one that is named; else the one that is named like the
-/// folder; else the only one with a plugin header.
+/// The main file, relative to the folder, and its version: the given file; else the one named like the folder; else
+/// the only one with a plugin header.
 fn main_file<R: ReadAt>(
     archive: &Archive<R>,
     folder: &FolderName,
@@ -267,7 +267,7 @@ mod tests {
     use super::*;
     use crate::package::archive::testing::{Made, zip, zip_of};
 
-    /// A header reader of a few letters.
+    /// A minimal header parser.
     fn header(file: &[u8]) -> Option<String> {
         let text = String::from_utf8_lossy(file);
         text.contains("Plugin Name:").then(|| {

@@ -1,29 +1,29 @@
-//! Names that become one file where upper and lower case are the same, and a file that is also a folder.
+//! Detects names that differ only in case, and a file that is also a folder.
 
-/// Why two names cannot be in one package.
+/// Why two names cannot both be in a package.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Collision {
     /// The same name twice.
     #[error("is there twice")]
     Duplicate,
-    /// The names, or the folders they are in, are the same but for upper and lower case.
+    /// The names, or their folders, differ only in case.
     #[error("differs from {other} by case only")]
     Case {
-        /// The other name, as far as the two are the same.
+        /// The other name, up to where they differ.
         other: String,
     },
-    /// One of the two is a folder with the name of the other.
+    /// One name is a folder, the other a file.
     #[error("is a folder in the name of {other}")]
     FileAndFolder {
-        /// The name that it is a folder of.
+        /// The name of the folder.
         other: String,
     },
 }
 
 /// The first name that collides with another, and how. Each name comes with whether it is a folder.
 ///
-/// Names are sorted by their lower-case form with `/` lowest. Then whatever collides stands side by side, so that no table
-/// of all folders is needed, which for deep names is much larger than the names.
+/// Names are sorted by their lower-case form, with `/` lowest. Then colliding names are neighbours, and no table of
+/// all folders is needed, which would be much larger for deep names.
 pub(super) fn find<'a>(names: impl Iterator<Item = (&'a str, bool)>) -> Option<(&'a str, Collision)> {
     let mut sorted: Vec<_> = names.map(|(name, is_folder)| (folded(name), name, is_folder)).collect();
     sorted.sort_unstable();
@@ -36,16 +36,16 @@ pub(super) fn find<'a>(names: impl Iterator<Item = (&'a str, bool)>) -> Option<(
     })
 }
 
-/// What two names share on a file system that knows no case. `/` is lower than anything that a name may have.
+/// The common part of two names, ignoring case. `/` is lower than any character of a name.
 fn folded(name: &str) -> String {
-    // By character: the lower case of a whole text depends on where a word ends.
+    // By character, because the lower case of a whole text depends on where a word ends.
     name.chars()
         .flat_map(char::to_lowercase)
         .map(|c| if c == '/' { '\0' } else { c })
         .collect()
 }
 
-/// How two neighbours collide. The first one is not the longer one where one continues the other.
+/// How two neighbours collide. If one continues the other, the first is the shorter one.
 fn between((first, is_folder): (&str, bool), (second, second_is_folder): (&str, bool)) -> Option<Collision> {
     let mut others = second.split('/');
     let mut shared = 0;
@@ -101,7 +101,7 @@ mod tests {
         assert_eq!(collides(&["a/", "a/b", "a/"]), Some(Collision::Duplicate));
         assert_eq!(collides(&["a/x", "b", "A/X"]), case("a"));
         assert_eq!(collides(&["a/readme.TXT", "a/b", "a/readme.txt"]), case("a/readme.txt"));
-        // As folders they are one on a file system that knows no case.
+        // As folders they are the same on a file system that ignores case.
         assert_eq!(collides(&["Inc/a", "inc/b"]), case("inc"));
         assert_eq!(collides(&["x/Inc/", "x/inc/b"]), case("x/inc"));
         assert_eq!(collides(&["ÄRGER", "ärger"]), case("ärger"));

@@ -1,35 +1,35 @@
-//! The data of one file in the normal form: deflate, or as it is where deflate is not smaller.
+//! Writes the data of a file in the normal form: deflated, or unchanged if that is not larger.
 //!
-//! The bytes depend on the encoder's version and level, and on nothing else: the input is cut into pieces of one size,
-//! however the reader hands it out.
+//! The bytes depend only on the encoder's version and level: the input is divided into pieces of one size, whatever
+//! the reader returns.
 
 use std::io::{self, Read, Write};
 
 use flate2::{Compress, Compression, FlushCompress, Status};
 
-/// The level of normal form 1. Another level is another form.
+/// The level of normal form 1. Another level would be another form.
 const LEVEL: u32 = 6;
 
-/// Bytes that are read, and written, at once. Part of normal form 1, as far as the encoder looks at where input is cut.
+/// The size of a piece. It is part of normal form 1, if the encoder depends on where its input is divided.
 const PIECE: usize = 1 << 16;
 
-/// Why data were not written.
+/// Why the data were not written.
 #[derive(Debug)]
 pub(super) enum CopyError {
     Read(io::Error),
     Write(io::Error),
-    /// There are more or fewer bytes than was said.
+    /// The content has another length than announced.
     Size,
 }
 
-/// Checksum and length of what was written.
+/// Checksum and length of the written data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Written {
     pub crc: u32,
     pub packed: u64,
 }
 
-/// The encoder with its memory, used for one file after the other.
+/// The encoder with its memory, reused for all files.
 pub(super) struct Deflater {
     compress: Compress,
     input: Vec<u8>,
@@ -46,9 +46,9 @@ impl Deflater {
         }
     }
 
-    /// Writes the deflate stream of `size` bytes; `None` as soon as it is not smaller than they are.
+    /// Writes the deflate stream of `size` bytes; `None` as soon as it would not be smaller.
     ///
-    /// What was written until then is shorter than `size`.
+    /// Then fewer than `size` bytes were written.
     pub(super) fn deflate(
         &mut self,
         mut reader: impl Read,
@@ -107,7 +107,7 @@ impl Deflater {
         }
     }
 
-    /// Writes `size` bytes as they are.
+    /// Writes `size` bytes unchanged.
     pub(super) fn store(
         &mut self,
         mut reader: impl Read,

@@ -1,7 +1,6 @@
-//! What changed from one archive to another, by name, size and CRC-32.
+//! Compares two archives by the names, sizes and CRC-32 of their files.
 //!
-//! For people: two files of one size with one CRC-32 count as the same. Whether packages are the same is decided by their
-//! digests.
+//! For people: two files with the same size and CRC-32 count as equal. Digests decide whether packages are equal.
 
 use super::archive::{Archive, ArchiveEntry};
 
@@ -10,7 +9,7 @@ use super::archive::{Archive, ArchiveEntry};
 pub struct SizedFile {
     /// Its name.
     pub name: String,
-    /// Its bytes when it is unpacked.
+    /// Its unpacked size in bytes.
     pub size: u64,
 }
 
@@ -25,14 +24,14 @@ pub struct Changed {
     pub after: u64,
 }
 
-/// What changed, each list sorted by the bytes of the names.
+/// The changes, each list sorted by the bytes of the names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PackageDifference {
-    /// Files of the newer archive only.
+    /// Files only in the newer archive.
     pub added: Vec<SizedFile>,
-    /// Files of the older archive only.
+    /// Files only in the older archive.
     pub removed: Vec<SizedFile>,
-    /// Files of both with other content.
+    /// Files in both, with other content.
     pub changed: Vec<Changed>,
 }
 
@@ -43,18 +42,18 @@ impl PackageDifference {
     }
 }
 
-/// A file as it is compared.
+/// A file to compare.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileSummary {
     /// Its name.
     pub name: String,
-    /// Its bytes when it is unpacked.
+    /// Its unpacked size in bytes.
     pub size: u64,
-    /// The CRC-32 of its content; `None` where nobody read it.
+    /// The CRC-32 of its content; `None` if it was not read.
     pub crc: Option<u32>,
 }
 
-/// Compares the files of two archives. Folders, dates and the order in the file do not count.
+/// Compares the files of two archives. Folders, dates and the order are ignored.
 pub fn difference<A, B>(before: &Archive<A>, after: &Archive<B>) -> PackageDifference
 where
     A: super::read_at::ReadAt,
@@ -87,7 +86,7 @@ pub fn difference_of(before: &[FileSummary], after: &[FileSummary]) -> PackageDi
     difference
 }
 
-/// Whether the checksums say nothing else.
+/// Whether the checksums are the same, or one is unknown.
 fn same_content(a: &FileSummary, b: &FileSummary) -> bool {
     a.crc.zip(b.crc).is_none_or(|(a, b)| a == b)
 }

@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, Datelike as _, Timelike as _, Utc};
 
-/// Date and time of a header, in UTC. The format itself knows no time zone; another one would give other bytes.
+/// Date and time of a header, in UTC. The format has no time zone; another one would give other bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct DosTime {
     pub time: u16,
@@ -24,7 +24,7 @@ impl DosTime {
 }
 
 impl From<DateTime<Utc>> for DosTime {
-    /// The step the time is in; the first or the last one where it is outside of the range.
+    /// The step of the time; the first or last one if it is outside of the range.
     fn from(time: DateTime<Utc>) -> Self {
         let year = match time.year() {
             ..1980 => return Self::FIRST,

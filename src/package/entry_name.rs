@@ -1,21 +1,21 @@
-//! Names in an archive, and what makes one dangerous: it would leave the folder, or mean another file on another system.
+//! Names in an archive. Refuses names that would leave the folder, or mean another file on another system.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// Bytes a name may have in all.
+/// The longest name in bytes.
 pub const MAX_NAME: usize = 1_024;
 
-/// Bytes one component of a name may have: what file systems take.
+/// The longest component of a name in bytes, as in file systems.
 const MAX_COMPONENT: usize = 255;
 
-/// A relative path of plain components, joined by `/`: no file system reads it as a place outside of the folder.
+/// A relative path of plain components, joined by `/`. No file system reads it as a place outside of the folder.
 ///
-/// Of a folder's entry it is the name without the final `/`.
+/// The name of a folder has no final `/`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EntryName(Box<str>);
 
-/// The name of the folder on top of a package: an [`EntryName`] of one component.
+/// The name of a package's top-level folder: an [`EntryName`] of one component.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FolderName(Box<str>);
 
@@ -34,13 +34,13 @@ pub enum NameError {
     /// A component is `.` or `..`.
     #[error("its name has the component \".\" or \"..\"")]
     Dots,
-    /// Windows takes it for a separator.
+    /// A backslash, which Windows reads as a separator.
     #[error("its name has a backslash")]
     Backslash,
     /// A control character.
     #[error("its name has a control character")]
     Control,
-    /// `C:` in front.
+    /// It begins with `C:` or the like.
     #[error("its name begins with a drive letter")]
     Drive,
     /// More than 1,024 bytes, or a component of more than 255.
@@ -57,11 +57,11 @@ impl EntryName {
         &self.0
     }
 
-    /// Checks the name of a file as it stands in an archive.
+    /// Checks the name of a file in an archive.
     ///
     /// # Errors
     ///
-    /// What makes it dangerous.
+    /// Why it is refused.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, NameError> {
         std::str::from_utf8(bytes).map_err(|_| NameError::NotUtf8)?.parse()
     }
@@ -71,7 +71,7 @@ impl EntryName {
         self.0.rsplit('/').next().unwrap_or_default()
     }
 
-    /// What stands behind the folder, where the name is in it.
+    /// The part after the folder, if the name is in that folder.
     pub fn below(&self, folder: &FolderName) -> Option<&str> {
         self.0.strip_prefix(folder.as_str())?.strip_prefix('/')
     }

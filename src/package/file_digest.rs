@@ -1,4 +1,4 @@
-//! The digest of a file that may be too large for memory.
+//! The digest of a file that may not fit in memory.
 
 use std::io::{self, Read};
 
@@ -6,14 +6,14 @@ use sha2::{Digest as _, Sha256};
 
 use crate::model::digest::Digest;
 
-/// Bytes that are read at once.
+/// Bytes to read at once.
 const PIECE: usize = 1 << 18;
 
-/// The digest of everything that `file` still has; `read` hears how many bytes each piece had.
+/// The digest of the rest of `file`; calls `read` with the number of bytes of each piece.
 ///
 /// # Errors
 ///
-/// What reading gives.
+/// The file cannot be read.
 pub fn digest_of(mut file: impl Read, mut read: impl FnMut(u64)) -> io::Result<Digest> {
     let mut digest = Sha256::new();
     let mut piece = vec![0; PIECE];

@@ -1,4 +1,5 @@
-//! The records of a zip archive, byte by byte (APPNOTE.TXT 6.3.10, sections 4.3 and 4.4). All numbers are little-endian.
+//! The records of a zip archive, byte by byte (APPNOTE.TXT 6.3.10, sections 4.3 and 4.4). All numbers are
+//! little-endian.
 
 use super::dos_time::DosTime;
 
@@ -22,7 +23,7 @@ pub(super) const ZIP64_END_LENGTH: usize = 56;
 pub(super) const ZIP64_LOCATOR_LENGTH: usize = 20;
 pub(super) const END_LENGTH: usize = 22;
 
-/// Where the CRC-32 stands in a local and in a central header.
+/// The offset of the CRC-32 in a local and in a central header.
 pub(super) const LOCAL_CRC_AT: u64 = 14;
 pub(super) const CENTRAL_CRC_AT: u64 = 16;
 
@@ -32,23 +33,23 @@ pub(super) mod flag {
     pub(crate) const ENCRYPTED: u16 = 1 | 1 << 6 | 1 << 13;
     /// CRC and sizes follow the data (bit 3).
     pub(crate) const DESCRIPTOR: u16 = 1 << 3;
-    /// How hard the encoder tried (bits 1 and 2).
+    /// The compression level (bits 1 and 2).
     pub(crate) const LEVEL: u16 = 3 << 1;
     /// The name is UTF-8 (bit 11).
     pub(crate) const UTF8: u16 = 1 << 11;
-    /// What this reader understands.
+    /// The flags that this reader supports.
     pub(crate) const KNOWN: u16 = DESCRIPTOR | LEVEL | UTF8;
 }
 
 /// Compression methods (4.4.5).
 pub(super) mod method {
-    /// The data stand as they are.
+    /// Stored without compression.
     pub(crate) const STORED: u16 = 0;
     /// Deflate.
     pub(crate) const DEFLATE: u16 = 8;
 }
 
-/// A field that says "see the zip64 extended information" (4.4.1.4).
+/// A field that refers to the zip64 extended information (4.4.1.4).
 pub(super) const SEE_ZIP64: u32 = u32::MAX;
 
 /// `made by` of the normal form (4.4.2): version 2.0, and unix, so that the upper half of the attributes is a mode.
@@ -57,7 +58,7 @@ const MADE_BY: u16 = 3 << 8 | 20;
 /// `external file attributes` of the normal form: a regular file, mode 0644.
 const REGULAR_0644: u32 = 0o100_644 << 16;
 
-/// The two bytes at `at`, which the caller knows to be there.
+/// The two bytes at `at`, which must exist.
 pub(super) fn u16_at(bytes: &[u8], at: usize) -> u16 {
     u16::from_le_bytes([bytes[at], bytes[at + 1]])
 }
@@ -72,7 +73,7 @@ pub(super) fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(std::array::from_fn(|index| bytes[at + index]))
 }
 
-/// What the two headers of an entry have in common, as it stands there.
+/// The common fields of an entry's two headers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Common {
     pub flags: u16,
@@ -85,7 +86,7 @@ pub(super) struct Common {
 }
 
 impl Common {
-    /// Reads it from where `general purpose bit flag` stands.
+    /// Parses them from the `general purpose bit flag` on.
     pub(super) fn parse(bytes: &[u8]) -> Self {
         Self {
             flags: u16_at(bytes, 0),
@@ -107,7 +108,7 @@ pub(super) struct Record {
     pub crc: u32,
     pub packed: u32,
     pub size: u32,
-    /// Where its local header is.
+    /// The position of its local header.
     pub header_at: u32,
 }
 

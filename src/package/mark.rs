@@ -1,7 +1,7 @@
-//! The mark: the file `build-id.php` at the end of a package, which says to whom a copy was given.
+//! The mark: the file `build-id.php` at the end of a package, which identifies a copy.
 //!
-//! It is STORED and of one length, so that a copy differs from the package in three places only: the id, and the CRC-32
-//! in both headers. [`Patch`] puts them into any part of the file that a download sends. [`search`] finds the id again.
+//! It is STORED and has a fixed length, so a copy differs from the package in only three places: the id, and the
+//! CRC-32 in both headers. [`Patch`] inserts them into any part of a download. [`search`] finds the id of a copy.
 
 pub mod search;
 
@@ -12,19 +12,19 @@ use super::entry_name::FolderName;
 use super::format::{CENTRAL_CRC_AT, LOCAL_CRC_AT, method};
 use super::read_at::ReadAt;
 
-/// The mark's name in the folder on top.
+/// The mark's name in the top-level folder.
 pub const FILE: &str = "build-id.php";
 
 const BEFORE: &str = "<?php\n// Who this copy was given to. Do not edit.\nreturn '";
 const AFTER: &str = "';\n";
 
-/// Where the id stands in the file.
+/// The position of the id in the file.
 pub(super) const ID_AT: u64 = BEFORE.len() as u64;
 
-/// Letters of an id.
+/// The length of an id.
 const ID_LENGTH: usize = 36;
 
-/// The file for an id. The nil UUID stands in the package as it is kept: nobody's copy.
+/// The file with an id. The stored package has the nil UUID.
 pub fn content(id: Uuid) -> String {
     format!("{BEFORE}{id}{AFTER}")
 }
@@ -34,7 +34,7 @@ pub fn crc(id: Uuid) -> u32 {
     crc32fast::hash(content(id).as_bytes())
 }
 
-/// Where the mark stands in a package, in bytes from its start.
+/// The positions of the mark in a package, in bytes from its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Places {
@@ -47,11 +47,11 @@ pub struct Places {
 }
 
 impl Places {
-    /// The places in a package of the normal form; `None` where its last file is not the mark as we write it.
+    /// The positions in a package in normal form; `None` if its last file is not a mark.
     ///
     /// # Errors
     ///
-    /// Where the archive can no longer be read.
+    /// The archive can no longer be read.
     pub fn of<R: ReadAt>(archive: &Archive<R>, folder: &FolderName) -> Result<Option<Self>, ArchiveError> {
         let mark = archive.files().max_by_key(|file| file.header_at);
         let Some(mark) = mark.filter(|mark| mark.name.below(folder) == Some(FILE)) else {
@@ -72,7 +72,7 @@ impl Places {
         }))
     }
 
-    /// What a copy for `id` has in these places.
+    /// The content of these places in a copy for `id`.
     pub fn patch(self, id: Uuid) -> Patch {
         let mut letters = [0; ID_LENGTH];
         id.hyphenated().encode_lower(&mut letters);
@@ -84,7 +84,7 @@ impl Places {
     }
 }
 
-/// A mark, ready to be put into the bytes of a download. Made once a download.
+/// A mark to insert into the bytes of a download. Made once for each download.
 #[derive(Clone, Copy, Debug)]
 pub struct Patch {
     places: Places,
@@ -93,7 +93,7 @@ pub struct Patch {
 }
 
 impl Patch {
-    /// Puts the mark into a part of the package that begins at byte `start` of it.
+    /// Inserts the mark into a part of the package that begins at its byte `start`.
     pub fn apply(&self, start: u64, part: &mut [u8]) {
         let Places {
             local_crc,
@@ -106,7 +106,7 @@ impl Patch {
     }
 }
 
-/// Copies `bytes`, which belong at byte `at`, into a part that begins at byte `start`, as far as they are in it.
+/// Copies the part of `bytes`, whose place begins at byte `at`, into a part that begins at byte `start`.
 fn overlay(start: u64, part: &mut [u8], at: u64, bytes: &[u8]) {
     let from = start.max(at);
     let to = start

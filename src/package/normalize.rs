@@ -1,4 +1,4 @@
-//! From any archive that the reader takes to the normal form.
+//! Converts an archive to the normal form.
 
 use std::io::{self, Seek, Write};
 
@@ -9,15 +9,15 @@ use super::entry_name::FolderName;
 use super::read_at::ReadAt;
 use super::writer::{Package, PackageWriter, WriteError};
 
-/// Why an archive was not brought into the normal form.
+/// Why an archive was not converted.
 #[derive(Debug, thiserror::Error)]
 pub enum NormalizeError {
-    /// A file stands elsewhere.
+    /// A file is outside of the folder.
     #[error("{name}: is not in the folder {folder}", name = crate::text::printable::Printable(.name))]
     Outside {
         /// Its name.
         name: String,
-        /// The folder on top.
+        /// The top-level folder.
         folder: String,
     },
     /// The archive was changed since it was checked, or can no longer be read.
@@ -28,11 +28,11 @@ pub enum NormalizeError {
     Write(#[from] WriteError),
 }
 
-/// Writes the files of an archive, all of which stand in `folder`, in the normal form. Entries of folders are left out.
+/// Writes the files of an archive, which must all be in `folder`, in the normal form. Entries of folders are dropped.
 ///
 /// # Errors
 ///
-/// Where a file is elsewhere, the archive can no longer be read as it was checked, or the package cannot be written.
+/// A file is outside of the folder, the archive was changed or cannot be read, or the package cannot be written.
 pub fn normalize<R: ReadAt, W: Write + Seek>(
     archive: &Archive<R>,
     out: W,
@@ -58,7 +58,7 @@ pub fn normalize<R: ReadAt, W: Write + Seek>(
     Ok(writer.finish(marked)?)
 }
 
-/// Whether the content was not what the headers said.
+/// Whether the content did not match the headers.
 fn is_refusal(error: &io::Error) -> bool {
     error.get_ref().is_some_and(|inner| inner.is::<ArchiveRefusal>())
 }

@@ -1,22 +1,22 @@
-//! Bytes that are read at any offset through a shared reference: a file, or memory.
+//! Reading at any offset through a shared reference, from a file or memory.
 
 use std::fs::File;
 use std::io;
 
-/// Where an archive's bytes come from.
+/// The bytes of an archive.
 pub trait ReadAt {
-    /// How many bytes there are.
+    /// The number of bytes.
     ///
     /// # Errors
     ///
-    /// Where the file's metadata cannot be read.
+    /// The file's metadata cannot be read.
     fn size(&self) -> io::Result<u64>;
 
-    /// Fills the whole of `buffer` from `offset` on.
+    /// Fills `buffer` from `offset`.
     ///
     /// # Errors
     ///
-    /// `UnexpectedEof` where there are fewer bytes, or what reading a file gives.
+    /// `UnexpectedEof` if there are too few bytes, or the file's read error.
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()>;
 }
 

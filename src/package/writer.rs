@@ -1,9 +1,9 @@
-//! The normal form of a package, number 1: the same files, folder and time give the same bytes on every machine.
+//! Writes normal form 1 of a package: the same files, folder and time give the same bytes on every machine.
 //!
-//! Names are sorted by their bytes and stand below one folder; each file is deflated by one encoder, or STORED where that is
-//! not smaller; every entry has one time (UTC) and mode 0644. There is no zip64, data descriptor, extra field, comment or
-//! entry of a folder. Last comes the mark, where there is one ([`mark`]). Other bytes would be a form with
-//! another number: `tests/vectors/package` holds them.
+//! Names are sorted by their bytes, below one folder. Each file is deflated by one encoder, or STORED if that is not
+//! larger. All entries have the same time (UTC) and mode 0644. There is no zip64, data descriptor, extra field,
+//! comment or entry of a folder. The [`mark`], if any, is last. Other bytes need another number of the form:
+//! `tests/vectors/package` checks them.
 
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 
@@ -21,23 +21,23 @@ use super::{MAX_ENTRIES, MAX_PACKED, MAX_RATIO, MAX_UNPACKED};
 /// The number of the normal form.
 pub const FORM: u32 = 1;
 
-/// A package that was written.
+/// A written package.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Package {
-    /// Its bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// Its entries, the mark among them.
+    /// The number of entries, with the mark.
     pub entries: usize,
-    /// The bytes of its files.
+    /// The total size of the files in bytes.
     pub unpacked: u64,
-    /// Where the mark is, in a marked package.
+    /// The positions of the mark, if it has one.
     pub mark: Option<Places>,
 }
 
 /// Why a package was not written.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
-    /// A file cannot be in a package.
+    /// The name of a file is refused.
     #[error("{name}: {reason}", name = crate::text::printable::Printable(.name))]
     Name {
         /// Its name.
@@ -45,15 +45,15 @@ pub enum WriteError {
         /// Why.
         reason: NameError,
     },
-    /// Two files cannot be in one package.
+    /// Two names collide.
     #[error("{name}: {collision}", name = crate::text::printable::Printable(.name))]
     Collision {
         /// One of their names.
         name: String,
-        /// How the two collide.
+        /// How they collide.
         collision: Collision,
     },
-    /// Files must come in the order of their names.
+    /// The files are not sorted by name.
     #[error("{name}: comes behind a file whose name is greater")]
     Order {
         /// The name.
@@ -67,7 +67,7 @@ pub enum WriteError {
         /// Why.
         source: io::Error,
     },
-    /// A file has another length than was said.
+    /// A file has another length than announced.
     #[error("{name}: changed its size while it was packed", name = crate::text::printable::Printable(.name))]
     Size {
         /// Its name.
@@ -76,7 +76,7 @@ pub enum WriteError {
     /// The package cannot be written.
     #[error("the package cannot be written")]
     Write(#[source] io::Error),
-    /// More entries than fit without zip64.
+    /// Too many entries without zip64.
     #[error("the package has more than 65,535 files")]
     TooManyEntries,
     /// Too large for a download.
@@ -85,12 +85,12 @@ pub enum WriteError {
     /// Too large for a site.
     #[error("the files of the package are larger than 2 GiB")]
     TooLargeUnpacked,
-    /// Whoever unpacks it takes it for an attack.
+    /// The compression ratio is so high that programs may take it for an attack.
     #[error("the files of the package are more than 200 times larger than the package")]
     Ratio,
 }
 
-/// Writes files one after the other, and what belongs around them. Holds their names and no content.
+/// Writes files one after the other. It holds their names in memory, but no content.
 pub struct PackageWriter<'a, W: Write + Seek> {
     out: BufWriter<W>,
     folder: &'a FolderName,
@@ -102,7 +102,7 @@ pub struct PackageWriter<'a, W: Write + Seek> {
 }
 
 impl<'a, W: Write + Seek> PackageWriter<'a, W> {
-    /// A writer to an empty output, with every file below `folder` and of this `time`.
+    /// A writer to an empty output. Every file is below `folder` and has this `time`.
     pub fn new(out: W, folder: &'a FolderName, time: DateTime<Utc>) -> Self {
         Self {
             out: BufWriter::with_capacity(1 << 16, out),
@@ -115,15 +115,15 @@ impl<'a, W: Write + Seek> PackageWriter<'a, W> {
         }
     }
 
-    /// Adds a file of `size` bytes. `name` is what stands behind the folder, and greater than the one before it.
+    /// Adds a file of `size` bytes. `name` is the part after the folder, and must be greater than the last one.
     ///
-    /// `open` gives a reader of its content, and is asked a second time where deflate does not make the file smaller: then
-    /// the file is STORED, and a reader alone cannot be read again.
+    /// `open` returns a reader of its content. It is called again if deflate does not make the file smaller, so that
+    /// the file is STORED.
     ///
     /// # Errors
     ///
-    /// Where the name is dangerous or out of order, the file cannot be read, or the package becomes too large. The output
-    /// is worth nothing then.
+    /// The name is refused or out of order, the file cannot be read, or the package becomes too large. Then the
+    /// output is invalid.
     pub fn add<R: Read>(
         &mut self,
         name: &str,
@@ -168,11 +168,11 @@ impl<'a, W: Write + Seek> PackageWriter<'a, W> {
         self.end(record, written.packed)
     }
 
-    /// Adds the mark where the package is `marked`, and writes the directory.
+    /// Adds the mark if `marked`, and writes the directory.
     ///
     /// # Errors
     ///
-    /// Where names collide, or the package is too large or takes too much room on a site for its size.
+    /// Names collide, the package is too large, or its compression ratio is too high.
     pub fn finish(mut self, marked: bool) -> Result<Package, WriteError> {
         let mark_header_at = marked.then_some(self.position);
         if marked {
@@ -219,7 +219,7 @@ impl<'a, W: Write + Seek> PackageWriter<'a, W> {
         })
     }
 
-    /// The mark is STORED, so that an id can be put in place without anything else moving.
+    /// The mark is STORED, so that an id can be inserted without moving anything else.
     fn add_mark(&mut self) -> Result<(), WriteError> {
         let content = mark::content(Uuid::nil());
         let name = self.checked_name(mark::FILE)?;
@@ -238,7 +238,7 @@ impl<'a, W: Write + Seek> PackageWriter<'a, W> {
         }
     }
 
-    /// Makes room for the header of a file.
+    /// Leaves space for the header of a file.
     fn begin(&mut self, name: String, size: u64) -> Result<Record, WriteError> {
         if self.records.len() == MAX_ENTRIES {
             return Err(WriteError::TooManyEntries);
@@ -262,7 +262,7 @@ impl<'a, W: Write + Seek> PackageWriter<'a, W> {
         Ok(record)
     }
 
-    /// Writes the header of the file whose data stand behind it, now that they are known.
+    /// Writes the header of a file whose data are already written.
     fn end(&mut self, mut record: Record, packed: u64) -> Result<(), WriteError> {
         record.packed = fits(packed)?;
         let header = record.local_header(self.time);
@@ -291,7 +291,7 @@ impl<'a, W: Write + Seek> PackageWriter<'a, W> {
     }
 }
 
-/// A size or an offset as the headers have it.
+/// A size or offset for a header.
 fn fits(number: u64) -> Result<u32, WriteError> {
     u32::try_from(number).map_err(|_| WriteError::TooLarge)
 }

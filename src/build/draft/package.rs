@@ -1,28 +1,28 @@
-//! What would be packed of a release that is not tagged yet: names, sizes and checksums, and what is left out by which rule.
+//! The package of an untagged release: the names, sizes and checksums of its files, and the files that are left out.
 
 use crate::build::packing::packing_list::{PackedFile, packing_list};
 use crate::build::source::source_tree::SourceTree;
 use crate::model::plugin::{PackageOrigin, Plugin};
 use crate::package::difference::FileSummary;
 
-/// Bytes of files that are read for their checksums; further ones are compared by their sizes.
+/// How many bytes of files to read for checksums; the other files are compared by size.
 const MAX_READ: u64 = 64 << 20;
 
-/// The package that a release would have.
+/// The package of an untagged release.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DraftPackage {
-    /// The folder on top.
+    /// The top-level folder.
     pub folder: String,
-    /// What is packed below it, sorted by the bytes of the names.
+    /// The files to pack, sorted by the bytes of their names.
     pub files: Vec<FileSummary>,
-    /// What is left out, and by which rule.
+    /// The files to leave out, with the rule for each.
     pub left_out: Vec<(String, String)>,
-    /// What would be packed and cannot be: the release would not be published.
+    /// Files that cannot be packed: the release would not be published.
     pub obstacles: Vec<String>,
 }
 
 impl DraftPackage {
-    /// The package that is made of the plugin's folder below `root`; `None` where packages are not made of it.
+    /// The package of the plugin's folder below `root`; `None` if packages are not made of it.
     pub(super) fn of<F: SourceTree>(plugin: &Plugin, files: &F, root: &F::Id) -> Option<Self> {
         let settings = plugin.package.as_ref();
         let settings = settings.filter(|settings| settings.from == PackageOrigin::Tag)?;
@@ -63,7 +63,7 @@ impl DraftPackage {
         })
     }
 
-    /// The bytes of all files.
+    /// The total size of the files in bytes.
     pub fn unpacked(&self) -> u64 {
         self.files.iter().map(|file| file.size).sum()
     }

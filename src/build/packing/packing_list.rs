@@ -1,4 +1,5 @@
-//! What is packed of a plugin's folder, what is left out, and what cannot be packed: its files by name, without their content.
+//! Lists the files of a plugin's folder to pack, those to leave out, and those that cannot be packed, without their
+//! content.
 //!
 //! [`from_tag`](crate::build::packing::from_tag) packs the list, `preview` shows it.
 
@@ -11,51 +12,51 @@ use crate::build::source::source_tree::{SourceTree, TreeEntry, TreeEntryKind};
 use crate::model::plugin::PackageSettings;
 use crate::package::{MAX_ENTRIES, mark};
 
-/// A `.gitattributes` or a `.distignore` larger than this is not read, in bytes.
+/// Size limit of a `.gitattributes` or a `.distignore` in bytes.
 const MAX_RULES: usize = 1 << 20;
 
-/// Entries of folders that are looked at; few trees of git can stand for very many.
+/// The most entries of folders to read, because a few trees of git can stand for very many.
 const MAX_LOOKED_AT: usize = 1 << 20;
 
-/// Folders are entered this deep: a name has 1,024 bytes.
+/// The deepest folder: a name has at most 1,024 bytes.
 const MAX_DEPTH: usize = 512;
 
-/// What becomes of the files in a plugin's folder.
+/// The list of a plugin's folder.
 #[derive(Debug)]
 pub(crate) struct PackingList<Id> {
-    /// What is packed, sorted by the bytes of the names.
+    /// Files to pack, sorted by the bytes of their names.
     pub files: Vec<PackedFile<Id>>,
-    /// What is left out; of a folder that is left out, only the folder.
+    /// Files to leave out; of a whole folder, only the folder.
     pub left_out: Vec<ExcludedFile>,
-    /// What would be packed and cannot be.
+    /// Files that cannot be packed.
     pub obstacles: Vec<PackingObstacle>,
 }
 
 /// A file to pack.
 #[derive(Clone, Debug)]
 pub(crate) struct PackedFile<Id> {
-    /// Its name in the folder on top.
+    /// Its name in the top-level folder.
     pub name: String,
-    /// What to read it by.
+    /// Its id, to read it by.
     pub id: Id,
 }
 
-/// A file or folder that is not packed.
+/// A file or folder to leave out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ExcludedFile {
-    /// Its name in the plugin's folder; that of a folder ends with `/`.
+    /// Its name in the plugin's folder; a folder's ends with `/`.
     pub name: String,
     /// The rule.
     pub rule: LeaveOut,
 }
 
-/// Something that would be packed and cannot be.
+/// A file that cannot be packed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{name} {what}")]
 pub(crate) struct PackingObstacle {
     /// Its name in the plugin's folder.
     pub name: String,
-    /// What it is, behind its name.
+    /// Its kind, as text after its name.
     pub what: &'static str,
 }
 
@@ -63,7 +64,7 @@ pub(crate) struct PackingObstacle {
 ///
 /// # Errors
 ///
-/// Where the folder is absent, a folder or a file with rules cannot be read, or there are too many files.
+/// The folder is absent, a folder or a file with rules cannot be read, or there are too many files.
 pub(crate) fn packing_list<F: SourceTree>(
     files: &F,
     root: &F::Id,
@@ -72,7 +73,7 @@ pub(crate) fn packing_list<F: SourceTree>(
 ) -> Result<PackingList<F::Id>, Reason> {
     let mut rules = Rules::new(&settings.exclude);
     let mut above = String::new();
-    // The folders above the plugin's have rules for it, too.
+    // The rules of parent folders apply, too.
     for name in path.split('/').filter(|name| !name.is_empty()) {
         if let Some(items) = assets::walk(files, root.clone(), &above).and_then(|folder| files.items(&folder).ok()) {
             enter(files, &mut rules, &above, &items)?;
@@ -167,7 +168,7 @@ impl<F: SourceTree> Walk<'_, F> {
     }
 }
 
-/// Whether a name is the mark's, in any letters, on top of the folder.
+/// Whether a name is the mark's, in upper or lower case, in the top-level folder.
 fn is_mark(name: &str) -> bool {
     name.to_lowercase() == mark::FILE
 }

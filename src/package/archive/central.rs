@@ -1,4 +1,4 @@
-//! Step 2: the central directory (APPNOTE.TXT 4.3.12): every entry's name, kind, sizes and place.
+//! Step 2: the central directory (APPNOTE.TXT 4.3.12): every entry's name, kind, sizes and position.
 
 use super::end::Directory;
 use super::extra::Extra;
@@ -13,11 +13,11 @@ const REGULAR: u32 = 0o100_000;
 const FOLDER: u32 = 0o040_000;
 const SYMBOLIC_LINK: u32 = 0o120_000;
 
-/// The same of MS-DOS in the lowest byte.
+/// The folder attribute of MS-DOS in the lowest byte.
 const DOS_FOLDER: u32 = 0x10;
 const DOS_VOLUME: u32 = 0x08;
 
-/// An entry as the directory has it.
+/// An entry of the directory.
 #[derive(Debug)]
 pub(super) struct CentralEntry {
     pub name: EntryName,
@@ -30,7 +30,7 @@ pub(super) struct CentralEntry {
 }
 
 impl CentralEntry {
-    /// Whether a header has the entry's name; a folder's has a `/` at its end.
+    /// Whether a header has the entry's name; the name of a folder ends with `/`.
     pub(super) fn is_named(&self, header: &[u8]) -> bool {
         let name = if self.is_folder {
             header.strip_suffix(b"/")
@@ -49,14 +49,14 @@ impl CentralEntry {
     }
 }
 
-/// Reads as many headers as the end record counts; they must fill the directory.
+/// Reads as many headers as the end record says; they must fill the directory.
 pub(super) fn read(source: &impl ReadAt, directory: &Directory) -> Result<Vec<CentralEntry>, ArchiveError> {
     let end = directory
         .at
         .checked_add(directory.size)
         .ok_or(ArchiveRefusal::Directory)?;
     let mut at = directory.at;
-    // SECURITY: the count is the archive's word; nothing is reserved for it.
+    // SECURITY: the archive chose the count, so no memory is reserved for it.
     let mut found = Vec::new();
     for _ in 0..directory.entries {
         let behind_head = at + CENTRAL_LENGTH as u64;
@@ -143,7 +143,7 @@ fn listed(
 }
 
 /// Checks the attributes: a regular file or a folder, and the same as the name says.
-// SECURITY: the mode counts whatever system the header says it is of; some programs believe it unasked.
+// SECURITY: check the mode for every system in the header, because some programs always use it.
 fn check_kind(attributes: u32, is_folder: bool) -> Result<(), ArchiveRefusal> {
     if attributes & DOS_VOLUME != 0 {
         return Err(ArchiveRefusal::Special);

@@ -1,4 +1,4 @@
-//! Step 4: the data of an entry, inflated where they are deflated, and held against size and CRC-32.
+//! Step 4: the data of an entry, decompressed if necessary, and compared with size and CRC-32.
 
 use std::io::{self, Read};
 
@@ -9,20 +9,20 @@ use super::refusal::ArchiveRefusal;
 use crate::package::format::method;
 use crate::package::read_at::ReadAt;
 
-/// Bytes that are read from the archive at once.
+/// Bytes to read from the archive at once.
 const PIECE: u64 = 1 << 16;
 
-/// Reads an entry's content. The read that reaches its end fails where size or CRC-32 are not those of the headers, with a
-/// [`ArchiveRefusal`] inside of the error.
+/// Reads an entry's content. The last read fails with an [`ArchiveRefusal`] inside the error if size or CRC-32 do not
+/// match the headers.
 pub struct EntryReader<'a, R: ?Sized> {
     source: &'a R,
-    /// What is not read from the archive yet.
+    /// What is still to be read from the archive.
     at: u64,
     left: u64,
-    /// Read, and not inflated yet: `input[taken..]`.
+    /// Read, but not decompressed yet: `input[taken..]`.
     input: Vec<u8>,
     taken: usize,
-    /// `None` for data that are STORED.
+    /// `None` for STORED data.
     inflate: Option<Decompress>,
     is_done: bool,
     crc: crc32fast::Hasher,
@@ -57,7 +57,7 @@ impl<'a, R: ReadAt + ?Sized> EntryReader<'a, R> {
         }
     }
 
-    /// Reads the next piece from the archive, where the one before it is used up.
+    /// Reads the next piece from the archive if the last one is used up.
     fn fill(&mut self) -> io::Result<()> {
         if self.taken < self.input.len() || self.left == 0 {
             return Ok(());
@@ -71,7 +71,7 @@ impl<'a, R: ReadAt + ?Sized> EntryReader<'a, R> {
         Ok(())
     }
 
-    /// Puts what comes next into the buffer, and says how much; 0 at the end of the data.
+    /// Fills the buffer and returns the number of bytes; 0 at the end of the data.
     fn next(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
             self.fill()?;
@@ -90,7 +90,7 @@ impl<'a, R: ReadAt + ?Sized> EntryReader<'a, R> {
             let status = inflate
                 .decompress(piece, buffer, FlushDecompress::None)
                 .map_err(|_| refused(ArchiveRefusal::Deflate))?;
-            // Neither is more than the slices have.
+            // Neither is longer than its slice.
             let used = (inflate.total_in() - taken) as usize;
             let made = (inflate.total_out() - given) as usize;
             self.taken += used;
@@ -98,7 +98,7 @@ impl<'a, R: ReadAt + ?Sized> EntryReader<'a, R> {
             if made > 0 {
                 return Ok(made);
             }
-            // More input helps only where there is some.
+            // More input helps only if there is some.
             let is_stuck = used == 0 && self.taken == self.input.len() && self.left == 0;
             if !self.is_done && is_stuck {
                 return Err(refused(ArchiveRefusal::Deflate));
@@ -107,7 +107,7 @@ impl<'a, R: ReadAt + ?Sized> EntryReader<'a, R> {
     }
 
     fn check(&self) -> io::Result<()> {
-        // Bytes behind the end of the deflate stream belong to nothing.
+        // Bytes after the end of the deflate stream are not allowed.
         if self.taken < self.input.len() || self.left > 0 {
             return Err(refused(ArchiveRefusal::Deflate));
         }
@@ -128,7 +128,7 @@ impl<R: ReadAt + ?Sized> Read for EntryReader<'_, R> {
         }
         let length = self.next(buffer)?;
         self.given += length as u64;
-        // SECURITY: a bomb is left as soon as it is larger than it says.
+        // SECURITY: stop at a zip bomb as soon as it is larger than announced.
         if self.given > self.size {
             return Err(refused(ArchiveRefusal::Size));
         }

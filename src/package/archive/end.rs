@@ -1,7 +1,7 @@
-//! Step 1: the end of the archive, and where it says that the directory is (APPNOTE.TXT 4.3.14 to 4.3.16).
+//! Step 1: the end records, which say where the directory is (APPNOTE.TXT 4.3.14 to 4.3.16).
 //!
-//! The end record is the last thing in the file. Zip64 records may stand before it, where they say the same: some programs
-//! write them without need.
+//! The end record is the last in the file. Zip64 records may come before it if they say the same, because some
+//! programs write them without need.
 
 use super::refusal::{ArchiveError, ArchiveRefusal};
 use crate::package::MAX_ENTRIES;
@@ -11,7 +11,7 @@ use crate::package::format::{
 };
 use crate::package::read_at::ReadAt;
 
-/// The most that a comment can have.
+/// The longest comment.
 const MAX_COMMENT: u64 = 65_535;
 
 /// Where the central directory is.
@@ -30,7 +30,7 @@ pub(super) fn locate(source: &impl ReadAt, size: u64) -> Result<Directory, Archi
     if !end.starts_with(&END) {
         return Err(why_not(source, size)?.into());
     }
-    // Its length of a comment says that more follows, and nothing does.
+    // It announces a comment that is missing.
     if u16_at(&end, 20) != 0 {
         return Err(ArchiveRefusal::CutOff.into());
     }
@@ -41,7 +41,7 @@ pub(super) fn locate(source: &impl ReadAt, size: u64) -> Result<Directory, Archi
     let length = u32_at(&end, 12);
     let at = u32_at(&end, 16);
 
-    // Decided by where the directory ends and not by a signature, which may be the end of a name.
+    // Decided by where the directory ends, not by a signature, which may be the end of a name.
     let ends_here = u64::from(at) + u64::from(length) == end_at;
     let zip64 = if ends_here { None } else { Some(zip64(source, end_at)?) };
     let directory = match zip64 {
@@ -75,7 +75,7 @@ pub(super) fn locate(source: &impl ReadAt, size: u64) -> Result<Directory, Archi
     Ok(directory)
 }
 
-/// What the zip64 records before the end record say, and where they begin.
+/// The content of the zip64 records before the end record, and where they begin.
 fn zip64(source: &impl ReadAt, end_at: u64) -> Result<(Directory, u64), ArchiveError> {
     let records = (ZIP64_END_LENGTH + ZIP64_LOCATOR_LENGTH) as u64;
     let zip64_at = end_at.checked_sub(records).ok_or(ArchiveRefusal::Directory)?;
@@ -87,12 +87,12 @@ fn zip64(source: &impl ReadAt, end_at: u64) -> Result<(Directory, u64), ArchiveE
     if !record.starts_with(&ZIP64_END) || !locator.starts_with(&ZIP64_LOCATOR) {
         return Err(ArchiveRefusal::Directory.into());
     }
-    // What follows its first twelve bytes; no "extensible data" is taken.
+    // The length after its first twelve bytes; "extensible data" is refused.
     let is_plain = u64_at(record, 4) == (ZIP64_END_LENGTH - 12) as u64;
     let disks = (u32_at(record, 16), u32_at(record, 20), u32_at(locator, 4));
     let entries = u64_at(record, 32);
     let agree = u64_at(locator, 8) == zip64_at && u64_at(record, 24) == entries;
-    // Some programs count no disk at all.
+    // Some programs write 0 disks.
     if !is_plain || disks != (0, 0, 0) || u32_at(locator, 16) > 1 || !agree {
         return Err(ArchiveRefusal::Zip64.into());
     }
@@ -106,7 +106,7 @@ fn zip64(source: &impl ReadAt, end_at: u64) -> Result<(Directory, u64), ArchiveE
     ))
 }
 
-/// Why the file does not end with an end record: something follows it, or there is none.
+/// Why the file does not end with an end record: something follows it, or it is missing.
 fn why_not(source: &impl ReadAt, size: u64) -> Result<ArchiveRefusal, ArchiveError> {
     let length = size.min(MAX_COMMENT + END_LENGTH as u64);
     // At most 64 KiB and a few bytes.

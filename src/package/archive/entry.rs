@@ -1,17 +1,17 @@
-//! What stands in an archive's directory of one file or folder, checked. `central` and `local` make it, and the archive shows it.
+//! A checked entry of an archive's directory. `central` and `local` make it.
 
 use crate::package::entry_name::EntryName;
 
 /// A file or a folder in an archive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArchiveEntry {
-    /// Its name; of a folder without the final `/`.
+    /// Its name; that of a folder without the final `/`.
     pub name: EntryName,
     /// Whether it is a folder.
     pub is_folder: bool,
-    /// Its bytes when it is unpacked.
+    /// Its unpacked size in bytes.
     pub size: u64,
-    /// Its bytes in the archive.
+    /// Its size in the archive in bytes.
     pub packed: u64,
     /// The CRC-32 of its content.
     pub crc: u32,

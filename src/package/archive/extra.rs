@@ -1,22 +1,22 @@
-//! Extra fields of a header (APPNOTE.TXT 4.5): sizes of zip64, and a second name. All others change no file's meaning.
+//! Extra fields of a header (APPNOTE.TXT 4.5): zip64 sizes, and a second name. Others do not affect the content.
 
 use super::refusal::ArchiveRefusal;
 use crate::package::format::{SEE_ZIP64, u16_at, u64_at};
 
 /// Zip64 extended information (4.5.3).
 const ZIP64: u16 = 0x0001;
-/// Info-ZIP Unicode path (4.6.9): some programs take this name for the header's.
+/// Info-ZIP Unicode path (4.6.9): some programs use this name instead of the header's.
 const UNICODE_PATH: u16 = 0x7075;
 
-/// What the extra fields of a header say of those that concern us.
+/// The relevant extra fields of a header.
 #[derive(Debug, Default)]
 pub(super) struct Extra {
-    /// The numbers of the zip64 field, in its order: unpacked size, packed size, offset of the header.
+    /// The numbers of the zip64 field, in order: unpacked size, packed size, offset of the header.
     zip64: Option<Vec<u64>>,
 }
 
 impl Extra {
-    /// Reads the fields of an entry with this name.
+    /// Parses the fields of an entry with this name.
     pub(super) fn parse(mut bytes: &[u8], name: &[u8]) -> Result<Self, ArchiveRefusal> {
         let mut extra = Self::default();
         while !bytes.is_empty() {
@@ -36,9 +36,9 @@ impl Extra {
         Ok(extra)
     }
 
-    /// Replaces fields that refer to zip64 by its numbers.
+    /// Replaces fields that refer to zip64 by the zip64 numbers.
     ///
-    /// A field that says its number itself must not be told otherwise: who reads zip64 first would see another.
+    /// A zip64 number for any other field must be the same: programs differ in which one they use.
     pub(super) fn resolve<const N: usize>(&self, fields: [u32; N]) -> Result<[u64; N], ArchiveRefusal> {
         let refers = fields.contains(&SEE_ZIP64);
         let Some(zip64) = &self.zip64 else {
@@ -68,7 +68,7 @@ impl Extra {
     }
 }
 
-/// The eight-byte numbers of the field. The four bytes of a disk's number may follow three of them.
+/// The eight-byte numbers of the field. A disk number of four bytes may follow three of them.
 fn numbers(data: &[u8]) -> Result<Vec<u64>, ArchiveRefusal> {
     let (numbers, disk) = data.split_at(data.len() / 8 * 8);
     let is_disk = numbers.len() == 24 && disk == [0; 4];

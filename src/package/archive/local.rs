@@ -1,5 +1,5 @@
-//! Step 3: through the file from entry to entry (APPNOTE.TXT 4.3.7 to 4.3.9). Each begins where the one before it ends, so
-//! that nothing is hidden between them and nothing belongs to two.
+//! Step 3: walks through the file from entry to entry (APPNOTE.TXT 4.3.7 to 4.3.9). Each begins where the last one
+//! ends, so nothing is hidden between them and nothing belongs to two.
 
 use super::central::CentralEntry;
 use super::entry::ArchiveEntry;
@@ -11,7 +11,7 @@ use crate::package::read_at::ReadAt;
 /// Lengths of a data descriptor: without and with its signature, with sizes of four and of eight bytes.
 const DESCRIPTOR_LENGTHS: [u64; 4] = [12, 16, 20, 24];
 
-/// Follows the entries, which are sorted by their place, up to the directory.
+/// Walks through the entries, which are sorted by position, up to the directory.
 pub(super) fn follow(
     source: &impl ReadAt,
     listed: Vec<CentralEntry>,
@@ -56,7 +56,7 @@ pub(super) fn follow(
     Ok(entries)
 }
 
-/// Holds the local header against the directory, and tells where the data begin.
+/// Compares the local header with the directory, and returns where the data begin.
 fn data_at(source: &impl ReadAt, entry: &CentralEntry, directory_at: u64) -> Result<u64, ArchiveError> {
     let refused = |reason| entry.refused(reason);
     let behind_head = entry.header_at + LOCAL_LENGTH as u64;
@@ -88,7 +88,7 @@ fn data_at(source: &impl ReadAt, entry: &CentralEntry, directory_at: u64) -> Res
     Ok(data_at)
 }
 
-/// Whether the two headers say the same. Dates may differ: no reader decides anything by them.
+/// Whether the two headers agree. Dates may differ: no program depends on them.
 fn compare(local: &Common, extra: &Extra, entry: &CentralEntry) -> Result<(), ArchiveRefusal> {
     let listed = &entry.common;
     if local.flags != listed.flags {
@@ -98,7 +98,7 @@ fn compare(local: &Common, extra: &Extra, entry: &CentralEntry) -> Result<(), Ar
         return Err(ArchiveRefusal::Disagree("compression method"));
     }
     let [size, packed] = extra.resolve([local.size, local.packed])?;
-    // With a data descriptor, the program did not know them yet and wrote zeros.
+    // With a data descriptor, these were unknown and are zero.
     let is_open = local.flags & flag::DESCRIPTOR != 0;
     let agrees = |said: u64, known: u64| said == known || (is_open && said == 0);
     if !agrees(local.crc.into(), listed.crc.into()) {
@@ -110,7 +110,7 @@ fn compare(local: &Common, extra: &Extra, entry: &CentralEntry) -> Result<(), Ar
     Ok(())
 }
 
-/// The data, with their descriptor where there is one, must end where the next thing begins.
+/// The data, with a descriptor if there is one, must end where the next entry begins.
 fn check_end(source: &impl ReadAt, entry: &CentralEntry, data_at: u64, end: u64) -> Result<(), ArchiveError> {
     let refused = |reason| entry.refused(reason);
     let data_end = data_at
@@ -142,7 +142,7 @@ fn check_end(source: &impl ReadAt, entry: &CentralEntry, data_at: u64, end: u64)
     }
 }
 
-/// Whether a data descriptor (4.3.9) says what the directory says.
+/// Whether a data descriptor (4.3.9) agrees with the directory.
 fn describes(descriptor: &[u8], entry: &CentralEntry) -> bool {
     let has_signature = matches!(descriptor.len(), 16 | 24);
     let fields = match descriptor.strip_prefix(&DESCRIPTOR) {

@@ -1,4 +1,4 @@
-//! Why an archive is refused, with the entry's name where there is one.
+//! Why an archive is refused, with the entry's name if there is one.
 
 use std::io;
 
@@ -7,13 +7,13 @@ use crate::package::collision::Collision;
 use crate::package::entry_name::NameError;
 use crate::text::printable::Printable;
 
-/// Why there is no [`Archive`](super::Archive).
+/// Why an [`Archive`](super::Archive) cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum ArchiveError {
     /// The file cannot be read.
     #[error("cannot be read")]
     Read(#[source] io::Error),
-    /// It is no archive, or one that more than one reading is possible of.
+    /// It is not an archive, or programs may read it in different ways.
     #[error("{}", told(.entry.as_deref(), .reason))]
     Refused {
         /// The name of the entry, as far as it is text.
@@ -44,19 +44,19 @@ pub enum ArchiveRefusal {
     /// The archive's own comment.
     #[error("the archive has a comment of {0} bytes")]
     Comment(u64),
-    /// Bytes behind the end record.
+    /// Bytes after the end record.
     #[error("{0} bytes follow the end of the archive")]
     Behind(u64),
     /// Parts on several disks.
     #[error("the archive is one part of several")]
     Split,
-    /// The end record and where things are disagree.
+    /// The end record does not match the positions in the file.
     #[error("the central directory is not where the end record says: there may be a second one, or bytes around it")]
     Directory,
     /// The directory has more or fewer headers than the end record says.
     #[error("the central directory does not have the entries that the end record counts")]
     Count,
-    /// The zip64 records and the others disagree, or one is missing.
+    /// The zip64 records do not match the others, or one is missing.
     #[error("the zip64 records are wrong")]
     Zip64,
     /// The name.
@@ -110,10 +110,10 @@ pub enum ArchiveRefusal {
     /// No local header.
     #[error("has no local header where the directory says")]
     NoHeader,
-    /// The two headers disagree.
+    /// The two headers differ.
     #[error("has another {0} in its local header than in the directory")]
     Disagree(&'static str),
-    /// The data descriptor disagrees.
+    /// The data descriptor differs.
     #[error("has a data descriptor that disagrees with the directory")]
     Descriptor,
     /// The deflate stream is broken.
@@ -125,7 +125,7 @@ pub enum ArchiveRefusal {
     /// Other content.
     #[error("has another CRC-32 than its headers say")]
     Crc,
-    /// The archive ends before.
+    /// The archive ends too early.
     #[error("the archive is cut off")]
     CutOff,
 }
@@ -137,7 +137,7 @@ impl From<ArchiveRefusal> for ArchiveError {
 }
 
 impl ArchiveError {
-    /// Bytes that should be there and cannot be read.
+    /// Bytes that are missing.
     pub(super) fn of_read(error: io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::UnexpectedEof => ArchiveRefusal::CutOff.into(),
@@ -145,7 +145,7 @@ impl ArchiveError {
         }
     }
 
-    /// What reading an entry's content gave.
+    /// The result of reading an entry's content.
     pub(in crate::package) fn of_content(entry: &ArchiveEntry, error: io::Error) -> Self {
         let name = || Some(entry.name.to_string());
         match error.get_ref().and_then(|inner| inner.downcast_ref::<ArchiveRefusal>()) {
@@ -161,7 +161,7 @@ impl ArchiveError {
         }
     }
 
-    /// What is wrong, where it is not the reading.
+    /// The refusal, if it is not a read error.
     pub fn reason(&self) -> Option<&ArchiveRefusal> {
         match self {
             Self::Read(_) => None,

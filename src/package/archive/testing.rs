@@ -1,10 +1,10 @@
-//! Archives made by hand, for tests: right ones, whose bytes a test then makes wrong.
+//! Archives made by hand for tests: valid ones, which a test then damages.
 
 use std::io::Write as _;
 
 use crate::package::format::{CENTRAL_LENGTH, Record, end_record, method};
 
-/// An entry as it will stand in the file. Tests change its bytes; [`zip`] puts in where it is.
+/// An entry. Tests change its bytes; [`zip`] sets its position.
 #[derive(Clone)]
 pub(crate) struct Made {
     /// Local header and name.
@@ -49,7 +49,7 @@ impl Made {
         }
     }
 
-    /// The same number in both headers, at its place from the flags on: flags 0, method 2, crc 8, packed 12, size 16.
+    /// Sets a number in both headers, at its offset from the flags: flags 0, method 2, crc 8, packed 12, size 16.
     pub(crate) fn both16(mut self, at: usize, number: u16) -> Self {
         put(&mut self.local, 6 + at, &number.to_le_bytes());
         put(&mut self.central, 8 + at, &number.to_le_bytes());
@@ -67,7 +67,7 @@ impl Made {
         self
     }
 
-    /// Another name of the same length in both headers.
+    /// Sets another name of the same length in both headers.
     pub(crate) fn raw_name(mut self, name: &[u8]) -> Self {
         put(&mut self.local, 30, name);
         put(&mut self.central, CENTRAL_LENGTH, name);
@@ -86,7 +86,7 @@ impl Made {
         self
     }
 
-    /// Sizes and CRC behind the data, and zeros in the local header.
+    /// Moves sizes and CRC after the data, and sets zeros in the local header.
     pub(crate) fn with_descriptor(mut self, has_signature: bool, is_long: bool) -> Self {
         let known = self.local[14..26].to_vec();
         let crc = &known[..4];
@@ -123,7 +123,7 @@ pub(crate) fn parts(entries: &[Made], start: usize) -> (Vec<u8>, Vec<u8>) {
     for entry in entries {
         let mut central = entry.central.clone();
         let at = (start + file.len()) as u32;
-        // A test that put something in keeps it.
+        // Keeps what a test has set.
         if central[42..46] == [0; 4] {
             put(&mut central, 42, &at.to_le_bytes());
         }

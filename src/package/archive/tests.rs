@@ -1,4 +1,4 @@
-//! Right and hostile archives, made by hand.
+//! Tests with valid and hostile archives, made by hand.
 
 use proptest::prelude::*;
 
@@ -7,7 +7,7 @@ use super::*;
 use crate::package::entry_name::NameError;
 use crate::package::format::{END_LENGTH, end_record};
 
-/// What the reader says of an archive.
+/// The reader's result for an archive.
 fn told(bytes: &[u8]) -> String {
     match Archive::check(bytes) {
         Ok(archive) => format!("taken: {} entries", archive.entries().len()),
@@ -19,7 +19,7 @@ fn reason(bytes: &[u8]) -> ArchiveRefusal {
     Archive::check(bytes).unwrap_err().reason().unwrap().clone()
 }
 
-/// What the reader says of one entry between two right ones.
+/// The reader's result for one entry between two valid ones.
 fn told_of(entry: Made) -> String {
     let [first, last] = [Made::stored("f/a", b"first"), Made::deflated("f/z", b"last last last")];
     told(&zip(&[first, entry, last]))
@@ -43,7 +43,7 @@ fn files_and_folders_of_foreign_programs_are_taken() {
     // MS-DOS: no mode.
     assert_eq!(told_of(file().attributes(0x20)), TAKEN);
     assert_eq!(told_of(Made::stored("f/ä", b"x")), TAKEN);
-    // Without the flag that says so, as the archiver of macOS has it.
+    // Without the flag for it, as macOS writes it.
     assert_eq!(told_of(Made::stored("f/ä", b"x").both16(0, 0)), TAKEN);
     assert_eq!(told_of(file().both16(0, 2)), TAKEN);
     for (has_signature, is_long) in [(false, false), (true, false), (false, true), (true, true)] {
@@ -96,7 +96,7 @@ fn zip64_that_is_not_needed_is_taken_and_wrong_one_is_refused() {
         told_of(both(&field(1, &23_u64.to_le_bytes()))),
         "f/file: the zip64 records are wrong"
     );
-    // A size of its own, and another for who reads zip64 first.
+    // One size in the header, and another one in zip64.
     assert_eq!(
         told_of(file().central_extra(&sizes(24, packed))),
         "f/file: the zip64 records are wrong"
@@ -225,7 +225,7 @@ fn nothing_stands_before_between_or_behind_the_entries() {
 fn no_two_entries_share_data() {
     let first = Made::stored("f/a", b"same");
     let mut second = Made::stored("f/b", b"same");
-    // Both headers at 0: `1` is what the builder keeps, so that the first one is found again.
+    // Both headers at 0: the builder keeps `1`, so that the first one is found again.
     let bytes = zip(&[first.clone(), second.clone()]);
     let directory_at = 2 * first.local.len() + 8;
     let mut shared = bytes;
@@ -352,7 +352,7 @@ fn only_files_and_folders_that_every_program_reads_alike_are_taken() {
         ),
     ] {
         assert_eq!(told_of(file().attributes(mode << 16)), message, "{mode:o}");
-        // Whatever system the header names.
+        // For every system in the header.
         let mut foreign = file().attributes(mode << 16);
         foreign.central[5] = 0;
         assert_eq!(told_of(foreign), message, "{mode:o}");
@@ -467,7 +467,7 @@ fn contents_are_what_the_headers_say() {
 fn bombs_are_refused_before_and_while_they_are_unpacked() {
     let zeros = vec![0; 10 << 20];
     assert_eq!(reason(&zip_of(&[("f/zeros", &zeros)])), ArchiveRefusal::Ratio);
-    // One that says it is small.
+    // One that pretends to be small.
     let liar = Made::deflated("f/zeros", &zeros).both32(16, 1_000);
     assert_eq!(told(&zip(&[liar])), "f/zeros: has another size than its headers say");
     let three = [1, 2, 3].map(|number| Made::deflated(&format!("f/{number}"), b"x").both32(16, 1 << 30));

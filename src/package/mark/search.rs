@@ -1,4 +1,4 @@
-//! Finds the id of a copy: in a zip, and in a folder where one was unpacked.
+//! Finds the id of a copy, in a zip archive or in a folder with its files.
 
 use std::fs;
 use std::io;
@@ -11,44 +11,44 @@ use crate::package::archive::{Archive, ArchiveError};
 use crate::package::read_at::ReadAt;
 use crate::regular_file;
 
-/// The mark has less; somebody may have added a line.
+/// Size limit of a mark; somebody may have added a line.
 const MAX_FILE: u64 = 4_096;
 
-/// Files and folders that are looked at.
+/// The most files and folders to search.
 const MAX_VISITED: usize = 500_000;
 
-/// Folders in each other.
+/// The deepest folder to search.
 const MAX_DEPTH: usize = 64;
 
 /// An id that was found.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FoundId {
-    /// The file it stands in.
+    /// The file with the id.
     pub file: PathBuf,
-    /// The id; nil in a package as it is kept.
+    /// The id; nil in a stored package.
     pub id: Uuid,
 }
 
 /// Why a folder was not searched.
 #[derive(Debug, thiserror::Error)]
 pub enum SearchError {
-    /// A folder cannot be listed, or a mark not be read.
+    /// A folder or a mark cannot be read.
     #[error("{}: cannot be read", path.display())]
     Read {
-        /// What cannot be read.
+        /// The folder or file.
         path: PathBuf,
         /// Why.
         source: io::Error,
     },
-    /// Too much to look at.
+    /// There are too many files.
     #[error("{}: has more than 500,000 files, or folders more than 64 deep", path.display())]
     TooLarge {
-        /// The folder that was to be searched.
+        /// The folder to search.
         path: PathBuf,
     },
 }
 
-/// The id in a file, also where its quotes, blanks or letters were changed.
+/// The id in a file, even if its quotes, spaces or case were changed.
 pub fn id(file: &[u8]) -> Option<Uuid> {
     let text = String::from_utf8_lossy(file);
     text.split("return").skip(1).find_map(|rest| {
@@ -57,11 +57,11 @@ pub fn id(file: &[u8]) -> Option<Uuid> {
     })
 }
 
-/// The ids in an archive, wherever in it: it may have been packed again.
+/// The ids anywhere in an archive, which may have been packed again.
 ///
 /// # Errors
 ///
-/// Where the archive can no longer be read.
+/// The archive can no longer be read.
 pub fn in_archive<R: ReadAt>(archive: &Archive<R>) -> Result<Vec<FoundId>, ArchiveError> {
     let mut found = Vec::new();
     for file in archive
@@ -78,11 +78,11 @@ pub fn in_archive<R: ReadAt>(archive: &Archive<R>) -> Result<Vec<FoundId>, Archi
     Ok(found)
 }
 
-/// The ids in a folder and below it. Symbolic links are not followed.
+/// The ids in a folder and its subfolders. Symbolic links are not followed.
 ///
 /// # Errors
 ///
-/// Where a folder or a mark cannot be read, or there is too much to look at.
+/// A folder or mark cannot be read, or there are too many files.
 pub fn in_folder(folder: &Path) -> Result<Vec<FoundId>, SearchError> {
     let too_large = || SearchError::TooLarge {
         path: folder.to_owned(),
