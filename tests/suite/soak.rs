@@ -2,7 +2,7 @@
 //! the end, its figures. `tests/external/soak.rs` has more.
 
 use crate::support::soak::timed;
-use crate::{binding, linear, reload};
+use crate::{binding, linear, reload, trace};
 
 #[test]
 #[ignore = "takes long: make soak"]
@@ -31,5 +31,15 @@ fn memory_stays_flat_over_ten_thousand_reloads() {
     timed("reload", || {
         reload::rounds(10_000);
         "10,000 rounds".to_owned()
+    });
+}
+
+#[test]
+#[ignore = "takes long: make soak"]
+fn a_million_build_ids_are_read_back_and_ten_million_others_are_none_of_ours() {
+    timed("build ids", || {
+        trace::build_ids_are_read_back(1_000_000);
+        let decrypted = trace::others_are_none_of_ours(10_000_000);
+        format!("1,000,000 read back, no two alike; of 10,000,000 others {decrypted} had the zeros, and none a license")
     });
 }

@@ -1,17 +1,21 @@
 //! Copies are traced to whom they were given, and reports of copies that are somebody else's are found.
 
+use std::collections::HashSet;
 use std::fs;
 use std::process::Output;
 
 use chrono::{Days, NaiveDate, Utc};
 use countersign::model::build_id::BuildId;
 use countersign::model::download_key::DownloadKey;
+use countersign::model::license_key::LicenseId;
 use countersign::package::mark;
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use crate::hosted::{SECRET, hosting, link_of, put_secret};
 use crate::support::instance::{LATEST, question};
+use crate::support::random::Random;
 use crate::support::server::countersign;
 use crate::support::{Instance, License, Server, get};
 
@@ -276,4 +280,65 @@ fn reports_of_copies_that_are_somebody_elses_are_listed() {
         0,
         "{found:?}"
     );
+}
+
+/// Makes so many ids, each for another license, site, day or release: all say what was put in, and no two are alike.
+pub fn build_ids_are_read_back(count: u64) {
+    let key = DownloadKey::new(&SECRET);
+    let hosts: Vec<_> = (0..100)
+        .map(|number| format!("site{number}.example").parse().unwrap())
+        .collect();
+    let first = NaiveDate::from_ymd_opt(2026, 1, 1).unwrap();
+    let mut seen = HashSet::with_capacity(count as usize);
+    for number in 0..count {
+        let license = license_of(number / 100);
+        let host = &hosts[(number % 100) as usize];
+        let day = first.checked_add_days(Days::new(number % 365)).unwrap();
+        let version = ["1.0.0", "1.0.1"][(number % 2) as usize];
+        let id = BuildId::new(&key, &license, host, day, "acme-forms", version).unwrap();
+        let uuid = id.encrypt(&key);
+        let read = BuildId::decrypt(&key, uuid).unwrap();
+        assert_eq!(read, id);
+        assert_eq!(read.day(), day);
+        assert!(read.is_of_license(&license) && read.is_of_host(&key, host));
+        assert!(read.is_of_release(&key, "acme-forms", version));
+        assert!(seen.insert(uuid), "{number}");
+    }
+}
+
+/// Tries so many random UUIDs of our version: how many decrypt, one of 16 million; none has one of 10,000 licenses.
+pub fn others_are_none_of_ours(count: u64) -> u64 {
+    let key = DownloadKey::new(&SECRET);
+    let licenses: HashSet<u64> = (0..10_000)
+        .map(|number| {
+            let day = NaiveDate::from_ymd_opt(2026, 1, 1).unwrap();
+            let host = "a.com".parse().unwrap();
+            BuildId::new(&key, &license_of(number), &host, day, "acme", "1.0")
+                .unwrap()
+                .license
+        })
+        .collect();
+    let mut random = Random::new(1);
+    let mut decrypted = 0;
+    for _ in 0..count {
+        let bits = (0..5).fold(0_u128, |bits, _| bits << 31 ^ random.below(1 << 31) as u128);
+        let uuid = uuid::Builder::from_custom_bytes(bits.to_be_bytes()).into_uuid();
+        if let Some(id) = BuildId::decrypt(&key, uuid) {
+            decrypted += 1;
+            assert!(!licenses.contains(&id.license), "{uuid}");
+        }
+    }
+    assert!(decrypted <= 2 + count / 1_000_000, "{decrypted} of {count}");
+    decrypted
+}
+
+/// Ids as spread as digests are.
+fn license_of(number: u64) -> LicenseId {
+    LicenseId::from_bytes(Sha256::digest(number.to_be_bytes()).into())
+}
+
+#[test]
+fn build_ids_are_read_back_and_random_ones_are_none_of_ours() {
+    build_ids_are_read_back(2_000);
+    others_are_none_of_ours(5_000);
 }
