@@ -99,7 +99,7 @@ fn a_contract_tester_that_drives_the_server_from_its_published_interface_finds_n
         String::from_utf8_lossy(&found.stderr)
     );
     // It looked at everything, and got behind the first check.
-    assert!(report.contains("Tested: 4"), "{report}");
+    assert!(report.contains("Tested: 5"), "{report}");
     let reached = |operation, code| {
         let series = format!("countersign_requests_total{{operation=\"{operation}\",code=\"{code}\"}}");
         server.metric(&series).unwrap_or_default() > 0.0
@@ -111,6 +111,7 @@ fn a_contract_tester_that_drives_the_server_from_its_published_interface_finds_n
         ("updates", "update"),
         ("updates", "malformed_license_key"),
         ("updates", "missing_field"),
+        ("downloads", "not_found"),
         ("public", "ok"),
         ("public", "not_found"),
     ] {
@@ -142,6 +143,11 @@ fn every_operation_lists_every_status_it_can_end_with_and_no_empty_site() {
             "/api/v1/updates/{plugin}",
             "get",
             [&any[..], &[200, 403, 404, 422]].concat(),
+        ),
+        (
+            "/api/v1/downloads/{plugin}/{version}/{token}/{file}",
+            "get",
+            [&public[..], &[403, 410, 503]].concat(),
         ),
         ("/.well-known/jwks.json", "get", public.clone()),
         ("/keys/{key_id}.pem", "get", public),
