@@ -12,7 +12,7 @@ pub const MIB: usize = 24;
 
 /// Makes the repository of a plugin with one release of many files unless it is there.
 pub fn generate(path: &Path) -> io::Result<()> {
-    repository::generate_with(path, |stream| write(stream))
+    repository::generate_with(path, write)
 }
 
 /// One release of code: sentences and the numbers of their lines, so that it packs about as code does.

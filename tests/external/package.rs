@@ -15,7 +15,8 @@ use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
 use crate::support::Instance;
-use crate::support::upstream::{self, Upstream};
+use crate::support::server::countersign as countersign_of;
+use crate::support::upstream::{Upstream, without_settings};
 
 /// An id that a copy is given to.
 const ID: Uuid = Uuid::from_u128(0x0123_4567_89ab_8def_8123_4567_89ab_cdef);
@@ -222,8 +223,11 @@ fn other_programs_accept_what_a_build_makes_and_its_mark_is_where_the_index_says
     let instance = Instance::new();
     let entry = format!("repository = \"{}\"\n", upstream.repository().display());
     instance.write("registry/plugins/acme-forms.toml", &entry);
-    let mut build = upstream::build(&instance);
-    let output = build.output().unwrap();
+    let mut build = countersign_of(&instance);
+    let output = without_settings(&mut build)
+        .args(["build", "--plugin", "acme-forms"])
+        .output()
+        .unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let index = ReleaseIndex::read(&instance.file("releases")).unwrap().unwrap();
     let mut releases = index.plugins["acme-forms"].releases.iter();

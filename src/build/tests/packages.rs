@@ -346,7 +346,8 @@ fn what_cannot_be_packed_is_not_published_and_told_by_name() {
     let lfs = "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 3\n";
     let php = header("1.0");
     let acme = ("acme.php", FILE, php.as_bytes());
-    let cases: [(&[(&str, u32, &[u8])], &str); 7] = [
+    type Files<'a> = &'a [(&'a str, u32, &'a [u8])];
+    let cases: [(Files<'_>, &str); 7] = [
         (&[acme, ("a", LINK, b"/etc/passwd")], "a is a symbolic link"),
         (&[acme, ("lib/x", SUBMODULE, b"x")], "lib/x is a submodule"),
         (
