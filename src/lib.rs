@@ -22,17 +22,17 @@
 //! - [`serve`]: the HTTP server. [`gate`](serve::gate) makes every decision.
 //! - [`keys`]: the private keys of this machine.
 //! - [`watch`]: reports changes of files.
-//! - [`text`]: parts of messages.
+//! - [`text`]: makes text printable, error chains one line, and prints to standard error.
 //! - [`regular_file`]: opens every file; [`durable_file`]: writes every file; [`folder_lock`]: locks a folder against
 //!   other commands.
 //! - [`histogram`]: histograms of durations for many threads.
 //! - [`time_limit`]: ends the wait for work that may hang.
 //! - [`commands`]: one file a verb; [`cli`] and [`config`] have their arguments and settings.
 //!
-//! Imports run one way: `commands -> build | preview | serve -> registry | catalog | store | keys | watch -> model |
-//! text`, and `preview -> build`. `serve` imports neither `build` nor `preview`, nor they it. There are no circles
-//! inside a room, either: a `mod.rs` imports the files that it declares, and what two of them share has its own file.
-//! The test `architecture` checks this.
+//! Imports run one way: `commands -> build | preview | serve -> registry | catalog | store | keys | watch -> release ->
+//! package -> model | text`, and `preview -> build`. `serve` does not import `build` or `preview`, and they do not
+//! import it. Files inside a module import in no circle, either: what two of them share has its own file. The test
+//! `architecture` checks this. `docs/design.md` follows a request, a download, a tag and a change through the files.
 #![forbid(unsafe_code)]
 
 pub mod build;
