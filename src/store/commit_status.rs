@@ -1,6 +1,7 @@
 //! The status of the group commit: what fails since when, and its counters.
 //!
-//! Its thread writes the status; [`StoreHealth`] and the figures are read from it.
+//! The thread of `group_commit` writes it. [`StoreHealth`] and [`Figures`](crate::store::Figures) are read from it, and
+//! `serve::ops::openmetrics` shows them.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -15,7 +16,7 @@ use crate::store::health::StoreHealth;
 /// Counters of the group commit.
 #[derive(Default)]
 pub(crate) struct CommitCounts {
-    /// Duration of writing to the ledger, failures included.
+    /// Duration of each group commit, failures included: `countersign_ledger_sync_seconds`.
     pub syncs: Histogram,
     /// Bindings that could not be written to disk.
     pub failures: AtomicU64,
