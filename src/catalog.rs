@@ -1,7 +1,8 @@
 //! The catalog: the latest release of each plugin in `releases/`, and the packages of all releases, in memory.
 //!
-//! It is loaded and replaced as a whole. `layout` has the paths; [`ReleaseIndex`] lists what is published. The server
-//! reads through [`Catalog::load`], and gets manifests and packages only with an [`Entitlement`].
+//! It is loaded and replaced as a whole: if a latest manifest has the wrong digest, such as a torn one, the server keeps
+//! the catalog it has. `layout` has the paths; [`ReleaseIndex`] lists what is published. The server reads through
+//! [`Catalog::load`], and gets manifests and packages only with an [`Entitlement`].
 
 mod error;
 mod index;

@@ -1,7 +1,8 @@
 //! Between steps 4 and 5: makes the package of a release, from its tag or from an archive of the vendor's build.
 //!
-//! A published release never changes: if its files, archive or package differ now, it is refused, unless `--replace`
-//! names it. [`ManifestSink`] takes the package, [`plugin_build`](crate::build::plugin_build) the outcome.
+//! A published package never changes: if the files, the archive or the package differ now, for example because its tag
+//! moved, the release is refused, unless `--replace` names it. [`ManifestSink`] takes the package, `release_builder` the
+//! outcome.
 
 mod attributes;
 mod from_tag;

@@ -1,4 +1,7 @@
 //! Step 2: finds the tags that may be releases of a plugin, and chooses among several tags of one version.
+//!
+//! [`judge`] decides by the tag's name, with the entry's [patterns](crate::model::tag_pattern). `release_builder` then
+//! decides by the files at the tag.
 
 use crate::build::git::repository::Repository;
 use crate::build::git::tag::{Tag, Tagged};

@@ -17,7 +17,8 @@ pub const TOKEN_LENGTH: usize = 60;
 /// The version of the token format.
 const FORM: u8 = 1;
 
-/// A link expires at this midnight (UTC) after it was made, 72 to 96 hours later. It stays the same all day.
+/// A link expires at the fourth midnight (UTC) after it was made, 72 to 96 hours later. All links of one day are the
+/// same, so repeated update requests get the same one.
 const MIDNIGHTS: u64 = 4;
 
 /// The license and host of a link, and when it expires.
@@ -26,7 +27,7 @@ pub struct DownloadLink {
     /// The first 16 bytes of the license's id.
     pub license: [u8; 16],
     host_tag: [u8; 8],
-    /// The first second after it has expired.
+    /// From this second on, `serve::api::downloads` refuses the link.
     pub expires: DateTime<Utc>,
 }
 
@@ -83,7 +84,7 @@ impl DownloadLink {
         self.host_tag == key.host_tag(host)
     }
 
-    /// The day on which it was made. Its build id has the same.
+    /// The day on which it was made, which its build id has, too.
     pub fn day(&self) -> NaiveDate {
         let last = self.expires.date_naive();
         last.checked_sub_days(Days::new(MIDNIGHTS)).unwrap_or(last)

@@ -180,8 +180,8 @@ impl Gate {
         Ok(snapshot.catalog.manifest(&entitlement, current))
     }
 
-    /// Makes the same checks for whom a link was given to, and hands out the package; `None` where that version is not
-    /// published. Looks at each site of the license: the link says of its site only what can be compared.
+    /// Makes the same checks for the site of a link, and hands out the package; `None` if that version is not
+    /// published. The link has only a tag of its host, so every site of the license is compared with it.
     pub fn package(
         &self,
         snapshot: &Snapshot,

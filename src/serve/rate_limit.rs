@@ -1,8 +1,8 @@
 //! Rate limits: how many requests an address may make, and how many may be about one license.
 //!
 //! A keyed hash maps addresses and licenses to buckets, which they may share, so memory is constant and a reload
-//! changes nothing. Every request takes one token from its address's bucket; a failure is charged more afterwards
-//! ([`Weight`]).
+//! changes nothing. Every request takes one token from its address's bucket. `routes` charges the rest when the outcome
+//! is known: [`Weight`] says what costs more, such as a wrong license key.
 
 pub mod buckets;
 
@@ -20,24 +20,23 @@ use crate::serve::net::networks::Networks;
 use crate::serve::rate_limit::buckets::{Buckets, MINUTE, RetryAfter};
 use crate::serve::reply::outcome::Weight;
 
-/// Buckets for all addresses, found by a secret hash. To keep 800 buckets empty at 6,000 a minute, attackers must
-/// send 80,000 requests a second, more than two cores answer, from as many addresses. Then one address in 300 shares
-/// one of those.
+/// Buckets for all addresses, found by a secret hash. At 6,000 a minute, keeping 800 of them empty takes 80,000
+/// requests a second from different addresses, which is more than two cores answer. One address in 300 shares one of
+/// those 800.
 const ADDRESS_BUCKETS: usize = 1 << 18;
 
 /// Buckets for all licenses. Of a million licenses, each shares its bucket with one other on average, which matters
 /// only if the other is requested all the time.
 const LICENSE_BUCKETS: usize = 1 << 20;
 
-/// Buckets that all links share. Where a million sites update within an hour, four share one, and each takes a
-/// twentieth of it.
+/// Buckets for all links. If a million sites update within an hour, four share a bucket, and each takes a twentieth of
+/// it.
 const LINK_BUCKETS: usize = 1 << 18;
 
-/// How long a link's empty bucket takes to be full.
+/// The time in which a link's empty bucket fills.
 const HOUR: Duration = MINUTE.saturating_mul(60);
 
-/// A package is so many units of its link's bucket: a part of it counts as a part, and whatever is asked as one at
-/// least.
+/// One package takes this many tokens of its link's bucket. A part takes its share, and every request at least one.
 const UNITS: u32 = 64;
 
 /// A malformed request costs as much as this many well-formed ones: no working client sends any.
@@ -96,7 +95,7 @@ impl Limits {
         self.licenses.take(id, 1)
     }
 
-    /// Whether so many bytes of a package may be sent now for this link; they are counted.
+    /// Takes the tokens for `bytes` of a package of `package` bytes from its link, or says when there will be enough.
     pub fn check_link(&self, token: &str, bytes: u64, package: u64) -> Result<(), RetryAfter> {
         let units = (u128::from(bytes) * u128::from(UNITS)).div_ceil(u128::from(package.max(1)));
         self.links.take(&token, (units as u32).clamp(1, UNITS))
@@ -112,7 +111,7 @@ impl Limits {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum, IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
 pub enum Limit {
-    /// Requests of one address, with wrong keys.
+    /// Requests of one address, wrong keys among them.
     Address,
     /// Requests about one license.
     License,
@@ -120,7 +119,7 @@ pub enum Limit {
     Link,
 }
 
-/// What a link's bucket holds for so many packages.
+/// The size of a link's bucket for this many packages.
 fn units(packages: NonZeroU32) -> NonZeroU64 {
     NonZeroU64::from(packages).saturating_mul(NonZeroU64::from(NonZeroU32::MIN.saturating_add(UNITS - 1)))
 }

@@ -1,7 +1,7 @@
 //! Reload: notices changes on disk, and loads them beside the state in use; `component` puts them in force.
 //!
 //! Each part has a thread, so that unreadable files, such as on a network file system that hangs, delay no other
-//! part. notify and SIGHUP wake it, and a slow poll finds what notify misses.
+//! part. notify and SIGHUP wake it, and a slow poll finds what notify misses. It reads the files when they are quiet.
 
 pub mod component;
 mod download_keys;

@@ -1,4 +1,4 @@
-//! The whole HTTP surface on one page.
+//! The whole HTTP surface on one page. Every request is counted here, and its cost is charged to the client's address.
 //!
 //! | method | path | answered by |
 //! |---|---|---|
@@ -59,7 +59,7 @@ impl Routes {
         response
     }
 
-    /// The same for one that was refused before its time was taken.
+    /// The same for a request that was refused before it was timed.
     fn refuse(&self, client: IpAddr, operation: Operation, problem: Problem) -> Response {
         self.service.limits.charge(client, problem.weight());
         self.service.metrics.requests.count_refused(operation, problem.code());

@@ -2,7 +2,7 @@
 //!
 //! Under load, many requests share a sync, so durability costs each of them little. Bindings go to the ledger first;
 //! the index and the reports are written in parts between them. Writes go to a [`Backend`], results to a callback of
-//! the caller.
+//! the caller. If a write fails, such as on a full disk, all of its bindings fail, and the thread tries again.
 
 use std::io;
 use std::sync::atomic::Ordering;

@@ -52,14 +52,14 @@ pub enum Code {
     Internal,
 }
 
-/// What a request costs its address's rate limit.
+/// What a request costs its address's bucket. [`Limits`](crate::serve::rate_limit::Limits) has the numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Weight {
     /// As much as a well-formed request.
     Request,
     /// More, for what no working client sends.
     Malformed,
-    /// So much that wrong keys, and links that somebody guesses, are bounded by a setting of their own.
+    /// So much that `failures_per_minute` of them empty the bucket: wrong license keys, and guessed links.
     WrongKey,
 }
 

@@ -1,7 +1,8 @@
 //! Problem documents (RFC 9457): the answers to requests that are refused or fail.
 //!
-//! [`Problem::code`] and the HTTP status come from one table. The document itself is in
-//! [`problem_document`](crate::serve::reply::problem_document). The answer goes to the client.
+//! [`Problem::code`] and the HTTP status come from one table. The text for people is in
+//! [`problem_detail`](crate::serve::reply::problem_detail), the document's members are in
+//! [`problem_document`](crate::serve::reply::problem_document).
 
 use std::fmt::Display;
 use std::sync::{LazyLock, OnceLock};

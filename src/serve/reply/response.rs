@@ -1,4 +1,7 @@
 //! A response in compact form: it is passed on several times, and gets its headers only when it is sent.
+//!
+//! Documents and statements are sent so. `public_files` and `api::downloads` make the headers of files themselves, and
+//! all of them pass `net::connection`.
 
 use bytes::Bytes;
 use warp::http::{self, HeaderMap, HeaderName, HeaderValue, StatusCode, header};
