@@ -81,7 +81,8 @@ impl Publisher {
 
     /// Locks the folder for publishing; waits up to `patience` for another build that publishes.
     ///
-    /// # Errors Another build is still publishing, or has published another state of `plugins` (`None`: of all) since
+    /// # Errors
+    /// Another build is still publishing, or has published another state of `plugins` (`None`: of all) since
     /// this one began: what this build read may then be older than what is published.
     pub(super) fn lock(&self, plugins: Option<&BTreeSet<Slug>>, patience: Duration) -> Result<Publication, BuildError> {
         if self.folder.is_none() {

@@ -2,8 +2,8 @@
 //!
 //! **A line** is one RFC 8785 JSON object and a line feed, at most [`record::MAX`] bytes ([`record`]):
 //!
-//! ```text {"event":"bound","host":"shop.example","license":"<64 hex>","previous":"<64
-//! hex>","sequence":8,"synced":6,"time":"…Z"}
+//! ```text
+//! {"event":"bound","host":"shop.example","license":"<64 hex>","previous":"<64 hex>","sequence":8,"synced":6,"time":"…Z"}
 //! ```
 //!
 //! `license` is the license's id, never its key. `sequence` counts the lines from 1 through all compactions. `synced`

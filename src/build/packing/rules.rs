@@ -2,7 +2,7 @@
 //!
 //! `.git*` everywhere; `export-ignore` in any `.gitattributes`, as `git archive` has it; `.distignore` in the plugin's folder, as
 //! `wp dist-archive` reads it; `exclude` of the entry. What one of them leaves out is left out.
-//! [`packing_list`](crate::build::packing::packing_list) walks the folder with these.
+//! [`packing_list`](mod@crate::build::packing::packing_list) walks the folder with these.
 
 use std::fmt;
 
