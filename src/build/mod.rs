@@ -1,4 +1,5 @@
-//! `countersign build`: registry entries → tags → the plugin's own files at each tag → manifests → `releases/`.
+//! `countersign build`: registry entries → tags → the plugin's own files at each tag → manifests and packages →
+//! `releases/`.
 //!
 //! [`run`] does it in the five steps of `pipeline`; `plugin_build` has those of one plugin. The outcome of each tag
 //! is data in a [`BuildReport`]. The server reads the published files through the catalog.

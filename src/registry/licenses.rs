@@ -76,7 +76,7 @@ impl Licenses {
         &self.held.get(number).0
     }
 
-    /// The license whose id begins so.
+    /// The license whose id begins with these bytes.
     pub(super) fn beginning_with(&self, beginning: &[u8; 16]) -> Option<&License> {
         self.held.beginning_with(beginning).map(|held| &held.0)
     }

@@ -55,7 +55,7 @@ struct PartHealth {
     /// The fingerprint of the folder when the version in use was read.
     #[serde(skip_serializing_if = "Option::is_none")]
     in_force: Option<String>,
-    /// When its files were last looked at; the store and the packages have none that are.
+    /// When its files were last checked; absent for the store and the packages, which are not reloaded.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "seconds_of_look")]
     looked: Option<LastCheck>,
 }

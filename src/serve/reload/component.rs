@@ -202,7 +202,7 @@ impl PartFiles {
 }
 
 impl PartFiles {
-    /// The keys for downloads, which are files of the same part as the key that signs. One that was there must not vanish.
+    /// The keys for downloads, which belong to the same part as the signing key. If there was one, it must not vanish.
     fn load_download_keys(&self, service: &Service) -> Result<Option<Arc<DownloadKeys>>, LoadError> {
         let held = service.gate.snapshot().downloads.clone();
         match &self.paths[..] {

@@ -42,7 +42,7 @@ pub struct StartupState {
     pub started: DateTime<Utc>,
     /// Records the licenses in force for the next start.
     pub drop_guard: DropGuard,
-    /// Where the key for downloads is, or is to be.
+    /// Where the key for downloads is, or would be.
     pub downloads_key: PathBuf,
     /// Where packages stand.
     pub releases: PathBuf,
@@ -59,7 +59,7 @@ impl StartupState {
         Ok(self)
     }
 
-    /// Makes sure that links can be made where packages are hosted; they begin with `public_url`.
+    /// Fails if packages are hosted and no links to them can be made: links begin with `public_url`.
     pub fn with_links(self, public_url: Option<&PublicUrl>) -> Result<Self, LoadError> {
         if !self.snapshot.registry.hosts_packages() {
             return Ok(self);
