@@ -1215,6 +1215,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		 * @param resource $socket
 		 */
 		private function read( $socket ): string {
+			$silent_since = microtime( true );
 			while ( true ) {
 				// First the read: what TLS has decrypted already is not seen by a wait.
 				$block = (string) fread( $socket, 65536 );
@@ -1222,7 +1223,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 					return $block;
 				}
 				$left = $this->deadline - microtime( true );
-				if ( $left <= 0 ) {
+				if ( $left <= 0 || microtime( true ) - $silent_since > Download::SECONDS_WITHOUT_DATA ) {
 					self::fail( 'the answer took too long' );
 				}
 				$readable  = [ $socket ];
@@ -1249,7 +1250,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		public const LARGEST        = 512 * MB_IN_BYTES;
 		private const SECONDS       = 300;
 
-		private const SECONDS_WITHOUT_DATA = 20;
+		public const SECONDS_WITHOUT_DATA = 20;
 
 		/** The code of the error where the server sends more than the package has. */
 		public const TOO_LARGE = 'countersign_too_large';
