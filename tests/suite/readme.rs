@@ -164,11 +164,11 @@ fn tests_and_fuzz_targets_the_threat_model_names_exist() {
     let mut found = 0;
     let model = project("docs/threat-model.md");
     for reference in model.split('`').skip(1).step_by(2) {
-        if let Some((place, name)) = reference.split_once("::").filter(|(_, name)| !name.is_empty()) {
+        if let Some((place, name)) = reference.rsplit_once("::").filter(|(_, name)| !name.is_empty()) {
             let source = if place.starts_with("src/") {
                 project(place)
             } else {
-                tests_of(place)
+                tests_of(&place.replace("::", "/"))
             };
             assert!(source.contains(&format!("fn {name}(")), "{reference}");
             found += 1;
