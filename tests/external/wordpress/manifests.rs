@@ -106,7 +106,7 @@ fn read(site: &Site, manifests: &[Value]) -> Vec<Value> {
     std::fs::write(&path, serde_json::to_vec(manifests).unwrap()).unwrap();
     let printed = site.run(&format!(
         "foreach (json_decode(file_get_contents('{}'), true) as $said) \
-         echo json_encode(Acme\\Forms\\License\\Manifest::read($said, 'acme-forms'), JSON_FORCE_OBJECT), \"\\n\";",
+         echo json_encode(Acme\\Forms\\License\\Manifest::read($said, 'acme-forms', false), JSON_FORCE_OBJECT), \"\\n\";",
         path.display()
     ));
     printed

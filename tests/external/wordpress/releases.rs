@@ -502,7 +502,7 @@ fn a_transfer_is_cut_off_where_the_signed_package_ends() {
             assert!(message.contains(SIZE), "{number} {what}: {message}");
             desk.assert_refused(SIZE, what);
             let took = took.lock().unwrap().expect("it has ended");
-            println!("{number} {what}: {took:?} after the last signed byte");
+            eprintln!("{number} {what}: {took:?} after the last signed byte");
             // A second, and a machine that has other things to do.
             assert!(took < Duration::from_secs(3), "{number} {what}: {took:?}");
         }
@@ -511,16 +511,22 @@ fn a_transfer_is_cut_off_where_the_signed_package_ends() {
 
 #[test]
 fn a_package_that_does_not_come_to_its_end_is_not_waited_for_long() {
-    let mut desk = Desk::new(Core::Newest);
-    desk.serve(&desk.good());
-    let took = streamed(&desk, "HTTP/1.1 200 OK\r\n\r\n", false);
-    desk.site.check_again();
-    let answer = desk.site.update_now();
-    assert_eq!(answer["success"], false, "{answer}");
-    assert_eq!(desk.take_unpacked(), "");
-    desk.assert_installed("1.0.0", "slow");
-    let took = took.lock().unwrap().expect("it has ended");
-    assert!(took < Duration::from_secs(45), "{took:?}");
+    let sites: [fn(&Front) -> Site; 2] = [
+        |front| Site::new(Core::Newest, HOST, front),
+        |front| Site::without_curl(Core::Debian, HOST, front),
+    ];
+    for (number, site) in sites.into_iter().enumerate() {
+        let mut desk = Desk::at(site, |text| text);
+        desk.serve(&desk.good());
+        let took = streamed(&desk, "HTTP/1.1 200 OK\r\n\r\n", false);
+        desk.site.check_again();
+        let answer = desk.site.update_now();
+        assert_eq!(answer["success"], false, "{number}: {answer}");
+        assert_eq!(desk.take_unpacked(), "");
+        desk.assert_installed("1.0.0", "slow");
+        let took = took.lock().unwrap().expect("it has ended");
+        assert!(took < Duration::from_secs(45), "{number}: {took:?}");
+    }
 }
 
 #[test]
@@ -675,6 +681,44 @@ fn each_way_to_install_proves_what_it_installs() {
             run(&mut desk, &good);
             desk.assert_installed("1.1.0", &format!("{core:?} {way}"));
         }
+    }
+}
+
+#[test]
+fn the_details_and_a_network_have_no_other_address_than_the_packages_name() {
+    let install = "$say('bulk', $upgrader()->bulk_upgrade([$plugin]));";
+    for core in CORES {
+        let mut desk = Desk::at(|front| Site::network(core, HOST, front), |text| text);
+        let look = "require_once ABSPATH . 'wp-admin/includes/admin.php'; delete_site_transient('update_plugins'); wp_update_plugins(); \
+                    $offers = get_site_transient('update_plugins')->response; \
+                    echo $offers['acme-forms/acme-forms.php']->package ?? 'none', ' '; \
+                    require_once ABSPATH . 'wp-admin/includes/plugin-install.php'; \
+                    echo plugins_api('plugin_information', (object) ['slug' => 'acme-forms'])->download_link;";
+        let run = |desk: &Desk| desk.site.run(&format!("{WAYS} {install}"));
+        let without = Attack {
+            release: Value::Null,
+            ..desk.good()
+        };
+        desk.serve(&without);
+        assert_eq!(desk.site.run(look), "none ", "{core:?}");
+        let plugins = desk.site.admin.get("/wp-admin/network/plugins.php").text();
+        assert!(plugins.contains(UNSIGNED), "{core:?}: {plugins}");
+
+        let evil = Attack {
+            download: desk.evil_of_the_same_size(),
+            ..desk.good()
+        };
+        desk.serve(&evil);
+        assert_eq!(desk.site.run(look), format!("{NAME} {NAME}"), "{core:?}");
+        assert!(run(&desk).contains("bulk refused 1.0.0"), "{core:?}");
+        assert_eq!(desk.take_unpacked(), "");
+        let plugins = desk.site.admin.get("/wp-admin/network/plugins.php").text();
+        assert!(plugins.contains(BYTES), "{core:?}: {plugins}");
+
+        desk.serve(&desk.good());
+        desk.site.run(look);
+        assert!(run(&desk).contains("bulk done 1.1.0"), "{core:?}");
+        assert_eq!(desk.site.complaints(), [""; 0]);
     }
 }
 

@@ -231,7 +231,7 @@ fn a_thousand_signatures_of_openssh_are_good_and_none_with_another_bit_is() {
         assert_eq!(said["flipped"]["believed"], json!([]));
         assert!(said["flipped"]["bits"].as_u64().unwrap() > 3_000, "{}", said["flipped"]);
         let seconds = said["seconds"].as_f64().unwrap() / 1_000.0;
-        println!(
+        eprintln!(
             "polyfill {}: {:.1} ms a signature",
             polyfill.is_some(),
             seconds * 1_000.0
@@ -518,7 +518,7 @@ fn twenty_megabytes_are_checked_in_a_third_of_a_second_and_little_memory() {
         .map(|result| result["memory"].as_u64().unwrap())
         .max()
         .unwrap();
-    println!("20 MB: {seconds:.3} s, {memory} bytes of memory");
+    eprintln!("20 MB: {seconds:.3} s, {memory} bytes of memory");
     assert!(seconds <= 0.3, "{seconds} s");
     assert!(memory <= 1 << 20, "{memory} bytes");
 }

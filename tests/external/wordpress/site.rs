@@ -237,7 +237,8 @@ impl Site {
             self.folder.path().display()
         );
         let output = php.arg("-r").arg(code).output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+        let printed = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{printed} {:?}", self.complaints());
         String::from_utf8(output.stdout).unwrap()
     }
 
