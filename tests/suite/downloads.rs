@@ -813,11 +813,11 @@ fn who_hosts_packages_needs_an_address_for_sites_and_a_key() {
         "{warning}"
     );
     let server = Server::start(&instance);
-    assert!(
+    eventually("the port is told", PATIENCE, || {
         server
             .log()
             .contains("WordPress downloads from the ports 80, 443 and 8080 only")
-    );
+    });
     server.validate(&license, "a.com");
     let url = server.updates(&license, "a.com", "").json()["package"]
         .as_str()
