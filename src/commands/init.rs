@@ -17,8 +17,6 @@ use crate::commands::init::files::{InitError, shell_quoted};
 use crate::commands::{Exit, Failure, keys, output};
 use crate::config::{Config, PathSettings, ServeSettings};
 
-pub use demo::try_it;
-
 /// Create an instance in a folder
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:

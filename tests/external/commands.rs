@@ -42,9 +42,14 @@ fn the_demo_is_validated_updated_and_verified_by_the_commands_it_prints() {
         String::from_utf8_lossy(&pasted.stderr)
     );
     let lines: Vec<&str> = shown.lines().collect();
-    let [statement, update, latest, verified] = lines[..] else {
+    let [statement, update, latest, ref traced @ .., verified] = lines[..] else {
         panic!("{shown}")
     };
+    let traced = traced.join("\n");
+    assert!(
+        traced.contains("shop.example.com") && traced.contains("1.2.0"),
+        "{traced}"
+    );
     let json = |line: &str| serde_json::from_str::<Value>(line).unwrap();
     assert_eq!(json(statement)["status"], "active");
     for manifest in [json(update), json(latest)] {

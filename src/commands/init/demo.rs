@@ -2,7 +2,7 @@
 //!
 //! [`try_it`] has commands to paste, which show validation, updates and the signature.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use chrono::{Months, NaiveDate, Utc};
 use serde::Serialize;
@@ -79,6 +79,8 @@ What builds the manifests and starts the server:
 {}",
         shell_quoted(folder),
         try_it(
+            &program(),
+            folder,
             &config.serve.listen,
             &small,
             ACME_FORMS.slug,
@@ -89,16 +91,35 @@ What builds the manifests and starts the server:
     Ok(Demo { licenses, next })
 }
 
-/// Commands to paste into bash in another terminal: validate `key` from a site, ask for updates of the plugin `slug`,
-/// and verify the answer's signature with the public key `key_id` under `public`.
-pub fn try_it(listen: &Listen, key: &LicenseKey, slug: &str, key_id: &str, public: &Path) -> String {
+/// How the person called this program, so that pasted commands call the same one.
+fn program() -> PathBuf {
+    std::env::args_os()
+        .next()
+        .map_or_else(|| PathBuf::from("countersign"), PathBuf::from)
+}
+
+/// Commands for another terminal, to be pasted into bash: validate `key` from a site, ask for updates of the plugin `slug`,
+/// download and trace its package, and verify the answer's signature with the public key `key_id` under `public`.
+fn try_it(
+    program: &Path,
+    folder: &Path,
+    listen: &Listen,
+    key: &LicenseKey,
+    slug: &str,
+    key_id: &str,
+    public: &Path,
+) -> String {
     let server = format!("http://{}", listen.reachable());
     let key = key.reveal();
     let answer = public.with_file_name("answer");
     let body = answer.with_extension("json");
     let signed = answer.with_extension("signed");
     let signature = answer.with_extension("signature");
-    let [body, signed, signature] = [&body, &signed, &signature].map(|path| shell_quoted(path));
+    let package = public.with_file_name(format!("{slug}.zip"));
+    let unpacked = public.with_file_name("unpacked");
+    let copy = shell_quoted(&unpacked.join(slug));
+    let [body, signed, signature, package, unpacked, program, folder] =
+        [&*body, &signed, &signature, &package, &unpacked, program, folder].map(shell_quoted);
     let public_key = shell_quoted(&public.join("keys").join(format!("{key_id}.pem")));
     format!(
         r#"# Validate the license from a site; the first time binds it.
@@ -112,6 +133,12 @@ curl -sS -G {server}/api/v1/updates/{slug} -H 'Authorization: License {key}' \
 
 # The same with the key in the address, and without a version: the latest manifest.
 curl -sS -G {server}/api/v1/updates/{slug} -d license_key={key} -d site_url={SITE}
+
+# Download the package with the link in that answer, unpack it, and ask who got this copy.
+curl -sS -G {server}/api/v1/updates/{slug} -H 'Authorization: License {key}' -d site_url={SITE} \
+  | sed 's/.*"package":"\([^"]*\)".*/\1/' | xargs curl -sS -o {package}
+python3 -m zipfile -e {package} {unpacked}
+{program} -C {folder} trace {copy}
 
 # Verify the signature: cut it out of the answer; what is left is what was signed.
 printf %s "$(sed 's/"signature":"[^"]*",//' {body})" >{signed}
@@ -182,6 +209,8 @@ mod tests {
     fn a_server_on_all_addresses_is_asked_on_this_machine() {
         let commands = |listen: &str| {
             try_it(
+                Path::new("countersign"),
+                Path::new("demo"),
                 &listen.parse().unwrap(),
                 &key(),
                 "acme-forms",
@@ -205,7 +234,9 @@ mod tests {
         std::fs::create_dir_all(public.join("keys")).unwrap();
         let pem = private_key.to_public_key().to_public_key_pem(LineEnding::LF).unwrap();
         std::fs::write(public.join("keys/kid.pem"), pem).unwrap();
-        let commands = try_it(&"127.0.0.1:80".parse().unwrap(), &key(), "acme-forms", "kid", &public);
+        let listen = "127.0.0.1:80".parse().unwrap();
+        let program = Path::new("countersign");
+        let commands = try_it(program, folder.path(), &listen, &key(), "acme-forms", "kid", &public);
         let (_, verify) = commands.split_once("# Verify").unwrap();
         let verifies = |body: &str| {
             std::fs::write(folder.path().join("answer.json"), body).unwrap();
