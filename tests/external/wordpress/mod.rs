@@ -1,6 +1,7 @@
 //! The WordPress client in a real WordPress: a customer's site, the example plugin's vendor, and failures between them.
 
 mod browser;
+mod downloads;
 mod faults;
 mod front;
 mod hosting;
@@ -13,6 +14,7 @@ mod other_clients;
 mod packages;
 mod page;
 mod php_versions;
+mod real_packages;
 mod releases;
 mod renewal;
 mod signatures;

@@ -7,7 +7,7 @@ use std::process::Command;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::front::{Front, response};
+use super::front::Front;
 use super::site::{CORES, Core, Site};
 use super::{ACTIVE, HOST, LIVE};
 use crate::support::{Server, eventually};
@@ -29,14 +29,10 @@ fn every_step_of_the_page_works_as_it_is_written() {
 fn follow(core: Core) {
     let folder = TempDir::new().unwrap();
     let front = Front::new();
-    // The page's fixed ports stand for the tests' own.
+    // The page's fixed port stands for the tests' own.
     let server_port = format!("127.0.0.1:{}", front.address.port());
-    let downloads = format!("{}/downloads", front.url());
     let run = |steps: &[String]| {
-        let script = steps
-            .concat()
-            .replace("http://127.0.0.1:8000", &downloads)
-            .replace("127.0.0.1:8080", &server_port);
+        let script = steps.concat().replace("127.0.0.1:8080", &server_port);
         let program = Path::new(env!("CARGO_BIN_EXE_countersign"));
         let path = format!(
             "{}:{}",
@@ -60,14 +56,9 @@ fn follow(core: Core) {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap()
     };
-    let archive = |version: &str| {
-        let name = format!("acme-forms-{version}.zip");
-        let archive = fs::read(folder.path().join("downloads").join(&name)).unwrap();
-        front.put(
-            &format!("/downloads/{name}"),
-            response(200, &[("Content-Type", "application/zip")], archive.clone()),
-        );
-        archive
+    let package = |version: &str| {
+        let name = format!("server/releases/acme-forms/{version}.zip");
+        fs::read(folder.path().join(name)).unwrap()
     };
     let steps = steps();
     let (first, again) = steps.split_at(steps.len() - 1);
@@ -75,10 +66,10 @@ fn follow(core: Core) {
     let is_key = |word: &&str| word.len() == 29 && word.matches('-').count() == 4;
     let key = printed.split_whitespace().find(is_key).expect("a license key is shown");
 
-    let server = Server::start_in(&folder.path().join("server"), &[]);
+    let server = Server::start_in(&folder.path().join("server"), &["--public-url", &front.url()]);
     front.forward_to(server.address);
     let mut site = Site::new(core, HOST, &front);
-    site.install("acme-forms", &archive("1.0.0"));
+    site.install("acme-forms", &package("1.0.0"));
     assert_eq!(site.press("acme-forms", "activate", key).notices()[0], ACTIVE);
     let visit = site.visitor().get("/").text();
     assert!(visit.ends_with("Export"), "the feature is there: {visit}");
@@ -87,7 +78,6 @@ fn follow(core: Core) {
         serde_json::from_slice(&fs::read(folder.path().join("server/releases/index.json")).unwrap()).unwrap();
     assert_eq!(released["plugins"]["acme-forms"]["latest"], "1.0.0");
     run(&["cd server\n".to_owned(), again.concat()]);
-    archive("1.1.0");
     eventually("WordPress offers the release", LIVE, || {
         site.pass(61);
         site.admin
@@ -95,5 +85,14 @@ fn follow(core: Core) {
             .text()
             .contains("Update to 1.1.0.")
     });
+    assert_eq!(site.update_now()["success"], true);
+    let copy = site.file("wp-content/plugins/acme-forms");
+    let traced = Command::new(env!("CARGO_BIN_EXE_countersign"))
+        .args(["-C", &folder.path().join("server").display().to_string(), "trace"])
+        .arg(copy)
+        .output()
+        .unwrap();
+    let traced = String::from_utf8(traced.stdout).unwrap();
+    assert!(traced.contains(HOST) && traced.contains("1.1.0"), "{traced}");
     assert_eq!(site.complaints(), [""; 0]);
 }

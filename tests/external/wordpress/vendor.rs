@@ -19,6 +19,8 @@ pub struct Vendor {
     pub instance: Instance,
     slug: String,
     history: Mutex<String>,
+    /// Whether the server hosts the packages, and no download of the vendor's own.
+    hosts: bool,
     /// The vendor's own license, to see what customers are offered.
     own: License,
 }
@@ -31,13 +33,33 @@ impl Vendor {
         Self::of("acme-forms", Front::new(), shared_keys(), licenses, |text| text)
     }
 
+    /// The same with packages that the server makes and hosts.
+    pub fn hosting(licenses: &[String]) -> Self {
+        Self::make("acme-forms", Front::new(), shared_keys(), licenses, true, |text| text)
+    }
+
     /// Serves a plugin `acme-…` in version 1.0.0 through `front`, with files that `change` has made of the example's.
     pub fn of(slug: &str, front: Front, keys: &Keys, licenses: &[String], change: impl Fn(String) -> String) -> Self {
+        Self::make(slug, front, keys, licenses, false, change)
+    }
+
+    fn make(
+        slug: &str,
+        front: Front,
+        keys: &Keys,
+        licenses: &[String],
+        hosts: bool,
+        change: impl Fn(String) -> String,
+    ) -> Self {
         let instance = Instance::empty();
         let module = slug.strip_prefix("acme-").expect("a plugin of Acme");
-        let downloads = format!("{}/downloads/{{slug}}-{{version}}.zip", front.url());
+        let downloads = format!(
+            "download_url = \"{}/downloads/{{slug}}-{{version}}.zip\"\n",
+            front.url()
+        );
+        let downloads = if hosts { "" } else { &downloads };
         let entry = format!(
-            "module = \"{module}\"\nrepository = \"../../plugin.git\"\ndownload_url = \"{downloads}\"\n\
+            "module = \"{module}\"\nrepository = \"../../plugin.git\"\n{downloads}\
              homepage = \"https://acme.example/{module}\"\nauthor = \"Acme\"\n"
         );
         instance.write(&format!("registry/plugins/{slug}.toml"), &entry);
@@ -48,12 +70,21 @@ impl Vendor {
             &own.toml_with("2099-12-31", "", &format!("{module} = []")),
         );
         instance.write_key(&keys.private);
+        if hosts {
+            let output = countersign(&instance)
+                .args(["keys", "generate", "--downloads"])
+                .output()
+                .unwrap();
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        }
         instance.write("public/index.html", "<title>Acme</title>\n");
         let files = plugin(slug, &front.url(), keys, change);
         let history = tagged("1.0.0", &files, "The first release.");
         make_repository(&history, &instance.file("plugin.git"));
         build(&instance);
-        let server = Server::start(&instance);
+        let public_url = front.url();
+        let flags = ["--public-url", &public_url];
+        let server = Server::start_in(instance.path(), if hosts { &flags } else { &[] });
         front.forward_to(server.address);
         server.validate(&own, OWN_SITE);
         let vendor = Self {
@@ -62,6 +93,7 @@ impl Vendor {
             instance,
             slug: slug.into(),
             history: Mutex::new(history),
+            hosts,
             own,
         };
         vendor.put_online("1.0.0");
@@ -85,6 +117,11 @@ impl Vendor {
     /// The archive of a version, as git makes it.
     pub fn archive(&self, version: &str) -> Vec<u8> {
         self.archive_in(&format!("{}/", self.slug), version)
+    }
+
+    /// The package of a version, as the build made it: without a mark.
+    pub fn package(&self, version: &str) -> Vec<u8> {
+        fs::read(self.instance.file(&format!("releases/{}/{version}.zip", self.slug))).unwrap()
     }
 
     fn archive_in(&self, prefix: &str, version: &str) -> Vec<u8> {
@@ -128,6 +165,9 @@ impl Vendor {
     }
 
     fn put_online(&self, version: &str) {
+        if self.hosts {
+            return;
+        }
         self.put_archive_online(version, self.archive(version));
     }
 
