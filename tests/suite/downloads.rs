@@ -852,9 +852,7 @@ fn who_hosts_packages_needs_an_address_for_sites_and_a_key() {
         "repository = \"../../src\"\ndownload_url = \"https://dl.example/{version}.zip\"\n",
     );
     let server = Server::start(&instance);
-    assert_eq!(
-        server.part("packages")["state"],
-        "stale",
-        "a package is published all the same"
-    );
+    eventually("a package is published all the same", PATIENCE, || {
+        server.part("packages")["state"] == "stale"
+    });
 }
