@@ -24,7 +24,7 @@ use crate::model::version::Version;
 use crate::package::mark::Places;
 
 pub use error::CatalogError;
-pub use index::{HostedPackage, Release, ReleaseIndex, Releases};
+pub use index::{HostedPackage, Release, ReleaseIndex, Releases, SignedStatement};
 pub use layout::{MAX_INDEX, MAX_MANIFEST, index_path, manifest_path, package_path};
 pub use link_places::LinkPlaces;
 pub use verify::{published_manifest, verify_all, verify_package, verify_packages};

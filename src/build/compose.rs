@@ -66,6 +66,7 @@ pub(super) fn manifest(plugin: &Plugin, release: &Facts<'_>) -> (Manifest, Optio
         last_updated: utc(release.time),
         name: first([&plugin.name, &header.name, fields.map_or("", |fields| &fields.name)]),
         new_version: version.clone(),
+        release: None,
         requires: first([&header.requires, fields.map_or("", |fields| &fields.requires)]),
         requires_php: first([&header.requires_php, fields.map_or("", |fields| &fields.requires_php)]),
         sections: Sections {

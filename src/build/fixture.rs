@@ -162,6 +162,7 @@ impl Fixture {
             packing: PackingOptions {
                 folder: PackageFolder::new(&self.packages()),
                 replace: HashSet::new(),
+                signed: None,
             },
             read_timeout: Duration::from_secs(60),
         }

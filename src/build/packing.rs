@@ -6,6 +6,7 @@
 
 mod attributes;
 mod from_tag;
+mod packed;
 pub(super) mod packing_list;
 pub(super) mod rules;
 pub(super) mod warnings;
@@ -21,6 +22,7 @@ use crate::build::git::tag::Tagged;
 use crate::build::manifest_sink::{ManifestSink, NewPackage, PackFailure};
 use crate::build::package_folder::PackageFolder;
 use crate::build::packing::packing_list::{PackingObstacle, packing_list};
+use crate::build::release_signing::SignedChains;
 use crate::build::report::outcome::Reason;
 use crate::build::source::assets;
 use crate::build::source::plugin_header;
@@ -37,6 +39,8 @@ use crate::package::normalize::normalize;
 use crate::package::read_at::ReadAt;
 use crate::package::writer::{FORM, Package};
 
+pub(super) use packed::{PackRequest, Packed};
+
 /// How many obstacles a message names; the rest is counted.
 const TOLD: usize = 5;
 
@@ -47,6 +51,8 @@ pub struct PackingOptions {
     pub folder: PackageFolder,
     /// Releases that may differ from the published ones.
     pub replace: HashSet<(Slug, Version)>,
+    /// What people signed; `None` asks for no signatures: to build a release for somebody who is about to sign it.
+    pub signed: Option<SignedChains>,
 }
 
 /// Packs the releases of one plugin.
@@ -55,31 +61,6 @@ pub(super) struct Packer<'a> {
     settings: &'a PackageSettings,
     repository: &'a Repository,
     options: &'a PackingOptions,
-}
-
-/// A release to pack.
-pub(super) struct PackRequest<'a> {
-    /// The version it is published under.
-    pub version: &'a Version,
-    /// The main file, relative to the plugin's folder.
-    pub main_file: &'a str,
-    /// The tag's commit.
-    pub tagged: &'a Tagged,
-    /// The published release of this version, if any.
-    pub published: Option<&'a Release>,
-}
-
-/// The outcome of packing a release.
-pub(super) enum Packed {
-    /// The package; `replaces` if another one was published.
-    Package {
-        /// Its entry in the index.
-        package: HostedPackage,
-        /// Whether it differs from the published one.
-        replaces: bool,
-    },
-    /// Its archive is not there yet.
-    Awaits,
 }
 
 impl<'a> Packer<'a> {

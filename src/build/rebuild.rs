@@ -159,6 +159,8 @@ fn refusal(version: &Version, outcomes: &[TagOutcome]) -> RebuildError {
     let tag = outcome.tag.clone();
     match &outcome.outcome {
         ReleaseOutcome::AwaitsPackage => RebuildError::AwaitsPackage { tag },
+        // Nothing asks for signatures here.
+        ReleaseOutcome::AwaitsSignatures { .. } => RebuildError::NoTag(version.clone()),
         ReleaseOutcome::Skipped(reason) | ReleaseOutcome::Failed(reason) => {
             let told = [reason.headline(), &reason.detail()].map(str::to_owned);
             let told: Vec<_> = told.into_iter().filter(|text| !text.is_empty()).collect();

@@ -3,24 +3,25 @@
 
 use std::collections::HashMap;
 
-use crate::build::compose::{self, Facts};
 use crate::build::git::repository::Repository;
 use crate::build::git::tag::Tag;
 use crate::build::inputs::Inputs;
 use crate::build::manifest_sink::{BuiltRelease, ManifestSink};
 use crate::build::packing::{PackRequest, Packed, Packer, PackingOptions};
+use crate::build::release_signing::{self, ReleaseSigning, index_line, mismatch, proof};
 use crate::build::report::outcome::{Reason, ReleaseOutcome, TagOutcome};
-use crate::build::report::plugin_report::{PluginReport, ReleaseWarning};
+use crate::build::report::plugin_report::PluginReport;
 use crate::build::review::{self, Reviewed};
 use crate::build::source::source_reader::SourceReader;
 use crate::build::source::source_tree::SourceTree as _;
+use crate::build::tag_release;
 use crate::build::tags::{Candidate, Chosen};
-use crate::build::version_check;
 use crate::catalog::{HostedPackage, Release};
 use crate::model::digest::Digest;
 use crate::model::manifest::is_security_notice;
 use crate::model::plugin::Plugin;
 use crate::model::version::Version;
+use crate::registry::release_chain::SignedRelease;
 
 /// A plugin that is being built.
 pub(super) struct ReleaseBuilder<'a, S> {
@@ -32,6 +33,8 @@ pub(super) struct ReleaseBuilder<'a, S> {
     known: HashMap<Digest, &'a Release>,
     /// Packs releases; `None` if the entry has a `download_url`, or nothing is packed.
     packer: Option<Packer<'a>>,
+    /// The signatures that releases need; `None` if they need none.
+    signing: Option<ReleaseSigning<'a>>,
     inputs: Inputs,
     reader: SourceReader<'a, Repository>,
     looked_elsewhere: bool,
@@ -64,6 +67,9 @@ impl<'a, S: ManifestSink> ReleaseBuilder<'a, S> {
                 .filter_map(|release| Some((release.inputs?, release)))
                 .collect(),
             packer: packing.and_then(|options| Packer::new(plugin, repository, options)),
+            signing: packing
+                .and_then(|options| options.signed.as_ref())
+                .and_then(|chains| ReleaseSigning::new(plugin, chains)),
             inputs: Inputs::of(plugin, repository.name()),
             reader: SourceReader::new(repository, plugin),
             looked_elsewhere: false,
@@ -95,7 +101,7 @@ impl<'a, S: ManifestSink> ReleaseBuilder<'a, S> {
         }
 
         // 3 the plugin's own files, 4 compose
-        let mut built = match self.compose(&chosen) {
+        let mut built = match tag_release::compose(self.plugin, &mut self.reader, &chosen) {
             Ok(built) => built,
             Err(reason) => {
                 let reason = self.moved(&chosen, &reason).unwrap_or(reason);
@@ -114,7 +120,15 @@ impl<'a, S: ManifestSink> ReleaseBuilder<'a, S> {
             self.review(&chosen, &mut built, true);
         }
 
-        let package = match self.pack(&chosen, &built)? {
+        let published = self.published.get(&version).copied();
+        let signed = match release_signing::signed(self.signing.as_ref(), &version, published) {
+            Err(outcome) => {
+                self.await_signatures(chosen.tag.name, version, outcome, notes);
+                return Ok(());
+            }
+            Ok(signed) => signed,
+        };
+        let package = match self.pack(&chosen, &built, signed)? {
             // If nothing is packed, the published package counts as its package.
             None => self.published_package(&version),
             Some(Ok(Packed::Package { package, replaces })) => {
@@ -132,18 +146,24 @@ impl<'a, S: ManifestSink> ReleaseBuilder<'a, S> {
         };
 
         // 5 publish: written to temporary files here, put in place when all plugins are done
-        let security = is_security_notice(&built.manifest.upgrade_notice);
-        let (sha256, held) = self.sink.take(&self.plugin.slug, built)?;
-        let inputs = self.inputs.of_tag(&chosen.tag, &chosen.version);
-        let release = Release {
+        built.manifest.release = signed.map(proof);
+        let mut release = Release {
             version,
-            tag: chosen.tag.name,
+            tag: chosen.tag.name.clone(),
             commit,
-            inputs,
-            security,
-            sha256,
+            inputs: self.inputs.of_tag(&chosen.tag, &chosen.version),
+            security: is_security_notice(&built.manifest.upgrade_notice),
+            sha256: Digest::of(&[]),
             package,
+            signed: signed.map(index_line),
         };
+        // SECURITY: people signed a package and not a name.
+        if let Some(what) = signed.and_then(|signed| mismatch(&signed.statement, &release, &built.manifest)) {
+            self.refuse(chosen.tag, release.version, Reason::NotAsSigned(what));
+            return Ok(());
+        }
+        let (sha256, held) = self.sink.take(&self.plugin.slug, built)?;
+        release.sha256 = sha256;
         let stands = |old: &&Release| old.shows_the_same(&release) && self.sink.holds_package(&self.plugin.slug, old);
         let unchanged = held && self.published.get(&release.version).is_some_and(stands);
         let outcome = if unchanged {
@@ -159,21 +179,13 @@ impl<'a, S: ManifestSink> ReleaseBuilder<'a, S> {
     fn review(&mut self, chosen: &Chosen, built: &mut BuiltRelease, parse_php: bool) {
         let folder = self.plugin.source.as_ref().map_or("", |source| &source.path);
         built.inspected = review::inspect(self.plugin, self.repository, &chosen.tagged.tree, parse_php);
-        let warning = |remark| ReleaseWarning {
-            tag: chosen.tag.name.clone(),
-            version: built.version.clone(),
-            remark,
-        };
-        // The pre-release before it usually has the same ones.
-        let warnings = &mut self.report.warnings;
-        let mut remarks = review::remarks(built, folder);
-        remarks.retain(|remark| !warnings.iter().any(|told| told.remark == *remark));
-        warnings.extend(remarks.into_iter().map(warning));
+        let remarks = review::remarks(built, folder);
+        self.report.warn(&chosen.tag.name, &built.version, remarks);
     }
 
     /// The same for a reused release. Its author has had these warnings, so errors while reading give none.
     fn review_again(&mut self, chosen: &Chosen) {
-        if let Ok(mut built) = self.compose(chosen) {
+        if let Ok(mut built) = tag_release::compose(self.plugin, &mut self.reader, chosen) {
             self.review(chosen, &mut built, self.parse_php);
         }
     }
@@ -193,7 +205,9 @@ impl<'a, S: ManifestSink> ReleaseBuilder<'a, S> {
     fn known(&self, tag: &Tag, version: &Version) -> Option<&'a Release> {
         let known = *self.known.get(&self.inputs.of_tag(tag, version)?)?;
         let mut packer = self.packer.iter();
-        let is_up_to_date = packer.all(|packer| packer.is_up_to_date(self.sink, known));
+        let mut signing = self.signing.iter();
+        let is_up_to_date = packer.all(|packer| packer.is_up_to_date(self.sink, known))
+            && signing.all(|signing| signing.is_up_to_date(known));
         (is_up_to_date && self.sink.stands(&self.plugin.slug, known)).then_some(known)
     }
 
@@ -218,6 +232,14 @@ impl<'a, S: ManifestSink> ReleaseBuilder<'a, S> {
         self.by_commit
             .insert(commit.to_owned(), (version.clone(), tag.to_owned()));
         false
+    }
+
+    /// A release that too few have signed: what is published of it stays, and nothing else is.
+    fn await_signatures(&mut self, tag: String, version: Version, outcome: ReleaseOutcome, notes: Vec<Reason>) {
+        let published = self.published.get(&version).copied();
+        let staying = published.filter(|release| self.sink.stands(&self.plugin.slug, release));
+        self.report.releases.releases.extend(staying.cloned());
+        self.tell(tag, version, outcome, notes);
     }
 
     fn push(&mut self, release: Release, outcome: ReleaseOutcome, notes: Vec<Reason>) {
@@ -252,45 +274,27 @@ impl<'a, S: ManifestSink> ReleaseBuilder<'a, S> {
     }
 
     /// The outcome of a release's package; `None` if nothing is packed.
-    fn pack(&self, chosen: &Chosen, built: &BuiltRelease) -> Result<Option<Result<Packed, Reason>>, S::Error> {
+    fn pack(
+        &self,
+        chosen: &Chosen,
+        built: &BuiltRelease,
+        signed: Option<&SignedRelease>,
+    ) -> Result<Option<Result<Packed, Reason>>, S::Error> {
         let Some(packer) = &self.packer else { return Ok(None) };
+        let published = self.published.get(&built.version).copied();
+        // A new signature of the published statement makes no other package.
+        if let Some(release) = published.filter(|release| release_signing::has_statement(release, signed))
+            && let Some(package) = release.package.clone()
+            && self.sink.holds_package(&self.plugin.slug, release)
+        {
+            return Ok(Some(Ok(Packed::kept(package))));
+        }
         let request = PackRequest {
             version: &built.version,
             main_file: &built.files.main_file,
             tagged: &chosen.tagged,
-            published: self.published.get(&built.version).copied(),
+            published,
         };
         packer.pack(self.sink, &request).map(Some)
-    }
-
-    fn compose(&mut self, chosen: &Chosen) -> Result<BuiltRelease, Reason> {
-        let mut files = self.reader.read(&chosen.tagged.tree)?;
-        let (version, note) = version_check::published_version(
-            &chosen.version,
-            &files.main_file,
-            &files.header.version,
-            self.plugin.allow_version_mismatch,
-        )?;
-        let facts = Facts {
-            version: &version,
-            tag_version: &chosen.version,
-            tag: &chosen.tag.name,
-            time: chosen.tagged.time,
-            message: chosen.tagged.message.as_deref(),
-            files: &files,
-        };
-        let (manifest, built) = compose::manifest(self.plugin, &facts);
-        let notes = std::mem::take(&mut files.notes)
-            .into_iter()
-            .chain(note)
-            .chain(built)
-            .collect();
-        Ok(BuiltRelease {
-            version,
-            manifest,
-            files,
-            notes,
-            inspected: Vec::new(),
-        })
     }
 }

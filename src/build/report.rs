@@ -5,6 +5,7 @@
 mod json;
 pub(crate) mod outcome;
 pub(crate) mod plugin_report;
+mod reason;
 pub(crate) mod summary;
 pub(crate) mod unmatched;
 

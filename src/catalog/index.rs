@@ -53,6 +53,21 @@ pub struct Release {
     /// The package; absent if the plugin's entry has a `download_url` instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub package: Option<HostedPackage>,
+    /// What people signed of it; `None` for a release that needed no signatures.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signed: Option<SignedStatement>,
+}
+
+/// The release statement that a release was published with.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SignedStatement {
+    /// Its number.
+    pub number: u64,
+    /// Digest of its bytes.
+    pub statement: Digest,
+    /// Digest of the file with its signatures.
+    pub signatures: Digest,
 }
 
 /// The package of a release: what a download needs, and its sources.
@@ -85,8 +100,9 @@ impl Release {
             security,
             sha256,
             package,
+            signed,
         } = self;
-        (version, tag, commit, security, sha256, package)
+        (version, tag, commit, security, sha256, package, signed)
             == (
                 &other.version,
                 &other.tag,
@@ -94,6 +110,7 @@ impl Release {
                 &other.security,
                 &other.sha256,
                 &other.package,
+                &other.signed,
             )
     }
 }

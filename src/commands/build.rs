@@ -1,5 +1,6 @@
 //! `countersign build`: passes the options to [`build::run`], prints the report to stdout and progress to stderr.
 
+use std::collections::HashMap;
 use std::io::IsTerminal as _;
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -11,13 +12,14 @@ use indicatif::{ProgressBar, ProgressStyle};
 use crate::build::package_folder::PackageFolder;
 use crate::build::{
     self, BuildError, BuildReport, Credentials, Mirrors, Options, PackingOptions, PluginReport, PluginState, Progress,
-    counted,
+    SignedChains, counted,
 };
 use crate::commands::{Exit, Failure, candidates, output};
 use crate::config::{self, BuildSettings, Config};
 use crate::model::slug::Slug;
 use crate::model::version::Version;
-use crate::registry::{self, RegistryError, RegistryFiles, RevisionError, plugins};
+use crate::registry::plugins::PluginEntry;
+use crate::registry::{self, RegistryError, RegistryFiles, RevisionError, plugins, release_chain};
 use crate::text::stderr;
 use crate::time_limit;
 
@@ -94,7 +96,7 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     let folder = registry.clone();
     let rev = args.rev.clone();
     // Reading the registry's own git repository may hang, too.
-    let (files, entries) = time_limit::within(read_timeout, move || {
+    let (files, mut entries) = time_limit::within(read_timeout, move || {
         let files = match &rev {
             Some(rev) => RegistryFiles::revision(&folder, rev)?,
             None => RegistryFiles::folder(&folder),
@@ -104,6 +106,7 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     })
     .map_err(|error| Failure::environment(format!("{}: {error}", registry.display())))?
     .map_err(no_revision)?;
+    let signed = signed_chains(&files, &mut entries)?;
     let options = Options {
         releases: config.paths.releases.clone(),
         check: args.check,
@@ -121,6 +124,7 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
         packing: PackingOptions {
             folder: PackageFolder::new(&config.paths.packages),
             replace: args.replace.iter().cloned().collect(),
+            signed: Some(signed),
         },
         read_timeout,
     };
@@ -143,6 +147,21 @@ fn release_name(text: &str) -> Result<(Slug, Version), String> {
     let slug = slug.parse().map_err(|error| format!("{error}"))?;
     let version = version.parse().map_err(|error| format!("{error}"))?;
     Ok((slug, version))
+}
+
+/// What people signed of each plugin with `[signing]`. An entry with a wrong statement or signature is a wrong entry.
+fn signed_chains(files: &RegistryFiles, entries: &mut [PluginEntry]) -> Result<SignedChains, RegistryError> {
+    let mut chains = HashMap::new();
+    for entry in entries {
+        let Ok(plugin) = &entry.plugin else { continue };
+        let Some(signing) = &plugin.signing else { continue };
+        let (chain, diagnostics) = release_chain::load(files, &plugin.slug, &signing.keys)?;
+        chains.insert(plugin.slug.clone(), chain);
+        if !diagnostics.is_empty() {
+            entry.plugin = Err(diagnostics);
+        }
+    }
+    Ok(Arc::new(chains))
 }
 
 fn no_revision(error: RegistryError) -> Failure {

@@ -30,6 +30,9 @@ pub struct Manifest {
     pub name: String,
     pub new_version: String,
     pub package: String,
+    /// Proves a signed release to the client; `None` for all others, whose bytes have no such member.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub release: Option<ReleaseProof>,
     pub requires: String,
     pub requires_php: String,
     pub sections: Sections,
@@ -68,6 +71,16 @@ pub struct LatestRelease {
 pub fn is_security_notice(notice: &str) -> bool {
     let first_word = notice.split(|letter: char| !letter.is_ascii_alphanumeric()).next();
     first_word.is_some_and(|word| word.eq_ignore_ascii_case("security"))
+}
+
+/// What people signed of a release.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReleaseProof {
+    /// Armored SSH signatures of the statement.
+    pub signatures: Vec<String>,
+    /// The release statement's bytes in base64.
+    pub statement: String,
 }
 
 impl Manifest {

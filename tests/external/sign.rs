@@ -1,6 +1,7 @@
 //! `countersign sign` with OpenSSH's own keys and agent, from a tag to a signature in the registry.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -378,4 +379,148 @@ fn a_key_in_the_agent_signs_without_its_file() {
     agent.wait().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert!(vendor.openssh("anna", "1.0.0"));
+}
+
+impl Vendor {
+    /// The outcome of each release of a build, and its exit code.
+    fn builds(&self) -> (i32, Vec<(String, String)>) {
+        let output = countersign(&self.instance).args(["build", "--json"]).output().unwrap();
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let tags = report["plugins"][0]["tags"].as_array().unwrap().iter();
+        let text = |value: &Value| value.as_str().unwrap().to_owned();
+        let outcomes = tags.map(|tag| {
+            let missing = &tag["signatures"];
+            let good = if missing.is_null() {
+                String::new()
+            } else {
+                format!(" {}/{}", missing["good"], missing["needed"])
+            };
+            (text(&tag["version"]), text(&tag["outcome"]) + &good)
+        });
+        (output.status.code().unwrap(), outcomes.collect())
+    }
+
+    fn published(&self, name: &str) -> Value {
+        serde_json::from_slice(&fs::read(self.instance.file("releases").join(name)).unwrap()).unwrap()
+    }
+}
+
+fn outcomes(of: [(&str, &str); 2]) -> Vec<(String, String)> {
+    of.map(|(version, outcome)| (version.to_owned(), outcome.to_owned()))
+        .to_vec()
+}
+
+#[test]
+fn a_build_publishes_what_enough_people_signed_and_a_later_signature_without_packing() {
+    let vendor = Vendor::new(&["anna", "bert", "carl"], 2);
+    assert_eq!(
+        vendor.builds(),
+        (
+            0,
+            outcomes([("1.1.0", "awaits_signatures 0/2"), ("1.0.0", "awaits_signatures 0/2")])
+        )
+    );
+    assert!(!vendor.instance.file("releases/acme-forms").exists());
+    vendor.signs("anna", "1.0.0", &[]);
+    assert_eq!(vendor.builds().1[1].1, "awaits_signatures 1/2");
+    vendor.signs("bert", "1.0.0", &[]);
+    assert_eq!(
+        vendor.builds(),
+        (0, outcomes([("1.1.0", "awaits_signatures 0/2"), ("1.0.0", "built")]))
+    );
+    let manifest = vendor.published("acme-forms/1.0.0.json");
+    let statement = fs::read(vendor.file("1.0.0.json")).unwrap();
+    let encoded = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, &statement);
+    assert_eq!(manifest["release"]["statement"], encoded);
+    let signatures: Vec<_> = manifest["release"]["signatures"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|text| text.as_str().unwrap())
+        .collect();
+    assert_eq!(
+        signatures.concat(),
+        fs::read_to_string(vendor.file("1.0.0.sig")).unwrap()
+    );
+    let line = &vendor.published("index.json")["plugins"]["acme-forms"]["releases"][0]["signed"];
+    assert_eq!(
+        (&line["number"], line["statement"].as_str().unwrap().len()),
+        (&1.into(), 64)
+    );
+    assert_eq!(vendor.builds().1[1].1, "unchanged");
+
+    let package = vendor.instance.file("releases/acme-forms/1.0.0.zip");
+    let written = fs::metadata(&package).unwrap();
+    vendor.signs("carl", "1.0.0", &[]);
+    assert_eq!(vendor.builds().1[1].1, "built");
+    assert_eq!(
+        vendor.published("acme-forms/1.0.0.json")["release"]["signatures"]
+            .as_array()
+            .unwrap()
+            .len(),
+        3
+    );
+    let now = fs::metadata(&package).unwrap();
+    assert_eq!((now.ino(), now.ctime_nsec()), (written.ino(), written.ctime_nsec()));
+}
+
+#[test]
+fn a_release_by_a_removed_key_stays_and_a_new_one_needs_the_new_keys() {
+    let vendor = Vendor::new(&["anna", "bert"], 1);
+    vendor.signs("anna", "1.0.0", &[]);
+    assert_eq!(vendor.builds().1[1].1, "built");
+    vendor.decide(&["bert"], 1);
+    assert_eq!(
+        vendor.builds(),
+        (
+            0,
+            outcomes([("1.1.0", "awaits_signatures 0/1"), ("1.0.0", "unchanged")])
+        )
+    );
+    vendor.signs("bert", "1.1.0", &[]);
+    assert_eq!(
+        vendor.builds(),
+        (0, outcomes([("1.1.0", "built"), ("1.0.0", "unchanged")]))
+    );
+    let check = countersign(&vendor.instance)
+        .args(["build", "--check", "--all"])
+        .output()
+        .unwrap();
+    assert!(check.status.success(), "{}", String::from_utf8_lossy(&check.stdout));
+}
+
+#[test]
+fn a_tag_that_moved_after_the_signature_is_not_published() {
+    let vendor = Vendor::new(&["anna"], 1);
+    vendor.signs("anna", "1.0.0", &[]);
+    fs::remove_dir_all(vendor.instance.file("forms.git")).unwrap();
+    make_repository(
+        &HISTORY.replace("// first", "// backdoor"),
+        &vendor.instance.file("forms.git"),
+    );
+    let (code, told) = vendor.builds();
+    assert_eq!((code, told[1].1.as_str()), (3, "failed"));
+    assert!(!vendor.instance.file("releases/acme-forms").exists());
+    let output = countersign(&vendor.instance).arg("build").output().unwrap();
+    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        told.contains("not the release that was signed") && told.contains("awaits 1 of 1 signatures"),
+        "{told}"
+    );
+}
+
+#[test]
+fn a_signature_of_something_else_is_a_mistake_in_the_registry() {
+    let vendor = Vendor::new(&["anna"], 1);
+    vendor.signs("anna", "1.0.0", &[]);
+    vendor.signs("anna", "1.1.0", &[]);
+    fs::copy(vendor.file("1.0.0.sig"), vendor.file("1.1.0.sig")).unwrap();
+    let output = countersign(&vendor.instance).arg("build").output().unwrap();
+    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(3));
+    assert!(
+        told.contains("1.1.0.sig:1:1: not a signature of the statement beside it"),
+        "{told}"
+    );
+    assert!(!vendor.instance.file("releases/acme-forms").exists());
 }

@@ -44,6 +44,7 @@ const ARROWS: [(&str, &[&str]); 20] = [
     (
         "build",
         &[
+            "release",
             "registry",
             "catalog",
             "package",

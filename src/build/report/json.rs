@@ -68,14 +68,19 @@ fn tag_json(tag: &TagOutcome) -> Value {
         ReleaseOutcome::Skipped(reason) => ("skipped", Some(reason)),
         ReleaseOutcome::Failed(reason) => ("failed", Some(reason)),
         ReleaseOutcome::AwaitsPackage => ("awaits_package", None),
+        ReleaseOutcome::AwaitsSignatures { .. } => ("awaits_signatures", None),
     };
-    json!({
+    let mut told = json!({
         "tag": tag.tag,
         "version": tag.version,
         "outcome": outcome,
         "reason": reason.map(reason_json),
         "notes": tag.notes.iter().map(reason_json).collect::<Vec<_>>(),
-    })
+    });
+    if let ReleaseOutcome::AwaitsSignatures { good, needed } = tag.outcome {
+        told["signatures"] = json!({ "good": good, "needed": needed });
+    }
+    told
 }
 
 fn warning_json(warning: &ReleaseWarning) -> Value {

@@ -84,6 +84,19 @@ impl PluginReport {
         }
     }
 
+    /// Adds warnings about a release, apart from those that another release of the plugin has: the pre-release before it
+    /// usually has the same ones.
+    pub(in crate::build) fn warn(&mut self, tag: &str, version: &Version, remarks: Vec<Remark>) {
+        let warnings = &mut self.warnings;
+        let is_new = |remark: &Remark| !warnings.iter().any(|told| told.remark == *remark);
+        let new: Vec<_> = remarks.into_iter().filter(is_new).collect();
+        warnings.extend(new.into_iter().map(|remark| ReleaseWarning {
+            tag: tag.to_owned(),
+            version: version.clone(),
+            remark,
+        }));
+    }
+
     /// Counts the outcomes.
     pub fn counts(&self) -> TagCounts {
         let mut counts = TagCounts::default();
@@ -93,7 +106,7 @@ impl PluginReport {
                 ReleaseOutcome::Unchanged => counts.unchanged += 1,
                 ReleaseOutcome::Skipped(_) => counts.skipped += 1,
                 ReleaseOutcome::Failed(_) => counts.failed += 1,
-                ReleaseOutcome::AwaitsPackage => counts.awaiting += 1,
+                ReleaseOutcome::AwaitsPackage | ReleaseOutcome::AwaitsSignatures { .. } => counts.awaiting += 1,
             }
         }
         counts

@@ -175,6 +175,13 @@ impl SummaryText {
             );
             self.line(Style::Plain, &told);
         }
+        for tag in &plugin.tags {
+            if let (ReleaseOutcome::AwaitsSignatures { good, needed }, Some(version)) = (&tag.outcome, &tag.version) {
+                let missing = needed - good.min(needed);
+                let told = format!("  {version} awaits {missing} of {needed} signatures: `countersign sign`");
+                self.line(Style::Plain, &told);
+            }
+        }
         // Those of the newest releases are among the warnings.
         let is_told = |tag: &&TagOutcome| plugin.warnings.iter().any(|warning| warning.tag == tag.tag);
         let others = plugin.tags.iter().filter(|tag| !is_told(tag));

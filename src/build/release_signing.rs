@@ -1,0 +1,152 @@
+//! Where an entry has `[signing]`: which releases enough people have signed, and whether what was built is what they signed.
+//!
+//! What is published stays published, whoever's key is removed. [`release_builder`](crate::build::release_builder) asks before
+//! it packs and again before it publishes.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use crate::build::report::outcome::ReleaseOutcome;
+use crate::catalog::{HostedPackage, Release, SignedStatement};
+use crate::model::digest::Digest;
+use crate::model::manifest::{Manifest, ReleaseProof};
+use crate::model::plugin::{Plugin, SigningSettings};
+use crate::model::slug::Slug;
+use crate::model::version::Version;
+use crate::registry::release_chain::{ReleaseChain, SignedRelease};
+use crate::release::sshsig::Sshsig;
+use crate::release::statement::{ReleaseStatement, SignedMark};
+
+/// What people signed of each plugin with `[signing]`.
+pub type SignedChains = Arc<HashMap<Slug, ReleaseChain>>;
+
+/// The signatures that one plugin's releases need and have.
+pub(super) struct ReleaseSigning<'a> {
+    settings: &'a SigningSettings,
+    chain: Option<&'a ReleaseChain>,
+}
+
+/// Whether a release may be published.
+enum SigningState<'a> {
+    /// Enough people signed this statement.
+    Signed(&'a SignedRelease),
+    /// Too few have signed.
+    Awaits {
+        /// How many have.
+        good: usize,
+        /// How many must.
+        needed: usize,
+    },
+}
+
+impl<'a> ReleaseSigning<'a> {
+    /// The signing of a plugin; `None` if its releases need no signatures.
+    pub(super) fn new(plugin: &'a Plugin, chains: &'a SignedChains) -> Option<Self> {
+        Some(Self {
+            settings: plugin.signing.as_ref()?,
+            chain: chains.get(&plugin.slug),
+        })
+    }
+
+    /// The state of a release. `published` is what is published of this version.
+    fn state(&self, version: &Version, published: Option<&Release>) -> SigningState<'a> {
+        let signed = self.chain.and_then(|chain| chain.release(version));
+        let good = signed.map_or(0, |signed| {
+            signed.signatures.signers(&signed.bytes, &self.settings.keys).len()
+        });
+        let needed = self.settings.threshold;
+        // SECURITY: a statement that is published was signed by enough people then. Without this, removing a key would take
+        // every release away that it signed.
+        let is_published = |signed| published.is_some_and(|release| has_statement(release, Some(signed)));
+        match signed {
+            Some(signed) if good >= needed || is_published(signed) => SigningState::Signed(signed),
+            _ => SigningState::Awaits { good, needed },
+        }
+    }
+
+    /// Whether the index says of a published release what the registry says now.
+    pub(super) fn is_up_to_date(&self, published: &Release) -> bool {
+        match self.state(&published.version, Some(published)) {
+            SigningState::Signed(signed) => published.signed.as_ref() == Some(&index_line(signed)),
+            // What is published stays.
+            SigningState::Awaits { .. } => true,
+        }
+    }
+}
+
+/// The signed statement of a release; `None` if its plugin needs none. Fails with the outcome if too few have signed.
+pub(super) fn signed<'a>(
+    signing: Option<&ReleaseSigning<'a>>,
+    version: &Version,
+    published: Option<&Release>,
+) -> Result<Option<&'a SignedRelease>, ReleaseOutcome> {
+    match signing.map(|signing| signing.state(version, published)) {
+        None => Ok(None),
+        Some(SigningState::Signed(signed)) => Ok(Some(signed)),
+        Some(SigningState::Awaits { good, needed }) => Err(ReleaseOutcome::AwaitsSignatures { good, needed }),
+    }
+}
+
+/// Whether a release is published with this statement.
+pub(super) fn has_statement(published: &Release, signed: Option<&SignedRelease>) -> bool {
+    let statement = published.signed.as_ref().map(|line| line.statement);
+    signed.is_some_and(|signed| statement == Some(signed.link().1))
+}
+
+/// The index's line of a signed release.
+pub(super) fn index_line(signed: &SignedRelease) -> SignedStatement {
+    let (number, statement) = signed.link();
+    SignedStatement {
+        number,
+        statement,
+        signatures: Digest::of(signed.signatures.to_text().as_bytes()),
+    }
+}
+
+/// The member `release` of a signed release's manifest.
+pub(super) fn proof(signed: &SignedRelease) -> ReleaseProof {
+    ReleaseProof {
+        statement: STANDARD.encode(&signed.bytes),
+        signatures: signed
+            .signatures
+            .iter()
+            .map(Sshsig::armored)
+            .map(str::to_owned)
+            .collect(),
+    }
+}
+
+/// The first thing in which a release is not the one that was signed.
+pub(super) fn mismatch(signed: &ReleaseStatement, release: &Release, manifest: &Manifest) -> Option<&'static str> {
+    let package = release.package.as_ref();
+    let has = |same: &dyn Fn(&HostedPackage) -> bool| package.is_some_and(same);
+    let published = signed.published.format("%Y-%m-%d %H:%M:%S").to_string();
+    let same = [
+        (signed.version == release.version, "its version"),
+        (signed.slug == manifest.slug, "its plugin"),
+        (signed.tag == release.tag, "its tag"),
+        (signed.commit == release.commit, "its commit"),
+        (has(&|package| package.form == signed.form), "the form of its package"),
+        (
+            has(&|package| package.sha256 == signed.package.sha256 && package.size == signed.package.size),
+            "its package",
+        ),
+        (
+            has(&|package| package.mark.map(SignedMark::from) == signed.package.mark),
+            "the places of its mark",
+        ),
+        (published == manifest.last_updated, "the time of its tag"),
+        (
+            signed.requires == manifest.requires,
+            "the version of the CMS that it requires",
+        ),
+        (
+            signed.requires_php == manifest.requires_php,
+            "the version of PHP that it requires",
+        ),
+    ];
+    same.iter().find(|(is_same, _)| !is_same).map(|(_, what)| *what)
+}
