@@ -17,6 +17,36 @@ use crate::process::Server;
 /// The argument that makes this program the bare route.
 pub const ARGUMENT: &str = "bare-route";
 
+/// The argument that makes this program serve a file, with warp's own filter.
+pub const FILE_ARGUMENT: &str = "bare-file";
+
+/// Starts a server of this file.
+pub fn start_file(file: &Path) -> io::Result<Server> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.arg(FILE_ARGUMENT).arg(file);
+    Server::start(command)
+}
+
+/// Serves the file until it is killed.
+pub fn run_file(file: &str) -> io::Result<()> {
+    let route = warp::path!("package.zip").and(warp::fs::file(file.to_owned()));
+    runtime()?.block_on(async {
+        warp::serve(route).incoming(listen().await?).run().await;
+        Ok(())
+    })
+}
+
+fn runtime() -> io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build()
+}
+
+/// Listens, and says where.
+async fn listen() -> io::Result<tokio::net::TcpListener> {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
+    writeln!(io::stdout(), "listening on http://{}", listener.local_addr()?)?;
+    Ok(listener)
+}
+
 /// Starts the bare route with this answer, which is left in the folder `bench`.
 pub fn start(bench: &Path, answer: &Answer) -> io::Result<Server> {
     let file = bench.join("bare-route.answer");
@@ -53,13 +83,8 @@ pub fn run(file: &str) -> io::Result<()> {
             }
             response
         });
-    tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()?
-        .block_on(async {
-            let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
-            writeln!(io::stdout(), "listening on http://{}", listener.local_addr()?)?;
-            warp::serve(route).incoming(listener).run().await;
-            Ok(())
-        })
+    runtime()?.block_on(async {
+        warp::serve(route).incoming(listen().await?).run().await;
+        Ok(())
+    })
 }

@@ -256,6 +256,7 @@ fn manifest(slug: &str, version: &str) -> String {
     manifest + "\"}\n"
 }
 
-fn hex(digest: &[u8]) -> String {
+/// A digest in hex.
+pub fn hex(digest: &[u8]) -> String {
     digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }

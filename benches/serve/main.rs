@@ -17,6 +17,8 @@
 mod attacks;
 mod baseline;
 mod client;
+mod downloads;
+mod hosted;
 mod instance;
 mod million;
 mod overload;
@@ -35,12 +37,13 @@ use std::path::Path;
 /// Measures and prints some figures; instances are kept in the folder.
 type Figures = fn(&Path) -> io::Result<()>;
 
-const FIGURES: [(&str, Figures); 7] = [
+const FIGURES: [(&str, Figures); 8] = [
     ("sites", sites::run),
     ("updates", updates::run),
     ("validate", validate::run),
     ("overload", overload::run),
     ("million", million::run),
+    ("downloads", downloads::run),
     ("reload", reload::run),
     ("attacks", attacks::run),
 ];
@@ -50,10 +53,10 @@ fn main() -> io::Result<()> {
         .skip(1)
         .filter(|argument| argument != "--bench")
         .collect();
-    if let [first, file] = &arguments[..]
-        && first == baseline::ARGUMENT
-    {
-        return baseline::run(file);
+    match &arguments[..] {
+        [first, file] if first == baseline::ARGUMENT => return baseline::run(file),
+        [first, file] if first == baseline::FILE_ARGUMENT => return baseline::run_file(file),
+        _ => {}
     }
     let bench = Path::new(env!("CARGO_TARGET_TMPDIR"))
         .with_file_name("bench")
