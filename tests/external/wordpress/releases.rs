@@ -743,6 +743,45 @@ fn without_its_check_the_client_installs_what_the_attacker_sends() {
 }
 
 #[test]
+fn a_package_that_the_server_made_and_marked_is_the_signed_one() {
+    for core in CORES {
+        let (license, table) = licensed();
+        let pins = pins();
+        let change = with_settings(&pins);
+        let vendor = Vendor::hosting_with(&[table], &change);
+        let mut site = Site::new(core, HOST, &vendor.front);
+        site.install("acme-forms", &vendor.package("1.0.0"));
+        site.press("acme-forms", "activate", &license.key);
+        vendor.release("1.1.0", &change);
+        let package = vendor.package("1.1.0");
+        let statement = signer::statement("acme-forms", "1.1.0", &package);
+        let bytes = signer::bytes(&statement);
+        let release = signer::release(&bytes, &[bert().sign(&bytes), token().sign(&bytes)]);
+        vendor
+            .front
+            .answer_with(Answer::Made(Arc::new(move |_, mut answer: Response| {
+                if let Ok(mut manifest) = serde_json::from_slice::<Value>(&answer.body)
+                    && manifest["version"].is_string()
+                {
+                    manifest["release"] = release.clone();
+                    answer.body = manifest.to_string().into();
+                }
+                answer
+            })));
+        site.check_again();
+        let answer = site.update_now();
+        assert_eq!(answer["success"], true, "{core:?}: {answer}");
+        assert!(site.row().0.contains("Version 1.1.0"), "{core:?}");
+        let mark = fs::read_to_string(site.file("wp-content/plugins/acme-forms/build-id.php")).unwrap();
+        assert!(
+            mark.contains("return '") && !mark.contains("'00000000-"),
+            "{core:?}: {mark}"
+        );
+        assert_eq!(site.complaints(), [""; 0]);
+    }
+}
+
+#[test]
 fn a_site_behind_a_change_of_keys_installs_what_its_own_keys_signed_too() {
     let mut desk = Desk::new(Core::Newest);
     let bytes = desk.bytes();

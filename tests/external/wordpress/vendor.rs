@@ -35,7 +35,12 @@ impl Vendor {
 
     /// The same with packages that the server makes and hosts.
     pub fn hosting(licenses: &[String]) -> Self {
-        Self::make("acme-forms", Front::new(), shared_keys(), licenses, true, |text| text)
+        Self::hosting_with(licenses, |text| text)
+    }
+
+    /// The same with files that `change` has made of the example's.
+    pub fn hosting_with(licenses: &[String], change: impl Fn(String) -> String) -> Self {
+        Self::make("acme-forms", Front::new(), shared_keys(), licenses, true, change)
     }
 
     /// Serves a plugin `acme-…` in version 1.0.0 through `front`, with files that `change` has made of the example's.
