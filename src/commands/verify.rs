@@ -1,5 +1,7 @@
 //! `countersign verify`: verifies a saved statement with a public key, offline, and says what it grants and until when.
 
+mod release;
+
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,6 +19,7 @@ use crate::model::statement::split_signature;
 use crate::regular_file;
 use crate::text::printable::Printable;
 
+use crate::commands::verify::release::ReleaseArgs;
 use crate::commands::{Exit, Failure, output};
 
 /// Size limit of a statement or key in bytes.
@@ -27,21 +30,25 @@ const MAX_FILE: u64 = 1 << 20;
 #[command(after_help = "Examples:
   countersign verify answer.json --key public/keys/NzbLsXh8uDCcd-6MNwXF4W_7noWXFZAfHkxZsRGC9Xs.pem
   countersign verify answer.json --key key.pem --at 2027-01-31T12:00:00Z
+  countersign verify --release acme-forms.zip --signatures 1.2.0.sig --signers keys
 
-Exit codes: 0 the signature is valid, 3 the file is not a statement or the signature is not valid.")]
+Exit codes: 0 the signature is valid, 3 the file is not a statement or a package, or a signature is not valid.")]
 pub struct Args {
     /// The server's response body, unchanged
-    #[arg(value_name = "FILE")]
-    file: PathBuf,
+    #[arg(value_name = "FILE", required_unless_present = "release")]
+    file: Option<PathBuf>,
     /// The public key that the server publishes
-    #[arg(long, value_name = "PEM")]
-    key: PathBuf,
+    #[arg(long, value_name = "PEM", required_unless_present = "release")]
+    key: Option<PathBuf>,
     /// Print one JSON document
     #[arg(long)]
     json: bool,
     /// Check validity at this time [default: now]
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     at: Option<DateTime<Utc>>,
+    /// A package and its signatures.
+    #[command(flatten)]
+    signed: ReleaseArgs,
 }
 
 /// Why a statement is not valid.
@@ -95,8 +102,14 @@ fn parse_time(text: &str) -> Result<DateTime<Utc>, &'static str> {
 
 /// Verifies, and prints the result.
 pub fn run(args: &Args, _config: &Config) -> Result<Exit, Failure> {
+    if let Some(package) = &args.signed.release {
+        return release::run(package, &args.signed, args.json);
+    }
+    let (Some(file), Some(key)) = (&args.file, &args.key) else {
+        return Err(Failure::usage("name a saved answer and --key, or --release"));
+    };
     let at = args.at.unwrap_or_else(Utc::now);
-    let statement = verified(&args.file, &args.key)?;
+    let statement = verified(file, key)?;
     output::print(&if args.json {
         json(&statement, at)?
     } else {

@@ -524,3 +524,100 @@ fn a_signature_of_something_else_is_a_mistake_in_the_registry() {
     );
     assert!(!vendor.instance.file("releases/acme-forms").exists());
 }
+
+#[test]
+fn the_page_checks_a_release_with_openssh_and_coreutils_alone() {
+    const PAGE: &str = include_str!("../../docs/signing.md");
+    let script: String = PAGE
+        .split("```sh\n")
+        .skip(1)
+        .map(|rest| rest.split("```").next().unwrap())
+        .collect::<Vec<_>>()
+        .join("cd ..\n");
+    let vendor = Vendor::new(&["anna", "bert"], 2);
+    vendor.signs("anna", "1.0.0", &[]);
+    vendor.signs("bert", "1.0.0", &[]);
+    vendor.builds();
+    let desk = tempfile::tempdir().unwrap();
+    let file = |name: &str| desk.path().join(name);
+    for name in ["1.0.0.json", "1.0.0.sig"] {
+        fs::copy(vendor.file(name), file(name)).unwrap();
+    }
+    let keys = [vendor.line("anna"), vendor.line("bert")];
+    fs::write(file("keys"), keys.join("\n") + "\n").unwrap();
+    fs::write(file("signers"), format!("anna {}\nbert {}\n", keys[0], keys[1])).unwrap();
+    let package = fs::read(vendor.instance.file("releases/acme-forms/1.0.0.zip")).unwrap();
+    // A copy of somebody, and not the package as it is kept.
+    let statement: Value = serde_json::from_slice(&fs::read(file("1.0.0.json")).unwrap()).unwrap();
+    let place = |value: &Value| value.as_u64().unwrap();
+    let mark = &statement["package"]["mark"];
+    let places = countersign::package::mark::Places {
+        local_crc: place(&mark["crc"][0]),
+        id: place(&mark["uuid"]),
+        central_crc: place(&mark["crc"][1]),
+    };
+    let mut copy = package.clone();
+    let id = uuid::Uuid::from_u128(0x0123_4567_89ab_8def_8123_4567_89ab_cdef);
+    places.patch(id).apply(0, &mut copy);
+    let program = Path::new(env!("CARGO_BIN_EXE_countersign"));
+    let path = format!(
+        "{}:{}",
+        program.parent().unwrap().display(),
+        std::env::var("PATH").unwrap()
+    );
+    let run = |package: &[u8]| {
+        let _ = fs::remove_dir_all(file("copy"));
+        fs::write(file("package.zip"), package).unwrap();
+        let mut shell = Command::new("bash");
+        shell
+            .args(["-euo", "pipefail", "-c", &script])
+            .current_dir(desk.path())
+            .env("PATH", &path);
+        let output = shell.output().unwrap();
+        let text = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+        (output.status.success(), text.concat())
+    };
+    for package in [&package, &copy] {
+        let (is_good, told) = run(package);
+        assert!(is_good, "{told}");
+        assert_eq!(
+            told.matches("Good \"countersign-release\" signature for ").count(),
+            2,
+            "{told}"
+        );
+        assert!(told.contains("is the package that was signed."), "{told}");
+    }
+    assert!(run(&copy).1.contains(&id.to_string()));
+    let other = fs::read(vendor.instance.file("forms.git/HEAD")).unwrap();
+    assert!(!run(&other).0);
+    fs::copy(vendor.file("1.0.0.sig"), file("1.0.0.sig")).unwrap();
+    let mut changed = package.clone();
+    *changed.last_mut().unwrap() ^= 1;
+    fs::write(file("package.zip"), changed).unwrap();
+    let verify = |more: &[&str]| {
+        let mut command = Command::new(program);
+        command.args([
+            "verify",
+            "--release",
+            "package.zip",
+            "--signatures",
+            "1.0.0.sig",
+            "--signers",
+            "keys",
+        ]);
+        let output = command.args(more).current_dir(desk.path()).output().unwrap();
+        (
+            output.status.code(),
+            String::from_utf8_lossy(&output.stderr).into_owned(),
+        )
+    };
+    let (code, told) = verify(&[]);
+    assert!(
+        code == Some(3) && told.contains("not the package that was signed"),
+        "{told}"
+    );
+    fs::write(file("package.zip"), &package).unwrap();
+    assert_eq!(verify(&["--threshold", "2", "--json"]).0, Some(0));
+    let (code, told) = verify(&["--threshold", "3"]);
+    assert!(code == Some(3) && told.contains("2 of 3 signatures are good"), "{told}");
+}
