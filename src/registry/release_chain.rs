@@ -105,11 +105,11 @@ impl ReleaseChain {
 
     /// The same as if this version had no statement: where a new one of it would continue.
     pub fn head_without(&self, version: &Version) -> Option<(u64, Digest)> {
-        let others = self
+        let mut others = self
             .releases
             .iter()
             .filter(|release| release.is_replaced || release.statement.version != *version);
-        others.last().map(SignedRelease::link)
+        others.next_back().map(SignedRelease::link)
     }
 }
 

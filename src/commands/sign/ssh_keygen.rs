@@ -30,7 +30,7 @@ pub(super) enum SigningError {
     #[error("no key of [signing] is in the ssh agent or in ~/.ssh")]
     NoKey,
     #[error("{}: this key is not in [signing] of the plugin's entry: {key}", Printable(path.display()))]
-    NotOurs { path: PathBuf, key: ReleaseKey },
+    NotOurs { path: PathBuf, key: String },
     #[error("{}: a key of a type that cannot sign releases", Printable(path.display()))]
     WrongType { path: PathBuf },
     #[error("{}: cannot be read", Printable(path.display()))]
@@ -136,8 +136,10 @@ fn named_key(path: &Path, keys: &[ReleaseKey]) -> Result<SigningKeyFile, Signing
         Err(_) => None,
         Ok(Err(())) => return Err(SigningError::WrongType { path: path.to_owned() }),
         Ok(Ok(key)) if !keys.contains(&key) => {
-            let path = path.to_owned();
-            return Err(SigningError::NotOurs { path, key });
+            return Err(SigningError::NotOurs {
+                path: path.to_owned(),
+                key: key.to_string(),
+            });
         }
         Ok(Ok(key)) => Some(key),
     };
@@ -195,7 +197,7 @@ pub(super) fn sign(
         true => Ok(signature),
         false => Err(SigningError::NotOurs {
             path: by.path.clone(),
-            key: signature.key().clone(),
+            key: signature.key().to_string(),
         }),
     }
 }
