@@ -9,6 +9,7 @@ mod links;
 mod registry;
 mod repositories;
 mod server;
+mod signing;
 mod space;
 
 use std::path::Path;

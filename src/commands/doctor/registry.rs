@@ -6,6 +6,7 @@ use chrono::{DateTime, Utc};
 
 use crate::build::counted;
 use crate::commands::doctor::finding::{Finding, broken, ok, warning};
+use crate::commands::doctor::signing;
 use crate::config::Paths;
 use crate::model::license::License;
 use crate::registry::{Registry, RegistryError};
@@ -29,6 +30,7 @@ pub(super) fn findings(registry: &Result<Registry, RegistryError>, paths: &Paths
     findings.extend(modules_nobody_sells(registry));
     findings.extend(releases_in_the_future(registry, Utc::now()));
     findings.extend(dropped_licenses(registry, paths));
+    findings.extend(signing::findings(registry));
     findings
 }
 
