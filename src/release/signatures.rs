@@ -278,4 +278,26 @@ mod tests {
                 .is_err()
         );
     }
+
+    /// The vectors that the client is tested with, and that OpenSSH was asked about.
+    #[test]
+    fn the_vectors_of_the_client_have_the_same_signers_here() {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vectors/release");
+        let text = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap();
+        let keys: Vec<ReleaseKey> = text("keys.pub").lines().map(|line| line.parse().unwrap()).collect();
+        let statement = text("statement.json");
+        crate::release::statement::ReleaseStatement::read(statement.as_bytes()).unwrap();
+        let table = text("signatures.tsv");
+        for row in table.lines().skip(1) {
+            let [file, signer, _] = row.split('\t').collect::<Vec<_>>()[..] else {
+                panic!("{row}")
+            };
+            // The client takes one signature at a time, a file here may have several.
+            let read = Sshsig::from_armored(&text(file)).ok();
+            let good = read.filter(|read| keys.contains(read.key()) && read.verify(statement.as_bytes()));
+            let known = good.and_then(|good| keys.iter().find(|key| *key == good.key()));
+            let expected = Some(signer).filter(|signer| *signer != "-");
+            assert_eq!(known.map(ReleaseKey::comment), expected, "{file}");
+        }
+    }
 }
