@@ -74,7 +74,8 @@ fn bytes(bench: &Path, instance: &Instance, server: &Server) -> io::Result<()> {
     }
     let megabytes = |runs: &[Run]| median(runs.iter().map(|run| size / run.cpu / 1e6));
     let [ours, bare, nginx] = runs;
-    let (ours_cpu, bare_cpu) = (megabytes(&ours), megabytes(&bare));
+    let ours_cpu = megabytes(&ours);
+    let bare_cpu = megabytes(&bare);
     let figure = format!("MB a second of CPU, ours : warp::fs ({ours_cpu:.0} : {bare_cpu:.0})");
     row(&figure, ours_cpu / bare_cpu, "x", Target::AtLeast(0.9));
     if !nginx.is_empty() {

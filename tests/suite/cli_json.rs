@@ -12,18 +12,18 @@ use countersign::cli::Cli;
 use countersign::package::writer::PackageWriter;
 use serde_json::{Value, json};
 
+use crate::support::history::make_repository;
 use crate::support::server::{countersign, countersign_in};
 use crate::support::{Instance, License, Server};
 
 const PAGE: &str = include_str!("../../docs/cli-json.md");
 
 /// Verbs that print no JSON document, and why.
-const WITHOUT: [(&str, &str); 5] = [
+const WITHOUT: [(&str, &str); 4] = [
     ("serve", "it prints nothing to stdout"),
     ("completions", "it prints a script for a shell"),
     ("manual", "it prints a page for people"),
     ("bindings export", "it prints JSON without being asked"),
-    ("sign", "it needs OpenSSH: tests/external/sign.rs reads what it prints"),
 ];
 
 /// The schemas of the page by name.
@@ -203,12 +203,14 @@ fn every_command_prints_what_the_page_of_json_says() {
     let of_bindings = bindings();
     let of_statements = statements();
     let of_packages = packages();
+    let of_releases = signed_releases();
     let run: BTreeSet<String> = checker
         .verbs
         .into_iter()
         .chain(of_bindings)
         .chain(of_statements)
         .chain(of_packages)
+        .chain(of_releases)
         .chain(WITHOUT.map(|(verb, _)| verb.to_owned()))
         .collect();
     assert_eq!(run, verbs(), "each verb is run with --json, or stands in WITHOUT");
@@ -300,6 +302,49 @@ fn statements() -> BTreeSet<String> {
     assert_eq!(checker.done("verify", &verify)["grants"], true);
     let late = checker.done("verify", &[&verify[..], &["--at", "2100-01-01T00:00:00Z"]].concat());
     assert!(late["objection"].is_string());
+    checker.verbs
+}
+
+/// The verbs that need a release with signatures. Nothing is signed, so that OpenSSH is not needed.
+fn signed_releases() -> BTreeSet<String> {
+    let instance = Instance::empty();
+    let vectors = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vectors");
+    let vector = |name: &str| vectors.join(name).to_str().unwrap().to_owned();
+    let keys = fs::read_to_string(vector("release/keys.pub")).unwrap();
+    let key = keys.lines().next().unwrap();
+    instance.write("countersign.toml", "");
+    instance.write(
+        "registry/plugins/acme.toml",
+        &format!("repository = \"../../plugin.git\"\n[signing]\nkeys = [\"{key}\"]\n"),
+    );
+    let history = "\n>>> write acme.php\n<?php\n/*\nPlugin Name: Acme\nVersion: 1.1.0\n*/\n\n>>> tag v1.1.0\n";
+    make_repository(history, &instance.file("plugin.git"));
+    let mut checker = Checker {
+        instance: instance.path(),
+        page: Page::read(),
+        verbs: BTreeSet::new(),
+    };
+    let shown = checker.done("sign", &["sign", "acme", "1.1.0", "--dry-run"]);
+    assert_eq!(
+        (&shown["dry_run"], &shown["statement"]["number"]),
+        (&json!(true), &json!(1))
+    );
+    checker.fails(3, &["sign", "acme", "9.9.9", "--dry-run"]);
+    let package = vector("package/marked.zip");
+    let statement = vector("release/statement.json");
+    let signatures = vector("release/anna.sig");
+    let signers = vector("release/keys.pub");
+    let verify = [
+        "verify",
+        "--release",
+        &package,
+        "--statement",
+        &statement,
+        "--signatures",
+        &signatures,
+    ];
+    let verified = checker.done("verify-release", &[&verify[..], &["--signers", &signers]].concat());
+    assert_eq!(verified["signed_by"], json!(["anna@acme"]));
     checker.verbs
 }
 

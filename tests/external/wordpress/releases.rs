@@ -140,7 +140,8 @@ impl Desk {
     /// Has the server do this from now on.
     fn serve(&self, attack: &Attack) {
         self.vendor.put_archive_online("1.1.0", attack.download.clone());
-        let (members, release) = (attack.manifest.clone(), attack.release.clone());
+        let members = attack.manifest.clone();
+        let release = attack.release.clone();
         self.vendor
             .front
             .answer_with(Answer::Made(Arc::new(move |_, mut answer: Response| {
