@@ -129,7 +129,8 @@ fn beside(bench: &Path, server: &Server, licenses: usize) -> io::Result<()> {
     let links = (0..64)
         .map(|at| hosted::link(server, at))
         .collect::<Result<Vec<_>, _>>()?;
-    let mut downloads = Questions::new(bench, "downloads beside updates", links.into_iter())?;
+    let downloads = Questions::new(bench, "downloads beside updates", links.into_iter())?;
+    let mut downloads = downloads.at_low_priority();
     let update = Arc::new(move |at: usize| paced::get(&updates(at % licenses, "&current_version=1.19.0")));
     let load = Paced::start(server.address, 16, 500.0, update);
     std::thread::sleep(Duration::from_secs(1));

@@ -41,6 +41,8 @@ pub struct Questions {
     script: PathBuf,
     /// Where the next run goes on: first bindings are first once only.
     at: usize,
+    /// The nice value of wrk.
+    nice: u8,
 }
 
 /// What a run showed of a server.
@@ -69,7 +71,17 @@ impl Questions {
         }
         writer.flush()?;
         fs::write(&script, SCRIPT)?;
-        Ok(Self { file, script, at: 0 })
+        Ok(Self {
+            file,
+            script,
+            at: 0,
+            nice: 0,
+        })
+    }
+
+    /// The same by a load generator that leaves the cores to others.
+    pub fn at_low_priority(self) -> Self {
+        Self { nice: 15, ..self }
     }
 
     /// Asks them for as long as `duration`, in whole seconds.
@@ -77,7 +89,8 @@ impl Questions {
         let seconds = duration.as_secs().max(1);
         let before = server.cpu();
         let started = Instant::now();
-        let output = Command::new("timeout")
+        let output = Command::new("nice")
+            .args(["-n", &self.nice.to_string(), "timeout"])
             .arg((seconds + 30).to_string())
             .args([
                 "wrk",
