@@ -23,7 +23,8 @@ fuzz_target!(|bytes: &[u8]| {
         &key,
         &license,
         &"example.com".parse().unwrap(),
-        chrono::NaiveDate::from_ymd_opt(2026, 1, 1).unwrap() + chrono::Days::new(u64::from(first[0]) * u64::from(first[1])),
+        chrono::NaiveDate::from_ymd_opt(2026, 1, 1).unwrap()
+            + chrono::Days::new(u64::from(first[0]) * u64::from(first[1])),
         "acme",
         "1.0",
     );

@@ -13,7 +13,11 @@ fuzz_target!(|text: &str| {
         let slug = path.slug.as_str();
         let version = path.version.as_str();
         assert_eq!(text, format!("{slug}/{version}/{}/{slug}-{version}.zip", path.token));
-        assert_eq!(DownloadLink::read(&key, slug, version, path.token), None, "nobody guesses a MAC");
+        assert_eq!(
+            DownloadLink::read(&key, slug, version, path.token),
+            None,
+            "nobody guesses a MAC"
+        );
     }
     // Any text is also a license, a day, and how a token is spoilt.
     let sum = |from: usize| text.bytes().skip(from).step_by(32).fold(0, u8::wrapping_add);
@@ -22,7 +26,9 @@ fuzz_target!(|text: &str| {
     let Some(day) = day else { return };
     let host = "example.com".parse().unwrap();
     let link = DownloadLink::new(&key, &license, &host, day);
-    let Some(token) = link.token(&key, "acme", "1.0") else { return };
+    let Some(token) = link.token(&key, "acme", "1.0") else {
+        return;
+    };
     assert_eq!(token.len(), TOKEN_LENGTH);
     assert_eq!(DownloadLink::read(&key, "acme", "1.0", &token), Some(link));
     for (at, letter) in text.char_indices().take(TOKEN_LENGTH) {
