@@ -17,6 +17,7 @@ pub mod name;
 pub mod plugin;
 mod prefix_index;
 pub mod public_key;
+pub mod refused_hosts;
 pub mod release_key;
 pub mod site_host;
 pub mod slug;

@@ -18,7 +18,7 @@ pub(crate) trait Backend: Send + Sync + 'static {
     fn look(&self) -> io::Result<()>;
     /// Adds some of the appended bindings to the index; whether there were any.
     fn catch_up(&self) -> io::Result<bool>;
-    /// Merges reports into the stored ones.
+    /// Merges reports and refused hosts into the stored ones.
     fn write_reports(&self, reports: &telemetry::Batch) -> io::Result<()>;
     /// Makes index and reports survive a power failure.
     fn sync_index(&self) -> io::Result<()>;

@@ -128,16 +128,16 @@ struct CommitWriter<D, C> {
 /// Reports that are still to be written before the next sync of the index.
 struct FlushBudget {
     shards: usize,
-    sites: usize,
+    records: usize,
 }
 
 impl FlushBudget {
     const NEW: Self = Self {
         shards: telemetry::SHARDS,
-        sites: REPORTS_A_TURN,
+        records: REPORTS_A_TURN,
     };
     const LAST: Self = Self {
-        sites: usize::MAX,
+        records: usize::MAX,
         ..Self::NEW
     };
 }
@@ -230,18 +230,18 @@ impl<D: Backend, C: Fn(PendingWrite, Result<(), Arc<str>>)> CommitWriter<D, C> {
         if self.disk.catch_up()? {
             return Ok(true);
         }
-        while self.turn.shards > 0 && self.turn.sites > 0 {
+        while self.turn.shards > 0 && self.turn.records > 0 {
             let batch = self.reports.take(self.next_shard);
             self.next_shard = (self.next_shard + 1) % telemetry::SHARDS;
             self.turn.shards -= 1;
             if !batch.is_empty() {
-                let sites = batch.values().map(Vec::len).sum();
+                let records = batch.len();
                 if let Err(error) = self.disk.write_reports(&batch) {
                     self.reports.put_back(batch);
                     self.turn = FlushBudget::NEW;
                     return Err(error);
                 }
-                self.turn.sites = self.turn.sites.saturating_sub(sites);
+                self.turn.records = self.turn.records.saturating_sub(records);
                 return Ok(true);
             }
         }

@@ -25,6 +25,6 @@ pub struct Figures {
     pub failures: u64,
     /// How often the index and reports could not be written.
     pub index_failures: u64,
-    /// Reports of sites that were dropped.
+    /// Reports of sites and refused hosts that were dropped.
     pub reports_dropped: u64,
 }

@@ -1,8 +1,10 @@
-//! The index in sled: the ledger's bindings by license and site, and what sites reported.
+//! The index in sled: the ledger's bindings by license and site, what sites reported, and (`refused`) refused hosts.
 //!
-//! Only this file uses sled. No decision depends on the index: it is a second copy to check the ledger with, and is
+//! Nothing else uses sled. No decision depends on the index: it is a second copy to check the ledger with, and is
 //! rebuilt when it is missing, outdated or wrong. sled's flush only asks the kernel to start writing
 //! (`sync_file_range`), so a sync ends with an fdatasync of its file.
+
+mod refused;
 
 use std::fs::{self, File};
 use std::io;
@@ -14,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use ::sled::{Batch, Config, Db, Mode, Tree};
 use chrono::{DateTime, Utc};
+use serde::de::DeserializeOwned;
 
 use crate::model::binding::SiteReport;
 use crate::model::license_key::LicenseId;
@@ -22,7 +25,7 @@ use crate::regular_file;
 
 use crate::store::checksum::BindingsChecksum;
 use crate::store::log::{LedgerEntry, Position};
-use crate::store::telemetry;
+use crate::store::telemetry::{self, RefusedByLicense};
 
 /// The length of a license id in a key.
 const LICENSE_ID: usize = 32;
@@ -90,23 +93,8 @@ impl Index {
     }
 
     /// Passes every binding to `each`: license, host and time, as stored.
-    pub(crate) fn each(&self, mut each: impl FnMut(LicenseId, SiteHost, DateTime<Utc>)) -> io::Result<()> {
-        self.with(|files| {
-            for entry in &files.bindings {
-                let (key, value) = entry?;
-                let Some((license, host)) = key.split_first_chunk::<LICENSE_ID>() else {
-                    continue;
-                };
-                let host = std::str::from_utf8(host).ok().and_then(|host| host.parse().ok());
-                let host = host.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))?;
-                each(
-                    LicenseId::from_bytes(*license),
-                    host,
-                    serde_json::from_slice(&value).map_err(io::Error::from)?,
-                );
-            }
-            Ok(())
-        })
+    pub(crate) fn each(&self, each: impl FnMut(LicenseId, SiteHost, DateTime<Utc>)) -> io::Result<()> {
+        self.with(|files| each_site(&files.bindings, each))
     }
 
     /// Reads every binding.
@@ -128,29 +116,21 @@ impl Index {
         self.with(|files| read_report(files, &to_key(license, host)))
     }
 
-    /// Everything that sites reported.
-    pub(crate) fn reports(&self) -> io::Result<SiteReports> {
-        self.with(|files| {
-            let mut reports = SiteReports::default();
-            for entry in &files.reports {
-                let (key, value) = entry?;
-                let Some((license, host)) = key.split_first_chunk::<LICENSE_ID>() else {
-                    continue;
-                };
-                let host = std::str::from_utf8(host).ok().and_then(|host| host.parse().ok());
-                let host = host.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))?;
-                let report = serde_json::from_slice(&value).map_err(io::Error::from)?;
-                reports.push((LicenseId::from_bytes(*license), host, report));
-            }
-            Ok(reports)
-        })
+    /// Passes every site's report to `each`.
+    pub(crate) fn each_report(&self, each: impl FnMut(LicenseId, SiteHost, SiteReport)) -> io::Result<()> {
+        self.with(|files| each_site(&files.reports, each))
     }
 
-    /// Merges reports into the stored ones.
+    /// The hosts that licenses were refused to.
+    pub(crate) fn refused(&self) -> io::Result<RefusedByLicense> {
+        self.with(|files| refused::all(&files.refused))
+    }
+
+    /// Merges reports and refused hosts into the stored ones.
     pub(crate) fn write_reports(&self, reports: &telemetry::Batch) -> io::Result<()> {
-        self.change(reports.values().map(Vec::len).sum(), |files| {
+        self.change(reports.len(), |files| {
             let mut batch = Batch::default();
-            for (license, sites) in reports {
+            for (license, sites) in &reports.sites {
                 for (host, report) in sites {
                     let key = to_key(license, host);
                     let mut merged = read_report(files, &key)?.unwrap_or_default();
@@ -158,7 +138,8 @@ impl Index {
                     batch.insert(key, to_json(&merged)?);
                 }
             }
-            files.reports.apply_batch(batch)
+            files.reports.apply_batch(batch)?;
+            refused::merge(&files.refused, &reports.refused, refused::MOST_LICENSES)
         })
     }
 
@@ -207,6 +188,7 @@ struct OpenIndex {
     db: Db,
     bindings: Tree,
     reports: Tree,
+    refused: Tree,
     /// sled's only data file.
     data: File,
 }
@@ -232,10 +214,12 @@ impl OpenIndex {
         no_panic(|| {
             let bindings = db.open_tree("bindings")?;
             let reports = db.open_tree("reports")?;
+            let refused = db.open_tree("refused")?;
             Ok(Self {
                 db,
                 bindings,
                 reports,
+                refused,
                 data: regular_file::open(&path.join("db"), regular_file::UNLIMITED)?,
             })
         })?
@@ -269,6 +253,21 @@ fn is_locked(error: &::sled::Error) -> bool {
 
 fn to_key(license: &LicenseId, host: &SiteHost) -> Vec<u8> {
     [license.as_bytes(), host.as_str().as_bytes()].concat()
+}
+
+/// Passes every record of a license and a site to `each`.
+fn each_site<T: DeserializeOwned>(tree: &Tree, mut each: impl FnMut(LicenseId, SiteHost, T)) -> ::sled::Result<()> {
+    for entry in tree {
+        let (key, value) = entry?;
+        let Some((license, host)) = key.split_first_chunk::<LICENSE_ID>() else {
+            continue;
+        };
+        let host = std::str::from_utf8(host).ok().and_then(|host| host.parse().ok());
+        let host = host.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))?;
+        let record = serde_json::from_slice(&value).map_err(io::Error::from)?;
+        each(LicenseId::from_bytes(*license), host, record);
+    }
+    Ok(())
 }
 
 /// An unreadable report counts as none: a newer one replaces it.

@@ -53,6 +53,7 @@ pub use health::{Figures, StoreHealth};
 pub use index::SiteReports;
 pub use pending::BindOutcome;
 pub use reader::{StoreReader, bindings_of, has_bindings, read_only};
+pub use telemetry::RefusedByLicense;
 
 /// The future result of [`Bindings::bind`].
 pub type BindFuture<'a> = Pin<Box<dyn Future<Output = Result<BindOutcome, StoreError>> + Send + 'a>>;
@@ -62,7 +63,8 @@ pub trait Bindings: Send + Sync {
     /// The durable bindings of a license. Costs one look-up in memory.
     fn of(&self, license: &LicenseId) -> BoundSites<'_>;
 
-    /// Binds `host` unless it is bound already, if a site is free ([`License::seat`]).
+    /// Binds `host` unless it is bound already, if a site is free ([`License::seat`]). If none is, the host is noted as
+    /// refused, as a report is.
     ///
     /// [`BindOutcome::Bound`] means that the binding is durable. The future may be dropped early: the binding is
     /// completed, and the next call finds it. Errors: [`StoreError::Busy`], [`StoreError::NotDurable`],
@@ -126,7 +128,12 @@ impl Store {
                 .held
                 .decide(license, host, now, |job| self.group_commit.enqueue(job))?
             {
-                BindDecision::Answer(outcome) => return Ok(outcome),
+                BindDecision::Answer(outcome) => {
+                    if matches!(outcome, BindOutcome::Elsewhere { .. }) {
+                        self.reports.refuse(&license.id, host, now);
+                    }
+                    return Ok(outcome);
+                }
                 BindDecision::UnderWay(ticket) => return ticket.wait().await.map(|()| BindOutcome::Bound),
                 // Only durable bindings may turn a site away: if the queued ones fail, there is a free seat after all.
                 BindDecision::AfterOthers(ticket) => match ticket.wait().await {

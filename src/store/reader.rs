@@ -2,6 +2,7 @@
 //!
 //! [`maintenance`](crate::store::maintenance) has the changes.
 
+use std::collections::HashMap;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -10,17 +11,23 @@ use std::path::{Path, PathBuf};
 use chrono::{DateTime, Utc};
 use rustix::fs::{Access, access};
 use rustix::process::geteuid;
+use uuid::Uuid;
 
 use crate::model::binding::{Binding, SiteReport};
 use crate::model::digest::Digest;
 use crate::model::license_key::LicenseId;
+use crate::model::site_host::SiteHost;
 
 use crate::store::checksum::{BindingsBuilder, BindingsChecksum};
 use crate::store::error::StoreError;
 use crate::store::index::{Index, SiteReports};
 use crate::store::lock::StoreLock;
 use crate::store::log::compaction;
+use crate::store::telemetry::RefusedByLicense;
 use crate::store::{disk, lock, recovery};
+
+/// The build ids that sites reported, by license and site.
+pub type BuildIdsBySite = HashMap<(LicenseId, SiteHost), Uuid>;
 
 /// A store, open for reading.
 pub struct StoreReader {
@@ -151,11 +158,37 @@ impl StoreReader {
 
     /// What sites reported; `None` where a server has the store, or the index cannot be read.
     pub fn reports(&self) -> Option<SiteReports> {
+        let mut reports = SiteReports::default();
+        let read =
+            self.telemetry(|index| index.each_report(|license, host, report| reports.push((license, host, report))));
+        read.then_some(reports)
+    }
+
+    /// The build id that each site reported last; `None` as above.
+    pub fn build_ids(&self) -> Option<BuildIdsBySite> {
+        let mut ids = BuildIdsBySite::default();
+        let read = self.telemetry(|index| {
+            index.each_report(|license, host, report| ids.extend(report.build_id.map(|id| ((license, host), id))))
+        });
+        read.then_some(ids)
+    }
+
+    /// The hosts that licenses were refused to; `None` as above.
+    pub fn refused(&self) -> Option<RefusedByLicense> {
+        let mut refused = RefusedByLicense::default();
+        let read = self.telemetry(|index| {
+            refused = index.refused()?;
+            Ok(())
+        });
+        read.then_some(refused)
+    }
+
+    /// Reads from the index; whether it could be read.
+    fn telemetry(&self, read: impl FnOnce(&Index) -> io::Result<()>) -> bool {
         match &self.index {
-            Ok(index) => index.reports().ok(),
+            Ok(index) => read(index).is_ok(),
             // Nobody has reported anything yet, or it is lost with the index.
-            Err(IndexState::Missing) => Some(SiteReports::default()),
-            Err(_) => None,
+            Err(state) => *state == IndexState::Missing,
         }
     }
 

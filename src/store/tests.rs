@@ -160,7 +160,8 @@ impl Backend for Arc<Memory> {
             self.changed.notify_all();
             return Err(io::Error::other("the disk is full"));
         }
-        state.reports.extend(reports.clone());
+        state.reports.sites.extend(reports.sites.clone());
+        state.reports.refused.extend(reports.refused.clone());
         Ok(())
     }
 

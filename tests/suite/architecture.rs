@@ -118,7 +118,10 @@ const LIBRARIES: [(&str, &[&str]); 10] = [
             "src/commands/init/demo_repository.rs",
         ],
     ),
-    ("sled::", &["src/store/index.rs", "src/store/mod.rs"]),
+    (
+        "sled::",
+        &["src/store/index.rs", "src/store/index/", "src/store/mod.rs"],
+    ),
     ("warp::", &["src/serve/", "src/preview/"]),
     ("askama::", &["src/preview/"]),
     ("rustls::", &["src/serve/net/tls.rs"]),

@@ -52,10 +52,15 @@ async fn reports_that_could_not_be_written_are_kept() {
     };
     store.report(&license.id, &store.of(&license.id), &site, &seen(1));
     assert!(matches!(store.close(), Err(StoreError::NotIndexed(_))));
-    let waiting: telemetry::Batch = (0..telemetry::SHARDS)
-        .flat_map(|shard| store.reports.take(shard))
+    let waiting: Vec<telemetry::Batch> = (0..telemetry::SHARDS)
+        .map(|shard| store.reports.take(shard))
+        .filter(|batch| !batch.is_empty())
         .collect();
-    assert_eq!(waiting, [(license.id, vec![(site, report)])].into());
+    let expected = telemetry::Batch {
+        sites: [(license.id, vec![(site, report)])].into(),
+        ..telemetry::Batch::default()
+    };
+    assert_eq!(waiting, [expected]);
 }
 
 #[tokio::test]
@@ -178,4 +183,51 @@ async fn a_closed_store_binds_nobody_and_says_so() {
     ));
     assert!(matches!(store.health().state, Err(StoreError::Closed)));
     store.close().unwrap();
+}
+
+#[tokio::test]
+async fn hosts_that_a_license_was_refused_to_are_kept_with_their_first_and_last_time() {
+    let folder = TempDir::new().unwrap();
+    let license = license(1, 1);
+    let store = open(folder.path()).unwrap();
+    store.bind(&license, &host("a.com"), at(1)).await.unwrap();
+    for (site, seconds) in [("b.com", 5), ("a.com", 6), ("c.com", 7), ("b.com", 8)] {
+        store.bind(&license, &host(site), at(seconds)).await.unwrap();
+    }
+    store.close().unwrap();
+    drop(store);
+    let store = open(folder.path()).unwrap();
+    assert_eq!(
+        store.bind(&license, &host("d.com"), at(9)).await.unwrap(),
+        elsewhere("a.com")
+    );
+    store.close().unwrap();
+    drop(store);
+    let refused = read_only(folder.path()).unwrap().refused().unwrap();
+    let found = &refused[&license.id];
+    assert_eq!((refused.len(), found.since, found.last), (1, at(5), at(9)));
+    assert_eq!(found.hosts(), ["c.com", "b.com", "d.com"].map(host));
+}
+
+#[test]
+fn waiting_refusals_are_bounded_kept_when_not_written_and_counted_when_dropped() {
+    let reports = Reports::default();
+    let in_one_shard = |number| {
+        let mut bytes = [0; 32];
+        bytes[31] = number;
+        LicenseId::from_bytes(bytes)
+    };
+    for number in 0..20 {
+        reports.refuse(&in_one_shard(number), &host("a.com"), at(1));
+    }
+    assert_eq!((reports.waiting(), reports.dropped()), (16, 4));
+    let batch = reports.take(0);
+    assert_eq!(reports.waiting(), 0);
+    reports.refuse(&in_one_shard(0), &host("b.com"), at(2));
+    reports.refuse(&in_one_shard(99), &host("b.com"), at(2));
+    reports.put_back(batch);
+    assert_eq!((reports.waiting(), reports.dropped()), (16, 5));
+    let merged = &reports.take(0).refused[&in_one_shard(0)];
+    assert_eq!((merged.since, merged.last), (at(1), at(2)));
+    assert_eq!(merged.hosts(), ["a.com", "b.com"].map(host));
 }
