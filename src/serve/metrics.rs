@@ -58,6 +58,18 @@ pub enum TimedOut {
     Write,
 }
 
+/// Whose copy a site says it runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Enum, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
+pub enum ReportedCopy {
+    /// The one that it was given.
+    Own,
+    /// One of another license, site or a day to come.
+    Moved,
+    /// No key of this server made the build id.
+    Unknown,
+}
+
 /// All counters.
 #[derive(Debug, Default)]
 pub struct Metrics {
@@ -67,6 +79,8 @@ pub struct Metrics {
     pub connections: Arc<ConnectionCounts>,
     /// Bytes of packages that were read to be sent.
     pub downloaded: Counter,
+    /// Build ids in validations.
+    pub reported_copies: Counters<ReportedCopy>,
 }
 
 /// Requests by operation and outcome.

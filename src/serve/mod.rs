@@ -19,6 +19,7 @@ pub mod public_files;
 pub mod rate_limit;
 pub mod reload;
 pub mod reply;
+mod reported_copies;
 pub mod routes;
 pub mod signing;
 pub mod state;

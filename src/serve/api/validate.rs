@@ -18,6 +18,7 @@ use crate::serve::gate::LicenseRequest;
 use crate::serve::reply::outcome::Code;
 use crate::serve::reply::problem::Problem;
 use crate::serve::reply::response::{JSON, Response};
+use crate::serve::reported_copies;
 use crate::serve::signing::pool::SignError;
 use crate::serve::signing::queue::Lane;
 use crate::serve::state::Service;
@@ -85,6 +86,7 @@ pub async fn reply(service: &Service, request: Request<Incoming>) -> Result<(Cod
         host: &host,
         check_in,
     };
+    reported_copies::count(&service.metrics.reported_copies, &snapshot, &license_request);
     let decision = service.gate.validate(&license_request).await.map_err(store_problem)?;
     if decision.verdict == Verdict::BoundElsewhere {
         // For abuse review: which build is used on which foreign site.

@@ -81,6 +81,9 @@ fn requests(page: &mut MetricWriter<'_>, service: &Service) -> fmt::Result {
     page.add("countersign_requests_abandoned", help, requests.abandoned())?;
     let help = "Bytes of packages that were read to be sent";
     page.add("countersign_downloaded_bytes", help, &service.metrics.downloaded)?;
+    let help = "Build ids in validations, by whose copy they name";
+    let copies = by("copy", &service.metrics.reported_copies);
+    page.add("countersign_reported_copies", help, &copies)?;
     let latency = [Operation::Validate, Operation::Updates, Operation::Downloads]
         .map(|operation| ([("operation", operation.into())], requests.of(operation).latency.read()));
     let help = "Time from the head of a request to its answer";
@@ -155,11 +158,8 @@ fn store(page: &mut MetricWriter<'_>, service: &Service) -> fmt::Result {
 fn files(page: &mut MetricWriter<'_>, service: &Service) -> fmt::Result {
     let snapshot = service.gate.snapshot();
     let plugins = snapshot.registry.plugin_count() as u64;
-    page.add(
-        "countersign_plugins",
-        "Plugins in the registry",
-        &ConstGauge::new(plugins),
-    )?;
+    let help = "Plugins in the registry";
+    page.add("countersign_plugins", help, &ConstGauge::new(plugins))?;
     let licenses = snapshot.registry.license_count() as u64;
     page.add(
         "countersign_licenses",
