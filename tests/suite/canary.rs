@@ -1,12 +1,15 @@
-//! The license key appears in no log, file, error, metric or body: one key is sent everywhere and searched for
-//! everywhere.
+//! Secrets appear in no log, file, error, metric or body: one license key, one token of a download and one key for
+//! downloads are used everywhere and searched for everywhere.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
 
-use crate::support::instance::question;
+use crate::hosted::{SECRET, hosting, link_of, put_secret};
+use crate::support::instance::{LATEST, question};
 use crate::support::server::{countersign, updates};
 use crate::support::{Instance, License, Server, get, request};
 
@@ -34,20 +37,11 @@ fn assert_clean(place: &str, bytes: &[u8], licenses: &[&License]) {
 }
 
 fn assert_no_file_has_it(folder: &Path, licenses: &[&License]) {
-    let mut looked_at = 0;
-    let mut folders = vec![folder.to_owned()];
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                folders.push(path);
-            } else {
-                assert_clean(&path.display().to_string(), &fs::read(&path).unwrap(), licenses);
-                looked_at += 1;
-            }
-        }
+    let files = files_in(folder);
+    for file in &files {
+        assert_clean(&file.display().to_string(), &fs::read(file).unwrap(), licenses);
     }
-    assert!(looked_at > 8, "the store's files too");
+    assert!(files.len() > 8, "the store's files too");
 }
 
 #[test]
@@ -258,4 +252,139 @@ fn no_command_prints_or_stores_a_license_key_but_the_one_that_issues_it() {
     assert_no_file_has_it(instance.path(), &[&issued]);
     let listed = printed(&["license", "show", &issued.id]);
     assert_clean("license show", &listed.stdout, &[&issued]);
+}
+
+#[test]
+fn no_log_metric_or_file_has_the_token_of_a_download_or_the_key_for_downloads() {
+    let license = License::new();
+    let (instance, packages) = hosting(&[license.toml("")], &[("acme-forms", &[LATEST], true)]);
+    let server = Server::start_with(&instance, &["--downloads-per-link", "2"]);
+    let address = server.address;
+    server.validate(&license, "a.com");
+    let link = link_of(&server, "acme-forms", &license, "a.com");
+    let token = link.split('/').nth(6).unwrap();
+    assert_eq!(token.len(), 60);
+    let secrets = Secrets::of_downloads(token);
+
+    // A download, a part, a wrong link of each kind, and the limit.
+    let broken = link.replacen(&token[..8], "AAAAAAAA", 1);
+    let other = link.replacen("acme-forms", "acme-maps", 1);
+    let older = link.replacen(LATEST, "0.9.0", 1);
+    let expired = packages[0].link(&SECRET, &license, "a.com", "2026-01-01".parse().unwrap());
+    let stranger = packages[0].link(&SECRET, &license, "b.com", chrono::Utc::now().date_naive());
+    let longer = format!("{link}/{token}?{token}={token}");
+    let mut statuses = std::collections::BTreeSet::new();
+    for target in [&link, &link, &broken, &other, &older, &expired, &stranger, &longer] {
+        for (method, header) in [
+            ("GET", ("Range", "bytes=0-99")),
+            ("GET", ("Referer", target.as_str())),
+            ("GET", ("If-None-Match", token)),
+            ("POST", ("X-Token", token)),
+        ] {
+            let answer = request(address, method, target, &[header], b"");
+            secrets.assert_not_in("an answer's headers", format!("{:?}", answer.headers).as_bytes());
+            if answer.status >= 400 {
+                secrets.assert_not_in("a problem", &answer.body);
+            }
+            statuses.insert(answer.status);
+        }
+    }
+    for status in [200, 206, 403, 404, 405, 410, 429] {
+        assert!(statuses.contains(&status), "{status}: {statuses:?}");
+    }
+    for target in ["/readyz", "/metrics", "/metrics?token="] {
+        let answer = get(
+            server.admin,
+            &format!("{target}{}", if target.ends_with('=') { token } else { "" }),
+        );
+        secrets.assert_not_in(target, &answer.body);
+    }
+    // The key is replaced while the server runs, and by one that is none.
+    put_secret(&instance, "keys/downloads.key", &SECRET[..31]);
+    crate::support::eventually("the reload is logged", std::time::Duration::from_secs(3), || {
+        server.log().contains("not reloaded")
+    });
+    put_secret(&instance, "keys/downloads.key", &SECRET);
+    let log = server.log();
+    assert!(log.contains("validated"), "the log is the whole one: {log}");
+    secrets.assert_not_in("the log", log.as_bytes());
+    server.stop();
+
+    fs::write(instance.file("leaked.zip"), &packages[0].bytes).unwrap();
+    for arguments in [
+        &["trace", "leaked.zip"][..],
+        &["trace", token],
+        &["review"],
+        &["keys", "list"],
+        &["keys", "list", "--json"],
+        &["doctor"],
+        &["bindings", "export"],
+    ] {
+        let output = countersign(&instance)
+            .args(arguments)
+            .current_dir(instance.path())
+            .env("RUST_LOG", "trace")
+            .env("COUNTERSIGN_LOG", "trace")
+            .output()
+            .unwrap();
+        let key = Secrets::of_downloads("no token: a message may name its argument");
+        let secrets = if arguments[1..] == [token] { &key } else { &secrets };
+        secrets.assert_not_in(&format!("{} (stdout)", arguments[0]), &output.stdout);
+        secrets.assert_not_in(&format!("{} (stderr)", arguments[0]), &output.stderr);
+    }
+    fs::remove_file(instance.file("keys/downloads.key")).unwrap();
+    for file in files_in(instance.path()) {
+        secrets.assert_not_in(&file.display().to_string(), &fs::read(&file).unwrap());
+    }
+}
+
+/// The texts that would give a token or the key for downloads away.
+struct Secrets(Vec<Vec<u8>>);
+
+impl Secrets {
+    fn of_downloads(token: &str) -> Self {
+        let hex = SECRET.map(|byte| format!("{byte:02x}")).concat();
+        let base64 = STANDARD.encode(SECRET);
+        // The part that proves it: a MAC of 16 bytes.
+        let mac = &token[token.len() - 20..];
+        Self(vec![
+            SECRET[..16].to_vec(),
+            hex[..32].to_owned().into_bytes(),
+            hex[..32].to_uppercase().into_bytes(),
+            base64.as_bytes()[..20].to_vec(),
+            format!("{:?}", &SECRET[..8])
+                .trim_matches(['[', ']'])
+                .as_bytes()
+                .to_vec(),
+            mac.as_bytes().to_vec(),
+        ])
+    }
+
+    fn assert_not_in(&self, place: &str, bytes: &[u8]) {
+        for secret in &self.0 {
+            let found = bytes.windows(secret.len()).any(|window| window == secret);
+            assert!(
+                !found,
+                "a secret of downloads is in {place}: {}",
+                String::from_utf8_lossy(bytes)
+            );
+        }
+    }
+}
+
+/// Every file in a folder and those beneath.
+fn files_in(folder: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                files.push(path);
+            }
+        }
+    }
+    files
 }
