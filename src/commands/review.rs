@@ -1,8 +1,11 @@
-//! `countersign review`: build ids that sites report and that are not theirs.
+//! `countersign review`: build ids that sites report and that are not theirs, and licenses that many hosts ask for.
 //!
 //! What a site reports is what it says: a finding is a reason to look, and nothing is decided from it.
 
-use chrono::Utc;
+use std::cmp::Reverse;
+use std::collections::HashMap;
+
+use chrono::{DateTime, Utc};
 use serde::Serialize;
 use uuid::Uuid;
 
@@ -13,28 +16,58 @@ use crate::commands::trace::{StoredSites, load_keys, stored_sites};
 use crate::commands::{Exit, Failure, output};
 use crate::config::Config;
 use crate::model::license_key::LicenseId;
+use crate::model::refused_hosts::MOST_HOSTS;
 use crate::model::site_host::SiteHost;
 use crate::registry::Registry;
+use crate::store::RefusedByLicense;
 
-/// List build ids that sites report and that are not theirs
+/// List what looks like abuse: build ids of others, and licenses that many hosts ask for
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
   countersign review
   countersign review --json
 
-Sites say which copy they run; a site can say anything. Look at a finding with `countersign trace UUID`. What sites report is
-readable while no server runs; review a copy of the store, or stop the server.")]
+Sites say which copy they run; a site can say anything. Look at a finding with `countersign trace UUID`. A license is listed
+once five hosts were refused because it is bound to others. What sites report is readable while no server runs; review a copy
+of the store, or stop the server.")]
 pub struct Args {
     /// Print one JSON document
     #[arg(long)]
     json: bool,
 }
 
-/// A server holds what sites reported.
+/// A license that so many hosts were refused is worth a look. Fewer are staging sites and moves.
+const MANY_HOSTS: usize = 5;
+
+/// Why there is nothing to review.
 #[derive(Debug, thiserror::Error)]
-#[error("what sites reported cannot be read: a server has the store, or its index is missing")]
-struct ReportsNotReadable;
+enum ReportsNotReadable {
+    #[error("a server is running, and holds what sites reported")]
+    ServerRuns,
+    #[error("what sites reported cannot be read: the index of the store cannot be opened")]
+    NoIndex,
+}
+
+/// Everything that deserves a look.
+#[derive(Debug, Serialize)]
+struct Findings {
+    odd_reports: Vec<OddReport>,
+    many_hosts: Vec<WantedLicense>,
+}
+
+/// A license that many hosts ask for which it is not bound to.
+#[derive(Debug, Serialize)]
+struct WantedLicense {
+    license: LicenseId,
+    note: String,
+    /// The first refusal.
+    since: DateTime<Utc>,
+    /// The latest one.
+    last: DateTime<Utc>,
+    /// The latest last. At most 32 are kept.
+    hosts: Vec<SiteHost>,
+}
 
 /// What is odd about a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -67,10 +100,16 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     let registry = Registry::load(&config.paths.registry)?;
     let keys = load_keys(config)?;
     let index = ReleaseIndex::read(&config.paths.releases).map_err(Failure::input)?;
-    let StoredSites { sites, reports } = stored_sites(config)?;
-    let reports = reports.ok_or_else(|| {
-        Failure::environment(ReportsNotReadable).hint("stop the server first, or review a copy of the whole store")
-    })?;
+    let StoredSites {
+        sites,
+        reports,
+        refused,
+        is_in_use,
+    } = stored_sites(config)?;
+    let (Some(reports), Some(refused)) = (reports, refused) else {
+        return Err(not_readable(is_in_use));
+    };
+    let many_hosts = many_hosts(refused, &registry, &sites);
     let known = KnownCopies {
         keys: &keys,
         registry: &registry,
@@ -94,7 +133,57 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
             });
         }
     }
-    output::print(&if args.json { output::json(&odd)? } else { text(&odd) })
+    let findings = Findings {
+        odd_reports: odd,
+        many_hosts,
+    };
+    output::print(&if args.json {
+        output::json(&findings)?
+    } else {
+        odd_text(&findings.odd_reports) + &many_hosts_text(&findings.many_hosts)
+    })
+}
+
+fn not_readable(is_in_use: bool) -> Failure {
+    if is_in_use {
+        let hint = "stop the server first, or review a copy of the whole store";
+        Failure::environment(ReportsNotReadable::ServerRuns).hint(hint)
+    } else {
+        let hint =
+            "run this as the user of the server; `countersign bindings verify` says what is wrong with the index";
+        Failure::environment(ReportsNotReadable::NoIndex).hint(hint)
+    }
+}
+
+/// The licenses that many hosts were refused, those with the most hosts first. A host that was bound since does not
+/// count.
+fn many_hosts(
+    refused: RefusedByLicense,
+    registry: &Registry,
+    sites: &HashMap<LicenseId, Vec<SiteHost>>,
+) -> Vec<WantedLicense> {
+    let mut wanted: Vec<WantedLicense> = Vec::new();
+    for (license, refused) in refused {
+        let details = registry.license(&license).map(|license| &license.details);
+        let ahead = details.map_or(&[][..], |details| &details.hosts);
+        let bound = sites.get(&license).map_or(&[][..], Vec::as_slice);
+        let hosts = refused.hosts().iter();
+        let hosts: Vec<_> = hosts
+            .filter(|host| !bound.contains(host) && !ahead.contains(host))
+            .cloned()
+            .collect();
+        if hosts.len() >= MANY_HOSTS {
+            wanted.push(WantedLicense {
+                license,
+                note: details.map_or(String::new(), |details| details.note.clone()),
+                since: refused.since,
+                last: refused.last,
+                hosts,
+            });
+        }
+    }
+    wanted.sort_by_key(|wanted| (Reverse(wanted.hosts.len()), wanted.license));
+    wanted
 }
 
 /// What is odd about a site that reports this copy.
@@ -116,7 +205,7 @@ fn oddity(known: &KnownCopies<'_>, traced: &TracedId, license: &LicenseId, host:
     (!fits).then_some(Oddity::OtherHost)
 }
 
-fn text(odd: &[OddReport]) -> String {
+fn odd_text(odd: &[OddReport]) -> String {
     if odd.is_empty() {
         return "No site reports a build id that is not its own.\n".to_owned();
     }
@@ -138,4 +227,25 @@ fn text(odd: &[OddReport]) -> String {
         ]);
     }
     table.to_string()
+}
+
+fn many_hosts_text(wanted: &[WantedLicense]) -> String {
+    if wanted.is_empty() {
+        return format!("No license was refused to {MANY_HOSTS} hosts or more.\n");
+    }
+    let mut table = Table::new(["LICENSE", "HOSTS REFUSED", "SINCE", "LAST", "NOTE"]);
+    for license in wanted {
+        let count = match license.hosts.len() {
+            MOST_HOSTS.. => format!("{MOST_HOSTS} or more"),
+            count => count.to_string(),
+        };
+        table.row([
+            &license.license.log_tag(),
+            &count,
+            &license.since.date_naive(),
+            &license.last.date_naive(),
+            &license.note,
+        ]);
+    }
+    format!("\n{table}")
 }

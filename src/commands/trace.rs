@@ -22,7 +22,7 @@ use crate::model::site_host::SiteHost;
 use crate::package::archive::Archive;
 use crate::package::mark::search::{self, FoundId};
 use crate::registry::Registry;
-use crate::store::{self, SiteReports, StoreError};
+use crate::store::{self, RefusedByLicense, SiteReports, StoreError};
 use crate::text::printable::Printable;
 use crate::text::stderr;
 
@@ -60,7 +60,7 @@ struct TracedCopy {
     moved_to: Option<String>,
     #[serde(flatten)]
     traced: TracedId,
-    /// The sites that report it; absent where a server has the store.
+    /// The sites that report it; absent where a server has the store, or its index cannot be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     reported_by: Option<Vec<ReportingSite>>,
 }
@@ -77,6 +77,10 @@ pub(super) struct StoredSites {
     pub sites: HashMap<LicenseId, Vec<SiteHost>>,
     /// `None` where a server has the store, or the index cannot be read.
     pub reports: Option<SiteReports>,
+    /// The hosts that licenses were refused to; `None` as above.
+    pub refused: Option<RefusedByLicense>,
+    /// Whether a server has the store.
+    pub is_in_use: bool,
 }
 
 /// Traces what was named.
@@ -85,7 +89,12 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     let registry = Registry::load(&config.paths.registry)?;
     let keys = load_keys(config)?;
     let index = ReleaseIndex::read(&config.paths.releases).map_err(Failure::input)?;
-    let StoredSites { sites, reports } = stored_sites(config)?;
+    let StoredSites {
+        sites,
+        reports,
+        is_in_use,
+        ..
+    } = stored_sites(config)?;
     let known = KnownCopies {
         keys: &keys,
         registry: &registry,
@@ -97,16 +106,20 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
         .into_iter()
         .map(|found| traced(&known, &registry, found, reports.as_ref()))
         .collect();
+    if is_in_use {
+        stderr::line(format_args!(
+            "note: a server is running; stop it to see which sites report a copy"
+        ));
+    } else if reports.is_none() {
+        stderr::line(format_args!(
+            "note: which sites report a copy is not shown: the index of the store cannot be read"
+        ));
+    }
     if args.json {
         return output::print(&output::json(&traced)?);
     }
     let texts: Vec<String> = traced.iter().map(text).collect();
-    let note = if reports.is_none() {
-        "\nnote: which sites report a copy is shown while no server runs\n"
-    } else {
-        ""
-    };
-    output::print(&(texts.join("\n") + note))
+    output::print(&texts.join("\n"))
 }
 
 /// The keys for downloads; retired ones that cannot be used are told.
@@ -128,16 +141,27 @@ pub(super) fn stored_sites(config: &Config) -> Result<StoredSites, Failure> {
     let mut sites: HashMap<LicenseId, Vec<SiteHost>> = HashMap::new();
     let store = match store::read_only(&config.paths.store) {
         Err(StoreError::Missing(_)) => {
-            let reports = Some(SiteReports::default());
-            return Ok(StoredSites { sites, reports });
+            return Ok(StoredSites {
+                sites,
+                reports: Some(SiteReports::default()),
+                refused: Some(RefusedByLicense::default()),
+                is_in_use: false,
+            });
         }
         opened => opened.map_err(failed)?,
     };
     let reports = store.reports();
+    let refused = store.refused();
+    let is_in_use = store.is_in_use();
     store
         .export(|license, binding| sites.entry(license).or_default().push(binding.host))
         .map_err(failed)?;
-    Ok(StoredSites { sites, reports })
+    Ok(StoredSites {
+        sites,
+        reports,
+        refused,
+        is_in_use,
+    })
 }
 
 /// The ids in what was named.

@@ -1,6 +1,6 @@
 //! Copies are traced to whom they were given, and reports of copies that are somebody else's are found.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::process::Output;
 
@@ -236,12 +236,26 @@ fn reports_of_copies_that_are_somebody_elses_are_listed() {
         }
         assert_eq!(server.ask(&question).code(), "ok", "{host}");
     }
+    // Each was validated by a license, and one id says nothing.
+    let metrics = get(server.admin, "/metrics").text();
+    for (copy, count) in [("own", 1), ("moved", 3), ("unknown", 1)] {
+        let line = format!("countersign_reported_copies_total{{copy=\"{copy}\"}} {count}\n");
+        assert!(metrics.contains(&line), "{line}{metrics}");
+    }
     let busy = run(&instance, &["review"]);
     assert_eq!(busy.status.code(), Some(4));
-    assert!(String::from_utf8_lossy(&busy.stderr).contains("hint: stop the server first"));
+    let told = String::from_utf8_lossy(&busy.stderr).into_owned();
+    assert!(
+        told.contains("error: a server is running") && told.contains("hint: stop the server first"),
+        "{told}"
+    );
+    let traced = run(&instance, &["trace", &random.to_string()]);
+    assert!(String::from_utf8_lossy(&traced.stderr).starts_with("note: a server is running"));
+    let exported = run(&instance, &["bindings", "export"]);
+    assert!(String::from_utf8_lossy(&exported.stderr).starts_with("note: a server is running"));
+    assert!(!String::from_utf8_lossy(&exported.stdout).contains("build_id"));
     server.stop();
-    let found = run(&instance, &["review", "--json"]);
-    let mut found: Vec<Value> = serde_json::from_slice(&found.stdout).unwrap();
+    let mut found = odd_reports(&instance);
     found.sort_by_key(|report| report["host"].as_str().unwrap().to_owned());
     let expected = [
         ("copied.com", "other_host", one, json!([one.id])),
@@ -257,6 +271,15 @@ fn reports_of_copies_that_are_somebody_elses_are_listed() {
             (&json!(license.id), &given_to)
         );
     }
+    let exported = String::from_utf8(run(&instance, &["bindings", "export"]).stdout).unwrap();
+    let exported: HashMap<String, Value> = exported
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap())
+        .map(|line| (line["host"].as_str().unwrap().to_owned(), line["build_id"].clone()))
+        .collect();
+    assert_eq!(exported.len(), 7);
+    assert_eq!(exported["pirate.com"], json!(id_of(one, "own.com")));
+    assert_eq!(exported["silent.com"], Value::Null);
     let text = String::from_utf8(run(&instance, &["review"]).stdout).unwrap();
     assert!(
         text.contains("another license's") && text.contains("pirate.com"),
@@ -274,12 +297,65 @@ fn reports_of_copies_that_are_somebody_elses_are_listed() {
     question["build_id"] = json!(id_of(one, "own.com"));
     assert_eq!(server.ask(&question).code(), "ok");
     server.stop();
-    let found: Vec<Value> = serde_json::from_slice(&run(&instance, &["review", "--json"]).stdout).unwrap();
+    let found = odd_reports(&instance);
     assert_eq!(
         found.iter().filter(|report| report["host"] == "own.com").count(),
         0,
         "{found:?}"
     );
+}
+
+fn odd_reports(instance: &Instance) -> Vec<Value> {
+    let review: Value = serde_json::from_slice(&run(instance, &["review", "--json"]).stdout).unwrap();
+    review["odd_reports"].as_array().unwrap().clone()
+}
+
+#[test]
+fn a_license_that_many_hosts_ask_for_is_listed_and_one_that_moves_is_not() {
+    let both: Vec<License> = (0..2).map(|_| License::new()).collect();
+    let [shared, moving] = &both[..] else { unreachable!() };
+    let tables = [shared.toml("note = \"Anna\""), moving.toml("")];
+    let (instance, _) = hosting(&tables, &[("acme-forms", &[LATEST], true)]);
+    let began = Utc::now();
+    let server = Server::start(&instance);
+    for license in [shared, moving] {
+        assert_eq!(server.ask(&question(license, "first.com")).code(), "ok");
+    }
+    for number in 0..40 {
+        let refused = server.ask(&question(shared, &format!("host{number}.com")));
+        assert_eq!(refused.code(), "bound_elsewhere");
+    }
+    for number in 0..4 {
+        server.ask(&question(moving, &format!("host{number}.com")));
+        server.ask(&question(moving, &format!("host{number}.com")));
+    }
+    server.stop();
+    let review = || -> Value { serde_json::from_slice(&run(&instance, &["review", "--json"]).stdout).unwrap() };
+    let found = review();
+    let wanted = found["many_hosts"].as_array().unwrap();
+    assert_eq!(wanted.len(), 1, "{found}");
+    let hosts: Vec<String> = (8..40).map(|number| format!("host{number}.com")).collect();
+    assert_eq!(
+        (&wanted[0]["license"], &wanted[0]["note"], &wanted[0]["hosts"]),
+        (&json!(shared.id), &json!("Anna"), &json!(hosts))
+    );
+    let time = |name: &str| -> chrono::DateTime<Utc> { wanted[0][name].as_str().unwrap().parse().unwrap() };
+    assert!(began <= time("since") && time("since") < time("last") && time("last") <= Utc::now());
+    let text = String::from_utf8(run(&instance, &["review"]).stdout).unwrap();
+    assert!(text.contains("32 or more") && text.contains("Anna"), "{text}");
+
+    // What was kept is counted on after a restart: the fifth host.
+    let server = Server::start(&instance);
+    server.ask(&question(moving, "host4.com"));
+    server.stop();
+    assert_eq!(review()["many_hosts"].as_array().unwrap().len(), 2);
+    // A host that is bound now was no stranger.
+    let moved = run(&instance, &["license", "sites", &moving.id, "2"]);
+    assert!(moved.status.success(), "{}", String::from_utf8_lossy(&moved.stderr));
+    let server = Server::start(&instance);
+    assert_eq!(server.ask(&question(moving, "host4.com")).code(), "ok");
+    server.stop();
+    assert_eq!(review()["many_hosts"].as_array().unwrap().len(), 1);
 }
 
 /// Makes so many ids, each for another license, site, day or release: all say what was put in, and no two are alike.

@@ -4,6 +4,7 @@ use std::io::{self, BufWriter, Write};
 
 use chrono::{DateTime, Utc};
 use serde::Serialize;
+use uuid::Uuid;
 
 use crate::commands::bindings::messages::failure;
 use crate::commands::{Exit, Failure, output};
@@ -24,6 +25,9 @@ struct Exported {
     /// Whether the vendor made it void; absent if the license files cannot be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     released: Option<bool>,
+    /// What the site reported last; absent if it reported none, and while a server runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    build_id: Option<Uuid>,
 }
 
 /// Checks the ledger, then prints the bindings.
@@ -39,6 +43,17 @@ pub(super) fn run(config: &Config) -> Result<Exit, Failure> {
             ErrorChain(error).first_line()
         ));
     }
+    let build_ids = store.build_ids();
+    if store.is_in_use() {
+        stderr::line(format_args!(
+            "note: a server is running; stop it to export build ids, too"
+        ));
+    } else if build_ids.is_none() {
+        stderr::line(format_args!(
+            "warning: build ids are not exported: the index of the store cannot be read"
+        ));
+    }
+    let mut build_ids = build_ids.unwrap_or_default();
     let exported = store.export(|license, binding| {
         if written.is_ok() {
             let voids = |registry: &Registry| {
@@ -48,12 +63,16 @@ pub(super) fn run(config: &Config) -> Result<Exit, Failure> {
             };
             let released = registry.as_ref().ok().map(voids);
             let Binding { host, bound_at } = binding;
+            let site = (license, host);
+            let build_id = build_ids.remove(&site);
+            let (license, host) = site;
             let line = output::json_line(
                 &Exported {
                     bound_at,
                     host,
                     license,
                     released,
+                    build_id,
                 },
                 &mut room,
             );
