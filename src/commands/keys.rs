@@ -84,6 +84,7 @@ place. The old private key stays in keys/retired, mode 0600, so that it can sign
     #[command(after_help = "Examples:
   countersign keys remove --overdue
   countersign keys remove KEY_ID
+  countersign keys remove -- -KEY_ID      if the id begins with a hyphen
 
 Without its private half, a retired key can never sign again. Clients still check old statements
 with its public half.")]

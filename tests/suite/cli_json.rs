@@ -80,9 +80,13 @@ impl Checker<'_> {
     fn run(&mut self, arguments: &[&str]) -> Output {
         let is_group = matches!(arguments[0], "license" | "bindings" | "keys" | "package");
         self.verbs.insert(arguments[..if is_group { 2 } else { 1 }].join(" "));
+        // After `--`, it would be a value.
+        let values = arguments.iter().position(|argument| *argument == "--");
+        let (options, values) = arguments.split_at(values.unwrap_or(arguments.len()));
         countersign_in(self.instance)
-            .args(arguments)
+            .args(options)
             .arg("--json")
+            .args(values)
             .output()
             .unwrap()
     }
@@ -195,7 +199,8 @@ fn every_command_prints_what_the_page_of_json_says() {
     );
     checker.done("keys-list", &["keys", "list"]);
     checker.done("keys-publish", &["keys", "publish"]);
-    checker.done("keys-remove", &["keys", "remove", made["key_id"].as_str().unwrap()]);
+    let key_id = made["key_id"].as_str().unwrap();
+    checker.done("keys-remove", &["keys", "remove", "--", key_id]);
     checker.done("doctor", &["doctor"]);
     checker.fails(3, &["bindings", "verify"]);
     checker.fails(2, &["license", "renew", id, "--expires", "tomorrow"]);
