@@ -18,6 +18,7 @@ mod real_packages;
 mod releases;
 mod renewal;
 mod signatures;
+mod signed_release;
 mod signer;
 mod site;
 mod transports;

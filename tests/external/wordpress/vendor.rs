@@ -5,6 +5,8 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Mutex;
 
+use serde_json::Value;
+
 use super::LIVE;
 use super::front::{Front, response};
 use crate::support::history::make_repository;
@@ -107,16 +109,25 @@ impl Vendor {
 
     /// Tags another version of the plugin, builds, and waits for the server to have it.
     pub fn release(&self, version: &str, change: impl Fn(String) -> String) {
+        self.tag(version, change);
+        build(&self.instance);
+        self.put_online(version);
+        eventually("the server has the release", LIVE, || self.offered() == version);
+    }
+
+    /// Tags another version of the plugin.
+    pub fn tag(&self, version: &str, change: impl Fn(String) -> String) {
         let files = plugin(&self.slug, &self.front.url(), shared_keys(), change);
         *self.history.lock().unwrap() += &tagged(version, &files, "Forms can be exported.");
         // Objects and order are the same on every run, so a new repository with one more tag is the old one with it.
         fs::remove_dir_all(self.instance.file("plugin.git")).unwrap();
         make_repository(&self.history.lock().unwrap(), &self.instance.file("plugin.git"));
-        build(&self.instance);
-        self.put_online(version);
-        eventually("the server has the release", LIVE, || {
-            get(self.server.address, &updates(&self.slug, &self.own, OWN_SITE, "")).json()["version"] == version
-        });
+    }
+
+    /// The version that the server offers now.
+    pub fn offered(&self) -> Value {
+        let manifest = get(self.server.address, &updates(&self.slug, &self.own, OWN_SITE, "")).json();
+        manifest["version"].clone()
     }
 
     /// The archive of a version, as git makes it.
