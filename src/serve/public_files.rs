@@ -12,17 +12,18 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
-use headers::{AcceptRanges, ContentLength, ContentRange, ETag, HeaderMapExt, LastModified};
+use headers::{ETag, HeaderMapExt, LastModified};
 use mime_guess::Mime;
 use percent_encoding::percent_decode_str;
 use tokio::task::spawn_blocking;
-use warp::http::{self, HeaderMap, HeaderValue, StatusCode, header};
+use warp::http::{HeaderMap, HeaderValue, header};
 
 use crate::regular_file;
 use crate::serve::net::handler::Sending;
 use crate::serve::reply::body::ReplyBody;
 use crate::serve::reply::conditions::{self, ContentSelection, Range};
 use crate::serve::reply::file_body::FileBody;
+use crate::serve::reply::file_reply::{self, FilePart};
 use crate::serve::reply::outcome::Code;
 use crate::serve::reply::problem::Problem;
 
@@ -51,7 +52,7 @@ pub async fn reply(public: &Path, headers: &HeaderMap, path: &str) -> Result<(Co
     let found = find(public, path).await?;
     let wanted = conditions::of(headers, found.etag.as_ref(), Some(&found.modified), found.length);
     let range = match wanted {
-        ContentSelection::Nothing => return Ok((Code::NotModified, not_modified(&found))),
+        ContentSelection::Nothing => return Ok(file_reply::not_modified(about(&found))),
         ContentSelection::Failed => return Err(Problem::PreconditionFailed),
         ContentSelection::NoRange => return Err(Problem::RangeNotSatisfiable(found.length)),
         ContentSelection::Whole => Range {
@@ -150,38 +151,21 @@ fn about(found: &ServableFile) -> HeaderMap {
     if let Some(etag) = found.etag.clone() {
         headers.typed_insert(etag);
     }
-    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers
-}
-
-fn not_modified(found: &ServableFile) -> Sending {
-    let mut response = http::Response::new(ReplyBody::default());
-    *response.status_mut() = StatusCode::NOT_MODIFIED;
-    *response.headers_mut() = about(found);
-    response
 }
 
 fn send(found: ServableFile, range: Range, is_part: bool) -> (Code, Sending) {
     let mut headers = about(&found);
-    headers.typed_insert(AcceptRanges::bytes());
-    headers.typed_insert(ContentLength(range.end - range.start));
     if let Ok(kind) = HeaderValue::from_str(found.kind.as_ref()) {
         headers.insert(header::CONTENT_TYPE, kind);
     }
-    if is_part && let Ok(part) = ContentRange::bytes(range.start..range.end, found.length) {
-        headers.typed_insert(part);
-    }
-    let content = match found.whole {
+    let body = match found.whole {
         Some(whole) => ReplyBody::from(whole.slice(range.start as usize..range.end as usize)),
         None => ReplyBody::read_while_sent(FileBody::new(found.file, range)),
     };
-    let mut response = http::Response::new(content);
-    *response.headers_mut() = headers;
-    if is_part {
-        *response.status_mut() = StatusCode::PARTIAL_CONTENT;
-        return (Code::PartialContent, response);
-    }
-    (Code::Ok, response)
+    let length = found.length;
+    let part = FilePart { range, length, is_part };
+    file_reply::send(headers, body, part)
 }
 
 #[cfg(test)]

@@ -8,10 +8,10 @@ use std::io;
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
-use headers::{AcceptRanges, ContentLength, ContentRange, ETag, HeaderMapExt};
+use headers::{ETag, HeaderMapExt};
 use tokio::task::spawn_blocking;
 use uuid::Uuid;
-use warp::http::{self, HeaderMap, HeaderValue, Method, Request, StatusCode, header};
+use warp::http::{HeaderMap, HeaderValue, Method, Request, header};
 
 use crate::keys::download_keys::DownloadKeys;
 use crate::model::build_id::BuildId;
@@ -27,6 +27,7 @@ use crate::serve::net::handler::Sending;
 use crate::serve::reply::body::ReplyBody;
 use crate::serve::reply::conditions::{self, ContentSelection, Range};
 use crate::serve::reply::file_body::{FileBody, FileState, PackageSource};
+use crate::serve::reply::file_reply::{self, FilePart};
 use crate::serve::reply::outcome::Code;
 use crate::serve::reply::problem::Problem;
 use crate::serve::state::Service;
@@ -113,7 +114,7 @@ pub async fn reply<B>(service: &Arc<Service>, path: &str, request: &Request<B>) 
     // On a disk that hangs, the waiting thread is abandoned.
     let opened = opened.map_err(|_| Problem::PackageUnavailable)?;
     match opened.map_err(|error| Problem::internal(&error))?? {
-        Opened::NotModified(etag) => Ok((Code::NotModified, not_modified(etag))),
+        Opened::NotModified(etag) => Ok(file_reply::not_modified(about(etag))),
         Opened::Package(package) => Ok(send(service, *package)),
     }
 }
@@ -222,15 +223,7 @@ fn about(etag: ETag) -> HeaderMap {
     // SECURITY: a package is for one site, but CDNs store .zip files unless told not to.
     let private = HeaderValue::from_static("private, no-store, no-transform");
     headers.insert(header::CACHE_CONTROL, private);
-    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers
-}
-
-fn not_modified(etag: ETag) -> Sending {
-    let mut response = http::Response::new(ReplyBody::default());
-    *response.status_mut() = StatusCode::NOT_MODIFIED;
-    *response.headers_mut() = about(etag);
-    response
 }
 
 fn send(service: &Arc<Service>, package: OpenedPackage) -> (Code, Sending) {
@@ -245,15 +238,10 @@ fn send(service: &Arc<Service>, package: OpenedPackage) -> (Code, Sending) {
     } = package;
     let held = permitted.package;
     let mut headers = about(etag);
-    headers.typed_insert(AcceptRanges::bytes());
-    headers.typed_insert(ContentLength(range.end - range.start));
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/zip"));
     // No file name: WordPress would use it for its temporary file, and sites that share a folder would overwrite each
     // other's.
     headers.insert(header::CONTENT_DISPOSITION, HeaderValue::from_static("attachment"));
-    if is_part && let Ok(part) = ContentRange::bytes(range.start..range.end, held.size) {
-        headers.typed_insert(part);
-    }
     let on_change = {
         let service = Arc::clone(service);
         move |error: &io::Error| service.packages.look_at(&permitted, error)
@@ -265,13 +253,12 @@ fn send(service: &Arc<Service>, package: OpenedPackage) -> (Code, Sending) {
         on_change: Box::new(on_change),
     };
     let body = FileBody::of_package(file, range, source);
-    let mut response = http::Response::new(ReplyBody::read_while_sent(body));
-    *response.headers_mut() = headers;
-    if is_part {
-        *response.status_mut() = StatusCode::PARTIAL_CONTENT;
-        return (Code::PartialContent, response);
-    }
-    (Code::Ok, response)
+    let part = FilePart {
+        range,
+        length: held.size,
+        is_part,
+    };
+    file_reply::send(headers, ReplyBody::read_while_sent(body), part)
 }
 
 #[cfg(test)]

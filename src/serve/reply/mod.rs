@@ -3,6 +3,7 @@
 pub mod body;
 pub(crate) mod conditions;
 pub(crate) mod file_body;
+pub(crate) mod file_reply;
 pub mod outcome;
 pub mod problem;
 mod problem_detail;
