@@ -1,7 +1,7 @@
 //! Whose copy a build id marks: what `trace` tells of one, and `review` of all that sites reported.
 //!
-//! A build id holds beginnings and tags only, so each is compared with every license, site and release there is, and all
-//! that fit are told.
+//! A build id has only short prefixes and tags. So it is compared with every license, site and release, and all matches are
+//! listed.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -36,11 +36,11 @@ pub(super) struct KnownCopies<'a> {
 pub(super) enum CopyOrigin {
     /// This vendor gave the copy to a license.
     Given,
-    /// It stands in packages as they are kept: nobody's copy.
+    /// The mark of a stored package, which nobody downloaded.
     Unmarked,
-    /// One of the keys made it, and it says what never was.
+    /// One of our keys made it, but what it says is not true.
     Forged,
-    /// No key here made it.
+    /// None of our keys made it.
     Unknown,
 }
 

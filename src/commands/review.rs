@@ -77,9 +77,9 @@ enum Oddity {
     OtherLicense,
     /// The copy was given to another site of the license.
     OtherHost,
-    /// A key here made the id, and it says what never was.
+    /// One of our keys made the id, but what it says is not true.
     Forged,
-    /// No key here made the id.
+    /// None of our keys made the id.
     Unknown,
 }
 

@@ -122,7 +122,7 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     output::print(&texts.join("\n"))
 }
 
-/// The keys for downloads; retired ones that cannot be used are told.
+/// The keys for downloads; unusable retired ones are reported.
 pub(super) fn load_keys(config: &Config) -> Result<DownloadKeys, Failure> {
     let paths = &config.paths;
     let (keys, unusable) = DownloadKeys::load(&paths.downloads_key, &paths.retired_keys).map_err(downloads::failure)?;

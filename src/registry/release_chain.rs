@@ -164,7 +164,7 @@ fn misplaced(stem: &FileStem, file: &StatementFile, slug: &Slug) -> Vec<Diagnost
     wrong.into_iter().map(place).collect()
 }
 
-/// Numbers that are missing or there twice, and statements that do not name the one before them.
+/// Missing and duplicate numbers, and statements that do not name their predecessor.
 fn broken_links(releases: &[SignedRelease]) -> Vec<Diagnostic> {
     let mut diagnostics = Vec::new();
     let mut by_number: BTreeMap<u64, &SignedRelease> = BTreeMap::new();
