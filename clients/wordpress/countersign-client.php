@@ -1801,6 +1801,13 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		private const SHA256 = '/^[0-9a-f]{64}$/D';
 		private const COMMIT = '/^[0-9a-f]{40}([0-9a-f]{24})?$/D';
 		private const TEXT   = '/^[^\x00-\x1F\x7F]{1,255}$/D';
+		private const TIME   = '/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/D';
+		/** Beyond this, numbers of JSON are not exact (RFC 7493 section 2.2). */
+		private const LARGEST_NUMBER = 9007199254740991;
+		private const LARGEST_FORM   = 4294967295;
+		private const MOST_KEYS      = 16;
+
+		private const MEMBERS = [ 'commit', 'contents', 'form', 'number', 'package', 'pins', 'previous', 'published', 'requires', 'requires_php', 'slug', 'tag', 'type', 'version' ];
 
 		public string $slug;
 		public string $version;
@@ -1854,28 +1861,60 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 			return '{' . implode( ',', $written ) . '}';
 		}
 
-		/** Whether each member is there and fits. There may be more, for what a statement says one day. */
+		/** Whether each member is there and fits, and no other. What a statement says one day has another type. */
 		private static function is_whole( \stdClass $said ): bool {
-			$package = $said->package ?? null;
-			$pins    = $said->pins ?? null;
-			return self::TYPE === ( $said->type ?? '' )
-				&& self::matches( self::SLUG, $said->slug ?? null )
-				&& self::matches( Manifest::VERSION, $said->version ?? null )
-				&& self::is_number( $said->number ?? null, PHP_INT_MAX )
-				&& property_exists( $said, 'previous' ) && ( null === $said->previous || self::matches( self::SHA256, $said->previous ) )
-				&& self::matches( self::TEXT, $said->tag ?? null )
-				&& self::matches( self::COMMIT, $said->commit ?? null )
-				&& self::matches( self::TEXT, $said->published ?? null )
-				&& self::matches( Manifest::REQUIREMENT, $said->requires ?? null )
-				&& self::matches( Manifest::REQUIREMENT, $said->requires_php ?? null )
-				&& $pins instanceof \stdClass && is_array( $pins->keys ?? null ) && array_filter( $pins->keys, 'is_string' ) === $pins->keys
-				&& self::is_number( $pins->threshold ?? null, PHP_INT_MAX )
-				&& self::is_number( $said->form ?? null, PHP_INT_MAX )
-				&& self::matches( self::SHA256, $said->contents ?? null )
-				&& $package instanceof \stdClass
-				&& self::matches( self::SHA256, $package->sha256 ?? null )
-				&& self::is_number( $package->size ?? null, Download::LARGEST )
-				&& property_exists( $package, 'mark' ) && ( null === $package->mark || self::is_mark( $package->mark, $package->size ) );
+			return self::has( $said, self::MEMBERS )
+				&& self::TYPE === $said->type
+				&& self::matches( self::SLUG, $said->slug )
+				&& self::matches( Manifest::VERSION, $said->version )
+				&& self::is_number( $said->number, self::LARGEST_NUMBER )
+				&& ( 1 === $said->number ? null === $said->previous : self::matches( self::SHA256, $said->previous ) )
+				&& self::matches( self::TEXT, $said->tag )
+				&& self::matches( self::COMMIT, $said->commit )
+				&& self::matches( self::TIME, $said->published )
+				&& self::matches( Manifest::REQUIREMENT, $said->requires )
+				&& self::matches( Manifest::REQUIREMENT, $said->requires_php )
+				&& self::has( $said->pins, [ 'keys', 'threshold' ] )
+				&& self::is_number( $said->pins->threshold, self::count_keys( $said->pins->keys ) )
+				&& self::is_number( $said->form, self::LARGEST_FORM )
+				&& self::matches( self::SHA256, $said->contents )
+				&& self::has( $said->package, [ 'mark', 'sha256', 'size' ] )
+				&& self::matches( self::SHA256, $said->package->sha256 )
+				&& self::is_number( $said->package->size, Download::LARGEST )
+				&& ( null === $said->package->mark || self::is_mark( $said->package->mark, $said->package->size ) );
+		}
+
+		/**
+		 * Whether this has these members, in their order, and no other.
+		 *
+		 * @param mixed    $value
+		 * @param string[] $members
+		 */
+		private static function has( $value, array $members ): bool {
+			return $value instanceof \stdClass && array_keys( get_object_vars( $value ) ) === $members;
+		}
+
+		/**
+		 * How many different keys these lines have; none where they are not without comments, sorted, each once.
+		 *
+		 * @param mixed $lines
+		 */
+		private static function count_keys( $lines ): int {
+			if ( ! is_array( $lines ) || count( $lines ) > self::MOST_KEYS ) {
+				return 0;
+			}
+			$before = '';
+			$keys   = [];
+			foreach ( $lines as $line ) {
+				$key = Release_Key::read( $line );
+				if ( null === $key || $line !== $key->type . ' ' . base64_encode( $key->blob ) || strcmp( $line, $before ) <= 0 ) {
+					return 0;
+				}
+				$before = $line;
+				// A key in a file and in hardware is one.
+				$keys[ bin2hex( $key->bytes ) ] = true;
+			}
+			return count( $keys );
 		}
 
 		/**
@@ -1884,12 +1923,11 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		 * @param mixed $mark
 		 */
 		private static function is_mark( $mark, int $size ): bool {
-			$crc = $mark->crc ?? null;
-			if ( ! is_array( $crc ) || array_keys( $crc ) !== [ 0, 1 ] ) {
+			if ( ! self::has( $mark, [ 'crc', 'uuid' ] ) || ! is_array( $mark->crc ) || array_keys( $mark->crc ) !== [ 0, 1 ] ) {
 				return false;
 			}
 			$free = 0;
-			foreach ( [ [ $crc[0], 4 ], [ $mark->uuid ?? null, 36 ], [ $crc[1], 4 ] ] as list( $at, $length ) ) {
+			foreach ( [ [ $mark->crc[0], 4 ], [ $mark->uuid, 36 ], [ $mark->crc[1], 4 ] ] as list( $at, $length ) ) {
 				// The text of the mark comes behind its header, and the archive's directory behind both.
 				if ( ! is_int( $at ) || $at < $free || $at > $size - $length ) {
 					return false;
@@ -1905,7 +1943,7 @@ if ( ! class_exists( __NAMESPACE__ . '\Client', false ) ) :
 		}
 
 		/** @param mixed $value */
-		private static function is_number( $value, int $most ): bool {
+		private static function is_number( $value, float $most ): bool {
 			return is_int( $value ) && $value >= 1 && $value <= $most;
 		}
 	}

@@ -394,6 +394,22 @@ mod tests {
         ));
     }
 
+    /// The statements that the client is asked about, too.
+    #[test]
+    fn the_vectors_of_the_client_are_read_alike_here() {
+        let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vectors/release/statements.jsonl");
+        for line in std::fs::read_to_string(file).unwrap().lines() {
+            let row: serde_json::Value = serde_json::from_str(line).unwrap();
+            let read = ReleaseStatement::read(row["statement"].as_str().unwrap().as_bytes());
+            assert_eq!(
+                read.is_ok(),
+                row["good"].as_bool().unwrap(),
+                "{}: {read:?}",
+                row["what"]
+            );
+        }
+    }
+
     #[test]
     fn members_out_of_their_bounds_are_told_by_name() {
         let told = |change: &dyn Fn(&mut ReleaseStatement)| {

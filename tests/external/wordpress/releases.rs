@@ -360,6 +360,16 @@ fn what_was_signed_for_something_else_is_not_offered() {
                 other(&|s| s["type"] = json!("countersign-release-2")),
                 UNREADABLE,
             ),
+            (
+                "an unknown member",
+                other(&|s| s["install_from"] = json!("elsewhere")),
+                UNREADABLE,
+            ),
+            (
+                "an unknown member of the package",
+                other(&|s| s["package"]["url"] = json!("elsewhere")),
+                UNREADABLE,
+            ),
             ("no package", other(&|s| s["package"] = Value::Null), UNREADABLE),
             (
                 "a mark outside",

@@ -132,6 +132,32 @@ fn our_rust_judges_the_vectors_as_our_php_does() {
     }
 }
 
+/// Each statement of the vectors: whether it is one, what is the matter with it, and its text.
+fn statements() -> Vec<(bool, String, String)> {
+    let of = |line: &str| {
+        let row: Value = serde_json::from_str(line).unwrap();
+        let text = |name: &str| row[name].as_str().unwrap().to_owned();
+        (row["good"].as_bool().unwrap(), text("what"), text("statement"))
+    };
+    text("statements.jsonl").lines().map(of).collect()
+}
+
+#[test]
+fn our_rust_and_our_php_take_the_same_statements() {
+    let rows = statements();
+    assert!(rows.len() > 60);
+    let given: Vec<_> = rows.iter().map(|(.., text)| base64(text.as_bytes())).collect();
+    let said = php(json!({ "statements": given }), None);
+    for ((is_good, what, text), read) in rows.iter().zip(said["statements"].as_array().unwrap()) {
+        assert_eq!(read.is_object(), *is_good, "PHP: {what}: {read}");
+        assert_eq!(
+            ReleaseStatement::read(text.as_bytes()).is_ok(),
+            *is_good,
+            "Rust: {what}"
+        );
+    }
+}
+
 #[test]
 fn openssh_says_of_the_vectors_what_their_table_says() {
     let folder = tempfile::tempdir().unwrap();
@@ -170,7 +196,7 @@ fn the_vectors_are_what_their_script_writes() {
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
     names.sort();
-    assert_eq!(names.len(), rows().len() + 4);
+    assert_eq!(names.len(), rows().len() + 5);
     for name in names {
         let made = fs::read(folder.path().join("release").join(&name)).unwrap();
         assert!(made == vector(&name), "{name}");
@@ -392,11 +418,20 @@ fn a_statement_is_read_only_in_the_one_way_to_write_it_and_with_every_member() {
             .remove(name);
         bad.push(without.to_string());
     }
+    // What a later type says besides: no reader of this type may overlook it.
+    for pointer in ["", "/package", "/package/mark", "/pins"] {
+        for name in ["0", "a", "more", "z"] {
+            let mut more = value.clone();
+            let object = more.pointer_mut(pointer).unwrap().as_object_mut().unwrap();
+            object.insert(name.into(), json!("1"));
+            bad.push(more.to_string());
+        }
+    }
     value["package"]["mark"] = Value::Null;
+    value["number"] = json!(1);
     value["previous"] = Value::Null;
     value["requires"] = json!("");
-    // What is said one day besides: texts of any kind, in order.
-    value["z"] = json!({ "a": ["\u{e4}\u{2028}\u{7f}/\\\"\u{8}\t\n\u{c}\r\u{1}\u{1f600}", true, null, {}, []] });
+    value["tag"] = json!("\u{e4}/\\\"\u{2028}\u{1f600}");
     let good = [whole, value.to_string()];
     let all: Vec<_> = good.iter().chain(&bad).map(|text| base64(text.as_bytes())).collect();
     let said = php(json!({ "statements": all }), None);

@@ -105,6 +105,94 @@ def statement():
     return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
 
 
+def canonical(value):
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))
+
+
+def statements(message):
+    """Statements that every reader takes or refuses alike, with what is the matter with each."""
+    whole = message.decode()
+
+    def changed(*path, to):
+        value = json.loads(whole)
+        place = value
+        for name in path[:-1]:
+            place = place[name]
+        place[path[-1]] = to
+        return canonical(value)
+
+    def without(*path):
+        value = json.loads(whole)
+        place = value
+        for name in path[:-1]:
+            place = place[name]
+        del place[path[-1]]
+        return canonical(value)
+
+    first = json.loads(whole)
+    first.update(number=1, previous=None)
+    unmarked = json.loads(whole)
+    unmarked["package"]["mark"] = None
+    lines = json.loads(whole)["pins"]["keys"]
+    both_annas = sorted(" ".join(key.line().split()[:2]) for key in (ANNA, ANNAS_TOKEN))
+    yield True, "the statement", whole
+    yield True, "the first one", canonical(first)
+    yield True, "no mark", canonical(unmarked)
+    yield True, "no requirements", changed("requires", to="").replace('"requires_php":"7.4"', '"requires_php":""')
+    yield True, "a commit of SHA-256", changed("commit", to="0" * 64)
+    yield True, "the largest number", changed("number", to=2**53 - 1)
+    yield True, "the whole threshold", changed("pins", "threshold", to=3)
+    yield False, "a newline behind it", whole + "\n"
+    yield False, "a space", whole.replace(",", ", ", 1)
+    yield False, "another order", whole.replace('"form":1,"number":2', '"number":2,"form":1')
+    yield False, "an escaped letter", whole.replace("acme-forms", "acme\\u002dforms", 1)
+    yield False, "a member twice", whole.replace('"form":1', '"form":1,"form":1')
+    yield False, "a member twice, inside", whole.replace('{"crc"', '{"crc":[1,2],"crc"')
+    yield False, "a fraction", whole.replace('"form":1', '"form":1.0')
+    for path in ((), ("package",), ("package", "mark"), ("pins",)):
+        where = "/".join(("",) + path)
+        for name in ("0", "more", "z"):
+            yield False, f"an unknown member {where}/{name}", changed(*path, name, to=1)
+    for path in [(name,) for name in sorted(json.loads(whole))] + [
+        ("package", "mark"),
+        ("package", "mark", "crc"),
+        ("package", "mark", "uuid"),
+        ("package", "sha256"),
+        ("package", "size"),
+        ("pins", "keys"),
+        ("pins", "threshold"),
+    ]:
+        yield False, "no /" + "/".join(path), without(*path)
+    yield False, "another type", changed("type", to="countersign-release-2")
+    yield False, "another plugin's name", changed("slug", to="Acme")
+    yield False, "no version", changed("version", to="")
+    yield False, "number 0", changed("number", to=0)
+    yield False, "a number that is not exact", changed("number", to=2**53)
+    yield False, "number 1 behind another", changed("number", to=1)
+    yield False, "number 2 behind none", changed("previous", to=None)
+    yield False, "a short digest", changed("contents", to="00")
+    yield False, "a digest in capitals", changed("contents", to="A" * 64)
+    yield False, "a commit in capitals", changed("commit", to="A" * 40)
+    yield False, "a control character in the tag", changed("tag", to="v1\n")
+    yield False, "another time", changed("published", to="2026-11-23T15:04:06+00:00")
+    yield False, "a requirement in words", changed("requires", to="six")
+    yield False, "form 0", changed("form", to=0)
+    yield False, "an empty package", changed("package", "size", to=0)
+    yield False, "a large package", changed("package", "size", to=2**29 + 1)
+    yield False, "a mark behind the package", changed("package", "mark", "uuid", to=2**28)
+    yield False, "places in another order", changed("package", "mark", "crc", to=[1550, 910])
+    yield False, "three checksums", changed("package", "mark", "crc", to=[910, 1550, 1560])
+    yield False, "no keys", changed("pins", "keys", to=[])
+    yield False, "keys in another order", changed("pins", "keys", to=lines[::-1])
+    yield False, "a key twice", changed("pins", "keys", to=[lines[0], *lines])
+    yield False, "a key with a comment", changed("pins", "keys", to=[lines[0] + " anna", *lines[1:]])
+    yield False, "no key", changed("pins", "keys", to=["ssh-rsa AAAA"])
+    yield False, "threshold 0", changed("pins", "threshold", to=0)
+    yield False, "a threshold above the keys", changed("pins", "threshold", to=4)
+    value = json.loads(changed("pins", "keys", to=both_annas))
+    yield False, "a threshold that needs one key twice", canonical(value)
+
+
 ANNA = Key("anna@acme", bytes([1]) * 32)
 BERT = Key("bert@acme", bytes([2]) * 32)
 TOKEN = Key("token@acme", bytes([3]) * 32, HARDWARE)
@@ -158,6 +246,8 @@ def main():
         ("unused-bits", "", with_unused_bit(armored(blob(TOKEN, message)))),
     ]
     (HERE / "statement.json").write_bytes(message)
+    table = [json.dumps({"good": good, "what": what, "statement": text}) + "\n" for good, what, text in statements(message)]
+    (HERE / "statements.jsonl").write_text("".join(table))
     (HERE / "keys.pub").write_text("".join(key.line() for key in PINNED))
     for name, _, signature in rows:
         (HERE / f"{name}.sig").write_bytes(signature.encode())
