@@ -11,6 +11,7 @@ mod clock;
 mod commands;
 mod contract;
 mod keys;
+mod nodes;
 mod odd_files;
 mod operating;
 mod package;

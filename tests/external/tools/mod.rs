@@ -1,6 +1,8 @@
 //! Wrappers of other programs for these tests; `make tools` installs the programs.
 
 pub mod browser;
+pub mod daemon;
+pub mod postgres;
 pub mod power;
 pub mod preload;
 pub mod program;

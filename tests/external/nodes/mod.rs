@@ -1,0 +1,3 @@
+//! Several nodes with one ledger in PostgreSQL: real servers, none of them mocked.
+
+mod clusters;
