@@ -3,8 +3,10 @@
 //! `disk` implements it with files. The module doc of [`log`](crate::store::log) has the requirements for others.
 
 use std::io;
+use std::sync::Weak;
 
 use crate::store::log::LedgerEntry;
+use crate::store::stored_reports::StoredReports;
 use crate::store::telemetry;
 
 /// The storage that the thread of `group_commit` writes to: the log of bindings, the index and the reports.
@@ -22,4 +24,8 @@ pub(crate) trait Backend: Send + Sync + 'static {
     fn write_reports(&self, reports: &telemetry::Batch) -> io::Result<()>;
     /// Makes index and reports survive a power failure.
     fn sync_index(&self) -> io::Result<()>;
+    /// Reads what was reported, until the storage is closed; `None` if it cannot be read.
+    fn stored_reports(&self) -> Option<Weak<dyn StoredReports>> {
+        None
+    }
 }

@@ -4,16 +4,14 @@
 //! written to the ledger before its request is answered, and to the index soon after.
 
 use std::collections::VecDeque;
-use std::fs::{self, DirBuilder};
+use std::fs;
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use crate::durable_file::{self, Access};
 use crate::model::license_table::OfLicense;
-use crate::regular_file;
 
 use crate::store::backend::Backend;
 use crate::store::checksum::{BindingsByLicense, BindingsChecksum};
@@ -24,6 +22,7 @@ use crate::store::log::file::LedgerFile;
 use crate::store::log::writer::LedgerWriter;
 use crate::store::log::{LedgerEntry, Position};
 use crate::store::recovery::{self, RecoveredLedger};
+use crate::store::stored_reports::StoredReports;
 use crate::store::telemetry;
 
 /// How long to wait for another process to close the store, as at a restart.
@@ -44,7 +43,7 @@ pub(super) struct StoreDisk {
     path: PathBuf,
     ledger: Mutex<LedgerWriter<LedgerFile>>,
     unindexed: Mutex<Unindexed>,
-    index: Index,
+    index: Arc<Index>,
     lock: Mutex<StoreLock>,
 }
 
@@ -88,7 +87,7 @@ impl StoreDisk {
             path: path.to_owned(),
             source,
         };
-        let lock = lock::take(path, LOCK_PATIENCE, || make_folder(path)).map_err(failed)?;
+        let lock = lock::take(path, LOCK_PATIENCE, || lock::make_folder(path)).map_err(failed)?;
         let lock = lock.ok_or_else(|| StoreError::InUse(path.to_owned()))?;
         // Left over from a compaction that was killed; it only takes space.
         let _ = fs::remove_file(new_ledger_in(path));
@@ -131,7 +130,7 @@ impl StoreDisk {
             path: path.to_owned(),
             ledger: Mutex::new(ledger),
             unindexed,
-            index,
+            index: Arc::new(index),
             lock: Mutex::new(lock),
         };
         Ok((disk, loaded.by_license))
@@ -203,6 +202,11 @@ impl Backend for StoreDisk {
 
     fn sync_index(&self) -> io::Result<()> {
         self.index.sync()
+    }
+
+    fn stored_reports(&self) -> Option<Weak<dyn StoredReports>> {
+        let index: Weak<Index> = Arc::downgrade(&self.index);
+        Some(index)
     }
 }
 
@@ -278,18 +282,6 @@ fn catch_up(index: &Index, loaded: &RecoveredLedger) -> io::Result<bool> {
         index.add(&entries, batch.last().map(|(_, position)| *position))?;
     }
     Ok(index.checksum()? == BindingsChecksum::of(&loaded.by_license))
-}
-
-/// Also syncs the folder's name, and the names of parents that were created with it.
-fn make_folder(path: &Path) -> io::Result<()> {
-    if !path.is_dir() {
-        match path.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() && !parent.is_dir() => make_folder(parent)?,
-            _ => {}
-        }
-        DirBuilder::new().mode(0o700).create(path)?;
-    }
-    regular_file::open_folder(path.canonicalize()?.parent().unwrap_or(path))?.sync_all()
 }
 
 fn lock_mutex<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

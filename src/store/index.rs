@@ -4,6 +4,7 @@
 //! rebuilt when it is missing, outdated or wrong. sled's flush only asks the kernel to start writing
 //! (`sync_file_range`), so a sync ends with an fdatasync of its file.
 
+mod pages;
 mod refused;
 
 use std::fs::{self, File};
@@ -166,7 +167,7 @@ impl Index {
         drop(self.files.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 
-    fn change(&self, records: usize, work: impl FnOnce(&OpenIndex) -> ::sled::Result<()>) -> io::Result<()> {
+    fn change<T>(&self, records: usize, work: impl FnOnce(&OpenIndex) -> ::sled::Result<T>) -> io::Result<T> {
         self.unsynced.store(true, Ordering::Relaxed);
         self.written.fetch_add(records, Ordering::Relaxed);
         self.with(work)
@@ -259,15 +260,22 @@ fn to_key(license: &LicenseId, host: &SiteHost) -> Vec<u8> {
 fn each_site<T: DeserializeOwned>(tree: &Tree, mut each: impl FnMut(LicenseId, SiteHost, T)) -> ::sled::Result<()> {
     for entry in tree {
         let (key, value) = entry?;
-        let Some((license, host)) = key.split_first_chunk::<LICENSE_ID>() else {
-            continue;
-        };
-        let host = std::str::from_utf8(host).ok().and_then(|host| host.parse().ok());
-        let host = host.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))?;
-        let record = serde_json::from_slice(&value).map_err(io::Error::from)?;
-        each(LicenseId::from_bytes(*license), host, record);
+        if let Some((license, host)) = site_of(&key)? {
+            let record = serde_json::from_slice(&value).map_err(io::Error::from)?;
+            each(license, host, record);
+        }
     }
     Ok(())
+}
+
+/// The license and the site of a key; `None` if it has no license.
+fn site_of(key: &[u8]) -> ::sled::Result<Option<(LicenseId, SiteHost)>> {
+    let Some((license, host)) = key.split_first_chunk::<LICENSE_ID>() else {
+        return Ok(None);
+    };
+    let host = std::str::from_utf8(host).ok().and_then(|host| host.parse().ok());
+    let host = host.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))?;
+    Ok(Some((LicenseId::from_bytes(*license), host)))
 }
 
 /// An unreadable report counts as none: a newer one replaces it.

@@ -12,9 +12,9 @@
 //! end with their process, and reach no other machine: two servers on copies do not notice each other.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io;
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -47,6 +47,18 @@ impl From<io::Error> for LockRefusal {
     fn from(error: io::Error) -> Self {
         Self::Failed(error)
     }
+}
+
+/// Creates the store's folder. Syncs the folder's name, and the names of parents that were created with it.
+pub(super) fn make_folder(path: &Path) -> io::Result<()> {
+    if !path.is_dir() {
+        match path.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() && !parent.is_dir() => make_folder(parent)?,
+            _ => {}
+        }
+        DirBuilder::new().mode(0o700).create(path)?;
+    }
+    regular_file::open_folder(path.canonicalize()?.parent().unwrap_or(path))?.sync_all()
 }
 
 /// Locks the store in the folder `path`, which `make` creates if it is missing; `None` if another process still has it

@@ -22,6 +22,7 @@ mod memory;
 mod pending;
 pub mod reader;
 mod recovery;
+pub mod stored_reports;
 mod telemetry;
 #[cfg(test)]
 mod tests;
@@ -29,8 +30,8 @@ mod tests;
 use std::future::Future;
 use std::path::Path;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
@@ -44,6 +45,7 @@ use backend::Backend;
 use checksum::BindingsByLicense;
 use group_commit::GroupCommit;
 use memory::{BindDecision, BindingMemory};
+use stored_reports::StoredReports;
 use telemetry::Reports;
 
 pub use accepted::Accepted;
@@ -80,6 +82,11 @@ pub trait Bindings: Send + Sync {
     /// [`Figures::reports_dropped`].
     fn report(&self, license: &LicenseId, bound: &BoundSites<'_>, host: &SiteHost, check_in: &CheckIn<'_>);
 
+    /// Reads what sites reported; `None` if the store is closed, or cannot read it.
+    fn stored_reports(&self) -> Option<Arc<dyn StoredReports>> {
+        None
+    }
+
     /// Whether bindings, index and reports can be written.
     fn health(&self) -> StoreHealth;
 
@@ -103,6 +110,8 @@ pub fn open(path: &Path) -> Result<Arc<dyn Bindings>, StoreError> {
 struct Store {
     held: Arc<BindingMemory>,
     reports: Arc<Reports>,
+    /// Weak, so that the thread closes the files when it ends.
+    stored_reports: Option<Weak<dyn StoredReports>>,
     group_commit: GroupCommit,
 }
 
@@ -114,10 +123,12 @@ impl Store {
             let held = held.clone();
             move |job, result| held.complete(job, result)
         };
+        let stored_reports = disk.stored_reports();
         let group_commit = GroupCommit::start(disk, on_commit, reports.clone(), write_behind);
         Self {
             held,
             reports,
+            stored_reports,
             group_commit,
         }
     }
@@ -160,6 +171,10 @@ impl Bindings for Store {
         {
             news.was_noted();
         }
+    }
+
+    fn stored_reports(&self) -> Option<Arc<dyn StoredReports>> {
+        self.stored_reports.as_ref()?.upgrade()
     }
 
     fn health(&self) -> StoreHealth {

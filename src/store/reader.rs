@@ -2,7 +2,6 @@
 //!
 //! [`maintenance`](crate::store::maintenance) has the changes.
 
-use std::collections::HashMap;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -11,12 +10,10 @@ use std::path::{Path, PathBuf};
 use chrono::{DateTime, Utc};
 use rustix::fs::{Access, access};
 use rustix::process::geteuid;
-use uuid::Uuid;
 
 use crate::model::binding::{Binding, SiteReport};
 use crate::model::digest::Digest;
 use crate::model::license_key::LicenseId;
-use crate::model::site_host::SiteHost;
 
 use crate::store::checksum::{BindingsBuilder, BindingsChecksum};
 use crate::store::error::StoreError;
@@ -25,9 +22,6 @@ use crate::store::lock::StoreLock;
 use crate::store::log::compaction;
 use crate::store::telemetry::RefusedByLicense;
 use crate::store::{disk, lock, recovery};
-
-/// The build ids that sites reported, by license and site.
-pub type BuildIdsBySite = HashMap<(LicenseId, SiteHost), Uuid>;
 
 /// A store, open for reading.
 pub struct StoreReader {
@@ -162,15 +156,6 @@ impl StoreReader {
         let read =
             self.telemetry(|index| index.each_report(|license, host, report| reports.push((license, host, report))));
         read.then_some(reports)
-    }
-
-    /// The build id that each site reported last; `None` as above.
-    pub fn build_ids(&self) -> Option<BuildIdsBySite> {
-        let mut ids = BuildIdsBySite::default();
-        let read = self.telemetry(|index| {
-            index.each_report(|license, host, report| ids.extend(report.build_id.map(|id| ((license, host), id))))
-        });
-        read.then_some(ids)
     }
 
     /// The hosts that licenses were refused to; `None` as above.

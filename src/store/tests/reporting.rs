@@ -1,6 +1,7 @@
 //! Tests of reports: merged, bounded, kept until they can be written.
 
 use super::*;
+use crate::store::stored_reports::ReportRange;
 
 #[tokio::test]
 async fn reports_are_merged_and_written_at_the_end() {
@@ -230,4 +231,62 @@ fn waiting_refusals_are_bounded_kept_when_not_written_and_counted_when_dropped()
     let merged = &reports.take(0).refused[&in_one_shard(0)];
     assert_eq!((merged.since, merged.last), (at(1), at(2)));
     assert_eq!(merged.hosts(), ["a.com", "b.com"].map(host));
+}
+
+#[tokio::test]
+async fn what_is_stored_is_read_page_by_page_until_the_store_is_closed() {
+    let folder = TempDir::new().unwrap();
+    let store = open(folder.path()).unwrap();
+    let expected: Vec<(LicenseId, SiteHost)> = [(1, "a.com"), (1, "b.com"), (2, "a.com"), (2, "c.com"), (3, "a.com")]
+        .map(|(number, site)| (license(number, 9).id, host(site)))
+        .into();
+    for (id, site) in &expected {
+        store.report(id, &store.of(id), site, &seen(1));
+    }
+    for number in [1, 2] {
+        store
+            .bind(&license(number, 1), &host("first.com"), at(1))
+            .await
+            .unwrap();
+        let refused = store
+            .bind(&license(number, 1), &host("second.com"), at(2))
+            .await
+            .unwrap();
+        assert_eq!(refused, elsewhere("first.com"));
+    }
+    let stored = store.stored_reports().unwrap();
+    store.close().unwrap();
+    assert!(store.stored_reports().is_some(), "as long as somebody reads");
+    let page = |range: &ReportRange, limit| -> Vec<(LicenseId, SiteHost)> {
+        let page = stored.reports(range, limit).unwrap().into_iter();
+        page.map(|(license, host, _)| (license, host)).collect()
+    };
+    let mut range = ReportRange::default();
+    let mut found = Vec::new();
+    loop {
+        let next = page(&range, 2);
+        found.extend(next.clone());
+        match next.last() {
+            Some(last) => range.after = Some(last.clone()),
+            None => break,
+        }
+    }
+    assert_eq!(found, expected);
+    let of_second = ReportRange {
+        license: Some(license(2, 1).id),
+        after: None,
+    };
+    assert_eq!(page(&of_second, 9), expected[2..4]);
+    let after_its_first = ReportRange {
+        after: Some(expected[2].clone()),
+        ..of_second
+    };
+    assert_eq!(page(&after_its_first, 9), expected[3..4]);
+
+    let refused = stored.refused(None, 1).unwrap();
+    assert_eq!((refused.len(), refused[0].0), (1, license(1, 1).id));
+    let next = stored.refused(Some(&refused[0].0), 9).unwrap();
+    assert_eq!((next.len(), next[0].0), (1, license(2, 1).id));
+    drop(stored);
+    assert!(store.stored_reports().is_none());
 }
