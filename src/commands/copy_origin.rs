@@ -3,13 +3,17 @@
 //! A build id has only short prefixes and tags. So it is compared with every license, site and release, and all matches are
 //! listed.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
-use chrono::NaiveDate;
+use chrono::{NaiveDate, Utc};
 use serde::Serialize;
 use uuid::Uuid;
 
 use crate::catalog::ReleaseIndex;
+use crate::commands::Failure;
+use crate::commands::keys::downloads;
+use crate::commands::stored_sites::{self, SitesByLicense};
+use crate::config::Config;
 use crate::keys::download_keys::DownloadKeys;
 use crate::model::build_id::BuildId;
 use crate::model::download_key::DownloadKey;
@@ -19,15 +23,15 @@ use crate::model::site_host::SiteHost;
 use crate::model::slug::Slug;
 use crate::model::version::Version;
 use crate::registry::Registry;
+use crate::text::stderr;
 
 /// Everything that build ids are compared with.
-pub(super) struct KnownCopies<'a> {
-    pub keys: &'a DownloadKeys,
-    pub registry: &'a Registry,
-    /// The sites of each license, void ones included.
-    pub sites: HashMap<LicenseId, Vec<SiteHost>>,
-    pub releases: BTreeMap<Slug, Vec<Version>>,
-    pub today: NaiveDate,
+pub(super) struct KnownCopies {
+    keys: DownloadKeys,
+    pub registry: Registry,
+    pub sites: SitesByLicense,
+    releases: BTreeMap<Slug, Vec<Version>>,
+    today: NaiveDate,
 }
 
 /// What kind of build id it is.
@@ -80,7 +84,7 @@ pub(super) struct TracedRelease {
 }
 
 /// Every version of every plugin that may have been given out: those that are published, and those that are withheld since.
-pub(super) fn releases(registry: &Registry, index: &ReleaseIndex) -> BTreeMap<Slug, Vec<Version>> {
+fn releases(registry: &Registry, index: &ReleaseIndex) -> BTreeMap<Slug, Vec<Version>> {
     let mut all: BTreeMap<Slug, Vec<Version>> = BTreeMap::new();
     for (slug, plugin) in &index.plugins {
         let versions = plugin.releases.iter().map(|release| release.version.clone());
@@ -94,7 +98,26 @@ pub(super) fn releases(registry: &Registry, index: &ReleaseIndex) -> BTreeMap<Sl
     all
 }
 
-impl KnownCopies<'_> {
+impl KnownCopies {
+    /// Loads what the instance knows. Warns of retired keys that cannot be used.
+    pub(super) fn load(config: &Config) -> Result<Self, Failure> {
+        let paths = &config.paths;
+        let registry = Registry::load(&paths.registry)?;
+        let (keys, unusable) =
+            DownloadKeys::load(&paths.downloads_key, &paths.retired_keys).map_err(downloads::failure)?;
+        for error in unusable {
+            stderr::line(format_args!("warning: {error}: its build ids are not read"));
+        }
+        let index = ReleaseIndex::read(&paths.releases).map_err(Failure::input)?;
+        Ok(Self {
+            keys,
+            sites: stored_sites::bound_sites(config)?,
+            releases: releases(&registry, &index.unwrap_or_default()),
+            registry,
+            today: Utc::now().date_naive(),
+        })
+    }
+
     /// Finds out whose copy it marks.
     pub(super) fn trace(&self, build_id: Uuid) -> TracedId {
         let nothing = TracedId {

@@ -19,6 +19,7 @@ mod selector;
 mod show;
 mod view;
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use chrono::Utc;
@@ -29,10 +30,11 @@ use crate::model::binding::{Binding, SiteReport};
 use crate::model::license_key::LicenseId;
 use crate::registry::Registry;
 use crate::store::{self, StoreError};
+use crate::text::error_chain::ErrorChain;
 use crate::text::printable::Printable;
 use crate::text::stderr;
 
-use crate::commands::{Exit, Failure, output};
+use crate::commands::{Exit, Failure, output, server_questions};
 use checkout::Checkout;
 
 /// Issue, list and change licenses
@@ -208,14 +210,26 @@ fn decide(args: &Args, config: &Config) -> Result<Exit, Failure> {
     told.tell(&done?, config)
 }
 
+/// A license's bindings with what its sites reported.
 fn stored(config: &Config, id: &LicenseId) -> Result<Vec<(Binding, SiteReport)>, StoreError> {
-    let store = store::read_only(&config.paths.store)?;
+    let path = &config.paths.store;
+    let store = store::read_only(path)?;
+    let mut stored = store.of(id)?;
     if store.is_in_use() {
-        stderr::line(format_args!(
-            "note: a server is running; stop it to see what the sites reported"
-        ));
+        match server_questions::reports(path, Some(id)) {
+            Ok(reports) => {
+                let mut by_host: HashMap<_, _> = reports.into_iter().map(|(_, host, report)| (host, report)).collect();
+                for (binding, report) in &mut stored {
+                    *report = by_host.remove(&binding.host).unwrap_or_default();
+                }
+            }
+            Err(error) => stderr::line(format_args!(
+                "note: what its sites reported is not shown: {}",
+                Printable(ErrorChain(&error).first_line())
+            )),
+        }
     }
-    store.of(id)
+    Ok(stored)
 }
 
 #[cfg(test)]

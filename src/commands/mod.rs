@@ -1,6 +1,7 @@
 //! One file a verb. Each takes its arguments and the [`Config`](crate::config::Config), does its work and returns an
 //! exit code or a [`Failure`], which `main` prints.
 
+mod admin_file;
 pub mod bindings;
 pub mod build;
 pub mod candidates;
@@ -17,7 +18,9 @@ pub mod preview;
 pub mod review;
 pub mod running_server;
 pub mod serve;
+mod server_questions;
 pub mod sign;
+mod stored_sites;
 pub mod trace;
 pub mod verify;
 

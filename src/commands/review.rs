@@ -3,17 +3,15 @@
 //! What a site reports is what it says: a finding is a reason to look, and nothing is decided from it.
 
 use std::cmp::Reverse;
-use std::collections::HashMap;
 
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 use uuid::Uuid;
 
-use crate::catalog::ReleaseIndex;
-use crate::commands::copy_origin::{CopyOrigin, KnownCopies, TracedId, releases};
+use crate::commands::copy_origin::{CopyOrigin, KnownCopies, TracedId};
 use crate::commands::output::Table;
-use crate::commands::trace::{StoredSites, load_keys, stored_sites};
-use crate::commands::{Exit, Failure, output};
+use crate::commands::stored_sites::SitesByLicense;
+use crate::commands::{Exit, Failure, output, stored_sites};
 use crate::config::Config;
 use crate::model::license_key::LicenseId;
 use crate::model::refused_hosts::MOST_HOSTS;
@@ -29,8 +27,7 @@ Examples:
   countersign review --json
 
 Sites say which copy they run; a site can say anything. Look at a finding with `countersign trace UUID`. A license is listed
-once five hosts were refused because it is bound to others. What sites report is readable while no server runs; review a copy
-of the store, or stop the server.")]
+once five hosts were refused because it is bound to others. While a server runs, it is asked for what sites reported.")]
 pub struct Args {
     /// Print one JSON document
     #[arg(long)]
@@ -39,15 +36,6 @@ pub struct Args {
 
 /// A license that so many hosts were refused is worth a look. Fewer are staging sites and moves.
 const MANY_HOSTS: usize = 5;
-
-/// Why there is nothing to review.
-#[derive(Debug, thiserror::Error)]
-enum ReportsNotReadable {
-    #[error("a server is running, and holds what sites reported")]
-    ServerRuns,
-    #[error("what sites reported cannot be read: the index of the store cannot be opened")]
-    NoIndex,
-}
 
 /// Everything that deserves a look.
 #[derive(Debug, Serialize)]
@@ -97,26 +85,9 @@ struct OddReport {
 
 /// Compares what every site reported with what it was given.
 pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
-    let registry = Registry::load(&config.paths.registry)?;
-    let keys = load_keys(config)?;
-    let index = ReleaseIndex::read(&config.paths.releases).map_err(Failure::input)?;
-    let StoredSites {
-        sites,
-        reports,
-        refused,
-        is_in_use,
-    } = stored_sites(config)?;
-    let (Some(reports), Some(refused)) = (reports, refused) else {
-        return Err(not_readable(is_in_use));
-    };
-    let many_hosts = many_hosts(refused, &registry, &sites);
-    let known = KnownCopies {
-        keys: &keys,
-        registry: &registry,
-        sites,
-        releases: releases(&registry, &index.unwrap_or_default()),
-        today: Utc::now().date_naive(),
-    };
+    let known = KnownCopies::load(config)?;
+    let reports = stored_sites::reports(config)??;
+    let many_hosts = many_hosts(stored_sites::refused(config)?, &known.registry, &known.sites);
     let mut odd = Vec::new();
     for (license, host, report) in &reports {
         let Some(build_id) = report.build_id.filter(|id| !id.is_nil()) else {
@@ -144,24 +115,9 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     })
 }
 
-fn not_readable(is_in_use: bool) -> Failure {
-    if is_in_use {
-        let hint = "stop the server first, or review a copy of the whole store";
-        Failure::environment(ReportsNotReadable::ServerRuns).hint(hint)
-    } else {
-        let hint =
-            "run this as the user of the server; `countersign bindings verify` says what is wrong with the index";
-        Failure::environment(ReportsNotReadable::NoIndex).hint(hint)
-    }
-}
-
 /// The licenses that many hosts were refused, those with the most hosts first. A host that was bound since does not
 /// count.
-fn many_hosts(
-    refused: RefusedByLicense,
-    registry: &Registry,
-    sites: &HashMap<LicenseId, Vec<SiteHost>>,
-) -> Vec<WantedLicense> {
+fn many_hosts(refused: RefusedByLicense, registry: &Registry, sites: &SitesByLicense) -> Vec<WantedLicense> {
     let mut wanted: Vec<WantedLicense> = Vec::new();
     for (license, refused) in refused {
         let details = registry.license(&license).map(|license| &license.details);
@@ -187,7 +143,7 @@ fn many_hosts(
 }
 
 /// What is odd about a site that reports this copy.
-fn oddity(known: &KnownCopies<'_>, traced: &TracedId, license: &LicenseId, host: &SiteHost) -> Option<Oddity> {
+fn oddity(known: &KnownCopies, traced: &TracedId, license: &LicenseId, host: &SiteHost) -> Option<Oddity> {
     match traced.origin {
         CopyOrigin::Unmarked => return None,
         CopyOrigin::Forged => return Some(Oddity::Forged),

@@ -1,7 +1,9 @@
 //! `countersign serve`: opens the store, starts the server, and passes signals on to it.
 
 use std::fmt::Display;
-use std::io::{IsTerminal, Write};
+use std::io::{self, IsTerminal, Write};
+use std::net::SocketAddr;
+use std::path::Path;
 use std::pin::pin;
 use std::sync::Arc;
 
@@ -14,9 +16,10 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{fmt, registry};
 
 use crate::commands::keys::{downloads, lost};
-use crate::commands::{Exit, Failure};
+use crate::commands::{Exit, Failure, admin_file};
 use crate::config::{AdminListen, Config, Listen, LogFormat, Paths, ServeConfig, ServeSettings};
 use crate::serve::net::tls::TlsError;
+use crate::serve::ops::admin_token::AdminToken;
 use crate::serve::public_files::folder::{self, Searched};
 use crate::serve::reload::startup::StartupState;
 use crate::serve::{self, LoadError, Server};
@@ -120,14 +123,34 @@ async fn serve(args: &Args, config: &Config) -> Result<Option<Arc<dyn Bindings>>
     tracing::info!(%address, scheme, "listening");
     if let Some(listener) = admin {
         let address = listener.local_addr().map_err(Failure::environment)?;
+        let token = admin_token(&config.paths.store, address);
         let _ = writeln!(std::io::stdout(), "health and metrics on http://{address}");
         if !address.ip().is_loopback() {
             tracing::warn!(%address, "other machines can reach health and metrics, which name files: protect the port with a firewall");
         }
-        server = server.with_admin(listener);
+        server = server.with_admin(listener, token);
+    } else {
+        // Left over from a server that was killed.
+        forget_token(&config.paths.store);
     }
     server.run(listener, shutdown).await;
+    forget_token(&config.paths.store);
     Ok(Some(bindings))
+}
+
+/// The token with which commands may ask what sites reported; `None`, with a warning, if they cannot read it.
+fn admin_token(store: &Path, address: SocketAddr) -> Option<AdminToken> {
+    let token = admin_file::write(store, address);
+    let warn = |error: &io::Error| {
+        tracing::warn!(%error, "cannot write admin.json into the store: commands cannot ask this server what sites reported");
+    };
+    token.inspect_err(warn).ok()
+}
+
+fn forget_token(store: &Path) {
+    if let Err(error) = admin_file::remove(store) {
+        tracing::warn!(%error, "cannot remove admin.json from the store");
+    }
 }
 
 /// Checks and loads everything that the first request needs.

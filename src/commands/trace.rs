@@ -2,27 +2,20 @@
 //!
 //! [`copy_origin`](crate::commands::copy_origin) reads the id; this finds ids in archives and folders, and tells.
 
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use chrono::Utc;
 use serde::Serialize;
 use uuid::Uuid;
 
-use crate::catalog::ReleaseIndex;
-use crate::commands::copy_origin::{CopyOrigin, KnownCopies, TracedId, TracedLicense, releases};
-use crate::commands::keys::downloads;
+use crate::commands::copy_origin::{CopyOrigin, KnownCopies, TracedId, TracedLicense};
 use crate::commands::output::path_text;
-use crate::commands::serve::store_hint;
-use crate::commands::{Exit, Failure, output};
+use crate::commands::{Exit, Failure, output, stored_sites};
 use crate::config::Config;
-use crate::keys::download_keys::DownloadKeys;
 use crate::model::license_key::LicenseId;
 use crate::model::site_host::SiteHost;
 use crate::package::archive::Archive;
 use crate::package::mark::search::{self, FoundId};
-use crate::registry::Registry;
-use crate::store::{self, RefusedByLicense, SiteReports, StoreError};
+use crate::store::SiteReports;
 use crate::text::printable::Printable;
 use crate::text::stderr;
 
@@ -60,7 +53,7 @@ struct TracedCopy {
     moved_to: Option<String>,
     #[serde(flatten)]
     traced: TracedId,
-    /// The sites that report it; absent where a server has the store, or its index cannot be read.
+    /// The sites that report it; absent where the running server does not tell, or the index cannot be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     reported_by: Option<Vec<ReportingSite>>,
 }
@@ -72,96 +65,26 @@ pub(super) struct ReportingSite {
     pub host: SiteHost,
 }
 
-/// What the store knows: the sites of each license, and what they reported.
-pub(super) struct StoredSites {
-    pub sites: HashMap<LicenseId, Vec<SiteHost>>,
-    /// `None` where a server has the store, or the index cannot be read.
-    pub reports: Option<SiteReports>,
-    /// The hosts that licenses were refused to; `None` as above.
-    pub refused: Option<RefusedByLicense>,
-    /// Whether a server has the store.
-    pub is_in_use: bool,
-}
-
 /// Traces what was named.
 pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     let found = find(&args.copy)?;
-    let registry = Registry::load(&config.paths.registry)?;
-    let keys = load_keys(config)?;
-    let index = ReleaseIndex::read(&config.paths.releases).map_err(Failure::input)?;
-    let StoredSites {
-        sites,
-        reports,
-        is_in_use,
-        ..
-    } = stored_sites(config)?;
-    let known = KnownCopies {
-        keys: &keys,
-        registry: &registry,
-        sites,
-        releases: releases(&registry, &index.unwrap_or_default()),
-        today: Utc::now().date_naive(),
-    };
-    let traced: Vec<TracedCopy> = found
-        .into_iter()
-        .map(|found| traced(&known, &registry, found, reports.as_ref()))
-        .collect();
-    if is_in_use {
+    let known = KnownCopies::load(config)?;
+    let reports = stored_sites::reports(config)?;
+    if let Err(error) = &reports {
         stderr::line(format_args!(
-            "note: a server is running; stop it to see which sites report a copy"
-        ));
-    } else if reports.is_none() {
-        stderr::line(format_args!(
-            "note: which sites report a copy is not shown: the index of the store cannot be read"
+            "note: which sites report a copy is not shown: {}",
+            Printable(error.line())
         ));
     }
+    let traced: Vec<TracedCopy> = found
+        .into_iter()
+        .map(|found| traced(&known, found, reports.as_ref().ok()))
+        .collect();
     if args.json {
         return output::print(&output::json(&traced)?);
     }
     let texts: Vec<String> = traced.iter().map(text).collect();
     output::print(&texts.join("\n"))
-}
-
-/// The keys for downloads; unusable retired ones are reported.
-pub(super) fn load_keys(config: &Config) -> Result<DownloadKeys, Failure> {
-    let paths = &config.paths;
-    let (keys, unusable) = DownloadKeys::load(&paths.downloads_key, &paths.retired_keys).map_err(downloads::failure)?;
-    for error in unusable {
-        stderr::line(format_args!("warning: {error}: its build ids are not read"));
-    }
-    Ok(keys)
-}
-
-/// Every site that was bound, and what sites reported; nothing where no server has run.
-pub(super) fn stored_sites(config: &Config) -> Result<StoredSites, Failure> {
-    let failed = |error: StoreError| {
-        let hint = store_hint(&error);
-        Failure::of_store(error).hint(hint)
-    };
-    let mut sites: HashMap<LicenseId, Vec<SiteHost>> = HashMap::new();
-    let store = match store::read_only(&config.paths.store) {
-        Err(StoreError::Missing(_)) => {
-            return Ok(StoredSites {
-                sites,
-                reports: Some(SiteReports::default()),
-                refused: Some(RefusedByLicense::default()),
-                is_in_use: false,
-            });
-        }
-        opened => opened.map_err(failed)?,
-    };
-    let reports = store.reports();
-    let refused = store.refused();
-    let is_in_use = store.is_in_use();
-    store
-        .export(|license, binding| sites.entry(license).or_default().push(binding.host))
-        .map_err(failed)?;
-    Ok(StoredSites {
-        sites,
-        reports,
-        refused,
-        is_in_use,
-    })
 }
 
 /// The ids in what was named.
@@ -198,7 +121,7 @@ struct ArchiveNotRead {
     source: crate::package::archive::ArchiveError,
 }
 
-fn traced(known: &KnownCopies<'_>, registry: &Registry, found: FoundId, reports: Option<&SiteReports>) -> TracedCopy {
+fn traced(known: &KnownCopies, found: FoundId, reports: Option<&SiteReports>) -> TracedCopy {
     let traced = known.trace(found.id);
     let folder = found
         .file
@@ -207,7 +130,8 @@ fn traced(known: &KnownCopies<'_>, registry: &Registry, found: FoundId, reports:
         .unwrap_or_default()
         .to_string_lossy();
     let is_own = traced.releases.iter().any(|release| {
-        let settings = registry
+        let settings = known
+            .registry
             .plugin(release.plugin.as_str())
             .and_then(|plugin| plugin.package.as_ref());
         let name = settings.map_or(release.plugin.as_str(), |settings| settings.folder.as_str());

@@ -42,6 +42,7 @@ use crate::serve::net::descriptors::Descriptors;
 use crate::serve::net::listener::ListenerConfig;
 use crate::serve::net::timeouts::Timeouts;
 use crate::serve::net::tls::{Tls, TlsAcceptor};
+use crate::serve::ops::admin_token::AdminToken;
 use crate::serve::package_faults::PackageFaults;
 use crate::serve::rate_limit::Limits;
 use crate::serve::reload::history::Reloads;
@@ -62,7 +63,7 @@ pub struct Server {
     reloader: Reloader,
     listener_config: ListenerConfig,
     acceptor: Option<TlsAcceptor>,
-    admin: Option<TcpListener>,
+    admin: Option<(TcpListener, Option<AdminToken>)>,
 }
 
 impl Server {
@@ -173,10 +174,10 @@ impl Server {
         self.reloader.clone()
     }
 
-    /// Serves health and metrics on `listener`.
-    pub fn with_admin(self, listener: TcpListener) -> Self {
+    /// Serves health and metrics on `listener`, and what sites reported to who has the token.
+    pub fn with_admin(self, listener: TcpListener, token: Option<AdminToken>) -> Self {
         Self {
-            admin: Some(listener),
+            admin: Some((listener, token)),
             ..self
         }
     }
@@ -205,8 +206,8 @@ impl Server {
             drop(drained);
         };
         let admin = async {
-            let Some(listener) = admin else { return };
-            let routes = ops::routes(Arc::clone(&service));
+            let Some((listener, token)) = admin else { return };
+            let routes = ops::routes(Arc::clone(&service), token);
             let listener_config = ops::listener_config(&service.descriptors);
             net::listener::run(
                 listener,

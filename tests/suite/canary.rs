@@ -315,6 +315,7 @@ fn no_log_metric_or_file_has_the_token_of_a_download_or_the_key_for_downloads() 
         &["trace", "leaked.zip"][..],
         &["trace", token],
         &["review"],
+        &["usage", "acme-forms"],
         &["keys", "list"],
         &["keys", "list", "--json"],
         &["doctor"],

@@ -245,6 +245,9 @@ fn bindings() -> BTreeSet<String> {
         &admin,
     ];
     assert_eq!(checker.done("license-changed", &waited)["in_force"], true);
+    // Of a running server.
+    checker.done("license-show", &["license", "show", &license.id]);
+    assert_eq!(server.updates(&license, "a.com", "&current_version=1.0").status, 200);
     server.stop();
 
     let shown = checker.done("license-show", &["license", "show", &license.id]);
@@ -268,6 +271,9 @@ fn bindings() -> BTreeSet<String> {
     assert!(made.status.success());
     checker.done("trace", &["trace", "018f3b2e-7c1a-7000-8000-3f1c2d4e5f60"]);
     checker.done("review", &["review"]);
+    let usage = checker.done("usage", &["usage", "acme-forms"]);
+    assert_eq!(usage["versions"][0]["version"], "1.0");
+    checker.fails(3, &["usage", "acme-none"]);
 
     checker.done("bindings-rebuild", &["bindings", "rebuild"]);
     checker.done("bindings-compact", &["bindings", "compact"]);

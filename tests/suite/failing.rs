@@ -85,7 +85,7 @@ fn with_broken_store(error: fn() -> Option<StoreError>, test: impl FnOnce(Addres
         };
         let asked = tokio::task::spawn_blocking(move || test(addresses, &license));
         server
-            .with_admin(admin)
+            .with_admin(admin, None)
             .run(listener, async { asked.await.unwrap() })
             .await;
     });

@@ -29,6 +29,7 @@ mod packaging;
 mod preview;
 mod problems;
 mod public;
+mod questions;
 mod readme;
 mod registry;
 mod reload;

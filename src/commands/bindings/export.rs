@@ -1,5 +1,6 @@
 //! `countersign bindings export`: prints every binding, one JSON object per line.
 
+use std::collections::HashMap;
 use std::io::{self, BufWriter, Write};
 
 use chrono::{DateTime, Utc};
@@ -7,7 +8,7 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use crate::commands::bindings::messages::failure;
-use crate::commands::{Exit, Failure, output};
+use crate::commands::{Exit, Failure, output, stored_sites};
 use crate::config::Config;
 use crate::model::binding::Binding;
 use crate::model::license_key::LicenseId;
@@ -15,6 +16,7 @@ use crate::model::site_host::SiteHost;
 use crate::registry::Registry;
 use crate::store;
 use crate::text::error_chain::ErrorChain;
+use crate::text::printable::Printable;
 use crate::text::stderr;
 
 #[derive(Serialize)]
@@ -25,7 +27,7 @@ struct Exported {
     /// Whether the vendor made it void; absent if the license files cannot be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     released: Option<bool>,
-    /// What the site reported last; absent if it reported none, and while a server runs.
+    /// What the site reported last; absent if it reported none.
     #[serde(skip_serializing_if = "Option::is_none")]
     build_id: Option<Uuid>,
 }
@@ -43,17 +45,17 @@ pub(super) fn run(config: &Config) -> Result<Exit, Failure> {
             ErrorChain(error).first_line()
         ));
     }
-    let build_ids = store.build_ids();
-    if store.is_in_use() {
+    let reports = stored_sites::reports_in(&store, &config.paths.store);
+    if let Err(error) = &reports {
         stderr::line(format_args!(
-            "note: a server is running; stop it to export build ids, too"
-        ));
-    } else if build_ids.is_none() {
-        stderr::line(format_args!(
-            "warning: build ids are not exported: the index of the store cannot be read"
+            "warning: build ids are not exported: {}",
+            Printable(error.line())
         ));
     }
-    let mut build_ids = build_ids.unwrap_or_default();
+    let reported = reports.unwrap_or_default().into_iter();
+    let mut build_ids: HashMap<(LicenseId, SiteHost), Uuid> = reported
+        .filter_map(|(license, host, report)| Some(((license, host), report.build_id?)))
+        .collect();
     let exported = store.export(|license, binding| {
         if written.is_ok() {
             let voids = |registry: &Registry| {

@@ -1,0 +1,96 @@
+//! What the store knows of sites: their bindings from the ledger, and what they reported from the running server, or
+//! from the index if no server runs.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use crate::commands::Failure;
+use crate::commands::serve::store_hint;
+use crate::commands::server_questions::{self, QuestionError};
+use crate::config::Config;
+use crate::model::license_key::LicenseId;
+use crate::model::site_host::SiteHost;
+use crate::store::{self, RefusedByLicense, SiteReports, StoreError, StoreReader};
+use crate::text::error_chain::ErrorChain;
+
+/// The sites of each license, void ones included.
+pub(super) type SitesByLicense = HashMap<LicenseId, Vec<SiteHost>>;
+
+/// Why what sites reported is not known.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ReportsNotReadable {
+    #[error("the index of the store, which has what sites reported, cannot be opened")]
+    NoIndex,
+    #[error(transparent)]
+    NotTold(#[from] QuestionError),
+}
+
+impl From<ReportsNotReadable> for Failure {
+    fn from(error: ReportsNotReadable) -> Self {
+        match error {
+            ReportsNotReadable::NotTold(error) => error.into(),
+            ReportsNotReadable::NoIndex => Self::environment(error).hint(
+                "run this as the user of the server; `countersign bindings verify` says what is wrong with the index",
+            ),
+        }
+    }
+}
+
+impl ReportsNotReadable {
+    /// The error and its causes on one line.
+    pub(super) fn line(&self) -> String {
+        ErrorChain(self).first_line()
+    }
+}
+
+/// Every site that was bound; none where no server has run.
+pub(super) fn bound_sites(config: &Config) -> Result<SitesByLicense, Failure> {
+    let mut sites = SitesByLicense::new();
+    match opened(&config.paths.store)? {
+        None => {}
+        Some(store) => store
+            .export(|license, binding| sites.entry(license).or_default().push(binding.host))
+            .map_err(failed)?,
+    }
+    Ok(sites)
+}
+
+/// What every site reported; nothing where no server has run.
+pub(super) fn reports(config: &Config) -> Result<Result<SiteReports, ReportsNotReadable>, Failure> {
+    let path = &config.paths.store;
+    let Some(store) = opened(path)? else {
+        return Ok(Ok(SiteReports::default()));
+    };
+    Ok(reports_in(&store, path))
+}
+
+/// The same from a store that is open.
+pub(super) fn reports_in(store: &StoreReader, path: &Path) -> Result<SiteReports, ReportsNotReadable> {
+    if store.is_in_use() {
+        return Ok(server_questions::reports(path, None)?);
+    }
+    store.reports().ok_or(ReportsNotReadable::NoIndex)
+}
+
+/// The hosts that licenses were refused to; none where no server has run.
+pub(super) fn refused(config: &Config) -> Result<RefusedByLicense, Failure> {
+    let path = &config.paths.store;
+    match opened(path)? {
+        None => Ok(RefusedByLicense::default()),
+        Some(store) if store.is_in_use() => Ok(server_questions::refused(path)?),
+        Some(store) => store.refused().ok_or_else(|| ReportsNotReadable::NoIndex.into()),
+    }
+}
+
+/// `None` where no server has run.
+fn opened(path: &Path) -> Result<Option<StoreReader>, Failure> {
+    match store::read_only(path) {
+        Err(StoreError::Missing(_)) => Ok(None),
+        opened => opened.map(Some).map_err(failed),
+    }
+}
+
+fn failed(error: StoreError) -> Failure {
+    let hint = store_hint(&error);
+    Failure::of_store(error).hint(hint)
+}

@@ -1,0 +1,215 @@
+//! `/reports` and `/refused`: what sites reported, page by page, for commands beside a running server.
+//!
+//! Only who has the token is answered. One page is read at a time, because the store's thread waits meanwhile.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tokio::sync::Semaphore;
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
+use warp::http::StatusCode;
+
+use crate::model::binding::SiteReport;
+use crate::model::license_key::LicenseId;
+use crate::model::refused_hosts::RefusedHosts;
+use crate::model::site_host::SiteHost;
+use crate::serve::ops::admin_token::AdminToken;
+use crate::serve::reply::problem::Problem;
+use crate::serve::reply::response::{ContentType, JSON, Response};
+use crate::serve::state::Service;
+use crate::store::stored_reports::{ReportRange, StoredReports};
+
+/// Sites on a page: a few milliseconds of reading.
+const SITES: usize = 1_000;
+
+/// Licenses on a page of refused hosts. With 32 of the longest names each, it has 2 MB.
+const LICENSES: usize = 256;
+
+/// Time limit of a page, and of waiting for the page before it.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A page of `/reports`.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct ReportPage {
+    /// In the order of license and host.
+    pub reports: Vec<ReportedSite>,
+    /// Whether there may be more after the last one.
+    pub more: bool,
+}
+
+/// What one site reported.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct ReportedSite {
+    /// The license that it used.
+    pub license: LicenseId,
+    /// The site.
+    pub host: SiteHost,
+    /// What it said.
+    pub report: SiteReport,
+}
+
+/// A page of `/refused`.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct RefusedPage {
+    /// Licenses in their order, with the hosts that they were refused to.
+    pub refused: Vec<(LicenseId, RefusedHosts)>,
+    /// Whether there may be more after the last one.
+    pub more: bool,
+}
+
+/// The query of both.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct PageQuery {
+    /// Only sites of this license.
+    license: Option<String>,
+    /// The end of the page before: `LICENSE:HOST`, or `LICENSE` for `/refused`.
+    after: Option<String>,
+}
+
+/// Answers for who has the token.
+pub(crate) struct ReportAnswers {
+    service: Arc<Service>,
+    token: Option<AdminToken>,
+    /// One page at a time.
+    turn: Arc<Semaphore>,
+}
+
+impl ReportAnswers {
+    /// Without a token, nobody is answered.
+    pub(crate) fn new(service: Arc<Service>, token: Option<AdminToken>) -> Self {
+        Self {
+            service,
+            token,
+            turn: Arc::new(Semaphore::new(1)),
+        }
+    }
+
+    /// The page of `/reports`.
+    pub(crate) async fn reported(&self, authorization: Option<&str>, query: PageQuery) -> Response {
+        let read = |stored: &dyn StoredReports, range: ReportRange| {
+            let sites = stored.reports(&range, SITES)?;
+            let more = sites.len() == SITES;
+            let reports = sites
+                .into_iter()
+                .map(|(license, host, report)| ReportedSite { license, host, report });
+            Ok(ReportPage {
+                reports: reports.collect(),
+                more,
+            })
+        };
+        match query.range() {
+            _ if !self.may_ask(authorization) => unauthorized(),
+            None => malformed(),
+            Some(range) => self.page(move |stored| read(stored, range)).await,
+        }
+    }
+
+    /// The page of `/refused`.
+    pub(crate) async fn refused(&self, authorization: Option<&str>, query: PageQuery) -> Response {
+        let after = query.after.as_deref().map(str::parse::<LicenseId>).transpose();
+        let read = |stored: &dyn StoredReports, after: Option<LicenseId>| {
+            let refused = stored.refused(after.as_ref(), LICENSES)?;
+            let more = refused.len() == LICENSES;
+            Ok(RefusedPage { refused, more })
+        };
+        match after {
+            _ if !self.may_ask(authorization) => unauthorized(),
+            Err(_) => malformed(),
+            Ok(after) => self.page(move |stored| read(stored, after)).await,
+        }
+    }
+
+    fn may_ask(&self, authorization: Option<&str>) -> bool {
+        self.token.as_ref().is_some_and(|token| token.is_given(authorization))
+    }
+
+    async fn page<T: Serialize>(
+        &self,
+        read: impl FnOnce(&dyn StoredReports) -> io::Result<T> + Send + 'static,
+    ) -> Response {
+        let Some(stored) = self.service.gate.bindings().stored_reports() else {
+            return unavailable("this store cannot tell what sites reported\n");
+        };
+        let turn = Arc::clone(&self.turn);
+        let page = async {
+            let turn = turn.acquire_owned().await.map_err(io::Error::other)?;
+            let work = move || {
+                // Until the page is read, also if nobody waits for it any more.
+                let _turn = turn;
+                serde_json::to_vec(&read(&*stored)?).map_err(io::Error::from)
+            };
+            spawn_blocking(work).await.map_err(io::Error::other)?
+        };
+        match timeout(PATIENCE, page).await {
+            Ok(Ok(body)) => JSON.answer(body),
+            Ok(Err(error)) => Problem::internal(&error).into_response(),
+            Err(_) => unavailable("the store is busy: try again\n"),
+        }
+    }
+}
+
+impl PageQuery {
+    /// `None` if it is malformed.
+    fn range(&self) -> Option<ReportRange> {
+        let license = self.license.as_deref().map(str::parse).transpose().ok()?;
+        let after = match &self.after {
+            None => None,
+            Some(after) => {
+                let (license, host) = after.split_once(':')?;
+                Some((license.parse().ok()?, host.parse().ok()?))
+            }
+        };
+        Some(ReportRange { license, after })
+    }
+}
+
+fn told(status: StatusCode, text: &'static str) -> Response {
+    Response {
+        status,
+        ..ContentType("text/plain; charset=utf-8").answer(text)
+    }
+}
+
+fn unauthorized() -> Response {
+    told(
+        StatusCode::UNAUTHORIZED,
+        "the token in the store's admin.json is needed\n",
+    )
+}
+
+fn malformed() -> Response {
+    told(StatusCode::BAD_REQUEST, "the query is malformed\n")
+}
+
+fn unavailable(text: &'static str) -> Response {
+    told(StatusCode::SERVICE_UNAVAILABLE, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_query_names_a_license_and_the_site_after_which_to_go_on() {
+        let id = "ab".repeat(32);
+        let range = |license: Option<&str>, after: Option<&str>| {
+            let own = |text: Option<&str>| text.map(str::to_owned);
+            PageQuery {
+                license: own(license),
+                after: own(after),
+            }
+            .range()
+        };
+        assert_eq!(range(None, None), Some(ReportRange::default()));
+        let both = range(Some(&id), Some(&format!("{id}:[::1]"))).unwrap();
+        let (license, host) = both.after.unwrap();
+        assert_eq!((both.license, host.as_str()), (Some(license), "[::1]"));
+        for (license, after) in [(Some("ab"), None), (None, Some(id.as_str())), (None, Some("ab:a.com"))] {
+            assert_eq!(range(license, after), None);
+        }
+    }
+}
