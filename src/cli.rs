@@ -9,7 +9,7 @@ use crate::commands::Exit;
 use crate::commands::output::error_json;
 use crate::commands::{
     bindings, build, completions, doctor, init, keys, license, manual, package, preview, review, serve, sign, trace,
-    verify,
+    usage, verify,
 };
 use crate::config::PathSettings;
 use crate::model::license_key::LicenseKey;
@@ -111,6 +111,8 @@ pub enum Command {
     Trace(trace::Args),
     /// List build ids that sites report and that are not theirs
     Review(review::Args),
+    /// Show which versions of a plugin sites run
+    Usage(usage::Args),
     /// Sign a release with an SSH key
     Sign(sign::Args),
     /// Verify a saved statement offline

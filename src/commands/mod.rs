@@ -22,6 +22,7 @@ mod server_questions;
 pub mod sign;
 mod stored_sites;
 pub mod trace;
+pub mod usage;
 pub mod verify;
 
 use std::error::Error;
