@@ -1,3 +1,4 @@
 //! Several nodes with one ledger in PostgreSQL: real servers, none of them mocked.
 
 mod clusters;
+mod fault_proxy;

@@ -203,7 +203,8 @@ pub fn psql(version: Version, address: &str, sql: &str) -> Result<String, String
     }
 }
 
-fn psql_command(version: Version, address: &str, sql: &str) -> Command {
+/// The command for it, which may be left to wait.
+pub fn psql_command(version: Version, address: &str, sql: &str) -> Command {
     let mut command = Command::new(version.program("psql"));
     command.args([
         "-X",
