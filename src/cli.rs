@@ -8,8 +8,8 @@ use clap::{Parser, Subcommand};
 use crate::commands::Exit;
 use crate::commands::output::error_json;
 use crate::commands::{
-    bindings, build, completions, doctor, init, keys, license, manual, package, preview, review, serve, sign, trace,
-    usage, verify,
+    bindings, build, completions, doctor, init, keys, license, manual, package, preview, review, serve, shop, sign,
+    trace, usage, verify,
 };
 use crate::config::PathSettings;
 use crate::model::license_key::LicenseKey;
@@ -113,6 +113,8 @@ pub enum Command {
     Review(review::Args),
     /// Show which versions of a plugin sites run
     Usage(usage::Args),
+    /// Show what your shops' products grant
+    Shop(shop::Args),
     /// Sign a release with an SSH key
     Sign(sign::Args),
     /// Verify a saved statement offline

@@ -48,6 +48,7 @@ fn run(cli: &Cli) -> Result<Exit, Failure> {
         Command::Trace(args) => commands::trace::run(args, &instance(&no_settings)?),
         Command::Review(args) => commands::review::run(args, &instance(&no_settings)?),
         Command::Usage(args) => commands::usage::run(args, &instance(&no_settings)?),
+        Command::Shop(args) => commands::shop::run(args, &instance(&no_settings)?),
         Command::Sign(args) => commands::sign::run(args, &instance(&no_settings)?),
         Command::Verify(args) => commands::verify::run(args, &anywhere()?),
         Command::Doctor(args) => commands::doctor::run(args, &instance(&no_settings)?),

@@ -19,6 +19,7 @@ pub mod review;
 pub mod running_server;
 pub mod serve;
 mod server_questions;
+pub mod shop;
 pub mod sign;
 mod stored_sites;
 pub mod trace;

@@ -14,6 +14,8 @@ pub mod license_key;
 pub mod license_table;
 pub mod manifest;
 pub mod name;
+pub mod offer;
+pub mod period;
 pub mod plugin;
 mod prefix_index;
 pub mod public_key;

@@ -15,7 +15,7 @@ use crate::regular_file;
 /// Size limit of a TOML file.
 const MAX_TOML: u64 = 64 * MEBIBYTE;
 
-/// Size limit of a plugin entry, which has a few lines.
+/// Size limit of a plugin entry or an offer, which has a few lines.
 const MAX_ENTRY: u64 = MEBIBYTE;
 
 /// Size limit of a JSONL file with one license a line.
@@ -143,7 +143,7 @@ impl RegistryFiles {
 /// Size limit of a file in bytes, by its name.
 pub(super) fn limit_of(file: &Path) -> u64 {
     match (file.parent().and_then(Path::file_name), file.extension()) {
-        (Some(folder), _) if folder == "plugins" => MAX_ENTRY,
+        (Some(folder), _) if folder == "plugins" || folder == "offers" => MAX_ENTRY,
         (_, Some(extension)) if extension == "jsonl" => MAX_JSONL,
         _ => MAX_TOML,
     }

@@ -106,7 +106,7 @@ fn status(reader: &mut DocumentReader<'_>, table: &SpannedTable<'_>) -> Option<L
     status
 }
 
-fn sites(reader: &mut DocumentReader<'_>, table: &SpannedTable<'_>) -> Option<SiteLimit> {
+pub(super) fn sites(reader: &mut DocumentReader<'_>, table: &SpannedTable<'_>) -> Option<SiteLimit> {
     let sites = |value: &Value<'_>| match value {
         Value::String(text) if text == "unlimited" => Some(SiteLimit::Unlimited),
         Value::Integer(number) => u32::try_from(*number)
@@ -126,7 +126,7 @@ fn sites(reader: &mut DocumentReader<'_>, table: &SpannedTable<'_>) -> Option<Si
     found
 }
 
-fn modules(reader: &mut DocumentReader<'_>, table: &SpannedTable<'_>) -> Modules {
+pub(super) fn modules(reader: &mut DocumentReader<'_>, table: &SpannedTable<'_>) -> Modules {
     let Some(inner) = reader.table(table, "modules") else {
         return Modules::new();
     };

@@ -1,7 +1,7 @@
-//! The registry: the vendor's plugins and licenses, from `plugins/` and `licenses/`.
+//! The registry: the vendor's plugins, licenses and offers, from `plugins/`, `licenses/` and `offers/`.
 //!
 //! `files` finds the files and `lines` reads them. `spanned` parses values with positions, `reader` takes typed fields
-//! from them and collects diagnostics, `plugins`, `licenses` and `release_chain` make values of them. `edit` writes
+//! from them and collects diagnostics, `plugins`, `licenses`, `offers` and `release_chain` make values of them. `edit` writes
 //! licenses. The server loads a whole [`Registry`] or none; the build loads [plugin entries](plugins::load) one by one.
 
 mod change;
@@ -18,6 +18,7 @@ mod license;
 mod license_files;
 mod licenses;
 mod lines;
+pub mod offers;
 pub mod plugins;
 mod reader;
 pub mod release_chain;
@@ -43,12 +44,14 @@ pub use files::RegistryFiles;
 pub use git::RevisionError;
 use license::Notes;
 use licenses::Licenses;
+use offers::Offers;
 
 /// All plugins and licenses.
 #[derive(Debug, Default)]
 pub struct Registry {
     plugins: HashMap<Slug, Plugin, RandomState>,
     licenses: Licenses,
+    offers: Offers,
 }
 
 /// Reports every error in the license files, which a build does not read and need not have.
@@ -75,9 +78,11 @@ impl Registry {
     /// The same for `files`.
     fn read_licenses(files: &RegistryFiles) -> Result<Self, RegistryError> {
         let (licenses, diagnostics) = Licenses::load(files, Notes::Kept)?;
-        let plugins = HashMap::default();
         if diagnostics.is_empty() {
-            Ok(Self { plugins, licenses })
+            Ok(Self {
+                licenses,
+                ..Self::default()
+            })
         } else {
             Err(RegistryError::Diagnostics(diagnostics))
         }
@@ -104,11 +109,30 @@ impl Registry {
         }
         let (licenses, reasons) = Licenses::load(files, notes)?;
         diagnostics.extend(reasons);
+        let (offers, reasons) = Offers::load(files)?;
+        diagnostics.extend(reasons);
         if diagnostics.is_empty() {
-            Ok(Self { plugins, licenses })
+            Ok(Self {
+                plugins,
+                licenses,
+                offers,
+            })
         } else {
             Err(RegistryError::Diagnostics(diagnostics))
         }
+    }
+
+    /// Loads only the offers, or reports every error in them.
+    pub fn load_offers(folder: &Path) -> Result<Offers, RegistryError> {
+        match Offers::load(&RegistryFiles::folder(folder))? {
+            (offers, diagnostics) if diagnostics.is_empty() => Ok(offers),
+            (_, diagnostics) => Err(RegistryError::Diagnostics(diagnostics)),
+        }
+    }
+
+    /// What the products of shops grant.
+    pub fn offers(&self) -> &Offers {
+        &self.offers
     }
 
     /// The plugin with that slug.

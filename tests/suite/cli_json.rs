@@ -78,7 +78,7 @@ struct Checker<'a> {
 
 impl Checker<'_> {
     fn run(&mut self, arguments: &[&str]) -> Output {
-        let is_group = matches!(arguments[0], "license" | "bindings" | "keys" | "package");
+        let is_group = matches!(arguments[0], "license" | "bindings" | "keys" | "package" | "shop");
         self.verbs.insert(arguments[..if is_group { 2 } else { 1 }].join(" "));
         // After `--`, it would be a value.
         let values = arguments.iter().position(|argument| *argument == "--");
@@ -201,6 +201,10 @@ fn every_command_prints_what_the_page_of_json_says() {
     checker.done("keys-publish", &["keys", "publish"]);
     let key_id = made["key_id"].as_str().unwrap();
     checker.done("keys-remove", &["keys", "remove", "--", key_id]);
+    fs::create_dir(instance.join("registry/offers")).unwrap();
+    let offer = "shop = 'stripe'\nprices = ['price_1']\nperiod = '1y'\nmodules.acme-forms = ['pdf']\n";
+    fs::write(instance.join("registry/offers/forms.toml"), offer).unwrap();
+    assert_eq!(checker.done("shop-offers", &["shop", "offers"])[0]["period"], "1y");
     checker.done("doctor", &["doctor"]);
     checker.fails(3, &["bindings", "verify"]);
     checker.fails(2, &["license", "renew", id, "--expires", "tomorrow"]);

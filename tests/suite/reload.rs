@@ -558,3 +558,30 @@ fn resident(process: u32) -> usize {
 fn memory_stays_flat_over_many_reloads_good_and_bad() {
     rounds(200);
 }
+
+#[test]
+fn a_mistake_in_an_offer_is_told_and_leaves_what_is_in_force() {
+    let license = License::new();
+    let (instance, server) = serve(&[&license]);
+    let page = include_str!("../../docs/registry.md");
+    let offer = page.split("\n## Offers").nth(1).unwrap();
+    let offer = offer.split("```toml\n").nth(1).unwrap().split("```").next().unwrap();
+    let files = countersign::serve::FilesSeen::of(&instance.file("registry")).fingerprint;
+    instance.write("registry/offers/forms.toml", offer);
+    eventually("the page's offer", LIVE, || {
+        let part = server.part("registry");
+        part["state"] == "ok" && part["in_force"] != files
+    });
+    instance.write("registry/offers/forms.toml", &offer.replace("period", "perod"));
+    eventually("a mistake", LIVE, || server.part("registry")["state"] == "stale");
+    let detail = server.part("registry")["detail"].to_string();
+    assert!(detail.contains("forms.toml:1:1: missing field"), "{detail}");
+    assert_eq!(server.validate(&license, "a.com").code(), "ok");
+    let listed = countersign_in(instance.path())
+        .args(["shop", "offers"])
+        .output()
+        .unwrap();
+    assert_eq!(listed.status.code(), Some(3));
+    fs::remove_dir_all(instance.file("registry/offers")).unwrap();
+    eventually("no offers", LIVE, || server.part("registry")["state"] == "ok");
+}

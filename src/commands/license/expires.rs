@@ -2,13 +2,9 @@
 
 use std::str::FromStr;
 
-use chrono::{Days, Months, NaiveDate};
+use chrono::NaiveDate;
 
-/// The last day of a license that never ends, and the latest of all: later years have five digits.
-pub(super) const NEVER: NaiveDate = match NaiveDate::from_ymd_opt(9999, 12, 31) {
-    Some(day) => day,
-    None => NaiveDate::MAX,
-};
+use crate::model::period::{NEVER, Period};
 
 /// When a license ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,15 +13,6 @@ pub(super) enum Expires {
     On(NaiveDate),
     /// After this period.
     After(Period),
-}
-
-/// A period of the calendar: `30d`, `2w`, `6m`, `1y`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Period {
-    /// Days.
-    Days(u64),
-    /// Months; a year has twelve.
-    Months(u32),
 }
 
 impl Expires {
@@ -38,17 +25,6 @@ impl Expires {
     }
 }
 
-impl Period {
-    /// The day after this period from `start`.
-    pub(super) fn after(self, start: NaiveDate) -> NaiveDate {
-        let day = match self {
-            Self::Days(days) => start.checked_add_days(Days::new(days)),
-            Self::Months(months) => start.checked_add_months(Months::new(months)),
-        };
-        day.map_or(NEVER, |day| day.min(NEVER))
-    }
-}
-
 impl FromStr for Expires {
     type Err = &'static str;
 
@@ -58,30 +34,6 @@ impl FromStr for Expires {
             Some(period) => period.parse().map(Self::After).map_err(|_| expected),
             None if text == "never" => Ok(Self::On(NEVER)),
             None => text.parse().map(Self::On).map_err(|_| expected),
-        }
-    }
-}
-
-impl FromStr for Period {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let expected = "expected a period such as 30d, 2w, 6m or 1y";
-        let unit = text.chars().next_back().ok_or(expected)?;
-        let number = &text[..text.len() - unit.len_utf8()];
-        // Digits only: FromStr would also accept a sign.
-        let number: u32 = number
-            .bytes()
-            .all(|byte| byte.is_ascii_digit())
-            .then(|| number.parse().ok())
-            .flatten()
-            .ok_or(expected)?;
-        match unit {
-            'd' => Ok(Self::Days(number.into())),
-            'w' => Ok(Self::Days(u64::from(number) * 7)),
-            'm' => Ok(Self::Months(number)),
-            'y' => Ok(Self::Months(number.saturating_mul(12))),
-            _ => Err(expected),
         }
     }
 }

@@ -16,6 +16,7 @@ use crate::config::Config;
 use crate::model::license::{License, LicenseState, Modules};
 use crate::model::license_key::LicenseId;
 use crate::model::name::Name;
+use crate::model::period::Period;
 use crate::model::site_host::SiteHost;
 use crate::model::slug::Slug;
 use crate::registry::{Registry, RegistryFiles, plugins};
@@ -25,7 +26,6 @@ use crate::text::printable::Printable;
 use crate::text::stderr;
 
 use crate::commands::license::arguments::{parse_day, parse_host};
-use crate::commands::license::expires::Period;
 use crate::commands::license::view::{self, View};
 
 /// Arguments of `list`.

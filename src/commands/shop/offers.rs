@@ -1,0 +1,102 @@
+//! `countersign shop offers`: the offers of the registry.
+
+use serde::Serialize;
+
+use crate::commands::output::{self, Table};
+use crate::commands::{Exit, Failure};
+use crate::config::Config;
+use crate::model::license::{Modules, SiteLimit};
+use crate::model::offer::{Offer, QuantityMeaning, SalesMode, ShopId};
+use crate::model::slug::Slug;
+use crate::registry::Registry;
+
+#[derive(clap::Args, Debug)]
+pub(super) struct Args {
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+/// An offer as it is printed.
+#[derive(Serialize)]
+struct ListedOffer<'a> {
+    name: &'a Slug,
+    shop: &'a Slug,
+    mode: SalesMode,
+    products: &'a [ShopId],
+    prices: &'a [ShopId],
+    modules: &'a Modules,
+    /// A number, or `unlimited`.
+    sites: serde_json::Value,
+    /// `1y`, or `lifetime`.
+    period: String,
+    quantity: QuantityMeaning,
+    file: String,
+}
+
+/// Reads the offers and prints them.
+pub(super) fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
+    let offers = Registry::load_offers(&config.paths.registry)?;
+    let listed: Vec<ListedOffer<'_>> = offers
+        .all()
+        .iter()
+        .map(|(offer, file)| listed(offer, output::path_text(file)))
+        .collect();
+    output::print(&if args.json {
+        output::json(&listed)?
+    } else {
+        text(&listed)
+    })
+}
+
+fn listed(offer: &Offer, file: String) -> ListedOffer<'_> {
+    ListedOffer {
+        name: &offer.name,
+        shop: &offer.shop,
+        mode: offer.mode,
+        products: &offer.products,
+        prices: &offer.prices,
+        modules: &offer.modules,
+        sites: match offer.sites {
+            SiteLimit::Limited(limit) => limit.get().into(),
+            SiteLimit::Unlimited => "unlimited".into(),
+        },
+        period: offer.lasts.to_string(),
+        quantity: offer.quantity,
+        file,
+    }
+}
+
+fn text(listed: &[ListedOffer<'_>]) -> String {
+    if listed.is_empty() {
+        return "There are no offers in registry/offers/.\n".to_owned();
+    }
+    let mut table = Table::new([
+        "OFFER", "SHOP", "MODE", "SOLD AS", "SITES", "PERIOD", "QUANTITY", "MODULES",
+    ]);
+    for offer in listed {
+        let sold: Vec<_> = offer.products.iter().chain(offer.prices).map(ShopId::as_str).collect();
+        let modules = offer.modules.iter().map(|(module, features)| {
+            let features: Vec<_> = features.iter().map(ToString::to_string).collect();
+            match features.as_slice() {
+                [] => module.to_string(),
+                features => format!("{module}={}", features.join(",")),
+            }
+        });
+        let sites = offer
+            .sites
+            .as_str()
+            .map_or_else(|| offer.sites.to_string(), str::to_owned);
+        table.row([
+            offer.name,
+            offer.shop,
+            &offer.mode.as_str(),
+            &sold.join(" "),
+            &sites,
+            &offer.period,
+            &offer.quantity.as_str(),
+            &modules.collect::<Vec<_>>().join(" "),
+        ]);
+    }
+    table.to_string()
+}

@@ -1,0 +1,126 @@
+//! Offers: what a shop's product or price grants.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use chrono::NaiveDate;
+
+use crate::model::license::{Modules, SiteLimit};
+use crate::model::period::{NEVER, Period};
+use crate::model::slug::Slug;
+use crate::model::text::checked_text;
+
+/// One entry of `registry/offers/<name>.toml`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Offer {
+    /// The file's name without `.toml`.
+    pub name: Slug,
+    /// The name of the shop that sells it.
+    pub shop: Slug,
+    /// Whether it is for live sales or for the shop's test mode.
+    pub mode: SalesMode,
+    /// The shop's ids of products. A price goes before its product.
+    pub products: Vec<ShopId>,
+    /// The shop's ids of prices or variants.
+    pub prices: Vec<ShopId>,
+    /// What a license covers.
+    pub modules: Arc<Modules>,
+    /// How many sites a license has.
+    pub sites: SiteLimit,
+    /// How long a license lasts that is paid once. The shop says when a subscription ends.
+    pub lasts: LicenseTerm,
+    /// What a quantity above one buys.
+    pub quantity: QuantityMeaning,
+}
+
+/// Whether money flows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SalesMode {
+    /// It does.
+    Live,
+    /// A shop's test mode or sandbox.
+    Test,
+}
+
+/// How long a license lasts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LicenseTerm {
+    /// From the day of the sale.
+    Period(Period),
+    /// For good.
+    Lifetime,
+}
+
+/// What a quantity above one buys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum QuantityMeaning {
+    /// One license with so many times the sites.
+    Sites,
+    /// So many licenses.
+    Licenses,
+}
+
+/// A shop's id of a product or a price: 1 to 128 printable ASCII characters without spaces.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ShopId(Box<str>);
+
+checked_text!(ShopId);
+
+/// The text is not an id of a shop.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("not an id of a shop: expected 1 to 128 ASCII letters, digits and signs, without spaces")]
+pub struct NotAShopId;
+
+impl FromStr for ShopId {
+    type Err = NotAShopId;
+
+    fn from_str(text: &str) -> Result<Self, NotAShopId> {
+        if (1..=128).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic()) {
+            Ok(Self(text.into()))
+        } else {
+            Err(NotAShopId)
+        }
+    }
+}
+
+impl SalesMode {
+    /// As in the registry.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Live => "live",
+            Self::Test => "test",
+        }
+    }
+}
+
+impl LicenseTerm {
+    /// The last day of a license that is sold on `day`.
+    pub fn last_day(self, day: NaiveDate) -> NaiveDate {
+        match self {
+            Self::Period(period) => period.after(day),
+            Self::Lifetime => NEVER,
+        }
+    }
+}
+
+impl fmt::Display for LicenseTerm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Period(period) => period.fmt(f),
+            Self::Lifetime => f.pad("lifetime"),
+        }
+    }
+}
+
+impl QuantityMeaning {
+    /// As in the registry.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Sites => "sites",
+            Self::Licenses => "licenses",
+        }
+    }
+}

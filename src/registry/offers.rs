@@ -1,0 +1,327 @@
+//! Offers: `registry/offers/<name>.toml`, what a shop's product or price grants, one offer a file.
+//!
+//! The folder may be missing. No two offers of a shop and a mode have the same product or price.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::model::license::SiteLimit;
+use crate::model::offer::{LicenseTerm, Offer, QuantityMeaning, SalesMode, ShopId};
+use crate::model::period::Period;
+use crate::model::slug::Slug;
+
+use crate::registry::diagnostic::Diagnostic;
+use crate::registry::dir_entry::DirEntry;
+use crate::registry::error::RegistryError;
+use crate::registry::files::RegistryFiles;
+use crate::registry::license::{modules, sites};
+use crate::registry::reader::DocumentReader;
+use crate::registry::spanned::SpannedTable;
+
+const FIELDS: &[&str] = &[
+    "shop", "mode", "products", "prices", "modules", "sites", "period", "quantity",
+];
+
+/// All offers.
+#[derive(Clone, Debug, Default)]
+pub struct Offers {
+    /// In the order of their names, with their files.
+    offers: Vec<(Offer, PathBuf)>,
+    /// Offers by what is sold.
+    by_id: HashMap<SoldThing, usize>,
+}
+
+/// What a shop sells.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct SoldThing {
+    shop: Slug,
+    mode: SalesMode,
+    is_price: bool,
+    id: ShopId,
+}
+
+impl Offers {
+    /// Reads every offer; all diagnostics if there are any.
+    pub(super) fn load(files: &RegistryFiles) -> Result<(Self, Vec<Diagnostic>), RegistryError> {
+        let listed = match files.list("offers") {
+            Err(RegistryError::NoFolder { .. }) => Vec::new(),
+            listed => listed?,
+        };
+        let mut all = Self::default();
+        let mut diagnostics = Vec::new();
+        for listed in &listed {
+            all.read(files, listed, &mut diagnostics);
+        }
+        Ok((all, diagnostics))
+    }
+
+    fn read(&mut self, files: &RegistryFiles, listed: &DirEntry, diagnostics: &mut Vec<Diagnostic>) {
+        let name = listed
+            .name
+            .strip_suffix(".toml")
+            .and_then(|stem| stem.parse::<Slug>().ok());
+        let Some(name) = name else {
+            diagnostics.push(Diagnostic::of_file(
+                &listed.file,
+                "not an offer: its name must be <name>.toml, where a name has 1 to 64 of a-z, 0-9 and '-'",
+            ));
+            return;
+        };
+        let text = match files.text(listed) {
+            Ok(text) => text,
+            Err(diagnostic) => return diagnostics.push(diagnostic),
+        };
+        let (mut reader, table) = DocumentReader::toml(&listed.file, &text);
+        let offer = table.as_ref().and_then(|table| {
+            let offer = offer(&mut reader, table, name)?;
+            self.enter(&mut reader, table, &offer);
+            Some(offer)
+        });
+        match offer {
+            Some(offer) if reader.complained() == 0 => self.offers.push((offer, listed.file.clone())),
+            _ => diagnostics.extend(reader.diagnostics()),
+        }
+    }
+
+    /// Notes what is sold by the offer that is read next.
+    fn enter(&mut self, reader: &mut DocumentReader<'_>, table: &SpannedTable<'_>, offer: &Offer) {
+        let number = self.offers.len();
+        for (field, ids, is_price) in [("products", &offer.products, false), ("prices", &offer.prices, true)] {
+            for id in ids {
+                let thing = SoldThing {
+                    shop: offer.shop.clone(),
+                    mode: offer.mode,
+                    is_price,
+                    id: id.clone(),
+                };
+                let other = self.by_id.insert(thing, number);
+                if let Some((other, _)) = other.and_then(|other| self.offers.get(other)) {
+                    let at = table.fields.get(field).map_or(0, |field| field.node.at);
+                    reader.complain(
+                        at,
+                        format!("{field:?} has {id:?}, which the offer {} has, too", other.name),
+                    );
+                }
+            }
+        }
+    }
+
+    /// All offers with their files, in the order of their names.
+    pub fn all(&self) -> &[(Offer, PathBuf)] {
+        &self.offers
+    }
+
+    /// The offer of a price, or else of its product.
+    pub fn find(
+        &self,
+        shop: &Slug,
+        mode: SalesMode,
+        price: Option<&ShopId>,
+        product: Option<&ShopId>,
+    ) -> Option<&Offer> {
+        let of = |id: Option<&ShopId>, is_price| {
+            let thing = SoldThing {
+                shop: shop.clone(),
+                mode,
+                is_price,
+                id: id?.clone(),
+            };
+            self.by_id.get(&thing)
+        };
+        let number = of(price, true).or_else(|| of(product, false))?;
+        self.offers.get(*number).map(|(offer, _)| offer)
+    }
+
+    /// The offer with that name.
+    pub fn named(&self, name: &str) -> Option<&Offer> {
+        let mut offers = self.offers.iter().map(|(offer, _)| offer);
+        offers.find(|offer| offer.name.as_str() == name)
+    }
+}
+
+/// The offer of a table; valid only if the reader has no diagnostics afterwards.
+fn offer(reader: &mut DocumentReader<'_>, table: &SpannedTable<'_>, name: Slug) -> Option<Offer> {
+    reader.only(table, FIELDS);
+    reader.without_keys(table);
+    for required in ["shop", "modules", "period"] {
+        reader.require(table, required);
+    }
+    if !["products", "prices"]
+        .iter()
+        .any(|name| table.fields.contains_key(*name))
+    {
+        reader.complain(table.at, "missing field \"products\" or \"prices\"");
+    }
+    let shop = reader.parsed(table, "shop");
+    let mode = choice(
+        reader,
+        table,
+        "mode",
+        &[("live", SalesMode::Live), ("test", SalesMode::Test)],
+    );
+    let quantity = choice(
+        reader,
+        table,
+        "quantity",
+        &[
+            ("sites", QuantityMeaning::Sites),
+            ("licenses", QuantityMeaning::Licenses),
+        ],
+    );
+    let products = ids(reader, table, "products");
+    let prices = ids(reader, table, "prices");
+    let modules = Arc::new(modules(reader, table));
+    let sites = sites(reader, table).unwrap_or(SiteLimit::DEFAULT);
+    let lasts = lasts(reader, table);
+    Some(Offer {
+        name,
+        shop: shop?,
+        mode: mode.unwrap_or(SalesMode::Live),
+        products,
+        prices,
+        modules,
+        sites,
+        lasts: lasts?,
+        quantity: quantity.unwrap_or(QuantityMeaning::Licenses),
+    })
+}
+
+/// One of some words.
+fn choice<T: Copy>(
+    reader: &mut DocumentReader<'_>,
+    table: &SpannedTable<'_>,
+    name: &str,
+    choices: &[(&str, T)],
+) -> Option<T> {
+    let (at, text) = reader.string(table, name)?;
+    let chosen = choices.iter().find(|(word, _)| *word == text);
+    if chosen.is_none() {
+        let words: Vec<_> = choices.iter().map(|(word, _)| format!("{word:?}")).collect();
+        reader.complain(at, format!("{name:?} must be {}", words.join(" or ")));
+    }
+    chosen.map(|(_, value)| *value)
+}
+
+fn ids(reader: &mut DocumentReader<'_>, table: &SpannedTable<'_>, name: &str) -> Vec<ShopId> {
+    let texts = reader.strings(table, name).unwrap_or_default();
+    if let (true, Some(field)) = (texts.is_empty(), table.fields.get(name)) {
+        reader.complain(field.node.at, format!("{name:?} must name at least one"));
+    }
+    let ids = texts.into_iter();
+    ids.filter_map(|(at, text)| reader.parse(at, name, text)).collect()
+}
+
+fn lasts(reader: &mut DocumentReader<'_>, table: &SpannedTable<'_>) -> Option<LicenseTerm> {
+    let (at, text) = reader.string(table, "period")?;
+    if text == "lifetime" {
+        return Some(LicenseTerm::Lifetime);
+    }
+    let parsed = text.parse().ok().filter(|period: &Period| !period.is_empty());
+    if parsed.is_none() {
+        reader.complain(
+            at,
+            "\"period\" must be a period such as \"30d\", \"2w\", \"6m\" or \"1y\", or \"lifetime\"",
+        );
+    }
+    parsed.map(LicenseTerm::Period)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::period::NEVER;
+
+    const GOOD: &str = "shop = 'stripe'\nprices = ['price_1']\nperiod = '1y'\nmodules.forms = ['pdf']\n";
+
+    fn load(files: &[(&str, &str)]) -> (Offers, Vec<String>) {
+        let registry = tempfile::tempdir().unwrap();
+        let folder = registry.path().join("offers");
+        std::fs::create_dir(&folder).unwrap();
+        for (name, text) in files {
+            std::fs::write(folder.join(name), text).unwrap();
+        }
+        let (offers, diagnostics) = Offers::load(&RegistryFiles::folder(registry.path())).unwrap();
+        let strip = |diagnostic: &Diagnostic| diagnostic.to_string().replace(&format!("{}/", folder.display()), "");
+        (offers, diagnostics.iter().map(strip).collect())
+    }
+
+    #[test]
+    fn an_offer_says_what_a_price_or_a_product_grants() {
+        let lifetime = "shop = 'stripe'\nmode = 'test'\nproducts = ['prod_1']\nprices = ['price_1', 'price_9']\n\
+                        period = 'lifetime'\nsites = 'unlimited'\nquantity = 'sites'\nmodules.base = []\n";
+        let product = GOOD
+            .replace("prices = ['price_1']", "products = ['prod_1']")
+            .replace("'1y'", "'6m'");
+        let (offers, diagnostics) = load(&[("a.toml", GOOD), ("b.toml", lifetime), ("c.toml", &product)]);
+        assert_eq!(diagnostics, [""; 0]);
+        let shop: Slug = "stripe".parse().unwrap();
+        let found = |mode, price: Option<&str>, product: Option<&str>| {
+            let id = |text: Option<&str>| text.map(|text| text.parse::<ShopId>().unwrap());
+            let offer = offers.find(&shop, mode, id(price).as_ref(), id(product).as_ref());
+            offer.map(|offer| offer.name.as_str())
+        };
+        assert_eq!(found(SalesMode::Live, Some("price_1"), Some("prod_1")), Some("a"));
+        assert_eq!(found(SalesMode::Live, Some("price_2"), Some("prod_1")), Some("c"));
+        assert_eq!(found(SalesMode::Live, Some("prod_1"), Some("price_1")), None);
+        assert_eq!(found(SalesMode::Test, Some("price_9"), None), Some("b"));
+        assert_eq!(found(SalesMode::Live, Some("price_9"), None), None);
+        assert!(
+            offers
+                .find(&"other".parse().unwrap(), SalesMode::Live, None, None)
+                .is_none()
+        );
+        let day = |text: &str| text.parse().unwrap();
+        let [(a, _), (b, _), (c, _)] = offers.all() else {
+            panic!()
+        };
+        assert_eq!(
+            (a.quantity, b.quantity),
+            (QuantityMeaning::Licenses, QuantityMeaning::Sites)
+        );
+        assert_eq!(a.lasts.last_day(day("2026-01-31")), day("2027-01-31"));
+        assert_eq!(b.lasts.last_day(day("2026-01-31")), NEVER);
+        assert_eq!((a.lasts.to_string(), c.lasts.to_string()), ("1y".into(), "6m".into()));
+    }
+
+    #[test]
+    fn every_mistake_of_every_offer_is_found_with_its_place() {
+        let wrong = "shops = 'stripe'\nmode = 'sandbox'\nproducts = []\nprices = ['a b', 'c', 'c']\nsites = 0\n\
+                     period = '0d'\nquantity = 'many'\nmodules = {}\n";
+        let (offers, diagnostics) = load(&[
+            ("a.toml", GOOD),
+            ("b.toml", &format!("# the same price\n{GOOD}")),
+            ("c.toml", wrong),
+            ("d.toml", "shop = 'stripe'\n"),
+            ("e.txt", ""),
+        ]);
+        assert_eq!(offers.all().len(), 1);
+        assert_eq!(
+            diagnostics,
+            [
+                r#"b.toml:3:10: "prices" has "price_1", which the offer a has, too"#,
+                r#"c.toml:1:1: unknown field "shops" (did you mean "shop"?)"#,
+                r#"c.toml:1:1: missing field "shop""#,
+                r#"c.toml:2:8: "mode" must be "live" or "test""#,
+                r#"c.toml:3:12: "products" must name at least one"#,
+                r#"c.toml:4:11: "prices" is not an id of a shop: expected 1 to 128 ASCII letters, digits and signs, without spaces"#,
+                r#"c.toml:4:23: "prices" has "c" twice"#,
+                r#"c.toml:5:9: "sites" must be an integer of at least 1, or "unlimited""#,
+                r#"c.toml:6:10: "period" must be a period such as "30d", "2w", "6m" or "1y", or "lifetime""#,
+                r#"c.toml:7:12: "quantity" must be "sites" or "licenses""#,
+                r#"c.toml:8:11: "modules" must not be empty: such a license grants nothing"#,
+                r#"d.toml:1:1: missing field "modules""#,
+                r#"d.toml:1:1: missing field "period""#,
+                r#"d.toml:1:1: missing field "products" or "prices""#,
+                r#"e.txt: not an offer: its name must be <name>.toml, where a name has 1 to 64 of a-z, 0-9 and '-'"#,
+            ]
+        );
+    }
+
+    #[test]
+    fn a_registry_without_the_folder_has_no_offers() {
+        let registry = tempfile::tempdir().unwrap();
+        let (offers, diagnostics) = Offers::load(&RegistryFiles::folder(registry.path())).unwrap();
+        assert!(offers.all().is_empty() && diagnostics.is_empty());
+    }
+}
