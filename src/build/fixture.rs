@@ -160,6 +160,7 @@ impl Fixture {
                 credentials: None,
             },
             packing: PackingOptions {
+                installed: None,
                 folder: PackageFolder::new(&self.packages()),
                 replace: HashSet::new(),
                 signed: None,

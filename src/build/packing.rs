@@ -14,6 +14,7 @@ pub(super) mod warnings;
 use std::collections::HashSet;
 use std::fs::File;
 use std::path::Path;
+use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 
@@ -28,6 +29,7 @@ use crate::build::source::assets;
 use crate::build::source::plugin_header;
 use crate::catalog::{HostedPackage, Release};
 use crate::model::digest::Digest;
+use crate::model::installed::InstalledVersions;
 use crate::model::plugin::{PackageOrigin, PackageSettings, Plugin};
 use crate::model::slug::Slug;
 use crate::model::version::Version;
@@ -38,7 +40,9 @@ use crate::package::file_digest::digest_of;
 use crate::package::normalize::normalize;
 use crate::package::read_at::ReadAt;
 use crate::package::writer::{FORM, Package};
+use crate::release::pinned_keys;
 
+use packed::PackedRelease;
 pub(super) use packed::{PackRequest, Packed};
 
 /// How many obstacles a message names; the rest is counted.
@@ -53,6 +57,8 @@ pub struct PackingOptions {
     pub replace: HashSet<(Slug, Version)>,
     /// What people signed; `None` asks for no signatures: to build a release for somebody who is about to sign it.
     pub signed: Option<SignedChains>,
+    /// What sites run; `None` if nobody knows.
+    pub installed: Option<Arc<InstalledVersions>>,
 }
 
 /// Packs the releases of one plugin.
@@ -111,13 +117,9 @@ impl<'a> Packer<'a> {
         if differs && !may_differ {
             return Ok(Err(Reason::Immutable("its files at the tag")));
         }
-        let stays = |old: &HostedPackage| Packed::Package {
-            package: old.clone(),
-            replaces: false,
-        };
         let kept = || {
             let stands = published.is_some_and(|release| sink.holds_package(slug, release));
-            old.filter(|_| stands).map(stays)
+            old.filter(|_| stands).cloned().map(Packed::kept)
         };
         let archive = match self.handed_over(request.version) {
             Ok(archive) => archive,
@@ -143,9 +145,16 @@ impl<'a> Packer<'a> {
         {
             return Ok(Ok(kept));
         }
-        let mut write = |out: &File| match &archive {
-            None => self.write_tag(request, path, out),
-            Some((archive, _)) => self.write_archive(request, archive, out),
+        let mut absent_keys = Vec::new();
+        let mut write = |out: &File| {
+            let package = match &archive {
+                None => self.write_tag(request, path, out),
+                Some((archive, _)) => self.write_archive(request, archive, out),
+            }?;
+            if !request.pinned.is_empty() {
+                absent_keys = open(Archive::check(out).and_then(|new| pinned_keys::absent(&new, request.pinned)))?;
+            }
+            Ok(package)
         };
         let new = match sink.package(slug, request.version, published, &mut write)? {
             Ok(new) => new,
@@ -157,10 +166,11 @@ impl<'a> Packer<'a> {
                 "its package, by other settings or another time of the tag",
             )));
         }
-        Ok(Ok(Packed::Package {
+        Ok(Ok(Packed::Package(PackedRelease {
             package: hosted(new, tree, file),
             replaces: differs,
-        }))
+            absent_keys,
+        })))
     }
 
     /// The vendor's archive and its digest; `None` if packages are made of tags, or it is not there.

@@ -160,7 +160,9 @@ fn refusal(version: &Version, outcomes: &[TagOutcome]) -> RebuildError {
     match &outcome.outcome {
         ReleaseOutcome::AwaitsPackage => RebuildError::AwaitsPackage { tag },
         // Nothing asks for signatures here.
-        ReleaseOutcome::AwaitsSignatures { .. } => RebuildError::NoTag(version.clone()),
+        ReleaseOutcome::AwaitsSignatures { .. } | ReleaseOutcome::LeavesBehind(_) => {
+            RebuildError::NoTag(version.clone())
+        }
         ReleaseOutcome::Skipped(reason) | ReleaseOutcome::Failed(reason) => {
             let told = [reason.headline(), &reason.detail()].map(str::to_owned);
             let told: Vec<_> = told.into_iter().filter(|text| !text.is_empty()).collect();

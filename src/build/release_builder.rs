@@ -68,8 +68,7 @@ impl<'a, S: ManifestSink> ReleaseBuilder<'a, S> {
                 .collect(),
             packer: packing.and_then(|options| Packer::new(plugin, repository, options)),
             signing: packing
-                .and_then(|options| options.signed.as_ref())
-                .and_then(|chains| ReleaseSigning::new(plugin, chains)),
+                .and_then(|options| ReleaseSigning::new(plugin, options.signed.as_ref(), options.installed.as_deref())),
             inputs: Inputs::of(plugin, repository.name()),
             reader: SourceReader::new(repository, plugin),
             looked_elsewhere: false,
@@ -105,8 +104,7 @@ impl<'a, S: ManifestSink> ReleaseBuilder<'a, S> {
             Ok(built) => built,
             Err(reason) => {
                 let reason = self.moved(&chosen, &reason).unwrap_or(reason);
-                let version = chosen.version;
-                self.refuse(chosen.tag, version, reason);
+                self.refuse(chosen.tag, chosen.version, reason);
                 return Ok(());
             }
         };
@@ -121,7 +119,7 @@ impl<'a, S: ManifestSink> ReleaseBuilder<'a, S> {
         }
 
         let published = self.published.get(&version).copied();
-        let signed = match release_signing::signed(self.signing.as_ref(), &version, published) {
+        let signed = match release_signing::signed(self.signing.as_ref(), &version, published, &mut notes) {
             Err(outcome) => {
                 self.await_signatures(chosen.tag.name, version, outcome, notes);
                 return Ok(());
@@ -131,9 +129,11 @@ impl<'a, S: ManifestSink> ReleaseBuilder<'a, S> {
         let package = match self.pack(&chosen, &built, signed)? {
             // If nothing is packed, the published package counts as its package.
             None => self.published_package(&version),
-            Some(Ok(Packed::Package { package, replaces })) => {
-                notes.extend(replaces.then_some(Reason::Replaced));
-                Some(package)
+            Some(Ok(Packed::Package(new))) => {
+                notes.extend(new.replaces.then_some(Reason::Replaced));
+                let absent = release_signing::remarks(&new.absent_keys, self.plugin);
+                self.report.warn(&chosen.tag.name, &version, absent);
+                Some(new.package)
             }
             Some(Ok(Packed::Awaits)) => {
                 self.tell(chosen.tag.name, version, ReleaseOutcome::AwaitsPackage, notes);
@@ -204,10 +204,9 @@ impl<'a, S: ManifestSink> ReleaseBuilder<'a, S> {
     /// The published release with the same inputs as a tag.
     fn known(&self, tag: &Tag, version: &Version) -> Option<&'a Release> {
         let known = *self.known.get(&self.inputs.of_tag(tag, version)?)?;
-        let mut packer = self.packer.iter();
-        let mut signing = self.signing.iter();
-        let is_up_to_date = packer.all(|packer| packer.is_up_to_date(self.sink, known))
-            && signing.all(|signing| signing.is_up_to_date(known));
+        let is_packed = |packer: &Packer<'_>| packer.is_up_to_date(self.sink, known);
+        let is_up_to_date = self.packer.as_ref().is_none_or(is_packed)
+            && self.signing.as_ref().is_none_or(|signing| signing.is_up_to_date(known));
         (is_up_to_date && self.sink.stands(&self.plugin.slug, known)).then_some(known)
     }
 
@@ -294,6 +293,7 @@ impl<'a, S: ManifestSink> ReleaseBuilder<'a, S> {
             main_file: &built.files.main_file,
             tagged: &chosen.tagged,
             published,
+            pinned: signed.map_or(&[], |signed| &signed.statement.pins.keys),
         };
         packer.pack(self.sink, &request).map(Some)
     }

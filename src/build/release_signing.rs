@@ -9,13 +9,17 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use crate::build::report::outcome::ReleaseOutcome;
+use crate::build::remark::Remark;
+use crate::build::report::outcome::{Reason, ReleaseOutcome};
 use crate::catalog::{HostedPackage, Release, SignedStatement};
 use crate::model::digest::Digest;
+use crate::model::installed::{InstalledVersion, InstalledVersions};
 use crate::model::manifest::{Manifest, ReleaseProof};
 use crate::model::plugin::{Plugin, SigningSettings};
+use crate::model::release_key::ReleaseKey;
 use crate::model::slug::Slug;
 use crate::model::version::Version;
+use crate::registry::left_behind::{self, LeftBehind};
 use crate::registry::release_chain::{ReleaseChain, SignedRelease};
 use crate::release::sshsig::Sshsig;
 use crate::release::statement::{ReleaseStatement, SignedMark};
@@ -27,12 +31,16 @@ pub type SignedChains = Arc<HashMap<Slug, ReleaseChain>>;
 pub(super) struct ReleaseSigning<'a> {
     settings: &'a SigningSettings,
     chain: Option<&'a ReleaseChain>,
+    /// What sites run; `None` if nobody knows.
+    installed: Option<&'a [InstalledVersion]>,
 }
 
 /// Whether a release may be published.
 enum SigningState<'a> {
     /// Enough people signed this statement.
-    Signed(&'a SignedRelease),
+    Signed(&'a SignedRelease, Vec<LeftBehind>),
+    /// The same, and sites would not take it.
+    LeavesBehind(Vec<LeftBehind>),
     /// Too few have signed.
     Awaits {
         /// How many have.
@@ -44,10 +52,15 @@ enum SigningState<'a> {
 
 impl<'a> ReleaseSigning<'a> {
     /// The signing of a plugin; `None` if its releases need no signatures.
-    pub(super) fn new(plugin: &'a Plugin, chains: &'a SignedChains) -> Option<Self> {
+    pub(super) fn new(
+        plugin: &'a Plugin,
+        chains: Option<&'a SignedChains>,
+        installed: Option<&'a InstalledVersions>,
+    ) -> Option<Self> {
         Some(Self {
             settings: plugin.signing.as_ref()?,
-            chain: chains.get(&plugin.slug),
+            chain: chains?.get(&plugin.slug),
+            installed: installed.and_then(|installed| installed.of(&plugin.slug)),
         })
     }
 
@@ -62,32 +75,66 @@ impl<'a> ReleaseSigning<'a> {
         // every release away that it signed.
         let is_published = |signed| published.is_some_and(|release| has_statement(release, Some(signed)));
         match signed {
-            Some(signed) if good >= needed || is_published(signed) => SigningState::Signed(signed),
+            Some(signed) if is_published(signed) => SigningState::Signed(signed, Vec::new()),
+            Some(signed) if good >= needed => {
+                let left = self.left_behind(signed);
+                match left.iter().all(|left| left.is_allowed) {
+                    true => SigningState::Signed(signed, left),
+                    false => SigningState::LeavesBehind(left),
+                }
+            }
             _ => SigningState::Awaits { good, needed },
         }
+    }
+
+    /// The sites that would not take a new release.
+    fn left_behind(&self, signed: &SignedRelease) -> Vec<LeftBehind> {
+        let version = &signed.statement.version;
+        let left = |chain: &ReleaseChain| {
+            chain.left_behind(version, |keys| signed.signers(keys), self.settings, self.installed)
+        };
+        self.chain.map_or_else(Vec::new, left)
     }
 
     /// Whether the index says of a published release what the registry says now.
     pub(super) fn is_up_to_date(&self, published: &Release) -> bool {
         match self.state(&published.version, Some(published)) {
-            SigningState::Signed(signed) => published.signed.as_ref() == Some(&index_line(signed)),
+            SigningState::Signed(signed, _) => published.signed.as_ref() == Some(&index_line(signed)),
             // What is published stays.
-            SigningState::Awaits { .. } => true,
+            SigningState::Awaits { .. } | SigningState::LeavesBehind(_) => true,
         }
     }
 }
 
-/// The signed statement of a release; `None` if its plugin needs none. Fails with the outcome if too few have signed.
+/// The signed statement of a release; `None` if its plugin needs none. Fails with the outcome if too few have signed. Sites
+/// that may be left behind are `noted`.
 pub(super) fn signed<'a>(
     signing: Option<&ReleaseSigning<'a>>,
     version: &Version,
     published: Option<&Release>,
+    noted: &mut Vec<Reason>,
 ) -> Result<Option<&'a SignedRelease>, ReleaseOutcome> {
     match signing.map(|signing| signing.state(version, published)) {
         None => Ok(None),
-        Some(SigningState::Signed(signed)) => Ok(Some(signed)),
+        Some(SigningState::Signed(signed, left)) => {
+            noted.extend(left_behind::told(&left).into_iter().map(Reason::LeavesBehind));
+            Ok(Some(signed))
+        }
+        Some(SigningState::LeavesBehind(left)) => Err(ReleaseOutcome::LeavesBehind(left)),
         Some(SigningState::Awaits { good, needed }) => Err(ReleaseOutcome::AwaitsSignatures { good, needed }),
     }
+}
+
+/// Warnings about pinned keys that are nowhere in the package.
+pub(super) fn remarks(absent: &[ReleaseKey], plugin: &Plugin) -> Vec<Remark> {
+    let entry = plugin.signing.iter().flat_map(|settings| &settings.keys);
+    let told = |key: &ReleaseKey| {
+        let with_comment = entry.clone().find(|known| *known == key);
+        let key = with_comment.unwrap_or(key).known_as();
+        let message = format!("the release key {key} is nowhere in the package, so its client would not accept it");
+        Remark::about("", message)
+    };
+    absent.iter().map(told).collect()
 }
 
 /// Whether a release is published with this statement.

@@ -3,6 +3,7 @@
 
 mod compact;
 mod export;
+mod installed;
 mod messages;
 mod rebuild;
 mod verify;
@@ -17,6 +18,7 @@ pub use messages::DAMAGED;
 Examples:
   countersign bindings verify                   check that no line of the ledger has changed
   countersign bindings export >bindings.jsonl   print one JSON object per binding
+  countersign bindings installed                count which versions sites run
   countersign bindings rebuild                  rebuild the index from the ledger
   countersign bindings compact                  begin a new ledger without outdated lines
 
@@ -56,6 +58,17 @@ Exit codes: 0 done, 3 the ledger lacks bindings that the old index has.")]
 
 Works while a server runs.")]
     Export,
+    /// Count which versions of each plugin sites run
+    #[command(after_help = "Examples:
+  countersign bindings installed
+  countersign bindings installed --json >installed.json
+
+A site counts with the version that it reported last. `build --installed FILE` and `sign --installed
+FILE` read the JSON where no store is: they say how many sites a release would leave behind.
+Stop the server first, or count in a copy of the store.
+
+Exit codes: 0 done, 3 there is no store, 4 a server runs or the index cannot be read.")]
+    Installed(installed::Args),
     /// Begin a new ledger without outdated lines
     #[command(after_help = "Example:
   systemctl stop countersign && countersign bindings compact && systemctl start countersign
@@ -70,6 +83,7 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     match &args.verb {
         Verb::Verify(args) => verify::run(args, config),
         Verb::Rebuild(args) => rebuild::run(args, config),
+        Verb::Installed(args) => installed::run(args, config),
         Verb::Export => export::run(config),
         Verb::Compact(args) => compact::run(args, config),
     }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::io::IsTerminal as _;
 use std::num::NonZeroU32;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use crate::build::{
     self, BuildError, BuildReport, Credentials, Mirrors, Options, PackingOptions, PluginReport, PluginState, Progress,
     SignedChains, counted,
 };
+use crate::commands::installed::InstalledSites;
 use crate::commands::{Exit, Failure, candidates, output};
 use crate::config::{self, BuildSettings, Config};
 use crate::model::slug::Slug;
@@ -33,6 +35,8 @@ Examples:
                                           for CI: exit 3 if a plugin's newest release has warnings
   countersign build --replace acme-forms/1.2.0
                                           publish this release although it differs from the published one
+  countersign build --installed installed.json
+                                          say how many sites a release would leave behind: docs/signing.md
   countersign build --rev origin/main     use the registry of that commit
   countersign build --offline             use the remote repositories as last fetched
 
@@ -78,6 +82,9 @@ pub struct Args {
     /// Publish this release even if it differs from the published one; repeatable
     #[arg(long, value_name = "SLUG/VERSION", value_parser = release_name)]
     pub replace: Vec<(Slug, Version)>,
+    /// What sites run, as `bindings installed --json` printed it [default: what they reported to this instance's server]
+    #[arg(long, value_name = "FILE")]
+    pub installed: Option<PathBuf>,
     /// Table `[build]` of the configuration.
     #[command(flatten)]
     pub settings: BuildSettings,
@@ -107,6 +114,8 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     .map_err(|error| Failure::environment(format!("{}: {error}", registry.display())))?
     .map_err(no_revision)?;
     let signed = signed_chains(&files, &mut entries)?;
+    let mut installed = InstalledSites::new(args.installed.as_deref())?;
+    installed.look_for(&entries, &signed, config);
     let options = Options {
         releases: config.paths.releases.clone(),
         check: args.check,
@@ -125,11 +134,13 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
             folder: PackageFolder::new(&config.paths.packages),
             replace: args.replace.iter().cloned().collect(),
             signed: Some(signed),
+            installed: installed.known(),
         },
         read_timeout,
     };
     let report = build::run(&entries, &options, progress()).map_err(failure)?;
     print(&report, args.json)?;
+    installed.note(&report);
     if args.check {
         registry::check_licenses(&files)?;
     }

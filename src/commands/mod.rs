@@ -9,6 +9,7 @@ pub mod completions;
 mod copy_origin;
 pub mod doctor;
 pub mod init;
+mod installed;
 pub mod keys;
 pub mod license;
 pub mod manual;

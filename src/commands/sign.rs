@@ -4,7 +4,9 @@
 //! `ssh_keygen` signs, and `statement_files` adds the signature to the registry. `build` publishes what enough people signed.
 
 mod changes;
+mod document;
 mod package_file;
+mod reach;
 mod ssh_keygen;
 mod statement;
 mod statement_files;
@@ -14,27 +16,29 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap_complete::engine::ArgValueCompleter;
-use serde::Serialize;
 
 use crate::build::rebuild::RebuildError;
 use crate::build::{Credentials, Mirrors};
 use crate::commands::sign::changes::{LastSigned, PackageChanges};
+use crate::commands::sign::document::{Document, done, shown};
 use crate::commands::sign::package_file::Remade;
-use crate::commands::sign::ssh_keygen::WorkFolder;
+use crate::commands::sign::reach::Reach;
+use crate::commands::sign::ssh_keygen::{SigningKeyFile, WorkFolder};
 use crate::commands::sign::statement::{Decided, decide};
 use crate::commands::sign::statement_files::StatementFiles;
 use crate::commands::{Exit, Failure, candidates, output};
 use crate::config::Config;
 use crate::model::plugin::{Plugin, SigningSettings};
+use crate::model::release_key::ReleaseKey;
 use crate::model::slug::Slug;
 use crate::model::version::Version;
 use crate::package::archive::Archive;
+use crate::registry::left_behind::LeftBehind;
 use crate::registry::plugins::{self, PluginEntry};
 use crate::registry::release_chain;
 use crate::registry::{RegistryError, RegistryFiles};
+use crate::release::pinned_keys;
 use crate::release::signatures::Signatures;
-use crate::release::statement::ReleaseStatement;
-use crate::text::printable::Printable;
 
 /// How long one repository may be fetched, and how large its mirror may be: as `build` has it.
 const FETCH: Duration = Duration::from_secs(300);
@@ -68,6 +72,9 @@ pub struct Args {
     /// Show the changed files line by line
     #[arg(long)]
     diff: bool,
+    /// What sites run, as `bindings installed --json` printed it [default: what they reported to this instance's server]
+    #[arg(long, value_name = "FILE")]
+    installed: Option<PathBuf>,
     /// Write a new statement where the signed one is about another package
     #[arg(long)]
     replace: bool,
@@ -80,21 +87,6 @@ pub struct Args {
     /// Print one JSON document
     #[arg(long)]
     json: bool,
-}
-
-/// What was shown and done.
-#[derive(Debug, Serialize)]
-struct Document<'a> {
-    statement: &'a ReleaseStatement,
-    file: String,
-    is_new: bool,
-    changes: PackageChanges,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    diff: Option<String>,
-    /// The comment or the line of each key that signed.
-    signed_by: Vec<String>,
-    threshold: usize,
-    dry_run: bool,
 }
 
 /// Remakes, shows, signs and writes.
@@ -141,12 +133,35 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
         true => Some(changes::diff(last.as_ref(), &archive).map_err(Failure::input)?),
         false => None,
     };
+    let reach = Reach {
+        chain: &chain,
+        settings: signing,
+        decided: &decided,
+        good: place.good(&decided.bytes),
+    };
+    let may_sign = reach.may_sign();
+    let key = match args.dry_run {
+        true => None,
+        false => Some(ssh_keygen::find_key(
+            args.key.as_deref(),
+            &signing.keys,
+            &may_sign,
+            &work,
+        )?),
+    };
+    let own = key.as_ref().and_then(|key| key.key.as_ref());
+    let left_behind = reach.left_behind(own, args.installed.as_deref(), config)?;
+    let absent = pinned_keys::absent(&archive, &decided.statement.pins.keys).map_err(Failure::input)?;
+    let absent_keys: Vec<_> = absent.iter().map(|key| known_as(key, signing)).collect();
     let mut document = Document {
         statement: &decided.statement,
         file: output::path_text(place.statement()),
         is_new: decided.is_new,
         changes: PackageChanges::between(last.as_ref(), &archive),
         diff,
+        left_behind: left_behind.iter().map(LeftBehind::to_json).collect(),
+        warnings: reach::text(&left_behind, &absent_keys),
+        absent_keys,
         signed_by: Vec::new(),
         threshold: signing.threshold,
         dry_run: args.dry_run,
@@ -154,18 +169,13 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     if !args.json {
         output::print(&shown(&document))?;
     }
-    let signatures = match args.dry_run {
-        true => place.good(&decided.bytes),
-        false => sign(args, &place, &decided, signing, &work)?,
+    let signatures = match &key {
+        None => reach.good,
+        Some(key) => sign(key, &place, &decided, &may_sign, &work)?,
     };
     let signers = signatures.signers(&decided.bytes, &signing.keys);
     let signers = signing.keys.iter().filter(|key| signers.contains(key));
-    document.signed_by = signers
-        .map(|key| match key.comment() {
-            "" => key.to_string(),
-            comment => comment.to_owned(),
-        })
-        .collect();
+    document.signed_by = signers.map(ReleaseKey::known_as).collect();
     output::print(&if args.json {
         output::json(&document)?
     } else {
@@ -199,13 +209,12 @@ fn archive(remade: &Remade) -> Result<Archive<&File>, Failure> {
 
 /// Has `ssh-keygen` sign, unless the key has signed already.
 fn sign(
-    args: &Args,
+    key: &SigningKeyFile,
     place: &StatementFiles,
     decided: &Decided,
-    signing: &SigningSettings,
+    may_sign: &[ReleaseKey],
     work: &WorkFolder,
 ) -> Result<Signatures, Failure> {
-    let key = ssh_keygen::find_key(args.key.as_deref(), &signing.keys, work)?;
     let good = place.good(&decided.bytes);
     let is_signed = |key| good.by(key).is_some();
     let signature = match &key.key {
@@ -215,7 +224,7 @@ fn sign(
     };
     let signature = match signature {
         Some(signature) => signature,
-        None => ssh_keygen::sign(&decided.bytes, &key, &signing.keys, work)?,
+        None => ssh_keygen::sign(&decided.bytes, key, may_sign, work)?,
     };
     let added = place.add(
         &decided.bytes,
@@ -226,50 +235,10 @@ fn sign(
     Ok(added?)
 }
 
-/// What the signer looks at before the key is asked for.
-fn shown(document: &Document) -> String {
-    let ReleaseStatement {
-        slug,
-        version,
-        number,
-        tag,
-        commit,
-        contents,
-        package,
-        ..
-    } = document.statement;
-    let is_new = if document.is_new { ", a new statement" } else { "" };
-    format!(
-        "release    {slug} {version}, number {number}{is_new}\ntag        {}, commit {commit}\npackage    {} bytes, sha256 {}\ncontents   {contents}\n{}{}",
-        Printable(tag),
-        package.size,
-        package.sha256,
-        document.changes.text(),
-        document.diff.as_deref().unwrap_or_default(),
-    )
-}
-
-/// What was done, and what is missing.
-fn done(document: &Document, place: &StatementFiles) -> String {
-    let Document {
-        signed_by,
-        threshold,
-        dry_run,
-        ..
-    } = document;
-    let names = match &signed_by[..] {
-        [] => "nobody".to_owned(),
-        names => Printable(names.join(", ")).to_string(),
-    };
-    let count = signed_by.len();
-    let state = format!("signed by  {names}: {count} of {threshold} signatures\n");
-    match dry_run {
-        true => format!("{state}nothing was written: --dry-run\n"),
-        false => format!(
-            "{state}{}: commit it with the statement beside it\n",
-            Printable(place.signatures().display())
-        ),
-    }
+/// By what the entry knows a key.
+fn known_as(key: &ReleaseKey, signing: &SigningSettings) -> String {
+    let known = signing.keys.iter().find(|known| *known == key);
+    known.unwrap_or(key).known_as()
 }
 
 impl From<RebuildError> for Failure {

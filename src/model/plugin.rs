@@ -66,6 +66,8 @@ pub struct SigningSettings {
     pub keys: Vec<ReleaseKey>,
     /// How many different keys must have signed: from 1 to the number of keys.
     pub threshold: usize,
+    /// Sites that run one of these versions may be left behind by a release that their keys did not sign.
+    pub leave_behind: Option<semver::VersionReq>,
 }
 
 /// What packages are made of.

@@ -7,8 +7,10 @@ use std::fmt;
 use std::str::FromStr;
 
 use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
 use ed25519_dalek::VerifyingKey;
+
+use crate::model::digest::Digest;
 
 /// The longest line that is taken as a key, in bytes.
 const MAX_LINE: usize = 1_024;
@@ -88,6 +90,14 @@ impl ReleaseKey {
     /// What stands behind the key, by which people know it; may be empty.
     pub fn comment(&self) -> &str {
         &self.comment
+    }
+
+    /// By what people know it: the comment, or the fingerprint that `ssh-keygen -l` shows.
+    pub fn known_as(&self) -> String {
+        match self.comment() {
+            "" => format!("SHA256:{}", STANDARD_NO_PAD.encode(Digest::of(&self.blob).as_bytes())),
+            comment => comment.to_owned(),
+        }
     }
 
     /// Reads a key in SSH's wire format.

@@ -82,7 +82,9 @@ pub(super) fn left_out(plugin: &Previewed) -> impl Iterator<Item = (&str, String
         .filter_map(|tag| match &tag.outcome {
             ReleaseOutcome::Skipped(reason) | ReleaseOutcome::Failed(reason) => Some((&*tag.tag, reason.to_string())),
             ReleaseOutcome::AwaitsPackage => Some((&*tag.tag, "awaits its package".to_owned())),
-            ReleaseOutcome::AwaitsSignatures { .. } => Some((&*tag.tag, "awaits signatures".to_owned())),
+            ReleaseOutcome::AwaitsSignatures { .. } | ReleaseOutcome::LeavesBehind(_) => {
+                Some((&*tag.tag, "awaits signatures".to_owned()))
+            }
             ReleaseOutcome::Built | ReleaseOutcome::Unchanged => None,
         })
 }

@@ -14,6 +14,7 @@ mod files;
 mod git;
 mod json;
 mod leaked_keys;
+pub mod left_behind;
 mod license;
 mod license_files;
 mod licenses;

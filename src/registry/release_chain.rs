@@ -119,6 +119,12 @@ impl SignedRelease {
         (self.statement.number, Digest::of(&self.bytes))
     }
 
+    /// Those of these keys that made a good signature, each once, whatever its form.
+    pub fn signers(&self, keys: &[ReleaseKey]) -> Vec<ReleaseKey> {
+        let signers = self.signatures.signers(&self.bytes, keys);
+        signers.into_iter().cloned().collect()
+    }
+
     fn complain(&self, member: &str, message: String) -> Diagnostic {
         Diagnostic {
             file: self.file.clone(),

@@ -15,7 +15,7 @@ pub(super) fn signing(reader: &mut DocumentReader<'_>, table: &SpannedTable<'_>)
         reader.complain(field.at, diagnostic);
     }
     let inner = reader.table(table, "signing")?;
-    reader.only(inner, &["keys", "threshold"]);
+    reader.only(inner, &["keys", "threshold", "leave_behind"]);
     reader.require(inner, "keys");
     let keys = keys(reader, inner)?;
     let most = u32::try_from(MAX_KEYS).unwrap_or(u32::MAX);
@@ -25,7 +25,23 @@ pub(super) fn signing(reader: &mut DocumentReader<'_>, table: &SpannedTable<'_>)
         let diagnostic = format!("\"threshold\" cannot be met: it asks for {threshold} different keys of {count}");
         reader.complain(field.node.at, diagnostic);
     }
-    Some(SigningSettings { keys, threshold })
+    Some(SigningSettings {
+        keys,
+        threshold,
+        leave_behind: leave_behind(reader, inner),
+    })
+}
+
+/// Versions whose sites may be left behind.
+fn leave_behind(reader: &mut DocumentReader<'_>, table: &SpannedTable<'_>) -> Option<semver::VersionReq> {
+    let (at, text) = reader.string(table, "leave_behind")?;
+    let parsed = text.parse().map_err(|error| {
+        reader.complain(
+            at,
+            format!("\"leave_behind\" is not a version requirement such as \"<1.5\": {error}"),
+        );
+    });
+    parsed.ok()
 }
 
 /// The keys, each of them once. Those that cannot be read count, so that one mistake is not told as two.
@@ -81,6 +97,21 @@ mod tests {
         assert_eq!(settings.keys[0].comment(), "anna@acme");
         let (settings, _) = read(&format!("[signing]\nkeys = ['{ANNA}']\n"));
         assert_eq!(settings.unwrap().threshold, 1);
+    }
+
+    #[test]
+    fn versions_that_may_be_left_behind_are_a_requirement() {
+        let text = |requirement: &str| format!("[signing]\nkeys = ['{ANNA}']\nleave_behind = '{requirement}'\n");
+        let (settings, told) = read(&text("<1.5"));
+        assert_eq!(
+            (settings.unwrap().leave_behind.unwrap().to_string(), told),
+            ("<1.5".into(), vec![])
+        );
+        let (_, told) = read(&text("old"));
+        assert!(
+            told[0].starts_with("acme.toml:3:16: \"leave_behind\" is not a version requirement"),
+            "{told:?}"
+        );
     }
 
     #[test]

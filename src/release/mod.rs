@@ -2,11 +2,12 @@
 //! over.
 //!
 //! [`statement`] is what is signed, [`sshsig`] one signature, [`signatures`] the file with several; [`contents`] sums up the
-//! files of a package, and [`copy`] holds a downloaded one against the statement. Nothing here runs a program or knows the
+//! files of a package, [`pinned_keys`] looks for keys in them, and [`copy`] holds a downloaded one against the statement. Nothing here runs a program or knows the
 //! registry's folder: `commands::sign` and the build do.
 
 pub mod contents;
 pub mod copy;
+pub mod pinned_keys;
 pub mod signatures;
 pub mod sshsig;
 pub mod statement;

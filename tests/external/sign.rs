@@ -7,11 +7,11 @@ use std::process::{Command, Stdio};
 
 use countersign::registry::RegistryFiles;
 use countersign::registry::release_chain::{self, ReleaseChain};
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::support::Instance;
 use crate::support::history::make_repository;
 use crate::support::server::countersign;
+use crate::support::{Instance, License, Server};
 
 const HISTORY: &str = "\
 >>> write acme-forms.php
@@ -620,4 +620,211 @@ fn the_page_checks_a_release_with_openssh_and_coreutils_alone() {
     assert_eq!(verify(&["--threshold", "2", "--json"]).0, Some(0));
     let (code, told) = verify(&["--threshold", "3"]);
     assert!(code == Some(3) && told.contains("2 of 3 signatures are good"), "{told}");
+}
+
+impl Vendor {
+    /// Tells `build` how many sites run what.
+    fn installed(&self, sites: &[(&str, u64)]) -> PathBuf {
+        let versions: Vec<_> = sites
+            .iter()
+            .map(|(version, sites)| json!({ "version": version, "sites": sites }))
+            .collect();
+        let counts = json!({ "plugins": [{ "slug": "acme-forms", "versions": versions }] });
+        self.instance.write("installed.json", &counts.to_string());
+        self.instance.file("installed.json")
+    }
+
+    /// What `build` prints with these arguments: for people, and for programs.
+    fn build(&self, arguments: &[&str]) -> (String, String, Value) {
+        let run = |more: &[&str]| {
+            let output = countersign(&self.instance)
+                .args(["build", "--check"])
+                .args([arguments, more].concat())
+                .output()
+                .unwrap();
+            assert!(matches!(output.status.code(), Some(0 | 1)), "{output:?}");
+            [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap())
+        };
+        let [text, notes] = run(&[]);
+        let [json, _] = run(&["--json"]);
+        (text, notes, serde_json::from_str(&json).unwrap())
+    }
+
+    /// Two releases by Anna's key, of which sites have the first; then the second is signed by Bert's, the only one in the
+    /// entry.
+    fn with_a_change_of_keys(leave_behind: &str) -> Self {
+        let vendor = Self::new(&["anna", "bert"], 1);
+        vendor.decide(&["anna"], 1);
+        vendor.signs("anna", "1.0.0", &[]);
+        assert_eq!(vendor.builds().1[1].1, "built");
+        vendor.decide(&["bert"], 1);
+        let entry = fs::read_to_string(vendor.instance.file("registry/plugins/acme-forms.toml")).unwrap();
+        vendor
+            .instance
+            .write("registry/plugins/acme-forms.toml", &(entry + leave_behind));
+        vendor
+    }
+}
+
+#[test]
+fn a_release_that_sites_in_the_field_would_not_take_waits_and_their_number_is_told() {
+    let vendor = Vendor::with_a_change_of_keys("");
+    let installed = vendor.installed(&[("1.0.0", 37), ("0.9.0", 4)]);
+    let installed = installed.to_str().unwrap();
+    let line = vendor.line("anna");
+    let anna: countersign::model::release_key::ReleaseKey = line.rsplit_once(' ').unwrap().0.parse().unwrap();
+    let who = format!("they run 1.0.0; 1 more signature needed, by {}", anna.known_as());
+    let shown = vendor.signs("bert", "1.1.0", &["--installed", installed]);
+    let warned = format!("WARNING    with this signature, the release would leave 37 sites behind: {who}\n");
+    assert!(shown.contains(&warned), "{shown}");
+    let before_the_key = shown.find("WARNING").unwrap();
+    assert!(before_the_key < shown.find("signed by").unwrap(), "{shown}");
+
+    let (text, notes, json) = vendor.build(&["--installed", installed]);
+    let told = format!("  not published: release 1.1.0 would leave 37 sites behind: {who}\n");
+    assert!(text.contains(&told), "{text}");
+    assert!(!notes.contains("is not known"), "{notes}");
+    let tag = &json["plugins"][0]["tags"][0];
+    assert_eq!(tag["outcome"], "leaves_behind");
+    let left = &tag["left_behind"][0];
+    assert_eq!(
+        (&left["version"], &left["sites"], &left["keys"][0], &left["allowed"]),
+        (&json!("1.0.0"), &json!(37), &json!(anna.known_as()), &json!(false))
+    );
+    assert_eq!(vendor.builds().1[0].1, "leaves_behind", "without the file, too");
+    assert!(!vendor.instance.file("releases/acme-forms/1.1.0.json").exists());
+
+    // Nobody runs it any more.
+    let gone = vendor.installed(&[("1.0.0", 0), ("0.9.0", 41)]);
+    let (_, _, json) = vendor.build(&["--installed", gone.to_str().unwrap()]);
+    assert_eq!(json["plugins"][0]["tags"][0]["outcome"], "built");
+
+    // The removed key signs for those who believe it.
+    let shown = vendor.signs("anna", "1.1.0", &["--installed", installed]);
+    assert!(!shown.contains("WARNING    with this"), "{shown}");
+    assert!(shown.contains("signed by  bert: 1 of 1 signatures\n"), "{shown}");
+    assert_eq!(
+        vendor.builds(),
+        (0, outcomes([("1.1.0", "built"), ("1.0.0", "unchanged")]))
+    );
+    let manifest = vendor.published("acme-forms/1.1.0.json");
+    assert_eq!(manifest["release"]["signatures"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn where_the_number_of_sites_is_unknown_it_is_said_why() {
+    let vendor = Vendor::with_a_change_of_keys("");
+    vendor.signs("bert", "1.1.0", &[]);
+    let (text, notes, json) = vendor.build(&[]);
+    let told = "  not published: release 1.1.0 would leave sites (their number is unknown) behind: they may run 1.0.0; 1 more ";
+    assert!(text.contains(told), "{text}");
+    assert!(
+        notes.contains("note: which versions sites run is not known: no server has run here\nhint: save it "),
+        "{notes}"
+    );
+    assert_eq!(json["plugins"][0]["tags"][0]["left_behind"][0]["sites"], Value::Null);
+    let elsewhere = countersign(&vendor.instance)
+        .args(["build", "--installed", "countersign.toml"])
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&elsewhere.stderr);
+    assert!(
+        elsewhere.status.code() == Some(3) && told.contains("countersign.toml: does not say what sites run"),
+        "{told}"
+    );
+}
+
+#[test]
+fn an_entry_may_let_sites_be_left_behind_and_it_is_told_how_many() {
+    let vendor = Vendor::with_a_change_of_keys("leave_behind = '<1.1'\n");
+    let installed = vendor.installed(&[("1.0.0", 1)]);
+    let installed = ["--installed", installed.to_str().unwrap()];
+    let shown = vendor.signs("bert", "1.1.0", &installed);
+    assert!(shown.contains("(leave_behind of the entry allows it)"), "{shown}");
+    let (text, _, json) = vendor.build(&installed);
+    let told = "leaves sites behind, as leave_behind of its entry allows: 1 site behind: it runs 1.0.0; 1 more ";
+    assert!(text.contains(told), "{text}");
+    assert_eq!(json["plugins"][0]["tags"][0]["notes"][0]["code"], "leaves_behind");
+    assert_eq!(vendor.builds().1[0].1, "built");
+}
+
+#[test]
+fn what_sites_reported_to_the_server_beside_it_is_read_and_a_running_server_is_told() {
+    let license = License::new();
+    let vendor = Vendor::with_a_change_of_keys("module = 'forms'\n");
+    let entry = fs::read_to_string(vendor.instance.file("registry/plugins/acme-forms.toml")).unwrap();
+    let entry = format!("module = 'forms'\n{}", entry.replace("module = 'forms'\n", ""));
+    vendor.instance.write("registry/plugins/acme-forms.toml", &entry);
+    vendor.instance.write(
+        "registry/licenses/licenses.toml",
+        &license.toml_with("2099-12-31", "sites = 5", "forms = []"),
+    );
+    vendor.signs("bert", "1.1.0", &[]);
+    for more in [&["keys", "generate"][..], &["keys", "generate", "--downloads"]] {
+        let made = countersign(&vendor.instance).args(more).output().unwrap();
+        assert!(made.status.success(), "{made:?}");
+    }
+    let server = Server::start(&vendor.instance);
+    for host in ["a.example", "b.example", "c.example"] {
+        assert_eq!(server.validate(&license, host).code(), "ok");
+        let version = if host == "c.example" { "1.1.0" } else { "1.0.0" };
+        let asked = server.updates(&license, host, &format!("&current_version={version}"));
+        assert_eq!(asked.status, 200);
+    }
+    let (_, notes, _) = vendor.build(&[]);
+    assert!(
+        notes.contains("a server is running, and holds what sites reported"),
+        "{notes}"
+    );
+    server.stop();
+    let (text, notes, _) = vendor.build(&[]);
+    assert!(
+        text.contains("release 1.1.0 would leave 2 sites behind: they run 1.0.0; "),
+        "{text}{notes}"
+    );
+    let counted = countersign(&vendor.instance)
+        .args(["bindings", "installed"])
+        .output()
+        .unwrap();
+    let told = String::from_utf8(counted.stdout).unwrap();
+    let rows: Vec<Vec<_>> = told
+        .lines()
+        .skip(1)
+        .map(|line| line.split_whitespace().collect())
+        .collect();
+    assert_eq!(rows, [["acme-forms", "1.1.0", "1"], ["acme-forms", "1.0.0", "2"]]);
+}
+
+#[test]
+fn a_pinned_key_that_is_nowhere_in_the_package_is_warned_of() {
+    let vendor = Vendor::new(&["anna", "bert"], 1);
+    let shown = vendor.signs("anna", "1.0.0", &[]);
+    for who in ["anna", "bert"] {
+        let warned =
+            format!("WARNING    {who} of [signing] is nowhere in the package: its client would not accept it\n");
+        assert!(shown.contains(&warned), "{shown}");
+    }
+    let (text, _, json) = vendor.build(&[]);
+    assert!(
+        text.contains("warning, 1.0.0: the release key bert is nowhere in the package"),
+        "{text}"
+    );
+    let warnings = json["plugins"][0]["warnings"].as_array().unwrap().iter();
+    let of_keys = warnings.filter(|told| told["message"].as_str().unwrap().contains("the release key"));
+    assert_eq!(of_keys.count(), 2, "{json}");
+
+    let settings = format!(
+        "<?php return ['release_keys' => ['{}']]; // first\n",
+        vendor.line("anna")
+    );
+    fs::remove_dir_all(vendor.instance.file("forms.git")).unwrap();
+    make_repository(
+        &HISTORY.replace("<?php // second\n", &settings),
+        &vendor.instance.file("forms.git"),
+    );
+    let shown = vendor.signs("anna", "1.1.0", &[]);
+    assert!(
+        !shown.contains("WARNING    anna") && shown.contains("WARNING    bert of [signing] is nowhere"),
+        "{shown}"
+    );
 }

@@ -257,6 +257,7 @@ fn bindings() -> BTreeSet<String> {
     let shown = checker.done("license-show", &["license", "show", &license.id]);
     assert_eq!(shown["bindings"].as_array().map(Vec::len), Some(2));
     checker.done("bindings-verify", &["bindings", "verify"]);
+    checker.done("bindings-installed", &["bindings", "installed"]);
 
     // A ledger that lacks what the index knows.
     let ledger = instance.file("store/ledger.jsonl");

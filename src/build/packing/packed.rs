@@ -2,6 +2,7 @@
 
 use crate::build::git::tag::Tagged;
 use crate::catalog::{HostedPackage, Release};
+use crate::model::release_key::ReleaseKey;
 use crate::model::version::Version;
 
 /// A release to pack.
@@ -14,25 +15,35 @@ pub(in crate::build) struct PackRequest<'a> {
     pub tagged: &'a Tagged,
     /// The published release of this version, if any.
     pub published: Option<&'a Release>,
+    /// Whom its client believes, as its statement says.
+    pub pinned: &'a [ReleaseKey],
 }
 
 /// The outcome of packing a release.
 pub(in crate::build) enum Packed {
-    /// The package; `replaces` if another one was published.
-    Package {
-        /// Its entry in the index.
-        package: HostedPackage,
-        /// Whether it differs from the published one.
-        replaces: bool,
-    },
+    /// Its package.
+    Package(PackedRelease),
     /// Its archive is not there yet.
     Awaits,
+}
+
+/// The package of a release.
+pub(in crate::build) struct PackedRelease {
+    /// Its entry in the index.
+    pub package: HostedPackage,
+    /// Whether it differs from the published one.
+    pub replaces: bool,
+    /// Pinned keys that are nowhere in a new package.
+    pub absent_keys: Vec<ReleaseKey>,
 }
 
 impl Packed {
     /// The package that is published already.
     pub(in crate::build) fn kept(package: HostedPackage) -> Self {
-        let replaces = false;
-        Self::Package { package, replaces }
+        Self::Package(PackedRelease {
+            package,
+            replaces: false,
+            absent_keys: Vec::new(),
+        })
     }
 }

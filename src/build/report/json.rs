@@ -6,6 +6,7 @@ use crate::build::remark::Remark;
 use crate::build::report::BuildReport;
 use crate::build::report::outcome::{Reason, ReleaseOutcome, TagOutcome};
 use crate::build::report::plugin_report::{PluginReport, PluginState, ReleaseWarning, TagCounts};
+use crate::registry::left_behind::LeftBehind;
 
 impl BuildReport {
     /// The whole report.
@@ -69,6 +70,7 @@ fn tag_json(tag: &TagOutcome) -> Value {
         ReleaseOutcome::Failed(reason) => ("failed", Some(reason)),
         ReleaseOutcome::AwaitsPackage => ("awaits_package", None),
         ReleaseOutcome::AwaitsSignatures { .. } => ("awaits_signatures", None),
+        ReleaseOutcome::LeavesBehind(_) => ("leaves_behind", None),
     };
     let mut told = json!({
         "tag": tag.tag,
@@ -79,6 +81,9 @@ fn tag_json(tag: &TagOutcome) -> Value {
     });
     if let ReleaseOutcome::AwaitsSignatures { good, needed } = tag.outcome {
         told["signatures"] = json!({ "good": good, "needed": needed });
+    }
+    if let ReleaseOutcome::LeavesBehind(left) = &tag.outcome {
+        told["left_behind"] = left.iter().map(LeftBehind::to_json).collect();
     }
     told
 }

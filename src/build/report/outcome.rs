@@ -2,6 +2,7 @@
 //! shows it.
 
 use crate::model::version::Version;
+use crate::registry::left_behind::LeftBehind;
 
 pub(crate) use crate::build::report::reason::Reason;
 
@@ -31,6 +32,9 @@ pub enum ReleaseOutcome {
     Failed(Reason),
     /// Its package is not there yet. It is published when it is.
     AwaitsPackage,
+    /// Enough people have signed it, and sites in the field believe none of them. It is published once others have signed,
+    /// or the plugin's entry lets these sites be left behind.
+    LeavesBehind(Vec<LeftBehind>),
     /// Too few people have signed it. It is published once enough have.
     AwaitsSignatures {
         /// How many have.

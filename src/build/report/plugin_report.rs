@@ -106,7 +106,9 @@ impl PluginReport {
                 ReleaseOutcome::Unchanged => counts.unchanged += 1,
                 ReleaseOutcome::Skipped(_) => counts.skipped += 1,
                 ReleaseOutcome::Failed(_) => counts.failed += 1,
-                ReleaseOutcome::AwaitsPackage | ReleaseOutcome::AwaitsSignatures { .. } => counts.awaiting += 1,
+                ReleaseOutcome::AwaitsPackage
+                | ReleaseOutcome::AwaitsSignatures { .. }
+                | ReleaseOutcome::LeavesBehind(_) => counts.awaiting += 1,
             }
         }
         counts

@@ -82,6 +82,8 @@ pub enum Reason {
     Immutable(&'static str),
     /// Another package was published under this version.
     Replaced,
+    /// The plugin's entry lets it leave these sites behind.
+    LeavesBehind(String),
     /// It differs in this from the release that was signed.
     NotAsSigned(&'static str),
     /// An object is missing or damaged.
@@ -235,6 +237,11 @@ impl Reason {
                 (*what).to_owned(),
             ),
             Self::NotAsSigned(what) => ("not_as_signed", "not the release that was signed", (*what).to_owned()),
+            Self::LeavesBehind(sites) => (
+                "leaves_behind",
+                "leaves sites behind, as leave_behind of its entry allows",
+                sites.clone(),
+            ),
             Self::Replaced => ("replaced", "replaces what was published under this version", none),
             Self::Unreadable { path, detail } => ("unreadable", "unreadable", format!("{path}: {detail}")),
         }

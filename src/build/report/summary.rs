@@ -8,6 +8,7 @@ use std::fmt::{Display, Write as _};
 use crate::build::report::BuildReport;
 use crate::build::report::outcome::{Reason, ReleaseOutcome, TagOutcome};
 use crate::build::report::plugin_report::{PluginReport, PluginState, ReleaseWarning};
+use crate::registry::left_behind;
 use crate::text::printable::Printable;
 
 /// The most names in a line; the rest is counted.
@@ -175,21 +176,40 @@ impl SummaryText {
             );
             self.line(Style::Plain, &told);
         }
-        for tag in &plugin.tags {
-            if let (ReleaseOutcome::AwaitsSignatures { good, needed }, Some(version)) = (&tag.outcome, &tag.version) {
-                let missing = needed - good.min(needed);
-                let told = format!("  {version} awaits {missing} of {needed} signatures: `countersign sign`");
-                self.line(Style::Plain, &told);
-            }
-        }
+        self.unsigned(plugin);
         // Those of the newest releases are among the warnings.
         let is_told = |tag: &&TagOutcome| plugin.warnings.iter().any(|warning| warning.tag == tag.tag);
         let others = plugin.tags.iter().filter(|tag| !is_told(tag));
         let notes = others.flat_map(|tag| tag.notes.iter().map(move |note| (tag, note)));
-        let notes = notes.filter(|(_, note)| **note != Reason::Replaced);
+        let notes = notes.filter(|(_, note)| !matches!(note, Reason::Replaced | Reason::LeavesBehind(_)));
         self.grouped("failed", Style::Wrong, failed);
         self.grouped("skipped", Style::Plain, skipped);
         self.grouped("note on", Style::Plain, notes);
+    }
+
+    /// Releases that await signatures, and those that sites in the field would not take.
+    fn unsigned(&mut self, plugin: &PluginReport) {
+        for tag in &plugin.tags {
+            let Some(version) = &tag.version else { continue };
+            match &tag.outcome {
+                ReleaseOutcome::AwaitsSignatures { good, needed } => {
+                    let missing = needed - good.min(needed);
+                    let told = format!("  {version} awaits {missing} of {needed} signatures: `countersign sign`");
+                    self.line(Style::Plain, &told);
+                }
+                ReleaseOutcome::LeavesBehind(left) => {
+                    for told in left_behind::told(left) {
+                        let told = format!("  not published: release {version} would leave {told}");
+                        self.line(Style::Warning, &told);
+                    }
+                }
+                _ => {}
+            }
+            let told = tag.notes.iter().filter(|note| matches!(note, Reason::LeavesBehind(_)));
+            for note in told {
+                self.line(Style::Warning, &format!("  release {version} {note}"));
+            }
+        }
     }
 
     fn changes(&mut self, plugin: &PluginReport, check: bool) {

@@ -91,15 +91,16 @@ impl Drop for WorkFolder {
     }
 }
 
-/// The key of `--key`, which must be one of `keys` as far as that can be seen; without it one of `keys` that the agent or
+/// The key of `--key`, which must be one of `may_sign` as far as that can be seen; without it one of `keys` that the agent or
 /// `~/.ssh` has.
 pub(super) fn find_key(
     given: Option<&Path>,
     keys: &[ReleaseKey],
+    may_sign: &[ReleaseKey],
     work: &WorkFolder,
 ) -> Result<SigningKeyFile, SigningError> {
     if let Some(path) = given {
-        return named_key(path, keys);
+        return named_key(path, may_sign);
     }
     let of_agent = agent_keys().into_iter().find(|key| keys.contains(key));
     if let Some(key) = of_agent {

@@ -131,7 +131,9 @@ pub(super) fn left_out(plugin: &Previewed) -> Vec<LeftOut> {
             ReleaseOutcome::Skipped(reason) => (reason.to_string(), false),
             ReleaseOutcome::Failed(reason) => (reason.to_string(), true),
             ReleaseOutcome::AwaitsPackage => ("awaits its package".to_owned(), false),
-            ReleaseOutcome::AwaitsSignatures { .. } => ("awaits signatures".to_owned(), false),
+            ReleaseOutcome::AwaitsSignatures { .. } | ReleaseOutcome::LeavesBehind(_) => {
+                ("awaits signatures".to_owned(), false)
+            }
             ReleaseOutcome::Built | ReleaseOutcome::Unchanged => return None,
         };
         Some(LeftOut {
