@@ -20,6 +20,7 @@
 //! - [`release`]: signatures that people make offline about a release, and their verification.
 //! - [`preview`]: shows releases as the CMS will, on a page for this machine only.
 //! - [`serve`]: the HTTP server. [`gate`](serve::gate) makes every decision.
+//! - [`shop`]: deliveries of shops: their signatures, and what they say.
 //! - [`keys`]: the private keys of this machine.
 //! - [`watch`]: reports changes of files.
 //! - [`text`]: makes text printable, error chains one line, and prints to standard error.
@@ -51,6 +52,7 @@ pub mod registry;
 pub mod regular_file;
 pub mod release;
 pub mod serve;
+pub mod shop;
 pub mod store;
 pub mod text;
 pub mod time_limit;

@@ -15,7 +15,7 @@ use declarations::{tuple_lets, types};
 use imports::{imports, shortest_circle};
 
 /// What each room may import of ours. Whatever is not listed may import nothing of ours.
-const ARROWS: [(&str, &[&str]); 20] = [
+const ARROWS: [(&str, &[&str]); 21] = [
     ("time_limit", &[]),
     ("model", &[]),
     ("text", &[]),
@@ -25,6 +25,7 @@ const ARROWS: [(&str, &[&str]); 20] = [
     ("folder_lock", &["text", "regular_file"]),
     ("keys", &["model", "regular_file"]),
     ("watch", &[]),
+    ("shop", &["model"]),
     (
         "registry",
         &[
@@ -92,6 +93,7 @@ const ARROWS: [(&str, &[&str]); 20] = [
             "release",
             "preview",
             "serve",
+            "shop",
             "registry",
             "catalog",
             "store",

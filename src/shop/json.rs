@@ -1,0 +1,107 @@
+//! Reads fields of a delivery by their paths. What is missing, of another type or too long reads as `None`.
+
+use chrono::{DateTime, NaiveDateTime, Utc};
+use serde_json::Value;
+
+use crate::model::offer::ShopId;
+use crate::shop::event::{DeliveryError, SoldLine};
+
+/// The longest id or name that is taken, in bytes.
+const MAX_ID: usize = 255;
+
+/// The longest mail address (RFC 5321 section 4.5.3.1).
+const MAX_ADDRESS: usize = 254;
+
+/// Lines of a sale that are read. One with more is parked.
+pub(super) const MAX_LINES: usize = 100;
+
+/// The value at a path such as `data.object`.
+pub(super) fn at<'v>(value: &'v Value, path: &str) -> Option<&'v Value> {
+    path.split('.').try_fold(value, |value, name| value.get(name))
+}
+
+pub(super) fn text<'v>(value: &'v Value, path: &str) -> Option<&'v str> {
+    at(value, path)?.as_str()
+}
+
+/// The same where a delivery must have it.
+pub(super) fn required<'v>(value: &'v Value, path: &'static str) -> Result<&'v str, DeliveryError> {
+    text(value, path)
+        .filter(|text| text.len() <= MAX_ID)
+        .ok_or(DeliveryError::Missing(path))
+}
+
+pub(super) fn is_true(value: &Value, path: &str) -> bool {
+    at(value, path).and_then(Value::as_bool).unwrap_or_default()
+}
+
+/// An id: a text, a number, or an object that has an `id`. A number 0 is none.
+pub(super) fn id(value: &Value, path: &str) -> Option<String> {
+    let found = at(value, path)?;
+    let text = match found {
+        Value::Object(expanded) => expanded.get("id")?.as_str()?.to_owned(),
+        Value::String(text) => text.clone(),
+        Value::Number(number) => number.as_u64().filter(|number| *number > 0)?.to_string(),
+        _ => return None,
+    };
+    let is_plain = !text.is_empty() && text.len() <= MAX_ID && text.bytes().all(|byte| byte.is_ascii_graphic());
+    is_plain.then_some(text)
+}
+
+/// The same as an id that an offer can have.
+pub(super) fn shop_id(value: &Value, path: &str) -> Option<ShopId> {
+    id(value, path)?.parse().ok()
+}
+
+/// The ids at some paths, each once.
+pub(super) fn ids(value: &Value, paths: &[&str]) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    for id in paths.iter().filter_map(|path| id(value, path)) {
+        if !found.contains(&id) {
+            found.push(id);
+        }
+    }
+    found
+}
+
+/// Seconds since 1970.
+pub(super) fn seconds(value: &Value, path: &str) -> Option<DateTime<Utc>> {
+    DateTime::from_timestamp(at(value, path)?.as_i64()?, 0)
+}
+
+/// RFC 3339; without a zone, it is UTC.
+pub(super) fn time(value: &Value, path: &str) -> Option<DateTime<Utc>> {
+    let text = text(value, path)?;
+    match DateTime::parse_from_rfc3339(text) {
+        Ok(time) => Some(time.to_utc()),
+        Err(_) => NaiveDateTime::parse_from_str(text, "%Y-%m-%dT%H:%M:%S")
+            .ok()
+            .map(|time| time.and_utc()),
+    }
+}
+
+/// A mail address. It is not checked further: the mail server will.
+pub(super) fn address(value: &Value, path: &str) -> Option<String> {
+    let text = text(value, path)?;
+    let is_plain = text.len() <= MAX_ADDRESS && text.contains('@') && !text.chars().any(|c| c.is_control() || c == ' ');
+    is_plain.then(|| text.to_owned())
+}
+
+/// The array at a path; empty if there is none.
+pub(super) fn list<'v>(value: &'v Value, path: &str) -> &'v [Value] {
+    at(value, path).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+/// A line of a sale; a quantity that is missing is 1. `None` if it is 0 or no 32-bit number.
+pub(super) fn line(price: Option<ShopId>, product: Option<ShopId>, quantity: Option<&Value>) -> Option<SoldLine> {
+    let quantity = match quantity {
+        None | Some(Value::Null) => 1,
+        Some(quantity) => u32::try_from(quantity.as_u64()?).ok()?,
+    };
+    (quantity > 0).then_some(SoldLine {
+        price,
+        product,
+        offer: None,
+        quantity,
+    })
+}
