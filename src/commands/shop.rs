@@ -1,5 +1,6 @@
 //! `countersign shop`: what shops sell, and what their deliveries would do.
 
+mod check;
 mod offers;
 
 use crate::commands::{Exit, Failure};
@@ -9,7 +10,7 @@ use crate::config::Config;
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   countersign shop offers
-  countersign shop offers --json")]
+  countersign shop check stripe delivery.json")]
 pub struct Args {
     #[command(subcommand)]
     verb: Verb,
@@ -26,11 +27,22 @@ Examples:
 Offers are files: registry/offers/<name>.toml.
 Exit codes: 0 all offers can be used, 3 there are mistakes.")]
     Offers(offers::Args),
+    /// Show what a saved delivery of a shop would do; nothing is changed
+    #[command(after_help = "\
+Examples:
+  countersign shop check stripe delivery.json
+  countersign shop check my-shop order.json --kind woocommerce --json
+  countersign shop check paddle body.json --header 'Paddle-Signature: ts=1700000000;h1=5f...' --secret-file secret.txt
+
+The file is the body of the request, byte for byte. Mail addresses in it are not printed.
+Exit codes: 0 it was read, 3 it is no delivery of this shop, or its signature is not accepted.")]
+    Check(Box<check::Args>),
 }
 
 /// Runs the verb.
 pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     match &args.verb {
         Verb::Offers(args) => offers::run(args, config),
+        Verb::Check(args) => check::run(args, config),
     }
 }

@@ -205,6 +205,35 @@ fn every_command_prints_what_the_page_of_json_says() {
     let offer = "shop = 'stripe'\nprices = ['price_1']\nperiod = '1y'\nmodules.acme-forms = ['pdf']\n";
     fs::write(instance.join("registry/offers/forms.toml"), offer).unwrap();
     assert_eq!(checker.done("shop-offers", &["shop", "offers"])[0]["period"], "1y");
+    let delivery = json!({ "id": "evt_1", "type": "invoice.paid", "created": 1_700_000_000, "livemode": true,
+        "data": { "object": { "id": "in_1", "billing_reason": "subscription_create", "customer_email": "anna@example.com",
+            "parent": { "subscription_details": { "subscription": "sub_1" } },
+            "lines": { "data": [
+                { "pricing": { "price_details": { "price": "price_1" } }, "quantity": 2, "period": { "end": 1_800_000_000 } },
+                { "pricing": { "price_details": { "price": "price_9" } }, "quantity": 1, "period": { "end": 1_800_000_000 } },
+            ] } } } });
+    let file = instance.join("delivery.json");
+    fs::write(&file, delivery.to_string()).unwrap();
+    let check = ["shop", "check", "stripe", file.to_str().unwrap()];
+    let checked = checker.done("shop-check", &check);
+    assert_eq!(
+        (&checked["licenses"][0]["count"], &checked["licenses"][1]["count"]),
+        (&json!(2), &json!(0))
+    );
+    assert_eq!(checked["licenses"][0]["grants"]["expires"], "2027-01-15");
+    assert!(!checked.to_string().contains("anna"));
+    let test = checker.done("shop-check", &[&check[..], &["--mode", "test"]].concat());
+    assert!(test["licenses"][0]["parked"].is_string());
+    let secret = instance.join("secret.txt");
+    fs::write(&secret, "whsec_of_the_test\n").unwrap();
+    let output = checker.run(&[&check[..], &["--secret-file", secret.to_str().unwrap()]].concat());
+    assert_eq!(output.status.code(), Some(3));
+    assert_eq!(
+        checker.checked("shop-check", &output)["signature"],
+        "there is no header Stripe-Signature"
+    );
+    checker.fails(3, &["shop", "check", "paddle", file.to_str().unwrap()]);
+    checker.fails(2, &["shop", "check", "my-shop", file.to_str().unwrap()]);
     checker.done("doctor", &["doctor"]);
     checker.fails(3, &["bindings", "verify"]);
     checker.fails(2, &["license", "renew", id, "--expires", "tomorrow"]);

@@ -1,0 +1,272 @@
+//! `countersign shop check`: what a saved delivery would do with the offers of this registry. Changes nothing.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use chrono::{DateTime, Utc};
+use serde::Serialize;
+
+use crate::commands::output;
+use crate::commands::{Exit, Failure};
+use crate::config::Config;
+use crate::model::license::Modules;
+use crate::model::offer::{SalesMode, ShopId};
+use crate::model::slug::Slug;
+use crate::registry::Registry;
+use crate::registry::offers::Offers;
+use crate::regular_file;
+use crate::shop;
+use crate::shop::event::{MAX_DELIVERY, Sale, ShopAction, ShopDelivery, SoldLine};
+use crate::shop::grant::grant;
+use crate::shop::kind::ShopKind;
+use crate::shop::signature::{self, ShopSecret};
+use crate::text::printable::Printable;
+
+#[derive(clap::Args, Debug)]
+pub(super) struct Args {
+    /// The name of the shop in the offers
+    #[arg(value_name = "SHOP")]
+    shop: Slug,
+    /// The body of the delivery, byte for byte
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// What the shop is: stripe, paddle, lemonsqueezy or woocommerce; without it, its name says it
+    #[arg(long, value_name = "KIND")]
+    kind: Option<ShopKind>,
+    /// A header of the delivery, such as 'Stripe-Signature: t=1700000000,v1=5f...'
+    #[arg(long, value_name = "HEADER", value_parser = parse_header)]
+    header: Vec<(String, String)>,
+    /// A file with the secret that the shop signs with: then the signature is checked
+    #[arg(long, value_name = "FILE")]
+    secret_file: Option<PathBuf>,
+    /// When the delivery arrived; without it, now
+    #[arg(long, value_name = "TIME", requires = "secret_file", value_parser = parse_time)]
+    at: Option<DateTime<Utc>>,
+    /// The offers of live sales or of the test mode; without it, the delivery says it, or it is live
+    #[arg(long, value_name = "MODE", value_parser = parse_mode)]
+    mode: Option<SalesMode>,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+/// Why a delivery cannot be checked.
+#[derive(Debug, thiserror::Error)]
+enum CheckError {
+    #[error("{}: cannot be read", path.display())]
+    Read { path: PathBuf, source: io::Error },
+    #[error("it is not known what the shop {0} is")]
+    Kind(Slug),
+    #[error("{}", path.display())]
+    Secret {
+        path: PathBuf,
+        source: signature::WeakSecret,
+    },
+    #[error("{}", path.display())]
+    Delivery {
+        path: PathBuf,
+        source: shop::event::DeliveryError,
+    },
+}
+
+/// What would be done.
+#[derive(Serialize)]
+struct CheckedDelivery<'a> {
+    shop: &'a Slug,
+    kind: ShopKind,
+    /// `right`, `not_checked`, or why it is not accepted.
+    signature: String,
+    /// The mode whose offers were looked through.
+    offers_of: SalesMode,
+    delivery: &'a ShopDelivery,
+    licenses: Vec<CheckedLine>,
+}
+
+/// A line of a sale, and what it grants.
+#[derive(Serialize)]
+struct CheckedLine {
+    /// As the shop names it.
+    sold: String,
+    quantity: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    offer: Option<Slug>,
+    /// The number of licenses; 0 if it grants none.
+    count: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    grants: Option<PrintedGrant>,
+    /// Why it grants none: it would be parked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parked: Option<String>,
+}
+
+#[derive(Serialize)]
+struct PrintedGrant {
+    modules: Modules,
+    sites: String,
+    expires: String,
+}
+
+/// Reads the delivery and prints what it would do.
+pub(super) fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
+    let kind = args.kind.or_else(|| args.shop.as_str().parse().ok()).ok_or_else(|| {
+        Failure::usage(CheckError::Kind(args.shop.clone()))
+            .hint("add --kind stripe, paddle, lemonsqueezy or woocommerce")
+    })?;
+    let offers = Registry::load_offers(&config.paths.registry)?;
+    let body = read(&args.file, MAX_DELIVERY as u64)?;
+    let now = args.at.unwrap_or_else(Utc::now);
+    let (is_refused, signature) = signature_state(args, kind, &body, now)?;
+    let delivery = shop::read(kind, &body).map_err(|source| {
+        let path = args.file.clone();
+        Failure::input(CheckError::Delivery { path, source })
+            .hint("save the body of the request as it came, and name the right --kind")
+    })?;
+    let mode = args.mode.or(delivery.mode).unwrap_or(SalesMode::Live);
+    let licenses = match &delivery.action {
+        ShopAction::Issue(sale) | ShopAction::Renew(sale) | ShopAction::Change(sale) => {
+            let sold_at = delivery.changed_at.unwrap_or(now);
+            let line = |line| checked_line(&offers, &args.shop, mode, sale, line, sold_at);
+            sale.lines.iter().map(line).collect()
+        }
+        _ => Vec::new(),
+    };
+    let checked = CheckedDelivery {
+        shop: &args.shop,
+        kind,
+        signature,
+        offers_of: mode,
+        delivery: &delivery,
+        licenses,
+    };
+    output::print(&if args.json {
+        output::json(&checked)?
+    } else {
+        text(&checked)
+    })?;
+    Ok(if is_refused { Exit::Input } else { Exit::Done })
+}
+
+fn read(path: &Path, limit: u64) -> Result<Vec<u8>, Failure> {
+    let failed = |source| {
+        let path = path.to_owned();
+        Failure::environment(CheckError::Read { path, source })
+    };
+    regular_file::read(path, limit).map_err(failed)
+}
+
+/// Whether the delivery would be refused for its signature, and the signature's state as text.
+fn signature_state(args: &Args, kind: ShopKind, body: &[u8], now: DateTime<Utc>) -> Result<(bool, String), Failure> {
+    let Some(path) = &args.secret_file else {
+        return Ok((false, "not_checked".to_owned()));
+    };
+    if signature::is_unsigned_ping(kind, body) {
+        return Ok((false, "not_needed".to_owned()));
+    }
+    let secret = String::from_utf8(read(path, 4_096)?).unwrap_or_default();
+    let secret = ShopSecret::new(&secret).map_err(|source| {
+        let path = path.clone();
+        Failure::input(CheckError::Secret { path, source })
+    })?;
+    let name = kind.signature_header();
+    let header = args.header.iter().find(|(given, _)| given.eq_ignore_ascii_case(name));
+    let header = header.map(|(_, value)| value.as_str());
+    Ok(match signature::verify(kind, &[secret], header, body, now) {
+        Ok(()) => (false, "right".to_owned()),
+        Err(error) => (true, error.to_string()),
+    })
+}
+
+fn checked_line(
+    offers: &Offers,
+    shop: &Slug,
+    mode: SalesMode,
+    sale: &Sale,
+    line: &SoldLine,
+    sold_at: DateTime<Utc>,
+) -> CheckedLine {
+    let named = line.offer.as_deref().and_then(|name| offers.named(name));
+    let named = named.filter(|offer| offer.shop == *shop && offer.mode == mode);
+    let offer = named.or_else(|| offers.find(shop, mode, line.price.as_ref(), line.product.as_ref()));
+    let granted = grant(sale, line, offer, sold_at);
+    let ids = line.price.iter().chain(&line.product).map(ShopId::as_str);
+    let sold: Vec<_> = ids.chain(line.offer.as_deref()).collect();
+    CheckedLine {
+        sold: sold.join(" "),
+        quantity: line.quantity,
+        offer: offer.map(|offer| offer.name.clone()),
+        count: granted.as_ref().map_or(0, |(count, _)| *count),
+        parked: granted.as_ref().err().map(ToString::to_string),
+        grants: granted.ok().map(|(_, license)| PrintedGrant {
+            modules: (*license.modules).clone(),
+            sites: license.sites.to_string(),
+            expires: license.expires.to_string(),
+        }),
+    }
+}
+
+fn text(checked: &CheckedDelivery<'_>) -> String {
+    let delivery = checked.delivery;
+    let (action, reason) = match &delivery.action {
+        ShopAction::Issue(_) => ("issue", None),
+        ShopAction::Renew(_) => ("renew", None),
+        ShopAction::Change(_) => ("change", None),
+        ShopAction::Revoke(subject) => ("revoke", Some(subject.reason)),
+        ShopAction::Suspend(subject) => ("suspend", Some(subject.reason)),
+        ShopAction::Resume(subject) => ("resume", Some(subject.reason)),
+        ShopAction::LetExpire(subject) => ("let expire", Some(subject.reason)),
+        ShopAction::Record(subject) => ("record only", Some(subject.reason)),
+        ShopAction::Park(subject) => ("park", Some(subject.reason)),
+        ShopAction::Ignore { reason } => ("ignore", Some(*reason)),
+    };
+    let mut lines = vec![
+        format!("event      {}", Printable(&delivery.event)),
+        format!("signature  {}", checked.signature),
+        format!("mode       {}", checked.offers_of.as_str()),
+        match reason {
+            Some(reason) => format!("action     {action}: {reason}"),
+            None => format!("action     {action}"),
+        },
+    ];
+    let names = delivery.action.names();
+    if !names.is_empty() {
+        lines.push(format!("names      {}", Printable(names.join(" "))));
+    }
+    for line in &checked.licenses {
+        let sold = Printable(&line.sold);
+        lines.push(match (&line.grants, &line.parked) {
+            (Some(grants), _) => format!(
+                "license    {} x {sold}: {} of offer {}, sites {}, until {}",
+                line.quantity,
+                line.count,
+                line.offer.as_ref().map_or("", Slug::as_str),
+                grants.sites,
+                grants.expires
+            ),
+            (None, parked) => format!(
+                "PARKED     {} x {sold}: {}",
+                line.quantity,
+                parked.as_deref().unwrap_or_default()
+            ),
+        });
+    }
+    lines.join("\n") + "\n"
+}
+
+fn parse_header(text: &str) -> Result<(String, String), &'static str> {
+    let (name, value) = text
+        .split_once(':')
+        .ok_or("expected a header such as 'X-Signature: 5f...'")?;
+    Ok((name.trim().to_owned(), value.trim().to_owned()))
+}
+
+fn parse_time(text: &str) -> Result<DateTime<Utc>, &'static str> {
+    let time = DateTime::parse_from_rfc3339(text).map(|time| time.to_utc());
+    time.map_err(|_| "expected a time such as 2026-11-20T10:17:03Z")
+}
+
+fn parse_mode(text: &str) -> Result<SalesMode, &'static str> {
+    [SalesMode::Live, SalesMode::Test]
+        .into_iter()
+        .find(|mode| mode.as_str() == text)
+        .ok_or("expected live or test")
+}
