@@ -4,6 +4,7 @@
 //! `ssh_keygen` signs, and `statement_files` adds the signature to the registry. `build` publishes what enough people signed.
 
 mod changes;
+mod child;
 mod document;
 mod package_file;
 mod reach;
@@ -12,6 +13,7 @@ mod statement;
 mod statement_files;
 
 use std::fs::File;
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -23,11 +25,11 @@ use crate::commands::sign::changes::{LastSigned, PackageChanges};
 use crate::commands::sign::document::{Document, done, shown};
 use crate::commands::sign::package_file::Remade;
 use crate::commands::sign::reach::Reach;
-use crate::commands::sign::ssh_keygen::{SigningKeyFile, WorkFolder};
+use crate::commands::sign::ssh_keygen::{SigningError, SigningKeyFile, WorkFolder};
 use crate::commands::sign::statement::{Decided, decide};
 use crate::commands::sign::statement_files::StatementFiles;
 use crate::commands::{Exit, Failure, candidates, output};
-use crate::config::Config;
+use crate::config::{self, Config};
 use crate::model::plugin::{Plugin, SigningSettings};
 use crate::model::release_key::ReleaseKey;
 use crate::model::slug::Slug;
@@ -39,6 +41,7 @@ use crate::registry::release_chain;
 use crate::registry::{RegistryError, RegistryFiles};
 use crate::release::pinned_keys;
 use crate::release::signatures::Signatures;
+use crate::release::sshsig::Sshsig;
 
 /// How long one repository may be fetched, and how large its mirror may be: as `build` has it.
 const FETCH: Duration = Duration::from_secs(300);
@@ -78,6 +81,9 @@ pub struct Args {
     /// Write a new statement where the signed one is about another package
     #[arg(long)]
     replace: bool,
+    /// Seconds that ssh-keygen may wait for the passphrase or the touch
+    #[arg(long, value_name = "SECONDS", default_value = "600", value_parser = config::parse::<NonZeroU32>)]
+    timeout: NonZeroU32,
     /// Do not fetch; use the mirrors of remote repositories as they are
     #[arg(long)]
     offline: bool,
@@ -171,7 +177,11 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     }
     let signatures = match &key {
         None => reach.good,
-        Some(key) => sign(key, &place, &decided, &may_sign, &work)?,
+        Some(key) => {
+            let limit = Duration::from_secs(args.timeout.get().into());
+            let new = || ssh_keygen::sign(&decided.bytes, key, &may_sign, &work, limit);
+            sign(key, &place, &decided, new)?
+        }
     };
     let signers = signatures.signers(&decided.bytes, &signing.keys);
     let signers = signing.keys.iter().filter(|key| signers.contains(key));
@@ -212,8 +222,7 @@ fn sign(
     key: &SigningKeyFile,
     place: &StatementFiles,
     decided: &Decided,
-    may_sign: &[ReleaseKey],
-    work: &WorkFolder,
+    new: impl FnOnce() -> Result<Sshsig, SigningError>,
 ) -> Result<Signatures, Failure> {
     let good = place.good(&decided.bytes);
     let is_signed = |key| good.by(key).is_some();
@@ -224,7 +233,7 @@ fn sign(
     };
     let signature = match signature {
         Some(signature) => signature,
-        None => ssh_keygen::sign(&decided.bytes, key, may_sign, work)?,
+        None => new()?,
     };
     let added = place.add(
         &decided.bytes,

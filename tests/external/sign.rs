@@ -1,5 +1,9 @@
 //! `countersign sign` with OpenSSH's own keys and agent, from a tag to a signature in the registry.
 
+mod hardware;
+mod packages;
+mod patience;
+
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};

@@ -5,19 +5,32 @@
 
 use std::ffi::OsStr;
 use std::fs;
-use std::io;
+use std::io::{self, Read as _, Seek as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::process::{Pid, test_kill_process};
 
 use crate::commands::Failure;
+use crate::commands::sign::child::{self, Ended};
 use crate::durable_file::{self, Access};
 use crate::model::release_key::ReleaseKey;
 use crate::regular_file;
 use crate::release::sshsig::{MAX_ARMORED, NAMESPACE, Sshsig, SshsigError};
 use crate::text::printable::Printable;
+use crate::text::stderr;
 
 /// The largest public key file that is read, in bytes.
 const MAX_KEY_FILE: u64 = 16 << 10;
+
+/// How long an agent may take to list its keys, and how much of the list is read, in bytes.
+const AGENT: Duration = Duration::from_secs(10);
+const MAX_LIST: u64 = 1 << 20;
+
+/// How the names of folders for the work begin; the number of the process follows.
+const WORK: &str = "signing-";
 
 /// Where OpenSSH keeps the keys that may sign.
 const USUAL_KEYS: [&str; 2] = ["id_ed25519.pub", "id_ed25519_sk.pub"];
@@ -37,6 +50,10 @@ pub(super) enum SigningError {
     Key { path: PathBuf, source: io::Error },
     #[error("ssh-keygen made no signature: it ended with {0}")]
     Refused(std::process::ExitStatus),
+    #[error("ssh-keygen made no signature within {} s, and was ended", .0.as_secs())]
+    TookTooLong(Duration),
+    #[error("interrupted: nothing was signed")]
+    Interrupted,
     #[error("ssh-keygen made a signature that is not taken")]
     Unusable(#[source] SshsigError),
     #[error("ssh-keygen made a signature that does not verify")]
@@ -59,7 +76,8 @@ pub(super) struct WorkFolder(PathBuf);
 impl WorkFolder {
     /// A new folder in `parent`, for its owner only.
     pub(super) fn new(parent: &Path) -> Result<Self, SigningError> {
-        let path = parent.join(format!("signing-{}", std::process::id()));
+        let path = parent.join(format!("{WORK}{}", std::process::id()));
+        remove_abandoned(parent, &path);
         let made = durable_file::create_folders(&path, Access::Owner);
         made.map_err(|source| SigningError::Work {
             path: path.clone(),
@@ -88,6 +106,20 @@ impl WorkFolder {
 impl Drop for WorkFolder {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Removes the folders of commands that were killed, and what stands in the way of a new one.
+fn remove_abandoned(parent: &Path, own: &Path) {
+    let Ok(entries) = fs::read_dir(parent) else { return };
+    for entry in entries.flatten() {
+        let path = entry.path();
+        let name = entry.file_name().into_string().unwrap_or_default();
+        let process = name.strip_prefix(WORK).and_then(|id| Pid::from_raw(id.parse().ok()?));
+        let is_gone = process.is_some_and(|id| test_kill_process(id) == Err(Errno::SRCH));
+        if is_gone || path == own {
+            let _ = fs::remove_dir_all(path);
+        }
     }
 }
 
@@ -158,14 +190,19 @@ fn public_key(path: &Path) -> io::Result<Result<ReleaseKey, ()>> {
 
 /// What `ssh-add -L` lists; nothing where there is no agent.
 fn agent_keys() -> Vec<ReleaseKey> {
-    let listed = Command::new("ssh-add")
-        .arg("-L")
-        .stdin(Stdio::null())
-        .stderr(Stdio::null())
-        .output();
-    let text = listed.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
-    let text = text.unwrap_or_default();
-    text.lines().filter_map(|line| line.parse().ok()).collect()
+    let listed = || -> io::Result<String> {
+        // A file and no pipe: whatever the agent does, there is nothing to wait for.
+        let mut list = regular_file::create_nameless()?;
+        let mut command = Command::new("ssh-add");
+        command.arg("-L").stdin(Stdio::null()).stderr(Stdio::null());
+        child::run(command.stdout(list.try_clone()?), AGENT)?;
+        list.rewind()?;
+        let mut bytes = Vec::new();
+        list.take(MAX_LIST).read_to_end(&mut bytes)?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    };
+    let listed = listed().unwrap_or_default();
+    listed.lines().filter_map(|line| line.parse().ok()).collect()
 }
 
 /// Signs a message, and gives a signature that our own reader finds good and that is by one of `keys`.
@@ -174,18 +211,25 @@ pub(super) fn sign(
     by: &SigningKeyFile,
     keys: &[ReleaseKey],
     work: &WorkFolder,
+    limit: Duration,
 ) -> Result<Sshsig, SigningError> {
     // A file and not standard input, so that `ssh-keygen` asks for a passphrase on the terminal.
     let file = work.write("statement.json", message)?;
-    let status = Command::new("ssh-keygen")
+    let mut command = Command::new("ssh-keygen");
+    command
         .args(["-q", "-Y", "sign", "-n", NAMESPACE, "-f"])
         .arg(&by.path)
         .arg(&file)
-        .stdout(Stdio::null())
-        .status()
-        .map_err(SigningError::NoOpenSsh)?;
-    if !status.success() {
-        return Err(SigningError::Refused(status));
+        .stdout(Stdio::null());
+    let seconds = limit.as_secs();
+    stderr::line(format_args!(
+        "ssh-keygen signs: give it the passphrase, or touch the token, within {seconds} s"
+    ));
+    match child::run(&mut command, limit).map_err(SigningError::NoOpenSsh)? {
+        Ended::Itself(status) if status.success() => {}
+        Ended::Itself(status) => return Err(SigningError::Refused(status)),
+        Ended::TimedOut => return Err(SigningError::TookTooLong(limit)),
+        Ended::Interrupted => return Err(SigningError::Interrupted),
     }
     let path = work.path("statement.json.sig");
     let text = regular_file::read_to_string(&path, MAX_ARMORED as u64);
@@ -219,6 +263,10 @@ impl From<SigningError> for Failure {
             SigningError::Unusable(SshsigError::NotTouched) => {
                 Self::environment(error).hint("make the key without `-O no-touch-required`")
             }
+            SigningError::TookTooLong(_) => {
+                Self::environment(error).hint("sign again; --timeout allows more time for the passphrase or the touch")
+            }
+            SigningError::Interrupted => Self::environment(error),
             SigningError::Key { .. } => Self::input(error),
             SigningError::Unusable(_) | SigningError::Wrong | SigningError::Work { .. } => Self::environment(error),
         }
