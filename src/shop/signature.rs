@@ -15,7 +15,7 @@ use crate::shop::woocommerce;
 /// How far a signed time may be from ours: what Stripe's own libraries take.
 const STRIPE_WINDOW: TimeDelta = TimeDelta::seconds(300);
 
-/// The same for Paddle, which signs each attempt anew.
+/// The same for Paddle. Its own library takes five seconds, which a slow network exceeds.
 const PADDLE_WINDOW: TimeDelta = TimeDelta::seconds(60);
 
 /// The longest header that is read, in bytes.

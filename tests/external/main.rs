@@ -21,6 +21,7 @@ mod preview;
 mod preview_browser;
 mod release;
 mod remote;
+mod shops;
 mod sign;
 mod signature;
 mod soak;
