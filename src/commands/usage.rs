@@ -2,7 +2,7 @@
 //!
 //! What a site reports is what it says. A site that has been silent for long is counted apart.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use chrono::{DateTime, Days, NaiveDate, Utc};
 use clap_complete::engine::ArgValueCompleter;
@@ -12,6 +12,7 @@ use crate::catalog::{MAX_MANIFEST, ReleaseIndex, manifest_path};
 use crate::commands::output::Table;
 use crate::commands::{Exit, Failure, candidates, output, stored_sites};
 use crate::config::Config;
+use crate::model::site_host::SiteHost;
 use crate::model::slug::Slug;
 use crate::model::version::Version;
 use crate::regular_file;
@@ -152,11 +153,18 @@ fn count(args: &Args, reports: &SiteReports, now: DateTime<Utc>) -> Usage {
     let since = now.checked_sub_days(Days::new(args.days.into())).unwrap_or_default();
     let mut by_version: BTreeMap<&str, (usize, DateTime<Utc>)> = BTreeMap::new();
     let mut silent = 0;
-    for (_, _, report) in reports {
-        let Some(version) = report.current_versions.get(&args.plugin) else {
-            continue;
-        };
-        match report.last_seen.filter(|seen| *seen >= since) {
+    // A site counts once with what it said last, under whichever license.
+    let mut last: HashMap<&SiteHost, (Option<DateTime<Utc>>, &str)> = HashMap::new();
+    for (_, host, report) in reports {
+        if let Some(version) = report.current_versions.get(&args.plugin) {
+            let said = (report.last_seen, version.as_str());
+            last.entry(host)
+                .and_modify(|known| *known = (*known).max(said))
+                .or_insert(said);
+        }
+    }
+    for (seen, version) in last.into_values() {
+        match seen.filter(|seen| *seen >= since) {
             None => silent += 1,
             Some(seen) => {
                 let (sites, last) = by_version.entry(version).or_insert((0, seen));
@@ -260,7 +268,9 @@ mod tests {
         };
         let mut reports = SiteReports::new();
         for (number, plugin, version, days_ago) in [
+            (0, "acme", "1.0", 3),
             (0, "acme", "1.1", 0),
+            (0, "acme", "1.0", 2),
             (1, "acme", "1.0", 29),
             (2, "acme", "1.1", 30),
             (3, "acme", "1.1", 31),

@@ -127,12 +127,13 @@ fn more_sites_than_a_page_has_are_all_told_once() {
     let instance = Instance::with_licenses(&tables);
     let server = Server::start(&instance);
     thread::scope(|scope| {
-        for licenses in licenses.chunks(150) {
+        for (chunk, licenses) in licenses.chunks(150).enumerate() {
             let server = &server;
             scope.spawn(move || {
-                for license in licenses {
-                    assert_eq!(server.validate(license, "a.com").code(), "ok");
-                    assert_eq!(server.updates(license, "a.com", "&current_version=1.0").status, 200);
+                for (number, license) in licenses.iter().enumerate() {
+                    let host = format!("host{chunk}-{number}.com");
+                    assert_eq!(server.validate(license, &host).code(), "ok");
+                    assert_eq!(server.updates(license, &host, "&current_version=1.0").status, 200);
                 }
             });
         }
