@@ -67,7 +67,7 @@ A site counts with the version that it reported last. `build --installed FILE` a
 FILE` read the JSON where no store is: they say how many sites a release would leave behind.
 Stop the server first, or count in a copy of the store.
 
-Exit codes: 0 done, 3 there is no store, 4 a server runs or the index cannot be read.")]
+Exit codes: 0 done, 3 there is no store, 4 the running server does not answer, or the index cannot be read.")]
     Installed(installed::Args),
     /// Begin a new ledger without outdated lines
     #[command(after_help = "Example:

@@ -9,6 +9,7 @@ use chrono::{DateTime, Utc};
 use crate::build::{BuildReport, ReleaseOutcome, SignedChains};
 use crate::catalog::{ReleaseIndex, Releases};
 use crate::commands::Failure;
+use crate::commands::stored_sites::{self, ReportsNotReadable};
 use crate::config::Config;
 use crate::model::binding::SiteReport;
 use crate::model::installed::InstalledVersions;
@@ -34,10 +35,8 @@ const MAX_FILE: u64 = 16 << 20;
 pub(super) enum NotKnown {
     #[error("no server has run here")]
     NoStore,
-    #[error("a server is running, and holds what sites reported")]
-    ServerRuns,
-    #[error("what sites reported cannot be read: the index of the store cannot be opened")]
-    NoIndex,
+    #[error(transparent)]
+    Reports(#[from] ReportsNotReadable),
     #[error("the store cannot be read")]
     Store(#[source] StoreError),
 }
@@ -64,7 +63,7 @@ impl InstalledSites {
         Ok(Self { known, why_not: None })
     }
 
-    /// Reads the store if a release may leave sites behind. A server cannot start meanwhile, so it is not read in vain.
+    /// Reads the store if a release may leave sites behind.
     pub(super) fn look_for(&mut self, entries: &[PluginEntry], chains: &SignedChains, config: &Config) {
         if self.known.is_some() {
             return;
@@ -146,16 +145,13 @@ pub(super) fn from_file(path: &Path) -> Result<InstalledVersions, Failure> {
     })
 }
 
-/// Counts what sites reported last to the server of this instance.
+/// Counts what sites reported last to the server of this instance, which is asked if it runs.
 pub(super) fn from_store(config: &Config) -> Result<InstalledVersions, NotKnown> {
     let store = store::read_only(&config.paths.store).map_err(|error| match error {
         StoreError::Missing(_) => NotKnown::NoStore,
         error => NotKnown::Store(error),
     })?;
-    let reports = store.reports().ok_or(match store.is_in_use() {
-        true => NotKnown::ServerRuns,
-        false => NotKnown::NoIndex,
-    })?;
+    let reports = stored_sites::reports_in(&store, &config.paths.store)?;
     drop(store);
     let registry = Registry::load_without_notes(&config.paths.registry).unwrap_or_default();
     Ok(count(reports, &registry))

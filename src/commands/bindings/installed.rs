@@ -36,11 +36,6 @@ fn failure(error: NotKnown) -> Failure {
     match error {
         NotKnown::Store(error) => super::messages::failure(error),
         NotKnown::NoStore => Failure::input(error).hint("a server creates the store at its first start"),
-        NotKnown::ServerRuns => {
-            Failure::environment(error).hint("stop the server first, or count in a copy of the store")
-        }
-        NotKnown::NoIndex => Failure::environment(error).hint(
-            "run this as the user of the server; `countersign bindings verify` says what is wrong with the index",
-        ),
+        NotKnown::Reports(error) => error.into(),
     }
 }
