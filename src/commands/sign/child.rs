@@ -15,7 +15,7 @@ const FAREWELL: Duration = Duration::from_secs(2);
 
 /// How a program ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ended {
+pub(super) enum ChildEnd {
     /// By itself.
     Itself(ExitStatus),
     /// It took too long, and was ended.
@@ -25,7 +25,7 @@ pub(super) enum Ended {
 }
 
 /// Runs a program and waits for it up to `limit`.
-pub(super) fn run(command: &mut Command, limit: Duration) -> io::Result<Ended> {
+pub(super) fn run(command: &mut Command, limit: Duration) -> io::Result<ChildEnd> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         // Before the program starts, so that no signal ends this process and leaves its files.
@@ -35,15 +35,15 @@ pub(super) fn run(command: &mut Command, limit: Duration) -> io::Result<Ended> {
         let deadline = Instant::now() + limit;
         let ended = loop {
             if let Some(status) = child.try_wait()? {
-                return Ok(Ended::Itself(status));
+                return Ok(ChildEnd::Itself(status));
             }
             tokio::select! {
-                _ = interrupt.recv() => break Ended::Interrupted,
-                _ = terminate.recv() => break Ended::Interrupted,
+                _ = interrupt.recv() => break ChildEnd::Interrupted,
+                _ = terminate.recv() => break ChildEnd::Interrupted,
                 () = tokio::time::sleep(PAUSE) => {}
             }
             if Instant::now() >= deadline {
-                break Ended::TimedOut;
+                break ChildEnd::TimedOut;
             }
         };
         end(&mut child)?;
@@ -79,14 +79,14 @@ mod tests {
     #[test]
     fn what_takes_too_long_is_ended_also_if_it_does_not_want_to() {
         let minute = Duration::from_secs(60);
-        let Ended::Itself(status) = run(&mut shell("exit 7"), minute).unwrap() else {
+        let ChildEnd::Itself(status) = run(&mut shell("exit 7"), minute).unwrap() else {
             panic!()
         };
         assert_eq!(status.code(), Some(7));
         let began = Instant::now();
         let limit = Duration::from_millis(100);
         for script in ["exec sleep 100", "trap '' TERM; while :; do sleep 1; done"] {
-            assert_eq!(run(&mut shell(script), limit).unwrap(), Ended::TimedOut, "{script}");
+            assert_eq!(run(&mut shell(script), limit).unwrap(), ChildEnd::TimedOut, "{script}");
         }
         assert!(began.elapsed() < minute);
     }

@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
 
 use crate::commands::Failure;
-use crate::commands::sign::child::{self, Ended};
+use crate::commands::sign::child::{self, ChildEnd};
 use crate::durable_file::{self, Access};
 use crate::model::release_key::ReleaseKey;
 use crate::regular_file;
@@ -226,10 +226,10 @@ pub(super) fn sign(
         "ssh-keygen signs: give it the passphrase, or touch the token, within {seconds} s"
     ));
     match child::run(&mut command, limit).map_err(SigningError::NoOpenSsh)? {
-        Ended::Itself(status) if status.success() => {}
-        Ended::Itself(status) => return Err(SigningError::Refused(status)),
-        Ended::TimedOut => return Err(SigningError::TookTooLong(limit)),
-        Ended::Interrupted => return Err(SigningError::Interrupted),
+        ChildEnd::Itself(status) if status.success() => {}
+        ChildEnd::Itself(status) => return Err(SigningError::Refused(status)),
+        ChildEnd::TimedOut => return Err(SigningError::TookTooLong(limit)),
+        ChildEnd::Interrupted => return Err(SigningError::Interrupted),
     }
     let path = work.path("statement.json.sig");
     let text = regular_file::read_to_string(&path, MAX_ARMORED as u64);
