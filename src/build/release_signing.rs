@@ -166,8 +166,11 @@ pub(super) fn proof(signed: &SignedRelease) -> ReleaseProof {
     }
 }
 
+/// The one difference whose two sides are told: they are short.
+const FORM_DIFFERS: &str = "the form of its package";
+
 /// The first thing in which a release is not the one that was signed.
-pub(super) fn mismatch(signed: &ReleaseStatement, release: &Release, manifest: &Manifest) -> Option<&'static str> {
+pub(super) fn mismatch(signed: &ReleaseStatement, release: &Release, manifest: &Manifest) -> Option<String> {
     let package = release.package.as_ref();
     let has = |same: &dyn Fn(&HostedPackage) -> bool| package.is_some_and(same);
     let published = signed.published.format("%Y-%m-%d %H:%M:%S").to_string();
@@ -176,7 +179,7 @@ pub(super) fn mismatch(signed: &ReleaseStatement, release: &Release, manifest: &
         (signed.slug == manifest.slug, "its plugin"),
         (signed.tag == release.tag, "its tag"),
         (signed.commit == release.commit, "its commit"),
-        (has(&|package| package.form == signed.form), "the form of its package"),
+        (has(&|package| package.form == signed.form), FORM_DIFFERS),
         (
             has(&|package| package.sha256 == signed.package.sha256 && package.size == signed.package.size),
             "its package",
@@ -195,5 +198,14 @@ pub(super) fn mismatch(signed: &ReleaseStatement, release: &Release, manifest: &
             "the version of PHP that it requires",
         ),
     ];
-    same.iter().find(|(is_same, _)| !is_same).map(|(_, what)| *what)
+    let (_, what) = same.iter().find(|(is_same, _)| !is_same)?;
+    Some(match package {
+        Some(package) if *what == FORM_DIFFERS => {
+            format!(
+                "{what}: form {} was signed, and form {} is packed",
+                signed.form, package.form
+            )
+        }
+        _ => (*what).to_owned(),
+    })
 }

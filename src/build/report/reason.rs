@@ -85,7 +85,7 @@ pub enum Reason {
     /// The plugin's entry lets it leave these sites behind.
     LeavesBehind(String),
     /// It differs in this from the release that was signed.
-    NotAsSigned(&'static str),
+    NotAsSigned(String),
     /// An object is missing or damaged.
     Unreadable {
         /// What was read.
@@ -236,7 +236,7 @@ impl Reason {
                 "differs from what is published, which never changes (raise the version, or see build --replace)",
                 (*what).to_owned(),
             ),
-            Self::NotAsSigned(what) => ("not_as_signed", "not the release that was signed", (*what).to_owned()),
+            Self::NotAsSigned(what) => ("not_as_signed", "not the release that was signed", what.clone()),
             Self::LeavesBehind(sites) => (
                 "leaves_behind",
                 "leaves sites behind, as leave_behind of its entry allows",

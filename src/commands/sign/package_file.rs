@@ -50,7 +50,7 @@ pub(super) enum PackageFileError {
     Read { path: PathBuf, source: io::Error },
     #[error("{}: not taken as a package", Printable(path.display()))]
     Archive { path: PathBuf, source: ArchiveError },
-    #[error("{}: has the files of the tag, and is not packed in form {FORM}, which the tag gives: only the packing differs", Printable(path.display()))]
+    #[error("{}: has the files of the tag, and is packed in another way than form {FORM}, the normal form that `build` publishes: only the packing differs", Printable(path.display()))]
     Packing { path: PathBuf },
     #[error("{}: is not what the tag gives: {}", Printable(path.display()), Printable(files))]
     Contents { path: PathBuf, files: String },

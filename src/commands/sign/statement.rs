@@ -27,8 +27,8 @@ pub(super) struct Decided {
 /// Why there is nothing to sign.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum DecideError {
-    #[error("the signed statement says another {member} than the tag gives")]
-    Other { member: &'static str },
+    #[error("the signed statement says another {member} the tag gives")]
+    Other { member: String },
     #[error("the release cannot be stated")]
     Statement(#[from] StatementError),
     #[error("the release cannot be stated")]
@@ -86,7 +86,7 @@ pub(super) fn decide(
 }
 
 /// The first member that two statements of one release say differently, apart from those of the chain and of the keys.
-fn other_member(signed: &ReleaseStatement, found: &ReleaseStatement) -> Option<&'static str> {
+fn other_member(signed: &ReleaseStatement, found: &ReleaseStatement) -> Option<String> {
     let SignedPackage { sha256, size, mark } = &found.package;
     let same = [
         (signed.contents == found.contents, "contents"),
@@ -100,7 +100,11 @@ fn other_member(signed: &ReleaseStatement, found: &ReleaseStatement) -> Option<&
         (signed.requires == found.requires, "version of the CMS"),
         (signed.requires_php == found.requires_php, "version of PHP"),
     ];
-    same.iter().find(|(is_same, _)| !is_same).map(|(_, member)| *member)
+    let (_, member) = same.iter().find(|(is_same, _)| !is_same)?;
+    Some(match *member {
+        "form of packing" => format!("{member}, {}, than form {} that", signed.form, found.form),
+        member => format!("{member} than"),
+    })
 }
 
 impl From<DecideError> for Failure {

@@ -133,6 +133,36 @@ fn a_build_after_another_signature_does_not_pack_again() {
 }
 
 #[test]
+fn another_form_of_packing_is_told_with_both_numbers() {
+    let vendor = Vendor::new(&["anna"], 1);
+    vendor.signs("anna", "1.0.0", &[]);
+    let statement = fs::read_to_string(vendor.file("1.0.0.json")).unwrap();
+    let other = statement.replace("\"form\":1,", "\"form\":99,");
+    assert_ne!(other, statement);
+    fs::write(vendor.file("1.0.0.json"), other).unwrap();
+    let by_hand = Command::new("ssh-keygen")
+        .args(["-q", "-Y", "sign", "-n", "countersign-release", "-f"])
+        .arg(vendor.key("anna"))
+        .stdin(fs::File::open(vendor.file("1.0.0.json")).unwrap())
+        .output()
+        .unwrap();
+    fs::write(vendor.file("1.0.0.sig"), by_hand.stdout).unwrap();
+    let output = countersign(&vendor.instance).arg("build").output().unwrap();
+    let told = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.code() == Some(3)
+            && told.contains("the form of its package: form 99 was signed, and form 1 is packed"),
+        "{told}"
+    );
+    let (code, told) = vendor.refuses(&["1.0.0", "--key", vendor.key("anna").to_str().unwrap()]);
+    assert!(
+        code == 3
+            && told.contains("the signed statement says another form of packing, 99, than form 1 that the tag gives"),
+        "{told}"
+    );
+}
+
+#[test]
 fn releases_from_before_signing_stay_published() {
     let vendor = Vendor::new(&["anna"], 1);
     let signing = fs::read_to_string(vendor.instance.file("registry/plugins/acme-forms.toml")).unwrap();
