@@ -47,6 +47,8 @@ enum SigningState<'a> {
         good: usize,
         /// How many must.
         needed: usize,
+        /// Those who have not.
+        missing: Vec<String>,
     },
 }
 
@@ -83,8 +85,20 @@ impl<'a> ReleaseSigning<'a> {
                     false => SigningState::LeavesBehind(left),
                 }
             }
-            _ => SigningState::Awaits { good, needed },
+            _ => SigningState::Awaits {
+                good,
+                needed,
+                missing: self.missing(signed),
+            },
         }
+    }
+
+    /// Those who may sign and have not.
+    fn missing(&self, signed: Option<&SignedRelease>) -> Vec<String> {
+        let keys = &self.settings.keys;
+        let signers = signed.map_or_else(Vec::new, |signed| signed.signers(keys));
+        let missing = keys.iter().filter(|key| !signers.contains(key));
+        missing.map(ReleaseKey::known_as).collect()
     }
 
     /// The sites that would not take a new release.
@@ -121,7 +135,9 @@ pub(super) fn signed<'a>(
             Ok(Some(signed))
         }
         Some(SigningState::LeavesBehind(left)) => Err(ReleaseOutcome::LeavesBehind(left)),
-        Some(SigningState::Awaits { good, needed }) => Err(ReleaseOutcome::AwaitsSignatures { good, needed }),
+        Some(SigningState::Awaits { good, needed, missing }) => {
+            Err(ReleaseOutcome::AwaitsSignatures { good, needed, missing })
+        }
     }
 }
 

@@ -25,7 +25,7 @@ fn outcomes(report: &PluginReport) -> Vec<String> {
         ReleaseOutcome::Failed(reason) => format!("{} failed {}", tag.tag, reason.code()),
         ReleaseOutcome::AwaitsPackage => format!("{} awaits", tag.tag),
         ReleaseOutcome::LeavesBehind(left) => format!("{} leaves {} behind", tag.tag, left.len()),
-        ReleaseOutcome::AwaitsSignatures { good, needed } => format!("{} has {good} of {needed}", tag.tag),
+        ReleaseOutcome::AwaitsSignatures { good, needed, .. } => format!("{} has {good} of {needed}", tag.tag),
     };
     let mut told: Vec<_> = report.tags.iter().map(told).collect();
     told.sort();

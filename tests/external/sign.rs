@@ -1,5 +1,6 @@
 //! `countersign sign` with OpenSSH's own keys and agent, from a tag to a signature in the registry.
 
+mod ci;
 mod hardware;
 mod packages;
 mod patience;

@@ -79,8 +79,8 @@ fn tag_json(tag: &TagOutcome) -> Value {
         "reason": reason.map(reason_json),
         "notes": tag.notes.iter().map(reason_json).collect::<Vec<_>>(),
     });
-    if let ReleaseOutcome::AwaitsSignatures { good, needed } = tag.outcome {
-        told["signatures"] = json!({ "good": good, "needed": needed });
+    if let ReleaseOutcome::AwaitsSignatures { good, needed, missing } = &tag.outcome {
+        told["signatures"] = json!({ "good": good, "needed": needed, "missing": missing });
     }
     if let ReleaseOutcome::LeavesBehind(left) = &tag.outcome {
         told["left_behind"] = left.iter().map(LeftBehind::to_json).collect();

@@ -41,6 +41,8 @@ pub enum ReleaseOutcome {
         good: usize,
         /// How many must.
         needed: usize,
+        /// Those who have not, as people know their keys.
+        missing: Vec<String>,
     },
 }
 

@@ -192,9 +192,11 @@ impl SummaryText {
         for tag in &plugin.tags {
             let Some(version) = &tag.version else { continue };
             match &tag.outcome {
-                ReleaseOutcome::AwaitsSignatures { good, needed } => {
-                    let missing = needed - good.min(needed);
-                    let told = format!("  {version} awaits {missing} of {needed} signatures: `countersign sign`");
+                ReleaseOutcome::AwaitsSignatures { good, needed, missing } => {
+                    let count = needed - good.min(needed);
+                    let who = missing.join(" or ");
+                    let told =
+                        format!("  {version} awaits {count} of {needed} signatures, by {who}: `countersign sign`");
                     self.line(Style::Plain, &told);
                 }
                 ReleaseOutcome::LeavesBehind(left) => {
