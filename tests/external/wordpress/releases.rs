@@ -654,6 +654,49 @@ fn an_offer_that_was_stored_installs_nothing_where_the_client_is_not_loaded() {
     }
 }
 
+/// What `wp --skip-plugins` does before it loads WordPress: filters of the list of plugins.
+const SKIP_PLUGINS: &str = "$wp_filter['option_active_plugins'][999]['skip'] = \
+    ['function' => function () { return []; }, 'accepted_args' => 1];";
+
+/// A session in WordPress' recovery mode, in which this plugin is paused.
+const RECOVERY: &str = "define('WP_RECOVERY_MODE_SESSION_ID', 'session');";
+const PAUSE: &str =
+    "update_option('session_paused_extensions', ['plugin' => ['acme-forms' => ['message' => 'An error.']]]);";
+
+#[test]
+fn where_plugins_are_skipped_or_paused_nothing_unverified_is_installed() {
+    for core in CORES {
+        let mut desk = Desk::new(core);
+        desk.serve(&desk.good());
+        desk.site.check_again();
+        assert!(desk.site.row().1);
+        desk.vendor.front.put(OFFERED, response(200, &[], desk.evil()));
+        desk.site.run(PAUSE);
+        let code = format!(
+            "echo class_exists('Countersign\\\\Client\\\\Release') || class_exists('Acme\\\\Forms\\\\License\\\\Release') ? 'here' : 'absent', \"\\n\"; {WAYS} {ALL_WAYS}"
+        );
+        for before in [SKIP_PLUGINS, RECOVERY] {
+            let said = desk.site.run_behind(before, &code);
+            let lines: Vec<_> = said.lines().filter(|line| !line.trim().is_empty()).collect();
+            let mut expected = vec!["absent".to_owned()];
+            expected.extend(["upgrade", "bulk", "install", "automatic"].map(|way| format!("{way} refused 1.0.0")));
+            assert_eq!(lines, expected, "{core:?} {before}: {said}");
+            assert_eq!(desk.take_unpacked(), "", "{core:?} {before}");
+        }
+        assert!(
+            desk.site
+                .run_behind(
+                    "",
+                    "echo class_exists('Acme\\\\Forms\\\\License\\\\Release') ? 'here' : 'absent';"
+                )
+                .contains("here")
+        );
+        desk.site
+            .run("update_option('active_plugins', ['acme-forms/acme-forms.php']);");
+        desk.installs_the_good_one();
+    }
+}
+
 #[test]
 fn each_way_to_install_proves_what_it_installs() {
     for core in CORES {

@@ -228,11 +228,16 @@ impl Site {
 
     /// Runs PHP within this WordPress, by the real clock, and gives what it prints.
     pub fn run(&self, code: &str) -> String {
+        self.run_behind("", code)
+    }
+
+    /// The same, with something that runs before WordPress does.
+    pub fn run_behind(&self, before: &str, code: &str) -> String {
         let mut php = Command::new("php");
         environment(&mut php, self.folder.path(), &self.host, &self.outside, self.network);
         let code = format!(
             "$_SERVER += ['HTTP_HOST' => '{}', 'REQUEST_URI' => '/', 'SERVER_PROTOCOL' => 'HTTP/1.1', \
-             'REQUEST_METHOD' => 'GET']; require '{}/core/wp-load.php'; {code}",
+             'REQUEST_METHOD' => 'GET']; {before} require '{}/core/wp-load.php'; {code}",
             self.host,
             self.folder.path().display()
         );
