@@ -6,6 +6,7 @@ mod export;
 mod installed;
 mod messages;
 mod rebuild;
+mod schema;
 mod verify;
 
 use crate::commands::{Exit, Failure};
@@ -21,6 +22,7 @@ Examples:
   countersign bindings installed                count which versions sites run
   countersign bindings rebuild                  rebuild the index from the ledger
   countersign bindings compact                  begin a new ledger without outdated lines
+  countersign bindings schema | psql ADDRESS    make the tables for several nodes
 
 To back up the bindings, copy the ledger, store/ledger.jsonl. A server may run meanwhile.
 Exit codes: 0 done, 3 the ledger or the index is damaged, 4 the store is in use.")]
@@ -76,6 +78,14 @@ Exit codes: 0 done, 3 there is no store, 4 the running server does not answer, o
 Stop the server first; compacting takes seconds. The new ledger continues the chain of the old one,
 which stays beside it.")]
     Compact(compact::Args),
+    /// Print the SQL that makes the tables of a ledger in PostgreSQL
+    #[command(after_help = "Examples:
+  countersign bindings schema | psql postgres://owner@db1/countersign
+  countersign bindings schema --node countersign_node | psql postgres://owner@db1/countersign
+
+Run it as the tables' owner, in a database of PostgreSQL 13 or newer. Existing tables stay as they
+are. Create the node's role first: CREATE ROLE countersign_node LOGIN.")]
+    Schema(schema::Args),
 }
 
 /// Runs the verb.
@@ -86,5 +96,6 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
         Verb::Installed(args) => installed::run(args, config),
         Verb::Export => export::run(config),
         Verb::Compact(args) => compact::run(args, config),
+        Verb::Schema(args) => schema::run(args),
     }
 }

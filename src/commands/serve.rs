@@ -23,7 +23,7 @@ use crate::serve::ops::admin_token::AdminToken;
 use crate::serve::public_files::folder::{self, Searched};
 use crate::serve::reload::startup::StartupState;
 use crate::serve::{self, LoadError, Server};
-use crate::store::{self, Bindings, StoreError};
+use crate::store::{self, Bindings, LedgerState, StoreError};
 
 /// Run the server
 #[derive(clap::Args, Debug)]
@@ -99,8 +99,11 @@ async fn serve(args: &Args, config: &Config) -> Result<Option<Arc<dyn Bindings>>
         ),
     };
     // Last, because it creates files: a server that does not start must not leave any.
-    let store = config.paths.store.clone();
-    let open = move || store::open(&store).map_err(store_failure);
+    let paths = config.paths.clone();
+    let open = move || match &paths.database {
+        Some(address) => store::open_shared(address, &paths.store).map_err(store_failure),
+        None => store::open(&paths.store).map_err(store_failure),
+    };
     let Some(bindings) = unless(&mut shutdown, open).await? else {
         return Ok(None);
     };
@@ -235,8 +238,22 @@ pub fn store_hint(error: &StoreError) -> &'static str {
     match error {
         StoreError::InUse(_) => "stop the other process first, or give this one another --store",
         StoreError::Damaged { .. } => crate::commands::bindings::DAMAGED,
+        StoreError::Address(error) => error.hint(),
+        StoreError::Shared { state, .. } => shared_hint(*state),
         StoreError::Format { .. } => "move the store aside and restore it from a backup",
         _ => "check the folder's owner, mode and free space",
+    }
+}
+
+/// The hint for a shared ledger that cannot be used.
+fn shared_hint(state: LedgerState) -> &'static str {
+    match state {
+        LedgerState::Schema => "make the tables: countersign bindings schema --node ROLE | psql ADDRESS",
+        LedgerState::Refused => "check the user, PGPASSWORD or the passfile, and the role's rights",
+        LedgerState::ReadOnly => "name the primary, or all servers: the one that takes changes is used",
+        LedgerState::Pooler => "connect to the database itself, or set pool_mode = session",
+        LedgerState::Damaged => crate::commands::bindings::DAMAGED,
+        _ => "check that the database runs, and that this machine reaches it",
     }
 }
 

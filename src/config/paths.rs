@@ -14,6 +14,8 @@ const PACKAGES: &str = "packages";
 const CACHE: &str = "cache";
 const PUBLIC: &str = "public";
 const STORE: &str = "store";
+/// The node's own folder, if the store is a database.
+const NODE: &str = "node";
 const SIGNING_KEY: &str = "keys/signing.pem";
 const DOWNLOADS_KEY: &str = "keys/downloads.key";
 const RETIRED_KEYS: &str = "keys/retired";
@@ -44,8 +46,8 @@ pub struct PathSettings {
         help = value::with_default("Folder of files that anyone may download", PUBLIC))]
     #[serde(deserialize_with = "value::one")]
     pub public: Option<PathBuf>,
-    #[arg(long, env = "COUNTERSIGN_STORE", value_name = "DIR", global = true, hide_short_help = true,
-        help = value::with_default("Folder of the bindings of sites", STORE))]
+    #[arg(long, env = "COUNTERSIGN_STORE", value_name = "DIR|URL", global = true, hide_short_help = true,
+        help = value::with_default("Folder of the bindings of sites, or postgres://… for several nodes", STORE))]
     #[serde(deserialize_with = "value::one")]
     pub store: Option<PathBuf>,
     #[arg(long, env = "COUNTERSIGN_SIGNING_KEY", value_name = "FILE", global = true, hide_short_help = true,
@@ -71,7 +73,10 @@ pub struct Paths {
     pub packages: PathBuf,
     pub cache: PathBuf,
     pub public: PathBuf,
+    /// The folder of the bindings; with a `database`, the folder of what belongs to this node alone.
     pub store: PathBuf,
+    /// The address of the ledger that several nodes share.
+    pub database: Option<String>,
     pub signing_key: PathBuf,
     pub downloads_key: PathBuf,
     pub retired_keys: PathBuf,
@@ -85,13 +90,21 @@ impl Paths {
             Some(path) => path.clone(),
             None => instance.join(file.unwrap_or_else(|| default.into())),
         };
+        let named = given.store.as_ref().or(file.store.as_ref());
+        let database = named.and_then(|path| path.to_str()).filter(|store| is_database(store));
+        let database = database.map(str::to_owned);
+        let store = match database {
+            Some(_) => instance.join(NODE),
+            None => pick(&given.store, file.store, STORE),
+        };
         Self {
             registry: pick(&given.registry, file.registry, REGISTRY),
             releases: pick(&given.releases, file.releases, RELEASES),
             packages: pick(&given.packages, file.packages, PACKAGES),
             cache: pick(&given.cache, file.cache, CACHE),
             public: pick(&given.public, file.public, PUBLIC),
-            store: pick(&given.store, file.store, STORE),
+            store,
+            database,
             signing_key: pick(&given.signing_key, file.signing_key, SIGNING_KEY),
             downloads_key: pick(&given.downloads_key, file.downloads_key, DOWNLOADS_KEY),
             retired_keys: pick(&given.retired_keys, file.retired_keys, RETIRED_KEYS),
@@ -112,4 +125,11 @@ impl Paths {
             .into_iter()
             .any(|path| path.exists())
     }
+}
+
+/// Whether a setting is the address of a database, and not a folder.
+fn is_database(store: &str) -> bool {
+    ["postgres://", "postgresql://"]
+        .iter()
+        .any(|scheme| store.starts_with(scheme))
 }

@@ -53,6 +53,13 @@ pub enum Refusal {
     PluginNotCovered,
 }
 
+impl Refusal {
+    /// Whether it rests on which sites are bound. Where several nodes bind, such a refusal needs a second look.
+    pub fn rests_on_bindings(self) -> bool {
+        matches!(self, Self::LicenseNotBound | Self::BoundElsewhere)
+    }
+}
+
 /// The license, if there is one and it is active on `today` (UTC).
 pub fn require_active(license: Option<&License>, today: NaiveDate) -> Result<&License, Refusal> {
     let license = license.ok_or(Refusal::UnknownLicense)?;

@@ -201,28 +201,36 @@ impl License {
     /// Whether `host` can use this license. A bound host is not counted again, so it stays bound even if the vendor
     /// lowers `sites`. Hosts listed in the registry come first.
     pub fn seat<'a>(&'a self, stored: &'a (impl Stored + ?Sized), host: &SiteHost) -> Seat<'a> {
+        self.seat_beside(stored, &[], host)
+    }
+
+    /// The same, if the hosts in `under_way` are about to be bound, too.
+    pub fn seat_beside<'a>(
+        &'a self,
+        stored: &'a (impl Stored + ?Sized),
+        under_way: &'a [SiteHost],
+        host: &SiteHost,
+    ) -> Seat<'a> {
         let LicenseDetails {
             hosts: ahead, released, ..
         } = &*self.details;
-        if ahead.contains(host) || self.holds(stored, host) {
+        if ahead.contains(host) || under_way.contains(host) || self.holds(stored, host) {
             return Seat::Held;
         }
         let valid = || {
-            stored
-                .all()
-                .iter()
-                .find(|binding| !released.voids(binding))
+            let all = stored.all().iter();
+            all.filter(|binding| !released.voids(binding))
                 .map(|binding| &binding.host)
         };
-        match ahead.first().or_else(valid) {
-            Some(first) if !self.has_room(stored, 0) => Seat::Taken { first },
+        match ahead.iter().chain(valid()).chain(under_way).next() {
+            Some(first) if !self.has_room(stored, under_way.len()) => Seat::Taken { first },
             _ => Seat::Free,
         }
     }
 
     /// Whether another site is free beside the bound ones and `under_way` others. Looks at each binding only if there
     /// are releases.
-    pub fn has_room(&self, stored: &(impl Stored + ?Sized), under_way: usize) -> bool {
+    fn has_room(&self, stored: &(impl Stored + ?Sized), under_way: usize) -> bool {
         let SiteLimit::Limited(limit) = self.sites else {
             return true;
         };

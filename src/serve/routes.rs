@@ -82,14 +82,14 @@ impl Routes {
 }
 
 impl Routes {
-    fn updates(&self, client: IpAddr, slug: &str, request: &Request<Incoming>) -> Response {
+    async fn updates(&self, client: IpAddr, slug: &str, request: &Request<Incoming>) -> Response {
         // HEAD is answered like GET; hyper omits the body.
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
             return self.refuse(client, Operation::Updates, Problem::MethodNotAllowed("GET, HEAD"));
         }
         let started = Instant::now();
         let query = request.uri().query().unwrap_or_default();
-        let ended = updates::reply(&self.service, slug, request.headers(), query);
+        let ended = updates::reply(&self.service, slug, request.headers(), query).await;
         self.finish(client, Operation::Updates, started, ended)
     }
 
@@ -189,7 +189,7 @@ impl Handler for Routes {
     async fn answer(&self, client: IpAddr, request: Request<Incoming>) -> Sending {
         let path = request.uri().path();
         if let Some(slug) = slug(path) {
-            self.updates(client, slug, &request).into_http()
+            self.updates(client, slug, &request).await.into_http()
         } else if path == VALIDATE {
             self.validate(client, request).await.into_http()
         } else if let Some(path) = path.strip_prefix(DOWNLOADS) {

@@ -17,8 +17,9 @@ use crate::serve::package_faults::PackageFaults;
 use crate::serve::rate_limit::Limits;
 use crate::serve::reload::drop_guard::DropGuard;
 use crate::serve::reload::history::Reloads;
+use crate::serve::reply::problem::Problem;
 use crate::serve::signing::pool::Signer;
-use crate::store::StoreError;
+use crate::store::{RefreshFuture, StoreError};
 
 /// State that all requests share.
 pub struct Service {
@@ -49,11 +50,22 @@ impl Service {
         self.health.readiness()
     }
 
+    /// Waits for a look at the shared ledger, as long as a request may take.
+    pub(crate) async fn within_deadline(&self, refresh: RefreshFuture<'_>) -> Result<(), Problem> {
+        let refreshed = tokio::time::timeout(self.request_timeout, refresh).await;
+        Ok(refreshed.map_err(|_| Problem::StoreUnavailable)??)
+    }
+
     /// The store is asked; the states of the other parts were recorded when they were loaded.
     pub(crate) fn note_store(&self) {
         let store = self.gate.bindings().health();
         let (state, detail) = match store.state {
-            Ok(()) => (State::Ok, None),
+            Ok(()) => (
+                State::Ok,
+                store
+                    .age
+                    .map(|age| format!("the shared ledger was read {} ms ago", age.as_millis())),
+            ),
             Err(error @ StoreError::NotIndexed(_)) => (State::Stale, Some(error.to_string())),
             Err(error) => (State::Failing, Some(error.to_string())),
         };

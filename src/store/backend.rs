@@ -1,23 +1,35 @@
 //! The interface between the store and its storage.
 //!
-//! `disk` implements it with files. The module doc of [`log`](crate::store::log) has the requirements for others.
+//! `disk` implements it with files, `postgres` with a database. The module doc of [`log`](crate::store::log) has the
+//! requirements.
 
 use std::io;
 use std::sync::Weak;
+use std::time::Duration;
 
-use crate::store::log::LedgerEntry;
+use crate::store::binding_batch::BindingBatch;
+use crate::store::ledger_state::LedgerState;
 use crate::store::stored_reports::StoredReports;
 use crate::store::telemetry;
 
-/// The storage that the thread of `group_commit` writes to: the log of bindings, the index and the reports.
+/// The storage that the thread of `commit_writer` writes to: the log of bindings, the index and the reports.
 pub(crate) trait Backend: Send + Sync + 'static {
-    /// Writes bindings to the ledger. When it returns, they survive a power failure, or none of them is in the ledger.
-    fn append(&self, entries: &[LedgerEntry]) -> io::Result<()>;
+    /// Has the batch decided, and appends its lines. When it returns, they survive a power failure. After an error none
+    /// of them is in force; a log that several nodes share may still have them, and the next commit learns them.
+    fn commit(&self, batch: &mut BindingBatch<'_>) -> Result<(), BackendError>;
+    /// Passes on what other nodes appended before this call.
+    fn follow(&self, _batch: &mut BindingBatch<'_>) -> Result<(), BackendError> {
+        Ok(())
+    }
+    /// How often to follow, if other nodes may append.
+    fn follow_every(&self) -> Option<Duration> {
+        None
+    }
     /// Whether bindings can be written.
-    fn probe(&self) -> io::Result<()>;
-    /// Whether the store at the path is still the one that was opened. Costs a few system calls; reads a ledger that
-    /// came back as a whole.
-    fn look(&self) -> io::Result<()>;
+    fn probe(&self) -> Result<(), BackendError>;
+    /// Whether the store is still the one that was opened. Costs a few system calls; reads a ledger that came back as a
+    /// whole.
+    fn look(&self) -> Result<(), BackendError>;
     /// Adds some of the appended bindings to the index; whether there were any.
     fn catch_up(&self) -> io::Result<bool>;
     /// Merges reports and refused hosts into the stored ones.
@@ -27,5 +39,24 @@ pub(crate) trait Backend: Send + Sync + 'static {
     /// Reads what was reported, until the storage is closed; `None` if it cannot be read.
     fn stored_reports(&self) -> Option<Weak<dyn StoredReports>> {
         None
+    }
+}
+
+/// Why the log cannot be written.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub(crate) struct BackendError {
+    /// Which kind of failure, for metrics.
+    pub state: LedgerState,
+    /// What failed, for the operator.
+    pub message: String,
+}
+
+impl From<io::Error> for BackendError {
+    fn from(error: io::Error) -> Self {
+        Self {
+            state: LedgerState::Disk,
+            message: error.to_string(),
+        }
     }
 }

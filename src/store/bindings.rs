@@ -200,6 +200,18 @@ impl BoundSites<'_> {
         })
     }
 
+    /// A copy with one more binding.
+    pub(super) fn with(&self, license: LicenseId, binding: Binding) -> LicenseBindings {
+        match self.bindings() {
+            None => LicenseBindings::new(license, vec![binding]),
+            Some(bindings) => {
+                let mut bindings = bindings.clone();
+                bindings.add(binding);
+                bindings
+            }
+        }
+    }
+
     fn bindings(&self) -> Option<&LicenseBindings> {
         match self.0.as_ref()? {
             BindingsRef::Settled(bindings) => Some(bindings),

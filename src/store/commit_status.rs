@@ -1,24 +1,27 @@
 //! The status of the group commit: what fails since when, and its counters.
 //!
-//! The thread of `group_commit` writes it. [`StoreHealth`] and [`Figures`](crate::store::Figures) are read from it, and
+//! The thread of `commit_writer` writes it. [`StoreHealth`] and [`Figures`](crate::store::Figures) are read from it, and
 //! `serve::ops::openmetrics` shows them.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::time::Instant;
 
 use chrono::{DateTime, Utc};
 
 use crate::histogram::Histogram;
 
+use crate::store::backend::BackendError;
 use crate::store::error::StoreError;
 use crate::store::health::StoreHealth;
+use crate::store::ledger_state::LedgerState;
 
 /// Counters of the group commit.
 #[derive(Default)]
 pub(crate) struct CommitCounts {
     /// Duration of each group commit, failures included: `countersign_ledger_sync_seconds`.
     pub syncs: Histogram,
-    /// Bindings that could not be written to disk.
+    /// Requests to bind that failed.
     pub failures: AtomicU64,
     /// Failed writes of the index or reports.
     pub index_failures: AtomicU64,
@@ -26,17 +29,29 @@ pub(crate) struct CommitCounts {
 
 /// Whether the log and the index can be written.
 pub(crate) struct CommitStatus {
-    pub ledger: FailureState<LedgerFailure>,
+    ledger: FailureState<LedgerFailure>,
     pub index: FailureState<Arc<str>>,
+    is_closed: bool,
+    /// When a shared log was last read.
+    read_at: Option<Instant>,
 }
 
 /// Why the log cannot be written.
-#[derive(Clone, PartialEq)]
-pub(crate) enum LedgerFailure {
-    /// The backend failed.
-    NotDurable(Arc<str>),
-    /// The thread has ended.
-    Closed,
+#[derive(Clone)]
+pub(crate) struct LedgerFailure {
+    /// Which kind of failure.
+    pub state: LedgerState,
+    /// What failed.
+    pub reason: Arc<str>,
+}
+
+impl From<BackendError> for LedgerFailure {
+    fn from(error: BackendError) -> Self {
+        Self {
+            state: error.state,
+            reason: error.message.into(),
+        }
+    }
 }
 
 /// What fails, if anything, and since when.
@@ -47,33 +62,57 @@ pub(crate) struct FailureState<F> {
 
 impl CommitStatus {
     /// Nothing fails.
-    pub(super) fn new() -> Self {
+    pub(super) fn new(is_shared: bool) -> Self {
         Self {
             ledger: FailureState::new(None),
             index: FailureState::new(None),
+            is_closed: false,
+            read_at: is_shared.then(Instant::now),
         }
+    }
+
+    /// Notes the result of a commit or a look at the log; whether it started or stopped failing.
+    pub(super) fn note(&mut self, failure: Option<LedgerFailure>) -> bool {
+        if failure.is_none() && self.read_at.is_some() {
+            self.read_at = Some(Instant::now());
+        }
+        self.ledger.set(failure)
+    }
+
+    /// Whether the log cannot be written.
+    pub(super) fn is_failing(&self) -> bool {
+        self.ledger.failure.is_some()
+    }
+
+    /// The thread has ended.
+    pub(super) fn close(&mut self) {
+        self.is_closed = true;
+        self.ledger = FailureState::new(None);
     }
 
     /// The health to report: a failing log is worse than a failing index.
     pub(super) fn health(&self) -> StoreHealth {
-        let Self { ledger, index } = self;
-        match (&ledger.failure, &index.failure) {
-            (Some(LedgerFailure::Closed), _) => StoreHealth {
-                state: Err(StoreError::Closed),
-                since: ledger.since,
-            },
-            (Some(LedgerFailure::NotDurable(reason)), _) => StoreHealth {
-                state: Err(StoreError::NotDurable(reason.clone())),
-                since: ledger.since,
-            },
-            (None, Some(reason)) => StoreHealth {
-                state: Err(StoreError::NotIndexed(reason.clone())),
-                since: index.since,
-            },
-            (None, None) => StoreHealth {
-                state: Ok(()),
-                since: ledger.since.max(index.since),
-            },
+        let Self { ledger, index, .. } = self;
+        let since = ledger.since;
+        let (ledger_state, state, since) = match (&ledger.failure, &index.failure) {
+            _ if self.is_closed => (LedgerState::Closed, Err(StoreError::Closed), since),
+            (Some(failure), _) => (
+                failure.state,
+                Err(StoreError::NotDurable(failure.reason.clone())),
+                since,
+            ),
+            (None, Some(reason)) => (
+                LedgerState::Ok,
+                Err(StoreError::NotIndexed(reason.clone())),
+                index.since,
+            ),
+            (None, None) => (LedgerState::Ok, Ok(()), since.max(index.since)),
+        };
+        StoreHealth {
+            state,
+            since,
+            ledger: ledger_state,
+            age: self.read_at.map(|at| at.elapsed()),
         }
     }
 }

@@ -13,7 +13,8 @@ use std::time::Duration;
 use crate::durable_file::{self, Access};
 use crate::model::license_table::OfLicense;
 
-use crate::store::backend::Backend;
+use crate::store::backend::{Backend, BackendError};
+use crate::store::binding_batch::BindingBatch;
 use crate::store::checksum::{BindingsByLicense, BindingsChecksum};
 use crate::store::error::StoreError;
 use crate::store::index::Index;
@@ -152,6 +153,15 @@ impl StoreDisk {
         Ok(unindexed)
     }
 
+    fn append(&self, entries: &[LedgerEntry]) -> io::Result<()> {
+        if entries.is_empty() {
+            return Ok(());
+        }
+        let places = lock_mutex(&self.ledger).append(entries)?;
+        lock_mutex(&self.unindexed).add(entries.iter().cloned().zip(places));
+        Ok(())
+    }
+
     /// A compacted ledger that ends at `end` replaced this one; this disk must not append any more.
     pub(super) fn was_compacted(self, end: Position) -> io::Result<()> {
         self.index.add(&[], Some(end))?;
@@ -160,19 +170,17 @@ impl StoreDisk {
 }
 
 impl Backend for StoreDisk {
-    fn append(&self, entries: &[LedgerEntry]) -> io::Result<()> {
-        let places = lock_mutex(&self.ledger).append(entries)?;
-        lock_mutex(&self.unindexed).add(entries.iter().cloned().zip(places));
-        Ok(())
+    fn commit(&self, batch: &mut BindingBatch<'_>) -> Result<(), BackendError> {
+        Ok(self.append(batch.decide(None))?)
     }
 
-    fn probe(&self) -> io::Result<()> {
-        lock_mutex(&self.ledger).probe()
+    fn probe(&self) -> Result<(), BackendError> {
+        Ok(lock_mutex(&self.ledger).probe()?)
     }
 
-    fn look(&self) -> io::Result<()> {
+    fn look(&self) -> Result<(), BackendError> {
         lock_mutex(&self.ledger).look()?;
-        lock_mutex(&self.lock).renew()
+        Ok(lock_mutex(&self.lock).renew()?)
     }
 
     fn catch_up(&self) -> io::Result<bool> {

@@ -4,6 +4,10 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::store::backend::BackendError;
+use crate::store::ledger_state::LedgerState;
+use crate::store::postgres::settings::SettingsError;
+
 /// The store's format: the ledger, and the index in a folder of its own.
 const FORMAT: &str = "2";
 
@@ -59,13 +63,34 @@ pub enum StoreError {
     /// Too many bindings wait for the disk; try again later.
     #[error("too many bindings are waiting to be written")]
     Busy,
-    /// A binding could not be written to disk and is not in force.
-    #[error("the binding could not be written to disk: {0}")]
+    /// A binding could not be written to the ledger and is not in force.
+    #[error("the binding could not be written to the ledger: {0}")]
     NotDurable(Arc<str>),
     /// Bindings are written, but the index and reports are not. The next start updates the index.
     #[error("the index and reports of sites cannot be written: {0}")]
     NotIndexed(Arc<str>),
+    /// The address of the shared ledger cannot be used.
+    #[error(transparent)]
+    Address(SettingsError),
+    /// The shared ledger cannot be read.
+    #[error("the shared ledger cannot be used: {message}")]
+    Shared {
+        /// Which kind of failure.
+        state: LedgerState,
+        /// The server, and what failed.
+        message: String,
+    },
     /// The store is closed.
     #[error("the store is closed")]
     Closed,
+}
+
+impl StoreError {
+    /// A failure of the shared ledger at the start.
+    pub(crate) fn shared(error: BackendError) -> Self {
+        Self::Shared {
+            state: error.state,
+            message: error.message,
+        }
+    }
 }

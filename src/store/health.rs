@@ -1,9 +1,12 @@
 //! The health and the counters of the store.
 
+use std::time::Duration;
+
 use chrono::{DateTime, Utc};
 
 use crate::histogram::Durations;
 use crate::store::error::StoreError;
+use crate::store::ledger_state::LedgerState;
 
 /// The health of the store.
 #[derive(Debug)]
@@ -12,6 +15,10 @@ pub struct StoreHealth {
     pub state: Result<(), StoreError>,
     /// Since when.
     pub since: DateTime<Utc>,
+    /// The state of the log.
+    pub ledger: LedgerState,
+    /// How long ago this node last read a log that it shares; `None` if it shares none.
+    pub age: Option<Duration>,
 }
 
 /// The store's counters; a store without counters has none.
@@ -21,7 +28,7 @@ pub struct Figures {
     pub bindings: usize,
     /// Time to write a group of bindings to disk.
     pub syncs: Durations,
-    /// Bindings that could not be written to disk.
+    /// Requests to bind that failed, because the log could not be written.
     pub failures: u64,
     /// How often the index and reports could not be written.
     pub index_failures: u64,

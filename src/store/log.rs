@@ -45,6 +45,7 @@
 //! - `writer` needs a `Medium` of five operations, for a backend with bytes at offsets, as `file` has.
 //! - `compaction` and `store::recovery` read a `File` so far. For another backend they must take a reader.
 
+pub(crate) mod chain;
 pub(crate) mod compaction;
 pub(crate) mod file;
 pub mod reader;

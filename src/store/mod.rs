@@ -1,25 +1,29 @@
 //! The store: which sites are bound to which licenses, durably, and what those sites reported.
 //!
-//! Requests are answered from memory (`memory`). Changes go through one queue to one thread (`group_commit`), which
-//! writes them to the `log` before the request is answered; the `index` (sled) and `telemetry` are written later. The
-//! thread writes to a `backend`: `disk` has the server's files, which `lock` keeps for one process. Commands use
+//! Requests are answered from memory (`memory`). Changes go through one queue (`group_commit`) to one thread
+//! (`commit_writer`), which decides who gets a seat (`binding_batch`) and writes the `log` before it answers; the `index`
+//! (sled) and `telemetry` are written later. It writes to a `backend`: `disk` has the server's files. Commands use
 //! `reader` and `maintenance`.
 
 mod accepted;
 mod backend;
+mod binding_batch;
 mod bindings;
 mod checksum;
 mod commit_status;
+mod commit_writer;
 mod disk;
 mod error;
 mod group_commit;
 mod health;
 mod index;
+mod ledger_state;
 mod lock;
 pub mod log;
 pub mod maintenance;
 mod memory;
 mod pending;
+mod postgres;
 pub mod reader;
 mod recovery;
 pub mod stored_reports;
@@ -30,21 +34,22 @@ mod tests;
 use std::future::Future;
 use std::path::Path;
 use std::pin::Pin;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
 use crate::model::binding::CheckIn;
-use crate::model::license::License;
+use crate::model::license::{License, Seat};
 use crate::model::license_key::LicenseId;
 use crate::model::site_host::SiteHost;
 
 use backend::Backend;
 use checksum::BindingsByLicense;
 use group_commit::GroupCommit;
-use memory::{BindDecision, BindingMemory};
+use memory::BindingMemory;
+use pending::{BindRequest, Message};
+use postgres::settings::DatabaseSettings;
 use stored_reports::StoredReports;
 use telemetry::Reports;
 
@@ -53,12 +58,18 @@ pub use bindings::BoundSites;
 pub use error::StoreError;
 pub use health::{Figures, StoreHealth};
 pub use index::SiteReports;
+pub use ledger_state::LedgerState;
 pub use pending::BindOutcome;
+pub use postgres::schema::script as shared_schema;
+pub use postgres::settings::SettingsError;
 pub use reader::{StoreReader, bindings_of, has_bindings, read_only};
 pub use telemetry::RefusedByLicense;
 
 /// The future result of [`Bindings::bind`].
 pub type BindFuture<'a> = Pin<Box<dyn Future<Output = Result<BindOutcome, StoreError>> + Send + 'a>>;
+
+/// The future result of [`Bindings::refresh`].
+pub type RefreshFuture<'a> = Pin<Box<dyn Future<Output = Result<(), StoreError>> + Send + 'a>>;
 
 /// The bindings of all licenses.
 pub trait Bindings: Send + Sync {
@@ -72,6 +83,14 @@ pub trait Bindings: Send + Sync {
     /// completed, and the next call finds it. Errors: [`StoreError::Busy`], [`StoreError::NotDurable`],
     /// [`StoreError::Closed`]; after each, the host may try again.
     fn bind<'a>(&'a self, license: &'a License, host: &'a SiteHost, now: DateTime<Utc>) -> BindFuture<'a>;
+
+    /// Reads what other nodes appended before this call; `None` where no other node can. Before saying no because a site
+    /// is not bound, refresh and ask again; a yes needs no second look.
+    ///
+    /// Errors: as [`Bindings::bind`]; then the answer is not known.
+    fn refresh(&self) -> Option<RefreshFuture<'_>> {
+        None
+    }
 
     /// Stores a site's report for a license with these bindings. Never blocks on a disk, never fails; it is written
     /// seconds later.
@@ -107,8 +126,20 @@ pub fn open(path: &Path) -> Result<Arc<dyn Bindings>, StoreError> {
     Ok(Arc::new(Store::new(disk, by_license, group_commit::WRITE_BEHIND)))
 }
 
+/// Opens the log that several nodes share in a database, and reads all bindings. `folder` is for what belongs to this
+/// node alone; it is created.
+pub fn open_shared(address: &str, folder: &Path) -> Result<Arc<dyn Bindings>, StoreError> {
+    lock::make_folder(folder).map_err(|source| StoreError::Read {
+        path: folder.to_owned(),
+        source,
+    })?;
+    let settings = DatabaseSettings::parse(address).map_err(StoreError::Address)?;
+    let (log, by_license) = postgres::PostgresLog::open(settings).map_err(StoreError::shared)?;
+    Ok(Arc::new(Store::new(log, by_license, group_commit::WRITE_BEHIND)))
+}
+
 struct Store {
-    held: Arc<BindingMemory>,
+    memory: Arc<BindingMemory>,
     reports: Arc<Reports>,
     /// Weak, so that the thread closes the files when it ends.
     stored_reports: Option<Weak<dyn StoredReports>>,
@@ -116,17 +147,13 @@ struct Store {
 }
 
 impl Store {
-    fn new(disk: impl Backend, by_license: BindingsByLicense, write_behind: Duration) -> Self {
-        let held = Arc::new(BindingMemory::new(by_license));
+    fn new(backend: impl Backend, by_license: BindingsByLicense, write_behind: Duration) -> Self {
+        let memory = Arc::new(BindingMemory::new(by_license));
         let reports = Arc::new(Reports::default());
-        let on_commit = {
-            let held = held.clone();
-            move |job, result| held.complete(job, result)
-        };
-        let stored_reports = disk.stored_reports();
-        let group_commit = GroupCommit::start(disk, on_commit, reports.clone(), write_behind);
+        let stored_reports = backend.stored_reports();
+        let group_commit = GroupCommit::start(backend, memory.clone(), reports.clone(), write_behind);
         Self {
-            held,
+            memory,
             reports,
             stored_reports,
             group_commit,
@@ -134,35 +161,42 @@ impl Store {
     }
 
     async fn bind(&self, license: &License, host: &SiteHost, now: DateTime<Utc>) -> Result<BindOutcome, StoreError> {
-        loop {
-            match self
-                .held
-                .decide(license, host, now, |job| self.group_commit.enqueue(job))?
-            {
-                BindDecision::Answer(outcome) => {
-                    if matches!(outcome, BindOutcome::Elsewhere { .. }) {
-                        self.reports.refuse(&license.id, host, now);
-                    }
-                    return Ok(outcome);
-                }
-                BindDecision::UnderWay(ticket) => return ticket.wait().await.map(|()| BindOutcome::Bound),
-                // Only durable bindings may turn a site away: if the queued ones fail, there is a free seat after all.
-                BindDecision::AfterOthers(ticket) => match ticket.wait().await {
-                    Ok(()) | Err(StoreError::NotDurable(_)) => {}
-                    Err(closed) => return Err(closed),
-                },
+        let outcome = match license.seat(&self.memory.of(&license.id), host) {
+            Seat::Held => return Ok(BindOutcome::Bound),
+            // Only a log that nobody else writes to is known as a whole.
+            Seat::Taken { first } if !self.group_commit.is_shared() => BindOutcome::Elsewhere { first: first.clone() },
+            Seat::Taken { .. } | Seat::Free => {
+                let (request, pending) = BindRequest::new(license, host, now);
+                self.group_commit.enqueue(Message::Bind(request))?;
+                pending.wait().await?
             }
+        };
+        if matches!(outcome, BindOutcome::Elsewhere { .. }) {
+            self.reports.refuse(&license.id, host, now);
         }
+        Ok(outcome)
+    }
+
+    async fn refresh(&self) -> Result<(), StoreError> {
+        let (answer, pending) = pending::pending();
+        self.group_commit.enqueue(Message::Refresh(answer))?;
+        pending.wait().await
     }
 }
 
 impl Bindings for Store {
     fn of(&self, license: &LicenseId) -> BoundSites<'_> {
-        self.held.of(license)
+        self.memory.of(license)
     }
 
     fn bind<'a>(&'a self, license: &'a License, host: &'a SiteHost, now: DateTime<Utc>) -> BindFuture<'a> {
         Box::pin(self.bind(license, host, now))
+    }
+
+    fn refresh(&self) -> Option<RefreshFuture<'_>> {
+        self.group_commit
+            .is_shared()
+            .then(|| -> RefreshFuture<'_> { Box::pin(self.refresh()) })
     }
 
     fn report(&self, license: &LicenseId, bound: &BoundSites<'_>, host: &SiteHost, check_in: &CheckIn<'_>) {
@@ -182,14 +216,11 @@ impl Bindings for Store {
     }
 
     fn figures(&self) -> Figures {
-        let ledger = self.group_commit.counts();
-        Figures {
-            bindings: self.held.count(),
-            syncs: ledger.syncs.read(),
-            failures: ledger.failures.load(Ordering::Relaxed),
-            index_failures: ledger.index_failures.load(Ordering::Relaxed),
+        self.group_commit.figures(Figures {
+            bindings: self.memory.count(),
             reports_dropped: self.reports.dropped(),
-        }
+            ..Figures::default()
+        })
     }
 
     fn close(&self) -> Result<(), StoreError> {

@@ -1,15 +1,30 @@
-//! Pending bindings: queued for the next group commit, with everyone who waits for them.
+//! What waits for the next group commit.
 //!
-//! `memory` passes one to `group_commit`, which returns it with the result.
+//! `Store` queues requests to bind; `binding_batch` decides them, and answers once their lines are durable.
 
 use std::sync::Arc;
 
-use tokio::sync::watch;
+use chrono::{DateTime, Utc};
+use tokio::sync::oneshot;
 
+use crate::model::license::License;
 use crate::model::site_host::SiteHost;
 
 use crate::store::error::StoreError;
-use crate::store::log::LedgerEntry;
+use crate::store::log::record;
+
+/// The most requests that may wait for the thread.
+pub(crate) const QUEUE: usize = record::BATCH - 1;
+
+/// What the thread is asked for.
+pub(crate) enum Message {
+    /// A seat.
+    Bind(BindRequest),
+    /// All lines that were in the log before this message.
+    Refresh(Answer<()>),
+    /// The end.
+    Close,
+}
 
 /// The result of binding.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,33 +38,51 @@ pub enum BindOutcome {
     },
 }
 
-/// A binding on its way to the disk.
+/// A host that asks for a seat.
 #[derive(Debug)]
-pub(crate) struct PendingWrite {
-    pub entry: LedgerEntry,
-    pub resolve: Resolve,
+pub(crate) struct BindRequest {
+    pub license: License,
+    pub host: SiteHost,
+    /// The time of the request.
+    pub now: DateTime<Utc>,
+    answer: Answer<BindOutcome>,
 }
 
-/// Tells any number of waiters the result of a binding.
-#[derive(Clone)]
-pub(crate) struct Ticket(watch::Receiver<Option<Result<(), Arc<str>>>>);
+/// Where the answer to a request goes. Its sender may have left.
+pub(crate) type Answer<T> = oneshot::Sender<Result<T, Arc<str>>>;
 
-/// Wakes everybody who holds a [`Ticket`].
-pub(crate) type Resolve = watch::Sender<Option<Result<(), Arc<str>>>>;
+/// Waits for an answer of the group commit.
+pub(crate) struct Pending<T>(oneshot::Receiver<Result<T, Arc<str>>>);
 
-impl PendingWrite {
-    /// A binding to write, and its waiters.
-    pub(crate) fn new(entry: LedgerEntry) -> (Self, Ticket) {
-        let (resolve, ticket) = watch::channel(None);
-        (Self { entry, resolve }, Ticket(ticket))
+impl BindRequest {
+    /// A request, and what waits for its answer.
+    pub(crate) fn new(license: &License, host: &SiteHost, now: DateTime<Utc>) -> (Self, Pending<BindOutcome>) {
+        let (answer, pending) = pending();
+        let request = Self {
+            license: license.clone(),
+            host: host.clone(),
+            now,
+            answer,
+        };
+        (request, pending)
+    }
+
+    pub(crate) fn answer(self, outcome: Result<BindOutcome, Arc<str>>) {
+        let _ = self.answer.send(outcome);
     }
 }
 
-impl Ticket {
-    pub(crate) async fn wait(mut self) -> Result<(), StoreError> {
-        match self.0.wait_for(Option::is_some).await.as_deref() {
-            Ok(Some(Err(reason))) => Err(StoreError::NotDurable(reason.clone())),
-            Ok(_) => Ok(()),
+/// A question to the group commit, and what waits for its answer.
+pub(crate) fn pending<T>() -> (Answer<T>, Pending<T>) {
+    let (answer, pending) = oneshot::channel();
+    (answer, Pending(pending))
+}
+
+impl<T> Pending<T> {
+    pub(crate) async fn wait(self) -> Result<T, StoreError> {
+        match self.0.await {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(reason)) => Err(StoreError::NotDurable(reason)),
             Err(_) => Err(StoreError::Closed),
         }
     }

@@ -12,9 +12,11 @@ use tokio::task::JoinSet;
 use super::*;
 use crate::model::binding::{Binding, SiteReport, Stored};
 use crate::model::license::{Details, LicenseStatus, Seat, SiteLimit};
+use crate::store::backend::BackendError;
+use crate::store::binding_batch::BindingBatch;
 use crate::store::bindings::BindingsRef;
-use crate::store::group_commit::QUEUE;
 use crate::store::log::LedgerEntry;
+use crate::store::pending::QUEUE;
 
 mod binding;
 mod holding;
@@ -124,14 +126,18 @@ impl Memory {
 }
 
 impl Backend for Arc<Memory> {
-    fn append(&self, entries: &[LedgerEntry]) -> io::Result<()> {
+    fn commit(&self, batch: &mut BindingBatch<'_>) -> Result<(), BackendError> {
+        let entries = batch.decide(None);
+        if entries.is_empty() {
+            return Ok(());
+        }
         self.note("written");
         self.probe()?;
         self.state.lock().unwrap().ledger.extend_from_slice(entries);
         Ok(())
     }
 
-    fn probe(&self) -> io::Result<()> {
+    fn probe(&self) -> Result<(), BackendError> {
         self.note("sync begins");
         let untold = |state: &mut State| state.script.as_ref().is_some_and(VecDeque::is_empty);
         let mut state = self.changed.wait_while(self.state.lock().unwrap(), untold).unwrap();
@@ -141,11 +147,11 @@ impl Backend for Arc<Memory> {
         if well {
             Ok(())
         } else {
-            Err(io::Error::other("the disk is full"))
+            Err(io::Error::other("the disk is full").into())
         }
     }
 
-    fn look(&self) -> io::Result<()> {
+    fn look(&self) -> Result<(), BackendError> {
         Ok(())
     }
 

@@ -111,7 +111,7 @@ const ARROWS: [(&str, &[&str]); 21] = [
 ];
 
 /// Where a library's name may stand.
-const LIBRARIES: [(&str, &[&str]); 10] = [
+const LIBRARIES: [(&str, &[&str]); 11] = [
     (
         "git2::",
         &[
@@ -126,7 +126,8 @@ const LIBRARIES: [(&str, &[&str]); 10] = [
     ),
     ("warp::", &["src/serve/", "src/preview/"]),
     ("askama::", &["src/preview/"]),
-    ("rustls::", &["src/serve/net/tls.rs"]),
+    ("rustls::", &["src/serve/net/tls.rs", "src/store/postgres/tls.rs"]),
+    ("tokio_postgres", &["src/store/postgres/"]),
     (
         "flate2::",
         &["src/package/deflate.rs", "src/package/archive/content.rs"],

@@ -12,7 +12,7 @@ use countersign::model::binding::CheckIn;
 use countersign::model::license_key::LicenseId;
 use countersign::model::site_host::SiteHost;
 use countersign::serve;
-use countersign::store::{BindFuture, Bindings, BoundSites, StoreError, StoreHealth};
+use countersign::store::{BindFuture, Bindings, BoundSites, LedgerState, StoreError, StoreHealth};
 use serde_json::{Value, json};
 
 use crate::support::http::Client;
@@ -49,6 +49,8 @@ impl Bindings for Broken {
         StoreHealth {
             state: Err(StoreError::NotDurable("no space left".into())),
             since: DateTime::UNIX_EPOCH,
+            ledger: LedgerState::Disk,
+            age: None,
         }
     }
 

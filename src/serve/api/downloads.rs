@@ -106,17 +106,34 @@ pub async fn reply<B>(service: &Arc<Service>, path: &str, request: &Request<B>) 
         headers: request.headers().clone(),
         sends_bytes: request.method() == Method::GET,
     };
-    let work = {
-        let service = Arc::clone(service);
-        move || download.open(&service)
+    let download = Arc::new(download);
+    let opened = match open_elsewhere(service, &download).await {
+        Err(Problem::Refused(refusal)) if refusal.rests_on_bindings() => match service.gate.bindings().refresh() {
+            None => Err(Problem::Refused(refusal)),
+            Some(refresh) => {
+                service.within_deadline(refresh).await?;
+                open_elsewhere(service, &download).await
+            }
+        },
+        opened => opened,
     };
-    let opened = tokio::time::timeout(service.request_timeout, spawn_blocking(work)).await;
-    // On a disk that hangs, the waiting thread is abandoned.
-    let opened = opened.map_err(|_| Problem::PackageUnavailable)?;
-    match opened.map_err(|error| Problem::internal(&error))?? {
+    match opened? {
         Opened::NotModified(etag) => Ok(file_reply::not_modified(about(etag))),
         Opened::Package(package) => Ok(send(service, *package)),
     }
+}
+
+/// Opens the package on a blocking thread. On a disk that hangs, the waiting thread is abandoned.
+async fn open_elsewhere(service: &Arc<Service>, download: &Arc<Download>) -> Result<Opened, Problem> {
+    let work = {
+        let service = Arc::clone(service);
+        let download = Arc::clone(download);
+        move || download.open(&service)
+    };
+    let opened = tokio::time::timeout(service.request_timeout, spawn_blocking(work)).await;
+    opened
+        .map_err(|_| Problem::PackageUnavailable)?
+        .map_err(|error| Problem::internal(&error))?
 }
 
 /// Parses the link. SECURITY: nothing else of the path is looked up before this.

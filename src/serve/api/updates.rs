@@ -32,8 +32,46 @@ pub struct Question<'a> {
     pub build_id: Option<Cow<'a, str>>,
 }
 
-/// Answers an update request for the plugin `slug`.
-pub fn reply(service: &Service, slug: &str, headers: &HeaderMap, query: &str) -> Result<(Code, Response), Problem> {
+/// Answers an update request for the plugin `slug`. If it is refused because its site is not bound, and other nodes may
+/// have bound it, the answer is decided again after a look at the shared ledger.
+pub async fn reply(
+    service: &Service,
+    slug: &str,
+    headers: &HeaderMap,
+    query: &str,
+) -> Result<(Code, Response), Problem> {
+    let first = decide(service, slug, headers, query, Look::First);
+    let Err(Problem::Refused(refusal)) = &first else {
+        return first;
+    };
+    match refusal
+        .rests_on_bindings()
+        .then(|| service.gate.bindings().refresh())
+        .flatten()
+    {
+        None => first,
+        Some(refresh) => {
+            service.within_deadline(refresh).await?;
+            decide(service, slug, headers, query, Look::Again)
+        }
+    }
+}
+
+/// Whether a request is decided for the first time.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Look {
+    First,
+    /// After a look at the shared ledger; its license's rate limit was charged before.
+    Again,
+}
+
+fn decide(
+    service: &Service,
+    slug: &str,
+    headers: &HeaderMap,
+    query: &str,
+    look: Look,
+) -> Result<(Code, Response), Problem> {
     let question = parse(headers, query)?;
     let id = license_id(question.license_key.as_deref())?;
     let snapshot = service.gate.load();
@@ -57,7 +95,10 @@ pub fn reply(service: &Service, slug: &str, headers: &HeaderMap, query: &str) ->
         plugin_version: None,
         current_version,
     };
-    let license = find_license(&snapshot.registry, &service.limits, &id)?;
+    let license = match look {
+        Look::First => find_license(&snapshot.registry, &service.limits, &id)?,
+        Look::Again => snapshot.registry.license(&id),
+    };
     let bound = service.gate.bindings().of(&id);
     let license_request = LicenseRequest {
         id: &id,

@@ -22,7 +22,6 @@ use crate::serve::reported_copies;
 use crate::serve::signing::pool::SignError;
 use crate::serve::signing::queue::Lane;
 use crate::serve::state::Service;
-use crate::store::StoreError;
 
 /// Size limit of the body in bytes.
 const MAX_BODY: usize = 8 * 1024;
@@ -87,7 +86,7 @@ pub async fn reply(service: &Service, request: Request<Incoming>) -> Result<(Cod
         check_in,
     };
     reported_copies::count(&service.metrics.reported_copies, &snapshot, &license_request);
-    let decision = service.gate.validate(&license_request).await.map_err(store_problem)?;
+    let decision = service.gate.validate(&license_request).await.map_err(Problem::from)?;
     if decision.verdict == Verdict::BoundElsewhere {
         // For abuse review: which build is used on which foreign site.
         tracing::info!(license = id.log_tag(), site = %host, build_id = build_id.map(tracing::field::display), "bound elsewhere");
@@ -125,14 +124,6 @@ pub async fn reply(service: &Service, request: Request<Incoming>) -> Result<(Cod
         SignError::Failed => Problem::internal(&error),
     })?;
     Ok((decision.verdict.into(), JSON.answer(signed)))
-}
-
-fn store_problem(error: StoreError) -> Problem {
-    match error {
-        StoreError::Busy => Problem::Overloaded,
-        // The store has logged the failure.
-        _ => Problem::StoreUnavailable,
-    }
 }
 
 /// Reads the body up to its limit.

@@ -69,6 +69,7 @@ pub fn check(paths: &Paths, tls_key: Option<&Path>) -> Result<Searched, PublicEr
         signing_key,
         downloads_key,
         retired_keys,
+        database: _,
     } = paths;
     let root = resolved(public);
     let parts = [

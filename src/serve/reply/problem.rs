@@ -19,6 +19,7 @@ use crate::serve::rate_limit::buckets::RetryAfter;
 use crate::serve::reply::outcome::{Code, Weight};
 use crate::serve::reply::problem_document::ProblemDocument;
 use crate::serve::reply::response::{ContentType, ExtraHeader, Response};
+use crate::store::StoreError;
 
 /// A refused or failed request. A client that gets one keeps the last statement it verified.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,6 +91,16 @@ pub enum Problem {
 impl From<RetryAfter> for Problem {
     fn from(RetryAfter(seconds): RetryAfter) -> Self {
         Self::TooManyRequests(seconds)
+    }
+}
+
+impl From<StoreError> for Problem {
+    /// The store has logged the failure.
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Busy => Self::Overloaded,
+            _ => Self::StoreUnavailable,
+        }
     }
 }
 

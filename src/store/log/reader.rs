@@ -5,7 +5,8 @@
 
 use std::io::{self, BufRead, BufReader, Read};
 
-use crate::store::log::record::{self, LedgerEvent, LedgerRecord};
+use crate::store::log::chain::{Chain, RefusedLine};
+use crate::store::log::record;
 use crate::store::log::{LedgerEntry, Position};
 
 /// The longest torn end in bytes: 16 MiB, more than a batch. Anything longer is damage, and is not read to its end.
@@ -96,69 +97,7 @@ fn next(input: &mut impl BufRead, bytes: &mut Vec<u8>) -> Result<bool, LedgerFau
         > 0)
 }
 
-struct Chain {
-    start: Position,
-    end: Position,
-    lines: u64,
-    length: u64,
-    kept: u64,
-}
-
-impl Default for Chain {
-    fn default() -> Self {
-        Self {
-            start: Position::genesis(),
-            end: Position::genesis(),
-            lines: 0,
-            length: 0,
-            kept: 0,
-        }
-    }
-}
-
-struct RefusedLine {
-    what: String,
-    /// Not a line. (A line that does not continue the chain was written as a whole.)
-    may_be_torn: bool,
-}
-
 impl Chain {
-    fn accept(&mut self, bytes: &[u8]) -> Result<Option<LedgerEntry>, RefusedLine> {
-        let line = if bytes.ends_with(b"\n") {
-            LedgerRecord::read(bytes)
-        } else {
-            Err(serde::de::Error::custom("not ended"))
-        };
-        let line = line.map_err(|error| RefusedLine {
-            what: format!("damaged: {error}"),
-            may_be_torn: true,
-        })?;
-        let whole = |what: String| RefusedLine {
-            what,
-            may_be_torn: false,
-        };
-        let change = match line.change {
-            LedgerEvent::Bound(entry) => Some(entry),
-            LedgerEvent::Compacted(compaction) if self.lines == 0 => {
-                self.kept = compaction.kept;
-                self.start = line.previous;
-                self.end = line.previous;
-                None
-            }
-            LedgerEvent::Compacted(_) => return Err(whole("only the first line may be a compaction".into())),
-        };
-        if line.previous != self.end {
-            return Err(whole(match self.lines {
-                0 => "not the first line of a ledger".into(),
-                lines => format!("does not continue line {lines}: one of the two was changed"),
-            }));
-        }
-        self.end = self.end.after(bytes);
-        self.lines += 1;
-        self.length += bytes.len() as u64;
-        Ok(change)
-    }
-
     /// Whether `bytes` and the rest of `input` can be the rest of the last batch after a power failure: incomplete,
     /// or with holes that read as zeros, and without a line that was written after it was on disk.
     fn was_never_acknowledged(&self, input: &mut impl BufRead, bytes: &mut Vec<u8>) -> Result<bool, LedgerFault> {

@@ -18,15 +18,12 @@ fn bound_to(license: &License, sites: u32) -> BindingsByLicense {
     builder.finish()
 }
 
-/// Finds a free seat for the host and makes its binding durable.
-fn bind(held: &BindingMemory, license: &License, host: &SiteHost) {
-    let mut job = None;
-    let decided = held.decide(license, host, at(5), |given| {
-        job = Some(given);
-        Ok(())
-    });
-    assert!(matches!(decided, Ok(BindDecision::UnderWay(_))), "{host}");
-    held.complete(job.unwrap(), Ok(()));
+/// Binds a host that finds a free seat.
+fn bind(memory: &BindingMemory, license: &License, host: &SiteHost) {
+    let (request, _pending) = BindRequest::new(license, host, at(5));
+    let mut batch = BindingBatch::new(memory, vec![request]);
+    assert_eq!(batch.decide(None).len(), 1, "{host}");
+    batch.complete(Ok(()));
 }
 
 #[test]

@@ -1,0 +1,16 @@
+//! `countersign bindings schema`: prints the statements that make the tables of a shared ledger.
+
+use crate::commands::{Exit, Failure, output};
+use crate::store;
+
+#[derive(clap::Args, Debug)]
+pub(super) struct Args {
+    /// Also give this role the rights of a node: it can append lines, and neither change nor delete one
+    #[arg(long, value_name = "ROLE")]
+    node: Option<String>,
+}
+
+/// Prints SQL.
+pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
+    output::print(&store::shared_schema(args.node.as_deref()))
+}

@@ -1,0 +1,33 @@
+//! What the log can do now, in one word for metrics and `/readyz`.
+
+use strum::{EnumIter, IntoStaticStr};
+
+/// The state of the log: what a metric and `/readyz` name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumIter, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
+pub enum LedgerState {
+    /// It can be written.
+    Ok,
+    /// A file cannot be written.
+    Disk,
+    /// No server of the database can be reached, or none answers in time.
+    Unreachable,
+    /// The database refuses this node: a wrong password, a missing right.
+    Refused,
+    /// Every server that answers is a standby, or takes no changes.
+    ReadOnly,
+    /// The tables are missing, or another version of countersign made them.
+    Schema,
+    /// A pooler gives each transaction another connection.
+    Pooler,
+    /// A line does not continue the chain.
+    Damaged,
+    /// The log lacks lines that this node has read.
+    LinesLost,
+    /// This node's keys differ from those of the other nodes.
+    NodesDiffer,
+    /// Another node has the same name.
+    SameName,
+    /// The store is closed.
+    Closed,
+}

@@ -1,0 +1,95 @@
+//! Reads the whole log.
+
+use tokio_postgres::Client;
+
+use crate::store::backend::BackendError;
+use crate::store::checksum::{BindingsBuilder, BindingsByLicense};
+use crate::store::ledger_state::LedgerState;
+use crate::store::log::chain::Chain;
+use crate::store::log::{LedgerEntry, Position};
+use crate::store::postgres::failure::{database_error, failure};
+
+/// Lines read at once: about 3 MB.
+const PAGE: i64 = 10_000;
+
+const READ_PAGE: &str = "SELECT sequence, line FROM countersign.ledger WHERE sequence > $1 ORDER BY sequence LIMIT $2";
+
+/// Everything that a log has.
+pub(super) struct LoadedLog {
+    pub by_license: BindingsByLicense,
+    pub end: Position,
+}
+
+/// Reads every line and checks the chain.
+pub(super) async fn all(client: &Client) -> Result<LoadedLog, BackendError> {
+    let mut builder = BindingsBuilder::default();
+    let chain = each(client, |_, entry| {
+        if let Some(entry) = entry {
+            builder.add(entry);
+        }
+    })
+    .await?;
+    Ok(LoadedLog {
+        by_license: builder.finish(),
+        end: chain.end,
+    })
+}
+
+/// Passes every line to `each`, with its line feed, and its binding.
+pub(in crate::store) async fn each(
+    client: &Client,
+    mut each: impl FnMut(&str, Option<LedgerEntry>),
+) -> Result<Chain, BackendError> {
+    let statement = client
+        .prepare(READ_PAGE)
+        .await
+        .map_err(|error| database_error(&error))?;
+    let mut chain = Chain::default();
+    // A compacted log begins later than with 1.
+    let mut last = 0_i64;
+    loop {
+        let rows = client
+            .query(&statement, &[&last, &PAGE])
+            .await
+            .map_err(|error| database_error(&error))?;
+        for row in &rows {
+            last = row.get(0);
+            let line = format!("{}\n", row.get::<_, &str>(1));
+            let refused = |what: String| failure(LedgerState::Damaged, format!("line {last} of the ledger: {what}"));
+            let entry = chain.accept(line.as_bytes()).map_err(|fault| refused(fault.what))?;
+            if chain.end.sequence != last as u64 {
+                return Err(refused(format!("says that it is line {}", chain.end.sequence)));
+            }
+            each(&line, entry);
+        }
+        if rows.len() < PAGE as usize {
+            return Ok(chain);
+        }
+    }
+}
+
+/// What the head's row says, without a lock.
+pub(in crate::store) struct PlainHead {
+    pub sequence: u64,
+    pub digest: String,
+    pub epoch: i32,
+    /// `synchronous_standby_names`.
+    pub standbys: String,
+}
+
+/// Reads the head's row.
+pub(in crate::store) async fn head(client: &Client) -> Result<PlainHead, BackendError> {
+    let row = client
+        .query_one(
+            "SELECT sequence, digest, epoch, current_setting('synchronous_standby_names') FROM countersign.head",
+            &[],
+        )
+        .await
+        .map_err(|error| database_error(&error))?;
+    Ok(PlainHead {
+        sequence: row.get::<_, i64>(0) as u64,
+        digest: row.get(1),
+        epoch: row.get(2),
+        standbys: row.get(3),
+    })
+}

@@ -1,0 +1,68 @@
+//! The tables of the shared log, and the rights of a node.
+//!
+//! `ledger` has the lines, `head` has one row: the end of the chain. Who appends locks it. The other tables hold what no
+//! decision depends on. The node's role can neither change nor delete a line.
+
+/// The format of the tables. A node uses no other.
+pub(super) const FORMAT: i32 = 1;
+
+/// Makes the tables, or leaves them as they are. For the owner's role; PostgreSQL 13 or newer.
+pub(super) const CREATE: &str = r"
+CREATE SCHEMA IF NOT EXISTS countersign;
+CREATE TABLE IF NOT EXISTS countersign.ledger (
+  sequence bigint PRIMARY KEY,
+  line text NOT NULL
+);
+CREATE TABLE IF NOT EXISTS countersign.head (
+  only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
+  format integer NOT NULL,
+  epoch integer NOT NULL,
+  sequence bigint NOT NULL,
+  digest text NOT NULL,
+  time timestamptz NOT NULL
+);
+CREATE TABLE IF NOT EXISTS countersign.nodes (
+  name text PRIMARY KEY,
+  instance text NOT NULL,
+  version text NOT NULL,
+  key_id text NOT NULL,
+  secrets text NOT NULL,
+  secrets_since timestamptz NOT NULL,
+  sequence bigint NOT NULL,
+  started timestamptz NOT NULL,
+  seen timestamptz NOT NULL
+);
+CREATE TABLE IF NOT EXISTS countersign.reports (
+  license text NOT NULL,
+  host text NOT NULL,
+  report jsonb NOT NULL,
+  PRIMARY KEY (license, host)
+);
+CREATE TABLE IF NOT EXISTS countersign.refused (
+  license text PRIMARY KEY,
+  hosts jsonb NOT NULL
+);
+";
+
+/// The head of an empty log. `$1` is the digest of the genesis, `$2` the format.
+pub(super) const FIRST_HEAD: &str = "INSERT INTO countersign.head (format, epoch, sequence, digest, time) \
+     VALUES ($2, 1, 0, $1, '1970-01-01T00:00:00Z') ON CONFLICT DO NOTHING";
+
+/// The rights of a node, for the role `NODE`.
+pub(super) const GRANTS: &str = r"
+GRANT USAGE ON SCHEMA countersign TO NODE;
+GRANT SELECT, INSERT ON countersign.ledger TO NODE;
+GRANT SELECT, UPDATE (sequence, digest, time) ON countersign.head TO NODE;
+GRANT SELECT, INSERT, UPDATE ON countersign.nodes, countersign.reports TO NODE;
+GRANT SELECT, INSERT, UPDATE, DELETE ON countersign.refused TO NODE;
+";
+
+/// The statements that a database administrator runs: the tables, the first head, and the rights of the role `node`.
+pub fn script(node: Option<&str>) -> String {
+    let digest = crate::store::log::Position::genesis().digest;
+    let head = FIRST_HEAD
+        .replace("$1", &format!("'{digest}'"))
+        .replace("$2", &FORMAT.to_string());
+    let grants = node.map(|node| GRANTS.replace("NODE", &format!("\"{}\"", node.replace('"', "\"\""))));
+    format!("BEGIN;{CREATE}{head};\n{}COMMIT;\n", grants.unwrap_or_default())
+}
