@@ -1,9 +1,8 @@
-//! Releases that people signed: the statement of a release, its SSH signatures, and whether a package is the one they are
-//! over.
+//! Releases that people signed: the statement of a release, its signatures, and whether a package is the one they are over.
 //!
-//! [`statement`] is what is signed, [`sshsig`] one signature, [`signatures`] the file with several; [`contents`] sums up the
-//! files of a package, [`pinned_keys`] looks for keys in them, and [`copy`] holds a downloaded one against the statement. Nothing here runs a program or knows the
-//! registry's folder: `commands::sign` and the build do.
+//! [`statement`] is what is signed, [`sshsig`] one signature, [`signatures`] the file with several. [`contents`] sums up the
+//! files of a package, [`pinned_keys`] looks for keys in them, [`copy`] holds a download against the statement. Nothing here
+//! runs a program or knows the registry's folder: `commands::sign` and the build do.
 
 pub mod contents;
 pub mod copy;
