@@ -22,7 +22,7 @@ use crate::model::slug::Slug;
 use crate::model::statement::Verdict;
 use crate::model::version::Version;
 use crate::registry::Registry;
-use crate::store::{BindOutcome, Bindings, BoundSites, StoreError};
+use crate::store::{BindOutcome, Bindings, BoundSites, NodeSecrets, StoreError};
 
 /// The registry, releases and key at one moment. Replaced as a whole; a request takes it once.
 #[derive(Clone, Debug)]
@@ -84,6 +84,7 @@ pub struct PermittedDownload {
 impl Gate {
     /// A gate with this snapshot and these bindings.
     pub fn new(snapshot: Snapshot, bindings: Arc<dyn Bindings>, local_hosts: LocalHosts) -> Self {
+        bindings.announce(secrets_of(&snapshot));
         Self {
             snapshot: ArcSwap::from_pointee(snapshot),
             changing: Mutex::default(),
@@ -108,6 +109,10 @@ impl Gate {
         let before = self.snapshot();
         let mut next = Snapshot::clone(&before);
         change(&mut next);
+        let secrets = secrets_of(&next);
+        if secrets != secrets_of(&before) {
+            self.bindings.announce(secrets);
+        }
         self.snapshot.store(Arc::new(next));
         before
     }
@@ -128,6 +133,9 @@ impl Gate {
             host,
             check_in,
         } = license_request;
+        if !self.bindings.may_issue() {
+            return Err(StoreError::Differs);
+        }
         let Some(license) = license else {
             return Ok(Decision {
                 verdict: Verdict::UnknownLicense,
@@ -223,5 +231,14 @@ impl Gate {
         let plugin = snapshot.registry.plugin(slug);
         let entitled = entitlement::decide_notice(license_request.license, bound, license_request.host, plugin, today)?;
         snapshot.catalog.latest(&entitled, current)
+    }
+}
+
+/// What other nodes may know of the secrets in use.
+fn secrets_of(snapshot: &Snapshot) -> NodeSecrets {
+    let downloads = snapshot.downloads.as_ref();
+    NodeSecrets {
+        key_id: snapshot.key.public().key_id().to_string(),
+        downloads: downloads.map(|keys| keys.current().fingerprint()).unwrap_or_default(),
     }
 }

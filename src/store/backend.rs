@@ -7,8 +7,9 @@ use std::io;
 use std::sync::Weak;
 use std::time::Duration;
 
+use crate::store::backend_error::BackendError;
 use crate::store::binding_batch::BindingBatch;
-use crate::store::ledger_state::LedgerState;
+use crate::store::postgres::nodes::NodeSecrets;
 use crate::store::stored_reports::StoredReports;
 use crate::store::telemetry;
 
@@ -25,6 +26,8 @@ pub(crate) trait Backend: Send + Sync + 'static {
     fn follow_every(&self) -> Option<Duration> {
         None
     }
+    /// Tells other nodes which secrets this one uses.
+    fn announce(&self, _secrets: NodeSecrets) {}
     /// Whether bindings can be written.
     fn probe(&self) -> Result<(), BackendError>;
     /// Whether the store is still the one that was opened. Costs a few system calls; reads a ledger that came back as a
@@ -39,24 +42,5 @@ pub(crate) trait Backend: Send + Sync + 'static {
     /// Reads what was reported, until the storage is closed; `None` if it cannot be read.
     fn stored_reports(&self) -> Option<Weak<dyn StoredReports>> {
         None
-    }
-}
-
-/// Why the log cannot be written.
-#[derive(Debug, thiserror::Error)]
-#[error("{message}")]
-pub(crate) struct BackendError {
-    /// Which kind of failure, for metrics.
-    pub state: LedgerState,
-    /// What failed, for the operator.
-    pub message: String,
-}
-
-impl From<io::Error> for BackendError {
-    fn from(error: io::Error) -> Self {
-        Self {
-            state: LedgerState::Disk,
-            message: error.to_string(),
-        }
     }
 }

@@ -11,7 +11,7 @@ use chrono::{DateTime, Utc};
 
 use crate::histogram::Histogram;
 
-use crate::store::backend::BackendError;
+use crate::store::backend_error::BackendError;
 use crate::store::error::StoreError;
 use crate::store::health::StoreHealth;
 use crate::store::ledger_state::LedgerState;

@@ -9,7 +9,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::store::backend::{Backend, BackendError};
+use crate::store::backend::Backend;
+use crate::store::backend_error::BackendError;
 use crate::store::binding_batch::BindingBatch;
 use crate::store::commit_status::{CommitCounts, CommitStatus, LedgerFailure};
 use crate::store::error::StoreError;
@@ -87,6 +88,7 @@ impl<B: Backend> CommitWriter<B> {
                 match message {
                     Message::Bind(request) => requests.push(request),
                     Message::Refresh(answer) => refreshes.push(answer),
+                    Message::Announce(secrets) => self.backend.announce(secrets),
                     Message::Close => closing = true,
                 }
             }

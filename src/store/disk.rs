@@ -13,7 +13,8 @@ use std::time::Duration;
 use crate::durable_file::{self, Access};
 use crate::model::license_table::OfLicense;
 
-use crate::store::backend::{Backend, BackendError};
+use crate::store::backend::Backend;
+use crate::store::backend_error::BackendError;
 use crate::store::binding_batch::BindingBatch;
 use crate::store::checksum::{BindingsByLicense, BindingsChecksum};
 use crate::store::error::StoreError;

@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::store::backend::BackendError;
+use crate::store::backend_error::BackendError;
 use crate::store::ledger_state::LedgerState;
 use crate::store::postgres::settings::SettingsError;
 
@@ -80,6 +80,9 @@ pub enum StoreError {
         /// The server, and what failed.
         message: String,
     },
+    /// This node's secrets differ from those of the other nodes, so it issues nothing.
+    #[error("this node's keys differ from those of the other nodes")]
+    Differs,
     /// The store is closed.
     #[error("the store is closed")]
     Closed,

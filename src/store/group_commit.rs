@@ -16,6 +16,7 @@ use crate::store::error::StoreError;
 use crate::store::health::{Figures, StoreHealth};
 use crate::store::memory::BindingMemory;
 use crate::store::pending::{Message, QUEUE};
+use crate::store::postgres::nodes::NodeSecrets;
 use crate::store::telemetry::Reports;
 
 /// How long the index and reports wait, and the time between retries of a failed disk.
@@ -76,6 +77,14 @@ impl GroupCommit {
             TrySendError::Full(_) => StoreError::Busy,
             TrySendError::Disconnected(_) => StoreError::Closed,
         })
+    }
+
+    /// Tells other nodes which secrets this one uses. Waits if the queue is full.
+    pub(crate) fn announce(&self, secrets: NodeSecrets) {
+        if self.is_shared {
+            // If nobody receives it, the thread has ended.
+            let _ = self.queue.send(Message::Announce(secrets));
+        }
     }
 
     pub(crate) fn health(&self) -> StoreHealth {

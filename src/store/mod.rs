@@ -7,6 +7,7 @@
 
 mod accepted;
 mod backend;
+mod backend_error;
 mod binding_batch;
 mod bindings;
 mod checksum;
@@ -60,6 +61,7 @@ pub use health::{Figures, StoreHealth};
 pub use index::SiteReports;
 pub use ledger_state::LedgerState;
 pub use pending::BindOutcome;
+pub use postgres::nodes::NodeSecrets;
 pub use postgres::schema::script as shared_schema;
 pub use postgres::settings::SettingsError;
 pub use reader::{StoreReader, bindings_of, has_bindings, read_only};
@@ -106,6 +108,14 @@ pub trait Bindings: Send + Sync {
         None
     }
 
+    /// Tells the other nodes of a shared ledger which secrets this one uses.
+    fn announce(&self, _secrets: NodeSecrets) {}
+
+    /// Whether this node may issue anything: its secrets are those of the other nodes.
+    fn may_issue(&self) -> bool {
+        true
+    }
+
     /// Whether bindings, index and reports can be written.
     fn health(&self) -> StoreHealth;
 
@@ -134,7 +144,7 @@ pub fn open_shared(address: &str, folder: &Path) -> Result<Arc<dyn Bindings>, St
         source,
     })?;
     let settings = DatabaseSettings::parse(address).map_err(StoreError::Address)?;
-    let (log, by_license) = postgres::PostgresLog::open(settings).map_err(StoreError::shared)?;
+    let (log, by_license) = postgres::PostgresLog::open(settings, folder).map_err(StoreError::shared)?;
     Ok(Arc::new(Store::new(log, by_license, group_commit::WRITE_BEHIND)))
 }
 
@@ -209,6 +219,14 @@ impl Bindings for Store {
 
     fn stored_reports(&self) -> Option<Arc<dyn StoredReports>> {
         self.stored_reports.as_ref()?.upgrade()
+    }
+
+    fn announce(&self, secrets: NodeSecrets) {
+        self.group_commit.announce(secrets);
+    }
+
+    fn may_issue(&self) -> bool {
+        !self.group_commit.is_shared() || self.group_commit.health().ledger != LedgerState::NodesDiffer
     }
 
     fn health(&self) -> StoreHealth {

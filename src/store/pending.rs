@@ -12,6 +12,7 @@ use crate::model::site_host::SiteHost;
 
 use crate::store::error::StoreError;
 use crate::store::log::record;
+use crate::store::postgres::nodes::NodeSecrets;
 
 /// The most requests that may wait for the thread.
 pub(crate) const QUEUE: usize = record::BATCH - 1;
@@ -22,6 +23,8 @@ pub(crate) enum Message {
     Bind(BindRequest),
     /// All lines that were in the log before this message.
     Refresh(Answer<()>),
+    /// Telling other nodes which secrets this one uses.
+    Announce(NodeSecrets),
     /// The end.
     Close,
 }

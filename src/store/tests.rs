@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use super::*;
 use crate::model::binding::{Binding, SiteReport, Stored};
 use crate::model::license::{Details, LicenseStatus, Seat, SiteLimit};
-use crate::store::backend::BackendError;
+use crate::store::backend_error::BackendError;
 use crate::store::binding_batch::BindingBatch;
 use crate::store::bindings::BindingsRef;
 use crate::store::log::LedgerEntry;

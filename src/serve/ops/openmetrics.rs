@@ -28,6 +28,7 @@ use crate::serve::reply::problem::Problem;
 use crate::serve::reply::response::{ContentType, Response};
 use crate::serve::signing::queue::Lane;
 use crate::serve::state::Service;
+use crate::store::LedgerState;
 
 const OPEN_METRICS: ContentType = ContentType("application/openmetrics-text; version=1.0.0; charset=utf-8");
 
@@ -135,7 +136,7 @@ fn store(page: &mut MetricWriter<'_>, service: &Service) -> fmt::Result {
     page.add("countersign_bindings", help, &ConstGauge::new(figures.bindings as u64))?;
     let help = "Time to write a group of bindings to disk";
     page.add("countersign_ledger_sync_seconds", help, &figures.syncs)?;
-    let help = "Bindings that could not be written to disk";
+    let help = "Requests to bind that failed, because the ledger could not be written";
     page.add(
         "countersign_ledger_failures",
         help,
@@ -177,6 +178,28 @@ fn files(page: &mut MetricWriter<'_>, service: &Service) -> fmt::Result {
     )?;
 
     service.note_store();
+    let store = service.gate.bindings().health();
+    let states: Series<_, _> = LedgerState::iter()
+        .map(|state| {
+            (
+                [("state", <&str>::from(state))],
+                ConstGauge::new(u64::from(state == store.ledger)),
+            )
+        })
+        .collect();
+    page.add(
+        "countersign_ledger_state",
+        "1 for the current state of the ledger",
+        &states,
+    )?;
+    if let Some(age) = store.age {
+        let help = "Seconds since this node read the shared ledger";
+        page.add(
+            "countersign_ledger_age_seconds",
+            help,
+            &ConstGauge::new(age.as_secs_f64()),
+        )?;
+    }
     let states = service.health.states();
     let states: Series<_, _> = states
         .iter()

@@ -5,7 +5,7 @@ use std::fmt::Display;
 use tokio_postgres::Error;
 use tokio_postgres::error::SqlState;
 
-use crate::store::backend::BackendError;
+use crate::store::backend_error::BackendError;
 use crate::store::ledger_state::LedgerState;
 use crate::text::error_chain::ErrorChain;
 

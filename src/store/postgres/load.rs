@@ -2,7 +2,7 @@
 
 use tokio_postgres::Client;
 
-use crate::store::backend::BackendError;
+use crate::store::backend_error::BackendError;
 use crate::store::checksum::{BindingsBuilder, BindingsByLicense};
 use crate::store::ledger_state::LedgerState;
 use crate::store::log::chain::Chain;

@@ -5,7 +5,9 @@
 
 mod failure;
 mod load;
+pub(crate) mod nodes;
 mod password;
+mod report_reader;
 mod reports;
 pub(crate) mod schema;
 mod session;
@@ -14,19 +16,24 @@ mod tls;
 mod transaction;
 
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
 
-use crate::store::backend::{Backend, BackendError};
+use crate::store::backend::Backend;
+use crate::store::backend_error::BackendError;
 use crate::store::binding_batch::BindingBatch;
 use crate::store::checksum::BindingsByLicense;
 use crate::store::ledger_state::LedgerState;
+use crate::store::stored_reports::StoredReports;
 use crate::store::telemetry;
 
 use failure::{TransactionFailure, failure};
+use nodes::{NodeIdentity, NodeSecrets};
+use report_reader::ReportReader;
 use session::{KnownLog, Session};
 use settings::DatabaseSettings;
 
@@ -47,6 +54,8 @@ pub(super) struct PostgresLog {
     settings: DatabaseSettings,
     runtime: Runtime,
     node: Mutex<NodeState>,
+    identity: NodeIdentity,
+    reports: Arc<ReportReader>,
 }
 
 /// The node's connection, and how far it has read.
@@ -55,11 +64,18 @@ struct NodeState {
     known: KnownLog,
     /// The last failure, until an attempt succeeds.
     failed: Option<(Instant, LedgerState, Arc<str>)>,
+    /// What another node says against this one.
+    contested: Option<(LedgerState, Arc<str>)>,
+    /// The secrets that `serve` uses.
+    secrets: NodeSecrets,
+    /// Whether the database waits for a standby; `None` before the first look.
+    is_synchronous: Option<bool>,
 }
 
 impl PostgresLog {
     /// Connects, and reads all bindings.
-    pub(super) fn open(settings: DatabaseSettings) -> Result<(Self, BindingsByLicense), BackendError> {
+    pub(super) fn open(settings: DatabaseSettings, folder: &Path) -> Result<(Self, BindingsByLicense), BackendError> {
+        let identity = NodeIdentity::load(folder)?;
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let (session, loaded, epoch) = runtime.block_on(async {
             let session = Session::open(&settings, KnownLog::none()).await?;
@@ -78,11 +94,16 @@ impl PostgresLog {
             session: Some(session),
             known: KnownLog { end: loaded.end, epoch },
             failed: None,
+            contested: None,
+            secrets: NodeSecrets::default(),
+            is_synchronous: None,
         };
         let log = Self {
+            reports: Arc::new(ReportReader(settings.clone())),
             settings,
             runtime,
             node: Mutex::new(node),
+            identity,
         };
         Ok((log, loaded.by_license))
     }
@@ -95,6 +116,9 @@ impl PostgresLog {
     fn attempt(&self, work: impl AsyncFnOnce(&mut NodeState) -> Result<(), BackendError>) -> Result<(), BackendError> {
         let mut node = self.node();
         if let Some((_, state, message)) = node.failed.as_ref().filter(|(at, ..)| at.elapsed() < PAUSE) {
+            return Err(failure(*state, message));
+        }
+        if let Some((state, message)) = &node.contested {
             return Err(failure(*state, message));
         }
         let result = self.runtime.block_on(work(&mut node));
@@ -157,6 +181,7 @@ impl NodeState {
         let head = timeout(DEADLINE, load::head(&session.client)).await;
         let head = head.unwrap_or_else(|_| Err(no_answer(&session)))?;
         let is_news = head.sequence != self.known.end.sequence || head.digest != self.known.end.digest.to_string();
+        self.note_standbys(&head.standbys);
         if head.epoch != self.known.epoch {
             return self.load_anew(session, batch).await;
         }
@@ -164,6 +189,21 @@ impl NodeState {
         match is_news {
             true => self.commit(settings, batch).await,
             false => Ok(()),
+        }
+    }
+
+    /// Warns where a failover would lose bindings.
+    fn note_standbys(&mut self, standbys: &str) {
+        let is_synchronous = !standbys.is_empty();
+        if self.is_synchronous.replace(is_synchronous) == Some(is_synchronous) {
+            return;
+        }
+        if is_synchronous {
+            tracing::info!(standbys, "the database waits for a standby");
+        } else {
+            tracing::warn!(
+                "the database waits for no standby (synchronous_standby_names is empty): a failover would lose bindings"
+            );
         }
     }
 
@@ -201,10 +241,50 @@ impl Backend for PostgresLog {
     }
 
     fn look(&self) -> Result<(), BackendError> {
-        match &self.node().failed {
-            Some((_, state, message)) => Err(failure(*state, message)),
-            None => Ok(()),
+        let mut node = self.node();
+        if let Some((_, state, message)) = &node.failed {
+            return Err(failure(*state, message));
         }
+        // Before `serve` announced its secrets, there is nothing to enter.
+        let session = (node.secrets != NodeSecrets::default())
+            .then(|| node.session.take())
+            .flatten();
+        let Some(session) = session else { return Ok(()) };
+        let sequence = node.known.end.sequence;
+        let checked = self.runtime.block_on(async {
+            timeout(
+                DEADLINE,
+                self.identity.check_in(&session.client, &node.secrets, sequence),
+            )
+            .await
+        });
+        let checked = checked.unwrap_or_else(|_| Err(no_answer(&session)));
+        match &checked {
+            Err(error) if !matches!(error.state, LedgerState::SameName | LedgerState::NodesDiffer) => {}
+            _ => node.session = Some(session),
+        }
+        let contested = checked.as_ref().err();
+        node.contested = contested.map(|error| (error.state, Arc::from(error.message.as_str())));
+        checked
+    }
+
+    fn announce(&self, secrets: NodeSecrets) {
+        let mut node = self.node();
+        let sequence = node.known.end.sequence;
+        if let Some(session) = &node.session {
+            let entered = self
+                .runtime
+                .block_on(async { timeout(DEADLINE, self.identity.enter(&session.client, &secrets, sequence)).await });
+            if !matches!(entered, Ok(Ok(()))) {
+                tracing::warn!("the node could not enter itself in the table of nodes; it tries again");
+            }
+        }
+        node.secrets = secrets;
+    }
+
+    fn stored_reports(&self) -> Option<Weak<dyn StoredReports>> {
+        let reports: Arc<dyn StoredReports> = self.reports.clone();
+        Some(Arc::downgrade(&reports))
     }
 
     fn catch_up(&self) -> io::Result<bool> {

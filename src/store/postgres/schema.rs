@@ -7,7 +7,7 @@
 pub(super) const FORMAT: i32 = 1;
 
 /// Makes the tables, or leaves them as they are. For the owner's role; PostgreSQL 13 or newer.
-pub(super) const CREATE: &str = r"
+pub(super) const CREATE: &str = r#"
 CREATE SCHEMA IF NOT EXISTS countersign;
 CREATE TABLE IF NOT EXISTS countersign.ledger (
   sequence bigint PRIMARY KEY,
@@ -33,16 +33,16 @@ CREATE TABLE IF NOT EXISTS countersign.nodes (
   seen timestamptz NOT NULL
 );
 CREATE TABLE IF NOT EXISTS countersign.reports (
-  license text NOT NULL,
-  host text NOT NULL,
+  license text COLLATE "C" NOT NULL,
+  host text COLLATE "C" NOT NULL,
   report jsonb NOT NULL,
   PRIMARY KEY (license, host)
 );
 CREATE TABLE IF NOT EXISTS countersign.refused (
-  license text PRIMARY KEY,
+  license text COLLATE "C" PRIMARY KEY,
   hosts jsonb NOT NULL
 );
-";
+"#;
 
 /// The head of an empty log. `$1` is the digest of the genesis, `$2` the format.
 pub(super) const FIRST_HEAD: &str = "INSERT INTO countersign.head (format, epoch, sequence, digest, time) \

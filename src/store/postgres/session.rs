@@ -15,7 +15,7 @@ use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
 use tokio_postgres::{AsyncMessage, Client, Connection, NoTls, Socket};
 
 use crate::model::digest::Digest;
-use crate::store::backend::BackendError;
+use crate::store::backend_error::BackendError;
 use crate::store::ledger_state::LedgerState;
 use crate::store::log::Position;
 use crate::store::postgres::failure::{database_error, failure};
