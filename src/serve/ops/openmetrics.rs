@@ -5,30 +5,31 @@
 //! counters does.
 // SECURITY: no label has anything that a client sends: no license, host, address or path.
 
+mod writer;
+
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-use enum_map::EnumArray;
 use prometheus_client::collector::Collector;
+use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::encoding::text::encode;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
-use prometheus_client::metrics::{MetricType, TypedMetric};
 use prometheus_client::registry::Registry;
 use strum::IntoEnumIterator as _;
 
-use crate::histogram::Durations;
 use crate::regular_file;
 use crate::serve::health::{Part, State};
-use crate::serve::metrics::{Counter, Counters, Operation};
+use crate::serve::metrics::{Counter, Operation};
 use crate::serve::reply::outcome::Code;
 use crate::serve::reply::problem::Problem;
 use crate::serve::reply::response::{ContentType, Response};
 use crate::serve::signing::queue::Lane;
 use crate::serve::state::Service;
 use crate::store::LedgerState;
+
+use writer::{MetricWriter, Series, by};
 
 const OPEN_METRICS: ContentType = ContentType("application/openmetrics-text; version=1.0.0; charset=utf-8");
 
@@ -266,56 +267,4 @@ fn resident_bytes() -> Option<u64> {
         .parse::<u64>()
         .ok()
         .map(|kilobytes| kilobytes * 1024)
-}
-
-/// Writes metrics one after the other.
-struct MetricWriter<'a>(DescriptorEncoder<'a>);
-
-impl MetricWriter<'_> {
-    fn add(&mut self, name: &str, help: &str, metric: &impl EncodeMetric) -> fmt::Result {
-        let encoder = self.0.encode_descriptor(name, help, None, metric.metric_type())?;
-        metric.encode(encoder)
-    }
-}
-
-/// The series of one metric by their labels, in output order.
-#[derive(Debug)]
-struct Series<const N: usize, M>(Vec<([(&'static str, &'static str); N], M)>);
-
-impl<const N: usize, M> FromIterator<([(&'static str, &'static str); N], M)> for Series<N, M> {
-    fn from_iter<I: IntoIterator<Item = ([(&'static str, &'static str); N], M)>>(series: I) -> Self {
-        Self(series.into_iter().collect())
-    }
-}
-
-impl<const N: usize, M: EncodeMetric + TypedMetric> EncodeMetric for Series<N, M> {
-    fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {
-        self.0
-            .iter()
-            .try_for_each(|(labels, metric)| metric.encode(encoder.encode_family(labels)?))
-    }
-
-    fn metric_type(&self) -> MetricType {
-        M::TYPE
-    }
-}
-
-/// A series for each value of a label.
-fn by<L: EnumArray<Counter> + Into<&'static str>>(name: &'static str, counters: &Counters<L>) -> Series<1, Counter> {
-    let series = |(label, count): (L, &Counter)| ([(name, label.into())], count.clone());
-    counters.iter().map(series).collect()
-}
-
-impl TypedMetric for Durations {
-    const TYPE: MetricType = MetricType::Histogram;
-}
-
-impl EncodeMetric for Durations {
-    fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {
-        encoder.encode_histogram::<NoLabelSet>(self.sum, self.count(), &self.buckets, None)
-    }
-
-    fn metric_type(&self) -> MetricType {
-        Self::TYPE
-    }
 }

@@ -1,5 +1,8 @@
 //! Reads the whole log.
 
+use std::time::Duration;
+
+use tokio::time::timeout;
 use tokio_postgres::Client;
 
 use crate::store::backend_error::BackendError;
@@ -11,6 +14,9 @@ use crate::store::postgres::failure::{database_error, failure};
 
 /// Lines read at once: about 3 MB.
 const PAGE: i64 = 10_000;
+
+/// How long a page may take.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 const READ_PAGE: &str = "SELECT sequence, line FROM countersign.ledger WHERE sequence > $1 ORDER BY sequence LIMIT $2";
 
@@ -48,9 +54,9 @@ pub(in crate::store) async fn each(
     // A compacted log begins later than with 1.
     let mut last = 0_i64;
     loop {
-        let rows = client
-            .query(&statement, &[&last, &PAGE])
-            .await
+        let rows = timeout(PATIENCE, client.query(&statement, &[&last, &PAGE])).await;
+        let rows = rows
+            .map_err(|_| failure(LedgerState::Unreachable, "the database does not answer"))?
             .map_err(|error| database_error(&error))?;
         for row in &rows {
             last = row.get(0);

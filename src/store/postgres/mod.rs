@@ -5,6 +5,7 @@
 
 mod failure;
 mod load;
+mod node_state;
 pub(crate) mod nodes;
 mod password;
 mod report_reader;
@@ -18,7 +19,7 @@ mod transaction;
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
@@ -27,11 +28,11 @@ use crate::store::backend::Backend;
 use crate::store::backend_error::BackendError;
 use crate::store::binding_batch::BindingBatch;
 use crate::store::checksum::BindingsByLicense;
-use crate::store::ledger_state::LedgerState;
 use crate::store::stored_reports::StoredReports;
 use crate::store::telemetry;
 
-use failure::{TransactionFailure, failure};
+use failure::failure;
+use node_state::{DEADLINE, NodeState, no_answer, prove};
 use nodes::{NodeIdentity, NodeSecrets};
 use report_reader::ReportReader;
 use session::{KnownLog, Session};
@@ -40,14 +41,8 @@ use settings::DatabaseSettings;
 /// How often a node looks whether others appended.
 const FOLLOW_EVERY: Duration = Duration::from_millis(250);
 
-/// How long a transaction may take by this node's clock. Then its connection is dropped; a COMMIT is never cancelled.
-const DEADLINE: Duration = Duration::from_secs(5);
-
 /// How long to wait after a failure before the next attempt.
 const PAUSE: Duration = Duration::from_millis(500);
-
-/// How often one commit is tried, if other nodes are in its way.
-const ATTEMPTS: usize = 5;
 
 /// The shared log, as one node sees it.
 pub(super) struct PostgresLog {
@@ -56,20 +51,6 @@ pub(super) struct PostgresLog {
     node: Mutex<NodeState>,
     identity: NodeIdentity,
     reports: Arc<ReportReader>,
-}
-
-/// The node's connection, and how far it has read.
-struct NodeState {
-    session: Option<Session>,
-    known: KnownLog,
-    /// The last failure, until an attempt succeeds.
-    failed: Option<(Instant, LedgerState, Arc<str>)>,
-    /// What another node says against this one.
-    contested: Option<(LedgerState, Arc<str>)>,
-    /// The secrets that `serve` uses.
-    secrets: NodeSecrets,
-    /// Whether the database waits for a standby; `None` before the first look.
-    is_synchronous: Option<bool>,
 }
 
 impl PostgresLog {
@@ -122,104 +103,8 @@ impl PostgresLog {
             return Err(failure(*state, message));
         }
         let result = self.runtime.block_on(work(&mut node));
-        node.failed = result
-            .as_ref()
-            .err()
-            .map(|error| (Instant::now(), error.state, Arc::from(error.message.as_str())));
+        node.note(&result);
         result
-    }
-}
-
-/// Locks the head and commits: everything up to it is durable.
-async fn prove(session: &Session) -> Result<transaction::LockedHead, BackendError> {
-    let head = transaction::lock_head(session)
-        .await
-        .map_err(TransactionFailure::error)?;
-    transaction::commit(session).await.map_err(TransactionFailure::error)?;
-    Ok(head)
-}
-
-fn no_answer(session: &Session) -> BackendError {
-    failure(
-        LedgerState::Unreachable,
-        format!("{}: no answer within {} s", session.server, DEADLINE.as_secs()),
-    )
-}
-
-impl NodeState {
-    /// Brings the batch up to the head and commits it.
-    async fn commit(&mut self, settings: &DatabaseSettings, batch: &mut BindingBatch<'_>) -> Result<(), BackendError> {
-        let mut last = None;
-        for _ in 0..ATTEMPTS {
-            batch.begin_again();
-            let session = match self.session.take() {
-                Some(session) => session,
-                None => Session::open(settings, self.known).await?,
-            };
-            let run = timeout(DEADLINE, transaction::run(&session, self.known.end, batch)).await;
-            match run {
-                Ok(Ok(end)) => {
-                    self.known.end = end;
-                    self.session = Some(session);
-                    return Ok(());
-                }
-                // Its session is dropped, and with it the transaction.
-                Ok(Err(TransactionFailure::Again(error))) => last = Some(error),
-                Ok(Err(failed)) => return Err(failed.error()),
-                Err(_) => return Err(no_answer(&session)),
-            }
-        }
-        Err(last.unwrap_or_else(|| failure(LedgerState::Unreachable, "other nodes are always first")))
-    }
-
-    /// Reads the head, and what is new before it.
-    async fn follow(&mut self, settings: &DatabaseSettings, batch: &mut BindingBatch<'_>) -> Result<(), BackendError> {
-        let session = match self.session.take() {
-            Some(session) => session,
-            None => Session::open(settings, self.known).await?,
-        };
-        let head = timeout(DEADLINE, load::head(&session.client)).await;
-        let head = head.unwrap_or_else(|_| Err(no_answer(&session)))?;
-        let is_news = head.sequence != self.known.end.sequence || head.digest != self.known.end.digest.to_string();
-        self.note_standbys(&head.standbys);
-        if head.epoch != self.known.epoch {
-            return self.load_anew(session, batch).await;
-        }
-        self.session = Some(session);
-        match is_news {
-            true => self.commit(settings, batch).await,
-            false => Ok(()),
-        }
-    }
-
-    /// Warns where a failover would lose bindings.
-    fn note_standbys(&mut self, standbys: &str) {
-        let is_synchronous = !standbys.is_empty();
-        if self.is_synchronous.replace(is_synchronous) == Some(is_synchronous) {
-            return;
-        }
-        if is_synchronous {
-            tracing::info!(standbys, "the database waits for a standby");
-        } else {
-            tracing::warn!(
-                "the database waits for no standby (synchronous_standby_names is empty): a failover would lose bindings"
-            );
-        }
-    }
-
-    /// Replaces memory with what the log has: a person repaired it.
-    async fn load_anew(&mut self, session: Session, batch: &mut BindingBatch<'_>) -> Result<(), BackendError> {
-        let loaded = load::all(&session.client).await?;
-        let proved = timeout(DEADLINE, prove(&session)).await;
-        self.known.epoch = proved.unwrap_or_else(|_| Err(no_answer(&session)))?.epoch;
-        self.known.end = loaded.end;
-        self.session = Some(session);
-        batch.replace_memory(loaded.by_license);
-        tracing::warn!(
-            lines = self.known.end.sequence,
-            "the shared ledger was repaired: read it anew"
-        );
-        Ok(())
     }
 }
 
@@ -259,12 +144,10 @@ impl Backend for PostgresLog {
             .await
         });
         let checked = checked.unwrap_or_else(|_| Err(no_answer(&session)));
-        match &checked {
-            Err(error) if !matches!(error.state, LedgerState::SameName | LedgerState::NodesDiffer) => {}
-            _ => node.session = Some(session),
+        if checked.is_ok() || node_state::is_contested(&checked) {
+            node.session = Some(session);
         }
-        let contested = checked.as_ref().err();
-        node.contested = contested.map(|error| (error.state, Arc::from(error.message.as_str())));
+        node.note_check_in(&checked);
         checked
     }
 

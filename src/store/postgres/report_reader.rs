@@ -9,8 +9,9 @@ use tokio_postgres::Client;
 use crate::model::license_key::LicenseId;
 use crate::model::refused_hosts::RefusedHosts;
 use crate::store::index::SiteReports;
+use crate::store::postgres::node_state::DEADLINE;
+use crate::store::postgres::session;
 use crate::store::postgres::settings::DatabaseSettings;
-use crate::store::postgres::{DEADLINE, session};
 use crate::store::stored_reports::{ReportRange, StoredReports};
 
 const READ_REPORTS: &str = "SELECT license, host, report::text FROM countersign.reports \

@@ -2,3 +2,5 @@
 
 mod clusters;
 mod fault_proxy;
+mod faults;
+mod node;

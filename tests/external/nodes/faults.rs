@@ -1,0 +1,233 @@
+//! What goes wrong between a node and its database: each fault has one message and one state, and most heal by themselves.
+
+use std::time::{Duration, Instant};
+
+use super::fault_proxy::{AtCommit, Fault, FaultProxy};
+use super::node::{code, instance, prepare, prepared_cluster, refusal, start};
+use crate::support::eventually;
+use crate::support::instance::{License, new_keys};
+use crate::support::server::Server;
+use crate::tools::postgres::Cluster;
+use crate::tools::postgres::pgbouncer::{Pgbouncer, PoolMode};
+
+const SOON: Duration = Duration::from_secs(10);
+
+/// Waits until the node's ledger is in this state.
+fn wait_for_state(node: &Server, state: &str) {
+    let series = format!("countersign_ledger_state{{state=\"{state}\"}}");
+    eventually(&format!("{state}: {}", node.log()), SOON, || {
+        node.metric(&series) == Some(1.0)
+    });
+}
+
+fn lines(cluster: &Cluster) -> String {
+    cluster.psql("SELECT count(*) FROM countersign.ledger")
+}
+
+#[test]
+fn a_seat_is_given_once_and_what_one_node_binds_the_others_know_at_once() {
+    let cluster = prepared_cluster();
+    let licenses: Vec<License> = (0..40).map(|_| License::new()).collect();
+    let all: Vec<_> = licenses.iter().collect();
+    let instances = [instance(&all), instance(&all), instance(&all)];
+    let nodes = instances.each_ref().map(|own| start(own, &cluster.url("node")));
+    for license in &licenses {
+        let codes: Vec<String> = std::thread::scope(|scope| {
+            let ask = |number: usize| {
+                let node = &nodes[number % 3];
+                scope.spawn(move || code(&node.validate(license, &format!("https://site-{number}.example"))))
+            };
+            let asked: Vec<_> = (0..6).map(ask).collect();
+            asked.into_iter().map(|asked| asked.join().unwrap()).collect()
+        });
+        assert_eq!(codes.iter().filter(|code| *code == "ok").count(), 1, "{codes:?}");
+        assert_eq!(codes.iter().filter(|code| *code == "bound_elsewhere").count(), 5);
+        let bound = codes.iter().position(|code| code == "ok").unwrap();
+        for node in &nodes {
+            let update = node.updates(license, &format!("https://site-{bound}.example"), "");
+            assert_eq!(update.status, 200, "{}", update.text());
+        }
+    }
+    assert_eq!(lines(&cluster), "40");
+    // The nodes' role can append, and nothing else.
+    for forbidden in [
+        "UPDATE countersign.ledger SET line = ''",
+        "DELETE FROM countersign.ledger",
+        "UPDATE countersign.head SET epoch = 9",
+        "TRUNCATE countersign.ledger",
+    ] {
+        let error = cluster.try_psql("node", forbidden).unwrap_err();
+        assert!(error.contains("permission denied"), "{forbidden}: {error}");
+    }
+}
+
+#[test]
+fn while_the_database_is_away_bound_sites_are_served_and_new_ones_are_asked_to_come_back() {
+    let mut cluster = prepared_cluster();
+    let (bound, new) = (License::new(), License::new());
+    let own = instance(&[&bound, &new]);
+    let node = start(&own, &cluster.url("node"));
+    assert_eq!(code(&node.validate(&bound, "https://a.example")), "ok");
+    cluster.kill();
+    wait_for_state(&node, "unreachable");
+    for _ in 0..20 {
+        let asked = Instant::now();
+        assert_eq!(code(&node.validate(&bound, "https://a.example")), "ok");
+        assert_eq!(node.updates(&bound, "https://a.example", "").status, 200);
+        // Another node may have bound it: nobody knows, so nobody says no.
+        for answer in [
+            node.validate(&new, "https://b.example"),
+            node.validate(&bound, "https://b.example"),
+            node.updates(&new, "https://b.example", ""),
+        ] {
+            assert_eq!((answer.status, code(&answer).as_str()), (503, "store_unavailable"));
+            assert!(answer.header("retry-after").is_some());
+        }
+        assert!(asked.elapsed() < Duration::from_secs(2), "{:?}", asked.elapsed());
+    }
+    assert_eq!(node.part("store")["state"], "failing");
+    cluster.restart();
+    let back = Instant::now();
+    eventually("a new site is bound", SOON, || {
+        code(&node.validate(&new, "https://b.example")) == "ok"
+    });
+    println!("well again after {:?}", back.elapsed());
+    assert_eq!(code(&node.validate(&bound, "https://b.example")), "bound_elsewhere");
+}
+
+#[test]
+fn a_database_that_falls_silent_or_cuts_a_commit_costs_no_seat() {
+    let cluster = prepared_cluster();
+    let proxy = FaultProxy::start(cluster.port);
+    let licenses: Vec<License> = (0..5).map(|_| License::new()).collect();
+    let own = instance(&licenses.iter().collect::<Vec<_>>());
+    let node = start(&own, &proxy.url("node"));
+    assert_eq!(code(&node.validate(&licenses[0], "https://a.example")), "ok");
+    for (license, fault) in licenses[1..4]
+        .iter()
+        .zip([AtCommit::CutBefore, AtCommit::CutInAnswer, AtCommit::CutAfter])
+    {
+        proxy.at_commit(1, fault);
+        let first = code(&node.validate(license, "https://a.example"));
+        assert!(first == "ok" || first == "store_unavailable", "{first}");
+        eventually("the site is bound", SOON, || {
+            code(&node.validate(license, "https://a.example")) == "ok"
+        });
+    }
+    assert_eq!(lines(&cluster), "4");
+
+    proxy.set(Fault::Silence);
+    let asked = Instant::now();
+    assert_eq!(node.validate(&licenses[4], "https://a.example").status, 503);
+    assert!(asked.elapsed() < Duration::from_secs(8), "{:?}", asked.elapsed());
+    let asked = Instant::now();
+    assert_eq!(code(&node.validate(&licenses[0], "https://a.example")), "ok");
+    assert!(asked.elapsed() < Duration::from_secs(1), "{:?}", asked.elapsed());
+    wait_for_state(&node, "unreachable");
+    proxy.set(Fault::Pass);
+    eventually("the site is bound", SOON, || {
+        code(&node.validate(&licenses[4], "https://a.example")) == "ok"
+    });
+    assert_eq!(lines(&cluster), "5");
+}
+
+#[test]
+fn a_start_that_cannot_work_says_why() {
+    let cluster = Cluster::start();
+    let license = License::new();
+    let own = instance(&[&license]);
+    let says = |address: &str, message: &str| {
+        let told = refusal(&own, address);
+        assert!(told.contains(message) && told.contains("hint:"), "{message}: {told}");
+    };
+    cluster.psql("CREATE ROLE early LOGIN");
+    says(&cluster.url("early"), "countersign bindings schema");
+    cluster.psql("DROP ROLE early");
+    prepare(&cluster);
+    says(&cluster.url("nobody"), "role \"nobody\" does not exist");
+    says(
+        &cluster.url("node:secret"),
+        "the address of the database has a password",
+    );
+    says(&format!("{}?sslmode=require", cluster.url("node")), "sslmode=require");
+    let pooler = Pgbouncer::start(&cluster, PoolMode::Transaction, "node", 3);
+    says(
+        &pooler.url().replace("://", "://node@"),
+        "a pooler gives each transaction another connection",
+    );
+    cluster.psql("UPDATE countersign.head SET format = 2");
+    says(&cluster.url("node"), "format 2, and this version reads 1");
+    cluster.psql("UPDATE countersign.head SET format = 1");
+    let standby = cluster.standby();
+    says(&standby.url("node"), "is a standby, which takes no changes");
+
+    // A standby that stands first is passed over, and a pooler that keeps connections is as good as none.
+    let both = cluster
+        .url("node")
+        .replace("127.0.0.1:", &format!("127.0.0.1:{},127.0.0.1:", standby.port));
+    let node = start(&own, &both);
+    assert_eq!(code(&node.validate(&license, "https://a.example")), "ok");
+    let pooler = Pgbouncer::start(&cluster, PoolMode::Session, "node", 5);
+    let pooled = start(&own, &pooler.url().replace("://", "://node@"));
+    assert_eq!(code(&pooled.validate(&license, "https://a.example")), "ok");
+}
+
+#[test]
+fn lines_that_were_changed_or_lost_are_named_and_known_sites_are_served() {
+    let cluster = prepared_cluster();
+    let (first, second, third) = (License::new(), License::new(), License::new());
+    let own = instance(&[&first, &second, &third]);
+    let node = start(&own, &cluster.url("node"));
+    for license in [&first, &second] {
+        assert_eq!(code(&node.validate(license, "https://a.example")), "ok");
+    }
+    // As after a failover to a server that has not everything.
+    cluster.psql("CREATE TABLE saved AS SELECT * FROM countersign.head");
+    cluster.psql("DELETE FROM countersign.ledger WHERE sequence = 2");
+    cluster.psql(
+        "UPDATE countersign.head SET sequence = 1, digest = \
+         (SELECT substring(line from '\"previous\":\"([0-9a-f]*)\"') FROM countersign.ledger WHERE sequence = 1)",
+    );
+    wait_for_state(&node, "lines_lost");
+    assert!(
+        node.part("store").to_string().contains("up to line 2"),
+        "{}",
+        node.part("store")
+    );
+    assert_eq!(code(&node.validate(&second, "https://a.example")), "ok");
+    assert_eq!(node.validate(&third, "https://a.example").status, 503);
+    drop(node);
+
+    cluster.psql("UPDATE countersign.ledger SET line = replace(line, 'a.example', 'b.example')");
+    cluster.psql("INSERT INTO countersign.ledger VALUES (2, '{\"event\":\"bound\"}')");
+    let told = refusal(&own, &cluster.url("node"));
+    assert!(told.contains("line 2 of the ledger"), "{told}");
+}
+
+#[test]
+fn a_node_with_other_keys_issues_nothing_and_of_two_with_one_folder_the_later_one_stays() {
+    let cluster = prepared_cluster();
+    let license = License::new();
+    let own = instance(&[&license]);
+    let other = instance(&[&license]);
+    other.write_key(&new_keys(2048).private);
+    let address = cluster.url("node");
+    let node = start(&own, &address);
+    let seen = || cluster.psql("SELECT count(*) FROM countersign.nodes");
+    eventually("the node is entered", SOON, || seen() == "1");
+    let odd = start(&other, &address);
+    wait_for_state(&odd, "nodes_differ");
+    assert_eq!(odd.validate(&license, "https://a.example").status, 503);
+    assert_eq!(code(&node.validate(&license, "https://a.example")), "ok");
+    drop(odd);
+
+    let later = start(&own, &address);
+    wait_for_state(&node, "same_name");
+    assert!(node.part("store").to_string().contains("a copy of this node's folder"));
+    assert_eq!(code(&later.validate(&license, "https://a.example")), "ok");
+    assert!(
+        later.log().contains("the database waits for no standby"),
+        "{}",
+        later.log()
+    );
+}
