@@ -138,7 +138,7 @@ const LIBRARIES: [(&str, &[&str]); 11] = [
     ),
     (
         "prometheus_client::",
-        &["src/serve/ops/openmetrics.rs", "src/serve/metrics.rs"],
+        &["src/serve/ops/openmetrics", "src/serve/metrics.rs"],
     ),
     // A site gets a manifest from the catalog, against an entitlement.
     (

@@ -193,14 +193,13 @@ fn files(page: &mut MetricWriter<'_>, service: &Service) -> fmt::Result {
         "1 for the current state of the ledger",
         &states,
     )?;
-    if let Some(age) = store.age {
-        let help = "Seconds since this node read the shared ledger";
-        page.add(
-            "countersign_ledger_age_seconds",
-            help,
-            &ConstGauge::new(age.as_secs_f64()),
-        )?;
-    }
+    let help = "Seconds since this node read the ledger that it shares; 0 where it shares none";
+    let age = store.age.unwrap_or_default();
+    page.add(
+        "countersign_ledger_age_seconds",
+        help,
+        &ConstGauge::new(age.as_secs_f64()),
+    )?;
     let states = service.health.states();
     let states: Series<_, _> = states
         .iter()

@@ -64,7 +64,8 @@ fn a_seat_is_given_once_and_what_one_node_binds_the_others_know_at_once() {
 #[test]
 fn while_the_database_is_away_bound_sites_are_served_and_new_ones_are_asked_to_come_back() {
     let mut cluster = prepared_cluster();
-    let (bound, new) = (License::new(), License::new());
+    let bound = License::new();
+    let new = License::new();
     let own = instance(&[&bound, &new]);
     let node = start(&own, &cluster.url("node"));
     assert_eq!(code(&node.validate(&bound, "https://a.example")), "ok");
@@ -175,7 +176,9 @@ fn a_start_that_cannot_work_says_why() {
 #[test]
 fn lines_that_were_changed_or_lost_are_named_and_known_sites_are_served() {
     let cluster = prepared_cluster();
-    let (first, second, third) = (License::new(), License::new(), License::new());
+    let first = License::new();
+    let second = License::new();
+    let third = License::new();
     let own = instance(&[&first, &second, &third]);
     let node = start(&own, &cluster.url("node"));
     for license in [&first, &second] {
