@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -61,8 +62,14 @@ pub fn run(command: &mut Command) -> String {
 
 /// A port of the loopback that nobody listens on.
 pub fn free_port() -> u16 {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap().port()
+    free_ports(1)[0]
+}
+
+/// Several, each another.
+pub fn free_ports(count: usize) -> Vec<u16> {
+    let listeners: Vec<_> = (0..count).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+    let port = |listener: &TcpListener| listener.local_addr().unwrap().port();
+    listeners.iter().map(port).collect()
 }
 
 pub fn signal(pid: u32, signal: Signal) {

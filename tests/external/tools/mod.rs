@@ -2,6 +2,7 @@
 
 pub mod browser;
 pub mod daemon;
+pub mod patroni;
 pub mod postgres;
 pub mod power;
 pub mod preload;
