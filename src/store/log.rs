@@ -15,7 +15,7 @@
 //! position can tell whether anything before it was changed.
 //!
 //! **Group commit.** A binding is in force when its line is on disk; only then is the request answered. One thread
-//! (`store::group_commit`) takes all waiting bindings, at most [`record::BATCH`]. `writer` appends their lines with
+//! (`store::commit_writer`) takes all waiting bindings, at most [`record::BATCH`]. `writer` appends their lines with
 //! one write and one fdatasync, and then all waiting requests are answered. So a thousand sites share one sync. If
 //! the write or the sync fails, the file is truncated to its last durable line before the next write, and the whole
 //! batch fails. `file` checks before and after each batch that the open file is still the one at its path.
@@ -35,15 +35,9 @@
 //! lines, and in `previous` the digest of the old file's last line, so old and new form one chain. The new file is
 //! synced and then renamed into place; the old one stays beside it.
 //!
-//! **Another backend** implements the trait `Backend` of `store::backend`, the only interface of the group commit:
-//! `append` returns when a batch is durable, or leaves nothing of it; `probe` and `look` tell whether it can;
-//! `catch_up`, `write_reports` and `sync_index` maintain the index. `store::open` creates it together with all
-//! bindings, as `StoreDisk::open` does for files. It can use these parts:
-//!
-//! - [`record::LedgerRecord`] writes and reads a line, [`reader::read`] checks the chain of anything that is `Read`.
-//!   A backend that keeps these lines in any table keeps the audit trail and the export.
-//! - `writer` needs a `Medium` of five operations, for a backend with bytes at offsets, as `file` has.
-//! - `compaction` and `store::recovery` read a `File` so far. For another backend they must take a reader.
+//! **A backend** implements the trait `Backend` of `store::backend`, the only interface of the group commit. `commit`
+//! has the batch decided, and returns when its lines are durable. `store::disk` keeps the lines in a file.
+//! `store::postgres` keeps the same lines in a table that several nodes append to.
 
 pub(crate) mod chain;
 pub(crate) mod compaction;

@@ -274,7 +274,13 @@ async fn has_lines(client: &Client, known: KnownLog) -> Result<(), BackendError>
     }
 }
 
-/// The log lacks lines.
+/// The log lacks lines. Nobody but a person can say whether they will come back.
 pub(super) fn lines_lost(what: String) -> BackendError {
-    failure(LedgerState::LinesLost, what)
+    failure(
+        LedgerState::LinesLost,
+        format!(
+            "{what}; bring back the server that has these lines, or restart the nodes to go on without them: their sites \
+             then bind again"
+        ),
+    )
 }
