@@ -22,6 +22,7 @@ mod binding;
 mod holding;
 mod opening;
 mod reporting;
+mod sharing;
 
 fn license(number: u8, sites: u32) -> License {
     License {
