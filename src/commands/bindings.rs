@@ -11,7 +11,6 @@ mod verify;
 
 use crate::commands::{Exit, Failure};
 use crate::config::Config;
-pub use messages::DAMAGED;
 
 /// Verify, export and maintain the bindings of sites
 #[derive(clap::Args, Debug)]
@@ -86,6 +85,13 @@ which stays beside it.")]
 Run it as the tables' owner, in a database of PostgreSQL 13 or newer. Existing tables stay as they
 are. Create the node's role first: CREATE ROLE countersign_node LOGIN.")]
     Schema(schema::Args),
+}
+
+impl Args {
+    /// Whether the verb works without an instance.
+    pub fn need_no_instance(&self) -> bool {
+        matches!(self.verb, Verb::Schema(_))
+    }
 }
 
 /// Runs the verb.

@@ -21,6 +21,7 @@ use crate::build::counted;
 use crate::catalog::{self, CatalogError, ReleaseIndex};
 use crate::commands::output::{self, Table};
 use crate::commands::serve::store_hint;
+use crate::commands::store_source::store_source;
 use crate::commands::{Exit, Failure};
 use crate::config::{AdminListen, Config, KeySettings, Paths, ServeConfig};
 use crate::registry::Registry;
@@ -74,12 +75,12 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     findings.extend(certificate(&config.serve));
     findings.push(descriptors(&config.serve));
     findings.push(public(paths, config.serve.tls_key.as_deref()));
-    findings.push(store(&paths.store));
+    findings.push(store(paths));
     findings.extend(registry.iter().flat_map(repositories::findings));
     findings.extend(space::findings(paths));
     findings.extend(server::findings(
         args.admin_listen.unwrap_or(config.serve.admin_listen),
-        &paths.store,
+        paths,
     ));
 
     output::print(&if args.json {
@@ -227,8 +228,8 @@ fn public(paths: &Paths, tls_key: Option<&Path>) -> Finding {
     }
 }
 
-fn store(path: &Path) -> Finding {
-    match store::read_only(path).and_then(|store| store.verify()) {
+fn store(paths: &Paths) -> Finding {
+    match store::read_only(store_source(paths)).and_then(|store| store.verify()) {
         Ok(found) if found.index == IndexState::Differs => warning(
             "store",
             "the index does not match the ledger",

@@ -9,6 +9,7 @@ use chrono::{DateTime, Utc};
 use crate::build::{BuildReport, ReleaseOutcome, SignedChains};
 use crate::catalog::{ReleaseIndex, Releases};
 use crate::commands::Failure;
+use crate::commands::store_source::store_source;
 use crate::commands::stored_sites::{self, ReportsNotReadable};
 use crate::config::Config;
 use crate::model::binding::SiteReport;
@@ -147,7 +148,7 @@ pub(super) fn from_file(path: &Path) -> Result<InstalledVersions, Failure> {
 
 /// Counts what sites reported last to the server of this instance, which is asked if it runs.
 pub(super) fn from_store(config: &Config) -> Result<InstalledVersions, NotKnown> {
-    let store = store::read_only(&config.paths.store).map_err(|error| match error {
+    let store = store::read_only(store_source(&config.paths)).map_err(|error| match error {
         StoreError::Missing(_) => NotKnown::NoStore,
         error => NotKnown::Store(error),
     })?;

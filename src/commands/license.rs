@@ -34,6 +34,7 @@ use crate::text::error_chain::ErrorChain;
 use crate::text::printable::Printable;
 use crate::text::stderr;
 
+use crate::commands::store_source::store_source;
 use crate::commands::{Exit, Failure, output, server_questions};
 use checkout::Checkout;
 
@@ -191,7 +192,7 @@ fn decide(args: &Args, config: &Config) -> Result<Exit, Failure> {
     let now = Utc::now();
     let registry = &config.paths.registry;
     let today = now.date_naive();
-    let bindings = |license: &LicenseId| store::bindings_of(&config.paths.store, license);
+    let bindings = |license: &LicenseId| store::bindings_of(store_source(&config.paths), license);
     let (done, told) = match &args.verb {
         Verb::Issue(issue) => return issue::run(issue, config, args.commit, now),
         Verb::Rekey(args) => return rekey::run(args, config, today),
@@ -213,7 +214,7 @@ fn decide(args: &Args, config: &Config) -> Result<Exit, Failure> {
 /// A license's bindings with what its sites reported.
 fn stored(config: &Config, id: &LicenseId) -> Result<Vec<(Binding, SiteReport)>, StoreError> {
     let path = &config.paths.store;
-    let store = store::read_only(path)?;
+    let store = store::read_only(store_source(&config.paths))?;
     let mut stored = store.of(id)?;
     if store.is_in_use() {
         match server_questions::reports(path, Some(id)) {

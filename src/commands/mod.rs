@@ -22,6 +22,7 @@ pub mod serve;
 mod server_questions;
 pub mod shop;
 pub mod sign;
+mod store_source;
 mod stored_sites;
 pub mod trace;
 pub mod usage;
@@ -33,7 +34,7 @@ use crate::config::ConfigError;
 use crate::keys::signing_key::KeyError;
 use crate::registry::RegistryError;
 use crate::registry::edit::EditError;
-use crate::store::StoreError;
+use crate::store::{LedgerState, StoreError};
 
 /// The exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,7 +102,14 @@ impl Failure {
     /// A store cannot be used. Wrong content is wrong input, everything else is a failure of the system.
     pub fn of_store(error: StoreError) -> Self {
         match error {
-            StoreError::Damaged { .. } | StoreError::Format { .. } | StoreError::Missing(_) => Self::input(error),
+            StoreError::Damaged { .. }
+            | StoreError::Format { .. }
+            | StoreError::Missing(_)
+            | StoreError::Shared {
+                state: LedgerState::Damaged | LedgerState::LinesLost,
+                ..
+            } => Self::input(error),
+            StoreError::Address(_) => Self::input(error),
             _ => Self::environment(error),
         }
     }

@@ -233,11 +233,15 @@ fn store_failure(error: StoreError) -> Failure {
     Failure::of_store(error).hint(hint)
 }
 
+/// What to do about a damaged ledger.
+pub const DAMAGED: &str = "restore ledger.jsonl from a backup; where it is the one you want although the index knows \
+    of more, `countersign bindings rebuild` shows what would be lost";
+
 /// The hint for a store that cannot be opened.
 pub fn store_hint(error: &StoreError) -> &'static str {
     match error {
         StoreError::InUse(_) => "stop the other process first, or give this one another --store",
-        StoreError::Damaged { .. } => crate::commands::bindings::DAMAGED,
+        StoreError::Damaged { .. } => DAMAGED,
         StoreError::Address(error) => error.hint(),
         StoreError::Shared { state, .. } => shared_hint(*state),
         StoreError::Format { .. } => "move the store aside and restore it from a backup",
@@ -252,7 +256,7 @@ fn shared_hint(state: LedgerState) -> &'static str {
         LedgerState::Refused => "check the user, PGPASSWORD or the passfile, and the role's rights",
         LedgerState::ReadOnly => "name the primary, or all servers: the one that takes changes is used",
         LedgerState::Pooler => "connect to the database itself, or set pool_mode = session",
-        LedgerState::Damaged => crate::commands::bindings::DAMAGED,
+        LedgerState::Damaged => "stop every node and restore the database from a backup; docs/operating.md says how",
         _ => "check that the database runs, and that this machine reaches it",
     }
 }

@@ -7,6 +7,7 @@ use std::path::Path;
 use crate::commands::Failure;
 use crate::commands::serve::store_hint;
 use crate::commands::server_questions::{self, QuestionError};
+use crate::commands::store_source::store_source;
 use crate::config::Config;
 use crate::model::license_key::LicenseId;
 use crate::model::site_host::SiteHost;
@@ -23,12 +24,15 @@ pub(super) enum ReportsNotReadable {
     NoIndex,
     #[error(transparent)]
     NotTold(#[from] QuestionError),
+    #[error("what sites reported cannot be read")]
+    Store(#[from] StoreError),
 }
 
 impl From<ReportsNotReadable> for Failure {
     fn from(error: ReportsNotReadable) -> Self {
         match error {
             ReportsNotReadable::NotTold(error) => error.into(),
+            ReportsNotReadable::Store(error) => failed(error),
             ReportsNotReadable::NoIndex => Self::environment(error).hint(
                 "run this as the user of the server; `countersign bindings verify` says what is wrong with the index",
             ),
@@ -46,7 +50,7 @@ impl ReportsNotReadable {
 /// Every site that was bound; none where no server has run.
 pub(super) fn bound_sites(config: &Config) -> Result<SitesByLicense, Failure> {
     let mut sites = SitesByLicense::new();
-    match opened(&config.paths.store)? {
+    match opened(config)? {
         None => {}
         Some(store) => store
             .export(|license, binding| sites.entry(license).or_default().push(binding.host))
@@ -58,7 +62,7 @@ pub(super) fn bound_sites(config: &Config) -> Result<SitesByLicense, Failure> {
 /// What every site reported; nothing where no server has run.
 pub(super) fn reports(config: &Config) -> Result<Result<SiteReports, ReportsNotReadable>, Failure> {
     let path = &config.paths.store;
-    let Some(store) = opened(path)? else {
+    let Some(store) = opened(config)? else {
         return Ok(Ok(SiteReports::default()));
     };
     Ok(reports_in(&store, path))
@@ -69,22 +73,25 @@ pub(super) fn reports_in(store: &StoreReader, path: &Path) -> Result<SiteReports
     if store.is_in_use() {
         return Ok(server_questions::reports(path, None)?);
     }
-    store.reports().ok_or(ReportsNotReadable::NoIndex)
+    store.reports()?.ok_or(ReportsNotReadable::NoIndex)
 }
 
 /// The hosts that licenses were refused to; none where no server has run.
 pub(super) fn refused(config: &Config) -> Result<RefusedByLicense, Failure> {
     let path = &config.paths.store;
-    match opened(path)? {
+    match opened(config)? {
         None => Ok(RefusedByLicense::default()),
         Some(store) if store.is_in_use() => Ok(server_questions::refused(path)?),
-        Some(store) => store.refused().ok_or_else(|| ReportsNotReadable::NoIndex.into()),
+        Some(store) => store
+            .refused()
+            .map_err(failed)?
+            .ok_or_else(|| ReportsNotReadable::NoIndex.into()),
     }
 }
 
 /// `None` where no server has run.
-fn opened(path: &Path) -> Result<Option<StoreReader>, Failure> {
-    match store::read_only(path) {
+fn opened(config: &Config) -> Result<Option<StoreReader>, Failure> {
+    match store::read_only(store_source(&config.paths)) {
         Err(StoreError::Missing(_)) => Ok(None),
         opened => opened.map(Some).map_err(failed),
     }

@@ -302,7 +302,7 @@ mod tests {
     use super::*;
     use crate::model::binding::Binding;
     use crate::model::license_key::LicenseId;
-    use crate::store::reader::{IndexState, read_only};
+    use crate::store::reader::{self, IndexState};
 
     #[test]
     fn an_index_that_fails_for_long_takes_bounded_memory_and_is_brought_up_to_the_ledger_without_a_restart() {
@@ -333,7 +333,7 @@ mod tests {
         while disk.catch_up().unwrap() {}
         disk.sync_index().unwrap();
         drop(disk);
-        let verified = read_only(path).unwrap().verify().unwrap();
+        let verified = reader::open(path).unwrap().verify().unwrap();
         assert_eq!((verified.index, verified.bindings), (IndexState::Agrees, 25));
     }
 }

@@ -3,7 +3,7 @@
 //! Requests are answered from memory (`memory`). Changes go through one queue (`group_commit`) to one thread
 //! (`commit_writer`), which decides who gets a seat (`binding_batch`) and writes the `log` before it answers; the `index`
 //! (sled) and `telemetry` are written later. It writes to a `backend`: `disk` has the server's files. Commands use
-//! `reader` and `maintenance`.
+//! `source` to read, and `maintenance`.
 
 mod accepted;
 mod backend;
@@ -27,6 +27,7 @@ mod pending;
 mod postgres;
 pub mod reader;
 mod recovery;
+mod source;
 pub mod stored_reports;
 mod telemetry;
 #[cfg(test)]
@@ -64,7 +65,7 @@ pub use pending::BindOutcome;
 pub use postgres::nodes::NodeSecrets;
 pub use postgres::schema::script as shared_schema;
 pub use postgres::settings::SettingsError;
-pub use reader::{StoreReader, bindings_of, has_bindings, read_only};
+pub use source::{StoreReader, StoreSource, bindings_of, has_bindings, read_only};
 pub use telemetry::RefusedByLicense;
 
 /// The future result of [`Bindings::bind`].

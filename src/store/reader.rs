@@ -1,5 +1,6 @@
-//! The store for commands: reads the ledger beside a running server, and the index if no server runs. Changes nothing.
+//! A store in a folder, for commands: reads the ledger beside a running server, and the index if no server runs.
 //!
+//! Changes nothing. [`source`](crate::store::source) has it beside a store in a database.
 //! [`maintenance`](crate::store::maintenance) has the changes.
 
 use std::fs;
@@ -23,8 +24,8 @@ use crate::store::log::compaction;
 use crate::store::telemetry::RefusedByLicense;
 use crate::store::{disk, lock, recovery};
 
-/// A store, open for reading.
-pub struct StoreReader {
+/// A store in a folder, open for reading.
+pub(super) struct FolderReader {
     path: PathBuf,
     /// `None` while a server has the store.
     lock: Option<StoreLock>,
@@ -32,7 +33,7 @@ pub struct StoreReader {
     index: Result<Index, IndexState>,
 }
 
-/// What [`StoreReader::verify`] found in an intact ledger.
+/// What [`StoreReader::verify`](crate::store::StoreReader::verify) found in an intact ledger.
 #[derive(Debug)]
 pub struct VerifiedLedger {
     /// The number of lines in the file.
@@ -68,15 +69,17 @@ pub enum IndexState {
     Behind(usize),
     /// It is unreadable or wrong; the next start rebuilds it.
     Differs,
+    /// A database has none.
+    Database,
 }
 
 /// Whether there is a ledger that is not empty.
-pub fn has_bindings(path: &Path) -> bool {
+pub(super) fn has_bindings(path: &Path) -> bool {
     fs::metadata(recovery::ledger_in(path)).is_ok_and(|ledger| ledger.len() > 0)
 }
 
 /// Opens an existing store for reading, also while a server runs on it.
-pub fn read_only(path: &Path) -> Result<StoreReader, StoreError> {
+pub(super) fn open(path: &Path) -> Result<FolderReader, StoreError> {
     require(path)?;
     let lock = lock::look(path).map_err(|source| StoreError::Read {
         path: path.to_owned(),
@@ -86,7 +89,7 @@ pub fn read_only(path: &Path) -> Result<StoreReader, StoreError> {
         Some(_) => open_index(&disk::index_in(path)),
         None => Err(IndexState::Held),
     };
-    Ok(StoreReader {
+    Ok(FolderReader {
         path: path.to_owned(),
         lock,
         index,
@@ -115,7 +118,7 @@ pub(super) fn open_index(path: &Path) -> Result<Index, IndexState> {
 
 /// The ledger's bindings of a license in the order of binding, void ones included. Does not wait for a server, nor
 /// keep one from starting.
-pub fn bindings_of(path: &Path, license: &LicenseId) -> Result<Vec<Binding>, StoreError> {
+pub(super) fn bindings_of(path: &Path, license: &LicenseId) -> Result<Vec<Binding>, StoreError> {
     require(path)?;
     let mut builder = BindingsBuilder::default();
     recovery::read(path, |_, entry| {
@@ -129,14 +132,14 @@ pub fn bindings_of(path: &Path, license: &LicenseId) -> Result<Vec<Binding>, Sto
         .map_or_else(Vec::new, |bindings| bindings.to_vec()))
 }
 
-impl StoreReader {
+impl FolderReader {
     /// Whether a server has the store, and with it what sites reported.
-    pub fn is_in_use(&self) -> bool {
+    pub(super) fn is_in_use(&self) -> bool {
         self.lock.is_none()
     }
 
     /// The bindings of a license in the order of binding, void ones included, with their sites' reports.
-    pub fn of(&self, license: &LicenseId) -> Result<Vec<(Binding, SiteReport)>, StoreError> {
+    pub(super) fn of(&self, license: &LicenseId) -> Result<Vec<(Binding, SiteReport)>, StoreError> {
         let report = |binding: &Binding| {
             let index = self.index.as_ref().ok();
             index
@@ -151,7 +154,7 @@ impl StoreReader {
     }
 
     /// What sites reported; `None` where a server has the store, or the index cannot be read.
-    pub fn reports(&self) -> Option<SiteReports> {
+    pub(super) fn reports(&self) -> Option<SiteReports> {
         let mut reports = SiteReports::default();
         let read =
             self.telemetry(|index| index.each_report(|license, host, report| reports.push((license, host, report))));
@@ -159,7 +162,7 @@ impl StoreReader {
     }
 
     /// The hosts that licenses were refused to; `None` as above.
-    pub fn refused(&self) -> Option<RefusedByLicense> {
+    pub(super) fn refused(&self) -> Option<RefusedByLicense> {
         let mut refused = RefusedByLicense::default();
         let read = self.telemetry(|index| {
             refused = index.refused()?;
@@ -179,7 +182,7 @@ impl StoreReader {
 
     /// Checks the ledger, then passes on every binding that is not superseded, void ones included, in the order of
     /// binding.
-    pub fn export(self, mut each: impl FnMut(LicenseId, Binding)) -> Result<(), StoreError> {
+    pub(super) fn export(self, mut each: impl FnMut(LicenseId, Binding)) -> Result<(), StoreError> {
         // Only the index can confirm the last line.
         self.verify()?;
         // The caller may take long to process the lines; a server may start meanwhile.
@@ -190,7 +193,7 @@ impl StoreReader {
     }
 
     /// Checks the chain and compares the index. The ledger's first fault is the error.
-    pub fn verify(&self) -> Result<VerifiedLedger, StoreError> {
+    pub(super) fn verify(&self) -> Result<VerifiedLedger, StoreError> {
         let position = self
             .index
             .as_ref()

@@ -3,7 +3,7 @@
 use chrono::Utc;
 use serde::Serialize;
 
-use crate::commands::bindings::messages::{counted_bindings, failure};
+use crate::commands::bindings::messages::{counted_bindings, failure, require_folder};
 use crate::commands::{Exit, Failure, output};
 use crate::config::Config;
 use crate::store::maintenance;
@@ -25,6 +25,7 @@ struct CompactionOutput {
 
 /// Compacts, and prints where the old ledger is.
 pub(super) fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
+    require_folder(&config.paths, "a ledger in a database cannot be compacted yet")?;
     let done = maintenance::compact(&config.paths.store, Utc::now()).map_err(failure)?;
     let compacted = CompactionOutput {
         bindings: done.kept,

@@ -8,6 +8,7 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use crate::commands::bindings::messages::failure;
+use crate::commands::store_source::store_source;
 use crate::commands::{Exit, Failure, output, stored_sites};
 use crate::config::Config;
 use crate::model::binding::Binding;
@@ -34,7 +35,7 @@ struct Exported {
 
 /// Checks the ledger, then prints the bindings.
 pub(super) fn run(config: &Config) -> Result<Exit, Failure> {
-    let store = store::read_only(&config.paths.store).map_err(failure)?;
+    let store = store::read_only(store_source(&config.paths)).map_err(failure)?;
     let mut out = BufWriter::new(io::stdout().lock());
     let mut written = Ok(());
     let mut room = Vec::new();

@@ -2,21 +2,31 @@
 
 use crate::build::counted;
 use crate::commands::Failure;
+use crate::commands::serve::{DAMAGED, store_hint};
+use crate::config::Paths;
 use crate::store::StoreError;
-
-/// What to do about a damaged ledger.
-pub const DAMAGED: &str = "restore ledger.jsonl from a backup; where it is the one you want although the index knows \
-    of more, `countersign bindings rebuild` shows what would be lost";
 
 /// `7 bindings`
 pub(super) fn counted_bindings(count: u64) -> String {
     counted(usize::try_from(count).unwrap_or(usize::MAX), "binding")
 }
 
+/// Fails with this message where the ledger is in a database.
+pub(super) fn require_folder(paths: &Paths, message: &'static str) -> Result<(), Failure> {
+    match paths.database {
+        None => Ok(()),
+        Some(_) => Err(Failure::input(message).hint("a node may start and run without it")),
+    }
+}
+
 /// The failure for a store's error.
 pub(super) fn failure(error: StoreError) -> Failure {
     match error {
         StoreError::Damaged { .. } => Failure::of_store(error).hint(DAMAGED),
+        StoreError::Shared { .. } | StoreError::Address(_) => {
+            let hint = store_hint(&error);
+            Failure::of_store(error).hint(hint)
+        }
         StoreError::Missing(_) => Failure::of_store(error).hint("a server creates it at its first start"),
         StoreError::NotOurs { owner, .. } => {
             let hint = format!("run this as the user of the server: sudo -u '#{owner}' countersign bindings ...");

@@ -3,7 +3,7 @@
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::Serialize;
 
-use crate::commands::bindings::messages::{counted_bindings, failure};
+use crate::commands::bindings::messages::{counted_bindings, failure, require_folder};
 use crate::commands::{Exit, Failure, output};
 use crate::config::Config;
 use crate::model::binding::Binding;
@@ -42,6 +42,7 @@ const SHOWN: usize = 50;
 
 /// Rebuilds, or shows what would be lost.
 pub(super) fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
+    require_folder(&config.paths, "there is nothing to rebuild: a database has no index")?;
     let found = maintenance::rebuild(&config.paths.store, args.discard).map_err(failure)?;
     let print = if found.done {
         output::print_change

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use crate::build::counted;
 use crate::commands::bindings::messages::failure;
+use crate::commands::store_source::store_source;
 use crate::commands::{Exit, Failure, output};
 use crate::config::Config;
 use crate::store;
@@ -26,11 +27,13 @@ struct VerificationOutput {
     bindings: u64,
     licenses: usize,
     index: &'static str,
+    #[serde(skip)]
+    in_database: bool,
 }
 
 /// Verifies, and prints the result.
 pub(super) fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
-    let found = store::read_only(&config.paths.store)
+    let found = store::read_only(store_source(&config.paths))
         .and_then(|store| store.verify())
         .map_err(failure)?;
     let verified = VerificationOutput {
@@ -46,12 +49,14 @@ pub(super) fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
         last_digest: found.digest.to_string(),
         bindings: found.bindings,
         licenses: found.licenses,
+        in_database: found.index == IndexState::Database,
         index: match found.index {
             IndexState::Agrees => "agrees",
             IndexState::Held => "in use by a server",
             IndexState::Behind(_) => "behind; the next start updates it",
             IndexState::Missing => "none; the next start rebuilds it",
             IndexState::NotCompared => "not compared: opening it needs write permission",
+            IndexState::Database => "none: a database needs none",
             IndexState::Differs => "wrong; the next start rebuilds it",
         },
     };
@@ -76,10 +81,12 @@ fn text(verified: &VerificationOutput) -> String {
         bindings,
         licenses,
         index,
+        in_database,
     } = verified;
+    let place = if *in_database { "table" } else { "file" };
     let torn_end = torn_end.map_or(String::new(), |torn_end| format!("torn end     {torn_end}\n"));
     format!(
-        "chain        whole, up to line {lines} of the file (sequence {sequence})\n{torn_end}last digest  {last_digest}\n\
+        "chain        whole, up to line {lines} of the {place} (sequence {sequence})\n{torn_end}last digest  {last_digest}\n\
          bindings     {bindings}, of {}\nindex        {index}\n",
         counted(*licenses, "license")
     )

@@ -5,15 +5,14 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::path::Path;
 use std::time::Duration;
 
 use serde::Deserialize;
 
 use crate::commands::doctor::finding::{Finding, broken, ok, warning};
 use crate::commands::running_server;
-use crate::config::AdminListen;
-use crate::store;
+use crate::config::{AdminListen, Paths};
+use crate::store::{self, StoreSource};
 use crate::text::printable::Printable;
 
 /// How long the server may take to answer.
@@ -37,8 +36,15 @@ struct ServerPart {
 }
 
 /// Whether a server runs on this instance, and its state.
-pub(super) fn findings(admin: AdminListen, store: &Path) -> Vec<Finding> {
-    let runs = store::read_only(store).is_ok_and(|store| store.is_in_use());
+pub(super) fn findings(admin: AdminListen, paths: &Paths) -> Vec<Finding> {
+    // A database does not tell whether a node runs here.
+    if let (Some(_), AdminListen::At(address)) = (&paths.database, admin) {
+        return ask(address).map_or_else(
+            |_| vec![ok("server", "not running")],
+            |readiness| said(address, readiness),
+        );
+    }
+    let runs = store::read_only(StoreSource::Folder(&paths.store)).is_ok_and(|store| store.is_in_use());
     let AdminListen::At(address) = admin else {
         return vec![match runs {
             true => warning("server", "running, but not checked: its admin listener is off", ADDRESS),

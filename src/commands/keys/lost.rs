@@ -5,6 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::commands::store_source::store_source;
 use crate::config::Paths;
 use crate::keys::signing_key::KeyError;
 use crate::regular_file;
@@ -33,7 +34,12 @@ pub fn trace(paths: &Paths) -> Option<Trace> {
     }
     let folders = [paths.public.join("keys"), paths.retired_keys.clone()];
     let file = folders.into_iter().find(|folder| has_pem(folder));
-    let file = file.or_else(|| store::has_bindings(&paths.store).then(|| paths.store.clone()));
+    let file = file.or_else(|| {
+        store::has_bindings(store_source(paths)).then(|| match &paths.database {
+            Some(address) => address.into(),
+            None => paths.store.clone(),
+        })
+    });
     file.map(|file| Trace { file, key_id: None })
 }
 

@@ -11,6 +11,7 @@ use clap_complete::engine::ArgValueCompleter;
 
 use crate::commands::candidates;
 use crate::commands::output::{self, Columns};
+use crate::commands::store_source::store_source;
 use crate::commands::{Exit, Failure};
 use crate::config::Config;
 use crate::model::license::{License, LicenseState, Modules};
@@ -222,7 +223,7 @@ fn module_of(slug: &Slug, config: &Config) -> Result<Name, Failure> {
 /// The licenses in the store that a host is bound to; none, with a warning, if the store cannot be read.
 fn bound_to(host: &SiteHost, registry: &Registry, config: &Config) -> HashSet<LicenseId> {
     let mut bound = HashSet::new();
-    let exported = store::read_only(&config.paths.store).and_then(|store| {
+    let exported = store::read_only(store_source(&config.paths)).and_then(|store| {
         store.export(|id, binding| {
             let is_void = || {
                 registry

@@ -13,6 +13,7 @@ mod reports;
 pub(crate) mod schema;
 mod session;
 pub(crate) mod settings;
+pub(super) mod shared_reader;
 mod tls;
 mod transaction;
 

@@ -3,10 +3,12 @@
 use std::collections::HashMap;
 use std::io;
 
-use tokio_postgres::{Client, Error};
+use tokio_postgres::{Client, Error, Row};
 
+use crate::model::binding::SiteReport;
 use crate::model::license_key::LicenseId;
 use crate::model::refused_hosts::RefusedHosts;
+use crate::model::site_host::SiteHost;
 use crate::store::index::SiteReports;
 use crate::store::telemetry::{Batch, RefusedByLicense};
 
@@ -104,15 +106,21 @@ async fn write_refused(client: &Client, refused: &RefusedByLicense) -> io::Resul
 
 /// What sites reported to any node. A record that cannot be read counts as none.
 pub(super) async fn sites(client: &Client) -> Result<SiteReports, Error> {
-    let rows = client
-        .query("SELECT license, host, report::text FROM countersign.reports", &[])
-        .await?;
-    let site = |row: &tokio_postgres::Row| {
-        let license = row.get::<_, &str>(0).parse().ok()?;
-        let host = row.get::<_, &str>(1).parse().ok()?;
-        Some((license, host, serde_json::from_str(row.get(2)).ok()?))
-    };
+    const ALL: &str = "SELECT license, host, report::text FROM countersign.reports";
+    Ok(client.query(ALL, &[]).await?.iter().filter_map(site).collect())
+}
+
+/// What sites of one license reported to any node.
+pub(super) async fn of(client: &Client, license: &LicenseId) -> Result<SiteReports, Error> {
+    const ONE: &str = "SELECT license, host, report::text FROM countersign.reports WHERE license = $1";
+    let rows = client.query(ONE, &[&license.to_string()]).await?;
     Ok(rows.iter().filter_map(site).collect())
+}
+
+fn site(row: &Row) -> Option<(LicenseId, SiteHost, SiteReport)> {
+    let license = row.get::<_, &str>(0).parse().ok()?;
+    let host = row.get::<_, &str>(1).parse().ok()?;
+    Some((license, host, serde_json::from_str(row.get(2)).ok()?))
 }
 
 /// The hosts that licenses were refused to, by any node.
@@ -120,7 +128,7 @@ pub(super) async fn refused(client: &Client) -> Result<RefusedByLicense, Error> 
     let rows = client
         .query("SELECT license, hosts::text FROM countersign.refused", &[])
         .await?;
-    let license = |row: &tokio_postgres::Row| {
+    let license = |row: &Row| {
         Some((
             row.get::<_, &str>(0).parse().ok()?,
             serde_json::from_str(row.get(1)).ok()?,

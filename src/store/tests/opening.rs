@@ -12,7 +12,7 @@ async fn a_store_in_use_is_not_opened_twice_but_can_be_looked_at() {
     assert!(matches!(open(path), Err(StoreError::InUse(named)) if named == path));
     assert!(matches!(maintenance::rebuild(path, false), Err(StoreError::InUse(_))));
     assert!(matches!(maintenance::compact(path, at(9)), Err(StoreError::InUse(_))));
-    let reader = read_only(path).unwrap();
+    let reader = reader::open(path).unwrap();
     assert!(reader.is_in_use());
     assert_eq!(reader.of(&license.id).unwrap()[0].0, store.of(&license.id)[0]);
     assert_eq!(reader.verify().unwrap().index, reader::IndexState::Held);
@@ -22,7 +22,7 @@ async fn a_store_in_use_is_not_opened_twice_but_can_be_looked_at() {
 fn looking_at_a_store_makes_none() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("store");
-    assert!(matches!(read_only(&path), Err(StoreError::Missing(_))));
+    assert!(matches!(reader::open(&path), Err(StoreError::Missing(_))));
     assert!(!path.exists());
 }
 
@@ -140,7 +140,7 @@ async fn a_missing_index_is_made_anew_and_a_missing_ledger_is_told() {
     assert_eq!(hosts_of(&*store, &held[2].0), held[2].1);
     store.close().unwrap();
     drop(store);
-    let verified = read_only(folder.path()).unwrap().verify().unwrap();
+    let verified = reader::open(folder.path()).unwrap().verify().unwrap();
     assert_eq!(
         (verified.index, verified.bindings, verified.licenses),
         (reader::IndexState::Agrees, 120, 3)
@@ -167,7 +167,7 @@ async fn an_index_that_is_behind_is_brought_up_to_the_ledger() {
     drop(store);
     // As after a crash: the ledger is on disk, the index is older.
     std::fs::copy(folder.path().join("ledger.jsonl"), early.path().join("ledger.jsonl")).unwrap();
-    let state = || read_only(early.path()).unwrap().verify().unwrap().index;
+    let state = || reader::open(early.path()).unwrap().verify().unwrap().index;
     assert_eq!(state(), reader::IndexState::Behind(1));
     let store = open(early.path()).unwrap();
     assert_eq!(
@@ -246,7 +246,7 @@ async fn a_compacted_store_is_the_same_store_and_continues_the_old_chain() {
         new[0]
     );
     assert_eq!(
-        read_only(path).unwrap().verify().unwrap().index,
+        reader::open(path).unwrap().verify().unwrap().index,
         reader::IndexState::Agrees
     );
 
@@ -264,12 +264,12 @@ async fn a_compacted_store_is_the_same_store_and_continues_the_old_chain() {
         .await
         .unwrap();
     drop(store);
-    let verified = read_only(path).unwrap().verify().unwrap();
+    let verified = reader::open(path).unwrap().verify().unwrap();
     assert_eq!((verified.lines, verified.sequence), (4, 7));
     // A line of the file differs from its sequence, which counts through all compactions.
     let told = |ledger: String| {
         std::fs::write(path.join("ledger.jsonl"), ledger).unwrap();
-        read_only(path).unwrap().verify().unwrap_err().to_string()
+        reader::open(path).unwrap().verify().unwrap_err().to_string()
     };
     let error = told(format!(
         "{}\n{}\n{}\n",
@@ -307,7 +307,7 @@ fn a_new_store_holds_a_ledger_and_its_index_and_nothing_set_aside() {
         assert_eq!(names, ["ledger.jsonl".to_owned(), "index".to_owned()].into());
     }
     assert_eq!(
-        read_only(folder.path()).unwrap().verify().unwrap().index,
+        reader::open(folder.path()).unwrap().verify().unwrap().index,
         reader::IndexState::Agrees
     );
 }

@@ -28,7 +28,7 @@ async fn reports_are_merged_and_written_at_the_end() {
     store.report(&license.id, &store.of(&license.id), &site, &seen(9));
     store.close().unwrap();
     drop(store);
-    let found = read_only(folder.path()).unwrap().of(&license.id).unwrap();
+    let found = reader::open(folder.path()).unwrap().of(&license.id).unwrap();
     assert_eq!(
         found,
         [(
@@ -204,7 +204,7 @@ async fn hosts_that_a_license_was_refused_to_are_kept_with_their_first_and_last_
     );
     store.close().unwrap();
     drop(store);
-    let refused = read_only(folder.path()).unwrap().refused().unwrap();
+    let refused = reader::open(folder.path()).unwrap().refused().unwrap();
     let found = &refused[&license.id];
     assert_eq!((refused.len(), found.since, found.last), (1, at(5), at(9)));
     assert_eq!(found.hosts(), ["c.com", "b.com", "d.com"].map(host));

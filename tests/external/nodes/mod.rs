@@ -1,6 +1,7 @@
 //! Several nodes with one ledger in PostgreSQL: real servers, none of them mocked.
 
 mod clusters;
+mod commands;
 mod failover;
 mod fault_proxy;
 mod faults;

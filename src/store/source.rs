@@ -1,0 +1,109 @@
+//! Where commands read a store: in a folder, or in the database that several nodes share. Changes nothing.
+//!
+//! [`maintenance`](crate::store::maintenance) has the changes.
+
+use std::path::Path;
+
+use crate::model::binding::{Binding, SiteReport};
+use crate::model::license_key::LicenseId;
+
+use crate::store::error::StoreError;
+use crate::store::index::SiteReports;
+use crate::store::postgres::shared_reader::SharedReader;
+use crate::store::reader::{self, FolderReader, VerifiedLedger};
+use crate::store::telemetry::RefusedByLicense;
+
+/// The place of a store.
+#[derive(Clone, Copy, Debug)]
+pub enum StoreSource<'a> {
+    /// A folder.
+    Folder(&'a Path),
+    /// The address of a database.
+    Database(&'a str),
+}
+
+/// A store, open for reading.
+pub struct StoreReader(Place);
+
+enum Place {
+    Folder(FolderReader),
+    Database(SharedReader),
+}
+
+/// Whether there are bindings. A database that cannot be read counts as none.
+pub fn has_bindings(source: StoreSource<'_>) -> bool {
+    match source {
+        StoreSource::Folder(path) => reader::has_bindings(path),
+        StoreSource::Database(address) => {
+            SharedReader::open(address).is_ok_and(|shared| shared.has_bindings().unwrap_or_default())
+        }
+    }
+}
+
+/// Opens an existing store for reading, also while servers run on it.
+pub fn read_only(source: StoreSource<'_>) -> Result<StoreReader, StoreError> {
+    Ok(StoreReader(match source {
+        StoreSource::Folder(path) => Place::Folder(reader::open(path)?),
+        StoreSource::Database(address) => Place::Database(SharedReader::open(address)?),
+    }))
+}
+
+/// The ledger's bindings of a license in the order of binding, void ones included. Does not wait for a server, nor
+/// keep one from starting.
+pub fn bindings_of(source: StoreSource<'_>, license: &LicenseId) -> Result<Vec<Binding>, StoreError> {
+    match source {
+        StoreSource::Folder(path) => reader::bindings_of(path, license),
+        StoreSource::Database(address) => SharedReader::open(address)?.bindings_of(license),
+    }
+}
+
+impl StoreReader {
+    /// Whether a server has the store, and with it what sites reported. Nobody has a database for himself.
+    pub fn is_in_use(&self) -> bool {
+        match &self.0 {
+            Place::Folder(folder) => folder.is_in_use(),
+            Place::Database(_) => false,
+        }
+    }
+
+    /// The bindings of a license in the order of binding, void ones included, with their sites' reports.
+    pub fn of(&self, license: &LicenseId) -> Result<Vec<(Binding, SiteReport)>, StoreError> {
+        match &self.0 {
+            Place::Folder(folder) => folder.of(license),
+            Place::Database(shared) => shared.of(license),
+        }
+    }
+
+    /// What sites reported; `None` where a server has the store, or the index cannot be read.
+    pub fn reports(&self) -> Result<Option<SiteReports>, StoreError> {
+        match &self.0 {
+            Place::Folder(folder) => Ok(folder.reports()),
+            Place::Database(shared) => shared.reports().map(Some),
+        }
+    }
+
+    /// The hosts that licenses were refused to; `None` as above.
+    pub fn refused(&self) -> Result<Option<RefusedByLicense>, StoreError> {
+        match &self.0 {
+            Place::Folder(folder) => Ok(folder.refused()),
+            Place::Database(shared) => shared.refused().map(Some),
+        }
+    }
+
+    /// Checks the ledger, then passes on every binding that is not superseded, void ones included, in the order of
+    /// binding.
+    pub fn export(self, each: impl FnMut(LicenseId, Binding)) -> Result<(), StoreError> {
+        match self.0 {
+            Place::Folder(folder) => folder.export(each),
+            Place::Database(shared) => shared.export(each),
+        }
+    }
+
+    /// Checks the chain and compares the index. The ledger's first fault is the error.
+    pub fn verify(&self) -> Result<VerifiedLedger, StoreError> {
+        match &self.0 {
+            Place::Folder(folder) => folder.verify(),
+            Place::Database(shared) => shared.verify(),
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! Commands beside running nodes: they read the shared ledger, and say what they cannot do with one.
+
+use std::process::{Command, Output};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::support::eventually;
+use crate::support::instance::{Instance, License};
+use crate::support::server::{Server, countersign};
+use crate::tools::postgres::Cluster;
+
+const SOON: Duration = Duration::from_secs(30);
+
+/// A cluster with the tables, and an instance that uses it as the role `node`.
+struct Shared {
+    cluster: Cluster,
+    instance: Instance,
+}
+
+impl Shared {
+    fn start(tables: &[String]) -> Self {
+        let cluster = Cluster::start();
+        cluster.psql("CREATE ROLE node LOGIN");
+        // It needs no instance.
+        let nowhere = Instance::empty();
+        let schema = run(countersign(&nowhere).args(["bindings", "schema", "--node", "node"]));
+        cluster.psql(&schema);
+        let instance = Instance::with_licenses(tables);
+        Self { cluster, instance }
+    }
+
+    fn command(&self) -> Command {
+        let mut command = countersign(&self.instance);
+        command.env("COUNTERSIGN_STORE", self.cluster.url("node"));
+        command
+    }
+
+    fn output(&self, arguments: &[&str]) -> Output {
+        self.command().args(arguments).output().unwrap()
+    }
+
+    /// What a verb prints.
+    fn run(&self, arguments: &[&str]) -> String {
+        run(self.command().args(arguments))
+    }
+
+    fn json(&self, arguments: &[&str]) -> Value {
+        serde_json::from_str(&self.run(arguments)).unwrap()
+    }
+
+    /// The error of a verb, and its exit code.
+    fn fails(&self, arguments: &[&str]) -> (i32, String) {
+        let output = self.output(arguments);
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output.status.code().unwrap(), error)
+    }
+}
+
+fn run(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{command:?}: {output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Binds `sites` numbered sites to an unlimited license, and one to another.
+fn bound(sites: usize) -> (Shared, [License; 2], Server) {
+    let licenses = [License::new(), License::new()];
+    let tables = [licenses[0].toml("sites = \"unlimited\""), licenses[1].toml("")];
+    let shared = Shared::start(&tables);
+    let node = Server::start_command(shared.command(), &[]);
+    for number in 0..sites {
+        let answer = node.validate(&licenses[0], &format!("https://s{number}.example"));
+        assert_eq!(answer.status, 200, "{answer:?}");
+    }
+    node.validate(&licenses[1], "https://only.example");
+    (shared, licenses, node)
+}
+
+#[test]
+fn what_the_nodes_know_is_shown_beside_them() {
+    let (shared, [many, one], node) = bound(3);
+    let verified = shared.json(&["bindings", "verify", "--json"]);
+    assert_eq!(verified["lines"], 4, "{verified}");
+    assert_eq!(verified["bindings"], 4);
+    assert_eq!(verified["licenses"], 2);
+    let digest = shared.cluster.psql("SELECT digest FROM countersign.head");
+    assert_eq!(verified["last_digest"], digest);
+    assert!(shared.run(&["bindings", "verify"]).contains("of the table"));
+
+    let exported = shared.run(&["bindings", "export"]);
+    let lines: Vec<Value> = exported
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let hosts: Vec<_> = lines.iter().map(|line| line["host"].as_str().unwrap()).collect();
+    assert_eq!(hosts, ["s0.example", "s1.example", "s2.example", "only.example"]);
+    assert_eq!(lines[3]["license"], one.id);
+
+    eventually("reports are written", SOON, || {
+        shared.cluster.psql("SELECT count(*) FROM countersign.reports") == "4"
+    });
+    let shown = shared.json(&["license", "show", &many.id, "--json"]);
+    let bindings = shown["bindings"].as_array().unwrap_or_else(|| panic!("{shown}"));
+    assert_eq!(bindings.len(), 3);
+    assert!(bindings[2]["last_seen"].is_string(), "{shown}");
+    let listed = shared.json(&["license", "list", "--host", "s1.example", "--json"]);
+    assert_eq!(listed.as_array().unwrap().len(), 1);
+    assert_eq!(listed[0]["id"], many.id);
+
+    // A release takes the time of the binding from the table.
+    shared.run(&["license", "release", &one.id]);
+    eventually("the seat is free", SOON, || {
+        node.validate(&one, "https://next.example");
+        shared.cluster.psql("SELECT count(*) FROM countersign.ledger") == "5"
+    });
+    let released: Vec<Value> = shared
+        .run(&["bindings", "export"])
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .filter(|line: &Value| line["license"] == one.id)
+        .collect();
+    assert_eq!(released.len(), 2, "{released:?}");
+    assert_eq!([&released[0]["released"], &released[1]["released"]], [true, false]);
+    for arguments in [["usage", "acme-forms"], ["bindings", "installed"]] {
+        shared.run(&arguments);
+    }
+}
+
+#[test]
+fn every_damage_names_its_line() {
+    let (shared, _, node) = bound(3);
+    node.stop();
+    let damages = [
+        (
+            "UPDATE countersign.ledger SET line = replace(line, 's1.', 's9.') WHERE sequence = 2",
+            "line 3 of the ledger",
+        ),
+        (
+            "UPDATE countersign.ledger SET line = '{}' WHERE sequence = 2",
+            "line 2 of the ledger",
+        ),
+        (
+            "DELETE FROM countersign.ledger WHERE sequence = 2",
+            "line 3 of the ledger",
+        ),
+        ("DELETE FROM countersign.ledger WHERE sequence = 4", "ends with line 3"),
+        (
+            "UPDATE countersign.ledger SET line = replace(line, 'only', 'else') WHERE sequence = 4",
+            "line 4 of the ledger is not the one",
+        ),
+    ];
+    for (damage, told) in damages {
+        shared
+            .cluster
+            .psql("CREATE TABLE kept AS SELECT * FROM countersign.ledger");
+        shared.cluster.psql(damage);
+        let verbs = [["bindings", "verify"], ["bindings", "export"]];
+        for verb in verbs {
+            let (exit, error) = shared.fails(&verb);
+            assert_eq!(exit, 3, "{damage}: {error}");
+            assert!(error.contains(told), "{damage}: {error}");
+        }
+        shared.cluster.psql("DELETE FROM countersign.ledger");
+        shared
+            .cluster
+            .psql("INSERT INTO countersign.ledger SELECT * FROM kept; DROP TABLE kept");
+    }
+    assert_eq!(shared.json(&["bindings", "verify", "--json"])["lines"], 4);
+}
+
+#[test]
+fn what_a_database_does_not_have_is_said() {
+    let shared = Shared::start(&[]);
+    let (exit, error) = shared.fails(&["bindings", "rebuild"]);
+    assert_eq!(exit, 3);
+    assert!(error.contains("a database has no index"), "{error}");
+    let (exit, error) = shared.fails(&["bindings", "compact"]);
+    assert_eq!(exit, 3);
+    assert!(error.contains("cannot be compacted yet"), "{error}");
+    shared.cluster.psql("DROP SCHEMA countersign CASCADE");
+    let (exit, error) = shared.fails(&["bindings", "verify"]);
+    assert_eq!(exit, 4);
+    assert!(error.contains("countersign bindings schema"), "{error}");
+}
