@@ -3,6 +3,7 @@
 //! Each check returns findings and changes nothing. `server` asks the running server; `registry`, `keys`,
 //! `repositories` and `space` check what their names say. The findings go to stdout.
 
+mod database;
 mod finding;
 mod keys;
 mod links;
@@ -75,6 +76,7 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
     findings.extend(certificate(&config.serve));
     findings.push(descriptors(&config.serve));
     findings.push(public(paths, config.serve.tls_key.as_deref()));
+    findings.extend(paths.database.iter().flat_map(|address| database::findings(address)));
     findings.push(store(paths));
     findings.extend(registry.iter().flat_map(repositories::findings));
     findings.extend(space::findings(paths));

@@ -62,6 +62,7 @@ pub use health::{Figures, StoreHealth};
 pub use index::SiteReports;
 pub use ledger_state::LedgerState;
 pub use pending::BindOutcome;
+pub use postgres::inspection;
 pub use postgres::nodes::NodeSecrets;
 pub use postgres::schema::script as shared_schema;
 pub use postgres::settings::SettingsError;

@@ -4,6 +4,7 @@
 //! whether others appended. Memory takes only what a commit under the head's lock has proved. `schema` has the tables.
 
 mod failure;
+pub mod inspection;
 mod load;
 mod node_state;
 pub(crate) mod nodes;

@@ -183,3 +183,49 @@ fn what_a_database_does_not_have_is_said() {
     assert_eq!(exit, 4);
     assert!(error.contains("countersign bindings schema"), "{error}");
 }
+
+#[test]
+fn the_doctor_looks_at_each_server_the_role_and_the_nodes() {
+    let shared = Shared::start(&[License::new().toml("")]);
+    let node = Server::start_command(shared.command(), &[]);
+    let found = |address: &str| -> String {
+        let mut doctor = countersign(&shared.instance);
+        doctor.env("COUNTERSIGN_STORE", address).args(["doctor", "--json"]);
+        let output = doctor.output().unwrap();
+        let findings: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"));
+        let shown = findings
+            .iter()
+            .filter(|finding| ["database", "nodes", "store"].contains(&finding["part"].as_str().unwrap()));
+        shown
+            .map(|finding| format!("{} {}\n", finding["verdict"], finding["finding"]))
+            .collect()
+    };
+    let url = shared.cluster.url("node");
+    eventually("the node is in the table", SOON, || {
+        found(&url).contains("1 node, of version")
+    });
+    let as_node = found(&url);
+    assert!(
+        as_node.contains("takes changes") && as_node.contains("205 of 110,999"),
+        "{as_node}"
+    );
+    assert!(!as_node.contains("delete lines"), "{as_node}");
+    assert!(as_node.contains("the ledger's chain is whole"), "{as_node}");
+    assert!(found(&shared.cluster.url("postgres")).contains("delete lines"));
+
+    let standby = shared.cluster.standby();
+    let synchronous = found(&shared.cluster.url("postgres"));
+    assert!(
+        !synchronous.contains("205 of") && synchronous.contains("sync, "),
+        "{synchronous}"
+    );
+    let own = format!("127.0.0.1:{}", standby.port);
+    let as_standby = found(&standby.url("node"));
+    assert!(
+        as_standby.contains(&format!("{own}: PostgreSQL"))
+            && as_standby.contains("no server of the address takes changes"),
+        "{as_standby}"
+    );
+    drop(standby);
+    node.stop();
+}
