@@ -2,6 +2,7 @@
 //! use a license. One file a verb; `messages` has what they share.
 
 mod compact;
+mod copy;
 mod export;
 mod installed;
 mod messages;
@@ -77,6 +78,16 @@ Exit codes: 0 done, 3 there is no store, 4 the running server does not answer, o
 Stop the server first; compacting takes seconds. The new ledger continues the chain of the old one,
 which stays beside it.")]
     Compact(compact::Args),
+    /// Copy the ledger from the folder into a database, or back
+    #[command(after_help = "Examples:
+  countersign bindings copy --to postgres://node@db1/countersign
+  countersign --store postgres://node@db1/countersign bindings copy --to store-of-one-server
+
+A server may use the folder meanwhile. Stop it, run this again for the last lines, and then start
+the nodes. A copy that was cut short goes on where it ended. Every line keeps its bytes.
+
+Exit codes: 0 done, 3 the database has another ledger.")]
+    Copy(copy::Args),
     /// Print the SQL that makes the tables of a ledger in PostgreSQL
     #[command(after_help = "Examples:
   countersign bindings schema | psql postgres://owner@db1/countersign
@@ -102,6 +113,7 @@ pub fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
         Verb::Installed(args) => installed::run(args, config),
         Verb::Export => export::run(config),
         Verb::Compact(args) => compact::run(args, config),
+        Verb::Copy(args) => copy::run(args, config),
         Verb::Schema(args) => schema::run(args),
     }
 }

@@ -13,6 +13,7 @@ mod bindings;
 mod checksum;
 mod commit_status;
 mod commit_writer;
+pub mod copying;
 mod disk;
 mod error;
 mod group_commit;

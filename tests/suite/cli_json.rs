@@ -19,12 +19,13 @@ use crate::support::{Instance, License, Server};
 const PAGE: &str = include_str!("../../docs/cli-json.md");
 
 /// Verbs that print no JSON document, and why.
-const WITHOUT: [(&str, &str); 5] = [
+const WITHOUT: [(&str, &str); 6] = [
     ("serve", "it prints nothing to stdout"),
     ("completions", "it prints a script for a shell"),
     ("manual", "it prints a page for people"),
     ("bindings export", "it prints JSON without being asked"),
     ("bindings schema", "it prints SQL"),
+    ("bindings copy", "it needs a database: nodes::commands runs it"),
 ];
 
 /// The schemas of the page by name.

@@ -229,3 +229,58 @@ fn the_doctor_looks_at_each_server_the_role_and_the_nodes() {
     drop(standby);
     node.stop();
 }
+
+#[test]
+fn a_ledger_is_copied_into_a_database_and_back() {
+    let license = License::new();
+    let shared = Shared::start(&[license.toml("sites = \"unlimited\"")]);
+    let single = Server::start(&shared.instance);
+    let bind = |server: &Server, number: usize| {
+        let site = format!("https://s{number}.example");
+        assert_eq!(server.validate(&license, &site).status, 200);
+    };
+    (0..600).for_each(|number| bind(&single, number));
+    let url = shared.cluster.url("node");
+    let copy = || {
+        let mut command = countersign(&shared.instance);
+        command
+            .args(["bindings", "copy", "--json", "--to", &url])
+            .output()
+            .unwrap()
+    };
+    let told =
+        |output: &Output| -> Value { serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}")) };
+    let first = told(&copy());
+    assert_eq!(
+        [&first["lines"], &first["again"]],
+        [&Value::from(600), &Value::from(true)]
+    );
+    (600..603).for_each(|number| bind(&single, number));
+    single.stop();
+    let last = told(&copy());
+    assert_eq!([&last["lines"], &last["again"]], [&Value::from(3), &Value::from(false)]);
+    assert_eq!(told(&copy())["lines"], 0);
+    assert_eq!(
+        shared.json(&["bindings", "verify", "--json"])["last_digest"],
+        last["last_digest"]
+    );
+
+    let node = Server::start_command(shared.command(), &[]);
+    bind(&node, 603);
+    node.stop();
+    // The folder lacks a line now.
+    let behind = copy();
+    assert_eq!(behind.status.code(), Some(3), "{behind:?}");
+
+    let folder = shared.instance.file("back");
+    let back = folder.to_str().unwrap();
+    let returned = shared.json(&["bindings", "copy", "--json", "--to", back]);
+    assert_eq!(returned["lines"], 604);
+    let lines = std::fs::read_to_string(folder.join("ledger.jsonl")).unwrap();
+    let old = std::fs::read_to_string(shared.instance.file("store/ledger.jsonl")).unwrap();
+    assert!(lines.starts_with(&old));
+    assert_ne!(shared.fails(&["bindings", "copy", "--to", back]).0, 0);
+    let single = Server::start_with(&shared.instance, &["--store", back]);
+    bind(&single, 604);
+    single.stop();
+}

@@ -1,0 +1,69 @@
+//! `countersign bindings copy`: copies the ledger from the folder into a database, or back.
+
+use std::path::Path;
+
+use serde::Serialize;
+
+use crate::commands::bindings::messages::failure;
+use crate::commands::{Exit, Failure, output};
+use crate::config::Config;
+use crate::store::{LedgerState, StoreError, copying};
+use crate::text::stderr;
+
+#[derive(clap::Args, Debug)]
+pub(super) struct Args {
+    /// The address of a database, or a folder that has no ledger yet
+    #[arg(long, value_name = "DIR|URL")]
+    to: String,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct CopyOutput {
+    /// Lines that were copied now.
+    lines: u64,
+    sequence: u64,
+    last_digest: String,
+    /// Whether a server may have added lines since.
+    again: bool,
+}
+
+/// Copies, and prints how much.
+pub(super) fn run(args: &Args, config: &Config) -> Result<Exit, Failure> {
+    let is_database = ["postgres://", "postgresql://"]
+        .iter()
+        .any(|scheme| args.to.starts_with(scheme));
+    let copied = match (&config.paths.database, is_database) {
+        (None, true) => copying::to_database(&config.paths.store, &args.to),
+        (Some(address), false) => copying::to_folder(address, Path::new(&args.to)),
+        (None, false) => return Err(Failure::input("both are folders").hint("copy the file ledger.jsonl")),
+        (Some(_), true) => return Err(Failure::input("both are databases").hint("use pg_dump and psql")),
+    };
+    let copied = copied.map_err(|error| match error {
+        StoreError::Shared {
+            state: LedgerState::LinesLost,
+            ..
+        } => Failure::of_store(error).hint("copy into an empty database, or one that has the beginning of this ledger"),
+        error => failure(error),
+    })?;
+    let shown = CopyOutput {
+        lines: copied.lines,
+        sequence: copied.sequence,
+        last_digest: copied.digest.to_string(),
+        again: copied.in_use,
+    };
+    if shown.again {
+        stderr::line("note: a server uses the folder: stop it, and run this again for the lines that came since");
+    }
+    output::print_change(&if args.json {
+        output::json(&shown)?
+    } else {
+        format!(
+            "{} lines copied, up to sequence {}\nlast digest  {}\n",
+            shown.lines, shown.sequence, shown.last_digest
+        )
+    })?;
+    Ok(Exit::Done)
+}

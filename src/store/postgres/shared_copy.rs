@@ -1,0 +1,184 @@
+//! Copies lines into the shared log, and out of it: the same bytes, so the same chain.
+//!
+//! The head moves with its lines, 500 at once, so that nodes can bind in between. A copy that was cut short goes on
+//! where it ended.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::time::Duration;
+
+use tokio::runtime::{Builder, Runtime};
+use tokio::time::timeout;
+
+use crate::store::backend_error::BackendError;
+use crate::store::error::StoreError;
+use crate::store::ledger_state::LedgerState;
+use crate::store::log::Position;
+use crate::store::log::chain::Chain;
+use crate::store::postgres::failure::{TransactionFailure, failure};
+use crate::store::postgres::session::{KnownLog, Session};
+use crate::store::postgres::settings::DatabaseSettings;
+use crate::store::postgres::{load, transaction};
+
+/// Lines of one transaction.
+const BATCH: usize = 500;
+
+/// How long one transaction may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+const APPEND: &str = "INSERT INTO countersign.ledger (sequence, line) SELECT * FROM unnest($1::bigint[], $2::text[])";
+
+/// Nodes never bind before the line before.
+const MOVE_HEAD: &str =
+    "UPDATE countersign.head SET sequence = $1, digest = $2, time = greatest(time, $3::timestamptz)";
+
+/// A connection to the server that takes changes.
+pub(in crate::store) struct SharedCopy {
+    runtime: Runtime,
+    session: Session,
+}
+
+/// Lines that wait for their transaction.
+#[derive(Default)]
+struct WaitingLines {
+    sequences: Vec<i64>,
+    lines: Vec<String>,
+    time: Option<chrono::DateTime<chrono::Utc>>,
+}
+
+impl SharedCopy {
+    pub(in crate::store) fn open(address: &str) -> Result<Self, StoreError> {
+        let settings = DatabaseSettings::parse(address).map_err(StoreError::Address)?;
+        let runtime = Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| StoreError::shared(error.into()))?;
+        let session = runtime.block_on(Session::open(&settings, KnownLog::none()));
+        let session = session.map_err(StoreError::shared)?;
+        Ok(Self { runtime, session })
+    }
+
+    /// Appends what the table lacks of a whole ledger; how many lines that were, and where the ledger ends.
+    pub(in crate::store) fn put(&self, ledger: impl Read) -> Result<(u64, Position), StoreError> {
+        self.runtime
+            .block_on(self.put_lines(BufReader::new(ledger)))
+            .map_err(StoreError::shared)
+    }
+
+    async fn put_lines(&self, mut ledger: impl BufRead) -> Result<(u64, Position), BackendError> {
+        let start = self.head().await?;
+        let mut is_reached = start.sequence == 0;
+        let mut chain = Chain::default();
+        let mut waiting = WaitingLines::default();
+        let mut end = start;
+        let mut bytes = Vec::new();
+        let mut copied = 0;
+        while ledger.read_until(b'\n', &mut bytes)? > 0 {
+            let entry = chain.accept(&bytes).map_err(|refused| {
+                let line = chain.lines + 1;
+                failure(
+                    LedgerState::Damaged,
+                    format!("line {line} of the file: {}", refused.what),
+                )
+            })?;
+            if is_reached {
+                waiting.sequences.push(chain.end.sequence as i64);
+                waiting
+                    .lines
+                    .push(String::from_utf8_lossy(&bytes).trim_end().to_owned());
+                waiting.time = waiting.time.max(entry.map(|entry| entry.binding.bound_at));
+                copied += 1;
+            } else if chain.end.sequence >= start.sequence || (chain.lines == 1 && chain.start == start) {
+                if chain.end != start {
+                    return Err(other_ledger(start));
+                }
+                is_reached = true;
+            }
+            if waiting.lines.len() == BATCH {
+                end = self.append(end, chain.end, std::mem::take(&mut waiting)).await?;
+            }
+            bytes.clear();
+        }
+        if !is_reached {
+            return Err(other_ledger(start));
+        }
+        if !waiting.lines.is_empty() {
+            self.append(end, chain.end, waiting).await?;
+        }
+        Ok((copied, chain.end))
+    }
+
+    /// The head, proved by a commit.
+    async fn head(&self) -> Result<Position, BackendError> {
+        let head = async {
+            let head = transaction::lock_head(&self.session).await?;
+            transaction::commit(&self.session).await?;
+            Ok::<_, TransactionFailure>(head.end)
+        };
+        in_time(head).await
+    }
+
+    /// Appends lines after `end`, and moves the head.
+    async fn append(&self, end: Position, new: Position, waiting: WaitingLines) -> Result<Position, BackendError> {
+        in_time(async {
+            let head = transaction::lock_head(&self.session).await?;
+            if head.end != end {
+                return Err(TransactionFailure::Ended(other_ledger(head.end)));
+            }
+            let client = &self.session.client;
+            let WaitingLines { sequences, lines, time } = waiting;
+            client.execute(APPEND, &[&sequences, &lines]).await?;
+            let digest = new.digest.to_string();
+            client
+                .execute(MOVE_HEAD, &[&(new.sequence as i64), &digest, &time])
+                .await?;
+            transaction::commit(&self.session).await?;
+            Ok(new)
+        })
+        .await
+    }
+
+    /// Writes every line, as of one moment; how many there are, and where they end.
+    pub(in crate::store) fn take(&self, mut file: impl Write) -> Result<(u64, Position), StoreError> {
+        let client = &self.session.client;
+        let read = async {
+            let begun = client.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY");
+            in_time(async { Ok(begun.await?) }).await?;
+            let head = load::head(client).await?;
+            let mut written = Ok(());
+            let chain = load::each(client, |line, _| {
+                if written.is_ok() {
+                    written = file.write_all(line.as_bytes());
+                }
+            })
+            .await?;
+            written.and_then(|()| file.flush())?;
+            match chain.end.sequence == head.sequence && chain.end.digest.to_string() == head.digest {
+                true => Ok((chain.lines, chain.end)),
+                false => Err(failure(
+                    LedgerState::Damaged,
+                    format!(
+                        "the ledger ends with line {}, but its head says {}",
+                        chain.end.sequence, head.sequence
+                    ),
+                )),
+            }
+        };
+        self.runtime.block_on(read).map_err(StoreError::shared)
+    }
+}
+
+/// The work's result, within the time limit.
+async fn in_time<T>(work: impl Future<Output = Result<T, TransactionFailure>>) -> Result<T, BackendError> {
+    match timeout(PATIENCE, work).await {
+        Ok(done) => done.map_err(TransactionFailure::error),
+        Err(_) => Err(failure(
+            LedgerState::Unreachable,
+            format!("no answer within {} s", PATIENCE.as_secs()),
+        )),
+    }
+}
+
+fn other_ledger(head: Position) -> BackendError {
+    failure(
+        LedgerState::LinesLost,
+        format!("its line {} is not in the ledger to copy", head.sequence),
+    )
+}
