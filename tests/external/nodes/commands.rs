@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::support::eventually;
-use crate::support::instance::{Instance, License};
+use crate::support::instance::{Instance, License, sha256};
 use crate::support::server::{Server, countersign};
 use crate::tools::postgres::Cluster;
 
@@ -283,4 +283,46 @@ fn a_ledger_is_copied_into_a_database_and_back() {
     let single = Server::start_with(&shared.instance, &["--store", back]);
     bind(&single, 604);
     single.stop();
+}
+
+/// A ledger of this many lines, as a server writes it.
+fn ledger(lines: usize, host: &str) -> String {
+    let license = License::new().id;
+    let mut previous = sha256("countersign ledger 1\n");
+    let mut text = String::new();
+    for sequence in 1..=lines {
+        let line = format!(
+            "{{\"event\":\"bound\",\"host\":\"{host}{sequence}.example\",\"license\":\"{license}\",\"previous\":\"{previous}\",\
+             \"sequence\":{sequence},\"synced\":{},\"time\":\"2026-11-20T10:17:03Z\"}}\n",
+            sequence - 1
+        );
+        previous = sha256(&line);
+        text += &line;
+    }
+    text
+}
+
+#[test]
+fn a_database_with_another_ledger_stays_as_it_is() {
+    let shared = Shared::start(&[License::new().toml("")]);
+    let url = shared.cluster.url("node");
+    let copy = |lines: &str| {
+        shared.instance.write("store/ledger.jsonl", lines);
+        let mut command = countersign(&shared.instance);
+        command.args(["bindings", "copy", "--to", &url]).output().unwrap()
+    };
+    let text = ledger(3, "a");
+    let copied = copy(&text);
+    assert!(copied.status.success(), "{copied:?}");
+    let digest = || shared.cluster.psql("SELECT digest FROM countersign.head");
+    let before = digest();
+    for other in [ledger(5, "b"), ledger(3, "b"), ledger(2, "b")] {
+        let refused = copy(&other);
+        assert_eq!(refused.status.code(), Some(3), "{refused:?}");
+        let error = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(error.contains("line 3 is not in the ledger to copy"), "{error}");
+    }
+    let damaged = text.replace("a2.", "x2.") + "more\n";
+    assert_eq!(copy(&damaged).status.code(), Some(3));
+    assert_eq!(digest(), before);
 }
