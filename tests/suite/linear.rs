@@ -1,7 +1,5 @@
 //! First bindings are linearizable: 64 threads bind 16 hosts at once, and a single list of hosts could have given
-//! every answer (`checker`).
-
-mod checker;
+//! every answer (`support::linear`).
 
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,10 +12,9 @@ use countersign::model::license_key::LicenseId;
 use countersign::store::{self, BindOutcome};
 use tempfile::TempDir;
 
-use checker::{Event, What, check};
-
 use crate::support::http::Client;
 use crate::support::instance::question;
+use crate::support::linear::{Event, What, check};
 use crate::support::random::Random;
 use crate::support::server::countersign;
 use crate::support::{Instance, License, Server};

@@ -7,6 +7,7 @@ pub mod certificate;
 pub mod history;
 pub mod http;
 pub mod instance;
+pub mod linear;
 pub mod preview;
 pub mod random;
 pub mod rotation;

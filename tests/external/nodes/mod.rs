@@ -5,4 +5,6 @@ mod commands;
 mod failover;
 mod fault_proxy;
 mod faults;
+mod group;
+mod linear;
 mod node;

@@ -16,6 +16,11 @@ pub fn prepared_cluster() -> Cluster {
 
 /// Makes the tables and the role.
 pub fn prepare(cluster: &Cluster) {
+    cluster.psql(&schema());
+}
+
+/// The statements that make the tables and the role `node`.
+pub fn schema() -> String {
     let schema = Command::new(env!("CARGO_BIN_EXE_countersign"))
         .arg("-C")
         .arg(Instance::new().path())
@@ -23,8 +28,7 @@ pub fn prepare(cluster: &Cluster) {
         .output()
         .unwrap();
     assert!(schema.status.success(), "{schema:?}");
-    cluster.psql("CREATE ROLE node LOGIN");
-    cluster.psql(&String::from_utf8(schema.stdout).unwrap());
+    format!("CREATE ROLE node LOGIN;\n{}", String::from_utf8(schema.stdout).unwrap())
 }
 
 /// An instance with these licenses, for one node.

@@ -2,9 +2,13 @@
 //! between its sending and its answer.
 //!
 //! The object is a list of at most `sites` hosts. Binding a host in the list, or appending it if there is space,
-//! answers "bound"; otherwise the answer is the first host. Reading returns the list.
+//! answers "bound"; otherwise the answer is the first host. Reading returns the list. A question without an answer may
+//! have bound its host at any later time, or never. `wgl` asks a second checker.
+
+pub mod wgl;
 
 /// A question, and when it was asked and answered on one clock that counts events.
+#[derive(Clone, Debug)]
 pub struct Event {
     pub asked: u64,
     pub answered: u64,
@@ -12,12 +16,14 @@ pub struct Event {
 }
 
 /// What was asked, and the answer.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum What {
     Bound(String),
     /// The host that asked, and the first one as it was told.
     Elsewhere(String, String),
     Read(Vec<String>),
+    /// The host that asked, and nobody knows what became of it.
+    Unknown(String),
 }
 
 /// Checks the history of a license whose list was `list` in the end; the error says what is impossible.
@@ -39,6 +45,11 @@ pub fn check(sites: usize, list: &[String], history: &[Event]) -> Result<(), Str
                     return Err(format!("{host} was told it is bound, and is not in {list:?}"));
                 };
                 bounds[index] = (bounds[index].0.min(*asked), bounds[index].1.min(*answered));
+            }
+            What::Unknown(host) => {
+                if let Some(index) = list.iter().position(|bound| bound == host) {
+                    bounds[index].0 = bounds[index].0.min(*asked);
+                }
             }
             What::Elsewhere(host, first) => {
                 if list.len() < sites || list.contains(host) || list.first() != Some(first) {
@@ -65,7 +76,7 @@ pub fn check(sites: usize, list: &[String], history: &[Event]) -> Result<(), Str
     let mut moment = 0;
     for ((host, (first_asked, known)), not_before) in list.iter().zip(bounds).zip(not_before) {
         if first_asked == u64::MAX {
-            return Err(format!("{host} is bound and was never told so"));
+            return Err(format!("{host} is bound, and nobody asked for it"));
         }
         moment = moment.max(first_asked).max(not_before);
         if moment >= known {
@@ -87,6 +98,10 @@ mod tests {
 
     fn bound(host: &str) -> What {
         What::Bound(host.into())
+    }
+
+    fn unknown(host: &str) -> What {
+        What::Unknown(host.into())
     }
 
     fn elsewhere(host: &str, first: &str) -> What {
@@ -128,6 +143,16 @@ mod tests {
             &["a"],
             vec![event(1, 4, bound("a")), event(2, 3, read(&[]))]
         ));
+        assert!(is_possible(
+            1,
+            &["a"],
+            vec![
+                event(1, 2, unknown("a")),
+                event(3, 4, read(&[])),
+                event(5, 6, elsewhere("b", "a"))
+            ]
+        ));
+        assert!(is_possible(1, &[], vec![event(1, 2, unknown("a"))]));
     }
 
     #[test]
@@ -188,6 +213,12 @@ mod tests {
                 1,
                 &["a"],
                 vec![first(), event(3, 4, read(&[]))],
+            ),
+            (
+                "known before the question without an answer",
+                1,
+                &["a"],
+                vec![event(1, 2, elsewhere("b", "a")), event(3, 4, unknown("a"))],
             ),
             (
                 "read and gone",
