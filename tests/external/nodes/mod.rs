@@ -6,5 +6,6 @@ mod failover;
 mod fault_proxy;
 mod faults;
 mod group;
+mod killed;
 mod linear;
 mod node;
