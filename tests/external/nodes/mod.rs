@@ -9,3 +9,4 @@ mod group;
 mod killed;
 mod linear;
 mod node;
+mod primary_killed;
