@@ -1,6 +1,6 @@
 //! Asks the running server of a store what sites reported, page by page, through its admin listener.
 //!
-//! [`admin_file`](crate::commands::admin_file) says where, and has the token. Every wait has an end.
+//! [`admin_file`] says where, and has the token. Every wait has an end.
 
 use std::future::Future;
 use std::io;
