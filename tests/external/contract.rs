@@ -142,7 +142,7 @@ fn every_operation_lists_every_status_it_can_end_with_and_no_empty_site() {
         (
             "/api/v1/updates/{plugin}",
             "get",
-            [&any[..], &[200, 403, 404, 422]].concat(),
+            [&any[..], &[200, 403, 404, 422, 503]].concat(),
         ),
         (
             "/api/v1/downloads/{plugin}/{version}/{token}/{file}",

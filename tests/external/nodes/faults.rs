@@ -137,20 +137,20 @@ fn a_start_that_cannot_work_says_why() {
     let cluster = Cluster::start();
     let license = License::new();
     let own = instance(&[&license]);
-    let says = |address: &str, message: &str| {
-        let told = refusal(&own, address);
+    let says_with = |address: &str, message: &str, exit: i32| {
+        let told = refusal(&own, address, exit);
         assert!(told.contains(message) && told.contains("hint:"), "{message}: {told}");
     };
+    let says = |address: &str, message: &str| says_with(address, message, 4);
     cluster.psql("CREATE ROLE early LOGIN");
     says(&cluster.url("early"), "countersign bindings schema");
     cluster.psql("DROP ROLE early");
     prepare(&cluster);
     says(&cluster.url("nobody"), "role \"nobody\" does not exist");
-    says(
-        &cluster.url("node:secret"),
-        "the address of the database has a password",
-    );
-    says(&format!("{}?sslmode=require", cluster.url("node")), "sslmode=require");
+    let secret = cluster.url("node:secret");
+    says_with(&secret, "the address of the database has a password", 3);
+    let unverified = format!("{}?sslmode=require", cluster.url("node"));
+    says_with(&unverified, "sslmode=require", 3);
     let pooler = Pgbouncer::start(&cluster, PoolMode::Transaction, "node", 3);
     says(
         &pooler.url().replace("://", "://node@"),
@@ -203,7 +203,7 @@ fn lines_that_were_changed_or_lost_are_named_and_known_sites_are_served() {
 
     cluster.psql("UPDATE countersign.ledger SET line = replace(line, 'a.example', 'b.example')");
     cluster.psql("INSERT INTO countersign.ledger VALUES (2, '{\"event\":\"bound\"}')");
-    let told = refusal(&own, &cluster.url("node"));
+    let told = refusal(&own, &cluster.url("node"), 3);
     assert!(told.contains("line 2 of the ledger"), "{told}");
 }
 

@@ -42,8 +42,8 @@ pub fn start(instance: &Instance, address: &str) -> Server {
     Server::start_command(countersign(instance), &["--store", address])
 }
 
-/// What a start says that fails.
-pub fn refusal(instance: &Instance, address: &str) -> String {
+/// What a start says that fails with this exit code: 3 for wrong input, 4 for a failed environment.
+pub fn refusal(instance: &Instance, address: &str, exit: i32) -> String {
     let output = countersign(instance)
         .args([
             "serve",
@@ -56,7 +56,7 @@ pub fn refusal(instance: &Instance, address: &str) -> String {
         ])
         .output()
         .unwrap();
-    assert_eq!(output.status.code(), Some(4), "{output:?}");
+    assert_eq!(output.status.code(), Some(exit), "{output:?}");
     String::from_utf8(output.stderr).unwrap()
 }
 
