@@ -143,7 +143,10 @@ fn every_node_knows(sites: usize, time: Duration) -> String {
     let started = Instant::now();
     thread::scope(|scope| {
         for number in 0..CLIENTS {
-            let (nodes, license, next, known) = (&nodes, &license, &next, &known);
+            let nodes = &nodes;
+            let license = &license;
+            let next = &next;
+            let known = &known;
             scope.spawn(move || {
                 let mut writer = Client::new(nodes, number);
                 let mut reader = Client::new(nodes, number + 1);

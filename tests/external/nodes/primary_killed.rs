@@ -50,7 +50,11 @@ fn failovers(kills: usize) -> String {
     let mut gaps = Vec::new();
     thread::scope(|scope| {
         for number in 0..WRITERS {
-            let (nodes, license, seen, next, stop) = (&nodes, &license, &seen, &next, &stop);
+            let nodes = &nodes;
+            let license = &license;
+            let seen = &seen;
+            let next = &next;
+            let stop = &stop;
             scope.spawn(move || write(&mut Client::new(nodes, number), license, seen, next, stop));
         }
         // Ends the writers also where this fails.
