@@ -10,6 +10,7 @@ pub mod download_link;
 pub mod entitlement;
 pub mod git_hosts;
 pub mod installed;
+pub mod issued_license;
 pub mod license;
 pub mod license_key;
 pub mod license_table;

@@ -1,0 +1,153 @@
+//! A license that a machine issued: the license, and what its line in the ledger says of its origin.
+//!
+//! Nothing here is personal or secret. `store::log` writes it, `store` keeps it in memory, and the gate reads the license.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+
+use crate::model::license::License;
+use crate::model::license_key::LicenseId;
+use crate::model::license_table::OfLicense;
+use crate::model::name::Name;
+use crate::model::text::checked_text;
+
+/// A license of the ledger.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IssuedLicense {
+    /// The whole license.
+    pub license: License,
+    /// Where it comes from. No change alters it.
+    pub origin: IssueOrigin,
+    /// An HMAC of the shop's order.
+    pub reference: Option<Hex128>,
+    /// 1 when it was issued, and one more with each change.
+    pub revision: u32,
+    /// Who issued or changed it last.
+    pub scope: Arc<ChangeScope>,
+    /// When it was issued or changed last.
+    pub time: DateTime<Utc>,
+}
+
+/// The request that issued a license, and what its key is derived from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IssueOrigin {
+    /// An HMAC of the request's body. A retry has the same one.
+    pub body: Hex128,
+    /// An HMAC of the scope and the request's idempotency key.
+    pub key: Hex128,
+    /// Random. The license key is derived from it.
+    pub salt: Hex128,
+    /// Who issued it.
+    pub scope: Arc<ChangeScope>,
+    /// The number of the secret that the license key is derived with.
+    pub secret: u32,
+}
+
+impl OfLicense for IssuedLicense {
+    fn license_id(&self) -> &LicenseId {
+        &self.license.id
+    }
+}
+
+/// Who changes licenses: `token:NAME` or `hook:NAME`.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ChangeScope(Box<str>);
+
+checked_text!(ChangeScope);
+
+/// The text names neither a token nor a hook.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("expected \"token:\" or \"hook:\" and a name")]
+pub struct NotAScope;
+
+impl FromStr for ChangeScope {
+    type Err = NotAScope;
+
+    fn from_str(text: &str) -> Result<Self, NotAScope> {
+        let name = text.strip_prefix("token:").or_else(|| text.strip_prefix("hook:"));
+        let is_name = name.is_some_and(|name| name.parse::<Name>().is_ok());
+        is_name.then(|| Self(text.into())).ok_or(NotAScope)
+    }
+}
+
+/// 16 bytes, written as 32 lower-case hex digits: a salt, or the first half of an HMAC-SHA256.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Hex128(pub [u8; 16]);
+
+/// The text is not 32 lower-case hex digits.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("expected 32 lower-case hex digits")]
+pub struct NotHex128;
+
+impl FromStr for Hex128 {
+    type Err = NotHex128;
+
+    fn from_str(text: &str) -> Result<Self, NotHex128> {
+        let mut bytes = [0; 16];
+        // The library also accepts upper case and a leading 0x.
+        let is_lower = !text.bytes().any(|byte| byte.is_ascii_uppercase());
+        let is_decoded = text.len() == 32 && is_lower && const_hex::decode_to_slice(text, &mut bytes).is_ok();
+        is_decoded.then_some(Self(bytes)).ok_or(NotHex128)
+    }
+}
+
+impl fmt::Display for Hex128 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(const_hex::Buffer::<16>::new().format(&self.0))
+    }
+}
+
+impl fmt::Debug for Hex128 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl serde::Serialize for Hex128 {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> serde::Deserialize<'de> for Hex128 {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = std::borrow::Cow::<str>::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scope_is_a_token_or_a_hook_with_a_name() {
+        for good in ["token:shop", "hook:stripe-live"] {
+            assert_eq!(good.parse::<ChangeScope>().unwrap().as_str(), good);
+        }
+        for bad in [
+            "",
+            "shop",
+            "token:",
+            "Token:shop",
+            "token:a b",
+            "hook:\"",
+            "token:hook:a",
+        ] {
+            assert_eq!(bad.parse::<ChangeScope>(), Err(NotAScope), "{bad}");
+        }
+    }
+
+    #[test]
+    fn sixteen_bytes_have_one_spelling() {
+        let text = "00112233445566778899aabbccddeeff";
+        assert_eq!(text.parse::<Hex128>().unwrap().to_string(), text);
+        let prefixed = format!("0x{}", &text[2..]);
+        for bad in [&text[1..], &text.to_uppercase(), &prefixed, ""] {
+            assert_eq!(bad.parse::<Hex128>(), Err(NotHex128), "{bad}");
+        }
+    }
+}
